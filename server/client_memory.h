@@ -1,4 +1,4 @@
-// What connections hold, charged to the engine's one memory budget.
+// Memory of connections, charged to the engine's one memory budget.
 //
 // Clients connect before the database is open: until then the sums are kept here, and charged when it is there.
 #pragma once

@@ -24,9 +24,9 @@ namespace ebbtide {
 namespace {
 
 constexpr unsigned kShortThreads = 4, kLongThreads = 2;
-/// Share of the memory budget that clients may queue in transactions while the database is being opened.
+/// The share of the memory budget that clients may use for queued transactions while the database is being opened.
 constexpr std::uint64_t kLoadingPart = 8;
-constexpr std::uint64_t kReservedFiles = 256;  // for tables, logs and the like, beside the clients' sockets
+constexpr std::uint64_t kReservedFiles = 256;  // for tables, logs and the like, in addition to the clients' sockets
 
 std::uint64_t unix_micros_now() {
   return static_cast<std::uint64_t>(
@@ -54,7 +54,7 @@ std::string make_run_id() {
   return id;
 }
 
-// Two cores: one loop, the other core is the engine's. Many cores: half of them.
+// On two cores there is one loop, and the other core is for the engine. On many cores half of them have loops.
 unsigned loop_count(const Config& config) {
   if (config.threads != 0) return static_cast<unsigned>(config.threads);
   const unsigned cores = usable_cores().count;
@@ -67,12 +67,12 @@ Settings resolved(const Config& config, std::uint64_t memory) {
   return settings;
 }
 
-// How many clients so many open files allow.
+// The number of clients that so many open files allow.
 std::uint64_t clients_of(std::uint64_t files) {
   return files > kReservedFiles ? files - kReservedFiles : std::max<std::uint64_t>(files / 2, 1);
 }
 
-// Asks every loop something and waits until each has answered, or will not any more.
+// Asks every loop a question, and waits until each has answered or has stopped.
 class EveryLoop {
  public:
   template <typename F>
@@ -93,7 +93,7 @@ class EveryLoop {
     std::condition_variable changed;
     std::size_t missing = 0;
   };
-  // Gone when its task has run, or was dropped because the loop has ended.
+  // Destroyed when its task has run, or was dropped because the loop has stopped.
   struct Ticket {
     explicit Ticket(std::shared_ptr<State> s) : state(std::move(s)) {}
     ~Ticket() {
@@ -105,7 +105,7 @@ class EveryLoop {
   };
 };
 
-// A sweep over what expires within a minute, on a thread for long work.
+// A sweep over the keys that expire within a minute, on a thread for long work.
 class ExpirySweep final : public OffloadWork {
  public:
   ExpirySweep(Db& db, ExpiryWatch& watch, DatabaseId databases, ExpiryWatch::Sweep sweep)
@@ -171,14 +171,14 @@ Server::Server(Config config, std::string executable)
       config_(
           config, [this](const Config& before, const Config& after) { return apply_config(before, after); },
           [this](Config held) { return effective(std::move(held)); }),
-      // In Redis the empty channel matches the empty pattern only, and not "*".
+      // In Redis, the empty channel matches the empty pattern only, and not "*".
       pubsub_([](Bytes pattern, Bytes channel) { return channel.empty() ? pattern.empty() : glob_match(pattern, channel); }),
       table_(command_families()),
       stats_(table_.all().size()),
       locks_(loop_count(config)),
       cursors_(random_seed()),
       file_users_(config.file_users) {
-  set_users(file_users_.with_default_password(config.secret()).value());  // load_config() has checked that they go together
+  set_users(file_users_.with_default_password(config.secret()).value());  // load_config() has checked that they fit together
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
   net_env_.memory = &client_memory_;
@@ -278,7 +278,7 @@ bool Server::start_admin(std::uint64_t files) {
       log_->write(ServerLog::Level::kWarning, *line);
   };
   HttpLimits limits;
-  // Of few file descriptors only a small part; of the usual thousands, all that the port wants.
+  // If file descriptors are few, the port gets a small part of them; otherwise all that it wants.
   limits.connections = std::clamp<std::size_t>(files / 16, 4, limits.connections);
   admin_ = std::make_unique<AdminServer>(std::move(handlers), limits);
   const std::string why = admin_->start(config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port));
@@ -382,9 +382,9 @@ void Server::wait_for_signals() {
     if (signal == SIGHUP) {
       const std::string why = log_->reopen();
       log_->write(why.empty() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
-                  why.empty() ? "SIGHUP: a log file, if there is one, was opened anew" : why);
+                  why.empty() ? "SIGHUP: the log file, if there is one, was opened again" : why);
     } else if (stopping_) {
-      std::_Exit(1);  // asked twice: the log has every acknowledged write
+      std::_Exit(1);  // the second signal: the log has every acknowledged write
     } else {
       begin_stop(signal == SIGTERM ? "SIGTERM" : "SIGINT");
     }
@@ -396,7 +396,7 @@ void Server::begin_stop(const std::string& why) {
   if (stopping_.exchange(true)) return;
   log_->write(ServerLog::Level::kInfo, "stopping: " + why);
   if (listener_ != nullptr) listener_->stop();
-  // An open cannot be given up halfway: database_opened ends it. Until then signals are heard, a second one among them.
+  // An open cannot be cancelled: database_opened() ends it. Until then signals are handled, such as a second one.
   if (!opener_.joinable()) io_.stop();
 }
 
@@ -476,7 +476,7 @@ Status Server::shutdown(const ShutdownRequest&) {
 
 Status Server::abort_shutdown() { return Status::not_found("no shutdown is under way"); }
 
-// --- what the engine tells
+// --- events of the engine
 
 void Server::on_message(Severity severity, const std::string& text) {
   constexpr ServerLog::Level kLevels[] = {ServerLog::Level::kDebug, ServerLog::Level::kInfo, ServerLog::Level::kWarning,
@@ -498,7 +498,7 @@ bool Server::end_of_pass() { return ready_.load(std::memory_order_relaxed)->writ
 std::uint64_t Server::durable_seq() const { return ready_.load(std::memory_order_relaxed)->durable_seq(); }
 bool Server::failed() const { return !ready_.load(std::memory_order_relaxed)->write_status().is_ok(); }
 
-// --- time, configuration, secrets
+// --- time, configuration, authentication
 
 std::uint64_t Server::unix_micros() const { return unix_micros_now(); }
 std::uint64_t Server::mono_nanos() const { return mono_nanos_now(); }
@@ -521,7 +521,7 @@ Config Server::effective(Config config) const {
 
 Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
-  // First what can be refused, then what cannot.
+  // First come the changes that can be refused, then the others.
   std::uint64_t cap = client_cap_;
   if (after.max_clients != before.max_clients && after.max_clients > cap) {
     cap = clients_of(raise_file_limit(after.max_clients + kReservedFiles));
@@ -544,7 +544,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   stats_.set_shown_percentiles(after.percentiles());
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.notifications.set_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
-    if (db != nullptr) observers_.refresh_expiries(db->now());  // what is set next may have expired before the timer comes
+    if (db != nullptr) observers_.refresh_expiries(db->now());  // the next key that is set may expire before the timer is due
   }
   set_users(std::move(users));
   if (after.log_level != before.log_level) log_->set_level(after.log_level);
@@ -554,7 +554,8 @@ Status Server::apply_config(const Config& before, const Config& after) {
 
 void Server::use_net_settings(const Config& config) {
   const NetSettings net = net_settings(config);
-  listener_->set_settings(net);  // first: whom it lets in by the old ones, a loop has before it hears of the new ones
+  listener_->set_settings(
+      net);  // comes first: connections that the old settings let in have reached their loop before the loop gets the new settings
   for (const auto& loop : loops_) loop->set_settings(net);
 }
 

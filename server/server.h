@@ -1,8 +1,10 @@
-// The server as a whole: what is started, in which order, and how it ends.
+// The whole server: what it starts, in which order, and how it ends.
 //
-// Start: log, sockets (replies are -LOADING), HTTP port, then the database on a thread of its own; when it is open, each
-// loop gets its dispatcher. End (SIGTERM, SIGINT, SHUTDOWN): no new clients, loops finish their pass and close their connections,
-// offload threads finish, the engine writes and syncs its log.
+// Start: log, sockets (replies are -LOADING), HTTP port, then the database on a thread of its own. When it is open, each loop
+// gets its dispatcher.
+//
+// End (SIGTERM, SIGINT, SHUTDOWN): new clients are refused, loops finish their pass and close their connections, offload threads
+// finish, and the engine writes and syncs its log.
 #pragma once
 
 #include <atomic>
@@ -102,7 +104,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
     std::uint64_t connections = 0, rejected = 0, in = 0, out = 0, query_limit = 0, output_limit = 0, auth_failures = 0;
   };
 
-  void end_pause(std::uint64_t number);  ///< nothing if there is a newer one
+  void end_pause(std::uint64_t number);  ///< does nothing if a newer pause has begun
   void watch_expiries();
   void sample_rates();
   bool start_listening();
@@ -115,9 +117,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void wait_for_signals();
   void begin_stop(const std::string& why);
   void end();
-  /// The limits that the network goes by.
+  /// The limits of the network.
   [[nodiscard]] NetSettings net_settings(const Config& config) const;
-  /// What holds of it: at most as many clients as the limit of open files allows.
+  /// The part of them that applies: at most as many clients as the limit of open files allows.
   [[nodiscard]] Config effective(Config config) const;
   Status apply_config(const Config& before, const Config& after);
   void use_net_settings(const Config& config);
@@ -126,7 +128,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] MetricsSnapshot snapshot() const;
   void add_net(MetricsSnapshot* snapshot) const;
   [[nodiscard]] std::string not_ready() const;
-  /// What the console shows of a database, as JSON; nothing if there is no such database.
+  /// The console's data of a database, as JSON; nullopt if there is no such database.
   [[nodiscard]] std::optional<std::string> console(DatabaseId database) const;
   [[nodiscard]] NetTotals net_totals() const;
 
@@ -140,7 +142,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   NetEnv net_env_;
 
   // Own synchronization.
-  std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< what the limit of open files leaves
+  std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< as the limit of open files allows
   ClientMemoryAccount client_memory_;
   LogLimiter bad_http_{60'000};
   LiveConfig config_;
@@ -159,9 +161,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::atomic<std::uint64_t> recovery_logged_ms_{0};
   std::atomic<std::uint64_t> recovered_bytes_{0}, recovery_bytes_{0};
   bool configured_while_loading_ = false;  // guarded by config_'s lock
-  Users file_users_;                       // guarded by config_'s lock: as they were in their file when it was read last
+  Users file_users_;                       // guarded by config_'s lock: as their file had them when it was last read
   mutable std::mutex users_mutex_;
-  std::shared_ptr<const Users> users_;  // guarded by users_mutex_: those, and the password that is configured; never null
+  std::shared_ptr<const Users> users_;  // guarded by users_mutex_: file_users_ with the configured password; never null
   std::atomic<bool> password_required_{false};
   mutable std::mutex base_mutex_;
   NetTotals base_;                                     // guarded by base_mutex_: what CONFIG RESETSTAT subtracts
@@ -181,12 +183,12 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<Offload> offload_;
   std::unique_ptr<Disposer> disposer_;
-  /// What clients keep that began a transaction while the database was being opened.
+  /// Charged with what clients keep that began a transaction while the database was being opened.
   const std::shared_ptr<MemoryAccount> loading_memory_ = std::make_shared<MemoryAccount>();
   CommandEnv loading_env_, env_;
   std::unique_ptr<Db> db_;
   std::unique_ptr<Backups> backups_;
-  std::string database_id_;  ///< set before backups_; later by save() alone
+  std::string database_id_;  ///< set before backups_; later by save() only
   std::unique_ptr<BackupVerifier> backup_verifier_;
   std::thread opener_;
   std::atomic<Db*> ready_{nullptr};

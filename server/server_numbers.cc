@@ -1,7 +1,8 @@
-// What INFO, the metrics and the console show, gathered: counters of the loops and commands, and what the engine says of itself.
+// Gathers the numbers that INFO, the metrics and the console show: counters of the loops and commands, and what the engine says of itself.
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "admin/console.h"
 #include "machine/machine.h"

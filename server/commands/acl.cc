@@ -1,5 +1,5 @@
-// ACL: who there is, and who one is. Users come from a file (acl/users.h) and all have the same rights, so there is no subcommand
-// that changes one.
+// ACL: lists users, and names the connection's user. Users come from a file (acl/users.h). All have the same rights, so no
+// subcommand changes a user.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -15,7 +15,7 @@
 namespace ebbtide {
 namespace {
 
-/// All that Redis 7.2 has, in its order; of some there are no commands here.
+/// All categories of Redis 7.2, in its order. Some have no command in this server.
 constexpr std::array<Bytes, 21> kCategories = {"keyspace",   "read",        "write",    "set",         "sortedset", "list",
                                                "hash",       "string",      "bitmap",   "hyperloglog", "geo",       "stream",
                                                "pubsub",     "admin",       "fast",     "slow",        "blocking",  "dangerous",

@@ -1,7 +1,7 @@
 // BITFIELD and BITFIELD_RO: integers of any width within a string.
 //
-// All arguments are checked before anything is done. As in Redis, a command that sets or adds first makes the string long enough
-// for the furthest field it names, and leaves it so, even if OVERFLOW FAIL then keeps every number out.
+// All arguments are checked before the first operation. As in Redis, a command that sets or adds first extends the string to its
+// furthest field. The string stays so even if OVERFLOW FAIL refuses every number.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -36,7 +36,7 @@ Result<BitOverflow> overflow_argument(Bytes word) {
   return reply_error("ERR Invalid OVERFLOW type specified");
 }
 
-/// The kind of the operation at the cursor, which is taken, if as many arguments follow as it needs.
+/// Takes the operation at the cursor, if all its arguments follow.
 Result<FieldOp::Kind> take_kind(ArgCursor& cursor) {
   if (cursor.left() >= 3 && cursor.take_word("GET")) return FieldOp::Kind::kGet;
   if (cursor.left() >= 4 && cursor.take_word("SET")) return FieldOp::Kind::kSet;
@@ -70,7 +70,7 @@ Result<std::vector<FieldOp>> parse_ops(const Ctx& ctx) {
   return ops;
 }
 
-/// Does one operation and writes its reply; true if the field has another number than before.
+/// Performs one operation and writes its reply. Returns true if the field's number has changed.
 bool apply(const FieldOp& op, std::string* value, Reply& reply) {
   const std::int64_t old = get_field(*value, op.type, op.position);
   const bool adds = op.kind == FieldOp::Kind::kIncrement;
@@ -95,7 +95,7 @@ Status get_fields(Ctx& ctx, const std::vector<FieldOp>& ops) {
     ValuePart part;
     const Status status = found ? ctx.view.read_part(*found, first, end - first, &part) : Status::ok();
     resident &= !status.is_not_resident();
-    if (!resident) continue;  // so that what all fields miss is fetched together
+    if (!resident) continue;  // goes on: the pages that all fields miss are read together
     TRY(status);
     ctx.reply.integer(get_field(part.bytes, op.type, op.position % 8));
   }
@@ -104,7 +104,7 @@ Status get_fields(Ctx& ctx, const std::vector<FieldOp>& ops) {
 
 Status bitfield(Ctx& ctx) {
   TRY_ASSIGN(ops, parse_ops(ctx));
-  std::uint64_t end = 0;  // of the furthest field that is written
+  std::uint64_t end = 0;  // the end of the furthest field that is written
   for (const FieldOp& op : ops) {
     if (op.kind != FieldOp::Kind::kGet) end = std::max(end, op.position + op.type.bits);
   }
@@ -120,7 +120,7 @@ Status bitfield(Ctx& ctx) {
   TRY(ctx.reserve(size));
   std::string value(size, '\0');
   if (old) TRY(copy_value(ctx, *old, value.data()));
-  // Also if what one operation changed another has changed back.
+  // Written even if the operations together have changed nothing.
   bool changed = !old || size != old->length;
   ctx.reply.array(ops.size());
   for (const FieldOp& op : ops) {

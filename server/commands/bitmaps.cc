@@ -1,4 +1,4 @@
-// Strings as rows of bits: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. All errors, and their order, are Redis's.
+// Strings as rows of bits: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. Errors and their order are Redis's.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -20,7 +20,7 @@
 namespace ebbtide {
 namespace {
 
-/// A bit of a value; beyond its end, and where there is none, bits are 0.
+/// Returns a bit of a value; 0 beyond its end, or without a value.
 Status read_bit(Ctx& ctx, const std::optional<Found>& found, std::uint64_t position, bool* bit) {
   *bit = false;
   if (!found || position / 8 >= found->length) return Status::ok();
@@ -37,7 +37,7 @@ Status setbit(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
   TRY(strings.locate_for_update(ctx.key(), &old));
-  if (old && old->length <= kValuePieceBytes) TRY(strings.read(&*old));  // to be written in all likelihood: one fetch, not two
+  if (old && old->length <= kValuePieceBytes) TRY(strings.read(&*old));  // it will probably be written: one fetch instead of two
   bool was = false;
   TRY(read_bit(ctx, old, offset, &was));
   const std::uint64_t before = old ? old->length : 0, size = std::max(before, offset / 8 + 1);
@@ -63,14 +63,14 @@ Status getbit(Ctx& ctx) {
   return Status::ok();
 }
 
-/// BYTE or BIT; true for the latter.
+/// Takes BYTE or BIT; true for BIT.
 Result<bool> unit_argument(Bytes word) {
   if (equal_ignoring_case(word, "BIT")) return true;
   if (equal_ignoring_case(word, "BYTE")) return false;
   return syntax_error();
 }
 
-/// A range with both ends included, as users give it: negative numbers count from the end.
+/// A range with both ends included, as clients give it: negative numbers count from the end.
 struct BitRange {
   std::int64_t start = 0, end = 0;
 
@@ -80,15 +80,15 @@ struct BitRange {
     end = std::min(end, size - 1);
   }
   [[nodiscard]] bool empty() const { return start > end; }
-  /// In bits, from one in units of 1 or 8 bits. Needs !empty().
+  /// The range in bits, from one in units of 1 or 8 bits. Requires !empty().
   [[nodiscard]] std::uint64_t first(bool in_bits) const { return static_cast<std::uint64_t>(start) * (in_bits ? 1 : 8); }
   [[nodiscard]] std::uint64_t last(bool in_bits) const {
     return in_bits ? static_cast<std::uint64_t>(end) : static_cast<std::uint64_t>(end) * 8 + 7;
   }
 };
 
-/// Calls `visit` with the bytes that have the bits [first, last] of a value, in order, and which of the value's bits in them those
-/// are: a piece's first and last one, counted from the piece's begin, and the number of the piece's first bit in the value.
+/// Calls `visit`, in order, with the bytes that have the bits [first, last] of a value. Its other arguments are the first and
+/// last of those bits, counted from the piece's begin, and the offset of the piece's first bit in the value.
 Status visit_bits(Ctx& ctx, const Found& found, std::uint64_t first, std::uint64_t last,
                   const std::function<Status(Bytes piece, std::uint64_t first, std::uint64_t last, std::uint64_t base)>& visit) {
   const std::uint64_t begin = first / 8, bytes = last / 8 - begin + 1;
@@ -102,7 +102,7 @@ Status visit_bits(Ctx& ctx, const Found& found, std::uint64_t first, std::uint64
 Status bitcount(Ctx& ctx) {
   std::optional<Found> found;
   TRY(ctx.strings().locate(ctx.key(), &found));
-  // As in Redis, nobody looks at the range of a key that is not there.
+  // As in Redis, a missing key's range is not checked.
   if (!found) {
     ctx.reply.integer(0);
     return Status::ok();
@@ -140,7 +140,7 @@ Status bitcount(Ctx& ctx) {
 struct BitposRange {
   BitRange range;
   bool in_bits = false;
-  bool has_end = false;  ///< without one, the bits behind the string are 0
+  bool has_end = false;  ///< without an end, the bits behind the string count as 0
 };
 
 Result<BitposRange> bitpos_range(const Ctx& ctx, std::int64_t size) {
@@ -181,10 +181,10 @@ Status bitpos(Ctx& ctx) {
           const auto at = find_bit(piece, from, until, bit == 1);
           if (!at) return Status::ok();
           position = static_cast<std::int64_t>(base + *at);
-          return Status::not_found();  // no further
+          return Status::not_found();  // stops the walk
         });
     if (end.is_not_found()) {
-      // it has a position
+      // the bit has a position
     } else if (!end.is_ok()) {
       return end;
     } else if (bit == 0 && !where.has_end) {
@@ -206,20 +206,20 @@ std::optional<BitOp> bit_op(Bytes name) {
   return std::nullopt;
 }
 
-/// The strings at all keys but the first.
+/// The strings of all keys but the first.
 Status locate_sources(Ctx& ctx, Strings& strings, std::vector<std::optional<Found>>* found) {
   found->resize(ctx.keys.size() - 1);
   bool resident = true;
   for (std::size_t i = 0; i < found->size(); ++i) {
     const Status status = strings.locate_for_update(ctx.key(i + 1), &(*found)[i]);
     resident &= !status.is_not_resident();
-    // Goes on, so that what all keys miss is fetched together.
+    // Goes on: the pages that all keys miss are read together.
     if (resident) TRY(status);
   }
   return resident ? Status::ok() : Status::not_resident();
 }
 
-/// As long as the longest source; shorter ones, and absent ones, go on with 0.
+/// The result is as long as the longest source. Shorter and missing sources are filled up with 0.
 Status combine_sources(Ctx& ctx, BitOp op, const std::vector<std::optional<Found>>& sources, std::string* result) {
   std::uint64_t longest = 0;
   for (const auto& source : sources) {
@@ -231,7 +231,7 @@ Status combine_sources(Ctx& ctx, BitOp op, const std::vector<std::optional<Found
   result->assign(longest, '\0');
   bool resident = true;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const BitOp step = i == 0 && op != BitOp::kNot ? BitOp::kOr : op;  // the first one is as it is
+    const BitOp step = i == 0 && op != BitOp::kNot ? BitOp::kOr : op;  // the first source is copied
     const std::uint64_t length = sources[i] ? sources[i]->length : 0;
     if (length != 0) {
       const Status status = visit_value(ctx, *sources[i], 0, length, [&](std::uint64_t at, Bytes piece) {
@@ -239,7 +239,7 @@ Status combine_sources(Ctx& ctx, BitOp op, const std::vector<std::optional<Found
         return Status::ok();
       });
       resident &= !status.is_not_resident();
-      if (resident) TRY(status);  // else it goes on, so that what all sources miss is fetched together
+      if (resident) TRY(status);  // else it goes on: the pages that all sources miss are read together
     }
     if (step == BitOp::kAnd) std::fill(result->begin() + static_cast<std::ptrdiff_t>(length), result->end(), '\0');
   }

@@ -111,7 +111,7 @@ Result<ClientFilter> parse_kill_filter(const Ctx& ctx) {
 }
 
 Status client_kill(Ctx& ctx) {
-  if (ctx.argc() == 3) {  // the old form: one address, this client included
+  if (ctx.argc() == 3) {  // the old form: one address, which may be this client's
     ClientFilter filter;
     filter.addr = std::string(ctx.arg(2));
     if (ctx.server().kill_clients(filter, ctx.client_id) == 0) return reply_error("ERR No such client");
@@ -269,7 +269,7 @@ constexpr CommandSpec kSubcommands[] = {
      .run = client_tracking,
      .since = "6.0.0",
      .complexity = "O(1)",
-     .summary = "Turns on or off that the server tells the connection which keys it has read were changed.",
+     .summary = "Turns on or off that the server notifies the connection of changes to keys that it has read.",
      .group = kGroup,
      .arguments = kTrackingArguments,
      .container = kClient},
@@ -279,7 +279,7 @@ constexpr CommandSpec kSubcommands[] = {
      .run = client_caching,
      .since = "6.0.0",
      .complexity = "O(1)",
-     .summary = "Says whether the keys of the connection's next command are tracked.",
+     .summary = "Sets whether the keys of the connection's next command are tracked.",
      .group = kGroup,
      .arguments = kCachingArguments,
      .container = kClient},
@@ -307,7 +307,7 @@ constexpr CommandSpec kSubcommands[] = {
      .run = client_pause,
      .since = "3.0.0",
      .complexity = "O(1)",
-     .summary = "Holds back all commands, or those that write, for some time.",
+     .summary = "Delays all commands, or those that write, for some time.",
      .group = kGroup,
      .arguments = kPauseArguments,
      .container = kClient},

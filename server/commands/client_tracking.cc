@@ -39,7 +39,7 @@ Result<Tracking> parse_tracking(const Ctx& ctx) {
   return wanted;
 }
 
-/// Whether a prefix is the beginning of another one. In order, all that begins with a prefix follows it at once.
+/// Whether one prefix begins with another. In sorted order, the texts that begin with a prefix directly follow it.
 bool any_overlap(const std::vector<std::string>& have, const std::vector<std::string>& added) {
   std::vector<Bytes> all(have.begin(), have.end());
   all.insert(all.end(), added.begin(), added.end());
@@ -47,10 +47,10 @@ bool any_overlap(const std::vector<std::string>& have, const std::vector<std::st
   return std::adjacent_find(all.begin(), all.end(), [](Bytes a, Bytes b) { return b.starts_with(a); }) != all.end();
 }
 
-/// Prefixes of one client must not overlap, else it would be told twice.
+/// Prefixes of one client must not overlap: the client would get two invalidations for one key.
 Status check_prefixes(const std::vector<std::string>& have, const std::vector<std::string>& added) {
   if (!any_overlap(have, added)) return Status::ok();
-  constexpr std::size_t kNamed = 1024;  // to name the overlapping two takes time in the square of their number
+  constexpr std::size_t kNamed = 1024;  // beyond that, finding the two that overlap would take long: its time is quadratic
   if (have.size() + added.size() > kNamed) return reply_error("ERR Prefixes for a single client must not overlap.");
   const auto overlap = [](const std::string& a, const std::string& b) { return a.starts_with(b) || b.starts_with(a); };
   for (std::size_t i = 0; i < added.size(); ++i) {
@@ -97,7 +97,7 @@ Status client_tracking(Ctx& ctx) {
   if (equal_ignoring_case(ctx.arg(2), "on")) {
     TRY(check_tracking(have, wanted));
     wanted.on = true;
-    // Without a prefix all keys: the empty one, as Redis has it.
+    // Without a prefix the client tracks all keys. Redis shows that as an empty prefix.
     const bool all = wanted.broadcast && wanted.prefixes.empty();
     if (all && std::find(have.prefixes.begin(), have.prefixes.end(), "") == have.prefixes.end()) wanted.prefixes.emplace_back();
     wanted.prefixes.insert(wanted.prefixes.begin(), have.prefixes.begin(), have.prefixes.end());
@@ -170,7 +170,7 @@ Status client_pause(Ctx& ctx) {
   }
   TRY_ASSIGN(ms, timeout_argument(ctx.arg(2), ctx.now));
   const std::uint64_t now_ms = ctx.server().mono_nanos() / 1'000'000;
-  (void)env_of(ctx).observers->pause.wait_ms(now_ms, true);  // forgets a pause that is over
+  (void)env_of(ctx).observers->pause.wait_ms(now_ms, true);  // ends a pause whose time is over
   env_of(ctx).observers->pause.begin(now_ms + ms, all);
   ctx.reply.ok();
   return Status::ok();

@@ -1,4 +1,4 @@
-// Subcommands of CLIENT that are about other clients' commands: tracking, PAUSE, UNBLOCK. client.cc lists them.
+// Subcommands of CLIENT that concern other clients' commands: tracking, PAUSE, UNBLOCK. client.cc lists them.
 #pragma once
 
 #include "dispatch/spec.h"

@@ -1,4 +1,4 @@
-// COMMAND and its subcommands: what the table knows, printed as Redis prints it.
+// COMMAND and its subcommands: the table of commands, printed as Redis prints it.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -55,7 +55,7 @@ void reply_flags(Reply& reply, std::uint32_t flags, std::span<const FlagName> na
   }
 }
 
-/// Relative to the first key, as key specifications count: 0 is the first key itself.
+/// Relative to the first key: 0 is the first key itself.
 int relative_last(const KeySpec& keys) { return keys.last == 0 ? 0 : keys.last < 0 ? keys.last : keys.last - keys.first; }
 
 void reply_key_spec(Reply& reply, const KeySpec& keys) {
@@ -228,7 +228,7 @@ Status command_docs(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Whether FILTERBY lets a command through.
+/// Whether the command passes the filter of FILTERBY.
 using Filter = bool (*)(const Command& command, Bytes argument);
 
 Status command_list(Ctx& ctx) {
@@ -258,7 +258,7 @@ Status command_list(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The positions of a command's keys among its own arguments; the command's name is argument 2 here.
+/// The positions of a command's keys among its own arguments. The command's name is argument 2 of COMMAND GETKEYS.
 Result<std::vector<std::size_t>> key_positions(const Ctx& ctx, const Command** found) {
   const Command* command = env_of(ctx).table->find(ctx.arg(2));
   if (command != nullptr && !command->spec->subcommands.empty() && ctx.argc() > 3) {
@@ -287,7 +287,7 @@ Status command_getkeys(Ctx& ctx) {
   return Status::ok();
 }
 
-/// SET with GET reads what it overwrites; argument `first` is its first option.
+/// SET with GET reads the value that it overwrites. Argument `first` is its first option.
 std::uint16_t access_of_set(const Args& args, std::size_t first) {
   for (std::size_t i = first; i < args.size(); ++i) {
     if (equal_ignoring_case(args[i], "get")) return KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate;
@@ -295,7 +295,7 @@ std::uint16_t access_of_set(const Args& args, std::size_t first) {
   return KeySpec::kOw | KeySpec::kUpdate;
 }
 
-/// BITFIELD that only GETs writes nothing; argument `first` is its first operation. What makes no sense may write.
+/// BITFIELD with GETs alone writes nothing. Argument `first` is its first operation; an invalid one counts as a write.
 std::uint16_t access_of_bitfield(const Args& args, std::size_t first) {
   for (std::size_t i = first; i < args.size();) {
     if (!equal_ignoring_case(args[i], "get") || i + 2 >= args.size()) {
@@ -310,7 +310,7 @@ std::uint16_t access_of_bitfield(const Args& args, std::size_t first) {
   return KeySpec::kRo | KeySpec::kAccess;
 }
 
-/// What a command of `argc` arguments does to the key at `position`; its name is argument 2 of `args`.
+/// The access to the key at `position` of a command with `argc` arguments. The command's name is argument 2 of `args`.
 std::uint16_t access_to(const CommandSpec& spec, const Args& args, int position) {
   if (spec.name == "set") return access_of_set(args, 5);
   if (spec.name == "bitfield") return access_of_bitfield(args, 4);

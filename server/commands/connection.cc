@@ -1,4 +1,4 @@
-// The connection itself: PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET.
+// Commands about the connection: PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET.
 #include <limits>
 #include <optional>
 #include <string>
@@ -50,7 +50,7 @@ Status quit(Ctx& ctx) {
 }
 
 Status reset(Ctx& ctx) {
-  // A slice of very many subscriptions a round; messages may come until the reply.
+  // Very many subscriptions end in slices, one a round. Until the reply, messages may still arrive.
   auto* const subscriptions = static_cast<Subscriptions*>(state_of(*ctx.client).subscriptions.get());
   ctx.unfinished = subscriptions != nullptr && !subscriptions->remove_some(Ctx::kSliceArguments);
   if (ctx.unfinished) return Status::ok();
@@ -65,7 +65,7 @@ Status authenticate(Ctx& ctx, Bytes user, Bytes password) {
   if (!ctx.server().check_password(user, password)) {
     const bool in_transaction = (ctx.session.modes & Session::kInTransaction) != 0;
     const auto now_ms = static_cast<std::int64_t>(ctx.server().unix_micros() / 1000);
-    if (!in_transaction) ctx.session.last_command = &ctx.command;  // the entry shows it
+    if (!in_transaction) ctx.session.last_command = &ctx.command;  // the entry of the ACL log shows it
     env_of(ctx).observers->acl_log.add({.context = in_transaction ? "multi" : "toplevel",
                                         .object = std::string(ctx.arg(0)),
                                         .user = std::string(user),

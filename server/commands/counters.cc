@@ -1,5 +1,5 @@
-// Strings as numbers: INCR and its kin. A changed number keeps its expiry and its stamp. No number is a large value: of one that is
-// located nothing is read, and its text is empty, which is the same error.
+// Strings as numbers: INCR, DECR and the like. A changed number keeps its expiry and its stamp. A large value cannot be a number:
+// it is located without its bytes, so its text is empty, which gives the same error.
 #include <cmath>
 #include <limits>
 #include <optional>

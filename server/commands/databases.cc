@@ -1,4 +1,4 @@
-// Commands on whole databases: FLUSHDB, FLUSHALL, SWAPDB. Each is one operation in the log, whatever the size.
+// Commands on whole databases: FLUSHDB, FLUSHALL, SWAPDB. Each is one operation in the log, for any size of database.
 #include <limits>
 #include <string>
 
@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-/// ASYNC and SYNC mean the same here: the old tree's files go once nobody reads them.
+/// ASYNC and SYNC have the same effect: the old tree's files are removed once no reader uses them.
 Status check_flush_mode(const Ctx& ctx) {
   ArgCursor cursor(ctx.args, 1);
   if (!cursor.done() && !cursor.take_word("ASYNC") && !cursor.take_word("SYNC")) return syntax_error();

@@ -1,4 +1,4 @@
-// DEBUG: a small part of Redis's, for the tests of client libraries, behind server.debug_commands.
+// DEBUG: a small part of Redis's, for the tests of client libraries. server.debug_commands enables it.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -70,13 +70,13 @@ Status protocol(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Of the key at argument 2, in the form in which tools look for fields.
+/// DEBUG OBJECT of the key at argument 2. Tools search the reply for its fields.
 Status object(Ctx& ctx) {
   std::string buffer;
   const Bytes key = escape_key(ctx.arg(2), &buffer);
   std::optional<Found> found;
   TRY(ctx.strings().locate_any({key, hash_key(key)}, &found));
-  ctx.client->seen_seq = std::max(ctx.client->seen_seq, ctx.view.seq());  // dispatch takes DEBUG for one that looks at no data
+  ctx.client->seen_seq = std::max(ctx.client->seen_seq, ctx.view.seq());  // dispatch takes DEBUG for a command that reads no data
   if (!found) return reply_error("ERR no such key");
   ctx.reply.simple("Value at:0x0 refcount:1 encoding:" + std::string(string_encoding(*found)) +
                    " serializedlength:" + std::to_string(found->length + 1) + " lru:0 lru_seconds_idle:0");
@@ -101,7 +101,7 @@ Status debug(Ctx& ctx) {
   } else if (is("stringmatch-len", 4)) {
     return match(ctx);
   } else if (is("error", 3)) {
-    std::string text(shown(ctx.arg(2), 1024));  // as it is, without a code of ours
+    std::string text(shown(ctx.arg(2), 1024));  // the text itself, without an error code in front
     std::replace_if(
         text.begin(), text.end(), [](char c) { return c == '\r' || c == '\n'; }, ' ');
     ctx.reply.error(text);

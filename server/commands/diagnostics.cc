@@ -1,4 +1,4 @@
-// Looking at the server from inside: SLOWLOG, LATENCY, MEMORY, MONITOR, LOLWUT.
+// Diagnostics: SLOWLOG, LATENCY, MEMORY, MONITOR, LOLWUT.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -139,7 +139,7 @@ Status latency_histogram(Ctx& ctx) {
     ctx.reply.bulk("calls");
     ctx.reply.integer(static_cast<std::int64_t>(c.calls));
     ctx.reply.bulk("histogram_usec");
-    // Counts so far by upper bound, where they grow.
+    // The cumulative counts by upper bound, where they grow.
     std::vector<std::pair<std::int64_t, std::uint64_t>> rows;
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < std::size(kCallBounds); ++i) {
@@ -158,7 +158,7 @@ Status latency_histogram(Ctx& ctx) {
 
 // --- MEMORY
 
-/// What an entry costs in a memtable beside its key and value, about.
+/// Estimated memory of an entry in a memtable, beside its key and value.
 constexpr std::size_t kEntryBytes = 56;
 
 Status memory_usage(Ctx& ctx) {
@@ -229,7 +229,7 @@ Status memory_purge(Ctx& ctx) {
 
 Status monitor(Ctx& ctx) {
   state_of(*ctx.client).monitored = &env_of(ctx).observers->monitors;
-  ctx.client->subscriber = true;  // never idle
+  ctx.client->subscriber = true;  // the connection counts as busy, however long it sends nothing
   env_of(ctx).observers->monitors.add(*ctx.client);
   ctx.reply.ok();
   return Status::ok();
@@ -238,7 +238,7 @@ Status monitor(Ctx& ctx) {
 // --- LOLWUT
 
 Status lolwut(Ctx& ctx) {
-  // Which version is to draw; there is one picture here.
+  // The version chooses a picture in Redis; this server has one.
   if (ctx.argc() >= 3 && equal_ignoring_case(ctx.arg(1), "version")) TRY(integer_argument(ctx.arg(2)).status());
   // The ebb: each wave leaves a little less on the sand.
   std::string picture;
@@ -292,7 +292,7 @@ constexpr CommandSpec kSlowlog[] = {
      .run = slowlog_len,
      .since = "2.2.12",
      .complexity = "O(1)",
-     .summary = "Tells how many slow commands are kept.",
+     .summary = "Returns the number of entries in the slow log.",
      .group = kGroup,
      .container = "slowlog"},
     {.name = "reset",
@@ -301,7 +301,7 @@ constexpr CommandSpec kSlowlog[] = {
      .run = slowlog_reset,
      .since = "2.2.12",
      .complexity = "O(N) where N is the number of entries",
-     .summary = "Forgets the slow commands.",
+     .summary = "Removes all entries from the slow log.",
      .group = kGroup,
      .container = "slowlog"},
 };
@@ -313,7 +313,7 @@ constexpr CommandSpec kLatency[] = {
      .run = latency_doctor,
      .since = "2.8.13",
      .complexity = "O(1)",
-     .summary = "Says where to look for what is slow.",
+     .summary = "Explains where to look for causes of latency.",
      .group = kGroup,
      .container = "latency"},
     {.name = "graph",
@@ -382,7 +382,7 @@ constexpr CommandSpec kMemory[] = {
      .run = memory_doctor,
      .since = "4.0.0",
      .complexity = "O(1)",
-     .summary = "Says whether the memory in use is as it should be.",
+     .summary = "Reports whether memory use is within its budget.",
      .group = kGroup,
      .container = "memory"},
     {.name = "help",
@@ -467,7 +467,7 @@ constexpr CommandSpec kDiagnostics[] = {
      .run = lolwut,
      .since = "5.0.0",
      .complexity = "O(1)",
-     .summary = "Draws something, and tells the version of Redis that is followed.",
+     .summary = "Draws a picture, and shows the version of Redis that the server follows.",
      .group = kGroup,
      .arguments = kVersion},
 };

@@ -1,6 +1,6 @@
-// DUMP and RESTORE: values in the form that Redis's RDB files have (store/dump.h).
+// DUMP and RESTORE: values in the form of Redis's RDB files (store/dump.h).
 //
-// Strings only. IDLETIME and FREQ are checked and have no effect: nobody notes when a key was read.
+// Only strings are supported. IDLETIME and FREQ are checked and have no effect: the server does not record when a key was read.
 #include <limits>
 #include <memory>
 #include <optional>
@@ -70,7 +70,7 @@ Result<RestoreOptions> parse_options(const Ctx& ctx) {
   return options;
 }
 
-/// Absolute; 0 for never, `now` for one so far away that it cannot be expressed: as in Redis, the key is then gone at once.
+/// The absolute expiry; 0: never. `now` if the expiry is too far away to be expressed: as in Redis, the key is then gone at once.
 Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
   TRY_ASSIGN(ttl, integer_argument(ctx.arg(2)));
   if (ttl < 0) return reply_error("ERR Invalid TTL value, must be >= 0");
@@ -102,7 +102,7 @@ Status restore(Ctx& ctx) {
   return Status::ok();
 }
 
-// RESTORE looks before it overwrites: dispatch is told so, COMMAND INFO says what Redis says.
+// RESTORE reads its key before it overwrites it, and dispatch is given that access. COMMAND INFO shows Redis's.
 constexpr KeySpec kRestoreKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate}};
 
 constexpr CommandSpec kDump[] = {

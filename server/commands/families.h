@@ -1,4 +1,4 @@
-// All commands there are: one array a family, one family a file.
+// All commands: one array per family, one file per family.
 #pragma once
 
 #include <span>
@@ -33,7 +33,7 @@ std::span<const CommandSpec> info_commands();          ///< info.cc: INFO
 std::span<const CommandSpec> command_commands();       ///< command_info.cc: COMMAND
 std::span<const CommandSpec> range_delete_commands();  ///< range_deletes.cc: DELRANGE, DELPREFIX, COUNTRANGE
 std::span<const CommandSpec> tree_commands();          ///< trees.cc: TREE.*
-std::span<const CommandSpec> purge_commands();         ///< purge.cc: PURGE.*, when deletes have left the files
+std::span<const CommandSpec> purge_commands();         ///< purge.cc: PURGE.*, whether deleted data has left the files
 std::span<const CommandSpec> stamp_commands();         ///< stamps.cc: STAMP.*, keys by stamp
 
 /// The families above, for CommandTable.
@@ -41,7 +41,7 @@ std::span<const std::span<const CommandSpec>> command_families();
 
 /// HELP of a container command (help.cc).
 Status container_help(Ctx& ctx);
-/// What it says.
+/// The text of HELP.
 void reply_help(Reply& reply, Bytes container);
 
 }  // namespace ebbtide

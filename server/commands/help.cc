@@ -1,4 +1,4 @@
-// What HELP of a container command says, line by line, as Redis 7.2 words it.
+// The lines of HELP of each container command, as Redis 7.2 has them.
 #include <span>
 #include <string>
 #include <utility>
@@ -189,7 +189,7 @@ constexpr Bytes kDebug[] = {
     "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
     "    true, false.",
     "SET-ACTIVE-EXPIRE <0|1>",
-    "    Accepted, and without effect: what has expired is never seen.",
+    "    Accepted, and without effect: expired keys are never visible.",
     "SLEEP <seconds>",
     "    Stop the connection's event loop for <seconds>. Decimals allowed.",
     "STRINGMATCH-LEN <len> <pattern>",

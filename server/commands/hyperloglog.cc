@@ -1,7 +1,7 @@
 // PFADD, PFCOUNT, PFMERGE. A sketch that was changed keeps its expiry and its stamp.
 //
-// PFCOUNT of one key keeps what it has computed with the value, as Redis does: a command that only reads by what it means, but
-// may write. Where it cannot write, it does without.
+// PFCOUNT of one key stores its result with the value, as Redis does. So it counts as a read that may write. Where it cannot
+// write, it computes the result every time.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -23,7 +23,7 @@ using Type = ArgDoc::Type;
 
 Status corrupt_sketch() { return reply_error("INVALIDOBJ Corrupted HLL object detected"); }
 
-/// Of a key's value, if it has one.
+/// The value of a key, if it has one, must be a sketch.
 Status check_sketch(const std::optional<Found>& found) {
   if (!found || hll::is_valid(found->value)) return Status::ok();
   return reply_error("WRONGTYPE Key is not a valid HyperLogLog string value.");
@@ -75,7 +75,7 @@ Status count_one(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The registers of all keys' sketches together, absent ones as empty.
+/// The union of all keys' sketches, as registers. A missing key counts as an empty sketch.
 struct Union {
   hll::Registers registers{};
   bool any_dense = false;
@@ -87,7 +87,7 @@ Status merge_all(Ctx& ctx, Strings& strings, Union* merged) {
     std::optional<Found> found;
     const Status status = strings.get_for_update(key, &found);
     resident &= !status.is_not_resident();
-    // Goes on, so that what all keys miss is fetched together.
+    // Goes on: the pages that all keys miss are read together.
     if (!resident) continue;
     TRY(status);
     TRY(check_sketch(found));
@@ -123,7 +123,7 @@ Status pfmerge(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Adds known elements and compares the estimates, of both encodings and of a union, with the truth.
+/// Adds known elements and compares the estimates of both encodings, and of a union, with the exact count.
 Status pfselftest(Ctx& ctx) {
   constexpr std::uint64_t kElements = 100'000;
   constexpr double kAllowed = 4 * 0.0081;  // four standard errors of 16384 registers

@@ -1,7 +1,7 @@
-// INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and a section of our own.
+// INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and one section of this server's own.
 //
-// What has no meaning here is printed as Redis prints it when the feature is unused, where tools expect the field; the rest is
-// left out. The numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` says so); DBSIZE counts.
+// A field without a meaning here is printed, as Redis prints it for an unused feature, if tools expect it. Other such fields are
+// left out. The numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` marks them); DBSIZE counts.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t kMicros = 1'000'000;
 
-/// "name:value" lines under "# Section" headings.
+/// The text of INFO: "name:value" lines under "# Section" headings.
 class InfoText {
  public:
   void section(Bytes title) {
@@ -56,7 +56,7 @@ class InfoText {
   std::string text_;
 };
 
-/// As Redis's bytesToHuman: "1.50M".
+/// Formats like Redis's bytesToHuman: "1.50M".
 std::string human_bytes(std::uint64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "K", "M", "G", "T", "P"};
   if (bytes < 1024) return std::to_string(bytes) + "B";
@@ -66,7 +66,7 @@ std::string human_bytes(std::uint64_t bytes) {
   return InfoText::decimal(value, 2) + kUnits[unit];
 }
 
-/// Everything that the sections print, asked for once.
+/// All facts that the sections print, collected once.
 struct Facts {
   CommandEnv& env;
   ServerInfo server;
@@ -74,7 +74,8 @@ struct Facts {
   std::uint64_t now_micros;
   TrackingTable::Counts tracking;
 
-  /// Of the databases that have one, in order. Asked for by the first section that needs it: it looks at all files.
+  /// The trees of the databases that have one, in order. Collected for the first section that needs them, since that looks at all
+  /// files.
   [[nodiscard]] const std::vector<TreeInfo>& trees() const {
     if (known_trees) return *known_trees;
     known_trees.emplace();
@@ -110,7 +111,7 @@ void info_server(const Facts& facts, InfoText& out) {
   out.field("server_time_usec", facts.now_micros);
   out.field("uptime_in_seconds", uptime);
   out.field("uptime_in_days", uptime / 86400);
-  out.field("hz", "10");  // expiries, timeouts and memory limits are looked at ten times a second
+  out.field("hz", "10");  // the server checks expiries, timeouts and memory limits ten times a second
   out.field("configured_hz", "10");
   out.field("executable", server.executable);
   out.field("config_file", server.config_file);
@@ -366,8 +367,8 @@ void info_keyspace(const Facts& facts, InfoText& out) {
   }
 }
 
-/// What memtables and tables still hold of what was deleted, and by when it is to be gone, by database. (Not `db0`: client
-/// libraries make one dictionary of all sections.)
+/// By database: the tombstones that memtables and tables still have, and the deadline by which their data must be gone. The
+/// fields are not named `db0`: client libraries put all sections into one dictionary.
 void info_deletes(const Facts& facts, InfoText& out) {
   out.section("Deletes");
   for (const TreeInfo& info : facts.trees()) {

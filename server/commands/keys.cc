@@ -1,7 +1,7 @@
-// Commands on keys of any type: DEL, EXISTS, EXPIRE, TTL and their kin.
+// Commands on keys of any type: DEL, EXISTS, EXPIRE, TTL and others.
 //
-// What a command misses of all its keys is found in one run, so that the disk is asked once. Of a large value in a table no byte is
-// read, unless the entry has to be written anew with another expiry.
+// One run finds the pages that a command misses of all its keys, so that they are read together. No byte of a large value is
+// read, unless the entry has to be written again with another expiry.
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -17,11 +17,11 @@
 namespace ebbtide {
 namespace {
 
-/// Which keys of one command were met already: DEL k k removes one key.
+/// The keys that a command has met already: DEL k k removes one key.
 class SeenKeys {
  public:
   explicit SeenKeys(std::size_t keys) : many_(keys > kFew) {}
-  /// False if it was there.
+  /// Returns false if the key was met before.
   bool insert(const LookupKey& key) {
     if (many_) return set_.insert(key.key).second;
     for (const LookupKey& other : few_) {
@@ -59,7 +59,7 @@ Status del(Ctx& ctx) {
   return Status::ok();
 }
 
-/// EXISTS and TOUCH: a key that is named twice counts twice.
+/// EXISTS and TOUCH count a key twice if it is named twice.
 Status exists(Ctx& ctx) {
   Strings strings = ctx.strings();
   bool resident = true;
@@ -91,7 +91,7 @@ struct ExpireConditions {
   [[nodiscard]] bool allow(Millis current, std::int64_t wanted) const {
     if (nx && current != 0) return false;
     if (xx && current == 0) return false;
-    // No expiry is an infinite one.
+    // A missing expiry counts as infinitely late.
     if (gt && (current == 0 || wanted <= static_cast<std::int64_t>(current))) return false;
     return !(lt && current != 0 && wanted >= static_cast<std::int64_t>(current));
   }

@@ -69,13 +69,13 @@ Status reply_matches(Ctx& ctx, const Lcs& found, const LcsOptions& options) {
   return Status::ok();
 }
 
-/// Of the two rows of lengths, for a byte of the second text.
+/// Memory of the two rows of lengths, for each byte of the second text.
 constexpr std::uint64_t kLcsRowBytes = 2 * sizeof(std::uint32_t);
 
-/// Inside EXEC, where the whole event loop waits: some tens of milliseconds.
+/// The limit inside EXEC, where the whole event loop waits: some tens of milliseconds of work.
 constexpr std::uint64_t kMaxInlineCells = std::uint64_t{16} << 20;
 
-/// What lcs_length() or lcs() take at most.
+/// The most memory that lcs_length() or lcs() allocates.
 std::uint64_t lcs_bytes(std::uint64_t a, std::uint64_t b, bool only_length) {
   const std::uint64_t rows = kLcsRowBytes * (b + 1);
   if (only_length) return rows;

@@ -1,7 +1,7 @@
-// OBJECT: what Redis would say of how a value is kept.
+// OBJECT: how Redis would keep a value.
 //
-// Values are kept as bytes here. ENCODING answers what Redis answers for such a value when it was just set, REFCOUNT 1, and
-// IDLETIME 0, as nobody notes when a key was read.
+// This server keeps values as bytes. ENCODING replies what Redis replies for such a value right after it was set. REFCOUNT is 1,
+// and IDLETIME 0, since the server does not record when a key was read.
 #include <optional>
 
 #include "commands/families.h"
@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-/// The entry of the key; if there is none, the null is written.
+/// The entry of the key. If there is none, a null is replied.
 Status look_up(Ctx& ctx, std::optional<Found>* found) {
   TRY(ctx.strings().locate_any(ctx.key(), found));
   if (!found->has_value()) ctx.reply.null();

@@ -1,4 +1,4 @@
-// Publish and subscribe: channels, patterns, shard channels, and PUBSUB. With one node every shard channel is here.
+// Publish and subscribe: channels, patterns, shard channels, and PUBSUB. The server is one node, so every shard channel is here.
 #include <string>
 
 #include "commands/families.h"
@@ -20,7 +20,7 @@ Subscriptions& subscriptions_of(const Ctx& ctx) {
   return static_cast<Subscriptions&>(*state);
 }
 
-/// What CLIENT LIST shows and dispatch goes by.
+/// Updates the counts, which CLIENT LIST shows, and the session's mode, which dispatch checks.
 void note_counts(Ctx& ctx, const Subscriptions& subscriptions) {
   Session& session = ctx.session;
   session.wrote_pushes = is_quiet(session) && !ctx.in_exec();
@@ -82,7 +82,7 @@ Status unsubscribe_from(Ctx& ctx, Kind kind, Bytes word) {
 Status subscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kChannel, "subscribe"); }
 Status psubscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kPattern, "psubscribe"); }
 Status ssubscribe(Ctx& ctx) {
-  // Of the three ways to subscribe this is the one that Redis does not let into a transaction.
+  // Redis refuses this one of the three ways to subscribe inside a transaction.
   if (ctx.in_exec()) return reply_error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
   return subscribe_to(ctx, Kind::kShard, "ssubscribe");
 }
@@ -90,15 +90,16 @@ Status unsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kChannel, "uns
 Status punsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kPattern, "punsubscribe"); }
 Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "sunsubscribe"); }
 
-// The reply stands before what the publisher itself gets as a subscriber. A message may tell what its publisher has read or
-// written, and waits for the log as the publisher's replies do. Inside EXEC it leaves once the transaction is committed, to those
-// who were subscribed when it was its turn: not to a publisher that subscribes afterwards in the same transaction.
+// The reply precedes the message that the publisher itself gets as a subscriber. A message may depend on what its publisher has
+// read or written, so it waits for the log as the publisher's replies do. Inside EXEC the message leaves once the transaction is
+// committed. It goes to the clients that were subscribed when the command ran, not to a publisher that subscribes later in the
+// same transaction.
 Status publish_to(Ctx& ctx, Kind kind) {
   PubSub& pubsub = *env_of(ctx).pubsub;
   if (ctx.in_exec()) {
     auto audience = std::make_shared<PubSub::Audience>(pubsub.audience(kind, ctx.arg(1)));
     ctx.reply.integer(static_cast<std::int64_t>(audience->size()));
-    // The arguments lie in the queue, which is there until the effects are over.
+    // The arguments lie in the queue, which outlives the effects.
     ctx.after_exec([audience, kind, channel = ctx.arg(1), message = ctx.arg(2)](Client& client) {
       PubSub::send(std::move(*audience), kind, channel, message, client.loop, client.seen_seq);
     });
@@ -173,7 +174,7 @@ constexpr CommandSpec kSubcommands[] = {
      .run = pubsub_numpat,
      .since = "2.8.0",
      .complexity = "O(1)",
-     .summary = "Tells how many different patterns have subscribers.",
+     .summary = "Returns the number of patterns with subscribers.",
      .group = kGroup,
      .container = kContainer},
     {.name = "numsub",
@@ -182,7 +183,7 @@ constexpr CommandSpec kSubcommands[] = {
      .run = pubsub_numsub,
      .since = "2.8.0",
      .complexity = "O(N) where N is the number of channels asked for.",
-     .summary = "Tells how many subscribers channels have, patterns aside.",
+     .summary = "Returns the number of subscribers of channels, without those of patterns.",
      .group = kGroup,
      .arguments = kMaybeChannels,
      .container = kContainer},
@@ -202,7 +203,7 @@ constexpr CommandSpec kSubcommands[] = {
      .run = pubsub_shardnumsub,
      .since = "7.0.0",
      .complexity = "O(N) where N is the number of shard channels asked for.",
-     .summary = "Tells how many subscribers shard channels have.",
+     .summary = "Returns the number of subscribers of shard channels.",
      .group = kGroup,
      .arguments = kMaybeShardChannels,
      .container = kContainer},

@@ -1,8 +1,8 @@
-// PURGE.*: when deletes have left the files.
+// PURGE.*: whether deleted data has left the files.
 //
-// A ticket is text that stands for itself (engine/purge.h), so these commands keep nothing of their own. What they ask may look
-// at the metadata of all tables, so they run on offload threads. PURGE.WAIT holds none while it waits: it asks, and is handed in
-// again a little later.
+// A ticket's text has all that identifies it (engine/purge.h), so these commands store nothing. They may look at the metadata of
+// all tables, so they run on offload threads. PURGE.WAIT holds no thread while it waits: it checks, and runs again a little
+// later.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -78,7 +78,7 @@ Status wait(Ctx& ctx) {
   TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
   TRY_ASSIGN(limit, timeout_argument(ctx.arg(2), ctx.now));
   TRY_ASSIGN(status, env_of(ctx).db->purge_status(asked));
-  // As WAIT, it does not block inside a transaction.
+  // Like WAIT, it does not block inside a transaction.
   if (!status.done && !ctx.in_exec() && !ctx.unblocked() && (limit == 0 || ctx.waited_ms() < limit)) {
     std::uint64_t ms = std::clamp<std::uint64_t>(ctx.waited_ms() / 4, kFirstPollMs, kLastPollMs);
     if (limit != 0) ms = std::min(ms, limit - ctx.waited_ms());
@@ -111,7 +111,7 @@ Status list(Ctx& ctx) {
   return Status::ok();
 }
 
-/// "2024-05-01T12:00:00.123Z", or null.
+/// Formats like "2024-05-01T12:00:00.123Z", in quotes; null for 0.
 std::string json_time(Millis time) {
   if (time == 0) return "null";
   const auto seconds = static_cast<std::time_t>(time / 1000);
@@ -188,7 +188,7 @@ constexpr CommandSpec kPurge[] = {
      .run = purge_status,
      .since = "0.1.0",
      .complexity = "O(N) where N is the number of files.",
-     .summary = "Tells whether the deletes of a ticket have left the files, by when they have to, and what is left.",
+     .summary = "Shows whether the data that a ticket's deletes removed has left the files, its deadline, and what is left.",
      .group = Group::kExtension,
      .arguments = kTicketArguments},
     {.name = "purge.wait",

@@ -1,11 +1,11 @@
-// The reply of a command that deletes a range: what PURGE.STATUS and its kin ask by.
+// The reply of a range delete: a ticket, which PURGE.STATUS and PURGE.WAIT take.
 #pragma once
 
 namespace ebbtide {
 
 struct Ctx;
 
-/// purge-<n>-<tree>: n is the time at which the delete was born, tree the physical tree that it concerns. For Ctx::after_commit.
+/// Replies purge-<n>-<tree>: n is the time at which the delete was born, tree the tree that it belongs to. For Ctx::after_commit.
 void reply_ticket(Ctx& ctx);
 
 }  // namespace ebbtide

@@ -20,7 +20,7 @@ namespace {
 
 using Type = ArgDoc::Type;
 
-/// "-" and "+" stand for an open end, wherever they are given.
+/// "-" and "+" leave an end open, at either end.
 std::optional<Bytes> bound(Bytes argument) {
   if (argument == "-" || argument == "+") return std::nullopt;
   return argument;
@@ -37,7 +37,7 @@ KeyRange range_argument(const Ctx& ctx, std::size_t i) {
 namespace {
 
 Status delete_keys(Ctx& ctx, const KeyRange& range) {
-  // Where nothing was ever written there is nothing to delete, and no tree to note it in.
+  // Without a tree nothing was ever written, so there is nothing to delete.
   if (ctx.has_tree() && !is_empty(range)) ctx.batch.delete_range(ctx.session.database, range.start, range.end);
   ctx.after_commit = reply_ticket;
   return Status::ok();
@@ -46,7 +46,7 @@ Status delete_keys(Ctx& ctx, const KeyRange& range) {
 Status delrange(Ctx& ctx) { return delete_keys(ctx, range_argument(ctx, 1)); }
 Status delprefix(Ctx& ctx) { return delete_keys(ctx, engine_prefix_range(ctx.arg(1))); }
 
-/// COUNTRANGE without EXACT counts so many keys one by one, passing over so many versions; beyond that it estimates.
+/// COUNTRANGE without EXACT counts so many keys, and skips so many versions. Beyond that it estimates.
 constexpr std::uint64_t kMaxCountedKeys = 100'000;
 constexpr std::uint64_t kMaxCountSteps = 1'000'000;
 

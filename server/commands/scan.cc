@@ -1,9 +1,9 @@
 // Walks over the key space: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //
-// All of them run on an offload thread with a leased view, as they may read for long. SCAN returns every key that is there from
-// its start to its end: a call goes on, in key order, from the first key that the call before it did not look at. Its work per
-// call is bounded by COUNT keys, kMaxSteps versions passed over for one key, and kMaxScanBytes of reply; a MATCH that begins with
-// literal text reads that prefix's range only.
+// All of them may read for long, so they run on an offload thread with a leased view. SCAN returns every key that exists from its
+// first call to its last: in key order, each call goes on from the first key that the call before it did not look at. One call is
+// limited to COUNT keys, kMaxSteps skipped versions per key, and kMaxScanBytes of reply. A MATCH that begins with literal text
+// reads the range of that prefix only.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -25,11 +25,11 @@ namespace {
 
 constexpr std::uint64_t kMaxSteps = 10'000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
-/// DBSIZE walks a database of up to this many entries; beyond it, it looks at a sample.
+/// DBSIZE walks a database of up to this many entries. Of a larger one it looks at a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
-/// Inside a transaction, for which writers may wait, KEYS looks at no more, and DBSIZE counts no more.
+/// The limit of KEYS and DBSIZE inside a transaction, for which writers may wait.
 constexpr std::uint64_t kMaxInlineKeys = 100'000;
-/// RANDOMKEY looks behind so many random places for a key, each time over kMaxSteps versions at most.
+/// RANDOMKEY tries so many random places. Behind each it skips kMaxSteps versions at most.
 constexpr int kRandomPlaces = 8;
 
 struct ScanOptions {
@@ -64,12 +64,13 @@ KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
   return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
 }
 
-/// Whether a command inside a transaction has looked at as much as it may.
+/// Whether a command inside a transaction has reached its limit.
 bool is_spent(const Ctx& ctx, const Iterator& walk, std::uint64_t keys) {
   return ctx.in_exec() && keys + walk.steps() > kMaxInlineKeys;
 }
 
-/// Collects keys from `walk` on, of so many that it looked at; where to go on, or nullopt at the end of the range.
+/// Collects keys from `walk` on, and looks at `limit` of them at most. Returns the key to go on with, or nullopt at the end of
+/// the range.
 Result<std::optional<std::string>> collect(const Ctx& ctx, const ScanOptions& options, Iterator& walk,
                                            std::vector<std::string>* keys, std::uint64_t* looked_at) {
   std::string buffer;
@@ -141,7 +142,7 @@ Status keys(Ctx& ctx) {
       if (is_element_key(walk->key())) continue;
       TRY_ASSIGN(key, unescape_key(walk->key(), &buffer));
       if (!glob_match(pattern, key)) continue;
-      if (ctx.reply.out().overflown()) break;  // nobody will read it
+      if (ctx.reply.out().overflown()) break;  // the client will be closed
       ctx.reply.bulk(key);
       TRY(ctx.reserve_reply());
       ++count;
@@ -153,8 +154,8 @@ Status keys(Ctx& ctx) {
   return Status::ok();
 }
 
-/// A place between two keys: their common prefix, then random bytes, the first of them between the keys' own. nullopt, as likely
-/// as each such byte, stands for the place before both.
+/// A place between two keys: their common prefix, then random bytes, the first of them between the keys' own. nullopt is the
+/// place before both; it is as likely as each such byte.
 std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t random) {
   std::size_t common = 0;
   while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;
@@ -168,16 +169,16 @@ std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t r
   return place;
 }
 
-/// Moves to the first key from `from` on, in moves of max_steps: `walk` is valid, or there is none, or its client has gone, or it
-/// is inside a transaction and has done its share.
+/// Moves to the first key from `from` on, in moves of max_steps. Afterwards `walk` is valid, unless there is no key, the client
+/// is gone, or a transaction's limit is reached.
 void walk_on(const Ctx& ctx, Iterator& walk, const std::string& from) {
   for (walk.seek(from); walk.paused() && !ctx.is_cancelled() && !is_spent(ctx, walk, 0);)
     walk.seek(std::string(walk.resume_key()));
 }
 
-/// Moves to the key that follows a random place. Each move passes over kMaxSteps versions at most, so that millions of deleted
-/// entries cost a few bounded moves: where one ends without a key, another place is tried. Only after kRandomPlaces of them the
-/// walk goes on to the first key of all. False if there is no key.
+/// Moves to the key that follows a random place. Each move skips kMaxSteps versions at most, so millions of deleted entries cost
+/// a few such moves: where a move ends without a key, another place is tried. After kRandomPlaces of them the walk goes on to the
+/// first key of all. Returns false if there is no key.
 Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
   walk.seek_to_first();
   if (!walk.valid() && !walk.paused()) return false;
@@ -185,7 +186,7 @@ Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
   walk.seek_to_last();
   if (!walk.valid() && !walk.paused()) return false;
   const bool last_known = walk.valid();
-  const std::string last(last_known ? walk.key() : walk.resume_key());  // nor is one behind this
+  const std::string last(last_known ? walk.key() : walk.resume_key());  // no key is behind it
   std::uint64_t random = ctx.random;
   for (int i = 0; i < kRandomPlaces; ++i, random = random * 6364136223846793005u + 1442695040888963407u) {
     walk.seek(random_place(first, last, i == 0 ? random : random >> 16).value_or(first));
@@ -206,7 +207,8 @@ Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
   return walk.valid();
 }
 
-/// The key that follows a random place in the key space: any key can come, but those behind a large gap come more often.
+/// The key that follows a random place in the key space. Any key can be returned, but keys behind a large gap are returned more
+/// often.
 Status randomkey(Ctx& ctx) {
   IteratorOptions options;
   options.keys_only = true;
@@ -239,7 +241,7 @@ Status dbsize_inline(Ctx& ctx) {
     size += is_element_key(walk->key()) ? 0 : 1;
   }
   TRY(walk->status());
-  if (walk->valid() || walk->paused()) {  // not counted to the end; 0 would say that there is no key
+  if (walk->valid() || walk->paused()) {  // the count did not reach the end; 0 would mean that there is no key
     size = std::max({size, env_of(ctx).db->estimate_keys(ctx.session.database, KeyRange{}), std::uint64_t{1}});
   }
   ctx.reply.integer(static_cast<std::int64_t>(size));

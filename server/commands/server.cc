@@ -1,4 +1,4 @@
-// The server as a whole: CONFIG, TIME, SHUTDOWN.
+// Commands about the whole server: CONFIG, TIME, SHUTDOWN, backups.
 #include <memory>
 #include <string>
 #include <utility>
@@ -51,7 +51,7 @@ Status config_resetstat(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Of one reply: a second of Unix time and microseconds in it.
+/// Replies with seconds and microseconds of one reading of the clock.
 Status time(Ctx& ctx) {
   constexpr std::uint64_t kMicros = 1'000'000;
   const std::uint64_t now = ctx.server().unix_micros();
@@ -63,7 +63,7 @@ Status time(Ctx& ctx) {
 
 constexpr const char* kSaving = "ERR Background save already in progress";
 
-/// A backup whose client does not wait for it.
+/// A backup of BGSAVE, for which no client waits.
 class BackgroundSave final : public OffloadWork {
  public:
   explicit BackgroundSave(ServerControl& control) : control_(control) {}
@@ -73,7 +73,7 @@ class BackgroundSave final : public OffloadWork {
   ServerControl& control_;
 };
 
-/// There are no replicas: always a master without any.
+/// The server has no replicas, so it is always a master without any.
 Status role(Ctx& ctx) {
   ctx.reply.array(3);
   ctx.reply.bulk("master");
@@ -90,7 +90,7 @@ Status save(Ctx& ctx) {
 }
 
 Status bgsave(Ctx& ctx) {
-  // SCHEDULE waits for a rewrite of Redis's append-only file, which does not exist here.
+  // SCHEDULE waits for a rewrite of Redis's append-only file, which this server does not have.
   if (ctx.argc() > 2 || (ctx.argc() == 2 && !ArgCursor(ctx.args, 1).take_word("SCHEDULE"))) return syntax_error();
   const auto start = [&env = env_of(ctx)] {
     if (!env.control->begin_save()) return false;
@@ -100,7 +100,7 @@ Status bgsave(Ctx& ctx) {
   if (!ctx.in_exec()) {
     if (!start()) return reply_error(kSaving);
   } else {
-    // Inside EXEC, where this attempt may not be the one that counts, and the backup is to have what the transaction has written.
+    // Inside EXEC this attempt may have to be repeated, and the backup must have the transaction's writes.
     if (ctx.server().save_state().running_since_micros != 0) return reply_error(kSaving);
     ctx.after_exec([start](Client&) { (void)start(); });
   }

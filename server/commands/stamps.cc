@@ -1,11 +1,14 @@
 // STAMP.*: keys by stamp. STAMP.SET is SET with a stamp.
 //
-// A range of stamps is [lo, hi); - and + leave an end open. Keys without a stamp are in no range, open ones included.
+// A range of stamps is [lo, hi); - and + leave an end open. Keys without a stamp are in no range, not even in open ones.
 //
-// STAMP.DELRANGE deletes what is current when it is committed: one operation, whatever it covers. It holds all locks, so that no
-// command that has read a value keeps the value's stamp past the delete. STAMP.SCAN goes in key order, as SCAN does, and gives
-// the same guarantee: a key that is there, with its stamp in the range, from the first call to the last is returned.
+// STAMP.DELRANGE deletes the entries that are current at its commit. It is one operation, however many entries it covers. It
+// holds all locks, so that no command that has read a value writes it back with its stamp after the delete.
+//
+// STAMP.SCAN goes in key order, as SCAN does, with the same guarantee: it returns every key that exists, with its stamp in the
+// range, from the first call to the last.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,20 +26,20 @@
 namespace ebbtide {
 namespace {
 
-/// An integer from 0 to 2^63 - 1; on error the message is a reply.
+/// Parses an integer from 0 to 2^63 - 1. On error the message is a reply.
 Result<DeleteKey> stamp_argument(Bytes text) {
   const auto number = parse_integer(text);
   if (!number || *number < 0) return reply_error("ERR stamp is not an integer or out of range");
   return static_cast<DeleteKey>(*number);
 }
 
-/// Pages that a call of STAMP.SCAN may read, if it is to find no more keys than that.
+/// A call of STAMP.SCAN may read so many pages, even if it is to find fewer keys.
 constexpr std::uint64_t kMinPages = 64;
 constexpr std::size_t kKeysAtOnce = 1000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
-/// Inside a transaction, where the whole loop waits: keys that are looked at.
+/// Keys that a command looks at inside a transaction, where its whole loop waits.
 constexpr std::uint64_t kMaxInlineKeys = 100'000;
-/// Versions that a walk may pass over for one key of a scan.
+/// Versions that a walk may skip for each key of a scan.
 constexpr std::uint64_t kMaxSteps = 10'000;
 
 struct StampRange {
@@ -82,11 +85,12 @@ Status set(Ctx& ctx) {
 
 Status delrange(Ctx& ctx) {
   TRY_ASSIGN(range, range_argument(ctx));
-  // Where nothing was ever written there is nothing to delete, and no tree to note it in.
+  // Without a tree nothing was ever written, so there is nothing to delete.
   if (ctx.has_tree() && !range.empty()) {
     ctx.batch.delete_stamps(ctx.session.database, range.lo, range.hi);
     if (ctx.in_exec() && ctx.strings().stamp_mode() == StampMode::kWriteTime) {
-      // What the transaction has written so far gets the time of its commit as stamp; the commands to come take it for now.
+      // Entries that the transaction has written so far get the time of its commit as stamp. Its next commands take that time for
+      // now.
       for (const DeleteKey border : {range.lo, range.hi}) {
         if (border > ctx.now && border != kDeleteKeyEnd) ctx.batch.rely_on_expiry(border);
       }
@@ -96,8 +100,8 @@ Status delrange(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Walks the database, as it is for a transaction that has written to it, from `from` on. Calls `visit` for each key in the
-/// range; where to go on, or nullopt at the end.
+/// Walks the database, with the transaction's writes, from `from` on. Calls `visit` for each key in the range. Returns the key to
+/// go on with, or nullopt at the end.
 template <typename Visit>
 Result<std::optional<std::string>> walk_pending(Ctx& ctx, const StampRange& range, const std::string& from, Visit visit) {
   IteratorOptions options;
@@ -185,7 +189,7 @@ Result<ScanOptions> parse_scan(const Ctx& ctx) {
   return options;
 }
 
-/// The keys of one call.
+/// The keys that one call returns.
 class Batch {
  public:
   explicit Batch(const ScanOptions& options) : options_(options) {}
@@ -220,7 +224,7 @@ Result<std::optional<std::string>> scan_committed(Ctx& ctx, const ScanOptions& o
     pages += found.pages_read;
     if (!found.more) return std::optional<std::string>();
     from = std::move(found.resume);
-    // A stretch in which nothing was found was as much work as one call may be.
+    // A stretch without a key in the range was as much work as one call may do.
     if (batch->full() || found.keys.empty() || pages >= max_pages || ctx.is_cancelled()) return std::optional(std::move(from));
   }
 }
@@ -271,7 +275,7 @@ constexpr ArgDoc kScanArguments[] = {
     {.name = "type", .token = "TYPE", .flags = ArgDoc::kOptional},
 };
 
-// Without a condition, GET or KEEPTTL it is as blind as SET.
+// Without a condition, GET or KEEPTTL it overwrites its key without reading it, like SET.
 constexpr KeySpec kStampSetKey = {
     .first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate | KeySpec::kVariableFlags, .blind_argc = 4};
 

@@ -1,6 +1,6 @@
-// GET, SET and their kin.
+// GET, SET and the other commands on whole strings.
 //
-// A SET without a condition, GET or KEEPTTL is blind: it reads nothing. All errors, and their order, are Redis's.
+// A SET without a condition, GET or KEEPTTL is blind: it reads nothing. Errors and their order are Redis's.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -19,8 +19,8 @@
 namespace ebbtide {
 namespace {
 
-// Bytes of a value of `length`. Only a large value is charged where it lies: a smaller one that a leased view has copied is copied
-// into the reply, which is.
+// Replies with bytes of a value of `length`. Only a large value is charged where it lies. A leased view copies a smaller value,
+// and the reply is charged with its copy.
 void reply_bytes(Reply& reply, std::uint64_t length, const std::shared_ptr<const void>& pin, Bytes bytes) {
   length > kLargeValueBytes ? reply.bulk_shared(pin, bytes) : reply.bulk(bytes);
 }
@@ -43,11 +43,11 @@ Status mget(Ctx& ctx) {
   for (const LookupKey& key : ctx.keys) {
     std::optional<Found> found;
     const Status status = strings.get_any(key, &found);
-    // Goes on, so that what all keys miss is fetched together.
+    // Goes on: the pages that all keys miss are read together.
     resident &= !status.is_not_resident();
     if (!resident) continue;
     TRY(status);
-    if (ctx.reply.out().overflown()) break;  // nobody will read it
+    if (ctx.reply.out().overflown()) break;  // the client will be closed
     TRY(ctx.work(found && found->pin == nullptr ? found->value.size() : 0));
     if (found && found->kind != EntryKind::kValue) found.reset();
     reply_value(ctx.reply, found);
@@ -56,7 +56,7 @@ Status mget(Ctx& ctx) {
   return resident ? Status::ok() : Status::not_resident();
 }
 
-/// How SET and GETEX name an expiry.
+/// The option by which SET and GETEX set an expiry.
 enum class ExpiryOption : std::uint8_t { kNone, kEx, kPx, kExAt, kPxAt, kKeepTtl, kPersist };
 
 constexpr ExpiryForm form_of(ExpiryOption option) {
@@ -65,7 +65,7 @@ constexpr ExpiryForm form_of(ExpiryOption option) {
           .relative = option == ExpiryOption::kEx || option == ExpiryOption::kPx};
 }
 
-/// An expiry option at the cursor, if there is one. Options exclude each other; the same one may be repeated, the last counts.
+/// Takes an expiry option at the cursor, if there is one. Options exclude each other. If one is repeated, the last one counts.
 bool take_expiry(ArgCursor& cursor, ExpiryOption* option, Bytes* value) {
   static constexpr struct {
     Bytes word;
@@ -85,7 +85,7 @@ Status invalid_expire_time(const Ctx& ctx) {
   return reply_error("ERR invalid expire time in '" + std::string(ctx.command.spec->name) + "' command");
 }
 
-/// The absolute expiry that an option and its value name.
+/// The absolute expiry of an option and its value.
 Result<std::int64_t> parse_expiry(const Ctx& ctx, ExpiryOption option, Bytes value) {
   TRY_ASSIGN(number, integer_argument(value));
   const auto expiry = positive_absolute_expiry(number, form_of(option), ctx.now);
@@ -118,7 +118,7 @@ Result<SetOptions> parse_set_options(const Ctx& ctx, std::size_t first) {
   return options;
 }
 
-/// Writes the value with an expiry that may have passed already: then the key just goes, its delete born now.
+/// Writes the value. If its expiry has passed already, the key is deleted instead.
 Status write_value(Ctx& ctx, Strings& strings, std::size_t value_arg, std::int64_t expiry, DeleteKey stamp = kNoStamp) {
   if (expiry != 0 && has_passed(expiry, ctx.now)) {
     std::optional<Found> old;
@@ -220,7 +220,7 @@ Status getex(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> found;
   TRY(strings.locate_for_update(ctx.key(), &found));
-  std::optional<std::int64_t> expiry;  // the new one
+  std::optional<std::int64_t> expiry;  // the new expiry
   if (found && option != ExpiryOption::kNone && option != ExpiryOption::kPersist) {
     TRY_ASSIGN(parsed, parse_expiry(ctx, option, value));
     expiry = parsed;
@@ -228,7 +228,7 @@ Status getex(Ctx& ctx) {
     expiry = 0;
   }
   const bool expires_now = expiry && *expiry != 0 && has_passed(*expiry, ctx.now);
-  if (expiry && !expires_now) TRY(ctx.work(found->length));  // before it is read: a long write reads it by itself
+  if (expiry && !expires_now) TRY(ctx.work(found->length));  // before the value is read, because a long write reads it by itself
   if (found) TRY(strings.read(&*found));
   if (expires_now) strings.remove(ctx.key());
   if (expiry && !expires_now) strings.set_expiry(ctx.key(), *found, static_cast<Millis>(*expiry));
@@ -351,7 +351,7 @@ constexpr KeySpec kUpdateKey = {.first = 1, .access = KeySpec::kRw | KeySpec::kA
 constexpr KeySpec kOverwriteKey = {.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate};
 constexpr auto kUpdate = kWrite | kDenyOom;
 
-// These look before they overwrite: dispatch is told so, COMMAND INFO says what Redis says.
+// These commands read their keys before they overwrite them, and dispatch is given that access. COMMAND INFO shows Redis's.
 constexpr KeySpec kSetnxKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kInsert}};
 constexpr KeySpec kMsetnxKeys[] = {{.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kInsert}};
 

@@ -1,4 +1,4 @@
-// MULTI, EXEC, DISCARD, WATCH, UNWATCH. How a transaction is run is dispatch's (command/transaction.cc).
+// MULTI, EXEC, DISCARD, WATCH, UNWATCH. Dispatch runs transactions: dispatch/transaction.cc.
 #include <string>
 #include <utility>
 
@@ -40,7 +40,7 @@ Status watch(Ctx& ctx) {
   std::string buffer;
   for (std::size_t i = ctx.slice_begin(); i < ctx.slice_end(); ++i) {
     LookupKey key;
-    if (ctx.keys.empty()) {  // a slice: its keys are not collected
+    if (ctx.keys.empty()) {  // a slice: dispatch has not collected its keys
       const Bytes name = escape_key(ctx.arg(i), &buffer);
       key = {name, hash_key(name)};
     } else {
@@ -66,7 +66,7 @@ Status watch(Ctx& ctx) {
 }
 
 Status unwatch(Ctx& ctx) {
-  // Inside EXEC the keys have been looked at, and are forgotten with it.
+  // Inside EXEC the watched keys have been compared already, and are forgotten after it.
   Transaction* transaction = transaction_of(*ctx.client);
   if (!ctx.in_exec() && transaction != nullptr) transaction->end();
   ctx.reply.ok();

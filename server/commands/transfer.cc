@@ -1,7 +1,7 @@
-// From one key to another: RENAME, RENAMENX, COPY, MOVE. Value, expiry and stamp go together.
+// Commands from one key to another: RENAME, RENAMENX, COPY, MOVE. Value, expiry and stamp move together.
 //
-// A source that goes is deleted as by DEL. COPY and MOVE may name another database: on a loop they hold all locks, off it their keys
-// are marked in both databases.
+// A source key that is removed is deleted as by DEL. COPY and MOVE may name another database. On a loop they hold all locks; off
+// the loop their keys are marked in both databases.
 #include <limits>
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 Status no_such_key() { return reply_error("ERR no such key"); }
 Status same_object() { return reply_error("ERR source and destination objects are the same"); }
 
-/// Two keys looked up together, so that what both miss is fetched at once.
+/// Looks up two keys together, so that the pages which both miss are read together.
 Status locate_both(Strings& source, const LookupKey& from, std::optional<Found>* value, Strings& target, const LookupKey& to,
                    std::optional<Found>* old) {
   const Status first = source.locate_any_for_update(from, value);

@@ -129,7 +129,7 @@ Status tree_compact(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The value of a key of the current database's tree, "" if it is not set.
+/// The value of a policy key of the current database's tree; "" if it is not set.
 std::string policy_key(const Ctx& ctx, const std::string& name) {
   const std::string key = "databases." + std::to_string(ctx.session.database) + ".policy." + name;
   const Bytes pattern = key;
@@ -155,7 +155,7 @@ void show_policy(Ctx& ctx) {
   }
 }
 
-/// The same as CONFIG SET of `databases.<n>.policy`, so that a later CONFIG SET or REWRITE keeps it.
+/// Has the effect of CONFIG SET of `databases.<n>.policy`, so that a later CONFIG SET or REWRITE keeps the policy.
 Status tree_policy(Ctx& ctx) {
   if (ctx.argc() == 1) {
     show_policy(ctx);
@@ -171,7 +171,7 @@ Status tree_policy(Ctx& ctx) {
   return Status::ok();
 }
 
-/// TREE.PAUSE without a time lasts until TREE.RESUME; with one at most so long.
+/// The longest pause that TREE.PAUSE takes. Without a time, it lasts until TREE.RESUME.
 constexpr std::int64_t kMaxPauseMs = std::int64_t{7} * 24 * 3600 * 1000;
 
 Status tree_pause(Ctx& ctx) {

@@ -1,7 +1,7 @@
-// WAIT and WAITAOF: how many have what was written.
+// WAIT and WAITAOF: how many copies of the writes exist.
 //
-// There are no replicas, and none can come while a client waits; so the answer is given at once, where Redis would let the client
-// wait for its timeout. WAITAOF with numlocal = 1 waits until the log is synced past everything that was visible when it began.
+// There are no replicas, and none can come while a client waits. So the reply leaves at once, where Redis waits for the timeout.
+// WAITAOF with numlocal = 1 waits until the log is synced past everything that was visible when it began.
 #include "commands/families.h"
 #include "commands/keys_docs.h"
 #include "dispatch/arg_cursor.h"
@@ -41,7 +41,7 @@ constexpr CommandSpec kWait[] = {
      .run = wait,
      .since = "3.0.0",
      .complexity = "O(1)",
-     .summary = "Tells how many replicas have what the connection has written: none.",
+     .summary = "Returns how many replicas have the connection's writes: none.",
      .arguments = kWaitArguments,
      .extra_acl = "@connection"},
     {.name = "waitaof",

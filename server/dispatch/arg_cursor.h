@@ -1,4 +1,4 @@
-// Reading a command's arguments one after another, with Redis's errors.
+// Parses a command's arguments one after another, with Redis's errors.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@ Status not_an_integer();
 /// An error reply; the text starts with its code.
 inline Status reply_error(std::string text) { return Status::invalid_argument(std::move(text)); }
 
-/// A user's text as Redis puts it into an error: up to the first zero byte, at most `max` bytes.
+/// A client's text as Redis puts it into an error: up to the first zero byte, at most `max` bytes.
 inline Bytes shown(Bytes text, std::size_t max = 128) { return text.substr(0, std::min(text.find('\0'), max)); }
 
 /// An int64, or not_an_integer().
 Result<std::int64_t> integer_argument(Bytes text);
-/// An int64 in [min, max], with Redis's errors of getRangeLongFromObjectOrReply.
+/// An int64 in [min, max], with the errors of Redis's getRangeLongFromObjectOrReply.
 Result<std::int64_t> integer_argument_in(Bytes text, std::int64_t min, std::int64_t max);
-/// A time in ms from `now` on, with Redis's errors of getTimeoutFromObjectOrReply.
+/// A time in ms from `now` on, with the errors of Redis's getTimeoutFromObjectOrReply.
 Result<std::uint64_t> timeout_argument(Bytes text, Millis now);
 /// A long double, or "ERR value is not a valid float".
 Result<long double> float_argument(Bytes text);

@@ -1,5 +1,5 @@
-// Clients that wait in a command that blocks (PURGE.WAIT), so that CLIENT UNBLOCK can end the wait and INFO can count them; and
-// clients that CLIENT PAUSE delays until it ends, or until CLIENT UNPAUSE.
+// Clients whose command waits. In a command that blocks (PURGE.WAIT), CLIENT UNBLOCK can end the wait, and INFO counts it. Under
+// CLIENT PAUSE the wait lasts until the pause ends, or until CLIENT UNPAUSE.
 #pragma once
 
 #include <atomic>
@@ -17,11 +17,11 @@ class BlockedClients {
  public:
   enum class End : std::uint8_t {
     kNotYet,
-    kTimeout,  ///< the command replies as if its time were over
-    kError,    ///< an error in its place
+    kTimeout,  ///< the command replies as if its time was over
+    kError,    ///< the command replies with an error
   };
 
-  /// One client's wait, listed as long as it lives. On the client's loop.
+  /// The wait of one client, listed as long as this object lives. Used on the client's loop.
   class Wait {
    public:
     /// `may_end`: whether CLIENT UNBLOCK may end it.
@@ -48,7 +48,7 @@ class BlockedClients {
     std::atomic<End> end_{End::kNotYet};
   };
 
-  /// Ends the wait of a client; false if it does not wait. Its command is handed in again soon, and replies.
+  /// Ends the wait of a client; false if it does not wait. Its loop runs the command again soon, and the command replies.
   bool unblock(std::uint64_t client_id, End end) {
     std::lock_guard lock(mutex_);
     const auto found = waits_.find(client_id);
@@ -69,7 +69,7 @@ class BlockedClients {
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<std::uint64_t, Wait*> waits_;  ///< by id of the client, which waits for one command at a time
+  std::unordered_map<std::uint64_t, Wait*> waits_;  ///< by client id; a client waits for one command at a time
 };
 
 }  // namespace ebbtide

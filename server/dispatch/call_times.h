@@ -1,8 +1,8 @@
 // How long the calls of one command took: a log-linear histogram, for percentiles.
 //
-// Each power of two of nanoseconds is split into kParts buckets of equal width, so a bucket is at most 1/kParts of its lower bound
-// wide. percentile() answers the middle of a bucket, which is within 1/(2 kParts) = 1.6 % of every time in it. Times above
-// 2^kMaxBits ns (68 s) count as that.
+// Each power of two of nanoseconds is split into kParts buckets of equal width. So a bucket's width is at most 1/kParts of its
+// lower bound. percentile() returns the middle of a bucket, which is within 1/(2 kParts) = 1.6 % of every time in it. Times above
+// 2^kMaxBits ns (68 s) count as that time.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class CallTimes {
     auto& n = counts_[bucket_of(nanos)];
     n.store(n.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  /// Adds the counts to `sums`, which has kBuckets of them.
+  /// Adds the counts to `sums`, an array of kBuckets counts.
   void add_to(std::span<std::uint64_t> sums) const {
     for (std::size_t i = 0; i < kBuckets; ++i) sums[i] += counts_[i].load(std::memory_order_relaxed);
   }
@@ -49,7 +49,7 @@ class CallTimes {
   std::array<std::atomic<std::uint64_t>, kBuckets> counts_{};
 };
 
-/// The time in ns that `percent` (0 to 100) of the calls took at most, from summed counts; 0 if there are none.
+/// The time in ns that `percent` (0 to 100) of the calls did not exceed, from summed counts; 0 if there are none.
 inline double percentile(std::span<const std::uint64_t> counts, double percent) {
   std::uint64_t all = 0;
   for (const std::uint64_t n : counts) all += n;

@@ -1,4 +1,4 @@
-// What all dispatchers of a server share.
+// The parts of a server that all its dispatchers share.
 //
 // Dispatch includes this, and so do the families of commands that show or change the server itself (INFO, PURGE.*, TREE.*,
 // CLIENT ...). Handlers of keys and values do without: they have their Ctx, and through it ServerControl.

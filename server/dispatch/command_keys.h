@@ -1,4 +1,4 @@
-// The keys of a command as the engine has them.
+// The keys of a command, as the engine has them.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 
 namespace ebbtide {
 
-/// Appends the keys as engine keys with hashes, in the order of the arguments. `escaped` holds those that had to be changed, and
-/// stays where it is while it grows; `escaped_used` says how many of its strings are in use. Errors: a key that is too long.
+/// Appends the keys as engine keys with hashes, in the order of the arguments. Keys that must be escaped are put into `escaped`,
+/// whose strings stay in place while it grows; `escaped_used` of them are in use. Fails if a key is too long.
 Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
                     std::size_t* escaped_used);
 
 /// The key as clients name it; the engine key itself if it is no user's key.
 std::string user_key(Bytes engine_key);
 
-/// The database that COPY or MOVE names, where it may write its last key; `selected` of other commands, or if it names none.
+/// The database that COPY or MOVE writes its last key to. `selected` for other commands, and if they name none.
 DatabaseId target_database(const CommandSpec& spec, const Args& args, DatabaseId selected);
 
 }  // namespace ebbtide

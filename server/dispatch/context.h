@@ -1,7 +1,7 @@
-// What a handler gets: one run of one command.
+// The context of a handler: one run of one command.
 //
-// Ctx is what every run has. ExecCtx is what a run inside EXEC adds, OffLoopCtx what a run off its event loop adds; a long
-// transaction's runs have both. A handler asks Ctx, which answers from whichever of them are there.
+// Every run has a Ctx. A run inside EXEC adds an ExecCtx, a run off its event loop an OffLoopCtx; a long transaction's runs have
+// both. Handlers call Ctx, which uses the contexts that are there.
 #pragma once
 
 #include <algorithm>
@@ -30,18 +30,18 @@ namespace ebbtide {
 
 struct CommandEnv;
 
-/// What happens once a transaction is committed and has replied: with its client, on its loop.
+/// Functions to call once a transaction is committed and has replied: with its client, on its loop.
 using Effects = std::vector<std::function<void(Client&)>>;
 
-/// What EXEC adds to a run of one of its commands.
+/// The additional context of a run inside EXEC.
 struct ExecCtx {
-  /// What the transaction's earlier commands have written; null for after_commit.
+  /// The writes of the transaction's earlier commands; null for after_commit.
   const PendingWrites* pending = nullptr;
   Effects* effects = nullptr;                           ///< null for after_commit
   std::size_t first_op = 0, ops_end = ~std::size_t{0};  ///< for after_commit: Ctx::first_op
 };
 
-/// What a run off its event loop adds.
+/// The additional context of a run off its event loop.
 struct OffLoopCtx {
   const std::atomic<bool>* cancelled = nullptr;  ///< set once no client waits for the reply
   bool on_short_thread = false;                  ///< it runs on a thread for short work (Ctx::go_on_for_long)
@@ -94,12 +94,12 @@ struct Ctx {
   /// depends on the commit, and must not fail.
   void (*after_commit)(Ctx&) = nullptr;
   ReadCounts counts = {};
-  /// What this run has reserved, except for the values that it has built: those carry their charge themselves.
+  /// Memory that this run has reserved, except for values that it has built: those carry their charge themselves.
   MemoryCharge charge = {};
   /// Bytes of values that the run may still process where it is. A transaction's commands share them.
   std::uint64_t work_left = ~std::uint64_t{0};
   bool too_long = false;  ///< work() has refused: the run leaves its loop
-  /// Of a kSliced command outside EXEC: how many arguments earlier runs have processed. Replies and effects of those runs stand.
+  /// For a kSliced command outside EXEC: how many arguments earlier runs have processed. Replies and effects of those runs stand.
   std::size_t args_done = 0;
   bool unfinished = false;  ///< some arguments are left for the next run, in the loop's next round
 
@@ -139,14 +139,14 @@ struct Ctx {
     off_loop->wants_long = true;
     return Status::not_resident();
   }
-  /// Of a kBlocking command outside EXEC: how long its client has waited.
+  /// For a kBlocking command outside EXEC: how long its client has waited.
   [[nodiscard]] std::uint64_t waited_ms() const { return off_loop->waited_ms; }
-  /// Of a kBlocking command outside EXEC: CLIENT UNBLOCK has ended its wait, so it replies now.
+  /// For a kBlocking command outside EXEC: CLIENT UNBLOCK has ended its wait, so it replies now.
   [[nodiscard]] bool unblocked() const { return off_loop->unblocked; }
-  /// Of a kBlocking command outside EXEC: it has no reply yet. It runs again after `ms`, and holds no thread meanwhile.
+  /// Called by a kBlocking command outside EXEC that has no reply yet. It runs again after `ms`, and holds no thread meanwhile.
   void run_again_after(std::uint32_t ms) { off_loop->again_ms = ms; }
 
-  /// Of a command inside EXEC: `effect` happens once the transaction is committed and has replied.
+  /// Called by a command inside EXEC: `effect` is called once the transaction is committed and has replied.
   void after_exec(std::function<void(Client&)> effect) { exec->effects->push_back(std::move(effect)); }
   /// For after_commit: where the command's own operations are in the batch, as cursors of WriteBatch::next_op.
   [[nodiscard]] std::size_t first_op() const { return exec == nullptr ? 0 : exec->first_op; }
@@ -163,7 +163,7 @@ struct Ctx {
     too_long = true;
     return Status::not_resident();
   }
-  /// Of a kSliced command: the first argument that this run processes, and the end of them.
+  /// For a kSliced command: the first argument that this run processes, and the end of them.
   [[nodiscard]] std::size_t slice_begin() const { return std::max<std::size_t>(args_done, 1); }
   [[nodiscard]] std::size_t slice_end() const { return in_exec() ? argc() : std::min(argc(), slice_begin() + kSliceArguments); }
   /// The arguments before slice_end() are processed.

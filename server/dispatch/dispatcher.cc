@@ -17,12 +17,12 @@
 namespace ebbtide {
 namespace {
 
-/// Keys of a window for which the stages of prefetching remember what they find.
+/// Keys of a window whose prefetch results are kept between the stages.
 constexpr std::size_t kStates = 1024;
-/// When a command that the write stall stopped asks again.
+/// A command that the write stall has stopped asks again after so many ms.
 constexpr std::uint32_t kStopPollMs = 10;
 
-/// From which argument on a command's arguments may be passwords.
+/// The first argument that may be a password.
 std::size_t first_secret(const CommandSpec& spec, const Args& args) {
   if (spec.name == "auth") return 1;
   if (spec.name == "hello") return 2;
@@ -32,7 +32,7 @@ std::size_t first_secret(const CommandSpec& spec, const Args& args) {
   return args.size();
 }
 
-/// Whether the command gives a password to be judged.
+/// Whether the command has a password to check.
 bool authenticates(const CommandSpec& spec, const Args& args) {
   if (spec.name == "auth") return true;
   bool found = false;
@@ -40,7 +40,7 @@ bool authenticates(const CommandSpec& spec, const Args& args) {
   return found;
 }
 
-/// "(waited: disk 12034 us, stall 500 us)"; nothing if there was none.
+/// Formats like "(waited: disk 12034 us, stall 500 us)"; "" if there was no wait.
 std::string text_of(const StageNanos& waits) {
   std::string text;
   for (std::size_t i = 0; i < waits.size(); ++i) {
@@ -70,7 +70,7 @@ std::string error_reply(const Status& status) {
       return "OOM command not allowed when used memory > 'memory_budget'." +
              (status.refused_bytes() == 0 ? "" : " " + std::string(status.message()) + ".");
     case Code::kRevoked:
-      return "ERR the read took so long that its view was taken back; try again";
+      return "ERR read view revoked to meet a delete deadline; retry";
     default:
       return "ERR " + status.to_string();
   }
@@ -109,7 +109,7 @@ void Dispatcher::note_slow(Client& client, const Command& command, const Args& a
   }
   const bool runs_queue = command.spec->has(kRunsQueue);
   if (command.spec->has(kSkipSlowlog) && !runs_queue) return;
-  // What EXEC has run is noted by itself; what all of that waited for is EXEC's.
+  // EXEC's commands have entries of their own. What all of them waited for is in EXEC's entry.
   const std::uint64_t total = std::accumulate(waits.begin(), waits.end(), runs_queue ? 0 : nanos);
   if (unlogged == nullptr && (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0))) return;
   std::size_t hidden = first_secret(*command.spec, args);
@@ -133,7 +133,7 @@ void Dispatcher::settle_unlogged() {
   const SeqNum durable = env_.db->durable_seq();
   const std::uint64_t now = env_.control->mono_nanos();
   std::erase_if(unlogged_, [&](Unlogged& command) {
-    if (command.seq > durable && !env_.db->write_status().is_ok()) return true;  // a log that has failed has no reply to wait for
+    if (command.seq > durable && !env_.db->write_status().is_ok()) return true;  // a log that has failed sends no reply
     if (command.seq > durable) return false;
     const std::uint64_t waited = now - std::min(now, command.since);
     counters_->call(command.command, command.nanos + waited);
@@ -166,7 +166,7 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
   env_.observers->tracking.send_broadcasts(here);
   counters_->stage(Stage::kQueue, begun_ - start);
   if (nanos_ != begun_) counters_->stage(Stage::kMemory, nanos_ - begun_);
-  look_around();  // what the pass has asked for is read while its replies are sent
+  look_around();  // reads that the pass has requested begin while its replies are sent
 }
 
 void Dispatcher::poll() {
@@ -225,7 +225,7 @@ void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
     return;
   }
   if (pending.args.size() > Ctx::kSliceArguments && prepared->command->spec->has(kSliced))
-    return;  // slice by slice, its handler does
+    return;  // its handler does that, slice by slice
   prepared->error = collect(pending.args, prepared);
 }
 
@@ -241,10 +241,10 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
   const std::size_t states = std::min(keys_.size(), kStates);
   if (states_.size() < states) states_.resize(states);
   for (std::size_t k = 0; k < states; ++k) {
-    states_[k].tables = nullptr;  // what was found under the guard of another window holds no more
+    states_[k].tables = nullptr;  // results under the guard of another window are no longer valid
     keys_[k].state = &states_[k];
   }
-  // Runs of commands in one database: nearly always there is but one.
+  // For each run of commands in one database; there is nearly always one only.
   ahead_.clear();
   ReadView view;
   for (std::size_t i = 0; i < commands.size(); ++i) {
@@ -257,7 +257,7 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
       view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
       if (!view.has_tree()) continue;
     }
-    // Whoever overwrites without looking needs the memtable's bucket and nothing of the tables.
+    // A command that overwrites blindly needs the memtable's bucket and nothing of the tables.
     const bool blind = prepared.command->spec->keys.blind(commands[i].args.size());
     for (std::uint32_t k = prepared.first_key; k < prepared.first_key + prepared.keys; ++k) {
       blind ? view.prefetch(keys_[k], 0) : ahead_.push_back(&keys_[k]);
@@ -291,7 +291,7 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
   const CommandSpec& spec = *prepared.command->spec;
   if (spec.has(kNoAuth) && authenticates(spec, pending.args) && delay_authentication(pending)) [[unlikely]]
     return;
-  std::shared_ptr<OffLoopRun> synced;  // keeps the reply while the log is synced
+  std::shared_ptr<OffLoopRun> synced;  // has the reply while the log is synced
   if (spec.has(kReplySynced | kRunsQueue) && replies_synced(client, spec)) [[unlikely]]
     synced = std::make_shared<OffLoopRun>();
   Reply reply(synced == nullptr ? &client.out : &synced->out, client.protocol);
@@ -337,7 +337,7 @@ bool Dispatcher::resume(PendingCommand& pending, const Prepared& prepared) {
   if (waiting.job != nullptr) return finish_job(pending, prepared), false;
   if (waiting.long_write != nullptr) return continue_long_write(pending, prepared), false;
   if (waiting.fetched != nullptr && waiting.fetched->busy.load(std::memory_order_acquire)) {
-    return leave_waiting(pending), false;  // another resume than its own
+    return leave_waiting(pending), false;  // it was resumed for another reason
   }
   if (waiting.blocked && waiting.blocked->end() == BlockedClients::End::kError) {
     Reply reply(&pending.client->out, pending.client->protocol);
@@ -351,7 +351,7 @@ bool Dispatcher::resume(PendingCommand& pending, const Prepared& prepared) {
 
 void Dispatcher::continue_later(PendingCommand& pending) {
   Waiting& waiting = waiting_of(pending);
-  waiting.fetched = nullptr;  // the next slice lacks other pages
+  waiting.fetched = nullptr;  // the next slice misses other pages
   leave_waiting(pending);
   pending.client->loop->resume(pending.client->id);
 }
@@ -399,7 +399,7 @@ bool Dispatcher::is_long(const Transaction* transaction) {
 }
 
 bool Dispatcher::may_leave(const CommandSpec& spec) {
-  const bool locks_unknown_keys = spec.has(kLockAll) && spec.keys.first == 0;  // of COPY and MOVE they are known
+  const bool locks_unknown_keys = spec.has(kLockAll) && spec.keys.first == 0;  // the keys of COPY and MOVE are known
   return !spec.has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&
          spec.has(kReadOnly | kWrite);
 }
@@ -516,12 +516,12 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
   if (waiting.fetched == nullptr) waiting.fetched = std::exchange(misses_, std::make_shared<Fetched>());
   std::shared_ptr<Fetched> fetched = waiting.fetched;
   ++fetched->rounds;
-  // Before the fetch, which may be over, and resume, before this function is.
+  // Set before the fetch begins: the fetch may be done, and have called resume(), before this function returns.
   fetched->busy.store(true, std::memory_order_relaxed);
   leave_waiting(pending);
   MissSet* set = &fetched->set;
   look_ahead(pending, set);
-  // The callback keeps the set, also when the client goes meanwhile.
+  // The callback owns the set, so the set outlives a client that closes meanwhile.
   auto done = [fetched, loop = client.loop, id = client.id] {
     fetched->busy.store(false, std::memory_order_release);
     loop->resume(id);
@@ -538,7 +538,7 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
 }
 
 void Dispatcher::begin_wait(Waiting& waiting, Stage stage) {
-  if (waiting.since && waiting.stage == stage) return;  // it goes on
+  if (waiting.since && waiting.stage == stage) return;  // the wait goes on
   end_wait(waiting);
   waiting.stage = stage;
   waiting.since = env_.control->mono_nanos();
@@ -552,7 +552,7 @@ void Dispatcher::end_wait(Waiting& waiting) {
   waiting.since.reset();
 }
 
-// The client's next commands wait for this one: what they will lack is read with it, not after it.
+// The client's next commands wait for this one, so the pages that they will miss are read together with its pages.
 void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
   ReadView view;
   for (auto i = static_cast<std::size_t>(&pending - window_.data()) + 1; i < window_.size(); ++i) {
@@ -564,12 +564,12 @@ void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
   }
 }
 
-// The write stall holds the command back. It has written nothing; its loop hands it in again, and other clients go on. Where
-// writes are stopped, the more often a command has asked the less often it asks: thousands of clients may wait.
+// The write stall delays the command. It has written nothing; its loop runs it again later, and other clients go on. While writes
+// are stopped, thousands of clients may wait, so a command that has asked more often asks at longer intervals.
 void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   Waiting& waiting = waiting_of(pending);
   waiting.stalled = true;
-  // A stall may last: meanwhile it keeps no table open that others have replaced.
+  // A stall may last. Meanwhile the command must not keep replaced tables open.
   if (waiting.fetched != nullptr) waiting.fetched->set.clear();
   stall_ms_ = 0;
   pending.retry_ms = ms + std::min<std::uint32_t>(waiting.stalls++ * 10, 90);
@@ -578,7 +578,8 @@ void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   begin_wait(waiting, Stage::kStall);
 }
 
-// True if it waits: others from the same network have failed. A right password waits as long, so that haste gives nothing away.
+// Returns true if the command waits, because authentications from the same network have failed. A right password waits as long as
+// a wrong one, so that the delay reveals nothing.
 bool Dispatcher::delay_authentication(PendingCommand& pending) {
   Client& client = *pending.client;
   auto* waiting = static_cast<Waiting*>(pending.continuation.get());
@@ -624,7 +625,7 @@ void Dispatcher::reject(PendingCommand& pending, const Command* command, const S
   const bool in_transaction = (session_of(client).modes & Session::kInTransaction) != 0;
   if (command != nullptr && command->spec->has(kRunsQueue)) {
     send_error(reply, transaction_discarded(error));
-    end_transaction(client);  // what was watched, too, though there was no MULTI
+    end_transaction(client);  // also the watched keys of a client without MULTI
   } else {
     send_error(reply, error);
     if (in_transaction) transaction_of(client)->failed = true;
@@ -677,7 +678,8 @@ void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Rep
 }
 
 void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
-  // Fetches and threads under way own what they use, the arguments from now on; resume() of a client that is gone does nothing.
+  // Fetches and threads under way own what they use, from now on the arguments too. resume() does nothing for a client that is
+  // gone.
   if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
   const auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
   if (waiting.job != nullptr) waiting.job->input = client.take_input();

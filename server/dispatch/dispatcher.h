@@ -1,32 +1,31 @@
 // Runs commands: the only place that locks, commits and counts.
 //
-// A pass is a span of commands, the pipelines of all connections that are ready. In windows of kWindow it resolves names, escapes
-// and hashes keys once and prefetches for all of them, stage by stage, so that the cache misses of different commands overlap;
-// then it runs the handlers in order, each against a view of the newest state, and commits what they write.
+// A pass is a span of commands: the pipelines of all connections that are ready. Dispatch takes it in windows of kWindow
+// commands. For a window it resolves names, escapes and hashes keys once, and prefetches for all keys stage by stage, so that
+// their cache misses overlap. Then it runs the handlers in order, each against a view of the newest state, and commits what they
+// write.
 //
-// What must stay true:
-//   1. A command has all of its effects or, while it waits, none: no reply, no write, no count.
-//   2. Of one client, commands run in order; one that waits holds up only its own client.
+// Invariants:
+//   1. A command has all of its effects, or while it waits none: no reply, no write, no count.
+//   2. Commands of one client run in order. A command that waits delays its own client only.
 //   3. client.seen_seq covers everything that the handlers' replies could depend on.
-//   4. No lock is held across I/O, nor while a write stall is on; but for walks inside EXEC, which read what they need at once.
+//   4. No lock is held across I/O, nor during a write stall. Walks inside EXEC are the exception: they read under locks.
 //
-// Waiting, of several kinds, all through PendingCommand::continuation and ClientLoop::resume:
-//   * Pages on disk. The handler ran in ReadMode::kResident and answered kNotResident; all its misses are fetched together and it
-//     runs again, on the same loop, with the fetched pages pinned and the fetched large values at hand until it is done. A reader
-//     that still misses after kFetchRounds goes to an offload thread with a leased view. A writer goes on fetching (each round
-//     adds to its set), and leaves its loop after kWriteRounds. What must not leave it reads on the loop then.
-//   * kOffload commands run on an offload thread at once, with a copy of the session; kLong ones on threads of their own, and
-//     only while their client is there.
-//   * Long commands, by their arguments (kLoopArguments) or by the bytes that they are about to process (Ctx::work), do too, so
-//     that a pass stays short. Those that write are long writes (long_write.h).
-//   * Commands that keep state with their connection and have very many arguments deal with a slice of them a round (kSliced).
-//   * Writes of keys that a long write has marked firmly wait for it (intents.h).
-//   * kReplySynced commands: the commit is done, the reply is kept in the continuation, an offload thread waits for the sync.
-//   * Commands that the memory budget has no room for until memtables have been flushed (memory_wait.cc).
-//   * Writes that the write stall holds back: nothing is written, and the command is handed in again after the time that the
-//     engine names.
+// A command may wait. It does so through PendingCommand::continuation and ClientLoop::resume, for one of these reasons:
+//   * It misses pages. The handler ran in ReadMode::kResident and returned kNotResident. All its misses are read together, and it
+//     runs again on the same loop, with the pages pinned. A reader that still misses pages after kFetchRounds goes to an offload
+//     thread with a leased view. A writer leaves its loop after kWriteRounds, or, if it must stay, reads on the loop.
+//   * It is flagged kOffload: it runs on an offload thread at once, with a copy of the session. kLong commands have threads of
+//     their own, and run only while their client is there.
+//   * It is long, by its arguments (kLoopArguments) or by the bytes that it processes (Ctx::work). It runs off the loop, so that
+//     a pass stays short. If it writes, it is a long write (long_write.h).
+//   * It keeps state with its connection and has very many arguments (kSliced). It processes a slice of them per round.
+//   * It writes keys that a long write has marked firmly (intents.h).
+//   * It is flagged kReplySynced. It is committed, and its reply is kept while an offload thread waits for the sync.
+//   * The memory budget has no room for it until memtables are flushed (memory_wait.cc).
+//   * The write stall delays it. It has written nothing, and runs again after the time that the engine names.
 //
-// While the database is being opened (CommandEnv::db is null) only commands flagged kLoading run; all others answer -LOADING.
+// While the database is being opened (CommandEnv::db is null) only commands flagged kLoading run. All others reply -LOADING.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +52,8 @@ struct OffLoopRun;
 struct OffLoopWork;
 class TransactionRun;
 
-/// The error reply for a Status that a handler or a commit returned, without '-'. kInvalidArgument messages that start with a
-/// code in capitals ("WRONGTYPE ...") are sent as they are.
+/// The error reply, without '-', for a Status that a handler or a commit returned. A kInvalidArgument message that starts with a
+/// code in capitals ("WRONGTYPE ...") is sent as it is.
 std::string error_reply(const Status& status);
 
 /// One per event loop; used on its thread only.
@@ -63,21 +62,21 @@ class Dispatcher final : public CommandSink {
   static constexpr std::size_t kWindow = 32;
   static constexpr std::uint32_t kFetchRounds = 3;
   static constexpr std::uint32_t kWriteRounds = 16;
-  /// Runs of one command, or transaction, that found an expiry passed at commit. Each run sees a later time, so the second
-  /// succeeds unless expiries pass at every attempt.
+  /// Limit of the runs of one command, or transaction, that find an expiry passed at their commit. Each run sees a later time, so
+  /// the second succeeds unless expiries pass during every run.
   static constexpr int kMaxRetries = 16;
   /// Commands of more arguments run off the loop: about a millisecond of work.
   static constexpr std::size_t kLoopArguments = 1024;
-  /// A command that has committed more is counted, and noted as slow, once the log has its batch and its reply may leave. Of
-  /// smaller ones the wait for the log is in the stage `wal` only, so that they pay for no note.
+  /// A command that has committed more bytes is counted, and entered into the slow log, when the log has its batch and its reply
+  /// may leave. The wait of smaller commits for the log is in the stage `wal` only, which saves them that work.
   static constexpr std::uint64_t kLargeCommitBytes = 1 << 20;
-  /// So do those that process more bytes of values (Ctx::work): a few hundred microseconds.
+  /// Commands that process more bytes of values run off the loop, too (Ctx::work): a few hundred microseconds of work.
   static constexpr std::uint64_t kLoopWorkBytes = 1 << 20;
-  /// Once a pass has taken so long, it begins no further command: a pipeline of thousands of commands, each short enough for the
-  /// loop, would hold up other clients for seconds.
+  /// A pass that has taken so long begins no further command. Otherwise a pipeline of thousands of short commands would delay
+  /// other clients for seconds.
   static constexpr std::uint64_t kPassNanos = 5'000'000;
 
-  /// `env` outlives it. `seed` is for the random numbers that handlers get.
+  /// `env` outlives the dispatcher. `seed` is for the random numbers that handlers get.
   Dispatcher(CommandEnv& env, std::uint64_t seed);
   ~Dispatcher() override;
 
@@ -96,7 +95,7 @@ class Dispatcher final : public CommandSink {
   };
   struct Fetched;
   struct Waiting;
-  /// What a run of a command has ended in. Only of kDone, kSliced and kWaitsForSync do its reply and effects stand.
+  /// The state that a run of a command has ended in. Its reply and effects stand in kDone, kSliced and kWaitsForSync only.
   enum class RunEnd : std::uint8_t {
     kDone,            ///< with its reply, or an error
     kSliced,          ///< a kSliced command has processed some of its arguments
@@ -107,14 +106,14 @@ class Dispatcher final : public CommandSink {
     kWaitsForMarks,   ///< of long writes
     kLeavesLoop,      ///< it is long: it runs off its loop
   };
-  /// A command whose large batch is on its way to the log.
+  /// A command whose large batch the log does not have yet.
   struct Unlogged {
     SeqNum seq;
     std::size_t command;                  ///< its index
-    std::uint64_t nanos;                  ///< that it ran
-    std::uint64_t since;                  ///< monotonic ns: it has run
+    std::uint64_t nanos;                  ///< that it ran for
+    std::uint64_t since;                  ///< monotonic ns: the end of its run
     std::optional<SlowLog::Entry> entry;  ///< for the slow log, without the wait for the log
-    std::uint64_t entry_nanos = 0;        ///< that the entry stands for so far
+    std::uint64_t entry_nanos = 0;        ///< the time that the entry shows so far
   };
 
   void run_window(std::span<PendingCommand> commands);
@@ -125,22 +124,22 @@ class Dispatcher final : public CommandSink {
   void run(PendingCommand& pending, const Prepared& prepared);
   /// Like run(), once the command is admitted.
   void run_admitted(PendingCommand& pending, const Prepared& prepared);
-  /// Of a command that has waited: whether it runs now. If not, it waits on, or has ended, or went on off its loop.
+  /// Called for a command that has waited. True: it runs now. False: it waits on, has ended, or goes on off its loop.
   bool resume(PendingCommand& pending, const Prepared& prepared);
-  /// The same while somebody wants to know what commands do (Observers), or the connection is in a mode.
+  /// Like run_admitted(), while observers are in use (observers.h) or the connection is in a mode.
   void run_observed(PendingCommand& pending, Prepared prepared);
-  /// Whether CLIENT PAUSE holds the command back for now.
+  /// Whether CLIENT PAUSE delays the command.
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
-  /// True if engine time was read, too.
+  /// Returns true if engine time was read, too.
   bool refresh_time();
-  /// The database as of now; nothing is in it while the server is loading.
+  /// The database as of now; empty while the server is loading.
   [[nodiscard]] ReadView view_of(DatabaseId database, ReadMode mode, MissSet* misses) const;
-  /// The command took `nanos` of work, and `waits`. For the slow log and LATENCY.
-  /// `unlogged`: the entry goes there, whatever the threshold, not into the slow log.
+  /// Enters a command that took `nanos` of work, and `waits`, into the slow log and LATENCY. With `unlogged`, the slow log's
+  /// entry goes there, whatever the threshold.
   void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
                  Unlogged* unlogged = nullptr);
-  /// Counts and notes the commands whose batches the log has by now.
-  /// Ends what has come to its end, and begins reads that were asked for.
+  /// Counts the commands whose batches the log has by now, and enters them into the slow log.
+  /// Finishes what is done, and begins reads that were requested.
   void look_around();
   void settle_unlogged();
 
@@ -148,69 +147,69 @@ class Dispatcher final : public CommandSink {
   RunEnd run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
   /// Whether a command may run off its loop when it is long.
   static bool may_leave(const CommandSpec& spec);
-  /// Whether EXEC of it is to run off its loop from the start.
+  /// Whether EXEC of the transaction runs off its loop from the start.
   static bool is_long(const Transaction* transaction);
-  /// Of kSliced: the loop runs other commands before the next slice.
+  /// Handles kSliced: the loop runs other commands before the next slice.
   void continue_later(PendingCommand& pending);
-  /// Of kLeavesLoop.
+  /// Handles kLeavesLoop.
   void leave_loop(PendingCommand& pending, const Prepared& prepared);
   /// Commits batch_ of a command of this client, while its locks are held. kBusy: it waits, for stall_ms_, or (marked_) until
   /// marks of long writes are removed.
   Status commit(Client& client, bool waited);
-  /// As commit, while long writes have marked keys.
+  /// Like commit(), while long writes have marked keys.
   Status commit_beside_marks(Client& client, bool waited);
   /// Like run_and_commit(), also for EXEC. After EXEC the transaction is over unless it has to run again.
   RunEnd run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Like run_once(), repeated while the pages that it misses are at hand at once. Of kMissesPages they are being read.
+  /// Like run_once(), repeated as long as the pages that it misses are at hand at once. kMissesPages: they are being read.
   RunEnd run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// What a run ends in that has failed with this status.
+  /// The state that a run with this error ends in.
   RunEnd end_of_failed(PendingCommand& pending, const Status& status, bool too_long);
   /// Whether the command's reply waits for the log's sync.
   [[nodiscard]] static bool replies_synced(Client& client, const CommandSpec& spec);
 
   // transaction.cc
-  /// Of a connection in a mode (Session::Modes): whether the command is to be run now. If not, it was queued or refused.
+  /// For a connection in a mode (Session::Modes): whether the command runs now. If not, it was queued or refused.
   bool admit(PendingCommand& pending, const Prepared& prepared);
   void queue(PendingCommand& pending, const Prepared& prepared);
   RunEnd run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply, Status* status);
   /// `too_long`: set if the run is not for a loop.
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long);
   static Status transaction_discarded(const Status& error);
-  /// What a run of this client's transaction needs of it and of dispatch.
+  /// Fills in what a run of this client's transaction needs.
   void prepare_run(Client& client, TransactionRun* run);
-  /// Counts what has run and is committed. False: its replies are not written, as its effects alone may write.
+  /// Counts the commands of a committed run. False: its replies are not written, but its effects may write pushes.
   bool begin_effects(Client& client, TransactionRun& run);
   void write_replies(Client& client, TransactionRun& run, const ReadView& view, Reply& reply);
   void count_queued(Client& client, const TransactionRun& run);
   void watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database);
   [[nodiscard]] PresentKeys which_are_there(std::span<const LookupKey> keys, DatabaseId database) const;
 
-  /// True if everything was at hand: run again at once. False: the command waits.
+  /// Returns true if all pages were at hand: the command runs again at once. False: it waits.
   bool fetch_pages(PendingCommand& pending);
-  /// Adds what the client's next commands of the window are going to miss.
+  /// Adds the pages that the client's next commands of the window will miss.
   void look_ahead(const PendingCommand& pending, MissSet* misses);
-  /// The set that a run of this command reads with: its own from the first fetch on.
+  /// The set that a run of this command reads with: from its first fetch on, a set of its own.
   MissSet& misses_of(const PendingCommand& pending);
   bool delay_authentication(PendingCommand& pending);
   void park(PendingCommand& pending, std::uint32_t ms);
   // memory_wait.cc
-  /// Of a command that failed, and whose memory is given back here: for how long it waits for room before it runs again; 0 = not.
+  /// Returns how many ms a failed command waits for memory before it runs again; 0: not at all. Releases its memory.
   std::uint32_t memory_wait_ms(PendingCommand& pending, const Status& status);
   void park_for_memory(PendingCommand& pending, std::uint32_t ms);
-  /// True if it goes on waiting.
+  /// Returns true if it goes on waiting.
   bool waits_for_memory(PendingCommand& pending, Waiting& waiting);
   void begin_wait(Waiting& waiting, Stage stage);
   void end_wait(Waiting& waiting);
   static Waiting& waiting_of(PendingCommand& pending);
   static void leave_waiting(PendingCommand& pending);
   // off_loop.cc
-  /// Fills in what every command needs off its loop.
+  /// Fills in what all commands need off their loop.
   void send_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
-  /// `run`: of EXEC, and committed, unless nothing was run.
+  /// `run`: the run of EXEC, committed, unless no command was run.
   void finish_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work, Waiting& waiting,
                        TransactionRun* run = nullptr);
-  /// Of kWaitsForSync. `job` has the reply of the run, which began at `start` (as nanos_).
+  /// Handles kWaitsForSync. `job` has the reply of the run, which began at `start` (as nanos_).
   void wait_for_sync(PendingCommand& pending, const Prepared& prepared, std::shared_ptr<OffLoopRun> job, std::uint64_t start);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
   // long_write.cc
@@ -220,9 +219,9 @@ class Dispatcher final : public CommandSink {
   void mark_long_write(PendingCommand& pending, Waiting& waiting);
   bool commit_long_write(PendingCommand& pending, Waiting& waiting);
   bool hold_back_commit(PendingCommand& pending);
-  /// Ends a long write that is done, whose writes are not needed any more.
+  /// Frees a finished long write.
   void dispose_finished();
-  /// What the command at hand has written.
+  /// The writes of the current command.
   [[nodiscard]] const WriteBatch& written_batch() const;
   void reject(PendingCommand& pending, const Command* command, const Status& error);
   void finish(PendingCommand& pending, const Command& command, const Status& status, Reply& reply, const Reply::Mark& mark);
@@ -237,31 +236,31 @@ class Dispatcher final : public CommandSink {
   RecentCommands recent_;
   std::uint64_t random_state_;
 
-  // Of the window at hand.
+  // Data of the current window.
   std::span<PendingCommand> window_;
   std::vector<Prepared> prepared_;
   std::vector<LookupKey> keys_;
-  std::vector<LookupState> states_;      ///< by key: what its prefetch found
-  std::vector<const LookupKey*> ahead_;  ///< whose prefetch goes on after the first stage
-  std::deque<std::string> escaped_;      ///< stays put while it grows
+  std::vector<LookupState> states_;      ///< by key: the result of its prefetch
+  std::vector<const LookupKey*> ahead_;  ///< keys whose prefetch goes on after the first stage
+  std::deque<std::string> escaped_;      ///< its strings stay in place while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
-  bool failed_ = false;                  ///< the latest command that finished with an error, since it was last cleared
-  std::shared_ptr<LongWrite> finished_;  ///< the command at hand was a long write, and is done
-  MemoryCharge pass_charge_;             ///< of replies, until their connections have charged their buffers, after the pass
-  SeqNum large_commit_ = 0;              ///< last seq of the command at hand if its batch was large
+  bool failed_ = false;                  ///< a command has finished with an error since this was last cleared
+  std::shared_ptr<LongWrite> finished_;  ///< set if the current command was a long write that is done
+  MemoryCharge pass_charge_;             ///< of replies, until their connections charge their buffers after the pass
+  SeqNum large_commit_ = 0;              ///< last seq of the current command, if its batch was large
   std::vector<Unlogged> unlogged_;
   std::uint32_t memory_ms_ = 0;                ///< of the latest run: how long it waits for memory, 0 = not
   std::uint32_t stall_ms_ = 0;                 ///< of the latest commit: how long the write stall delays it, 0 = not
   bool marked_ = false;                        ///< of the latest commit: it waits until marks of long writes are removed
-  std::shared_ptr<Fetched> misses_;            ///< of commands that have fetched nothing yet
-  const std::unique_ptr<FetchQueue> fetches_;  ///< null: threads fetch what is missing
+  std::shared_ptr<Fetched> misses_;            ///< for commands that have fetched nothing yet
+  const std::unique_ptr<FetchQueue> fetches_;  ///< null: fetcher threads read the pages
 
   Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command
   std::uint64_t begun_ = 0;      ///< nanos_ when the latest command of the pass was begun
-  std::uint64_t pass_end_ = 0;   ///< from when on the pass begins no command
-  bool noted_ = false;           ///< note_slow() has looked at the latest command
+  std::uint64_t pass_end_ = 0;   ///< from then on the pass begins no command
+  bool noted_ = false;           ///< note_slow() has seen the latest command
   std::uint64_t now_nanos_ = 0;  ///< the monotonic clock when now_ was read
 };
 

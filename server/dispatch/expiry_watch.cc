@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// What a key that was written during a sweep takes beside its bytes, about.
+/// Estimated memory of a key that was written during a sweep, beside its bytes.
 constexpr std::size_t kTouchedBytes = 64;
 constexpr Millis kForever = std::numeric_limits<Millis>::max();
 
@@ -46,7 +46,7 @@ void ExpiryWatch::add(const std::string& id, Millis expiry, Millis known) {
   order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
   bytes_ += id.size();
   while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
-    // Of too many at the first moment of all some are not told of: waiting for room would be waiting for ever.
+    // If too many keys expire at the first moment of all, some are dropped: room for them would never come.
     const Millis first = order_.begin()->first, last = std::prev(order_.end())->first, known = first == last ? last : last - 1;
     if (sweeping_) horizon_ = std::min(horizon_, known);
     full_ = std::min(full_, known);
@@ -133,7 +133,7 @@ bool ExpiryWatch::take_due(DatabaseId database, Bytes key, Millis now) {
 std::optional<ExpiryWatch::Sweep> ExpiryWatch::begin_sweep(Millis now) {
   std::lock_guard lock(mutex_);
   if (!sweeping_ || under_way_ || horizon_ > now + kHorizon / 4) return std::nullopt;
-  // Of what has expired and was not told in time, a minute is made up for.
+  // Expirations that were missed are made up for, if they are less than a minute old.
   const Millis after = std::max(horizon_, now > kHorizon ? now - kHorizon : Millis{0});
   under_way_ = true;
   full_ = kForever;
@@ -155,7 +155,7 @@ void ExpiryWatch::end_sweep(std::optional<Millis> until) {
   if (std::exchange(stale_, false)) return forget();
   if (!until || !sweeping_) return;
   horizon_ = std::min(*until, full_);
-  // Written meanwhile, and later than what is known of others.
+  // The key was written meanwhile, and expires later than the watch knows of other keys.
   while (!order_.empty() && std::prev(order_.end())->first > horizon_) erase_last();
 }
 

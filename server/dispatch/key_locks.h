@@ -1,9 +1,9 @@
 // Keeps a command's read and write of a key together while several loops run commands.
 //
-// 1024 stripes by the key's hash. A write command holds the stripes of its keys from before its reads until its commit, taken in
-// ascending order, each once, so that no two commands wait for each other. Commands that touch keys they cannot name (DELRANGE,
-// FLUSHALL, SWAPDB) take all stripes. Commands that only read take none: their view is one moment. With one loop nothing is
-// taken, as write commands run on loops only.
+// There are 1024 stripes, chosen by a key's hash. A write command holds the stripes of its keys from before its reads until its
+// commit. It takes them in ascending order, each once, so that no two commands wait for each other. Commands whose keys are not
+// known in advance (DELRANGE, FLUSHALL, SWAPDB) take all stripes. Commands that only read take none: their view is of one moment.
+// With one loop no command takes any, since write commands run on loops only.
 #pragma once
 
 #include <array>
@@ -21,15 +21,15 @@ class KeyLocks {
  public:
   static constexpr std::size_t kStripes = 1024;
 
-  /// `loops`: how many threads run write commands.
+  /// `loops`: the number of threads that run write commands.
   explicit KeyLocks(std::uint32_t loops) : enabled_(loops > 1) {}
 
-  /// Holds stripes until it goes. For one command.
+  /// Holds stripes as long as it lives. For one command.
   class Guard {
    public:
     Guard() = default;
     Guard(KeyLocks& locks, std::span<const LookupKey> keys, DatabaseId database);
-    /// Of keys of several databases: their stripes, in any order.
+    /// For keys of several databases: their stripes, in any order.
     Guard(KeyLocks& locks, std::vector<std::uint16_t> stripes);
     /// All stripes.
     explicit Guard(KeyLocks& locks);
@@ -37,11 +37,11 @@ class KeyLocks {
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
-    /// The stripes that it holds of several keys, in the order in which it took them. Empty if it holds one, all or none.
+    /// The stripes of several keys that it holds, in the order in which it took them. Empty if it holds one stripe, all or none.
     [[nodiscard]] std::span<const std::uint16_t> stripes() const { return stripes_; }
 
    private:
-    /// Those of stripes_, in ascending order, each once.
+    /// Takes the stripes of stripes_, in ascending order, each once.
     void lock_stripes();
 
     KeyLocks* locks_ = nullptr;

@@ -6,7 +6,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kRows = 4, kColumns = 80;
-/// What a column ends with, by the height within its row; below it stands a bar.
+/// The top of a column, by the height within its row; below it is a bar.
 constexpr Bytes kTops = "_o#";
 
 std::string age_text(std::int64_t seconds) {

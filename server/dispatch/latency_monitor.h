@@ -1,7 +1,7 @@
-// The commands that took long, as LATENCY's events: for each event the slowest of each second in which there was one.
+// Slow commands, as LATENCY's events: for each event and second, the slowest command.
 //
-// Only the time that a command spent running counts, not what it waited for the disk, the log or other threads: what one command
-// makes all others of its event loop wait for.
+// Only the time that a command spent running counts: all other commands of its event loop wait for that. Its waits for the disk,
+// the log or other threads do not count.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace ebbtide {
 /// Thread-safe.
 class LatencyMonitor {
  public:
-  static constexpr std::size_t kSamples = 160;  ///< kept of each event, as in Redis
+  static constexpr std::size_t kSamples = 160;  ///< kept per event, as in Redis
 
   struct Sample {
     std::int64_t unix_seconds = 0;
@@ -27,20 +27,20 @@ class LatencyMonitor {
   };
   struct Event {
     std::vector<Sample> samples;  ///< the oldest first, at least one
-    std::uint64_t max_ms = 0;     ///< of all times
+    std::uint64_t max_ms = 0;     ///< since the last reset
   };
 
-  /// Commands of `ms` or more are samples; 0: none are.
+  /// Commands of `ms` or more become samples; 0: no command does.
   void set_threshold(std::uint64_t ms) { threshold_ms_.store(ms, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t threshold_ms() const { return threshold_ms_.load(std::memory_order_relaxed); }
-  /// A command of `event` took so long; ignored if that is below the threshold.
+  /// A command of `event` took `ms`. Ignored if that is below the threshold.
   void add(Bytes event, std::uint64_t ms, std::int64_t unix_seconds);
 
-  /// By name.
+  /// All events, by name.
   [[nodiscard]] std::map<std::string, Event> events() const;
-  /// Without samples if there is none.
+  /// One event; without samples if there is none.
   [[nodiscard]] Event event(Bytes name) const;
-  /// Forgets one; false if there is none.
+  /// Removes one event; false if there is none.
   bool reset(Bytes name);
   std::size_t reset_all();
 
@@ -50,7 +50,7 @@ class LatencyMonitor {
   std::map<std::string, Event, std::less<>> events_;  // guarded by mutex_
 };
 
-/// The samples as Redis draws them, the oldest to the left, each with its age at `now` under it.
+/// The samples in the form that Redis draws: the oldest to the left, with each one's age at `now` below it.
 std::string draw_latency(Bytes name, const LatencyMonitor::Event& event, std::int64_t now_unix_seconds);
 
 }  // namespace ebbtide

@@ -72,7 +72,7 @@ void LongWrite::forget_run() {
 Status LongWrite::attempt() {
   forget_run();
   counts = {};
-  session.database = database;  // a run before this one may have selected another
+  session.database = database;  // an earlier run may have selected another
   const ReadView view = env->db->lease(database);
   seen_seq = std::max(seen_seq, view.seq());
   TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
@@ -84,7 +84,7 @@ Status LongWrite::stage() {
   auto made = env->db->stage(std::move(batch), &client_gone);
   if (made.is_ok()) {
     staged = std::move(made).value();
-  } else if (made.status().code() != Code::kUnsupported) {  // else it commits as it is
+  } else if (made.status().code() != Code::kUnsupported) {  // else the batch is committed as it is
     return made.status();
   }
   return Status::ok();
@@ -146,7 +146,7 @@ void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepa
     work->notes_reads = (work->session.modes & Session::kTracks) != 0 && tracking_of(client).notes_reads();
   }
   Waiting& waiting = waiting_of(pending);
-  waiting.fetched = nullptr;  // it reads by itself
+  waiting.fetched = nullptr;  // its thread reads pages by itself
   waiting.long_write = work;
   submit_long_write(pending, waiting);
 }
@@ -161,7 +161,7 @@ void Dispatcher::submit_long_write(PendingCommand& pending, Waiting& waiting) {
 void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& prepared) {
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
   LongWrite& work = *waiting.long_write;
-  if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);  // another resume than its own
+  if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);  // it was resumed for another reason
   if (work.status.is_ok()) {
     if (work.step == LongWrite::Step::kMark) return mark_long_write(pending, waiting);
     if (!commit_long_write(pending, waiting)) return;
@@ -170,7 +170,7 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
   end_wait(waiting);
   if (const std::uint32_t ms = memory_wait_ms(pending, work.status); ms != 0) {
     work.status = Status::ok();
-    work.step = LongWrite::Step::kMark;  // it begins anew
+    work.step = LongWrite::Step::kMark;  // it starts from the beginning
     return park_for_memory(pending, ms);
   }
   if (work.transaction != nullptr) {
@@ -178,7 +178,7 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
     if (work.status.is_ok()) session_of(*pending.client).database = work.session.database;
     if (!work.status.is_ok()) work.status = transaction_discarded(work.status);
   }
-  const std::shared_ptr<LongWrite> kept = waiting.long_write;  // finish() ends the wait
+  const std::shared_ptr<LongWrite> kept = waiting.long_write;  // finish() ends the wait, which owns the work
   if (work.status.is_ok()) finished_ = kept;
   finish_off_loop(pending, prepared, work, waiting, work.transaction_run.get());
 }
@@ -190,7 +190,8 @@ void Dispatcher::dispose_finished() {
 
 const WriteBatch& Dispatcher::written_batch() const { return finished_ != nullptr ? finished_->writes() : batch_; }
 
-// Its marks are set under its locks, and its view is taken after that. So it sees every write that did not see its marks.
+// Marks are set under the key locks, and the view is taken after that. So the view has every write whose loop did not see the
+// marks.
 void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
   {
@@ -203,10 +204,10 @@ void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
   submit_long_write(pending, waiting);
 }
 
-// True: it is over, and `status` says how. False: it waits, or runs again.
+// True: the command is done, and `status` is its result. False: it waits, or runs again.
 bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
-  if (work.writes().empty() && work.one_view) return true;  // a read of the moment of its view
+  if (work.writes().empty() && work.one_view) return true;  // it has read the state of one moment
   if (!work.writes().empty() && hold_back_commit(pending)) return false;
   bool broken = false;
   stall_ms_ = 0;
@@ -222,7 +223,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
     }
     if (broken || work.status.code() == Code::kRetry) env_.intents->unmark(work.marks);
   }
-  if (stall_ms_ != 0) {  // the batch is kept, and so are its marks
+  if (stall_ms_ != 0) {  // the batch and the marks are kept
     work.status = Status::ok();
     park(pending, stall_ms_);
     return false;
@@ -248,7 +249,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   return false;
 }
 
-// CLIENT PAUSE delays the commit of a long write that began before it: once it has answered nothing changes.
+// CLIENT PAUSE delays the commit of a long write that began before it: no data changes once CLIENT PAUSE has replied.
 bool Dispatcher::hold_back_commit(PendingCommand& pending) {
   if (!env_.observers->switches.has(Switches::kPause)) return false;
   const std::uint32_t ms = env_.observers->pause.wait_ms(nanos_ / kNanosPerMilli, true);

@@ -1,14 +1,15 @@
-// A command that writes, or an EXEC, and runs off its loop, because it is long: many keys, large values.
+// Long writes: commands that write, and EXEC, that run off their loop because of many keys or large values.
 //
-// The thread runs its handler against a leased view into a batch of its own, while its keys are marked (intents.h). Its loop
-// marks, commits and replies: all that others could see happens there, in one short step, under the key locks.
+// A thread runs the handler against a leased view into a batch of its own, while the command's keys are marked (intents.h). The
+// command's loop marks, commits and replies. So everything that other clients can see happens on the loop, in one short step,
+// under the key locks.
 //
 //   loop    start            mark                commit, or mark again
 //              \             /  \                /
 //   thread      collect keys     run the handler
 //
-// The steps are Dispatcher::continue_long_write's. No lock is held across a hop. Whatever ends the command ends its marks: its
-// reply, an error, or its client (Dispatcher::client_closed).
+// Dispatcher::continue_long_write has these steps. No lock is held from one step to the next. The marks are removed when the
+// command ends: by its reply, by an error, or because its client closed (Dispatcher::client_closed).
 #pragma once
 
 #include <cstdint>
@@ -29,36 +30,35 @@ namespace ebbtide {
 struct LongWrite final : OffLoopWork {
   /// Conflicts after which the marks are firm.
   static constexpr int kSoftRuns = 2;
-  /// Runs after which it is given up: range deletes and expiries that pass can break firm marks, too.
+  /// Runs after which the command fails. Range deletes and expirations can break firm marks, too.
   static constexpr int kMaxRuns = 16;
 
   enum class Step : std::uint8_t {
-    kMark,  ///< the thread finds its keys, once; then the loop marks them
-    kRun,   ///< the thread runs it, then the loop commits
+    kMark,  ///< the thread collects the keys, once; then the loop marks them
+    kRun,   ///< the thread runs the command; then the loop commits
   };
   Step step = Step::kMark;
-  DatabaseId database = 0;  ///< that its session has selected, and each run begins with
-  int runs = 0;             ///< begun
+  DatabaseId database = 0;  ///< the database that its session has selected, with which each run begins
+  int runs = 0;             ///< begun so far
   int conflicts = 0;        ///< runs whose marks were broken
 
   // --- results
   std::shared_ptr<Intents::Marks> marks = std::make_shared<Intents::Marks>();
-  std::vector<std::uint16_t> stripes;  ///< of all its keys: ascending, each once
-  bool locks_all = false;              ///< it has whole databases marked: all locks instead
-  bool one_view = true;                ///< all that it reads is of one view: if it writes nothing, its marks do not matter
+  std::vector<std::uint16_t> stripes;  ///< of all its keys, ascending, each once
+  bool locks_all = false;              ///< whole databases are marked, so it takes all locks
+  bool one_view = true;                ///< it reads from one view only: if it writes nothing, its marks do not matter
   WriteBatch batch;
-  std::unique_ptr<StagedBatch> staged;  ///< has the batch instead, if that is large
-  KeySet written;                       ///< by the batch
+  std::unique_ptr<StagedBatch> staged;  ///< has the batch instead of `batch`, if the batch is large
+  KeySet written;                       ///< the keys that the batch writes
 
-  /// Whether the commit of `batch` has a long part, which a thread does ahead of it: sorting many operations, or writing large
-  /// values to the log.
+  /// Whether a thread prepares the commit of `batch`, because it takes long: many operations to sort, or large values to log.
   [[nodiscard]] static bool stages(const WriteBatch& batch) {
     return StagedBatch::pays_for(batch) || (batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0);
   }
   [[nodiscard]] const WriteBatch& writes() const { return staged != nullptr ? staged->batch() : batch; }
 
   // --- of EXEC
-  std::unique_ptr<Transaction> transaction;  ///< the client's: it has none while this runs
+  std::unique_ptr<Transaction> transaction;  ///< the client's, which has none while this runs
   std::unique_ptr<TransactionRun> transaction_run;
   bool notes_reads = false;
 
@@ -66,12 +66,12 @@ struct LongWrite final : OffLoopWork {
 
  private:
   Status collect();
-  /// Gives back what a run has built.
+  /// Frees what a run has built.
   void forget_run();
   Status attempt();
   Status run_command(const ReadView& view);
   Status run_transaction(const ReadView& view);
-  /// Does the long part of committing a large batch.
+  /// Prepares the commit of a large batch.
   Status stage();
 
   std::vector<LookupKey> keys_;

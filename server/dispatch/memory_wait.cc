@@ -1,11 +1,12 @@
-// Commands that wait for memory: what they need fits into the budget once memtables have been flushed.
+// Commands that wait for memory: they fit into the budget once memtables have been flushed.
 //
-// A command that waits holds no memory but its arguments, no thread and no marks. So commands that wait do not wait for each other:
-// each of them could have what the others wait for. Its loop asks the engine again and again whether there is room, and then runs the
-// command from the start. It is answered -OOM if there is still no room after kLongestNs, or if flushes would not make enough.
+// A waiting command holds no memory but its arguments, no thread and no marks. So waiting commands never wait for each other. A
+// command's loop asks the engine repeatedly whether there is room, and then runs the command from the start. The command gets
+// -OOM if there is still no room after kLongestNs, or if flushes would not make enough.
 //
-// What a run wanted is known from the charge that was refused, with all that the run had charged before, as far as that is known. A
-// run that is refused though there is room right after has met others, or had charged more: it is repeated a few times only.
+// The memory that a run needs is estimated: the charge that was refused, and the run's earlier charges as far as they are known.
+// A run may be refused although there is room right afterwards: others had charged more meanwhile, or the run had charged more
+// than is known. Such a run is repeated a few times only.
 #include <algorithm>
 
 #include "dispatch/dispatch_state.h"

@@ -1,4 +1,4 @@
-// Commands off their loop, as the loop sees it: what is sent to a thread, and what comes back.
+// Commands off their loop, as the loop sees them: what it sends to a thread, and the results that come back.
 #include "dispatch/off_loop.h"
 
 #include <algorithm>
@@ -29,15 +29,15 @@ Status OffLoopRun::attempt(Reply& reply) {
                       .unblocked = unblocked};
   ctx.off_loop = &off_loop;
   const Status ran = command->spec->run(ctx);
-  // What asks the engine itself (counts, descriptions of a tree) may have seen more than the view has. Commands that look at no
-  // data, INFO above all, answer also while the log cannot be written.
+  // A handler that asks the engine directly (for counts, or for a tree's description) may have seen more than its view has.
+  // Commands that read no data, such as INFO, also reply while the log cannot be written.
   if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
   wants_long = off_loop.wants_long;
   TRY(ran);
   charge = std::move(ctx.charge);
   again_ms = off_loop.again_ms;
   counts = ctx.counts;
-  // Writes are locked and committed on loops only.
+  // Only loops lock and commit.
   if (!batch.empty()) return reply_error("ERR '" + command->full_name + "' tried to write outside its event loop");
   return Status::ok();
 }
@@ -64,7 +64,7 @@ void Dispatcher::send_off_loop(PendingCommand& pending, const Prepared& prepared
   work.env = &env_;
   work.command = prepared.command;
   work.args = pending.args;
-  session_of(client).last_command = prepared.command;  // CLIENT LIST shows what runs
+  session_of(client).last_command = prepared.command;  // CLIENT LIST shows it
   work.session = session_of(client);
   work.protocol = client.protocol;
   work.out.set_limit(client.out.limit());
@@ -140,11 +140,11 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   if (job->again_ms != 0 && job->status.is_ok()) {
     waiting.job = nullptr;
     if (waiting.blocked->end() != BlockedClients::End::kNotYet)
-      return run_admitted(pending, prepared);  // unblocked while the job ran
+      return run_admitted(pending, prepared);  // it was unblocked while the job ran
     pending.retry_ms = job->again_ms;
     return leave_waiting(pending);
   }
-  if (waiting.blocked) waiting.waits = {};  // as long as its client asked for
+  if (waiting.blocked) waiting.waits = {};  // its client has asked for that wait
   finish_off_loop(pending, prepared, *job, waiting);
 }
 
@@ -161,7 +161,7 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
     for (const auto& effect : run->effects) effect(client);
   }
   count_reads(work.counts);
-  nanos_ -= std::min(nanos_, work.nanos);  // its own time counts as the command's; what lay between does not
+  nanos_ -= std::min(nanos_, work.nanos);  // the command's time is the run's; the time between the steps does not count
   std::uint64_t& off_loop = waiting.waits[static_cast<std::size_t>(Stage::kThread)];
   off_loop -= std::min(off_loop, work.nanos);
   finish(pending, *prepared.command, work.status, reply, mark);

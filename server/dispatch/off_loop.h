@@ -1,7 +1,7 @@
-// A command that runs, or waits, on an offload thread: its arguments and session go with it, its results come back.
+// A command that runs, or waits, on an offload thread, with its arguments, a copy of its session, and its results.
 //
-// Shared by the loop, which waits for it, and the thread. The loop fills in the first part and submits it. From then on it belongs
-// to the thread until `done`, which publishes the results, but for client_gone and input.
+// The loop, which waits for it, and the thread share it. The loop fills in the first part and submits it. From then on it belongs
+// to the thread, except for client_gone and input, until `done` publishes the results.
 #pragma once
 
 #include <atomic>
@@ -24,17 +24,17 @@ struct OffLoopWork : OffloadWork {
   std::uint64_t client_id = 0;
   ClientLoop* loop = nullptr;
   std::uint64_t random = 0;
-  /// The memory that `args` point into, once their client has gone. Set by the loop; kept only.
+  /// The memory that `args` point into, once their client is gone. Set by the loop, to keep that memory.
   std::shared_ptr<const void> input;
-  std::atomic<bool> client_gone{false};  ///< set by the loop: the results are not wanted
+  std::atomic<bool> client_gone{false};  ///< set by the loop: no client needs the results
 
   // --- results
   OutputBuffer out;
   Status status;
-  SeqNum seen_seq = 0;      ///< of all that the reply may depend on
-  std::uint64_t nanos = 0;  ///< that it ran
+  SeqNum seen_seq = 0;      ///< covers everything that the reply may depend on
+  std::uint64_t nanos = 0;  ///< how long it ran
   ReadCounts counts;
-  MemoryCharge charge;  ///< what the run has reserved, until its client's buffer has the reply
+  MemoryCharge charge;  ///< the memory that the run has reserved, until the client's buffer has the reply
   std::atomic<bool> done{false};
 
   [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
@@ -43,7 +43,7 @@ struct OffLoopWork : OffloadWork {
   static constexpr int kMaxRevocations = 3;
 
   void complete() {
-    if (!status.is_ok()) {  // no reply comes of it, and what a thread has allocated it frees at once
+    if (!status.is_ok()) {  // there is no reply, and a thread frees at once what it has allocated
       out.clear();
       charge.release();
     }
@@ -55,11 +55,11 @@ struct OffLoopWork : OffloadWork {
 /// A command that writes nothing, or the wait for the log's sync.
 struct OffLoopRun final : OffLoopWork {
   std::uint64_t waited_ms = 0;
-  bool unblocked = false;                       ///< by CLIENT UNBLOCK: it replies, whatever it waits for
-  bool wait_only = false;                       ///< the command has run: `seen_seq` is to be synced
-  OffloadClass threads = OffloadClass::kShort;  ///< on which it runs
-  bool wants_long = false;                      ///< result: it is to be run again on kLong
-  std::uint32_t again_ms = 0;                   ///< result: it blocks, and is to be run again after so long
+  bool unblocked = false;                       ///< by CLIENT UNBLOCK: it replies without waiting further
+  bool wait_only = false;                       ///< the command has run, and the log is to be synced up to `seen_seq`
+  OffloadClass threads = OffloadClass::kShort;  ///< the class of threads that it runs on
+  bool wants_long = false;                      ///< result: it must run again on kLong
+  std::uint32_t again_ms = 0;                   ///< result: it blocks, and must run again after so many ms
 
   void run() override;
 

@@ -45,10 +45,10 @@ ThreadOffload::~ThreadOffload() {
 
 void ThreadOffload::submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) {
   Queue& queue = queues_[static_cast<std::size_t>(kind)];
-  std::deque<std::shared_ptr<OffloadWork>> dropped;  // destroyed without the lock
+  std::deque<std::shared_ptr<OffloadWork>> dropped;  // destroyed after the lock is released
   {
     std::lock_guard lock(queue.mutex);
-    // Now and then, so that it costs each piece next to nothing.
+    // Only now and then, so that a piece of work costs next to nothing.
     if (queue.work.size() >= queue.prune_at) {
       const auto unwanted =
           std::stable_partition(queue.work.begin(), queue.work.end(), [](const auto& piece) { return piece->wanted(); });

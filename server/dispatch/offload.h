@@ -1,12 +1,12 @@
-// Threads for what may take long: commands that walk a database, waits for the log to be synced.
+// Threads for work that may take long: walks over a database, long writes, waits for the log's sync.
 //
-// Classes with threads and a queue each, so that none waits behind the work of another: short work is bounded (a SCAN step, a
-// read that goes to the disk again and again), long work walks whole databases or waits for background work to end, and waits for
-// a sync follow each other in the order of the log, for which one thread is enough. Long writes (long_write.h) are bounded, too,
-// but others may wait for their keys: they queue behind each other only.
+// Each class of work has threads and a queue of its own, so that no class waits for another. Short work is limited, such as a
+// SCAN step or a read that goes to the disk repeatedly. Long work walks whole databases, or waits for background work to end.
+// Waits for a sync follow the order of the log, so one thread is enough for them. Long writes (long_write.h) are limited, too,
+// but other commands may wait for their keys. So long writes wait in the queue for each other only.
 //
-// Work whose client has gone is not wanted any more: it is not begun, and drops out of its queue. So what is queued is bounded by
-// the clients, at most one piece each.
+// Work is unwanted once its client is gone: it is not begun, and leaves its queue. A client has at most one piece of work, so the
+// number of clients limits the queues.
 #pragma once
 
 #include <array>
@@ -22,22 +22,22 @@
 
 namespace ebbtide {
 
-/// A piece of work. Its methods may be called on any thread.
+/// A piece of work. Any thread may call its methods.
 class OffloadWork {
  public:
   virtual ~OffloadWork() = default;
-  /// Once at most, and never when wanted() was false before.
+  /// Called at most once, and not if wanted() returned false before.
   virtual void run() = 0;
   [[nodiscard]] virtual bool wanted() const { return true; }
 };
 
 enum class OffloadClass : std::uint8_t { kShort, kLong, kSync, kWrite };
 
-/// Where dispatch sends work that would hold up an event loop. Thread-safe.
+/// Runs work that would delay an event loop. Thread-safe.
 class Offload {
  public:
   virtual ~Offload() = default;
-  /// Runs `work` once if it is still wanted, on some other thread, or on this one before it returns.
+  /// Runs `work` once if it is still wanted: on another thread, or on this one before submit() returns.
   virtual void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) = 0;
 };
 
@@ -46,13 +46,13 @@ class ThreadOffload final : public Offload {
  public:
   static constexpr std::size_t kClasses = 4;
 
-  /// At least one each; as many for long writes as for long work.
+  /// At least one thread each. Long writes have as many threads as long work.
   ThreadOffload(unsigned short_threads, unsigned long_threads);
-  /// Runs what is queued and wanted, then stops.
+  /// Runs the work that is queued and wanted, then stops.
   ~ThreadOffload() override;
 
   void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) override;
-  /// Pieces that are queued and not begun.
+  /// The number of queued pieces that are not begun.
   [[nodiscard]] std::size_t queued(OffloadClass kind) const;
 
  private:
@@ -74,7 +74,7 @@ class ThreadOffload final : public Offload {
   std::array<Queue, kClasses> queues_;
 };
 
-/// Frees what event loops hand over on the threads of long writes.
+/// Frees what event loops hand over, on the threads of long writes.
 class OffloadDisposer final : public Disposer {
  public:
   explicit OffloadDisposer(Offload& offload) : offload_(offload) {}
@@ -84,7 +84,7 @@ class OffloadDisposer final : public Disposer {
   Offload& offload_;
 };
 
-/// Runs everything at once on the caller's thread. For tests and single-threaded tools.
+/// Runs all work at once on the caller's thread. For tests and single-threaded tools.
 class InlineOffload final : public Offload {
  public:
   void submit(OffloadClass, std::shared_ptr<OffloadWork> work) override { work->run(); }

@@ -1,6 +1,6 @@
-// Mistakes that are put into the command layer on purpose, to see whether the tests find them.
+// Bugs that can be planted into the dispatch layer, to see whether the tests find them.
 //
-// As engine/base/planted_bug.h, which this layer does not see: the switch exists in builds under sanitizers only.
+// This is like engine/base/planted_bug.h, which this layer cannot include. The switch exists in builds with sanitizers only.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace ebbtide {
 enum class PlantedServerBug : std::uint8_t {
   kNone,
   kCommitDespiteConflict,  ///< a long write commits although a key that it has read has changed
-  kMarksEndEarly,          ///< the marks of a long write go when its thread is done, before its commit
+  kMarksEndEarly,          ///< the marks of a long write are removed when its thread is done, before its commit
 };
 
 #ifdef EBBTIDE_PLANTED_BUGS

@@ -12,7 +12,7 @@ class RateMeter {
  public:
   static constexpr std::size_t kSamples = 16;
 
-  /// The counter stands at `total` at a monotonic time in ns. A counter that was reset begins anew.
+  /// Adds a sample: the counter has the value `total` at a monotonic time in ns. A lower value than before is a reset counter.
   void sample(std::uint64_t mono_nanos, std::uint64_t total) {
     if (last_nanos_ != 0 && mono_nanos > last_nanos_ && total >= last_total_) {
       rates_[next_] = static_cast<double>(total - last_total_) * 1e9 / static_cast<double>(mono_nanos - last_nanos_);

@@ -1,11 +1,11 @@
-// SCAN's cursors: small decimal numbers that stand for the key to go on from.
+// SCAN's cursors: decimal numbers that stand for the key to go on from.
 //
-// A cursor is an id into a bounded table of resume keys. An id is never given twice: it joins a random number drawn at start (the
-// upper bits) with a counter, so that a cursor from before a restart, or one that was evicted, is met by an error and never by
-// another scan's place. Ids stay below 2^53, which clients that read numbers as doubles parse too.
+// A cursor is an id in a table of resume keys, whose size is limited. No id is used twice: its upper bits are a random number
+// drawn at start, its lower bits a counter. So a cursor from before a restart, or an evicted one, gives an error and never the
+// place of another scan. Ids stay below 2^53, so that clients which read numbers as doubles can parse them.
 //
-// Eviction: a scan leaves one cursor behind at each call, and asks for an old one again only if a reply got lost. So cursors that
-// have been used go first, the least recently used in front; a fast scan cannot push out a slow one's place.
+// Eviction: a scan leaves one cursor behind at each call. It uses an old cursor again only if a reply was lost. So cursors that
+// were used are evicted first, the least recently used one first. A fast scan cannot evict the cursor of a slow one.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ class ScanCursors {
   static constexpr std::size_t kMaxCursors = 65536;
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 
-  /// `seed`: random, drawn at start.
+  /// `seed`: a random number drawn at start.
   explicit ScanCursors(std::uint64_t seed, std::size_t max_cursors = kMaxCursors, std::size_t max_bytes = kMaxBytes);
 
-  /// A new cursor, never 0, for going on at `resume_key` (an engine key).
+  /// Returns a new cursor, never 0, for going on at `resume_key`, an engine key.
   std::uint64_t add(DatabaseId database, std::string resume_key);
-  /// The resume key of a cursor; nullopt if it is unknown or of another database.
+  /// The resume key of a cursor; nullopt if it is unknown or belongs to another database.
   std::optional<std::string> find(DatabaseId database, std::uint64_t cursor);
   [[nodiscard]] std::size_t size() const;
 
@@ -49,17 +49,17 @@ class ScanCursors {
   const std::size_t max_cursors_, max_bytes_;
 
   mutable std::mutex mutex_;
-  // Guarded by mutex_. Oldest in front.
+  // Guarded by mutex_. The oldest comes first.
   List fresh_, used_;
   std::unordered_map<std::uint64_t, List::iterator> by_id_;
   std::uint64_t counter_ = 0;
   std::size_t bytes_ = 0;
 };
 
-/// A cursor as a client gives it. Redis reads cursors with strtoul: nothing at all is 0, a sign is allowed.
+/// Parses a cursor as Redis does, by strtoul: an empty text is 0, and a sign is allowed.
 Result<std::uint64_t> parse_scan_cursor(Bytes text);
 
-/// Where a scan goes on: "" for cursor 0; an error for one that is not known.
+/// The key where a scan goes on: "" for cursor 0; an error for an unknown cursor.
 Result<std::string> resume_scan(ScanCursors& cursors, DatabaseId database, std::uint64_t cursor);
 
 }  // namespace ebbtide

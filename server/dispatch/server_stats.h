@@ -1,13 +1,12 @@
 // Counts of what dispatch does: per command, and in total. INFO and the metrics read them.
 //
-// Each dispatcher writes a block of its own (single writer, relaxed atomics, no shared line); readers sum the blocks. A reset
-// remembers the sums of that moment and subtracts them from then on, so that writers need not know.
+// Each dispatcher writes a block of its own (one writer, relaxed atomics, no shared cache line); readers sum the blocks. A reset
+// stores the sums of that moment and subtracts them from then on, so writers take no part in it.
 //
-// Whose time is it? The clock is read once a command, when it ends, and what has passed since the reading before is that
-// command's. So the first command of a window also carries looking up and prefetching for all of the window, and a command
-// carries what ran before it without ending: one that was refused, and one that then waited for pages. The time of waiting
-// itself, for pages, for another thread or for a sync, is nobody's: these are times of work. Receiving, sending and the write to
-// the log are in the times of the passes only. Waiting is told apart by its stage.
+// A command's time is the time of work, measured by one reading of the clock when it ends: the time since the reading before. So
+// the first command of a window also has the time of looking up and prefetching for the whole window. A command also has the time
+// of commands that ran before it without ending: refused ones, and those that began to wait for pages. The waits themselves
+// belong to no command; the stages have them. Receiving, sending and the write to the log are in the times of passes only.
 #pragma once
 
 #include <algorithm>
@@ -39,9 +38,8 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// Bounds of the buckets that a call's time falls into, in nanoseconds: the first one whose bound is not below it, or the one
-/// more after the last. Close together where commands that find their data in memory end (one takes about a microsecond), wide
-/// beyond.
+/// Upper bounds, in nanoseconds, of the buckets for a call's time; one more bucket has the longer times. The bounds are close
+/// together around a microsecond, which is what a command takes whose data is in memory.
 inline constexpr std::array<std::uint64_t, 15> kCallBounds = {1'000,      2'500,      5'000,       10'000,        25'000,
                                                               50'000,     100'000,    250'000,     1'000'000,     2'500'000,
                                                               10'000'000, 50'000'000, 250'000'000, 1'000'000'000, 10'000'000'000};
@@ -49,7 +47,7 @@ inline constexpr std::size_t kCallBuckets = kCallBounds.size() + 1;
 
 namespace call_buckets {
 
-/// kCallBounds, and what no time exceeds.
+/// kCallBounds, and a last bound that no time exceeds.
 constexpr auto padded_bounds() {
   std::array<std::uint64_t, kCallBuckets> bounds{};
   for (std::size_t i = 0; i < kCallBounds.size(); ++i) bounds[i] = kCallBounds[i];
@@ -58,7 +56,7 @@ constexpr auto padded_bounds() {
 }
 inline constexpr auto kBounds = padded_bounds();
 
-/// By a time's bit width: the bucket of the shortest such time.
+/// By a time's bit width: the bucket of the shortest time of that width.
 constexpr auto buckets_by_width() {
   std::array<std::uint8_t, 65> buckets{};
   for (std::size_t width = 1; width < buckets.size(); ++width) {
@@ -78,28 +76,28 @@ static_assert(one_bound_a_width(), "bucket_of compares once");
 
 }  // namespace call_buckets
 
-/// The bucket of a call that took `nanos`.
+/// The bucket of a call that took `nanos` ns.
 constexpr std::size_t bucket_of(std::uint64_t nanos) {
   const std::size_t first = call_buckets::kByWidth[static_cast<std::size_t>(std::bit_width(nanos))];
   return first + static_cast<std::size_t>(nanos > call_buckets::kBounds[first]);
 }
 
-/// What the time until a reply may leave goes into.
+/// The stages of the time until a reply may leave.
 enum class Stage : std::uint8_t {
-  kQueue,   ///< behind the commands before it in its pass: of each pass the last one
-  kMemory,  ///< running, with what is at hand: of each pass the last one
-  kDisk,    ///< until pages were there: each wait
-  kThread,  ///< on its way to another thread, running there, and back: each time
-  kStall,   ///< held back by the write stall, or until there is memory: each time
-  /// Until the log had what the commands of a pass did, as durably as the settings ask for: of passes that find something to
-  /// write, of each loop one at a time. And until it was synced: each command whose reply waits for that.
+  kQueue,   ///< behind earlier commands of its pass: measured for the last command of each pass
+  kMemory,  ///< running, with all data at hand: measured for the last command of each pass
+  kDisk,    ///< until pages are there: measured for each wait
+  kThread,  ///< on another thread, including the ways there and back: measured each time
+  kStall,   ///< delayed by the write stall, or until there is memory: measured each time
+  /// Until the log has what the commands of a pass did, as durably as configured: measured for passes that find something to
+  /// write, one at a time per loop. And until the log is synced: measured for each command whose reply waits for that.
   kWal,
 };
 inline constexpr std::array<const char*, 6> kStageNames = {"queue", "memory", "disk", "thread", "stall", "wal"};
 
-using StageNanos = std::array<std::uint64_t, kStageNames.size()>;  ///< by Stage
+using StageNanos = std::array<std::uint64_t, kStageNames.size()>;  ///< indexed by Stage
 
-/// Bounds of the buckets that SCAN's calls fall into, by the keys and versions that they looked at: from COUNT's default, 10, on.
+/// Bounds of the buckets for SCAN's calls, by the keys and versions that they looked at. They begin at COUNT's default, 10.
 inline constexpr std::array<std::uint64_t, 8> kScanBounds = {1, 10, 30, 100, 300, 1'000, 10'000, 100'000};
 
 struct ScanCounts {
@@ -114,7 +112,7 @@ struct StageCounts {
 
 struct CommandCounts {
   std::uint64_t calls = 0, nanos = 0, rejected = 0, failed = 0;
-  std::array<std::uint64_t, kCallBuckets> buckets{};  ///< calls by their time
+  std::array<std::uint64_t, kCallBuckets> buckets{};  ///< calls, by their time
 };
 
 struct TotalCounts {
@@ -122,13 +120,13 @@ struct TotalCounts {
   std::uint64_t errors = 0;    ///< error replies
   std::uint64_t keyspace_hits = 0, keyspace_misses = 0;
   std::uint64_t passes = 0;
-  std::uint64_t waits_for_disk = 0;  ///< commands that had to wait for pages, counted once a round
+  std::uint64_t waits_for_disk = 0;  ///< commands that had to wait for pages, once per round
   std::uint64_t offloaded = 0;       ///< runs on an offload thread
-  std::uint64_t retries = 0;         ///< runs repeated because an expiry passed
-  std::uint64_t stalled = 0;         ///< times that a command was put off by the write stall
+  std::uint64_t retries = 0;         ///< runs that were repeated because an expiry passed
+  std::uint64_t stalled = 0;         ///< delays of a command by the write stall
 };
 
-/// What one dispatcher counts. Written by its loop thread only.
+/// The counters of one dispatcher. Its loop's thread writes them.
 class DispatchCounters {
  public:
   explicit DispatchCounters(std::size_t commands) : commands_(std::make_unique<PerCommand[]>(commands)) {}
@@ -147,7 +145,7 @@ class DispatchCounters {
     counters.nanos.add(nanos);
     counters.buckets[bucket_of(nanos)].add(1);
   }
-  /// A SCAN that looked at so many keys and versions.
+  /// Counts a SCAN that looked at so many keys and versions.
   void scan(std::uint64_t steps) {
     const auto bucket = std::lower_bound(kScanBounds.begin(), kScanBounds.end(), steps) - kScanBounds.begin();
     scan_steps_.add(steps);
@@ -160,7 +158,7 @@ class DispatchCounters {
 
  private:
   friend class ServerStats;
-  // The number of calls is the sum of the buckets. A call that found its data in memory writes to one cache line here, and to one
+  // The number of calls is the sum of the buckets. A call that finds its data in memory writes to one cache line here, and to one
   // of CallTimes.
   struct alignas(64) PerCommand {
     Counter nanos;
@@ -179,7 +177,7 @@ class DispatchCounters {
   }
 
   std::unique_ptr<PerCommand[]> commands_;
-  std::vector<std::unique_ptr<CallTimes>> times_;  ///< the writer's; readers go through PerCommand::times
+  std::vector<std::unique_ptr<CallTimes>> times_;  ///< for the writer; readers go through PerCommand::times
   std::array<PerStage, kStageNames.size()> stages_;
   Counter scan_steps_;
   std::array<Counter, kScanBounds.size() + 1> scans_;
@@ -190,24 +188,24 @@ class ServerStats {
  public:
   explicit ServerStats(std::size_t commands) : commands_(commands), base_commands_(commands), base_times_(commands) {}
 
-  /// A block for a new dispatcher. Lives as long as this.
+  /// Adds a block for a new dispatcher. It lives as long as this.
   DispatchCounters* add_dispatcher();
 
-  /// Per command, by the table's index, since start or the last reset.
+  /// By the command's index in the table, since the start or the last reset.
   [[nodiscard]] std::vector<CommandCounts> commands() const;
   [[nodiscard]] TotalCounts totals() const;
-  /// By Stage, since start; no reset touches them.
+  /// By Stage, since the start; a reset does not change them.
   [[nodiscard]] std::array<StageCounts, kStageNames.size()> stages() const;
-  /// Since start, too.
+  /// Since the start; a reset does not change it.
   [[nodiscard]] ScanCounts scans() const;
-  /// The time in ns that each of `percents` (0 to 100) of a command's calls took at most, to within 2 %; since start or the last
-  /// reset.
+  /// The times in ns that the `percents` (0 to 100) of a command's calls did not exceed, exact to 2 %. Since the start or the
+  /// last reset.
   [[nodiscard]] std::vector<double> percentiles(std::size_t command, std::span<const double> percents) const;
-  /// What INFO's latencystats shows.
+  /// The percentiles that INFO's latencystats shows.
   void set_shown_percentiles(std::vector<double> percents);
   [[nodiscard]] std::vector<double> shown_percentiles() const;
 
-  /// Counts an error reply by its code, the first word of `message`. At most 128 codes are told apart.
+  /// Counts an error reply by its code, the first word of `message`. At most 128 codes are counted separately.
   void count_error(Bytes message);
   [[nodiscard]] std::map<std::string, std::uint64_t> errors_by_code() const;
 

@@ -11,7 +11,7 @@ SessionState::~SessionState() {
   if (observers != nullptr) observers->set_tracking(*client, Tracking{});
   if (monitored != nullptr) monitored->remove(client->id);
   if (subscriptions != nullptr && subscriptions->memory() >= kDisposedBytes) {
-    let_go(std::shared_ptr<ClientState>(std::move(subscriptions)), true);  // the client is closed: no message reaches it
+    let_go(std::shared_ptr<ClientState>(std::move(subscriptions)), true);  // the client is closed, so no message reaches it
   }
 }
 
@@ -39,7 +39,7 @@ void set_tracking(Client& client, Observers& observers, const Tracking& tracking
 
 Transaction& make_transaction(Client& client, MemoryAccount& memory) {
   auto& transaction = state_of(client).transaction;
-  // Not while something is charged to the account from before the database was open.
+  // An account from before the database was open is kept as long as something is charged to it.
   const bool moves = transaction != nullptr && &transaction->memory != &memory && transaction->charged == 0;
   if (transaction == nullptr || moves) transaction = std::make_unique<Transaction>(memory);
   return *transaction;
@@ -72,7 +72,7 @@ void reset_session(Client& client) {
   client.subscriber = false;
   client.state_bytes = 0;
   const std::uint64_t commands = session.commands;
-  // Redis keeps the library's name and version over RESET.
+  // Like Redis, RESET keeps the library's name and version.
   std::string library_name = std::move(session.library_name), library_version = std::move(session.library_version);
   // CLIENT REPLY SKIP before RESET skips the reply to RESET, as in Redis.
   const Session::Replies replies = session.replies == Session::Replies::kSkip ? Session::Replies::kSkip : Session::Replies::kOn;

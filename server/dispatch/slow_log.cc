@@ -5,7 +5,7 @@
 namespace ebbtide {
 
 void SlowLog::configure(std::uint64_t micros, std::uint64_t entries, bool arguments) {
-  // No threshold is so high that its nanoseconds overflow into a low one.
+  // A threshold whose nanoseconds would overflow becomes the largest one.
   threshold_nanos_.store(micros > kMaxMicros ? ~std::uint64_t{0} : micros * 1000, std::memory_order_relaxed);
   switches_.set(Switches::kEveryTime, micros < 1000);
   std::lock_guard lock(mutex_);

@@ -1,10 +1,12 @@
-// The commands that took longest, for SLOWLOG.
+// SLOWLOG: the slowest commands.
 //
-// The time that a command spent running counts, and what it waited for by itself: pages, other threads, the write stall, a sync that its
-// reply waits for. The write to the log, which a pass makes for all of its commands, and what a client asked to wait (PURGE.WAIT) do
-// not. Of a command it keeps the name, and last, as if it was an argument, what it waited for: that way every client shows it. Its
-// arguments are names of keys and values, which may have been deleted since, and here nothing would ever delete them: so they are kept
-// only if that is asked for, the first kMaxArguments of them, each cut at kMaxArgumentBytes.
+// A command's time is the time that it ran, and its own waits: for pages, other threads, the write stall, and a sync that its
+// reply needs. Two waits do not count: the write to the log, which a pass makes for all of its commands, and a wait that a client
+// asked for (PURGE.WAIT).
+//
+// An entry has the command's name, and as its last argument the waits, so that every client shows them. The command's arguments
+// are keys and values. A delete of those would not reach the slow log, so it keeps arguments only if configured: the first
+// kMaxArguments of them, each cut at kMaxArgumentBytes.
 #pragma once
 
 #include <atomic>
@@ -34,7 +36,7 @@ class SlowLog {
     std::uint64_t micros = 0;
     std::vector<std::string> arguments;
     std::string address, name;
-    bool has_arguments = false;  ///< more than the name
+    bool has_arguments = false;  ///< it has arguments beside the name
   };
 
   /// Keeps the latest `entries` of the commands that took `micros` or more, with or without their arguments. Switching the
@@ -44,11 +46,11 @@ class SlowLog {
   [[nodiscard]] std::uint64_t threshold_nanos() const { return threshold_nanos_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool keeps_arguments() const { return arguments_.load(std::memory_order_relaxed); }
 
-  /// What is kept of a command's arguments, of which the first is its name: those from `secret` on as "(redacted)".
+  /// A command's arguments as the log shows them, the name first. Those from `secret` on become "(redacted)".
   static std::vector<std::string> shorten(const Args& args, std::size_t secret);
-  /// `entry`, but for its id. One that has arguments is dropped if they were switched off meanwhile.
+  /// Adds `entry` under a new id. Drops it if it has arguments and they were switched off meanwhile.
   void add(Entry entry);
-  /// The latest first, at most `count`.
+  /// At most `count` entries, the latest first.
   [[nodiscard]] std::vector<Entry> latest(std::size_t count) const;
   [[nodiscard]] std::size_t size() const;
   void reset();

@@ -1,9 +1,8 @@
 // A command is data plus a function.
 //
-// Everything the server knows of a command stands in its CommandSpec: dispatch reads arity, keys and flags, COMMAND and COMMAND
-// DOCS print the rest, ACL categories follow from flags and group. Specs are constexpr, listed explicitly a family at a time
-// (commands/families.h), and are never changed. Container commands (CLIENT, CONFIG, COMMAND) hold their subcommands as specs of
-// their own, whose arity counts both words.
+// Its CommandSpec has all that the server knows of it. Dispatch reads arity, keys and flags; COMMAND and COMMAND DOCS print the
+// rest; ACL categories follow from flags and group. Specs are constexpr, listed explicitly per family (commands/families.h), and
+// never change. Container commands (CLIENT, CONFIG, COMMAND) have specs for their subcommands, whose arity counts both words.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +15,12 @@ namespace ebbtide {
 
 struct Ctx;
 
-/// Maps (view, arguments) to (reply, batch). Pure but for what it asks of Ctx: dispatch may run it several times before one run
-/// counts. A Status that is not ok becomes the reply (see reply_status in dispatch.h) and drops whatever was written.
+/// Maps (view, arguments) to (reply, batch). Handlers are pure except for what they ask of Ctx, so dispatch may run one several
+/// times before a run counts. If the Status is not ok, it becomes the reply (error_reply in dispatcher.h), and the run's writes
+/// are dropped.
 using Handler = Status (*)(Ctx&);
 
-/// What dispatch and COMMAND INFO need to know. The names of the latter are Redis's.
+/// Flags for dispatch and for COMMAND INFO; the names of printed flags are Redis's.
 enum CommandFlags : std::uint32_t {
   kWrite = 1u << 0,
   kReadOnly = 1u << 1,
@@ -38,28 +38,28 @@ enum CommandFlags : std::uint32_t {
   kMovableKeys = 1u << 13,
   kAllowBusy = 1u << 14,
   kNoAsyncLoading = 1u << 15,
-  kSentinel = 1u << 16,  ///< printed only: Redis's own table has it
-  // Not printed:
-  kSliced = 1u << 17,       ///< of very many arguments it deals with some in each of its loop's rounds (Ctx::end_slice)
-  kOnLoop = 1u << 18,       ///< keeps state with its connection: never runs on an offload thread
+  kSentinel = 1u << 16,  ///< for COMMAND INFO only: Redis's own table has it
+  // These are not printed:
+  kSliced = 1u << 17,       ///< with very many arguments, it processes some per round of its loop (Ctx::end_slice)
+  kOnLoop = 1u << 18,       ///< keeps state with its connection, so it never runs on an offload thread
   kRunsQueue = 1u << 19,    ///< EXEC
-  kImmediate = 1u << 20,    ///< runs at once inside MULTI, where others are queued
+  kImmediate = 1u << 20,    ///< inside MULTI it runs at once instead of being queued
   kNeverInline = 1u << 21,  ///< with kOffload: may wait for other threads, and is refused inside MULTI
-  kSubscriber = 1u << 22,   ///< allowed to a RESP2 connection that has subscribed
-  kAnyThread = 1u << 23,    ///< reads and writes no keys, and inside EXEC it may run on any thread
-  kDangerous = 1u << 24,    ///< @dangerous without being @admin
-  kOffload = 1u << 25,      ///< may read for long: runs on an offload thread with a leased view, its connection waits
-  kLockAll = 1u << 26,      ///< no key command may be between its read and its write while this one runs
-  kLong = 1u << 28,         ///< with kOffload: unbounded; runs on threads that short work does not wait for
+  kSubscriber = 1u << 22,   ///< allowed on a RESP2 connection that has subscribed
+  kAnyThread = 1u << 23,    ///< reads and writes no keys; inside EXEC it may run on any thread
+  kDangerous = 1u << 24,    ///< in @dangerous without being in @admin
+  kOffload = 1u << 25,      ///< may read for long: it runs on an offload thread with a leased view, and its connection waits
+  kLockAll = 1u << 26,      ///< while it runs, no other command is between its read and its write of a key
+  kLong = 1u << 28,         ///< with kOffload: without a bound, so it runs on threads that short work does not wait for
   kReplySynced = 1u << 27,  ///< the reply leaves after the log is synced past the batch, in every fsync mode
-  /// A command that only reads by what it means, but may write: PFCOUNT keeps what it has computed. It holds its keys' locks.
+  /// Counts as a read, but may write: PFCOUNT stores its result. It holds its keys' locks.
   kMayReplicate = 1u << 29,
 };
 
-/// Where the keys are among the arguments (argument 0 is the name). first = 0: none. last = 0: the same as first; negative:
-/// counted from the end, -1 is the last argument.
+/// The positions of the keys among the arguments; argument 0 is the name. first = 0: no keys. last = 0: the same as first;
+/// negative: counted from the end, -1 is the last argument.
 struct KeySpec {
-  /// What is done to the keys, as COMMAND INFO prints it.
+  /// The access to the keys, as COMMAND INFO prints it.
   enum Access : std::uint16_t {
     kRo = 1,
     kRw = 2,
@@ -75,9 +75,9 @@ struct KeySpec {
   int last = 0;
   int step = 1;
   std::uint16_t access = 0;
-  int blind_argc = 0;  ///< with exactly so many arguments the keys are overwritten unseen, though `access` says kRw
+  int blind_argc = 0;  ///< with exactly so many arguments the keys are overwritten without a read, although `access` says kRw
 
-  /// Whether a command of `argc` arguments overwrites its keys without looking at them.
+  /// Whether a command of `argc` arguments overwrites its keys without reading them.
   [[nodiscard]] constexpr bool blind(std::size_t argc) const {
     return (access & kOw) != 0 || (blind_argc != 0 && argc == static_cast<std::size_t>(blind_argc));
   }
@@ -87,11 +87,11 @@ struct KeySpec {
   }
 };
 
-/// As Redis counts: positive is exact, negative is "at least"; the name counts.
+/// Redis's form of arity: positive is exact, negative means "at least". The name counts.
 constexpr int exactly(int arguments) { return arguments; }
 constexpr int at_least(int arguments) { return -arguments; }
 
-/// Families, as COMMAND DOCS names them; kExtension is this server's own ("ebbtide").
+/// The group of a command in COMMAND DOCS. kExtension is this server's own ("ebbtide").
 enum class Group : std::uint8_t {
   kConnection,
   kString,
@@ -104,7 +104,7 @@ enum class Group : std::uint8_t {
   kPubSub
 };
 
-/// One argument in COMMAND DOCS; redis-cli makes its hints from these.
+/// One argument in COMMAND DOCS. redis-cli makes its hints from these.
 struct ArgDoc {
   enum class Type : std::uint8_t { kString, kInteger, kDouble, kKey, kPattern, kUnixTime, kPureToken, kOneOf, kBlock };
   enum Flags : std::uint8_t { kOptional = 1, kMultiple = 2, kMultipleToken = 4 };
@@ -115,7 +115,7 @@ struct ArgDoc {
   std::uint8_t flags = 0;
   std::string_view since = {};
   std::span<const ArgDoc> arguments = {};  ///< of kOneOf and kBlock
-  std::uint8_t key_spec = 0;               ///< of kKey: which of the command's key specifications
+  std::uint8_t key_spec = 0;               ///< of kKey: the index of its key specification
 };
 
 struct CommandSpec {
@@ -123,7 +123,7 @@ struct CommandSpec {
   int arity = 0;
   KeySpec keys = {};
   std::uint32_t flags = 0;
-  Handler run = nullptr;  ///< null for a container that means nothing without a subcommand
+  Handler run = nullptr;  ///< null for a container that has no meaning without a subcommand
   std::string_view since = {};
   std::string_view complexity = {};
   std::string_view summary = {};
@@ -131,12 +131,12 @@ struct CommandSpec {
   std::span<const ArgDoc> arguments = {};
   std::span<const CommandSpec> subcommands = {};
   std::string_view container = {};  ///< name of the container, of a subcommand
-  std::string_view extra_acl = {};  ///< categories that do not follow from flags and group; generic: in place of @keyspace
-  /// Where not all keys are treated alike: each part of `keys`, which spans them all, with its own access. For COMMAND INFO.
+  std::string_view extra_acl = {};  ///< categories beside those of flags and group; for group generic, instead of @keyspace
+  /// For COMMAND INFO, if the accesses to the keys differ: each part of `keys`, which spans them all, with its own access.
   std::span<const KeySpec> key_specs = {};
 
   [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
-  /// Whether it reads a whole database, or may.
+  /// Whether it reads, or may read, a whole database.
   [[nodiscard]] constexpr bool walks() const { return has(kOffload) && has(kReadOnly) && keys.first == 0; }
   [[nodiscard]] constexpr bool arity_ok(std::size_t argc) const {
     const long long n = static_cast<long long>(argc);

@@ -12,7 +12,7 @@ CommandTable::CommandTable(std::span<const std::span<const CommandSpec>> familie
   for (const auto& family : families) {
     for (const CommandSpec& spec : family) count += 1 + spec.subcommands.size();
   }
-  commands_.reserve(count);  // pointers into it are kept
+  commands_.reserve(count);  // pointers into it must stay valid
   for (const auto& family : families) {
     for (const CommandSpec& spec : family) {
       const auto index = static_cast<std::uint32_t>(commands_.size());
@@ -43,7 +43,7 @@ std::uint32_t CommandTable::hash(Bytes name) {
 
 namespace {
 
-/// As equal_ignoring_case, where `lower` is in lower case already; in the loop of every command.
+/// Like equal_ignoring_case, for a `lower` that is in lower case already. Every command runs this.
 inline bool equals_lower(Bytes lower, Bytes name) {
   if (lower.size() != name.size()) return false;
   for (std::size_t i = 0; i < name.size(); ++i) {

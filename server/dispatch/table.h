@@ -1,7 +1,7 @@
-// Names to commands.
+// The table of commands, by name.
 //
-// An open-addressed table at a quarter of its capacity, hashed over the name's bytes with the case bit set, so that a look-up
-// costs one multiplication a byte, one probe and one comparison, and allocates nothing. Built once; immutable and thread-safe.
+// It is open-addressed, at most a quarter full, and hashed over the name's bytes with the case bit set. So a look-up takes one
+// multiplication per byte, one probe and one comparison, and allocates nothing. Built once, then immutable and thread-safe.
 #pragma once
 
 #include <array>
@@ -16,28 +16,28 @@
 
 namespace ebbtide {
 
-/// A spec with its place in the table: `index` counts commands and subcommands from 0, for arrays of counters.
+/// A spec with its place in the table. `index` counts commands and subcommands from 0, for arrays of counters.
 struct Command {
   const CommandSpec* spec = nullptr;
   std::uint32_t index = 0;
-  std::uint32_t first_subcommand = 0;  ///< index of the first one; they follow in order
+  std::uint32_t first_subcommand = 0;  ///< index of the first one; the others follow
   std::string full_name;               ///< "get", "config|get"
 };
 
 class CommandTable {
  public:
-  /// The specs must outlive the table. Names must differ.
+  /// The specs must outlive the table. No two names are equal.
   explicit CommandTable(std::span<const std::span<const CommandSpec>> families);
 
-  /// A command by name in any case, not a subcommand; null if there is none.
+  /// The command of a name, in any case; null if there is none, or if it is a subcommand's.
   [[nodiscard]] const Command* find(Bytes name) const;
-  /// A subcommand by name in any case; null if there is none.
+  /// The subcommand of a name, in any case; null if there is none.
   [[nodiscard]] const Command* find_subcommand(const Command& container, Bytes name) const;
-  /// "config|get" too.
+  /// Like find(), also for names such as "config|get".
   [[nodiscard]] const Command* find_full(Bytes name) const;
-  /// All, subcommands after their container, by index.
+  /// All commands by index; subcommands follow their container.
   [[nodiscard]] const std::vector<Command>& all() const { return commands_; }
-  /// The commands that are not subcommands, in order of definition.
+  /// The commands that are no subcommands, in order of definition.
   [[nodiscard]] const std::vector<const Command*>& top_level() const { return top_level_; }
 
  private:
@@ -49,7 +49,8 @@ class CommandTable {
   std::uint32_t mask_ = 0;
 };
 
-/// CommandTable::find() for a thread whose clients repeat a few commands: remembers how they spell the latest short names.
+/// CommandTable::find() for a thread whose clients repeat a few commands: it remembers the latest short names as clients spell
+/// them. Not thread-safe.
 /// Not thread-safe.
 class RecentCommands {
  public:
@@ -72,7 +73,7 @@ class RecentCommands {
     std::size_t size = 0;
     const Command* command = nullptr;
   };
-  /// The bytes of a name of 1 to 8 bytes. Names of one length have one word only if they are equal.
+  /// The bytes of a name of 1 to 8 bytes as a word. Names of one length have equal words only if they are equal.
   static std::uint64_t word_of(Bytes name) {
     const std::size_t n = name.size();
     if (n >= 4) {
@@ -88,20 +89,20 @@ class RecentCommands {
   std::array<Recent, std::size_t{1} << kLog2> recent_{};
 };
 
-/// The error for a name that is no command, with the beginning of the arguments, as Redis words it.
+/// The error for an unknown command, with the beginning of its arguments, as Redis words it.
 Status unknown_command(const Args& args);
-/// The error for a container's subcommand that does not exist.
+/// The error for an unknown subcommand of a container.
 Status unknown_subcommand(const Command& container, Bytes name);
-/// The error for arguments of a known subcommand (argument 1) that make no form of it.
+/// The error for arguments that a known subcommand (argument 1) does not take.
 Status wrong_subcommand_arguments(const Command& command, const Args& args);
 /// The error for a wrong number of arguments.
 Status wrong_arity(const Command& command);
 
-/// The categories of a command, "@read @string @fast", each with its '@'.
+/// The ACL categories of a command, each with its '@': "@read @string @fast".
 std::vector<std::string_view> acl_categories(const CommandSpec& spec);
-/// Whether that one, named without @ and in any case, is among them.
+/// Whether the command is in a category, named without '@' and in any case.
 bool in_category(const Command& command, Bytes category);
-/// "string", "generic", ...
+/// The group's name: "string", "generic", ...
 std::string_view group_name(Group group);
 
 }  // namespace ebbtide

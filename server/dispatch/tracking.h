@@ -26,7 +26,7 @@
 
 namespace ebbtide {
 
-/// What a client has asked for by CLIENT TRACKING.
+/// A client's settings of CLIENT TRACKING.
 struct Tracking {
   bool on = false, broadcast = false, opt_in = false, opt_out = false, no_loop = false;
   std::optional<bool> caching = {};  ///< of CLIENT CACHING, for the client's next command

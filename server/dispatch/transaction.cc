@@ -1,17 +1,17 @@
-// MULTI and EXEC in dispatch: queueing, and running what was queued as one.
+// MULTI and EXEC in dispatch: queues commands, and runs the queue as one command.
 //
-// A transaction is run like a command: against one view, into one batch, with one commit, so that all of it is visible or none.
-// Its commands write into a batch of their own each, which joins the transaction's if the command does not fail, and read through
-// PendingWrites what those before them wrote. Nothing leaves an attempt that does not count: replies, writes and the session are
-// taken back, and the queue stays; nor is it counted. Before the first command runs, all keys of all of them are looked up, so
-// that the disk is asked once.
+// A transaction runs against one view, into one batch, with one commit, so all of it is visible or none. Each of its commands
+// writes into a batch of its own, which joins the transaction's batch if the command does not fail. It reads the writes of
+// earlier commands through PendingWrites. If an attempt does not count, its replies and writes are dropped, the session is
+// restored, the queue stays, and nothing is counted. Before the first command runs, all keys of all commands are looked up, so
+// that their pages are read together.
 //
-// A transaction that is long, by its arguments or by the bytes that it processes, or that walks, runs off the loop (long_write.h),
-// unless one of its commands cannot.
+// A long transaction runs off the loop (long_write.h), unless one of its commands must stay there. It is long by its arguments,
+// by the bytes that it processes, or because it walks.
 //
-// What writes holds the locks of its keys, as a single command does; so does what looks at several databases, since another
-// database's view is taken when it is come to, later than the transaction's view, and nothing may be written to its keys in between.
-// A transaction that walks on its loop holds all: a walk begins on a lease of its own.
+// A transaction that writes holds the locks of its keys, as a single command does. So does one that reads several databases: it
+// takes another database's view later than its own, and no key may change in between. A transaction that walks on its loop holds
+// all locks, because a walk begins on a lease of its own.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -26,14 +26,14 @@
 namespace ebbtide {
 namespace {
 
-/// What a queued argument costs beside its bytes.
+/// Estimated memory of a queued argument, beside its bytes.
 constexpr std::uint64_t kArgumentBytes = 64;
 
-/// Held from before the view is taken until the commit is visible, as of a single command.
+/// Locks as a single command does: from before the view is taken until the commit is visible.
 void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLocks::Guard>* guard) {
   if (!locks.enabled()) return;
   if (transaction.locks_all) guard->emplace(locks);
-  // What only reads needs none, unless it reads several databases: their views are not of one moment.
+  // A transaction that only reads needs no lock, unless it reads several databases: their views are not of one moment.
   if (transaction.locks_all || (!transaction.writes && !transaction.selects)) return;
   std::vector<std::uint16_t> stripes;
   for (const auto& [place, key] : transaction.watched) {
@@ -63,7 +63,7 @@ bool Dispatcher::admit(PendingCommand& pending, const Prepared& prepared) {
 }
 
 bool Dispatcher::hold_back(PendingCommand& pending, const CommandSpec& spec) {
-  // What has begun goes on; only what is new waits.
+  // A command that has begun goes on; only new ones wait.
   if (!env_.observers->switches.has(Switches::kPause) || pending.continuation != nullptr) return false;
   Client& client = *pending.client;
   const bool queues = (session_of(client).modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
@@ -93,7 +93,7 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
     state_of(client).paused.reset();
     session_of(client).modes &= static_cast<std::uint8_t>(~Session::kPaused);
   }
-  if (prepared.long_by_arguments) {  // observers, and a queue, need its keys here
+  if (prepared.long_by_arguments) {  // observers and a queue need its keys here
     const Status status = collect(pending.args, &prepared);
     if (!status.is_ok()) return reject(pending, prepared.command, status);
   }
@@ -116,9 +116,9 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
   run_admitted(pending, prepared);
   if (pending.state == PendingCommand::State::kDone) {
     if (tracking != nullptr && observers.expiries.on()) watch_what_was_read(keys, database);
-    // Afterwards, as Redis: SELECT is shown with the database that it selects.
+    // Shown after the run, as in Redis: SELECT is shown with the database that it selects.
     show_to_monitors(env_, client, *prepared.command, pending.args, session.database);
-    // finish() has noted it if a millisecond has passed, or if it had to wait.
+    // finish() has done this if a millisecond has passed, or if the command had to wait.
     if (observers.switches.has(Switches::kEveryTime) && !noted_) {
       note_slow(client, *prepared.command, pending.args, nanos_ - std::min(nanos_, start), {});
     }
@@ -129,13 +129,13 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
       observers.notifications.missed(*prepared.command, pending.args, keys, had, database, client.loop, client.seen_seq);
     }
   }
-  // EXEC has told of its commands itself.
+  // EXEC has reported its commands itself.
   const WriteBatch& batch = written_batch();
   if (batch.empty() || batch.first_seq() == 0 || spec.has(kRunsQueue)) return;
   observers.committed({*prepared.command, pending.args, database, batch, batch.last_seq(), had, batch.time()}, client);
 }
 
-// What a client-side cache now holds is told of when it expires. It was just read, and is looked up where it is at hand.
+// A client-side cache has these keys now, so their expiry is watched. They were just read, so a look-up in memory is enough.
 void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database) {
   MissSet misses;
   const ReadView view = view_of(database, ReadMode::kResident, &misses);
@@ -146,7 +146,7 @@ void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId
   }
 }
 
-// Reads from disk if it must: whoever wants to hear of new and of missing keys pays for it.
+// Reads from disk if it must: events of new keys and of misses need it.
 PresentKeys Dispatcher::which_are_there(std::span<const LookupKey> keys, DatabaseId database) const {
   PresentKeys had;
   const ReadView view = view_of(database, ReadMode::kBlocking, nullptr);
@@ -316,7 +316,7 @@ bool Dispatcher::begin_effects(Client& client, TransactionRun& run) {
   const WriteBatch& batch = written_batch();
   run.commit_time = batch.empty() ? 0 : batch.time();
   count_queued(client, run);
-  // What the effects send this very client are pushes.
+  // Messages of the effects to this client are pushes.
   if (!is_quiet(session) || run.effects.empty()) return true;
   session.wrote_pushes = true;
   return false;

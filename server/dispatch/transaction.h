@@ -1,8 +1,9 @@
-// What MULTI and WATCH keep with a connection.
+// The state of MULTI and WATCH of a connection.
 //
-// WATCH costs nobody else anything: it notes of each key whether it was there and in which version, and EXEC looks again. A
-// version is a seq, and no two versions ever share one, so that every overwrite, FLUSHDB, SWAPDB, range delete and expiry shows.
-// A key that was absent, came and went again is told by the seq of what deleted it, for as long as that is kept.
+// WATCH has no cost for other clients. It stores of each key whether it existed and in which version, and EXEC compares. A
+// version is a seq, and no two versions share one, so that overwrites, FLUSHDB, SWAPDB, range deletes and expirations are
+// noticed. A key that was absent, was created and deleted again is noticed by the seq of its delete, as long as that delete is
+// kept.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +25,18 @@ namespace ebbtide {
 
 struct Command;
 
-/// A command that waits for EXEC: copies of its arguments, and its keys as engine keys.
+/// A queued command: copies of its arguments, and its keys as engine keys.
 struct QueuedCommand {
   const Command* command = nullptr;
-  DatabaseId database = 0;  ///< in which it will run
-  DatabaseId target = 0;    ///< of COPY and MOVE: where to; else the same
+  DatabaseId database = 0;  ///< that it will run in
+  DatabaseId target = 0;    ///< of COPY and MOVE: the target database; else the same
   std::span<const Bytes> list;
   std::vector<SharedArg> shared;
   std::span<const LookupKey> keys;
   QueuedCommand* next = nullptr;
 };
 
-/// Commands in order, and their bytes. They stay where they are until all of them go.
+/// Queued commands in order, and their bytes. A command stays in place until all are cleared.
 class CommandQueue {
  public:
   class Iterator {
@@ -63,7 +64,7 @@ class CommandQueue {
     return *this;
   }
 
-  /// Copies arguments and keys; shared arguments are referred to.
+  /// Copies arguments and keys. Shared arguments are referenced.
   QueuedCommand& add(const Args& args, std::span<const LookupKey> keys);
   [[nodiscard]] Iterator begin() const { return Iterator(first_); }
   [[nodiscard]] Iterator end() const { return Iterator(nullptr); }
@@ -78,8 +79,8 @@ class CommandQueue {
 
 struct WatchedKey {
   std::uint64_t hash = 0;
-  SeqNum seen_seq = 0;   ///< what the client has seen when it asked
-  SeqNum entry_seq = 0;  ///< of the entry, if it was there
+  SeqNum seen_seq = 0;   ///< what the client had seen when it watched the key
+  SeqNum entry_seq = 0;  ///< of the entry, if it existed
   bool present = false;
 };
 /// By database and engine key.
@@ -95,20 +96,20 @@ struct Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
-  MemoryAccount& memory;                                                    ///< what is queued and watched is charged to it
+  MemoryAccount& memory;                                                    ///< charged with what is queued and watched
   bool open = false;                                                        ///< after MULTI
-  bool failed = false;                                                      ///< a command could not be queued: EXEC will say so
-  bool writes = false, locks_all = false, synced = false, selects = false;  ///< what its commands ask for
-  bool walks = false;                                                       ///< one of them goes over a whole database
-  bool may_leave = true;                                                    ///< all of them may run off the loop
-  std::uint64_t arguments = 0;                                              ///< of all of them
-  DatabaseId database = 0;  ///< after the commands that are queued: SELECT changes it
+  bool failed = false;                                                      ///< a command could not be queued, so EXEC fails
+  bool writes = false, locks_all = false, synced = false, selects = false;  ///< what its commands need
+  bool walks = false;                                                       ///< one of its commands reads a whole database
+  bool may_leave = true;                                                    ///< all of its commands may run off the loop
+  std::uint64_t arguments = 0;                                              ///< of all its commands
+  DatabaseId database = 0;  ///< the selected one after the queued commands: SELECT changes it
   CommandQueue queue;
-  std::uint64_t charged = 0;  ///< of what is queued, but for large arguments that carry their charge
+  std::uint64_t charged = 0;  ///< for what is queued, except for large arguments, which carry their charge
   std::uint64_t bytes = 0;    ///< of what is queued
   WatchedKeys watched;
 
-  /// False if the memory budget has no room for `n` bytes more.
+  /// Returns false if the memory budget has no room for `n` more bytes.
   [[nodiscard]] bool charge(std::uint64_t n) {
     if (!memory.try_charge(MemoryAccount::Kind::kConnections, n)) return false;
     charged += n;
@@ -126,7 +127,7 @@ struct Transaction {
     if (watched.size() > kDisposedPieces) let_go(std::make_shared<WatchedKeys>(std::move(watched)), true);
     watched.clear();
   }
-  /// After EXEC and DISCARD: nothing queued, nothing watched.
+  /// After EXEC and DISCARD: forgets the queue and the watched keys.
   void end() {
     forget_queue();
     forget_watched();

@@ -11,14 +11,14 @@
 namespace ebbtide {
 namespace {
 
-/// What is charged at a time.
+/// Memory is charged in steps of so many bytes.
 constexpr std::uint64_t kChargeStep = std::uint64_t{1} << 20;
-/// An operation's bytes are in the batch, which may have grown to twice of what it needs, and in PendingWrites.
+/// An operation's bytes are in the batch, which may have grown to twice its contents, and in PendingWrites.
 constexpr std::uint64_t kCopies = 3;
-/// Of an operation in PendingWrites, and of a command's outcome, beside their bytes.
+/// Estimated memory of an operation in PendingWrites, and of a command's outcome, beside their bytes.
 constexpr std::uint64_t kOperationBytes = 256;
 
-/// Appends the operations of `from`.
+/// Appends the operations of `from` to a batch.
 void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
   std::size_t cursor = 0;
   for (WriteBatch::Op op; from.next_op(&cursor, &op);) {
@@ -61,7 +61,7 @@ std::size_t TransactionRun::pass_ops() {
 
 ReadView TransactionRun::view_in(DatabaseId database, const ReadView& view) {
   if (database == view.database()) return view;
-  if (env_.db == nullptr) return view;  // nothing is in any database yet
+  if (env_.db == nullptr) return view;  // all databases are empty
   for (const ReadView& lease : leases_) {
     if (lease.database() == database) return lease;
   }
@@ -109,7 +109,7 @@ Status TransactionRun::look_ahead(const ReadView& view) {
       Found found;
       const bool large = look(at, key, &found).is_ok() && found.large.table != nullptr;
       const bool is_read = (queued.command->spec->keys.access & KeySpec::kAccess) != 0;
-      // A longer one may be wanted in part only, or be too long for the memory that is left: the command says.
+      // A command may need only a part of a longer value, or reject it for lack of memory, so such a value is not read here.
       if (large && is_read && found.length <= Dispatcher::kLoopWorkBytes) resident &= !at.read(&found).is_not_resident();
     }
   }
@@ -183,13 +183,13 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   const Status status = spec.run(ctx);
   work_left = ctx.work_left;
   too_long |= ctx.too_long;
-  // It ends as a whole: what its commands have built before is what there is no room beside.
+  // The whole transaction fails: the memory that is missing is taken by what its earlier commands have built.
   if (status.code() == Code::kOutOfMemory) {
     if (status.refused_bytes() == 0) return status;
     return refused_charge(env_.db->memory(), status.refused_bytes() + charge.bytes() + batch_.shared_bytes());
   }
   if (status.is_not_resident() || (client_ == nullptr && status.code() == Code::kRevoked) || ctx.is_cancelled()) return status;
-  // What asks the engine itself may have seen more than the view has.
+  // A handler that asks the engine directly may have seen more than the view has.
   if (spec.has(kOffload) && env_.db != nullptr) seen_seq = std::max(seen_seq, env_.db->visible_seq());
   std::string error;
   if (!status.is_ok()) {
@@ -212,13 +212,13 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
     }
   }
   outcomes.push_back({&queued, std::move(error), env_.control->mono_nanos() - start, ctx.counts});
-  ctx.charge.release();  // its reply is charged with the others
+  ctx.charge.release();  // its reply is charged with those of the other commands
   return account();
 }
 
 void show_to_monitors(CommandEnv& env, const Client& client, const Command& command, const Args& args, DatabaseId database) {
   if (!env.observers->switches.has(Switches::kMonitors)) return;
-  // Neither what administrates nor what carries a password.
+  // Administrative commands and those with a password are not shown.
   if (command.spec->has(kAdmin) || command.spec->name == "auth" || command.spec->name == "hello") return;
   env.observers->monitors.show(args, database, client, env.control->unix_micros());
 }

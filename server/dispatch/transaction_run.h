@@ -1,8 +1,8 @@
-// One run of a queue of commands, as EXEC makes it: on a loop, or off it as a long write.
+// One run of a queue of commands, for EXEC: on a loop, or off it as a long write.
 //
-// Its commands run in order against one view, each into a batch of its own, which joins the transaction's if the command does not
-// fail, and read through PendingWrites what those before them wrote. Nothing of a run is seen unless it is committed: replies,
-// effects and counts wait here.
+// The commands run in order against one view. Each writes into a batch of its own, which joins the transaction's batch if the
+// command does not fail, and reads the writes of earlier commands through PendingWrites. Replies, effects and counts stay here
+// until the run is committed, so nothing of a run without a commit is seen.
 #pragma once
 
 #include <atomic>
@@ -22,22 +22,22 @@ namespace ebbtide {
 
 class TransactionRun {
  public:
-  /// Replies up to a command that has to write its own once the commit is known, and that command.
+  /// Replies up to and including a command whose own reply depends on the commit.
   struct Part {
     OutputBuffer out;
     const QueuedCommand* last = nullptr;
     void (*after_commit)(Ctx&) = nullptr;
-    DatabaseId database = 0;                ///< in which it ran
-    std::size_t first_op = 0, ops_end = 0;  ///< what it has written
+    DatabaseId database = 0;                ///< that it ran in
+    std::size_t first_op = 0, ops_end = 0;  ///< its writes in the batch
   };
   struct Outcome {
     const QueuedCommand* queued;
-    std::string error;  ///< "" = none
+    std::string error;  ///< "" if it succeeded
     std::uint64_t nanos;
     ReadCounts counts;
   };
 
-  /// All of it outlives the run. `client`: null off its loop.
+  /// All arguments outlive the run. `client`: null off its loop.
   TransactionRun(CommandEnv& env, const Transaction& transaction, Session& session, Client* client, WriteBatch& batch)
       : env_(env), transaction_(transaction), session_(session), client_(client), batch_(batch) {}
   TransactionRun(const TransactionRun&) = delete;
@@ -45,7 +45,7 @@ class TransactionRun {
 
   // --- set before run()
   std::uint64_t client_id = 0;
-  int protocol = 2;             ///< off the loop; on it the client's
+  int protocol = 2;             ///< off the loop; on it the client's protocol counts
   std::size_t reply_limit = 0;  ///< of OutputBuffer::set_limit
   Millis now = 0;
   std::uint64_t random = 0;
@@ -53,21 +53,21 @@ class TransactionRun {
   std::uint64_t work_left = ~std::uint64_t{0};  ///< Ctx::work
   const std::atomic<bool>* cancelled = nullptr;
 
-  /// Looks whether a watched key has changed; if not, runs all commands and leaves their writes in the batch. kNotResident: the
-  /// keys that it needs are not at hand, or (too_long) it is not for a loop.
+  /// Compares the watched keys. If none has changed, runs all commands and leaves their writes in the batch. kNotResident: pages
+  /// of its keys are missing, or (too_long) it takes too long for a loop.
   Status run(const ReadView& view);
 
   // --- results
-  MemoryCharge charge;   ///< of what the run has built and kept: writes and replies, but for values that carry their charge
-  bool changed = false;  ///< a watched key is not what it was: nothing was run
+  MemoryCharge charge;   ///< for the writes and replies that the run has built, except for values that carry their charge
+  bool changed = false;  ///< a watched key has changed, and no command was run
   bool too_long = false;
-  SeqNum seen_seq = 0;  ///< of all views
+  SeqNum seen_seq = 0;  ///< covers all views
   std::deque<Part> parts;
   std::vector<Outcome> outcomes;
-  Effects effects;         ///< to happen once it is committed
+  Effects effects;         ///< they happen once it is committed
   Millis commit_time = 0;  ///< set before the effects happen
 
-  /// Another database, as it is now; off the loop as it was when the run first came to it.
+  /// The view of another database: as of now on the loop; off the loop, as of the first call for that database.
   ReadView view_in(DatabaseId database, const ReadView& view);
 
  private:
@@ -79,9 +79,10 @@ class TransactionRun {
   Status look_ahead(const ReadView& view);
   Status run_queued(const QueuedCommand& queued, const ReadView& view);
   void observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
-  /// Charges what the run holds by now. kOutOfMemory: the budget has no room for that. kInvalidArgument: no commit takes it.
+  /// Charges what the run holds by now. kOutOfMemory: the budget has no room for it. kInvalidArgument: it exceeds what a commit
+  /// takes.
   Status account();
-  /// The cursor behind the operations that are in the transaction's batch by now.
+  /// Moves cursor_ behind the operations that are in the transaction's batch, and returns it.
   std::size_t pass_ops();
 
   CommandEnv& env_;
@@ -89,16 +90,16 @@ class TransactionRun {
   Session& session_;
   Client* const client_;
   WriteBatch& batch_;
-  PendingWrites* writes_ = nullptr;  ///< while it runs
-  WriteBatch own_;                   ///< of the command at hand
-  /// Off the loop, of other databases than the first: one moment each for the whole run.
+  PendingWrites* writes_ = nullptr;  ///< set while it runs
+  WriteBatch own_;                   ///< of the current command
+  /// Off the loop: views of other databases than the first. The whole run sees one moment of each.
   std::vector<ReadView> leases_;
   std::function<ReadView(DatabaseId)> other_view_;
-  std::uint64_t replies_ = 0;  ///< bytes of memory of all parts but the last
-  std::size_t cursor_ = 0;     ///< how far pass_ops has got
+  std::uint64_t replies_ = 0;  ///< memory of all parts but the last
+  std::size_t cursor_ = 0;     ///< the position of pass_ops()
 };
 
-/// To the monitors.
+/// Sends the command to the monitors.
 void show_to_monitors(CommandEnv& env, const Client& client, const Command& command, const Args& args, DatabaseId database);
 
 }  // namespace ebbtide

@@ -12,8 +12,8 @@ namespace ebbtide {
 namespace {
 
 constexpr int kPieces = 64;
-constexpr std::size_t kSendPerRound = 4 << 20;  // then the other connections have their turn
-constexpr int kBigReads = 8;                    // of scratch size, likewise
+constexpr std::size_t kSendPerRound = 4 << 20;  // after that the other connections have their turn
+constexpr int kBigReads = 8;                    // receives of the size of `scratch` per round, for the same reason
 constexpr std::size_t kCommandsPerRound = 4096;
 
 }  // namespace
@@ -44,8 +44,8 @@ Connection::Io Connection::receive(const ParserLimits& limits, std::span<char> s
     } else {
       parser.received(static_cast<std::size_t>(n));
     }
-    // Fewer bytes than asked for: the socket is empty, and epoll reports what comes later. But the peer's end, once reported, is
-    // not reported again: it is there to be read.
+    // Fewer bytes than requested: the socket is empty, and epoll reports later input. The end of input is different: once
+    // reported, it is not reported again, so it must be read.
     if (static_cast<std::size_t>(n) < room.size()) return readable = peer_ended, Io::kOk;
     if (!big || round >= kBigReads || parser.big_missing() == 0) return Io::kOk;
   }
@@ -101,7 +101,7 @@ void Connection::hand_in(const ParserLimits& limits, std::vector<PendingCommand>
     pending.clear();
     return;
   }
-  // A stranger's commands are taken one by one: AUTH may lift the limits for what follows.
+  // An unauthenticated client's commands are parsed one by one, since AUTH may lift the limits for the next ones.
   const std::size_t count = parser.parse(limits, limits.stranger ? 1 : kCommandsPerRound);
   for (std::size_t i = 0; i < count; ++i) {
     PendingCommand& command = pass->emplace_back();
@@ -124,7 +124,7 @@ void Connection::take_back(std::span<PendingCommand> part) {
   for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
 }
 
-// A thread still reads it: what the connection had charged for it ends with the connection.
+// A thread still reads this input. Its charge, as part of the connection, ends with the connection.
 std::shared_ptr<const void> Connection::take_input() {
   const std::size_t bytes = parser.input_memory();
   auto input = parser.take_input();
@@ -147,7 +147,7 @@ void Connection::close_gate(std::uint64_t durable_seq, std::int64_t now_ms) {
 void Connection::give_up_gated(std::uint64_t durable_seq) {
   open_gates(durable_seq);
   if (gates.empty()) return;
-  // Everything before the gate is on its way or may go; what lies behind it is not known to be true.
+  // Replies before the gate are sent or may leave. Those behind it might be wrong.
   out.drop_from(gates.front().from);
   gates.clear();
   Reply(&out, protocol).error("UNKNOWN the log could not be written: the outcome of the commands is not known");

@@ -1,9 +1,9 @@
-// One client socket: what it sent and has not been run, what waits to be sent to it, and when it may leave.
+// One client socket: its input that has not run, its output that is not sent, and when output may leave.
 //
-// A connection is driven by its loop and does no scheduling of its own. Input moves in one direction:
-//   socket -> parser -> pending (handed to the sink) -> done. Nothing is read while commands are pending, so that their arguments
-// stay where they are; the kernel's buffers then slow the peer down.
-// Replies leave in order; a reply that depends on seq s leaves once the log has reached s (the gate).
+// A loop drives the connection, which schedules nothing by itself. Input moves in one direction:
+//   socket -> parser -> pending (handed to the sink) -> done
+// While commands are pending nothing is read, so that their arguments stay in place. The kernel's buffers then slow the peer down.
+// Replies leave in order. A reply that depends on seq s leaves once the log has reached s (the gate).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ebbtide {
 /// Loop thread only.
 class Connection final : public Client {
  public:
-  /// Takes over the socket, which must be non-blocking.
+  /// Takes ownership of the socket, which must be non-blocking.
   explicit Connection(int socket) { fd = socket; }
   ~Connection() override;
   Connection(const Connection&) = delete;
@@ -27,19 +27,20 @@ class Connection final : public Client {
 
   enum class Io : std::uint8_t { kOk, kBlocked, kEnd, kError };
 
-  /// Receives once (a big bulk: several times, through `scratch`). kBlocked: the socket is empty now. kEnd: the peer has closed.
+  /// Receives once; for a big bulk several times, through `scratch`. kBlocked: the socket is empty now. kEnd: the peer has
+  /// closed.
   Io receive(const ParserLimits& limits, std::span<char> scratch, LoopCounters& counters);
-  /// Sends what may leave. kOk: all of it went, or the round's share.
+  /// Sends what may leave. kOk: everything was sent, or the share of this round.
   Io send(std::uint64_t durable_seq, LoopCounters& counters);
-  /// Parses and appends what is ready to `pass`; commands left over from before come first.
+  /// Parses, and appends ready commands to `pass`; commands left from earlier passes come first.
   void hand_in(const ParserLimits& limits, std::vector<PendingCommand>* pass);
-  /// Takes back the connection's part of the pass: what is not done is kept.
+  /// Takes back the connection's commands after the pass, and keeps those that are not done.
   void take_back(std::span<PendingCommand> part);
-  /// Replies appended since the last call depend on seen_seq.
+  /// Makes replies that were appended since the last call depend on seen_seq.
   void close_gate(std::uint64_t durable_seq, std::int64_t now_ms);
-  /// Forgets the gates that the log has reached, whether or not the socket takes what lies behind them.
+  /// Removes the gates that the log has reached, even if the socket does not take the replies behind them.
   void open_gates(std::uint64_t durable_seq);
-  /// Replaces the replies whose outcome is unknown by one error and closes after it.
+  /// Replaces the replies whose outcome is unknown by one error, after which the connection closes.
   void give_up_gated(std::uint64_t durable_seq);
 
   [[nodiscard]] std::size_t query_bytes() const override { return parser.buffered(); }
@@ -56,7 +57,7 @@ class Connection final : public Client {
   [[nodiscard]] bool may_parse() const {
     return pending.empty() && !closing() && out.size() < output_high_water && parser.has_input();
   }
-  /// Whether commands of it can be handed in without waiting for epoll.
+  /// Whether it has commands that can be handed in without waiting for epoll.
   [[nodiscard]] bool wants_turn() const {
     if (!has_pending()) return may_parse();
     return (!waiting || resumed) && !closing() && out.size() < output_high_water;
@@ -67,40 +68,40 @@ class Connection final : public Client {
   [[nodiscard]] std::uint64_t send_limit(std::uint64_t durable_seq) const;
 
   struct Gate {
-    std::uint64_t from;  ///< position in `out` from which on
-    std::uint64_t seq;   ///< replies wait for this seq
+    std::uint64_t from;  ///< position in `out` where it begins
+    std::uint64_t seq;   ///< replies behind it wait for this seq
     std::int64_t since_ms;
   };
 
   RequestParser parser;
-  ClientMemory* memory = nullptr;       ///< null: nothing is charged
-  std::vector<PendingCommand> pending;  ///< handed in before and not done, in order
+  ClientMemory* memory = nullptr;       ///< null: no memory is charged
+  std::vector<PendingCommand> pending;  ///< handed in and not done, in order
   std::deque<Gate> gates;
   std::uint64_t gated_until = 0;
-  std::int64_t soft_limit_since_ms = 0;  ///< output over the soft limit since; 0 = it is not
+  std::int64_t soft_limit_since_ms = 0;  ///< since when the output exceeds the soft limit; 0: it does not
   std::int64_t linger_until_ms = 0;
   std::int64_t end_of_input_ms = 0;
   std::size_t lingered_bytes = 0;
-  std::size_t charged_values = 0;  ///< bytes of big arguments, to ClientMemory
-  std::size_t held_bytes = 0;      ///< of buffers and state, as the loop's sum has it
-  std::int64_t retry_at_ms = 0;    ///< its waiting command is handed in again by then; 0 = by nobody
+  std::size_t charged_values = 0;  ///< bytes of big arguments, charged to ClientMemory
+  std::size_t held_bytes = 0;      ///< of buffers and state, as included in the loop's sum
+  std::int64_t retry_at_ms = 0;    ///< when its waiting command is handed in again; 0: it waits to be resumed
   std::int64_t stranger_since_ms = 0;
-  std::size_t slot = 0;  ///< place in the loop's list of connections
+  std::size_t slot = 0;  ///< index in the loop's list of connections
 
-  bool readable = false;      ///< the socket may have something: the last receive was not kBlocked
+  bool readable = false;      ///< the socket may have input: the last receive was not kBlocked
   bool writable = true;       ///< the last send was not kBlocked
-  bool peer_ended = false;    ///< epoll has told that the peer sends no more; it will not tell again
-  bool end_of_input = false;  ///< and all that it sent has been read
-  bool queued = false;        ///< is in the loop's list of connections with something to do
+  bool peer_ended = false;    ///< epoll has reported that the peer sends no more; it reports that once
+  bool end_of_input = false;  ///< the peer sends no more, and all its input was read
+  bool queued = false;        ///< it is in the loop's list of connections with something to do
   bool in_gated_list = false;
-  bool resumed = false;  ///< its waiting command is to be handed in again
-  /// In the next pass it comes behind connections of a lower rank: 1 if the last pass had no time for its commands, 2 if it had time
-  /// for some of them.
+  bool resumed = false;  ///< its waiting command is handed in in the next pass
+  /// Connections of a higher rank come later in the next pass. Rank 1: the last pass had no time for its commands. Rank 2: it had
+  /// time for some of them.
   std::uint8_t rank = 0;
   bool counted_stranger = false;
-  bool limited_as_subscriber = false;  ///< of which class the output limits are that hold for it
-  bool error_sent = false;             ///< the parser's failure has been dealt with
-  bool lingering = false;              ///< all is sent and our side shut down; reading away what the peer still sends
+  bool limited_as_subscriber = false;  ///< the class of output limits that it has
+  bool error_sent = false;             ///< the reply to a parse error was sent
+  bool lingering = false;              ///< everything is sent and our side is shut down; input of the peer is read and dropped
   bool dead = false;                   ///< closed; freed at the end of the round
 };
 

@@ -17,22 +17,22 @@ namespace {
 
 constexpr int kEvents = 512;
 constexpr std::size_t kScratchBytes = 256 << 10;
-constexpr std::int64_t kSweepMs = 100;  // a tenth of the connections each time
-// Each costs some 10 us here, its close included: a round grows by less than a millisecond.
+constexpr std::int64_t kSweepMs = 100;  // each sweep looks at a tenth of the connections
+// An arrival takes about 10 us, including its close, so a round grows by less than a millisecond.
 constexpr std::size_t kArrivalsPerRound = 64;
-// Replies that wait in one connection before no further command of it is run: a thousandth of the memory budget, so that a hundred
-// slow readers of pipelines fit into it.
+// A connection with so many bytes of waiting replies runs no further command. It is a thousandth of the memory budget, so that a
+// hundred slow readers of pipelines fit into it.
 constexpr std::uint64_t kHighWaterParts = 1024;
 constexpr std::uint64_t kLeastHighWater = 64 << 10, kMostHighWater = 1 << 20;
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
-constexpr std::int64_t kGiveUpMs = 1'000;      // a log that has failed may have synced what it had a moment later
+constexpr std::int64_t kGiveUpMs = 1'000;      // a failed log may have synced its contents a moment later
 constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has closed
-constexpr std::size_t kChargeStep = 1 << 20;   // buffers are charged to the budget in such steps, a loop at a time
-// Connections that have nothing to run, only to be sent something or to be closed: some 10 us each. The others of a round wait for
-// them, so a message to thousands of subscribers, or their end, takes several rounds.
+constexpr std::size_t kChargeStep = 1 << 20;   // buffers are charged to the budget in steps of so many bytes, per loop
+// Connections without commands to run, which are only sent something or closed, take about 10 us each, and the others of the
+// round wait for them. So a message to thousands of subscribers, or their end, is spread over several rounds.
 constexpr std::size_t kQuietPerRound = 256;
-constexpr std::size_t kSparedBytes = 64 << 10;  // who holds no more is never closed for want of memory
+constexpr std::size_t kSparedBytes = 64 << 10;  // a connection with fewer bytes is never closed for lack of memory
 
 thread_local const EventLoop* loop_of_thread = nullptr;
 
@@ -54,7 +54,7 @@ std::string EventLoop::start(std::unique_ptr<CommandSink> sink) {
   if (wake_fd_ < 0) return std::string("eventfd: ") + std::strerror(errno);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
-  event.data.ptr = nullptr;  // the wake-up
+  event.data.ptr = nullptr;  // marks the wake-up
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_fd_, &event) != 0) return std::string("epoll_ctl: ") + std::strerror(errno);
   sink_ = std::move(sink);
   if (std::string error = watch_sink(); !error.empty()) return error;
@@ -66,7 +66,8 @@ std::string EventLoop::start(std::unique_ptr<CommandSink> sink) {
   return {};
 }
 
-// What the sink waits for wakes the loop, which then asks it; what it closes leaves the epoll set by itself.
+// The sink's descriptor wakes the loop, which then calls the sink. A descriptor that the sink closes leaves the epoll set by
+// itself.
 std::string EventLoop::watch_sink() {
   const int descriptor = sink_->descriptor();
   if (descriptor < 0) return {};
@@ -84,7 +85,7 @@ void EventLoop::stop() {
   thread_.join();
 }
 
-// --- what other threads may do
+// --- called by other threads
 
 void EventLoop::wake() {
   if (woken_.exchange(true)) return;
@@ -123,7 +124,7 @@ void EventLoop::adopt(Arrival arrival) {
   taken ? wake() : drop(arrival);
 }
 
-// The loop has ended.
+// Called when the loop has ended.
 void EventLoop::drop(const Arrival& arrival) {
   ::close(arrival.fd);
   shared_->clients.fetch_sub(1);
@@ -142,7 +143,7 @@ void EventLoop::evict(std::uint64_t client_id) {
 }
 
 void EventLoop::notify_durable() {
-  // After the move, which may have been no more than a plain store.
+  // Orders the load after the move of durable_seq, which may have been a plain store.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (gate_waited_.load()) wake();
 }
@@ -158,12 +159,12 @@ void EventLoop::set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate) {
 
 void EventLoop::set_settings(const NetSettings& settings) {
   post([this, settings] {
-    take_arrivals(~std::size_t{0});  // they were let in by the settings before
+    take_arrivals(~std::size_t{0});  // the old settings have accepted them
     settings_ = settings;
     for (const auto& c : connections_) {
       set_output_limit(*c);
       if (settings.password_required || c->authenticated) continue;
-      c->authenticated = true;  // there is nothing to authenticate with any more
+      c->authenticated = true;  // no password is set any more
       count_stranger(*c);
     }
   });
@@ -259,13 +260,13 @@ void EventLoop::hand_in_late() {
     auto* c = static_cast<Connection*>(find(deadlines_.top().client_id));
     deadlines_.pop();
     if (c == nullptr || !c->waiting || c->pending.empty()) continue;
-    if (c->retry_at_ms == 0 || c->retry_at_ms > now_ms_) continue;  // of an earlier command
+    if (c->retry_at_ms == 0 || c->retry_at_ms > now_ms_) continue;  // it belongs to an earlier command
     c->resumed = true;
     enqueue(*c);
   }
 }
 
-// A part of them a round: a flood of connections leaves served clients their turn.
+// Only some of them per round: a flood of connections must leave the other clients their turn.
 void EventLoop::take_arrivals(std::size_t most) {
   std::vector<Arrival> arrivals;
   {
@@ -304,8 +305,8 @@ void EventLoop::add_connection(Arrival arrival) {
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, c.fd, &event) != 0) close(c);
 }
 
-// A single reply must not grow beyond the hard limit either, nor take the whole memory; what may wait before commands stop being
-// run comes on top.
+// A single reply must neither exceed the hard limit nor take the whole memory. Replies that may wait before commands stop running
+// come on top.
 void EventLoop::set_output_limit(Connection& c) const {
   c.limited_as_subscriber = c.subscriber;
   c.push_limit = settings_.subscriber_output.hard;
@@ -376,7 +377,7 @@ void EventLoop::receive(Connection& c) {
   if (!c.dead && io != Connection::Io::kBlocked) enqueue(c);
 }
 
-// What the connection holds, to the budget: values by the byte, buffers in steps.
+// Charges the connection's memory to the budget: values by the byte, buffers in steps.
 void EventLoop::account(Connection& c) {
   const std::size_t held = c.parser.buffer_memory() + c.out.memory() + c.state_bytes;
   if (held != c.held_bytes) {
@@ -390,8 +391,8 @@ void EventLoop::account(Connection& c) {
   if (!c.dead && c.parser.big_memory() != c.charged_values) charge_values(c);
 }
 
-// Pushes come between rounds of their client, and many at a time: those that the budget has no room for are dropped before more
-// are appended, and the client is closed when it has its turn.
+// Pushes are appended between the rounds of their client, and many at a time. If the budget has no room for them, they are
+// dropped before more are appended, and the client is closed at its turn.
 void EventLoop::charge_push(Connection& c) {
   const std::size_t held = c.parser.buffer_memory() + c.out.memory() + c.state_bytes;
   if (held < c.held_bytes + kSparedBytes) return;
@@ -410,8 +411,8 @@ void EventLoop::charge_buffers(std::size_t bytes) {
   charged_bytes_ = bytes;
 }
 
-// Big arguments are received whatever the query buffer's limit, as far as the memory budget goes: beyond it the command is read
-// over and answered -OOM. What has been handed out is there in any case.
+// Big arguments are received up to the memory budget, whatever the query buffer's limit. Beyond the budget the command is skipped
+// and gets -OOM. Memory that was handed out stays charged.
 void EventLoop::charge_values(Connection& c) {
   std::size_t bytes = c.parser.big_memory();
   if (env_->memory != nullptr) {
@@ -428,11 +429,12 @@ void EventLoop::charge_values(Connection& c) {
   c.charged_values = bytes;
 }
 
-// What commands may keep carries its charge from here on: it is charged once, from its first byte until its last owner releases it.
+// Arguments that commands may keep carry their charge from now on. They are charged once, from their first byte until their last
+// owner releases them.
 void EventLoop::hand_over(Connection& c) {
   c.parser.hand_over([&](std::shared_ptr<const std::string> value) {
     const std::size_t bytes = value->size();
-    if (bytes > c.charged_values) {  // the end of it came with the commands behind it, and is not charged yet
+    if (bytes > c.charged_values) {  // its last bytes came with the next commands, and are not charged yet
       env_->memory->charge_values(bytes - c.charged_values);
       c.charged_values = bytes;
     }
@@ -441,7 +443,7 @@ void EventLoop::hand_over(Connection& c) {
   });
 }
 
-// The memory is spent: of those who hold much, the ones that hold most go.
+// The memory is spent: of the connections with large buffers, those with the largest are closed.
 void EventLoop::relieve(Connection& c) {
   largest_held_ = std::max(largest_held_, c.held_bytes);
   if (c.lingering || c.held_bytes < std::max(kSparedBytes, largest_held_ / 2)) return;
@@ -454,10 +456,10 @@ void EventLoop::relieve(Connection& c) {
   close(c);
 }
 
-// Everything that is ready becomes one span.
+// All ready commands become one span.
 void EventLoop::run_pass() {
   if (working_.empty()) return;
-  if (gated_.empty()) logging_seq_ = 0;  // whoever waited has gone
+  if (gated_.empty()) logging_seq_ = 0;  // the client that waited is gone
   pass_.clear();
   parts_.clear();
   std::size_t quiet = 0;
@@ -489,7 +491,7 @@ void EventLoop::run_pass() {
       wrote = gate_->end_of_pass();
     }
     logged_ns = env_->mono_ns();
-    const std::uint64_t nanos = logged_ns - now_ns_;  // since the round began
+    const std::uint64_t nanos = logged_ns - now_ns_;  // since the begin of the round
     counters_.passes.add(1);
     counters_.commands.add(pass_.size());
     counters_.pass_nanos.add(nanos);
@@ -521,7 +523,7 @@ void EventLoop::run_pass() {
   }
 }
 
-// After a pass, or after something was appended from outside: gate, send, decide what comes next.
+// After a pass, or after output from outside: sets the gate, sends, and decides what comes next.
 void EventLoop::settle(Connection& c) {
   if (c.authenticated == c.counted_stranger) count_stranger(c);
   if (c.close_now) return close(c);
@@ -539,12 +541,12 @@ void EventLoop::settle(Connection& c) {
   check_output_limits(c);
   if (!c.dead) account(c);
   if (c.dead) return;
-  // More to do without waiting for epoll?
+  // Is there more to do without waiting for epoll?
   if (c.wants_turn()) enqueue(c);
   if (c.may_read()) receive(c);
 }
 
-// AUTH makes a client known, RESET a stranger again, who has the whole time to authenticate.
+// AUTH makes a client known. RESET makes it unauthenticated again, with the whole time to authenticate.
 void EventLoop::count_stranger(Connection& c) {
   c.counted_stranger = !c.authenticated;
   c.stranger_since_ms = now_ms_;
@@ -600,7 +602,7 @@ void EventLoop::flush(Connection& c) {
   if (c.close_after_reply && c.out.empty()) finish_closing(c);
 }
 
-// Replies that waited for the log. The flag goes up before durable_seq is read, so that no move of it is missed.
+// Replies that waited for the log. The flag is set before durable_seq is read, so that no move of it is missed.
 void EventLoop::flush_gated() {
   if (gated_.empty()) return;
   gate_waited_ = true;
@@ -622,7 +624,7 @@ void EventLoop::flush_gated() {
     }
     c.in_gated_list = false;
     const bool was_full = c.out.size() >= c.output_high_water;
-    flush(c);  // may put it back at the end of the list, which is walked too
+    flush(c);  // may append it to the list that is being walked
     if (!c.dead) account(c);
     if (!c.dead && was_full && c.out.size() < c.output_high_water) enqueue(c);
   }
@@ -631,7 +633,7 @@ void EventLoop::flush_gated() {
 }
 
 void EventLoop::check_output_limits(Connection& c) {
-  // A shared value is sent from where it lies and was charged to the memory budget when it was read. It does not count here, but
+  // A shared value is sent from its own memory, which was charged to the budget when it was read. It does not count here, except
   // for what exceeds one value of the largest size.
   const std::uint64_t own = c.out.memory();
   const std::uint64_t all = c.out.size();
@@ -653,12 +655,12 @@ void EventLoop::close_overflown(Connection& c) {
   close(c);
 }
 
-// All is sent. If the peer still sends, closing at once would make the kernel throw away our last reply: shut down our side and
-// read on for a moment.
+// Everything is sent. If the peer still sends, closing at once would make the kernel drop our last reply. So our side is shut
+// down, and input is read for a moment.
 void EventLoop::finish_closing(Connection& c) {
   if (c.lingering) return;
   if (c.end_of_input) return close(c);
-  shared_->live.remove(c.id);  // nothing can be sent to it any more; before its peer can know that
+  shared_->live.remove(c.id);  // before the peer can know that it is closed: from now on nothing can be sent to it
   ::shutdown(c.fd, SHUT_WR);
   c.lingering = true;
   c.linger_until_ms = now_ms_ + kLingerMs;
@@ -682,7 +684,7 @@ void EventLoop::close(Connection& c) {
   if (sink_ != nullptr) sink_->client_closed(c, c.pending.empty() ? nullptr : &c.pending.front());
   c.pending.clear();
   c.out.clear();
-  ::close(c.fd);  // leaves the epoll set by itself
+  ::close(c.fd);  // removes it from the epoll set, too
   c.fd = -1;
   counters_.closed.add(1);
   by_id_.erase(c.id);
@@ -695,7 +697,7 @@ void EventLoop::close(Connection& c) {
   if (env_->memory != nullptr && c.charged_values != 0) env_->memory->release_values(c.charged_values);
   shared_->clients.fetch_sub(1);
   load_.fetch_sub(1);
-  // The object stays until nobody in this round can refer to it.
+  // The object stays until no code of this round can refer to it.
   const std::size_t slot = c.slot;
   graveyard_.push_back(std::move(connections_[slot]));
   if (slot + 1 != connections_.size()) {
@@ -713,7 +715,7 @@ void EventLoop::bury() {
   graveyard_.clear();
 }
 
-// Timeouts and sums, a tenth of the connections at a time.
+// Timeouts and sums, for a tenth of the connections at a time.
 void EventLoop::sweep() {
   next_sweep_ms_ = now_ms_ + kSweepMs;
   if (charged_bytes_ != held_bytes_) charge_buffers(held_bytes_);

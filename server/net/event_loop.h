@@ -1,16 +1,16 @@
 // An event loop: one thread, one epoll set, many connections.
 //
 // A round:
-//   1. epoll_wait; receive once from each connection that is readable.
-//   2. Parse all their pipelines into one span, hand it to the sink: a pass.
+//   1. epoll_wait; receive once from each readable connection.
+//   2. Parse all their pipelines into one span, and hand it to the sink: a pass.
 //   3. Have the log written, once.
-//   4. Send each connection what may leave, directly; epoll is asked only after EAGAIN.
-// So a GET at pipeline 1 costs one recv, one send and a share of one epoll_wait.
+//   4. Send each connection what may leave. Epoll is used for sending only after EAGAIN.
+// So a GET at pipeline 1 takes one recv, one send and a share of one epoll_wait.
 //
-// Sockets are registered once, edge-triggered, for both directions; what is known to be readable or writable is kept with the
-// connection. A connection with more to do than its share of a round is queued for the next one, and that one does not wait.
+// Sockets are registered once, edge-triggered, for both directions. The connection stores whether its socket is readable and
+// writable. A connection with more work than its share of a round is queued for the next round, which then does not wait.
 //
-// Other threads reach the loop through tasks and resumes, and wake it through an eventfd, at most once per round.
+// Other threads reach the loop through tasks and resumes. An eventfd wakes the loop, at most once per round.
 #pragma once
 
 #include <atomic>
@@ -32,30 +32,31 @@ namespace ebbtide {
 /// A connected, non-blocking socket on its way to a loop.
 struct Arrival {
   int fd = -1;
-  std::string address, network, local_address;  ///< as Client has them
-  bool stranger = false;                        ///< it has to authenticate
+  std::string address, network, local_address;  ///< as in Client
+  bool stranger = false;                        ///< it has not authenticated, and must
 };
 
 class EventLoop final : public ClientLoop {
  public:
   EventLoop(int index, const NetSettings& settings, NetShared* shared, const NetEnv* env);
-  /// Stops and joins; connections are closed.
+  /// Stops the thread, joins it, and closes the connections.
   ~EventLoop() override;
 
-  /// Empty, or why the loop could not be set up.
+  /// "", or why the loop could not be set up.
   std::string start(std::unique_ptr<CommandSink> sink);
-  /// Sends what can be sent at once, closes every connection, ends the thread and waits for it. Idempotent. The sink is
-  /// destroyed.
+  /// Sends what can be sent at once, closes every connection, ends the thread and waits for it. May be called again. Destroys the
+  /// sink.
   void stop();
 
-  /// From the next round on; null gate: nothing to wait for.
+  /// Replaces the gate from the next round on. Null: replies do not wait.
   void set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate);
   void set_settings(const NetSettings& settings);
-  /// Takes over a socket that was counted in `shared` (clients, and strangers if it has to authenticate). From any thread.
+  /// Takes ownership of a socket that `shared` counts already: as a client, and as a stranger if it must authenticate. Any
+  /// thread.
   void adopt(Arrival arrival);
-  /// Closes the connection if it has not authenticated by then. From any thread.
+  /// Closes the connection, unless it has authenticated by then. Any thread.
   void evict(std::uint64_t client_id);
-  /// The log has moved: replies may be free to go. From any thread; cheap if no reply waits here.
+  /// The log has moved, so replies may be ready to leave. Any thread; cheap if no reply waits here.
   void notify_durable();
 
   void post(std::function<void()> task) override;
@@ -65,11 +66,11 @@ class EventLoop final : public ClientLoop {
   [[nodiscard]] int index() const override { return index_; }
   void for_each(const std::function<void(Client&)>& f) override;
 
-  /// Connections here, or on their way here.
+  /// Connections of this loop, including those on their way to it.
   [[nodiscard]] std::uint64_t load() const { return load_.load(std::memory_order_relaxed); }
   /// Connections whose command waits for pages or for an offload thread.
   [[nodiscard]] std::uint64_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
-  /// Bytes held for input and output, and the largest of each; as of the last sweep, at most a second old.
+  /// Bytes of input and output buffers, and the largest buffer of each kind. At most a second old.
   [[nodiscard]] std::uint64_t client_bytes() const { return client_bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t max_input() const { return max_input_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t max_output() const { return max_output_.load(std::memory_order_relaxed); }
@@ -126,7 +127,7 @@ class EventLoop final : public ClientLoop {
   const NetEnv* const env_;
   int epoll_ = -1, wake_fd_ = -1;
 
-  // Loop thread.
+  // Used on the loop's thread.
   NetSettings settings_;
   std::unique_ptr<CommandSink> sink_;
   ReplyGate* gate_ = nullptr;
@@ -134,8 +135,8 @@ class EventLoop final : public ClientLoop {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> graveyard_;
   std::vector<Connection*> queue_, working_, gated_;
-  bool cut_ = false;                        ///< connections have a rank: commands were left over by the last pass
-  std::vector<std::uint64_t> own_resumes_;  ///< that this thread asked for
+  bool cut_ = false;                        ///< the last pass left commands over, so connections have ranks
+  std::vector<std::uint64_t> own_resumes_;  ///< requested by this thread
   std::vector<PendingCommand> pass_;
   struct Part {
     Connection* connection;
@@ -144,14 +145,14 @@ class EventLoop final : public ClientLoop {
   std::vector<Part> parts_;
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
   std::vector<char> scratch_;
-  std::uint64_t logging_seq_ = 0, logging_since_ns_ = 0;  ///< of the pass whose wait for the log is being timed; 0 = none is
-  std::uint64_t now_ns_ = 0;                              ///< the monotonic clock when the round began
-  std::int64_t base_ms_ = 0;                              ///< Unix time less monotonic time, at start
+  std::uint64_t logging_seq_ = 0, logging_since_ns_ = 0;  ///< the pass whose wait for the log is being measured; 0: none
+  std::uint64_t now_ns_ = 0;                              ///< the monotonic clock at the begin of the round
+  std::int64_t base_ms_ = 0;                              ///< Unix time minus monotonic time, at the start
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0;
   std::size_t sweep_at_ = 0;
   bool more_arrivals_ = false;
-  std::size_t held_bytes_ = 0, charged_bytes_ = 0;  ///< buffers of all connections; of that, what the budget knows
-  std::size_t largest_held_ = 0;                    ///< by one connection, since the last round of sweeps
+  std::size_t held_bytes_ = 0, charged_bytes_ = 0;  ///< buffers of all connections; the part that is charged to the budget
+  std::size_t largest_held_ = 0;                    ///< the most that one connection holds, since the last complete sweep
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;
 
   // Own synchronization.

@@ -34,7 +34,7 @@ const char kProtectedModeReply[] =
 namespace {
 
 constexpr int kBatch = 128;
-constexpr std::chrono::milliseconds kPause{50};     // after a failure that the next try would meet again at once
+constexpr std::chrono::milliseconds kPause{50};     // after a failure that an immediate attempt would repeat
 constexpr std::uint64_t kClientsOnTheirWayOut = 8;  // evicted, and not closed yet
 constexpr char kTooManyClients[] = "-ERR max number of clients reached\r\n";
 
@@ -55,7 +55,7 @@ std::string text_of(const sockaddr_storage& address) {
   return (brackets ? "[" + std::string(text) + "]" : std::string(text)) + ":" + std::to_string(ntohs(v6.sin6_port));
 }
 
-// One host has a whole /64 of IPv6.
+// In IPv6, one host has a whole /64 network.
 std::string network_of(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET6) {
     sockaddr_in6 v6 = reinterpret_cast<const sockaddr_in6&>(address);
@@ -146,7 +146,7 @@ void Listener::stop() {
 }
 
 void Listener::set_settings(const NetSettings& settings) {
-  std::lock_guard lock(settings_mutex_);  // not posted: a batch that is being accepted takes in who connects meanwhile
+  std::lock_guard lock(settings_mutex_);  // not posted: connections that arrive during the current batch are subject to them
   settings_ = settings;
 }
 
@@ -180,7 +180,7 @@ bool Listener::accept_batch(Socket& socket) {
       if (spare_fd_ >= 0) ::close(spare_fd_);
       const int refused = ::accept(socket.acceptor.native_handle(), nullptr, nullptr);
       if (refused >= 0) ::close(refused);
-      // Somebody else may have taken the number meanwhile: then the next time.
+      // Another thread may have taken the descriptor meanwhile; then the reserve is opened at the next failure.
       spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
       if (refused < 0) return false;
       continue;
@@ -194,7 +194,7 @@ bool Listener::accept_batch(Socket& socket) {
 
 void Listener::refuse(int fd, const char* reply) {
   (void)!::send(fd, reply, std::strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
-  // What it has sent is read away: closing over it would reset the connection, and the reply might not arrive.
+  // Reads what it has sent: a close with unread input resets the connection, and the reply might not arrive.
   ::shutdown(fd, SHUT_WR);
   char away[4096];
   for (int i = 0; i < 4 && ::recv(fd, away, sizeof(away), MSG_DONTWAIT) > 0; ++i) {
@@ -202,7 +202,7 @@ void Listener::refuse(int fd, const char* reply) {
   ::close(fd);
 }
 
-// False if there is none that could be closed.
+// Returns false if there is no connection that could be closed.
 bool Listener::close_a_stranger() {
   const auto stranger = shared_->unauthenticated.take_one_to_close();
   if (!stranger) return false;
@@ -219,10 +219,10 @@ bool Listener::close_a_stranger() {
 void Listener::admit(Arrival arrival, bool loopback) {
   const int fd = arrival.fd;
   shared_->accepted.fetch_add(1);
-  // To the end: a loop hears of whom the old settings let in before it hears of new ones.
+  // Runs to the end, so that a loop first learns of connections that the old settings let in.
   std::lock_guard lock(settings_mutex_);
   const NetSettings& settings = settings_;
-  // Who has not authenticated makes room here, too, or few strangers would be too many where files are few.
+  // An unauthenticated connection is closed here, too. Otherwise few of them would be too many where file descriptors are few.
   const std::uint64_t clients = shared_->clients.load();
   const bool makes_room = settings.password_required && clients < settings.max_clients + kClientsOnTheirWayOut;
   if (clients >= settings.max_clients && !(makes_room && close_a_stranger())) {
@@ -230,7 +230,7 @@ void Listener::admit(Arrival arrival, bool loopback) {
     return refuse(fd, kTooManyClients);
   }
   if (settings.password_required) {
-    // A loop that is late closes late; beyond twice the limit new clients are refused.
+    // A loop that is late closes its evicted connections late. Beyond twice the limit new clients are refused.
     const std::uint64_t strangers = shared_->strangers.load();
     const bool full = settings.max_strangers != 0 && strangers >= settings.max_strangers;
     if (full && (strangers >= 2 * settings.max_strangers || !close_a_stranger())) {

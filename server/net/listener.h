@@ -1,9 +1,9 @@
-// Accepts connections and spreads them over the event loops, each to the one with the fewest.
+// Accepts connections, and gives each to the event loop that has the fewest.
 //
-// asio tells when a listening socket has connections; they are then accepted in a batch. Who may not come in is told so and
-// closed here: too many clients, too many that have not authenticated, strangers in protected mode. With no file descriptor left,
-// one that was kept for the purpose is given up for a moment, so that the connection can be closed instead of filling the queue.
-// Where even that fails it waits a little before the next try.
+// asio reports when a listening socket has connections; they are then accepted in a batch. A connection is refused here, with an
+// error reply, if there are too many clients or too many unauthenticated ones, or by protected mode. One file descriptor is kept
+// in reserve: when no other is left, it is released for a moment, so that the connection can be accepted and closed instead of
+// staying in the queue. If that fails too, the listener pauses before the next attempt.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,29 @@
 
 namespace ebbtide {
 
-/// Runs on the thread of its io_context, but for what is marked otherwise.
+/// Used on the thread of its io_context, unless a comment says otherwise.
 class Listener {
  public:
-  /// Pointers outlive it.
+  /// All pointers outlive the listener.
   Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env,
            std::vector<EventLoop*> loops);
   ~Listener();
 
-  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port; port 0 takes a free one and all later calls take the
-  /// same. Empty, or what went wrong; `unavailable` tells that the machine has no such address (IPv6 switched off).
+  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port. Port 0 takes a free port, which all later calls use.
+  /// Returns "" or the error; `unavailable` is set if the machine has no such address, such as when IPv6 is off.
   std::string listen(const std::string& address, std::uint16_t port, bool* unavailable);
   /// Port of the first socket; 0 if there is none.
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// Begins to accept.
+  /// Starts to accept connections.
   void start();
   void stop();
-  /// From any thread. Whoever connects after it has returned is judged by these.
+  /// Replaces the settings. Connections that arrive after it has returned are subject to them. Any thread.
   void set_settings(const NetSettings& settings);
 
  private:
   struct Socket;
   void wait(Socket& socket);
-  bool accept_batch(Socket& socket);  ///< false: it failed, and would at once again
+  bool accept_batch(Socket& socket);  ///< false: it failed, and an immediate attempt would fail again
   void admit(Arrival arrival, bool loopback);
   bool close_a_stranger();
   void refuse(int fd, const char* reply);
@@ -59,7 +59,7 @@ class Listener {
   std::int64_t error_logged_ms_ = 0, eviction_logged_ms_ = 0;
 };
 
-/// "-DENIED ...", what a remote client reads in protected mode.
+/// "-DENIED ...", the reply to a remote client in protected mode.
 extern const char kProtectedModeReply[];
 
 }  // namespace ebbtide

@@ -1,8 +1,8 @@
-// The connections that have not authenticated, and which of them makes room for a new one.
+// The unauthenticated connections, and which of them makes room for a new one.
 //
-// There may be only so many, so that no client fills the server's memory and file descriptors without a password. At the limit a new
-// connection gets in and an old one is closed: of the network with the most of them, its oldest. So a peer that opens connections and
-// says nothing loses its own; clients elsewhere have time to authenticate.
+// Their number is limited, so that no client fills the server's memory and file descriptors without a password. At the limit a
+// new connection is accepted and an old one is closed: the oldest one of the network that has the most. So a peer that opens many
+// silent connections loses its own, and other clients have time to authenticate.
 #pragma once
 
 #include <cstddef>
@@ -26,19 +26,19 @@ class Strangers {
     EventLoop* loop = nullptr;
   };
 
-  /// The newest one.
+  /// Adds a connection as the newest one.
   void add(Stranger stranger) {
     std::lock_guard lock(mutex_);
     ++by_network_[stranger.network];
     const std::uint64_t id = stranger.client_id;
     by_id_[id] = in_order_.insert(in_order_.end(), std::move(stranger));
   }
-  /// Does nothing if it is not here.
+  /// Removes a connection, if it is here.
   void remove(std::uint64_t client_id) {
     std::lock_guard lock(mutex_);
     if (const auto found = by_id_.find(client_id); found != by_id_.end()) erase(found->second);
   }
-  /// Removes and returns the one that makes room; nothing if there is none. Takes time in proportion to their number.
+  /// Removes and returns the connection that makes room; nullopt if there is none. Takes time proportional to their number.
   [[nodiscard]] std::optional<Stranger> take_one_to_close() {
     std::lock_guard lock(mutex_);
     auto best = in_order_.end();

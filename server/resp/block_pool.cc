@@ -1,5 +1,5 @@
-// The thread's free blocks are linked through their first bytes. The list itself has no destructor, so that using it costs no
-// more than its address; what frees the blocks when the thread ends is made when the first one comes in.
+// The thread's free blocks are linked through their first bytes. The list has no destructor, so that using it takes no more than
+// its address. The object that frees the blocks when the thread ends is made when the first block comes in.
 #include "resp/block_pool.h"
 
 #include <cstring>
@@ -13,7 +13,7 @@ constexpr std::size_t kMaxFree = 256;  // 4 MiB a thread
 struct FreeList {
   char* first;
   std::size_t count;
-  bool kept;  ///< somebody frees it when the thread ends
+  bool kept;  ///< an object frees it when the thread ends
 };
 constinit thread_local FreeList free_blocks{nullptr, 0, false};
 
@@ -28,7 +28,7 @@ struct Keeper {
   Keeper() { free_blocks.kept = true; }
   ~Keeper() {
     while (free_blocks.first != nullptr) ::operator delete(take_first());
-    free_blocks.count = kMaxFree;  // what comes in later goes at once
+    free_blocks.count = kMaxFree;  // blocks that come in later are freed at once
   }
 };
 

@@ -1,5 +1,5 @@
-// Blocks of memory for input and output, kept free by the dozen in each thread: replies and requests come and go at the pace of
-// passes, and the allocator need not hear of it. A block may be given back on another thread than it was taken on.
+// Blocks of memory for input and output. Each thread keeps some dozens of free ones, since replies and requests come and go with
+// each pass, which would keep the allocator busy. A block may be returned on another thread than the one that took it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace ebbtide {
 
 inline constexpr std::size_t kBlockBytes = 16 << 10;
 
-/// kBlockBytes of memory, not cleared.
+/// Takes kBlockBytes of memory, not cleared.
 char* take_block();
 void give_block(char* block);
 

@@ -1,5 +1,5 @@
-// The end of memory that takes long to free: half a gigabyte keeps a thread busy for a tenth of a second. Event loops do not free it
-// themselves, they hand it to a disposer.
+// Freeing memory takes long if there is much of it: half a gigabyte keeps a thread busy for a tenth of a second. Event loops hand
+// such memory to a disposer.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// From so many bytes, or so many small pieces of memory, on: about a millisecond.
+/// Memory of so many bytes, or of so many small pieces, takes about a millisecond to free.
 inline constexpr std::size_t kDisposedBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kDisposedPieces = 8192;
 
@@ -19,11 +19,11 @@ class Disposer {
   virtual void dispose(std::shared_ptr<const void> garbage) = 0;
 };
 
-/// Who disposes of this process's garbage from now on; null: each thread of its own. What it has been handed may end later. It
-/// outlives the next call.
+/// Sets the disposer of this process. Null: each thread frees memory by itself. A replaced disposer may free what it has got
+/// later. A disposer outlives the next call of this.
 void set_disposer(Disposer* disposer);
 
-/// Frees `garbage`: here, or if `is_long` by the disposer.
+/// Frees `garbage`: here, or by the disposer if `is_long`.
 void let_go(std::shared_ptr<const void> garbage, bool is_long);
 
 }  // namespace ebbtide

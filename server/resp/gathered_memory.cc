@@ -46,7 +46,7 @@ void* GatheredMemory::allocate(std::size_t bytes) {
   bytes = (bytes + 7) & ~std::size_t{7};
   if (bytes > left_) {
     const std::size_t block = std::exchange(next_bytes_, std::min(kMostBlockBytes, next_bytes_ * 2));
-    if (bytes > block / 4) return add_block(bytes);  // the rest of the current block is not wasted
+    if (bytes > block / 4) return add_block(bytes);  // keeps the rest of the current block usable
     at_ = add_block(block);
     left_ = block;
   }
@@ -57,7 +57,8 @@ void* GatheredMemory::allocate(std::size_t bytes) {
 char* GatheredMemory::add_block(std::size_t bytes) {
   const bool from_system = bytes >= kSystemBytes;
   if (from_system) bytes = (bytes + kPage - 1) / kPage * kPage;
-  blocks_.reserve(blocks_.size() + 1 > blocks_.capacity() ? 2 * blocks_.size() + 4 : 0);  // before what it would leak
+  blocks_.reserve(blocks_.size() + 1 > blocks_.capacity() ? 2 * blocks_.size() + 4
+                                                          : 0);  // before the allocation, which it would leak if it threw
   char* const memory = from_system ? map(bytes) : static_cast<char*>(::operator new(bytes));
   blocks_.push_back({memory, bytes});
   memory_bytes_ += bytes;

@@ -1,8 +1,8 @@
-// Memory that is gathered in small pieces and given back as a whole, by any thread.
+// Memory that is allocated in small pieces and freed as a whole, by any thread.
 //
-// Its large blocks come from the system, not from the allocator. The allocator would give pages back to the system on the thread that
-// allocated them, all at once, the next time that this thread allocates: after a transaction of 200 MB an event loop was busy with that
-// for up to a quarter of a second, although another thread had freed the memory.
+// Its large blocks come from the system, not from the allocator. The allocator returns pages to the system on the thread that
+// allocated them, all at once, at this thread's next allocation. After a transaction of 200 MB that kept an event loop busy for
+// up to a quarter of a second, although another thread had freed the memory.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace ebbtide {
 
-/// Not thread-safe, but may be destroyed by another thread than filled it.
+/// Not thread-safe, but another thread may destroy it than the one that filled it.
 class GatheredMemory {
  public:
-  /// The first block. Each later one is twice as large as the one before it, up to kMostBlockBytes.
+  /// Size of the first block. Each later one is twice as large as the one before, up to kMostBlockBytes.
   static constexpr std::size_t kFirstBlockBytes = 1 << 10;
   static constexpr std::size_t kMostBlockBytes = std::size_t{2} << 20;
-  /// Blocks of so many bytes and more come from the system.
+  /// Blocks of at least so many bytes come from the system.
   static constexpr std::size_t kSystemBytes = std::size_t{256} << 10;
 
   GatheredMemory() = default;
@@ -31,7 +31,7 @@ class GatheredMemory {
 
   /// `bytes` aligned to 8, valid until release(). Throws std::bad_alloc.
   void* allocate(std::size_t bytes);
-  /// A copy, valid as long.
+  /// A copy of the bytes, valid until release().
   Bytes copy(Bytes bytes) {
     if (bytes.empty()) return {};
     char* const place = static_cast<char*>(allocate(bytes.size()));

@@ -11,8 +11,8 @@
 namespace ebbtide {
 namespace {
 
-/// Of a chunk with so much room: what an allocator takes for it anyway, in steps of a quarter of a power of two. So memory() has no
-/// less than what is taken, and replies fill it.
+/// Rounds a chunk's capacity up to what the allocator takes for it anyway: steps of a quarter of a power of two. So memory() is
+/// not less than the memory taken, and replies can use all of it.
 std::size_t chunk_capacity(std::size_t room) {
   if (room <= OutputBuffer::kChunkBytes) return OutputBuffer::kChunkBytes;
   constexpr std::size_t kMostStep = 64 << 10;
@@ -22,7 +22,7 @@ std::size_t chunk_capacity(std::size_t room) {
 
 }  // namespace
 
-// The last chunk's size is kept by cursor_ while it is open; seal() writes it down.
+// While the last chunk is open, cursor_ has its size; seal() stores it.
 void OutputBuffer::seal() {
   if (cursor_ != nullptr) {
     Chunk& last = chunks_.back();
@@ -105,7 +105,7 @@ void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data) 
     overflow();
   seal();
   Chunk chunk;
-  chunk.data = const_cast<char*>(data.data());  // only ever read
+  chunk.data = const_cast<char*>(data.data());  // it is only read
   chunk.size = chunk.shared_bytes = data.size();
   chunk.owner = std::move(owner);
   chunk.number = next_number_++;
@@ -116,7 +116,7 @@ void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data) 
 void OutputBuffer::take(OutputBuffer& from) {
   if (from.overflown_) overflow();
   from.seal();
-  // Little is copied: it would keep a whole block busy. Shared values are always moved.
+  // Small contents are copied, because they would occupy a whole block. Shared values are always moved.
   constexpr std::size_t kLittle = 4096;
   for (std::size_t i = from.first_; i < from.chunks_.size(); ++i) {
     Chunk& chunk = from.chunks_[i];
@@ -205,7 +205,7 @@ int OutputBuffer::pieces(iovec* out, int max, std::uint64_t limit) const {
 
 void OutputBuffer::consume(std::size_t n) {
   begin_ += n;
-  if (begin_ == end_) {  // the usual case: everything left
+  if (begin_ == end_) {  // the usual case: everything has left
     for (std::size_t i = first_; i < chunks_.size(); ++i) release(chunks_[i]);
     chunks_.clear();
     first_ = 0;

@@ -1,17 +1,17 @@
-// What is waiting to be sent to one client: a queue of chunks.
+// The output of one client that is not sent yet: a queue of chunks.
 //
-// Replies are written into chunks of kChunkBytes taken from the thread's pool of blocks, so that an idle client holds none and a
-// reply allocates nothing. A large value is not copied: a chunk may refer to bytes that somebody else owns and keeps alive.
+// Replies are written into chunks of kChunkBytes from the thread's pool of blocks. So an idle client holds no chunk, and a reply
+// allocates nothing. A large value is not copied: a chunk may refer to bytes that another owner keeps alive.
 //
-// With a limit set, a buffer that would hold more own memory drops everything, from then on keeps nothing for long, and says so
-// in overflown(): its client is to be closed. What was written is garbage then, but writing stays safe.
+// With a limit set, a buffer that would need more own memory drops everything, and overflown() returns true: its client must be
+// closed. Its contents are garbage from then on, but writing remains safe.
 //
-// Positions count bytes since the buffer was made, sent or not. They name how far a client may be sent (the reply gate) and how
-// far a handler's reply has to be taken back (truncate). `end() - begin()` bytes are waiting.
+// Positions count bytes since the buffer was made, sent or not. They mark how far a client may be sent (the reply gate), and
+// where a handler's reply began that must be removed (truncate). `end() - begin()` bytes are waiting.
 //
-// A length that is known only at the end (an array whose elements are found on the way) gets a hole: a chunk of its own start
-// with kHoleBytes in front, into which the header is written later, right-aligned. Filling a hole moves later positions; so marks
-// are taken and given back in stack order.
+// A length may be known only at the end, such as that of an array whose elements are found on the way. It gets a hole: the start
+// of a chunk of its own, with kHoleBytes in front, into which the header is written later, right-aligned. Filling a hole moves
+// later positions, so marks are taken and rolled back in stack order.
 #pragma once
 
 #include <sys/uio.h>
@@ -41,34 +41,34 @@ class OutputBuffer {
   OutputBuffer(const OutputBuffer&) = delete;
   OutputBuffer& operator=(const OutputBuffer&) = delete;
 
-  /// Position of the first byte that was not consumed.
+  /// Position of the first byte that is not consumed.
   [[nodiscard]] std::uint64_t begin() const { return begin_; }
   /// Position after the last byte.
   [[nodiscard]] std::uint64_t end() const { return end_; }
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(end_ - begin_); }
   [[nodiscard]] bool empty() const { return end_ == begin_; }
-  /// Bytes of memory held by own chunks; shared values do not count.
+  /// Bytes of own chunks. Shared values do not count.
   [[nodiscard]] std::size_t memory() const { return memory_; }
 
-  /// The buffer as CLIENT LIST shows it: a first chunk, in the place of Redis's reply buffer, and those behind it, in the place of
-  /// its list of replies. Bytes.
+  /// The buffer as CLIENT LIST shows it, in bytes: the first chunk in place of Redis's reply buffer, and the other chunks in
+  /// place of its list of replies.
   struct Usage {
     std::size_t first_capacity = 0, first_waiting = 0;
-    std::size_t more = 0, more_bytes = 0;  ///< chunks behind the first, and what they hold, shared values included
+    std::size_t more = 0, more_bytes = 0;  ///< chunks behind the first, and their bytes, including shared values
   };
   [[nodiscard]] Usage usage() const;
-  /// The most own memory that it held since the last reset_peak().
+  /// The largest own memory since the last reset_peak().
   [[nodiscard]] std::size_t peak_memory() const { return peak_memory_; }
   void reset_peak() { peak_memory_ = memory_; }
 
-  /// At most about this much own memory; 0 = no limit.
+  /// Limits the own memory to about so many bytes; 0: no limit.
   void set_limit(std::size_t bytes) { limit_bytes_ = bytes; }
   [[nodiscard]] std::size_t limit() const { return limit_bytes_; }
-  /// The limit was met: contents, marks and holes are gone, for good.
+  /// Whether the limit was exceeded: contents, marks and holes are lost.
   [[nodiscard]] bool overflown() const { return overflown_; }
   void overflow();
 
-  /// Room for `n` <= kChunkBytes - kHoleBytes contiguous bytes; write them and call advance(written).
+  /// Returns room for `n` <= kChunkBytes - kHoleBytes contiguous bytes. Write them and call advance(written).
   char* reserve(std::size_t n) {
     if (static_cast<std::size_t>(limit_ - cursor_) < n) [[unlikely]]
       add_chunk(n);
@@ -78,7 +78,7 @@ class OutputBuffer {
     cursor_ += n;
     end_ += n;
   }
-  /// Copies `data`, whatever its length.
+  /// Appends a copy of `data`, of any length.
   void append(Bytes data) {
     if (data.size() <= static_cast<std::size_t>(limit_ - cursor_)) [[likely]] {
       if (!data.empty()) std::memcpy(cursor_, data.data(), data.size());
@@ -87,44 +87,44 @@ class OutputBuffer {
       append_slow(data);
     }
   }
-  /// Refers to `data`, which `owner` keeps alive and unchanged, until it is consumed or truncated.
+  /// Appends a reference to `data`, which `owner` keeps alive and unchanged until it is consumed or truncated.
   void append_shared(std::shared_ptr<const void> owner, Bytes data);
 
-  /// Moves everything that is waiting in `from` to the end, without copying unless it is little. No hole may be open in `from`.
+  /// Moves all contents of `from` to the end; small ones are copied. `from` must have no open hole.
   void take(OutputBuffer& from);
 
-  /// Opens a hole at the end; fill_hole(hole, header) puts at most kHoleBytes there. A hole left open is nothing on the wire.
+  /// Opens a hole at the end; fill_hole(hole, header) puts at most kHoleBytes there. A hole that stays open sends nothing.
   [[nodiscard]] std::uint64_t open_hole();
   void fill_hole(std::uint64_t hole, Bytes header);
 
-  /// A place to come back to. Good until bytes before it are consumed or taken back.
+  /// A position to roll back to. Valid until bytes before it are consumed or removed.
   struct Mark {
     std::uint64_t position;
     std::uint64_t next_chunk;
   };
   [[nodiscard]] Mark mark() const { return {end_, next_number_}; }
-  /// Takes back everything appended, and every hole opened, since the mark.
+  /// Removes all bytes that were appended, and all holes that were opened, since the mark.
   void truncate(Mark mark);
-  /// Drops every byte from `position` on. Requires begin() <= position <= end() and no open hole.
+  /// Drops all bytes from `position` on. Requires begin() <= position <= end() and no open hole.
   void drop_from(std::uint64_t position) { truncate({position, next_number_}); }
-  /// The next bytes to send, up to position `limit`, as at most `max` pieces; returns how many pieces.
+  /// The next bytes to send, up to position `limit`, as at most `max` pieces. Returns the number of pieces.
   int pieces(iovec* out, int max, std::uint64_t limit) const;
   /// `n` bytes were sent. Requires n <= size().
   void consume(std::size_t n);
-  /// Drops everything and gives the memory back.
+  /// Drops everything and frees the memory.
   void clear();
-  /// A copy of what is waiting: for tests and for replies made to be looked at.
+  /// A copy of the contents, for tests and for replies that are inspected.
   [[nodiscard]] std::string to_string() const;
 
  private:
   struct Chunk {
-    char* data = nullptr;               ///< first byte waiting
-    std::size_t size = 0;               ///< bytes waiting; of the last chunk, cursor_ knows
-    char* block = nullptr;              ///< own memory, or null for a shared value
+    char* data = nullptr;               ///< the first waiting byte
+    std::size_t size = 0;               ///< waiting bytes; for the last chunk, see cursor_
+    char* block = nullptr;              ///< own memory; null for a shared value
     std::size_t capacity = 0;           ///< of `block`
     std::shared_ptr<const void> owner;  ///< of a shared value
-    std::size_t shared_bytes = 0;       ///< of which this chunk had so many at first
-    std::uint64_t number = 0;           ///< counts up; how a hole names its chunk
+    std::size_t shared_bytes = 0;       ///< the chunk's part of the shared value, at first
+    std::uint64_t number = 0;           ///< counts up; a hole refers to its chunk by it
   };
 
   void add_chunk(std::size_t room);
@@ -134,9 +134,9 @@ class OutputBuffer {
   [[nodiscard]] std::size_t chunk_size(std::size_t index) const;
   void drop_consumed();
 
-  std::vector<Chunk> chunks_;  ///< from first_ on; those before are done with
+  std::vector<Chunk> chunks_;  ///< from first_ on; earlier ones are consumed
   std::size_t first_ = 0;
-  char* cursor_ = nullptr;  ///< next free byte of the last chunk, or null when that is shared or missing
+  char* cursor_ = nullptr;  ///< next free byte of the last chunk; null if that is shared or missing
   char* limit_ = nullptr;
   std::uint64_t begin_ = 0, end_ = 0;
   std::uint64_t next_number_ = 0;

@@ -14,10 +14,10 @@ namespace {
 constexpr std::size_t kNoLine = ~std::size_t{0};
 constexpr std::size_t kLongLine = kNoLine - 1;
 constexpr std::size_t kBigStart = 1 << 20;  // first allocation of a big bulk
-// A client that has sent so much gets room for the rest: to move more would keep a loop busy.
+// From so many received bytes on, there is room for the whole bulk: moving more would keep a loop busy.
 constexpr std::size_t kBigWhole = 8 << 20;
 
-// A decimal integer as Redis's string2ll takes it: no sign but '-', no leading zeros, no blanks.
+// Parses a decimal integer like Redis's string2ll: no sign but '-', no leading zeros, no blanks.
 bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
   if (n == 0 || n > 20) return false;
   if (n == 1 && *p >= '0' && *p <= '9') return *value = *p - '0', true;
@@ -26,7 +26,7 @@ bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
     ++p;
     --n;
   }
-  if (n == 0 || *p < '1' || *p > '9' || n > 18) return false;  // 18 digits: far above every limit here
+  if (n == 0 || *p < '1' || *p > '9' || n > 18) return false;  // 18 digits are far above every limit here
   std::int64_t v = 0;
   for (std::size_t i = 0; i < n; ++i) {
     if (p[i] < '0' || p[i] > '9') return false;
@@ -36,8 +36,8 @@ bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
   return true;
 }
 
-// The usual line after its type byte: a plain number of a few digits and CRLF, all of it there. Returns what follows, else null
-// (then the careful way decides).
+// The usual line after its type byte: a plain number of a few digits and CRLF, completely received. Returns what follows it.
+// Null: the general code decides.
 inline const char* parse_short_line(const char* p, const char* end, std::int64_t* value) {
   if (end - p < 3) return nullptr;
   unsigned digit = static_cast<unsigned char>(p[0]) - '0';
@@ -111,13 +111,13 @@ void RequestParser::give_back() {
   capacity_ = start_ = position_ = end_ = 0;
 }
 
-// Moves what is kept to the front, or to a larger buffer; the finished arguments of the command in the making move along.
+// Moves the kept bytes to the front, or to a larger buffer, with the finished arguments of the incomplete command.
 void RequestParser::make_room(std::size_t n, const ParserLimits& limits) {
   if (capacity_ - end_ >= n) return;
   const std::size_t kept = end_ - start_;
   char* target = buffer_;
   std::size_t capacity = capacity_;
-  if (kept + n > capacity || kept * 2 > capacity) {  // growing early keeps moves rare
+  if (kept + n > capacity || kept * 2 > capacity) {  // growing early makes moves rare
     capacity = std::max(std::max(kBlockBytes, capacity * (capacity == 0 ? 1 : 2)), kept + n);
     if (kept + n <= limits.max_query_buffer)
       capacity = std::max(kept + n, std::min(capacity, limits.max_query_buffer + kBlockBytes));
@@ -184,7 +184,7 @@ void RequestParser::release() {
   }
   if (position_ == end_ && !in_array_) {
     give_back();
-    constexpr std::size_t kKeptArgs = 256;  // what an idle connection may hold on to
+    constexpr std::size_t kKeptArgs = 256;  // the most that an idle connection keeps
     if (args_.capacity() > kKeptArgs) std::vector<Bytes>().swap(args_);
     if (commands_.capacity() > kKeptArgs) std::vector<Command>().swap(commands_);
   }
@@ -264,8 +264,9 @@ RequestParser::Step RequestParser::parse_one(const ParserLimits& limits) {
   return finish_command();
 }
 
-// Nearly all commands: a few short arguments in one piece. What is cut off, wrong or large is left to those who remember where
-// they are and say what is wrong. A command of many arguments that comes in pieces must not begin anew with each piece.
+// The fast path, for nearly all commands: a few short arguments in one piece. Incomplete, wrong or large input is left to the
+// general code, which remembers its position and reports errors. A command of many arguments that comes in pieces must not be
+// parsed from its start with each piece.
 bool RequestParser::parse_whole(const ParserLimits& limits) {
   constexpr std::int64_t kFewArgs = kStrangerArgs;
   constexpr std::int64_t kShort = kStrangerBulk;
@@ -321,7 +322,7 @@ std::size_t RequestParser::find_line(char terminator) {
   return available > kMaxLine ? kLongLine : kNoLine;
 }
 
-// "*<count>\r\n". kCommand: the count was taken, its arguments are next.
+// "*<count>\r\n". kCommand: the count was parsed, and its arguments are next.
 RequestParser::Step RequestParser::parse_count(const ParserLimits& limits) {
   std::int64_t count = 0;
   const char* line = buffer_ + position_;
@@ -350,7 +351,7 @@ RequestParser::Step RequestParser::parse_count(const ParserLimits& limits) {
   return Step::kCommand;
 }
 
-// "$<length>\r\n<bytes>\r\n". kCommand: one argument was taken.
+// "$<length>\r\n<bytes>\r\n". kCommand: one argument was parsed.
 RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   if (bulk_length_ < 0) {
     if (position_ == end_) return Step::kNeedMore;
@@ -382,7 +383,7 @@ RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   const bool big = size > kBigBulk;
   if (big && begin_big(available) == Step::kNeedMore) return Step::kNeedMore;
   const std::size_t here = big ? 0 : size;  // bytes of the argument in the buffer
-  // A wrong end is an error as soon as it is seen.
+  // A wrong end is reported as soon as it is received.
   const std::size_t rest = end_ - position_;
   if ((rest > here && buffer_[position_ + here] != '\r') || (rest > here + 1 && buffer_[position_ + here + 1] != '\n')) {
     return fail(Failure::kProtocol, "Protocol error: expected CRLF after bulk");
@@ -404,7 +405,7 @@ RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   return Step::kCommand;
 }
 
-// Moves what has arrived of a big bulk into its string. kNeedMore until it is complete.
+// Moves the received part of a big bulk into its string. kNeedMore until it is complete.
 RequestParser::Step RequestParser::begin_big(std::size_t available) {
   if (big_ == nullptr) {
     big_ = std::make_shared<std::string>();
@@ -415,7 +416,7 @@ RequestParser::Step RequestParser::begin_big(std::size_t available) {
   if (n > 0) {
     append_big(Bytes(buffer_ + position_, n));
     position_ += n;
-    // The bytes moved out: what follows takes their place, so that the buffer holds only what is not elsewhere.
+    // The bytes were moved out; later input takes their place, so that the buffer holds nothing twice.
     std::memmove(buffer_ + position_ - n, buffer_ + position_, end_ - position_);
     position_ -= n;
     end_ -= n;
@@ -437,8 +438,8 @@ RequestParser::Step RequestParser::parse_inline() {
   return finish_command();
 }
 
-// Redis's sdssplitargs: blanks separate, "..." with escapes and '...' with \' quote, and a closing quote ends its argument.
-// Arguments only shrink, so they are unescaped where they are.
+// Like Redis's sdssplitargs: blanks separate arguments, "..." has escapes, '...' has \' only, and a closing quote ends its
+// argument. Arguments only shrink, so they are unescaped in place.
 bool RequestParser::split_inline(char* p, char* end) {
   while (true) {
     while (p < end && is_space(*p)) ++p;

@@ -28,7 +28,7 @@ char* put_header(char* p, char type, std::int64_t n) {
   return put_crlf(put_integer(p, n));
 }
 
-// The shortest digits of a positive finite number and the power of ten of the last one: value = digits * 10^exponent.
+// Computes the shortest digits of a positive finite number, and the power of ten of the last one: value = digits * 10^exponent.
 int shortest_digits(double value, char* digits, int* exponent) {
   char text[40];
   const char* end = std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr;
@@ -50,7 +50,7 @@ int shortest_digits(double value, char* digits, int* exponent) {
 
 std::size_t format_integer(std::int64_t value, char* out) { return static_cast<std::size_t>(put_integer(out, value) - out); }
 
-// The layout rules are fpconv_dtoa's, which Redis 7.2 uses: plain digits while the point is near, else an exponent.
+// The layout follows fpconv_dtoa, which Redis 7.2 uses: plain digits if the point is near them, else an exponent.
 std::size_t format_double(double value, char* out) {
   if (std::isnan(value)) return std::memcpy(out, "nan", 3), 3;
   char* p = out;
@@ -111,9 +111,9 @@ void Reply::header(char type, std::int64_t n) {
   out_->advance(static_cast<std::size_t>(put_header(start, type, n) - start));
 }
 
-void Reply::fill(char type, std::uint64_t hole, std::size_t n) {
+void Reply::end_array(std::uint64_t hole, std::size_t n) {
   char text[kMaxHeader];
-  const char* end = put_header(text, type, static_cast<std::int64_t>(n));
+  const char* end = put_header(text, '*', static_cast<std::int64_t>(n));
   out_->fill_hole(hole, Bytes(text, static_cast<std::size_t>(end - text)));
 }
 
@@ -154,11 +154,6 @@ void Reply::bulk(Bytes value) {
   header('$', static_cast<std::int64_t>(value.size()));
   out_->append(value);
   out_->append("\r\n");
-}
-
-void Reply::bulk_integer(std::int64_t value) {
-  char text[24];
-  bulk(Bytes(text, format_integer(value, text)));
 }
 
 void Reply::bulk_shared(std::shared_ptr<const void> owner, Bytes value) {

@@ -289,7 +289,7 @@ def test_sighup_reopens_the_log_file(fresh):
     moved = fresh.home / "own.log.1"
     log.rename(moved)
     fresh.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: log.exists() and "opened anew" in log.read_text(), 20, "the new log file")
+    wait_until(lambda: log.exists() and "opened again" in log.read_text(), 20, "the new log file")
     assert fresh.client().ping()
 
 

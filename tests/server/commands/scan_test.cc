@@ -16,7 +16,7 @@ struct Page {
   std::vector<std::string> keys;
 };
 
-/// One SCAN call with these options.
+/// Makes one SCAN call with these options.
 Page scan(CommandHarness& server, const std::string& cursor, std::vector<std::string> options = {}) {
   std::vector<std::string> argv{"SCAN", cursor};
   argv.insert(argv.end(), options.begin(), options.end());
@@ -78,7 +78,7 @@ TEST_CASE("a whole scan returns every key once, in calls of COUNT keys") {
   CHECK(scan_all(server, {"TYPE", "hash"}).empty());
 }
 
-TEST_CASE("keys that stay are returned whatever is written meanwhile") {
+TEST_CASE("keys that stay are returned, whatever other clients write meanwhile") {
   CommandHarness server(command_families());
   std::mt19937 random(5);
   for (int i = 0; i < 200; ++i) server.raw({"SET", "stay:" + std::to_string(i), "v"});
@@ -106,7 +106,7 @@ TEST_CASE("a MATCH with a literal beginning reads that range only, in one call")
   CHECK(page.keys == std::vector<std::string>{"b:1"});
 }
 
-TEST_CASE("each call of SCAN counts what it looked at: keys, and what is deleted between them") {
+TEST_CASE("each call of SCAN counts the keys and the deleted entries that it looked at") {
   CommandHarness server(command_families());
   CHECK(scan(server, "0").keys.empty());
   CHECK(server.stats.scans().steps == 0);
@@ -120,7 +120,7 @@ TEST_CASE("each call of SCAN counts what it looked at: keys, and what is deleted
   CHECK(page.keys.size() == 50);
   CHECK(server.stats.scans().steps >= 50 + 100 + 50);  // the tombstones, and what they hide
   CHECK(server.stats.scans().buckets[bucket_of_scan(150)] == 1);
-  // Keys that do not match are looked at, too; and so is what a transaction's SCAN sees.
+  // Keys that do not match count, too; so do those of a SCAN inside a transaction.
   const std::uint64_t before = server.stats.scans().steps;
   server("MULTI");
   server("SCAN 0 COUNT 20 MATCH *7");
@@ -128,7 +128,7 @@ TEST_CASE("each call of SCAN counts what it looked at: keys, and what is deleted
   CHECK(server.stats.scans().steps == before + 20);
 }
 
-TEST_CASE("cursors: repeated, foreign, of another database, after a restart") {
+TEST_CASE("a cursor works again in its database, and is unknown elsewhere or after a restart") {
   CommandHarness server(command_families());
   for (int i = 0; i < 50; ++i) server.raw({"SET", "k" + std::to_string(i), "v"});
   const Page first = scan(server, "0");
@@ -159,7 +159,7 @@ TEST_CASE("the cursor table is bounded, and drops used cursors first") {
   CHECK_FALSE(ScanCursors(2).find(0, fast).has_value());
 }
 
-TEST_CASE("a random key is one of the keys, and any can come") {
+TEST_CASE("RANDOMKEY returns one of the keys, and can return any") {
   CommandHarness server(command_families());
   CHECK(server("RANDOMKEY") == "(nil)");
   server("MSET a 1 b 2 c 3 zz 4");
@@ -215,7 +215,7 @@ TEST_CASE("RANDOMKEY walks over all deleted entries on a thread for long work on
   server.env.offload = &*server.offload;
 }
 
-TEST_CASE("inside a transaction no command passes over more than a bounded number of deleted entries") {
+TEST_CASE("inside a transaction a command skips a limited number of deleted entries") {
   CommandHarness server(command_families());
   for (int part = 0; part < 5; ++part) {
     std::string all = "MSET", deletes = "DEL";
@@ -242,7 +242,7 @@ TEST_CASE("inside a transaction no command passes over more than a bounded numbe
   CHECK(server("RANDOMKEY") == "(nil)");  // last: while it is off its loop, merges may drop what was deleted
 }
 
-TEST_CASE("inside a transaction keys that it has deleted itself count as passed over, and none is lost") {
+TEST_CASE("keys that a transaction has deleted count as skipped in it, and no key is lost") {
   CommandHarness server(command_families());
   for (int part = 0; part < 5; ++part) {
     std::string all = "MSET";

@@ -1,4 +1,4 @@
-// Transactions in dispatch: stalled and missing, as one. What they answer is in the transcripts.
+// Transactions in dispatch: stalls, missing pages, atomicity. Their replies are tested by transcripts.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -19,8 +19,8 @@ std::uint64_t calls(const CommandHarness& server, Bytes command) {
   return server.stats.commands()[server.table.find_full(command)->index].calls;
 }
 
-/// Two transactions meet inside of EXEC if they can: each waits for the other one there, but not for ever, since that one may be
-/// waiting for this one's locks.
+/// Makes two transactions meet inside EXEC, if they can. Each waits there for the other one, for a limited time, since that one
+/// may be waiting for its locks.
 class Meeting {
  public:
   static constexpr int kPatience = 2000;
@@ -37,7 +37,7 @@ class Meeting {
 };
 std::atomic<int> Meeting::inside_{0};
 
-/// Time passes inside of EXEC, once.
+/// Lets time pass inside EXEC, once.
 class Delay {
  public:
   static Status wait(Ctx& ctx) {
@@ -65,7 +65,7 @@ std::vector<std::span<const CommandSpec>> families_and_own() {
   return families;
 }
 
-/// EXEC as an event loop of its own runs it.
+/// Runs EXEC on an event loop of its own.
 std::string exec_on_a_loop(CommandHarness& server, int client_number) {
   Dispatcher dispatcher(server.env, static_cast<std::uint64_t>(client_number));
   Client& client = server.client(client_number);
@@ -81,7 +81,7 @@ std::string exec_on_a_loop(CommandHarness& server, int client_number) {
 
 }  // namespace
 
-TEST_CASE("two transactions that watch a and b and write one each: one of them is not run", "[threads]") {
+TEST_CASE("two transactions watch a and b and write one each: one of them fails", "[threads]") {
   CommandHarness server(families_and_own());
   for (int round = 0; round < 20; ++round) {
     Meeting::begin();
@@ -106,8 +106,7 @@ TEST_CASE("two transactions that watch a and b and write one each: one of them i
   }
 }
 
-TEST_CASE("a transaction that selects a database, and one that is there already, increment a key one after the other",
-          "[threads]") {
+TEST_CASE("a transaction that selects a database, and one that is in it, increment a key in turn", "[threads]") {
   CommandHarness server(families_and_own());
   server("SELECT 1", 2);
   for (int round = 0; round < 20; ++round) {
@@ -130,7 +129,7 @@ TEST_CASE("a transaction that selects a database, and one that is there already,
   }
 }
 
-TEST_CASE("an expiry that passes inside of EXEC: all of it runs again, in the database where it began") {
+TEST_CASE("an expiry that passes during EXEC makes all of it run again, in its first database") {
   CommandHarness server(families_and_own());
   server("SELECT 1");
   server("SET a 5 PX 50");
@@ -151,7 +150,7 @@ TEST_CASE("an expiry that passes inside of EXEC: all of it runs again, in the da
   CHECK(server("PTTL a") == "(integer) -1");
 }
 
-TEST_CASE("the reply to EXEC waits for the log of what it wrote") {
+TEST_CASE("the reply to EXEC waits until its writes are logged") {
   CommandHarness server(command_families());
   server("MULTI");
   server("SET a 1");
@@ -160,11 +159,11 @@ TEST_CASE("the reply to EXEC waits for the log of what it wrote") {
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
 
-TEST_CASE("while the mark of engine time cannot move, keys expire and tickets of empty deletes are known") {
+TEST_CASE("while the mark of engine time cannot move, keys expire and tickets of empty deletes are valid") {
   CommandHarness server(command_families());
   server("SET other 1");
   server("SET k v PX 20000");
-  server.clock.advance(15'000);  // past the mark, and no tick writes another one
+  server.clock.advance(15'000);  // past the mark; without a tick no later mark is written
   CHECK(server("PTTL k") == "(integer) 5000");
   server.clock.advance(5000);
   CHECK(server("GET k") == "(nil)");
@@ -177,7 +176,7 @@ TEST_CASE("while the mark of engine time cannot move, keys expire and tickets of
   CHECK(server("PURGE.STATUS " + ticket.substr(1, ticket.size() - 2)).rfind("(error)", 0) == std::string::npos);
 }
 
-TEST_CASE("what EXEC lacks is fetched in one go, and no attempt leaves anything behind") {
+TEST_CASE("EXEC reads its missing pages together, and failed attempts leave nothing behind") {
   CommandHarness server(command_families());
   CHECK(server("MSET a 1 b 2 c 3") == "OK");
   REQUIRE(server.db->flush(0).is_ok());
@@ -190,11 +189,11 @@ TEST_CASE("what EXEC lacks is fetched in one go, and no attempt leaves anything 
   server("GET c");
   const std::uint64_t before = server.stats.totals().waits_for_disk + server.db->stats().fetches;
   CHECK(server("EXEC") == "[(integer) 2, (integer) 3, (integer) 2, \"3x\"]");
-  CHECK(server.stats.totals().waits_for_disk + server.db->stats().fetches > before);  // else the test tests nothing
+  CHECK(server.stats.totals().waits_for_disk + server.db->stats().fetches > before);  // else the test would test nothing
   CHECK(server("MGET a b c") == "[\"2\", \"3\", \"3x\"]");
 }
 
-TEST_CASE("a transaction is one batch: a crash between its commands is not possible") {
+TEST_CASE("a transaction is one batch, so no crash can separate its commands") {
   CommandHarness server(command_families());
   const std::uint64_t seq = server.db->visible_seq();
   server("MULTI");
@@ -207,7 +206,7 @@ TEST_CASE("a transaction is one batch: a crash between its commands is not possi
   CHECK(server("MGET a b") == "[\"1\", \"2\"]");
 }
 
-TEST_CASE("a queue that does not fit into memory is refused, and gives back what it held") {
+TEST_CASE("a queue that does not fit into memory is refused, and its memory is released") {
   CommandHarness server(command_families());
   MemoryAccount& memory = server.db->memory();
   const std::uint64_t before = memory.charged(MemoryAccount::Kind::kConnections);
@@ -231,7 +230,7 @@ TEST_CASE("every command outside of MULTI leaves the connection without a mode")
   CHECK(server.observers.switches.word() == 0);
 }
 
-TEST_CASE("an EXEC that the write stall holds back keeps its queue and runs later") {
+TEST_CASE("an EXEC that the write stall delays keeps its queue and runs later") {
   CommandHarness server(command_families());
   server.stop_writes();
   server("MULTI");
@@ -272,7 +271,7 @@ TEST_CASE("an EXEC that the write stall holds back keeps its queue and runs late
   CHECK(server("EXEC") == "(error) ERR EXEC without MULTI");
 }
 
-TEST_CASE("a write that the stall holds back does not make a key new that was there") {
+TEST_CASE("a write that the stall delays does not publish an existing key as new") {
   CommandHarness server(command_families());
   std::vector<std::string> events;
   server.observers.notifications.publish = [&](Bytes channel, Bytes message, ClientLoop*, std::uint64_t) {
@@ -302,7 +301,7 @@ TEST_CASE("each range delete of a transaction gets the ticket of its own databas
   CHECK(reply == "[" + of_0 + ", OK, " + of_1 + ", " + of_1 + ", OK]");
 }
 
-TEST_CASE("a ticket that EXEC replies leaves after the log is synced, though there was nothing to delete") {
+TEST_CASE("EXEC's reply with a ticket waits for the sync, even if there was nothing to delete") {
   CommandHarness server(command_families());
   REQUIRE(server("SET a 1") == "OK");
   REQUIRE(server("DEL a") == "(integer) 1");
@@ -314,7 +313,7 @@ TEST_CASE("a ticket that EXEC replies leaves after the log is synced, though the
   CHECK(server.db->stats().synced_seq >= seen);
 }
 
-TEST_CASE("the slow log has the commands of a transaction, and no password") {
+TEST_CASE("the slow log shows the commands of a transaction, without passwords") {
   CommandHarness server(command_families());
   server.observers.slow_log.configure(0, 100, true);
   server.control.config["requirepass"] = "";
@@ -336,7 +335,7 @@ TEST_CASE("the slow log has the commands of a transaction, and no password") {
   CHECK(has("CONFIG SET maxmemory 1 requirepass (redacted) "));
 }
 
-TEST_CASE("the slow log has no argument unless that is asked for, and forgets them when it is not any more") {
+TEST_CASE("the slow log has arguments only if configured, and removes them when that changes") {
   CommandHarness server(command_families());
   server.observers.slow_log.configure(0, 100, false);
   const auto latest = [&server] {
@@ -363,7 +362,7 @@ TEST_CASE("the slow log has no argument unless that is asked for, and forgets th
   CHECK(server.observers.slow_log.size() == 0);
 }
 
-TEST_CASE("WATCH of a key that is watched already keeps the first look, and takes no more memory") {
+TEST_CASE("WATCH of a watched key keeps the first version, and takes no more memory") {
   CommandHarness server(command_families());
   REQUIRE(server("SET a 1") == "OK");
   REQUIRE(server("WATCH a a") == "OK");
@@ -377,7 +376,7 @@ TEST_CASE("WATCH of a key that is watched already keeps the first look, and take
   CHECK(server("EXEC") == "(nil)");
 }
 
-TEST_CASE("what a connection subscribes to and has tracked counts as its memory, until it ends that") {
+TEST_CASE("subscriptions and tracked prefixes count as the connection's memory until they end") {
   CommandHarness server(command_families());
   const std::string name(10'000, 'n');
   server.raw({"SUBSCRIBE", name});
@@ -393,7 +392,7 @@ TEST_CASE("what a connection subscribes to and has tracked counts as its memory,
   CHECK(server.client().state_bytes == 0);
 }
 
-TEST_CASE("WATCH of more keys than a slice: others run in between, and each of the keys is watched") {
+TEST_CASE("WATCH of more keys than a slice: other commands run in between, and every key is watched") {
   CommandHarness server(command_families());
   constexpr int kKeys = 5000;
   std::vector<std::string> watch{"WATCH"}, set{"MSET"};
@@ -404,7 +403,7 @@ TEST_CASE("WATCH of more keys than a slice: others run in between, and each of t
   REQUIRE(show(server.raw(set)) == "OK");
   REQUIRE(server.db->flush(0).is_ok());
   server.settle();
-  server.reopen();  // the keys' pages are fetched, slice by slice
+  server.reopen();  // the keys' pages are read slice by slice
   int others = 0;
   const auto watch_all = [&] {
     server.on_wait = [&] {
@@ -428,7 +427,7 @@ TEST_CASE("WATCH of more keys than a slice: others run in between, and each of t
   CHECK(server("EXEC") == "[OK]");
 }
 
-TEST_CASE("SUBSCRIBE and UNSUBSCRIBE of more names than a slice: others run in between, and each is confirmed in order") {
+TEST_CASE("SUBSCRIBE and UNSUBSCRIBE of many names: other commands run in between, and names are confirmed in order") {
   CommandHarness server(command_families());
   constexpr int kNames = 5000;
   std::vector<std::string> names;
@@ -464,10 +463,10 @@ TEST_CASE("SUBSCRIBE and UNSUBSCRIBE of more names than a slice: others run in b
   CHECK(server("GET k") == "(nil)");  // no subscriber any more
 }
 
-TEST_CASE("while the mark of engine time cannot move, a transaction sees the stamps that its commit gives") {
+TEST_CASE("while the mark of engine time cannot move, a transaction sees its commit's stamps") {
   CommandHarness server(command_families());
   server("SET before 1");
-  server.clock.advance(60'000);  // and no tick: the mark stays
+  server.clock.advance(60'000);  // without a tick the mark stays
   for (const char* line : {"MULTI", "SET k 1", "STAMP.GET k"}) server(line);
   const std::string replies = server("EXEC");
   CHECK(replies == "[OK, " + server("STAMP.GET k") + "]");

@@ -1,4 +1,4 @@
-// The configuration: every error with its place, precedence, the YAML that is shipped, and edits in place.
+// The configuration: errors with their places, precedence, the shipped YAML file, and edits in place.
 #include <catch2/catch.hpp>
 
 #include <fstream>
@@ -50,7 +50,7 @@ void set(Config& config, const std::string& name, const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("texts of sizes and durations") {
+TEST_CASE("sizes and durations are parsed and printed") {
   CHECK(*parse_size("64MiB") == 64u << 20);
   CHECK(*parse_size("0") == 0);
   CHECK(*parse_size("7B") == 7);
@@ -101,7 +101,7 @@ TEST_CASE("errors name file, line, key and what is allowed") {
   CHECK(error_of("nonsense: 1") == "f.yaml:1: nonsense: no such key");
 }
 
-TEST_CASE("config: YAML tag is unknown, the error names file and line; tags of YAML's own types pass") {
+TEST_CASE("an unknown YAML tag is an error with file and line, and tags of YAML's own types are accepted") {
   CHECK(error_of("server:\n  port: !!foo 1\n") == "f.yaml:2: the tag !!foo is not known; leave it out");
   CHECK(error_of("server: !mine\n  port: 1\n") == "f.yaml:1: the tag !mine is not known; leave it out");
   CHECK(error_of("server:\n  bind: !!python/tuple [127.0.0.1]\n").find("f.yaml:2: the tag !!python/tuple is not") == 0);
@@ -110,13 +110,13 @@ TEST_CASE("config: YAML tag is unknown, the error names file and line; tags of Y
   CHECK(error_of("server: { port: 1 }\n---\n") != "no error");
 }
 
-TEST_CASE("config: directory of backups is empty or has a zero byte, it is refused") {
+TEST_CASE("a directory of backups that is empty or has a zero byte is refused") {
   CHECK(error_of("storage: { backup_dir: \"\" }").find("f.yaml:1: storage.backup_dir: '' is not allowed") == 0);
   CHECK(error_of("storage: { backup_dir: \"a\\0b\" }").find("f.yaml:1: storage.backup_dir: ") == 0);
   CHECK(error_of("storage: { backup_dir: a }") == "no error");
 }
 
-TEST_CASE("config: list on the command line or in the environment is written as in YAML, its items count") {
+TEST_CASE("a list on the command line or in the environment has YAML's form, and all items count") {
   const auto bind_of = [](const std::string& text, bool environment) {
     ConfigSources sources;
     if (environment) sources.environment = {{"EBBTIDE_SERVER__BIND", text}};
@@ -142,7 +142,7 @@ TEST_CASE("config: list on the command line or in the environment is written as 
   }
 }
 
-TEST_CASE("a text of commas ends, as any other that is no configuration") {
+TEST_CASE("a text of commas is refused, like any other that is no configuration") {
   for (const char* text : {",", ",,", ",,\xfc\xfc^\xfc\xbd", "]", "---\n---\n"}) {
     INFO(text);
     CHECK_FALSE(load_config_text(text, "test.yaml", {}).is_ok());
@@ -153,7 +153,7 @@ TEST_CASE("a text of commas ends, as any other that is no configuration") {
   }
 }
 
-TEST_CASE("what this version does not do is an error that says so") {
+TEST_CASE("a value that this version does not support is an error that says so") {
   CHECK(error_of("tree: { deletes: { deadline: 500ms } }") ==
         "f.yaml:1: tree.deletes.deadline: '500ms' is not allowed; allowed: 0s (no promise), or 1s to 3650d");
   CHECK(error_of("tree: { deletes: { deadline: 0s } }") == "no error");
@@ -176,7 +176,7 @@ TEST_CASE("what this version does not do is an error that says so") {
         std::string::npos);
 }
 
-TEST_CASE("the tree's rules") {
+TEST_CASE("the tree's settings are checked against each other") {
   CHECK(error_of("tree: { policy: { name: lsm } }").find("f.yaml:1: tree.policy.name: no policy \"lsm\"") == 0);
   CHECK(error_of("tree: { policy: { size_ratio: 1 } }")
             .find("f.yaml:1: tree.policy.size_ratio: policy one_leveling: size_ratio is 1") == 0);
@@ -198,7 +198,7 @@ TEST_CASE("the tree's rules") {
   CHECK(other.engine.tree.policy.parameters.empty());
 }
 
-TEST_CASE("values against each other") {
+TEST_CASE("memory sizes are checked against each other") {
   CHECK(error_of("storage: { memory_budget: 8MiB, memtable_size: 16MiB }") ==
         "f.yaml: storage.memtable_size is 16MiB, more than storage.memory_budget, which is 8MiB");
   CHECK(error_of("server: { port: 9736 }") == "f.yaml: metrics.port and server.port are both 9736");
@@ -218,25 +218,25 @@ TEST_CASE("command line beats environment beats file") {
         "environment EBBTIDE_SERVER__PROT: server.prot: no such key; did you mean server.port?");
   CHECK(error_of("", {"", {}, {{"server", "1"}}}) == "command line: server: is a section, its keys are meant");
   CHECK(error_of("", {"", {}, {{"server.port", "x"}}}) == "command line: server.port: 'x' is not allowed; allowed: 0 to 65535");
-  // Another policy given later does not take over the parameters of the one before.
+  // A policy of a later source does not inherit the parameters of the earlier policy.
   const Config policy = loaded("tree: { policy: { level0_runs: 8 } }", {"", {}, {{"tree.policy.name", "leveling"}}});
   CHECK(policy.engine.tree.policy.parameters.empty());
 }
 
-TEST_CASE("the file that is shipped has every key with its default, and documents it") {
+TEST_CASE("the shipped file has every key with its default, and documents it") {
   const std::string text = shipped();
   const Config config = loaded(text);
   const Config defaults;
   for (const ConfigKey& key : config_keys()) {
     INFO(key.name);
     CHECK(key.get(config) == key.get(defaults));
-    // Given explicitly: changing the default must not change what the file says.
+    // The file states each value, so that a changed default does not change its meaning.
     const std::string last = key.name.substr(key.name.rfind('.') + 1) + ":";
     CHECK(text.find(last) != std::string::npos);
   }
 }
 
-TEST_CASE("each key reads back what it prints, and knows its own bounds") {
+TEST_CASE("each key reads back what it prints, and enforces its bounds") {
   Config config;
   std::set<std::string> names, redis_names;
   for (const ConfigKey& key : config_keys()) {
@@ -270,7 +270,7 @@ TEST_CASE("each key reads back what it prints, and knows its own bounds") {
   }
 }
 
-TEST_CASE("Redis's names and texts") {
+TEST_CASE("Redis's names of keys read and write Redis's texts") {
   Config config;
   const auto get = [&](const char* name) {
     const ConfigKeyPtr key = find_redis_key(name);
@@ -300,13 +300,13 @@ TEST_CASE("Redis's names and texts") {
   CHECK_FALSE(find_redis_key("client-output-buffer-limit")->redis_set(config, "normal 1mb 2kb").is_ok());
 }
 
-TEST_CASE("reading an override that is not there makes none") {
+TEST_CASE("reading a missing override creates none") {
   Config config;
   CHECK(find_config_key("databases.4.page_size")->get(config) == "4KiB");
   CHECK(config.engine.overrides.empty());
 }
 
-TEST_CASE("asking for keys that nobody has keeps nothing") {  // else a client could make memory grow without bound
+TEST_CASE("CONFIG GET of unknown keys stores nothing") {  // else a client could make memory grow without limit
   std::weak_ptr<const ConfigKey> asked;
   {
     const ConfigKeyPtr key = find_config_key("tree.policy.nonsense");
@@ -320,7 +320,7 @@ TEST_CASE("asking for keys that nobody has keeps nothing") {  // else a client c
   CHECK(find_config_key("tree.page_size") == find_config_key("tree.page_size"));
 }
 
-TEST_CASE("rewrite: nothing changed, nothing touched") {
+TEST_CASE("rewrite: without a change the file stays as it is") {
   const std::string text = shipped();
   CHECK(rewritten(text, [](Config&) {}) == text);
 }
@@ -351,7 +351,7 @@ TEST_CASE("rewrite: the shipped file takes every key") {
     set(c, "limits.client_output_buffer_limit.soft", "1MiB");
     set(c, "tree.policy.size_ratio", "8");
     set(c, "log.file", "/tmp/x.log");
-    set(c, "databases.3.pages_per_tile", "8");  // a copy of the defaults as they are by then
+    set(c, "databases.3.pages_per_tile", "8");  // copies the defaults of that moment
   });
   CHECK(got.find("  port: 1234\n") != std::string::npos);
   CHECK(got.find("    soft: 1MiB\n") != std::string::npos);
@@ -378,7 +378,7 @@ TEST_CASE("rewrite: a password beside password_file is refused, as the next star
         std::string::npos);
 }
 
-TEST_CASE("rewrite: what cannot be edited is refused, not damaged") {
+TEST_CASE("rewrite: a file that cannot be edited is refused, not damaged") {
   const std::string text = "server:\n  bind:\n    - 1.2.3.4\n";
   Config config = loaded(text);
   set(config, "server.bind", "127.0.0.1");

@@ -1,4 +1,4 @@
-// ACL LOG's entries.
+// ACL LOG: its entries and their order.
 #include "dispatch/acl_log.h"
 
 #include <catch2/catch.hpp>
@@ -13,7 +13,7 @@ AclLogEntry entry(const std::string& user, std::int64_t ms) {
 
 }  // namespace
 
-TEST_CASE("ACL log: like failures within a minute count in one entry, which moves to the front") {
+TEST_CASE("equal failures within a minute count in one entry, which moves to the front") {
   AclLog log;
   log.add(entry("a", 1'000));
   log.add(entry("b", 2'000));
@@ -26,14 +26,14 @@ TEST_CASE("ACL log: like failures within a minute count in one entry, which move
   CHECK(entries[0].created_ms == 1'000);
   CHECK(entries[0].updated_ms == 61'000);
   CHECK(entries[0].client == "at 61000");
-  log.add(entry("b", 62'001));  // over a minute after the other one
+  log.add(entry("b", 62'001));  // over a minute later than the other one
   CHECK(log.newest(10).size() == 3);
   CHECK(log.newest(1)[0].id == 2);
   log.reset();
   CHECK(log.newest(10).empty());
 }
 
-TEST_CASE("ACL log: more kinds of failure than it holds, the newest stay") {
+TEST_CASE("more kinds of failure than the log holds: the newest stay") {
   AclLog log;
   for (int i = 0; i < 200; ++i) log.add(entry(std::to_string(i), 1'000));
   const auto entries = log.newest(1'000);

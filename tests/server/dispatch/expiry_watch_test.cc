@@ -18,9 +18,9 @@ std::vector<std::string> due(ExpiryWatch& watch, Millis now) {
 
 using Keys = std::vector<std::string>;
 
-TEST_CASE("what was written is told of once, at its time, unless it was written again") {
+TEST_CASE("a written key is reported once, at its expiry, unless it is written again") {
   ExpiryWatch watch;
-  watch.written(0, "before", 100, 0);  // nobody listens
+  watch.written(0, "before", 100, 0);  // the watch is off
   watch.set_mode(true, false, 0);
   watch.written(0, "a", 100, 0);
   watch.written(1, "a", 100, 0);
@@ -36,7 +36,7 @@ TEST_CASE("what was written is told of once, at its time, unless it was written 
   CHECK(due(watch, 1000).empty());
 }
 
-TEST_CASE("what had expired when it was written is told of although no sweep finds it") {
+TEST_CASE("a key that had expired when it was written is reported although no sweep finds it") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   watch.written(0, "dead", 1001, 1001);
@@ -59,7 +59,7 @@ TEST_CASE("a command that meets an expired key takes it") {
   CHECK(due(watch, 1000).empty());
 }
 
-TEST_CASE("ranges, whole databases, and the end of watching") {
+TEST_CASE("deletes of ranges and databases, and the end of watching, forget keys") {
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
   for (const char* key : {"a", "b", "c", "d"}) watch.written(0, key, 100, 0);
@@ -78,7 +78,7 @@ TEST_CASE("ranges, whole databases, and the end of watching") {
   CHECK(due(watch, 400).empty());
 }
 
-TEST_CASE("sweeps follow each other, and what is written meanwhile wins") {
+TEST_CASE("sweeps follow each other, and a write during a sweep wins over its results") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   const auto sweep = watch.begin_sweep(1000);
@@ -94,16 +94,16 @@ TEST_CASE("sweeps follow each other, and what is written meanwhile wins") {
   watch.end_sweep(sweep->until);
   CHECK(due(watch, 1500) == Keys{"0:new", "0:old"});
   CHECK_FALSE(watch.begin_sweep(2000));
-  // Beyond the horizon the next sweep finds it.
+  // The next sweep finds a key beyond the horizon.
   const Millis later = 1000 + ExpiryWatch::kHorizon - 1000;
   const auto next = watch.begin_sweep(later);
   REQUIRE(next);
   CHECK(next->after == sweep->until);
-  watch.end_sweep(std::nullopt);  // it failed
+  watch.end_sweep(std::nullopt);  // the sweep failed
   CHECK(watch.begin_sweep(later)->after == sweep->until);
 }
 
-TEST_CASE("of too many keys the earliest are kept, and a sweep goes on after them") {
+TEST_CASE("too many keys: the earliest are kept, and a sweep goes on after them") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   const auto sweep = watch.begin_sweep(0);
@@ -121,7 +121,7 @@ TEST_CASE("of too many keys the earliest are kept, and a sweep goes on after the
   CHECK(next->after < 10'000 + static_cast<Millis>(ExpiryWatch::kMaxKeys + 10) / 10);
 }
 
-TEST_CASE("of too many keys of one moment some are told of, and the sweep goes on after them") {
+TEST_CASE("too many keys of one moment: some are reported, and the sweep goes on after them") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   const auto sweep = watch.begin_sweep(1000);
@@ -134,7 +134,7 @@ TEST_CASE("of too many keys of one moment some are told of, and the sweep goes o
   CHECK(next->after == 5000);
 }
 
-TEST_CASE("a range that goes while a sweep is under way: nothing of it is told, and the sweep is made again") {
+TEST_CASE("a range deleted during a sweep: none of its keys is reported, and the sweep is repeated") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   const auto sweep = watch.begin_sweep(0);
@@ -148,7 +148,7 @@ TEST_CASE("a range that goes while a sweep is under way: nothing of it is told, 
   CHECK(again->after < 100);
 }
 
-TEST_CASE("long keys: the earliest are kept, as many as fit into the memory") {
+TEST_CASE("long keys: the earliest are kept, as many as fit into memory") {
   constexpr std::size_t kKeyBytes = std::size_t{1} << 20, kFit = ExpiryWatch::kMaxBytes / kKeyBytes;
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
@@ -163,7 +163,7 @@ TEST_CASE("long keys: the earliest are kept, as many as fit into the memory") {
   CHECK(told.front().key[0] == '\0');
 }
 
-TEST_CASE("more is written during a sweep than can be told apart: it finds nothing, and is made again") {
+TEST_CASE("more keys are written during a sweep than it can exclude: it finds nothing, and is repeated") {
   constexpr std::size_t kKeyBytes = std::size_t{1} << 20;
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);

@@ -1,7 +1,7 @@
 // A server without sockets: commands in, replies out, over a database in memory.
 //
 // The test decides when time passes (advance), background work runs (settle) and power fails (reopen). A command that waits for
-// pages, an offload thread or the log is handed in again once it is resumed, as a loop would.
+// pages, an offload thread or the log runs again once it is resumed, as on a loop.
 #pragma once
 
 #include <condition_variable>
@@ -31,7 +31,7 @@
 
 namespace ebbtide::test {
 
-/// The server around the commands, with a made-up configuration.
+/// A fake of the server around the commands, with a configuration of the test's.
 class FakeControl final : public ServerControl {
  public:
   explicit FakeControl(Clock& clock) : clock_(clock) {}
@@ -105,7 +105,7 @@ class FakeControl final : public ServerControl {
 
   std::map<std::string, std::string> config{{"maxmemory", "0"}, {"appendfsync", "everysec"}};
   std::string password;
-  std::map<std::string, std::string, std::less<>> users;  ///< besides "default", with their passwords
+  std::map<std::string, std::string, std::less<>> users;  ///< passwords by name, without "default"
   int auth_failures = 0;
   std::uint32_t auth_delay_ms = 0;
   std::uint32_t database_count = 16;
@@ -123,7 +123,7 @@ class FakeControl final : public ServerControl {
   Clock& clock_;
 };
 
-/// Remembers who was resumed.
+/// Stores which clients were resumed.
 class FakeLoop final : public ClientLoop {
  public:
   void post(std::function<void()> task) override { task(); }
@@ -136,7 +136,7 @@ class FakeLoop final : public ClientLoop {
   void touch(Client*) override {}
   int index() const override { return 0; }
   void for_each(const std::function<void(Client&)>&) override {}
-  /// Blocks until somebody resumes the client.
+  /// Blocks until a thread resumes the client.
   void wait(std::uint64_t client_id) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return resumed_.contains(client_id); });
@@ -149,7 +149,7 @@ class FakeLoop final : public ClientLoop {
   std::set<std::uint64_t> resumed_;
 };
 
-/// The arguments of a line, as redis-cli and inline commands quote them.
+/// Splits a line into arguments, with the quotes of redis-cli and inline commands.
 std::vector<std::string> split_line(Bytes line);
 /// A reply for people: OK, (integer) 1, "bulk", (nil), (error) ERR ..., [a, b], {k: v}. Several replies one after another, a line
 /// each.
@@ -174,7 +174,7 @@ class CommandHarness {
     dispatcher = std::make_unique<Dispatcher>(env, 42);
   }
   ~CommandHarness() {
-    clients_.clear();  // what they have queued is charged to the database's account
+    clients_.clear();  // their queued commands are charged to the database's account
     close();
   }
 
@@ -190,7 +190,7 @@ class CommandHarness {
   }
 
   void reopen() {
-    for (auto& [number, c] : clients_) {  // what they have queued is charged to the account of the database that goes
+    for (auto& [number, c] : clients_) {  // their queued commands are charged to the account of the database, which is closed
       if (c->state != nullptr) static_cast<SessionState&>(*c->state).transaction.reset();
     }
     close();
@@ -204,7 +204,7 @@ class CommandHarness {
     db->tick();
   }
 
-  /// The write stall is on until settle(): there are more runs than reads can do with.
+  /// Turns the write stall on, by too many runs, until settle().
   void stop_writes() {
     db->pause_compactions();
     for (int run = 0; run < 80; ++run) {
@@ -231,9 +231,9 @@ class CommandHarness {
     return *slot;
   }
 
-  /// The RESP that a client gets for one command.
+  /// Runs one command, and returns its reply as RESP.
   std::string raw(const std::vector<std::string>& argv, int client_number = 1) { return raw_pipeline({argv}, client_number); }
-  /// All at once, as a pipeline.
+  /// Runs all commands as one pipeline.
   std::string raw_pipeline(const std::vector<std::vector<std::string>>& commands, int client_number = 1) {
     Client& c = client(client_number);
     std::vector<std::vector<Bytes>> argv;
@@ -250,7 +250,7 @@ class CommandHarness {
   }
   std::string operator()(Bytes line, int client_number = 1) { return show(raw(split_line(line), client_number)); }
 
-  /// Until each command of one client is done or the client is closed.
+  /// Runs passes until all commands of one client are done, or the client is closed.
   void run(std::vector<PendingCommand>& pending) {
     std::size_t done = 0;
     while (done < pending.size()) {
@@ -294,7 +294,7 @@ class CommandHarness {
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;
-  int waits = 0;  ///< times that a command had to wait
+  int waits = 0;  ///< how often a command had to wait
   std::function<void()> on_wait;
 
  private:
@@ -312,7 +312,7 @@ class CommandHarness {
     env.memory = &db->memory();
   }
   void close() {
-    // As in a server, its threads end before the database does: what they free is charged to its account.
+    // As in a server, its threads end before the database: memory that they free is charged to the database's account.
     const bool used = env.offload == &*offload;
     offload.reset();
     offload.emplace(1, 1);

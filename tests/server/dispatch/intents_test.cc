@@ -1,4 +1,4 @@
-// Marks on keys: who breaks them, who waits for them, and who goes on.
+// Marks on keys: which writes break them, which writers wait for them, and when those go on.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -37,7 +37,7 @@ KeySet put(const char* key, DatabaseId database = 0) {
 
 }  // namespace
 
-TEST_CASE("a committed write of a marked key breaks the marks, a write of another key does not") {
+TEST_CASE("a committed write of a marked key breaks the marks, and a write of another key does not") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -53,11 +53,11 @@ TEST_CASE("a committed write of a marked key breaks the marks, a write of anothe
   CHECK(intents.is_broken(*marks));
   intents.unmark(marks);
   CHECK_FALSE(intents.any());
-  REQUIRE(intents.mark(marks, false, {}));  // anew
+  REQUIRE(intents.mark(marks, false, {}));  // again
   CHECK_FALSE(intents.is_broken(*marks));
 }
 
-TEST_CASE("marks on a whole database are broken by every write in it, and make writers in it wait if they are firm") {
+TEST_CASE("marks on a whole database are broken by every write in it, and delay its writers if they are firm") {
   Intents intents;
   Loop loop;
   const auto marks = std::make_shared<Intents::Marks>();
@@ -84,7 +84,7 @@ TEST_CASE("marks on a whole database are broken by every write in it, and make w
   CHECK(loop.resumed == std::vector<std::uint64_t>{2, 3});
 }
 
-TEST_CASE("writers of firmly marked keys wait, and are resumed when the marks go") {
+TEST_CASE("writers of firmly marked keys wait, and are resumed when the marks are removed") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -122,20 +122,20 @@ TEST_CASE("range deletes, FLUSHDB and SWAPDB wait for no marks and break those i
   CHECK_FALSE(intents.must_wait(put("x", 1), nullptr, {&loop, 1}));  // writers do not wait for broken marks
 }
 
-TEST_CASE("of two holders of one key one is firm, and the other waits without marks") {
+TEST_CASE("two holders of one key: one gets firm marks, and the other waits without marks") {
   Intents intents;
   Loop loop;
   const auto first = marks_on({"a", "b"}), second = marks_on({"b", "c"}), soft = marks_on({"b"});
   REQUIRE(intents.mark(first, true, {&loop, 1}));
   CHECK_FALSE(intents.mark(second, true, {&loop, 2}));
-  CHECK_FALSE(intents.must_wait(put("c"), nullptr, {&loop, 3}));  // all of its marks or none
+  CHECK_FALSE(intents.must_wait(put("c"), nullptr, {&loop, 3}));  // it sets all of its marks or none
   CHECK(intents.mark(soft, false, {&loop, 4}));
   intents.unmark(first);
   CHECK(loop.resumed == std::vector<std::uint64_t>{2});
   CHECK(intents.mark(second, true, {&loop, 2}));
 }
 
-TEST_CASE("sets of keys are compared whatever their sizes") {
+TEST_CASE("sets of keys of all sizes are compared correctly") {
   KeySet few, many, others;
   few.add(0, 7);
   few.add(0, 70'007);

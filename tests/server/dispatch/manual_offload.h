@@ -1,4 +1,4 @@
-// Offload threads that run when the test says so, and a client's command step by step.
+// Offload work that runs when the test calls run_one(), and a client's command step by step.
 #pragma once
 
 #include <deque>
@@ -18,9 +18,9 @@ class ManualOffload final : public Offload {
     last_ = kind;
     work_.push_back(std::move(work));
   }
-  /// Of the newest piece.
+  /// Class of the newest piece.
   [[nodiscard]] OffloadClass last() const { return last_; }
-  /// The oldest piece; dropped without running if it is not wanted. False if there is none.
+  /// Runs the oldest piece, or drops it if it is unwanted. False if there is none.
   bool run_one() {
     if (work_.empty()) return false;
     const std::shared_ptr<OffloadWork> work = std::move(work_.front());
@@ -35,7 +35,7 @@ class ManualOffload final : public Offload {
   OffloadClass last_{};
 };
 
-/// One command of one client, handed in when the test says so.
+/// One command of one client, which runs when the test calls step().
 class Asked {
  public:
   Asked(Dispatcher& dispatcher, Client& client, std::vector<std::string> words)
@@ -44,7 +44,7 @@ class Asked {
     pending_.client = &client;
     pending_.args.list = list_;
   }
-  /// Hands it in, for the first time or again. True once it is done.
+  /// Runs the command, for the first time or again. True once it is done.
   bool step() {
     pending_.client->waiting = false;
     pending_.state = PendingCommand::State::kNotRun;
@@ -54,9 +54,9 @@ class Asked {
   }
   [[nodiscard]] bool done() const { return pending_.state == PendingCommand::State::kDone; }
   [[nodiscard]] std::uint32_t retry_ms() const { return pending_.retry_ms; }
-  /// The client goes.
+  /// Closes the client.
   void close() { dispatcher_.client_closed(*pending_.client, &pending_); }
-  /// What it has replied so far.
+  /// The replies so far.
   std::string reply() {
     OutputBuffer& out = pending_.client->out;
     std::string text = show(out.to_string());

@@ -1,4 +1,4 @@
-// What observers of commands do together: the expiry watch, and expirations that clients are notified of.
+// Observers of commands together: the expiry watch, and expirations that clients are notified of.
 #include "dispatch/observers.h"
 
 #include <catch2/catch.hpp>

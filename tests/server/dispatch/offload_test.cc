@@ -1,4 +1,4 @@
-// Threads for long work: classes that do not wait for each other, and work that nobody wants any more.
+// Threads for long work: classes that do not wait for each other, and work whose client has left.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
@@ -48,7 +48,7 @@ TEST_CASE("each class has threads of its own") {
   slow->release.set_value();
 }
 
-TEST_CASE("a queue behind slow work keeps no more of what is unwanted than of what is wanted") {
+TEST_CASE("a queue behind slow work keeps at most as much unwanted as wanted work") {
   ThreadOffload offload(1, 1);
   auto slow = std::make_shared<Work>();
   offload.submit(OffloadClass::kLong, slow);
@@ -58,7 +58,7 @@ TEST_CASE("a queue behind slow work keeps no more of what is unwanted than of wh
   slow->release.set_value();
 }
 
-TEST_CASE("what is queued and wanted is run before the end") {
+TEST_CASE("queued work that is wanted runs before the threads end") {
   auto last = std::make_shared<Signal>();
   auto ran = last->ran.get_future();
   {

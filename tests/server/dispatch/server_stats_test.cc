@@ -1,4 +1,4 @@
-// The histogram of calls: every duration is in the bucket that its bounds say, and what is shown of it agrees with itself.
+// The histograms of calls: each duration is in its bucket, and the shown numbers are consistent.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -30,7 +30,7 @@ TEST_CASE("a call is in the first bucket whose bound is not below its time") {
   }
 }
 
-TEST_CASE("buckets of all dispatchers add up to the calls, and begin anew after a reset") {
+TEST_CASE("buckets of all dispatchers add up to the calls, and start from zero after a reset") {
   ServerStats stats(3);
   DispatchCounters* a = stats.add_dispatcher();
   DispatchCounters* b = stats.add_dispatcher();
@@ -55,7 +55,7 @@ TEST_CASE("buckets of all dispatchers add up to the calls, and begin anew after 
   CHECK(stats.totals().commands == 1);
 }
 
-TEST_CASE("scans of all dispatchers add up, each in the first bucket whose bound is not below what it looked at") {
+TEST_CASE("scans of all dispatchers add up, each in the first bucket whose bound is not below its steps") {
   ServerStats stats(1);
   DispatchCounters* a = stats.add_dispatcher();
   DispatchCounters* b = stats.add_dispatcher();
@@ -86,7 +86,7 @@ TEST_CASE("middle of a bucket is within 2 % of every time in it") {
   }
 }
 
-TEST_CASE("percentiles sum all dispatchers, and a reset begins them anew") {
+TEST_CASE("percentiles cover all dispatchers, and start again after a reset") {
   ServerStats stats(2);
   DispatchCounters* a = stats.add_dispatcher();
   DispatchCounters* b = stats.add_dispatcher();

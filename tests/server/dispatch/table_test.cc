@@ -10,7 +10,7 @@ using namespace ebbtide;
 
 namespace {
 
-// Short names that share their beginnings, ends, lengths or the bytes of shorter ones, and one too long to be remembered.
+// Short names that share beginnings, ends, lengths or the bytes of shorter ones, and one too long for RecentCommands.
 constexpr std::array kNames = {"a", "aa", "aaa", "aaaa", "get", "set", "getx", "gget", "aabbccdd", "aabbccde", "gettttttt"};
 
 CommandTable make_table(std::vector<CommandSpec>* specs) {

@@ -1,4 +1,4 @@
-// Values in pieces: the same bytes from a memtable and from a table, in bounded memory, while the client waits for them.
+// Values in pieces: the same bytes from a memtable and from a table, in limited memory, as long as the client is there.
 #include "dispatch/value_pieces.h"
 
 #include <atomic>
@@ -29,7 +29,7 @@ std::string patterned() {
   return value;
 }
 
-/// A run of a command, off the loop, against a value at "k".
+/// A run of a command off the loop, with a value at "k".
 struct Run {
   explicit Run(bool on_disk) : server(kFamilies) {
     WriteBatch write;
@@ -82,7 +82,7 @@ TEST_CASE("part of a value is visited in pieces, in order and whole") {
   CHECK(run.server.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("visit of a value ends with what its visitor says") {
+TEST_CASE("a visit ends with the error of its visitor") {
   Run run(GENERATE(false, true));
   int pieces = 0;
   const Status status = visit_value(*run.ctx, run.found, 0, kBytes,
@@ -91,7 +91,7 @@ TEST_CASE("visit of a value ends with what its visitor says") {
   CHECK(pieces == 2);
 }
 
-TEST_CASE("client goes while a value is visited or copied: it ends after the piece at hand") {
+TEST_CASE("a client that leaves ends a visit or copy after the current piece") {
   Run run(GENERATE(false, true));
   int pieces = 0;
   const Status status = visit_value(*run.ctx, run.found, 0, kBytes, [&](std::uint64_t, Bytes) {

@@ -1,5 +1,5 @@
-// One event loop over socket pairs, with a sink that the test controls. Reads block until the loop has answered; the receive
-// timeout only ends a failing test.
+// One event loop over socket pairs, with a sink that the test controls. Reads block until the loop has replied. The receive
+// timeout ends failing tests only.
 #include <catch2/catch.hpp>
 
 #include <netinet/in.h>
@@ -23,25 +23,25 @@ using namespace ebbtide;
 
 namespace {
 
-// ECHO x, WAIT n (resumed by the test), LATER (asks for another try), BIG n, SEE seq, CLOSE; everything else +OK.
+// The sink's commands: ECHO x, WAIT n (resumed by the test), LATER (asks for a retry), BIG n, SEE seq, CLOSE; others reply +OK.
 class TestSink final : public CommandSink {
  public:
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
-    std::vector<std::uint64_t> waiting;  // clients whose WAIT waits
+    std::vector<std::uint64_t> waiting;  // clients in a WAIT
     std::vector<std::uint64_t> closed;
     std::set<std::uint64_t> released;
     std::size_t largest_pass = 0, largest_output = 0;
     std::vector<std::uint32_t> attempts;
-    bool takes_input = false;  // of clients that close while their command waits
+    bool takes_input = false;  // takes the input of clients that close while their command waits
     std::shared_ptr<const void> input;
-    int event = -1;  // an eventfd: once it is written, poll() resumes who waits
-    int events = 0;  // that poll() has seen
+    int event = -1;  // an eventfd: once it is written, poll() resumes the clients in a WAIT
+    int events = 0;  // writes of `event` that poll() has seen
     int polls = 0;
-    int logged = 0;                    // times that logged() was called
-    int resumed_in = 0, rerun_in = 0;  // after how many polls a WAIT was resumed by one, and was handed in again
-    std::string order;                 // of what SPEND and NOTE, which have a letter each, have run
+    int logged = 0;                    // calls of logged()
+    int resumed_in = 0, rerun_in = 0;  // polls before a WAIT was resumed by poll(), and before it ran again
+    std::string order;                 // the letters of SPEND and NOTE, in the order in which they ran
   };
   explicit TestSink(Shared* shared) : shared_(shared) {}
 
@@ -50,7 +50,7 @@ class TestSink final : public CommandSink {
     shared_->largest_pass = std::max(shared_->largest_pass, commands.size());
     for (PendingCommand& command : commands) {
       if (command.client->may_run()) run(command);
-      if (command.args[0] == "SPEND") return;  // the pass has no time for more
+      if (command.args[0] == "SPEND") return;  // the pass has no time for further commands
     }
   }
   void logged(std::uint64_t) override {
@@ -84,7 +84,7 @@ class TestSink final : public CommandSink {
     loop_ = client.loop;
     Reply reply(&client.out, client.protocol);
     const Bytes name = command.args[0];
-    if (name == "LATER" && command.attempt == 0) {  // nobody resumes it
+    if (name == "LATER" && command.attempt == 0) {  // it runs again after its time only
       command.state = PendingCommand::State::kWaiting;
       command.retry_ms = 50;
       client.waiting = true;
@@ -132,7 +132,7 @@ class TestSink final : public CommandSink {
     } else if (name == "RESET") {
       client.authenticated = false;
       reply.ok();
-    } else if (name == "MANY") {  // one long reply
+    } else if (name == "MANY") {  // makes one long reply
       for (int i = 0; i < 100'000; ++i) reply.bulk(std::string(1000, 'm'));
       shared_->largest_output = std::max(shared_->largest_output, client.out.memory());
     } else {
@@ -151,7 +151,7 @@ struct TestGate final : ReplyGate {
   std::atomic<bool> broken{false}, writes{false};
 };
 
-// A budget that the test sets.
+// A memory budget that the test sets.
 struct TestMemory final : ClientMemory {
   void charge_buffers(std::uint64_t bytes) override { buffers += bytes; }
   void release_buffers(std::uint64_t bytes) override { buffers -= bytes; }
@@ -207,7 +207,7 @@ struct Harness {
     fds.push_back(pair[0]);
     return pair[0];
   }
-  // Over TCP, whose sockets report less than pairs do. The loop hears of it once adopt() is called.
+  // A TCP connection, since socket pairs report more events. The loop gets it by adopt().
   std::pair<int, int> tcp_pair() {
     const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -227,7 +227,7 @@ struct Harness {
     fds.push_back(ours);
     return {ours, theirs};
   }
-  /// How many lines of the log have this in them.
+  /// The number of log lines that contain the text.
   std::size_t told(const std::string& part) {
     std::lock_guard lock(log_mutex);
     return static_cast<std::size_t>(
@@ -237,7 +237,7 @@ struct Harness {
     shared.clients.fetch_add(1);
     loop->adopt({fd, "peer", "net", "local", false});
   }
-  // For other threads too: Catch's macros are not.
+  // Other threads may call this, unlike Catch's macros.
   static bool sends(int fd, const std::string& text) {
     std::size_t sent = 0;
     while (sent < text.size()) {
@@ -268,8 +268,8 @@ struct Harness {
     std::unique_lock lock(sink.mutex);
     REQUIRE(sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return sink.waiting.size() >= n; }));
   }
-  // Everything posted before has been done, and a whole round after it.
-  /// From here on the sink waits for an event of its own.
+  // Waits until all posted tasks have run, and a complete round after them.
+  /// From now on the sink waits for an event of its own.
   void watch_event() {
     sink.event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     fds.push_back(sink.event);
@@ -312,7 +312,7 @@ std::string echo(const std::string& text) { return "*2\r\n$4\r\nECHO\r\n" + bulk
 
 }  // namespace
 
-TEST_CASE("what a pass had no time for runs later, behind the commands of other connections and in turns") {
+TEST_CASE("commands that a pass had no time for run later, behind those of other connections, in turns") {
   Harness h;
   const int first = h.connect(), second = h.connect(), third = h.connect();
   std::string spends[2];
@@ -321,7 +321,7 @@ TEST_CASE("what a pass had no time for runs later, behind the commands of other 
     spends[1] += "SPEND b\r\n";
   }
   {
-    std::lock_guard lock(h.sink.mutex);  // the loop goes on once all have sent
+    std::lock_guard lock(h.sink.mutex);  // stops the loop until all have sent
     h.send(first, spends[0]);
     h.send(second, spends[1]);
     h.send(third, "NOTE c\r\nNOTE c\r\n");
@@ -342,7 +342,7 @@ TEST_CASE("what a pass had no time for runs later, behind the commands of other 
   CHECK(most <= 3);
 }
 
-TEST_CASE("a pipeline is one pass, answered in order") {
+TEST_CASE("a pipeline is one pass, and its replies are in order") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a") + echo("b") + "PING\r\n" + echo("c"));
@@ -350,7 +350,7 @@ TEST_CASE("a pipeline is one pass, answered in order") {
   CHECK(h.sink.largest_pass == 4);
 }
 
-TEST_CASE("big arguments and big replies") {
+TEST_CASE("big arguments and big replies arrive whole") {
   Harness h;
   const int fd = h.connect();
   const std::string big(5'000'000, 'v');
@@ -359,7 +359,7 @@ TEST_CASE("big arguments and big replies") {
   writer.join();
 }
 
-TEST_CASE("a command that waits holds up its own client only, in order") {
+TEST_CASE("a waiting command delays its own client only, and order is kept") {
   Harness h;
   const int slow = h.connect(), quick = h.connect();
   h.send(slow, echo("first") + "WAIT\r\n" + echo("last"));
@@ -374,7 +374,7 @@ TEST_CASE("a command that waits holds up its own client only, in order") {
     id = h.sink.waiting[0];
     CHECK(h.sink.attempts == std::vector<std::uint32_t>{0});
   }
-  h.loop->resume(id);  // not ready yet: it waits again
+  h.loop->resume(id);  // its time has not come, so it waits again
   h.wait_for_waiting(2);
   {
     std::lock_guard lock(h.sink.mutex);
@@ -385,12 +385,12 @@ TEST_CASE("a command that waits holds up its own client only, in order") {
   h.expect(slow, "+OK\r\n" + bulk("last") + bulk("later still"));
 }
 
-TEST_CASE("what the sink waits for by itself wakes the loop") {
+TEST_CASE("the sink's own event wakes the loop") {
   Harness h;
   h.watch_event();
   const int fd = h.connect();
   h.send(fd, echo("x"));
-  h.expect(fd, bulk("x"));  // the sink is there
+  h.expect(fd, bulk("x"));  // the sink exists now
   h.send(fd, "CLOSE\r\n");
   h.expect(fd, "+BYE\r\n");
   ::shutdown(fd, SHUT_WR);
@@ -403,18 +403,18 @@ TEST_CASE("what the sink waits for by itself wakes the loop") {
   });
   std::unique_lock lock(h.sink.mutex);
   REQUIRE(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return polls >= 0 && h.sink.polls > polls; }));
-  // That was the last for now: without connections the loop sleeps for a minute.
+  // No other event follows: without connections the loop sleeps for a minute.
   h.tell_event();
   CHECK(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.events == 1; }));
 }
 
-TEST_CASE("whom the sink resumes from the loop's own thread is served in that round") {
+TEST_CASE("a client resumed on the loop's own thread is served in that round") {
   Harness h;
   h.watch_event();
   const int fd = h.connect();
   h.send(fd, "WAIT\r\n" + echo("last"));
   h.wait_for_waiting(1);
-  h.send(fd, echo("later still"));  // and a round that reads it
+  h.send(fd, echo("later still"));  // a round reads it
   const int other = h.connect();
   h.send(other, echo("x"));
   h.expect(other, bulk("x"));
@@ -425,7 +425,7 @@ TEST_CASE("whom the sink resumes from the loop's own thread is served in that ro
   CHECK(h.sink.rerun_in == h.sink.resumed_in);
 }
 
-TEST_CASE("resume of nobody, or of somebody who does not wait, is nothing") {
+TEST_CASE("resuming a client that is gone or does not wait has no effect") {
   Harness h;
   const int fd = h.connect();
   h.loop->resume(999);
@@ -436,7 +436,7 @@ TEST_CASE("resume of nobody, or of somebody who does not wait, is nothing") {
   h.expect(fd, bulk("y"));
 }
 
-TEST_CASE("replies wait for the log, earlier ones do not") {
+TEST_CASE("replies wait for the log, and earlier replies do not") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("free"));
@@ -457,7 +457,7 @@ TEST_CASE("replies wait for the log, earlier ones do not") {
   h.expect(fd, "+SEEN\r\n");
 }
 
-TEST_CASE("how long passes waited for the log is told, one at a time") {
+TEST_CASE("the wait of passes for the log is reported, one pass at a time") {
   Harness h;
   const int fd = h.connect(), other = h.connect();
   const auto logged = [&] {
@@ -489,10 +489,10 @@ TEST_CASE("how long passes waited for the log is told, one at a time") {
   CHECK(logged() == 2);
 }
 
-TEST_CASE("the log moves while the socket is full: the reply goes once there is room") {
+TEST_CASE("the log moves while the socket is full: the reply leaves once there is room") {
   Harness h;
   const int fd = h.connect();
-  constexpr std::size_t kBig = 900'000;  // more than the socket takes, less than what stops the client's commands
+  constexpr std::size_t kBig = 900'000;  // more than the socket takes, less than the limit that stops the client's commands
   h.send(fd, "BIG " + std::to_string(kBig) + "\r\n");
   h.settle();
   h.send(fd, "SEE 10\r\n");
@@ -505,7 +505,7 @@ TEST_CASE("the log moves while the socket is full: the reply goes once there is 
   h.expect(fd, "+SEEN\r\n");
 }
 
-TEST_CASE("replies whose outcome is unknown say so") {
+TEST_CASE("a reply whose outcome is unknown becomes an error") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "SEE 10\r\n");
@@ -518,7 +518,7 @@ TEST_CASE("replies whose outcome is unknown say so") {
   h.expect_end(fd);
 }
 
-TEST_CASE("protocol errors come after the replies before them, then the end") {
+TEST_CASE("a protocol error comes after earlier replies, and then the connection ends") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a") + "*1\r\nfoo");
@@ -536,8 +536,7 @@ TEST_CASE("a client that speaks HTTP or TLS gets nothing") {
   CHECK(h.loop->counters().security_closes.get() == 1);
 }
 
-TEST_CASE(
-    "who sends POST or Host: as a command loses the replies that wait, and is told of once a minute, by all loops together") {
+TEST_CASE("a client that sends POST or Host: loses its waiting replies, and all loops log that once a minute") {
   Harness h;
   TestSink::Shared others_sink;
   EventLoop other(1, h.settings, &h.shared, &h.env);
@@ -546,11 +545,11 @@ TEST_CASE(
   const auto attack = [&h](const std::string& text) {
     const int fd = h.connect();
     h.send(fd, text);
-    h.expect_end(fd);  // and nothing before it
+    h.expect_end(fd);  // no reply comes before it
   };
   attack(echo("a") + "POST / HTTP/1.1\r\n\r\n" + echo("b"));
   CHECK(h.told("POST or Host:") == 1);
-  // A reply that waits for the log has a command behind it.
+  // A command is queued behind a reply that waits for the log.
   const int waits = h.connect();
   h.send(waits, "SEE 5\r\n");
   h.settle();
@@ -573,7 +572,7 @@ TEST_CASE(
   CHECK(h.told("POST or Host:") == 2);
 }
 
-TEST_CASE("close after the reply: later commands are not run") {
+TEST_CASE("after a reply that closes, later commands do not run") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a") + "CLOSE\r\n" + echo("never"));
@@ -581,7 +580,7 @@ TEST_CASE("close after the reply: later commands are not run") {
   h.expect_end(fd);
 }
 
-TEST_CASE("client whose last reply was sent is not live, though its peer keeps the socket open") {
+TEST_CASE("a client whose last reply was sent is not live, although its peer keeps the socket open") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a"));
@@ -593,7 +592,7 @@ TEST_CASE("client whose last reply was sent is not live, though its peer keeps t
   CHECK_FALSE(h.shared.live.contains(1));
 }
 
-TEST_CASE("strangers: commands one by one, limits lifted by AUTH") {
+TEST_CASE("a stranger's commands run one by one, and AUTH lifts its limits") {
   Harness h;
   const int fd = h.connect(true);
   h.send(fd, "AUTH x\r\n" + echo(std::string(20'000, 'y')));
@@ -611,7 +610,7 @@ TEST_CASE("strangers: commands one by one, limits lifted by AUTH") {
 TEST_CASE("a client that does not read is not read from") {
   Harness h;
   const int fd = h.connect();
-  // The peer never reads: output piles up to the high water mark, then input stays in the kernel.
+  // The peer never reads: output grows up to the high-water mark, then input stays in the kernel.
   const std::string commands = [] {
     std::string text;
     for (int i = 0; i < 200; ++i) text += echo(std::string(1000, 'z'));
@@ -631,24 +630,24 @@ TEST_CASE("a client that does not read is not read from") {
     }
   }
   CHECK(sent < (std::size_t{8} << 20));
-  // And once it reads, it gets all of it.
+  // Once it reads, it gets everything.
   const std::size_t whole = sent / echo(std::string(1000, 'z')).size();
   std::string expected;
   for (std::size_t i = 0; i < whole; ++i) expected += bulk(std::string(1000, 'z'));
   CHECK((h.receive(fd, expected.size()) == expected));
 }
 
-TEST_CASE("output limits") {
+TEST_CASE("a client over its output limit is closed") {
   NetSettings settings;
   settings.output.hard = 100'000;
   Harness h(settings);
   const int fd = h.connect();
   std::string commands;
   for (int i = 0; i < 10; ++i) commands += echo(std::string(60'000, 'z'));
-  std::thread writer([&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });  // cut short by the close
-  // What the kernel did not take is over the limit; the rest of the stream ends early.
+  std::thread writer([&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });  // ends early, by the close
+  // The output that the kernel did not take exceeds the limit, so the stream ends early.
   {
-    std::unique_lock lock(h.sink.mutex);  // nothing is read before, so that output piles up
+    std::unique_lock lock(h.sink.mutex);  // the client reads nothing before, so that output grows
     REQUIRE(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return !h.sink.closed.empty(); }));
   }
   const std::string all = h.receive(fd, 10'000'000);
@@ -669,7 +668,7 @@ TEST_CASE("one reply over the output limit closes before it fills the memory") {
   CHECK(h.loop->counters().output_limit_closes.get() == 1);
 }
 
-TEST_CASE("a reply that grows over the soft limit closes when it has stayed there, not before") {
+TEST_CASE("output above the soft limit closes the client after its time, not before") {
   NetSettings settings;
   settings.output.soft = 100'000;
   Harness h(settings);
@@ -687,12 +686,12 @@ TEST_CASE("a reply that grows over the soft limit closes when it has stayed ther
   };
   pass_time(58'000);
   CHECK(h.loop->counters().output_limit_closes.get() == 0);
-  pass_time(14'000);  // each client is looked at once in ten sweeps
+  pass_time(14'000);  // one of ten sweeps looks at a given client
   CHECK(h.loop->counters().output_limit_closes.get() == 1);
   CHECK(h.receive(fd, 10'000'000).size() < 16 * bulk(std::string(60'000, 'z')).size());
 }
 
-TEST_CASE("big values on their way in, of all clients, are bounded; who finds no room is told and stays") {
+TEST_CASE("big values being received are limited for all clients: over-limit client gets -OOM and stays") {
   Harness h;
   h.memory.most_values = 3 << 20;
   const std::string head = "*2\r\n$4\r\nECHO\r\n$2000000\r\n", part(1'900'000, 'x'), rest(100'000, 'x');
@@ -704,7 +703,7 @@ TEST_CASE("big values on their way in, of all clients, are bounded; who finds no
   CHECK(h.loop->counters().values_refused.get() == 1);
   h.send(first, rest + "\r\n");
   CHECK(h.receive(first, 2'000'012).size() == 2'000'012);
-  h.send(second, head + part + rest + "\r\n");  // there is room again
+  h.send(second, head + part + rest + "\r\n");  // now there is room
   CHECK(h.receive(second, 2'000'012).size() == 2'000'012);
   h.settle();
   CHECK(h.memory.values == 0);
@@ -729,7 +728,7 @@ TEST_CASE("a big value is charged until its command is done") {
   CHECK(h.memory.values == 0);
 }
 
-TEST_CASE("what a client's state holds is charged as its buffers are") {
+TEST_CASE("a client's state is charged like its buffers") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "*2\r\n$4\r\nKEEP\r\n" + bulk("5000000"));
@@ -738,7 +737,7 @@ TEST_CASE("what a client's state holds is charged as its buffers are") {
   CHECK(h.memory.buffers >= 5'000'000);
 }
 
-TEST_CASE("input that is used after its client has gone stays charged until its user is done") {
+TEST_CASE("input in use after its client has left stays charged until its user is done") {
   Harness h;
   const int fd = h.connect();
   std::string command = "*2001\r\n" + bulk("WAIT");
@@ -764,7 +763,7 @@ TEST_CASE("input that is used after its client has gone stays charged until its 
   CHECK(h.memory.buffers == 0);
 }
 
-TEST_CASE("pushes to many clients that the budget has no room for are dropped one by one, and the clients closed") {
+TEST_CASE("pushes to many clients without room in the budget are dropped one by one, and the clients closed") {
   Harness h;
   const int writer = h.connect();
   std::vector<int> readers;
@@ -779,7 +778,7 @@ TEST_CASE("pushes to many clients that the budget has no room for are dropped on
   CHECK(h.sink.largest_output < 1'000'000);
 }
 
-TEST_CASE("buffers are charged; when the memory is spent who holds most goes, who holds little stays") {
+TEST_CASE("when memory is spent the client with the largest buffers is closed, and small ones stay") {
   Harness h;
   const int hoarder = h.connect(), modest = h.connect();
   std::string arguments = "*1000000\r\n";
@@ -805,7 +804,7 @@ TEST_CASE("buffers are charged; when the memory is spent who holds most goes, wh
   CHECK(h.shared.clients == 2);
 }
 
-TEST_CASE("a command that asked for it is tried again after its time, unless it is resumed before") {
+TEST_CASE("a command that asked for a retry runs again after its time, unless it is resumed earlier") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "LATER\r\n" + echo("after"));
@@ -818,19 +817,19 @@ TEST_CASE("a command that asked for it is tried again after its time, unless it 
   h.expect(fd, "+OK\r\n" + bulk("after"));
 }
 
-TEST_CASE("the end that comes together with the last command is seen") {
+TEST_CASE("an end of input that comes together with the last command is noticed") {
   Harness h;
   const auto [ours, theirs] = h.tcp_pair();
   h.send(ours, echo("bye"));
   REQUIRE(::shutdown(ours, SHUT_WR) == 0);
-  h.adopt(theirs);  // data and end are there, and reported once
+  h.adopt(theirs);  // data and end have both arrived, and are reported once
   h.expect(ours, bulk("bye"));
   h.expect_end(ours);
   h.settle();
   CHECK(h.shared.clients == 0);
 }
 
-TEST_CASE("nobody times out because the wall clock is set") {
+TEST_CASE("setting the wall clock times out no client") {
   NetSettings settings;
   settings.idle_timeout_ms = 30'000;
   Harness h(settings);
@@ -842,7 +841,7 @@ TEST_CASE("nobody times out because the wall clock is set") {
     h.settle();
   }
   CHECK(h.shared.clients == 2);
-  h.wall_jump_ms = -3'600'000;  // and those who are due are closed in time
+  h.wall_jump_ms = -3'600'000;  // clients whose time is over are closed in time
   for (int i = 0; i < 15; ++i) {
     h.now_ms += 1'000;
     h.settle();
@@ -853,7 +852,7 @@ TEST_CASE("nobody times out because the wall clock is set") {
   h.expect(fd, bulk("x"));
 }
 
-TEST_CASE("stranger is evicted, it reads why; one that has authenticated meanwhile stays") {
+TEST_CASE("an evicted stranger reads why, and one that has authenticated meanwhile stays") {
   Harness h;
   const int stranger = h.connect(true), known = h.connect(true);
   h.send(known, "AUTH\r\n");
@@ -870,13 +869,13 @@ TEST_CASE("stranger is evicted, it reads why; one that has authenticated meanwhi
   CHECK_FALSE(h.shared.unauthenticated.take_one_to_close());
 }
 
-TEST_CASE("hundreds of connections arrive at once, a round takes a part of them and all are served in the end") {
+TEST_CASE("hundreds of connections arrive at once: a round takes some, and all are served in the end") {
   Harness h;
   std::vector<int> links;
   std::promise<std::size_t> taken;
   h.loop->post([&] {
     for (int i = 0; i < 300; ++i) links.push_back(h.connect());
-    h.loop->post([&] {  // the next round
+    h.loop->post([&] {  // runs in the next round
       std::size_t count = 0;
       h.loop->for_each([&](Client&) { ++count; });
       taken.set_value(count);
@@ -888,7 +887,7 @@ TEST_CASE("hundreds of connections arrive at once, a round takes a part of them 
   CHECK(h.shared.clients == 300);
 }
 
-TEST_CASE("message to hundreds of clients goes out over several rounds, and all of them get it") {
+TEST_CASE("a message to hundreds of clients is sent over several rounds, and all of them get it") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 600; ++i) links.push_back(h.connect());
@@ -899,7 +898,7 @@ TEST_CASE("message to hundreds of clients goes out over several rounds, and all 
       Reply(&c.out).simple("news");
       h.loop->touch(&c);
     });
-    h.loop->post([&] {  // after a round
+    h.loop->post([&] {  // runs after a round
       std::size_t count = 0;
       h.loop->for_each([&](Client& c) { count += c.out.empty() ? 0 : 1; });
       left.set_value(count);
@@ -909,7 +908,7 @@ TEST_CASE("message to hundreds of clients goes out over several rounds, and all 
   for (const int link : links) h.expect(link, "+news\r\n");
 }
 
-TEST_CASE("without a password there are no strangers any more") {
+TEST_CASE("once the password is removed no client is a stranger") {
   NetSettings settings;
   settings.password_required = true;
   Harness h(settings);
@@ -924,7 +923,7 @@ TEST_CASE("without a password there are no strangers any more") {
   h.expect(fd, bulk(std::string(20'000, 'y')));
 }
 
-TEST_CASE("who resets has the whole time to authenticate again") {
+TEST_CASE("a client that resets has the whole time to authenticate again") {
   Harness h;
   const int fd = h.connect(true);
   h.send(fd, "AUTH\r\n");
@@ -942,7 +941,7 @@ TEST_CASE("who resets has the whole time to authenticate again") {
   CHECK(h.shared.strangers == 1);
 }
 
-TEST_CASE("idle clients and those who do not authenticate are closed") {
+TEST_CASE("idle clients and unauthenticated clients are closed") {
   NetSettings settings;
   settings.idle_timeout_ms = 30'000;
   Harness h(settings);
@@ -965,7 +964,7 @@ TEST_CASE("idle clients and those who do not authenticate are closed") {
   CHECK(h.shared.clients == 0);
 }
 
-TEST_CASE("half a close: what was sent is answered") {
+TEST_CASE("a half-closed client gets the replies to what it had sent") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("bye"));
@@ -974,7 +973,7 @@ TEST_CASE("half a close: what was sent is answered") {
   h.expect_end(fd);
 }
 
-TEST_CASE("a client that goes while its command waits is forgotten") {
+TEST_CASE("a client that leaves while its command waits is forgotten") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "WAIT\r\n");
@@ -985,7 +984,7 @@ TEST_CASE("a client that goes while its command waits is forgotten") {
   REQUIRE(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.closed.size() == 1; }));
 }
 
-TEST_CASE("many clients, many rounds, then a stop in the middle") {
+TEST_CASE("a stop amid many clients and rounds closes all connections") {
   Harness h;
   std::vector<int> fds;
   for (int i = 0; i < 200; ++i) fds.push_back(h.connect());

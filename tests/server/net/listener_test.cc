@@ -1,4 +1,4 @@
-// Accepting: while there are no file descriptors left, whom, and as what kind of socket.
+// Accepting connections: without file descriptors, under changing settings, and with the socket's options.
 #include <catch2/catch.hpp>
 
 #include <arpa/inet.h>
@@ -58,7 +58,7 @@ struct Fixture {
 
 TEST_CASE("with no file descriptor left the listener does not spin, and goes on when there is one") {
   Fixture f;
-  f.io.poll();  // the sanitizer's check of the types met here needs descriptors the first time
+  f.io.poll();  // the sanitizer's first check of these types needs descriptors
   const int client = connect_to(f.listener->port());
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -74,7 +74,7 @@ TEST_CASE("with no file descriptor left the listener does not spin, and goes on 
   ::close(client);
 }
 
-TEST_CASE("who is refused reads why, whatever it has sent by then") {
+TEST_CASE("a refused client reads why, whatever it has sent by then") {
   Fixture f;
   const int first = connect_to(f.listener->port()), second = connect_to(f.listener->port());
   REQUIRE(::send(second, "PING\r\n", 6, MSG_NOSIGNAL) == 6);
@@ -86,7 +86,7 @@ TEST_CASE("who is refused reads why, whatever it has sent by then") {
   ::close(second);
 }
 
-TEST_CASE("who connects after a setting has changed is judged by the new one, even within a batch that is being accepted") {
+TEST_CASE("a new setting applies to later connections, even within the batch being accepted") {
   Fixture f;
   NetSettings none = f.settings;
   none.max_clients = 0;
@@ -96,7 +96,7 @@ TEST_CASE("who connects after a setting has changed is judged by the new one, ev
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const int first = connect_to(f.listener->port());
   int second = -1;
-  // Called amid the batch: the first connection finds no descriptor, and is closed.
+  // Called during the batch: the first connection finds no descriptor, and is closed.
   f.env.log = [&](NetLog, const std::string&) {
     if (second >= 0) return;
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -115,7 +115,7 @@ TEST_CASE("who connects after a setting has changed is judged by the new one, ev
 
 namespace {
 
-/// The accepted end of a connection of this process; -1 if there is none.
+/// The accepted end of a connection that this process has made; -1 if there is none.
 int accepted_end(int client) {
   constexpr int kDescriptors = 1024;
   sockaddr_in ours{}, theirs{};
@@ -138,7 +138,7 @@ int option_of(int fd, int level, int option) {
 
 }  // namespace
 
-TEST_CASE("who is accepted is asked for signs of life when he is silent for tcp_keepalive, and replies to him do not wait") {
+TEST_CASE("an accepted socket has tcp_keepalive's probes, and sends replies without delay") {
   Fixture f;
   std::uint64_t accepted = 0;
   const auto accept = [&](std::int64_t keepalive_ms) {

@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("strangers: the network with the most of them loses its oldest; of equals the oldest of all") {
+TEST_CASE("the network with the most strangers loses its oldest; among equals the oldest of all goes") {
   Strangers strangers;
   strangers.add({1, "a", nullptr});
   strangers.add({2, "b", nullptr});

@@ -11,7 +11,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// Keeps what it is handed.
+/// Keeps all garbage.
 struct KeepingDisposer final : Disposer {
   KeepingDisposer() { set_disposer(this); }
   ~KeepingDisposer() override { set_disposer(nullptr); }
@@ -23,7 +23,7 @@ std::shared_ptr<const std::string> value_of(std::size_t bytes) { return std::mak
 
 }  // namespace
 
-TEST_CASE("large value that has been sent is freed by the disposer, small one at once") {
+TEST_CASE("a sent large value is freed by the disposer, and a small one at once") {
   KeepingDisposer disposer;
   OutputBuffer out;
   auto large = value_of(kDisposedBytes), small = value_of(kDisposedBytes - 1);
@@ -45,7 +45,7 @@ TEST_CASE("large value that has been sent is freed by the disposer, small one at
   CHECK(watched_small.expired());
 }
 
-TEST_CASE("large argument of a command is freed by the disposer, whatever ends the command") {
+TEST_CASE("a command's large argument is freed by the disposer, whatever ends the command") {
   KeepingDisposer disposer;
   ParserLimits limits;
   const std::string bytes(kDisposedBytes, 'a');
@@ -61,12 +61,12 @@ TEST_CASE("large argument of a command is freed by the disposer, whatever ends t
     REQUIRE(parser->parse(limits, 10) == 1);
     parser.reset();
   }
-  SECTION("client closes before all of it was there") {
+  SECTION("client closes before all of it has arrived") {
     parser->feed(command.substr(0, command.size() - 1), limits);
     REQUIRE(parser->parse(limits, 10) == 0);
     parser.reset();
   }
-  SECTION("there is no memory for it") {
+  SECTION("no memory for it") {
     parser->feed(command.substr(0, command.size() - 1), limits);
     REQUIRE(parser->parse(limits, 10) == 0);
     parser->refuse_big();

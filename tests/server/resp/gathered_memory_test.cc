@@ -28,7 +28,7 @@ TEST_CASE("pieces of every size keep their bytes until all are released") {
   CHECK(moved.copy("again") == "again");
 }
 
-TEST_CASE("little takes little memory, and of much nearly all is the system's") {
+TEST_CASE("a few pieces take little memory, and many take it from the system") {
   GatheredMemory memory;
   memory.allocate(100);
   CHECK(memory.memory_bytes() == GatheredMemory::kFirstBlockBytes);

@@ -1,4 +1,4 @@
-// The request parser: the table of network input, and that splitting input changes nothing.
+// The request parser: the outcomes of all kinds of input, however the input is split.
 #include <catch2/catch.hpp>
 
 #include <random>
@@ -50,7 +50,7 @@ void take(RequestParser& parser, const ParserLimits& limits, Outcome* outcome, s
   outcome->error = parser.error();
 }
 
-// Feeds `input` in pieces of the sizes that `next` names: through room() like a socket, or through feed().
+// Feeds `input` in pieces whose sizes `next` gives: through room() like a socket, or through feed().
 template <typename Next>
 Outcome run(const std::string& input, Next next, const ParserLimits& limits = {}, bool use_feed = false) {
   RequestParser parser;
@@ -103,19 +103,19 @@ void same_however_split(const std::string& input, const ParserLimits& limits, un
 
 }  // namespace
 
-TEST_CASE("commands, pipelined and inline") {
+TEST_CASE("pipelined and inline commands are parsed") {
   const Outcome got = whole("*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\nset a \"b\\x41\\n\" 'c d'\n*1\r\n$0\r\n\r\n");
   REQUIRE(got.commands == std::vector<std::vector<std::string>>{{"GET", "k"}, {"PING"}, {"set", "a", "bA\n", "c d"}, {""}});
   REQUIRE(got.failure == RequestParser::Failure::kNone);
 }
 
-TEST_CASE("the table of network input") {
+TEST_CASE("each kind of network input has its outcome") {
   const auto error = [](const std::string& input, const ParserLimits& limits = {}) {
     same_however_split(input, limits, 1);
     const Outcome got = whole(input, limits);
     return got.failure == RequestParser::Failure::kProtocol ? got.error : "no protocol error";
   };
-  SECTION("nothing, and the connection stays usable") {
+  SECTION("empty request leaves connection usable") {
     for (const char* input : {"\r\n", "*0\r\n", "*-1\r\n", "*-10\r\n", "\n", "   \r\n"}) {
       const Outcome got = whole(std::string(input) + "PING\r\n");
       CHECK(got.commands == std::vector<std::vector<std::string>>{{"PING"}});
@@ -182,7 +182,7 @@ TEST_CASE("commands before an error are still handed out") {
   CHECK(got.failure == RequestParser::Failure::kProtocol);
 }
 
-TEST_CASE("splits change nothing: random streams") {
+TEST_CASE("splitting random streams changes no outcome") {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     std::mt19937 random(seed);
     std::string input;
@@ -214,7 +214,7 @@ TEST_CASE("splits change nothing: random streams") {
         }
       }
     }
-    if (seed % 3 == 0) {  // damage it
+    if (seed % 3 == 0) {  // damages the stream
       for (int i = 0; i < 3; ++i) input[random() % input.size()] = static_cast<char>("*$\r\n0 9-\"a"[random() % 10]);
     }
     INFO("seed " << seed);
@@ -222,7 +222,7 @@ TEST_CASE("splits change nothing: random streams") {
   }
 }
 
-TEST_CASE("a big bulk grows with what arrives, not with what was announced") {
+TEST_CASE("a big bulk's memory grows with received bytes, not with announced ones") {
   RequestParser parser;
   parser.feed("*2\r\n$3\r\nSET\r\n$536870912\r\nabc", {});
   REQUIRE(parser.parse({}, 10) == 0);
@@ -230,14 +230,14 @@ TEST_CASE("a big bulk grows with what arrives, not with what was announced") {
   CHECK(parser.memory() < (2 << 20));
 }
 
-TEST_CASE("announced arguments cost nothing") {
+TEST_CASE("announced arguments take no memory") {
   RequestParser parser;
   parser.feed("*1048576\r\n$1\r\na\r\n", {});
   REQUIRE(parser.parse({}, 10) == 0);
   CHECK(parser.memory() < 20'000);
 }
 
-TEST_CASE("more input than the limit without a whole command") {
+TEST_CASE("input over the limit without a complete command fails") {
   ParserLimits limits;
   limits.max_query_buffer = 1 << 20;
   RequestParser parser;
@@ -254,7 +254,7 @@ TEST_CASE("more input than the limit without a whole command") {
   CHECK(parser.memory() < (4 << 20));
 }
 
-TEST_CASE("one big bulk of a command is free, its others count towards the limit") {
+TEST_CASE("one big bulk of a command is free, and the others count towards the limit") {
   ParserLimits limits;
   limits.max_query_buffer = 1 << 20;
   const std::string big = "$100000\r\n" + std::string(100'000, 'x') + "\r\n";
@@ -277,7 +277,7 @@ TEST_CASE("one big bulk of a command is free, its others count towards the limit
   CHECK(one.big_bytes() == 0);
 }
 
-TEST_CASE("at most so many commands at a time, the rest stays") {
+TEST_CASE("parse() stops at max_commands and keeps the rest") {
   RequestParser parser;
   parser.feed("PING\r\nPING\r\nPING\r\n", {});
   CHECK(parser.parse({}, 1) == 1);
@@ -289,7 +289,7 @@ TEST_CASE("at most so many commands at a time, the rest stays") {
   CHECK(parser.memory() <= 64 * sizeof(Bytes));
 }
 
-TEST_CASE("the big arguments of a refused command are read over, the next command is as usual") {
+TEST_CASE("a refused command's big arguments are skipped, and the next command is unaffected") {
   const std::string value(200'000, 'v');
   const std::string mset = resp({"MSET", "a", value, "b", value, "c", "small"});
   for (const std::size_t piece : {std::size_t{1} << 30, std::size_t{1'000}, std::size_t{70'001}}) {
@@ -332,7 +332,7 @@ TEST_CASE("big arguments count as held until their command is done") {
   CHECK(parser.big_memory() == 0);
 }
 
-TEST_CASE("big arguments that are handed over stay valid, and count as their new owner's") {
+TEST_CASE("handed over big arguments stay valid, and count for their new owner") {
   RequestParser parser;
   parser.feed(resp({"SET", "a", std::string(100'000, 'x')}) + resp({"SET", "b", std::string(200'000, 'y')}) +
                   "*2\r\n$150000\r\n" + std::string(10, 'z'),

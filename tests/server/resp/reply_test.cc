@@ -1,4 +1,4 @@
-// Golden bytes of every reply in both protocols, and the output buffer beneath.
+// The bytes of every reply in both protocols, and the output buffer.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -32,7 +32,7 @@ std::string number(double value) {
 
 }  // namespace
 
-TEST_CASE("replies") {
+TEST_CASE("each reply has its bytes in both protocols") {
   golden([](Reply& r) { r.simple("PONG"); }, "+PONG\r\n", "+PONG\r\n");
   golden([](Reply& r) { r.ok(); }, "+OK\r\n", "+OK\r\n");
   golden([](Reply& r) { r.error("ERR a\r\nb"); }, "-ERR a  b\r\n", "-ERR a  b\r\n");
@@ -47,21 +47,14 @@ TEST_CASE("replies") {
       [](Reply& r) {
         r.bulk("");
         r.bulk("abc");
-        r.bulk_integer(-12);
       },
-      "$0\r\n\r\n$3\r\nabc\r\n$3\r\n-12\r\n", "$0\r\n\r\n$3\r\nabc\r\n$3\r\n-12\r\n");
+      "$0\r\n\r\n$3\r\nabc\r\n", "$0\r\n\r\n$3\r\nabc\r\n");
   golden(
       [](Reply& r) {
         r.null();
         r.null_array();
       },
       "$-1\r\n*-1\r\n", "_\r\n_\r\n");
-  golden(
-      [](Reply& r) {
-        r.bulk_or_null(std::optional<Bytes>());
-        r.bulk_or_null(std::optional<std::string>("x"));
-      },
-      "$-1\r\n$1\r\nx\r\n", "_\r\n$1\r\nx\r\n");
   golden(
       [](Reply& r) {
         r.array(12);
@@ -92,7 +85,7 @@ TEST_CASE("replies") {
         }) == "|1\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
-TEST_CASE("doubles as Redis 7.2 prints them") {
+TEST_CASE("doubles are printed as in Redis 7.2") {
   CHECK(number(0) == "0");
   CHECK(number(-0.0) == "-0");
   CHECK(number(3) == "3");
@@ -110,26 +103,26 @@ TEST_CASE("doubles as Redis 7.2 prints them") {
   CHECK(number(NAN) == "nan");
 }
 
-TEST_CASE("lengths known at the end, nested") {
+TEST_CASE("nested arrays get lengths that are known at their ends") {
   const auto write = [](Reply& r) {
     r.simple("before");
     const auto outer = r.begin_array();
     r.integer(1);
     const auto inner = r.begin_array();
     for (int i = 0; i < 2000; ++i) r.bulk("element");
-    r.end_set(inner, 2000);
-    const auto map = r.begin_array();
-    r.end_map(map, 0);
+    r.end_array(inner, 2000);
+    const auto empty = r.begin_array();
+    r.end_array(empty, 0);
     r.end_array(outer, 3);
     r.simple("after");
   };
   std::string elements;
   for (int i = 0; i < 2000; ++i) elements += "$7\r\nelement\r\n";
-  golden(write, "+before\r\n*3\r\n:1\r\n*2000\r\n" + elements + "*0\r\n+after\r\n",
-         "+before\r\n*3\r\n:1\r\n~2000\r\n" + elements + "%0\r\n+after\r\n");
+  const std::string expected = "+before\r\n*3\r\n:1\r\n*2000\r\n" + elements + "*0\r\n+after\r\n";
+  golden(write, expected, expected);
 }
 
-TEST_CASE("what a handler wrote can be taken back") {
+TEST_CASE("a rollback removes what a handler wrote") {
   OutputBuffer out;
   Reply reply(&out);
   reply.bulk("kept");
@@ -146,7 +139,7 @@ TEST_CASE("what a handler wrote can be taken back") {
   CHECK(owner.use_count() == 1);
   CHECK(out.to_string() == "$4\r\nkept\r\n");
   const auto outer = reply.begin_array();
-  const auto inside = reply.mark();  // right behind an empty hole
+  const auto inside = reply.mark();  // directly behind an empty hole
   reply.integer(5);
   reply.rollback(inside);
   reply.integer(6);
@@ -156,7 +149,7 @@ TEST_CASE("what a handler wrote can be taken back") {
   CHECK(out.to_string() == "$4\r\nkept\r\n");
 }
 
-TEST_CASE("large values are referred to, not copied, and let go when sent") {
+TEST_CASE("large values are referenced, not copied, and freed when sent") {
   OutputBuffer out;
   Reply reply(&out);
   const auto owner = std::make_shared<const std::string>(1 << 20, 'x');
@@ -169,7 +162,7 @@ TEST_CASE("large values are referred to, not copied, and let go when sent") {
   CHECK(out.memory() == 0);
 }
 
-TEST_CASE("a reply over the limit is dropped, and writing on is safe") {
+TEST_CASE("a reply over the limit is dropped, and writing remains safe") {
   OutputBuffer out;
   out.set_limit(100'000);
   Reply reply(&out);
@@ -193,7 +186,7 @@ TEST_CASE("a reply over the limit is dropped, and writing on is safe") {
   CHECK(out.overflown());
 }
 
-TEST_CASE("pieces and consumption, at random") {
+TEST_CASE("random writes, sends and rollbacks keep the bytes in order") {
   std::mt19937 random(7);
   OutputBuffer out;
   std::string expected, got;
@@ -226,7 +219,7 @@ TEST_CASE("pieces and consumption, at random") {
   CHECK((got == expected));
 }
 
-TEST_CASE("what one buffer holds moves to another: little is copied, much and shared values change hands") {
+TEST_CASE("a buffer's contents move to another: small ones are copied, large and shared ones move") {
   OutputBuffer from, to;
   to.append("before ");
   from.append("little ");
@@ -249,7 +242,7 @@ TEST_CASE("what one buffer holds moves to another: little is copied, much and sh
   CHECK(shared.use_count() == 1);
 }
 
-TEST_CASE("what is moved counts towards the limit, and an overflow moves too") {
+TEST_CASE("moved contents count towards the limit, and an overflow moves too") {
   OutputBuffer from, to, over;
   to.set_limit(100'000);
   from.append(std::string(200'000, 'x'));

@@ -1,4 +1,4 @@
-// Dispatch, seen through commands made for it: waiting, retrying, ordering, counting.
+// Dispatch, tested by commands made for it: waiting, retrying, ordering, counting.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -15,7 +15,7 @@ using namespace ebbtide::test;
 
 namespace {
 
-/// What PROBE (reads), PROBEW (writes), PROBES and PROBEL (off the loop, short and long) do, set by each test.
+/// The handler of PROBE (reads), PROBEW (writes), PROBES and PROBEL (off the loop, short and long). Each test sets it.
 std::function<Status(Ctx&)> g_probe;
 Status probe(Ctx& ctx) { return g_probe(ctx); }
 
@@ -44,7 +44,7 @@ std::uint64_t nanos(const CommandHarness& server, Stage stage) {
 
 }  // namespace
 
-TEST_CASE("a reader that misses is run again, then on an offload thread") {
+TEST_CASE("a reader that misses pages runs again, and after several misses on an offload thread") {
   CommandHarness server(families());
   std::atomic<int> on_loop{0}, off_loop{0};
   g_probe = [&](Ctx& ctx) -> Status {
@@ -64,7 +64,7 @@ TEST_CASE("a reader that misses is run again, then on an offload thread") {
   CHECK(times(server, Stage::kThread) == 1);
 }
 
-TEST_CASE("a writer that misses again and again leaves its loop in the end and reads blocking there") {
+TEST_CASE("a writer that misses pages many times leaves its loop, and reads blocking there") {
   CommandHarness server(families());
   std::atomic<int> runs{0}, off_loop{0};
   g_probe = [&](Ctx& ctx) -> Status {
@@ -108,7 +108,7 @@ TEST_CASE("a write whose expiry passed before its commit runs again") {
     TRY(strings.get_for_update(ctx.key(), &found));
     ctx.reply.simple(found ? "found" : "gone");
     strings.set(ctx.key(), "new");
-    if (runs == 1) server.clock.advance(200);  // between the read and the commit
+    if (runs == 1) server.clock.advance(200);  // passes between the read and the commit
     return Status::ok();
   };
   CHECK(server("PROBEW k") == "gone");
@@ -129,7 +129,7 @@ TEST_CASE("an error drops what the handler wrote") {
   CHECK(server("GET k") == "(nil)");
 }
 
-TEST_CASE("a client that waits holds up itself only") {
+TEST_CASE("a waiting client delays no other client") {
   CommandHarness server(families());
   server("SET k v");
   const std::vector<Bytes> dbsize{"DBSIZE"}, get{"GET", "k"};
@@ -179,7 +179,7 @@ TEST_CASE("a pass that takes long begins no further command, and the next one go
   CHECK(server.client(2).out.empty());
 }
 
-TEST_CASE("a client that goes while its command is off the loop") {
+TEST_CASE("a client leaves while its command is off the loop: its results are dropped") {
   CommandHarness server(families());
   const std::vector<Bytes> dbsize{"DBSIZE"};
   auto client = std::make_unique<Client>();
@@ -195,7 +195,7 @@ TEST_CASE("a client that goes while its command is off the loop") {
   CHECK(server("DBSIZE") == "(integer) 0");  // behind it in the queue, or after it was dropped
 }
 
-TEST_CASE("a walk ends when its client has gone, and work that has not begun never does") {
+TEST_CASE("a walk ends when its client has left, and queued work of that client never begins") {
   CommandHarness server(families());
   std::promise<void> begun;
   std::atomic<int> runs{0};
@@ -221,7 +221,7 @@ TEST_CASE("a walk ends when its client has gone, and work that has not begun nev
   server.dispatcher->client_closed(clients[0], &span[0]);
   server.loop.wait(70);
   CHECK(ended);
-  // The next one is behind them in the queue.
+  // The next command is behind them in the queue.
   g_probe = [&](Ctx& ctx) -> Status { return ctx.reply.ok(), Status::ok(); };
   CHECK(server("PROBEL") == "OK");
   CHECK(runs == 1);
@@ -250,12 +250,12 @@ TEST_CASE("short work does not wait behind long work") {
   for (std::uint64_t id = 10; id < 14; ++id) server.loop.wait(id);
 }
 
-TEST_CASE("a wait without a limit ends when another client says so, between two looks or during one") {
+TEST_CASE("CLIENT UNBLOCK ends a wait without a limit, between two checks or during one") {
   CommandHarness server(families());
   server("SET k v");
   const std::string ticket = server("DELPREFIX k");
   const bool error = GENERATE(false, true);
-  const int at = GENERATE(1, 2, 3, 4);  // odd: while a look is under way; even: between two
+  const int at = GENERATE(1, 2, 3, 4);  // odd: during a check; even: between two checks
   CAPTURE(error, at);
   int waits = 0;
   server.on_wait = [&] {
@@ -263,7 +263,7 @@ TEST_CASE("a wait without a limit ends when another client says so, between two 
     if (++waits != at) return;
     CHECK_FALSE(server.blocked.unblock(2, BlockedClients::End::kTimeout));
     CHECK(server.blocked.unblock(1, error ? BlockedClients::End::kError : BlockedClients::End::kTimeout));
-    CHECK_FALSE(server.blocked.unblock(1, BlockedClients::End::kTimeout));  // it has been told
+    CHECK_FALSE(server.blocked.unblock(1, BlockedClients::End::kTimeout));  // it is unblocked already
   };
   CHECK(server("PURGE.WAIT " + ticket + " 0") ==
         (error ? "(error) UNBLOCKED client unblocked via CLIENT UNBLOCK" : "(integer) 0"));
@@ -273,7 +273,7 @@ TEST_CASE("a wait without a limit ends when another client says so, between two 
   CHECK(server("CLIENT UNBLOCK 1") == "(integer) 0");
 }
 
-TEST_CASE("a write that is stalled waits, and holds up neither other clients nor a FLUSHDB") {
+TEST_CASE("a stalled write waits, and delays neither other clients nor a FLUSHDB") {
   CommandHarness server(families());
   server("SET k v");
   server.db->pause_compactions();
@@ -295,14 +295,14 @@ TEST_CASE("a write that is stalled waits, and holds up neither other clients nor
   CHECK(span[0].retry_ms > 0);
   CHECK(span[1].state == PendingCommand::State::kNotRun);
   CHECK(server.client(1).out.empty());
-  if (span[2].state == PendingCommand::State::kWaiting) {  // its page, which is not the stall's concern
+  if (span[2].state == PendingCommand::State::kWaiting) {  // it misses a page, which is independent of the stall
     server.loop.wait(2);
     server.client(2).waiting = false;
     server.dispatcher->run_pass(std::span(span).last(1));
   }
   CHECK(show(server.client(2).out.to_string()) == "\"v\"");
   server.client(2).out.clear();
-  // Still on: it waits again.
+  // The stall is still on, so it waits again.
   server.client(1).waiting = false;
   span[0].state = PendingCommand::State::kNotRun;
   server.dispatcher->run_pass(std::span(span).first(2));
@@ -335,7 +335,7 @@ TEST_CASE("a write that waited for the end of a stop is refused when the databas
   server.dispatcher->run_pass(std::span(&pending, 1));
   REQUIRE(pending.state == PendingCommand::State::kWaiting);
   server.faults().inject({.sticky = true});
-  server.advance(20'000);  // the mark of engine time cannot be written
+  server.advance(20'000);  // fails, since the mark of engine time cannot be written
   REQUIRE_FALSE(server.db->write_status().is_ok());
   server.client(1).waiting = false;
   pending.state = PendingCommand::State::kNotRun;
@@ -346,7 +346,7 @@ TEST_CASE("a write that waited for the end of a stop is refused when the databas
   server.faults().clear_faults();
 }
 
-TEST_CASE("a command without memory for its values is told so and not run") {
+TEST_CASE("a command without memory for its values gets -OOM and does not run") {
   CommandHarness server(families());
   const std::vector<Bytes> set{"SET", "k", ""};
   PendingCommand pending;
@@ -359,12 +359,12 @@ TEST_CASE("a command without memory for its values is told so and not run") {
   CHECK(server("GET k") == "(nil)");
 }
 
-TEST_CASE("a reply from another thread depends on all that its handler could see, not on its view alone") {
+TEST_CASE("a reply from an offload thread depends on all that its handler could see, beyond its view") {
   CommandHarness server(families());
   server("SET k v");
   SeqNum later = 0;
   g_probe = [&](Ctx& ctx) -> Status {
-    WriteBatch batch;  // somebody writes meanwhile, and what the engine is asked for shows it
+    WriteBatch batch;  // another client writes meanwhile, and the engine's count includes it
     batch.put(0, "other", "x");
     TRY(server.db->commit(batch));
     later = batch.last_seq();
@@ -413,7 +413,7 @@ TEST_CASE("calls, failures, rejections, hits and misses are counted") {
   CHECK(server.stats.commands()[server.table.find("get")->index].calls == 0);
 }
 
-TEST_CASE("the slow log counts what a command waited for, and says what that was") {
+TEST_CASE("the slow log includes a command's waits, and names them") {
   CommandHarness server(families());
   server.observers.slow_log.configure(10'000, 100, true);
   const auto latest = [&server] {
@@ -424,7 +424,7 @@ TEST_CASE("the slow log counts what a command waited for, and says what that was
     return line;
   };
   server.on_wait = [&server] { server.clock.advance(50); };
-  server("DELPREFIX a");  // its reply waits for a sync
+  server("DELPREFIX a");  // waits for a sync
   CHECK(latest() == "50 ms: DELPREFIX a (waited: wal 50000 us)");
   server("MULTI");
   server("DELPREFIX b");
@@ -443,7 +443,7 @@ TEST_CASE("the slow log counts what a command waited for, and says what that was
   CHECK(server.observers.slow_log.size() == 3);
 }
 
-TEST_CASE("a large write is counted, and slow, up to its reply: when the log has it") {
+TEST_CASE("a large write counts, and is slow, until the log has it and its reply may leave") {
   CommandHarness server(families());
   server.observers.slow_log.configure(100'000, 10, true);
   const std::size_t set = server.table.find_full("set")->index;
@@ -470,7 +470,7 @@ TEST_CASE("a large write is counted, and slow, up to its reply: when the log has
   CHECK(server.stats.commands()[set].calls == 2);
 }
 
-TEST_CASE("of a pass the last command says how long it waited for the others, and ran") {
+TEST_CASE("the last command of a pass shows how long it waited for the others, and ran") {
   CommandHarness server(families());
   g_probe = [&](Ctx& ctx) -> Status {
     server.clock.advance(2);
@@ -498,7 +498,7 @@ TEST_CASE("keys over the limit are refused, zero bytes counting twice") {
   CHECK(show(server.raw({"GET", std::string(kMaxKeyBytes / 2 + 1, '\0')})).starts_with("(error) ERR a key of"));
 }
 
-TEST_CASE("statuses as error replies") {
+TEST_CASE("each status has its error reply") {
   CHECK(error_reply(wrong_type()).starts_with("WRONGTYPE Operation"));
   CHECK(error_reply(Status::invalid_argument("key is too long")) == "ERR key is too long");
   CHECK(error_reply(Status::out_of_memory("x")) == "OOM command not allowed when used memory > 'memory_budget'.");
@@ -551,7 +551,7 @@ TEST_CASE("every command is well formed, and found by its name in any case") {
     CHECK((spec.run != nullptr || !spec.subcommands.empty()));
     CHECK(spec.keys.first < std::abs(spec.arity));
     CHECK((spec.keys.first == 0 || spec.keys.access != 0));
-    // Commands off their loop commit nothing; commands that commit with keys they cannot name exclude all others.
+    // Commands off their loop commit nothing. Commands whose keys are not known in advance exclude all others.
     CHECK_FALSE((spec.has(kOffload) && spec.has(kWrite)));
     if (spec.has(kWrite) && spec.keys.first == 0) CHECK(spec.has(kLockAll));
     for (const CommandSpec& sub : spec.subcommands) CHECK(sub.container == spec.name);
@@ -568,10 +568,10 @@ TEST_CASE("every command is well formed, and found by its name in any case") {
   CHECK(table.find("config|get") == nullptr);
 }
 
-TEST_CASE("EXEC: a database that SELECT comes to is seen as it is by then, and the reply waits for that") {
+TEST_CASE("EXEC sees a selected database as of that moment, and its reply depends on it") {
   CommandHarness server(families());
   CHECK(server("MSET a 1 b 1") == "OK");
-  g_probe = [&](Ctx& ctx) -> Status {  // another loop
+  g_probe = [&](Ctx& ctx) -> Status {  // as on another loop
     WriteBatch batch;
     batch.put(1, "b", "2");
     CHECK(env_of(ctx).db->commit(batch).is_ok());
@@ -583,7 +583,7 @@ TEST_CASE("EXEC: a database that SELECT comes to is seen as it is by then, and t
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
 
-TEST_CASE("authentications from there have failed, AUTH and HELLO wait before they are judged, also with the right password") {
+TEST_CASE("after failures from a network, its AUTH and HELLO are delayed, even with the right password") {
   CommandHarness h(families());
   h.control.password = "secret";
   h.control.auth_delay_ms = 700;

@@ -1,4 +1,4 @@
-// Commands while the database is being opened: those flagged `loading` are served, all others answer -LOADING.
+// Commands while the database is being opened: those flagged `loading` run, all others reply -LOADING.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ using namespace ebbtide::test;
 
 namespace {
 
-/// The harness with a dispatcher that has no database.
+/// The harness, with a dispatcher without a database.
 struct Loading {
   Loading() {
     server.env.db = nullptr;
@@ -24,7 +24,7 @@ struct Loading {
   CommandHarness server{command_families()};
 };
 
-/// The fewest arguments that the command takes, after its name.
+/// The smallest number of arguments after the command's name.
 std::vector<std::string> shortest(const Command& command) {
   std::vector<std::string> words;
   const CommandSpec& spec = *command.spec;
@@ -61,14 +61,14 @@ TEST_CASE("every command with the loading flag replies without a database") {
   CHECK(ran > 60);
 }
 
-TEST_CASE("INFO says that the database is being opened") {
+TEST_CASE("INFO shows that the database is being opened") {
   Loading loading;
   const std::string info = loading("INFO persistence");
   CHECK(info.find("\\nloading:1") != std::string::npos);
   CHECK(info.find("loading_total_bytes:") != std::string::npos);
 }
 
-TEST_CASE("session that was prepared while the database was being opened goes on once it is open") {
+TEST_CASE("a session from before the database was open goes on afterwards") {
   CommandHarness server(command_families());
   REQUIRE(server("SELECT 3") == "OK");
   REQUIRE(server("SET there 1") == "OK");
@@ -92,7 +92,7 @@ TEST_CASE("session that was prepared while the database was being opened goes on
   server.env.db = db;
   server.env.memory = account;
   server.dispatcher = std::make_unique<Dispatcher>(server.env, 8);
-  // The key was not there when it was watched, as far as anyone knew.
+  // While no database was open, the watched key counted as missing.
   CHECK(server("EXEC", client) == "(nil)");
   CHECK(server("GET there", client) == "\"1\"");
   CHECK(memory.charged() == 0);

@@ -1,4 +1,4 @@
-// Long commands run off their loop: others go on, and each has all of its effects at one moment or none.
+// Long commands run off their loop: other commands go on, and each has all of its effects at one moment, or none.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -16,7 +16,7 @@ using namespace ebbtide::test;
 
 namespace {
 
-/// What LONGW, a write that leaves its loop, does there.
+/// The handler of LONGW, a write that leaves its loop.
 std::function<Status(Ctx&)> g_long;
 Status long_write(Ctx& ctx) {
   TRY(ctx.work(Dispatcher::kLoopWorkBytes + 1));
@@ -36,12 +36,12 @@ std::span<const std::span<const CommandSpec>> families() {
   return all;
 }
 
-/// Two event loops, whose clients have their own dispatcher, and threads that run when the test says so.
+/// Two event loops, each with a dispatcher and clients, and threads that run when the test calls run_one().
 struct TwoLoops : CommandHarness {
   explicit TwoLoops(bool one_loop = false) : CommandHarness(families()), other(std::make_unique<Dispatcher>(env, 7)) {
     env.offload = &manual;
     if (one_loop) env.locks = &disabled;
-    g_long = [](Ctx& ctx) -> Status {  // adds a letter to the value of each key, so that a lost update shows
+    g_long = [](Ctx& ctx) -> Status {  // appends a letter to each value, so that a lost update is visible
       for (const LookupKey& key : ctx.keys) {
         std::optional<Found> found;
         Strings strings = ctx.strings();
@@ -57,7 +57,7 @@ struct TwoLoops : CommandHarness {
     }
   }
   Asked ask(int client_number, std::vector<std::string> words) { return {*dispatcher, client(client_number), std::move(words)}; }
-  /// From a client of the other loop; it does not wait.
+  /// Runs a command of a client of the other loop; it must not wait.
   std::string beside(Bytes line, int client_number = 50) {
     Asked asked(*other, client(client_number), split_line(line));
     REQUIRE(asked.step());
@@ -80,7 +80,7 @@ std::vector<std::string> many(const char* command, int keys, bool values) {
 
 }  // namespace
 
-TEST_CASE("a command of many keys runs off the loop, and shows at once") {
+TEST_CASE("a command of many keys runs off the loop, and becomes visible at once") {
   TwoLoops server(GENERATE(false, true));
   Asked set = server.ask(1, many("MSET", 2000, true));
   CHECK_FALSE(set.step());
@@ -96,7 +96,7 @@ TEST_CASE("a command of many keys runs off the loop, and shows at once") {
   CHECK(server.beside("MGET k0 k1999") == "[\"v0\", \"v1999\"]");
   CHECK_FALSE(server.intents.any());
   CHECK(server.stats.totals().offloaded == 1);
-  server.manual.run_one();  // its memory
+  server.manual.run_one();  // frees its memory
 
   Asked remove = server.ask(1, many("DEL", 2000, false));
   CHECK_FALSE(remove.step());
@@ -109,7 +109,7 @@ TEST_CASE("a command of many keys runs off the loop, and shows at once") {
   CHECK(server.beside("EXISTS k0 k1999") == "(integer) 0");
 }
 
-TEST_CASE("a long read is one moment, off the loop") {
+TEST_CASE("a long read off the loop sees one moment") {
   TwoLoops server;
   server.beside("MSET k0 a k1999 b");
   const bool exists = GENERATE(false, true);
@@ -129,7 +129,7 @@ TEST_CASE("a long read is one moment, off the loop") {
   }
 }
 
-TEST_CASE("what is long by the size of a value leaves the loop before the work is done") {
+TEST_CASE("a command that is long by a value's size leaves the loop before the work is done") {
   TwoLoops server;
   const std::string value(2 << 20, 'v');
   Asked set = server.ask(1, {"SET", "big", value});
@@ -154,7 +154,7 @@ TEST_CASE("what is long by the size of a value leaves the loop before the work i
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("a write of one of its keys meanwhile makes a long write run again, and nothing is lost") {
+TEST_CASE("a write of its key makes a long write run again, and neither write is lost") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   Asked asked = server.ask(1, {"LONGW", "k", "other"});
@@ -177,7 +177,7 @@ TEST_CASE("a write of one of its keys meanwhile makes a long write run again, an
 
 namespace {
 
-/// A long write with one write of its key, by the other loop, at each moment: both have their effect.
+/// Runs a long write with one write of its key, by the other loop, at each moment. Both must have their effect.
 void another_write_at_each_moment() {
   for (int moment = 0; moment < 4; ++moment) {
     TwoLoops server;
@@ -198,15 +198,15 @@ void another_write_at_each_moment() {
 
 }  // namespace
 
-TEST_CASE("the test of conflicts finds a commit despite a conflict", "[planted]") {
+TEST_CASE("the conflict test finds a commit despite a conflict", "[planted]") {
   must_catch(PlantedServerBug::kCommitDespiteConflict, another_write_at_each_moment);
 }
 
-TEST_CASE("the test of conflicts finds marks that end early", "[planted]") {
+TEST_CASE("the conflict test finds marks that end early", "[planted]") {
   must_catch(PlantedServerBug::kMarksEndEarly, another_write_at_each_moment);
 }
 
-TEST_CASE("after two conflicts other writers of its keys wait, and then go on") {
+TEST_CASE("after two conflicts other writers of a long write's keys wait, and go on afterwards") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   Asked asked = server.ask(1, {"LONGW", "k"});
@@ -250,7 +250,7 @@ TEST_CASE("two long writes of one key after conflicts follow each other") {
   };
   for (Asked* asked : {&first, &second}) asked->step();
   run_all();
-  for (Asked* asked : {&first, &second}) asked->step();  // both have marked
+  for (Asked* asked : {&first, &second}) asked->step();  // both set marks
   for (int i = 0; i < 2; ++i) {
     run_all();
     server.beside("SET k " + std::to_string(i));
@@ -280,11 +280,11 @@ TEST_CASE("deletes of ranges and databases wait for no marks: a long write runs 
     server.beside("APPEND k " + std::to_string(i));
     asked.step();
   }
-  server.manual.run_one();  // firm by now
+  server.manual.run_one();  // its marks are firm by now
   const std::string line = GENERATE("FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "DELPREFIX k", "DELRANGE a z");
   CAPTURE(line);
   Asked remover(*server.other, server.client(60), split_line(line));
-  if (!remover.step()) {  // a purge ticket waits for the sync
+  if (!remover.step()) {  // a purge ticket's reply waits for the sync
     server.manual.run_one();
     CHECK(remover.step());
   }
@@ -295,7 +295,7 @@ TEST_CASE("deletes of ranges and databases wait for no marks: a long write runs 
   CHECK(server.beside("GET k") == "\"L\"");
 }
 
-TEST_CASE("a client that goes at any stage leaves no marks and no write, and waiting writers go on") {
+TEST_CASE("a client that leaves at any stage leaves no marks and no write, and waiting writers go on") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   const int stage = GENERATE(0, 1, 2, 3, 4, 5);
@@ -360,7 +360,7 @@ TEST_CASE("an expiry that passes before the commit makes a long write run again"
   CHECK(server.beside("TTL k") == "(integer) -1");
 }
 
-TEST_CASE("a long write that others always come before is given up, with an error") {
+TEST_CASE("a long write that always meets other writes fails with an error") {
   TwoLoops server;
   Asked asked = server.ask(1, {"LONGW", "k"});
   asked.step();
@@ -419,7 +419,7 @@ TEST_CASE("a write stall delays the commit of a long write, whose run counts") {
 
 namespace {
 
-/// MULTI, and enough commands for EXEC to be long.
+/// Queues MULTI and enough commands for EXEC to be long.
 void queue_many(TwoLoops& server, int client_number) {
   Asked multi = server.ask(client_number, {"MULTI"});
   REQUIRE(multi.step());
@@ -440,7 +440,7 @@ std::uint64_t calls(const CommandHarness& server, Bytes command) {
 
 }  // namespace
 
-TEST_CASE("EXEC of many commands runs off the loop, and shows at once") {
+TEST_CASE("EXEC of many commands runs off the loop, and becomes visible at once") {
   TwoLoops server(GENERATE(false, true));
   const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
   queue_many(server, 1);
@@ -470,13 +470,13 @@ TEST_CASE("EXEC of many commands runs off the loop, and shows at once") {
   CHECK(server.db->memory().charged(MemoryAccount::Kind::kConnections) == charged);
 }
 
-TEST_CASE("EXEC that turns out to be long while it runs begins anew off the loop") {
+TEST_CASE("EXEC that proves to be long while it runs starts again off the loop") {
   TwoLoops server;
   CHECK(server.beside("INCR n") == "(integer) 1");
   server.beside("MULTI", 1);
   queue_one(server, 1, "INCR n");
   queue_one(server, 1, "SETRANGE large 600000 x");
-  queue_one(server, 1, "SETRANGE other 600000 x");  // both together are too long
+  queue_one(server, 1, "SETRANGE other 600000 x");  // both together are too long for the loop
   Asked exec = server.ask(1, {"EXEC"});
   CHECK_FALSE(exec.step());
   server.manual.run_one();
@@ -488,7 +488,7 @@ TEST_CASE("EXEC that turns out to be long while it runs begins anew off the loop
   CHECK(calls(server, "setrange") == 2);
 }
 
-TEST_CASE("EXEC off the loop answers nil if a watched key changes before its commit, at any moment") {
+TEST_CASE("EXEC off the loop replies nil if a watched key changes at any moment before its commit") {
   TwoLoops server(GENERATE(false, true));
   const int moment = GENERATE(0, 1, 2, 3);
   const std::string change = GENERATE("SET watched x", "FLUSHDB", "DEL watched");
@@ -514,7 +514,7 @@ TEST_CASE("EXEC off the loop answers nil if a watched key changes before its com
   CHECK(server.beside("EXEC", 1) == "(error) ERR EXEC without MULTI");
 }
 
-TEST_CASE("of two long EXECs that watch each other's keys one fails") {
+TEST_CASE("two long EXECs watch each other's keys: one fails") {
   TwoLoops server;
   for (const int number : {1, 2}) {
     server.beside("WATCH a b", number);
@@ -535,7 +535,7 @@ TEST_CASE("of two long EXECs that watch each other's keys one fails") {
   CHECK(server.beside("EXISTS a b") == "(integer) 1");
 }
 
-TEST_CASE("a client that goes during a long EXEC leaves no marks, no write and no charge") {
+TEST_CASE("a client that leaves during a long EXEC leaves no marks, no write and no charge") {
   TwoLoops server;
   const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
   auto client = std::make_unique<Client>();
@@ -560,7 +560,7 @@ TEST_CASE("a client that goes during a long EXEC leaves no marks, no write and n
   CHECK(server.beside("EXISTS k0") == "(integer) 0");
 }
 
-TEST_CASE("EXEC with a command that cannot leave its loop stays there") {
+TEST_CASE("EXEC with a command that must stay on the loop stays there") {
   TwoLoops server;
   queue_many(server, 1);
   queue_one(server, 1, GENERATE("FLUSHDB", "CLIENT SETNAME x"));
@@ -568,7 +568,7 @@ TEST_CASE("EXEC with a command that cannot leave its loop stays there") {
   CHECK(exec.step());
 }
 
-TEST_CASE("EXEC with SELECT runs off the loop, each command in its database, and leaves the last one selected") {
+TEST_CASE("EXEC with SELECT runs off the loop: each command in its database, the last one stays selected") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -640,7 +640,7 @@ TEST_CASE("COPY and MOVE of a large value run off the loop, and a write of the t
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC that walks runs off the loop, however short, and a new key in its database makes it run again") {
+TEST_CASE("EXEC with a walk runs off the loop even if short, and a new key makes it run again") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SELECT 1", 51);
   server.beside("SET first 1");
@@ -657,7 +657,7 @@ TEST_CASE("EXEC that walks runs off the loop, however short, and a new key in it
     CHECK_FALSE(exec.step());
     server.manual.run_one();
   }
-  Asked writer(*server.other, server.client(52), split_line("SET fourth 1"));  // waits by now
+  Asked writer(*server.other, server.client(52), split_line("SET fourth 1"));  // waits now
   CHECK_FALSE(writer.step());
   CHECK(server.beside("GET first") == "\"1\"");
   CHECK(exec.step());
@@ -667,7 +667,7 @@ TEST_CASE("EXEC that walks runs off the loop, however short, and a new key in it
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC that only walks answers as of one moment, whatever is written meanwhile") {
+TEST_CASE("EXEC with walks only sees one moment, whatever is written meanwhile") {
   TwoLoops server;
   server.beside("SET first 1");
   g_long = [&](Ctx& ctx) -> Status {
@@ -686,12 +686,12 @@ TEST_CASE("EXEC that only walks answers as of one moment, whatever is written me
   CHECK(exec.reply() == "[(integer) 1, OK, (integer) 1, [\"first\"]]");
 }
 
-TEST_CASE("EXEC that reads two databases off the loop answers as of one moment") {
+TEST_CASE("EXEC that reads two databases off the loop sees one moment") {
   TwoLoops server;
   server.beside("SET k0 old");
   server.beside("SELECT 1", 51);
   server.beside("SET there old", 51);
-  g_long = [&](Ctx& ctx) -> Status {  // both change between their reads, once
+  g_long = [&](Ctx& ctx) -> Status {  // both databases change once between its reads
     if (server.beside("GET k0") == "\"old\"") {
       server.beside("SET k0 new");
       server.beside("SET there new", 51);
@@ -713,7 +713,7 @@ TEST_CASE("EXEC that reads two databases off the loop answers as of one moment")
   CHECK(exec.reply().ends_with("\"new\", OK, OK, \"new\"]"));
 }
 
-TEST_CASE("long writes notify of each key once, when they are committed") {
+TEST_CASE("long writes publish each key once, at their commit") {
   TwoLoops server;
   std::vector<std::string> events;
   server.observers.notifications.publish = [&](Bytes, Bytes message, ClientLoop*, std::uint64_t) {
@@ -736,7 +736,7 @@ TEST_CASE("long writes notify of each key once, when they are committed") {
   CHECK(events.size() == 1 + (transaction ? 400 : 1200));
 }
 
-TEST_CASE("the watched key of a long write's client, and of others, is seen to change at its commit") {
+TEST_CASE("a watched key changes at a long write's commit, for its client and for others") {
   TwoLoops server;
   server.beside("WATCH k", 70);
   server.beside("MULTI", 70);

@@ -1,4 +1,4 @@
-// Commands whose memory is held by memtables: they wait until those are flushed, and hold nothing meanwhile.
+// Commands whose memory is taken by memtables: they wait until those are flushed, and hold nothing meanwhile.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -32,7 +32,7 @@ struct FullMemTables : CommandHarness {
     while (manual.run_one()) {
     }
   }
-  /// Not by a command: its thread could keep the value for a moment longer than the memtable does.
+  /// Written without a command, whose thread might keep the value longer than the memtable does.
   void fill() {
     MemoryCharge charge;
     REQUIRE(db->try_charge(kCommands, 40 * kMiB));
@@ -41,12 +41,12 @@ struct FullMemTables : CommandHarness {
     batch.put_shared(0, "fill", charged_value(std::string(40 * kMiB, 'x'), &charge), {});
     REQUIRE(db->commit(batch).is_ok());
   }
-  /// From here on threads run, and time passes, when the test says so.
+  /// From now on the test decides when threads run and time passes.
   Asked ask(std::vector<std::string> words, int client_number = 1) {
     env.offload = &manual;
     return {*dispatcher, client(client_number), std::move(words)};
   }
-  /// Hands the command in until it waits for memory.
+  /// Runs the command until it waits for memory.
   void step_until_it_waits_for_memory(Asked& asked) {
     for (int steps = 0; steps < 20; ++steps) {
       REQUIRE_FALSE(asked.step());
@@ -63,7 +63,7 @@ struct FullMemTables : CommandHarness {
 
 }  // namespace
 
-TEST_CASE("command whose value fits only once memtables are flushed waits for the flush and goes on") {
+TEST_CASE("a command whose value needs a flush of memtables waits for it and goes on") {
   struct Case {
     std::vector<std::string> command;
     const char *reply, *then, *then_reply;
@@ -97,8 +97,8 @@ TEST_CASE("command whose value fits only once memtables are flushed waits for th
   }
 }
 
-TEST_CASE("transaction whose value fits only once memtables are flushed waits for the flush and goes on") {
-  const bool on_loop = GENERATE(true, false);  // COPY holds it there
+TEST_CASE("a transaction whose value needs a flush of memtables waits for it and goes on") {
+  const bool on_loop = GENERATE(true, false);  // COPY makes it stay on the loop
   FullMemTables server;
   CHECK(server("MULTI") == "OK");
   CHECK(server("INCR n") == "QUEUED");
@@ -110,7 +110,7 @@ TEST_CASE("transaction whose value fits only once memtables are flushed waits fo
   CHECK(server.db->stats().flushes > server.flushes);
 }
 
-TEST_CASE("value that is rewritten for its expiry is in memory once") {
+TEST_CASE("a value that is rewritten for its expiry is in memory once") {
   for (const char* command : {"EXPIRE old 50", "PERSIST old", "GETEX old EX 50", "RENAME old new", "COPY old new"}) {
     FullMemTables server;
     INFO(command);
@@ -118,7 +118,7 @@ TEST_CASE("value that is rewritten for its expiry is in memory once") {
     server.settle();
     server.advance(1000);
     const std::uint64_t before = server.db->memory().charged();
-    // All but the value itself and a little is taken: a second copy, or a second charge, would not fit.
+    // Leaves room for the value and a little more: a second copy, or a second charge, would not fit.
     const std::uint64_t taken = server.db->memory().room() - 25 * kMiB;
     server.db->memory().charge(kCommands, taken);
     CHECK(server(command).substr(0, 7) != "(error)");
@@ -127,7 +127,7 @@ TEST_CASE("value that is rewritten for its expiry is in memory once") {
   }
 }
 
-TEST_CASE("command that waits for memory holds none, and no marks") {
+TEST_CASE("a command that waits for memory holds no memory and no marks") {
   FullMemTables server;
   const char* command = GENERATE("APPEND", "EXPIRE");
   const std::uint64_t before = server.db->memory().charged();
@@ -135,12 +135,12 @@ TEST_CASE("command that waits for memory holds none, and no marks") {
   server.step_until_it_waits_for_memory(asked);
   CHECK(server.db->memory().charged() == before);
   CHECK_FALSE(server.intents.any());
-  SECTION("its client leaves: nothing is left of it") {
+  SECTION("client leaves: nothing of the command is left") {
     asked.close();
     CHECK(server.manual.queued() == 0);
     CHECK(server.db->memory().charged() == before);
   }
-  SECTION("nothing is flushed: it is refused after ten seconds") {
+  SECTION("no flush: the command is refused after ten seconds") {
     for (int ms = 0; ms < 9'900; ms += 100) {
       server.clock.advance(100);
       REQUIRE_FALSE(asked.step());
@@ -173,7 +173,7 @@ TEST_CASE("commands that wait for memory at the same time do not wait for each o
   CHECK(server.client(4).out.to_string() == ":25165824\r\n");
 }
 
-TEST_CASE("command that no flush makes room for is refused at once") {
+TEST_CASE("a command that no flush makes room for is refused at once") {
   FullMemTables server;
   server.db->memory().charge(kCommands, 45 * kMiB);
   const std::string reply = server("EXPIRE old 50");
@@ -183,7 +183,7 @@ TEST_CASE("command that no flush makes room for is refused at once") {
   server.db->memory().release(kCommands, 45 * kMiB);
 }
 
-TEST_CASE("value that can never fit the budget is refused at once, and the error names size, budget and remedy") {
+TEST_CASE("a value that can never fit the budget is refused at once: the error has size, budget and remedy") {
   FullMemTables server;
   const std::string command = GENERATE("SETRANGE k 99999999 x", "SETBIT k 799999999 1");
   const std::string reply = server(command);

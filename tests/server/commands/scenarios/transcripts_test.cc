@@ -1,13 +1,13 @@
 // The transcripts (tests/transcripts/*.txt): commands and their replies, in order.
 //
-//   run [client=N]         each line of the input is a command; the answer has a line for each reply
-//   pipeline [client=N]    the same, handed in at once
+//   run [client=N]         each line of the input is a command; the output has a line for each reply
+//   pipeline [client=N]    the same, as one pipeline
 //   advance ms=N           time passes
 //   flush | settle | reopen
-//   password is=TEXT       as CONFIG SET requirepass
-//   user name=N is=TEXT    there is this user, with this password
+//   password is=TEXT       like CONFIG SET requirepass
+//   user name=N is=TEXT    adds a user with this password
 //
-// A file whose name starts with redis_ says what Redis says too: tests/contract/test_differential.py holds it against
+// Redis gives the same replies to a file whose name starts with redis_: tests/contract/test_differential.py compares it with
 // redis-server.
 #include <catch2/catch.hpp>
 #include <sstream>
@@ -23,7 +23,7 @@ TEST_CASE("transcripts") {
   std::unique_ptr<CommandHarness> server;
   const auto start = [&server](const std::string&) {
     server.reset();
-    // Database 0 stamps by the time of the write, 5 lets clients say it, 6 takes the expiry.
+    // Stamps: database 0 takes the time of the write, 5 lets clients choose, 6 takes the expiry.
     Settings settings = CommandHarness::small();
     for (const auto& [database, mode] : {std::pair{5u, StampMode::kExplicit}, {6u, StampMode::kExpireTime}}) {
       settings.overrides[database] = settings.tree;

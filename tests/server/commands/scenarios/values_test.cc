@@ -1,4 +1,5 @@
-// Strings, bitmaps, sketches and transfers where the engine matters: values on disk, expiries, two databases, large ranges.
+// Strings, bitmaps, sketches and transfers as far as they depend on the engine: values on disk, expiries, two databases, large
+// ranges.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
@@ -16,14 +17,14 @@ using namespace ebbtide::test;
 
 namespace {
 
-/// Everything written so far is in files, and nothing of it in memory.
+/// Moves all data to files, and none of it stays in memory.
 void send_to_disk(CommandHarness& server) {
   for (const DatabaseId database : {0u, 1u}) REQUIRE(server.db->flush(database).is_ok());
   server.settle();
   server.reopen();
 }
 
-/// Commands off the loop read for themselves.
+/// Whether the command reads by itself, off the loop.
 bool offloaded(Bytes command) { return command.starts_with("LCS "); }
 
 std::uint64_t number(const std::string& reply) {
@@ -31,7 +32,7 @@ std::uint64_t number(const std::string& reply) {
   return std::stoull(reply.substr(10));
 }
 
-/// `pairs` keys "key:<first>", ... of 7 digits, a thousand a command.
+/// Sets `pairs` keys "key:<first>", ... of 7 digits, a thousand per command.
 void set_many(CommandHarness& server, int first, int keys) {
   for (int done = 0; done < keys;) {
     std::vector<std::string> command{"MSET"};
@@ -46,7 +47,7 @@ void set_many(CommandHarness& server, int first, int keys) {
 
 }  // namespace
 
-TEST_CASE("values on disk: each command finds all that it needs, whatever is missing at first") {
+TEST_CASE("each command finds its values on disk, whichever pages are missing at first") {
   CommandHarness server(command_families());
   const std::string large(100'000, 'x');
   const auto prepare = [&] {
@@ -113,7 +114,7 @@ TEST_CASE("values on disk: each command finds all that it needs, whatever is mis
   }
 }
 
-TEST_CASE("values on disk: a dump of a large value comes back as it was") {
+TEST_CASE("a large value on disk survives DUMP and RESTORE") {
   CommandHarness server(command_families());
   std::string large(300'000, 'x');
   for (std::size_t i = 0; i < large.size(); i += 7) large[i] = static_cast<char>(i);
@@ -126,7 +127,7 @@ TEST_CASE("values on disk: a dump of a large value comes back as it was") {
   CHECK(show(server.raw({"GET", "copy"})) == show(server.raw({"GET", "k"})));
 }
 
-TEST_CASE("MOVE and COPY: the other database's expiries are relied on too") {
+TEST_CASE("MOVE and COPY run again if an expiry passes in the other database") {
   CommandHarness server(command_families());
   CHECK(server("SET k here") == "OK");
   CHECK(server("SELECT 1") == "OK");
@@ -149,7 +150,7 @@ TEST_CASE("MOVE and COPY: the other database's expiries are relied on too") {
   CHECK(server("EXISTS last") == "(integer) 0");
 }
 
-TEST_CASE("PFCOUNT keeps what it has computed, with the sketch and its expiry") {
+TEST_CASE("PFCOUNT stores its result in the sketch, and keeps its expiry") {
   CommandHarness server(command_families());
   const auto value = [&] {
     const std::string reply = server.raw({"GET", "h"});
@@ -174,7 +175,7 @@ TEST_CASE("PFCOUNT keeps what it has computed, with the sketch and its expiry") 
   CHECK(server("PFCOUNT h") == "(integer) 4");
 }
 
-TEST_CASE("PFCOUNT answers while writes are stopped, and keeps nothing") {
+TEST_CASE("PFCOUNT replies while writes are stopped, and stores nothing") {
   CommandHarness server(command_families());
   REQUIRE(server("PFADD h a b c") == "(integer) 1");
   server.stop_writes();
@@ -184,10 +185,10 @@ TEST_CASE("PFCOUNT answers while writes are stopped, and keeps nothing") {
   CHECK(server.stats.totals().stalled == 0);
 }
 
-TEST_CASE("one loop adds to a sketch, the other counts it and keeps the count: nothing is lost") {
+TEST_CASE("one loop adds to a sketch while the other stores its count: no element is lost") {
   CommandHarness server(command_families());
   constexpr int kRounds = 1000, kBefore = 5000;
-  // Dense, so that counting takes its time.
+  // Dense sketches, so that counting takes a while.
   std::vector<std::string> many{"PFADD", "h"};
   for (int i = 0; i < kBefore; ++i) many.push_back(std::to_string(i));
   REQUIRE(show(server.raw(many)) == "(integer) 1");
@@ -240,7 +241,7 @@ TEST_CASE("COUNTRANGE counts small ranges, estimates large ones, and counts all 
   CHECK(most < 120'000);
 }
 
-TEST_CASE("the estimate of a range: memtables and several runs, tombstones, nothing outside") {
+TEST_CASE("the estimate of a range covers memtables, runs and tombstones, and nothing outside") {
   CommandHarness server(command_families());
   const auto estimate = [&](Bytes start, Bytes end) { return server.db->estimate_keys(0, engine_range(start, end)); };
   CHECK(estimate("a", "z") == 0);
