@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20, kKiB = std::uint64_t{1} << 10;
 constexpr std::uint64_t kDisk = 16 * kMiB;
-constexpr std::uint64_t kFloor = kDisk / 160;  // only for log and flushes (db/disk_watch.cc)
+constexpr std::uint64_t kFloor = kDisk / 160;  // only for log and flushes (db/background/disk_watch.cc)
 constexpr std::uint64_t kFile = 64 * kKiB;
 // The log has its own room; space for memtables' flushes counts as used.
 constexpr std::uint64_t kRoom = kFloor + 32 * kKiB + 2 * kFile + 32 * kKiB;

@@ -1,18 +1,21 @@
-// How much room the disk has, who may still use it, and what is kept back for when there is none.
+// How much room the disk has, which use may still take it, and what is reserved for a full disk.
 //
 //   free space:   |-- unflushed --|-- floor --|-- deadlines --|-- low / 2 --|-- low --|-- low + reserve --|------------
 //   adds data     |               |           |               |             |         |  while the reserve is given up: no  |  yes
 //   compactions   |              no           |    only for deadlines: no reserve, or one runs  |  yes                      ...
 //   log, deletes, flushes, manifest: always
 //
-// `unflushed` is what memtables hold: the tables that they become must find their room, whatever data and compactions would like to
-// take, because a flush that fails stops deletes too. `low` is 5 % of the disk. Below half of it the reserve is given up
-// (io/reserve_file.h), so that deletes, flushes and compactions, which make room, can still run; what it gave back is not for new
-// data. It is set aside again when there is room for it. Compactions leave the last bytes to the log and to flushes: a merge can
-// be given up at no loss, a write to the log cannot. `deadlines` is for merges that delete deadlines need: others would take the
-// room and make less of it. As long as the reserve is held it serves for that: such a merge may have it given up. While one runs,
-// all that it may write is kept for it. The disk is looked at on each tick, and in between whenever an eighth of the room was
-// logged: what fills it between two ticks would make the log fail, and with it deletes.
+// `unflushed` is what memtables hold. The tables that they become must find their room, whatever data and compactions would take: a flush
+// that fails stops deletes, too. `low` is 5 % of the disk. Below half of it the reserve (io/reserve_file.h) is given up, so that deletes,
+// flushes and compactions, which make room, can still run. New data does not get what the reserve gave back. The reserve is made again
+// when there is room for it.
+//
+// Compactions leave the last bytes to the log and to flushes: a merge can be given up at no loss, a write to the log cannot. `deadlines` is
+// for merges that delete deadlines need: others would take the room and make less of it. The reserve serves for that as long as it is
+// held: such a merge may have it given up. While one runs, all that it may write is reserved for it.
+//
+// The disk is measured on each tick. In between it is measured whenever an eighth of the room was logged: a disk that becomes full between
+// two ticks would make the log fail, and with it deletes.
 #pragma once
 
 #include <atomic>
@@ -40,35 +43,34 @@ class DiskWatch {
  public:
   explicit DiskWatch(DiskWatchOptions options);
 
-  /// Takes over the reserve that an earlier run left.
+  /// Takes over the reserve that an earlier run has left.
   Status open();
   struct Use {
     std::uint64_t logged_bytes = 0;     ///< the running total of what was logged
-    std::uint64_t file_bytes = 0;       ///< what all files together have
-    std::uint64_t unflushed_bytes = 0;  ///< what all memtables hold
-    std::uint64_t deadline_bytes = 0;   ///< kept for merges for deadlines, if the disk is large enough
+    std::uint64_t file_bytes = 0;       ///< of all files together
+    std::uint64_t unflushed_bytes = 0;  ///< of all memtables
+    std::uint64_t deadline_bytes = 0;   ///< reserved for merges for deadlines, if the disk is large enough
   };
   /// Measures.
   void look(const Use& use);
-  /// Whether writes that add data are refused. Two loads, nearly always.
+  /// True if writes that add data are refused. Costs two loads, nearly always.
   bool full(std::uint64_t logged_bytes);
   /// kNoSpace if a compaction must not take `bytes` more. May give the reserve up for a deadline.
   Status may_compact(std::uint64_t bytes, DiskUse use);
-  /// A merge for a deadline that writes at most so much begins, and ends: others leave it as much room meanwhile.
+  /// A merge for a deadline, which writes at most `bytes`, begins and ends. Other merges leave it as much room meanwhile.
   void claim(std::uint64_t bytes) { claimed_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   void release(std::uint64_t bytes) { claimed_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t claimed_bytes() const { return claimed_bytes_.load(std::memory_order_relaxed); }
-  /// Bytes that compactions may take, measured now; as many as there can be if the disk cannot be measured.
+  /// Bytes that compactions may take, measured now. The largest number if the disk cannot be measured.
   [[nodiscard]] std::uint64_t room(DiskUse use) const;
-  /// Somebody found the disk full: gives the reserve up, and writes that add data are refused until it was measured again; what it
-  /// gives back is for whatever heals. True if there was one.
+  /// A write found the disk full. Gives the reserve up: its room is for healing. Writes that add data are refused until the disk was
+  /// measured again. True if there was a reserve.
   bool give_up_reserve();
-  /// Whether set_aside_reserve() should be called, off any thread that others wait for.
+  /// True if set_aside_reserve() should be called, on a thread that no other waits for.
   [[nodiscard]] bool wants_reserve() const { return wants_reserve_.load(std::memory_order_relaxed); }
   Status set_aside_reserve();
   [[nodiscard]] std::uint64_t reserve_bytes() const { return reserve_.bytes(); }
-  /// Which part is used, of the disk or of max_disk_bytes, whichever is fuller; as of the last measurement, 0 to 1 and, of
-  /// max_disk_bytes, beyond.
+  /// The used part of the disk, or of max_disk_bytes if that is larger, as of the last measurement. 0 to 1; of max_disk_bytes, more.
   [[nodiscard]] double used_ratio() const { return used_ratio_.load(std::memory_order_relaxed); }
 
  private:
@@ -84,7 +86,7 @@ class DiskWatch {
   std::atomic<std::uint64_t> look_again_at_{0};    // logged bytes
   Mutex mutex_;                                    // one measurement at a time
   Use use_ GUARDED_BY(mutex_);                     // as of the last look()
-  std::atomic<std::uint64_t> unflushed_bytes_{0};  // at most: what was logged since counts, too
+  std::atomic<std::uint64_t> unflushed_bytes_{0};  // with all that was logged since
   std::atomic<std::uint64_t> deadline_bytes_{0};   // of the last look()
   std::atomic<std::uint64_t> claimed_bytes_{0};
 };

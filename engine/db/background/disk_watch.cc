@@ -1,4 +1,4 @@
-#include "db/disk_watch.h"
+#include "db/background/disk_watch.h"
 
 #include <algorithm>
 #include <limits>
@@ -20,7 +20,7 @@ std::uint64_t DiskWatch::wanted_reserve(const DiskSpace& space) const {
   return std::min(options_.reserve_bytes, space.total_bytes / kReserveDivisor);
 }
 
-// Who says how many bytes may be used has not asked for 5 % of the disk; what flushes need is kept all the same.
+// max_disk_bytes takes the place of the 5 %. What flushes need is reserved all the same.
 std::uint64_t DiskWatch::low(const DiskSpace& space) const {
   const std::uint64_t share = space.total_bytes / kLowDivisor;
   return options_.max_disk_bytes == 0 ? share : std::min(share, wanted_reserve(space));
@@ -53,8 +53,7 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   const std::uint64_t unflushed = use_.unflushed_bytes + logged_bytes - std::min(logged_bytes, use_.logged_bytes);
   unflushed_bytes_.store(unflushed, std::memory_order_relaxed);
   deadline_bytes_.store(use_.deadline_bytes, std::memory_order_relaxed);
-  if (space->free_bytes < low(*space) / 2 + unflushed)
-    (void)reserve_.release();  // what it gives back shows in the next measurement
+  if (space->free_bytes < low(*space) / 2 + unflushed) (void)reserve_.release();  // the next measurement shows its room
   const std::uint64_t wanted = wanted_reserve(*space);
   const bool held = reserve_.bytes() != 0;
   const std::uint64_t needed = low(*space) + unflushed + (held ? 0 : wanted);
@@ -66,13 +65,13 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
                              part(space->total_bytes - std::min(space->total_bytes, space->free_bytes), space->total_bytes)),
                     std::memory_order_relaxed);
   full_.store(over || space->free_bytes < needed, std::memory_order_relaxed);
-  // A little more than needed, so that setting it aside does not at once make the disk full.
+  // A little more than needed: the new reserve must not make the disk full at once.
   wants_reserve_.store(!held && wanted != 0 && space->free_bytes >= needed + wanted / 4, std::memory_order_relaxed);
   const std::uint64_t room = space->free_bytes - std::min(space->free_bytes, needed);
   look_again_at_.store(logged_bytes + std::max(kShortestLook, room / 8), std::memory_order_relaxed);
 }
 
-// Of all that a full disk has left, `low` and the reserve, merges for deadlines have no more than half to themselves.
+// A full disk has `low` and the reserve left. Merges for deadlines have at most half of that to themselves.
 std::uint64_t DiskWatch::room_of(const DiskSpace& space, DiskUse use) const {
   std::uint64_t kept = low(space) / kFloorDivisor + unflushed_bytes_.load(std::memory_order_relaxed), free = space.free_bytes;
   const std::uint64_t held = reserve_.bytes();

@@ -1,5 +1,5 @@
 // A small simulated disk, filled and emptied by others: which writes may use the rest of it.
-#include "db/disk_watch.h"
+#include "db/background/disk_watch.h"
 
 #include <catch2/catch.hpp>
 
