@@ -82,14 +82,13 @@ void DbImpl::count_commit(const WriteBatch& batch) {
   ThreadCounters::add(mine.user_bytes, batch.payload_bytes() - WriteBatch::kHeaderBytes);
 }
 
-// Finds the operation's tree, which is made if its database has none, and sees to it that the tree's memtable is among the
-// inserts.
+// Makes a tree if the operation's database has none. The tree's memtable is among the inserts afterwards.
 TreeId DbImpl::place_operation(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts) {
   ASSERT_MSG(op.tree < settings_.databases, "a batch names a database that there is not");
   Tree* tree = tree_for_write(op.tree, time, inserts);
   batch.set_op_tree(at, tree->id);
   if (op.kind == OpKind::kSecondaryDelete) {
-    tree->recorded->store(true, std::memory_order_relaxed);  // before it shows
+    tree->recorded->store(true, std::memory_order_relaxed);  // before it is visible
     ThreadCounters::add(tree->lookups->mine().range_deletes, 1);
   }
   if (inserts->find(tree->id) == nullptr) {
@@ -99,7 +98,7 @@ TreeId DbImpl::place_operation(WriteBatch& batch, std::size_t at, const WriteBat
   return tree->id;
 }
 
-// Records are few, or a memtable is not what keeps them: what they cost to look up grows with their number, not their bytes.
+// A lookup among records costs time in their number, not in their bytes: so their number has a limit of its own.
 bool DbImpl::is_full(const MemTable& memtable) const {
   return memtable.memory_bytes() >= settings_.memtable_size || memtable.records().size() >= kMaxMemTableRecords;
 }
@@ -139,7 +138,7 @@ void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch:
   }
 }
 
-// A database that is empty already needs no new tree: emptying it costs memory and a line in the manifest each time.
+// An empty database keeps its tree: a new one would cost memory and a line in the manifest each time.
 bool DbImpl::keeps_tree(const Tree* tree, DatabaseId database, const Inserts& inserts) {
   if (tree == nullptr) return true;
   if (tree->active_first_seq != 0 || inserts.find(tree->id) != nullptr || tree->stamp != tree_settings_[database].stamp) {
@@ -198,7 +197,7 @@ TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
   return tree;
 }
 
-// Settings belong to the number of a database: a tree that comes to another number by SWAPDB takes that number's, as it would at
+// Settings belong to the number of a database. A tree that SWAPDB moves to another number takes that number's settings, as it would at
 // the next start. Only the stamp mode stays with the tree. Why: engine/docs/decisions/0026-settings-go-by-number.md.
 void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
   auto policy = make_policy(tree_settings_[database].policy);
