@@ -84,10 +84,4 @@ class OffloadDisposer final : public Disposer {
   Offload& offload_;
 };
 
-/// Runs all work at once on the caller's thread. For tests and single-threaded tools.
-class InlineOffload final : public Offload {
- public:
-  void submit(OffloadClass, std::shared_ptr<OffloadWork> work) override { work->run(); }
-};
-
 }  // namespace ebbtide
