@@ -688,6 +688,75 @@ TEST_CASE("pieces of a range tombstone that others have cut are joined, with the
   CHECK(stats.oldest_range_tombstone == 1000);
 }
 
+TEST_CASE("slice for a scrub cuts range tombstones at its own ends, wherever its output ends") {
+  TreeFixture tree(4);
+  tree.context.settings.file_size = 1 << 20;
+  flush_letters(tree, 'e', 'k', false);  // the target
+  testing::Source beside;
+  for (const char* key : {"c", "p"}) beside.entries.push_back({.key = key, .seq = ++tree.context.visible_seq, .value = "1"});
+  tree.flush(beside);
+  flush_range(tree, "b", "t");
+  flush_letters(tree, 'h', 'h', false);
+  const std::string end("k\0", 2);
+  Plan plan = slice_of(tree, {{0, 0}, {1, 0}, {2, 0}, {3, 0}}, {"e", end}, 3);
+  plan.reason = Reason::kScrub;
+  REQUIRE(tree.run(plan).is_ok());
+  tree.check();
+  const auto& files = tree.version->runs[1].files;
+  REQUIRE(files.size() == 2);
+  CHECK(files[0]->stats.largest == "e");
+  CHECK(files[1]->stats.smallest == end);
+}
+
+/// The version with another description of a file.
+void describe(TreeFixture& tree, std::size_t run, const std::function<void(FileMeta*)>& change) {
+  auto version = std::make_shared<Version>(*tree.version);
+  auto meta = std::make_shared<FileMeta>(*version->runs[run].files[0]);
+  change(meta.get());
+  version->runs[run].files[0] = std::move(meta);
+  tree.version = std::move(version);
+}
+
+TEST_CASE("file with lingering names of purged keys is rewritten, not moved") {
+  TreeFixture tree(2);
+  flush_letters(tree, 'a', 'c', false);
+  const auto moves = [&] { return execute(tree.merge_of(0, 0, {0, 1}), *tree.version, tree.context, tree.env)->files_moved; };
+  CHECK(moves() == 1);
+  describe(tree, 0, [](FileMeta* file) { file->lingering_birth = 500; });
+  CHECK(moves() == 0);
+}
+
+TEST_CASE("groups on both sides of a damaged file share no output file") {
+  for (const bool damaged : {false, true}) {
+    TreeFixture tree(2);
+    flush_letters(tree, 'k', 'm', false);
+    const Millis expiry = tree.context.now + 10;
+    for (const auto& [first, last] : {std::pair{"a", "c"}, std::pair{"x", "z"}}) {
+      tree.flush({{{.key = first, .seq = ++tree.context.visible_seq, .value = "1"},
+                   {.key = last, .seq = ++tree.context.visible_seq, .value = "2", .expiry = expiry}},
+                  {}});
+    }
+    tree.context.now = expiry;  // so that neither file is moved
+    if (damaged) describe(tree, 2, [](FileMeta* file) { file->damage = "lost"; });
+    const auto result = execute(tree.merge_of(0, 1, {0, 0}), *tree.version, tree.context, tree.env);
+    REQUIRE(result.is_ok());
+    CHECK(result->outputs.size() == (damaged ? 2 : 1));
+  }
+}
+
+TEST_CASE("merge moves the round-robin cursor, unless it is for a deadline") {
+  TreeFixture tree(2);
+  tree.context.settings.file_choice = FileChoice::kRoundRobin;
+  flush_letters(tree, 'a', 'c', false);
+  REQUIRE(tree.run(tree.merge_of(0, 0, {0, 2})).is_ok());
+  flush_letters(tree, 'b', 'd', false);
+  REQUIRE(tree.run(tree.merge_of(0, 0, {0, 1})).is_ok());
+  Plan plan = tree.merge_of(0, 1, {tree.version->runs[1].id, 2});
+  CHECK(execute(plan, *tree.version, tree.context, tree.env)->edit.cursors.size() == 1);
+  plan.reason = Reason::kDeadline;
+  CHECK(execute(plan, *tree.version, tree.context, tree.env)->edit.cursors.empty());
+}
+
 TEST_CASE("slice without a required file is refused with the reason") {
   TreeFixture tree(9);
   tree.context.settings.file_size = 1 << 20;
