@@ -75,7 +75,7 @@ Status DbImpl::commit_admitted(WriteBatch& batch, bool may_wait) {
 }
 
 void DbImpl::count_commit(const WriteBatch& batch) {
-  ThreadCounters& mine = counters_.mine();
+  ThreadCounters& mine = reads_.counters.mine();
   ThreadCounters::add(mine.commits, 1);
   ThreadCounters::add(mine.operations, batch.count());
   if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());

@@ -477,7 +477,7 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const Version
     if (run.level == version->runs.front().level && moves) ++view->newest_level_runs;
     view->runs.emplace_back(run, std::move(tables));
   }
-  *fitted = fit_filters(*view, needs);
+  *fitted = fit_filters(*view, needs, {clock_, epoch_, [this](const std::string& text) { say(Severity::kWarning, text); }});
   for (const RunView& run : view->runs) {
     for (const OpenTablePtr& table : run.tables()) view->memory_bytes += table->reader->memory_bytes();
   }

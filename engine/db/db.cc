@@ -2,7 +2,10 @@
 #include <engine/db.h>
 
 #include "db/db_impl.h"
-#include "db/db_iterator.h"
+#include "db/read/db_iterator.h"
+#include "db/read/expiry_scan.h"
+#include "db/read/key_sample.h"
+#include "db/read/stamp_scan.h"
 
 namespace ebbtide {
 
@@ -49,65 +52,51 @@ Millis Db::now() const { return impl_->time_.now(); }
 Millis Db::stamped(Millis now) const { return impl_->time_.stamped(now); }
 
 ReadView Db::view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const {
-  ReadView view;
-  view.now_ = now;
-  view.mode_ = mode;
-  view.misses_ = misses;
-  view.database_ = database;
-  view.impl_ = impl_.get();
   // Tree, view and seq belong together if neither the mapping nor the tree's view changed while they were read (commit.cc).
   for (;;) {
     const std::uint64_t mapping = impl_->published_.mapping_version();
     const Tree* tree = impl_->published_.tree(database);
     const TreeView* before = tree == nullptr ? nullptr : tree->view.load(std::memory_order_acquire);
-    view.seq_ = visible_seq();
+    const SeqNum seq = visible_seq();
     const bool same_view = tree == nullptr || tree->view.load(std::memory_order_acquire) == before;
     if (same_view && impl_->published_.unchanged(mapping)) {
-      view.tree_ = before;
-      return view;
+      return ViewParts::pass_view(impl_->reads_, database, before, seq, now, mode, misses);
     }
   }
 }
 
 ReadView Db::lease(DatabaseId database) const {
-  ReadView view;
-  view.now_ = impl_->time_.now();
-  view.database_ = database;
-  view.impl_ = impl_.get();
+  const Millis now = impl_->time_.now();
   EpochGuard guard(impl_->epoch_);
   for (;;) {
     const std::uint64_t mapping = impl_->published_.mapping_version();
     const Tree* tree = impl_->published_.tree(database);
     std::shared_ptr<const TreeView> owner;
+    SeqNum seq = 0;
     if (tree != nullptr) {
       MutexLock lock(impl_->state_mutex_);
       owner = tree->view_owner;  // null: dropped just now, its database has another
-      view.seq_ = visible_seq();
+      seq = visible_seq();
     } else {
-      view.seq_ = visible_seq();
+      seq = visible_seq();
     }
     if (!impl_->published_.unchanged(mapping)) continue;
-    if (tree == nullptr) return view;
+    if (tree == nullptr) return ViewParts::pass_view(impl_->reads_, database, nullptr, seq, now, ReadMode::kBlocking, nullptr);
     if (owner == nullptr) continue;
-    view.lease_ = impl_->leases_.lease(std::move(owner), view.seq_, impl_->time_.now());
-    view.tree_ = view.lease_->view();
-    return view;
+    return ViewParts::leased_view(impl_->reads_, database, impl_->leases_.lease(std::move(owner), seq, impl_->time_.now()), now);
   }
 }
 
 std::unique_ptr<Iterator> Db::iterate(const ReadView& view, const IteratorOptions& options) const {
-  ThreadCounters& mine = impl_->counters_.mine();
-  ThreadCounters::add(mine.iterators, 1);
-  if (view.has_tree()) ThreadCounters::add(view.tree_->lookups->mine().iterators, 1);
-  if (view.lease_ != nullptr || !view.has_tree()) {
-    return new_db_iterator(view.lease_, view.now(), options, nullptr, impl_->large_values_);
-  }
-  const ReadView leased = lease(view.database());
-  return new_db_iterator(leased.lease_, view.now(), options, nullptr, impl_->large_values_);
+  ThreadCounters::add(impl_->reads_.counters.mine().iterators, 1);
+  if (view.has_tree()) ThreadCounters::add(ViewParts::tree(view)->lookups->mine().iterators, 1);
+  const bool is_pass_view = view.has_tree() && ViewParts::lease(view) == nullptr;
+  const std::shared_ptr<Lease> held = ViewParts::lease(is_pass_view ? lease(view.database()) : view);
+  return new_db_iterator(held, view.now(), options, nullptr, impl_->reads_.values);
 }
 
 bool Db::fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue) {
-  ThreadCounters::add(impl_->counters_.mine().fetches, 1);
+  ThreadCounters::add(impl_->reads_.counters.mine().fetches, 1);
   return impl_->fetcher_->fetch(misses, std::move(done), queue);
 }
 
@@ -129,6 +118,31 @@ Result<std::uint64_t> Db::count(DatabaseId database, const KeyRange& range) {
   for (walk->seek_to_first(); walk->valid(); walk->next()) ++keys;
   TRY(walk->status());
   return keys;
+}
+
+std::uint64_t Db::estimate_keys(DatabaseId database, const KeyRange& range) const {
+  const ReadView view = lease(database);
+  return view.has_tree() ? ebbtide::estimate_keys(*ViewParts::tree(view), range) : 0;
+}
+
+Result<std::uint64_t> Db::sample_keys(DatabaseId database, std::uint64_t seed) const {
+  const ReadView view = lease(database);
+  return view.has_tree() ? ebbtide::sample_keys(view, seed) : std::uint64_t{0};
+}
+
+Result<StampedKeys> Db::scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from, std::size_t max_keys,
+                                    std::uint64_t max_pages) const {
+  return ebbtide::scan_stamps(lease, lo, hi, from, max_keys, max_pages);
+}
+
+std::uint64_t Db::estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const {
+  return ebbtide::estimate_stamps(lease(database), lo, hi);
+}
+
+Result<Millis> Db::expiring_keys(DatabaseId database, Millis after, Millis until, std::size_t limit,
+                                 std::vector<ExpiringKey>* out) const {
+  const ReadView view = lease(database);
+  return view.has_tree() ? ebbtide::expiring_keys(view, after, until, limit, out) : until;
 }
 
 Status Db::reconfigure(const Settings& settings) {
@@ -197,22 +211,26 @@ Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_i
 Result<TreeMap> Db::tree_map(DatabaseId database, std::size_t max_cells) const { return impl_->tree_map(database, max_cells); }
 const Settings& Db::settings() const { return impl_->settings_; }
 
-StampMode ReadView::stamp_mode() const {
-  if (tree_ != nullptr) [[likely]]
-    return tree_->stamp;
-  MutexLock lock(impl_->commit_mutex_);
-  return impl_->tree_settings_[database_].stamp;
-}
-
 StampMode Db::stamp_mode(DatabaseId database) const {
   MutexLock lock(impl_->commit_mutex_);
   const TreePtr& tree = impl_->database_trees_[database];
   return tree != nullptr ? tree->stamp : impl_->tree_settings_[database].stamp;
 }
 
-StampMode Db::configured_stamp_mode(DatabaseId database) const {
-  MutexLock lock(impl_->commit_mutex_);
-  return impl_->tree_settings_[database].stamp;
+StampMode DbImpl::configured_stamp_mode(DatabaseId database) {
+  MutexLock lock(commit_mutex_);
+  return tree_settings_[database].stamp;
+}
+StampMode Db::configured_stamp_mode(DatabaseId database) const { return impl_->configured_stamp_mode(database); }
+
+void DbImpl::schedule_filter_fit(const TreePtr& tree) {
+  if (tree->filter_fit_queued.exchange(true)) return;
+  submit(Priority::kLow, [this, tree] {
+    tree->filter_fit_queued = false;
+    MutexLock manifest(manifest_mutex_);
+    if (closing_ || tree->dropped || versions_->tree(tree->id) == nullptr) return;
+    (void)install(*tree, {}, 0);  // kAborted: the tree went meanwhile
+  });
 }
 
 }  // namespace ebbtide

@@ -1,18 +1,17 @@
 // The parts of the engine and how they are wired. Each capability has a file of its own:
 //
-//   commit.cc      commits, the tree of each database                read_path.cc   gets and prefetching
-//   commit_staged.cc  large batches: memtables that are adopted      db_iterator.cc walks
-//   flush.cc       memtables to tables, database changes to manifest
-//   compactions.cc plans, jobs, installs                             recovery.cc    open
+//   commit.cc      commits, the tree of each database                commit_staged.cc large batches: memtables that are adopted
+//   flush.cc       memtables to tables, database changes to manifest recovery.cc    open
+//   compactions.cc plans, jobs, installs
 //   maintenance.cc what is done by the clock                         health.cc      read-only, and the way back
 //   background.cc  what the components of background/ get of the database
 //   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
-//   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
-//   estimate.cc    what a range has, without I/O                     key_count.cc   keys of a database, from a sample
-//   deadline_keeper.cc delete deadlines of tables                    filters.cc     how much of each filter is in memory
+//   deadline_keeper.cc delete deadlines of tables
 //
-// Components that know no database have rooms: write/ (the commit pipeline, large batches, delays and refusals, the memory budget).
+// Components that know no database have rooms: trees/ (one tree, what readers see of it, leases), read/ (lookups, iterators, fetches,
+// scans, estimates, filter memory), write/ (the commit pipeline, large batches, delays and refusals, the memory budget), background/
+// (planners, punching, scrub) and purge/ (when deletes are gone from all files).
 //
 // Locks, in the order they may nest:
 //   Retention's      one look at what is due at a time
@@ -52,14 +51,14 @@
 #include "db/background/quarantine.h"
 #include "db/background/scrubber.h"
 #include "db/engine_time.h"
-#include "db/filters.h"
-#include "db/large_values.h"
-#include "db/page_fetcher.h"
 #include "db/purge/deadline_tracker.h"
 #include "db/purge/purge_ledger.h"
 #include "db/purge/purge_tracker.h"
 #include "db/purge/retention.h"
-#include "db/trees/counters.h"
+#include "db/read/filter_memory.h"
+#include "db/read/key_estimate.h"
+#include "db/read/page_fetcher.h"
+#include "db/read/view_parts.h"
 #include "db/trees/lease_registry.h"
 #include "db/trees/tree.h"
 #include "db/write/commit_pipeline.h"
@@ -134,12 +133,6 @@ struct DbImpl {
   Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop);
   Status commit(StagedBatch& staged);
   Status try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms);
-
-  // read_path.cc
-  /// As ReadView::locate; in a guard of the epoch.
-  Status locate(const ReadView& view, const LookupKey& key, Found* found);
-  /// As locate(), counted nowhere but in `reads`. The view has a tree; whether its lease is revoked the caller asks.
-  static Status find(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
 
   // flush.cc
   Status flush(DatabaseId database);
@@ -252,13 +245,9 @@ struct DbImpl {
   void change_settings(DatabaseId database, const TreeSettings& settings) REQUIRES(commit_mutex_);
   Status install(Tree& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened, std::size_t flushed)
       REQUIRES(manifest_mutex_);
-  // filters.cc
-  /// The tree's settings, what they leave to measurement being filled in: what its new tables are written by.
-  [[nodiscard]] TreeSettings table_settings(const Tree& tree) const REQUIRES(state_mutex_);
-  [[nodiscard]] FilterNeeds filter_needs(const Tree& tree) const REQUIRES(state_mutex_);
-  void measure_lookups(Tree& tree) REQUIRES(state_mutex_);
-  bool fit_filters(const TablesView& view, const FilterNeeds& needs);
+  // db.cc
   void schedule_filter_fit(const TreePtr& tree);
+  [[nodiscard]] StampMode configured_stamp_mode(DatabaseId database);
   // compactions.cc
   void pages_dropped(Tree& tree, const Version& version, const CompactionResult& result);
   // compactions.cc
@@ -310,8 +299,6 @@ struct DbImpl {
   WriteLoad write_load();
   void update_pressure();
   void say(Severity severity, const std::string& text);
-  // estimate.cc
-  static void estimate_invalidated(const TablesView& tables, TreeShape* shape);
   // deadline_keeper.cc
   void keep_deadlines(const std::vector<TreeLoad>& loads);
   DeadlineTracker::TreeNow deadlines_now(const TreeLoad& load, Millis now);
@@ -347,13 +334,6 @@ struct DbImpl {
   Status flush_replayed_trees(const std::vector<TreePtr>& trees);
   Status cut_torn_end(FileNum file, std::uint64_t valid_bytes);
   void note_skipped(const SkippedLog& part, std::vector<LogSegment>* segments) REQUIRES(commit_mutex_);
-  // read_path.cc
-  /// Whether a memtable decides about the key.
-  static bool get_from_memtables(const ReadView& view, const LookupKey& key, Found* found, Status* status);
-  static Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads, RunsAsked* asked);
-  static Status finish_lookup(const ReadView& view, const Entry& entry, const FragmentedRangeTombstones::Cover* cover,
-                              Found* found, std::shared_ptr<const void> pin);
-
   [[nodiscard]] TreePtr tree_of(DatabaseId database) {
     MutexLock lock(commit_mutex_);
     return database < database_trees_.size() ? database_trees_[database] : nullptr;
@@ -380,10 +360,8 @@ struct DbImpl {
   Scrubber scrubber_;
   Epoch epoch_;
   EngineTime time_;
-  Counters counters_;
   std::unique_ptr<BlockCache> cache_;
   std::unique_ptr<GroupCommit> log_;
-  std::shared_ptr<LargeValues> large_values_;  ///< iterators hold it, too
   std::unique_ptr<PageFetcher> fetcher_;
   std::unique_ptr<ThreadPool> own_pool_;    ///< compactions
   std::unique_ptr<ThreadPool> flush_pool_;  ///< a thread for flushes and healing: they must not wait for a long merge to end
@@ -394,6 +372,9 @@ struct DbImpl {
   Publication published_;
   LeaseRegistry leases_;
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
+  ReadEnv reads_{.epoch = epoch_, .memory = *memory_, .first_stamp_mode = [this](DatabaseId database) {
+                   return configured_stamp_mode(database);
+                 }};
   MemoryBudget budget_;
   WriteController writes_;
   std::atomic<bool> closing_{false};

@@ -145,8 +145,8 @@ Status DbImpl::open() {
     flush_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-flush", 5);
     pool_ = own_pool_.get();
   }
-  large_values_ = std::make_shared<LargeValues>(memory_, [this] { budget_.note_charged(); });
-  fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, *large_values_);
+  reads_.values = std::make_shared<LargeValues>(memory_, [this] { budget_.note_charged(); });
+  fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, *reads_.values);
 
   SeqNum last_seq = versions_->last_seq();
   std::vector<LogSegment> segments;

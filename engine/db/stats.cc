@@ -45,7 +45,7 @@ void DbImpl::add_garbage(const std::vector<TreeLoad>& loads, Stats* s) const {
 
 Stats DbImpl::stats() {
   Stats s;
-  for (const ThreadCounters& c : counters_.slots()) {
+  for (const ThreadCounters& c : reads_.counters.slots()) {
     s.gets += c.gets.load(std::memory_order_relaxed);
     s.get_hits += c.get_hits.load(std::memory_order_relaxed);
     s.batches += c.commits.load(std::memory_order_relaxed);
@@ -60,7 +60,7 @@ Stats DbImpl::stats() {
   }
   if (fetcher_ != nullptr) s.pages_read += fetcher_->pages_read();
   s.get_misses = s.gets - std::min(s.gets, s.get_hits);
-  s.runs_probed = probes_of(counters_, s.gets);
+  s.runs_probed = probes_of(reads_.counters, s.gets);
   s.wal_bytes_written = log_->bytes_written();
   s.wal_writes = log_->writes();
   s.wal_syncs = log_->syncs();

@@ -69,7 +69,7 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   out.tombstones = stats.tombstones;
   out.range_tombstones = stats.range_tombstones;
   // A tombstone invalidates at least the version it was written for. A range counts as one too: the fences of older files are
-  // known only to the database (db/estimate.cc).
+  // known only to the database (db/read/key_estimate.h).
   out.invalidated = stats.tombstones + stats.range_tombstones;
   out.oldest_birth = stats.oldest_obligation();  // names and dead pages are purged without a merge
   if (stats.min_expiry != 0 && stats.min_expiry <= now) {

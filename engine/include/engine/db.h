@@ -52,6 +52,8 @@ struct ExpiringKey {
   SeqNum seq = 0;  ///< of the version that does
 };
 
+class Db;
+
 /// While one is alive on a thread, nothing that a pass view of that thread can reach is freed. Cheap (two stores); may nest.
 /// Not for use across I/O that may last, nor to be moved to another thread.
 class PassGuard {

@@ -24,10 +24,10 @@
 
 namespace ebbtide {
 
-class Db;
-struct DbImpl;
-struct TreeView;  // db/trees/tree_view.h: memtables and runs of one tree at one moment
-class Lease;      // db/trees/lease_registry.h
+struct ReadEnv;    // db/read/view_parts.h: what all views of a database share
+struct ViewParts;  // the same
+struct TreeView;   // db/trees/tree_view.h: memtables and runs of one tree at one moment
+class Lease;       // db/trees/lease_registry.h
 
 /// xxh3 of the key with a fixed seed, the one hash of the engine.
 std::uint64_t hash_key(Bytes key);
@@ -188,9 +188,8 @@ class ReadView {
   [[nodiscard]] ReadMode mode() const { return mode_; }
 
  private:
-  friend class Db;
-  friend struct DbImpl;
-  DbImpl* impl_ = nullptr;
+  friend struct ViewParts;
+  ReadEnv* env_ = nullptr;
   const TreeView* tree_ = nullptr;
   SeqNum seq_ = 0;
   Millis now_ = 0;

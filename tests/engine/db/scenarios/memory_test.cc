@@ -6,7 +6,7 @@
 
 #include "cache/block_cache.h"
 #include "compaction/table_files.h"
-#include "db/large_values.h"
+#include "db/read/large_values.h"
 #include "engine/db/harness.h"
 #include "table/table_reader.h"
 #include "version/version_set.h"

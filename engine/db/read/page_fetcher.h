@@ -1,4 +1,4 @@
-// Brings missing pages in, so that event loops never wait for the disk: through a queue of the loop's own, or by threads.
+// Reads missing pages, so that event loops never wait for the disk: through a queue of the loop's own, or by threads.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 #include <engine/read_view.h>
 #include "base/background_pool.h"
-#include "db/large_values.h"
+#include "db/read/large_values.h"
 
 namespace ebbtide {
 
@@ -17,10 +17,10 @@ struct PageFetch;
 /// Thread-safe. With no threads, everything is read on the calling thread.
 class PageFetcher {
  public:
-  /// What is fetched is charged to `account`, pages for as long as their set keeps them; what it has no room for is not fetched,
-  /// and the set says so (MissSet::refused).
+  /// Pages and values are charged to `account`; pages for as long as their set keeps them. If the account has no room, the fetch leaves
+  /// the rest out and sets MissSet::refused. `large` outlives this.
   PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> account, LargeValues& large);
-  /// Every fetch that was begun is answered first. Queues are gone by then.
+  /// Answers every fetch that was begun. All queues are destroyed before.
   ~PageFetcher();
 
   /// As Db::fetch.
@@ -34,10 +34,9 @@ class PageFetcher {
   class Queue;
 
   std::shared_ptr<PageFetch> begin(MissSet* misses);
-  /// Has threads read what is wanted from index `first` on.
+  /// Threads read the wanted pages from index `first` on.
   void read_by_threads(const std::shared_ptr<PageFetch>& fetch, std::size_t first);
-
-  /// Has a thread read one that a queue could not: it may yet succeed, or knows how to say why not.
+  /// A thread reads a page that a queue could not read: it may succeed, or else return the error.
   void read_again(std::shared_ptr<PageFetch> fetch, std::size_t i);
 
   const std::shared_ptr<MemoryAccount> account_;

@@ -1,5 +1,6 @@
-#include "db/db_iterator.h"
+#include "db/read/db_iterator.h"
 
+#include "db/trees/tree_view.h"
 #include "iter/merging_iterator.h"
 #include "iter/run_iterator.h"
 #include "iter/visible_iterator.h"
@@ -7,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// The tables of a run within bounds, as one child; their range tombstones, in key order, as one source.
+// The tables of a run within bounds, as one child of the merge.
 std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, ReadCounters* counters) {
   RunFiles files;
   files.files = run.tables().size();
@@ -22,7 +23,7 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
                                             std::vector<TombstoneSource>* tombstones) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const auto& memtable : view.memtables) {
-    // The runs overlap, so that each is a source of its own, of one age.
+    // The runs of a memtable's tombstones overlap, so each is a source of its own, all of one age.
     for (SharedTombstones& run : memtable->range_tombstone_runs()) tombstones->push_back({children.size(), {std::move(run)}});
     children.push_back(memtable->new_iterator());
   }

@@ -1,4 +1,4 @@
-// Large values that readers hold, charged to the memory budget: once each, however many hold it, for as long as somebody does.
+// Large values that readers hold. Each is charged to the memory budget once, however many readers hold it, until the last releases it.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 
 namespace ebbtide {
 
-/// Thread-safe. What it gave out may outlive it.
+/// Thread-safe. The values that it returned may outlive it.
 class LargeValues {
  public:
-  /// `on_charge` is called, without locks, after each charge: memory has to come from somewhere.
+  /// `on_charge` is called, without locks, after each charge: something else has to give up memory.
   LargeValues(std::shared_ptr<MemoryAccount> account, std::function<void()> on_charge);
 
-  /// The bytes of a large value of `table`, read unless somebody holds them. kOutOfMemory: the budget has no room for them;
-  /// nothing was read. Else as TableLookup::read_large.
+  /// Returns a large value of `table`; reads it unless a reader or a memtable holds it. kOutOfMemory: the budget has no room for it, and
+  /// nothing was read. Other errors as of TableLookup::read_large.
   Result<SharedValue> read(const TableLookup& table, const LargeValueRef& ref);
 
   /// Bytes of a large value, or all of it.
@@ -26,8 +26,8 @@ class LargeValues {
     std::uint64_t offset = 0;  ///< of the first of `value`'s bytes within the large value
     SharedValue value;
   };
-  /// At least the bytes [offset, offset + length) of a large value, within it: those, unless the whole value is in memory. Only what
-  /// is returned is charged. Errors as of read().
+  /// Returns the bytes [offset, offset + length) of a large value, which lie within it, or the whole value if it is in memory. Only the
+  /// bytes returned are charged. Errors as of read().
   Result<Part> read_part(const TableLookup& table, const LargeValueRef& ref, std::uint64_t offset, std::uint64_t length);
 
  private:

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "base/random.h"
-#include "db/filters.h"
+#include "db/read/filter_memory.h"
 #include "db/trees/counters.h"
 #include "engine/db/harness.h"
 
@@ -353,20 +353,6 @@ TEST_CASE("filter memory follows the pages per tile of the files, not the curren
   const FilterSum sum = sum_of(info);
   CHECK(sum.bits < sum.entries * 10 * 1.1);
   CHECK(sum.bits > sum.entries * 10 * 0.8);
-}
-
-TEST_CASE("a run's pages per tile are the average of its tables by entries", "[db][filters]") {
-  TiledEntries run;
-  CHECK(run.pages_per_tile() == 1);
-  run.add(300, 1);
-  CHECK(run.pages_per_tile() == 1);
-  run.add(100, 9);
-  CHECK(run.pages_per_tile() == 3);
-  TiledEntries taken;
-  taken.add(300, 1);
-  run -= taken;
-  CHECK(run.entries == 100);
-  CHECK(run.pages_per_tile() == 9);
 }
 
 TEST_CASE("swapped databases exchange their filter budgets at once", "[db][filters]") {

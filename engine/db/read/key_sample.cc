@@ -1,32 +1,34 @@
-// How many keys a large database has, from a sample of it: what DBSIZE answers where a walk over everything would take too long.
+// A key exists if one of its versions, in any run or memtable, is current: the newest of the key, and neither deleted nor expired. So
+// the number of keys is the number of current entries, summed over the sources. Each run gives as many tiles to the sample as its share
+// of all entries, each tile from an equal part of the run. Every entry of these tiles is looked up from the top, filters first. The
+// part of them that is current, times the run's entries, is the run's estimate. All entries of the memtables are looked up, without
+// I/O. An estimate of 0 is checked by a walk to the first key.
 //
-// A key is there if one of its versions, in whatever run or memtable, is current: the newest of the key, and nothing that deletes
-// or expires. So the number of keys is the number of current entries, summed over the sources. Of each run tiles are sampled, as
-// many as its share of all entries, each from an equal part of the run; their entries are looked up from the top, filters first.
-// The part of them that is current, times the entries that the run has, is the run's estimate. The memtables' entries are all
-// looked up: no I/O. An estimate of 0 is checked by a walk to the first key.
-//
-// This holds however the keys of one run lie among those of another. (Counting keys in ranges cut by the largest run does not:
-// what was loaded since may lie in a single gap of it, which a sample misses, or takes for typical.) Where nothing was
-// overwritten or deleted every entry is current, and the sum is exact. Else the error is that of a part seen in a sample; it is
-// estimated from how neighbours in the sample differ, and the sample grows until it is small.
-#include <engine/db.h>
+// The estimate holds however the keys of one run lie among those of another. Counting keys in ranges cut by the largest run does not:
+// newer keys may all lie in one gap of it, which a sample misses or takes for typical. If nothing was overwritten or deleted, every
+// entry is current and the sum is exact. Else the error is that of a proportion in a sample. It is estimated from how neighbours in
+// the sample differ, and the sample grows until it is small.
+#include "db/read/key_sample.h"
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "db/db_impl.h"
+#include "base/invariant.h"
+#include "db/read/db_iterator.h"
+#include "db/read/lookup.h"
+#include "db/read/view_parts.h"
 
 namespace ebbtide {
 namespace {
 
-/// The first sample: this many entries, but no fewer tiles. Each further one has four times as many, ...
+/// Size of the first sample: as many entries, and at least as many tiles. Each further sample is four times as large.
 constexpr std::uint64_t kFirstEntries = 20'000, kFirstTiles = 400;
-/// ... of a run not fewer than this.
+/// Least number of tiles from one run.
 constexpr std::uint64_t kMinTiles = 8;
-/// Until the standard error is this part of the number of keys (2 % is four of them), or a sample would have more entries.
+/// Sampling ends at a standard error of this part of the number of keys (2 % is four of them), or before kMaxEntries is exceeded.
 constexpr double kEnough = 0.005;
 constexpr std::uint64_t kMaxEntries = 1'000'000;
 
@@ -52,7 +54,7 @@ RunSize size_of(const RunView& run) {
 
 std::uint64_t entries_in(const TableInspector& table, std::uint32_t tile) {
   const std::uint32_t pages = table.page_count();
-  // Pages are numbered tile by tile: the first one of the tile by bisection.
+  // Pages are numbered tile by tile: bisection finds the first one of the tile.
   std::uint32_t low = 0, high = pages;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
@@ -71,13 +73,13 @@ struct Estimate {
   double keys = 0, variance = 0;
 };
 
-/// What a tile has: all its entries, and those that are current.
+/// The entries of a tile: all, and those that are current.
 struct Sampled {
   std::uint64_t entries = 0, current = 0;
 };
 
-/// `sampled` are from parts of equal size, in order, of a run of `size`. The ratio estimator: Cochran, Sampling Techniques, 6.3;
-/// its variance from differences of neighbours, as of any systematic sample (8.6), so that a trend along the keys is no error.
+/// `sampled` are from parts of equal size, in order, of a run of `size`. The ratio estimator of Cochran, Sampling Techniques, 6.3. Its
+/// variance comes from differences of neighbours, as for a systematic sample (8.6): a trend along the keys is no error.
 Estimate estimated(const std::vector<Sampled>& sampled, const RunSize& size) {
   double entries = 0, current = 0, squares = 0;
   for (const Sampled& s : sampled) {
@@ -94,11 +96,11 @@ Estimate estimated(const std::vector<Sampled>& sampled, const RunSize& size) {
   return {part * static_cast<double>(size.entries), scale * scale * squares * unseen};
 }
 
-/// One count of one view. Borrows everything.
+/// One count of one view, which outlives it.
 class KeySampler {
  public:
-  KeySampler(DbImpl& impl, const ReadView& view, const Lease& lease, const TreeView& tree, std::uint64_t seed)
-      : impl_(impl), view_(view), lease_(lease), tree_(tree), random_(seed) {}
+  KeySampler(const ReadView& view, std::uint64_t seed)
+      : epoch_(ViewParts::env(view).epoch), view_(view), tree_(*ViewParts::tree(view)), random_(seed) {}
 
   Result<std::uint64_t> in_memtables() {
     std::uint64_t keys = 0;
@@ -107,7 +109,7 @@ class KeySampler {
       walk->seek_to_first();
       while (walk->valid()) {
         TRY(may_go_on());
-        EpochGuard guard(impl_.epoch_);
+        EpochGuard guard(epoch_);
         for (std::uint64_t i = 0; i < kEntriesPerGuard && walk->valid(); ++i, walk->next()) {
           TRY_ASSIGN(current, is_current(walk->entry()));
           keys += current ? 1 : 0;
@@ -140,7 +142,7 @@ class KeySampler {
   Result<Sampled> in_tile(const TableReader& table, std::uint32_t tile) {
     Sampled seen{entries_in(table, tile), 0};
     TRY(may_go_on());
-    EpochGuard guard(impl_.epoch_);
+    EpochGuard guard(epoch_);
     TableIteratorOptions options;
     options.bounds.start = table.tile_start(tile);
     if (tile + 1 < table.tile_count()) options.bounds.end = table.tile_start(tile + 1);
@@ -153,32 +155,31 @@ class KeySampler {
     return seen;
   }
 
-  [[nodiscard]] Status may_go_on() const { return lease_.revoked() ? revoked_view() : Status::ok(); }
+  [[nodiscard]] Status may_go_on() const { return ViewParts::is_revoked(view_) ? revoked_view() : Status::ok(); }
 
-  /// Whether a reader of the view gets this very entry when it asks for the key.
+  /// True if a reader of the view gets this very entry for its key.
   Result<bool> is_current(const Entry& entry) {
     if (entry.is_tombstone() || entry.seq > view_.seq() || entry.expired(view_.now())) return false;
     Found found;
-    const Status status = DbImpl::find(view_, {entry.key, hash_key(entry.key)}, &found, &reads_);
+    const Status status = find_entry(view_, {entry.key, hash_key(entry.key)}, &found, &reads_);
     if (status.is_not_found()) return false;
     TRY(status);
     return found.seq == entry.seq;
   }
 
-  DbImpl& impl_;
+  Epoch& epoch_;
   const ReadView& view_;
-  const Lease& lease_;  // of the view
   const TreeView& tree_;
   std::uint64_t random_;
-  ReadCounters reads_;  // nobody's: a count is no part of the workload
+  ReadCounters reads_;  // not added to the counters: a count is no part of the workload
 };
 
-/// Whether the database has a key. A sample that met none does not say so: one key may be left of millions.
-Result<bool> has_key(const Db& db, DatabaseId database) {
+/// True if the view has a key. A sample that met none cannot say so: one key may be left of millions.
+Result<bool> has_key(const ReadView& view) {
   IteratorOptions options;
   options.keys_only = true;
   options.max_steps = 10'000;  // then the iterator looks whether its lease is revoked
-  const auto walk = db.iterate(db.lease(database), options);
+  const auto walk = new_db_iterator(ViewParts::lease(view), view.now(), options, nullptr, ViewParts::env(view).values);
   for (walk->seek_to_first(); walk->paused();) walk->seek(std::string(walk->resume_key()));
   TRY(walk->status());
   return walk->valid();
@@ -186,17 +187,16 @@ Result<bool> has_key(const Db& db, DatabaseId database) {
 
 }  // namespace
 
-Result<std::uint64_t> Db::sample_keys(DatabaseId database, std::uint64_t seed) const {
-  ReadView view = lease(database);
-  if (!view.has_tree()) return std::uint64_t{0};
-  const std::vector<RunView>& runs = view.tree_->tables->runs;
+Result<std::uint64_t> sample_keys(const ReadView& view, std::uint64_t seed) {
+  ASSERT_MSG(ViewParts::lease(view) != nullptr, "a sample reads for long: it needs a leased view");
+  const std::vector<RunView>& runs = ViewParts::tree(view)->tables->runs;
   RunSize all;
   for (const RunView& run : runs) {
     const RunSize size = size_of(run);
     all.entries += size.entries;
     all.tiles += size.tiles;
   }
-  KeySampler sampler(*impl_, view, *view.lease_, *view.tree_, seed);
+  KeySampler sampler(view, seed);
   TRY_ASSIGN(in_memory, sampler.in_memtables());
   if (all.entries == 0) return in_memory;
   const double tiles_per_entry = static_cast<double>(all.tiles) / static_cast<double>(all.entries);
@@ -210,7 +210,7 @@ Result<std::uint64_t> Db::sample_keys(DatabaseId database, std::uint64_t seed) c
     if (std::sqrt(sum.variance) <= kEnough * sum.keys || entries * 4 > kMaxEntries) {
       const auto keys = static_cast<std::uint64_t>(sum.keys + 0.5);
       if (keys != 0) return keys;
-      TRY_ASSIGN(any, has_key(*this, database));
+      TRY_ASSIGN(any, has_key(view));
       return std::uint64_t{any ? 1U : 0U};
     }
   }

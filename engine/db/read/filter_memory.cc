@@ -1,23 +1,17 @@
-// Bits are decided twice: when a file is written, from the tree as it will be with it; and which of its slices are in memory, with
-// every new set of tables. The second needs no file to be written, so it follows what the first could not know: files that moved,
-// levels that grew under others, another budget, other lookups.
-//
-// Slices go at once, readers of now keeping what they look at through the epoch; they come a few at a time, as that reads.
-#include "db/filters.h"
+#include "db/read/filter_memory.h"
 
 #include <algorithm>
 #include <memory>
 #include <set>
 
 #include "base/invariant.h"
-#include "db/db_impl.h"
 #include "filter/slices.h"
 #include "table/loaded_filter.h"
 
 namespace ebbtide {
 namespace {
 
-// Each reads a metadata file, about a hundredth of a table, while the manifest is held.
+// Each load reads a metadata file, about a hundredth of a table, under the manifest mutex.
 constexpr int kLoadsAtOnce = 16;
 constexpr std::uint64_t kFilterRetryNs = 60'000'000'000;
 
@@ -32,7 +26,7 @@ struct RunAfter {
   TiledEntries has{};
 };
 
-/// Those without files, which a view leaves out, included: they may be what a plan writes to.
+/// All runs, also those without files, which a view leaves out: a plan may write to them.
 std::vector<RunAfter> runs_of(const TablesView& view) {
   std::map<RunId, TiledEntries> tables;
   for (const RunView& run : view.runs) {
@@ -61,7 +55,7 @@ std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after,
   return slices;
 }
 
-/// Nothing has to be known of the tree.
+/// True if the bits do not depend on the tree.
 bool all_get_the_same(const FilterNeeds& needs) { return needs.allocation == FilterAllocation::kUniform && needs.memory == 0; }
 
 }  // namespace
@@ -73,7 +67,7 @@ TiledEntries& TiledEntries::operator+=(const TiledEntries& other) {
 }
 
 TiledEntries& TiledEntries::operator-=(const TiledEntries& other) {
-  // What a plan takes out of a run twice is refused when it is executed; this only weighs filters.
+  // A plan that takes a file out of a run twice is refused later, by the executor; here it must only do no harm.
   entries -= std::min(entries, other.entries);
   pages -= std::min(pages, other.pages);
   return *this;
@@ -161,20 +155,20 @@ std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, c
   return keep;
 }
 
-TreeSettings DbImpl::table_settings(const Tree& tree) const {
+TreeSettings table_settings(const Tree& tree) {
   TreeSettings settings = tree.settings;
   if (settings.pages_per_tile == 0) settings.pages_per_tile = tree.tile_size.pages();
   return settings;
 }
 
-FilterNeeds DbImpl::filter_needs(const Tree& tree) const {
+FilterNeeds filter_needs(const Tree& tree) {
   const TreeSettings s = table_settings(tree);
   return {s.filter_allocation, s.filter_bits_per_key, s.filter_memory, s.pages_per_tile,
           s.filter_lookups == FilterLookups::kMeasured ? tree.arrivals : all_arrive()};
 }
 
-// What lookups have met since the last time they were enough.
-void DbImpl::measure_lookups(Tree& tree) {
+// Lookups count from the last time there were enough of them.
+void measure_lookups(Tree& tree) {
   const TablesView& tables = *tree.view_owner->tables;
   std::array<std::uint64_t, kLookupLevels> runs{};
   for (const RunView& run : tables.runs) ++runs[lookup_level(run.level())];
@@ -192,10 +186,9 @@ void DbImpl::measure_lookups(Tree& tree) {
   tree.lookups_measured = total;
 }
 
-// False if slices were left to be loaded the next time. One that cannot be read is done without, and tried again much later.
-bool DbImpl::fit_filters(const TablesView& view, const FilterNeeds& needs) {
+bool fit_filters(const TablesView& view, const FilterNeeds& needs, const FilterFitEnv& env) {
   const std::vector<std::vector<std::uint32_t>> keep = slices_to_keep(view, needs);
-  const std::uint64_t now_ns = clock_.mono_ns();
+  const std::uint64_t now_ns = env.clock.mono_ns();
   int loads = 0;
   bool all = true;
   std::vector<std::shared_ptr<const void>> replaced;
@@ -213,24 +206,14 @@ bool DbImpl::fit_filters(const TablesView& view, const FilterNeeds& needs) {
       auto old = reader.keep_slices(keep[r][t]);
       if (!old.is_ok()) {
         tables[t]->filter_retry_ns.store(now_ns + kFilterRetryNs, std::memory_order_relaxed);
-        say(Severity::kWarning, "a slice of a filter cannot be read, lookups do without it: " + old.status().to_string());
+        env.warn("a slice of a filter cannot be read, lookups do without it: " + old.status().to_string());
       } else if (*old != nullptr) {
         replaced.push_back(std::move(*old));
       }
     }
   }
-  if (!replaced.empty()) epoch_.retire([replaced = std::move(replaced)] {});
+  if (!replaced.empty()) env.epoch.retire([replaced = std::move(replaced)] {});
   return all;
-}
-
-void DbImpl::schedule_filter_fit(const TreePtr& tree) {
-  if (tree->filter_fit_queued.exchange(true)) return;
-  submit(Priority::kLow, [this, tree] {
-    tree->filter_fit_queued = false;
-    MutexLock manifest(manifest_mutex_);
-    if (closing_ || tree->dropped || versions_->tree(tree->id) == nullptr) return;
-    (void)install(*tree, {}, 0);  // kAborted: the tree went meanwhile
-  });
 }
 
 }  // namespace ebbtide

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "harness.h"
+#include "engine/db/harness.h"
 
 namespace ebbtide {
 namespace {

@@ -1,4 +1,4 @@
-#include "db/large_values.h"
+#include "db/read/large_values.h"
 
 #include <unordered_map>
 
@@ -18,22 +18,22 @@ struct LargeValues::State {
   std::unordered_map<const std::string*, std::weak_ptr<const std::string>> held GUARDED_BY(mutex);
 };
 
-// A value that readers hold. What they are given owns this, and carries the charge.
+// A value that readers hold. Their pointers own this, and carry the charge.
 struct LargeValues::Held {
   Held(std::shared_ptr<State> s, SharedValue v) : state(std::move(s)), value(std::move(v)) {}
   ~Held() {
     MutexLock lock(state->mutex);
-    // Another reader may have met the value in its table meanwhile, and hold it anew.
+    // Another reader may have found the value in its table in between, and hold it again.
     if (auto it = state->held.find(value.get()); it != state->held.end() && it->second.expired()) state->held.erase(it);
   }
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
 
   const std::shared_ptr<State> state;
-  const SharedValue value;  // the last to go: until then nothing else can have its address
+  const SharedValue value;  // freed last: until then no other value can have its address
 };
 
-// Some bytes of a value, for one reader, and their charge.
+// Bytes of a value for one reader, and their charge.
 struct LargeValues::ChargedPart {
   ChargedPart(std::shared_ptr<MemoryAccount> a, std::uint64_t length) : account(std::move(a)), bytes(length, '\0') {}
   ~ChargedPart() { account->release(kKind, bytes.size()); }
@@ -77,7 +77,7 @@ Result<LargeValues::Part> LargeValues::read_part(const TableLookup& table, const
   return Part{offset, {part, &part->bytes}};
 }
 
-// `charged`: for this call already. Two who read the same value at once end with one charge.
+// `charged`: this call has charged the value already. Two readers of the same value at once end with one charge.
 SharedValue LargeValues::hold(SharedValue value, bool charged) {
   const std::string* const bytes = value.get();
   MemoryCharge charge;

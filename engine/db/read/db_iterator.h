@@ -1,12 +1,17 @@
 // A walk over the visible keys of a leased view.
 #pragma once
 
+#include <memory>
+
 #include <engine/iterator.h>
-#include "db/db_impl.h"
+#include "db/read/large_values.h"
+#include "db/trees/lease_registry.h"
+#include "table/table_reader.h"
 
 namespace ebbtide {
 
-/// The iterator keeps its lease. A null lease (a database without a tree) is empty. `counters` may be null, else outlives it.
+/// The iterator keeps its lease. It is empty if the lease is null: the database has no tree. `counters` may be null, else it outlives
+/// the iterator.
 std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
                                           ReadCounters* counters, std::shared_ptr<LargeValues> values);
 

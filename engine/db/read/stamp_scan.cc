@@ -1,26 +1,28 @@
-// Keys by stamp: the secondary range lookup, and an estimate of how many there are.
+// A lookup by stamp takes one stretch of the key space at a time. The next call goes on from a key, whatever is flushed or compacted in
+// between. Each source (memtable, run) collects candidates from the start of the stretch: keys of which it has some version with a
+// stamp in the range. It stops when it has enough of them or has worked enough. A table reads only pages whose delete fences meet the
+// range. The stretch ends where the first source stopped: up to there all candidates are known.
 //
-// A lookup goes through a stretch of the key space at a time, so that it can go on from a key whatever is flushed or compacted
-// meanwhile. Each source (memtable, run) collects candidates, keys of which it has some version with a stamp in the range, from
-// the start of the stretch on, until it has enough or has worked enough; of a table only pages are read whose delete fences meet
-// the range. The stretch ends where the first source stopped: up to there all candidates are known. Then each of them is looked
-// up from the top, filters first: it counts if its current entry is in the range. That its page has just been read makes the last
-// step of that lookup cheap; what younger runs say costs a filter each, most of the time.
-#include <algorithm>
-#include <limits>
-#include <optional>
+// Then each candidate is looked up from the top, filters first. It counts if its current entry is in the range. Its page has just been
+// read, so the last step of that lookup is cheap; each younger run mostly costs one filter.
+#include "db/read/stamp_scan.h"
 
-#include "base/hash.h"
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "base/invariant.h"
-#include "db/db_impl.h"
+#include "db/read/lookup.h"
+#include "db/read/view_parts.h"
 
 namespace ebbtide {
 namespace {
 
-/// Of a source without a limit of its own: how much is looked at for each page that might be read.
-constexpr std::uint64_t kEntriesPerPage = 100;
-constexpr std::uint64_t kTilesPerPage = 10'000;  // fences only: no I/O
-/// Entries of one memtable that an estimate looks at; of the rest, as large a part is taken to be in the range.
+/// What costs as much as reading a page: entries of a memtable, and tiles of which only the fences are read.
+constexpr std::uint64_t kEntriesPerPage = 100, kTilesPerPage = 10'000;
+/// Entries of one memtable that an estimate looks at; as large a part of the others counts as in the range.
 constexpr std::uint64_t kMaxWalked = 100'000;
 
 struct StampRange {
@@ -29,10 +31,10 @@ struct StampRange {
   [[nodiscard]] bool meets(DeleteKey min, DeleteKey max) const { return min <= max && min < hi && lo <= max; }
 };
 
-/// What one source has to say of the stretch.
+/// The candidates of one source.
 struct Collected {
   std::vector<std::string> keys;
-  std::optional<std::string> end;  ///< it was not asked further; none: it has no more
+  std::optional<std::string> end;  ///< where the source stopped; none: it has no more
 };
 
 class StampLookup {
@@ -43,7 +45,7 @@ class StampLookup {
     pages_each_ = std::max<std::uint64_t>(1, max_pages / sources);
   }
 
-  /// Candidates of the stretch, in order, and where it ends.
+  /// Collects the candidates of the stretch, in order, and where it ends.
   Status collect(std::vector<std::string>* candidates, std::optional<std::string>* end) {
     for (const auto& memtable : view_.memtables) take(from_memtable(*memtable), candidates, end);
     for (const RunView& run : view_.tables->runs) {
@@ -128,7 +130,7 @@ class StampLookup {
   ReadCounters reads_;
 };
 
-/// The part of [min, max] that lies in the range, as a share.
+/// The share of [min, max] that lies in the range.
 double share_of(const StampRange& range, DeleteKey min, DeleteKey max) {
   const DeleteKey low = std::max(min, range.lo), high = std::min(max, range.hi - 1);
   if (low > high) return 0;
@@ -170,27 +172,28 @@ double estimate_table(const OpenTable& table, const StampRange& range, const std
 
 }  // namespace
 
-Result<StampedKeys> Db::scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from, std::size_t max_keys,
-                                    std::uint64_t max_pages) const {
+Result<StampedKeys> scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from, std::size_t max_keys,
+                                std::uint64_t max_pages) {
   StampedKeys out;
   if (!lease.has_tree() || lo >= hi) return out;
-  ASSERT_MSG(lease.lease_ != nullptr, "a lookup by stamp reads for long: it needs a leased view");
+  ASSERT_MSG(ViewParts::lease(lease) != nullptr, "a lookup by stamp reads for long: it needs a leased view");
   const StampRange range{lo, hi};
   max_keys = std::max<std::size_t>(1, max_keys);
-  EpochGuard guard(impl_->epoch_);
-  StampLookup lookup(*lease.tree_, range, from, max_keys, max_pages);
+  ReadEnv& env = ViewParts::env(lease);
+  EpochGuard guard(env.epoch);
+  StampLookup lookup(*ViewParts::tree(lease), range, from, max_keys, max_pages);
   std::vector<std::string> candidates;
   std::optional<std::string> end;
   TRY(lookup.collect(&candidates, &end));
   out.pages_read = lookup.reads().pages_read;
-  impl_->counters_.mine().add(lookup.reads());
+  env.counters.mine().add(lookup.reads());
   for (std::string& key : candidates) {
     if (out.keys.size() == max_keys) {
       end = std::move(key);
       break;
     }
     Found found;
-    const Status status = impl_->locate(lease, {key, hash_key(key)}, &found);
+    const Status status = locate_entry(lease, {key, hash_key(key)}, &found);
     if (status.is_not_found()) continue;
     TRY(status);
     if (range.has(found.stamp)) out.keys.push_back({std::move(key), found.kind, found.stamp});
@@ -200,14 +203,14 @@ Result<StampedKeys> Db::scan_stamps(const ReadView& lease, DeleteKey lo, DeleteK
   return out;
 }
 
-std::uint64_t Db::estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const {
-  const ReadView view = lease(database);
+std::uint64_t estimate_stamps(const ReadView& view, DeleteKey lo, DeleteKey hi) {
   if (!view.has_tree() || lo >= hi) return 0;
   const StampRange range{lo, hi};
-  const std::vector<SharedRecords> records = view.tree_->record_sets();
+  const TreeView& tree = *ViewParts::tree(view);
+  const std::vector<SharedRecords> records = tree.record_sets();
   double sum = 0;
-  for (const auto& memtable : view.tree_->memtables) sum += estimate_memtable(*memtable, range);
-  for (const RunView& run : view.tree_->tables->runs) {
+  for (const auto& memtable : tree.memtables) sum += estimate_memtable(*memtable, range);
+  for (const RunView& run : tree.tables->runs) {
     for (const OpenTablePtr& table : run.tables()) sum += estimate_table(*table, range, records, view.seq());
   }
   return static_cast<std::uint64_t>(sum + 0.5);

@@ -1,19 +1,19 @@
-// What expires soon, for those who want to be told: a sweep over the memtables and over those pages whose expiries lie in the
-// time asked for. It finds versions; one counts if it is the current entry of its key but for its expiry, that is, if nothing
-// newer took its place and no delete of a range covers it.
-#include <engine/db.h>
+// A sweep over the memtables, and over those pages whose expiries lie in the time asked for. It finds versions. A version counts if it
+// would be the current entry of its key without its expiry: nothing newer took its place, and no delete covers it.
+#include "db/read/expiry_scan.h"
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
-#include "db/db_impl.h"
+#include "db/read/view_parts.h"
 
 namespace ebbtide {
 namespace {
 
-/// The `limit` earliest of what is added; `until` moves back before those that had to go. All that expire at the same moment go
-/// together, so that nothing up to `until` is left out; but of the earliest moment as many stay as may, or whoever asks again for
-/// what comes next would be given nothing for ever.
+/// The `limit` earliest of the entries added. `until` moves back before the entries that did not fit, and all of one moment go
+/// together: so nothing up to `until` is left out. Of the earliest moment alone as many stay as fit, so that a caller who goes on from
+/// `until` always gets further.
 class Earliest {
  public:
   Earliest(std::size_t limit, Millis until) : limit_(limit), until_(until) {}
@@ -49,12 +49,10 @@ class Earliest {
 
 }  // namespace
 
-Result<Millis> Db::expiring_keys(DatabaseId database, Millis after, Millis until, std::size_t limit,
-                                 std::vector<ExpiringKey>* out) const {
-  const ReadView view = lease(database);
-  if (!view.has_tree()) return until;
+Result<Millis> expiring_keys(const ReadView& view, Millis after, Millis until, std::size_t limit, std::vector<ExpiringKey>* out) {
+  const TreeView& tree = *ViewParts::tree(view);
   Earliest found(limit, until);
-  for (const auto& memtable : view.tree_->memtables) {
+  for (const auto& memtable : tree.memtables) {
     if (memtable->min_expiry() == 0 || memtable->min_expiry() > until) continue;
     const auto walk = memtable->new_iterator();
     for (walk->seek_to_first(); walk->valid(); walk->next()) {
@@ -62,13 +60,12 @@ Result<Millis> Db::expiring_keys(DatabaseId database, Millis after, Millis until
       if (entry.seq <= view.seq() && entry.expiry > after && entry.expiry <= until) found.add(entry);
     }
   }
-  for (const RunView& run : view.tree_->tables->runs) {
+  for (const RunView& run : tree.tables->runs) {
     for (std::size_t i = 0; i < run.tables().size(); ++i) {
       TRY(run.reader(i).visit_expiring(after, until, [&](const Entry& entry) { found.add(entry); }));
     }
   }
-  ReadView unexpired = view;
-  unexpired.now_ = 0;
+  const ReadView unexpired = ViewParts::at(view, 0);
   for (ExpiringKey& each : found.keys()) {
     Found current;
     const Status status = unexpired.locate({each.key, hash_key(each.key)}, &current);

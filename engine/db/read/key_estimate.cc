@@ -1,23 +1,18 @@
-// How many keys lie in a range, and how many entries a file's range tombstones cover, from what is in memory anyway: fences, counts
-// of entries and the memtables. No I/O.
-//
-// A table's entries are taken to be spread evenly over its bytes, and each tombstone to stand for a key that is gone: as many
-// entries as there are, less two for each. Versions that are shadowed, expired or under a range tombstone count until a merge
+// The entries of a table are assumed to be spread evenly over its bytes, and each tombstone to delete one key. So a range has as many
+// keys as entries, less two for each tombstone. Versions that are shadowed, expired or under a range tombstone count until a merge
 // drops them.
-#include <engine/db.h>
+#include "db/read/key_estimate.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/invariant.h"
-#include "db/db_impl.h"
 
 namespace ebbtide {
 namespace {
 
-/// Entries of one memtable that are looked at; of the rest, one half is taken to lie in the range.
+/// Entries of one memtable that are looked at; half of the others count as in the range.
 constexpr std::uint64_t kMaxWalked = 100'000;
-/// Fragments of a table's range tombstones that are looked at, about; the others are taken to cover as much.
+/// Fragments of a table's range tombstones that are looked at, about; the others count as covering as much.
 constexpr std::size_t kMaxFragments = 1000;
 
 struct Counted {
@@ -55,7 +50,7 @@ void add_run(const RunView& run, const KeyRange& range, Counted* counted) {
   }
 }
 
-/// Entries of older runs that the range tombstones of a table of run number `run` cover.
+/// Entries of older runs that the range tombstones of `table` cover; the table is in run number `run`.
 std::uint64_t covered_entries(const TablesView& tables, std::size_t run, const OpenTable& table) {
   const auto& fragments = table.reader->range_tombstones()->fragments();
   const std::size_t step = 1 + fragments.size() / kMaxFragments;
@@ -69,9 +64,7 @@ std::uint64_t covered_entries(const TablesView& tables, std::size_t run, const O
 
 }  // namespace
 
-// b of Lethe (section 4.1.2): point tombstones, and the entries that range tombstones cover. A table is asked once, when a
-// plan is first made with it: what lies below it changes little while it waits.
-void DbImpl::estimate_invalidated(const TablesView& tables, TreeShape* shape) {
+void estimate_invalidated(const TablesView& tables, TreeShape* shape) {
   std::size_t view = 0;
   for (RunShape& run : shape->runs) {
     if (run.files.empty()) continue;
@@ -91,12 +84,10 @@ void DbImpl::estimate_invalidated(const TablesView& tables, TreeShape* shape) {
   }
 }
 
-std::uint64_t Db::estimate_keys(DatabaseId database, const KeyRange& range) const {
-  const ReadView view = lease(database);
-  if (!view.has_tree()) return 0;
+std::uint64_t estimate_keys(const TreeView& tree, const KeyRange& range) {
   Counted counted;
-  for (const auto& memtable : view.tree_->memtables) add_memtable(*memtable, range, &counted);
-  for (const RunView& run : view.tree_->tables->runs) add_run(run, range, &counted);
+  for (const auto& memtable : tree.memtables) add_memtable(*memtable, range, &counted);
+  for (const RunView& run : tree.tables->runs) add_run(run, range, &counted);
   return static_cast<std::uint64_t>(std::max(0.0, counted.entries - 2 * counted.tombstones));
 }
 

@@ -1,4 +1,4 @@
-#include "db/page_fetcher.h"
+#include "db/read/page_fetcher.h"
 
 #include <algorithm>
 #include <optional>
@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-// The charge of the pages of one fetch: kept by the set, beside their pins.
+// The charge of the pages of one fetch. The set keeps it beside their pins.
 struct PageCharge {
   explicit PageCharge(std::shared_ptr<MemoryAccount> a) : account(std::move(a)) {}
   ~PageCharge() { account->release(kKind, bytes.load(std::memory_order_relaxed)); }
@@ -35,8 +35,8 @@ struct PageCharge {
 
 }  // namespace
 
-// What is shared by whoever reads for one fetch: each part has indexes of `wanted` to itself. The last part to end hands the
-// results over and calls back.
+// Shared by all that read for one fetch. Each part has indexes of `wanted` to itself. The last part to end hands the results over and
+// calls `done`.
 struct PageFetch {
   MissSet* misses;
   LargeValues* large_values;
@@ -55,9 +55,9 @@ struct PageFetch {
     refused_bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
 
-  // A page that was read, or could not be.
+  // Keeps the result of reading a page.
   void keep(std::size_t i, Result<std::shared_ptr<const void>> pin) {
-    if (!pin.is_ok()) return;  // the command meets the error when it runs again
+    if (!pin.is_ok()) return;  // the command gets the error when it runs again
     if (wanted[i].ahead) return;
     if (charge->add(pin->get())) {
       pins[i] = std::move(pin).value();
@@ -121,7 +121,7 @@ std::uint64_t large_bytes(const std::vector<PageMiss>& pages) {
 
 }  // namespace
 
-// One loop's. Each page is a part of its fetch.
+// The queue of one loop. Each page is a part of its fetch.
 class PageFetcher::Queue final : public FetchQueue {
  public:
   Queue(PageFetcher& fetcher, std::unique_ptr<ReadQueue> reads) : fetcher_(fetcher), reads_(std::move(reads)) {}
@@ -142,7 +142,7 @@ class PageFetcher::Queue final : public FetchQueue {
   }
   [[nodiscard]] int descriptor() const override { return reads_->descriptor(); }
 
-  /// False: it has to be read in another way.
+  /// Returns false if the page has to be read in another way.
   bool add(const std::shared_ptr<PageFetch>& fetch, std::size_t i) {
     const PageMiss& miss = fetch->wanted[i];
     if (miss.large_offset != 0) return false;
@@ -160,7 +160,7 @@ class PageFetcher::Queue final : public FetchQueue {
   }
 
  private:
-  // Each is checked and unpacked on the loop's thread, other clients waiting.
+  // Each page is checked and decompressed on the loop's thread, while other clients wait.
   static constexpr std::size_t kMostAtOnce = 64;
 
   struct Waiting {
@@ -199,19 +199,19 @@ PageFetcher::PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> accoun
   if (threads != 0) pool_ = std::make_unique<ThreadPool>(threads, "ebbtide-fetch", 0);
 }
 
-// The pool drops what has not started, and nobody would call `done`.
+// The pool would drop tasks that have not started, and so never call `done`.
 PageFetcher::~PageFetcher() {
   while (pool_ != nullptr && pool_->run_one()) {
   }
 }
 
 std::unique_ptr<FetchQueue> PageFetcher::new_queue(FileSystem& fs) {
-  if (pool_ == nullptr) return nullptr;  // nothing runs beside its caller
+  if (pool_ == nullptr) return nullptr;  // everything is read on the calling thread
   auto reads = fs.new_read_queue();
   return reads == nullptr ? nullptr : std::make_unique<Queue>(*this, std::move(reads));
 }
 
-// What is there without waiting is pinned at once; the rest is wanted.
+// Pins the pages that are in memory; the others are wanted.
 std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   auto fetch = std::make_shared<PageFetch>();
   fetch->misses = misses;
@@ -238,7 +238,8 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   }
   pages_read_.fetch_add(counters.pages_read, std::memory_order_relaxed);
   misses->pages.clear();
-  if (const std::uint64_t bytes = large_bytes(fetch->wanted); bytes > account_->most()) {  // none of it is read in vain
+  if (const std::uint64_t bytes = large_bytes(fetch->wanted);
+      bytes > account_->most()) {  // read none of them: the command could not use them
     std::erase_if(fetch->wanted, [](const PageMiss& miss) { return miss.large_offset != 0; });
     fetch->refuse(bytes);
   }
@@ -260,10 +261,10 @@ bool PageFetcher::fetch(MissSet* misses, std::function<void()> done, FetchQueue*
     return true;
   }
   fetch->done = std::move(done);
-  // Large values last: they are for threads.
+  // Large values last: threads read them.
   const auto large = std::stable_partition(wanted.begin(), wanted.end(), [](const PageMiss& m) { return m.large_offset == 0; });
   const auto pages = static_cast<std::size_t>(large - wanted.begin());
-  fetch->left.store(1 + pages, std::memory_order_relaxed);  // this one, too: nothing ends before all has begun
+  fetch->left.store(1 + pages, std::memory_order_relaxed);  // 1 for this function: no fetch ends before all parts have begun
   std::size_t queued = 0;
   if (queue != nullptr) {
     while (queued < pages && static_cast<Queue*>(queue)->add(fetch, queued)) ++queued;

@@ -1,0 +1,14 @@
+// Estimates how many keys a large database has, from a sample of its entries: DBSIZE, where a walk over all keys would take too long.
+#pragma once
+
+#include <cstdint>
+
+#include <engine/read_view.h>
+#include <engine/result.h>
+
+namespace ebbtide {
+
+/// As Db::sample_keys. `view` is leased and has a tree. The same seed draws the same sample.
+Result<std::uint64_t> sample_keys(const ReadView& view, std::uint64_t seed);
+
+}  // namespace ebbtide

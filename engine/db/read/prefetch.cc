@@ -1,0 +1,115 @@
+// Loads what lookups of a span of keys will need, stage by stage, so that the cache misses of all keys overlap.
+//
+//   stage 0   the memtables' buckets
+//   stage 1   the memtables' nodes; for a key that has none, the filters' rows of every run
+//   stage 2   filters are asked, newest run first, up to the first table that does not deny the key; then its fences
+//   stage 3   the tile
+//   stage 4   the cache's bucket
+//   stage 5   the page's head
+//   stage 6   the page's entry
+//
+// From stage 2 on a key is followed in one table alone: if its filter was wrong, get() searches the older runs by itself. Results are
+// kept in the key's LookupState, so that each search is done once. Tables never change, so a result holds for every view with the same
+// tables. Filters may change, but each of their answers stays true. Memtables change, so get() asks them again.
+#include <algorithm>
+#include <limits>
+
+#include <engine/read_view.h>
+#include "db/trees/tree_view.h"
+
+namespace ebbtide {
+namespace {
+
+// The first stage that needs what an earlier one found.
+constexpr int kFilterStage = 2;
+static_assert(ReadView::kPrefetchStages == TableLookup::kPrefetchStages + 1,
+              "before a table's stages comes the memtables' bucket");
+
+// Which file of each run can hold the key; loads of their filters' rows. Without a state only the latter.
+void start_filters(const TablesView& tables, const LookupKey& key) {
+  LookupState* const state = key.state;
+  for (std::size_t r = 0; r < tables.runs.size(); ++r) {
+    const RunView& run = tables.runs[r];
+    const int i = run.find(key.key);
+    if (i >= 0) (void)run.reader(static_cast<std::size_t>(i)).prefetch(key, 0, nullptr);
+    if (state == nullptr || r >= LookupState::kRuns) continue;
+    if (i < 0) state->outside |= static_cast<std::uint16_t>(1u << r);
+    if (i > std::numeric_limits<std::uint16_t>::max()) [[unlikely]] {
+      state->tables = nullptr;  // more files than it can name
+    }
+    state->files[r] = static_cast<std::uint16_t>(i);
+  }
+}
+
+// Memtables' nodes; for a key that has none, the filters.
+void start_search(const TreeView& tree, const LookupKey& key) {
+  LookupState* const state = key.state;
+  bool in_memory = false;
+  for (const auto& memtable : tree.memtables) in_memory |= memtable->prefetch(key, 1);
+  if (state != nullptr) {
+    state->tables = in_memory ? nullptr : tree.tables.get();
+    state->table = nullptr;
+    state->outside = state->denied = 0;
+    state->stage = kFilterStage;
+  }
+  if (!in_memory) start_filters(*tree.tables, key);
+}
+
+// Asks the filters, newest run first, until one does not deny the key.
+void ask_filters(const TablesView& tables, const LookupKey& key) {
+  LookupState& state = *key.state;
+  state.stage = ReadView::kPrefetchStages;
+  const std::size_t runs = std::min<std::size_t>(tables.runs.size(), LookupState::kRuns);
+  for (std::size_t r = 0; r < runs; ++r) {
+    if ((state.outside >> r & 1) != 0) continue;
+    const TableLookup& table = tables.runs[r].reader(state.files[r]);
+    if (table.prefetch(key, kFilterStage - 1, &state)) {
+      state.table = &table;
+      state.stage = kFilterStage + 1;
+      return;
+    }
+    state.denied |= static_cast<std::uint16_t>(1u << r);
+  }
+}
+
+// One stage of one key.
+inline void step(const TreeView& tree, const LookupKey& key, int stage) {
+  if (stage == 0) {
+    if (key.state != nullptr) key.state->tables = nullptr;
+    for (const auto& memtable : tree.memtables) memtable->prefetch(key, 0);
+    return;
+  }
+  if (stage < kFilterStage) return start_search(tree, key);
+  LookupState* const state = key.state;
+  // A state that missed a stage, or is of other tables, stays as it is.
+  if (state == nullptr || state->stage != stage || state->tables != tree.tables.get()) return;
+  if (stage == kFilterStage) return ask_filters(*tree.tables, key);
+  (void)static_cast<const TableLookup*>(state->table)->prefetch(key, stage - 1, state);
+  state->stage = static_cast<std::uint8_t>(stage + 1);
+}
+
+}  // namespace
+
+void ReadView::prefetch(const LookupKey& key, int stage) const {
+  if (tree_ != nullptr) step(*tree_, key, stage);
+}
+
+void ReadView::prefetch(std::span<const LookupKey* const> keys) const {
+  if (tree_ == nullptr) return;
+  for (int stage = 0; stage < kPrefetchStages; ++stage) {
+    for (const LookupKey* key : keys) step(*tree_, *key, stage);
+  }
+}
+
+void ReadView::add_expected_miss(const LookupKey& key, MissSet* misses) const {
+  const LookupState* const state = key.state;
+  if (tree_ == nullptr || state == nullptr || state->tables != tree_->tables.get() || state->table == nullptr) return;
+  if (state->stage != kPrefetchStages || state->block != nullptr || state->page == LookupState::kNoPage) return;
+  const auto* const table = static_cast<const TableLookup*>(state->table);
+  PageMiss miss{table, state->page};
+  miss.ahead = true;
+  misses->pages.push_back(miss);
+  misses->keep_alive.push_back(table->shared_from_this());
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,60 @@
+// The engine's side of a ReadView: what all views of one database share, how a view is made, and what it consists of.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <engine/read_view.h>
+#include "base/epoch.h"
+#include "db/read/large_values.h"
+#include "db/trees/counters.h"
+#include "db/trees/lease_registry.h"
+#include "db/trees/tree_view.h"
+
+namespace ebbtide {
+
+/// Shared by all reads of one database, and outlives its views.
+struct ReadEnv {
+  Counters counters{};  ///< of writes, too; by value, so that a get finds its slot from the view's pointer alone
+  Epoch& epoch;
+  const MemoryAccount& memory;
+  std::shared_ptr<LargeValues> values{};  ///< iterators hold it, too
+  /// The stamp mode that the first write to a database without a tree sets.
+  std::function<StampMode(DatabaseId database)> first_stamp_mode{};
+};
+
+struct ViewParts {
+  /// A view of `tree` (null: the database has none) that is valid under the caller's guard of the epoch.
+  static ReadView pass_view(ReadEnv& env, DatabaseId database, const TreeView* tree, SeqNum seq, Millis now, ReadMode mode,
+                            MissSet* misses) {
+    ReadView view;
+    view.env_ = &env;
+    view.tree_ = tree;
+    view.seq_ = seq;
+    view.now_ = now;
+    view.misses_ = misses;
+    view.mode_ = mode;
+    view.database_ = database;
+    return view;
+  }
+  /// A view that owns what it reads. `seq` is that of the lease.
+  static ReadView leased_view(ReadEnv& env, DatabaseId database, std::shared_ptr<Lease> lease, Millis now) {
+    ReadView view = pass_view(env, database, lease->view(), lease->seq(), now, ReadMode::kBlocking, nullptr);
+    view.lease_ = std::move(lease);
+    return view;
+  }
+  /// The same view at another engine time: other entries have expired.
+  static ReadView at(ReadView view, Millis now) {
+    view.now_ = now;
+    return view;
+  }
+
+  static ReadEnv& env(const ReadView& view) { return *view.env_; }
+  /// Null: the database has no tree.
+  static const TreeView* tree(const ReadView& view) { return view.tree_; }
+  /// Null for a pass view, and if the database has no tree.
+  static const std::shared_ptr<Lease>& lease(const ReadView& view) { return view.lease_; }
+  static bool is_revoked(const ReadView& view) { return view.lease_ != nullptr && view.lease_->revoked(); }
+};
+
+}  // namespace ebbtide

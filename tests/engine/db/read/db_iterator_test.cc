@@ -1,0 +1,83 @@
+// A walk over a leased view: which keys it shows, and when it ends.
+#include "db/read/db_iterator.h"
+
+#include <catch2/catch.hpp>
+
+#include "engine/db/read/read_fixture.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+std::unique_ptr<Iterator> walk_of(const ReadView& view, const IteratorOptions& options = {}) {
+  return new_db_iterator(ViewParts::lease(view), view.now(), options, nullptr, ViewParts::env(view).values);
+}
+
+std::vector<std::string> keys_of(Iterator& walk) {
+  std::vector<std::string> keys;
+  for (walk.seek_to_first(); walk.valid(); walk.next()) keys.emplace_back(walk.key());
+  CHECK(walk.status().is_ok());
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("walk merges memtables and runs, and shows neither deleted nor expired keys") {
+  ReadFixture f;
+  for (const char* key : {"a", "b", "c", "d", "e"}) f.put(key, "old", {.stamp = static_cast<DeleteKey>(key[0])});
+  f.put("f", "old", {.expiry = f.now});
+  f.flush();
+  f.del("b");
+  f.put("c", "new");
+  f.flush();
+  f.del_range("d", "e");
+  f.del_stamps('e', 'f');
+  f.put("g", "memory");
+  const auto walk = walk_of(f.leased_view());
+  CHECK(keys_of(*walk) == std::vector<std::string>{"a", "c", "g"});
+  walk->seek("b");
+  CHECK(walk->key() == "c");
+  CHECK(walk->value() == "new");
+  walk->seek_to_last();
+  CHECK(walk->key() == "g");
+  walk->prev();
+  CHECK(walk->key() == "c");
+}
+
+TEST_CASE("walk stays within its bounds and reads large values when asked for them") {
+  ReadFixture f;
+  const std::string large(kLargeValueBytes + 7, 'x');
+  for (const char* key : {"a", "b", "c"}) f.put(key, large);
+  f.flush();
+  IteratorOptions options;
+  options.bounds = {"b", "c"};
+  const auto walk = walk_of(f.leased_view(), options);
+  CHECK(keys_of(*walk) == std::vector<std::string>{"b"});
+  walk->seek_to_first();
+  CHECK(f.account->charged() == 0);
+  CHECK(walk->value() == large);
+  CHECK(f.account->charged(MemoryAccount::Kind::kLargeValues) == large.size());
+  walk->next();
+  CHECK(f.account->charged() == 0);
+}
+
+TEST_CASE("walk ends with kRevoked once its lease is revoked") {
+  ReadFixture f;
+  f.put("a", "v");
+  f.put("b", "v");
+  const auto walk = walk_of(f.leased_view());
+  walk->seek_to_first();
+  REQUIRE(walk->valid());
+  f.leases.revoke_if([](const TreeView&) { return true; });
+  walk->next();
+  CHECK_FALSE(walk->valid());
+  CHECK(walk->status().code() == Code::kRevoked);
+}
+
+TEST_CASE("walk without a lease is empty") {
+  const auto walk = new_db_iterator(nullptr, 0, {}, nullptr, nullptr);
+  walk->seek_to_first();
+  CHECK_FALSE(walk->valid());
+  CHECK(walk->status().is_ok());
+}

@@ -1,0 +1,154 @@
+// Filter bits by run, for the tree as it will be; slices in memory, for the tree as it is.
+#include "db/read/filter_memory.h"
+
+#include <catch2/catch.hpp>
+
+#include "engine/db/read/read_fixture.h"
+#include "table/loaded_filter.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+double sum_of(const std::vector<double>& slices) {
+  double bits = 0;
+  for (const double slice : slices) bits += slice;
+  return bits;
+}
+
+/// A large old run below a small one, with filters of two slices each.
+struct TwoRuns : ReadFixture {
+  TwoRuns() {
+    filter_slices = {8, 4};
+    for (int i = 0; i < 4000; ++i) put(numbered(i), "value");
+    flush();
+    for (int i = 0; i < 100; ++i) put(numbered(40 * i), "value");
+    flush();
+    set_levels({0, 1});
+    needs.allocation = FilterAllocation::kMonkey;
+  }
+  [[nodiscard]] std::uint32_t slices_of(std::size_t run) { return tree()->tables->runs[run].reader(0).filter()->slices(); }
+  bool fit(std::uint64_t budget_bits_per_key) {
+    needs.bits_per_key = static_cast<double>(budget_bits_per_key);
+    return fit_filters(*tree()->tables, needs,
+                       {clock, bench.epoch, [this](const std::string& text) { warnings.push_back(text); }});
+  }
+  FilterNeeds needs;
+  SimulatedClock clock{1};
+  std::vector<std::string> warnings;
+};
+
+}  // namespace
+
+TEST_CASE("pages per tile of a run are the average of its tables, by their entries") {
+  TiledEntries run;
+  CHECK(run.pages_per_tile() == 1);
+  run.add(300, 1);
+  CHECK(run.pages_per_tile() == 1);
+  run.add(100, 9);
+  CHECK(run.pages_per_tile() == 3);
+  TiledEntries taken;
+  taken.add(300, 1);
+  run -= taken;
+  CHECK(run.entries == 100);
+  CHECK(run.pages_per_tile() == 9);
+}
+
+TEST_CASE(
+    "filters of a flush have more bits than the average, since older runs are larger; uniform filters do not follow the tree") {
+  TwoRuns f;
+  const auto bits = filters_after_flush(*f.tree()->tables, 100, f.needs);
+  const RunId flushed = 3, largest = 1;
+  REQUIRE(bits.count(flushed) == 1);
+  CHECK(sum_of(bits.at(flushed)) > sum_of(bits.at(largest)) + 2);
+  f.needs.allocation = FilterAllocation::kUniform;
+  CHECK(filters_after_flush(*f.tree()->tables, 100, f.needs).empty());
+  f.needs.memory = 500 * 4200 / 8;  // more for each entry than a filter may have
+  CHECK(sum_of(filters_after_flush(*f.tree()->tables, 100, f.needs).at(flushed)) == f.needs.bits_for_each(4200));
+}
+
+TEST_CASE("filters of a merge of all runs are those of a tree with one run of all entries") {
+  TwoRuns f;
+  const auto tree = f.tree();
+  Merge merge;
+  for (const Run& run : tree->tables->version->runs) merge.inputs.push_back({run.id, {run.files[0]->data_file}});
+  merge.target.level = 1;
+  Plan plan;
+  plan.action = std::move(merge);
+  const auto bits = filters_after(*tree->tables, plan, f.needs);
+  ReadFixture empty;
+  CHECK(bits.at(3) == filters_after_flush(*empty.tree()->tables, 4100, f.needs).at(1));
+}
+
+TEST_CASE("slices in memory follow the budget, from none to all; the small run keeps its slices longest") {
+  TwoRuns f;
+  CHECK(f.slices_of(0) == 2);
+  CHECK(f.fit(6));
+  CHECK(f.slices_of(0) > 0);
+  CHECK(f.slices_of(1) < 2);
+  CHECK(f.fit(0));
+  CHECK(f.slices_of(1) == 0);
+  CHECK(f.fit(20));
+  CHECK(f.slices_of(0) == 2);
+  CHECK(f.slices_of(1) == 2);
+  CHECK(f.warnings.empty());
+}
+
+TEST_CASE("slice that cannot be read is warned of, and tried again a minute later") {
+  TwoRuns f;
+  CHECK(f.fit(0));
+  const std::string path = f.bench.dir + "/" + metadata_file_name(f.table().meta->metadata_file);
+  const std::string bytes = read_file(f.bench.fs, path).value();
+  const auto write = [&](const std::string& what) {
+    if (f.bench.fs.exists(path)) REQUIRE(f.bench.fs.unlink(path).is_ok());
+    auto file = f.bench.fs.create(path);
+    REQUIRE(((*file)->append(what).is_ok() && (*file)->sync().is_ok()));
+  };
+  write(std::string(bytes.size(), '!'));
+  CHECK(f.fit(20));
+  REQUIRE(f.warnings.size() == 1);
+  CHECK(f.slices_of(0) == 0);
+  write(bytes);
+  CHECK(f.fit(20));
+  CHECK(f.slices_of(0) == 0);
+  f.clock.advance(60'001);
+  CHECK(f.fit(20));
+  CHECK(f.slices_of(0) == 2);
+}
+
+TEST_CASE("needs of a tree fill in what its settings leave to measurement") {
+  SimulatedClock clock{1};
+  Tree tree(clock);
+  tree.settings.pages_per_tile = 0;
+  tree.tile_size = TileSize(8);
+  tree.arrivals[0] = 0.5;
+  CHECK(table_settings(tree).pages_per_tile == 8);
+  CHECK(filter_needs(tree).pages_per_tile == 8);
+  CHECK(filter_needs(tree).arrivals[0] == 0.5);
+  tree.settings.pages_per_tile = 2;
+  tree.settings.filter_lookups = FilterLookups::kZeroResult;
+  CHECK(filter_needs(tree).pages_per_tile == 2);
+  CHECK(filter_needs(tree).arrivals[0] == 1);
+}
+
+TEST_CASE("measured lookups move the arrivals of a tree once") {
+  TwoRuns f;
+  SimulatedClock clock{1};
+  Tree tree(clock);
+  tree.view_owner = f.tree();
+  const auto lookups = [&](std::uint64_t count) {
+    TreeLookups::Slot& slot = tree.lookups->mine();
+    slot.levels[0].denied += count;
+    slot.levels[1].found += count;
+  };
+  lookups(1000);
+  measure_lookups(tree);
+  CHECK(tree.arrivals == all_arrive());  // too few
+  lookups(100'000);
+  measure_lookups(tree);
+  const Arrivals measured = tree.arrivals;
+  CHECK(measured[1] < measured[0]);
+  measure_lookups(tree);
+  CHECK(tree.arrivals == measured);
+}

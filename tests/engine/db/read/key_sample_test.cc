@@ -1,0 +1,48 @@
+// The number of keys from a sample: exact where every entry is current, near otherwise, never 0 by chance.
+#include "db/read/key_sample.h"
+
+#include <catch2/catch.hpp>
+
+#include "engine/db/read/read_fixture.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+TEST_CASE("sample is exact where nothing was overwritten, in memtables and tables") {
+  ReadFixture f;
+  for (int i = 0; i < 3000; ++i) f.put(numbered(i), "value");
+  f.flush();
+  for (int i = 3000; i < 3100; ++i) f.put(numbered(i), "value");
+  CHECK(sample_keys(f.leased_view(), GENERATE(1u, 2u, 3u)).value() == 3100);
+}
+
+TEST_CASE("sample does not count overwritten, deleted and expired entries") {
+  ReadFixture f;
+  for (int i = 0; i < 3000; ++i) f.put(numbered(i), "value", {.expiry = i % 3 == 0 ? f.now : 0});
+  f.flush();
+  for (int i = 0; i < 3000; i += 3) f.put(numbered(i + 1), "again");
+  f.flush();
+  f.del(numbered(2));
+  CHECK(sample_keys(f.leased_view(), 1).value() == Approx(1999).epsilon(0.03));
+}
+
+TEST_CASE("sample without a current entry says 0 only if no key is left") {
+  ReadFixture f;
+  for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
+  f.flush();
+  f.del_range("a", "z");
+  CHECK(sample_keys(f.leased_view(), 1).value() == 0);
+  f.put("key", "value");
+  CHECK(sample_keys(f.leased_view(), 1).value() == 1);
+}
+
+TEST_CASE("sample of a revoked view ends with kRevoked, and counts as no get") {
+  ReadFixture f;
+  for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
+  f.flush();
+  const ReadView view = f.leased_view();
+  CHECK(sample_keys(view, 1).is_ok());
+  CHECK(f.env.counters.mine().gets == 0);
+  f.leases.revoke_if([](const TreeView&) { return true; });
+  CHECK(sample_keys(view, 1).status().code() == Code::kRevoked);
+}

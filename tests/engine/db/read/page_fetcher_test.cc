@@ -1,0 +1,116 @@
+// What a fetch reads, pins and charges, and what it leaves out if the memory account has no room.
+#include "db/read/page_fetcher.h"
+
+#include <catch2/catch.hpp>
+
+#include "engine/db/read/read_fixture.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+struct FetchFixture : ReadFixture {
+  FetchFixture() {
+    for (int i = 0; i < 200; ++i) put(numbered(i), std::string(50, 'v'));
+    put("large", std::string(kLargeValueBytes + 1, 'x'));
+    flush();
+    REQUIRE(table().reader->page_count() > 3);
+  }
+  [[nodiscard]] PageMiss page(std::uint32_t number) const { return {table_name(), number}; }
+  /// As a resident read of the whole value "large" misses it.
+  void miss_large(MissSet* misses) {
+    EpochGuard guard(bench.epoch);
+    Found found;
+    while (pass_view(ReadMode::kResident, misses).get(lookup_key("large"), &found).is_not_resident()) {
+      if (misses->pages.back().large_offset != 0) return;
+      REQUIRE(fetch_now(misses));
+    }
+    FAIL("the large value was resident");
+  }
+  /// Without threads everything is there on return.
+  bool fetch_now(MissSet* misses) { return fetcher.fetch(misses, ignore, nullptr); }
+  PageFetcher fetcher{0, account, *env.values};
+};
+
+}  // namespace
+
+TEST_CASE("page that several reads miss is read and charged once, until the set is cleared") {
+  FetchFixture f;
+  MissSet misses;
+  misses.pages = {f.page(1), f.page(2), f.page(1)};
+  REQUIRE(f.fetch_now(&misses));
+  CHECK(misses.empty());
+  CHECK(f.fetcher.pages_read() == 2);
+  const std::uint64_t charged = f.account->charged(MemoryAccount::Kind::kPages);
+  CHECK(charged > 0);
+  misses.clear();
+  CHECK(f.account->charged() == 0);
+  misses.pages = {f.page(1), f.page(2)};
+  REQUIRE(f.fetch_now(&misses));
+  CHECK(f.fetcher.pages_read() == 2);  // from the cache
+  CHECK(f.account->charged(MemoryAccount::Kind::kPages) == charged);
+  misses.clear();
+  CHECK(f.account->charged() == 0);
+}
+
+TEST_CASE("page that is read ahead goes to the cache, and is neither pinned nor charged") {
+  FetchFixture f;
+  MissSet misses;
+  misses.pages = {f.page(1)};
+  misses.pages[0].ahead = true;
+  REQUIRE(f.fetch_now(&misses));
+  CHECK(f.fetcher.pages_read() == 1);
+  CHECK(f.account->charged() == 0);
+  ReadCounters counters;
+  CHECK(f.table().reader->fetch_page_if_cached(1, &counters) != nullptr);
+}
+
+TEST_CASE("fetch without room for its pages reports the bytes that it needs") {
+  FetchFixture f;
+  f.account->set_limit(0, 0);
+  MissSet misses;
+  misses.pages = {f.page(1)};
+  REQUIRE(f.fetch_now(&misses));
+  CHECK(misses.refused);
+  CHECK(misses.refused_bytes > 0);
+  CHECK(f.account->charged() == 0);
+}
+
+TEST_CASE("large value is fetched into the set, or left out if it exceeds what a command can ever have") {
+  FetchFixture f;
+  MissSet misses;
+  f.miss_large(&misses);
+  const std::vector<PageMiss> missed = misses.pages;
+  REQUIRE(f.fetch_now(&misses));
+  REQUIRE(misses.large.size() == 1);
+  CHECK(misses.large[0].value->size() == kLargeValueBytes + 1);
+  misses.clear();
+
+  f.account->set_budget(1 << 20, kLargeValueBytes);
+  misses.pages = missed;
+  REQUIRE(f.fetch_now(&misses));
+  CHECK(misses.large.empty());
+  CHECK(misses.refused);
+  CHECK(misses.refused_bytes >= kLargeValueBytes + 1);
+}
+
+TEST_CASE("fetch by threads calls back once, when all that it reads is there", "[threads]") {
+  FetchFixture f;
+  std::atomic<int> calls{0};
+  MissSet misses;
+  f.miss_large(&misses);
+  for (std::uint32_t i = 0; i < f.table().reader->page_count(); ++i) misses.pages.push_back(f.page(i));
+  {
+    PageFetcher fetcher(2, f.account, *f.env.values);
+    const bool at_once = fetcher.fetch(
+        &misses, [&] { ++calls; }, nullptr);
+    CHECK_FALSE(at_once);
+  }  // answers every fetch
+  CHECK(calls == 1);
+  CHECK(misses.large.size() == 1);
+  ReadCounters counters;
+  for (std::uint32_t i = 0; i < f.table().reader->page_count(); ++i) {
+    CHECK(f.table().reader->fetch_page_if_cached(i, &counters) != nullptr);
+  }
+}

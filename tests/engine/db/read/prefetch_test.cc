@@ -1,0 +1,101 @@
+// The stages of a prefetch: they change no result, find the page that a get needs first, and do not outlive their tables.
+#include <catch2/catch.hpp>
+
+#include "engine/db/read/read_fixture.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+/// A key and the state that its stages fill.
+struct StagedKey {
+  explicit StagedKey(std::string name) : key_bytes(std::move(name)) {}
+  std::string key_bytes;
+  LookupState state;
+  [[nodiscard]] LookupKey key() {
+    LookupKey key = lookup_key(key_bytes);
+    key.state = &state;
+    return key;
+  }
+};
+
+void prefetch(const ReadView& view, const LookupKey& key) {
+  for (int stage = 0; stage < ReadView::kPrefetchStages; ++stage) view.prefetch(key, stage);
+}
+
+}  // namespace
+
+TEST_CASE("get after a prefetch finds what a get without one finds") {
+  ReadFixture f;
+  f.pages_per_tile = GENERATE(1u, 4u);
+  for (int i = 0; i < 200; ++i) f.put(numbered(i), "old");
+  f.flush();
+  for (int i = 0; i < 200; i += 2) f.put(numbered(i), "new");
+  f.del(numbered(100));
+  f.flush();
+  f.put(numbered(7), "memory");
+  EpochGuard guard(f.bench.epoch);
+  const ReadView view = f.pass_view();
+  for (int round = 0; round < 2; ++round) {  // pages not in memory, then in memory
+    for (int i = 0; i < 250; ++i) {
+      StagedKey staged(numbered(i));
+      prefetch(view, staged.key());
+      Found found;
+      const Status status = view.get(staged.key(), &found);
+      CAPTURE(i, status.to_string());
+      CHECK((status.is_ok() ? std::string(found.value) : "absent") == value_of(view, numbered(i)));
+    }
+  }
+}
+
+TEST_CASE("prefetch that finds the page missing adds it as an expected miss, to be read ahead") {
+  ReadFixture f;
+  for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
+  f.flush();
+  EpochGuard guard(f.bench.epoch);
+  const ReadView view = f.pass_view();
+  StagedKey staged(numbered(3));
+  MissSet misses;
+  view.add_expected_miss(staged.key(), &misses);
+  CHECK(misses.empty());  // nothing was prefetched
+  prefetch(view, staged.key());
+  view.add_expected_miss(staged.key(), &misses);
+  REQUIRE(misses.pages.size() == 1);
+  CHECK(misses.pages[0].ahead);
+  CHECK(misses.pages[0].table == f.table_name());
+
+  CHECK(value_of(view, numbered(3)) == "value");  // reads the page
+  misses.clear();
+  prefetch(view, staged.key());
+  view.add_expected_miss(staged.key(), &misses);
+  CHECK(misses.empty());
+}
+
+TEST_CASE("key that a memtable has is not looked for in tables") {
+  ReadFixture f;
+  f.put("k", "table");
+  f.flush();
+  f.put("k", "memory");
+  EpochGuard guard(f.bench.epoch);
+  const ReadView view = f.pass_view();
+  StagedKey staged("k");
+  prefetch(view, staged.key());
+  CHECK(staged.state.tables == nullptr);
+  CHECK(value_of(view, "k") == "memory");
+}
+
+TEST_CASE("prefetch for other tables is not used") {
+  ReadFixture f;
+  f.put("k", "old");
+  f.flush();
+  EpochGuard guard(f.bench.epoch);
+  StagedKey staged("k");
+  prefetch(f.pass_view(), staged.key());
+  REQUIRE(staged.state.table != nullptr);
+  f.put("k", "new");
+  f.flush();
+  Found found;
+  REQUIRE(f.pass_view().get(staged.key(), &found).is_ok());
+  CHECK(found.value == "new");
+}
