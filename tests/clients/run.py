@@ -1,9 +1,9 @@
 """Client libraries of other languages against the real server: `./dev test-clients [NAME...]`.
 
-Each folder beside this file is one library, in the version that its package manager's own file pins there: package.json and its lock
-for npm, go.mod and go.sum for Go, pom.xml for Maven. It is installed into build/clients/NAME, and its script runs against a server of
-its own, which is started again whenever it ends (some tests kill it to see what the library makes of that). Every script ends with
-`N passed, N failed`, within ten minutes. What cannot be fetched, because a registry cannot be reached or a tool is missing, is said and counts as failed.
+Each folder here is one library. Its version is pinned by its package manager's files: package.json and package-lock.json for npm,
+go.mod and go.sum for Go, pom.xml for Maven. The library is installed into build/clients/NAME. Its script runs against a server of its
+own, which is restarted whenever it ends, since some tests kill it to see how the library reconnects. Every script ends with
+`N passed, N failed` within ten minutes. A library that cannot be installed is reported with the reason, and counts as one failed test.
 """
 
 import os
@@ -18,7 +18,7 @@ from support.server import ROOT, Server
 
 HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "clients"
-SCRIPT_SECONDS = 600  # none takes a tenth of it
+SCRIPT_SECONDS = 600  # every script takes less than a tenth of it
 
 
 class CannotInstall(Exception):
@@ -26,19 +26,19 @@ class CannotInstall(Exception):
 
 
 def fetch(name, tool, command, folder, **environment):
-    """Runs a package manager; its registries are those that it uses by itself."""
+    """Runs a package manager with its own registries."""
     if shutil.which(tool) is None:
         raise CannotInstall(f"{name}: there is no {tool} on this machine")
     done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, stdout=sys.stderr, check=False)
     if done.returncode:
-        raise CannotInstall(f"{name}: {tool} could not fetch it. Can its registry be reached? The reason stands above.")
+        raise CannotInstall(f"{name}: {tool} could not fetch it. Is its registry reachable? See its messages above.")
 
 
 def fresh_copy(name, files):
-    """build/clients/NAME with these files of the library's folder, and whether what they name is installed there already."""
+    """Copies these files to build/clients/NAME. Returns that folder, and what to call after the installation: None if it is installed."""
     folder = BUILD / name
     wanted = "".join((HERE / name / file).read_text() for file in files)
-    mark = folder / "installed"  # written last: an installation that was cut off does not count
+    mark = folder / "installed"  # written last, so that an interrupted installation is repeated
     if mark.exists() and mark.read_text() == wanted:
         return folder, None
     shutil.rmtree(folder, ignore_errors=True)
@@ -51,7 +51,7 @@ def fresh_copy(name, files):
 def node_command(name):
     folder, finish = fresh_copy(name, ["package.json", "package-lock.json"])
     if finish:
-        # The cache lies in build/ too: a home may be read-only.
+        # The cache is in build/, too, since the home directory may be read-only.
         options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--cache", str(BUILD / "cache")]
         fetch(name, "npm", ["npm", "ci", *options], folder)
         finish()
@@ -79,7 +79,7 @@ KINDS = {"package.json": node_command, "go.mod": go_command, "pom.xml": java_com
 
 
 def libraries():
-    """Name -> how it is installed and run."""
+    """Name -> function that installs it and returns the command of its script."""
     return {folder.name: KINDS[file] for folder in sorted(HERE.iterdir()) for file in KINDS if (folder / file).exists()}
 
 

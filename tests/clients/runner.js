@@ -1,6 +1,6 @@
 // Runs tests one after the other; the last line that it prints is `N passed, N failed`.
 //
-// run.py has started the server, names its port in EBBTIDE_PORT, and starts it again whenever it has ended.
+// run.py starts the server, gives its port in EBBTIDE_PORT, and restarts it whenever it ends.
 'use strict';
 
 const SECONDS = 60; // no test takes a tenth of it
@@ -12,7 +12,7 @@ function test(name, body) {
   tests.push({name, body});
 }
 
-/** Asks again until the answer is true; for what the server does by itself. */
+/** Repeats the check until it returns true; for what the server does in the background. */
 async function until(condition, what) {
   for (const end = Date.now() + 30_000; Date.now() < end; ) {
     if (await condition()) return;
@@ -21,12 +21,12 @@ async function until(condition, what) {
   throw new Error(`not within 30 s: ${what}`);
 }
 
-/** kill -9 of the server whose INFO this is. */
+/** Kills the server with this INFO by SIGKILL. */
 function killServer(info) {
   process.kill(Number(/^process_id:(\d+)/m.exec(info)[1]), 'SIGKILL');
 }
 
-/** Runs all tests; `before` runs in front of each. */
+/** Runs all tests, and `before` ahead of each. */
 async function run(before) {
   let failed = 0;
   for (const {name, body} of tests) {

@@ -1,4 +1,4 @@
-// What people do with go-redis, over strings and keys: EBBTIDE_PORT names the server. Prints each test and `N passed, N failed`.
+// Common uses of go-redis with strings and keys, on the server at port EBBTIDE_PORT. Prints each test and `N passed, N failed`.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// What people do with ioredis, over strings and keys.
+// Common uses of ioredis with strings and keys.
 'use strict';
 
 const assert = require('node:assert/strict');

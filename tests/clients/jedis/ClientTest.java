@@ -1,4 +1,4 @@
-// What people do with Jedis, over strings and keys: EBBTIDE_PORT names the server. Prints each test and `N passed, N failed`.
+// Common uses of Jedis with strings and keys, on the server at port EBBTIDE_PORT. Prints each test and `N passed, N failed`.
 
 import java.util.ArrayList;
 import java.util.HashSet;

@@ -1,4 +1,4 @@
-// What people do with node-redis, over strings and keys, with RESP2 and RESP3.
+// Common uses of node-redis with strings and keys, in RESP2 and RESP3.
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -119,7 +119,7 @@ for (const protocol of [2, 3]) {
     const lost = new Promise((resolve) => redis.once('reconnecting', resolve));
     killServer(await redis.info('server'));
     await lost;
-    // It sends as soon as it is connected, also while the server still opens its database.
+    // The client sends as soon as it is connected, perhaps while the server is still opening its database.
     await until(() => redis.ping().catch((error) => /^LOADING /.test(error.message) ? false : Promise.reject(error)), 'it is loaded');
     const answers = await Promise.all([redis.get('one'), redis.incr('two'), redis.set('three', '3')]);
     assert.deepEqual(answers, ['1', 3, 'OK']);
