@@ -2,8 +2,8 @@
 //
 //   engine time = max(persisted high-water mark + boot clock since, wall clock)
 //
-// It never goes back while the process runs. A mark is made durable ahead of it (kLead), and two readings differ while the mark
-// cannot be written (no file handles, an error of the disk, a manifest that is busy for long):
+// It never goes back while the process runs. A mark is made durable ahead of it (kLead). Two readings differ while the mark cannot be
+// written: there are no file handles, the disk has an error, or the manifest is busy for long.
 //
 //   now()       runs on. Readers judge expiry by it, and lateness is measured by it: a manifest that fails stops no clock.
 //   stamped()   never passes the mark. Births and batches are stamped with it, and merges remove by it what has expired.

@@ -26,7 +26,7 @@ HistogramInfo probes_of(const Counters& counters, std::uint64_t gets) {
 
 }  // namespace
 
-// What nobody has any use for, but for what tombstones are needed for themselves.
+// Estimates the bytes that no reader can see: each tombstone counts as an entry of average size.
 void DbImpl::add_garbage(const std::vector<TreeLoad>& loads, Stats* s) const {
   for (const TreeLoad& load : loads) {
     std::uint64_t entries = 0, deletes = 0, bytes = 0;

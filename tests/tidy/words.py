@@ -13,7 +13,13 @@ LONGEST_SENTENCE = 30
 
 # Places that still have breaches: files, or folders with everything below them.
 NOT_YET = (
-    "engine/db",
+    "engine/db/checkpoint.cc",
+    "engine/db/db.cc",
+    "engine/db/db_impl.h",
+    "engine/db/flush.cc",
+    "engine/db/purge.cc",
+    "engine/db/recovery.cc",
+    "engine/db/tree_map.cc",
 )
 
 # What is read. Test data, corpora and transcripts are input, not text.

@@ -3,7 +3,7 @@
 // Each tick computes for each tree how much is still to be written for the deadlines (FadeWork), and how long that takes at the
 // measured rate of merges. The work begins so much earlier than a deadline (the margin). A memtable is flushed before it is full if
 // its oldest delete has used its part of the time. For all trees together a tick computes the part of the measured rate that the
-// deadlines need, by which writes are slowed down before a miss, and the least deadline that could be kept.
+// deadlines need, and the least deadline that could be kept. Writes are slowed down by the former before a deadline is missed.
 //
 // policy/fade.h makes the plans, from the margin and the budget.
 #pragma once

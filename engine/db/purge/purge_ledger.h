@@ -1,14 +1,11 @@
-// What still holds deleted bytes although no tree names it any more: files on their way out, and what the manifest says of files
-// that are gone.
+// Holders of deleted bytes that no tree names any more: files on their way out, and keys of such files in the manifest.
 //
-// Every entry has a floor for each tree that it concerns: a birth such that every delete whose bytes the entry may hold was born
-// then or later. It is taken when the thing stops being needed, and it is the oldest obligation that the tree had just before:
-// what was met earlier had left every table of the tree, this one included. So a delete born before all floors has nothing left
-// here, and as what comes in later has later floors, what is gone once is gone for good.
+// An entry has a floor for each tree that it concerns: every delete whose bytes the entry may hold was born then or later. The floor is
+// the oldest obligation of the tree just before the file stopped being needed: obligations met earlier had left every table of the
+// tree, this one included. So a delete born before all floors has no bytes here. Later entries have later floors, so that stays true.
 //
-// A file is gone when three things are true: its name does not exist, the directory was synced since, nobody has it open. The
-// caller must note a thing here before it takes it out of where it was: who asks looks there first and here second, and so misses
-// nothing on the way.
+// A file is gone when its name does not exist, the directory was synced since, and no reader has it open. The caller notes a file here
+// before it takes it out of its tree. A survey looks at the trees first and here second, and so misses no file on the way.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +30,7 @@ class PurgeLedger {
     std::string name;  ///< of the file, without its directory
     std::uint64_t bytes = 0;
     Floors floors;
-    std::weak_ptr<const void> open{};  ///< whoever has it open, or still writes it, shares this; empty: nobody
+    std::weak_ptr<const void> open{};  ///< shared by readers that have it open and by its writer; empty: there is none
   };
 
   PurgeLedger(RemovalsFileSystem& fs, std::string dir) : fs_(fs), dir_(std::move(dir)) {}

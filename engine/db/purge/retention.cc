@@ -45,7 +45,7 @@ bool is_wanted(const PurgeSurvey& survey, const PurgeHolder& holder) {
   return holder.floor <= survey.trees.at(holder.tree).purge_before && !holder.damage;
 }
 
-// Of what PURGE.NOW asked for, these trees have nothing left in memtables and tables: their names in the manifest are next.
+// Trees whose memtables and tables have nothing left that PURGE.NOW asked for. Their keys in the manifest are next.
 std::set<TreeId> clean_trees(const PurgeSurvey& survey) {
   std::set<TreeId> clean;
   for (const auto& [tree, terms] : survey.trees) clean.insert(tree);

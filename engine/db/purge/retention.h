@@ -2,7 +2,7 @@
 // in merges.
 //
 //   after a quarter of the time from the oldest birth to its deadline:
-//                                    a log segment is retired: trees whose memtables keep it are flushed, so that it can go
+//                                    a log segment is retired, and the trees that keep it are flushed.
 //   a quarter of the deadline after an edit removed files from a tree, or after three quarters of the time that their deletes have;
 //   or when edits name many trees:   the manifest is rolled
 //   after seven eighths:             leased views and log pins that keep such files are revoked

@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// One thing that owes something to deletes of one tree.
+/// One holder of bytes of deletes of one tree.
 struct PurgeHolder {
   PurgePlace place{};
   TreeId tree = kNoTree;
@@ -21,7 +21,7 @@ struct PurgeHolder {
   bool damage = false;     ///< of a table: it is quarantined, or such a file is in the way of its merges
 };
 
-/// Everything that owed something at engine time `now`. Every delete that is not in it was born at `now` or later.
+/// All holders at engine time `now`. A delete that none of them has bytes of was purged, or was born at `now` or later.
 struct PurgeSurvey {
   Millis now = 0;        ///< as births are stamped
   Millis looked_at = 0;  ///< the same moment as clients see it: `now`, or later while the mark of engine time cannot be written
@@ -38,7 +38,7 @@ struct PurgeSurvey {
   std::map<TreeId, Terms> trees{};  ///< those that live, and dropped ones of which something is left
   std::vector<std::pair<DatabaseId, TreeId>> databases{};
 
-  /// Whether `eighths` of the time that the tree gives to what was born at `floor` are over, or somebody asked for it now.
+  /// Whether `eighths` of the time that the tree gives to what was born at `floor` are over, or PURGE.NOW asked for it.
   [[nodiscard]] bool is_due(TreeId tree, Millis floor, unsigned eighths) const;
   /// Of each tree the smallest floor of its holders; `now` if it has none.
   [[nodiscard]] std::map<TreeId, Millis> floors() const;
