@@ -33,7 +33,7 @@ TEST_CASE("table stats count added entries") {
   CHECK(s.range_tombstones == 1);
   CHECK(s.min_seq == 3);
   CHECK(s.max_seq == 20);
-  CHECK(s.min_delete_key == 100);  // a tombstone's birth is no stamp
+  CHECK(s.min_delete_key == 100);  // a tombstone's birth is no delete key
   CHECK(s.max_delete_key == 100);
   CHECK(s.unstamped == 1);
   CHECK(s.min_expiry == 900);

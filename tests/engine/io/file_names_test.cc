@@ -134,7 +134,7 @@ TEST_CASE("path containment does not depend on spelling") {
   REQUIRE(lies_within("/a/b", "/"));
   REQUIRE(lies_within("a", "."));
   REQUIRE_FALSE(lies_within("/a", "."));
-  // A backup inside the data directory would have kept what was deleted.
+  // A checkpoint inside the data directory would keep deleted data there, so it is refused, however its path is spelled.
   const std::string here = std::filesystem::current_path().string();
   REQUIRE(lies_within(here + "/backup", "."));
   REQUIRE(lies_within(here + "/data/backup", "data"));

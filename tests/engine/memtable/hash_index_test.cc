@@ -14,9 +14,9 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kFirst = 8, kGrown = 64, kSlots = 7;  // buckets before and after the growth, and what a bucket holds
+constexpr std::size_t kFirst = 8, kGrown = 64, kSlots = 7;  // buckets before and after the growth; keys in a bucket
 
-/// A key of its own, with its node. Lives as long as the index.
+/// A key that no other test object has, with its node. Lives as long as the index.
 struct Key {
   std::string name;
   KeyNode* node = nullptr;
@@ -53,12 +53,12 @@ class Growing {
     index_.add(key.lookup, key.node);
     added_.push_back(&key);
   }
-  /// The table is full: buckets 0 and 1 move.
+  /// Fills the first table, which moves buckets 0 and 1.
   void begin() {
     add(key_in(kFirst - 1));
     REQUIRE(index_.buckets() == kGrown);
   }
-  /// The other six move.
+  /// Moves the other six buckets.
   void end() {
     for (std::size_t i = 0; i < kFirst; ++i) add(key_in(2 + i % 5));
   }
@@ -78,13 +78,13 @@ class Growing {
   std::vector<const Key*> added_;
 };
 
-/// Each instruction of the first 400 is a stop; so many has no operation but in builds that check every access.
+/// Where the writer is stopped next: after each of the first 400 instructions, then less often. Only sanitizers make calls longer.
 std::uint64_t next_stop(std::uint64_t steps) { return steps + 1 + steps / 400; }
 
-/// Instructions of add() until others find the key.
+/// Number of instructions of add() until other threads find the key.
 std::uint64_t steps_until_found() {
   std::uint64_t steps = 0;
-  for (int i = 0; i < 2; ++i) {  // the first call of a function may take more: it is looked for
+  for (int i = 0; i < 2; ++i) {  // the first call also resolves the function's address; the second counts
     Growing g;
     const Key& key = g.key_in(0);
     SteppedThread writer([&] { g.index().add(key.lookup, key.node); });

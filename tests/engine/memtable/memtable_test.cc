@@ -132,8 +132,8 @@ TEST_CASE("the hash index grows to the size for the expected keys, and no furthe
   CHECK(found == keys.size());
 }
 
-// More writers than processors, with the same keys and with keys of their own: one that is interrupted inside an insertion finds
-// the table replaced when it goes on, and the others have found its node in the old one.
+// There are more writers than processors, so some are interrupted inside an insertion. When such a writer resumes, the table has been
+// replaced, and others have found its node in the old one. Some keys are common to all writers.
 TEST_CASE("while the hash index grows, a writer that has returned finds its versions", "[threads]") {
   constexpr std::size_t kTables = 400, kKeys = 400, kWriters = 8;
   std::vector<std::unique_ptr<MemTable>> tables;

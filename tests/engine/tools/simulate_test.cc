@@ -1,4 +1,4 @@
-// The simulator against what the papers derive and print, and its command line, figures and pictures.
+// The simulator compared with formulas and tables of the papers; also its command line, figures and pictures.
 #include "tools/simulate.h"
 
 #include <catch2/catch.hpp>

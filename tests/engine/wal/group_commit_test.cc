@@ -1,4 +1,4 @@
-// Group commit with its own thread: which thread writes what is left over, what a sync waits for, and what a failure leaves.
+// Group commit with its own thread: which thread writes the remaining batches, what a sync waits for, and the state after a failure.
 #include "wal/group_commit.h"
 
 #include <thread>
@@ -191,13 +191,13 @@ void sync_once_and_delay(Log& log) {
 
 }  // namespace
 
-TEST_CASE("under `always` a sync waits for the next commands of clients that the one before answered", "[threads]") {
+TEST_CASE("under `always` a sync waits for the next commands of clients that the previous sync answered", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
   sync_once_and_delay(log);
-  const SeqNum third = log.put();  // the first client has its reply, and sends the next command
+  const SeqNum third = log.put();  // the next command of the first client, which has its reply
   log.log->write();
   CHECK(eventually([&] { return log.log->durable_seq() == third; }));
-  CHECK(log.log->syncs() == 2);  // the second and the third went together
+  CHECK(log.log->syncs() == 2);  // the second and the third operation had a sync in common
   CHECK(log.log->close().is_ok());
 }
 

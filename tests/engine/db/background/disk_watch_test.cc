@@ -101,7 +101,7 @@ TEST_CASE("compactions leave the last bytes free; a write that finds the disk fu
   CHECK(disk.watch.reserve_bytes() == 0);
 }
 
-// Before, data could take the freed reserve until the next check, so that nothing was left to heal with.
+// Otherwise new data could fill the freed reserve before the next check, with no space left for healing.
 TEST_CASE("after a failed write on a full disk data is refused until the next check") {
   Disk disk;
   disk.settle();

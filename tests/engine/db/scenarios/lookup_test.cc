@@ -250,7 +250,7 @@ TEST_CASE("a moved file gets the filter of its new level instead of the one it w
   s.tree.policy = {"leveling", {{"size_ratio", 4}}};
   Harness h(s);
   h.open();
-  for (std::uint64_t i = 0; i < 20'000; ++i) {  // in order: files move
+  for (std::uint64_t i = 0; i < 20'000; ++i) {  // in key order, so that files are moved, not merged
     h.put(0, nth_key(i), std::string(30, 'v'));
     if (i % 100 == 0) h.settle();
   }
