@@ -135,7 +135,7 @@ class Rebuild {
     entry->delete_key = birth;
     entry->expiry = 0;
     entry->value = {};
-    if (entry->debt >= birth) entry->debt = 0;  // its own birth says as much
+    if (entry->debt >= birth) entry->debt = 0;  // its own birth is as old
   }
 
   /// A tile's entries in sort-key order, by page number.
@@ -143,7 +143,7 @@ class Rebuild {
     std::vector<std::uint8_t> pages{};
     bool lost_first = false, lost_last = false;  ///< an entry that becomes a tombstone keeps its name and its place
   };
-  /// Without those that went.
+  /// The order of the tile's entries after the drop.
   [[nodiscard]] Order order_of(std::size_t t, Bytes packed, std::uint64_t entries) const {
     const TileMeta& tile = m_.tiles[t];
     std::vector<std::uint8_t> before;
@@ -168,37 +168,18 @@ class Rebuild {
     old.tiles = m_.tiles;
     old.separators.swap(m_.separators);
     old.permutations.swap(m_.permutations);
-    old.holes.swap(m_.holes);
-    m_.pages = old.pages;  // order_of() and tile_entries() go by them
+    m_.pages = old.pages;  // order_of() and tile_entries() read these
     TableMetadata out;
-    std::size_t at = 0;
+    Bytes permutations = old.permutations;
     for (std::size_t t = 0; t < old.tiles.size(); ++t) {
-      TileMeta tile = old.tiles[t];
-      std::uint64_t before = 0;
-      for (std::uint32_t p = 0; p < tile.pages; ++p) before += old_pages_[tile.first_page + p].entries;
-      const std::uint64_t bytes = permutation_bytes(tile.pages, before);
-      const Bytes packed = Bytes(old.permutations).substr(at, bytes);
-      at += bytes;
+      const std::uint64_t entries = entries_before(old.tiles[t]);
+      const Bytes packed = permutations.substr(0, permutation_bytes(old.tiles[t].pages, entries));
+      permutations.remove_prefix(packed.size());
       if (m_.tile_entries(t) == 0) {
-        for (std::uint32_t p = 0; p < tile.pages; ++p) {
-          const PageMeta& page = old.pages[tile.first_page + p];
-          old.holes.push_back({page.offset, page.length});
-        }
-        if (out.tiles.empty()) first_separator_ = t + 1 < old.tiles.size() ? old.separators[t + 1] : "";
-        if (end_separator_.empty()) end_separator_ = old.separators[t];
-        continue;
-      }
-      last_lost_ = false;
-      if (changed_[t]) {
-        const Order order = order_of(t, packed, before);
-        append_permutation(tile.pages, order.pages, &out.permutations);
-        if (order.lost_first) tile.flags |= kTileStale;
-        last_lost_ = order.lost_last;
+        remove_tile(t, old, out.tiles.empty());
       } else {
-        out.permutations.append(packed);
+        keep_tile(t, old, packed, entries, &out);
       }
-      end_separator_.clear();
-      take_tile(tile, old, t, &out);
     }
     outcome_.names_may_linger |= last_lost_;
     m_.pages = std::move(out.pages);
@@ -206,19 +187,48 @@ class Rebuild {
     m_.separators = std::move(out.separators);
     m_.permutations = std::move(out.permutations);
     if (!m_.separators.empty()) m_.separators.front().clear();
-    m_.holes = join_extents(std::move(old.holes));
+    m_.holes = join_extents(std::move(m_.holes));
   }
 
-  void take_tile(TileMeta tile, const TableMetadata& old, std::size_t t, TableMetadata* out) {
-    const std::uint32_t first = tile.first_page;
+  [[nodiscard]] std::uint64_t entries_before(const TileMeta& tile) const {
+    std::uint64_t entries = 0;
+    for (std::uint32_t p = 0; p < tile.pages; ++p) entries += old_pages_[tile.first_page + p].entries;
+    return entries;
+  }
+
+  /// The tile's pages become holes. Separators around it may become bounds of the table.
+  void remove_tile(std::size_t t, const TableMetadata& old, bool at_the_front) {
+    const TileMeta& tile = old.tiles[t];
+    for (std::uint32_t p = 0; p < tile.pages; ++p) {
+      const PageMeta& page = old.pages[tile.first_page + p];
+      m_.holes.push_back({page.offset, page.length});
+    }
+    if (at_the_front) first_separator_ = t + 1 < old.tiles.size() ? old.separators[t + 1] : "";
+    if (end_separator_.empty()) end_separator_ = old.separators[t];
+  }
+
+  /// `packed`: the tile's permutation of `entries` entries, before the drop.
+  void keep_tile(std::size_t t, const TableMetadata& old, Bytes packed, std::uint64_t entries, TableMetadata* out) {
+    TileMeta tile = old.tiles[t];
+    last_lost_ = false;
+    end_separator_.clear();
+    if (changed_[t]) {
+      const Order order = order_of(t, packed, entries);
+      append_permutation(tile.pages, order.pages, &out->permutations);
+      if (order.lost_first) tile.flags |= kTileStale;
+      last_lost_ = order.lost_last;
+    } else {
+      out->permutations.append(packed);
+    }
+    outcome_.names_may_linger |= (tile.flags & kTileStale) != 0;
     tile.first_page = static_cast<std::uint32_t>(out->pages.size());
+    const std::uint32_t first = old.tiles[t].first_page;
     for (std::uint32_t p = first; p < first + tile.pages; ++p) {
       if (old.pages[p].replaced()) m_.replaced.emplace_back(out->pages.size(), std::move(remains_[p].payload));
       out->pages.push_back(old.pages[p]);
     }
     out->separators.push_back(old.separators[t]);
     out->tiles.push_back(tile);
-    outcome_.names_may_linger |= (tile.flags & kTileStale) != 0;
   }
 
   void rebuild_stats() {

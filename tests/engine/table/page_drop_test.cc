@@ -336,6 +336,32 @@ TEST_CASE("names of a table with range tombstones are not renewed", "[table][dro
   REQUIRE(bench.fs.tree().size() == files);
 }
 
+TEST_CASE("drop reports lingering names only if the first or the last entry of a table goes", "[table][drops]") {
+  Recipe recipe;
+  recipe.keys = 20;
+  recipe.versions = 1;
+  recipe.tombstone_in = 0;
+  Random random(3);
+  const std::vector<Owned> entries = random_entries(random, recipe);
+  for (const std::size_t victim : {std::size_t{0}, entries.size() / 2, entries.size() - 1}) {
+    INFO("entry " << victim << " of " << entries.size());
+    Bench bench;
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = 4;
+    const auto table = bench.table(options, entries);
+    REQUIRE(table->tile_count() == 1);
+    PageDropRequest request;
+    for (std::uint32_t p = 0; p < table->page_count(); ++p) request.parts.push_back(p);
+    request.judge = [&](const PageFence&, const Entry& e) -> EntryVerdict {
+      return {e.key == Bytes(entries[victim].key) ? EntryFate::kGoes : EntryFate::kStays, 0};
+    };
+    const auto outcome = drop_pages(*table, request, bench.fs, bench.dir, bench.next_file++);
+    REQUIRE(outcome.is_ok());
+    REQUIRE(outcome->entries_gone == 1);
+    CHECK(outcome->names_may_linger == (victim == 0 || victim == entries.size() - 1));
+  }
+}
+
 TEST_CASE("drop of all entries writes no file, unless range tombstones are left", "[table][drops]") {
   for (const bool ranges : {false, true}) {
     Bench bench;
