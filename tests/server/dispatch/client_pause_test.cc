@@ -17,11 +17,12 @@ TEST_CASE("a pause of writes delays writes alone, and asks them again soon") {
   CHECK(pause.wait_ms(0, false) == 0);
 }
 
-TEST_CASE("of two pauses the later end and the stricter mode count") {
+TEST_CASE("several pauses: the latest end and the strictest mode count") {
   Switches switches;
   ClientPause pause(switches);
   pause.begin(1000, false);
   pause.begin(500, true);
+  pause.begin(700, false);
   CHECK(pause.wait_ms(990, false) == 10);
   CHECK(pause.wait_ms(990, true) == 10);
 }
