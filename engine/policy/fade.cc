@@ -87,10 +87,10 @@ class Fade {
   [[nodiscard]] Proposal propose(const ExpiredFile& e) const {
     if (e.final) return rewrite(e);
     if (query_.by_file && !query_.goes_in_one(e)) {
-      std::optional<Proposal> down = step_down(query_, e);
+      std::optional<Proposal> down = propose_step_down(query_, e);
       if (down && (!query_.room_is_short || fits(*down))) return std::move(*down);
     }
-    return slice_down(query_, e);
+    return propose_slice(query_, e);
   }
   [[nodiscard]] Proposal rewrite(const ExpiredFile& e) const {
     Proposal proposal{.reserved = {.bytes = e.file->bytes, .busy = e.file->busy}};

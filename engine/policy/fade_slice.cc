@@ -122,6 +122,6 @@ class SliceDown {
 
 }  // namespace
 
-Proposal slice_down(const FadeQuery& query, const ExpiredFile& e) { return SliceDown(query, e).propose(); }
+Proposal propose_slice(const FadeQuery& query, const ExpiredFile& e) { return SliceDown(query, e).propose(); }
 
 }  // namespace ebbtide

@@ -93,6 +93,6 @@ class StepDown {
 
 }  // namespace
 
-std::optional<Proposal> step_down(const FadeQuery& query, const ExpiredFile& e) { return StepDown(query, e).propose(); }
+std::optional<Proposal> propose_step_down(const FadeQuery& query, const ExpiredFile& e) { return StepDown(query, e).propose(); }
 
 }  // namespace ebbtide

@@ -48,10 +48,10 @@ struct Proposal {
 
 /// A merge that moves the file one level down, from level 0 with all runs there. None if that needs a slice: the level has surplus
 /// runs, a run in between would be passed, or the merge would be very large (kLargestMerge).
-[[nodiscard]] std::optional<Proposal> step_down(const FadeQuery& query, const ExpiredFile& e);
+[[nodiscard]] std::optional<Proposal> propose_step_down(const FadeQuery& query, const ExpiredFile& e);
 
 /// A merge of one key range, from the file's run or a newer one down to the oldest run that overlaps the file. `e` is not final.
-[[nodiscard]] Proposal slice_down(const FadeQuery& query, const ExpiredFile& e);
+[[nodiscard]] Proposal propose_slice(const FadeQuery& query, const ExpiredFile& e);
 
 /// The inputs of a plan, taken run by run, newest first.
 struct InputList {
