@@ -16,7 +16,7 @@ constexpr std::size_t kDenseBytes = kHeaderBytes + kRegisters * kRegisterBits / 
 constexpr char kDense = 0, kSparse = 1;
 constexpr unsigned char kOutOfDate = 0x80;  // in the last byte of the count
 
-unsigned char byte_at(Bytes value, std::size_t i) { return static_cast<unsigned char>(value[i]); }
+unsigned char byte_of(Bytes value, std::size_t i) { return static_cast<unsigned char>(value[i]); }
 
 // --- elements
 
@@ -27,7 +27,7 @@ std::uint64_t hash_element(Bytes element) {
   std::uint64_t hash = kSeed ^ element.size() * kMultiplier;
   for (; element.size() >= 8; element.remove_prefix(8)) {
     std::uint64_t word = 0;
-    for (unsigned i = 8; i-- > 0;) word = word << 8 | byte_at(element, i);
+    for (unsigned i = 8; i-- > 0;) word = word << 8 | byte_of(element, i);
     word *= kMultiplier;
     word ^= word >> kShift;
     word *= kMultiplier;
@@ -35,7 +35,7 @@ std::uint64_t hash_element(Bytes element) {
   }
   if (!element.empty()) {
     std::uint64_t word = 0;
-    for (std::size_t i = element.size(); i-- > 0;) word = word << 8 | byte_at(element, i);
+    for (std::size_t i = element.size(); i-- > 0;) word = word << 8 | byte_of(element, i);
     hash = (hash ^ word) * kMultiplier;
   }
   hash = (hash ^ hash >> kShift) * kMultiplier;
@@ -58,8 +58,8 @@ Observation observe(Bytes element) {
 
 std::uint8_t get_dense(Bytes value, std::size_t index) {
   const std::size_t bit = index * kRegisterBits, at = kHeaderBytes + bit / 8;
-  unsigned two = byte_at(value, at);
-  if (at + 1 < value.size()) two |= static_cast<unsigned>(byte_at(value, at + 1)) << 8;
+  unsigned two = byte_of(value, at);
+  if (at + 1 < value.size()) two |= static_cast<unsigned>(byte_of(value, at + 1)) << 8;
   return static_cast<std::uint8_t>(two >> (bit % 8) & 63);
 }
 
@@ -67,8 +67,8 @@ bool raise_dense(std::string* value, std::size_t index, std::uint8_t rank) {
   if (get_dense(*value, index) >= rank) return false;
   const std::size_t bit = index * kRegisterBits, at = kHeaderBytes + bit / 8;
   const unsigned shift = bit % 8, mask = 63u << shift, bits = static_cast<unsigned>(rank) << shift;
-  (*value)[at] = static_cast<char>((byte_at(*value, at) & ~mask) | bits);
-  if (mask > 0xff) (*value)[at + 1] = static_cast<char>((byte_at(*value, at + 1) & ~(mask >> 8)) | bits >> 8);
+  (*value)[at] = static_cast<char>((byte_of(*value, at) & ~mask) | bits);
+  if (mask > 0xff) (*value)[at + 1] = static_cast<char>((byte_of(*value, at + 1) & ~(mask >> 8)) | bits >> 8);
   return true;
 }
 
@@ -89,10 +89,10 @@ struct Run {
 /// Needs at < value.size(). A two-byte run that is cut off has a zero for its second byte, as Redis, whose strings end in one,
 /// has it.
 Run run_at(Bytes value, std::size_t at) {
-  const unsigned byte = byte_at(value, at);
+  const unsigned byte = byte_of(value, at);
   if ((byte & 0x80) != 0) return {at, 1, (byte & 3) + 1, static_cast<std::uint8_t>((byte >> 2 & 31) + 1)};
   if ((byte & 0x40) == 0) return {at, 1, byte + 1, 0};
-  const unsigned low = at + 1 < value.size() ? byte_at(value, at + 1) : 0;
+  const unsigned low = at + 1 < value.size() ? byte_of(value, at + 1) : 0;
   return {at, 2, ((byte & 63) << 8 | low) + std::size_t{1}, 0};
 }
 
@@ -293,9 +293,9 @@ std::uint64_t count(const Registers& registers) {
 }
 
 std::optional<std::uint64_t> cached_count(Bytes value) {
-  if ((byte_at(value, kHeaderBytes - 1) & kOutOfDate) != 0) return std::nullopt;
+  if ((byte_of(value, kHeaderBytes - 1) & kOutOfDate) != 0) return std::nullopt;
   std::uint64_t count = 0;
-  for (std::size_t i = kHeaderBytes; i-- > kCountAt;) count = count << 8 | byte_at(value, i);
+  for (std::size_t i = kHeaderBytes; i-- > kCountAt;) count = count << 8 | byte_of(value, i);
   return count;
 }
 

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 namespace {
-constexpr std::uint64_t kRetryNs = 5'000'000'000;
+constexpr std::uint64_t kPunchRetryNs = 5'000'000'000;
 }  // namespace
 
 void HolePuncher::note_dead(TreeId tree) {
@@ -88,7 +88,7 @@ void HolePuncher::punch(TreeId tree) {
       if (punched.status().is_not_found() && file.quarantined()) continue;  // the file is missing
       if (!punched.is_ok()) {
         env_.warn("cannot give dropped pages back, will try again: " + punched.status().to_string());
-        retry_ns_ = env_.clock->mono_ns() + kRetryNs;
+        retry_ns_ = env_.clock->mono_ns() + kPunchRetryNs;
       }
       if (punched.is_ok() && *punched) {
         done.emplace_back(file.data_file, file.dead_bytes);

@@ -6,7 +6,7 @@
 
 namespace ebbtide {
 namespace {
-constexpr std::uint64_t kRetryNs = 10'000'000'000;
+constexpr std::uint64_t kRemovalRetryNs = 10'000'000'000;
 }  // namespace
 
 void ObsoleteFileRemover::add(const ObsoleteFiles& files) {
@@ -59,7 +59,7 @@ void ObsoleteFileRemover::tick() {
   {
     MutexLock lock(mutex_);
     any = !queued_.empty();
-    retry = env_.fs->has_unremoved() && now_ns - last_retry_ns_ >= kRetryNs;
+    retry = env_.fs->has_unremoved() && now_ns - last_retry_ns_ >= kRemovalRetryNs;
     if (retry) last_retry_ns_ = now_ns;
   }
   if (any) env_.submit([this] { remove_queued(); });

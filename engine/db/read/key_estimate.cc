@@ -11,7 +11,7 @@ namespace ebbtide {
 namespace {
 
 /// Entries of one memtable that are looked at; half of the others count as in the range.
-constexpr std::uint64_t kMaxWalked = 100'000;
+constexpr std::uint64_t kMaxSampledKeys = 100'000;
 /// Fragments of a table's range tombstones that are looked at, about; the others count as covering as much.
 constexpr std::size_t kMaxFragments = 1000;
 
@@ -24,7 +24,7 @@ void add_memtable(const MemTable& memtable, const KeyRange& range, Counted* coun
   const auto walk = memtable.new_iterator();
   std::uint64_t walked = 0;
   for (walk->seek(range.start); walk->valid() && range.contains(walk->entry().key); walk->next()) {
-    if (walked == kMaxWalked) {
+    if (walked == kMaxSampledKeys) {
       counted->entries += static_cast<double>(memtable.entries() - std::min(memtable.entries(), walked)) / 2;
       return;
     }
