@@ -8,6 +8,21 @@
 
 namespace ebbtide {
 
+// The caller's pool may run the task after the database is gone.
+void DbImpl::submit(Priority priority, BackgroundPool::Task task) {
+  BackgroundPool* pool = priority == Priority::kHigh && flush_pool_ != nullptr ? flush_pool_.get() : pool_;
+  pool->submit(priority, [alive = alive_, task = std::move(task)] {
+    if (*alive) task();
+  });
+}
+
+std::vector<TreePtr> DbImpl::live_trees() {
+  MutexLock lock(commit_mutex_);
+  std::vector<TreePtr> trees;
+  for (const auto& [id, tree] : trees_) trees.push_back(tree);
+  return trees;
+}
+
 ObsoleteFileRemover::Env DbImpl::obsolete_files_env() {
   return {.clock = &clock_,
           .fs = &removals_,
@@ -41,7 +56,7 @@ HolePuncher::Env DbImpl::hole_puncher_env() {
           .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
           .done =
               [this](TreeId id) {
-                if (const TreePtr tree = tree_with(id); tree != nullptr) schedule_compactions(tree);
+                if (const TreePtr tree = tree_with(id); tree != nullptr) scheduler_.schedule(tree);
               },
           .failed = [this](const Status& status) { background_failed(status, "punching"); },
           .closing = [this] { return closing_.load(); },
@@ -49,39 +64,208 @@ HolePuncher::Env DbImpl::hole_puncher_env() {
 }
 
 Quarantine::Env DbImpl::quarantine_env() {
-  return {.clock = &clock_,
-          .fs = &fs_,
+  return {
+      .clock = &clock_,
+      .fs = &fs_,
+      .dir = settings_.dir,
+      .link_mutex = &link_mutex_,
+      .ledger = &ledger_,
+      .find = [this](FileNum file) { return place_of(file); },
+      .commit = [this](const Quarantine::Change& change) { return commit_change(change); },
+      .open = [this](const FileMeta& meta) { return installer_.open(meta); },
+      .open_unreadable = [this](const FileMeta& meta, Status why) { return installer_.open_unreadable(meta, std::move(why)); },
+      .read = [this](const FileMeta& meta, const std::function<bool()>& stopped,
+                     TableCheck* check) { return errors_on_drive(fs_, settings_.dir, meta, stopped, check); },
+      .floor =
+          [this](TreeId id) {
+            const TreePtr tree = tree_with(id);
+            return tree == nullptr ? time_.stamped() : floor_of(tree);
+          },
+      .submit_soon = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
+      .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
+      .writable =
+          [this] {
+            MutexLock lock(state_mutex_);
+            return background_error_.is_ok() && !closing_;
+          },
+      .closing = [this] { return closing_.load(); },
+      .failed = [this](const Status& status) { background_failed(status, "quarantine"); },
+      .changed =
+          [this](const std::vector<TreeId>& trees) {
+            update_pressure();
+            for (const TreeId id : trees) {
+              if (const TreePtr tree = tree_with(id); tree != nullptr) scheduler_.schedule(tree);
+            }
+          },
+      .log = [this](Severity severity, const std::string& text) { say(severity, text); }};
+}
+
+TableInstaller::Env DbImpl::installer_env() {
+  return {.fs = &fs_,
           .dir = settings_.dir,
-          .link_mutex = &link_mutex_,
+          .direct_io = settings_.direct_io,
+          .damage = quarantine_.sink(),
+          .sink = obsolete_files_.sink(),
           .ledger = &ledger_,
-          .find = [this](FileNum file) { return place_of(file); },
-          .commit = [this](const Quarantine::Change& change) { return commit_change(change); },
-          .open = [this](const FileMeta& meta) { return open_table(meta); },
-          .open_unreadable = [this](const FileMeta& meta, Status why) { return unreadable_table(meta, std::move(why)); },
-          .read = [this](const FileMeta& meta, const std::function<bool()>& stopped,
-                         TableCheck* check) { return errors_on_drive(fs_, settings_.dir, meta, stopped, check); },
-          .floor =
-              [this](TreeId id) {
-                const TreePtr tree = tree_with(id);
-                return tree == nullptr ? time_.stamped() : floor_of(tree);
-              },
-          .submit_soon = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
-          .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
-          .writable =
+          .state_mutex = &state_mutex_,
+          .cache = [this] { return cache_.get(); },
+          .pool = [this] { return pool_; },
+          .new_file = [this] { return versions_->new_file(); },
+          .version = [this](TreeId id) { return versions_->tree(id); },
+          .fence =
               [this] {
-                MutexLock lock(state_mutex_);
-                return background_error_.is_ok() && !closing_;
+                SeqNum up_to = 0;
+                return fence(&up_to);
               },
-          .closing = [this] { return closing_.load(); },
-          .failed = [this](const Status& status) { background_failed(status, "quarantine"); },
-          .changed =
-              [this](const std::vector<TreeId>& trees) {
-                update_pressure();
-                for (const TreeId id : trees) {
-                  if (const TreePtr tree = tree_with(id); tree != nullptr) schedule_compactions(tree);
+          .floor = [this](const TreeView& view, Millis dropped_at, Millis now) { return floor_of(view, dropped_at, now); },
+          .fit_filters = [this](Tree& tree, const TablesView& tables) { return measure_and_fit_filters(tree, tables); },
+          .fit_filters_later =
+              [this](TreeId id) {
+                if (const TreePtr tree = tree_with(id); tree != nullptr) schedule_filter_fit(tree);
+              },
+          .publish =
+              [this](Tree& tree, std::shared_ptr<const TreeView> view) {
+                publish_view(tree, std::move(view));
+                progress_.notify_all();
+              }};
+}
+
+FilterFitEnv DbImpl::filter_fit_env() {
+  return {clock_, epoch_, [this](const std::string& text) { say(Severity::kWarning, text); }};
+}
+
+bool DbImpl::measure_and_fit_filters(Tree& tree, const TablesView& tables) {
+  FilterNeeds needs;
+  {
+    MutexLock lock(state_mutex_);
+    if (tree.view_owner != nullptr) measure_lookups(tree);
+    needs = filter_needs(tree);
+  }
+  return fit_filters(tables, needs, filter_fit_env());
+}
+
+FlushJob::Env DbImpl::flush_job_env() {
+  return {.state_mutex = &state_mutex_,
+          .installer = &installer_,
+          .memtable_size = settings_.memtable_size,
+          .empty_memtable_bytes = [this] { return empty_memtable_bytes_; },
+          .await_visible = [this](SeqNum seq) { published_.await(seq); },
+          .visible_seq = [this] { return published_.visible_seq(); },
+          .settings = [this](const Tree& tree) { return table_settings(tree); },
+          .filters =
+              [this](const Tree& tree, const TablesView& tables, std::uint64_t entries) {
+                FilterNeeds needs;
+                {
+                  MutexLock lock(state_mutex_);
+                  needs = filter_needs(tree);
                 }
+                return filters_after_flush(tables, entries, needs);
+              }};
+}
+
+FlushScheduler::Env DbImpl::flush_scheduler_env() {
+  return {.state_mutex = &state_mutex_,
+          .flush_mutex = &flush_mutex_,
+          .compactions = &scheduler_,
+          .memtable_size = settings_.memtable_size,
+          .trees = [this] { return live_trees(); },
+          .flush = [this](const std::vector<TreePtr>& trees) { return flush_trees(trees); },
+          .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
+          .may_flush = [this] { return background_error_.is_ok() && !closing_; },
+          .closing = [this] { return closing_.load(); },
+          .progressed = [this] { background_progressed(); },
+          .failed = [this](const Status& status) { background_failed(status, "flush"); }};
+}
+
+CompactionJob::Env DbImpl::job_env() {
+  return {.clock = &clock_,
+          .manifest_mutex = &manifest_mutex_,
+          .totals = &compaction_totals_,
+          .memory = &planner_memory_,
+          .puncher = &hole_puncher_,
+          .memtable_size = settings_.memtable_size,
+          .start = [this](const Tree& tree, const Plan& plan,
+                          CompactionJob::Start* start) { return start_compaction(tree, plan, start); },
+          .now = [this] { return time_.stamped(); },
+          .visible_seq = [this] { return published_.visible_seq(); },
+          .deadline_room = [this] { return disk_.room(DiskUse::kDeadline); },
+          .may_write =
+              [this](std::uint64_t bytes, bool may_use_deadline_room) {
+                return disk_.may_compact(bytes, may_use_deadline_room ? DiskUse::kDeadline : DiskUse::kMerge);
               },
-          .log = [this](Severity severity, const std::string& text) { say(severity, text); }};
+          .compaction_env =
+              [this](std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
+                     CompactionJob::OpenedTables* opened) { return installer_.compaction_env(std::move(tables), abort, opened); },
+          .measured = [this](std::uint64_t bytes_read, std::uint64_t nanos) { deadlines_.note_merge(bytes_read, nanos); },
+          .write_failed = [this](const TreePtr& tree) { leave_failed_outputs(tree); },
+          .version = [this](TreeId id) { return versions_->tree(id); },
+          .commit = [this](VersionEdit edit) { return commit_edit(std::move(edit)); },
+          .install = [this](Tree& tree, const CompactionJob::OpenedTables& opened) { return install_outputs(tree, opened); },
+          .unlink = [this](const TreePtr& tree,
+                           const CompactionResult& result) { unlink_outputs(tree, result.outputs, result.redescribed); },
+          .disown = [this](const TreePtr& tree,
+                           const CompactionResult& result) { disown_outputs(tree, result.outputs, result.redescribed); },
+          .commit_failed = [this](const Status& status) { background_failed(status, "compaction"); }};
+}
+
+CompactionScheduler::Env DbImpl::scheduler_env() {
+  return {.state_mutex = &state_mutex_,
+          .memory = &planner_memory_,
+          .puncher = &hole_puncher_,
+          .memtable_size = settings_.memtable_size,
+          .run = [this](const TreePtr& tree, const RunningJob& job) { return CompactionJob(job_env_, tree, job).run(); },
+          .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
+          .threads = [this] { return pool_->width(); },
+          .may_start = [this] { return background_error_.is_ok(); },
+          .closing = [this] { return closing_.load(); },
+          .now = [this] { return time_.stamped(); },
+          .visible_seq = [this] { return published_.visible_seq(); },
+          .estimate_invalidated = estimate_invalidated,
+          .is_late =
+              [this](const Tree& tree) {
+                return deadlines_.is_late(tree.id, tree.margin.load(std::memory_order_relaxed), time_.now());
+              },
+          .room = [this] { return disk_.room(DiskUse::kDeadline); },
+          .claimed = [this] { return disk_.claimed_bytes(); },
+          .claim = [this](std::uint64_t bytes) { disk_.claim(bytes); },
+          .release = [this](std::uint64_t bytes) { disk_.release(bytes); },
+          .flush_waits = [this](const TreePtr& tree) { flush_scheduler_.schedule(tree); },
+          .deadline_job_ended = [this](const Status& status) { note_refusal(status); },
+          .progressed = [this] { background_progressed(); },
+          .take_damage = [this] { return quarantine_.take_reports(); },
+          .failed = [this](const Status& status) { background_failed(status, "compaction"); },
+          .report_error = [this](const std::string& text) { say(Severity::kError, text); }};
+}
+
+bool DbImpl::start_compaction(const Tree& tree, const Plan& plan, CompactionJob::Start* start) {
+  FilterNeeds needs;
+  {
+    MutexLock lock(state_mutex_);
+    if (tree.view_owner == nullptr) return false;
+    start->working = tree.work;
+    start->tables = tree.view_owner->tables;
+    start->policy = tree.policy;
+    start->settings = table_settings(tree);
+    needs = filter_needs(tree);
+  }
+  start->filters = filters_after(*start->tables, plan, needs);
+  return true;
+}
+
+Result<std::shared_ptr<const TablesView>> DbImpl::install_outputs(Tree& tree, const CompactionJob::OpenedTables& opened) {
+  TRY(installer_.install(tree, opened, 0));
+  MutexLock lock(state_mutex_);
+  if (tree.view_owner == nullptr) return Status::aborted("");
+  return tree.view_owner->tables;
+}
+
+void DbImpl::background_progressed() {
+  {
+    MutexLock lock(state_mutex_);
+    progress_.notify_all();
+  }
+  update_pressure();
+  obsolete_files_.remove_queued();
 }
 
 // Null if the tree is gone.
@@ -143,15 +327,11 @@ Status DbImpl::commit_change(const Quarantine::Change& change) {
   for (const TreeEdit& tree : edit.trees) trees.push_back(tree.tree);
   TRY(commit_edit(std::move(edit)));
   for (const TreeId id : trees) {
-    if (const TreePtr tree = tree_with(id); tree != nullptr) (void)install(*tree, change.opened, 0);  // kAborted: it is gone
+    if (const TreePtr tree = tree_with(id); tree != nullptr)
+      (void)installer_.install(*tree, change.opened, 0);  // kAborted: it is gone
   }
   if (change.installed) change.installed();
   return Status::ok();
-}
-
-std::shared_ptr<TableReader> DbImpl::unreadable_table(const FileMeta& meta, Status why) {
-  TableReaderOptions options{&fs_, cache_.get(), settings_.dir, settings_.direct_io};
-  return TableReader::unreadable(options, files_of(meta), meta.stats, std::move(why));
 }
 
 std::shared_ptr<const TablesView> DbImpl::tables_to_punch(TreeId id) {
@@ -178,7 +358,7 @@ Status DbImpl::commit_punched(TreeId id, const HolePuncher::Punched& punched) {
   }
   if (change.punched.empty()) return Status::ok();
   TRY(commit_edit(std::move(edit)));
-  return install(*tree, {}, 0);
+  return installer_.install(*tree, {}, 0);
 }
 
 }  // namespace ebbtide

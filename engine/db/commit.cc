@@ -256,7 +256,7 @@ void DbImpl::freeze(Tree& tree) {
     }
   }
   auto it = trees_.find(tree.id);
-  if (it != trees_.end()) schedule_flush(it->second);
+  if (it != trees_.end()) flush_scheduler_.schedule(it->second);
 }
 
 void DbImpl::freeze_active(Tree& tree, TreeView* view) {

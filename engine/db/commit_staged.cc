@@ -221,7 +221,7 @@ void DbImpl::adopt(Tree& tree, std::shared_ptr<MemTable> memtable, const WriteBa
     tree.frozen_rest = may_rest && bytes < settings_.memtable_size && tree.frozen.size() <= kMostResting;
   }
   const auto it = trees_.find(tree.id);
-  if (it != trees_.end()) schedule_flush(it->second);
+  if (it != trees_.end()) flush_scheduler_.schedule(it->second);
 }
 
 }  // namespace ebbtide

@@ -181,10 +181,10 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
   return Status::ok();
 }
 
-void Db::pause_compactions() { impl_->compactions_paused_ += 1; }
+void Db::pause_compactions() { impl_->scheduler_.pause(); }
 void Db::resume_compactions() {
-  impl_->compactions_paused_ -= 1;
-  for (const TreePtr& tree : impl_->live_trees()) impl_->schedule_compactions(tree);
+  impl_->scheduler_.resume();
+  for (const TreePtr& tree : impl_->live_trees()) impl_->scheduler_.schedule(tree);
 }
 
 PurgeTicket Db::purge_ticket(SeqNum* up_to) { return {impl_->fence(up_to), {}}; }
@@ -229,7 +229,7 @@ void DbImpl::schedule_filter_fit(const TreePtr& tree) {
     tree->filter_fit_queued = false;
     MutexLock manifest(manifest_mutex_);
     if (closing_ || tree->dropped || versions_->tree(tree->id) == nullptr) return;
-    (void)install(*tree, {}, 0);  // kAborted: the tree went meanwhile
+    (void)installer_.install(*tree, {}, 0);  // kAborted: the tree went meanwhile
   });
 }
 

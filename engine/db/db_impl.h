@@ -2,7 +2,7 @@
 //
 //   commit.cc      commits, the tree of each database                commit_staged.cc large batches: memtables that are adopted
 //   flush.cc       memtables to tables, database changes to manifest recovery.cc    open
-//   compactions.cc plans, jobs, installs
+//   compact.cc     a merge by hand
 //   maintenance.cc what is done by the clock                         health.cc      read-only, and the way back
 //   background.cc  what the components of background/ get of the database
 //   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
@@ -11,7 +11,7 @@
 //
 // Components that know no database have rooms: trees/ (one tree, what readers see of it, leases), read/ (lookups, iterators, fetches,
 // scans, estimates, filter memory), write/ (the commit pipeline, large batches, delays and refusals, the memory budget), background/
-// (planners, punching, scrub) and purge/ (when deletes are gone from all files).
+// (flushes, planners and compactions, punching, scrub, quarantine) and purge/ (when deletes are gone from all files).
 //
 // Locks, in the order they may nest:
 //   Retention's      one look at what is due at a time
@@ -44,12 +44,17 @@
 #include "cache/block_cache.h"
 #include "compaction/executor.h"
 #include "compaction/job_registry.h"
+#include "db/background/compaction_job.h"
+#include "db/background/compaction_scheduler.h"
 #include "db/background/disk_watch.h"
+#include "db/background/flush_job.h"
+#include "db/background/flush_scheduler.h"
 #include "db/background/hole_puncher.h"
 #include "db/background/obsolete_files.h"
-#include "db/background/planners.h"
+#include "db/background/planner_memory.h"
 #include "db/background/quarantine.h"
 #include "db/background/scrubber.h"
+#include "db/background/table_installer.h"
 #include "db/engine_time.h"
 #include "db/purge/deadline_tracker.h"
 #include "db/purge/purge_ledger.h"
@@ -76,19 +81,6 @@
 namespace ebbtide {
 
 constexpr std::size_t kAllMemTables = std::numeric_limits<std::size_t>::max();
-
-/// Tables built by a flush, before their edit is committed.
-struct BuiltFlush {
-  struct Of {
-    TreePtr tree;
-    std::size_t memtables;  ///< how many of its oldest frozen ones
-    std::vector<FileMeta> outputs;
-  };
-  VersionEdit edit;
-  SeqNum relies_on = 0;
-  std::map<FileNum, std::shared_ptr<TableReader>> opened;
-  std::vector<Of> of;
-};
 
 /// Changes of the mapping of databases on their way to the manifest.
 struct DatabaseChanges {
@@ -136,7 +128,7 @@ struct DbImpl {
 
   // flush.cc
   Status flush(DatabaseId database);
-  // compactions.cc
+  // compact.cc
   Status compact(DatabaseId database, const KeyRange& range);
   // maintenance.cc
   void tick();
@@ -154,11 +146,21 @@ struct DbImpl {
   Scrubber::Env scrubber_env();
   HolePuncher::Env hole_puncher_env();
   Quarantine::Env quarantine_env();
+  TableInstaller::Env installer_env();
+  FlushJob::Env flush_job_env();
+  FlushScheduler::Env flush_scheduler_env();
+  CompactionJob::Env job_env();
+  CompactionScheduler::Env scheduler_env();
+  FilterFitEnv filter_fit_env();
+  bool measure_and_fit_filters(Tree& tree, const TablesView& tables) EXCLUDES(state_mutex_);
+  bool start_compaction(const Tree& tree, const Plan& plan, CompactionJob::Start* start);
+  Result<std::shared_ptr<const TablesView>> install_outputs(Tree& tree, const CompactionJob::OpenedTables& opened)
+      REQUIRES(manifest_mutex_);
+  void background_progressed();
   std::shared_ptr<Lease> lease_of(const TreePtr& tree);
   void scrub(const std::vector<TreeLoad>& loads);
   Quarantine::Place place_of(FileNum data_file);
   Status commit_change(const Quarantine::Change& change) EXCLUDES(manifest_mutex_);
-  std::shared_ptr<TableReader> unreadable_table(const FileMeta& meta, Status why);
   std::shared_ptr<const TablesView> tables_to_punch(TreeId id);
   Status commit_punched(TreeId id, const HolePuncher::Punched& punched) EXCLUDES(manifest_mutex_);
   // checkpoint.cc
@@ -194,17 +196,9 @@ struct DbImpl {
   Status sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) REQUIRES(commit_mutex_);
   void adopt(Tree& tree, std::shared_ptr<MemTable> memtable, const WriteBatch& batch) REQUIRES(commit_mutex_);
   // flush.cc
-  void schedule_flush(const TreePtr& tree);
-  void run_flush(const TreePtr& tree);
-  std::vector<TreePtr> flush_group(const TreePtr& tree) REQUIRES(flush_mutex_);
-  bool awaits_merge(const TreePtr& tree);
   Status flush_trees(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
   Status flush_durable(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
   Status flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed) REQUIRES(flush_mutex_);
-  Status build_tables(const TreePtr& tree, std::size_t most, Millis now, BuiltFlush* built) REQUIRES(flush_mutex_);
-  [[nodiscard]] double full_memtables(const std::vector<FrozenMemTable>& frozen) const;
-  void note_flush_size(Tree& tree, double full, const Version& version, CompactionResult* flushed) REQUIRES(flush_mutex_);
-  void count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size, TreeEdit* edit) const;
   Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_mutex_);
   std::vector<ObsoleteFiles> leave_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables,
                                            const std::vector<FileMeta>& redescribed);
@@ -222,42 +216,16 @@ struct DbImpl {
   void note_log_needs(const BuiltFlush* built, const DatabaseChanges& changes, VersionEdit* edit) REQUIRES(manifest_mutex_);
   void retire_tree(TreePtr tree);
   Status wait_for(const std::function<bool()>& done);
-  // compactions.cc
+  // background.cc
   void submit(Priority priority, BackgroundPool::Task task);
-  void schedule_compactions(const TreePtr& tree);
-  [[nodiscard]] bool may_compact(const Tree& tree) const REQUIRES(state_mutex_);
-  [[nodiscard]] PlannerInput begin_input(Tree& tree, Millis now) REQUIRES(state_mutex_);
-  void complete_input(Tree& tree, PlannerInput* input);
-  [[nodiscard]] bool takes_quarantined(const Tree& tree, const Plan& plan);
-  std::optional<RunningJob> next_job(const TreePtr& tree);
-  Attempt start_job(Tree& tree, const PlannerInput& input, const Plan& plan, std::optional<RunningJob>* job);
-  void note_planned(Tree& tree, const PlannerInput& input, const PlannerNotes& notes);
-  void run_job(const TreePtr& tree, const RunningJob& job);
-  void finish_job(const TreePtr& tree, JobId job);
-  void note_bounds(Tree& tree, const Policy& policy, const std::string& broken);
-  struct JobRun;
-  Status execute_job(const TreePtr& tree, const RunningJob& job);
-  Status prepare_job(JobRun* run);
-  Status write_job(JobRun* run);
-  Status install_job(JobRun* run);
   void drop_tree(TreePtr tree, Millis time) REQUIRES(commit_mutex_);
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex_);
   void change_settings(DatabaseId database, const TreeSettings& settings) REQUIRES(commit_mutex_);
-  Status install(Tree& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened, std::size_t flushed)
-      REQUIRES(manifest_mutex_);
   // db.cc
   void schedule_filter_fit(const TreePtr& tree);
   [[nodiscard]] StampMode configured_stamp_mode(DatabaseId database);
-  // compactions.cc
-  void pages_dropped(Tree& tree, const Version& version, const CompactionResult& result);
-  // compactions.cc
+  // compact.cc
   Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
-  Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
-  Result<std::shared_ptr<const TablesView>> make_tables_view(const VersionPtr& version, const TablesView* old,
-                                                             const std::map<FileNum, std::shared_ptr<TableReader>>& opened,
-                                                             const FilterNeeds& needs, bool* fitted, Millis floor = 0);
-  CompactionEnv compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
-                               std::map<FileNum, std::shared_ptr<TableReader>>* opened);
   void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
   [[nodiscard]] std::vector<TreePtr> live_trees();
   // purge.cc
@@ -269,7 +237,6 @@ struct DbImpl {
   void survey_log(PurgeSurvey* survey);
   std::shared_ptr<const PurgeSurvey> draw_survey();
   void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey);
-  void leave_table(const OpenTable& table, TreeId tree, Millis floor, bool with_data);
   void leave_failed_outputs(const TreePtr& tree);
   // clean.cc
   void flush_overdue(TreeId id, bool freeze_active);
@@ -303,14 +270,9 @@ struct DbImpl {
   void keep_deadlines(const std::vector<TreeLoad>& loads);
   DeadlineTracker::TreeNow deadlines_now(const TreeLoad& load, Millis now);
   void flush_due(const TreeLoad& load);
-  void make_way(const TreePtr& tree);
   void note_deadlines(VersionEdit* edit) REQUIRES(manifest_mutex_);
   Status write_deadlines() REQUIRES(manifest_mutex_);
   void schedule_deadlines();
-  [[nodiscard]] TreeShape shape_for_deadlines(const Tree& tree, const Version& version, std::uint64_t file_size,
-                                              const DeadlineRule& rule, Millis now) const;
-  void note_fruitless(Tree& tree, const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now);
-  [[nodiscard]] std::vector<FileNum> fruitless_files(Tree& tree) REQUIRES(state_mutex_);
   // recovery.cc
   struct Replay;
   Status open_manifest();
@@ -358,6 +320,13 @@ struct DbImpl {
   Quarantine quarantine_;
   HolePuncher hole_puncher_;
   Scrubber scrubber_;
+  PlannerMemory planner_memory_;
+  CompactionTotals compaction_totals_;
+  TableInstaller installer_;
+  const CompactionJob::Env job_env_;
+  CompactionScheduler scheduler_;
+  FlushJob flush_job_;
+  FlushScheduler flush_scheduler_;
   Epoch epoch_;
   EngineTime time_;
   std::unique_ptr<BlockCache> cache_;
@@ -378,12 +347,8 @@ struct DbImpl {
   MemoryBudget budget_;
   WriteController writes_;
   std::atomic<bool> closing_{false};
-  std::atomic<int> compactions_paused_{0};
   std::atomic<std::uint64_t> pending_drops_{0};  ///< trees that were dropped and that the manifest still has
-  std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, sub_merges_{0}, running_{0};
-  DropCounters drops_;
   Mutex link_mutex_;  ///< held by whoever links or punches data files: what has a second name keeps its bytes
-  std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
   std::atomic<FileNum> log_begins_{kNoFile};  ///< segments before it are not needed; they stay only for log_pins_
 
@@ -397,8 +362,6 @@ struct DbImpl {
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
-  std::atomic<std::uint64_t> bounds_broken_{0};
-  std::array<std::atomic<std::uint64_t>, kReasons> jobs_by_reason_{}, read_by_reason_{}, written_by_reason_{};
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
 

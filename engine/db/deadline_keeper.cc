@@ -1,8 +1,7 @@
-// Delete deadlines of tables: what db/purge/deadline_tracker.h needs of trees, and what is done on its word.
+// Delete deadlines of tables: gives db/purge/deadline_tracker.h what it needs of trees, and flushes what it finds due.
 //
-// The plans themselves are made in next_job (compactions.cc): what policy/fade.h asks for comes before what the merge policy asks
-// for. Here is what they need beside the shape. Deletes that missed their deadline are counted in purge/missed_deadlines.h; the log
-// and the manifest are kept by purge/retention.h.
+// Plans for deadlines are made by db/background/planners.h. Deletes that missed their deadline are counted in
+// purge/missed_deadlines.h; the log and the manifest are kept by purge/retention.h.
 #include "db/db_impl.h"
 
 #include <algorithm>
@@ -10,46 +9,6 @@
 #include "tree/frozen.h"
 
 namespace ebbtide {
-TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, std::uint64_t file_size, const DeadlineRule& rule,
-                                      Millis now) const {
-  TreeShape shape = version.shape(settings_.memtable_size, file_size, 0, now, [](FileNum) { return false; });
-  shape.purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), version.overdue_before());
-  if (rule.never()) return shape;
-  if (rule.shortest() != 0) shape.deadline_bytes = tree.flush_rate.within(rule.shortest(), now);
-  for (RunShape& run : shape.runs) {
-    for (FileShape& file : run.files) {
-      const Millis due = file.oldest_birth == 0 ? DeadlineRule::kNever : rule.due(file.oldest_birth);
-      file.deadline = due == DeadlineRule::kNever ? 0 : due;
-    }
-  }
-  return shape;
-}
-
-// A rewrite that leaves what it was for, such as the header of a collection whose elements are not gone yet, is not to be done
-// again and again.
-void DbImpl::note_fruitless(Tree& tree, const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs,
-                            Millis now) {
-  constexpr std::uint64_t kRetryNs = 5'000'000'000;
-  const auto* rewrite = std::get_if<Rewrite>(&plan.action);
-  if (rewrite == nullptr || plan.reason != Reason::kDeadline) return;
-  const TreeShape shape = version.shape();
-  for (const FileMeta& output : outputs) {  // one that is not final was split, for lack of room
-    const KeyRange range = range_of(output.stats);
-    if (!shape.is_final(rewrite->run, range.start, range.end)) return;
-  }
-  MutexLock lock(state_mutex_);
-  for (const FileMeta& output : outputs) {
-    if (output.shape(0, now).oldest_birth != 0) tree.fruitless[output.data_file] = clock_.mono_ns() + kRetryNs;
-  }
-}
-
-std::vector<FileNum> DbImpl::fruitless_files(Tree& tree) {
-  std::erase_if(tree.fruitless, [now = clock_.mono_ns()](const auto& file) { return file.second <= now; });
-  std::vector<FileNum> files;
-  for (const auto& [file, until] : tree.fruitless) files.push_back(file);
-  return files;
-}
-
 void DbImpl::keep_deadlines(const std::vector<TreeLoad>& loads) {
   const Millis now = time_.now();
   std::vector<DeadlineTracker::TreeNow> trees;
@@ -68,7 +27,7 @@ DeadlineTracker::TreeNow DbImpl::deadlines_now(const TreeLoad& load, Millis now)
   }
   out.purge_before = tree.purge_before.load(std::memory_order_relaxed);
   out.shape = [this, &tree, version, file_size = load.file_size, rule = out.rule, now] {
-    TreeShape shape = shape_for_deadlines(tree, *version, file_size, rule, now);
+    TreeShape shape = shape_with_deadlines(tree, *version, settings_.memtable_size, file_size, rule, now);
     leave_out_frozen(&shape);  // there nothing can be done in time
     return shape;
   };
@@ -85,22 +44,6 @@ void DbImpl::flush_due(const TreeLoad& load) {
   if (it == trees_.end()) return;
   if (it->second->active == load.view->memtables.front().get()) freeze(*it->second);
   hurry_flush(*it->second);
-}
-
-// Something is late and all threads are taken by merges that are not: they give way.
-void DbImpl::make_way(const TreePtr& tree) {
-  if (!deadlines_.is_late(tree->id, tree->margin.load(std::memory_order_relaxed), time_.now())) return;
-  PlannerInput input;
-  const Millis now = time_.stamped();  // as next_job: or merges would make way for none
-  {
-    MutexLock lock(state_mutex_);
-    if (tree->view_owner == nullptr || tree->jobs.running() < pool_->width()) return;
-    input = begin_input(*tree, now);
-  }
-  if (input.deadlines.never()) return;
-  complete_input(*tree, &input);
-  PlannerNotes notes;
-  if (planner::urgent(input, &notes).urgent) tree->jobs.abort_others();
 }
 
 // Whatever edit comes next takes along what was promised and is not in the manifest yet: a change of the deadline must not be

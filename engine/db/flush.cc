@@ -20,12 +20,6 @@
 #include "tree/frozen.h"
 
 namespace ebbtide {
-namespace {
-constexpr std::size_t kMostAwaitMerge = 4;   // memtables of a tree: half of what writes wait for
-constexpr std::size_t kMaxFlushGroup = 256;  // trees that are flushed in one edit
-constexpr double kSmallFlush = 0.5;          // of a memtable: less does not count in a static schedule
-}  // namespace
-
 void DbImpl::publish_view(Tree& tree, std::shared_ptr<const TreeView> view) {
   std::shared_ptr<const TreeView> old = std::move(tree.view_owner);
   tree.view_owner = std::move(view);
@@ -62,104 +56,8 @@ Status DbImpl::flush(DatabaseId database) {
   return wait_for([&] { return tree->dropped || tree->frozen.empty() || tree->frozen.front().first_seq > up_to; });
 }
 
-void DbImpl::schedule_flush(const TreePtr& tree) {
-  {
-    MutexLock lock(state_mutex_);
-    if (tree->flush_queued || tree->frozen.empty() || tree->frozen_rest || closing_ || !background_error_.is_ok()) return;
-    tree->flush_queued = true;
-  }
-  submit(Priority::kHigh, [this, tree] { run_flush(tree); });
-}
-
-// For deadlines, the log or memory: what was frozen of the tree, or waits already.
 void DbImpl::hurry_flush(Tree& tree) {
-  {
-    MutexLock lock(state_mutex_);
-    if (tree.frozen.empty()) return;
-    tree.flush_hurries = true;
-    tree.frozen_rest = false;
-  }
-  const auto it = trees_.find(tree.id);
-  if (it != trees_.end()) schedule_flush(it->second);
-}
-
-// A static schedule counts flushes and says for each what is merged: the merge of one is to be done before the next. Where none
-// can run, where several memtables wait, or where somebody needs the flush, it goes ahead: the next merge brings the stack within
-// its bound all the same.
-bool DbImpl::awaits_merge(const TreePtr& tree) {
-  const auto owes_merge = [&] {
-    if (tree->view_owner == nullptr || !tree->policy->by_schedule() || compactions_paused_ > 0) return false;
-    if (tree->flush_hurries || tree->frozen.size() > kMostAwaitMerge) return false;
-    TreeShape shape = tree->view_owner->tables->version->shape(settings_.memtable_size, tree->settings.file_size, 0, 0,
-                                                               [](FileNum) { return false; });
-    leave_out_frozen(&shape);
-    return !tree->policy->next(shape, {}).empty();
-  };
-  {
-    MutexLock lock(state_mutex_);
-    if (!owes_merge()) return false;
-  }
-  schedule_compactions(tree);
-  MutexLock lock(state_mutex_);
-  tree->flush_waits = tree->jobs.running() > 0 && owes_merge();
-  return tree->flush_waits;
-}
-
-// `tree`, and others whose flush hurries, too, as long as all together have no more than one full memtable: small memtables of many
-// trees, frozen for memory's sake, take one sync of the log and one edit.
-std::vector<TreePtr> DbImpl::flush_group(const TreePtr& tree) {
-  const auto bytes_of = [](const Tree& t) {
-    std::uint64_t bytes = 0;
-    for (const FrozenMemTable& f : t.frozen) bytes += f.memtable->memory_bytes();
-    return bytes;
-  };
-  std::vector<TreePtr> group = {tree};
-  MutexLock commit(commit_mutex_);
-  MutexLock lock(state_mutex_);
-  if (!tree->flush_hurries) return group;
-  std::uint64_t bytes = bytes_of(*tree);
-  for (const auto& [id, other] : trees_) {
-    if (group.size() == kMaxFlushGroup || bytes >= settings_.memtable_size) break;
-    if (other == tree || !other->flush_hurries || other->frozen.empty() || other->dropped) continue;
-    const std::uint64_t more = bytes_of(*other);
-    if (bytes + more > settings_.memtable_size) continue;
-    bytes += more;
-    group.push_back(other);
-  }
-  return group;
-}
-
-void DbImpl::run_flush(const TreePtr& tree) {
-  Status status;
-  std::vector<TreePtr> group = {tree};
-  {
-    MutexLock flushing(flush_mutex_);
-    {
-      MutexLock lock(state_mutex_);
-      tree->flush_queued = false;
-      if (tree->frozen.empty() && tree->view_owner != nullptr) return;  // flushed with the group of another tree
-    }
-    if (!tree->dropped && !closing_ && awaits_merge(tree)) return;
-    if (!tree->dropped && !closing_) {
-      group = flush_group(tree);
-      status = flush_trees(group);
-    }
-  }
-  if (!status.is_ok() && status.code() != Code::kAborted) background_failed(status, "flush");
-  {
-    MutexLock lock(state_mutex_);
-    for (const TreePtr& flushed : group) {
-      if (flushed->frozen.empty()) flushed->flush_hurries = false;
-    }
-    progress_.notify_all();
-  }
-  update_pressure();
-  obsolete_files_.remove_queued();
-  if (!status.is_ok()) return;  // heal() tries again
-  for (const TreePtr& flushed : group) {
-    schedule_flush(flushed);
-    schedule_compactions(flushed);
-  }
+  if (const auto it = trees_.find(tree.id); it != trees_.end()) flush_scheduler_.hurry(it->second);
 }
 
 Status DbImpl::flush_trees(const std::vector<TreePtr>& trees) {
@@ -206,7 +104,7 @@ Status DbImpl::flush_memtables(const std::vector<TreePtr>& trees, std::size_t mo
   const Millis now = time_.stamped();
   Status status;
   for (const TreePtr& tree : trees) {
-    status = build_tables(tree, most, now, &built);
+    status = flush_job_.build(tree, most, now, &built);
     if (!status.is_ok()) break;
   }
   if (status.is_ok() && !log_failed) {
@@ -220,84 +118,6 @@ Status DbImpl::flush_memtables(const std::vector<TreePtr>& trees, std::size_t mo
   }
   MutexLock manifest(manifest_mutex_);
   return commit_flush(&built, log_failed);
-}
-
-// The frozen memtables of one tree, the `most` oldest, as tables, and what the manifest has to hear of them.
-Status DbImpl::build_tables(const TreePtr& tree, std::size_t most, Millis now, BuiltFlush* built) {
-  std::vector<FrozenMemTable> frozen;
-  CompactionContext context;
-  FilterNeeds needs;
-  std::shared_ptr<const Policy> policy;
-  std::shared_ptr<const TablesView> tables;
-  {
-    MutexLock lock(state_mutex_);
-    if (tree->view_owner != nullptr) tables = tree->view_owner->tables;
-    frozen.assign(tree->frozen.begin(), tree->frozen.begin() + static_cast<std::ptrdiff_t>(std::min(most, tree->frozen.size())));
-    context.settings = table_settings(*tree);
-    needs = filter_needs(*tree);
-    policy = tree->policy;
-  }
-  if (frozen.empty() || tables == nullptr) return Status::ok();
-  // Whoever was given one of these memtables has put its operation in once it is visible.
-  published_.await(frozen.back().last_seq);
-  context.now = now;
-  context.stamp = tree->stamp;
-  context.visible_seq = published_.visible_seq();
-  context.last_seq = frozen.back().last_seq;
-  std::vector<std::unique_ptr<InternalIterator>> iterators;
-  std::vector<FlushInput> inputs;
-  std::uint64_t entries = 0;
-  for (auto it = frozen.rbegin(); it != frozen.rend(); ++it) {
-    iterators.push_back(it->memtable->new_iterator());
-    inputs.push_back({iterators.back().get(), it->memtable->range_tombstones(), it->memtable->records().snapshot()});
-    entries += it->memtable->entries();
-  }
-  context.filters = filters_after_flush(*tables, entries, needs);
-  TRY_ASSIGN(result, flush_to_run(inputs, *tables->version, context, compaction_env(tables, &tree->dropped, &built->opened)));
-  result.edit.tree = tree->id;
-  const double full = full_memtables(frozen);
-  note_flush_size(*tree, full, *tables->version, &result);
-  if (policy->by_schedule()) count_flush(*policy, full, *tables->version, context.settings.file_size, &result.edit);
-  built->relies_on = std::max(built->relies_on, frozen.back().last_seq);
-  built->edit.trees.push_back(std::move(result.edit));
-  built->of.push_back({tree, frozen.size(), std::move(result.outputs)});
-  flush_bytes_ += result.bytes_written;
-  flushes_ += 1;
-  tree->flush_rate.note(result.bytes_written, now);
-  return Status::ok();
-}
-
-// How much of their room memtables have used, summed; what an empty one takes is not room. One that went beyond its room is a full
-// one all the same, as policies count what arrives: memory comes in blocks, so a small memtable (4 KiB of 16) can be a third beyond
-// with its last entry, and K-LSM would take two flushes for three.
-double DbImpl::full_memtables(const std::vector<FrozenMemTable>& frozen) const {
-  const double room = static_cast<double>(settings_.memtable_size) - static_cast<double>(empty_memtable_bytes_);
-  if (room <= 0) return 0;
-  double full = 0;
-  for (const FrozenMemTable& f : frozen) {
-    const double used = static_cast<double>(f.memtable->memory_bytes()) - static_cast<double>(empty_memtable_bytes_);
-    // Far beyond its room is the memtable of a staged batch: it stands for as many as it would have filled.
-    full += used >= 2 * room ? used / room : std::clamp(used / room, 0.0, 1.0);
-  }
-  return full;
-}
-
-// Capacities of levels follow what memtables flush to.
-void DbImpl::note_flush_size(Tree& tree, double full, const Version& version, CompactionResult* flushed) {
-  if (full <= 0) return;
-  std::uint64_t written = 0;
-  for (const FileMeta& table : flushed->outputs) written += table.data_bytes + table.metadata_bytes;
-  flushed->edit.flush_share = tree.flush_size.add(full, written, settings_.memtable_size, version.flush_share);
-}
-
-// A schedule counts flushes of memtables that were full. A small one, which a deadline or a hand had flushed, is not counted:
-// then the newest run, which the schedule has for the flush before, takes it in. Large deletes set the count back.
-void DbImpl::count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size,
-                         TreeEdit* edit) const {
-  TreeShape shape = version.shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
-  leave_out_frozen(&shape);
-  const std::uint64_t before = policy.flushes(shape);
-  edit->flushes = before + (full < kSmallFlush && before > 0 ? 0 : 1);
 }
 
 Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
@@ -336,7 +156,7 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
   }
   // The memtables go in the same step in which the tables come: no view has both or neither.
   for (const BuiltFlush::Of& of : built->of) {
-    const Status installed = install(*of.tree, built->opened, of.memtables);
+    const Status installed = installer_.install(*of.tree, built->opened, of.memtables);
     ASSERT_MSG(installed.is_ok(), "a tree that the manifest has");
   }
   finish_database_changes(std::move(changes));
@@ -529,13 +349,7 @@ void DbImpl::retire_tree(TreePtr tree) {
     MutexLock lock(state_mutex_);
     view = tree->view_owner;
   }
-  for (const RunView& run : view->tables->runs) {
-    for (const OpenTablePtr& table : run.tables()) {
-      leave_table(*table, tree->id, floor, true);
-      table->obsolete.store(true, std::memory_order_release);
-      table->data->retire();
-    }
-  }
+  installer_.retire(*view->tables, floor);
   {
     MutexLock lock(state_mutex_);
     ledger_.leave({"(outputs)", 0, {{tree->id, floor}}, tree->work});  // of jobs that have not noticed yet
@@ -544,6 +358,7 @@ void DbImpl::retire_tree(TreePtr tree) {
     tree->view_owner = nullptr;
   }
   hole_puncher_.forget(tree->id);
+  planner_memory_.forget(tree->id);
   epoch_.retire([tree = std::move(tree), view = std::move(view)] {});
   epoch_.collect();
 }

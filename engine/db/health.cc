@@ -77,8 +77,8 @@ void DbImpl::heal() {
     update_pressure();
     obsolete_files_.remove_queued();
     for (const TreePtr& tree : trees) {
-      schedule_flush(tree);
-      schedule_compactions(tree);
+      flush_scheduler_.schedule(tree);
+      scheduler_.schedule(tree);
     }
   });
 }

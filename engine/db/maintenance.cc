@@ -25,9 +25,9 @@ void DbImpl::tick() {
   relieve_memory();
   keep_deadlines(loads);
   for (const TreeLoad& load : loads) {
-    schedule_flush(load.tree);
-    make_way(load.tree);
-    schedule_compactions(load.tree);
+    flush_scheduler_.schedule(load.tree);
+    scheduler_.make_way(load.tree);
+    scheduler_.schedule(load.tree);
     hole_puncher_.schedule(load.tree->id);
   }
   update_pressure();
@@ -145,7 +145,7 @@ std::vector<TreeLoad> DbImpl::tree_loads() {
     tree->inherited_runs =
         std::clamp(tree->view_owner->tables->newest_level_runs - tree->policy->slowdown_runs(), 0, tree->inherited_runs);
     loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, tree->settings.delete_io_budget,
-                     tree->merges.failed(), tree->inherited_runs, !tree->deadlines.never()});
+                     planner_memory_.merges_fail(tree->id), tree->inherited_runs, !tree->deadlines.never()});
   }
   return loads;
 }
@@ -178,7 +178,7 @@ WriteLoad DbImpl::write_load() {
     out.memory.uncharged += load.uncharged_bytes();
     out.memory.frozen += load.frozen_bytes();
     out.memory.tables += load.view->tables->memory_bytes;
-    if (compactions_paused_ != 0) continue;
+    if (scheduler_.paused()) continue;
     const Tree::Debt& debt = debt_of(load);
     out.trees.push_back({.runs = load.view->tables->newest_level_runs,
                          .inherited_runs = load.inherited_runs,

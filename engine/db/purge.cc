@@ -62,16 +62,6 @@ Millis DbImpl::floor_of(const TreePtr& tree) {
   return view == nullptr ? now : floor_of(*view, tree->dropped_at, now);
 }
 
-void DbImpl::leave_table(const OpenTable& table, TreeId tree, Millis floor, bool with_data) {
-  table.floor.store(floor, std::memory_order_relaxed);
-  const FileMeta& meta = *table.meta;
-  ledger_.leave({metadata_file_name(meta.metadata_file), meta.metadata_bytes, {{tree, floor}}, table.reader});
-  if (!with_data) return;
-  for (const auto& reader : table.data->readers()) {
-    ledger_.leave({data_file_name(meta.data_file), meta.data_bytes, {{tree, floor}}, reader});
-  }
-}
-
 // A job that failed has unlinked what it wrote; that is not durable, and may not even have worked.
 void DbImpl::leave_failed_outputs(const TreePtr& tree) {
   const Millis floor = floor_of(tree);
@@ -191,7 +181,7 @@ Status DbImpl::purge_now(const PurgeTicket& ticket) {
     if (!ticket.tree || tree->id == *ticket.tree) raise(tree->purge_before);
   }
   retention_.look_soon();
-  for (const TreePtr& tree : trees) schedule_compactions(tree);
+  for (const TreePtr& tree : trees) scheduler_.schedule(tree);
   return Status::ok();
 }
 

@@ -97,6 +97,12 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       quarantine_(quarantine_env()),
       hole_puncher_(hole_puncher_env()),
       scrubber_(scrubber_env(), Random(components.seed != 0 ? components.seed : clock_.wall_ms()).next()),
+      planner_memory_(clock_),
+      installer_(installer_env()),
+      job_env_(job_env()),
+      scheduler_(scheduler_env()),
+      flush_job_(flush_job_env()),
+      flush_scheduler_(flush_scheduler_env()),
       time_(clock_),
       budget_({.account = memory_,
                .clock = &clock_,
@@ -185,10 +191,10 @@ Status DbImpl::open() {
   retire_skipped();
   keep_deadlines(tree_loads());  // what is overdue goes first
   for (const TreePtr& tree : live_trees()) {
-    schedule_flush(tree);
+    flush_scheduler_.schedule(tree);
     hole_puncher_.note_dead(tree->id);  // what was dropped and not punched before the end is punched again
     hole_puncher_.schedule(tree->id);
-    schedule_compactions(tree);
+    scheduler_.schedule(tree);
   }
   return Status::ok();
 }
@@ -257,8 +263,9 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
     tree->recorded->store(!version->records->empty(), std::memory_order_relaxed);
     MutexLock state(state_mutex_);
     auto view = std::make_shared<TreeView>(*tree->view_owner);
-    bool fitted = true;
-    TRY_ASSIGN(tables, make_tables_view(version, nullptr, opened, filter_needs(*tree), &fitted));
+    const FilterNeeds needs = filter_needs(*tree);
+    TRY_ASSIGN(tables, installer_.make_view(version, nullptr, opened, 0,
+                                            [&](const TablesView& fresh) { (void)fit_filters(fresh, needs, filter_fit_env()); }));
     for (const Run& run : version->runs) {
       for (const FileMetaPtr& file : run.files) *last_seq = std::max(*last_seq, file->stats.max_seq);
     }

@@ -260,7 +260,7 @@ Status DbImpl::flush_replayed_trees(const std::vector<TreePtr>& trees) {
   BuiltFlush built;
   Status status;
   for (const TreePtr& tree : trees) {
-    status = build_tables(tree, kAllMemTables, time_.stamped(), &built);
+    status = flush_job_.build(tree, kAllMemTables, time_.stamped(), &built);
     if (!status.is_ok()) break;
   }
   if (!status.is_ok()) {
@@ -276,7 +276,6 @@ Status DbImpl::flush_replayed_trees(const std::vector<TreePtr>& trees) {
     return status.with_context("manifest");
   }
   for (const BuiltFlush::Of& of : built.of) {
-    bool fitted = true;
     FilterNeeds needs;
     std::shared_ptr<const TablesView> before;
     {
@@ -284,7 +283,8 @@ Status DbImpl::flush_replayed_trees(const std::vector<TreePtr>& trees) {
       before = of.tree->view_owner->tables;
       needs = filter_needs(*of.tree);
     }
-    auto tables = make_tables_view(versions_->tree(of.tree->id), before.get(), built.opened, needs, &fitted);
+    auto tables = installer_.make_view(versions_->tree(of.tree->id), before.get(), built.opened, 0,
+                                       [&](const TablesView& tables) { (void)fit_filters(tables, needs, filter_fit_env()); });
     ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
     MutexLock state(state_mutex_);
     auto view = std::make_shared<TreeView>(*of.tree->view_owner);

@@ -67,19 +67,19 @@ Stats DbImpl::stats() {
   s.wal_live_bytes = log_->live_bytes();
   s.wal_oldest_record = log_->oldest_record();
   s.disk_used_ratio = disk_.used_ratio();
-  s.flush_bytes_written = flush_bytes_;
-  s.flushes = flushes_;
-  s.compactions = compactions_;
-  s.compaction_bytes_read = compaction_read_;
-  s.compaction_bytes_written = compaction_written_;
-  s.trivial_moves = moves_;
-  s.sub_merges = sub_merges_;
-  s.files_dropped = drops_.files;
-  s.pages_dropped_full = drops_.pages_whole;
-  s.pages_dropped_partial = drops_.pages_in_part;
-  s.reclaimed_bytes_unlinked = drops_.unlinked_bytes;
+  s.flush_bytes_written = flush_job_.bytes_written();
+  s.flushes = flush_job_.flushes();
+  s.compactions = compaction_totals_.jobs;
+  s.compaction_bytes_read = compaction_totals_.bytes_read;
+  s.compaction_bytes_written = compaction_totals_.bytes_written;
+  s.trivial_moves = compaction_totals_.files_moved;
+  s.sub_merges = compaction_totals_.sub_merges;
+  s.files_dropped = compaction_totals_.files_dropped;
+  s.pages_dropped_full = compaction_totals_.pages_dropped;
+  s.pages_dropped_partial = compaction_totals_.pages_dropped_in_part;
+  s.reclaimed_bytes_unlinked = compaction_totals_.dropped_bytes;
   s.reclaimed_bytes_punched = hole_puncher_.punched_bytes();
-  s.compactions_running = running_;
+  s.compactions_running = scheduler_.running();
   s.cache_hits = cache_->hits();
   s.cache_misses = cache_->misses();
   s.cache_bytes = cache_->usage();
@@ -98,15 +98,15 @@ Stats DbImpl::stats() {
   s.least_feasible_deadline = deadlines_.least_deadline();
   for (std::size_t i = 0; i < kReasons; ++i) {
     if (static_cast<Reason>(i) == Reason::kFlush) continue;
-    s.merges_by_reason.push_back(
-        {reason_name(static_cast<Reason>(i)), jobs_by_reason_[i], read_by_reason_[i], written_by_reason_[i]});
+    s.merges_by_reason.push_back({reason_name(static_cast<Reason>(i)), compaction_totals_.jobs_by_reason[i],
+                                  compaction_totals_.read_by_reason[i], compaction_totals_.written_by_reason[i]});
   }
   s.write_stalled = writes_.stopped();
   s.snapshots = leases_.count();
   s.leases_revoked = leases_.revoked();
   s.scrub_bytes = scrubber_.bytes_read();
   s.scrub_errors = scrubber_.errors();
-  s.bounds_broken = bounds_broken_;
+  s.bounds_broken = scheduler_.bounds_broken();
   s.oldest_snapshot = leases_.oldest_taken();
   const MissedDeadlines& missed = retention_.missed();
   s.deadlines_missed_down = missed.count(MissReason::kDown);

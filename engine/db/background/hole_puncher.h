@@ -40,15 +40,15 @@ class HolePuncher {
   struct Env {
     const Clock* clock = nullptr;
     FileSystem* fs = nullptr;
-    std::string dir;
+    std::string dir{};
     Mutex* link_mutex = nullptr;  ///< held while files get a second name: such files keep their bytes
-    std::function<std::shared_ptr<const TablesView>(TreeId)> tables;  ///< null: the tree is gone, or nothing may be written now
-    std::function<Status(TreeId, const Punched&)> commit;             ///< to the manifest; kAborted: the tree is gone
-    std::function<void(std::function<void()>)> submit;                ///< for punching, in the background
-    std::function<void(TreeId)> done;                                 ///< plans what could not be punched
-    std::function<void(const Status&)> failed;                        ///< commit() failed
-    std::function<bool()> closing;
-    std::function<void(const std::string&)> warn;
+    std::function<std::shared_ptr<const TablesView>(TreeId)> tables{};  ///< null: the tree is gone, or nothing may be written now
+    std::function<Status(TreeId, const Punched&)> commit{};             ///< to the manifest; kAborted: the tree is gone
+    std::function<void(std::function<void()>)> submit{};                ///< for punching, in the background
+    std::function<void(TreeId)> done{};                                 ///< plans what could not be punched
+    std::function<void(const Status&)> failed{};                        ///< commit() failed
+    std::function<bool()> closing{};
+    std::function<void(const std::string&)> warn{};
   };
 
   explicit HolePuncher(Env env) : env_(std::move(env)) {}

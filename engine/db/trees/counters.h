@@ -37,13 +37,6 @@ struct alignas(64) ThreadCounters {
   }
 };
 
-/// What drops did since open.
-struct DropCounters {
-  std::atomic<std::uint64_t> files{0};
-  std::atomic<std::uint64_t> pages_whole{0}, pages_in_part{0};
-  std::atomic<std::uint64_t> unlinked_bytes{0};  ///< of files that went as a whole, without what was punched in them before
-};
-
 /// Threads beyond kSlots share slots and may lose counts; the engine starts far fewer.
 class Counters {
  public:

@@ -7,13 +7,10 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <engine/options.h>
-#include "base/backoff.h"
 #include "compaction/job_registry.h"
 #include "db/trees/deadline_budget.h"
 #include "db/trees/flush_rate.h"
@@ -64,18 +61,9 @@ struct Tree {
   TileSize tile_size;                 ///< used if the settings leave it to measurement
   bool frozen_rest = false;           ///< frozen memtables of staged batches wait, not full, for the next flush of a memtable
   bool flush_queued = false;
-  bool flush_waits = false;         ///< for the merges of the flush before; the end of a job queues it again
-  bool flush_hurries = false;       ///< memtables are flushed for another reason than being full, and wait for no merge
-  Backoff merges, deadline_merges;  ///< a merge for a deadline may succeed where others fail for lack of room
-  std::string broken_bounds;        ///< of its policy, when the tree was last at rest; "" = none
+  bool flush_waits = false;    ///< for the merges of the flush before; the end of a job queues it again
+  bool flush_hurries = false;  ///< memtables are flushed for another reason than being full, and wait for no merge
   DeadlineRule deadlines;
-  std::map<FileNum, std::uint64_t> fruitless;  ///< files that a rewrite did not clean; the value is the mono_ns() of the next try
-
-  // --- guarded by the state mutex: pages that may be dropped (db/background/page_planners.cc)
-  std::weak_ptr<const TablesView> pages_of;  ///< the tables of the last search, ...
-  Millis pages_purged_by = 0;                ///< ... its bound of what may go, ...
-  Millis next_page_look = 0;                 ///< ... and when more may be found in them; 0 = never
-  std::map<FileNum, SeqNum> parts_done;      ///< by metadata file: records up to this seq were applied to parts of pages
 
   // --- own synchronization
   std::atomic<bool> filter_fit_queued{false};

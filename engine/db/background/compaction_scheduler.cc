@@ -1,0 +1,176 @@
+#include "db/background/compaction_scheduler.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "tree/frozen.h"
+
+namespace ebbtide {
+
+TreeShape shape_with_deadlines(const Tree& tree, const Version& version, std::uint64_t memtable_size, std::uint64_t file_size,
+                               const DeadlineRule& rule, Millis now) {
+  TreeShape shape = version.shape(memtable_size, file_size, 0, now, [](FileNum) { return false; });
+  shape.purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), version.overdue_before());
+  if (rule.never()) return shape;
+  if (rule.shortest() != 0) shape.deadline_bytes = tree.flush_rate.within(rule.shortest(), now);
+  for (RunShape& run : shape.runs) {
+    for (FileShape& file : run.files) {
+      const Millis due = file.oldest_birth == 0 ? DeadlineRule::kNever : rule.due(file.oldest_birth);
+      file.deadline = due == DeadlineRule::kNever ? 0 : due;
+    }
+  }
+  return shape;
+}
+
+void CompactionScheduler::schedule(const TreePtr& tree) {
+  while (std::optional<RunningJob> job = next_job(tree)) {
+    env_.submit([this, tree, job = std::move(*job)] { run(tree, job); });
+  }
+}
+
+// The state mutex is held.
+bool CompactionScheduler::may_start(const Tree& tree) const {
+  if (env_.closing() || tree.dropped || tree.view_owner == nullptr) return false;
+  return env_.may_start() && tree.jobs.running() < env_.threads();
+}
+
+// Plans are made without a lock, of tables that stay as they are. A plan holds only if the tree still has those tables.
+std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree) {
+  for (;;) {
+    const Millis now = env_.now();  // as the job will judge what has expired
+    PlannerInput input;
+    {
+      MutexLock lock(*env_.state_mutex);
+      if (!may_start(*tree) || tree->view_owner->tables->runs.empty()) return std::nullopt;
+      input = begin_input(*tree, now);
+    }
+    env_.memory->recall(tree->id, &input);
+    if (input.paused && input.deadlines_rest) return std::nullopt;
+    complete_input(*tree, &input);
+    PlannerNotes notes;
+    std::optional<RunningJob> job;
+    (void)start_first(planners(), &input, &notes, [&](const Plan& plan) { return try_start(*tree, input, plan, &job); });
+    if (env_.memory->note_planned(tree->id, input, notes)) {
+      // Nothing is lost, and the engine goes on.
+      bounds_broken_ += 1;
+      env_.report_error("a tree is out of the bounds of its merge policy, " + input.policy->name() + ": " + *notes.broken_bounds);
+    }
+    if (job) return job;
+    MutexLock lock(*env_.state_mutex);
+    if (tree->view_owner == nullptr || tree->view_owner->tables == input.tables) return std::nullopt;
+  }
+}
+
+// The state mutex is held.
+PlannerInput CompactionScheduler::begin_input(const Tree& tree, Millis now) const {
+  PlannerInput input;
+  input.tables = tree.view_owner->tables;
+  input.policy = tree.policy;
+  input.jobs = &tree.jobs;
+  input.now = now;
+  input.file_size = tree.settings.file_size;
+  input.file_choice = tree.settings.file_choice;
+  input.paused = paused();
+  input.deadlines = tree.deadlines;
+  input.delete_deadline = tree.settings.delete_deadline;
+  input.purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), input.tables->version->overdue_before());
+  return input;
+}
+
+void CompactionScheduler::complete_input(Tree& tree, PlannerInput* input) const {
+  const TablesView& tables = *input->tables;
+  input->shape = shape_with_deadlines(tree, *tables.version, env_.memtable_size, input->file_size, input->deadlines, input->now);
+  if (input->file_choice == FileChoice::kMostTombstones) env_.estimate_invalidated(tables, &input->shape);
+  if (!tables.quarantined.empty()) {
+    input->whole = input->shape;
+    tree.jobs.mark_running(&input->whole);
+    leave_out_frozen(&input->shape);
+  }
+  input->visible_seq = env_.visible_seq();
+  input->margin = tree.margin.load(std::memory_order_relaxed);
+  input->over_budget = tree.budget.is_spent();
+  input->room = env_.room();
+  input->room_claimed = env_.claimed() != 0;
+  input->can_punch = env_.puncher->can_punch();
+  input->not_punched = env_.puncher->not_punched(*tables.version);
+}
+
+Attempt CompactionScheduler::try_start(Tree& tree, const PlannerInput& input, const Plan& plan, std::optional<RunningJob>* job) {
+  MutexLock lock(*env_.state_mutex);
+  if (!may_start(tree) || tree.view_owner->tables != input.tables) return Attempt::kOutdated;
+  *job = tree.jobs.start(plan, *input.tables->version);
+  if (!*job) return Attempt::kInTheWay;
+  if (plan.reason == Reason::kDeadline) {
+    tree.budget.spend((*job)->bytes);
+    env_.claim((*job)->bytes);
+  }
+  return Attempt::kStarted;
+}
+
+void CompactionScheduler::run(const TreePtr& tree, const RunningJob& job) {
+  running_ += 1;
+  const Status status = env_.closing() || tree->dropped ? Status::aborted("") : env_.run(tree, job);
+  running_ -= 1;
+  finish(tree, job);
+  const bool for_deadline = job.plan.reason == Reason::kDeadline;
+  if (for_deadline) {
+    env_.release(job.bytes);
+    env_.deadline_job_ended(status);
+  }
+  env_.memory->note_ended(tree->id, for_deadline, status);
+  env_.progressed();
+  env_.puncher->schedule(tree->id);
+  const bool gave_way = status.code() == Code::kAborted && !env_.closing() && !tree->dropped;
+  if (status.is_ok() || gave_way) return schedule(tree);
+  if (status.code() == Code::kAborted) return;
+  env_.report_error("compaction failed: " + status.to_string());
+  if (status.code() != Code::kCorruption) return;
+  // Damage of an input concerns that file alone. After any other damage it is unknown what else is wrong.
+  const Status taken = env_.take_damage();
+  if (taken.is_ok() && !takes_quarantined(*tree, job.plan)) env_.failed(status);
+}
+
+void CompactionScheduler::finish(const TreePtr& tree, const RunningJob& job) {
+  tree->jobs.finish(job.id);
+  bool waits = false;
+  {
+    MutexLock lock(*env_.state_mutex);
+    waits = std::exchange(tree->flush_waits, false);
+  }
+  if (waits) env_.flush_waits(tree);
+}
+
+// True if an input of the plan is quarantined by now, or the tree is gone.
+bool CompactionScheduler::takes_quarantined(const Tree& tree, const Plan& plan) const {
+  std::set<FileNum> quarantined;
+  {
+    MutexLock lock(*env_.state_mutex);
+    if (tree.view_owner == nullptr) return true;
+    for (const FileMetaPtr& file : tree.view_owner->tables->quarantined) quarantined.insert(file->data_file);
+  }
+  for (const PlanInput& input : inputs_of(plan)) {
+    for (const FileNum file : input.files) {
+      if (quarantined.count(file) != 0) return true;
+    }
+  }
+  return false;
+}
+
+void CompactionScheduler::make_way(const TreePtr& tree) {
+  if (!env_.is_late(*tree)) return;
+  const Millis now = env_.now();  // as next_job(): or merges would give way for nothing
+  PlannerInput input;
+  {
+    MutexLock lock(*env_.state_mutex);
+    if (tree->view_owner == nullptr || tree->jobs.running() < env_.threads()) return;
+    input = begin_input(*tree, now);
+  }
+  if (input.deadlines.never()) return;
+  env_.memory->recall(tree->id, &input);
+  complete_input(*tree, &input);
+  PlannerNotes notes;
+  if (planner::urgent(input, &notes).urgent) tree->jobs.abort_others();
+}
+
+}  // namespace ebbtide

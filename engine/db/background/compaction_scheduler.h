@@ -1,0 +1,94 @@
+// Which job of a tree runs next, and what follows from its end.
+//
+// Each change of a tree (a flush, the end of a job, new settings) and each tick asks for jobs: schedule(). The planners are asked in
+// order (db/background/planners.h) until none has a plan that can start, or a job for each thread of the pool runs.
+//
+// A compaction that fails loses nothing. It is tried again, ever more rarely (db/background/planner_memory.h): a full disk or a bad
+// sector must not become a loop that reads and writes at full speed for nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <engine/events.h>
+#include <engine/status.h>
+#include "base/background_pool.h"
+#include "base/mutex.h"
+#include "compaction/job_registry.h"
+#include "db/background/hole_puncher.h"
+#include "db/background/planner_memory.h"
+#include "db/background/planners.h"
+#include "db/trees/tree.h"
+
+namespace ebbtide {
+
+/// A tree's shape with the deadlines of its files' pending deletes. `memtable_size` and `file_size` as configured.
+[[nodiscard]] TreeShape shape_with_deadlines(const Tree& tree, const Version& version, std::uint64_t memtable_size,
+                                             std::uint64_t file_size, const DeadlineRule& rule, Millis now);
+
+/// Thread-safe.
+class CompactionScheduler {
+ public:
+  struct Env {
+    Mutex* state_mutex = nullptr;  ///< guards trees, as db/trees/tree.h has it
+    PlannerMemory* memory = nullptr;
+    HolePuncher* puncher = nullptr;
+    std::uint64_t memtable_size = 0;
+    std::function<Status(const TreePtr&, const RunningJob&)> run{};  ///< carries the job out, on the calling thread
+    std::function<void(std::function<void()>)> submit{};             ///< for jobs, in the background
+    std::function<unsigned()> threads{};                             ///< jobs of a tree at a time
+    std::function<bool()> may_start{};                               ///< no error, not closing; called with the state mutex held
+    std::function<bool()> closing{};
+    std::function<Millis()> now{};  ///< engine time
+    std::function<SeqNum()> visible_seq{};
+    std::function<void(const TablesView&, TreeShape*)> estimate_invalidated{};  ///< FileShape::invalidated
+    std::function<bool(const Tree&)> is_late{};  ///< work for a deadline should have been done by now
+
+    // the disk's room for merges for deadlines
+    std::function<std::uint64_t()> room{}, claimed{};
+    std::function<void(std::uint64_t)> claim{}, release{};
+
+    // what follows from the end of a job
+    std::function<void(const TreePtr&)> flush_waits{};        ///< a flush waited for the job
+    std::function<void(const Status&)> deadline_job_ended{};  ///< with this result
+    std::function<void()> progressed{};                       ///< threads that wait look again; files are removed
+    std::function<Status()> take_damage{};                    ///< quarantines files that were found damaged
+    std::function<void(const Status&)> failed{};              ///< for a reason that stops all writes
+    std::function<void(const std::string&)> report_error{};   ///< to the log
+  };
+
+  explicit CompactionScheduler(Env env) : env_(std::move(env)) {}
+
+  /// Starts all jobs of the tree that can start now.
+  void schedule(const TreePtr& tree);
+  /// Ends a job. The caller then calls schedule().
+  void finish(const TreePtr& tree, const RunningJob& job);
+  /// All threads are taken and a late plan for a deadline has none: jobs that are not for deadlines are asked to stop.
+  void make_way(const TreePtr& tree);
+
+  /// No jobs but those for deadlines start until resume() was called as often. The caller then calls schedule() for each tree.
+  void pause() { paused_ += 1; }
+  void resume() { paused_ -= 1; }
+  [[nodiscard]] bool paused() const { return paused_ > 0; }
+
+  [[nodiscard]] std::uint64_t running() const { return running_; }              ///< jobs now
+  [[nodiscard]] std::uint64_t bounds_broken() const { return bounds_broken_; }  ///< times that a tree at rest broke a bound
+
+ private:
+  [[nodiscard]] bool may_start(const Tree& tree) const;
+  std::optional<RunningJob> next_job(const TreePtr& tree);
+  [[nodiscard]] PlannerInput begin_input(const Tree& tree, Millis now) const;
+  void complete_input(Tree& tree, PlannerInput* input) const;
+  Attempt try_start(Tree& tree, const PlannerInput& input, const Plan& plan, std::optional<RunningJob>* job);
+  void run(const TreePtr& tree, const RunningJob& job);
+  [[nodiscard]] bool takes_quarantined(const Tree& tree, const Plan& plan) const;
+
+  const Env env_;
+  std::atomic<int> paused_{0};
+  std::atomic<std::uint64_t> running_{0}, bounds_broken_{0};
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,223 @@
+// A job from its plan to its edit, and each way in which it comes to nothing.
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/background/compaction_job.h"
+#include "engine/db/background/tables.h"
+
+using namespace ebbtide;
+using namespace ebbtide::testing;
+
+namespace {
+
+// A tree of two runs with the keys a and b each.
+struct Bed {
+  TreeFixture files{1};
+  ObsoleteSink sink = [](const ObsoleteFiles&) {};
+  SimulatedClock clock;
+  Mutex manifest_mutex, link_mutex;
+  CompactionTotals totals;
+  PlannerMemory memory{clock};
+  HolePuncher puncher{{.clock = &clock}};
+  TreePtr tree = std::make_shared<Tree>(clock);
+  std::shared_ptr<const TablesView> tables;
+  std::uint64_t room = std::uint64_t{1} << 40;
+  Status commit_status, write_status;
+  std::function<void()> meanwhile = [] {};  // after the outputs were written
+  std::vector<std::string> events;
+  bool used_deadline_room = false;
+  int installs = 0;
+  CompactionJob::Env env{
+      .clock = &clock,
+      .manifest_mutex = &manifest_mutex,
+      .totals = &totals,
+      .memory = &memory,
+      .puncher = &puncher,
+      .memtable_size = 1 << 16,
+      .start =
+          [this](const Tree&, const Plan&, CompactionJob::Start* start) {
+            if (tables == nullptr) return false;
+            *start = {.tables = tables, .policy = tree->policy, .settings = files.context.settings};
+            return true;
+          },
+      .now = [this] { return files.context.now; },
+      .visible_seq = [this] { return files.context.visible_seq; },
+      .deadline_room = [this] { return room; },
+      .may_write =
+          [this](std::uint64_t, bool may_use_deadline_room) {
+            used_deadline_room = may_use_deadline_room;
+            return write_status;
+          },
+      .compaction_env =
+          [this](std::shared_ptr<const TablesView>, const std::atomic<bool>* abort, CompactionJob::OpenedTables*) {
+            CompactionEnv out = files.env;
+            out.abort = abort;
+            return out;
+          },
+      .measured = [this](std::uint64_t, std::uint64_t) { meanwhile(); },
+      .write_failed = [this](const TreePtr&) { events.emplace_back("write failed"); },
+      .version = [this](TreeId) { return files.version; },
+      .commit =
+          [this](VersionEdit edit) {
+            if (!commit_status.is_ok()) return commit_status;
+            files.install(edit.trees.front());
+            return Status::ok();
+          },
+      .install = [this](Tree&, const CompactionJob::OpenedTables&) -> Result<std::shared_ptr<const TablesView>> {
+        ++installs;
+        tables = open_tables(files, &sink);
+        return tables;
+      },
+      .unlink = [this](const TreePtr&, const CompactionResult&) { events.emplace_back("unlinked"); },
+      .disown = [this](const TreePtr&, const CompactionResult&) { events.emplace_back("disowned"); },
+      .commit_failed = [this](const Status& status) { events.push_back(status.to_string()); }};
+
+  Bed() {
+    tree->id = 1;
+    tree->policy = make_policy({}).value();
+    for (int run = 0; run < 2; ++run) flush({entry("a", 0), entry("b", 0)});
+  }
+  void flush(std::vector<Owned> entries) {
+    Source source;
+    source.entries = std::move(entries);
+    for (Owned& e : source.entries) e.seq = ++files.context.visible_seq;
+    files.flush(source);
+    tables = open_tables(files, &sink);
+  }
+  [[nodiscard]] Plan merge(Reason reason = Reason::kSize) const {
+    Plan plan = files.merge_of(0, 1, {files.version->runs.back().id, files.version->runs.back().level});
+    plan.reason = reason;
+    return plan;
+  }
+  Status run(const Plan& plan) {
+    const std::optional<RunningJob> job = tree->jobs.start(plan, *files.version);
+    REQUIRE(job);
+    const Status status = CompactionJob(env, tree, *job).run();
+    tree->jobs.finish(job->id);
+    return status;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("job merges its inputs, and readers get the outputs") {
+  Bed bed;
+  REQUIRE(bed.run(bed.merge()).is_ok());
+  CHECK((bed.files.version->runs.size() == 1 && bed.installs == 1));
+  CHECK(bed.files.version->runs.front().files.front()->stats.entries == 2);
+  CHECK((bed.totals.jobs == 1 && bed.totals.jobs_by_reason[static_cast<std::size_t>(Reason::kSize)] == 1));
+  CHECK((bed.totals.bytes_read != 0 && bed.totals.bytes_written != 0));
+  CHECK(bed.events.empty());
+}
+
+TEST_CASE("job of a tree that is gone writes nothing") {
+  Bed bed;
+  bed.tables = nullptr;
+  const std::uint64_t before = bed.files.fs.operations();
+  CHECK(bed.run(bed.merge()).code() == Code::kAborted);
+  CHECK(bed.files.fs.operations() == before);
+}
+
+TEST_CASE("tree is dropped while outputs are written: they are unlinked") {
+  Bed bed;
+  bed.meanwhile = [&] { bed.tree->dropped = true; };
+  CHECK(bed.run(bed.merge()).code() == Code::kAborted);
+  CHECK((bed.events == std::vector<std::string>{"unlinked"} && bed.installs == 0));
+}
+
+TEST_CASE("target run is gone meanwhile: nothing is installed") {
+  Bed bed;
+  bed.meanwhile = [&] {
+    auto without = std::make_shared<Version>(*bed.files.version);
+    without->runs.pop_back();
+    bed.files.version = without;
+  };
+  CHECK(bed.run(bed.merge()).code() == Code::kAborted);
+  CHECK(bed.events == std::vector<std::string>{"unlinked"});
+}
+
+TEST_CASE("file is quarantined while it moves: it is not brought back as whole; one that was merged is replaced") {
+  for (const bool moves : {true, false}) {
+    CAPTURE(moves);
+    Bed bed;
+    if (moves) bed.flush({entry("x", 0)});
+    bed.meanwhile = [&] {
+      TreeEdit edit;
+      edit.tree = 1;
+      edit.quarantined.emplace_back(bed.files.version->runs.front().files.front()->data_file, "damaged");
+      bed.files.install(edit);
+    };
+    Plan plan = bed.merge();
+    if (moves) {
+      const Run& newest = bed.files.version->runs.front();
+      plan.action = Move{newest.id,
+                         {newest.files.front()->data_file},
+                         {bed.files.version->runs.back().id, bed.files.version->runs.back().level}};
+    }
+    CHECK(bed.run(plan).is_ok() == !moves);
+    CHECK(bed.events.empty() != moves);
+  }
+}
+
+TEST_CASE("run to which another job brought files meanwhile stays") {
+  Bed bed;
+  const RunId newest = bed.files.version->runs.front().id;
+  bed.meanwhile = [&] {
+    TreeEdit edit;
+    edit.tree = 1;
+    FileMeta other = *bed.files.version->runs.front().files.front();
+    other.data_file = 900;
+    other.metadata_file = 901;
+    other.stats.smallest = "x";
+    other.stats.largest = "z";
+    edit.added_files.emplace_back(newest, other);
+    auto next = apply(*bed.files.version, edit);
+    REQUIRE(next.is_ok());
+    bed.files.version = next.value();
+  };
+  bed.env.install = [&](Tree&, const CompactionJob::OpenedTables&) -> Result<std::shared_ptr<const TablesView>> {
+    return bed.tables;
+  };
+  REQUIRE(bed.run(bed.merge()).is_ok());
+  REQUIRE(bed.files.version->runs.size() == 2);
+  CHECK(bed.files.version->runs.front().id == newest);
+}
+
+TEST_CASE("failed edit: outputs are disowned, since the manifest may name them") {
+  Bed bed;
+  bed.commit_status = Status::io_error("refused");
+  CHECK(bed.run(bed.merge()).code() == Code::kIoError);
+  CHECK(bed.events == std::vector<std::string>{"disowned", "I/O error: refused"});
+}
+
+TEST_CASE("refused write ends the job, and what it wrote is noted as on its way out") {
+  Bed bed;
+  bed.write_status = Status::no_space("full");
+  CHECK(bed.run(bed.merge()).code() == Code::kNoSpace);
+  CHECK((bed.events == std::vector<std::string>{"write failed"} && bed.totals.jobs == 0));
+}
+
+TEST_CASE("merges for deadlines, and drops, may use the room that is kept for deadlines") {
+  const auto uses = [](Reason reason) {
+    Bed bed;
+    REQUIRE(bed.run(bed.merge(reason)).is_ok());
+    return bed.used_deadline_room;
+  };
+  CHECK(uses(Reason::kDeadline));
+  CHECK(uses(Reason::kDropped));
+  CHECK_FALSE(uses(Reason::kSize));
+}
+
+TEST_CASE("drop of pages is counted, and the file has dead bytes") {
+  Bed bed;
+  const Run& newest = bed.files.version->runs.front();
+  Drop drop;
+  drop.pages.push_back({newest.id, newest.files.front()->data_file, {0}, {}});
+  REQUIRE(bed.run({.action = std::move(drop), .reason = Reason::kDropped}).is_ok());
+  CHECK(bed.totals.pages_dropped == 1);
+  CHECK(bed.files.version->runs.front().files.front()->dead_bytes != 0);
+}

@@ -1,0 +1,254 @@
+// When jobs start, what their end leads to, and which of them give way.
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/background/compaction_scheduler.h"
+#include "engine/db/background/tables.h"
+
+using namespace ebbtide;
+using namespace ebbtide::testing;
+
+namespace {
+
+// A tree of so many overlapping runs of level 0: the default policy merges four.
+struct Bed {
+  TreeFixture files{1};
+  ObsoleteSink sink = [](const ObsoleteFiles&) {};
+  SimulatedClock clock;
+  Mutex state_mutex;
+  PlannerMemory memory{clock};
+  HolePuncher puncher{{.clock = &clock, .closing = [] { return false; }}};
+  TreePtr tree = std::make_shared<Tree>(clock);
+  bool healthy = true, closing = false, late = false;
+  unsigned threads = 4;
+  Status damage_status;
+  std::function<Status(const RunningJob&)> work = [this](const RunningJob& job) { return merge(job); };
+  std::vector<Reason> ran;
+  std::vector<std::string> events;
+  std::uint64_t claimed = 0, room = std::uint64_t{1} << 40;
+  std::vector<std::function<void()>> submitted;
+  CompactionScheduler scheduler{
+      {.state_mutex = &state_mutex,
+       .memory = &memory,
+       .puncher = &puncher,
+       .memtable_size = 4096,
+       .run =
+           [this](const TreePtr&, const RunningJob& job) {
+             ran.push_back(job.plan.reason);
+             return work(job);
+           },
+       .submit = [this](std::function<void()> job) { submitted.push_back(std::move(job)); },
+       .threads = [this] { return threads; },
+       .may_start = [this] { return healthy; },
+       .closing = [this] { return closing; },
+       .now = [this] { return files.context.now; },
+       .visible_seq = [this] { return files.context.visible_seq; },
+       .estimate_invalidated = [](const TablesView&, TreeShape*) {},
+       .is_late = [this](const Tree&) { return late; },
+       .room = [this] { return room; },
+       .claimed = [this] { return claimed; },
+       .claim = [this](std::uint64_t bytes) { claimed += bytes; },
+       .release = [this](std::uint64_t bytes) { claimed -= bytes; },
+       .flush_waits = [this](const TreePtr&) { events.emplace_back("flush"); },
+       .deadline_job_ended = [this](const Status& status) { events.push_back("deadline: " + status.to_string()); },
+       .progressed = [] {},
+       .take_damage =
+           [this] {
+             events.emplace_back("take damage");
+             return damage_status;
+           },
+       .failed = [this](const Status& status) { events.push_back("failed: " + status.to_string()); },
+       .report_error = [this](const std::string& text) { events.push_back(text); }}};
+
+  explicit Bed(int runs = 8) {
+    clock.advance(60'000);
+    tree->id = 1;
+    tree->policy = make_policy({}).value();
+    tree->settings = files.context.settings;
+    for (int run = 0; run < runs; ++run) flush(entry("a", files.context.visible_seq + 1));
+  }
+  void flush(Owned e) {
+    Source source;
+    ++files.context.visible_seq;
+    e.seq = files.context.visible_seq;
+    source.entries = {std::move(e)};
+    files.flush(source);
+    publish();
+  }
+  void publish() {
+    auto view = std::make_shared<TreeView>();
+    view->tree = 1;
+    view->tables = open_tables(files, &sink);
+    tree->view_owner = view;
+  }
+  Status merge(const RunningJob& job) {
+    const Status status = files.run(job.plan).status();
+    publish();
+    return status;
+  }
+  // Runs one job of those that are submitted.
+  void turn() {
+    REQUIRE_FALSE(submitted.empty());
+    const auto job = std::move(submitted.front());
+    submitted.erase(submitted.begin());
+    job();
+  }
+  void settle() {
+    while (!submitted.empty()) turn();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("jobs run until the policy has no plan: the end of each asks for the next") {
+  Bed bed;
+  bed.scheduler.schedule(bed.tree);
+  REQUIRE(bed.submitted.size() == 1);
+  CHECK(bed.tree->jobs.running() == 1);
+  bed.settle();
+  CHECK_FALSE(bed.ran.empty());
+  CHECK((bed.tree->jobs.running() == 0 && bed.scheduler.running() == 0));
+  CHECK(bed.files.version->runs.size() < 4);
+  bed.scheduler.schedule(bed.tree);
+  CHECK(bed.submitted.empty());
+  CHECK((bed.events.empty() && bed.scheduler.bounds_broken() == 0));
+}
+
+TEST_CASE("nothing starts while the database is closing or has an error, the tree is gone, or all threads are taken") {
+  const auto starts = [](const std::function<void(Bed&)>& change) {
+    Bed bed;
+    change(bed);
+    bed.scheduler.schedule(bed.tree);
+    return !bed.submitted.empty();
+  };
+  CHECK(starts([](Bed&) {}));
+  CHECK_FALSE(starts([](Bed& bed) { bed.closing = true; }));
+  CHECK_FALSE(starts([](Bed& bed) { bed.healthy = false; }));
+  CHECK_FALSE(starts([](Bed& bed) { bed.tree->dropped = true; }));
+  CHECK_FALSE(starts([](Bed& bed) { bed.tree->view_owner = nullptr; }));
+  CHECK_FALSE(starts([](Bed& bed) { bed.threads = 0; }));
+}
+
+TEST_CASE("job that was submitted does not run once its tree is dropped") {
+  Bed bed;
+  bed.scheduler.schedule(bed.tree);
+  bed.tree->dropped = true;
+  bed.settle();
+  CHECK((bed.ran.empty() && bed.tree->jobs.running() == 0));
+}
+
+TEST_CASE("pause: no merges of the policy until it is resumed as often") {
+  Bed bed;
+  bed.scheduler.pause();
+  bed.scheduler.pause();
+  bed.scheduler.resume();
+  bed.scheduler.schedule(bed.tree);
+  CHECK(bed.submitted.empty());
+  bed.scheduler.resume();
+  bed.scheduler.schedule(bed.tree);
+  CHECK(bed.submitted.size() == 1);
+}
+
+TEST_CASE("failed merge is reported, rests, and is tried again") {
+  Bed bed;
+  bed.work = [](const RunningJob&) { return Status::no_space("full"); };
+  bed.scheduler.schedule(bed.tree);
+  bed.settle();
+  CHECK(bed.ran.size() == 1);
+  CHECK(bed.events == std::vector<std::string>{"compaction failed: " + Status::no_space("full").to_string()});
+  bed.scheduler.schedule(bed.tree);
+  CHECK(bed.submitted.empty());
+  bed.clock.advance(1000);
+  bed.scheduler.schedule(bed.tree);
+  CHECK(bed.submitted.size() == 1);
+}
+
+TEST_CASE("job that gave way makes room at once for the plan that it was in the way of") {
+  Bed bed;
+  bed.work = [](const RunningJob&) { return Status::aborted(""); };
+  bed.scheduler.schedule(bed.tree);
+  bed.turn();
+  CHECK(bed.submitted.size() == 1);
+  CHECK(bed.events.empty());
+}
+
+TEST_CASE("corruption stops writes unless it is in an input, which is quarantined") {
+  for (const bool in_input : {true, false}) {
+    CAPTURE(in_input);
+    Bed bed;
+    bed.work = [&](const RunningJob&) {
+      if (in_input) {
+        TreeEdit edit;
+        edit.tree = 1;
+        edit.quarantined.emplace_back(bed.files.version->runs.front().files.front()->data_file, "damaged");
+        bed.files.install(edit);
+        bed.publish();
+      }
+      return Status::corruption("bad page");
+    };
+    bed.scheduler.schedule(bed.tree);
+    bed.turn();
+    REQUIRE(bed.events.size() == (in_input ? 2 : 3));
+    CHECK(bed.events[1] == "take damage");
+    if (!in_input) CHECK(bed.events[2] == "failed: corruption: bad page");
+  }
+}
+
+TEST_CASE("flush that waits for a merge looks again at its end, once") {
+  Bed bed;
+  bed.scheduler.schedule(bed.tree);
+  bed.tree->flush_waits = true;
+  bed.turn();
+  CHECK(bed.events == std::vector<std::string>{"flush"});
+  CHECK_FALSE(bed.tree->flush_waits);
+}
+
+namespace {
+
+// A tree whose delete of "a" is past its deadline.
+void make_late(Bed& bed) {
+  bed.tree->deadlines = DeadlineRule(8000);
+  bed.flush({.key = "a", .kind = EntryKind::kTombstone, .delete_key = 1000});
+  bed.files.context.now = 20'000;
+}
+
+}  // namespace
+
+TEST_CASE("merge for a deadline goes on while the tree is paused, and keeps its room of the disk") {
+  Bed bed(1);
+  make_late(bed);
+  bed.scheduler.pause();
+  bed.scheduler.schedule(bed.tree);
+  REQUIRE(bed.submitted.size() == 1);
+  CHECK(bed.claimed != 0);
+  bed.settle();
+  CHECK(bed.ran.front() == Reason::kDeadline);
+  CHECK(bed.claimed == 0);
+  CHECK(bed.events.front() == "deadline: ok");
+}
+
+TEST_CASE("late delete and all threads taken: merges that are not for deadlines give way") {
+  Bed bed;
+  bed.scheduler.schedule(bed.tree);
+  const Plan plan = bed.tree->jobs.now().plans.front();
+  bool aborted = false;
+  bed.work = [&](const RunningJob& job) {
+    aborted = *job.abort;
+    return Status::aborted("");
+  };
+  make_late(bed);
+  bed.threads = 1;
+  bed.scheduler.make_way(bed.tree);  // the tracker does not find it late
+  bed.turn();
+  CHECK_FALSE(aborted);
+  REQUIRE(bed.tree->jobs.running() == 1);
+  bed.late = true;
+  const bool for_deadline = bed.tree->jobs.now().plans.front().reason == Reason::kDeadline;
+  bed.scheduler.make_way(bed.tree);
+  bed.turn();
+  CHECK(aborted != for_deadline);
+}

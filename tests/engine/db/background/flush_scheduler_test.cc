@@ -1,0 +1,192 @@
+// When a flush is queued, what it takes along, and what it waits for.
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "db/background/flush_scheduler.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr std::uint64_t kMemTableBytes = 64 << 10;
+
+struct Bed {
+  SimulatedClock clock;
+  Mutex state_mutex, flush_mutex;
+  PlannerMemory memory{clock};
+  HolePuncher puncher{{.clock = &clock, .closing = [] { return false; }}};
+  bool healthy = true, closing = false;
+  Status flush_status;
+  std::vector<TreePtr> trees;
+  std::vector<std::string> flushed, failures;
+  std::vector<std::function<void()>> submitted;
+  CompactionScheduler compactions{{.state_mutex = &state_mutex,
+                                   .memory = &memory,
+                                   .puncher = &puncher,
+                                   .threads = [] { return 1U; },
+                                   .may_start = [] { return false; },
+                                   .closing = [] { return false; },
+                                   .now = [] { return Millis{1000}; }}};
+  FlushScheduler flushes{{.state_mutex = &state_mutex,
+                          .flush_mutex = &flush_mutex,
+                          .compactions = &compactions,
+                          .memtable_size = kMemTableBytes,
+                          .trees = [this] { return trees; },
+                          .flush = [this](const std::vector<TreePtr>& group) { return flush(group); },
+                          .submit = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
+                          .may_flush = [this] { return healthy && !closing; },
+                          .closing = [this] { return closing; },
+                          .progressed = [] {},
+                          .failed = [this](const Status& status) { failures.push_back(status.to_string()); }}};
+
+  TreePtr tree(std::size_t frozen = 1, std::size_t keys = 1) {
+    auto out = std::make_shared<Tree>(clock);
+    out->id = trees.size() + 1;
+    out->policy = make_policy({}).value();
+    auto view = std::make_shared<TreeView>();
+    auto tables = std::make_shared<TablesView>();
+    tables->version = std::make_shared<Version>();
+    view->tables = tables;
+    out->view_owner = view;
+    for (std::size_t i = 0; i < frozen; ++i) {
+      auto memtable = std::make_shared<MemTable>(4096);
+      for (std::size_t k = 0; k < keys; ++k) {
+        const std::string key = "k" + std::to_string(k), value(800, 'v');
+        Entry e;
+        e.key = key;
+        e.seq = k + 1;
+        e.value = value;
+        memtable->insert({e.key, hash_key(e.key)}, e);
+      }
+      out->frozen.push_back({std::move(memtable), 1, keys});
+    }
+    trees.push_back(out);
+    return out;
+  }
+  Status flush(const std::vector<TreePtr>& group) {
+    std::string ids;
+    for (const TreePtr& one : group) ids += std::to_string(one->id);
+    flushed.push_back(ids);
+    if (!flush_status.is_ok()) return flush_status;
+    for (const TreePtr& one : group) one->frozen.clear();
+    return Status::ok();
+  }
+  void run() {
+    while (!submitted.empty()) {
+      const auto work = std::move(submitted.front());
+      submitted.erase(submitted.begin());
+      work();
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("frozen memtables are flushed, once however often it is asked for") {
+  Bed bed;
+  const TreePtr tree = bed.tree();
+  bed.flushes.schedule(tree);
+  bed.flushes.schedule(tree);
+  CHECK(bed.submitted.size() == 1);
+  bed.run();
+  CHECK(bed.flushed == std::vector<std::string>{"1"});
+  bed.flushes.schedule(tree);  // nothing is frozen
+  CHECK(bed.submitted.empty());
+}
+
+TEST_CASE("no flush is queued after an error, nor of memtables that wait for the next one") {
+  Bed bed;
+  const TreePtr tree = bed.tree();
+  bed.healthy = false;
+  bed.flushes.schedule(tree);
+  bed.healthy = true;
+  tree->frozen_rest = true;
+  bed.flushes.schedule(tree);
+  CHECK(bed.submitted.empty());
+  bed.flushes.hurry(tree);
+  CHECK(bed.submitted.size() == 1);
+  CHECK_FALSE(tree->frozen_rest);
+}
+
+TEST_CASE("flush that hurries takes small memtables of others that hurry along, up to one full memtable") {
+  Bed bed;
+  const TreePtr first = bed.tree();
+  const TreePtr second = bed.tree(), calm = bed.tree(), large = bed.tree(1, 100), dropped = bed.tree(), empty = bed.tree(0);
+  for (const TreePtr& one : {second, large, dropped, empty}) one->flush_hurries = true;
+  dropped->dropped = true;
+  bed.flushes.hurry(first);
+  bed.run();
+  CHECK(bed.flushed == std::vector<std::string>{"12"});
+  CHECK_FALSE((first->flush_hurries || second->flush_hurries));
+  CHECK(large->flush_hurries);
+}
+
+TEST_CASE("flush that does not hurry takes no other tree along") {
+  Bed bed;
+  const TreePtr first = bed.tree(), second = bed.tree();
+  second->flush_hurries = true;
+  bed.flushes.schedule(first);
+  bed.run();
+  CHECK(bed.flushed == std::vector<std::string>{"1"});
+}
+
+TEST_CASE("queued flush of a tree that another flush took along does nothing") {
+  Bed bed;
+  const TreePtr first = bed.tree(), second = bed.tree();
+  bed.flushes.hurry(first);
+  bed.flushes.hurry(second);
+  bed.run();
+  CHECK(bed.flushed == std::vector<std::string>{"12"});
+}
+
+TEST_CASE("failed flush is reported and not queued again; closing is no failure") {
+  Bed bed;
+  const TreePtr tree = bed.tree();
+  bed.flush_status = Status::no_space("full");
+  bed.flushes.schedule(tree);
+  bed.run();
+  CHECK((bed.failures.size() == 1 && bed.flushed.size() == 1));
+  bed.flush_status = Status::aborted("");
+  bed.flushes.schedule(tree);
+  bed.run();
+  CHECK(bed.failures.size() == 1);
+  bed.flushes.schedule(tree);
+  bed.closing = true;
+  bed.run();
+  CHECK(bed.flushed.size() == 2);
+}
+
+TEST_CASE("flush of a static schedule waits for a merge that runs, not for one that cannot start") {
+  Bed bed;
+  const TreePtr tree = bed.tree();
+  struct Schedule final : Policy {
+    [[nodiscard]] const std::string& name() const override { return name_; }
+    [[nodiscard]] Plan next(const TreeShape&, const PolicyContext&) const override { return {.action = Rewrite{1, 7}}; }
+    [[nodiscard]] std::uint64_t debt_bytes(const TreeShape&) const override { return 0; }
+    [[nodiscard]] double capacity_bytes(const TreeShape&, int) const override { return 0; }
+    [[nodiscard]] int slowdown_runs() const override { return 8; }
+    [[nodiscard]] int stop_runs() const override { return 16; }
+    [[nodiscard]] std::string check(const TreeShape&) const override { return {}; }
+    [[nodiscard]] bool by_schedule() const override { return true; }
+    std::string name_ = "schedule";
+  };
+  tree->policy = std::make_shared<Schedule>();
+  Version version;
+  auto file = std::make_shared<FileMeta>();
+  file->data_file = 7;
+  version.runs = {{1, 1, {file}}};
+  const auto job = tree->jobs.start({.action = Rewrite{1, 7}}, version);
+  REQUIRE(job);
+  bed.flushes.schedule(tree);
+  bed.run();
+  CHECK((bed.flushed.empty() && tree->flush_waits));
+  tree->jobs.finish(job->id);
+  bed.flushes.schedule(tree);
+  bed.run();
+  CHECK(bed.flushed.size() == 1);
+}

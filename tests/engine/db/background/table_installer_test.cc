@@ -1,0 +1,185 @@
+// Views of a version's tables: what is taken over, what is opened, and what becomes of tables that leave.
+#include <catch2/catch.hpp>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/background/table_installer.h"
+#include "engine/db/background/tables.h"
+
+using namespace ebbtide;
+using namespace ebbtide::testing;
+
+namespace {
+
+// A tree of two runs, each with the key a.
+struct Bed {
+  TreeFixture files{1};
+  RemovalsFileSystem removals{files.fs, "db"};
+  PurgeLedger ledger{removals, "db"};
+  Mutex state_mutex;
+  SimulatedClock clock;
+  std::vector<FileNum> data_files, metadata_files;  // that the last view handed over
+  ObsoleteSink sink = [this](const ObsoleteFiles& obsolete) {
+    if (obsolete.data_file != kNoFile) data_files.push_back(obsolete.data_file);
+    if (obsolete.metadata_file != kNoFile) metadata_files.push_back(obsolete.metadata_file);
+  };
+  bool fitted = true;
+  std::vector<TreeId> fit_later;
+  Tree tree{clock};
+  TableInstaller installer{{.fs = &files.fs,
+                            .dir = "db",
+                            .sink = &sink,
+                            .ledger = &ledger,
+                            .state_mutex = &state_mutex,
+                            .cache = [] { return nullptr; },
+                            .pool = [] { return nullptr; },
+                            .new_file = files.env.new_file,
+                            .version = [this](TreeId) { return files.version; },
+                            .fence = [] { return Millis{5000}; },
+                            .floor = [](const TreeView&, Millis, Millis now) { return now - 1000; },
+                            .fit_filters = [this](Tree&, const TablesView&) { return fitted; },
+                            .fit_filters_later = [this](TreeId id) { fit_later.push_back(id); },
+                            .publish = [](Tree& t, std::shared_ptr<const TreeView> view) { t.view_owner = std::move(view); }}};
+
+  Bed() {
+    tree.id = 1;
+    for (int run = 0; run < 2; ++run) flush();
+  }
+  void flush() {
+    Source source;
+    ++files.context.visible_seq;
+    source.entries = {entry("a", files.context.visible_seq)};
+    files.flush(source);
+  }
+  std::shared_ptr<const TablesView> view(const TablesView* old = nullptr, const TableInstaller::OpenedTables& opened = {}) {
+    return installer.make_view(files.version, old, opened, 4000, [](const TablesView&) {}).value();
+  }
+  void show(std::shared_ptr<const TablesView> tables, int memtables) {
+    auto fresh = std::make_shared<TreeView>();
+    fresh->tables = std::move(tables);
+    for (int i = 0; i < memtables; ++i) fresh->memtables.push_back(std::make_shared<MemTable>(4096));
+    for (int i = memtables - 1; i > 0; --i) tree.frozen.push_back({fresh->memtables[static_cast<std::size_t>(i)], 1, 1});
+    tree.view_owner = fresh;
+  }
+  void merge() {
+    REQUIRE(files.run(files.merge_of(0, 1, {files.version->runs.back().id, files.version->runs.back().level})).is_ok());
+  }
+};
+
+const OpenTable& table(const TablesView& view, std::size_t run) { return *view.runs.at(run).tables().front(); }
+
+}  // namespace
+
+TEST_CASE("tables that stay are taken over, new ones opened, those of the job used") {
+  Bed bed;
+  const auto before = bed.view();
+  REQUIRE(before->runs.size() == 2);
+  CHECK(before->file_bytes > 2 * 800);
+  CHECK((before->memory_bytes != 0 && before->newest_level_runs == 2));
+  bed.flush();
+  const FileMeta& meta = *bed.files.version->runs.front().files.front();
+  auto reader = bed.installer.open(meta).value();
+  const auto after = bed.view(before.get(), {{meta.metadata_file, reader}});
+  CHECK(table(*after, 0).reader == reader);
+  CHECK(&table(*after, 1) == &table(*before, 0));
+  CHECK(&table(*after, 2) == &table(*before, 1));
+  CHECK((bed.data_files.empty() && bed.ledger.leaving().empty()));
+}
+
+TEST_CASE("tables that leave are in the ledger with their floor, and go with the last view that has them") {
+  Bed bed;
+  auto before = bed.view();
+  const FileNum data_file = table(*before, 0).meta->data_file;
+  bed.merge();
+  const auto after = bed.view(before.get());
+  CHECK(table(*before, 0).obsolete);
+  CHECK(table(*before, 0).floor == 4000);
+  const auto leaving = bed.ledger.leaving();
+  CHECK(leaving.size() == 4);  // two tables of two files
+  for (const PurgeLedger::Leaving& file : leaving) CHECK(file.floors == PurgeLedger::Floors{{1, 4000}});
+  CHECK(bed.data_files.empty());
+  before.reset();
+  CHECK((bed.data_files.size() == 2 && bed.metadata_files.size() == 2));
+  CHECK(std::find(bed.data_files.begin(), bed.data_files.end(), data_file) != bed.data_files.end());
+}
+
+TEST_CASE("table whose metadata file was replaced keeps its data file") {
+  Bed bed;
+  Source source;
+  for (int i = 0; i < 8; ++i) source.entries.push_back(entry("b" + std::to_string(i), ++bed.files.context.visible_seq));
+  bed.files.flush(source);
+  auto before = bed.view();
+  const Run& run = bed.files.version->runs.front();
+  Drop drop;
+  drop.pages.push_back({run.id, run.files.front()->data_file, {0}, {}});
+  REQUIRE(bed.files.run({.action = std::move(drop)}).is_ok());
+  const auto after = bed.view(before.get());
+  CHECK(table(*after, 0).data == table(*before, 0).data);
+  before.reset();
+  CHECK((bed.metadata_files.size() == 1 && bed.data_files.empty()));
+}
+
+TEST_CASE("quarantined files are listed, and their ranges frozen") {
+  Bed bed;
+  TreeEdit edit;
+  edit.tree = 1;
+  edit.quarantined.emplace_back(bed.files.version->runs.back().files.front()->data_file, "damaged");
+  bed.files.install(edit);
+  const auto view = bed.view();
+  CHECK((view->quarantined.size() == 1 && view->frozen.size() == 1));
+  CHECK(view->newest_level_runs == 0);  // no file of the level may be merged
+}
+
+TEST_CASE("install gives readers the tables and takes the flushed memtables in one step") {
+  Bed bed;
+  bed.show(bed.view(), 3);
+  const auto active = bed.tree.view_owner->memtables.front();
+  bed.flush();
+  REQUIRE(bed.installer.install(bed.tree, {}, 1).is_ok());
+  CHECK(bed.tree.view_owner->tables->runs.size() == 3);
+  CHECK((bed.tree.view_owner->memtables.size() == 2 && bed.tree.view_owner->memtables.front() == active));
+  CHECK((bed.tree.frozen.size() == 1 && bed.tree.frozen.front().memtable == bed.tree.view_owner->memtables.back()));
+  CHECK(bed.fit_later.empty());
+  bed.fitted = false;
+  REQUIRE(bed.installer.install(bed.tree, {}, 0).is_ok());
+  CHECK(bed.fit_later == std::vector<TreeId>{1});
+}
+
+TEST_CASE("tree that is gone gets no tables") {
+  Bed bed;
+  CHECK(bed.installer.install(bed.tree, {}, 0).code() == Code::kAborted);
+}
+
+TEST_CASE("dropped tree leaves all its tables") {
+  Bed bed;
+  auto view = bed.view();
+  bed.installer.retire(*view, 3000);
+  CHECK(bed.ledger.leaving().size() == 4);
+  view.reset();
+  CHECK(bed.data_files.size() == 2);
+}
+
+TEST_CASE("job reads tables that are open, and its outputs are kept for the view") {
+  Bed bed;
+  const auto view = bed.view();
+  TableInstaller::OpenedTables opened;
+  const std::atomic<bool> abort{false};
+  const CompactionEnv env = bed.installer.compaction_env(view, &abort, &opened);
+  const FileMeta meta = *bed.files.version->runs.front().files.front();
+  CHECK(env.open_table(meta).value() == table(*view, 0).reader);
+  CHECK(opened.empty());
+  bed.flush();
+  const FileMeta fresh = *bed.files.version->runs.front().files.front();
+  const auto reader = env.open_table(fresh).value();
+  CHECK(opened.at(fresh.metadata_file) == reader);
+  CHECK(env.open_table(fresh).value() == reader);
+}
+
+TEST_CASE("every read of an unreadable table returns the reason") {
+  Bed bed;
+  const auto reader = bed.installer.open_unreadable(*bed.files.version->runs.front().files.front(), Status::corruption("gone"));
+  CHECK(reader->unreadable().code() == Code::kCorruption);
+}
