@@ -5,13 +5,14 @@
 //   compact.cc     a merge by hand
 //   maintenance.cc what is done by the clock                         health.cc      read-only, and the way back
 //   background.cc  what the components of background/ get of the database
-//   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
+//   checkpoint.cc  a copy that opens, made while running             stats.cc       numbers, and a picture
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
 //   deadline_keeper.cc delete deadlines of tables
 //
 // Components that know no database have rooms: trees/ (one tree, what readers see of it, leases), read/ (lookups, iterators, fetches,
 // scans, estimates, filter memory), write/ (the commit pipeline, large batches, delays and refusals, the memory budget), background/
-// (flushes, planners and compactions, punching, scrub, quarantine) and purge/ (when deletes are gone from all files).
+// (flushes, planners and compactions, punching, scrub, quarantine), purge/ (when deletes are gone from
+// all files) and admin/ (a tree as a picture).
 //
 // Locks, in the order they may nest:
 //   Retention's      one look at what is due at a time
@@ -137,7 +138,6 @@ struct DbImpl {
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
   [[nodiscard]] std::string next_policy(DatabaseId database);
   void add_garbage(const std::vector<TreeLoad>& loads, Stats* s) const;
-  // tree_map.cc
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
   // background.cc
   Result<VerifyReport> verify(DatabaseId database);

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "base/oldest.h"
+#include "db/admin/tree_map.h"
 #include "db/db_impl.h"
 #include "tree/frozen.h"
 
@@ -254,6 +255,25 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   info.deadline_work_bytes = deadlines_.work_bytes(tree->id);
   info.pending_compaction_bytes = policy->debt_bytes(shape);
   return info;
+}
+
+Result<TreeMap> DbImpl::tree_map(DatabaseId database, std::size_t max_cells) {
+  TreeMap map;
+  map.database = database;
+  const TreePtr tree = tree_of(database);
+  map.policy = next_policy(database);
+  if (tree == nullptr) return map;
+  std::shared_ptr<const TreeView> view;
+  {
+    MutexLock lock(state_mutex_);
+    if (tree->view_owner == nullptr) return map;
+    view = tree->view_owner;
+    map.policy = tree->policy->name();
+    map.delete_deadline = tree->settings.delete_deadline;
+  }
+  map.tree = tree->id;
+  draw_tree(*view, tree->jobs.now(), time_.now(), max_cells, &map);
+  return map;
 }
 
 }  // namespace ebbtide

@@ -19,7 +19,6 @@ NOT_YET = (
     "engine/db/flush.cc",
     "engine/db/purge.cc",
     "engine/db/recovery.cc",
-    "engine/db/tree_map.cc",
 )
 
 # What is read. Test data, corpora and transcripts are input, not text.

@@ -1,17 +1,19 @@
-// The tree as a picture. Versions are immutable: locks are held only to take hold of one.
-#include <engine/tree_map.h>
+#include "db/admin/tree_map.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "base/oldest.h"
-#include "db/db_impl.h"
 #include "tree/key_positions.h"
 
 namespace ebbtide {
 namespace {
 
-/// Files of a run as cells, at most `limit` of them: neighbours share one where there are more.
+// The cells of one run, `limit` at most: if it has more files, neighbours share a cell.
 TreeMapRun cells_of(const RunShape& run, const std::vector<std::pair<double, double>>& positions, std::size_t limit) {
   TreeMapRun out;
   out.id = run.id;
@@ -48,7 +50,7 @@ TreeMapJob job_of(const Plan& plan, const TreeShape& shape) {
   for (const PlanInput& input : inputs_of(plan)) {
     const RunShape* run = shape.run(input.run);
     job.files += input.files.size();
-    if (run == nullptr) continue;  // an edit came between
+    if (run == nullptr) continue;  // an edit in between removed it
     if (first) job.from_level = run->level;
     first = false;
     job.to_level = run->level;
@@ -61,48 +63,39 @@ TreeMapJob job_of(const Plan& plan, const TreeShape& shape) {
   return job;
 }
 
+TreeMapMemTable memtable_of(const MemTable& memtable, bool frozen, Millis now) {
+  TreeMapMemTable out;
+  out.bytes = memtable.memory_bytes();
+  out.entries = memtable.entries();
+  out.tombstones = memtable.tombstones();
+  out.oldest_birth = oldest_birth(memtable, now);
+  out.frozen = frozen;
+  return out;
+}
+
+// The version's shape, with deletes that no merge has to carry out, such as dead pages: they are pending, too.
+TreeShape shape_with_all_births(const Version& version, const JobRegistry::Running& running, Millis deadline, Millis now) {
+  TreeShape shape = version.shape(0, 0, deadline, now, [&](FileNum file) { return running.files.count(file) != 0; });
+  for (std::size_t r = 0; r < shape.runs.size(); ++r) {
+    const auto& files = version.runs[r].files;
+    for (std::size_t f = 0; f < files.size(); ++f) {
+      keep_oldest(&shape.runs[r].files[f].oldest_birth, files[f]->oldest_obligation());
+    }
+  }
+  return shape;
+}
+
 }  // namespace
 
-Result<TreeMap> DbImpl::tree_map(DatabaseId database, std::size_t max_cells) {
-  TreeMap map;
-  map.database = database;
-  TreePtr tree = tree_of(database);
-  map.policy = next_policy(database);
-  if (tree == nullptr) return map;
-  std::shared_ptr<const TreeView> view;
-  {
-    MutexLock lock(state_mutex_);
-    if (tree->view_owner == nullptr) return map;
-    view = tree->view_owner;
-    map.policy = tree->policy->name();
-    map.delete_deadline = tree->settings.delete_deadline;
-  }
-  const Millis now = time_.now();
-  map.tree = tree->id;
-  for (const auto& memtable : view->memtables) {
-    TreeMapMemTable m;
-    m.bytes = memtable->memory_bytes();
-    m.entries = memtable->entries();
-    m.tombstones = memtable->tombstones();
-    m.oldest_birth = oldest_birth(*memtable, now);
-    m.frozen = !map.memtables.empty();
-    map.memtables.push_back(m);
-  }
-  const JobRegistry::Running running = tree->jobs.now();
-  TreeShape shape =
-      view->tables->version->shape(0, 0, map.delete_deadline, now, [&](FileNum f) { return running.files.count(f) != 0; });
-  for (std::size_t i = 0; i < shape.runs.size(); ++i) {  // what goes without a merge is no policy's concern, but is owed
-    const auto& files = view->tables->version->runs[i].files;
-    for (std::size_t f = 0; f < files.size(); ++f)
-      keep_oldest(&shape.runs[i].files[f].oldest_birth, files[f]->oldest_obligation());
-  }
+void draw_tree(const TreeView& view, const JobRegistry::Running& running, Millis now, std::size_t max_cells, TreeMap* map) {
+  for (const auto& memtable : view.memtables) map->memtables.push_back(memtable_of(*memtable, !map->memtables.empty(), now));
+  const TreeShape shape = shape_with_all_births(*view.tables->version, running, map->delete_deadline, now);
   const auto positions = key_positions(shape);
   const std::size_t limit = std::max<std::size_t>(max_cells / std::max<std::size_t>(shape.runs.size(), 1), 8);
-  for (std::size_t i = 0; i < shape.runs.size(); ++i) {
-    if (!shape.runs[i].files.empty()) map.runs.push_back(cells_of(shape.runs[i], positions[i], limit));
+  for (std::size_t r = 0; r < shape.runs.size(); ++r) {
+    if (!shape.runs[r].files.empty()) map->runs.push_back(cells_of(shape.runs[r], positions[r], limit));
   }
-  for (const Plan& plan : running.plans) map.jobs.push_back(job_of(plan, shape));
-  return map;
+  for (const Plan& plan : running.plans) map->jobs.push_back(job_of(plan, shape));
 }
 
 }  // namespace ebbtide

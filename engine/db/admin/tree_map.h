@@ -1,0 +1,16 @@
+// A tree as a picture: its runs as cells along the key space, its memtables and its running jobs. Shows no key.
+#pragma once
+
+#include <cstddef>
+
+#include <engine/tree_map.h>
+#include "compaction/job_registry.h"
+#include "db/trees/tree_view.h"
+
+namespace ebbtide {
+
+/// Adds memtables, runs and jobs to `map`, whose delete_deadline is set. The map has at most about `max_cells` cells, but up to eight
+/// for each run in any case. `running` and `view` may be of two moments: a job whose input runs are gone shows no bytes of them.
+void draw_tree(const TreeView& view, const JobRegistry::Running& running, Millis now, std::size_t max_cells, TreeMap* map);
+
+}  // namespace ebbtide
