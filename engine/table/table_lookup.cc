@@ -115,6 +115,11 @@ std::shared_ptr<const void> TableLookup::fetch_page_if_cached(std::uint32_t page
   return block.is_ok() ? std::shared_ptr<const void>(std::move(block).value()) : nullptr;
 }
 
+std::shared_ptr<const void> TableLookup::pin_page(std::uint32_t page) const {
+  if (page >= r_.pages.size() || r_.options.cache == nullptr) return nullptr;
+  return r_.options.cache->pin(r_.block_key(r_.pages[page]));
+}
+
 TableLookup::PagePlace TableLookup::page_place(std::uint32_t page) const {
   if (page >= r_.pages.size()) return {};
   const PageInfo& info = r_.pages[page];

@@ -61,6 +61,8 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page, ReadCounters* counters) const;
   /// As fetch_page, but without waiting for the device (preadv2 RWF_NOWAIT): returns null if it would wait.
   std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const;
+  /// Pins the page if the block cache has it, else returns null.
+  [[nodiscard]] std::shared_ptr<const void> pin_page(std::uint32_t page) const;
   /// The place of a page, for callers that read it themselves and then call take_page().
   struct PagePlace {
     const RandomAccessFile* file = nullptr;  ///< null: there is no such page

@@ -103,6 +103,9 @@ struct PageFetch {
 
 namespace {
 
+// Takes about a millisecond. What a caller evicts is freed after its pass, so this also bounds the memory of one pass.
+constexpr std::uint64_t kAtOnceBytes = 1 << 20;
+
 // The same page or value may be wanted for many keys, now or later.
 void drop_duplicates(std::vector<PageMiss>* pages) {
   const auto place = [](const PageMiss& m) { return std::tie(m.table, m.large_offset, m.page, m.part_offset, m.part_bytes); };
@@ -211,7 +214,7 @@ std::unique_ptr<FetchQueue> PageFetcher::new_queue(FileSystem& fs) {
   return reads == nullptr ? nullptr : std::make_unique<Queue>(*this, std::move(reads));
 }
 
-// Pins the pages that are in memory; the others are wanted.
+// Pins at once what needs no wait, and unpacks kAtOnceBytes of it at most: the caller is a loop. The rest is wanted.
 std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   auto fetch = std::make_shared<PageFetch>();
   fetch->misses = misses;
@@ -221,15 +224,20 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   misses->keep_alive.push_back(fetch->charge);
   drop_duplicates(&misses->pages);
   ReadCounters counters;
+  std::uint64_t unpacked = 0;
   for (const PageMiss& miss : misses->pages) {
     if (miss.large_offset == 0) {
       const auto* table = static_cast<const TableLookup*>(miss.table);
-      if (auto pin = table->fetch_page_if_cached(miss.page, &counters)) {
+      const std::uint64_t read = counters.pages_read;
+      const bool may_read = unpacked < kAtOnceBytes || pool_ == nullptr;
+      if (auto pin = may_read ? table->fetch_page_if_cached(miss.page, &counters) : table->pin_page(miss.page)) {
+        const std::uint64_t size = static_cast<const CachedBlock*>(pin.get())->size;
+        if (counters.pages_read != read) unpacked += size;
         if (miss.ahead) continue;
         if (fetch->charge->add(pin.get())) {
           misses->keep_alive.push_back(std::move(pin));
         } else {
-          fetch->refuse(static_cast<const CachedBlock*>(pin.get())->size);
+          fetch->refuse(size);
         }
         continue;
       }
