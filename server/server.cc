@@ -61,9 +61,14 @@ unsigned loop_count(const Config& config) {
   return cores <= 2 ? 1 : std::min(cores / 2, 16u);
 }
 
+/// A memtable takes at most this part of the budget. Between two measurements of the memory, full ones wait for their flush beside
+/// the active one: larger ones would exceed the budget by then.
+constexpr std::uint64_t kMemTablePart = 4;
+
 Settings resolved(const Config& config, std::uint64_t memory) {
   Settings settings = config.engine;
   if (settings.memory_budget == 0) settings.memory_budget = std::max<std::uint64_t>(memory / 2, std::uint64_t{64} << 20);
+  settings.memtable_size = std::min(settings.memtable_size, settings.memory_budget / kMemTablePart);
   return settings;
 }
 
@@ -192,6 +197,9 @@ Server::Server(Config config, std::string executable)
       });
     }
   };
+  observers_.tracking.charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
+  observers_.tracking.release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
+  observers_.tracking.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.tracking.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
   observers_.slow_log.configure(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
   observers_.latency.set_threshold(config.latency_threshold_ms);
@@ -303,6 +311,10 @@ void Server::banner() const {
     log_->write(ServerLog::Level::kInfo,
                 "storage.memory_budget " + std::to_string(budget >> 20) + " MiB: " +
                     (budget > memory_.bytes / 2 ? "the smallest one; half would be less of " : "half of ") + memory_.source);
+  }
+  if (engine_settings_.memtable_size < config.engine.memtable_size) {
+    log_->write(ServerLog::Level::kInfo, "storage.memtable_size " + format_size(config.engine.memtable_size) + ": " +
+                                             format_size(engine_settings_.memtable_size) + ", a quarter of the budget, is used");
   }
   if (config.threads == 0) {
     log_->write(ServerLog::Level::kInfo,
@@ -538,6 +550,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   }
   client_cap_ = cap;
   client_memory_.set_budget(settings.memory_budget);
+  observers_.tracking.set_budget(settings.memory_budget);
   set_failure_log_budget(settings.memory_budget);
   observers_.slow_log.configure(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
   observers_.latency.set_threshold(after.latency_threshold_ms);

@@ -1,10 +1,16 @@
 #include "dispatch/monitors.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
 namespace ebbtide {
 namespace {
+
+/// Bytes of a command's arguments that a line shows: more would keep the loop busy. Quoted they are up to four times as long.
+constexpr std::size_t kShownBytes = 256 << 10;
+/// From this length on monitors share a line.
+constexpr std::size_t kSharedLineBytes = 4 << 10;
 
 /// Quotes a text as Redis does: bytes that are not printable become \xhh.
 std::string quoted(Bytes text) {
@@ -22,6 +28,20 @@ std::string quoted(Bytes text) {
     }
   }
   return out + "\"";
+}
+
+/// The arguments quoted, each behind a space. What exceeds kShownBytes is counted, in the words of the slow log.
+std::string quoted_arguments(const Args& args) {
+  std::string out;
+  std::size_t left = kShownBytes, i = 0;
+  for (; i < args.size() && left > 0; ++i) {
+    const Bytes shown = args[i].substr(0, left);
+    out += " " + quoted(shown);
+    if (const std::size_t more = args[i].size() - shown.size(); more > 0) out += "... (" + std::to_string(more) + " more bytes)";
+    left -= std::min(left, shown.size() + 3);  // with its space and its quotes
+  }
+  if (i < args.size()) out += "... (" + std::to_string(args.size() - i) + " more arguments)";
+  return out;
 }
 
 }  // namespace
@@ -42,15 +62,14 @@ void Monitors::show(const Args& args, DatabaseId database, const Client& client,
   const std::string fraction = std::to_string(1'000'000 + unix_micros % 1'000'000).substr(1);
   std::string line = "+" + std::to_string(unix_micros / 1'000'000) + "." + fraction + " [" + std::to_string(database) + " " +
                      client.address + "]";
-  for (const Bytes argument : args) line += " " + quoted(argument);
-  line += "\r\n";
+  line += quoted_arguments(args) + "\r\n";
   const auto text = std::make_shared<const std::string>(std::move(line));
   std::lock_guard lock(mutex_);
   for (const auto& [id, loop] : monitors_) {
     const auto deliver = [loop = loop, id = id, text] {
       Client* monitor = loop->find(id);
       if (monitor == nullptr) return;
-      monitor->out.append(*text);
+      text->size() < kSharedLineBytes ? monitor->out.append(*text) : monitor->out.append_shared(text, *text, true);
       monitor->check_push_limit();
       loop->touch(monitor);
     };

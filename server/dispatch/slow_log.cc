@@ -1,6 +1,10 @@
 #include "dispatch/slow_log.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "resp/disposal.h"
 
 namespace ebbtide {
 
@@ -40,10 +44,21 @@ void SlowLog::add(Entry entry) {
   while (entries_.size() > max_entries_) entries_.pop_back();
 }
 
+// The lock is held for some entries at a time: loops that add others wait for it.
 std::vector<SlowLog::Entry> SlowLog::latest(std::size_t count) const {
-  std::lock_guard lock(mutex_);
-  const auto n = static_cast<std::ptrdiff_t>(std::min(count, entries_.size()));
-  return {entries_.begin(), entries_.begin() + n};
+  constexpr std::size_t kAtOnce = 1024;
+  std::vector<Entry> out;
+  while (out.size() < count) {
+    std::lock_guard lock(mutex_);
+    if (entries_.empty()) break;
+    // Ids count up without a gap, so they say where the next entry has moved to.
+    const std::uint64_t first = out.empty() ? 0 : entries_.front().id - out.back().id + 1;
+    if (first >= entries_.size()) break;
+    const std::uint64_t end = std::min<std::uint64_t>(entries_.size(), first + std::min(kAtOnce, count - out.size()));
+    out.insert(out.end(), entries_.begin() + static_cast<std::ptrdiff_t>(first),
+               entries_.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  return out;
 }
 
 std::size_t SlowLog::size() const {
@@ -52,8 +67,13 @@ std::size_t SlowLog::size() const {
 }
 
 void SlowLog::reset() {
-  std::lock_guard lock(mutex_);
-  entries_.clear();
+  auto removed = std::make_shared<std::deque<Entry>>();
+  {
+    std::lock_guard lock(mutex_);
+    removed->swap(entries_);
+  }
+  const bool is_long = removed->size() > kDisposedPieces;
+  let_go(std::move(removed), is_long);
 }
 
 }  // namespace ebbtide

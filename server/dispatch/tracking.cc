@@ -12,9 +12,31 @@ namespace {
 
 /// Estimated memory of a noted key, and of a client that has noted it, beside the key's bytes.
 constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
+constexpr std::size_t kNotesStep = 64 << 10;
+
+/// From this length on clients share an invalidation's keys.
+constexpr std::size_t kSharedKeysBytes = 4 << 10;
+
+/// `keys`: engine keys, or pairs that begin with one.
+template <typename Keys>
+std::shared_ptr<const std::string> encode(const Keys& keys) {
+  std::string out = "*" + std::to_string(keys.size()) + "\r\n";
+  for (const auto& key : keys) {
+    std::string shown;
+    if constexpr (requires { key.first; }) {
+      shown = user_key(key.first);
+    } else {
+      shown = user_key(key);
+    }
+    out += "$" + std::to_string(shown.size()) + "\r\n";
+    out += shown;
+    out += "\r\n";
+  }
+  return std::make_shared<const std::string>(std::move(out));
+}
 
 /// Writes an invalidation to a client: of `keys`, or of all keys.
-void write_invalidation(Client& client, const std::optional<std::vector<std::string>>& keys) {
+void write_invalidation(Client& client, const std::shared_ptr<const std::string>& keys) {
   Reply reply(&client.out, client.protocol);
   if (client.protocol == 3) {
     reply.push(2);
@@ -24,11 +46,10 @@ void write_invalidation(Client& client, const std::optional<std::vector<std::str
     reply.bulk("message");
     reply.bulk("__redis__:invalidate");
   }
-  if (!keys) {
+  if (keys == nullptr) {
     reply.null_array();
   } else {
-    reply.array(keys->size());
-    for (const std::string& key : *keys) reply.bulk(user_key(key));
+    keys->size() < kSharedKeysBytes ? client.out.append(*keys) : client.out.append_shared(keys, *keys, true);
   }
 }
 
@@ -79,6 +100,7 @@ void TrackingTable::note_reads(std::uint64_t client_id, std::span<const LookupKe
       bytes_ += kItemBytes;
     }
     while (noted_.size() > kMaxKeys || bytes_ > max_bytes_) take_notes(noted_.begin(), 0, &invalidations);
+    charge_notes();
   }
   if (!invalidations.empty()) send(invalidations, nullptr, 0);
 }
@@ -86,6 +108,19 @@ void TrackingTable::note_reads(std::uint64_t client_id, std::span<const LookupKe
 void TrackingTable::forget_notes() {
   noted_.clear();
   items_ = bytes_ = 0;
+  charge_notes();
+}
+
+void TrackingTable::set_budget(std::uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  max_bytes_ = static_cast<std::size_t>(std::min<std::uint64_t>(bytes / kBudgetPart, kMaxBytes));
+}
+
+void TrackingTable::charge_notes() {
+  const std::size_t now = bytes_ / kNotesStep * kNotesStep;
+  if (now > charged_ && charge) charge(now - charged_);
+  if (now < charged_ && release) release(charged_ - now);
+  charged_ = now;
 }
 
 void TrackingTable::take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out) {
@@ -98,6 +133,7 @@ void TrackingTable::take_notes(NotedKeys::iterator it, std::uint64_t writer, Inv
   items_ -= it->second.size();
   bytes_ -= kKeyBytes + it->first.size() + kItemBytes * it->second.size();
   noted_.erase(it);
+  charge_notes();
 }
 
 void TrackingTable::invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out) {
@@ -114,7 +150,15 @@ void TrackingTable::invalidate_key(Bytes key, std::uint64_t writer, Invalidation
 
 void TrackingTable::send_broadcasts(ClientLoop* here) {
   if (!has_broadcasts_.load(std::memory_order_relaxed)) return;
-  std::vector<Invalidations> messages;  // a message per prefix and client
+  struct Receiver {
+    std::uint64_t id;
+    bool no_loop;
+  };
+  struct Broadcast {
+    std::map<std::string, std::uint64_t> keys;
+    std::vector<Receiver> receivers;
+  };
+  std::vector<Broadcast> broadcasts;  // one per prefix
   SeqNum seq = 0;
   {
     std::lock_guard lock(mutex_);
@@ -122,19 +166,26 @@ void TrackingTable::send_broadcasts(ClientLoop* here) {
     seq = broadcast_seq_;
     for (auto& [name, prefix] : prefixes_) {
       if (prefix.keys.empty()) continue;
-      Invalidations& invalidations = messages.emplace_back();
-      for (const std::uint64_t id : prefix.clients) {
-        const bool no_loop = trackers_.at(id).no_loop;
-        std::vector<std::string> keys;
-        for (const auto& [key, writer] : prefix.keys) {
-          if (!no_loop || writer != id) keys.push_back(key);
-        }
-        if (!keys.empty()) invalidations.emplace(id, std::move(keys));
-      }
-      prefix.keys.clear();
+      Broadcast& broadcast = broadcasts.emplace_back();
+      broadcast.keys.swap(prefix.keys);
+      for (const std::uint64_t id : prefix.clients) broadcast.receivers.push_back({id, trackers_.at(id).no_loop});
     }
   }
-  for (const Invalidations& invalidations : messages) send(invalidations, here, seq);
+  for (const Broadcast& broadcast : broadcasts) {
+    EncodedKeys all;
+    for (const Receiver& receiver : broadcast.receivers) {
+      if (!receiver.no_loop) {
+        if (all == nullptr) all = encode(broadcast.keys);
+        send_to(receiver.id, all, here, seq);
+        continue;
+      }
+      std::vector<std::string> keys;
+      for (const auto& [key, writer] : broadcast.keys) {
+        if (writer != receiver.id) keys.push_back(key);
+      }
+      if (!keys.empty()) send_to(receiver.id, encode(keys), here, seq);
+    }
+  }
 }
 
 bool TrackingTable::expired(Bytes engine_key, ClientLoop* here) {
@@ -187,34 +238,36 @@ void TrackingTable::committed(const WriteBatch& batch, Client& writer, SeqNum se
 }
 
 void TrackingTable::send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq) {
-  for (const auto& [id, keys] : invalidations) {
-    Tracker tracker;
-    {
-      std::lock_guard lock(mutex_);
-      const auto it = trackers_.find(id);
-      if (it == trackers_.end()) continue;
-      tracker = it->second;
-    }
-    const std::uint64_t redirect = tracker.redirect;
-    const auto deliver = [redirected = redirect != 0, keys = keys, seq](Client& client) {
-      if (client.protocol == 2 && !(redirected && client.subscriber)) return;
-      client.seen_seq = std::max(client.seen_seq, seq);
-      write_invalidation(client, keys);
-      client.loop->touch(&client);
+  for (const auto& [id, keys] : invalidations) send_to(id, keys ? encode(*keys) : nullptr, here, seq);
+}
+
+void TrackingTable::send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoop* here, SeqNum seq) {
+  Tracker tracker;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = trackers_.find(id);
+    if (it == trackers_.end()) return;
+    tracker = it->second;
+  }
+  const std::uint64_t redirect = tracker.redirect;
+  const auto deliver = [redirected = redirect != 0, keys, seq](Client& client) {
+    if (client.protocol == 2 && !(redirected && client.subscriber)) return;
+    client.seen_seq = std::max(client.seen_seq, seq);
+    write_invalidation(client, keys);
+    client.loop->touch(&client);
+  };
+  const auto on_own_loop = [&](auto function) {
+    const auto task = [loop = tracker.loop, id, function] {
+      if (Client* client = loop->find(id)) function(*client);
     };
-    const auto on_own_loop = [&](auto function) {
-      const auto task = [loop = tracker.loop, id = id, function] {
-        if (Client* client = loop->find(id)) function(*client);
-      };
-      tracker.loop == here ? task() : tracker.loop->post(task);
-    };
-    if (redirect == 0) {
-      on_own_loop(deliver);
-    } else if (is_connected && !is_connected(redirect)) {
-      on_own_loop([redirect](Client& client) { report_broken_redirect(client, redirect); });
-    } else if (to_client) {
-      to_client(redirect, deliver);
-    }
+    tracker.loop == here ? task() : tracker.loop->post(task);
+  };
+  if (redirect == 0) {
+    on_own_loop(deliver);
+  } else if (is_connected && !is_connected(redirect)) {
+    on_own_loop([redirect](Client& client) { report_broken_redirect(client, redirect); });
+  } else if (to_client) {
+    to_client(redirect, deliver);
   }
 }
 

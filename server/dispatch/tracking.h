@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -45,6 +46,8 @@ class TrackingTable {
   /// Limits of the notes. Beyond them the first keys are invalidated as if they had changed.
   static constexpr std::size_t kMaxKeys = 1'000'000;
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
+  /// The notes' share of the memory budget, at most.
+  static constexpr std::size_t kBudgetPart = 8;
 
   explicit TrackingTable(Switches& switches, std::size_t max_bytes = kMaxBytes) : switches_(switches), max_bytes_(max_bytes) {}
 
@@ -53,6 +56,11 @@ class TrackingTable {
   /// Calls a function with a client on the client's loop, or not at all if the client is gone. Set once, before use.
   using ToClient = std::function<void(std::uint64_t client_id, std::function<void(Client&)>)>;
   ToClient to_client;
+
+  /// Charge memory of the notes to the memory budget, and release it, in steps. Set once, before use.
+  std::function<void(std::size_t bytes)> charge, release;
+  /// The memory budget is so large: notes beyond their part of it go with the next read.
+  void set_budget(std::uint64_t bytes);
 
   /// Replaces the client's settings; `on` false removes them. Called on the client's loop.
   void set(Client& client, const Tracking& tracking);
@@ -96,10 +104,14 @@ class TrackingTable {
   /// Like take_notes(), and keeps the key for the broadcasts of its prefixes. With the lock held.
   void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
   void forget_notes();
+  /// Charges what the notes take now. With the lock held.
+  void charge_notes();
+  /// Keys as a reply has them, in either protocol, for any number of clients; null: all keys.
+  using EncodedKeys = std::shared_ptr<const std::string>;
   void send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq);
+  void send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoop* here, SeqNum seq);
 
   Switches& switches_;
-  const std::size_t max_bytes_;
   std::atomic<bool> has_broadcasts_{false};
   std::mutex mutex_;
   // Guarded by mutex_.
@@ -108,7 +120,9 @@ class TrackingTable {
   SeqNum broadcast_seq_ = 0;  ///< of the latest commit with keys in prefixes_
   NotedKeys noted_;
   std::size_t items_ = 0;  ///< as in Counts
-  std::size_t bytes_ = 0;  ///< memory of the notes, estimated
+  std::size_t max_bytes_;
+  std::size_t bytes_ = 0;    ///< memory of the notes, estimated
+  std::size_t charged_ = 0;  ///< of that, what the budget knows
 };
 
 }  // namespace ebbtide

@@ -9,7 +9,9 @@ namespace ebbtide {
 
 void PubSub::add(Kind kind, const std::string& name, Subscriber subscriber) {
   std::unique_lock lock(mutex_);
-  names_[static_cast<std::size_t>(kind)].part_of(name)[name].push_back(subscriber);
+  std::vector<Subscriber>& subscribers = names_[static_cast<std::size_t>(kind)].part_of(name)[name];
+  if (kind == Kind::kPattern && subscribers.empty()) pattern_weight_.fetch_add(weight_of(name), std::memory_order_relaxed);
+  subscribers.push_back(subscriber);
 }
 
 void PubSub::remove(Kind kind, const std::string& name, Subscriber subscriber) {
@@ -18,7 +20,9 @@ void PubSub::remove(Kind kind, const std::string& name, Subscriber subscriber) {
   const auto it = names.find(name);
   if (it == names.end()) return;
   std::erase(it->second, subscriber);
-  if (it->second.empty()) names.erase(it);
+  if (!it->second.empty()) return;
+  if (kind == Kind::kPattern) pattern_weight_.fetch_sub(weight_of(name), std::memory_order_relaxed);
+  names.erase(it);
 }
 
 void PubSub::Audience::add(const Subscriber& subscriber, bool has_pattern, const std::string& pattern) {
@@ -30,17 +34,19 @@ void PubSub::Audience::add(const Subscriber& subscriber, bool has_pattern, const
 
 PubSub::Audience PubSub::audience(Kind kind, Bytes channel) const {
   Audience out;
-  std::shared_lock lock(mutex_);
-  const Names::Part& names = of(kind).part_of(channel);
-  if (const auto it = names.find(channel); it != names.end()) {
-    for (const Subscriber& subscriber : it->second) out.add(subscriber, false, std::string());
+  {
+    std::shared_lock lock(mutex_);
+    const Names::Part& names = of(kind).part_of(channel);
+    if (const auto it = names.find(channel); it != names.end()) {
+      for (const Subscriber& subscriber : it->second) out.add(subscriber, false, std::string());
+    }
   }
-  if (kind == Kind::kChannel) {
-    for (const Names::Part& part : of(Kind::kPattern).parts()) {
-      for (const auto& [pattern, subscribers] : part) {
-        if (!matches_(pattern, channel)) continue;
-        for (const Subscriber& subscriber : subscribers) out.add(subscriber, true, pattern);
-      }
+  if (kind != Kind::kChannel || pattern_weight_.load(std::memory_order_relaxed) == 0) return out;
+  for (const Names::Part& part : of(Kind::kPattern).parts()) {
+    std::shared_lock lock(mutex_);  // for each part: who subscribes waits for one at most
+    for (const auto& [pattern, subscribers] : part) {
+      if (!matches_(pattern, channel)) continue;
+      for (const Subscriber& subscriber : subscribers) out.add(subscriber, true, pattern);
     }
   }
   return out;
@@ -48,12 +54,12 @@ PubSub::Audience PubSub::audience(Kind kind, Bytes channel) const {
 
 void PubSub::send(Audience audience, Kind kind, Bytes channel, Bytes text, ClientLoop* here, std::uint64_t seq) {
   if (audience.size() == 0) return;
-  const auto message = std::make_shared<const Message>(Message{kind, std::string(channel), std::string(text), seq});
+  const auto message = std::make_shared<const Message>(Message{kind, std::string(channel), std::string(text) + "\r\n", seq});
   for (auto& [loop, targets] : audience.loops_) {
     if (loop == here) {
-      deliver(*loop, *message, targets);
+      deliver(*loop, message, targets);
     } else {
-      loop->post([l = loop, message, t = std::move(targets)] { deliver(*l, *message, t); });
+      loop->post([l = loop, message, t = std::move(targets)] { deliver(*l, message, t); });
     }
   }
 }
@@ -64,7 +70,8 @@ void PubSub::publish(Kind kind, Bytes channel, Bytes text, ClientLoop* here, std
   send(std::move(reached), kind, channel, text, here, seq);
 }
 
-void PubSub::deliver(ClientLoop& loop, const Message& message, const std::vector<Target>& targets) {
+void PubSub::deliver(ClientLoop& loop, const std::shared_ptr<const Message>& shared, const std::vector<Target>& targets) {
+  const Message& message = *shared;
   for (const Target& target : targets) {
     Client* client = loop.find(target.client_id);
     if (client == nullptr) continue;
@@ -74,7 +81,7 @@ void PubSub::deliver(ClientLoop& loop, const Message& message, const std::vector
     reply.bulk(target.has_pattern ? "pmessage" : message.kind == Kind::kShard ? "smessage" : "message");
     if (target.has_pattern) reply.bulk(target.pattern);
     reply.bulk(message.channel);
-    reply.bulk(message.text);
+    message.text().size() < kSharedBytes ? reply.bulk(message.text()) : reply.bulk_message(shared, message.text_and_end);
     client->check_push_limit();
     loop.touch(client);
   }
@@ -82,12 +89,10 @@ void PubSub::deliver(ClientLoop& loop, const Message& message, const std::vector
 
 std::vector<std::string> PubSub::names(Kind kind, Bytes pattern) const {
   std::vector<std::string> out;
-  {
+  for (const Names::Part& part : of(kind).parts()) {
     std::shared_lock lock(mutex_);
-    for (const Names::Part& part : of(kind).parts()) {
-      for (const auto& [name, subscribers] : part) {
-        if (pattern.empty() || matches_(pattern, name)) out.push_back(name);
-      }
+    for (const auto& [name, subscribers] : part) {
+      if (pattern.empty() || matches_(pattern, name)) out.push_back(name);
     }
   }
   std::sort(out.begin(), out.end());

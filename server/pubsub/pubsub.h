@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -57,6 +58,10 @@ class PubSub {
   /// The present receivers of a message, which can be sent to them later.
   class Audience;
   [[nodiscard]] Audience audience(Kind kind, Bytes channel) const;
+  /// What it takes to compare the channel with all patterns, in bytes: half a million take about a millisecond.
+  [[nodiscard]] std::uint64_t pattern_work(Kind kind, Bytes channel) const {
+    return kind == Kind::kChannel ? pattern_weight_.load(std::memory_order_relaxed) * channel.size() : 0;
+  }
   /// The second half of publish(). A client that has unsubscribed since then still gets the message.
   static void send(Audience audience, Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq);
 
@@ -93,14 +98,23 @@ class PubSub {
   };
   struct Message {
     Kind kind;
-    std::string channel, text;
+    std::string channel;
+    std::string text_and_end;  ///< with CRLF behind it
     std::uint64_t seq;
+
+    [[nodiscard]] Bytes text() const { return Bytes(text_and_end).substr(0, text_and_end.size() - 2); }
   };
 
   [[nodiscard]] const Names& of(Kind kind) const { return names_[static_cast<std::size_t>(kind)]; }
-  static void deliver(ClientLoop& loop, const Message& message, const std::vector<Target>& targets);
+  /// From this length on subscribers share the text, so that a message to thousands of them is not copied for each.
+  static constexpr std::size_t kSharedBytes = 4 << 10;
+  static void deliver(ClientLoop& loop, const std::shared_ptr<const Message>& message, const std::vector<Target>& targets);
 
   const Matches matches_;
+  /// A long pattern is compared with each byte of a channel several times.
+  static std::uint64_t weight_of(Bytes pattern) { return 1 + pattern.size() / 64; }
+
+  std::atomic<std::uint64_t> pattern_weight_{0};  ///< sum over all patterns
   mutable std::shared_mutex mutex_;
   Names names_[kKinds];  // guarded by mutex_
 };

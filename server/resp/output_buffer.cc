@@ -53,9 +53,10 @@ OutputBuffer::Usage OutputBuffer::usage() const {
 }
 
 void OutputBuffer::release(Chunk& chunk) {
+  const std::size_t capacity = std::exchange(chunk.capacity, 0);
+  memory_ -= capacity;
   if (chunk.block != nullptr) {
-    memory_ -= chunk.capacity;
-    if (chunk.capacity == kChunkBytes) {
+    if (capacity == kChunkBytes) {
       give_block(chunk.block);
     } else {
       ::operator delete(chunk.block);
@@ -99,16 +100,20 @@ void OutputBuffer::append_slow(Bytes data) {
   advance(data.size());
 }
 
-void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data) {
+void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data, bool counted) {
   if (data.empty()) return;
-  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) > limit_bytes_) [[unlikely]]
+  const std::size_t capacity = counted ? data.size() : 0;
+  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) + capacity > limit_bytes_) [[unlikely]]
     overflow();
   seal();
   Chunk chunk;
+  chunk.capacity = capacity;
   chunk.data = const_cast<char*>(data.data());  // it is only read
   chunk.size = chunk.shared_bytes = data.size();
   chunk.owner = std::move(owner);
   chunk.number = next_number_++;
+  memory_ += capacity;
+  peak_memory_ = std::max(peak_memory_, memory_);
   chunks_.push_back(std::move(chunk));
   end_ += data.size();
 }
@@ -132,15 +137,13 @@ void OutputBuffer::take(OutputBuffer& from) {
     moved.data = chunk.data;
     moved.size = chunk.size;
     moved.block = std::exchange(chunk.block, nullptr);
-    moved.capacity = chunk.capacity;
+    moved.capacity = std::exchange(chunk.capacity, 0);
     moved.owner = std::move(chunk.owner);
     moved.shared_bytes = chunk.shared_bytes;
     moved.number = next_number_++;
-    if (moved.block != nullptr) {
-      memory_ += moved.capacity;
-      peak_memory_ = std::max(peak_memory_, memory_);
-      from.memory_ -= moved.capacity;
-    }
+    memory_ += moved.capacity;
+    peak_memory_ = std::max(peak_memory_, memory_);
+    from.memory_ -= moved.capacity;
     end_ += moved.size;
     chunks_.push_back(std::move(moved));
   }

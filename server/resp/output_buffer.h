@@ -47,7 +47,7 @@ class OutputBuffer {
   [[nodiscard]] std::uint64_t end() const { return end_; }
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(end_ - begin_); }
   [[nodiscard]] bool empty() const { return end_ == begin_; }
-  /// Bytes of own chunks. Shared values do not count.
+  /// Bytes of own chunks. Shared values count only if append_shared() was asked to count them.
   [[nodiscard]] std::size_t memory() const { return memory_; }
 
   /// The buffer as CLIENT LIST shows it, in bytes: the first chunk in place of Redis's reply buffer, and the other chunks in
@@ -87,8 +87,9 @@ class OutputBuffer {
       append_slow(data);
     }
   }
-  /// Appends a reference to `data`, which `owner` keeps alive and unchanged until it is consumed or truncated.
-  void append_shared(std::shared_ptr<const void> owner, Bytes data);
+  /// Appends a reference to `data`, which `owner` keeps alive and unchanged until it is consumed or truncated. `counted`: memory()
+  /// and the limit include the data, as if it had been copied.
+  void append_shared(std::shared_ptr<const void> owner, Bytes data, bool counted = false);
 
   /// Moves all contents of `from` to the end; small ones are copied. `from` must have no open hole.
   void take(OutputBuffer& from);
@@ -121,7 +122,7 @@ class OutputBuffer {
     char* data = nullptr;               ///< the first waiting byte
     std::size_t size = 0;               ///< waiting bytes; for the last chunk, see cursor_
     char* block = nullptr;              ///< own memory; null for a shared value
-    std::size_t capacity = 0;           ///< of `block`
+    std::size_t capacity = 0;           ///< of `block`, or the counted bytes of a shared value
     std::shared_ptr<const void> owner;  ///< of a shared value
     std::size_t shared_bytes = 0;       ///< the chunk's part of the shared value, at first
     std::uint64_t number = 0;           ///< counts up; a hole refers to its chunk by it

@@ -163,6 +163,11 @@ void Reply::bulk_shared(std::shared_ptr<const void> owner, Bytes value) {
   out_->append("\r\n");
 }
 
+void Reply::bulk_message(std::shared_ptr<const void> owner, Bytes value_and_end) {
+  header('$', static_cast<std::int64_t>(value_and_end.size() - 2));
+  out_->append_shared(std::move(owner), value_and_end, true);
+}
+
 void Reply::null() { out_->append(protocol_ == 3 ? Bytes("_\r\n") : Bytes("$-1\r\n")); }
 void Reply::null_array() { out_->append(protocol_ == 3 ? Bytes("_\r\n") : Bytes("*-1\r\n")); }
 

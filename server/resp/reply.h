@@ -43,6 +43,9 @@ class Reply {
   void bulk(Bytes value);
   /// Like bulk(). From kSharedBytes on the value is not copied, and `owner` keeps it alive. A null owner makes it copy.
   void bulk_shared(std::shared_ptr<const void> owner, Bytes value);
+  /// A bulk string that many clients are sent: `value_and_end` is the value with CRLF behind it. Its bytes count in the buffer's
+  /// memory() as a copy's would.
+  void bulk_message(std::shared_ptr<const void> owner, Bytes value_and_end);
   /// RESP2 "$-1", RESP3 "_".
   void null();
   /// RESP2 "*-1", RESP3 "_".

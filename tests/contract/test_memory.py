@@ -68,6 +68,19 @@ def test_buffers_of_many_clients_stay_within_the_budget(fresh):
     wait_until(lambda: client.info("memory")["used_memory_connections"] < 8 * MIB, 20, "the buffers are released")
 
 
+def test_pipelines_of_60_kb_values_stay_within_a_small_budget_with_default_memtables(fresh):
+    fresh.set("storage.memory_budget=128MiB").start()
+    values = encode("SET", "k", b"x" * 60_000) * 100
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(fresh.connect(timeout=60)) for _ in range(50)]
+        for link in links * 3:  # 900 MB; replies are few bytes, and wait in the sockets
+            link.sendall(values)
+        for link in links:
+            link.sendall(encode("ECHO", "end"))
+            receive_until(link, b"$3\r\nend\r\n")
+    assert fresh.peak_resident_bytes() < 128 * MIB * 1.25 + 32 * MIB  # and what the process takes by itself
+
+
 def test_used_memory_is_the_sum_of_its_owners(fresh):
     client = start(fresh)
     client.set("k", "v" * 1000)

@@ -24,6 +24,23 @@ TEST_CASE("a monitor is sent each command as a line, with what is not printable 
   CHECK(loop.client.out.to_string() == "+12.000034 [2 1.2.3.4:5] \"set\" \"k\\\"\\\\\" \"\\n\\x00\\xff\"\r\n");
 }
 
+TEST_CASE("arguments of megabytes are shown in part, so that a line takes its loop a moment") {
+  Switches switches;
+  Monitors monitors(switches);
+  OneLoop loop;
+  const std::string large(20 << 20, 'x');
+  const std::vector<Bytes> words{"set", large, "EX", "10"};
+  Args args;
+  args.list = words;
+  monitors.add(loop.client);
+  monitors.show(args, 0, loop.client, 1);
+  const std::string line = loop.client.out.to_string();
+  CHECK(line.size() < 300'000);
+  CHECK(line.find("\"set\" \"xxx") != std::string::npos);
+  CHECK(line.ends_with("x\"... (20709382 more bytes)... (2 more arguments)\r\n"));
+  CHECK(loop.client.out.memory() >= line.size());  // a line that is shared counts, so that a monitor that does not read is closed
+}
+
 TEST_CASE("a monitor that was removed is sent nothing") {
   Switches switches;
   Monitors monitors(switches);

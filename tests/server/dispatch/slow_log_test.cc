@@ -36,6 +36,17 @@ TEST_CASE("the slow log keeps the latest entries, the newest first, with ids tha
   CHECK(log.latest(1)[0].id == 3);
 }
 
+TEST_CASE("thousands of entries are listed in order, each once") {
+  Switches switches;
+  SlowLog log(switches);
+  log.configure(10'000, 5000, false);
+  for (int i = 0; i < 6000; ++i) log.add(entry("a"));
+  const auto kept = log.latest(3000);
+  REQUIRE(kept.size() == 3000);
+  for (std::size_t i = 0; i < kept.size(); ++i) REQUIRE(kept[i].id == 5999 - i);
+  CHECK(log.latest(~std::size_t{0}).size() == 5000);
+}
+
 TEST_CASE("a threshold below a millisecond makes dispatch measure every command") {
   Switches switches;
   SlowLog log(switches);

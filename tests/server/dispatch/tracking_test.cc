@@ -54,6 +54,37 @@ TEST_CASE("a write invalidates a noted key once") {
   CHECK_FALSE(t.switches.has(Switches::kTracking));
 }
 
+TEST_CASE("notes are charged to the memory budget, and keep to their part of it") {
+  Fixture t;
+  std::int64_t charged = 0;
+  t.table.charge = [&](std::size_t bytes) { charged += static_cast<std::int64_t>(bytes); };
+  t.table.release = [&](std::size_t bytes) { charged -= static_cast<std::int64_t>(bytes); };
+  t.table.set_budget(8 << 20);
+  t.table.set(t.client, {.on = true});
+  for (int i = 0; i < 10'000; ++i) t.read("key:" + std::to_string(i));
+  CHECK(t.table.counts().keys < 10'000);
+  CHECK(charged > 900'000);
+  CHECK(charged <= 1 << 20);
+  CHECK(t.received().starts_with(invalidation("key:0")));
+  t.table.set(t.client, {});
+  CHECK(charged == 0);
+}
+
+TEST_CASE("clients share the keys of a large broadcast, and each has them counted") {
+  Fixture t;
+  t.table.set(t.client, {.on = true, .broadcast = true});
+  WriteBatch batch;
+  const std::string prefix(100, 'p');
+  for (int i = 0; i < 1000; ++i) batch.put(0, prefix + std::to_string(1000 + i), "v");
+  t.table.committed(batch, t.client, 1);
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.client.out.memory() >= t.client.out.size());
+  const std::string text = t.received();
+  CHECK(text.starts_with(">2\r\n$10\r\ninvalidate\r\n*1000\r\n$104\r\n" + prefix + "1000\r\n$104\r\n"));
+  CHECK(text.ends_with(prefix + "1999\r\n"));
+  CHECK(t.client.out.memory() == 0);
+}
+
 TEST_CASE("an expired key is invalidated like a written one") {
   Fixture t;
   t.table.set(t.client, {.on = true});

@@ -255,3 +255,21 @@ TEST_CASE("moved contents count towards the limit, and an overflow moves too") {
   next.take(over);
   CHECK(next.overflown());
 }
+
+TEST_CASE("a message is shared by buffers, and each counts it as if it was copied") {
+  const auto text = std::make_shared<const std::string>(std::string(100'000, 'm') + "\r\n");
+  OutputBuffer out, other, limited;
+  limited.set_limit(90'000);
+  for (OutputBuffer* buffer : {&out, &other, &limited}) Reply(buffer).bulk_message(text, *text);
+  CHECK(limited.overflown());
+  limited.clear();
+  CHECK(text.use_count() == 3);
+  CHECK((out.to_string() == "$100000\r\n" + *text));
+  CHECK(out.memory() >= 100'000);
+  other.take(out);
+  CHECK(out.memory() == 0);
+  CHECK(other.memory() >= 200'000);
+  other.consume(other.size());
+  CHECK(other.memory() == 0);
+  CHECK(text.use_count() == 1);
+}
