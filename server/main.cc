@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <system_error>
 
 #include "config/config.h"
 #include "machine/machine.h"
@@ -79,6 +80,13 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return ebbtide::run(argc, argv);
+  } catch (const std::system_error& e) {
+    const bool refused = e.code() == std::errc::resource_unavailable_try_again;  // a thread: it needs memory for its stack
+    std::fprintf(stderr, "ebbtide-server: %s%s\n", e.what(),
+                 refused
+                     ? ": out of memory or threads: a limit of the process (ulimit -v, ulimit -u) or of the machine is too small"
+                     : "");
+    return 1;
   } catch (const std::exception& e) {  // yaml-cpp, spdlog and the allocator throw; nothing else may
     std::fprintf(stderr, "ebbtide-server: %s\n", e.what());
     return 1;

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <exception>
 #include <new>
+#include <system_error>
 
 namespace ebbtide {
 namespace {
@@ -123,6 +124,13 @@ void log_uncaught(std::string_view what) {
   write_failure(text);
 }
 
+// A thread needs memory for its stack: under a small limit that fails before any allocation does.
+void log_no_thread(std::string_view what) {
+  const std::string_view text[] = {"out of memory or threads: the system refused to start a thread (", what,
+                                   "): a limit of the process (ulimit -v, ulimit -u) or of the machine is too small"};
+  write_failure(text);
+}
+
 void terminated() {
   if (failing.exchange(true)) std::abort();
   try {
@@ -130,6 +138,8 @@ void terminated() {
     log_uncaught("none is known");
   } catch (const std::bad_alloc&) {  // of an allocation other than by operator new
     log_out_of_memory();
+  } catch (const std::system_error& e) {
+    e.code() == std::errc::resource_unavailable_try_again ? log_no_thread(e.what()) : log_uncaught(e.what());
   } catch (const std::exception& e) {
     log_uncaught(e.what());
   } catch (...) {
