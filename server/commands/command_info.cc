@@ -118,8 +118,12 @@ Status command_all(Ctx& ctx) {
   return Status::ok();
 }
 
+/// About what the description of a command takes in a reply.
+constexpr std::uint64_t kDescriptionBytes = 1024;
+
 Status command_info(Ctx& ctx) {
   if (ctx.argc() == 2) return command_all(ctx);
+  TRY(ctx.work(ctx.argc() * kDescriptionBytes));
   ctx.reply.array(ctx.argc() - 2);
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
     const Command* command = env_of(ctx).table->find_full(ctx.arg(i));
@@ -214,6 +218,7 @@ void reply_docs(Ctx& ctx, const Command& command) {
 }
 
 Status command_docs(Ctx& ctx) {
+  TRY(ctx.work(ctx.argc() * kDescriptionBytes));
   std::vector<const Command*> commands;
   if (ctx.argc() == 2) commands = env_of(ctx).table->top_level();
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
@@ -350,7 +355,7 @@ constexpr CommandSpec kSubcommands[] = {
      .extra_acl = kAcl},
     {.name = "info",
      .arity = at_least(2),
-     .flags = kFlags,
+     .flags = kFlags | kMayLeave,
      .run = command_info,
      .since = "2.8.13",
      .complexity = "O(N) where N is the number of commands to look up",
@@ -361,7 +366,7 @@ constexpr CommandSpec kSubcommands[] = {
      .extra_acl = kAcl},
     {.name = "docs",
      .arity = at_least(2),
-     .flags = kFlags,
+     .flags = kFlags | kMayLeave,
      .run = command_docs,
      .since = "7.0.0",
      .complexity = "O(N) where N is the number of commands to look up",

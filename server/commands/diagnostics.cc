@@ -24,6 +24,9 @@ Status slowlog_get(Ctx& ctx) {
     if (!given.is_ok()) return reply_error("ERR count should be greater than or equal to -1");
     count = *given;
   }
+  constexpr std::uint64_t kEntryBytes = 512;
+  const std::uint64_t kept = env_of(ctx).observers->slow_log.size();
+  TRY(ctx.work(kEntryBytes * (count < 0 ? kept : std::min(kept, static_cast<std::uint64_t>(count)))));
   const auto entries = env_of(ctx).observers->slow_log.latest(count < 0 ? ~std::size_t{0} : static_cast<std::size_t>(count));
   ctx.reply.array(entries.size());
   for (const SlowLog::Entry& entry : entries) {
@@ -269,7 +272,7 @@ constexpr auto kHelpFlags = kLoading | kStale;
 constexpr CommandSpec kSlowlog[] = {
     {.name = "get",
      .arity = at_least(2),
-     .flags = kAdmin | kHelpFlags,
+     .flags = kAdmin | kHelpFlags | kMayLeave,
      .run = slowlog_get,
      .since = "2.2.12",
      .complexity = "O(N) where N is the number of entries returned",

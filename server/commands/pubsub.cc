@@ -96,11 +96,12 @@ Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "suns
 // same transaction.
 Status publish_to(Ctx& ctx, Kind kind) {
   PubSub& pubsub = *env_of(ctx).pubsub;
-  if (ctx.in_exec()) {
+  TRY(ctx.work(pubsub.pattern_work(kind, ctx.arg(1))));
+  if (ctx.in_exec() || ctx.off_loop != nullptr) {
     auto audience = std::make_shared<PubSub::Audience>(pubsub.audience(kind, ctx.arg(1)));
     ctx.reply.integer(static_cast<std::int64_t>(audience->size()));
-    // The arguments lie in the queue, which outlives the effects.
-    ctx.after_exec([audience, kind, channel = ctx.arg(1), message = ctx.arg(2)](Client& client) {
+    // The arguments lie in the queue or with the connection, which outlive the effects.
+    ctx.after_run([audience, kind, channel = ctx.arg(1), message = ctx.arg(2)](Client& client) {
       PubSub::send(std::move(*audience), kind, channel, message, client.loop, client.seen_seq);
     });
     return Status::ok();
@@ -160,7 +161,7 @@ constexpr Bytes kContainer = "pubsub";
 constexpr CommandSpec kSubcommands[] = {
     {.name = "channels",
      .arity = at_least(2),
-     .flags = kAsk,
+     .flags = kAsk | kOffload | kLong,
      .run = pubsub_channels,
      .since = "2.8.0",
      .complexity = "O(N) where N is the number of channels with subscribers.",
@@ -189,7 +190,7 @@ constexpr CommandSpec kSubcommands[] = {
      .container = kContainer},
     {.name = "shardchannels",
      .arity = at_least(2),
-     .flags = kAsk,
+     .flags = kAsk | kOffload | kLong,
      .run = pubsub_shardchannels,
      .since = "7.0.0",
      .complexity = "O(N) where N is the number of shard channels with subscribers.",
@@ -275,7 +276,7 @@ constexpr CommandSpec kPubSubCommands[] = {
      .arguments = kMaybeShardChannels},
     {.name = "publish",
      .arity = exactly(3),
-     .flags = kPubSub | kLoading | kStale | kFast | kOnLoop | kAnyThread,
+     .flags = kPubSub | kLoading | kStale | kFast | kAnyThread | kMayLeave | kLong,
      .run = publish,
      .since = "2.0.0",
      .complexity = "O(N+M) where N is the number of subscribers to the channel and M the number of patterns.",

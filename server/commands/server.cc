@@ -17,6 +17,8 @@ namespace ebbtide {
 namespace {
 
 Status config_get(Ctx& ctx) {
+  constexpr std::uint64_t kPatternBytes = 4096;  // of all keys, with which each pattern is compared
+  TRY(ctx.work(ctx.argc() * kPatternBytes));
   std::vector<Bytes> patterns;
   for (std::size_t i = 2; i < ctx.argc(); ++i) patterns.push_back(ctx.arg(i));
   std::vector<std::pair<std::string, std::string>> items;
@@ -145,7 +147,7 @@ constexpr Bytes kConfig = "config";
 constexpr CommandSpec kConfigSubcommands[] = {
     {.name = "get",
      .arity = at_least(3),
-     .flags = kConfigFlags,
+     .flags = kConfigFlags | kMayLeave,
      .run = config_get,
      .since = "2.0.0",
      .complexity = "O(N) when N is the number of configuration parameters provided",

@@ -11,6 +11,9 @@
 namespace ebbtide {
 namespace {
 
+/// Memory of a watched key beside its value: a node of the map, and what the allocator rounds up.
+constexpr std::size_t kWatchedNodeBytes = 48;
+
 Status multi(Ctx& ctx) {
   if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR MULTI calls can not be nested");
   Transaction& transaction = make_transaction(*ctx.client, *env_of(ctx).memory);
@@ -53,7 +56,7 @@ Status watch(Ctx& ctx) {
     resident &= !status.is_not_resident();
     if (!resident) continue;
     if (!status.is_ok() && !status.is_not_found()) return status;
-    bytes += sizeof(WatchedKeys::value_type) + key.key.size();
+    bytes += sizeof(WatchedKeys::value_type) + key.key.size() + kWatchedNodeBytes;
     added.emplace(std::move(place),
                   WatchedKey{.hash = key.hash, .seen_seq = ctx.view.seq(), .entry_seq = found.seq, .present = status.is_ok()});
   }

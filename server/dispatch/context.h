@@ -47,6 +47,7 @@ struct OffLoopCtx {
   bool on_short_thread = false;                  ///< it runs on a thread for short work (Ctx::go_on_for_long)
   std::uint64_t waited_ms = 0;                   ///< of a kBlocking command: how long its client has waited
   bool unblocked = false;                        ///< of a kBlocking command: CLIENT UNBLOCK has ended its wait
+  Effects* effects = nullptr;                    ///< happen on the loop, after the reply; null inside EXEC
 
   // --- results
   bool wants_long = false;     ///< it is to run again on a thread for long work
@@ -148,6 +149,10 @@ struct Ctx {
 
   /// Called by a command inside EXEC: `effect` is called once the transaction is committed and has replied.
   void after_exec(std::function<void(Client&)> effect) { exec->effects->push_back(std::move(effect)); }
+  /// Calls `effect` after the reply of this run, which is inside EXEC or off the loop; inside EXEC as after_exec().
+  void after_run(std::function<void(Client&)> effect) {
+    (in_exec() ? *exec->effects : *off_loop->effects).push_back(std::move(effect));
+  }
   /// For after_commit: where the command's own operations are in the batch, as cursors of WriteBatch::next_op.
   [[nodiscard]] std::size_t first_op() const { return exec == nullptr ? 0 : exec->first_op; }
   [[nodiscard]] std::size_t ops_end() const { return exec == nullptr ? ~std::size_t{0} : exec->ops_end; }

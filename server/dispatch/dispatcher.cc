@@ -32,14 +32,6 @@ std::size_t first_secret(const CommandSpec& spec, const Args& args) {
   return args.size();
 }
 
-/// Whether the command has a password to check.
-bool authenticates(const CommandSpec& spec, const Args& args) {
-  if (spec.name == "auth") return true;
-  bool found = false;
-  for (std::size_t i = 2; spec.name == "hello" && i < args.size(); ++i) found |= equal_ignoring_case(args[i], "auth");
-  return found;
-}
-
 /// Formats like "(waited: disk 12034 us, stall 500 us)"; "" if there was no wait.
 std::string text_of(const StageNanos& waits) {
   std::string text;
@@ -199,6 +191,9 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
     if (!commands[i].client->may_run()) continue;
     begun_ = nanos_;
     run(commands[i], prepared_[i]);
+    // It may have taken milliseconds before it began to wait.
+    if (commands[i].state == PendingCommand::State::kWaiting) [[unlikely]]
+      refresh_time();
   }
 }
 
@@ -289,7 +284,7 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
     return;
   Client& client = *pending.client;
   const CommandSpec& spec = *prepared.command->spec;
-  if (spec.has(kNoAuth) && authenticates(spec, pending.args) && delay_authentication(pending)) [[unlikely]]
+  if (spec.has(kNoAuth | kRunsQueue) && delay_authentication(pending, spec)) [[unlikely]]
     return;
   std::shared_ptr<OffLoopRun> synced;  // has the reply while the log is synced
   if (spec.has(kReplySynced | kRunsQueue) && replies_synced(client, spec)) [[unlikely]]
@@ -401,7 +396,7 @@ bool Dispatcher::is_long(const Transaction* transaction) {
 bool Dispatcher::may_leave(const CommandSpec& spec) {
   const bool locks_unknown_keys = spec.has(kLockAll) && spec.keys.first == 0;  // the keys of COPY and MOVE are known
   return !spec.has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&
-         spec.has(kReadOnly | kWrite);
+         spec.has(kReadOnly | kWrite | kMayLeave);
 }
 
 void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
@@ -578,13 +573,28 @@ void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   begin_wait(waiting, Stage::kStall);
 }
 
-// Returns true if the command waits, because authentications from the same network have failed. A right password waits as long as
-// a wrong one, so that the delay reveals nothing.
-bool Dispatcher::delay_authentication(PendingCommand& pending) {
+bool Dispatcher::authenticates(const CommandSpec& spec, const Args& args) {
+  if (spec.name == "auth") return true;
+  bool found = false;
+  for (std::size_t i = 2; spec.name == "hello" && i < args.size(); ++i) found |= equal_ignoring_case(args[i], "auth");
+  return found;
+}
+
+// A right password waits as long as a wrong one, so that the delay reveals nothing.
+bool Dispatcher::delay_authentication(PendingCommand& pending, const CommandSpec& spec) {
+  constexpr std::uint64_t kNextPasswordMs = 2'000, kMostMs = 3'600'000;  // EXEC of several waits as after many failures
   Client& client = *pending.client;
+  std::uint64_t passwords = 0;
+  if (!spec.has(kRunsQueue)) {
+    passwords = authenticates(spec, pending.args) ? 1 : 0;
+  } else if (const Transaction* transaction = transaction_of(client); transaction != nullptr && !transaction->failed) {
+    passwords = transaction->passwords;
+  }
+  if (passwords == 0) return false;
   auto* waiting = static_cast<Waiting*>(pending.continuation.get());
   if (waiting == nullptr || !waiting->judged_at) {
-    const std::uint32_t ms = env_.control->authentication_delay_ms(client.network);
+    const std::uint64_t first = env_.control->authentication_delay_ms(client.network);
+    const std::uint64_t ms = std::min(first + (passwords - 1) * kNextPasswordMs, kMostMs);
     if (ms == 0) return false;
     waiting = &waiting_of(pending);
     waiting->judged_at = nanos_ + ms * kNanosPerMilli;

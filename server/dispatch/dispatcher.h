@@ -190,7 +190,10 @@ class Dispatcher final : public CommandSink {
   void look_ahead(const PendingCommand& pending, MissSet* misses);
   /// The set that a run of this command reads with: from its first fetch on, a set of its own.
   MissSet& misses_of(const PendingCommand& pending);
-  bool delay_authentication(PendingCommand& pending);
+  /// Whether the command gives a password that is checked.
+  static bool authenticates(const CommandSpec& spec, const Args& args);
+  /// True if it waits: a command that checks passwords, after failures from the same network, or EXEC that checks several.
+  bool delay_authentication(PendingCommand& pending, const CommandSpec& spec);
   void park(PendingCommand& pending, std::uint32_t ms);
   // memory_wait.cc
   /// Returns how many ms a failed command waits for memory before it runs again; 0: not at all. Releases its memory.

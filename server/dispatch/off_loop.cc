@@ -23,10 +23,12 @@ Status OffLoopRun::attempt(Reply& reply) {
   ctx.client_id = client_id;
   ctx.now = env->now();
   ctx.random = random;
+  effects.clear();
   OffLoopCtx off_loop{.cancelled = &client_gone,
                       .on_short_thread = threads == OffloadClass::kShort,
                       .waited_ms = waited_ms,
-                      .unblocked = unblocked};
+                      .unblocked = unblocked,
+                      .effects = &effects};
   ctx.off_loop = &off_loop;
   const Status ran = command->spec->run(ctx);
   // A handler that asks the engine directly (for counts, or for a tree's description) may have seen more than its view has.
@@ -159,6 +161,9 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
   if (work.out.overflown()) client.out.overflow();
   if (run != nullptr && work.status.is_ok()) {
     for (const auto& effect : run->effects) effect(client);
+  }
+  if (work.status.is_ok()) {
+    for (const auto& effect : work.effects) effect(client);
   }
   count_reads(work.counts);
   nanos_ -= std::min(nanos_, work.nanos);  // the command's time is the run's; the time between the steps does not count

@@ -34,6 +34,7 @@ struct OffLoopWork : OffloadWork {
   SeqNum seen_seq = 0;      ///< covers everything that the reply may depend on
   std::uint64_t nanos = 0;  ///< how long it ran
   ReadCounts counts;
+  Effects effects;      ///< happen on the loop, after the reply
   MemoryCharge charge;  ///< the memory that the run has reserved, until the client's buffer has the reply
   std::atomic<bool> done{false};
 

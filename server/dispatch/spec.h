@@ -54,6 +54,8 @@ enum CommandFlags : std::uint32_t {
   kReplySynced = 1u << 27,  ///< the reply leaves after the log is synced past the batch, in every fsync mode
   /// Counts as a read, but may write: PFCOUNT stores its result. It holds its keys' locks.
   kMayReplicate = 1u << 29,
+  /// Uses no keys, and runs on its loop unless Ctx::work() refuses. Off the loop its effects (Ctx::effects) wait for its end.
+  kMayLeave = 1u << 30,
 };
 
 /// The positions of the keys among the arguments; argument 0 is the name. first = 0: no keys. last = 0: the same as first;

@@ -226,6 +226,7 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
     transaction.may_leave = transaction.may_leave && (may_leave(spec) || spec.has(kAnyThread));
     transaction.walks |= spec.walks();
     transaction.arguments += args.size();
+    if (spec.has(kNoAuth) && authenticates(spec, args)) ++transaction.passwords;
     transaction.locks_all |= spec.has(kLockAll) || spec.walks();
   }
   Reply reply(&client.out, client.protocol);

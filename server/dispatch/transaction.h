@@ -103,6 +103,7 @@ struct Transaction {
   bool walks = false;                                                       ///< one of its commands reads a whole database
   bool may_leave = true;                                                    ///< all of its commands may run off the loop
   std::uint64_t arguments = 0;                                              ///< of all its commands
+  std::uint64_t passwords = 0;                                              ///< that EXEC will check
   DatabaseId database = 0;  ///< the selected one after the queued commands: SELECT changes it
   CommandQueue queue;
   std::uint64_t charged = 0;  ///< for what is queued, except for large arguments, which carry their charge
@@ -133,7 +134,7 @@ struct Transaction {
     forget_watched();
     open = failed = writes = locks_all = synced = selects = walks = false;
     may_leave = true;
-    arguments = 0;
+    arguments = passwords = 0;
   }
 };
 

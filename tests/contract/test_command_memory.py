@@ -146,6 +146,27 @@ def test_mget_of_many_small_values_is_refused_when_replies_fill_the_budget(fresh
     assert b"-OOM" in {line[:4] for line in got}
 
 
+def test_mget_of_60_mb_of_pages_by_50_clients_takes_no_multiple_of_the_budget(fresh):
+    client = fresh.set("storage.memory_budget=256MiB", "storage.memtable_size=16MiB").start().client()
+    for i in range(1000):
+        client.set(f"k{i}", b"x" * 60_000)
+    fresh.restart()
+    request = encode("MGET", *[f"k{i}" for i in range(1000)])
+    got = answers(fresh, 50, lambda i: request)
+    assert {line[:4] for line in got} <= {b"-OOM", b"*100"}
+    assert fresh.peak_resident_bytes() < 448 * MIB
+
+
+def test_notes_of_tracking_clients_are_within_the_budget(fresh, client):
+    with fresh.connect(timeout=120) as link:
+        link.sendall(encode("CLIENT", "TRACKING", "ON", "REDIRECT", client.client_id()))
+        receive_until(link, b"+OK\r\n")
+        for part in range(300):  # 300 MB of notes, were all of them kept
+            link.sendall(encode("EXISTS", *[f"{part}:{i}" + "x" * 100 for i in range(3000)]))
+            receive_until(link, b":0\r\n")
+    assert client.info("stats")["tracking_total_keys"] < 200_000
+
+
 def test_keys_is_refused_when_replies_fill_the_budget(fresh, client):
     with client.pipeline(transaction=False) as pipe:
         for i in range(800):
@@ -213,6 +234,16 @@ def test_allocation_refused_by_the_system_is_logged_before_the_process_ends(fres
     last = fresh.log().splitlines()[-1]
     assert " E out of memory: the system refused an allocation" in last
     assert "storage.memory_budget is 1073741824 bytes" in last
+
+
+@pytest.mark.skipif("EBBTIDE_SANITIZED" in os.environ, reason="a sanitizer reserves terabytes")
+@pytest.mark.parametrize("mib", [150, 250, 350])
+def test_start_in_too_small_an_address_space_is_logged_as_such(fresh, mib):
+    fresh.prefix = ["bash", "-c", f'ulimit -v {mib << 10}; exec "$@"', "server"]
+    with contextlib.suppress(RuntimeError):
+        fresh.start(timeout=20)
+        return
+    assert any(words in fresh.log_tail(1) for words in ("out of memory", "cannot allocate memory")), fresh.log_tail()
 
 
 def test_200_pipelines_with_unread_replies_wait_for_their_readers(fresh):

@@ -4,12 +4,15 @@ The bound is generous, for busy machines, and the best of several tries counts: 
 kept busy by a command delays it each time. Without offload threads the worst of these delays are seconds.
 """
 
+import contextlib
+import socket
 import threading
 import time
 
 import pytest
 
-from support.sockets import encode, receive_all
+from support.server import wait_until
+from support.sockets import encode, receive_all, receive_until
 
 BOUND = 0.5  # seconds
 TRIES = 5
@@ -217,6 +220,74 @@ def test_tracking_of_20000_prefixes_delays_no_ping(big):
     with big.connect() as s:
         s.sendall(encode("CLIENT", "TRACKING", "ON", "BCAST", *prefixes, "PREFIX", "prefix:00001") + encode("QUIT"))
         assert receive_all(s) == b"-ERR Prefixes for a single client must not overlap.\r\n+OK\r\n"
+
+
+def test_message_of_60_kb_to_3000_subscribers_delays_no_ping(big):
+    client = big.client()
+    with contextlib.ExitStack() as stack:
+        for _ in range(3000):
+            stack.enter_context(big.connect()).sendall(encode("SUBSCRIBE", "channel"))
+        wait_until(lambda: client.pubsub_numsub("channel")[0][1] == 3000, 60, "all have subscribed")
+        message = "m" * 60_000
+        assert worst_ping(big, lambda: client.publish("channel", message)) < BOUND / 2
+
+
+def test_channel_of_40_kb_compared_with_20000_patterns_delays_no_ping(big):
+    patterns = [f"*a*b*{i}*c*" for i in range(20_000)]
+    client = big.client()
+    with big.connect() as link, big.connect() as listener:
+        link.sendall(encode("PSUBSCRIBE", *patterns))
+        listener.sendall(encode("PSUBSCRIBE", "*abab"))
+        wait_until(lambda: client.pubsub_numpat() == 20_001, 60, "all have subscribed")
+        receive_until(listener, b":1\r\n")
+        channel = "ab" * 20_000
+        assert worst_ping(big, lambda: client.publish(channel, "one")) < BOUND / 2
+        assert b"$3\r\none\r\n" in receive_until(listener, b"one\r\n")
+        assert client.pubsub_channels(channel) == []
+
+
+def test_descriptions_of_half_a_million_names_delay_no_ping(big):
+    def ask(request):
+        with big.connect() as s:
+            s.sendall(request + encode("QUIT"))
+            assert receive_all(s).endswith(b"+OK\r\n")
+
+    for command in (("COMMAND", "INFO"), ("COMMAND", "DOCS"), ("CONFIG", "GET")):
+        request = encode(*command, *["none"] * 500_000)
+        assert worst_ping(big, lambda request=request: ask(request)) < BOUND / 2, command
+    assert big.client().config_get("timeout") == {"timeout": "0"}
+
+
+def test_list_of_900000_channels_delays_no_ping(big):
+    client = big.client()
+    with big.connect() as link:
+        reader = threading.Thread(target=receive_all, args=(link,))
+        reader.start()
+        link.sendall(encode("SUBSCRIBE", *[f"channel:{i}" for i in range(900_000)]))
+        wait_until(lambda: client.pubsub_numsub("channel:899999")[0][1] == 1, 60, "all have subscribed")
+        assert worst_ping(big, lambda: send(big, encode("PUBSUB", "CHANNELS"))) < BOUND / 2
+        link.shutdown(socket.SHUT_RDWR)
+        reader.join()
+
+
+def test_arguments_of_20_mb_shown_to_20_monitors_delay_no_ping(big):
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            link = stack.enter_context(big.connect())
+            link.sendall(encode("MONITOR"))
+            assert link.recv(5) == b"+OK\r\n"
+        commands = encode("SET", "large", bytes(20 << 20)) * 3
+        assert worst_ping(big, lambda: send(big, commands)) < BOUND / 2
+
+
+def test_transaction_of_100000_keys_broadcast_to_50_caches_delays_no_ping(big):
+    queue = encode("MULTI") + b"".join(encode("SET", f"key:{i}", "v") for i in range(100_000)) + encode("EXEC")
+    with contextlib.ExitStack() as stack:
+        for _ in range(50):
+            link = stack.enter_context(big.connect())
+            link.sendall(encode("HELLO", "3") + encode("CLIENT", "TRACKING", "ON", "BCAST"))
+            receive_until(link, b"+OK\r\n")
+        assert worst_ping(big, lambda: send(big, queue)) < BOUND
 
 
 def test_client_that_disconnects_during_its_long_command_blocks_no_other(big):

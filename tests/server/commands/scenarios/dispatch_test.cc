@@ -602,3 +602,22 @@ TEST_CASE("after failures from a network, its AUTH and HELLO are delayed, even w
   h.control.auth_delay_ms = 0;
   CHECK(waited_for("AUTH wrong", 3).second == 0);
 }
+
+TEST_CASE("EXEC that checks passwords waits as AUTH does, and for each further one as after many failures") {
+  CommandHarness h(families());
+  const auto waited_for = [&](std::initializer_list<const char*> queue) {
+    h("MULTI");
+    for (const char* command : queue) CHECK(h(command) == "QUEUED");
+    const auto before = h.clock.wall_ms();
+    const int waits = h.waits;
+    h("EXEC");
+    return h.waits == waits ? 0 : h.clock.wall_ms() - before;
+  };
+  CHECK(waited_for({"SET a 1", "AUTH default wrong"}) == 0);
+  h.control.auth_delay_ms = 700;
+  CHECK(waited_for({"SET a 1"}) == 0);
+  CHECK(waited_for({"SET a 1", "AUTH default wrong"}) == 700);
+  CHECK(waited_for({"AUTH default wrong", "AUTH default x", "HELLO 2 AUTH default y"}) == 4700);
+  h.control.auth_delay_ms = 0;
+  CHECK(waited_for({"AUTH default wrong", "AUTH default x"}) == 2000);
+}
