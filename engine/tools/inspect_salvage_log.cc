@@ -5,7 +5,7 @@
 // are certain. If the part reaches the end of the log, no key of any tree is certain.
 #include <algorithm>
 
-#include "db/db_impl.h"
+#include "db/write/inserts.h"
 #include "io/file_names.h"
 #include "tools/inspect_salvage.h"
 #include "wal/batch_group.h"
@@ -166,7 +166,7 @@ class LogSalvage {
     SalvageTree& tree = at->second;
     if (seq <= tree.flushed_seq) return;
     if (tree.memtable == nullptr) tree.memtable = std::make_unique<MemTable>(kMemTableBytes);
-    DbImpl::insert_operation(*tree.memtable, op, seq, time, tree.stamp);
+    insert_operation(*tree.memtable, op, seq, time, tree.stamp);
   }
 
   void change_mapping(const WriteBatch::Op& op) {
