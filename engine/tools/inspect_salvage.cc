@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <set>
 
-#include "db/db_impl.h"
 #include "io/file_names.h"
 #include "tools/inspect_salvage.h"
 #include "tree/text.h"
