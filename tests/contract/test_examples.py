@@ -52,4 +52,4 @@ def test_installed_engine_runs_in_the_example_program(tmp_path):
     for _ in range(2):  # the second run opens the first one's files
         printed = output_of(build / "embedded", tmp_path / "data", env={**os.environ, "PATH": "/usr/bin:/bin"}).splitlines()
         assert printed[:3] == ["user:1:name is Ada", "user:1:name", "user:2:name"]
-        assert printed[3].startswith("deleted; purge-")
+        assert printed[3].startswith("deleted; its purge ticket is purge-")
