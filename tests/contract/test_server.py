@@ -273,9 +273,9 @@ def test_info_shows_pending_deletes_of_a_database(fresh):
     client.delete("k1", "k2")
     client.execute_command("DELRANGE", "k5", "k6")
     client.execute_command("TREE.FLUSH")
-    told = client.info()
-    assert told["db0"]["keys"] > 0, "db0 is still the line of the keyspace section"
-    deletes = told["deletes_db0"]
+    info = client.info()
+    assert info["db0"]["keys"] > 0, "db0 is still the line of the keyspace section"
+    deletes = info["deletes_db0"]
     assert (deletes["tombstones"], deletes["range_tombstones"]) == (2, 1)
     assert 0 <= deletes["oldest_age_ms"] < 60_000 and deletes["oldest_birth_ms"] > 1_600_000_000_000
     assert deletes["oldest_deadline_ms"] <= deletes["oldest_birth_ms"] + deletes["deadline_ms"]

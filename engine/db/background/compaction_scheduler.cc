@@ -159,7 +159,7 @@ bool CompactionScheduler::takes_quarantined(const Tree& tree, const Plan& plan) 
 
 void CompactionScheduler::make_way(const TreePtr& tree) {
   if (!env_.is_late(*tree)) return;
-  const Millis now = env_.now();  // as next_job(): or merges would give way for nothing
+  const Millis now = env_.now();  // the clock that plans use: a job is aborted only for a plan that starts
   PlannerInput input;
   {
     MutexLock lock(*env_.state_mutex);

@@ -62,7 +62,7 @@ class DeadlineTracker {
   [[nodiscard]] Millis least_deadline() const { return least_deadline_.load(std::memory_order_relaxed); }
   /// FadeWork::bytes of the tree; 0 if no tick has seen it.
   [[nodiscard]] std::uint64_t work_bytes(TreeId tree) const EXCLUDES(mutex_);
-  /// True if half of the margin before the tree's earliest deadline is over: merges of other work are to give way.
+  /// True if half of the margin before the tree's earliest deadline is over: merges for other work are aborted then.
   [[nodiscard]] bool is_late(TreeId tree, Millis margin, Millis now) const EXCLUDES(mutex_);
 
  private:

@@ -1,4 +1,4 @@
-// When jobs start, what their end leads to, and which of them give way.
+// When jobs start, what their end leads to, and which of them are aborted for a deadline.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -231,7 +231,7 @@ TEST_CASE("merge for a deadline goes on while the tree is paused, and keeps its 
   CHECK(bed.events.front() == "deadline: ok");
 }
 
-TEST_CASE("late delete and all threads taken: merges that are not for deadlines give way") {
+TEST_CASE("late delete and all threads taken: merges that are not for deadlines are aborted") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   const Plan plan = bed.tree->jobs.now().plans.front();
