@@ -58,7 +58,7 @@ HolePuncher::Env DbImpl::hole_puncher_env() {
               [this](TreeId id) {
                 if (const TreePtr tree = tree_with(id); tree != nullptr) scheduler_.schedule(tree);
               },
-          .failed = [this](const Status& status) { background_failed(status, "punching"); },
+          .failed = [this](const Status& status) { health_.failed(status, "punching"); },
           .closing = [this] { return closing_.load(); },
           .warn = [this](const std::string& text) { say(Severity::kWarning, text); }};
 }
@@ -83,13 +83,9 @@ Quarantine::Env DbImpl::quarantine_env() {
           },
       .submit_soon = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
       .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
-      .writable =
-          [this] {
-            MutexLock lock(state_mutex_);
-            return background_error_.is_ok() && !closing_;
-          },
+      .writable = [this] { return health_.is_ok() && !closing_; },
       .closing = [this] { return closing_.load(); },
-      .failed = [this](const Status& status) { background_failed(status, "quarantine"); },
+      .failed = [this](const Status& status) { health_.failed(status, "quarantine"); },
       .changed =
           [this](const std::vector<TreeId>& trees) {
             update_pressure();
@@ -98,6 +94,34 @@ Quarantine::Env DbImpl::quarantine_env() {
             }
           },
       .log = [this](Severity severity, const std::string& text) { say(severity, text); }};
+}
+
+Health::Env DbImpl::health_env() {
+  return {.clock = &clock_,
+          .flush_mutex = &flush_mutex_,
+          .now = [this] { return time_.now(); },
+          .give_up_reserve = [this] { return disk_.give_up_reserve(); },
+          .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
+          .closing = [this] { return closing_.load(); },
+          .recover = [this]() NO_THREAD_SAFETY_ANALYSIS { return recover(); },  // Health holds the flush mutex
+          .changed =
+              [this] {
+                {
+                  MutexLock lock(state_mutex_);
+                  progress_.notify_all();
+                }
+                writes_.wake();
+              },
+          .healed =
+              [this] {
+                update_pressure();
+                obsolete_files_.remove_queued();
+                for (const TreePtr& tree : live_trees()) {
+                  flush_scheduler_.schedule(tree);
+                  scheduler_.schedule(tree);
+                }
+              },
+          .log = [this](Severity severity, const std::string& text) { say(severity, text); }};
 }
 
 TableInstaller::Env DbImpl::installer_env() {
@@ -171,10 +195,10 @@ FlushScheduler::Env DbImpl::flush_scheduler_env() {
           .trees = [this] { return live_trees(); },
           .flush = [this](const std::vector<TreePtr>& trees) { return flush_trees(trees); },
           .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
-          .may_flush = [this] { return background_error_.is_ok() && !closing_; },
+          .may_flush = [this] { return health_.is_ok() && !closing_; },
           .closing = [this] { return closing_.load(); },
           .progressed = [this] { background_progressed(); },
-          .failed = [this](const Status& status) { background_failed(status, "flush"); }};
+          .failed = [this](const Status& status) { health_.failed(status, "flush"); }};
 }
 
 CompactionJob::Env DbImpl::job_env() {
@@ -205,7 +229,7 @@ CompactionJob::Env DbImpl::job_env() {
                            const CompactionResult& result) { unlink_outputs(tree, result.outputs, result.redescribed); },
           .disown = [this](const TreePtr& tree,
                            const CompactionResult& result) { disown_outputs(tree, result.outputs, result.redescribed); },
-          .commit_failed = [this](const Status& status) { background_failed(status, "compaction"); }};
+          .commit_failed = [this](const Status& status) { health_.failed(status, "compaction"); }};
 }
 
 CompactionScheduler::Env DbImpl::scheduler_env() {
@@ -216,7 +240,7 @@ CompactionScheduler::Env DbImpl::scheduler_env() {
           .run = [this](const TreePtr& tree, const RunningJob& job) { return CompactionJob(job_env_, tree, job).run(); },
           .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
           .threads = [this] { return pool_->width(); },
-          .may_start = [this] { return background_error_.is_ok(); },
+          .may_start = [this] { return health_.is_ok(); },
           .closing = [this] { return closing_.load(); },
           .now = [this] { return time_.stamped(); },
           .visible_seq = [this] { return published_.visible_seq(); },
@@ -230,10 +254,10 @@ CompactionScheduler::Env DbImpl::scheduler_env() {
           .claim = [this](std::uint64_t bytes) { disk_.claim(bytes); },
           .release = [this](std::uint64_t bytes) { disk_.release(bytes); },
           .flush_waits = [this](const TreePtr& tree) { flush_scheduler_.schedule(tree); },
-          .deadline_job_ended = [this](const Status& status) { note_refusal(status); },
+          .deadline_job_ended = [this](const Status& status) { health_.note_refusal(status); },
           .progressed = [this] { background_progressed(); },
           .take_damage = [this] { return quarantine_.take_reports(); },
-          .failed = [this](const Status& status) { background_failed(status, "compaction"); },
+          .failed = [this](const Status& status) { health_.failed(status, "compaction"); },
           .report_error = [this](const std::string& text) { say(Severity::kError, text); }};
 }
 
@@ -337,7 +361,7 @@ Status DbImpl::commit_change(const Quarantine::Change& change) {
 std::shared_ptr<const TablesView> DbImpl::tables_to_punch(TreeId id) {
   const TreePtr tree = tree_with(id);
   MutexLock lock(state_mutex_);
-  if (closing_ || tree == nullptr || tree->dropped || tree->view_owner == nullptr || !background_error_.is_ok()) return nullptr;
+  if (closing_ || tree == nullptr || tree->dropped || tree->view_owner == nullptr || !health_.is_ok()) return nullptr;
   return tree->view_owner->tables;
 }
 

@@ -62,20 +62,12 @@ Status DbImpl::shorten_log_and_manifest(bool roll) {
   MutexLock manifest(manifest_mutex_);
   if (closing_) return Status::ok();
   TRY(advance_log());
-  bool healthy = false;
-  {
-    MutexLock lock(state_mutex_);
-    healthy = background_error_.is_ok();
-  }
-  return healthy && roll && !closing_ ? roll_manifest() : Status::ok();
+  return health_.is_ok() && roll && !closing_ ? roll_manifest() : Status::ok();
 }
 
 // What no flush said because there was nothing to flush: that older segments are needed no more.
 Status DbImpl::advance_log() {
-  {
-    MutexLock lock(state_mutex_);
-    if (!background_error_.is_ok()) return Status::ok();
-  }
+  if (!health_.is_ok()) return Status::ok();
   VersionEdit edit;
   note_log_needs(nullptr, {}, &edit);
   if (*edit.oldest_log == kNoFile || *edit.oldest_log <= versions_->oldest_log()) return Status::ok();

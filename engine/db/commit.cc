@@ -16,7 +16,7 @@ auto filter_settings(const TreeSettings& s) {
 }
 }  // namespace
 
-Status CommitEnv::writable() { return db->read_only_.load(std::memory_order_relaxed) ? db->read_only_status() : Status::ok(); }
+Status CommitEnv::writable() { return db->health_.read_only() ? db->health_.write_status() : Status::ok(); }
 Millis CommitEnv::now() { return db->time_.now(); }
 Millis CommitEnv::stamped(Millis now) { return db->time_.stamped(now); }
 TreeId CommitEnv::place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts) {
@@ -39,7 +39,7 @@ void CommitEnv::insert(const Inserts::Target& target, const WriteBatch::Op& op, 
 Status DbImpl::refuse(const WriteBatch& batch) {
   TRY(check_batch(batch, settings_.databases));
   if (log_->failed()) return Status::read_only(log_->status().to_string());
-  if (read_only_.load(std::memory_order_relaxed)) TRY(read_only_status());
+  if (health_.read_only()) TRY(health_.write_status());
   return writes_.refuse(batch, disk_.full(log_->bytes_written()));
 }
 

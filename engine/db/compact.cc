@@ -40,7 +40,7 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
     if (!busy) job = tree->jobs.start(plan, version);
     if (!job) {
       // A running job is in the way: waits for any progress, then looks again.
-      if (!background_error_.is_ok()) return background_error_;
+      if (Status error = health_.error(); !error.is_ok()) return error;
       if (closing_) return Status::aborted("the database is closing");
       if (threads_) progress_.wait_for(state_mutex_, std::chrono::milliseconds(50));
     }

@@ -39,12 +39,12 @@ Status Db::wait_synced(SeqNum seq) { return impl_->log_->wait_synced(seq); }
 void Db::set_durable_listener(std::function<void()> listener) { impl_->log_->set_listener(std::move(listener)); }
 
 Status Db::write_status() const {
-  if (!impl_->read_only_.load(std::memory_order_relaxed)) {
+  if (!impl_->health_.read_only()) {
     Status log = impl_->log_->status();
     if (!log.is_ok()) return Status::read_only(log.to_string());
     return Status::ok();
   }
-  return impl_->read_only_status();
+  return impl_->health_.write_status();
 }
 
 Millis Db::now() const { return impl_->time_.now(); }
@@ -199,8 +199,7 @@ Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
 }
 // A stop that nothing is going to end, because nothing can be written, refuses: whoever is told to wait would wait for ever.
 bool Db::writes_stopped() const {
-  return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->read_only_.load(std::memory_order_relaxed) &&
-         !impl_->log_->failed();
+  return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->health_.read_only() && !impl_->log_->failed();
 }
 MemoryAccount& Db::memory() const { return *impl_->memory_; }
 bool Db::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) { return impl_->budget_.try_charge(kind, bytes); }

@@ -3,7 +3,7 @@
 //   commit.cc      commits, the tree of each database                commit_staged.cc large batches: memtables that are adopted
 //   flush.cc       memtables to tables, database changes to manifest recovery.cc    open
 //   compact.cc     a merge by hand
-//   maintenance.cc what is done by the clock                         health.cc      read-only, and the way back
+//   maintenance.cc what is done by the clock
 //   background.cc  what the components of background/ get of the database
 //   checkpoint.cc  a copy that opens, made while running             stats.cc       numbers, and a picture
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
@@ -50,6 +50,7 @@
 #include "db/background/disk_watch.h"
 #include "db/background/flush_job.h"
 #include "db/background/flush_scheduler.h"
+#include "db/background/health.h"
 #include "db/background/hole_puncher.h"
 #include "db/background/obsolete_files.h"
 #include "db/background/planner_memory.h"
@@ -145,6 +146,7 @@ struct DbImpl {
   ObsoleteFileRemover::Env obsolete_files_env();
   Scrubber::Env scrubber_env();
   HolePuncher::Env hole_puncher_env();
+  Health::Env health_env();
   Quarantine::Env quarantine_env();
   TableInstaller::Env installer_env();
   FlushJob::Env flush_job_env();
@@ -196,6 +198,7 @@ struct DbImpl {
   Status sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) REQUIRES(commit_mutex_);
   void adopt(Tree& tree, std::shared_ptr<MemTable> memtable, const WriteBatch& batch) REQUIRES(commit_mutex_);
   // flush.cc
+  Status recover() REQUIRES(flush_mutex_);
   Status flush_trees(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
   Status flush_durable(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
   Status flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed) REQUIRES(flush_mutex_);
@@ -248,14 +251,6 @@ struct DbImpl {
   Status advance_log() REQUIRES(manifest_mutex_);
   Status roll_manifest() REQUIRES(manifest_mutex_);
   void leave_segments(FileNum oldest);
-  // health.cc
-  /// kReadOnly, with the reason, while the database is read-only; ok else.
-  Status read_only_status();
-  void background_failed(const Status& status, const char* what);
-  void heal();
-  void still_failed(const Status& status);
-  void note_refusal(const Status& status);
-  Status try_to_heal(std::vector<TreePtr>* trees) REQUIRES(flush_mutex_);
   // maintenance.cc
   void advance_time_mark() REQUIRES(tick_mutex_);
   void look_at_disk(const std::vector<TreeLoad>& loads);
@@ -317,6 +312,7 @@ struct DbImpl {
   LogPins log_pins_;  ///< come and go under manifest_mutex_
   Retention retention_;
   DeadlineTracker deadlines_;
+  Health health_;
   Quarantine quarantine_;
   HolePuncher hole_puncher_;
   Scrubber scrubber_;
@@ -357,8 +353,7 @@ struct DbImpl {
   FileNum skipped_in_ = kNoFile;                   ///< the last log segment of which open() skipped a part; set by open()
   /// A tree's DeadlineRule is not what the manifest has; and somebody is about to write it there.
   std::atomic<bool> deadlines_changed_{false}, deadlines_queued_{false};
-  std::atomic<Millis> purge_before_{0};     ///< as Tree::purge_before, of trees that are gone
-  std::atomic<Millis> disk_refused_at_{0};  ///< engine time at which the disk last refused a write that deadlines need; 0 = never
+  std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
@@ -378,11 +373,7 @@ struct DbImpl {
   CondVar progress_;  ///< with state_mutex_: a flush, a compaction or a failure
   std::map<TreeId, DeadlineRule> dropped_deadlines_ GUARDED_BY(state_mutex_);  ///< of dropped trees that may have left something
   bool database_changes_queued_ GUARDED_BY(state_mutex_) = false;
-  Status background_error_ GUARDED_BY(state_mutex_);
-  std::uint64_t last_heal_ns_ GUARDED_BY(state_mutex_) = 0;
-  Code heal_error_ GUARDED_BY(state_mutex_) = Code::kOk;  ///< of the last try to heal
 
-  std::atomic<bool> read_only_{false};  ///< read on every commit, written rarely
   DiskWatch disk_;
   std::atomic<bool> disk_full_told_{false};  ///< what the log says
   std::atomic<bool> reserve_queued_{false};

@@ -71,10 +71,7 @@ void DbImpl::note_deadlines(VersionEdit* edit) {
 
 // Nothing if there is nothing to write, or no way to write it now.
 Status DbImpl::write_deadlines() {
-  {
-    MutexLock lock(state_mutex_);
-    if (closing_ || !background_error_.is_ok()) return Status::ok();
-  }
+  if (closing_ || !health_.is_ok()) return Status::ok();
   TRY(commit_database_changes());  // trees that are so new that the manifest does not have them
   VersionEdit edit;
   note_deadlines(&edit);
@@ -93,7 +90,7 @@ void DbImpl::schedule_deadlines() {
       status = write_deadlines();
     }
     deadlines_queued_ = false;
-    if (!status.is_ok() && !closing_) background_failed(status, "a change of the delete deadline");
+    if (!status.is_ok() && !closing_) health_.failed(status, "a change of the delete deadline");
   });
 }
 

@@ -32,7 +32,7 @@ Status DbImpl::wait_for(const std::function<bool()>& done) {
     {
       MutexLock lock(state_mutex_);
       if (done()) return Status::ok();
-      if (!background_error_.is_ok()) return background_error_;
+      if (Status error = health_.error(); !error.is_ok()) return error;
       if (closing_) return Status::aborted("the database is closing");
       if (threads_) progress_.wait_for(state_mutex_, std::chrono::milliseconds(50));
     }
@@ -90,6 +90,41 @@ Status DbImpl::flush_durable(const std::vector<TreePtr>& trees) {
     return oldest;
   };
   for (TreePtr tree = next(); tree != nullptr; tree = next()) TRY(flush_memtables({tree}, 1, false));
+  return Status::ok();
+}
+
+// The way back from read-only: a new manifest, then tables of all that the log has durably. If the log failed, tables of everything,
+// and a new log segment.
+//
+// The new manifest comes first: it settles whether the last edit took effect.
+Status DbImpl::recover() {
+  std::vector<TreePtr> trees;
+  {
+    MutexLock manifest(manifest_mutex_);
+    TRY(roll_manifest());
+    obsolete_files_.queue_disowned();
+  }
+  obsolete_files_.remove_queued();  // files of the last attempt take the room of this one
+  const bool log_failed = log_->failed();
+  if (log_failed) log_->salvage();
+  SeqNum last_seq = 0;
+  {
+    // Nothing is committed from here on: the database was made read-only before.
+    MutexLock lock(commit_mutex_);
+    for (const auto& [id, tree] : trees_) trees.push_back(tree);
+    if (log_failed) {
+      for (const TreePtr& tree : trees) freeze(*tree);
+    }
+    last_seq = pipeline_.last_seq();
+  }
+  // The edit covers all batches that have a seq. Some may not be visible yet.
+  if (log_failed) published_.await(last_seq);
+  TRY(flush_durable(trees));
+  if (!log_failed) return Status::ok();
+  TRY(flush_memtables(trees, kAllMemTables, true));
+  log_->restart_after_failure(last_seq);
+  MutexLock manifest(manifest_mutex_);
+  remove_old_segments();
   return Status::ok();
 }
 
@@ -272,7 +307,7 @@ void DbImpl::schedule_database_changes() {
       }
       if (!closing_) status = commit_database_changes();
     }
-    if (!status.is_ok()) background_failed(status, "database change");
+    if (!status.is_ok()) health_.failed(status, "database change");
     {
       MutexLock lock(state_mutex_);
       progress_.notify_all();

@@ -17,8 +17,8 @@ constexpr std::uint64_t kDeadlineFiles = 2;  // of the target size: room that is
 void DbImpl::tick() {
   if (!tick_mutex_.try_lock()) return;
   advance_time_mark();
-  if (log_->failed()) background_failed(log_->status(), "log");
-  heal();
+  if (log_->failed()) health_.failed(log_->status(), "log");
+  health_.tick();
   const std::vector<TreeLoad> loads = tree_loads();
   look_at_disk(loads);
   relieve_log();
@@ -57,7 +57,7 @@ void DbImpl::advance_time_mark() {
   if (status.is_ok()) {
     time_.set_mark(mark);
   } else if (!closing_) {
-    background_failed(status, "engine time");
+    health_.failed(status, "engine time");
   }
 }
 

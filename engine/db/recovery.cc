@@ -82,7 +82,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                   .log_begins = [this] { return log_begins_.load(); },
                   .causes =
                       [this] {
-                        return MissCauses{opened_at_, time_.last_step(), disk_refused_at_.load()};
+                        return MissCauses{opened_at_, time_.last_step(), health_.disk_refused_at()};
                       },
                   .revoke_views = [this](const PurgeSurvey& survey) { revoke_leases(survey); },
                   .flush = [this](TreeId tree, bool freeze) { flush_overdue(tree, freeze); },
@@ -91,9 +91,10 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                   .shorten = [this](bool roll) { return shorten_log_and_manifest(roll); },
                   .sync_dir = [this] { return fs_.sync_dir(settings_.dir); },
                   .closing = [this] { return closing_.load(); },
-                  .failed = [this](const Status& status) { background_failed(status, "cleaning up"); },
+                  .failed = [this](const Status& status) { health_.failed(status, "cleaning up"); },
                   .report_error = [this](const std::string& text) { say(Severity::kError, text); }}),
       deadlines_([this](const std::string& text) { say(Severity::kWarning, text); }),
+      health_(health_env()),
       quarantine_(quarantine_env()),
       hole_puncher_(hole_puncher_env()),
       scrubber_(scrubber_env(), Random(components.seed != 0 ? components.seed : clock_.wall_ms()).next()),
@@ -108,13 +109,13 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                .clock = &clock_,
                .block_cache = settings.block_cache,
                .set_cache_capacity = [this](std::uint64_t bytes) { cache_->set_capacity(bytes); },
-               .flushes_fail = [this] { return read_only_.load(std::memory_order_relaxed); }},
+               .flushes_fail = [this] { return health_.read_only(); }},
               settings.memory_budget),
       writes_({.clock = &clock_,
                .threads = threads_,
                .load = [this] { return write_load(); },
                .divide = [this](const MemoryUse& use) { budget_.divide(use); },
-               .write_status = [this] { return read_only_status(); },
+               .write_status = [this] { return health_.write_status(); },
                .closing = [this] { return closing_.load(); },
                .pending_drops = [this] { return pending_drops_.load(); },
                .run_task = [this] { return pool_->run_one(); }}),
@@ -360,7 +361,7 @@ Status DbImpl::close() {
   flush_pool_.reset();
   own_pool_.reset();
   fetcher_.reset();
-  if (versions_ != nullptr && log_ != nullptr && status.is_ok() && !read_only_) {
+  if (versions_ != nullptr && log_ != nullptr && status.is_ok() && health_.is_ok()) {
     // A clean end: the next start knows what the log must have, and begins with the time as it is, not with the mark ahead of it.
     MutexLock manifest(manifest_mutex_);
     VersionEdit edit;

@@ -131,9 +131,9 @@ Stats DbImpl::stats() {
     s.table_live_bytes += load.view->tables->file_bytes;
     s.quarantined_files += load.view->tables->quarantined.size();
   }
-  MutexLock lock(state_mutex_);
-  s.read_only = !background_error_.is_ok();
-  s.read_only_reason = background_error_.is_ok() ? "" : background_error_.to_string();
+  const Status error = health_.error();
+  s.read_only = !error.is_ok();
+  if (s.read_only) s.read_only_reason = error.to_string();
   return s;
 }
 

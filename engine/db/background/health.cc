@@ -1,0 +1,83 @@
+#include "db/background/health.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kHealNs = 2'000'000'000;  // well inside the promised 5 s
+
+}  // namespace
+
+Status Health::error() const {
+  MutexLock lock(mutex_);
+  return error_;
+}
+
+Status Health::write_status() const {
+  if (!read_only()) return Status::ok();
+  MutexLock lock(mutex_);
+  return error_.is_ok() ? Status::ok() : Status::read_only(error_.to_string());
+}
+
+void Health::note_refusal(const Status& status) {
+  const bool by_disk = status.code() == Code::kNoSpace || status.code() == Code::kIoError;
+  if (by_disk) disk_refused_at_.store(env_.now(), std::memory_order_relaxed);
+}
+
+void Health::failed(const Status& status, const char* what) {
+  note_refusal(status);
+  // The reserve gives room back, or did when the disk was found full. With that, the next tick may heal the database at once.
+  const bool soon = status.code() == Code::kNoSpace && env_.give_up_reserve();
+  {
+    MutexLock lock(mutex_);
+    if (soon) last_try_ns_ = 0;  // a flush may have set it: the log failed meanwhile
+    if (!error_.is_ok()) return;
+    error_ = status.with_context(what);
+    last_try_ns_ = status.code() == Code::kNoSpace ? 0 : env_.clock->mono_ns();
+    read_only_ = true;
+  }
+  env_.changed();
+  env_.log(Severity::kError, std::string("read-only: ") + what + ": " + status.to_string());
+}
+
+void Health::tick() {
+  {
+    MutexLock lock(mutex_);
+    if (error_.is_ok() || error_.code() == Code::kCorruption || env_.closing()) return;
+    if (last_try_ns_ != 0 && env_.clock->mono_ns() - last_try_ns_ < kHealNs) return;
+    last_try_ns_ = env_.clock->mono_ns();
+  }
+  env_.submit([this] { heal(); });
+}
+
+void Health::heal() {
+  {
+    MutexLock flushing(*env_.flush_mutex);
+    if (env_.closing() || is_ok()) return;  // an earlier try took long, and succeeded
+    if (const Status status = env_.recover(); !status.is_ok()) {
+      still_failed(status);
+      return;
+    }
+  }
+  {
+    MutexLock lock(mutex_);
+    error_ = Status::ok();
+    last_try_code_ = Code::kOk;
+    read_only_ = false;
+  }
+  env_.changed();
+  env_.log(Severity::kInfo, "writes are accepted again");
+  env_.healed();
+}
+
+// Logs only an error of another kind than the last: each attempt has other files to name.
+void Health::still_failed(const Status& status) {
+  note_refusal(status);
+  {
+    MutexLock lock(mutex_);
+    if (status.code() == last_try_code_ || status.code() == Code::kAborted) return;
+    last_try_code_ = status.code();
+  }
+  env_.log(Severity::kWarning, "still read-only: " + status.to_string());
+}
+
+}  // namespace ebbtide

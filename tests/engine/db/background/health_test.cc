@@ -1,0 +1,159 @@
+// A failure makes the database read-only until a try to recover succeeds.
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/background/health.h"
+
+using namespace ebbtide;
+
+namespace {
+
+struct Bed {
+  SimulatedClock clock;
+  Mutex flush_mutex;
+  bool reserve = false, closing = false;
+  Status outcome = Status::ok();  // of recover()
+  int tries = 0;
+  std::vector<std::function<void()>> submitted;
+  std::vector<std::string> calls;  // changed, healed, and lines of the log
+  Health health{{.clock = &clock,
+                 .flush_mutex = &flush_mutex,
+                 .now = [this] { return clock.wall_ms(); },
+                 .give_up_reserve = [this] { return std::exchange(reserve, false); },
+                 .submit = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
+                 .closing = [this] { return closing; },
+                 .recover =
+                     [this] {
+                       ++tries;
+                       CHECK_FALSE(health.is_ok());  // writes are refused until it has succeeded
+                       return outcome;
+                     },
+                 .changed = [this] { calls.push_back(health.is_ok() ? "changed to ok" : "changed to read-only"); },
+                 .healed = [this] { calls.emplace_back("healed"); },
+                 .log = [this](Severity, const std::string& text) { calls.push_back(text); }}};
+
+  void tick() {
+    health.tick();
+    for (const auto& work : std::exchange(submitted, {})) work();
+  }
+  void pass(std::uint64_t ms) { clock.advance(ms); }
+};
+
+}  // namespace
+
+TEST_CASE("failure makes the database read-only, and names itself in the log and in the refusal") {
+  Bed bed;
+  CHECK((bed.health.is_ok() && !bed.health.read_only() && bed.health.write_status().is_ok()));
+  bed.health.failed(Status::io_error("device gone"), "flush");
+  CHECK((!bed.health.is_ok() && bed.health.read_only()));
+  CHECK(bed.health.error().code() == Code::kIoError);
+  CHECK(bed.health.write_status().code() == Code::kReadOnly);
+  CHECK(bed.health.write_status().to_string().find("flush") != std::string::npos);
+  REQUIRE(bed.calls.size() == 2);
+  CHECK(bed.calls[0] == "changed to read-only");
+  CHECK(bed.calls[1].starts_with("read-only: flush: "));
+}
+
+TEST_CASE("second failure keeps the first reason, and is not logged") {
+  Bed bed;
+  bed.health.failed(Status::io_error("first"), "flush");
+  bed.health.failed(Status::io_error("second"), "log");
+  CHECK(bed.health.error().to_string().find("first") != std::string::npos);
+  CHECK(bed.calls.size() == 2);
+}
+
+TEST_CASE("recovery is tried two seconds after the failure, and then every two seconds until it succeeds") {
+  Bed bed;
+  bed.outcome = Status::io_error("still gone");
+  bed.health.failed(Status::io_error("gone"), "flush");
+  bed.pass(1999);
+  bed.tick();
+  CHECK(bed.tries == 0);
+  bed.pass(1);
+  bed.tick();
+  bed.tick();
+  CHECK(bed.tries == 1);
+  bed.pass(2000);
+  bed.tick();
+  CHECK((bed.tries == 2 && bed.health.read_only()));
+  bed.calls.clear();
+  bed.outcome = Status::ok();
+  bed.pass(2000);
+  bed.tick();
+  CHECK((bed.health.is_ok() && bed.health.write_status().is_ok()));
+  CHECK(bed.calls == std::vector<std::string>{"changed to ok", "writes are accepted again", "healed"});
+  bed.pass(2000);
+  bed.tick();
+  CHECK(bed.tries == 3);
+}
+
+TEST_CASE("failed tries are logged once for each kind of error, a cancelled one not at all") {
+  Bed bed;
+  bed.health.failed(Status::io_error("gone"), "flush");
+  bed.calls.clear();
+  for (const Status& status : {Status::io_error("a"), Status::io_error("b"), Status::aborted("c"), Status::no_space("d")}) {
+    bed.outcome = status;
+    bed.pass(2000);
+    bed.tick();
+  }
+  REQUIRE(bed.calls.size() == 2);
+  CHECK(bed.calls[0] == "still read-only: " + Status::io_error("a").to_string());
+  CHECK(bed.calls[1] == "still read-only: " + Status::no_space("d").to_string());
+}
+
+TEST_CASE("full disk is healed on the next tick, and again at once when the reserve was given up") {
+  Bed bed;
+  bed.outcome = Status::no_space("full");
+  bed.health.failed(Status::no_space("full"), "flush");
+  bed.tick();
+  CHECK(bed.tries == 1);
+  bed.tick();
+  CHECK(bed.tries == 1);
+  bed.reserve = true;
+  bed.health.failed(Status::no_space("full"), "log");
+  bed.tick();
+  CHECK(bed.tries == 2);
+}
+
+TEST_CASE("corruption is not healed, nor is a database that closes") {
+  Bed bed;
+  bed.health.failed(Status::corruption("bad"), "compaction");
+  bed.pass(10'000);
+  bed.tick();
+  CHECK(bed.tries == 0);
+
+  Bed other;
+  other.health.failed(Status::io_error("gone"), "flush");
+  other.pass(2000);
+  other.health.tick();
+  other.closing = true;
+  for (const auto& work : std::exchange(other.submitted, {})) work();
+  other.pass(2000);
+  other.tick();
+  CHECK((other.tries == 0 && other.health.read_only()));
+}
+
+TEST_CASE("try that was queued before the database was healed does nothing") {
+  Bed bed;
+  bed.health.failed(Status::io_error("gone"), "flush");
+  bed.pass(2000);
+  bed.health.tick();
+  bed.pass(2000);
+  bed.health.tick();
+  REQUIRE(bed.submitted.size() == 2);
+  for (const auto& work : std::exchange(bed.submitted, {})) work();
+  CHECK((bed.tries == 1 && bed.health.is_ok()));
+}
+
+TEST_CASE("time of the last refusal by the disk is known, other errors are not refusals") {
+  Bed bed;
+  bed.pass(5000);
+  bed.health.note_refusal(Status::corruption("bad"));
+  CHECK(bed.health.disk_refused_at() == 0);
+  bed.health.note_refusal(Status::no_space("full"));
+  CHECK(bed.health.disk_refused_at() == bed.clock.wall_ms());
+}
