@@ -1,6 +1,7 @@
 #include <engine/write_batch.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/coding.h"
 #include "base/invariant.h"
@@ -30,10 +31,11 @@ void WriteBatch::forget() {
   relied_expiry_ = 0;
 }
 
+// Every write command runs this and put_head(): they append few pieces, not many fields.
 void WriteBatch::begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree) {
-  put_u8(&rep_, static_cast<std::uint8_t>(kind));
-  put_u8(&rep_, flags);
-  put_u32(&rep_, tree);
+  char head[kOpHeaderBytes] = {static_cast<char>(kind), static_cast<char>(flags)};
+  store_fixed(head + 2, tree);
+  rep_.append(head, sizeof head);
   store_fixed<std::uint32_t>(rep_.data() + kCountAt, ++count_);
 }
 
@@ -42,17 +44,25 @@ void WriteBatch::put_key(Bytes key) {
   put_bytes(&rep_, key);
 }
 
+void WriteBatch::put_head(DatabaseId database, Bytes key, const PutOptions& options, std::size_t value_bytes) {
+  const bool stamped = options.stamp != kNoStamp, expires = options.expiry != 0;
+  begin_op(OpKind::kPut, static_cast<std::uint8_t>((stamped ? kHasStamp : 0) | (expires ? kHasExpiry : 0)), database);
+  put_key(key);
+  char fields[2 * sizeof(std::uint64_t) + kMaxVarintBytes];
+  char* end = fields;
+  if (stamped) store_fixed(std::exchange(end, end + sizeof options.stamp), options.stamp);
+  if (expires) store_fixed(std::exchange(end, end + sizeof options.expiry), options.expiry);
+  end = encode_varint(end, value_bytes);
+  rep_.append(fields, static_cast<std::size_t>(end - fields));
+}
+
 void WriteBatch::put(DatabaseId database, Bytes key, Bytes value, const PutOptions& options) {
   if (value.size() > kLargeValueBytes) {
     put_shared(database, key, std::make_shared<const std::string>(value), options);
     return;
   }
-  const bool stamped = options.stamp != kNoStamp, expires = options.expiry != 0;
-  begin_op(OpKind::kPut, static_cast<std::uint8_t>((stamped ? kHasStamp : 0) | (expires ? kHasExpiry : 0)), database);
-  put_key(key);
-  if (stamped) put_u64(&rep_, options.stamp);
-  if (expires) put_u64(&rep_, options.expiry);
-  put_bytes(&rep_, value);
+  put_head(database, key, options, value.size());
+  rep_.append(value);
 }
 
 void WriteBatch::put_shared(DatabaseId database, Bytes key, SharedValue value, const PutOptions& options) {
@@ -60,12 +70,7 @@ void WriteBatch::put_shared(DatabaseId database, Bytes key, SharedValue value, c
     put(database, key, *value, options);
     return;
   }
-  const bool stamped = options.stamp != kNoStamp, expires = options.expiry != 0;
-  begin_op(OpKind::kPut, static_cast<std::uint8_t>((stamped ? kHasStamp : 0) | (expires ? kHasExpiry : 0)), database);
-  put_key(key);
-  if (stamped) put_u64(&rep_, options.stamp);
-  if (expires) put_u64(&rep_, options.expiry);
-  put_varint(&rep_, value->size());
+  put_head(database, key, options, value->size());
   shared_bytes_ += value->size();
   shared_.push_back({rep_.size(), std::move(value)});
 }

@@ -1,8 +1,14 @@
 #include "wal/log_segment.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace ebbtide {
+
+void add_note_anywhere(LogNotes* notes, const LogNote& note) {
+  auto at = std::find_if(notes->rbegin(), notes->rend(), [&](const LogNote& have) { return have.tree == note.tree; });
+  at == notes->rend() ? notes->push_back(note) : merge_note(&*at, note);
+}
 
 std::vector<LogSegment> LogSegments::below(FileNum oldest) const {
   std::vector<LogSegment> below;

@@ -24,15 +24,17 @@ struct LogNote {
 };
 /// Few trees each: a vector is searched faster than a map.
 using LogNotes = std::vector<LogNote>;
-/// Merges `note` into `notes`.
+inline void merge_note(LogNote* into, const LogNote& note) {
+  keep_oldest(&into->oldest_delete, note.oldest_delete);
+  keep_oldest(&into->min_expiry, note.min_expiry);
+}
+/// Like add_note(), for a tree that may be any of `notes`, or none.
+void add_note_anywhere(LogNotes* notes, const LogNote& note);
+/// Merges `note` into `notes`. Every commit calls it, nearly always for the tree of the last note.
 inline void add_note(LogNotes* notes, const LogNote& note) {
-  auto at = std::find_if(notes->rbegin(), notes->rend(), [&](const LogNote& have) { return have.tree == note.tree; });
-  if (at == notes->rend()) {
-    notes->push_back(note);
-    return;
-  }
-  keep_oldest(&at->oldest_delete, note.oldest_delete);
-  keep_oldest(&at->min_expiry, note.min_expiry);
+  if (!notes->empty() && notes->back().tree == note.tree) [[likely]]
+    return merge_note(&notes->back(), note);
+  add_note_anywhere(notes, note);
 }
 
 /// A segment that is no longer written to, or the current one.

@@ -215,7 +215,7 @@ void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
   if (!pending.client->may_run()) return;
   prepared->error = resolve(pending.args, &prepared->command);
   if (!prepared->error.is_ok() || prepared->command->spec->keys.first == 0) return;
-  if (pending.args.size() > kLoopArguments && may_leave(*prepared->command->spec)) [[unlikely]] {
+  if (pending.args.size() > kLoopArguments && prepared->command->may_leave_loop) [[unlikely]] {
     prepared->long_by_arguments = true;
     return;
   }
@@ -368,7 +368,7 @@ Dispatcher::RunEnd Dispatcher::run_resident(PendingCommand& pending, const Prepa
     const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
     const std::uint32_t most = spec.has(kWrite | kMayReplicate | kRunsQueue) ? kWriteRounds : kFetchRounds;
     const bool missed_often = waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= most;
-    const bool leaves = spec.has(kRunsQueue) ? transaction_of(*pending.client)->may_leave : may_leave(spec);
+    const bool leaves = spec.has(kRunsQueue) ? transaction_of(*pending.client)->may_leave : prepared.command->may_leave_loop;
     if (missed_often && leaves) return RunEnd::kLeavesLoop;
     if (!fetch_pages(pending)) return RunEnd::kMissesPages;
   }
@@ -391,12 +391,6 @@ bool Dispatcher::is_long(const Transaction* transaction) {
   return transaction != nullptr && transaction->open && !transaction->failed && transaction->may_leave &&
          (transaction->walks || transaction->arguments + transaction->watched.size() > kLoopArguments ||
           transaction->bytes > kLoopWorkBytes);
-}
-
-bool Dispatcher::may_leave(const CommandSpec& spec) {
-  const bool locks_unknown_keys = spec.has(kLockAll) && spec.keys.first == 0;  // the keys of COPY and MOVE are known
-  return !spec.has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&
-         spec.has(kReadOnly | kWrite | kMayLeave);
 }
 
 void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
@@ -443,7 +437,7 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
   const CommandSpec& spec = *prepared.command->spec;
   const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
   const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
-  const bool leaves = may_leave(spec);
+  const bool leaves = prepared.command->may_leave_loop;
   const bool block = !leaves && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
   MissSet& misses = misses_of(pending);
   stall_ms_ = 0;

@@ -138,15 +138,13 @@ class Dispatcher final : public CommandSink {
   /// entry goes there, whatever the threshold.
   void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
                  Unlogged* unlogged = nullptr);
-  /// Counts the commands whose batches the log has by now, and enters them into the slow log.
   /// Finishes what is done, and begins reads that were requested.
   void look_around();
+  /// Counts the commands whose batches the log has by now, and enters them into the slow log.
   void settle_unlogged();
 
   /// Runs the command and commits its writes; repeats that while kRetry. kDone: `status` says how.
   RunEnd run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Whether a command may run off its loop when it is long.
-  static bool may_leave(const CommandSpec& spec);
   /// Whether EXEC of the transaction runs off its loop from the start.
   static bool is_long(const Transaction* transaction);
   /// Handles kSliced: the loop runs other commands before the next slice.

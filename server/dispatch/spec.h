@@ -140,6 +140,12 @@ struct CommandSpec {
   [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
   /// Whether it reads, or may read, a whole database.
   [[nodiscard]] constexpr bool walks() const { return has(kOffload) && has(kReadOnly) && keys.first == 0; }
+  /// Whether its run may leave the event loop, for a thread, if it turns out to be long.
+  [[nodiscard]] constexpr bool may_leave_loop() const {
+    const bool locks_unknown_keys = has(kLockAll) && keys.first == 0;  // the keys of COPY and MOVE are known
+    return !has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&
+           has(kReadOnly | kWrite | kMayLeave);
+  }
   [[nodiscard]] constexpr bool arity_ok(std::size_t argc) const {
     const long long n = static_cast<long long>(argc);
     return arity >= 0 ? n == arity : n >= -static_cast<long long>(arity);

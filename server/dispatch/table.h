@@ -21,6 +21,7 @@ struct Command {
   const CommandSpec* spec = nullptr;
   std::uint32_t index = 0;
   std::uint32_t first_subcommand = 0;  ///< index of the first one; the others follow
+  bool may_leave_loop = false;         ///< CommandSpec::may_leave_loop()
   std::string full_name;               ///< "get", "config|get"
 };
 
@@ -51,7 +52,6 @@ class CommandTable {
 
 /// CommandTable::find() for a thread whose clients repeat a few commands: it remembers the latest short names as clients spell
 /// them. Not thread-safe.
-/// Not thread-safe.
 class RecentCommands {
  public:
   [[nodiscard]] const Command* find(const CommandTable& table, Bytes name) {

@@ -223,7 +223,7 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
       const auto index = parse_integer(args[1]);
       if (index && *index >= 0 && *index < env_.databases) transaction.database = static_cast<DatabaseId>(*index);
     }
-    transaction.may_leave = transaction.may_leave && (may_leave(spec) || spec.has(kAnyThread));
+    transaction.may_leave = transaction.may_leave && (prepared.command->may_leave_loop || spec.has(kAnyThread));
     transaction.walks |= spec.walks();
     transaction.arguments += args.size();
     if (spec.has(kNoAuth) && authenticates(spec, args)) ++transaction.passwords;

@@ -63,27 +63,6 @@ Result<StagedEntries> count_parts(const WriteBatch& batch, const std::atomic<boo
 
 }  // namespace
 
-bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry) {
-  entry->key = op.key;
-  entry->seq = seq;
-  switch (op.kind) {
-    case OpKind::kTombstone:
-      entry->kind = EntryKind::kTombstone;
-      entry->delete_key = 0;  // not born yet
-      return true;
-    case OpKind::kPut:
-    case OpKind::kHeader:
-      entry->kind = op.kind == OpKind::kPut ? EntryKind::kValue : EntryKind::kHeader;
-      entry->delete_key = op.stamp;
-      entry->expiry = op.expiry;
-      entry->value = op.value;
-      entry->shared = op.shared;
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::size_t StagedEntries::memory_bytes() const {
   std::size_t bytes = later.capacity() * sizeof(Later);
   for (const Part& part : parts) bytes += part.memtable == nullptr ? 0 : part.memtable->memory_bytes();

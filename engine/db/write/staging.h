@@ -46,7 +46,26 @@ struct StagedEntries {
 };
 
 /// A put's, header's or tombstone's entry before its batch has a place (EntryPlace::settle); false for other operations.
-bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry);
+inline bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry) {
+  entry->key = op.key;
+  entry->seq = seq;
+  switch (op.kind) {
+    case OpKind::kTombstone:
+      entry->kind = EntryKind::kTombstone;
+      entry->delete_key = 0;  // not born yet
+      return true;
+    case OpKind::kPut:
+    case OpKind::kHeader:
+      entry->kind = op.kind == OpKind::kPut ? EntryKind::kValue : EntryKind::kHeader;
+      entry->delete_key = op.stamp;
+      entry->expiry = op.expiry;
+      entry->value = op.value;
+      entry->shared = op.shared;
+      return true;
+    default:
+      return false;
+  }
+}
 
 /// Bytes that stage_entries() will take, about. Shared values are not copied.
 std::size_t staged_bytes_expected(const WriteBatch& batch);

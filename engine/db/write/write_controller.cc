@@ -38,7 +38,7 @@ Status stuck_error() { return Status::no_space("too many sorted runs, and compac
 
 }  // namespace
 
-Status check_batch(const WriteBatch& batch, std::uint32_t databases) {
+Status check_long_batch(const WriteBatch& batch, std::uint32_t databases) {
   TRY(batch.check_length());
   if (batch.longest_key() > kMaxKeyBytes) {  // the log could not be read back
     return Status::invalid_argument("a key of " + std::to_string(batch.longest_key()) + " bytes; at most " +
@@ -75,10 +75,7 @@ void WriteController::wake() {
   wake_.notify_all();
 }
 
-Status WriteController::refuse(const WriteBatch& batch, bool disk_full) const {
-  const bool memory_full = out_of_memory_.load(std::memory_order_relaxed);
-  if (!disk_full && !memory_full && !stuck()) [[likely]]
-    return Status::ok();
+Status WriteController::refuse_data(const WriteBatch& batch, bool disk_full, bool memory_full) const {
   if (!adds_data(batch)) return Status::ok();
   if (disk_full) return Status::no_space("the disk, or storage.max_disk_bytes, is full");
   if (memory_full) return Status::out_of_memory("storage.memory_budget is spent");

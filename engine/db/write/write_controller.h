@@ -27,9 +27,16 @@
 
 namespace ebbtide {
 
+/// check_batch() of a batch that may be too long.
+Status check_long_batch(const WriteBatch& batch, std::uint32_t databases);
+
 /// kInvalidArgument for a batch that can never be committed: it or one of its keys is too long, or it empties databases too often.
 /// `databases`: Settings::databases. Pure.
-Status check_batch(const WriteBatch& batch, std::uint32_t databases);
+inline Status check_batch(const WriteBatch& batch, std::uint32_t databases) {
+  if (batch.payload_bytes() <= kMaxKeyBytes && batch.flushes() == 0) [[likely]]  // its keys are not longer
+    return Status::ok();
+  return check_long_batch(batch, databases);
+}
 
 /// Thread-safe.
 class WriteController {
@@ -49,7 +56,12 @@ class WriteController {
   /// Measures the pressure, and divides the memory. No lock of the caller's that Env::load takes is held.
   void measure() EXCLUDES(measure_mutex_, wait_mutex_);
   /// kNoSpace or kOutOfMemory if the batch adds data and there is no room for it.
-  Status refuse(const WriteBatch& batch, bool disk_full) const;
+  Status refuse(const WriteBatch& batch, bool disk_full) const {
+    const bool memory_full = out_of_memory_.load(std::memory_order_relaxed);
+    if (!disk_full && !memory_full && !stuck()) [[likely]]
+      return Status::ok();
+    return refuse_data(batch, disk_full, memory_full);
+  }
   /// Waits as long as the batch has to. Returns an error if the database becomes read-only meanwhile, or a stop cannot end.
   Status await(const WriteBatch& batch) EXCLUDES(wait_mutex_);
   /// As await(), for a caller that must not sleep: how many milliseconds to wait before the next attempt; 0 = commit now.
@@ -72,6 +84,7 @@ class WriteController {
 
  private:
   [[nodiscard]] std::uint32_t permille() const { return permille_.load(std::memory_order_relaxed); }
+  Status refuse_data(const WriteBatch& batch, bool disk_full, bool memory_full) const;
   std::uint32_t reserve_slot(const WriteBatch& batch, bool waited);
   Status sleep_off(const WriteBatch& batch, std::uint32_t pressure) EXCLUDES(wait_mutex_);
   Status await_until(const std::function<bool()>& done) EXCLUDES(wait_mutex_);

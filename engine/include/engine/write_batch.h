@@ -145,6 +145,8 @@ class WriteBatch {
   void forget();
   void begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree);
   void put_key(Bytes key);
+  /// A put up to its value.
+  void put_head(DatabaseId database, Bytes key, const PutOptions& options, std::size_t value_bytes);
 
   std::string rep_;  ///< header and operations, without the shared values' bytes
   std::vector<Shared> shared_;
