@@ -16,11 +16,11 @@ CommandTable::CommandTable(std::span<const std::span<const CommandSpec>> familie
   for (const auto& family : families) {
     for (const CommandSpec& spec : family) {
       const auto index = static_cast<std::uint32_t>(commands_.size());
-      commands_.push_back({&spec, index, index + 1, spec.may_leave_loop(), std::string(spec.name)});
+      commands_.push_back({&spec, index, index + 1, std::string(spec.name), spec.may_leave_loop()});
       top_level_.push_back(&commands_.back());
       for (const CommandSpec& sub : spec.subcommands) {
         const auto sub_index = static_cast<std::uint32_t>(commands_.size());
-        commands_.push_back({&sub, sub_index, 0, sub.may_leave_loop(), std::string(spec.name) + "|" + std::string(sub.name)});
+        commands_.push_back({&sub, sub_index, 0, std::string(spec.name) + "|" + std::string(sub.name), sub.may_leave_loop()});
       }
     }
   }

@@ -21,8 +21,8 @@ struct Command {
   const CommandSpec* spec = nullptr;
   std::uint32_t index = 0;
   std::uint32_t first_subcommand = 0;  ///< index of the first one; the others follow
-  bool may_leave_loop = false;         ///< CommandSpec::may_leave_loop()
   std::string full_name;               ///< "get", "config|get"
+  bool may_leave_loop = false;         ///< CommandSpec::may_leave_loop()
 };
 
 class CommandTable {
