@@ -1,0 +1,65 @@
+// Names of layouts, and which systems and tunings are refused.
+#include "model/tuning.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+namespace ebbtide {
+namespace {
+
+System good_system() {
+  System s;
+  s.entries = 1e6;
+  s.entry_bytes = 1024;
+  s.memory_bits = 1e7;
+  return s;
+}
+Tuning good_tuning() {
+  Tuning t;
+  t.filter_bits = 8e6;
+  t.buffer_bits = 2e6;
+  return t;
+}
+
+TEST_CASE("layout names are read back, and others are not") {
+  for (const Layout layout : kLayouts) CHECK(parse_layout(layout_name(layout)) == layout);
+  CHECK_FALSE(parse_layout("levelling"));
+}
+
+TEST_CASE("system with a value out of range is refused by field") {
+  CHECK(check_system(good_system()).is_ok());
+  System s = good_system();
+  s.entries = 0;
+  CHECK(check_system(s).to_string().find("entries is 0") != std::string::npos);
+  s = good_system();
+  s.miss_ratios = {0.5, 1.5};
+  CHECK(check_system(s).to_string().find("miss_ratios is 1.5") != std::string::npos);
+  s = good_system();
+  s.range_selectivity = std::nan("");
+  CHECK_FALSE(check_system(s).is_ok());
+  s = good_system();
+  s.deletes.entries_per_file = 0;
+  CHECK_FALSE(check_system(s).is_ok());
+}
+
+TEST_CASE("tuning with a value out of range is refused by field") {
+  CHECK(check_tuning(good_tuning()).is_ok());
+  Tuning t = good_tuning();
+  t.size_ratio = 1.5;
+  CHECK(check_tuning(t).to_string().find("size_ratio is 1.5") != std::string::npos);
+  t = good_tuning();
+  t.layout = Layout::kFluid;
+  t.runs = {3};
+  CHECK(check_tuning(t).to_string().find("number of runs") != std::string::npos);
+  t.runs = {3, 0};
+  CHECK(check_tuning(t).to_string().find("runs is 0") != std::string::npos);
+  t = good_tuning();
+  t.scaling_ratio = 0;
+  CHECK_FALSE(check_tuning(t).is_ok());
+  t = good_tuning();
+  t.buffer_bits = 0;
+  CHECK_FALSE(check_tuning(t).is_ok());
+}
+
+}  // namespace
+}  // namespace ebbtide
