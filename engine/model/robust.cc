@@ -15,15 +15,26 @@ double dearest(const PerOperation& mix, const PerOperation& costs) {
   return most;
 }
 
-/// w_i e^((c_i - most) theta), normed.
-PerOperation tilted(const PerOperation& mix, const PerOperation& costs, double most, double theta) {
-  PerOperation out{};
-  double sum = 0;
+struct Tilt {
+  PerOperation mix{};     ///< v_i ~ w_i e^((c_i - most) theta)
+  double divergence = 0;  ///< of it from w
+  double slope = 0;       ///< of the divergence in theta: theta times the variance of the costs under v
+};
+
+Tilt tilt(const PerOperation& mix, const PerOperation& costs, double most, double theta) {
+  Tilt out;
+  double sum = 0, mean = 0, square = 0;
   for (std::size_t i = 0; i < kOperations; ++i) {
-    out[i] = mix[i] > 0 ? mix[i] * std::exp((costs[i] - most) * theta) : 0;
-    sum += out[i];
+    const double below = mix[i] > 0 ? costs[i] - most : 0;
+    out.mix[i] = mix[i] > 0 ? mix[i] * std::exp(below * theta) : 0;
+    sum += out.mix[i];
+    mean += out.mix[i] * below;
+    square += out.mix[i] * below * below;
   }
-  for (double& share : out) share /= sum;
+  for (double& share : out.mix) share /= sum;
+  mean /= sum;
+  out.divergence = theta * mean - std::log(sum);
+  out.slope = theta * std::max(0.0, square / sum - mean * mean);
   return out;
 }
 
@@ -47,15 +58,21 @@ WorstCase worst_case(const PerOperation& mix, const PerOperation& costs, double 
   }
   // theta = 1 / lambda. The divergence rises with theta from 0 to -ln(share_of_dearest), which is above rho.
   double low = 0, high = 1 / spread;
-  while (kl_divergence(tilted(mix, costs, most, high), mix) < rho && high * spread < 1e12) {
+  while (tilt(mix, costs, most, high).divergence < rho && high * spread < 1e12) {
     low = high;
     high *= 4;
   }
-  for (int i = 0; i < 60 && high - low > high * 1e-12; ++i) {
-    const double middle = (low + high) / 2;
-    (kl_divergence(tilted(mix, costs, most, middle), mix) < rho ? low : high) = middle;
+  // Newton's method, kept within the bounds: below `low` the divergence is at most rho.
+  double theta = (low + high) / 2;
+  for (int i = 0; i < 100 && high - low > high * 1e-13; ++i) {
+    const Tilt now = tilt(mix, costs, most, theta);
+    const bool there = std::abs(now.divergence - rho) < 1e-12 * std::max(rho, 1e-3);
+    (there || now.divergence <= rho ? low : high) = theta;
+    if (there) break;
+    const double next = now.slope > 0 ? theta - (now.divergence - rho) / now.slope : low;
+    theta = next > low && next < high ? next : (low + high) / 2;
   }
-  found.mix = tilted(mix, costs, most, low);  // within the ball
+  found.mix = tilt(mix, costs, most, low).mix;  // within the ball
   found.cost = mean_cost(found.mix, costs);
   found.lambda = low > 0 ? 1 / low : found.lambda;
   return found;

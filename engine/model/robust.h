@@ -8,7 +8,7 @@
 //   minimise over lambda > 0   rho lambda + lambda ln(sum w_i e^(c_i / lambda))
 //
 // At the optimum the worst mix is w tilted towards expensive operations, v_i ~ w_i e^(c_i / lambda). Its divergence from w falls as lambda
-// grows. So the search looks for the lambda at which the divergence is rho, by bisection in 1 / lambda, and needs no solver. If the ball
+// grows. So the lambda at which the divergence is rho is found by Newton's method. If the ball
 // reaches the mixes of only the most expensive operations, lambda is 0 and the worst cost is theirs.
 //
 // Pure functions on values; any thread may call them.

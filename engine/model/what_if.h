@@ -1,0 +1,34 @@
+// Answers what-if questions: the costs of a tuning before and after a change of the system or of the mix (Dayan et al., Monkey, sections 4.2
+// and 4.5).
+//
+// Pure functions on values; any thread may call them.
+#pragma once
+
+#include <optional>
+
+#include <engine/result.h>
+#include "model/tuner.h"
+
+namespace ebbtide {
+
+/// What changes; the rest stays.
+struct Change {
+  std::optional<double> memory_bits;  ///< filters and buffer keep their shares of it
+  std::optional<double> entries, entry_bytes, page_bytes;
+  std::optional<double> write_asymmetry, sequential_cost, range_selectivity;
+  std::optional<PerOperation> mix;
+};
+
+struct WhatIf {
+  Advice before, after;           ///< the same layout, T and runs
+  std::optional<Advice> retuned;  ///< the best tuning after the change; none if no tuning keeps the limits
+};
+
+/// The request after the change; its fixed memory, too, changes in proportion.
+TuneRequest changed(const TuneRequest& request, const Change& change);
+
+/// Costs of `tuning` before and after `change`, and those of the best tuning after it. kInvalidArgument: request, tuning or the changed
+/// request are wrong.
+Result<WhatIf> what_if(const TuneRequest& request, const Tuning& tuning, const Change& change);
+
+}  // namespace ebbtide

@@ -1,0 +1,123 @@
+// Monkey's Algorithms 1 and 5, against grids and the paper's statements.
+#include "model/monkey_design.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+namespace ebbtide {
+namespace {
+
+/// Figure 7's data: 512 GB in 2^35 entries of 16 bytes, pages of 4 KB.
+System monkey_system(double bits_per_entry) {
+  System s;
+  s.entries = std::pow(2, 35);
+  s.entry_bytes = 16;
+  s.memory_bits = bits_per_entry * s.entries;
+  return s;
+}
+
+/// Eq. 25 without its constant, which does not depend on the filters: a point read above the threshold, and levels without rounding.
+double equation_25(const System& s, const PerOperation& mix, bool tiering, double t, double filter_bits) {
+  const double points = mix[kEmptyRead] + mix[kRead], found = mix[kRead] / points;
+  const double last = tiering ? 1 - found * t / (t - 1) / 2 : 1 - found;
+  const double read = std::pow(t, t / (t - 1)) / (tiering ? 1 : t - 1) * std::pow(last, (t - 1) / t) *
+                      std::exp(-filter_bits / s.entries * std::log(2) * std::log(2));
+  const double levels = std::log(s.data_bits() / (s.memory_bits - filter_bits) * (t - 1) / t) / std::log(t);
+  const double write = (t - 1) / (tiering ? t : 2) * (1 + s.write_asymmetry) / s.entries_per_page();
+  return points * read + (mix[kRange] * (tiering ? t - 1 : 1) + mix[kWrite] * write) * levels;
+}
+
+TEST_CASE("Algorithm 5 gives filters the memory at which Eq. 25 is smallest") {
+  for (const double bits : {4.0, 10.0, 20.0}) {
+    for (const bool tiering : {false, true}) {
+      for (const double t : {2.0, 4.0, 10.0}) {
+        for (const PerOperation& mix :
+             {PerOperation{.4, .2, .1, .3}, PerOperation{.9, .05, 0, .05}, PerOperation{.05, .05, .1, .8}}) {
+          const System s = monkey_system(bits);
+          const double found = monkey_filter_memory(s, mix, tiering, t);
+          const double cost = equation_25(s, mix, tiering, t, found);
+          CAPTURE(bits, tiering, t, found / s.memory_bits);
+          CHECK(found >= 0);
+          CHECK(found < s.memory_bits);
+          for (double share = 0; share < 0.9999; share += 0.01)
+            CHECK(cost <= equation_25(s, mix, tiering, t, share * s.memory_bits) * (1 + 1e-9));
+        }
+      }
+    }
+  }
+}
+
+// Appendix C.1: with little memory all of it goes to the buffer.
+TEST_CASE("Algorithm 5 gives filters nothing if memory is below gamma / (alpha beta)") {
+  const PerOperation mix = {.01, 0, .5, .49};
+  const System s = monkey_system(0.5);
+  CHECK(monkey_filter_memory(s, mix, false, 4) == 0);
+  CHECK(monkey_filter_memory(monkey_system(200), {1, 0, 0, 0}, false, 4) == Approx(200 * std::pow(2, 35)).epsilon(1e-3));
+}
+
+TEST_CASE("design is not dearer than any on a grid of T, memory and policy") {
+  for (const PerOperation& mix :
+       {PerOperation{.5, .2, .01, .29}, PerOperation{.05, .05, .01, .89}, PerOperation{.1, .8, .05, .05}}) {
+    const System s = monkey_system(8);
+    const auto found = monkey_design(s, mix);
+    REQUIRE(found.is_ok());
+    CHECK(found->levels == Approx(std::round(found->levels)).margin(1e-6));
+    double best = 1e300;
+    for (int levels = 1; levels <= 24; ++levels) {
+      for (int i = 0; i < 400; ++i) {
+        const double filters = s.memory_bits * i / 400;
+        // T of a full tree with that many levels, by fixed-point iteration.
+        const double ratio = s.data_bits() / (s.memory_bits - filters);
+        double t = 100;
+        for (int k = 0; k < 300; ++k) t = std::pow(ratio * (t - 1), 1.0 / (levels + 1));
+        if (!(t >= 2)) continue;
+        for (const bool tiering : {false, true}) best = std::min(best, monkey_costs(s, mix, tiering, t, filters).cost);
+      }
+    }
+    CAPTURE(found->levels, found->size_ratio, found->tiering, found->filter_bits / s.memory_bits);
+    CHECK(found->cost <= best * (1 + 1e-6));
+  }
+}
+
+TEST_CASE("more reads give filters more memory, and more writes lead to tiering") {
+  const System s = monkey_system(10);
+  const auto reads = monkey_design(s, {.9, .05, .01, .04}), writes = monkey_design(s, {.02, .02, 0, .96});
+  REQUIRE((reads.is_ok() && writes.is_ok()));
+  CHECK(reads->filter_bits > writes->filter_bits);
+  CHECK_FALSE(reads->tiering);
+  CHECK(writes->tiering);
+}
+
+// Section 4.2: at T = 2 tiering and leveling are the same.
+TEST_CASE("tiering and leveling cost the same at T = 2") {
+  const System s = monkey_system(10);
+  const PerOperation mix = {.5, 0, .1, .4};
+  for (const double share : {0.0, 0.1, 0.5, 0.9})
+    CHECK(monkey_costs(s, mix, false, 2, share * s.memory_bits).cost ==
+          Approx(monkey_costs(s, mix, true, 2, share * s.memory_bits).cost));
+}
+
+TEST_CASE("bounds are kept at a price, and bounds that no design keeps are reported") {
+  const System s = monkey_system(10);
+  const PerOperation mix = {.2, .1, .1, .6};
+  const auto free = monkey_design(s, mix);
+  REQUIRE(free.is_ok());
+  MonkeyBounds bounds;
+  bounds.point_read = free->point_read / 3 + 1.0 / 3 / 1.5;
+  const auto reads = monkey_design(s, mix, bounds);
+  REQUIRE(reads.is_ok());
+  CHECK(reads->point_read <= bounds.point_read);
+  CHECK(reads->cost >= free->cost);
+  bounds = {};
+  bounds.write = free->write / 2;
+  const auto writes = monkey_design(s, mix, bounds);
+  REQUIRE(writes.is_ok());
+  CHECK(writes->write <= bounds.write);
+  CHECK(writes->cost >= free->cost);
+  bounds.write = 1e-9;
+  CHECK(monkey_design(s, mix, bounds).status().to_string().find("no design keeps the bounds") != std::string::npos);
+  CHECK_FALSE(monkey_design(s, {1, 1, 1, 1}).is_ok());
+}
+
+}  // namespace
+}  // namespace ebbtide
