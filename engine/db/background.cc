@@ -16,11 +16,26 @@ void DbImpl::submit(Priority priority, BackgroundPool::Task task) {
   });
 }
 
-std::vector<TreePtr> DbImpl::live_trees() {
-  MutexLock lock(commit_mutex_);
-  std::vector<TreePtr> trees;
-  for (const auto& [id, tree] : trees_) trees.push_back(tree);
-  return trees;
+TreeRegistry::Env DbImpl::trees_env() {
+  return {.clock = &clock_,
+          .epoch = &epoch_,
+          .memtable_size = settings_.memtable_size,
+          .now = [this] { return time_.stamped(); },
+          .last_seq = [this] { return pipeline_.last_seq(); },
+          .frozen = [this](const TreePtr& tree) { flush_scheduler_.schedule(tree); },
+          .filters_changed = [this](const TreePtr& tree) { schedule_filter_fit(tree); }};
+}
+
+TreePlacer::Env DbImpl::placer_env() {
+  return {.trees = &trees_,
+          .new_tree = [this] { return versions_->new_tree(); },
+          .sequence =
+              [this](WriteBatch& creation, TreeId tree, Millis time) {
+                pipeline_.assign(creation, time);
+                const LogNote note{tree, 0, 0};
+                log_->enqueue(creation, std::span(&note, 1));
+              },
+          .mapping_changed = [this] { schedule_database_changes(); }};
 }
 
 ObsoleteFileRemover::Env DbImpl::obsolete_files_env() {
@@ -35,7 +50,7 @@ ObsoleteFileRemover::Env DbImpl::obsolete_files_env() {
 
 Scrubber::Env DbImpl::scrubber_env() {
   return {.now = [this] { return time_.now(); },
-          .lease = [this](TreeId id) { return lease_of(tree_with(id)); },
+          .lease = [this](TreeId id) { return lease_of(trees_.tree_with(id)); },
           .read = [this](const FileMeta& meta, const std::function<bool()>& stopped,
                          TableCheck* check) { return errors_on_drive(fs_, settings_.dir, meta, stopped, check); },
           .report_damage = [this](FileNum file, const std::vector<Status>& errors) { quarantine_.report(file, errors); },
@@ -56,7 +71,7 @@ HolePuncher::Env DbImpl::hole_puncher_env() {
           .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
           .done =
               [this](TreeId id) {
-                if (const TreePtr tree = tree_with(id); tree != nullptr) scheduler_.schedule(tree);
+                if (const TreePtr tree = trees_.tree_with(id); tree != nullptr) scheduler_.schedule(tree);
               },
           .failed = [this](const Status& status) { health_.failed(status, "punching"); },
           .closing = [this] { return closing_.load(); },
@@ -78,7 +93,7 @@ Quarantine::Env DbImpl::quarantine_env() {
                      TableCheck* check) { return errors_on_drive(fs_, settings_.dir, meta, stopped, check); },
       .floor =
           [this](TreeId id) {
-            const TreePtr tree = tree_with(id);
+            const TreePtr tree = trees_.tree_with(id);
             return tree == nullptr ? time_.stamped() : floor_of(tree);
           },
       .submit_soon = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
@@ -90,7 +105,7 @@ Quarantine::Env DbImpl::quarantine_env() {
           [this](const std::vector<TreeId>& trees) {
             update_pressure();
             for (const TreeId id : trees) {
-              if (const TreePtr tree = tree_with(id); tree != nullptr) scheduler_.schedule(tree);
+              if (const TreePtr tree = trees_.tree_with(id); tree != nullptr) scheduler_.schedule(tree);
             }
           },
       .log = [this](Severity severity, const std::string& text) { say(severity, text); }};
@@ -107,7 +122,7 @@ Health::Env DbImpl::health_env() {
           .changed =
               [this] {
                 {
-                  MutexLock lock(state_mutex_);
+                  MutexLock lock(trees_.state_mutex);
                   progress_.notify_all();
                 }
                 writes_.wake();
@@ -116,7 +131,7 @@ Health::Env DbImpl::health_env() {
               [this] {
                 update_pressure();
                 obsolete_files_.remove_queued();
-                for (const TreePtr& tree : live_trees()) {
+                for (const TreePtr& tree : trees_.live_trees()) {
                   flush_scheduler_.schedule(tree);
                   scheduler_.schedule(tree);
                 }
@@ -131,7 +146,7 @@ TableInstaller::Env DbImpl::installer_env() {
           .damage = quarantine_.sink(),
           .sink = obsolete_files_.sink(),
           .ledger = &ledger_,
-          .state_mutex = &state_mutex_,
+          .state_mutex = &trees_.state_mutex,
           .cache = [this] { return cache_.get(); },
           .pool = [this] { return pool_; },
           .new_file = [this] { return versions_->new_file(); },
@@ -145,11 +160,11 @@ TableInstaller::Env DbImpl::installer_env() {
           .fit_filters = [this](Tree& tree, const TablesView& tables) { return measure_and_fit_filters(tree, tables); },
           .fit_filters_later =
               [this](TreeId id) {
-                if (const TreePtr tree = tree_with(id); tree != nullptr) schedule_filter_fit(tree);
+                if (const TreePtr tree = trees_.tree_with(id); tree != nullptr) schedule_filter_fit(tree);
               },
           .publish =
               [this](Tree& tree, std::shared_ptr<const TreeView> view) {
-                publish_view(tree, std::move(view));
+                trees_.publish(tree, std::move(view));
                 progress_.notify_all();
               }};
 }
@@ -161,7 +176,7 @@ FilterFitEnv DbImpl::filter_fit_env() {
 bool DbImpl::measure_and_fit_filters(Tree& tree, const TablesView& tables) {
   FilterNeeds needs;
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     if (tree.view_owner != nullptr) measure_lookups(tree);
     needs = filter_needs(tree);
   }
@@ -169,7 +184,7 @@ bool DbImpl::measure_and_fit_filters(Tree& tree, const TablesView& tables) {
 }
 
 FlushJob::Env DbImpl::flush_job_env() {
-  return {.state_mutex = &state_mutex_,
+  return {.state_mutex = &trees_.state_mutex,
           .installer = &installer_,
           .memtable_size = settings_.memtable_size,
           .empty_memtable_bytes = [this] { return empty_memtable_bytes_; },
@@ -180,7 +195,7 @@ FlushJob::Env DbImpl::flush_job_env() {
               [this](const Tree& tree, const TablesView& tables, std::uint64_t entries) {
                 FilterNeeds needs;
                 {
-                  MutexLock lock(state_mutex_);
+                  MutexLock lock(trees_.state_mutex);
                   needs = filter_needs(tree);
                 }
                 return filters_after_flush(tables, entries, needs);
@@ -188,11 +203,11 @@ FlushJob::Env DbImpl::flush_job_env() {
 }
 
 FlushScheduler::Env DbImpl::flush_scheduler_env() {
-  return {.state_mutex = &state_mutex_,
+  return {.state_mutex = &trees_.state_mutex,
           .flush_mutex = &flush_mutex_,
           .compactions = &scheduler_,
           .memtable_size = settings_.memtable_size,
-          .trees = [this] { return live_trees(); },
+          .trees = [this] { return trees_.live_trees(); },
           .flush = [this](const std::vector<TreePtr>& trees) { return flush_trees(trees); },
           .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
           .may_flush = [this] { return health_.is_ok() && !closing_; },
@@ -233,7 +248,7 @@ CompactionJob::Env DbImpl::job_env() {
 }
 
 CompactionScheduler::Env DbImpl::scheduler_env() {
-  return {.state_mutex = &state_mutex_,
+  return {.state_mutex = &trees_.state_mutex,
           .memory = &planner_memory_,
           .puncher = &hole_puncher_,
           .memtable_size = settings_.memtable_size,
@@ -264,7 +279,7 @@ CompactionScheduler::Env DbImpl::scheduler_env() {
 bool DbImpl::start_compaction(const Tree& tree, const Plan& plan, CompactionJob::Start* start) {
   FilterNeeds needs;
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     if (tree.view_owner == nullptr) return false;
     start->working = tree.work;
     start->tables = tree.view_owner->tables;
@@ -278,14 +293,14 @@ bool DbImpl::start_compaction(const Tree& tree, const Plan& plan, CompactionJob:
 
 Result<std::shared_ptr<const TablesView>> DbImpl::install_outputs(Tree& tree, const CompactionJob::OpenedTables& opened) {
   TRY(installer_.install(tree, opened, 0));
-  MutexLock lock(state_mutex_);
+  MutexLock lock(trees_.state_mutex);
   if (tree.view_owner == nullptr) return Status::aborted("");
   return tree.view_owner->tables;
 }
 
 void DbImpl::background_progressed() {
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     progress_.notify_all();
   }
   update_pressure();
@@ -295,7 +310,7 @@ void DbImpl::background_progressed() {
 // Null if the tree is gone.
 std::shared_ptr<Lease> DbImpl::lease_of(const TreePtr& tree) {
   if (tree == nullptr || tree->dropped) return nullptr;
-  MutexLock lock(state_mutex_);
+  MutexLock lock(trees_.state_mutex);
   if (tree->view_owner == nullptr) return nullptr;
   return leases_.lease(tree->view_owner, published_.visible_seq(), time_.now());
 }
@@ -307,16 +322,16 @@ void DbImpl::scrub(const std::vector<TreeLoad>& loads) {
 }
 
 Result<VerifyReport> DbImpl::verify(DatabaseId database) {
-  const std::shared_ptr<Lease> lease = lease_of(tree_of(database));
+  const std::shared_ptr<Lease> lease = lease_of(trees_.tree_of(database));
   return lease == nullptr ? VerifyReport{} : scrubber_.verify(*lease);
 }
 
 std::vector<std::string> DbImpl::damage() {
   std::vector<std::string> lines;
   for (DatabaseId d = 0; d < settings_.databases; ++d) {
-    const TreePtr tree = tree_of(d);
+    const TreePtr tree = trees_.tree_of(d);
     if (tree == nullptr) continue;
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     if (tree->view_owner == nullptr) continue;
     for (const FileMetaPtr& file : tree->view_owner->tables->quarantined) {
       lines.push_back("database " + std::to_string(d) + ": " + file->damage);
@@ -326,10 +341,10 @@ std::vector<std::string> DbImpl::damage() {
 }
 
 Quarantine::Place DbImpl::place_of(FileNum data_file) {
-  for (const TreePtr& tree : live_trees()) {
+  for (const TreePtr& tree : trees_.live_trees()) {
     std::shared_ptr<const TablesView> tables;
     {
-      MutexLock lock(state_mutex_);
+      MutexLock lock(trees_.state_mutex);
       if (tree->view_owner != nullptr) tables = tree->view_owner->tables;
     }
     if (tables == nullptr) continue;
@@ -351,7 +366,7 @@ Status DbImpl::commit_change(const Quarantine::Change& change) {
   for (const TreeEdit& tree : edit.trees) trees.push_back(tree.tree);
   TRY(commit_edit(std::move(edit)));
   for (const TreeId id : trees) {
-    if (const TreePtr tree = tree_with(id); tree != nullptr)
+    if (const TreePtr tree = trees_.tree_with(id); tree != nullptr)
       (void)installer_.install(*tree, change.opened, 0);  // kAborted: it is gone
   }
   if (change.installed) change.installed();
@@ -359,14 +374,14 @@ Status DbImpl::commit_change(const Quarantine::Change& change) {
 }
 
 std::shared_ptr<const TablesView> DbImpl::tables_to_punch(TreeId id) {
-  const TreePtr tree = tree_with(id);
-  MutexLock lock(state_mutex_);
+  const TreePtr tree = trees_.tree_with(id);
+  MutexLock lock(trees_.state_mutex);
   if (closing_ || tree == nullptr || tree->dropped || tree->view_owner == nullptr || !health_.is_ok()) return nullptr;
   return tree->view_owner->tables;
 }
 
 Status DbImpl::commit_punched(TreeId id, const HolePuncher::Punched& punched) {
-  const TreePtr tree = tree_with(id);
+  const TreePtr tree = trees_.tree_with(id);
   MutexLock manifest(manifest_mutex_);
   const VersionPtr current = versions_->tree(id);
   if (closing_ || tree == nullptr || tree->dropped || current == nullptr) return Status::aborted("");

@@ -70,13 +70,13 @@ class DbImpl::Checkpoint {
     TRY(db_.versions_->status());
     manifest_ = db_.versions_->new_file();
     record_ = db_.versions_->snapshot_record();
-    MutexLock commit(db_.commit_mutex_);
-    MutexLock state(db_.state_mutex_);
-    for (const auto& [id, tree] : db_.trees_) pin(*tree);
-    for (const TreePtr& tree : db_.dropped_trees_) pin(*tree);
+    MutexLock commit(db_.trees_.commit_mutex);
+    MutexLock state(db_.trees_.state_mutex);
+    for (const auto& [id, tree] : db_.trees_.live()) pin(*tree);
+    for (const TreePtr& tree : db_.trees_.dropped()) pin(*tree);
     return Status::ok();
   }
-  void pin(const Tree& tree) REQUIRES(db_.state_mutex_) {
+  void pin(const Tree& tree) REQUIRES(db_.trees_.state_mutex) {
     if (db_.versions_->tree(tree.id) != nullptr && tree.view_owner != nullptr)
       pinned_.push_back(db_.leases_.lease(tree.view_owner, report_.seq, db_.time_.now()));
   }

@@ -24,11 +24,11 @@ void DbImpl::unpin_log(const std::shared_ptr<LogPin>& pin) {
 }
 
 void DbImpl::flush_overdue(TreeId id, bool freeze_active) {
-  MutexLock lock(commit_mutex_);
-  const auto at = trees_.find(id);
-  if (at == trees_.end()) return;
-  if (freeze_active) freeze(*at->second);
-  hurry_flush(*at->second);
+  MutexLock lock(trees_.commit_mutex);
+  const TreePtr tree = trees_.live_tree(id);
+  if (tree == nullptr) return;
+  if (freeze_active) trees_.freeze(*tree);
+  flush_scheduler_.hurry(tree);
 }
 
 // The segment takes no more, and no memtable keeps it: those that do are flushed, though they be small.
@@ -39,15 +39,15 @@ void DbImpl::retire_segment(FileNum file) {
   for (const LogSegment& segment : log_->segments()) {
     if (segment.file <= file) last = std::max(last, segment.needed_seq());
   }
-  MutexLock lock(commit_mutex_);
-  for (const auto& [id, tree] : trees_) {
-    if (tree->active_first_seq != 0 && tree->active_first_seq <= last) freeze(*tree);
+  MutexLock lock(trees_.commit_mutex);
+  for (const auto& [id, tree] : trees_.live()) {
+    if (tree->active_first_seq != 0 && tree->active_first_seq <= last) trees_.freeze(*tree);
     bool keeps = false;
     {
-      MutexLock state(state_mutex_);
+      MutexLock state(trees_.state_mutex);
       keeps = !tree->frozen.empty() && tree->frozen.front().first_seq <= last;
     }
-    if (keeps) hurry_flush(*tree);
+    if (keeps) flush_scheduler_.hurry(tree);
   }
 }
 

@@ -18,9 +18,6 @@
 namespace ebbtide {
 namespace {
 
-// Memtables of a tree that may rest until a full one is flushed with them. Readers look into each of them.
-constexpr std::size_t kMostResting = 6;
-
 /// Makes the operations of each part name the part's tree. False: they did already, as they mostly do.
 bool name_trees(WriteBatch& batch, StagedEntries* entries, const std::vector<TreeId>& trees) {
   bool same = true;
@@ -89,12 +86,12 @@ Status DbImpl::make_trees(const StagedEntries& entries, std::vector<TreeId>* tre
   Inserts inserts;
   SeqNum last = 0;
   {
-    MutexLock lock(commit_mutex_);
+    MutexLock lock(trees_.commit_mutex);
     Millis time = 0;
     TRY(pipeline_.begin(WriteBatch(), &inserts, &time));
     for (const StagedEntries::Part& part : entries.parts) {
       ASSERT_MSG(part.database < settings_.databases, "a batch names a database that there is not");
-      trees->push_back(tree_for_write(part.database, time, &inserts)->id);
+      trees->push_back(placer_.tree_for_write(part.database, time, &inserts)->id);
     }
     last = pipeline_.last_seq();
   }
@@ -106,10 +103,10 @@ Status DbImpl::make_trees(const StagedEntries& entries, std::vector<TreeId>* tre
 void DbImpl::prepare_log(WriteBatch& batch, StagedEntries* entries) {
   std::vector<TreeId> trees;
   {
-    MutexLock lock(commit_mutex_);
+    MutexLock lock(trees_.commit_mutex);
     for (const StagedEntries::Part& part : entries->parts) {
       ASSERT_MSG(part.database < settings_.databases, "a batch names a database that there is not");
-      const Tree* tree = database_trees_[part.database].get();
+      const Tree* tree = trees_.mapped(part.database).get();
       if (tree == nullptr) return;
       trees.push_back(tree->id);
     }
@@ -159,7 +156,7 @@ Status DbImpl::commit_staged(StagedBatch::Impl& staged) {
 Status DbImpl::commit_staged(WriteBatch& batch, StagedEntries* entries) {
   Inserts inserts;
   {
-    MutexLock lock(commit_mutex_);
+    MutexLock lock(trees_.commit_mutex);
     TRY(sequence_staged(batch, entries, &inserts));
   }
   for (const StagedEntries::Later& later : entries->later) {
@@ -181,9 +178,9 @@ Status DbImpl::sequence_staged(WriteBatch& batch, StagedEntries* entries, Insert
   std::vector<TreeId> trees;
   for (StagedEntries::Part& part : entries->parts) {
     ASSERT_MSG(part.database < settings_.databases, "a batch names a database that there is not");
-    part.tree = tree_for_write(part.database, time, inserts);
+    part.tree = placer_.tree_for_write(part.database, time, inserts);
     trees.push_back(part.tree->id);
-    if (part.memtable == nullptr && is_full(*part.tree->active)) freeze(*part.tree);
+    if (part.memtable == nullptr && trees_.is_full(*part.tree->active)) trees_.freeze(*part.tree);
     part.inserted_into = part.memtable != nullptr ? part.memtable.get() : part.tree->active;
     if (part.records == 0) continue;
     part.tree->recorded->store(true, std::memory_order_relaxed);  // before it shows
@@ -194,34 +191,15 @@ Status DbImpl::sequence_staged(WriteBatch& batch, StagedEntries* entries, Insert
   LogNotes notes;
   for (const StagedEntries::Part& part : entries->parts) {
     if (part.memtable == nullptr) {
-      mark_active(part.tree->id, batch.first_seq(), batch.last_seq());
+      trees_.mark_active(part.tree->id, batch.first_seq(), batch.last_seq());
     } else {
       part.memtable->set_place({.first_seq = batch.first_seq(), .time = time, .stamp = part.tree->stamp});
-      adopt(*part.tree, part.memtable, batch);
+      trees_.adopt(*part.tree, part.memtable, batch.first_seq(), batch.last_seq());
     }
     add_note(&notes, note_of(part, time));
   }
   log_->enqueue(batch, std::move(entries->log), notes);
   return Status::ok();
-}
-
-// The memtable becomes one more frozen one. A small one rests until several together fill a memtable: a flush of its own would leave a
-// small run to merge.
-void DbImpl::adopt(Tree& tree, std::shared_ptr<MemTable> memtable, const WriteBatch& batch) {
-  {
-    MutexLock lock(state_mutex_);
-    const bool may_rest = tree.frozen.empty() || tree.frozen_rest;
-    auto view = std::make_shared<TreeView>(*tree.view_owner);
-    if (tree.active_first_seq != 0) freeze_active(tree, view.get());
-    tree.frozen.push_back({memtable, batch.first_seq(), batch.last_seq()});
-    view->memtables.insert(view->memtables.begin() + 1, std::move(memtable));
-    publish_view(tree, std::move(view));
-    std::size_t bytes = 0;
-    for (const FrozenMemTable& frozen : tree.frozen) bytes += frozen.memtable->memory_bytes();
-    tree.frozen_rest = may_rest && bytes < settings_.memtable_size && tree.frozen.size() <= kMostResting;
-  }
-  const auto it = trees_.find(tree.id);
-  if (it != trees_.end()) flush_scheduler_.schedule(it->second);
 }
 
 }  // namespace ebbtide

@@ -12,7 +12,7 @@
 namespace ebbtide {
 
 Status DbImpl::compact(DatabaseId database, const KeyRange& range) {
-  TreePtr tree = tree_of(database);
+  TreePtr tree = trees_.tree_of(database);
   if (tree == nullptr) return Status::ok();
   TRY(flush(database));
   for (bool done = false; !done;) TRY(compact_step(tree, range, &done));
@@ -22,7 +22,7 @@ Status DbImpl::compact(DatabaseId database, const KeyRange& range) {
 Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* done) {
   std::optional<RunningJob> job;
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     if (tree->dropped || tree->view_owner == nullptr) {
       *done = true;
       return Status::ok();
@@ -42,14 +42,14 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
       // A running job is in the way: waits for any progress, then looks again.
       if (Status error = health_.error(); !error.is_ok()) return error;
       if (closing_) return Status::aborted("the database is closing");
-      if (threads_) progress_.wait_for(state_mutex_, std::chrono::milliseconds(50));
+      if (threads_) progress_.wait_for(trees_.state_mutex, std::chrono::milliseconds(50));
     }
   }
   if (!job) return threads_ || pool_->run_one() ? Status::ok() : Status::aborted("background work is stuck");
   const Status status = CompactionJob(job_env_, tree, *job).run();
   scheduler_.finish(tree, *job);
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     progress_.notify_all();
   }
   // The plan that it gave way to starts now; the next attempt would take its files again.

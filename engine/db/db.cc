@@ -74,7 +74,7 @@ ReadView Db::lease(DatabaseId database) const {
     std::shared_ptr<const TreeView> owner;
     SeqNum seq = 0;
     if (tree != nullptr) {
-      MutexLock lock(impl_->state_mutex_);
+      MutexLock lock(impl_->trees_.state_mutex);
       owner = tree->view_owner;  // null: dropped just now, its database has another
       seq = visible_seq();
     } else {
@@ -155,11 +155,11 @@ Status Db::reconfigure(const Settings& settings) {
   impl_->budget_.set_bytes(settings.memory_budget);
   impl_->scrubber_.set_interval(settings.scrub_interval);
   {
-    MutexLock lock(impl_->commit_mutex_);
-    for (DatabaseId d = 0; d < settings.databases; ++d) impl_->change_settings(d, settings.tree_for(d));
+    MutexLock lock(impl_->trees_.commit_mutex);
+    for (DatabaseId d = 0; d < settings.databases; ++d) impl_->trees_.change_settings(d, settings.tree_for(d));
   }
   impl_->update_pressure();
-  if (impl_->deadlines_changed_) {
+  if (impl_->trees_.deadlines_changed()) {
     MutexLock manifest(impl_->manifest_mutex_);
     (void)impl_->write_deadlines();  // if it fails, the next tick tries again, or says that the database is read-only
   }
@@ -171,10 +171,10 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
   TRY(make_policy(settings.policy).status());
   if (database >= impl_->settings_.databases) return Status::invalid_argument("there is no database " + std::to_string(database));
   {
-    MutexLock commit_lock(impl_->commit_mutex_);
-    impl_->change_settings(database, settings);
+    MutexLock commit_lock(impl_->trees_.commit_mutex);
+    impl_->trees_.change_settings(database, settings);
   }
-  if (impl_->deadlines_changed_) {
+  if (impl_->trees_.deadlines_changed()) {
     MutexLock manifest(impl_->manifest_mutex_);
     (void)impl_->write_deadlines();
   }
@@ -184,7 +184,7 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
 void Db::pause_compactions() { impl_->scheduler_.pause(); }
 void Db::resume_compactions() {
   impl_->scheduler_.resume();
-  for (const TreePtr& tree : impl_->live_trees()) impl_->scheduler_.schedule(tree);
+  for (const TreePtr& tree : impl_->trees_.live_trees()) impl_->scheduler_.schedule(tree);
 }
 
 PurgeTicket Db::purge_ticket(SeqNum* up_to) { return {impl_->fence(up_to), {}}; }
@@ -211,16 +211,12 @@ Result<TreeMap> Db::tree_map(DatabaseId database, std::size_t max_cells) const {
 const Settings& Db::settings() const { return impl_->settings_; }
 
 StampMode Db::stamp_mode(DatabaseId database) const {
-  MutexLock lock(impl_->commit_mutex_);
-  const TreePtr& tree = impl_->database_trees_[database];
-  return tree != nullptr ? tree->stamp : impl_->tree_settings_[database].stamp;
+  MutexLock lock(impl_->trees_.commit_mutex);
+  const TreePtr& tree = impl_->trees_.mapped(database);
+  return tree != nullptr ? tree->stamp : impl_->trees_.settings_of(database).stamp;
 }
 
-StampMode DbImpl::configured_stamp_mode(DatabaseId database) {
-  MutexLock lock(commit_mutex_);
-  return tree_settings_[database].stamp;
-}
-StampMode Db::configured_stamp_mode(DatabaseId database) const { return impl_->configured_stamp_mode(database); }
+StampMode Db::configured_stamp_mode(DatabaseId database) const { return impl_->trees_.configured_stamp_mode(database); }
 
 void DbImpl::schedule_filter_fit(const TreePtr& tree) {
   if (tree->filter_fit_queued.exchange(true)) return;

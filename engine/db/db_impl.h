@@ -1,28 +1,33 @@
-// The parts of the engine and how they are wired. Each capability has a file of its own:
+// The parts of the engine and how they are wired. Components that know no database have rooms:
 //
-//   commit.cc      commits, the tree of each database                commit_staged.cc large batches: memtables that are adopted
-//   flush.cc       memtables to tables, database changes to manifest recovery.cc    open
-//   compact.cc     a merge by hand
-//   maintenance.cc what is done by the clock
-//   background.cc  what the components of background/ get of the database
+//   trees/       all trees, one tree, what readers see of it, leases
+//   read/        lookups, iterators, fetches, scans, estimates, filter memory
+//   write/       the commit pipeline, the tree of each operation, large batches, delays and refusals, the memory budget
+//   background/  flushes, planners and compactions, punching, scrub, quarantine, room on the disk, read-only
+//   purge/       when deletes are gone from all files
+//   admin/       a tree as a picture
+//
+// What is left to the database itself, by file:
+//
+//   commit.cc      commits                                           commit_staged.cc large batches: memtables that are adopted
+//   flush.cc       memtables to tables, edits of the manifest        recovery.cc    open
+//   compact.cc     a merge by hand                                   replay.cc      open: the log
+//   maintenance.cc what is done by the clock                         background.cc  what components get of the database
 //   checkpoint.cc  a copy that opens, made while running             stats.cc       numbers, and a picture
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
 //   deadline_keeper.cc delete deadlines of tables
 //
-// Components that know no database have rooms: trees/ (one tree, what readers see of it, leases), read/ (lookups, iterators, fetches,
-// scans, estimates, filter memory), write/ (the commit pipeline, large batches, delays and refusals, the memory budget), background/
-// (flushes, planners and compactions, punching, scrub, quarantine), purge/ (when deletes are gone from
-// all files) and admin/ (a tree as a picture).
-//
 // Locks, in the order they may nest:
-//   Retention's      one look at what is due at a time
-//   PurgeTracker's   one survey at a time; never held across I/O, but for looking whether names exist
-//   DeadlineTracker's  what is known of the trees' deadlines; never held across I/O
+//   tick_mutex_        one tick at a time
+//   Retention's        one look at what is due at a time
+//   PurgeTracker's     one survey at a time; never held across I/O, except to check whether names exist
+//   DeadlineTracker's  the trees' deadlines; never held across I/O
 //   WriteController's  one measurement of the pressure at a time; never held across I/O
-//   flush_mutex_     one flush at a time, held across I/O
-//   manifest_mutex_  held across I/O, by whoever changes the set of tables; readers and writers never take it
-//   commit_mutex_    the short critical section of a commit: seqs, databases, active memtables
-//   state_mutex_     trees' views and frozen memtables; never held across I/O
+//   flush_mutex_       one flush at a time, held across I/O
+//   manifest_mutex_    held across I/O by each change of the set of tables; readers and writers never take it
+//   TreeRegistry::commit_mutex   the short critical section of a commit: seqs, databases, active memtables
+//   TreeRegistry::state_mutex    trees' views and frozen memtables; never held across I/O
+//   Health's           the failure that made the database read-only; nothing nests in it
 // A tree's view is read without any lock, under the epoch.
 #pragma once
 
@@ -67,10 +72,11 @@
 #include "db/read/page_fetcher.h"
 #include "db/read/view_parts.h"
 #include "db/trees/lease_registry.h"
-#include "db/trees/tree.h"
+#include "db/trees/tree_registry.h"
 #include "db/write/commit_pipeline.h"
 #include "db/write/memory_budget.h"
 #include "db/write/staging.h"
+#include "db/write/tree_placer.h"
 #include "db/write/write_controller.h"
 #include "io/file_system.h"
 #include "io/removals_fs.h"
@@ -83,12 +89,6 @@
 namespace ebbtide {
 
 constexpr std::size_t kAllMemTables = std::numeric_limits<std::size_t>::max();
-
-/// Changes of the mapping of databases on their way to the manifest.
-struct DatabaseChanges {
-  SeqNum seq = 0;  ///< of the last operation on the mapping; 0 = nothing changed
-  std::vector<TreePtr> dropped;
-};
 
 /// Everything about the settings that can be known without the directory: kInvalidArgument names what is wrong (recovery.cc).
 Status check_settings(const Settings& settings);
@@ -137,12 +137,13 @@ struct DbImpl {
   // stats.cc
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
-  [[nodiscard]] std::string next_policy(DatabaseId database);
   void add_garbage(const std::vector<TreeLoad>& loads, Stats* s) const;
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
   // background.cc
   Result<VerifyReport> verify(DatabaseId database);
   std::vector<std::string> damage();
+  TreeRegistry::Env trees_env();
+  TreePlacer::Env placer_env();
   ObsoleteFileRemover::Env obsolete_files_env();
   Scrubber::Env scrubber_env();
   HolePuncher::Env hole_puncher_env();
@@ -154,7 +155,7 @@ struct DbImpl {
   CompactionJob::Env job_env();
   CompactionScheduler::Env scheduler_env();
   FilterFitEnv filter_fit_env();
-  bool measure_and_fit_filters(Tree& tree, const TablesView& tables) EXCLUDES(state_mutex_);
+  bool measure_and_fit_filters(Tree& tree, const TablesView& tables) EXCLUDES(trees_.state_mutex);
   bool start_compaction(const Tree& tree, const Plan& plan, CompactionJob::Start* start);
   Result<std::shared_ptr<const TablesView>> install_outputs(Tree& tree, const CompactionJob::OpenedTables& opened)
       REQUIRES(manifest_mutex_);
@@ -172,31 +173,15 @@ struct DbImpl {
   // --- helpers, by file
   // commit.cc
   Status refuse(const WriteBatch& batch);
-  TreeId place_operation(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts)
-      REQUIRES(commit_mutex_);
-  void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts, LogNotes* notes)
-      REQUIRES(commit_mutex_);
-  bool keeps_tree(const Tree* tree, DatabaseId database, const Inserts& inserts) REQUIRES(commit_mutex_);
-  void mark_active(TreeId id, SeqNum first, SeqNum last) REQUIRES(commit_mutex_);
-  Tree* tree_for_write(DatabaseId database, Millis time, Inserts* inserts) REQUIRES(commit_mutex_);
-  TreePtr make_tree(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex_);
-  [[nodiscard]] bool is_full(const MemTable& memtable) const;
-  /// The active memtable, if it has something, is frozen, and all that is frozen is to be flushed.
-  void freeze(Tree& tree) REQUIRES(commit_mutex_);
-  void freeze_active(Tree& tree, TreeView* view) REQUIRES(commit_mutex_, state_mutex_);
-  void hurry_flush(Tree& tree) REQUIRES(commit_mutex_);
   void count_commit(const WriteBatch& batch);
-  /// Without readers: the database has the tree for them and for the next batch.
-  void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
   // commit_staged.cc
-  Status write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) EXCLUDES(commit_mutex_);
-  Status make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) EXCLUDES(commit_mutex_);
-  void prepare_log(WriteBatch& batch, StagedEntries* entries) EXCLUDES(commit_mutex_);
-  Status commit_at_once(WriteBatch& batch, StagedEntries* entries, bool may_wait) EXCLUDES(commit_mutex_);
+  Status write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) EXCLUDES(trees_.commit_mutex);
+  Status make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) EXCLUDES(trees_.commit_mutex);
+  void prepare_log(WriteBatch& batch, StagedEntries* entries) EXCLUDES(trees_.commit_mutex);
+  Status commit_at_once(WriteBatch& batch, StagedEntries* entries, bool may_wait) EXCLUDES(trees_.commit_mutex);
   Status commit_staged(StagedBatch::Impl& staged);
   Status commit_staged(WriteBatch& batch, StagedEntries* entries);
-  Status sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) REQUIRES(commit_mutex_);
-  void adopt(Tree& tree, std::shared_ptr<MemTable> memtable, const WriteBatch& batch) REQUIRES(commit_mutex_);
+  Status sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) REQUIRES(trees_.commit_mutex);
   // flush.cc
   Status recover() REQUIRES(flush_mutex_);
   Status flush_trees(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
@@ -208,29 +193,21 @@ struct DbImpl {
   void unlink_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
   void disown_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {})
       REQUIRES(manifest_mutex_);
-  TreePtr tree_with(TreeId id);
   void schedule_database_changes();
   Status commit_database_changes() REQUIRES(manifest_mutex_);
-  DatabaseChanges collect_database_changes(VersionEdit* edit) REQUIRES(manifest_mutex_);
-  void finish_database_changes(DatabaseChanges changes) REQUIRES(manifest_mutex_);
+  MappingChanges collect_database_changes(VersionEdit* edit) REQUIRES(manifest_mutex_);
+  void finish_database_changes(MappingChanges changes) REQUIRES(manifest_mutex_);
   Status commit_edit(VersionEdit edit) REQUIRES(manifest_mutex_);
   void remove_old_segments() REQUIRES(manifest_mutex_);
-  SeqNum oldest_needed(const BuiltFlush* built, const DatabaseChanges& changes);
-  void note_log_needs(const BuiltFlush* built, const DatabaseChanges& changes, VersionEdit* edit) REQUIRES(manifest_mutex_);
+  void note_log_needs(const BuiltFlush* built, const MappingChanges& changes, VersionEdit* edit) REQUIRES(manifest_mutex_);
   void retire_tree(TreePtr tree);
   Status wait_for(const std::function<bool()>& done);
   // background.cc
   void submit(Priority priority, BackgroundPool::Task task);
-  void drop_tree(TreePtr tree, Millis time) REQUIRES(commit_mutex_);
-  void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex_);
-  void change_settings(DatabaseId database, const TreeSettings& settings) REQUIRES(commit_mutex_);
   // db.cc
   void schedule_filter_fit(const TreePtr& tree);
-  [[nodiscard]] StampMode configured_stamp_mode(DatabaseId database);
   // compact.cc
   Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
-  void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
-  [[nodiscard]] std::vector<TreePtr> live_trees();
   // purge.cc
   Status purge_now(const PurgeTicket& ticket);
   Millis fence(SeqNum* up_to);
@@ -265,36 +242,30 @@ struct DbImpl {
   void keep_deadlines(const std::vector<TreeLoad>& loads);
   DeadlineTracker::TreeNow deadlines_now(const TreeLoad& load, Millis now);
   void flush_due(const TreeLoad& load);
-  void note_deadlines(VersionEdit* edit) REQUIRES(manifest_mutex_);
   Status write_deadlines() REQUIRES(manifest_mutex_);
   void schedule_deadlines();
   // recovery.cc
   struct Replay;
   Status open_manifest();
   Status start_time();
-  Status open_trees(SeqNum* last_seq) REQUIRES(commit_mutex_);
-  void compare_stamp_modes() REQUIRES(commit_mutex_);
-  void settle_deadlines() REQUIRES(commit_mutex_);
+  Status open_trees(SeqNum* last_seq) REQUIRES(trees_.commit_mutex);
+  void compare_stamp_modes() REQUIRES(trees_.commit_mutex);
+  void map_database(DatabaseId database, TreePtr tree) REQUIRES(trees_.commit_mutex);
   Status start_log(std::vector<LogSegment> segments, SeqNum last_seq);
   Status remove_leftovers();
   // replay.cc
-  Status replay_log(std::vector<LogSegment>* segments, SeqNum* last_seq) REQUIRES(commit_mutex_);
-  Status replay_segment(FileNum file, Replay* replay, std::vector<LogSegment>* segments) REQUIRES(commit_mutex_);
+  Status replay_log(std::vector<LogSegment>* segments, SeqNum* last_seq) REQUIRES(trees_.commit_mutex);
+  Status replay_segment(FileNum file, Replay* replay, std::vector<LogSegment>* segments) REQUIRES(trees_.commit_mutex);
   void report_replay(std::uint64_t bytes, Replay* replay);
-  Status replay_record(Bytes group, std::uint64_t offset, Replay* replay) REQUIRES(commit_mutex_);
-  Status replay_long_record(const LogPayload& payload, std::uint64_t offset, Replay* replay) REQUIRES(commit_mutex_);
-  Status replay_batch(const GroupReader::Batch& batch, std::uint64_t offset, Replay* replay) REQUIRES(commit_mutex_);
-  Status replay_operation(const WriteBatch::Op& op, SeqNum seq, Millis time, Replay* replay) REQUIRES(commit_mutex_);
-  Status replay_mapping(const WriteBatch::Op& op, SeqNum seq, Millis time, Replay* replay) REQUIRES(commit_mutex_);
-  void freeze_replayed(Tree& tree) REQUIRES(commit_mutex_);
-  void flush_replayed(SeqNum seq, Replay* replay) REQUIRES(commit_mutex_);
+  Status replay_record(Bytes group, std::uint64_t offset, Replay* replay) REQUIRES(trees_.commit_mutex);
+  Status replay_long_record(const LogPayload& payload, std::uint64_t offset, Replay* replay) REQUIRES(trees_.commit_mutex);
+  Status replay_batch(const GroupReader::Batch& batch, std::uint64_t offset, Replay* replay) REQUIRES(trees_.commit_mutex);
+  Status replay_operation(const WriteBatch::Op& op, SeqNum seq, Millis time, Replay* replay) REQUIRES(trees_.commit_mutex);
+  Status replay_mapping(const WriteBatch::Op& op, SeqNum seq, Millis time, Replay* replay) REQUIRES(trees_.commit_mutex);
+  void flush_replayed(SeqNum seq, Replay* replay) REQUIRES(trees_.commit_mutex);
   Status flush_replayed_trees(const std::vector<TreePtr>& trees);
   Status cut_torn_end(FileNum file, std::uint64_t valid_bytes);
-  void note_skipped(const SkippedLog& part, std::vector<LogSegment>* segments) REQUIRES(commit_mutex_);
-  [[nodiscard]] TreePtr tree_of(DatabaseId database) {
-    MutexLock lock(commit_mutex_);
-    return database < database_trees_.size() ? database_trees_[database] : nullptr;
-  }
+  void note_skipped(const SkippedLog& part, std::vector<LogSegment>* segments) REQUIRES(trees_.commit_mutex);
 
   // --- constant after construction
   const Settings settings_;
@@ -306,6 +277,8 @@ struct DbImpl {
   std::uint64_t empty_memtable_bytes_ = 0;  ///< set by open()
 
   // --- own synchronization. What a table hands its files to when it goes outlives the epoch, which may have the last view of it.
+  TreeRegistry trees_;
+  TreePlacer placer_;
   ObsoleteFileRemover obsolete_files_;
   PurgeLedger ledger_;
   PurgeTracker purges_;
@@ -338,41 +311,29 @@ struct DbImpl {
   LeaseRegistry leases_;
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
   ReadEnv reads_{.epoch = epoch_, .memory = *memory_, .first_stamp_mode = [this](DatabaseId database) {
-                   return configured_stamp_mode(database);
+                   return trees_.configured_stamp_mode(database);
                  }};
   MemoryBudget budget_;
   WriteController writes_;
   std::atomic<bool> closing_{false};
-  std::atomic<std::uint64_t> pending_drops_{0};  ///< trees that were dropped and that the manifest still has
-  Mutex link_mutex_;  ///< held by whoever links or punches data files: what has a second name keeps its bytes
+  Mutex link_mutex_;  ///< held while data files are linked or punched: a file with a second name keeps its bytes
 
   std::atomic<FileNum> log_begins_{kNoFile};  ///< segments before it are not needed; they stay only for log_pins_
 
-  bool opened_ GUARDED_BY(commit_mutex_) = false;  ///< what was promised before the start is known (settle_deadlines)
-  Millis opened_at_ = 0;                           ///< engine time; set by open()
-  FileNum skipped_in_ = kNoFile;                   ///< the last log segment of which open() skipped a part; set by open()
-  /// A tree's DeadlineRule is not what the manifest has; and somebody is about to write it there.
-  std::atomic<bool> deadlines_changed_{false}, deadlines_queued_{false};
-  std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
+  Millis opened_at_ = 0;                       ///< engine time; set by open()
+  FileNum skipped_in_ = kNoFile;               ///< the last log segment of which open() skipped a part; set by open()
+  std::atomic<bool> deadlines_queued_{false};  ///< changes of delete deadlines are about to be written to the manifest
+  std::atomic<Millis> purge_before_{0};        ///< as Tree::purge_before, of trees that are gone
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
 
-  Mutex commit_mutex_;
-  CommitPipeline<CommitEnv> pipeline_{CommitEnv{this}, commit_mutex_, published_};
-  std::vector<TreePtr> database_trees_ GUARDED_BY(commit_mutex_);      ///< as the next batch sees them
-  std::vector<TreeSettings> tree_settings_ GUARDED_BY(commit_mutex_);  ///< by database: of whichever tree it has
-  std::map<TreeId, TreePtr> trees_ GUARDED_BY(commit_mutex_);          ///< live ones
-  std::vector<TreePtr> dropped_trees_ GUARDED_BY(commit_mutex_);       ///< in the manifest still
-  SeqNum databases_seq_ GUARDED_BY(commit_mutex_) = 0;                 ///< last operation on the mapping of databases
-  SeqNum databases_seq_committed_ GUARDED_BY(commit_mutex_) = 0;
+  CommitPipeline<CommitEnv> pipeline_{CommitEnv{this}, trees_.commit_mutex, published_};
 
-  Mutex state_mutex_;
-  CondVar progress_;  ///< with state_mutex_: a flush, a compaction or a failure
-  std::map<TreeId, DeadlineRule> dropped_deadlines_ GUARDED_BY(state_mutex_);  ///< of dropped trees that may have left something
-  bool database_changes_queued_ GUARDED_BY(state_mutex_) = false;
+  CondVar progress_;  ///< with trees_.state_mutex: a flush, a compaction or a failure
+  bool database_changes_queued_ GUARDED_BY(trees_.state_mutex) = false;
 
   DiskWatch disk_;
   std::atomic<bool> disk_full_told_{false};  ///< what the log says

@@ -21,7 +21,7 @@ DeadlineTracker::TreeNow DbImpl::deadlines_now(const TreeLoad& load, Millis now)
   const VersionPtr& version = load.view->tables->version;
   DeadlineTracker::TreeNow out{.id = tree.id, .budget = tree.budget, .margin = tree.margin, .tables = version};
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     out.rule = tree.deadlines;
     out.frozen_rest = tree.frozen_rest;
   }
@@ -39,34 +39,11 @@ DeadlineTracker::TreeNow DbImpl::deadlines_now(const TreeLoad& load, Millis now)
 }
 
 void DbImpl::flush_due(const TreeLoad& load) {
-  MutexLock lock(commit_mutex_);
-  const auto it = trees_.find(load.tree->id);
-  if (it == trees_.end()) return;
-  if (it->second->active == load.view->memtables.front().get()) freeze(*it->second);
-  hurry_flush(*it->second);
-}
-
-// Whatever edit comes next takes along what was promised and is not in the manifest yet: a change of the deadline must not be
-// forgotten with the process.
-void DbImpl::note_deadlines(VersionEdit* edit) {
-  deadlines_changed_ = false;  // before looking: a change meanwhile sets it again
-  const auto rule_of = [this](const TreePtr& tree) {
-    MutexLock lock(state_mutex_);
-    return tree->deadlines;
-  };
-  const std::vector<TreePtr> trees = live_trees();
-  for (const TreePtr& tree : trees) {
-    const DeadlineRule rule = rule_of(tree);
-    const VersionPtr known = versions_->tree(tree->id);
-    if (known != nullptr && known->deadlines == rule) continue;
-    auto change = std::find_if(edit->trees.begin(), edit->trees.end(), [&](const TreeEdit& e) { return e.tree == tree->id; });
-    if (change == edit->trees.end()) {
-      if (known == nullptr) continue;  // the edit that creates it will have it
-      change = edit->trees.insert(change, TreeEdit{});
-      change->tree = tree->id;
-    }
-    change->deadlines = rule;
-  }
+  MutexLock lock(trees_.commit_mutex);
+  const TreePtr tree = trees_.live_tree(load.tree->id);
+  if (tree == nullptr) return;
+  if (tree->active == load.view->memtables.front().get()) trees_.freeze(*tree);
+  flush_scheduler_.hurry(tree);
 }
 
 // Nothing if there is nothing to write, or no way to write it now.
@@ -74,15 +51,15 @@ Status DbImpl::write_deadlines() {
   if (closing_ || !health_.is_ok()) return Status::ok();
   TRY(commit_database_changes());  // trees that are so new that the manifest does not have them
   VersionEdit edit;
-  note_deadlines(&edit);
+  trees_.add_deadlines(*versions_, &edit);
   if (edit.trees.empty()) return Status::ok();
   Status status = commit_edit(std::move(edit));
-  if (!status.is_ok()) deadlines_changed_ = true;
+  if (!status.is_ok()) trees_.note_deadlines_changed();
   return status;
 }
 
 void DbImpl::schedule_deadlines() {
-  if (!deadlines_changed_ || deadlines_queued_.exchange(true)) return;
+  if (!trees_.deadlines_changed() || deadlines_queued_.exchange(true)) return;
   submit(Priority::kHigh, [this] {
     Status status;
     {

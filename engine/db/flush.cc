@@ -20,24 +20,17 @@
 #include "tree/frozen.h"
 
 namespace ebbtide {
-void DbImpl::publish_view(Tree& tree, std::shared_ptr<const TreeView> view) {
-  std::shared_ptr<const TreeView> old = std::move(tree.view_owner);
-  tree.view_owner = std::move(view);
-  tree.view.store(tree.view_owner.get(), std::memory_order_seq_cst);
-  if (old != nullptr) epoch_.retire([old = std::move(old)] {});
-}
-
 Status DbImpl::wait_for(const std::function<bool()>& done) {
   for (;;) {
     {
-      MutexLock lock(state_mutex_);
+      MutexLock lock(trees_.state_mutex);
       if (done()) return Status::ok();
       if (Status error = health_.error(); !error.is_ok()) return error;
       if (closing_) return Status::aborted("the database is closing");
-      if (threads_) progress_.wait_for(state_mutex_, std::chrono::milliseconds(50));
+      if (threads_) progress_.wait_for(trees_.state_mutex, std::chrono::milliseconds(50));
     }
     if (!threads_ && !pool_->run_one()) {
-      MutexLock lock(state_mutex_);
+      MutexLock lock(trees_.state_mutex);
       return done() ? Status::ok() : Status::aborted("background work is stuck");
     }
   }
@@ -47,17 +40,13 @@ Status DbImpl::flush(DatabaseId database) {
   TreePtr tree;
   SeqNum up_to = 0;
   {
-    MutexLock lock(commit_mutex_);
-    if (database < database_trees_.size()) tree = database_trees_[database];
+    MutexLock lock(trees_.commit_mutex);
+    if (database < trees_.databases()) tree = trees_.mapped(database);
     if (tree == nullptr) return Status::ok();
-    freeze(*tree);
+    trees_.freeze(*tree);
     up_to = pipeline_.last_seq();
   }
   return wait_for([&] { return tree->dropped || tree->frozen.empty() || tree->frozen.front().first_seq > up_to; });
-}
-
-void DbImpl::hurry_flush(Tree& tree) {
-  if (const auto it = trees_.find(tree.id); it != trees_.end()) flush_scheduler_.hurry(it->second);
 }
 
 Status DbImpl::flush_trees(const std::vector<TreePtr>& trees) {
@@ -81,7 +70,7 @@ Status DbImpl::flush_durable(const std::vector<TreePtr>& trees) {
   const SeqNum durable = log_failed ? log_->synced_seq() : kMaxSeqNum;
   const auto next = [&]() -> TreePtr {
     MutexLock manifest(manifest_mutex_);
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     TreePtr oldest;
     for (const TreePtr& tree : trees) {
       if (tree->frozen.empty() || tree->frozen.front().last_seq > durable || versions_->tree(tree->id) == nullptr) continue;
@@ -110,10 +99,10 @@ Status DbImpl::recover() {
   SeqNum last_seq = 0;
   {
     // Nothing is committed from here on: the database was made read-only before.
-    MutexLock lock(commit_mutex_);
-    for (const auto& [id, tree] : trees_) trees.push_back(tree);
+    MutexLock lock(trees_.commit_mutex);
+    for (const auto& [id, tree] : trees_.live()) trees.push_back(tree);
     if (log_failed) {
-      for (const TreePtr& tree : trees) freeze(*tree);
+      for (const TreePtr& tree : trees) trees_.freeze(*tree);
     }
     last_seq = pipeline_.last_seq();
   }
@@ -133,7 +122,7 @@ Status DbImpl::flush_memtables(const std::vector<TreePtr>& trees, std::size_t mo
   BuiltFlush built;
   std::vector<std::shared_ptr<const int>> working;
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     for (const TreePtr& tree : trees) working.push_back(tree->work);
   }
   const Millis now = time_.stamped();
@@ -157,8 +146,8 @@ Status DbImpl::flush_memtables(const std::vector<TreePtr>& trees, std::size_t mo
 
 Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
   VersionEdit edit;
-  DatabaseChanges changes;
-  if (log_failed) changes = collect_database_changes(&edit);
+  MappingChanges changes;
+  if (log_failed) changes = trees_.collect_changes(*versions_, &edit);
   // Trees that were dropped meanwhile: nobody will ever name their tables.
   std::set<TreeId> created, dropped;
   for (const TreeEdit& tree : edit.trees) (tree.create ? created : dropped).insert(tree.tree);
@@ -225,23 +214,14 @@ void DbImpl::disown_outputs(const TreePtr& tree, const std::vector<FileMeta>& ta
   obsolete_files_.disown(leave_outputs(tree, tables, redescribed));
 }
 
-TreePtr DbImpl::tree_with(TreeId id) {
-  MutexLock lock(commit_mutex_);
-  if (const auto at = trees_.find(id); at != trees_.end()) return at->second;
-  for (const TreePtr& tree : dropped_trees_) {
-    if (tree->id == id) return tree;
-  }
-  return nullptr;
-}
-
 // What the edit takes out stays named in the manifest that is written to, until that is rolled. A commit may roll it first: then
 // what was taken out before is in the old file alone, but this edit's files are in the new one's snapshot.
 Status DbImpl::commit_edit(VersionEdit edit) {
-  note_deadlines(&edit);
+  trees_.add_deadlines(*versions_, &edit);
   std::map<TreeId, PurgeLedger::Superseded> superseded;
   for (const TreeEdit& change : edit.trees) {
     if (!change.drop && change.removed_files.empty()) continue;
-    const TreePtr tree = tree_with(change.tree);
+    const TreePtr tree = trees_.tree_with(change.tree);
     superseded[change.tree] = {tree == nullptr ? time_.stamped() : floor_of(tree), time_.now()};
   }
   for (const auto& [tree, what] : superseded) ledger_.supersede(tree, what.floor, what.since);
@@ -253,33 +233,14 @@ Status DbImpl::commit_edit(VersionEdit edit) {
   return status;
 }
 
-// The smallest seq that only the log has once `built` and `changes` are committed; everything before is in tables or in the
-// manifest. A tree that was dropped counts for as long as a crash could take its dropping back.
-SeqNum DbImpl::oldest_needed(const BuiltFlush* built, const DatabaseChanges& changes) {
-  MutexLock commit(commit_mutex_);
-  MutexLock lock(state_mutex_);
-  SeqNum oldest = pipeline_.last_seq() + 1;
-  const SeqNum committed = std::max(databases_seq_committed_, changes.seq);
-  if (committed < databases_seq_) oldest = committed + 1;
-  const auto look_at = [&](const TreePtr& tree) {
-    std::size_t flushed = 0;
-    if (built != nullptr) {
-      for (const BuiltFlush::Of& of : built->of) flushed += of.tree == tree ? of.memtables : 0;
-    }
-    if (tree->frozen.size() > flushed) oldest = std::min(oldest, tree->frozen[flushed].first_seq);
-    if (tree->active_first_seq != 0) oldest = std::min(oldest, tree->active_first_seq);
-  };
-  for (const auto& [id, tree] : trees_) look_at(tree);
-  for (const TreePtr& tree : dropped_trees_) {
-    if (std::find(changes.dropped.begin(), changes.dropped.end(), tree) == changes.dropped.end()) look_at(tree);
-  }
-  return oldest;
-}
-
 // With which segment the log begins once the edit is committed, and up to where it is only a second copy. Not beyond what is known
 // to be synced: seqs that a power loss takes are given out again.
-void DbImpl::note_log_needs(const BuiltFlush* built, const DatabaseChanges& changes, VersionEdit* edit) {
-  const SeqNum oldest = oldest_needed(built, changes);
+void DbImpl::note_log_needs(const BuiltFlush* built, const MappingChanges& changes, VersionEdit* edit) {
+  std::map<const Tree*, std::size_t> flushed;
+  if (built != nullptr) {
+    for (const BuiltFlush::Of& of : built->of) flushed[of.tree.get()] += of.memtables;
+  }
+  const SeqNum oldest = trees_.oldest_needed(flushed, changes);
   edit->oldest_log = log_->oldest_needed(oldest);
   edit->complete_seq = std::min(oldest - 1, std::max(versions_->last_seq(), edit->last_seq.value_or(0)));
 }
@@ -293,7 +254,7 @@ void DbImpl::remove_old_segments() {
 
 void DbImpl::schedule_database_changes() {
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     if (database_changes_queued_) return;
     database_changes_queued_ = true;
   }
@@ -302,14 +263,14 @@ void DbImpl::schedule_database_changes() {
     {
       MutexLock manifest(manifest_mutex_);
       {
-        MutexLock lock(state_mutex_);
+        MutexLock lock(trees_.state_mutex);
         database_changes_queued_ = false;
       }
       if (!closing_) status = commit_database_changes();
     }
     if (!status.is_ok()) health_.failed(status, "database change");
     {
-      MutexLock lock(state_mutex_);
+      MutexLock lock(trees_.state_mutex);
       progress_.notify_all();
     }
     writes_.wake();
@@ -319,7 +280,7 @@ void DbImpl::schedule_database_changes() {
 
 Status DbImpl::commit_database_changes() {
   VersionEdit edit;
-  DatabaseChanges changes = collect_database_changes(&edit);
+  MappingChanges changes = trees_.collect_changes(*versions_, &edit);
   if (changes.seq == 0) return Status::ok();
   // Dropping unlinks: it must not be done for an operation that a crash could still take back.
   TRY(log_->wait_synced(changes.seq));
@@ -330,46 +291,9 @@ Status DbImpl::commit_database_changes() {
   return Status::ok();
 }
 
-// What the manifest does not know yet of trees and of who has which: creations first, so that later parts of the edit may use
-// them.
-DatabaseChanges DbImpl::collect_database_changes(VersionEdit* edit) {
-  MutexLock lock(commit_mutex_);
-  DatabaseChanges changes;
-  if (databases_seq_ == databases_seq_committed_) return changes;
-  changes.seq = databases_seq_;
-  changes.dropped = dropped_trees_;
-  for (const auto& [id, tree] : trees_) {
-    if (versions_->tree(id) != nullptr) continue;
-    TreeEdit create;
-    create.tree = id;
-    create.create = true;
-    create.stamp = tree->stamp;
-    edit->trees.push_back(std::move(create));
-  }
-  for (const TreePtr& tree : changes.dropped) {
-    if (versions_->tree(tree->id) == nullptr) continue;
-    TreeEdit drop;
-    drop.tree = tree->id;
-    drop.drop = true;
-    edit->trees.push_back(std::move(drop));
-  }
-  for (DatabaseId d = 0; d < database_trees_.size(); ++d) {
-    const TreeId now = database_trees_[d] == nullptr ? kNoTree : database_trees_[d]->id;
-    auto it = versions_->databases().find(d);
-    if (now != (it == versions_->databases().end() ? kNoTree : it->second)) edit->databases.emplace_back(d, now);
-  }
-  edit->databases_seq = edit->last_seq = changes.seq;
-  return changes;
-}
-
-void DbImpl::finish_database_changes(DatabaseChanges changes) {
+void DbImpl::finish_database_changes(MappingChanges changes) {
   if (changes.seq == 0) return;
-  {
-    MutexLock lock(commit_mutex_);
-    databases_seq_committed_ = changes.seq;
-    for (const TreePtr& tree : changes.dropped) std::erase(dropped_trees_, tree);
-    pending_drops_ -= changes.dropped.size();
-  }
+  trees_.changes_committed(changes);
   // A writer that was given a memtable of a dropped tree may still be putting its operation in, and readers may still be sent
   // there.
   published_.await_settled(changes.seq);
@@ -379,23 +303,15 @@ void DbImpl::finish_database_changes(DatabaseChanges changes) {
 // Its files go when the last reader lets go of them.
 void DbImpl::retire_tree(TreePtr tree) {
   const Millis floor = floor_of(tree);
-  std::shared_ptr<const TreeView> view;
+  installer_.retire(*trees_.view_of(*tree)->tables, floor);
   {
-    MutexLock lock(state_mutex_);
-    view = tree->view_owner;
-  }
-  installer_.retire(*view->tables, floor);
-  {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     ledger_.leave({"(outputs)", 0, {{tree->id, floor}}, tree->work});  // of jobs that have not noticed yet
-    tree->work = nullptr;
-    tree->frozen.clear();
-    tree->view_owner = nullptr;
   }
-  hole_puncher_.forget(tree->id);
-  planner_memory_.forget(tree->id);
-  epoch_.retire([tree = std::move(tree), view = std::move(view)] {});
-  epoch_.collect();
+  const TreeId id = tree->id;
+  trees_.retire(std::move(tree));
+  hole_puncher_.forget(id);
+  planner_memory_.forget(id);
 }
 
 }  // namespace ebbtide

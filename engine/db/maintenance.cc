@@ -88,66 +88,55 @@ void DbImpl::relieve_log() {
                       most = std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size);
   if (live <= most) return;
   // Nor does a staged batch whose commit does not come.
-  if (live - std::min(live, log_->pending_piece_bytes()) > most) log_->give_up_pieces_before(oldest_needed(nullptr, {}));
-  MutexLock lock(commit_mutex_);
-  Tree *oldest = nullptr, *waits = nullptr;
+  if (live - std::min(live, log_->pending_piece_bytes()) > most) log_->give_up_pieces_before(trees_.oldest_needed({}, {}));
+  MutexLock lock(trees_.commit_mutex);
+  TreePtr oldest, waits;
   SeqNum waiting = kMaxSeqNum;  // the oldest in a frozen memtable: until that is flushed, freezing others frees no segment
-  for (const auto& [id, tree] : trees_) {
-    if (tree->active_first_seq != 0 && (oldest == nullptr || tree->active_first_seq < oldest->active_first_seq))
-      oldest = tree.get();
-    MutexLock state(state_mutex_);
+  for (const auto& [id, tree] : trees_.live()) {
+    if (tree->active_first_seq != 0 && (oldest == nullptr || tree->active_first_seq < oldest->active_first_seq)) oldest = tree;
+    MutexLock state(trees_.state_mutex);
     if (!tree->frozen.empty() && tree->frozen.front().first_seq < waiting) {
       waiting = tree->frozen.front().first_seq;
-      waits = tree.get();
+      waits = tree;
     }
   }
   if (oldest == nullptr || oldest->active_first_seq >= waiting) {
-    if (waits != nullptr) hurry_flush(*waits);
+    if (waits != nullptr) flush_scheduler_.hurry(waits);
     return;
   }
   // All memtables that keep the oldest segment at once: one in each tick would take minutes for a thousand trees.
   const FileNum segment = log_->oldest_needed(oldest->active_first_seq);
-  for (const auto& [id, tree] : trees_) {
+  for (const auto& [id, tree] : trees_.live()) {
     if (tree->active_first_seq == 0 || log_->oldest_needed(tree->active_first_seq) != segment) continue;
-    freeze(*tree);
-    hurry_flush(*tree);
+    trees_.freeze(*tree);
+    flush_scheduler_.hurry(tree);
   }
 }
 
 void DbImpl::relieve_memory() {
-  MutexLock lock(commit_mutex_);
-  std::vector<Tree*> trees;
+  MutexLock lock(trees_.commit_mutex);
+  std::vector<TreePtr> trees;
   std::vector<TreeMemory> memory;
-  for (const auto& [id, tree] : trees_) {
+  for (const auto& [id, tree] : trees_.live()) {
     TreeMemory of{.active_bytes = tree->active->memory_bytes(), .active_is_empty = tree->active_first_seq == 0};
-    MutexLock state(state_mutex_);
+    MutexLock state(trees_.state_mutex);
     of.frozen_rests = tree->frozen_rest;
     if (const auto& view = tree->view_owner; view != nullptr) {
       for (std::size_t i = 1; i < view->memtables.size(); ++i) of.frozen_bytes += view->memtables[i]->memory_bytes();
     }
-    trees.push_back(tree.get());
+    trees.push_back(tree);
     memory.push_back(of);
   }
   const MemoryRelief relief = budget_.relief(memory, empty_memtable_bytes_);
-  for (const std::size_t i : relief.flush_frozen) hurry_flush(*trees[i]);
+  for (const std::size_t i : relief.flush_frozen) flush_scheduler_.hurry(trees[i]);
   for (const std::size_t i : relief.freeze_active) {
-    freeze(*trees[i]);
-    hurry_flush(*trees[i]);
+    trees_.freeze(*trees[i]);
+    flush_scheduler_.hurry(trees[i]);
   }
 }
 
 std::vector<TreeLoad> DbImpl::tree_loads() {
-  std::vector<TreeLoad> loads;
-  const std::vector<TreePtr> trees = live_trees();
-  MutexLock lock(state_mutex_);
-  for (const TreePtr& tree : trees) {
-    if (tree->view_owner == nullptr) continue;
-    tree->inherited_runs =
-        std::clamp(tree->view_owner->tables->newest_level_runs - tree->policy->slowdown_runs(), 0, tree->inherited_runs);
-    loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, tree->settings.delete_io_budget,
-                     planner_memory_.merges_fail(tree->id), tree->inherited_runs, !tree->deadlines.never()});
-  }
-  return loads;
+  return trees_.loads([this](TreeId id) { return planner_memory_.merges_fail(id); });
 }
 
 // Computed only if the tree has changed: ten times a second is too often for each tree.

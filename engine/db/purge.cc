@@ -32,7 +32,7 @@ Millis floor_of(const TableStats& stats, const RecordSet& records, Millis now) {
 Millis DbImpl::fence(SeqNum* up_to) {
   Millis now = 0;
   {
-    MutexLock lock(commit_mutex_);
+    MutexLock lock(trees_.commit_mutex);
     now = pipeline_.advance_time(time_.stamped());
     *up_to = pipeline_.last_seq();
   }
@@ -56,7 +56,7 @@ Millis DbImpl::floor_of(const TreePtr& tree) {
   const Millis now = fence(&up_to);
   std::shared_ptr<const TreeView> view;
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     view = tree->view_owner;
   }
   return view == nullptr ? now : floor_of(*view, tree->dropped_at, now);
@@ -77,7 +77,7 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
     std::shared_ptr<const TreeView> view;
     const Millis dropped_at = tree->dropped_at;
     {
-      MutexLock lock(state_mutex_);
+      MutexLock lock(trees_.state_mutex);
       view = tree->view_owner;
       survey->trees[tree->id] = {tree->deadlines, tree->purge_before.load(std::memory_order_relaxed)};
     }
@@ -123,12 +123,12 @@ std::shared_ptr<const PurgeSurvey> DbImpl::draw_survey() {
     SeqNum up_to = 0;
     survey->now = fence(&up_to);
     survey->looked_at = std::max(survey->now, time_.now());
-    MutexLock lock(commit_mutex_);
-    for (const auto& [id, tree] : trees_) trees.push_back(tree);
-    trees.insert(trees.end(), dropped_trees_.begin(), dropped_trees_.end());
-    for (DatabaseId d = 0; d < database_trees_.size(); ++d) {
-      if (database_trees_[d] != nullptr) survey->databases.emplace_back(d, database_trees_[d]->id);
-      const Millis deadline = tree_settings_[d].delete_deadline;
+    MutexLock lock(trees_.commit_mutex);
+    for (const auto& [id, tree] : trees_.live()) trees.push_back(tree);
+    trees.insert(trees.end(), trees_.dropped().begin(), trees_.dropped().end());
+    for (DatabaseId d = 0; d < trees_.databases(); ++d) {
+      if (trees_.mapped(d) != nullptr) survey->databases.emplace_back(d, trees_.mapped(d)->id);
+      const Millis deadline = trees_.settings_of(d).delete_deadline;
       if (deadline != 0 && (least_deadline == 0 || deadline < least_deadline)) least_deadline = deadline;
     }
   }
@@ -143,14 +143,15 @@ std::shared_ptr<const PurgeSurvey> DbImpl::draw_survey() {
       survey->holders.push_back({PurgePlace::kLeaving, tree, floor, file.bytes, kNoFile});
   }
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
+    std::map<TreeId, DeadlineRule>& dropped = trees_.dropped_deadlines();
     const Millis urgent = purge_before_.load(std::memory_order_relaxed);
     for (const PurgeHolder& holder : survey->holders) {
       if (survey->trees.count(holder.tree) != 0) continue;
-      const auto known = dropped_deadlines_.find(holder.tree);
-      survey->trees[holder.tree] = {known == dropped_deadlines_.end() ? DeadlineRule(least_deadline) : known->second, urgent};
+      const auto known = dropped.find(holder.tree);
+      survey->trees[holder.tree] = {known == dropped.end() ? DeadlineRule(least_deadline) : known->second, urgent};
     }
-    std::erase_if(dropped_deadlines_, [&](const auto& entry) { return survey->trees.count(entry.first) == 0; });
+    std::erase_if(dropped, [&](const auto& entry) { return survey->trees.count(entry.first) == 0; });
   }
   forget_changes(trees, *survey);
   return survey;
@@ -159,11 +160,11 @@ std::shared_ptr<const PurgeSurvey> DbImpl::draw_survey() {
 // Changes of deadlines that no delete waits for any more need not be kept in mind.
 void DbImpl::forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey) {
   std::optional<std::map<TreeId, Millis>> floors;  // nearly always nobody needs them
-  MutexLock lock(state_mutex_);
+  MutexLock lock(trees_.state_mutex);
   for (const TreePtr& tree : trees) {
     if (tree->deadlines.earlier().empty()) continue;
     if (!floors) floors = survey.floors();
-    if (tree->deadlines.forget(floors->at(tree->id))) deadlines_changed_ = true;
+    trees_.forget_deadline_changes(*tree, floors->at(tree->id));
   }
 }
 
@@ -176,7 +177,7 @@ Status DbImpl::purge_now(const PurgeTicket& ticket) {
     }
   };
   raise(purge_before_);
-  const std::vector<TreePtr> trees = live_trees();
+  const std::vector<TreePtr> trees = trees_.live_trees();
   for (const TreePtr& tree : trees) {
     if (!ticket.tree || tree->id == *ticket.tree) raise(tree->purge_before);
   }

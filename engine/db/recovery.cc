@@ -41,6 +41,12 @@ std::string utc(Millis time) {
          two(seconds / 60 % 60) + ":" + two(seconds % 60) + " UTC";
 }
 
+std::vector<TreeSettings> tree_settings(const Settings& settings) {
+  std::vector<TreeSettings> out;
+  for (DatabaseId d = 0; d < settings.databases; ++d) out.push_back(settings.tree_for(d));
+  return out;
+}
+
 /// Pages of the delete tiles that most entries lie in.
 std::uint32_t usual_tile_size(const TablesView& tables) {
   std::map<std::uint32_t, std::uint64_t> entries;
@@ -69,6 +75,8 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       clock_(components.clock != nullptr ? *components.clock : *system_clock()),
       events_(components.events),
       threads_(components.background == nullptr),
+      trees_(trees_env(), tree_settings(settings)),
+      placer_(placer_env()),
       obsolete_files_(obsolete_files_env()),
       ledger_(removals_, settings.dir),
       purges_({.clock = &clock_,
@@ -117,26 +125,22 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                .divide = [this](const MemoryUse& use) { budget_.divide(use); },
                .write_status = [this] { return health_.write_status(); },
                .closing = [this] { return closing_.load(); },
-               .pending_drops = [this] { return pending_drops_.load(); },
+               .pending_drops = [this] { return trees_.pending_drops(); },
                .run_task = [this] { return pool_->run_one(); }}),
       disk_({.fs = &fs_,
              .dir = settings.dir,
              .max_disk_bytes = settings.max_disk_bytes,
              .reserve_bytes = kReservedMemtables * settings.memtable_size}) {
   scrubber_.set_interval(settings.scrub_interval);
-  database_trees_.resize(settings.databases);
-  for (DatabaseId d = 0; d < settings.databases; ++d) tree_settings_.push_back(settings.tree_for(d));
   pool_ = components.background;
 }
 
 DbImpl::~DbImpl() {
   (void)close();
   alive_->store(false);
-  MutexLock lock(commit_mutex_);
+  MutexLock lock(trees_.commit_mutex);
   published_.unmap_all();
-  database_trees_.clear();
   trees_.clear();
-  dropped_trees_.clear();
   epoch_.collect();  // retired views hold tables, whose end needs the cache
 }
 
@@ -158,12 +162,12 @@ Status DbImpl::open() {
   SeqNum last_seq = versions_->last_seq();
   std::vector<LogSegment> segments;
   {
-    MutexLock lock(commit_mutex_);
+    MutexLock lock(trees_.commit_mutex);
     TRY(open_trees(&last_seq));
     TRY(replay_log(&segments, &last_seq));
     pipeline_.start(last_seq);
     compare_stamp_modes();
-    settle_deadlines();
+    trees_.settle();
   }
   published_.start(last_seq);
   TRY(remove_leftovers());
@@ -186,12 +190,12 @@ Status DbImpl::open() {
 
   update_pressure();
   {
-    MutexLock lock(commit_mutex_);
-    if (databases_seq_ != databases_seq_committed_) schedule_database_changes();
+    MutexLock lock(trees_.commit_mutex);
+    if (trees_.mapping_changed()) schedule_database_changes();
   }
   retire_skipped();
   keep_deadlines(tree_loads());  // what is overdue goes first
-  for (const TreePtr& tree : live_trees()) {
+  for (const TreePtr& tree : trees_.live_trees()) {
     flush_scheduler_.schedule(tree);
     hole_puncher_.note_dead(tree->id);  // what was dropped and not punched before the end is punched again
     hole_puncher_.schedule(tree->id);
@@ -247,7 +251,7 @@ Status DbImpl::start_time() {
 
 // The trees of the manifest, their tables open, and who has which.
 Status DbImpl::open_trees(SeqNum* last_seq) {
-  databases_seq_ = databases_seq_committed_ = versions_->databases_seq();
+  trees_.start_mapping(versions_->databases_seq());
   VersionEdit damaged;
   TRY_ASSIGN(opened, quarantine_.open_tables(versions_->trees(), &damaged));
   if (!damaged.trees.empty()) TRY(versions_->commit(std::move(damaged)));
@@ -260,9 +264,9 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
       return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) + ", but database " +
                                       std::to_string(database) + " has data");
     }
-    TreePtr tree = make_tree(id, database, version->stamp);
+    TreePtr tree = trees_.make(id, database, version->stamp);
     tree->recorded->store(!version->records->empty(), std::memory_order_relaxed);
-    MutexLock state(state_mutex_);
+    MutexLock state(trees_.state_mutex);
     auto view = std::make_shared<TreeView>(*tree->view_owner);
     const FilterNeeds needs = filter_needs(*tree);
     TRY_ASSIGN(tables, installer_.make_view(version, nullptr, opened, 0,
@@ -272,34 +276,28 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
     }
     tree->tile_size = TileSize(usual_tile_size(*tables));
     view->tables = std::move(tables);
-    publish_view(*tree, std::move(view));
-    trees_[id] = tree;
+    trees_.publish(*tree, std::move(view));
   }
-  for (const auto& [database, id] : versions_->databases()) map_database(database, trees_.at(id));  // the manifest was checked
+  for (const auto& [database, id] : versions_->databases())
+    map_database(database, trees_.live_tree(id));  // the manifest was checked
   return Status::ok();
 }
 
 // A tree's mode is fixed when it is made: what its values have as D could not be made anew.
 void DbImpl::compare_stamp_modes() {
-  for (DatabaseId d = 0; d < database_trees_.size(); ++d) {
-    const TreePtr& tree = database_trees_[d];
-    if (tree == nullptr || tree->stamp == tree_settings_[d].stamp) continue;
+  for (DatabaseId d = 0; d < trees_.databases(); ++d) {
+    const TreePtr& tree = trees_.mapped(d);
+    if (tree == nullptr || tree->stamp == trees_.settings_of(d).stamp) continue;
     say(Severity::kWarning, "database " + std::to_string(d) + " was made with the stamp mode " + mode_name(tree->stamp) +
-                                " and keeps it; the configured mode " + mode_name(tree_settings_[d].stamp) +
+                                " and keeps it; the configured mode " + mode_name(trees_.settings_of(d).stamp) +
                                 " takes effect when the database is flushed");
   }
 }
 
-// What was promised before the end holds as it would have without one; a deadline that was configured anew since changes now.
-void DbImpl::settle_deadlines() {
-  opened_ = true;
-  for (DatabaseId d = 0; d < database_trees_.size(); ++d) {
-    if (database_trees_[d] == nullptr) continue;
-    Tree& tree = *database_trees_[d];
-    MutexLock lock(state_mutex_);
-    if (const auto& known = tree.view_owner->tables->version->deadlines; known) tree.deadlines = *known;
-    tree.deadlines.change(time_.stamped(), tree_settings_[d].delete_deadline);
-  }
+// Only while there are no readers.
+void DbImpl::map_database(DatabaseId database, TreePtr tree) {
+  published_.map(database, tree.get());
+  trees_.map(database, std::move(tree));
 }
 
 Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq) {
@@ -347,12 +345,12 @@ Status DbImpl::close() {
   if (closing_.exchange(true)) return Status::ok();
   Status status;
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     progress_.notify_all();
   }
   if (log_ != nullptr) {
     // Jobs see closing_ and dropped; what has not started never will.
-    for (const TreePtr& tree : live_trees()) {
+    for (const TreePtr& tree : trees_.live_trees()) {
       tree->dropped = true;
       tree->jobs.abort_all();
     }
@@ -369,7 +367,7 @@ Status DbImpl::close() {
     note_log_needs(nullptr, {}, &edit);
     edit.oldest_log.reset();  // nothing is unlinked any more
     edit.time_mark = time_.now();
-    note_deadlines(&edit);
+    trees_.add_deadlines(*versions_, &edit);
     status = versions_->commit(std::move(edit));
   }
   if (log_ != nullptr) obsolete_files_.remove_queued();

@@ -120,8 +120,8 @@ void DbImpl::note_skipped(const SkippedLog& part, std::vector<LogSegment>* segme
     if (segment.file < part.file || segment.file > part.next_file) continue;
     skipped_in_ = std::max(skipped_in_, segment.file);
     if (segment.since == 0) segment.since = birth;
-    for (const auto& [id, tree] : trees_) add_note(&segment.notes, {id, birth, 0});
-    for (const TreePtr& tree : dropped_trees_) add_note(&segment.notes, {tree->id, birth, 0});
+    for (const auto& [id, tree] : trees_.live()) add_note(&segment.notes, {id, birth, 0});
+    for (const TreePtr& tree : trees_.dropped()) add_note(&segment.notes, {tree->id, birth, 0});
   }
 }
 
@@ -174,12 +174,12 @@ Status DbImpl::replay_operation(const WriteBatch::Op& op, SeqNum seq, Millis tim
   if (op.kind == OpKind::kCreateTree || op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) {
     return replay_mapping(op, seq, time, replay);
   }
-  auto it = trees_.find(op.tree);
-  if (it == trees_.end()) return Status::ok();  // dropped later on
+  const auto it = trees_.live().find(op.tree);
+  if (it == trees_.live().end()) return Status::ok();  // dropped later on
   Tree& tree = *it->second;
   if (seq <= tree.view_owner->tables->version->flushed_seq) return Status::ok();
   if (op.kind == OpKind::kSecondaryDelete) tree.recorded->store(true, std::memory_order_relaxed);
-  if (is_full(*tree.active) && tree.active_first_seq != 0) freeze_replayed(tree);
+  if (trees_.is_full(*tree.active) && tree.active_first_seq != 0) trees_.freeze_quietly(tree);
   insert_operation(*tree.active, op, seq, time, tree.stamp);
   if (tree.active_first_seq == 0) tree.active_first_seq = seq;
   tree.active_last_seq = seq;
@@ -193,35 +193,22 @@ Status DbImpl::replay_mapping(const WriteBatch::Op& op, SeqNum seq, Millis time,
   if (flush && op.tree != op.hi) add_note(&replay->notes, {static_cast<TreeId>(op.hi), time, 0});
   versions_->mark_tree_used(op.tree);
   if (seq <= versions_->databases_seq()) return Status::ok();
-  databases_seq_ = seq;
+  trees_.note_mapping(seq);
   const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
-  if (a >= database_trees_.size() || (swap && b >= database_trees_.size())) {
+  if (a >= trees_.databases() || (swap && b >= trees_.databases())) {
     return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) +
                                     ", but the log names database " + std::to_string(std::max(a, b)));
   }
   if (swap) {
-    TreePtr tree_a = database_trees_[a], tree_b = database_trees_[b];
-    map_database(a, tree_b);
-    map_database(b, tree_a);
-    for (const DatabaseId d : {a, b}) {
-      if (database_trees_[d] != nullptr) adopt_settings(*database_trees_[d], d);
-    }
+    trees_.swap(a, b);
+    for (const DatabaseId d : {a, b}) published_.map(d, trees_.mapped(d).get());
     return Status::ok();
   }
-  TreePtr old = flush ? database_trees_[a] : nullptr;
+  TreePtr old = flush ? trees_.mapped(a) : nullptr;
   if (flush && op.tree == op.hi) return Status::ok();  // it was empty, and kept its tree
-  if (old != nullptr) drop_tree(std::move(old), time);
-  TreePtr fresh = make_tree(op.tree, a, op.mode);
-  trees_[op.tree] = fresh;
-  map_database(a, std::move(fresh));
+  if (old != nullptr) trees_.drop(std::move(old), time);
+  map_database(a, trees_.make(op.tree, a, op.mode));
   return Status::ok();
-}
-
-void DbImpl::freeze_replayed(Tree& tree) {
-  MutexLock lock(state_mutex_);
-  auto view = std::make_shared<TreeView>(*tree.view_owner);
-  freeze_active(tree, view.get());
-  publish_view(tree, std::move(view));
 }
 
 // Everything up to `seq` has been replayed. One edit for all trees: of many databases each has a little.
@@ -230,24 +217,24 @@ void DbImpl::flush_replayed(SeqNum seq, Replay* replay) {
   if (replay->flushes_fail) return;
   std::uint64_t bytes = 0;
   std::vector<TreePtr> trees;
-  for (const auto& [id, tree] : trees_) {
+  for (const auto& [id, tree] : trees_.live()) {
     for (const auto& memtable : tree->view_owner->memtables) {
       bytes += memtable->memory_bytes() - std::min<std::uint64_t>(memtable->memory_bytes(), empty_memtable_bytes_);
     }
   }
   if (bytes <= budget_.bytes() / 100 * kMemTablePercent) return;
-  for (const auto& [id, tree] : trees_) {
+  for (const auto& [id, tree] : trees_.live()) {
     if (versions_->tree(id) == nullptr) continue;
-    if (tree->active_first_seq != 0) freeze_replayed(*tree);
+    if (tree->active_first_seq != 0) trees_.freeze_quietly(*tree);
     if (!tree->frozen.empty()) trees.push_back(tree);
   }
   if (trees.empty()) return;
   published_.start(seq);  // there are no readers; a flush keeps only what is visible
   const std::string path = join_path(settings_.dir, log_file_name(replay->file));
-  commit_mutex_.unlock();               // nothing else runs yet; jobs that build tables ask for it
+  trees_.commit_mutex.unlock();         // nothing else runs yet; jobs that build tables ask for it
   Status status = fs_.sync_file(path);  // no edit says more than the log has durably
   if (status.is_ok()) status = flush_replayed_trees(trees);
-  commit_mutex_.lock();
+  trees_.commit_mutex.lock();
   epoch_.collect();  // the memtables
   replay->flushes_fail = !status.is_ok();
   if (!status.is_ok()) {
@@ -279,19 +266,19 @@ Status DbImpl::flush_replayed_trees(const std::vector<TreePtr>& trees) {
     FilterNeeds needs;
     std::shared_ptr<const TablesView> before;
     {
-      MutexLock state(state_mutex_);
+      MutexLock state(trees_.state_mutex);
       before = of.tree->view_owner->tables;
       needs = filter_needs(*of.tree);
     }
     auto tables = installer_.make_view(versions_->tree(of.tree->id), before.get(), built.opened, 0,
                                        [&](const TablesView& tables) { (void)fit_filters(tables, needs, filter_fit_env()); });
     ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
-    MutexLock state(state_mutex_);
+    MutexLock state(trees_.state_mutex);
     auto view = std::make_shared<TreeView>(*of.tree->view_owner);
     view->tables = std::move(tables).value();
     view->memtables.resize(view->memtables.size() - of.memtables);
     of.tree->frozen.erase(of.tree->frozen.begin(), of.tree->frozen.begin() + static_cast<std::ptrdiff_t>(of.memtables));
-    publish_view(*of.tree, std::move(view));
+    trees_.publish(*of.tree, std::move(view));
   }
   return Status::ok();
 }

@@ -115,7 +115,7 @@ Stats DbImpl::stats() {
   s.deadlines_missed_disk = missed.count(MissReason::kDisk);
   s.deadlines_missed_load = missed.count(MissReason::kLoad);
   s.deadlines_missed_damage = missed.count(MissReason::kDamage);
-  s.dropped_trees = pending_drops_;
+  s.dropped_trees = trees_.pending_drops();
   s.visible_seq = published_.visible_seq();
   s.logged_seq = log_->logged_seq();
   s.synced_seq = log_->synced_seq();
@@ -135,12 +135,6 @@ Stats DbImpl::stats() {
   s.read_only = !error.is_ok();
   if (s.read_only) s.read_only_reason = error.to_string();
   return s;
-}
-
-// Of the tree that the database's first write would make.
-std::string DbImpl::next_policy(DatabaseId database) {
-  MutexLock lock(commit_mutex_);
-  return database < tree_settings_.size() ? tree_settings_[database].policy.name : std::string();
 }
 
 namespace {
@@ -179,9 +173,9 @@ std::vector<FilterInfo> filters_of(const TablesView& tables, const LookupsByLeve
 Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   TreeInfo info;
   info.database = database;
-  TreePtr tree = tree_of(database);
+  TreePtr tree = trees_.tree_of(database);
   if (tree == nullptr) {
-    info.policy = next_policy(database);
+    info.policy = trees_.configured_policy(database);
     return info;
   }
   std::shared_ptr<const TreeView> owner;
@@ -189,7 +183,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   std::uint64_t file_size = 0;
   DeadlineRule rule;
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     if (tree->view_owner == nullptr) return info;
     rule = tree->deadlines;
     owner = tree->view_owner;
@@ -260,12 +254,12 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
 Result<TreeMap> DbImpl::tree_map(DatabaseId database, std::size_t max_cells) {
   TreeMap map;
   map.database = database;
-  const TreePtr tree = tree_of(database);
-  map.policy = next_policy(database);
+  const TreePtr tree = trees_.tree_of(database);
+  map.policy = trees_.configured_policy(database);
   if (tree == nullptr) return map;
   std::shared_ptr<const TreeView> view;
   {
-    MutexLock lock(state_mutex_);
+    MutexLock lock(trees_.state_mutex);
     if (tree->view_owner == nullptr) return map;
     view = tree->view_owner;
     map.policy = tree->policy->name();

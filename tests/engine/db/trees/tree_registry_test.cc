@@ -1,0 +1,312 @@
+// Trees are made, mapped, frozen and dropped; what the manifest is to learn of it.
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "db/trees/tree_registry.h"
+#include "io/memory_fs.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr std::uint64_t kMemTableBytes = 64 << 10;
+
+std::vector<TreeSettings> four_databases() {
+  std::vector<TreeSettings> settings(4);
+  for (TreeSettings& each : settings) each.delete_deadline = 0;
+  settings[0].delete_deadline = 1000;
+  settings[3].policy.name = "tiering";
+  settings[3].filter_bits_per_key = settings[0].filter_bits_per_key + 1;
+  return settings;
+}
+
+// The thread-safety analysis does not follow a lock that a fixture holds.
+struct Bed {
+  SimulatedClock clock;
+  Epoch epoch;
+  Millis now = 5000;
+  SeqNum last_seq = 0;
+  std::vector<TreeId> frozen, filters_changed;
+  TreeRegistry trees{{.clock = &clock,
+                      .epoch = &epoch,
+                      .memtable_size = kMemTableBytes,
+                      .now = [this] { return now; },
+                      .last_seq = [this] { return last_seq; },
+                      .frozen = [this](const TreePtr& tree) { frozen.push_back(tree->id); },
+                      .filters_changed = [this](const TreePtr& tree) { filters_changed.push_back(tree->id); }},
+                     four_databases()};
+  MemoryFileSystem fs;
+  std::unique_ptr<VersionSet> versions;
+
+  Bed() {
+    REQUIRE(fs.create_dir("db").is_ok());
+    versions = VersionSet::create(fs, "db").value();
+  }
+  TreePtr make(TreeId id, DatabaseId database) {
+    versions->mark_tree_used(id);
+    MutexLock lock(trees.commit_mutex);
+    TreePtr tree = trees.make(id, database, trees.settings_of(database).stamp);
+    trees.map(database, tree);
+    trees.note_mapping(++last_seq);
+    return tree;
+  }
+  void settle() {
+    MutexLock lock(trees.commit_mutex);
+    trees.settle();
+  }
+  void write(Tree& tree, SeqNum first, SeqNum last) {
+    MutexLock lock(trees.commit_mutex);
+    const std::string key = "k";
+    Entry e;
+    e.key = key;
+    e.seq = last;
+    tree.active->insert({e.key, hash_key(e.key)}, e);
+    trees.mark_active(tree.id, first, last);
+    last_seq = last;
+  }
+  void freeze(Tree& tree) {
+    MutexLock lock(trees.commit_mutex);
+    trees.freeze(tree);
+  }
+  void drop(const TreePtr& tree) {
+    MutexLock lock(trees.commit_mutex);
+    for (DatabaseId d = 0; d < trees.databases(); ++d) {
+      if (trees.mapped(d) == tree) trees.map(d, nullptr);
+    }
+    trees.drop(tree, now);
+    trees.note_mapping(++last_seq);
+  }
+  void swap(DatabaseId a, DatabaseId b) {
+    MutexLock lock(trees.commit_mutex);
+    trees.swap(a, b);
+  }
+  MappingChanges commit_changes() {
+    VersionEdit edit;
+    MappingChanges changes = trees.collect_changes(*versions, &edit);
+    REQUIRE(versions->commit(std::move(edit)).is_ok());
+    trees.changes_committed(changes);
+    return changes;
+  }
+  bool mapping_changed() {
+    MutexLock lock(trees.commit_mutex);
+    return trees.mapping_changed();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("tree that is made is live, empty, and has the settings of its database") {
+  Bed bed;
+  const TreePtr tree = bed.make(7, 3);
+  CHECK(bed.trees.tree_of(3) == tree);
+  CHECK(bed.trees.tree_with(7) == tree);
+  CHECK(bed.trees.live_trees() == std::vector<TreePtr>{tree});
+  CHECK((bed.trees.tree_of(0) == nullptr && bed.trees.tree_of(99) == nullptr && bed.trees.tree_with(8) == nullptr));
+  CHECK(tree->policy->name() == "tiering");
+  REQUIRE(bed.trees.view_of(*tree) != nullptr);
+  CHECK(tree->view.load() == bed.trees.view_of(*tree).get());
+  CHECK((bed.trees.configured_policy(3) == "tiering" && bed.trees.configured_policy(99).empty()));
+  MutexLock lock(bed.trees.commit_mutex);
+  CHECK(bed.trees.is_empty(*tree));
+}
+
+TEST_CASE("frozen memtable keeps its seqs, and readers see a new active one") {
+  Bed bed;
+  const TreePtr tree = bed.make(1, 0);
+  bed.freeze(*tree);
+  CHECK((tree->frozen.empty() && bed.frozen == std::vector<TreeId>{1}));  // nothing to freeze; a flush may still be due
+  bed.write(*tree, 2, 3);
+  const TreeView* before = tree->view.load();
+  MemTable* full = tree->active;
+  bed.freeze(*tree);
+  REQUIRE(tree->frozen.size() == 1);
+  CHECK((tree->frozen[0].first_seq == 2 && tree->frozen[0].last_seq == 3 && tree->frozen[0].memtable.get() == full));
+  CHECK((tree->view.load() != before && tree->active != full && tree->active_first_seq == 0));
+  CHECK(bed.trees.view_of(*tree)->memtables.size() == 2);
+  CHECK(bed.frozen == std::vector<TreeId>{1, 1});
+  bed.write(*tree, 4, 4);
+  {
+    MutexLock lock(bed.trees.commit_mutex);
+    bed.trees.freeze_quietly(*tree);
+    CHECK_FALSE(bed.trees.is_empty(*tree));
+  }
+  CHECK((tree->frozen.size() == 2 && bed.frozen.size() == 2));
+}
+
+TEST_CASE("staged memtable comes between the active memtable and the frozen ones, and rests while it is small") {
+  Bed bed;
+  const TreePtr tree = bed.make(1, 0);
+  bed.write(*tree, 2, 2);
+  const auto staged = std::make_shared<MemTable>(1024);
+  {
+    MutexLock lock(bed.trees.commit_mutex);
+    bed.trees.adopt(*tree, staged, 3, 9);
+  }
+  const auto view = bed.trees.view_of(*tree);
+  REQUIRE((tree->frozen.size() == 2 && view->memtables.size() == 3));
+  CHECK((tree->frozen[0].last_seq == 2 && tree->frozen[1].first_seq == 3 && tree->frozen[1].last_seq == 9));
+  CHECK((view->memtables[0].get() == tree->active && view->memtables[1] == staged));
+  CHECK(tree->frozen_rest);
+  const auto large = std::make_shared<MemTable>(kMemTableBytes);
+  for (SeqNum seq = 1; !bed.trees.is_full(*large); ++seq) large->insert_range({"a" + std::to_string(seq), "b", seq, 1000});
+  {
+    MutexLock lock(bed.trees.commit_mutex);
+    bed.trees.adopt(*tree, large, 10, 10);
+  }
+  CHECK_FALSE(tree->frozen_rest);  // together they fill a memtable
+}
+
+TEST_CASE("dropped tree is found until it is retired, and takes no writes") {
+  Bed bed;
+  TreePtr tree = bed.make(1, 0);
+  bed.write(*tree, 2, 2);
+  bed.freeze(*tree);
+  bed.commit_changes();
+  bed.drop(tree);
+  CHECK((tree->dropped && tree->dropped_at == bed.now && bed.trees.pending_drops() == 1));
+  CHECK((bed.trees.live_trees().empty() && bed.trees.tree_with(1) == tree));
+  bed.freeze(*tree);
+  CHECK(bed.frozen.size() == 1);
+  {
+    MutexLock lock(bed.trees.commit_mutex);
+    bed.trees.mark_active(1, 5, 5);
+    CHECK(tree->active_first_seq == 0);
+  }
+  {
+    MutexLock lock(bed.trees.state_mutex);
+    CHECK(bed.trees.dropped_deadlines().at(1).deadline() == 1000);
+  }
+  CHECK(bed.commit_changes().dropped == std::vector<TreePtr>{tree});
+  CHECK((bed.trees.tree_with(1) == nullptr && bed.trees.pending_drops() == 0));
+  const std::weak_ptr<const TreeView> view = bed.trees.view_of(*tree);
+  const std::weak_ptr<const int> work = tree->work;
+  bed.trees.retire(std::move(tree));
+  CHECK((view.expired() && work.expired()));
+}
+
+TEST_CASE("view of a retired tree stays while a reader is in the epoch") {
+  Bed bed;
+  TreePtr tree = bed.make(1, 0);
+  bed.drop(tree);
+  const std::weak_ptr<const TreeView> view = bed.trees.view_of(*tree);
+  {
+    EpochGuard reader(bed.epoch);
+    bed.trees.retire(std::move(tree));
+    CHECK_FALSE(view.expired());
+  }
+  bed.epoch.collect();
+  CHECK(view.expired());
+}
+
+TEST_CASE("swapped trees take over the settings of their new database, but for the stamp mode") {
+  Bed bed;
+  const TreePtr a = bed.make(1, 0), b = bed.make(2, 3);
+  bed.settle();
+  const StampMode stamp = a->stamp;
+  bed.swap(0, 3);
+  CHECK((bed.trees.tree_of(0) == b && bed.trees.tree_of(3) == a));
+  CHECK((a->policy->name() == "tiering" && b->policy->name() != "tiering"));
+  CHECK((a->settings.stamp == stamp && a->deadlines.deadline() == 0 && b->deadlines.deadline() == 1000));
+  CHECK(bed.filters_changed == std::vector<TreeId>{2, 1});
+  CHECK(bed.trees.deadlines_changed());
+  bed.filters_changed.clear();
+  bed.swap(0, 1);  // the settings are equal in what concerns filters
+  CHECK(bed.filters_changed.empty());
+}
+
+TEST_CASE("deadline that is configured changes the rule only once the database is open") {
+  Bed bed;
+  const TreePtr tree = bed.make(1, 0);
+  TreeSettings shorter = four_databases()[0];
+  shorter.delete_deadline = 10;
+  {
+    MutexLock lock(bed.trees.commit_mutex);
+    bed.trees.change_settings(0, shorter);
+  }
+  CHECK((tree->deadlines.deadline() == 1000 && !bed.trees.deadlines_changed()));
+  bed.settle();
+  CHECK((tree->deadlines.deadline() == 10 && tree->deadlines.earlier().size() == 1));
+  shorter.delete_deadline = 20;
+  {
+    MutexLock lock(bed.trees.commit_mutex);
+    bed.trees.change_settings(0, shorter);
+  }
+  CHECK((tree->deadlines.deadline() == 20 && bed.trees.deadlines_changed()));
+}
+
+TEST_CASE("edit learns of trees that were made, mapped and dropped since the last one") {
+  Bed bed;
+  const TreePtr a = bed.make(bed.versions->new_tree(), 0), b = bed.make(bed.versions->new_tree(), 2);
+  CHECK(bed.mapping_changed());
+  bed.commit_changes();
+  CHECK_FALSE(bed.mapping_changed());
+  CHECK(bed.versions->databases() == std::map<DatabaseId, TreeId>{{0, a->id}, {2, b->id}});
+  CHECK(bed.versions->databases_seq() == bed.last_seq);
+  VersionEdit none;
+  CHECK((bed.trees.collect_changes(*bed.versions, &none).seq == 0 && none.trees.empty()));
+  bed.drop(b);
+  bed.commit_changes();
+  CHECK(bed.versions->databases() == std::map<DatabaseId, TreeId>{{0, a->id}});
+  CHECK(bed.versions->tree(b->id) == nullptr);
+}
+
+TEST_CASE("log is needed from the oldest operation that is in no table, and from a mapping that the manifest does not have") {
+  Bed bed;
+  const TreePtr a = bed.make(1, 0), b = bed.make(2, 1);
+  CHECK(bed.trees.oldest_needed({}, {}) == 1);
+  bed.commit_changes();
+  CHECK(bed.trees.oldest_needed({}, {}) == 3);  // everything is in the manifest
+  bed.write(*a, 3, 4);
+  bed.freeze(*a);
+  bed.write(*a, 5, 6);
+  bed.write(*b, 7, 7);
+  CHECK(bed.trees.oldest_needed({}, {}) == 3);
+  CHECK(bed.trees.oldest_needed({{a.get(), 1}}, {}) == 5);
+  bed.drop(a);  // operation 8, which the manifest does not have: the mapping is in the log from operation 3 on
+  CHECK(bed.trees.oldest_needed({{a.get(), 1}}, {}) == 3);
+  VersionEdit edit;
+  const MappingChanges changes = bed.trees.collect_changes(*bed.versions, &edit);
+  CHECK(bed.trees.oldest_needed({}, changes) == 7);  // its dropping cannot be taken back any more
+}
+
+TEST_CASE("rules of deadlines that the manifest does not have are added to the edit") {
+  Bed bed;
+  const TreePtr tree = bed.make(bed.versions->new_tree(), 0);
+  VersionEdit edit;
+  bed.trees.add_deadlines(*bed.versions, &edit);
+  CHECK(edit.trees.empty());  // the edit that creates the tree will have it
+  MappingChanges changes = bed.trees.collect_changes(*bed.versions, &edit);
+  bed.trees.note_deadlines_changed();
+  bed.trees.add_deadlines(*bed.versions, &edit);
+  CHECK_FALSE(bed.trees.deadlines_changed());
+  REQUIRE(edit.trees.size() == 1);
+  CHECK((edit.trees[0].create && edit.trees[0].deadlines == tree->deadlines));
+  REQUIRE(bed.versions->commit(std::move(edit)).is_ok());
+  VersionEdit next;
+  bed.trees.add_deadlines(*bed.versions, &next);
+  CHECK(next.trees.empty());
+  MutexLock lock(bed.trees.state_mutex);
+  tree->deadlines.change(6000, 10);
+  bed.trees.forget_deadline_changes(*tree, 5999);
+  CHECK_FALSE(bed.trees.deadlines_changed());
+  bed.trees.forget_deadline_changes(*tree, 6001);
+  CHECK(bed.trees.deadlines_changed());
+}
+
+TEST_CASE("loads are of live trees, with what compactions of the tree say") {
+  Bed bed;
+  const TreePtr a = bed.make(1, 0), b = bed.make(2, 1), c = bed.make(3, 2);
+  bed.drop(c);
+  b->inherited_runs = 3;
+  const auto loads = bed.trees.loads([](TreeId id) { return id == 2; });
+  REQUIRE(loads.size() == 2);
+  CHECK((loads[0].tree == a && !loads[0].compactions_fail && loads[0].has_deadlines));
+  CHECK((loads[1].tree == b && loads[1].compactions_fail && !loads[1].has_deadlines));
+  CHECK(b->inherited_runs == 0);  // it has no run
+}
