@@ -1,0 +1,124 @@
+"""The unit of deploy/systemd: systemd accepts it, it exposes little, and its filter allows every system call of the server."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from support.server import ROOT, Server
+
+SYSTEMD = ROOT / "deploy" / "systemd"
+UNIT = (SYSTEMD / "ebbtide.service").read_text()
+MOST_EXPOSURE = 20  # in tenths; systemd-analyze calls everything below 4.0 "OK"
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def settings(name):
+    return re.findall(rf"^{name}=(.*)$", UNIT, re.M)
+
+
+def test_install_puts_every_file_where_the_unit_and_systemd_look_for_it(tmp_path):
+    run("cmake", "--install", str(ROOT / "build/release"), "--component", "server", "--prefix", str(tmp_path / "usr"))
+    program, *arguments = settings("ExecStart")[0].split()
+    assert "ebbtide-server" in run(str(tmp_path / program[1:]), "--version")
+    installed = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert installed == {
+        "usr/bin/ebbtide-inspect",
+        "usr/bin/ebbtide-server",
+        "usr/lib/systemd/system/ebbtide.service",
+        "usr/lib/sysusers.d/ebbtide.conf",
+        "usr/lib/tmpfiles.d/ebbtide.conf",
+        "usr/share/ebbtide/ebbtide.yaml",
+    }
+    # The command line of the unit is valid, with the shipped configuration.
+    arguments = [argument.replace("/etc/ebbtide/", f"{tmp_path}/usr/share/ebbtide/") for argument in arguments]
+    assert "valid" in run(str(tmp_path / program[1:]), *arguments, "--check")
+
+
+def test_systemd_accepts_the_unit(tmp_path):
+    program = shutil.which("true")
+    (tmp_path / "ebbtide.service").write_text(UNIT.replace("/usr/bin/ebbtide-server", program))
+    assert run("systemd-analyze", "verify", "--man=no", str(tmp_path / "ebbtide.service")) == ""
+
+
+def test_unit_exposes_little():
+    run("systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={MOST_EXPOSURE}", str(SYSTEMD / "ebbtide.service"))
+
+
+def test_unit_sets_the_limits():
+    assert int(settings("LimitNOFILE")[0]) >= 2 * 10_000  # the default of server.max_clients, and as many tables
+    assert settings("LimitCORE") == ["0"]
+    assert settings("UMask") == ["0077"] and settings("StateDirectoryMode") == ["0700"]
+
+
+def test_configuration_is_readable_by_the_server_and_writable_by_root_alone(tmp_path):
+    (tmp_path / "usr/share/ebbtide").mkdir(parents=True)
+    (tmp_path / "etc").mkdir()
+    shutil.copy(ROOT / "config/ebbtide.yaml", tmp_path / "usr/share/ebbtide")
+    run("systemd-sysusers", f"--root={tmp_path}", str(SYSTEMD / "ebbtide.sysusers"))
+    user = re.search(r"^ebbtide:x:(\d+):(\d+):.*:/usr/sbin/nologin$", (tmp_path / "etc/passwd").read_text(), re.M)
+    assert user and int(user[1]) != 0
+    run("systemd-tmpfiles", f"--root={tmp_path}", "--create", str(SYSTEMD / "ebbtide.tmpfiles"))
+    for path, mode in (("etc/ebbtide", 0o750), ("etc/ebbtide/ebbtide.yaml", 0o640)):
+        status = (tmp_path / path).stat()
+        assert (status.st_mode & 0o777, status.st_uid, status.st_gid) == (mode, 0, int(user[2])), path
+
+
+def system_calls(names, groups):
+    """The system calls of groups such as @file-system, and of groups in them."""
+    return {call for name in names for call in (system_calls(groups[name], groups) if name.startswith("@") else {name})}
+
+
+def system_call_groups():
+    groups, group = {}, None
+    for line in run("systemd-analyze", "syscall-filter", "--no-pager").splitlines():
+        if line.startswith("@"):
+            group = groups.setdefault(line.strip(), [])
+        elif group is not None and line.startswith("    ") and not line.strip().startswith("#"):
+            group.append(line.strip())
+    return groups
+
+
+def allowed_system_calls():
+    groups = system_call_groups()
+    allowed = set()
+    for line in settings("SystemCallFilter"):
+        if line.startswith("~"):
+            allowed -= system_calls(line[1:].split(), groups)
+        else:
+            allowed |= system_calls(line.split(), groups)
+    return allowed
+
+
+@pytest.mark.parametrize("io_uring", ["true", "false"])
+def test_filter_allows_every_system_call_of_the_server(tmp_path, io_uring):
+    trace = tmp_path / "trace"
+    small = {"storage.io_uring": io_uring, "storage.memory_budget": "32MiB", "storage.memtable_size": "1MiB", "storage.block_cache": "1MiB"}
+    with Server(small, prefix=["strace", "-D", "-f", "-qq", "-o", str(trace), "-e", "trace=all", "-e", "signal=none"]) as server:
+        client = server.client()
+        for batch in range(4):
+            with client.pipeline(transaction=False) as pipe:
+                for i in range(500):
+                    pipe.set(f"k{batch}-{i}", "v" * 1000)
+                pipe.execute()
+            client.execute_command("TREE.FLUSH")
+        client.execute_command("STAMP.DELRANGE", "-", "1")
+        client.execute_command("DELPREFIX", "k1-")
+        client.execute_command("TREE.COMPACT")
+        for i in range(500):
+            client.get(f"k2-{i}")
+        client.save()
+        server.http("/metrics")
+        client.execute_command("CONFIG", "SET", "storage.fsync", "always")
+        client.set("k", "v")
+        server.stop()
+    used = set(re.findall(r"^\d+ +(\w+)\(", trace.read_text(errors="replace"), re.M))
+    assert {"fdatasync", "epoll_wait", "mmap"} <= used
+    # Full disks, damage and other kernels need these, too.
+    used |= {"fallocate", "ftruncate", "link", "linkat", "unlink", "io_uring_setup", "io_uring_enter", "io_uring_register", "statfs"}
+    assert used <= allowed_system_calls(), used - allowed_system_calls()
