@@ -190,6 +190,16 @@ Server::Server(Config config, std::string executable)
   observers_.notifications.publish = [this](Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq) {
     pubsub_.publish(PubSub::Kind::kChannel, channel, message, here, seq);
   };
+  observers_.notifications.listeners = [this] { return pubsub_.keyspace_listeners(); };
+  observers_.after_all_loops = [this](ClientLoop* here, const std::function<void()>& then) {
+    auto missing = std::make_shared<std::atomic<std::size_t>>(loops_.size());
+    for (const auto& loop : loops_) {
+      loop->post([missing, here, then, l = loop.get()] {
+        if (missing->fetch_sub(1) != 1) return;
+        l == here ? then() : here->post(then);
+      });
+    }
+  };
   observers_.tracking.to_client = [this](std::uint64_t id, const std::function<void(Client&)>& f) {
     for (const auto& loop : loops_) {
       loop->post([l = loop.get(), id, f] {

@@ -101,8 +101,8 @@ Status publish_to(Ctx& ctx, Kind kind) {
     auto audience = std::make_shared<PubSub::Audience>(pubsub.audience(kind, ctx.arg(1)));
     ctx.reply.integer(static_cast<std::int64_t>(audience->size()));
     // The arguments lie in the queue or with the connection, which outlive the effects.
-    ctx.after_run([audience, kind, channel = ctx.arg(1), message = ctx.arg(2)](Client& client) {
-      PubSub::send(std::move(*audience), kind, channel, message, client.loop, client.seen_seq);
+    ctx.after_run([audience, kind, channel = ctx.arg(1), message = ctx.arg(2)](const Origin& origin) {
+      PubSub::send(std::move(*audience), kind, channel, message, origin.loop, origin.seen_seq);
     });
     return Status::ok();
   }

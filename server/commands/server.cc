@@ -104,7 +104,7 @@ Status bgsave(Ctx& ctx) {
   } else {
     // Inside EXEC this attempt may have to be repeated, and the backup must have the transaction's writes.
     if (ctx.server().save_state().running_since_micros != 0) return reply_error(kSaving);
-    ctx.after_exec([start](Client&) { (void)start(); });
+    ctx.after_run([start](const Origin&) { (void)start(); });
   }
   ctx.reply.simple("Background saving started");
   return Status::ok();

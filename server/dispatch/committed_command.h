@@ -7,6 +7,7 @@
 #include <engine/write_batch.h>
 
 #include "resp/args.h"
+#include "resp/client.h"
 
 namespace ebbtide {
 
@@ -15,6 +16,19 @@ struct Command;
 /// The keys of a command that existed before it: views into its engine keys. Dispatch looks them up only if events of new keys or
 /// of misses are on.
 using PresentKeys = std::unordered_set<Bytes>;
+
+/// The client whose command has effects. It may have gone.
+struct Origin {
+  Origin(const Client& client)  // NOLINT(google-explicit-constructor): a client is an origin
+      : loop(client.loop), client_id(client.id), address(client.address), seen_seq(client.seen_seq) {}
+  Origin(ClientLoop* its_loop, std::uint64_t id, Bytes its_address, SeqNum seq)
+      : loop(its_loop), client_id(id), address(its_address), seen_seq(seq) {}
+
+  ClientLoop* loop;  ///< on whose thread the effects happen
+  std::uint64_t client_id;
+  Bytes address;    ///< outlives this
+  SeqNum seen_seq;  ///< as in Client
+};
 
 struct CommittedCommand {
   const Command& command;

@@ -30,8 +30,10 @@ namespace ebbtide {
 
 struct CommandEnv;
 
-/// Functions to call once a transaction is committed and has replied: with its client, on its loop.
-using Effects = std::vector<std::function<void(Client&)>>;
+/// What happens on a loop once a command, or a transaction, is committed. False: the slice is over before it is complete, and it is
+/// to be called again.
+using Effect = std::function<bool(const Origin& origin, const Slice& slice)>;
+using Effects = std::vector<Effect>;
 
 /// The additional context of a run inside EXEC.
 struct ExecCtx {
@@ -147,11 +149,12 @@ struct Ctx {
   /// Called by a kBlocking command outside EXEC that has no reply yet. It runs again after `ms`, and holds no thread meanwhile.
   void run_again_after(std::uint32_t ms) { off_loop->again_ms = ms; }
 
-  /// Called by a command inside EXEC: `effect` is called once the transaction is committed and has replied.
-  void after_exec(std::function<void(Client&)> effect) { exec->effects->push_back(std::move(effect)); }
-  /// Calls `effect` after the reply of this run, which is inside EXEC or off the loop; inside EXEC as after_exec().
-  void after_run(std::function<void(Client&)> effect) {
-    (in_exec() ? *exec->effects : *off_loop->effects).push_back(std::move(effect));
+  /// Called by a command inside EXEC or off its loop: `effect` is called on the loop, inside EXEC once the transaction is committed.
+  void after_run(std::function<void(const Origin&)> effect) {
+    (in_exec() ? *exec->effects : *off_loop->effects).push_back([effect = std::move(effect)](const Origin& origin, const Slice&) {
+      effect(origin);
+      return true;
+    });
   }
   /// For after_commit: where the command's own operations are in the batch, as cursors of WriteBatch::next_op.
   [[nodiscard]] std::size_t first_op() const { return exec == nullptr ? 0 : exec->first_op; }

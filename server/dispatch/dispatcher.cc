@@ -387,10 +387,10 @@ bool Dispatcher::replies_synced(Client& client, const CommandSpec& spec) {
   return spec.has(kReplySynced) || (transaction != nullptr && transaction->synced);
 }
 
-bool Dispatcher::is_long(const Transaction* transaction) {
+bool Dispatcher::is_long(const Transaction* transaction) const {
   return transaction != nullptr && transaction->open && !transaction->failed && transaction->may_leave &&
          (transaction->walks || transaction->arguments + transaction->watched.size() > kLoopArguments ||
-          transaction->bytes > kLoopWorkBytes);
+          transaction->bytes > kLoopWorkBytes || (transaction->writes && notifies_many(transaction->arguments)));
 }
 
 void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {

@@ -75,6 +75,9 @@ class Dispatcher final : public CommandSink {
   /// A pass that has taken so long begins no further command. Otherwise a pipeline of thousands of short commands would delay
   /// other clients for seconds.
   static constexpr std::uint64_t kPassNanos = 5'000'000;
+  /// A command whose arguments, times the subscribers that may be notified of each, are more runs off the loop, too: about 20
+  /// milliseconds of notifications.
+  static constexpr std::uint64_t kLoopNotifications = 32'768;
 
   /// `env` outlives the dispatcher. `seed` is for the random numbers that handlers get.
   Dispatcher(CommandEnv& env, std::uint64_t seed);
@@ -146,7 +149,7 @@ class Dispatcher final : public CommandSink {
   /// Runs the command and commits its writes; repeats that while kRetry. kDone: `status` says how.
   RunEnd run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
   /// Whether EXEC of the transaction runs off its loop from the start.
-  static bool is_long(const Transaction* transaction);
+  [[nodiscard]] bool is_long(const Transaction* transaction) const;
   /// Handles kSliced: the loop runs other commands before the next slice.
   void continue_later(PendingCommand& pending);
   /// Handles kLeavesLoop.
@@ -213,6 +216,15 @@ class Dispatcher final : public CommandSink {
   /// Handles kWaitsForSync. `job` has the reply of the run, which began at `start` (as nanos_).
   void wait_for_sync(PendingCommand& pending, const Prepared& prepared, std::shared_ptr<OffLoopRun> job, std::uint64_t start);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
+  // delivery.cc
+  /// Delivers the effects of a command that has many, before it replies. True: it waits until all are delivered.
+  bool deliver_first(PendingCommand& pending, Waiting& waiting, const std::shared_ptr<OffLoopWork>& work);
+  /// Delivers effects of one command, and resumes it after the last one if `resumes`. The next slice follows in a later round.
+  void deliver_slice(ClientLoop* here, bool resumes);
+  /// Called under the locks of a commit: later writes of its keys wait until its notifications are delivered.
+  void order_notifications(LongWrite& work);
+  /// Whether the notifications of a command with so many arguments take too long for its loop.
+  [[nodiscard]] bool notifies_many(std::size_t arguments) const;
   // long_write.cc
   void start_long_write(PendingCommand& pending, const Prepared& prepared);
   void submit_long_write(PendingCommand& pending, Waiting& waiting);
@@ -248,8 +260,11 @@ class Dispatcher final : public CommandSink {
   WriteBatch batch_;
   bool failed_ = false;                  ///< a command has finished with an error since this was last cleared
   std::shared_ptr<LongWrite> finished_;  ///< set if the current command was a long write that is done
-  MemoryCharge pass_charge_;             ///< of replies, until their connections charge their buffers after the pass
-  SeqNum large_commit_ = 0;              ///< last seq of the current command, if its batch was large
+  bool reported_ = false;                ///< the current command has reported its keys to the observers itself
+  /// Commands whose effects are being delivered, a slice in turn.
+  std::deque<std::shared_ptr<OffLoopWork>> deliveries_;
+  MemoryCharge pass_charge_;  ///< of replies, until their connections charge their buffers after the pass
+  SeqNum large_commit_ = 0;   ///< last seq of the current command, if its batch was large
   std::vector<Unlogged> unlogged_;
   std::uint32_t memory_ms_ = 0;                ///< of the latest run: how long it waits for memory, 0 = not
   std::uint32_t stall_ms_ = 0;                 ///< of the latest commit: how long the write stall delays it, 0 = not

@@ -159,9 +159,8 @@ void ExpiryWatch::end_sweep(std::optional<Millis> until) {
   while (!order_.empty() && std::prev(order_.end())->first > horizon_) erase_last();
 }
 
-void ExpiryWatch::committed(const CommittedCommand& commit, DatabaseId target) {
-  std::size_t cursor = 0;
-  for (WriteBatch::Op op; commit.batch.next_op(&cursor, &op);) {
+bool ExpiryWatch::committed(const CommittedCommand& commit, DatabaseId target, std::size_t* cursor, const Slice& slice) {
+  for (WriteBatch::Op op; commit.batch.next_op(cursor, &op);) {
     switch (op.kind) {
       case OpKind::kPut:
       case OpKind::kHeader:
@@ -181,7 +180,9 @@ void ExpiryWatch::committed(const CommittedCommand& commit, DatabaseId target) {
       case OpKind::kCreateTree:
         break;
     }
+    if (slice.over()) return false;
   }
+  return true;
 }
 
 }  // namespace ebbtide

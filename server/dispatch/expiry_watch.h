@@ -26,6 +26,7 @@
 #include <engine/types.h>
 
 #include "dispatch/committed_command.h"
+#include "dispatch/slice.h"
 #include "resp/args.h"
 
 namespace ebbtide {
@@ -55,7 +56,12 @@ class ExpiryWatch {
   /// `time` was written as a delete, which no sweep finds.
   void written(DatabaseId database, Bytes key, Millis expiry, Millis time);
   /// Takes over the writes of a command. `target`: the database that its puts went to (COPY and MOVE name one).
-  void committed(const CommittedCommand& commit, DatabaseId target);
+  void committed(const CommittedCommand& commit, DatabaseId target) {
+    std::size_t cursor = 0;
+    committed(commit, target, &cursor, Slice());
+  }
+  /// The same from `cursor` on, which begins at 0. False if the slice is over before all writes are taken over.
+  bool committed(const CommittedCommand& commit, DatabaseId target, std::size_t* cursor, const Slice& slice);
   /// The key was read, and has this expiry.
   void seen(DatabaseId database, Bytes key, Millis expiry);
   /// All keys of the range are gone; an empty end is the end of the database.

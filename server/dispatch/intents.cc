@@ -133,7 +133,7 @@ bool Intents::must_wait(const KeySet& written, const Marks* own, Waiter waiter) 
 void Intents::committed(const KeySet& written, const Marks* own) {
   std::lock_guard lock(mutex_);
   for (const auto& holder : holders_) {
-    if (holder.get() == own) continue;
+    if (holder.get() == own || holder->lasting) continue;
     holder->broken = holder->broken || written.covers_some(holder->keys) || written.meets(holder->keys);
   }
 }

@@ -68,6 +68,7 @@ class Intents {
   struct Marks {
     KeySet keys;
     bool set = false, firm = false, broken = false;
+    bool lasting = false;  ///< nothing breaks them: the command is committed, and later writes only wait for its notifications
     std::vector<Waiter> waiters;
   };
 

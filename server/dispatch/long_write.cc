@@ -12,6 +12,13 @@
 #include "dispatch/planted_bug.h"
 
 namespace ebbtide {
+namespace {
+
+/// With more operations or commands, a transaction's effects are delivered in slices.
+constexpr std::size_t kFewOperations = 8;
+
+}  // namespace
+
 void LongWrite::run() {
   const std::uint64_t start = env->control->mono_nanos();
   if (step == Step::kMark) {
@@ -34,12 +41,11 @@ Status LongWrite::collect() {
     stripes.push_back(KeyLocks::stripe_of(key, database));
   };
   if (transaction == nullptr) {
-    std::size_t escaped_used = 0;
-    TRY(collect_keys(command->spec->keys, args, &keys_, &escaped_, &escaped_used));
+    TRY(collect_reads());
     const DatabaseId target = target_database(*command->spec, args, session.database);
     one_view = target == session.database;
-    for (const LookupKey& key : keys_) add(session.database, key);
-    for (std::size_t i = 0; !one_view && i < keys_.size(); ++i) add(target, keys_[i]);
+    for (const LookupKey& key : keys) add(session.database, key);
+    for (std::size_t i = 0; !one_view && i < keys.size(); ++i) add(target, keys[i]);
   } else {
     one_view = !transaction->selects;
     for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
@@ -65,6 +71,8 @@ void LongWrite::forget_run() {
   batch = WriteBatch();
   staged = nullptr;
   written = {};
+  effects.clear();
+  had_charge.release();
   transaction_run = nullptr;
   charge.release();
 }
@@ -75,7 +83,9 @@ Status LongWrite::attempt() {
   session.database = database;  // an earlier run may have selected another
   const ReadView view = env->db->lease(database);
   seen_seq = std::max(seen_seq, view.seq());
+  TRY(look_before(view));
   TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
+  look_after(view);
   written = KeySet(batch);
   return stages(batch) ? stage() : Status::ok();
 }
@@ -92,7 +102,7 @@ Status LongWrite::stage() {
 
 Status LongWrite::run_command(const ReadView& view) {
   Reply reply(&out, protocol);
-  Ctx ctx{*env, *command, args, keys_, view, batch, reply, session};
+  Ctx ctx{*env, *command, args, keys, view, batch, reply, session};
   ctx.client_id = client_id;
   ctx.now = env->db->now();
   ctx.random = random;
@@ -136,14 +146,41 @@ Status LongWrite::run_transaction(const ReadView& view) {
   return Status::ok();
 }
 
+bool LongWrite::has_many_effects() const {
+  return !effects.empty() && (reports_keys || writes().count() > kFewOperations || effects.size() > kFewOperations);
+}
+
+void LongWrite::add_effects() {
+  Observers& observers = *env->observers;
+  const bool has_written = !writes().empty();
+  const bool reports = transaction != nullptr || reports_keys;
+  Effects first;
+  if (has_written && reports && observers.switches.has(Switches::kTracking)) {
+    first.push_back([this, cursor = std::size_t{0}](const Origin& origin, const Slice& slice) mutable {
+      return env->observers->tracking.committed(writes(), origin, origin.seen_seq, &cursor, slice);
+    });
+  }
+  if (transaction_run != nullptr) {
+    transaction_run->commit_time = has_written ? writes().time() : 0;
+    std::move(transaction_run->effects.begin(), transaction_run->effects.end(), std::back_inserter(first));
+    transaction_run->effects.clear();
+  }
+  std::move(effects.begin(), effects.end(), std::back_inserter(first));
+  if (has_written && reports_keys && observers.switches.word() != 0) {
+    first.push_back([this, progress = std::make_shared<Observers::Progress>()](const Origin& origin, const Slice& slice) {
+      const WriteBatch& batch = writes();
+      const CommittedCommand commit{*command, args, database, batch, batch.last_seq(), had, batch.time()};
+      return env->observers->announce(commit, origin, progress.get(), slice);
+    });
+  }
+  effects = std::move(first);
+}
+
 void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepared) {
   auto work = std::make_shared<LongWrite>();
   send_off_loop(pending, prepared, *work);
-  work->database = work->session.database;
   if (prepared.command->spec->has(kRunsQueue)) {
-    Client& client = *pending.client;
-    work->transaction = std::move(state_of(client).transaction);
-    work->notes_reads = (work->session.modes & Session::kTracks) != 0 && tracking_of(client).notes_reads();
+    work->transaction = std::move(state_of(*pending.client).transaction);
   }
   Waiting& waiting = waiting_of(pending);
   waiting.fetched = nullptr;  // its thread reads pages by itself
@@ -162,9 +199,10 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
   LongWrite& work = *waiting.long_write;
   if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);  // it was resumed for another reason
-  if (work.status.is_ok()) {
+  if (work.status.is_ok() && work.delivery == OffLoopWork::Delivery::kNotBegun) {
     if (work.step == LongWrite::Step::kMark) return mark_long_write(pending, waiting);
     if (!commit_long_write(pending, waiting)) return;
+    if (work.status.is_ok()) work.add_effects();
   }
   env_.intents->unmark(work.marks);
   end_wait(waiting);
@@ -173,6 +211,10 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
     work.step = LongWrite::Step::kMark;  // it starts from the beginning
     return park_for_memory(pending, ms);
   }
+  if (deliver_first(pending, waiting, waiting.long_write)) return;
+  if (work.ordering_marks != nullptr) env_.intents->unmark(work.ordering_marks);
+  if (work.large_commit != 0) large_commit_ = work.large_commit;
+  reported_ = work.reports_keys;
   if (work.transaction != nullptr) {
     end_transaction(*pending.client);
     if (work.status.is_ok()) session_of(*pending.client).database = work.session.database;
@@ -184,7 +226,8 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
 }
 
 void Dispatcher::dispose_finished() {
-  const bool is_long = finished_->marks->keys.size() > kLoopArguments || finished_->writes().payload_bytes() >= kDisposedBytes;
+  const bool is_long = finished_->delivery != OffLoopWork::Delivery::kNotBegun ||
+                       finished_->marks->keys.size() > kLoopArguments || finished_->writes().payload_bytes() >= kDisposedBytes;
   let_go(std::move(finished_), is_long);
 }
 
@@ -219,7 +262,10 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
         return leave_waiting(pending), false;
       work.status = work.staged != nullptr ? env_.db->try_commit(*work.staged, waiting.stalled, &stall_ms_)
                                            : env_.db->try_commit(work.batch, waiting.stalled, &stall_ms_);
-      if (work.status.is_ok()) env_.intents->committed(work.written, work.marks.get());
+      if (work.status.is_ok()) {
+        env_.intents->committed(work.written, work.marks.get());
+        order_notifications(work);
+      }
     }
     if (broken || work.status.code() == Code::kRetry) env_.intents->unmark(work.marks);
   }

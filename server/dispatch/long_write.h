@@ -38,9 +38,8 @@ struct LongWrite final : OffLoopWork {
     kRun,   ///< the thread runs the command; then the loop commits
   };
   Step step = Step::kMark;
-  DatabaseId database = 0;  ///< the database that its session has selected, with which each run begins
-  int runs = 0;             ///< begun so far
-  int conflicts = 0;        ///< runs whose marks were broken
+  int runs = 0;       ///< begun so far
+  int conflicts = 0;  ///< runs whose marks were broken
 
   // --- results
   std::shared_ptr<Intents::Marks> marks = std::make_shared<Intents::Marks>();
@@ -60,9 +59,11 @@ struct LongWrite final : OffLoopWork {
   // --- of EXEC
   std::unique_ptr<Transaction> transaction;  ///< the client's, which has none while this runs
   std::unique_ptr<TransactionRun> transaction_run;
-  bool notes_reads = false;
 
   void run() override;
+  [[nodiscard]] bool has_many_effects() const override;
+  /// Called once it is committed: fills in its effects.
+  void add_effects();
 
  private:
   Status collect();
@@ -73,9 +74,6 @@ struct LongWrite final : OffLoopWork {
   Status run_transaction(const ReadView& view);
   /// Prepares the commit of a large batch.
   Status stage();
-
-  std::vector<LookupKey> keys_;
-  std::deque<std::string> escaped_;
 };
 
 }  // namespace ebbtide

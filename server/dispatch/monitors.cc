@@ -58,10 +58,10 @@ void Monitors::remove(std::uint64_t client_id) {
   switches_.set(Switches::kMonitors, !monitors_.empty());
 }
 
-void Monitors::show(const Args& args, DatabaseId database, const Client& client, std::uint64_t unix_micros) {
+void Monitors::show(const Args& args, DatabaseId database, const Origin& client, std::uint64_t unix_micros) {
   const std::string fraction = std::to_string(1'000'000 + unix_micros % 1'000'000).substr(1);
   std::string line = "+" + std::to_string(unix_micros / 1'000'000) + "." + fraction + " [" + std::to_string(database) + " " +
-                     client.address + "]";
+                     std::string(client.address) + "]";
   line += quoted_arguments(args) + "\r\n";
   const auto text = std::make_shared<const std::string>(std::move(line));
   std::lock_guard lock(mutex_);

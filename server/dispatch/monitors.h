@@ -7,6 +7,7 @@
 
 #include <engine/types.h>
 
+#include "dispatch/committed_command.h"
 #include "dispatch/switches.h"
 #include "resp/args.h"
 #include "resp/client.h"
@@ -22,7 +23,7 @@ class Monitors {
   void add(Client& client);
   void remove(std::uint64_t client_id);
   /// Sends all monitors a line for the command. Called on the loop of `client`, which has issued it.
-  void show(const Args& args, DatabaseId database, const Client& client, std::uint64_t unix_micros);
+  void show(const Args& args, DatabaseId database, const Origin& client, std::uint64_t unix_micros);
 
  private:
   Switches& switches_;

@@ -1,7 +1,6 @@
 #include "dispatch/notifications.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 
 #include "dispatch/arg_cursor.h"
@@ -113,23 +112,26 @@ bool Notifications::expired(DatabaseId database, Bytes engine_key, ClientLoop* h
   return (flags() & kNotifyExpired) != 0;
 }
 
-void Notifications::missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
-                           DatabaseId database, ClientLoop* here, SeqNum seq) {
+bool Notifications::missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
+                           DatabaseId database, ClientLoop* here, SeqNum seq, std::size_t* next, const Slice& slice) {
   // In Redis, commands that only write, OBJECT and MEMORY USAGE send no event for a missing key.
   constexpr Bytes kReaders[] = {"getex", "getdel", "getset", "set", "bitfield", "bitop", "pfcount", "pfmerge", "copy"};
   const CommandSpec& spec = *command.spec;
   const bool reads = spec.has(kReadOnly) ? spec.container.empty()
                                          : std::find(std::begin(kReaders), std::end(kReaders), spec.name) != std::end(kReaders);
-  if (!reads || (spec.name == "set" && !has_word(args, "GET"))) return;
-  if (spec.name == "bitfield" && (has_word(args, "SET") || has_word(args, "INCRBY"))) return;
+  if (!reads || (spec.name == "set" && !has_word(args, "GET"))) return true;
+  if (spec.name == "bitfield" && (has_word(args, "SET") || has_word(args, "INCRBY"))) return true;
   const bool writes_first = spec.name == "bitop";
   const std::size_t last = spec.name == "copy" ? 1 : keys.size();
-  for (std::size_t i = writes_first ? 1 : 0; i < last; ++i) {
+  for (std::size_t i = std::max<std::size_t>(*next, writes_first ? 1 : 0); i < last; ++i) {
     if (!had.contains(keys[i].key)) notify(kNotifyMiss, "keymiss", user_key(keys[i].key), database, here, seq);
+    *next = i + 1;
+    if (slice.over()) return *next >= last;
   }
+  return true;
 }
 
-void Notifications::committed(const CommittedCommand& commit, ClientLoop* here) {
+bool Notifications::committed(const CommittedCommand& commit, ClientLoop* here, Progress* progress, const Slice& slice) {
   const Bytes name = commit.command.spec->name;
   const Args& args = commit.args;
   const SeqNum seq = commit.seq;
@@ -137,36 +139,37 @@ void Notifications::committed(const CommittedCommand& commit, ClientLoop* here) 
   // These commands delete the key that they overwrite, so it counts as new.
   const bool replaces = renames || moves || name == "copy" || name == "restore";
   const DatabaseId target = target_database(*commit.command.spec, args, commit.database);
-  std::set<std::string, std::less<>> announced;  // MSET may name a key twice
   const auto announce_new = [&](const WriteBatch::Op& op) {
     if ((flags() & kNotifyNew) == 0 || (!replaces && commit.had.contains(op.key))) return;
-    if (!announced.emplace(op.key).second) return;
-    notify(kNotifyNew, "new", user_key(op.key), target, here, seq);
+    if (progress->new_keys.insert(op.key).second) notify(kNotifyNew, "new", user_key(op.key), target, here, seq);
   };
-  std::size_t cursor = 0;
-  for (WriteBatch::Op op; replaces && commit.batch.next_op(&cursor, &op);) {
-    if (op.kind == OpKind::kPut) announce_new(op);
-  }
-  cursor = 0;
-  // The event of the source key comes before that of the target key.
-  for (WriteBatch::Op op; commit.batch.next_op(&cursor, &op);) {
-    if (op.kind != OpKind::kTombstone) continue;
+  const auto announce_delete = [&](const WriteBatch::Op& op) {
     const Bytes event = renames ? "rename_from" : moves ? "move_from" : "del";
     notify(kNotifyGeneric, event, user_key(op.key), commit.database, here, seq);
-  }
+  };
   const auto* known = std::find_if(std::begin(kEvents), std::end(kEvents), [name](const Event& e) { return e.command == name; });
-  if (known == std::end(kEvents)) return;
   const bool sets_expiry =
       name == "setex" || name == "psetex" || ((name == "set" || name == "stamp.set") && !has_word(args, "KEEPTTL"));
-  cursor = 0;
-  for (WriteBatch::Op op; commit.batch.next_op(&cursor, &op);) {
-    if (op.kind != OpKind::kPut) continue;
+  const auto announce_put = [&](const WriteBatch::Op& op) {
     if (!replaces) announce_new(op);
     const std::string key = user_key(op.key);
     const Bytes event = name == "getex" && op.expiry == 0 ? Bytes("persist") : known->name;
     notify(known->type, event, key, target, here, seq);
     if (sets_expiry && op.expiry != 0) notify(kNotifyGeneric, "expire", key, target, here, seq);
+  };
+  // Three walks over the batch: keys that are replaced count as new first, and the event of the source key comes before that of
+  // the target key.
+  for (; progress->walks < 3; ++progress->walks, progress->cursor = 0) {
+    const bool replaced = progress->walks == 0, deletes = progress->walks == 1;
+    if ((replaced && !replaces) || (!replaced && !deletes && known == std::end(kEvents))) continue;
+    for (WriteBatch::Op op; commit.batch.next_op(&progress->cursor, &op);) {
+      if (replaced && op.kind == OpKind::kPut) announce_new(op);
+      if (deletes && op.kind == OpKind::kTombstone) announce_delete(op);
+      if (!replaced && !deletes && op.kind == OpKind::kPut) announce_put(op);
+      if (slice.over()) return false;
+    }
   }
+  return true;
 }
 
 }  // namespace ebbtide

@@ -8,10 +8,12 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <unordered_set>
 
 #include <engine/types.h>
 
 #include "dispatch/committed_command.h"
+#include "dispatch/slice.h"
 #include "dispatch/switches.h"
 #include "resp/args.h"
 #include "resp/client.h"
@@ -41,16 +43,29 @@ class Notifications {
   /// log has `seq`. Set once, before use.
   using Publish = std::function<void(Bytes channel, Bytes message, ClientLoop* here, SeqNum seq)>;
   Publish publish;
+  /// How many subscribers an event may have, at most. Set once, before use; null: none.
+  std::function<std::size_t()> listeners;
 
   void set_flags(std::uint32_t flags);
   /// NotifyFlags; 0 if no event could be published. One load.
   [[nodiscard]] std::uint32_t flags() const { return flags_.load(std::memory_order_relaxed); }
 
-  /// Publishes the events of a command's writes.
-  void committed(const CommittedCommand& commit, ClientLoop* here);
-  /// Publishes key-miss events of a command that has run: for those of its keys that are not in `had`.
-  void missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
-              DatabaseId database, ClientLoop* here, SeqNum seq);
+  /// How far the events of a command are published.
+  struct Progress {
+    std::uint32_t walks = 0;             ///< over the batch that are complete
+    std::size_t cursor = 0;              ///< of the current walk
+    std::unordered_set<Bytes> new_keys;  ///< announced: MSET may name a key twice
+  };
+  /// Publishes the events of a command's writes. False if the slice is over before all are published: to be called again.
+  bool committed(const CommittedCommand& commit, ClientLoop* here, Progress* progress, const Slice& slice);
+  void committed(const CommittedCommand& commit, ClientLoop* here) {
+    Progress progress;
+    committed(commit, here, &progress, Slice());
+  }
+  /// Publishes key-miss events of a command that has run: for those of its keys that are not in `had`, from the key number `*next`
+  /// on. False if the slice is over before all are published: to be called again.
+  bool missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
+              DatabaseId database, ClientLoop* here, SeqNum seq, std::size_t* next, const Slice& slice);
   /// Publishes that a key has expired. False if these events are off.
   bool expired(DatabaseId database, Bytes engine_key, ClientLoop* here);
 

@@ -13,11 +13,19 @@ void Observers::set_tracking(Client& client, const Tracking& wanted) {
   if (!expiries.on()) expiries.set_mode(true, false, 0);
 }
 
-void Observers::committed(const CommittedCommand& commit, Client& client) {
-  const std::uint32_t on = switches.word();
-  if (expiries.on()) expiries.committed(commit, target_database(*commit.command.spec, commit.args, commit.database));
-  if ((on & Switches::kTracking) != 0) tracking.committed(commit.batch, client, commit.seq);
-  if ((on & Switches::kNotifications) != 0) notifications.committed(commit, client.loop);
+void Observers::committed(const CommittedCommand& commit, const Client& client) {
+  invalidate(commit.batch, client, commit.seq);
+  Progress progress;
+  announce(commit, client, &progress, Slice());
+}
+
+bool Observers::announce(const CommittedCommand& commit, const Origin& origin, Progress* progress, const Slice& slice) {
+  if (!progress->watched && expiries.on()) {
+    const DatabaseId target = target_database(*commit.command.spec, commit.args, commit.database);
+    if (!expiries.committed(commit, target, &progress->cursor, slice)) return false;
+  }
+  progress->watched = true;
+  return !switches.has(Switches::kNotifications) || notifications.committed(commit, origin.loop, &progress->events, slice);
 }
 
 void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here) {

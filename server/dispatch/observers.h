@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 
 #include <engine/types.h>
@@ -44,8 +45,23 @@ class Observers {
 
   /// Replaces the client's settings of CLIENT TRACKING. Called on its loop.
   void set_tracking(Client& client, const Tracking& wanted);
-  /// A command's writes are committed. Called on its client's loop.
-  void committed(const CommittedCommand& commit, Client& client);
+  /// A command's writes are committed. Called on the loop of its client.
+  void committed(const CommittedCommand& commit, const Client& client);
+  /// The parts of committed(). First the invalidations of a batch, which is a command's or a whole transaction's.
+  void invalidate(const WriteBatch& batch, const Origin& origin, SeqNum seq) {
+    if (switches.has(Switches::kTracking)) tracking.committed(batch, origin, seq);
+  }
+  /// How far announce() has got.
+  struct Progress {
+    bool watched = false;    ///< the expiry watch has all keys
+    std::size_t cursor = 0;  ///< of its walk
+    Notifications::Progress events;
+  };
+  /// Then, for each command, what the expiry watch learns, and keyspace notifications. False if the slice is over before all is
+  /// done: to be called again.
+  bool announce(const CommittedCommand& commit, const Origin& origin, Progress* progress, const Slice& slice);
+  /// Calls a function on the thread of `here` once all loops have run what was posted to them before. Null: there is one loop.
+  std::function<void(ClientLoop* here, std::function<void()> then)> after_all_loops;
   /// A key has expired. `here`: the loop of the calling thread, null if it is no loop.
   void expired(DatabaseId database, Bytes engine_key, ClientLoop* here);
   /// Expirations that clients were notified of since the start.

@@ -2,6 +2,7 @@
 #include "dispatch/off_loop.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "dispatch/arg_cursor.h"
@@ -11,19 +12,72 @@
 #include "dispatch/transaction_run.h"
 
 namespace ebbtide {
+namespace {
 
-Status OffLoopRun::attempt(Reply& reply) {
-  std::vector<LookupKey> keys;
-  std::deque<std::string> escaped;
+/// Keys that are noted under one lock.
+constexpr std::size_t kKeysAtOnce = 1024;
+/// Estimated memory of a key that was there.
+constexpr std::uint64_t kHadBytes = 64;
+
+}  // namespace
+
+Status OffLoopWork::collect_reads() {
+  keys.clear();
   std::size_t escaped_used = 0;
   TRY(collect_keys(command->spec->keys, args, &keys, &escaped, &escaped_used));
+  if (!reports_keys || !notes_reads) return Status::ok();
+  // In pieces, since the loops need the table's lock.
+  for (std::size_t i = 0; i < keys.size(); i += kKeysAtOnce) {
+    env->observers->tracking.note_reads(client_id, std::span(keys).subspan(i, std::min(kKeysAtOnce, keys.size() - i)));
+  }
+  return Status::ok();
+}
+
+Status OffLoopWork::look_before(const ReadView& view) {
+  if (!reports_keys || env->db == nullptr) return Status::ok();
+  Observers& observers = *env->observers;
+  const Millis now = env->now();
+  for (const LookupKey& key : keys) {
+    if (!observers.expiries.on()) break;
+    if (observers.expiries.take_due(database, key.key, now)) observers.expired(database, key.key, nullptr);
+  }
+  had.clear();
+  if ((observers.notifications.flags() & (kNotifyMiss | kNotifyNew)) == 0) return Status::ok();
+  had_charge.release();
+  const std::uint64_t bytes = kHadBytes * keys.size();
+  if (!env->db->try_charge(MemoryAccount::Kind::kCommands, bytes)) return refused_charge(env->db->memory(), bytes);
+  had_charge.took(env->db->memory(), MemoryAccount::Kind::kCommands, bytes);
+  for (const LookupKey& key : keys) {
+    Found found;
+    if (view.has_tree() && view.locate(key, &found).is_ok()) had.insert(key.key);
+  }
+  return Status::ok();
+}
+
+void OffLoopWork::look_after(const ReadView& view) {
+  if (!reports_keys || env->db == nullptr) return;
+  Observers& observers = *env->observers;
+  for (const LookupKey& key : keys) {
+    if (!tracks || !observers.expiries.on()) break;
+    Found found;
+    if (view.has_tree() && view.locate(key, &found).is_ok()) observers.expiries.seen(database, key.key, found.expiry);
+  }
+  if ((observers.notifications.flags() & kNotifyMiss) == 0) return;
+  effects.push_back([this, next = std::size_t{0}](const Origin& origin, const Slice& slice) mutable {
+    return env->observers->notifications.missed(*command, args, keys, had, database, origin.loop, origin.seen_seq, &next, slice);
+  });
+}
+
+Status OffLoopRun::attempt(Reply& reply) {
+  TRY(collect_reads());
   const ReadView view = env->db == nullptr ? ReadView() : env->db->lease(session.database);
+  effects.clear();
+  TRY(look_before(view));
   WriteBatch batch;
   Ctx ctx{*env, *command, args, keys, view, batch, reply, session};
   ctx.client_id = client_id;
   ctx.now = env->now();
   ctx.random = random;
-  effects.clear();
   OffLoopCtx off_loop{.cancelled = &client_gone,
                       .on_short_thread = threads == OffloadClass::kShort,
                       .waited_ms = waited_ms,
@@ -36,6 +90,7 @@ Status OffLoopRun::attempt(Reply& reply) {
   if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
   wants_long = off_loop.wants_long;
   TRY(ran);
+  look_after(view);
   charge = std::move(ctx.charge);
   again_ms = off_loop.again_ms;
   counts = ctx.counts;
@@ -73,6 +128,12 @@ void Dispatcher::send_off_loop(PendingCommand& pending, const Prepared& prepared
   work.client_id = client.id;
   work.loop = client.loop;
   work.random = next_random();
+  work.database = work.session.database;
+  work.address = client.address;
+  work.reports_keys = prepared.long_by_arguments;
+  work.tracks = (work.session.modes & Session::kTracks) != 0;
+  const CommandSpec& spec = *prepared.command->spec;
+  work.notes_reads = work.tracks && spec.has(kReadOnly | kRunsQueue) && tracking_of(client).notes_reads();
   misses_of(pending).clear();
   counters_->offloaded.add(1);
 }
@@ -147,7 +208,10 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
     return leave_waiting(pending);
   }
   if (waiting.blocked) waiting.waits = {};  // its client has asked for that wait
+  if (deliver_first(pending, waiting, job)) return;
+  reported_ = job->reports_keys;
   finish_off_loop(pending, prepared, *job, waiting);
+  if (job->reports_keys) let_go(job, true);
 }
 
 void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work, Waiting& waiting,
@@ -156,14 +220,15 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
   client.seen_seq = std::max(client.seen_seq, work.seen_seq);
-  if (work.status.is_ok() && (run == nullptr || begin_effects(client, *run))) client.out.take(work.out);
+  const bool has_effects = work.status.is_ok() && work.delivery == OffLoopWork::Delivery::kNotBegun && !work.effects.empty();
+  if (run != nullptr && work.status.is_ok()) begin_effects(client, *run);
+  Session& session = session_of(client);
+  session.wrote_pushes |= has_effects && is_quiet(session);  // messages of the effects to this client are pushes
+  if (work.status.is_ok() && !session.wrote_pushes) client.out.take(work.out);
   pass_charge_.join(std::move(work.charge));
   if (work.out.overflown()) client.out.overflow();
-  if (run != nullptr && work.status.is_ok()) {
-    for (const auto& effect : run->effects) effect(client);
-  }
-  if (work.status.is_ok()) {
-    for (const auto& effect : work.effects) effect(client);
+  if (has_effects) {
+    for (const Effect& effect : work.effects) effect(client, Slice());
   }
   count_reads(work.counts);
   nanos_ -= std::min(nanos_, work.nanos);  // the command's time is the run's; the time between the steps does not count

@@ -6,10 +6,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
+#include "dispatch/intents.h"
 #include "dispatch/offload.h"
 #include "resp/output_buffer.h"
 
@@ -24,6 +28,11 @@ struct OffLoopWork : OffloadWork {
   std::uint64_t client_id = 0;
   ClientLoop* loop = nullptr;
   std::uint64_t random = 0;
+  DatabaseId database = 0;  ///< that its session has selected, with which each run begins
+  /// Its thread reports its keys to the observers: they are too many for its loop.
+  bool reports_keys = false;
+  bool tracks = false;       ///< its client has a cache
+  bool notes_reads = false;  ///< that is to be noted for that cache
   /// The memory that `args` point into, once their client is gone. Set by the loop, to keep that memory.
   std::shared_ptr<const void> input;
   std::atomic<bool> client_gone{false};  ///< set by the loop: no client needs the results
@@ -34,13 +43,35 @@ struct OffLoopWork : OffloadWork {
   SeqNum seen_seq = 0;      ///< covers everything that the reply may depend on
   std::uint64_t nanos = 0;  ///< how long it ran
   ReadCounts counts;
-  Effects effects;      ///< happen on the loop, after the reply
+  Effects effects;      ///< happen on the loop: after the reply, unless they are delivered in slices
   MemoryCharge charge;  ///< the memory that the run has reserved, until the client's buffer has the reply
   std::atomic<bool> done{false};
 
+  // --- the delivery of many effects (delivery.cc), on the loop
+  enum class Delivery : std::uint8_t { kNotBegun, kUnderWay, kDone };
+  Delivery delivery = Delivery::kNotBegun;
+  std::string address;          ///< of the client
+  std::size_t next_effect = 0;  ///< the effects before it are complete
+  SeqNum large_commit = 0;      ///< as in Dispatcher
+  /// Null, or set while notifications of its writes are being delivered: those of later writes of these keys come later.
+  std::shared_ptr<Intents::Marks> ordering_marks;
+
   [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
+  /// Whether its effects may take long, so that they are delivered in slices, before the reply.
+  [[nodiscard]] virtual bool has_many_effects() const { return reports_keys && !effects.empty(); }
 
  protected:
+  /// Called by its thread before it takes a view.
+  Status collect_reads();
+  /// Called by its thread before the handler runs, and after it has run, with its view.
+  Status look_before(const ReadView& view);
+  void look_after(const ReadView& view);
+
+  std::vector<LookupKey> keys;  ///< of the command
+  std::deque<std::string> escaped;
+  PresentKeys had;  ///< which of them were there, if events of new keys or of misses are on
+  MemoryCharge had_charge;
+
   static constexpr int kMaxRevocations = 3;
 
   void complete() {

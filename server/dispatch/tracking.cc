@@ -1,10 +1,10 @@
 #include "dispatch/tracking.h"
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "dispatch/command_keys.h"
+#include "resp/disposal.h"
 #include "resp/reply.h"
 
 namespace ebbtide {
@@ -13,6 +13,8 @@ namespace {
 /// Estimated memory of a noted key, and of a client that has noted it, beside the key's bytes.
 constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
 constexpr std::size_t kNotesStep = 64 << 10;
+/// Operations, and notes that they end, for which clients are sent one invalidation: about a millisecond of work.
+constexpr std::size_t kOpsAtOnce = 1024, kNotesAtOnce = 4096;
 
 /// From this length on clients share an invalidation's keys.
 constexpr std::size_t kSharedKeysBytes = 4 << 10;
@@ -106,6 +108,7 @@ void TrackingTable::note_reads(std::uint64_t client_id, std::span<const LookupKe
 }
 
 void TrackingTable::forget_notes() {
+  if (items_ > kDisposedPieces) let_go(std::make_shared<NotedKeys>(std::move(noted_)), true);
   noted_.clear();
   items_ = bytes_ = 0;
   charge_notes();
@@ -173,8 +176,10 @@ void TrackingTable::send_broadcasts(ClientLoop* here) {
   }
   for (const Broadcast& broadcast : broadcasts) {
     EncodedKeys all;
+    std::set<std::uint64_t> writers;
+    for (const auto& [key, writer] : broadcast.keys) writers.insert(writer);
     for (const Receiver& receiver : broadcast.receivers) {
-      if (!receiver.no_loop) {
+      if (!receiver.no_loop || !writers.contains(receiver.id)) {
         if (all == nullptr) all = encode(broadcast.keys);
         send_to(receiver.id, all, here, seq);
         continue;
@@ -207,34 +212,53 @@ TrackingTable::Counts TrackingTable::counts() {
   return counts;
 }
 
-void TrackingTable::committed(const WriteBatch& batch, Client& writer, SeqNum seq) {
-  Invalidations invalidations;
-  {
-    std::lock_guard lock(mutex_);
-    std::unordered_set<Bytes> met;  // a key is invalidated once, however often it was written
-    std::size_t cursor = 0;
-    for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
-      // The keys of a delete by stamp are not known, so it invalidates all keys, as FLUSHDB does.
-      if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases || op.kind == OpKind::kSecondaryDelete) {
-        for (const auto& [id, tracker] : trackers_) invalidations[id] = std::nullopt;
-        forget_notes();
-      } else if (op.kind == OpKind::kRangeTombstone) {
-        // Nor are the keys known that a broadcasting client has.
-        for (const auto& [id, tracker] : trackers_) {
-          if (tracker.broadcast && !(tracker.no_loop && id == writer.id)) invalidations[id] = std::nullopt;
-        }
-        while (true) {
-          const auto it = noted_.lower_bound(op.key);
-          if (it == noted_.end() || (!op.end.empty() && it->first >= op.end)) break;
-          take_notes(it, writer.id, &invalidations);
-        }
-      } else if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader || op.kind == OpKind::kTombstone) {
-        if (met.insert(op.key).second) invalidate_key(op.key, writer.id, &invalidations);
+void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out) {
+  switch (op.kind) {
+    // The keys of a delete by stamp are not known, so it invalidates all keys, as FLUSHDB does.
+    case OpKind::kFlushDatabase:
+    case OpKind::kSwapDatabases:
+    case OpKind::kSecondaryDelete:
+      for (const auto& [id, tracker] : trackers_) (*out)[id] = std::nullopt;
+      return forget_notes();
+    case OpKind::kRangeTombstone:
+      // Nor are the keys known that a broadcasting client has.
+      for (const auto& [id, tracker] : trackers_) {
+        if (tracker.broadcast && !(tracker.no_loop && id == writer)) (*out)[id] = std::nullopt;
+      }
+      while (true) {
+        const auto it = noted_.lower_bound(op.key);
+        if (it == noted_.end() || (!op.end.empty() && it->first >= op.end)) return;
+        take_notes(it, writer, out);
+      }
+    case OpKind::kPut:
+    case OpKind::kHeader:
+    case OpKind::kTombstone:
+      return invalidate_key(op.key, writer, out);
+    case OpKind::kCreateTree:
+      return;
+  }
+}
+
+// A few operations at a time: other loops need the lock, and the clients' messages take time, too.
+bool TrackingTable::committed(const WriteBatch& batch, const Origin& writer, SeqNum seq, std::size_t* cursor,
+                              const Slice& slice) {
+  while (true) {
+    Invalidations invalidations;
+    bool done = false;
+    {
+      std::lock_guard lock(mutex_);
+      broadcast_seq_ = std::max(broadcast_seq_, seq);
+      const std::size_t notes = items_;
+      WriteBatch::Op op;
+      for (std::size_t n = 0; n < kOpsAtOnce && notes - std::min(notes, items_) < kNotesAtOnce && !done; ++n) {
+        done = !batch.next_op(cursor, &op);
+        if (!done) invalidate(op, writer.client_id, &invalidations);
+        if (slice.over()) break;
       }
     }
-    broadcast_seq_ = std::max(broadcast_seq_, seq);
+    if (!invalidations.empty()) send(invalidations, writer.loop, seq);
+    if (done || slice.over()) return done;
   }
-  if (!invalidations.empty()) send(invalidations, writer.loop, seq);
 }
 
 void TrackingTable::send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq) {

@@ -21,6 +21,8 @@
 #include <engine/types.h>
 #include <engine/write_batch.h>
 
+#include "dispatch/committed_command.h"
+#include "dispatch/slice.h"
 #include "dispatch/switches.h"
 #include "resp/args.h"
 #include "resp/client.h"
@@ -67,7 +69,13 @@ class TrackingTable {
   /// The client has read, or is about to read, these engine keys.
   void note_reads(std::uint64_t client_id, std::span<const LookupKey> keys);
   /// Sends the invalidations of a committed batch, but those of broadcasting clients. `writer`: the client whose command it was.
-  void committed(const WriteBatch& batch, Client& writer, SeqNum seq);
+  void committed(const WriteBatch& batch, const Origin& writer, SeqNum seq) {
+    std::size_t cursor = 0;
+    (void)committed(batch, writer, seq, &cursor, Slice());
+  }
+  /// The same from `cursor` on, which begins at 0. False if the slice is over before all operations are handled.
+  [[nodiscard]] bool committed(const WriteBatch& batch, const Origin& writer, SeqNum seq, std::size_t* cursor,
+                               const Slice& slice);
   /// Sends the invalidations of a key that has expired. `here`: the loop of the calling thread, null if it is no loop.
   /// False if there was none to send.
   bool expired(Bytes engine_key, ClientLoop* here);
@@ -103,6 +111,8 @@ class TrackingTable {
   void take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out);
   /// Like take_notes(), and keeps the key for the broadcasts of its prefixes. With the lock held.
   void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
+  /// Adds the clients that an operation concerns. With the lock held.
+  void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void forget_notes();
   /// Charges what the notes take now. With the lock held.
   void charge_notes();

@@ -93,11 +93,16 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
     state_of(client).paused.reset();
     session_of(client).modes &= static_cast<std::uint8_t>(~Session::kPaused);
   }
-  if (prepared.long_by_arguments) {  // observers and a queue need its keys here
+  const bool queues = (session.modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
+  if (prepared.long_by_arguments && queues) {  // a queue needs its keys; else its thread reports them to the observers
     const Status status = collect(pending.args, &prepared);
     if (!status.is_ok()) return reject(pending, prepared.command, status);
   }
   if (session.modes != 0 && !admit(pending, prepared)) return;
+  if (spec.keys.first != 0 && spec.has(kWrite) && prepared.command->may_leave_loop && notifies_many(pending.args.size())) {
+    prepared.long_by_arguments = true;
+    prepared.keys = 0;
+  }
   const DatabaseId database = session.database;
   const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
   Tracking* tracking = (session.modes & Session::kTracks) != 0 ? &tracking_of(client) : nullptr;
@@ -110,7 +115,7 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
       if (observers.expiries.take_due(database, key.key, now_)) observers.expired(database, key.key, client.loop);
     }
   }
-  failed_ = false;
+  failed_ = reported_ = false;
   batch_.clear();
   const std::uint64_t start = nanos_;
   run_admitted(pending, prepared);
@@ -125,13 +130,15 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
     if (tracking != nullptr && spec.container != "client" && (session.modes & Session::kInTransaction) == 0) {
       tracking->caching.reset();
     }
-    if (!failed_ && (asked & kNotifyMiss) != 0) {
-      observers.notifications.missed(*prepared.command, pending.args, keys, had, database, client.loop, client.seen_seq);
+    if (!failed_ && !reported_ && (asked & kNotifyMiss) != 0) {
+      std::size_t next = 0;
+      observers.notifications.missed(*prepared.command, pending.args, keys, had, database, client.loop, client.seen_seq, &next,
+                                     Slice());
     }
   }
-  // EXEC has reported its commands itself.
+  // EXEC and long commands have reported their keys themselves.
   const WriteBatch& batch = written_batch();
-  if (batch.empty() || batch.first_seq() == 0 || spec.has(kRunsQueue)) return;
+  if (batch.empty() || batch.first_seq() == 0 || spec.has(kRunsQueue) || reported_) return;
   observers.committed({*prepared.command, pending.args, database, batch, batch.last_seq(), had, batch.time()}, client);
 }
 
@@ -299,7 +306,8 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
     client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
   }
   if (begin_effects(client, run)) write_replies(client, run, view, reply);
-  for (const auto& effect : run.effects) effect(client);
+  if (!batch_.empty()) env_.observers->invalidate(batch_, client, client.seen_seq);
+  for (const Effect& effect : run.effects) effect(client, Slice());
   pass_charge_.join(std::move(run.charge));
   return Status::ok();
 }

@@ -119,23 +119,29 @@ Status TransactionRun::look_ahead(const ReadView& view) {
 void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed) {
   Observers& observers = *env_.observers;
   if (!failed && (observers.notifications.flags() & kNotifyMiss) != 0) {
-    effects.push_back([&observers, &queued, had, database](Client& client) {
-      const Args args{queued.list, queued.shared};
-      observers.notifications.missed(*queued.command, args, queued.keys, had, database, client.loop, client.seen_seq);
-    });
+    effects.push_back(
+        [&observers, &queued, had, database, next = std::size_t{0}](const Origin& origin, const Slice& slice) mutable {
+          const Args args{queued.list, queued.shared};
+          return observers.notifications.missed(*queued.command, args, queued.keys, had, database, origin.loop, origin.seen_seq,
+                                                &next, slice);
+        });
   }
   if (observers.switches.has(Switches::kMonitors)) {
-    effects.push_back([this, &queued, selected = session_.database](Client& client) {
-      show_to_monitors(env_, client, *queued.command, Args{queued.list, queued.shared}, selected);
+    effects.push_back([this, &queued, selected = session_.database](const Origin& origin, const Slice&) {
+      show_to_monitors(env_, origin, *queued.command, Args{queued.list, queued.shared}, selected);
+      return true;
     });
   }
   if (observers.switches.word() == 0 || own_.empty()) return;
   auto batch = std::make_shared<WriteBatch>();
   append(own_, batch.get(), nullptr);
-  effects.push_back([this, &observers, &queued, database, batch, had = std::move(had)](Client& client) {
-    const Args args{queued.list, queued.shared};
-    observers.committed({*queued.command, args, database, *batch, client.seen_seq, had, commit_time}, client);
-  });
+  auto progress = std::make_shared<Observers::Progress>();
+  effects.push_back(
+      [this, &observers, &queued, database, batch, had = std::move(had), progress](const Origin& origin, const Slice& slice) {
+        const Args args{queued.list, queued.shared};
+        return observers.announce({*queued.command, args, database, *batch, origin.seen_seq, had, commit_time}, origin,
+                                  progress.get(), slice);
+      });
 }
 
 Status TransactionRun::account() {
@@ -216,7 +222,7 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   return account();
 }
 
-void show_to_monitors(CommandEnv& env, const Client& client, const Command& command, const Args& args, DatabaseId database) {
+void show_to_monitors(CommandEnv& env, const Origin& client, const Command& command, const Args& args, DatabaseId database) {
   if (!env.observers->switches.has(Switches::kMonitors)) return;
   // Administrative commands and those with a password are not shown.
   if (command.spec->has(kAdmin) || command.spec->name == "auth" || command.spec->name == "hello") return;

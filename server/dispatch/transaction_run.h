@@ -100,6 +100,6 @@ class TransactionRun {
 };
 
 /// Sends the command to the monitors.
-void show_to_monitors(CommandEnv& env, const Client& client, const Command& command, const Args& args, DatabaseId database);
+void show_to_monitors(CommandEnv& env, const Origin& client, const Command& command, const Args& args, DatabaseId database);
 
 }  // namespace ebbtide

@@ -12,6 +12,7 @@ void PubSub::add(Kind kind, const std::string& name, Subscriber subscriber) {
   std::vector<Subscriber>& subscribers = names_[static_cast<std::size_t>(kind)].part_of(name)[name];
   if (kind == Kind::kPattern && subscribers.empty()) pattern_weight_.fetch_add(weight_of(name), std::memory_order_relaxed);
   subscribers.push_back(subscriber);
+  if (hears_keyspace(kind, name)) keyspace_listeners_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void PubSub::remove(Kind kind, const std::string& name, Subscriber subscriber) {
@@ -19,7 +20,8 @@ void PubSub::remove(Kind kind, const std::string& name, Subscriber subscriber) {
   Names::Part& names = names_[static_cast<std::size_t>(kind)].part_of(name);
   const auto it = names.find(name);
   if (it == names.end()) return;
-  std::erase(it->second, subscriber);
+  const std::size_t removed = std::erase(it->second, subscriber);
+  if (hears_keyspace(kind, name)) keyspace_listeners_.fetch_sub(removed, std::memory_order_relaxed);
   if (!it->second.empty()) return;
   if (kind == Kind::kPattern) pattern_weight_.fetch_sub(weight_of(name), std::memory_order_relaxed);
   names.erase(it);
@@ -42,8 +44,14 @@ PubSub::Audience PubSub::audience(Kind kind, Bytes channel) const {
     }
   }
   if (kind != Kind::kChannel || pattern_weight_.load(std::memory_order_relaxed) == 0) return out;
+  // Few patterns are compared under one lock, many under a lock for each part: who subscribes waits for one part at most.
+  const bool few = pattern_weight_.load(std::memory_order_relaxed) <= kFewPatterns;
+  std::shared_lock lock(mutex_);
   for (const Names::Part& part : of(Kind::kPattern).parts()) {
-    std::shared_lock lock(mutex_);  // for each part: who subscribes waits for one at most
+    if (!few) {
+      lock.unlock();
+      lock.lock();
+    }
     for (const auto& [pattern, subscribers] : part) {
       if (!matches_(pattern, channel)) continue;
       for (const Subscriber& subscriber : subscribers) out.add(subscriber, true, pattern);

@@ -62,6 +62,8 @@ class PubSub {
   [[nodiscard]] std::uint64_t pattern_work(Kind kind, Bytes channel) const {
     return kind == Kind::kChannel ? pattern_weight_.load(std::memory_order_relaxed) * channel.size() : 0;
   }
+  /// How many subscribers keyspace notifications may have: of all patterns, and of all channels whose names begin as theirs do.
+  [[nodiscard]] std::size_t keyspace_listeners() const { return keyspace_listeners_.load(std::memory_order_relaxed); }
   /// The second half of publish(). A client that has unsubscribed since then still gets the message.
   static void send(Audience audience, Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq);
 
@@ -108,13 +110,19 @@ class PubSub {
   [[nodiscard]] const Names& of(Kind kind) const { return names_[static_cast<std::size_t>(kind)]; }
   /// From this length on subscribers share the text, so that a message to thousands of them is not copied for each.
   static constexpr std::size_t kSharedBytes = 4 << 10;
+  static constexpr std::uint64_t kFewPatterns = 64;
   static void deliver(ClientLoop& loop, const std::shared_ptr<const Message>& message, const std::vector<Target>& targets);
 
   const Matches matches_;
   /// A long pattern is compared with each byte of a channel several times.
   static std::uint64_t weight_of(Bytes pattern) { return 1 + pattern.size() / 64; }
 
+  static bool hears_keyspace(Kind kind, Bytes name) {
+    return kind == Kind::kPattern || (kind == Kind::kChannel && name.starts_with("__key"));
+  }
+
   std::atomic<std::uint64_t> pattern_weight_{0};  ///< sum over all patterns
+  std::atomic<std::size_t> keyspace_listeners_{0};
   mutable std::shared_mutex mutex_;
   Names names_[kKinds];  // guarded by mutex_
 };

@@ -5,6 +5,7 @@ kept busy by a command delays it each time. Without offload threads the worst of
 """
 
 import contextlib
+import selectors
 import socket
 import threading
 import time
@@ -288,6 +289,74 @@ def test_transaction_of_100000_keys_broadcast_to_50_caches_delays_no_ping(big):
             link.sendall(encode("HELLO", "3") + encode("CLIENT", "TRACKING", "ON", "BCAST"))
             receive_until(link, b"+OK\r\n")
         assert worst_ping(big, lambda: send(big, queue)) < BOUND
+
+
+@contextlib.contextmanager
+def listeners(server, count, *requests):
+    """Connections that have sent the requests; a thread reads and drops what they are sent then. Yields the number of bytes read."""
+    read, stop = [0], threading.Event()
+    with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
+        for _ in range(count):
+            link = stack.enter_context(server.connect())
+            for request in requests:
+                link.sendall(encode(*request))
+                assert link.recv(1 << 10)[:1] != b"-"
+            selector.register(link, selectors.EVENT_READ)
+
+        def drain():
+            while not stop.is_set():
+                for key, _ in selector.select(0.1):
+                    received = len(key.fileobj.recv(1 << 20))
+                    if received == 0:
+                        selector.unregister(key.fileobj)
+                    read[0] += received
+
+        thread = threading.Thread(target=drain)
+        thread.start()
+        try:
+            yield read
+        finally:
+            stop.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_notifications_of_300000_keys_to_5_subscribers_delay_no_ping_and_lose_none(big, threads):
+    big.stop()
+    big.set(f"server.threads={threads}").start()
+    client = big.client()
+    client.config_set("notify-keyspace-events", "KEAm")
+    count = 300_000
+    names = [f"key:{i}" for i in range(count)]
+    message = len(encode("pmessage", "*", "__keyspace@0__:", "set")) + len(encode("pmessage", "*", "__keyevent@0__:set", ""))
+    with listeners(big, 5, ("PSUBSCRIBE", "*")) as read:
+        for command in (encode("MSET", *pairs(count)), encode("MGET", "none:1", *names), encode("UNLINK", *names)):
+            assert worst_ping(big, lambda command=command: send(big, command)) < BOUND / 2, command[:20]
+        read[0] = 0
+        send(big, encode("MSET", *pairs(count)))
+        # Lengths of names take more digits in some messages than in this one.
+        least = 5 * (count * message + 2 * sum(map(len, names)))
+        wait_until(lambda: read[0] >= least, 60, "all notifications have arrived")
+        queue = transaction_of(*(("SET", name, "w") for name in names[:100_000]))
+        assert worst_ping(big, lambda: send(big, queue)) < BOUND / 2
+
+
+def test_notifications_of_500_keys_to_5000_subscribers_delay_no_ping(big):
+    big.client().config_set("notify-keyspace-events", "KEA")
+    with listeners(big, 5000, ("PSUBSCRIBE", "*")):
+        assert worst_ping(big, lambda: send(big, encode("MSET", *pairs(500)))) < BOUND
+        assert worst_ping(big, lambda: send(big, transaction_of(*(("SET", f"key:{i}", "v") for i in range(300))))) < BOUND
+
+
+@pytest.mark.parametrize("mode", [(), ("BCAST",), ("BCAST", "NOLOOP")])
+def test_invalidations_of_300000_keys_delay_no_ping(big, mode):
+    names = [f"key:{i}" for i in range(300_000)]
+    send(big, encode("MSET", *pairs(300_000)))
+    reads = [] if mode else [("MGET", *names)]
+    with listeners(big, 10, ("HELLO", "3"), ("CLIENT", "TRACKING", "ON", *mode), *reads):
+        assert worst_ping(big, lambda: send(big, encode("MSET", *pairs(300_000)))) < BOUND / 2
+        queue = transaction_of(*(("SET", name, "w") for name in names[:100_000]))
+        assert worst_ping(big, lambda: send(big, queue)) < BOUND / 2
 
 
 def test_client_that_disconnects_during_its_long_command_blocks_no_other(big):

@@ -37,7 +37,7 @@ class FakeControl final : public ServerControl {
   explicit FakeControl(Clock& clock) : clock_(clock) {}
 
   std::uint64_t unix_micros() const override { return clock_.wall_ms() * 1000; }
-  std::uint64_t mono_nanos() const override { return clock_.mono_ns(); }
+  std::uint64_t mono_nanos() const override { return clock_.mono_ns() + (looked_nanos_ += nanos_per_look); }
   Status shutdown(const ShutdownRequest& request) override {
     if (refuse_shutdown) return Status::invalid_argument("ERR Errors trying to SHUTDOWN. Check logs.");
     shutdown_asked = true;
@@ -118,8 +118,10 @@ class FakeControl final : public ServerControl {
   bool shutdown_asked = false, refuse_shutdown = false;
   ShutdownRequest last_shutdown;
   std::function<std::string(const ClientFilter&)> list_clients;
+  std::uint64_t nanos_per_look = 0;  ///< by which the monotonic clock moves whenever it is read
 
  private:
+  mutable std::uint64_t looked_nanos_ = 0;
   Clock& clock_;
 };
 

@@ -1,6 +1,7 @@
 // Keyspace notifications: which events a command's writes publish, and in which order.
 #include "dispatch/notifications.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -97,7 +98,8 @@ TEST_CASE("a read publishes a miss of each key that does not exist") {
   const CommandSpec spec{.name = "mget", .flags = kReadOnly};
   const Command command{&spec, 0, 0, "mget"};
   const LookupKey keys[] = {{"a", 1}, {"b", 2}};
-  t.notifications.missed(command, {}, keys, {"a"}, 0, nullptr, 0);
+  std::size_t next = 0;
+  CHECK(t.notifications.missed(command, {}, keys, {"a"}, 0, nullptr, 0, &next, Slice()));
   CHECK(t.take() == Strings{"__keyevent@0__:keymiss b"});
 }
 
@@ -107,6 +109,45 @@ TEST_CASE("an expiration is published if its class is on") {
   CHECK(on.take() == Strings{"__keyevent@1__:expired k"});
   CHECK_FALSE(off.notifications.expired(1, "k", nullptr));
   CHECK(off.take().empty());
+}
+
+TEST_CASE("events in slices are the same, in the same order, as events at once") {
+  Fixture t("KEAn");
+  WriteBatch batch;
+  for (const char* key : {"a", "b", "a", "c"}) batch.put(0, key, "v");
+  batch.del(0, "d");
+  const CommandSpec spec{.name = "mset"};
+  const Command command{&spec, 0, 0, "mset"};
+  const CommittedCommand commit{command, {}, 0, batch, 1, {"b"}, 0};
+  t.notifications.committed(commit, nullptr);
+  const Strings at_once = t.take();
+  CHECK(at_once.size() == 2 * (1 + 4 + 2));  // d is deleted, 4 sets, a and c are new
+
+  const Slice one_step([] { return true; });
+  Notifications::Progress progress;
+  std::size_t slices = 1, most = 0, before = 0;
+  for (; !t.notifications.committed(commit, nullptr, &progress, one_step); ++slices) {
+    most = std::max(most, t.published.size() - before);
+    before = t.published.size();
+  }
+  CHECK(slices > 5);
+  CHECK(most == 4);  // one key, with its event of a new key
+  CHECK(t.take() == at_once);
+}
+
+TEST_CASE("events of misses in slices are the same as at once") {
+  Fixture t("KEm");
+  const CommandSpec spec{.name = "mget", .flags = kReadOnly};
+  const Command command{&spec, 0, 0, "mget"};
+  const std::vector<LookupKey> keys{{"a", 0}, {"b", 0}, {"c", 0}};
+  std::size_t next = 0;
+  const Slice one_step([] { return true; });
+  CHECK_FALSE(t.notifications.missed(command, {}, keys, {"b"}, 0, nullptr, 0, &next, one_step));
+  CHECK(t.take() == Strings{"__keyspace@0__:a keymiss", "__keyevent@0__:keymiss a"});
+  CHECK_FALSE(t.notifications.missed(command, {}, keys, {"b"}, 0, nullptr, 0, &next, one_step));
+  CHECK(t.take().empty());
+  CHECK(t.notifications.missed(command, {}, keys, {"b"}, 0, nullptr, 0, &next, one_step));
+  CHECK(t.take() == Strings{"__keyspace@0__:c keymiss", "__keyevent@0__:keymiss c"});
 }
 
 }  // namespace

@@ -54,6 +54,42 @@ TEST_CASE("a write invalidates a noted key once") {
   CHECK_FALSE(t.switches.has(Switches::kTracking));
 }
 
+TEST_CASE("invalidations in slices reach every noted key once") {
+  Fixture t;
+  t.table.set(t.client, {.on = true});
+  WriteBatch batch;
+  for (const char* key : {"a", "b", "c"}) {
+    t.read(key);
+    batch.put(0, key, "v");
+  }
+  const Slice one_step([] { return true; });
+  std::size_t cursor = 0;
+  CHECK_FALSE(t.table.committed(batch, t.client, 1, &cursor, one_step));
+  CHECK(t.received() == invalidation("a"));
+  t.read("a");  // read again in between: it is the new value
+  CHECK_FALSE(t.table.committed(batch, t.client, 1, &cursor, one_step));
+  CHECK_FALSE(t.table.committed(batch, t.client, 1, &cursor, one_step));
+  CHECK(t.received() == invalidation("b") + invalidation("c"));
+  CHECK(t.table.committed(batch, t.client, 1, &cursor, one_step));
+  CHECK(t.received().empty());
+  CHECK(t.table.counts().keys == 1);
+}
+
+TEST_CASE("a NOLOOP client gets the keys that others wrote, and not its own") {
+  Fixture t;
+  t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
+  Client other;
+  other.id = 2;
+  other.loop = &t.loop;
+  t.write(other, "theirs");
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == invalidation("theirs"));
+  t.write("mine");
+  t.write(other, "theirs");
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == invalidation("theirs"));
+}
+
 TEST_CASE("notes are charged to the memory budget, and keep to their part of it") {
   Fixture t;
   std::int64_t charged = 0;

@@ -1,0 +1,94 @@
+// Delivers the effects of long commands in slices: invalidations of client-side caches, keyspace notifications, messages of EXEC.
+//
+// An MSET of 300,000 keys has 600,000 notifications, each for any number of subscribers. Its loop delivers them for kPassNanos in a
+// round, so that other clients have their turn in between. A slice begins when all loops have sent the messages of the slices before
+// it. So a loop has the messages of one slice at a time, and memory does not grow.
+//
+//   1. The command replies, and its client's next command runs, once all of its effects are delivered. A client has at most one
+//      such command, so the number of clients limits them. Their memory is that of their commands, and is charged as such.
+//   2. Effects outlive their client: they happen although it has gone, since the data is changed.
+//   3. Invalidations come first. Until a client has got them all, its cache may be older than what it reads.
+//   4. Notifications of a key have the order of its writes. From the commit on, firm marks (intents.h) of the written keys make later
+//      writes of these keys wait until all is delivered. Notifications of different keys have no order.
+//   5. Several commands take turns, a slice each, so that a short one does not wait for a long one.
+#include <algorithm>
+#include <utility>
+
+#include "dispatch/dispatch_state.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/intents.h"
+#include "dispatch/long_write.h"
+#include "dispatch/off_loop.h"
+#include "resp/disposal.h"
+
+namespace ebbtide {
+namespace {
+
+/// A command with no more arguments stays on its loop, however many clients listen.
+constexpr std::size_t kFewArguments = 8;
+
+/// Calls effects in order. False if the slice is over before all are complete.
+bool deliver(OffLoopWork& work, const Slice& slice) {
+  const Origin origin(work.loop, work.client_id, work.address, work.seen_seq);
+  while (work.next_effect < work.effects.size()) {
+    if (work.effects[work.next_effect](origin, slice)) ++work.next_effect;
+    if (slice.over()) break;
+  }
+  return work.next_effect == work.effects.size();
+}
+
+}  // namespace
+
+bool Dispatcher::notifies_many(std::size_t arguments) const {
+  const Observers& observers = *env_.observers;
+  if (arguments <= kFewArguments || !observers.switches.has(Switches::kNotifications)) return false;
+  return observers.notifications.listeners && arguments * observers.notifications.listeners() > kLoopNotifications;
+}
+
+void Dispatcher::order_notifications(LongWrite& work) {
+  if (!env_.observers->switches.has(Switches::kNotifications) || work.writes().empty()) return;
+  env_.intents->unmark(work.marks);
+  work.ordering_marks = std::make_shared<Intents::Marks>();
+  work.ordering_marks->keys = std::move(work.written);
+  work.ordering_marks->lasting = true;
+  // Other firm marks on these keys are broken, else this command would not have been committed.
+  if (!env_.intents->mark(work.ordering_marks, true, {work.loop, work.client_id})) work.ordering_marks = nullptr;
+}
+
+bool Dispatcher::deliver_first(PendingCommand& pending, Waiting& waiting, const std::shared_ptr<OffLoopWork>& work) {
+  using Delivery = OffLoopWork::Delivery;
+  const bool begins = work->delivery == Delivery::kNotBegun && work->status.is_ok() && work->has_many_effects();
+  if (begins) {
+    work->seen_seq = std::max(work->seen_seq, pending.client->seen_seq);
+    work->delivery = Delivery::kUnderWay;
+    deliveries_.push_back(work);
+    if (deliveries_.size() == 1) deliver_slice(work->loop, false);
+  }
+  if (work->delivery != Delivery::kUnderWay) return false;
+  if (large_commit_ != 0) work->large_commit = std::exchange(large_commit_, 0);
+  leave_waiting(pending);
+  begin_wait(waiting, Stage::kThread);
+  return true;
+}
+
+void Dispatcher::deliver_slice(ClientLoop* here, bool resumes) {
+  const std::shared_ptr<OffLoopWork> work = std::move(deliveries_.front());
+  deliveries_.pop_front();
+  const Slice slice([this, end = env_.control->mono_nanos() + kPassNanos] { return env_.control->mono_nanos() >= end; });
+  const bool done = deliver(*work, slice);
+  env_.observers->tracking.send_broadcasts(here);
+  if (!done) {
+    deliveries_.push_back(work);
+  } else {
+    if (work->ordering_marks != nullptr) env_.intents->unmark(work->ordering_marks);
+    work->delivery = OffLoopWork::Delivery::kDone;
+    if (resumes) here->resume(work->client_id);
+    if (!work->wanted()) let_go(work, true);
+  }
+  if (deliveries_.empty()) return;
+  const auto next = [this, here] { deliver_slice(here, true); };
+  const auto& after_all = env_.observers->after_all_loops;
+  after_all ? after_all(here, next) : here->post(next);
+}
+
+}  // namespace ebbtide

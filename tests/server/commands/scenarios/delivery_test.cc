@@ -1,0 +1,233 @@
+// Effects of long commands: they are delivered in slices, and other clients go on in between.
+#include <catch2/catch.hpp>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "commands/families.h"
+#include "server/dispatch/manual_offload.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+/// A server whose slices have a few effects each, and begin when the test says so.
+struct SlicedServer : CommandHarness {
+  SlicedServer() : CommandHarness(command_families()) {
+    env.offload = &manual;
+    control.nanos_per_look = Dispatcher::kPassNanos / 5;
+    observers.notifications.publish = [this](Bytes channel, Bytes message, ClientLoop*, SeqNum) {
+      published.push_back(std::string(channel) + " " + std::string(message));
+    };
+    observers.notifications.listeners = [this] { return listeners; };
+    observers.after_all_loops = [this](ClientLoop*, std::function<void()> then) { slices.push_back(std::move(then)); };
+  }
+  ~SlicedServer() {
+    while (next_slice()) {
+    }
+    while (manual.run_one()) {
+    }
+  }
+  void notify(Bytes flags) { observers.notifications.set_flags(parse_notify_flags(flags).value()); }
+  /// Runs the command until its batch is committed.
+  void commit(Asked& asked) {
+    CHECK_FALSE(asked.step());
+    REQUIRE(manual.run_one());
+    CHECK_FALSE(asked.step());
+    REQUIRE(manual.run_one());
+    CHECK_FALSE(asked.step());
+  }
+  Asked ask(int client_number, Lines words) { return {*dispatcher, client(client_number), std::move(words)}; }
+  /// Runs a command of another client; it must not wait.
+  std::string beside(Bytes line, int client_number = 50) {
+    Asked asked = ask(client_number, split_line(line));
+    REQUIRE(asked.step());
+    return asked.reply();
+  }
+  bool next_slice() {
+    if (slices.empty()) return false;
+    const std::function<void()> slice = std::move(slices.front());
+    slices.pop_front();
+    slice();
+    return true;
+  }
+  void deliver_all() {
+    while (next_slice()) {
+    }
+  }
+
+  ManualOffload manual;
+  std::deque<std::function<void()>> slices;
+  Lines published;
+  std::size_t listeners = 1;
+};
+
+Lines many(const char* command, int keys, bool values) {
+  Lines words{command};
+  for (int i = 0; i < keys; ++i) {
+    words.push_back("k" + std::to_string(i));
+    if (values) words.push_back("v");
+  }
+  return words;
+}
+
+Lines events(int keys, const char* event) {
+  Lines lines;
+  for (int i = 0; i < keys; ++i) lines.push_back("__keyevent@0__:" + std::string(event) + " k" + std::to_string(i));
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("notifications of many keys are delivered in slices before the reply, and other clients go on") {
+  SlicedServer server;
+  server.notify("EA");
+  Asked set = server.ask(1, many("MSET", 600, true));
+  server.commit(set);
+  CHECK(server.published.size() < 10);
+  CHECK(server.beside("GET k599") == "\"v\"");
+  CHECK(server.beside("SET other 1") == "OK");
+  CHECK(server.next_slice());
+  CHECK(server.published.size() < 20);
+  CHECK_FALSE(set.step());  // resumed for another reason
+  server.deliver_all();
+  CHECK(set.step());
+  CHECK(set.reply() == "OK");
+  std::erase(server.published, "__keyevent@0__:set other");
+  CHECK(server.published == events(600, "set"));
+  CHECK_FALSE(server.intents.any());
+}
+
+TEST_CASE("a write of a key whose notifications are being delivered waits for them, also behind FLUSHDB") {
+  SlicedServer server;
+  server.notify("EA");
+  Asked set = server.ask(1, many("MSET", 600, true));
+  server.commit(set);
+  if (GENERATE(false, true)) CHECK(server.beside("FLUSHDB") == "OK");
+  Asked later = server.ask(2, {"SETEX", "k599", "100", "w"});
+  CHECK_FALSE(later.step());
+  CHECK(server.beside("EXISTS none") == "(integer) 0");
+  server.deliver_all();
+  CHECK(later.step());
+  CHECK(later.reply() == "OK");
+  CHECK(server.published.back() == "__keyevent@0__:expire k599");
+  CHECK(server.published.size() == 602);
+  CHECK(set.step());
+}
+
+TEST_CASE("effects happen although their client has gone, and its keys are free again afterwards") {
+  SlicedServer server;
+  server.notify("EA");
+  {
+    Asked set = server.ask(1, many("MSET", 600, true));
+    server.commit(set);
+    set.close();
+  }
+  server.deliver_all();
+  CHECK(server.published == events(600, "set"));
+  CHECK_FALSE(server.intents.any());
+  CHECK(server.beside("SET k1 x") == "OK");
+}
+
+TEST_CASE("effects of two long commands take turns") {
+  SlicedServer server;
+  server.notify("EA");
+  Asked set = server.ask(1, many("MSET", 6000, true));
+  server.commit(set);
+  Lines names = many("MSET", 513, true);
+  for (std::size_t i = 1; i < names.size(); i += 2) names[i] = "other:" + names[i];
+  Asked shorter = server.ask(2, names);
+  server.commit(shorter);
+  while (!shorter.step()) REQUIRE(server.next_slice());
+  CHECK(shorter.reply() == "OK");
+  CHECK(server.published.size() < 6000);
+  server.deliver_all();
+  CHECK(set.step());
+  CHECK(server.published.size() == 6513);
+}
+
+TEST_CASE("effects of a long transaction have the order of its commands, and precede its reply") {
+  SlicedServer server;
+  server.notify("EA");
+  CHECK(server.beside("SET gone 1") == "OK");
+  server.published.clear();
+  const bool large_command = GENERATE(false, true);
+  CHECK(server.beside("MULTI", 1) == "OK");
+  Lines expected;
+  if (large_command) {
+    CHECK(server.raw(many("MSET", 600, true)) == "+QUEUED\r\n");
+    expected = events(600, "set");
+  } else {
+    for (int i = 0; i < 400; ++i) CHECK(server.beside("SETEX k" + std::to_string(i) + " 100 v", 1) == "QUEUED");
+    for (const std::string& set : events(400, "set")) {
+      expected.push_back(set);
+      expected.push_back("__keyevent@0__:expire " + set.substr(set.rfind('k')));
+    }
+  }
+  CHECK(server.beside("DEL gone", 1) == "QUEUED");
+  expected.push_back("__keyevent@0__:del gone");
+  Asked exec = server.ask(1, {"EXEC"});
+  server.commit(exec);
+  CHECK(server.published.size() < 10);
+  CHECK(exec.reply().empty());
+  server.deliver_all();
+  CHECK(exec.step());
+  CHECK(exec.reply().ends_with("(integer) 1]"));
+  CHECK(server.published == expected);
+}
+
+TEST_CASE("a command that few are notified of runs on its loop, and off it if many are") {
+  SlicedServer server;
+  server.notify("EA");
+  server.listeners = 10;
+  CHECK(server.beside("MSET a 1 b 2 c 3 d 4 e 5") == "OK");
+  server.listeners = 10'000;
+  Asked set = server.ask(1, split_line("MSET a 1 b 2 c 3 d 4 e 5"));
+  CHECK_FALSE(set.step());
+  CHECK(server.manual.run_one());
+  CHECK_FALSE(set.step());
+  CHECK(server.manual.run_one());
+  if (!set.step()) {
+    server.deliver_all();
+    CHECK(set.step());
+  }
+  CHECK(set.reply() == "OK");
+  CHECK(server.published.size() == 10);
+}
+
+TEST_CASE("a long read reports its misses in slices, and its keys to a client-side cache before it runs") {
+  SlicedServer server;
+  server.notify("Em");
+  server.client(1).protocol = 3;
+  CHECK(server.beside("CLIENT TRACKING ON", 1) == "OK");
+  CHECK(server.beside("MSET k0 v k1999 v") == "OK");
+  Asked read = server.ask(1, many("MGET", 2000, false));
+  CHECK_FALSE(read.step());
+  CHECK(server.observers.tracking.counts().keys == 0);
+  CHECK(server.manual.run_one());
+  CHECK(server.observers.tracking.counts().keys == 2000);
+  CHECK_FALSE(read.step());
+  CHECK(server.published.size() < 10);
+  server.deliver_all();
+  CHECK(read.step());
+  CHECK(read.reply().starts_with("[\"v\", (nil)"));
+  CHECK(server.published.size() == 1998);
+}
+
+TEST_CASE("notifications of new keys know which keys of a long command were there") {
+  SlicedServer server;
+  server.notify("En");
+  CHECK(server.beside("SET k7 v") == "OK");
+  server.published.clear();
+  Asked set = server.ask(1, many("MSET", 600, true));
+  server.commit(set);
+  server.deliver_all();
+  CHECK(set.step());
+  Lines expected = events(600, "new");
+  expected.erase(expected.begin() + 7);
+  CHECK(server.published == expected);
+}
