@@ -23,6 +23,7 @@ class GatedFileSystem final : public InterposedFileSystem {
   explicit GatedFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
   std::function<void()> on_sync;                      ///< set before use
   std::function<void(std::uint64_t bytes)> on_write;  ///< set before use
+  std::string gated = ".wal";                         ///< a part of the paths whose syncs wait; set before use
 
   void close_gate() {
     MutexLock lock(mutex_);
@@ -30,6 +31,13 @@ class GatedFileSystem final : public InterposedFileSystem {
   }
   void open_gate() {
     MutexLock lock(mutex_);
+    open_ = true;
+    moved_.notify_all();
+  }
+  /// The syncs that wait fail.
+  void open_gate_to(Status result) {
+    MutexLock lock(mutex_);
+    result_ = std::move(result);
     open_ = true;
     moved_.notify_all();
   }
@@ -44,10 +52,12 @@ class GatedFileSystem final : public InterposedFileSystem {
     if (call.op == FileOp::kSync && call.path.ends_with(".wal")) {
       if (on_sync) on_sync();
       MutexLock lock(mutex_);
+      if (call.path.find(gated) == std::string::npos) return run(call.length);
       ++waiting_;
       moved_.notify_all();
       while (!open_) moved_.wait(mutex_);
       --waiting_;
+      if (!result_.is_ok()) return result_;
     }
     return run(call.length);
   }
@@ -55,10 +65,11 @@ class GatedFileSystem final : public InterposedFileSystem {
   CondVar moved_;
   bool open_ = true;
   int waiting_ = 0;
+  Status result_;
 };
 
 struct Log {
-  explicit Log(FsyncMode fsync, std::uint64_t segment_bytes = 1 << 20, std::uint64_t longest_delay_ns = 0)
+  explicit Log(FsyncMode fsync, std::uint64_t segment_bytes = 1 << 20, std::uint64_t longest_delay_ns = 0, bool own_thread = true)
       : gate(files), faults(gate) {
     REQUIRE(files.create_dir("data").is_ok());
     GroupCommitOptions options;
@@ -68,6 +79,7 @@ struct Log {
     options.fsync = fsync;
     options.segment_bytes = segment_bytes;
     options.longest_delay_ns = longest_delay_ns;
+    options.own_thread = own_thread;
     options.new_file = [this] { return ++last_file; };
     log = std::make_unique<GroupCommit>(std::move(options));
   }
@@ -234,6 +246,57 @@ TEST_CASE("failed log restarts while a sync of the old segment is under way", "[
   log.log->write();
   CHECK(log.log->wait_synced(next).is_ok());
   CHECK(log.log->status().is_ok());
+}
+
+TEST_CASE("sync of the old segment fails after the log has restarted: the new log stays good", "[threads]") {
+  Log log(FsyncMode::kEverySecond);
+  log.gate.gated = "000001.wal";
+  log.start();
+  (void)log.put();
+  log.log->write();
+  log.gate.close_gate();
+  log.clock.advance(1500);
+  log.gate.await_sync();
+  log.faults.inject({.ops = ops_of(FileOp::kWrite), .path_has = ".wal"});
+  const SeqNum lost = log.put();
+  log.log->write();
+  REQUIRE(log.log->failed());
+  REQUIRE(log.log->prepare_restart().is_ok());
+  log.log->restart_after_failure(lost);
+  log.gate.open_gate_to(Status::io_error("a device that is gone"));
+  const SeqNum next = log.put();
+  log.log->write();
+  CHECK(log.log->wait_synced(next).is_ok());
+  CHECK(log.log->status().is_ok());
+}
+
+TEST_CASE("queued batch's deletes are in the current segment's notes before it is written", "[staged]") {
+  Log log(FsyncMode::kEverySecond, 1 << 20, 0, false);
+  log.start();
+  const auto tombstone = [&] {
+    WriteBatch batch;
+    batch.del(0, "key");
+    batch.set_header(++log.last_seq, 1, 0);
+    return batch;
+  };
+  const auto birth_of = [&](TreeId tree) {
+    const LogNotes notes = log.log->segments().back().notes;
+    for (const LogNote& note : notes) {
+      if (note.tree == tree) return note.oldest_delete;
+    }
+    return Millis{0};
+  };
+  const LogNote first{1, 1000, 0}, second{2, 2000, 0}, third{3, 3000, 0};
+  log.log->enqueue(tombstone(), std::span(&first, 1));
+  CHECK(birth_of(1) == 1000);
+  const WriteBatch large = tombstone();
+  log.log->enqueue(large, GroupCommit::prepare(large), std::span(&second, 1));  // makes both groups wait as they are
+  log.log->enqueue(tombstone(), std::span(&third, 1));
+  CHECK((birth_of(1) == 1000 && birth_of(2) == 2000 && birth_of(3) == 3000));
+  CHECK(log.log->logged_seq() == 0);
+  log.log->write();
+  CHECK(log.log->logged_seq() == 3);
+  CHECK((birth_of(1) == 1000 && birth_of(2) == 2000 && birth_of(3) == 3000));
 }
 
 TEST_CASE("log that fails during a sync: salvage syncs the records before the failure, unless the sync failed", "[threads]") {
