@@ -66,6 +66,16 @@ TEST_CASE("page that is read ahead goes to the cache, and is neither pinned nor 
   CHECK(f.table().reader->fetch_page_if_cached(1, &counters) != nullptr);
 }
 
+TEST_CASE("page that is wanted now and ahead is pinned") {
+  FetchFixture f;
+  MissSet misses;
+  misses.pages = {f.page(1), f.page(1), f.page(1)};
+  misses.pages[GENERATE(0u, 1u, 2u)].ahead = true;
+  REQUIRE(f.fetch_now(&misses));
+  CHECK(f.fetcher.pages_read() == 1);
+  CHECK(f.account->charged(MemoryAccount::Kind::kPages) > 0);
+}
+
 TEST_CASE("fetch without room for its pages reports the bytes that it needs") {
   FetchFixture f;
   f.account->set_limit(0, 0);

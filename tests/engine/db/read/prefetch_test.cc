@@ -99,3 +99,59 @@ TEST_CASE("prefetch for other tables is not used") {
   REQUIRE(f.pass_view().get(staged.key(), &found).is_ok());
   CHECK(found.value == "new");
 }
+
+TEST_CASE("get with a prefetch of other tables ignores what bounds and filters denied there") {
+  ReadFixture f;
+  const bool by_filter = GENERATE(true, false);
+  f.put(by_filter ? "a" : "x", "1");
+  f.put("z", "1");
+  f.flush();
+  EpochGuard guard(f.bench.epoch);
+  StagedKey staged("k");
+  prefetch(f.pass_view(), staged.key());
+  REQUIRE((by_filter ? staged.state.denied : staged.state.outside) == 1);
+  f.put("k", "new");
+  f.flush();
+  Found found;
+  REQUIRE(f.pass_view().get(staged.key(), &found).is_ok());
+  CHECK(found.value == "new");
+}
+
+TEST_CASE("prefetch for other tables adds no expected miss") {
+  ReadFixture f;
+  f.put("k", "old");
+  f.flush();
+  EpochGuard guard(f.bench.epoch);
+  const ReadView before = f.pass_view();
+  StagedKey staged("k");
+  prefetch(before, staged.key());
+  f.put("k", "new");
+  f.flush();
+  MissSet misses;
+  f.pass_view().add_expected_miss(staged.key(), &misses);
+  CHECK(misses.empty());
+  before.add_expected_miss(staged.key(), &misses);
+  CHECK(misses.pages.size() == 1);
+}
+
+TEST_CASE("stage of a prefetch does nothing if the key missed a stage or the state is of other tables") {
+  ReadFixture f;
+  f.put("k", "value");
+  f.flush();
+  EpochGuard guard(f.bench.epoch);
+  const ReadView view = f.pass_view(), other = f.pass_view();
+  for (int at = 2; at < ReadView::kPrefetchStages; ++at) {
+    for (const bool other_tables : {false, true}) {
+      CAPTURE(at, other_tables);
+      StagedKey staged("k");
+      for (int stage = 0; stage < at; ++stage) view.prefetch(staged.key(), stage);
+      const LookupState state = staged.state;
+      if (other_tables) other.prefetch(staged.key(), at);
+      for (int stage = at + 1; stage < ReadView::kPrefetchStages; ++stage) view.prefetch(staged.key(), stage);
+      CHECK((staged.state.stage == at && staged.state.table == state.table && staged.state.page == state.page));
+      Found found;
+      REQUIRE(view.get(staged.key(), &found).is_ok());
+      CHECK(found.value == "value");
+    }
+  }
+}
