@@ -411,6 +411,12 @@ TEST_CASE("plans that do not fit the version are refused") {
   SECTION("upwards") { plan.action = Merge{{{runs[1].id, {file(1)}}}, {runs[0].id, 0}}; }
   SECTION("an unknown file") { plan.action = Rewrite{runs[0].id, 999}; }
   SECTION("an unknown run") { plan.action = Rewrite{999, file(0)}; }
+  SECTION("a quarantined file") {
+    plan.action = Merge{{{runs[1].id, {file(1)}}, {runs[2].id, {file(2)}}}, {runs[2].id, 0}};
+    TreeEdit edit;
+    edit.quarantined.emplace_back(file(2), "damaged");
+    tree.install(edit);
+  }
   const auto result = execute(plan, *tree.version, tree.context, tree.env);
   REQUIRE_FALSE(result.is_ok());
   REQUIRE(result.status().code() == Code::kInvalidArgument);

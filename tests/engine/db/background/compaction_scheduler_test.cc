@@ -118,6 +118,38 @@ TEST_CASE("jobs run until the policy has no plan: the end of each asks for the n
   CHECK((bed.events.empty() && bed.scheduler.bounds_broken() == 0));
 }
 
+TEST_CASE("job that ends asks for the next, of what came while it ran") {
+  Bed bed;
+  bed.threads = 1;
+  bed.work = [&](const RunningJob& job) {
+    const Status status = bed.merge(job);
+    for (int run = 0; bed.ran.size() == 1 && run < 8; ++run) bed.flush(entry("a", bed.files.context.visible_seq + 1));
+    return status;
+  };
+  bed.scheduler.schedule(bed.tree);
+  bed.settle();
+  CHECK(bed.ran.size() > 1);
+  CHECK(bed.files.version->runs.size() < 4);
+}
+
+TEST_CASE("quarantined file is left out of merges, which go on beside its range") {
+  Bed bed(1);
+  TreeEdit edit;
+  edit.tree = 1;
+  const FileNum damaged = bed.files.version->runs.front().files.front()->data_file;
+  edit.quarantined.emplace_back(damaged, "damaged");
+  bed.files.install(edit);
+  for (int run = 0; run < 8; ++run) bed.flush(entry("m", bed.files.context.visible_seq + 1));
+  bed.scheduler.schedule(bed.tree);
+  bed.settle();
+  CHECK(bed.files.version->runs.size() < 4);
+  bool is_there = false;
+  for (const Run& run : bed.files.version->runs) {
+    for (const FileMetaPtr& file : run.files) is_there |= file->data_file == damaged && file->quarantined();
+  }
+  CHECK(is_there);
+}
+
 TEST_CASE("nothing starts while the database is closing or has an error, the tree is gone, or all threads are taken") {
   const auto starts = [](const std::function<void(Bed&)>& change) {
     Bed bed;

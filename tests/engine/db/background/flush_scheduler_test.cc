@@ -1,6 +1,7 @@
 // When a flush is queued, what it takes along, and what it waits for.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -21,6 +22,8 @@ struct Bed {
   PlannerMemory memory{clock};
   HolePuncher puncher{{.clock = &clock, .closing = [] { return false; }}};
   bool healthy = true, closing = false;
+  int plans_asked = 0;
+  std::size_t most = 99;  // memtables of a tree that one flush takes
   Status flush_status;
   std::vector<TreePtr> trees;
   std::vector<std::string> flushed, failures;
@@ -29,7 +32,11 @@ struct Bed {
                                    .memory = &memory,
                                    .puncher = &puncher,
                                    .threads = [] { return 1U; },
-                                   .may_start = [] { return false; },
+                                   .may_start =
+                                       [this] {
+                                         ++plans_asked;
+                                         return false;
+                                       },
                                    .closing = [] { return false; },
                                    .now = [] { return Millis{1000}; }}};
   FlushScheduler flushes{{.state_mutex = &state_mutex,
@@ -73,7 +80,10 @@ struct Bed {
     for (const TreePtr& one : group) ids += std::to_string(one->id);
     flushed.push_back(ids);
     if (!flush_status.is_ok()) return flush_status;
-    for (const TreePtr& one : group) one->frozen.clear();
+    for (const TreePtr& one : group) {
+      const auto first = one->frozen.begin();
+      one->frozen.erase(first, first + static_cast<std::ptrdiff_t>(std::min(most, one->frozen.size())));
+    }
     return Status::ok();
   }
   void run() {
@@ -97,6 +107,17 @@ TEST_CASE("frozen memtables are flushed, once however often it is asked for") {
   CHECK(bed.flushed == std::vector<std::string>{"1"});
   bed.flushes.schedule(tree);  // nothing is frozen
   CHECK(bed.submitted.empty());
+}
+
+TEST_CASE("flush that ends queues the next for the memtables that it left, and asks for merges of its trees") {
+  Bed bed;
+  const TreePtr tree = bed.tree(3);
+  bed.most = 2;
+  bed.flushes.schedule(tree);
+  bed.run();
+  CHECK(bed.flushed == std::vector<std::string>{"1", "1"});
+  CHECK(tree->frozen.empty());
+  CHECK(bed.plans_asked == 2);
 }
 
 TEST_CASE("no flush is queued after an error, nor of memtables that wait for the next one") {

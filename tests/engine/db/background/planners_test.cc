@@ -275,3 +275,33 @@ TEST_CASE("pages of covered entries are dropped; without holes only if the whole
   all.input.can_punch = false;
   CHECK(planner::page_drop(all.look(), &all.notes).empty());
 }
+
+TEST_CASE("lingering names are purged by a margin before their deadline, unless an older delete is pending in the file") {
+  Tables all;
+  Source source;
+  source.entries = {entry("b", 1), entry("c", 2)};
+  all.tree.context.visible_seq = 2;
+  all.tree.flush(source);
+  const auto look = [&](Millis lingering, Millis now, Millis pending = 0) -> const PlannerInput& {
+    auto version = std::make_shared<Version>(*all.tree.version);
+    auto file = std::make_shared<FileMeta>(*version->runs.front().files.front());
+    file->lingering_birth = lingering;
+    file->stats.oldest_tombstone = pending;
+    version->runs.front().files.front() = std::move(file);
+    all.tree.version = std::move(version);
+    all.tree.context.now = now;
+    return all.look();
+  };
+  all.input.deadlines = DeadlineRule(8000);
+  all.input.margin = 2000;
+  CHECK(planner::names(look(0, 90'000), &all.notes).empty());
+  CHECK(planner::names(look(1000, 1500), &all.notes).empty());
+  const Plan plan = planner::names(look(1000, 9000), &all.notes);
+  REQUIRE(std::holds_alternative<Drop>(plan.action));
+  CHECK(std::get<Drop>(plan.action).pages.size() == 1);
+  CHECK(planner::names(look(1000, 9000, 500), &all.notes).empty());
+  all.input.purge_before = 1000;  // PURGE.NOW
+  CHECK_FALSE(planner::names(look(1000, 1500), &all.notes).empty());
+  REQUIRE(all.jobs.start(plan, *all.tree.version));
+  CHECK(planner::names(look(1000, 9000), &all.notes).empty());
+}
