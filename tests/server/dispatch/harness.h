@@ -83,8 +83,14 @@ class FakeControl final : public ServerControl {
   }
   Status load_users(std::uint64_t) override { return Status::invalid_argument("ERR no file of users"); }
   std::string random_secret(std::size_t bits) override { return std::string((bits + 3) / 4, 'a'); }
-  void authentication_failed(Bytes, Bytes, Bytes) override { ++auth_failures; }
-  std::uint32_t authentication_delay_ms(Bytes) override { return auth_delay_ms; }
+  void authentication_failed(Bytes network, Bytes, Bytes) override {
+    ++auth_failures;
+    failed_network = network;
+  }
+  std::uint32_t authentication_delay_ms(Bytes network) override {
+    delayed_network = network;
+    return auth_delay_ms;
+  }
   Debugging debugging() const override { return debug; }
   void log_message(const std::string& text) override { logged = text; }
   void pause_compactions(std::uint64_t ms) override { paused_ms = ms; }
@@ -108,6 +114,7 @@ class FakeControl final : public ServerControl {
   std::map<std::string, std::string, std::less<>> users;  ///< passwords by name, without "default"
   int auth_failures = 0;
   std::uint32_t auth_delay_ms = 0;
+  std::string failed_network, delayed_network;  ///< of the last failure, and of the last attempt
   std::uint32_t database_count = 16;
   bool saving = false;
   int saves = 0;
@@ -225,6 +232,7 @@ class CommandHarness {
       slot->id = static_cast<std::uint64_t>(number);
       slot->loop = &loop;
       slot->address = "127.0.0.1:5000" + std::to_string(number);
+      slot->network = "127.0.0.1";
       slot->local_address = "127.0.0.1:6379";
       slot->fd = 7 + number;
       slot->authenticated = !control.password_required();

@@ -668,27 +668,66 @@ TEST_CASE("one reply over the output limit closes before it fills the memory") {
   CHECK(h.loop->counters().output_limit_closes.get() == 1);
 }
 
-TEST_CASE("output above the soft limit closes the client after its time, not before") {
-  NetSettings settings;
-  settings.output.soft = 100'000;
-  Harness h(settings);
-  const int fd = h.connect();
-  std::string commands;
-  for (int i = 0; i < 16; ++i) commands += echo(std::string(60'000, 'z'));  // more than the socket takes
-  std::thread writer([&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });
-  writer.join();
-  h.settle();
-  const auto pass_time = [&](std::int64_t ms) {
+namespace {
+
+/// A client that is sent more than its socket takes and the soft limit allows.
+struct SoftLimit {
+  static NetSettings settings() {
+    NetSettings settings;
+    settings.output.soft = 100'000;
+    return settings;
+  }
+  void exceed() {
+    const std::string commands = repeated(echo(std::string(60'000, 'z')));
+    std::thread writer([&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });
+    writer.join();
+    h.settle();
+  }
+  void read_all() {
+    const std::size_t bytes = kReplies * bulk(std::string(60'000, 'z')).size();
+    REQUIRE(h.receive(fd, bytes).size() == bytes);
+    h.settle();
+  }
+  void pass_time(std::int64_t ms) {
     for (std::int64_t passed = 0; passed < ms; passed += 1'000) {
       h.now_ms += 1'000;
       h.settle();
     }
-  };
-  pass_time(58'000);
-  CHECK(h.loop->counters().output_limit_closes.get() == 0);
-  pass_time(14'000);  // one of ten sweeps looks at a given client
-  CHECK(h.loop->counters().output_limit_closes.get() == 1);
-  CHECK(h.receive(fd, 10'000'000).size() < 16 * bulk(std::string(60'000, 'z')).size());
+  }
+  [[nodiscard]] std::uint64_t closes() const { return h.loop->counters().output_limit_closes.get(); }
+  static std::string repeated(const std::string& text) {
+    std::string all;
+    for (std::size_t i = 0; i < kReplies; ++i) all += text;
+    return all;
+  }
+  static constexpr std::size_t kReplies = 16;
+  Harness h{settings()};
+  const int fd = h.connect();
+};
+
+}  // namespace
+
+TEST_CASE("output above the soft limit closes the client after its time, not before") {
+  SoftLimit client;
+  client.exceed();
+  client.pass_time(58'000);
+  CHECK(client.closes() == 0);
+  client.pass_time(14'000);  // one of ten sweeps looks at a given client
+  CHECK(client.closes() == 1);
+  CHECK(client.h.receive(client.fd, 10'000'000).size() < SoftLimit::repeated(bulk(std::string(60'000, 'z'))).size());
+}
+
+TEST_CASE("output that fell below the soft limit and exceeds it again has the whole time again") {
+  SoftLimit client;
+  client.exceed();
+  client.pass_time(50'000);
+  client.read_all();
+  client.pass_time(14'000);
+  client.exceed();
+  client.pass_time(50'000);
+  CHECK(client.closes() == 0);
+  client.pass_time(24'000);
+  CHECK(client.closes() == 1);
 }
 
 TEST_CASE("big values being received are limited for all clients: over-limit client gets -OOM and stays") {

@@ -599,6 +599,8 @@ TEST_CASE("after failures from a network, its AUTH and HELLO are delayed, even w
   CHECK(waited_for("HELLO 2", 1).second == 0);
   CHECK(waited_for("PING", 1).second == 0);
   CHECK(h.control.auth_failures == 2);
+  CHECK(h.control.failed_network == h.client(2).network);  // all connections from there count together
+  CHECK(h.control.delayed_network == h.client(2).network);
   h.control.auth_delay_ms = 0;
   CHECK(waited_for("AUTH wrong", 3).second == 0);
 }
