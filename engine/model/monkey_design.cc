@@ -6,6 +6,7 @@
 
 #include "base/invariant.h"
 #include "filter/monkey.h"
+#include "model/number_text.h"
 
 namespace ebbtide {
 namespace {
@@ -82,7 +83,7 @@ Result<MonkeyDesign> monkey_design(const System& system, const PerOperation& mix
   TRY(check_mix(mix));
   const double page = system.page_bytes * 8, most = system.memory_bits - page;
   if (!(most > 0))
-    return Status::invalid_argument("memory is " + std::to_string(system.memory_bits / 8) + " bytes; allowed: more than a page");
+    return Status::invalid_argument("memory is " + number_text(system.memory_bits / 8) + " bytes; allowed: more than a page");
   std::optional<MonkeyDesign> best;
   // Steps towards less filter memory get smaller around the best, three times.
   constexpr int kPoints = 32, kRounds = 6;

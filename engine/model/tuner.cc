@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "model/number_text.h"
+
 namespace ebbtide {
 namespace {
 
@@ -174,13 +176,13 @@ Status check_request(const TuneRequest& r) {
   TRY(check_system(r.system));
   TRY(check_mix(r.mix));
   const auto wrong = [](const std::string& what) { return Status::invalid_argument(what); };
-  if (!(r.rho >= 0 && r.rho <= 1e6)) return wrong("rho is " + std::to_string(r.rho) + "; allowed: 0 or more");
+  if (!(r.rho >= 0 && r.rho <= 1e6)) return wrong("rho is " + number_text(r.rho) + "; allowed: 0 or more");
   if (r.layouts.empty()) return wrong("no layout is given");
   if (r.size_ratio_min < 2 || r.size_ratio_max < r.size_ratio_min || r.size_ratio_max > 1000)
     return wrong("size ratios are " + std::to_string(r.size_ratio_min) + " to " + std::to_string(r.size_ratio_max) +
                  "; allowed: 2 to 1000, the smaller first");
   for (const double c : r.scaling_ratios) {
-    if (!(c >= 0.1 && c <= 1)) return wrong("scaling_ratio is " + std::to_string(c) + "; allowed: 0.1 to 1");
+    if (!(c >= 0.1 && c <= 1)) return wrong("scaling_ratio is " + number_text(c) + "; allowed: 0.1 to 1");
   }
   if (r.level0_runs < 1 || r.level0_runs > 64)
     return wrong("level0_runs is " + std::to_string(r.level0_runs) + "; allowed: 1 to 64");
@@ -188,8 +190,8 @@ Status check_request(const TuneRequest& r) {
     return wrong("filter memory and buffer are fixed both or not at all");
   if (r.filter_bits && !(*r.filter_bits >= 0 && *r.buffer_bits >= 1)) return wrong("filter memory and buffer are above 0 bytes");
   if (!r.filter_bits && !(r.smallest_buffer_bits >= 1 && r.smallest_buffer_bits <= r.system.memory_bits))
-    return wrong("memory is " + std::to_string(r.system.memory_bits / 8) + " bytes; allowed: at least the smallest buffer, " +
-                 std::to_string(r.smallest_buffer_bits / 8));
+    return wrong("memory is " + number_text(r.system.memory_bits / 8) + " bytes; allowed: at least the smallest buffer, " +
+                 number_text(r.smallest_buffer_bits / 8));
   return Status::ok();
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "model/number_text.h"
+
 namespace ebbtide {
 namespace {
 
@@ -17,7 +19,7 @@ constexpr std::array<std::pair<Layout, std::string_view>, 7> kLayoutNames = {{{L
                                                                               {Layout::kGarnering, "garnering"}}};
 
 Status out_of_range(const char* name, double value, const char* allowed) {
-  return Status::invalid_argument(std::string(name) + " is " + std::to_string(value) + "; allowed: " + allowed);
+  return Status::invalid_argument(std::string(name) + " is " + number_text(value) + "; allowed: " + allowed);
 }
 bool within(double value, double low, double high) { return value >= low && value <= high; }
 constexpr double kMost = 1e30;  // keeps sums and products finite
@@ -65,7 +67,8 @@ Status check_tuning(const Tuning& t) {
   if (!within(t.buffer_bits, 1, kMost)) return out_of_range("buffer", t.buffer_bits / 8, "bytes, above 0");
   const std::size_t needed = t.layout == Layout::kFluid ? 2 : t.layout == Layout::kKlsm ? 1 : 0;
   if (t.runs.size() < needed)
-    return out_of_range("number of runs", static_cast<double>(t.runs.size()), "2 for fluid, 1 or more for klsm");
+    return Status::invalid_argument("runs has " + std::to_string(t.runs.size()) + " values; " +
+                                    std::string(layout_name(t.layout)) + " needs " + std::to_string(needed) + " at least");
   for (const double runs : t.runs) {
     if (!within(runs, 1, 1e6)) return out_of_range("runs", runs, "1 to T - 1");
   }

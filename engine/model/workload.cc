@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/invariant.h"
+#include "model/number_text.h"
 
 namespace ebbtide {
 namespace {
@@ -46,11 +47,11 @@ Status check_mix(const PerOperation& mix) {
   for (std::size_t i = 0; i < kOperations; ++i) {
     if (!(mix[i] >= 0 && mix[i] <= 1)) {
       return Status::invalid_argument(std::string("the share of ") + operation_name(static_cast<Operation>(i)) + " is " +
-                                      std::to_string(mix[i]) + "; allowed: 0 to 1");
+                                      number_text(mix[i]) + "; allowed: 0 to 1");
     }
   }
   if (std::abs(sum_of(mix) - 1) > 1e-6)
-    return Status::invalid_argument("the shares sum to " + std::to_string(sum_of(mix)) + "; allowed: 1");
+    return Status::invalid_argument("the shares sum to " + number_text(sum_of(mix)) + "; allowed: 1");
   return Status::ok();
 }
 
@@ -101,13 +102,12 @@ Result<Uncertainty> uncertainty_from_history(std::span<const PerOperation> windo
   for (const PerOperation& window : windows) {
     for (const double count : window) {
       if (!(count >= 0) || std::isinf(count))
-        return Status::invalid_argument("a window has a count of " + std::to_string(count) + "; allowed: 0 or more");
+        return Status::invalid_argument("a window has a count of " + number_text(count) + "; allowed: 0 or more");
     }
   }
   const std::vector<PerOperation> merged = merged_windows(windows);
   if (merged.empty())
-    return Status::invalid_argument("the history has fewer than " + std::to_string(static_cast<int>(kSmallestWindow)) +
-                                    " operations");
+    return Status::invalid_argument("the history has fewer than " + number_text(kSmallestWindow) + " operations");
   PerOperation mean{};
   std::vector<PerOperation> mixes;
   for (const PerOperation& counts : merged) {
@@ -124,14 +124,13 @@ Result<Uncertainty> uncertainty_from_ranges(const PerOperation& low, const PerOp
   for (std::size_t i = 0; i < kOperations; ++i) {
     if (!(low[i] >= 0 && low[i] <= high[i] && high[i] <= 1)) {
       return Status::invalid_argument(std::string("the range of ") + operation_name(static_cast<Operation>(i)) + " is " +
-                                      std::to_string(low[i]) + " to " + std::to_string(high[i]) +
-                                      "; allowed: 0 <= low <= high <= 1");
+                                      number_text(low[i]) + " to " + number_text(high[i]) + "; allowed: 0 <= low <= high <= 1");
     }
     middle[i] = (low[i] + high[i]) / 2;
   }
   if (sum_of(low) > 1 + 1e-9 || sum_of(high) < 1 - 1e-9)
-    return Status::invalid_argument("no mix lies within the ranges: the low ends sum to " + std::to_string(sum_of(low)) +
-                                    ", the high ends to " + std::to_string(sum_of(high)));
+    return Status::invalid_argument("no mix lies within the ranges: the low ends sum to " + number_text(sum_of(low)) +
+                                    ", the high ends to " + number_text(sum_of(high)));
   Uncertainty found{with_smallest_share(mix_of_counts(middle)), 0};
   // In a corner all shares but one are at an end of their range, and that one is the rest.
   for (std::size_t rest = 0; rest < kOperations; ++rest) {

@@ -50,7 +50,7 @@ TEST_CASE("tuning with a value out of range is refused by field") {
   t = good_tuning();
   t.layout = Layout::kFluid;
   t.runs = {3};
-  CHECK(check_tuning(t).to_string().find("number of runs") != std::string::npos);
+  CHECK(check_tuning(t).to_string().find("runs has 1 values; fluid needs 2") != std::string::npos);
   t.runs = {3, 0};
   CHECK(check_tuning(t).to_string().find("runs is 0") != std::string::npos);
   t = good_tuning();

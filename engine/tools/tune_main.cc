@@ -1,0 +1,165 @@
+// ebbtide-tune: computes what operations cost under a tuning, and finds the tuning that costs least, without a database.
+//
+// Exit status: 0 done, 1 a file could not be read, 2 wrong use.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "io/file_system.h"
+#include "tools/tune_inputs.h"
+#include "tools/tune_report.h"
+
+namespace {
+
+using namespace ebbtide;
+
+constexpr const char* kIntroduction =
+    "Computes what operations cost under a tuning, and finds the tuning that costs least. It needs no database and changes "
+    "none.\n"
+    "\n"
+    "Costs are page reads: a read that finds its page costs 1, a write a share of the merges that it causes. Give the data, the "
+    "memory for\n"
+    "filters and memtable, and the mix of operations; all other values have defaults.";
+constexpr const char* kExamples =
+    "Start with `model` for the tuning that you have, then `tune`, then `what-if`:\n"
+    "  ebbtide-tune model --entries 100M --entry-size 200 --memory 512MiB --mix 0.2,0.4,0.1,0.3 --layout one_leveling "
+    "--size-ratio 6\n"
+    "  ebbtide-tune tune --entries 100M --entry-size 200 --memory 512MiB --mix 0.2,0.4,0.1,0.3\n"
+    "  ebbtide-tune tune --file workload.yaml --rho 0.5 --max-transient-space 1.5\n"
+    "  ebbtide-tune tune --file workload.yaml --history windows.csv\n"
+    "  ebbtide-tune what-if --file workload.yaml --change memory=1GiB --change entries=1G --change mix=0.1,0.1,0.1,0.7\n"
+    "\n"
+    "A file has the same keys as the flags, with _ for -:\n"
+    "  entries: 100M\n"
+    "  entry_size: 200\n"
+    "  memory: 512MiB\n"
+    "  mix: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n"
+    "\n"
+    "engine/docs/tuner.md explains the equations and how to choose rho.\n";
+
+struct Arguments {
+  std::string file, history;
+  std::vector<std::string> changes;
+  TuneValues flags;
+};
+
+void add_flags(CLI::App* app, Arguments* a, const std::vector<std::string>& groups) {
+  app->add_option("--file", a->file, "a YAML file with values; flags replace them");
+  for (const TuneKey& key : tune_keys()) {
+    if (std::find(groups.begin(), groups.end(), key.group) == groups.end()) continue;
+    std::string flag = std::string("--") + key.name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    app->add_option_function<std::string>(
+           flag, [a, name = std::string(key.name)](const std::string& value) { a->flags[name] = value; }, key.help)
+        ->type_name("")
+        ->group(key.group);
+  }
+}
+
+Result<std::string> read_text(const std::string& path) {
+  TRY_ASSIGN(file, posix_file_system()->open(path));
+  std::string text(file->size(), '\0');
+  TRY(file->read(0, text.size(), text.data()));
+  return text;
+}
+
+int fail(int status, const Status& why) {
+  std::fprintf(stderr, "ebbtide-tune: %s\n", why.to_string().c_str());
+  return status;
+}
+
+int print(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 1; }
+
+int run_model(const TuneInputs& in) {
+  if (const Status right = check_tuning(in.tuning); !right.is_ok()) return fail(2, right);
+  return print(model_text(in.request, assess(in.request, in.tuning)));
+}
+
+int run_tune(const TuneInputs& in) {
+  const auto advices = tune(in.request);
+  if (!advices.is_ok()) return fail(2, advices.status());
+  return print(advices_text(in.request, *advices));
+}
+
+int run_what_if(const TuneInputs& in, const std::vector<std::string>& changes) {
+  std::vector<Answer> answers;
+  for (const std::string& text : changes) {
+    auto change = parse_change(text);
+    if (!change.is_ok()) return fail(2, change.status());
+    auto effect = what_if(in.request, in.tuning, *change);
+    if (!effect.is_ok()) return fail(2, effect.status().with_context(text));
+    answers.push_back({text, changed(in.request, *change), std::move(effect).value()});
+  }
+  return print(what_if_text(in.request, answers));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(kIntroduction, "ebbtide-tune");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  Arguments a;
+  CLI::App* model = app.add_subcommand("model", "Prints the cost of each operation under a given tuning, level by level.");
+  CLI::App* tune_command =
+      app.add_subcommand("tune", "Prints the best tuning of each layout, the cheapest first, and its settings.");
+  CLI::App* what_if_command = app.add_subcommand("what-if", "Prints how the costs change with memory, data, device or mix.");
+  add_flags(model, &a, {"Data", "Device", "Operations", "Deletes", "Tuning"});
+  add_flags(tune_command, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
+  add_flags(what_if_command, &a, {"Data", "Device", "Operations", "Deletes", "Tuning", "Search"});
+  model
+      ->add_option_function<std::string>(
+          "--rho", [&a](const std::string& value) { a.flags["rho"] = value; },
+          "also print the worst mix within this divergence; 0")
+      ->type_name("")
+      ->group("Operations");
+  tune_command
+      ->add_option_function<std::string>(
+          "--equations", [&a](const std::string& value) { a.flags["equations"] = value; },
+          "engine (default), paper (Endure as printed) or paper_relaxed (as its tables)")
+      ->type_name("")
+      ->group("Search");
+  tune_command
+      ->add_option("--history", a.history,
+                   "mix and rho from a CSV file: a line per window with counts of empty reads, reads, ranges and writes")
+      ->group("Search");
+  what_if_command->add_option("--change", a.changes, "KEY=VALUE; may be repeated, one question each")->required()->take_all();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  TuneValues values;
+  if (!a.file.empty()) {
+    const auto text = read_text(a.file);
+    if (!text.is_ok()) return fail(1, text.status());
+    auto parsed = parse_tune_file(*text);
+    if (!parsed.is_ok()) return fail(2, parsed.status().with_context(a.file));
+    values = std::move(parsed).value();
+  }
+  for (const auto& [key, value] : a.flags) {
+    if (!value.empty()) values[key] = value;
+  }
+  std::optional<Uncertainty> measured;
+  if (!a.history.empty()) {
+    const auto text = read_text(a.history);
+    if (!text.is_ok()) return fail(1, text.status());
+    const auto windows = parse_history(*text);
+    if (!windows.is_ok()) return fail(2, windows.status().with_context(a.history));
+    const auto found = uncertainty_from_history(*windows);
+    if (!found.is_ok()) return fail(2, found.status().with_context(a.history));
+    measured = *found;
+    for (const char* key : {"mix", "rho"}) values.erase(key);
+  }
+  auto inputs = parse_tune_inputs(values);
+  if (!inputs.is_ok()) return fail(2, inputs.status());
+  if (measured) {
+    inputs->request.mix = measured->expected;
+    inputs->request.rho = measured->rho;
+  }
+  if (const Status right = check_mix(inputs->request.mix); !right.is_ok())
+    return fail(2, Status::invalid_argument("mix is missing: give --mix, --mix-low and --mix-high, or --history"));
+  if (model->parsed()) return run_model(*inputs);
+  return tune_command->parsed() ? run_tune(*inputs) : run_what_if(*inputs, a.changes);
+}

@@ -1,0 +1,207 @@
+#include "tools/tune_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace ebbtide {
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::string number(double value, const char* format = "%.4g") {
+  char text[64];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
+}
+
+std::string bytes_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return number(bytes, "%.3g ") + kUnits[unit];
+}
+
+std::string percent(double ratio) { return number(ratio * 100, "%+.1f %%"); }
+
+std::string runs_text(const std::vector<double>& runs) {
+  std::string out;
+  for (const double k : runs) out += (out.empty() ? "" : ",") + number(k, "%g");
+  return out;
+}
+
+std::string mix_text(const PerOperation& mix) {
+  std::string out;
+  for (std::size_t i = 0; i < kOperations; ++i)
+    out += (i == 0 ? "" : ", ") + number(mix[i] * 100, "%.1f % ") + std::string("% ") +
+           operation_name(static_cast<Operation>(i)) + "s";
+  return out;
+}
+
+void add_costs(const PerOperation& costs, Row* row) {
+  for (const double cost : costs) row->push_back(number(cost));
+}
+
+/// Runs up to the last level that exists; deeper ones repeat it.
+std::vector<double> used_runs(const Tuning& tuning, int levels) {
+  std::vector<double> runs = tuning.runs;
+  if (tuning.layout == Layout::kKlsm && runs.size() > static_cast<std::size_t>(levels))
+    runs.resize(static_cast<std::size_t>(levels));
+  if (tuning.layout == Layout::kKlsm) {
+    while (runs.size() > 1 && runs.back() == runs[runs.size() - 2]) runs.pop_back();
+  }
+  return runs;
+}
+
+std::string levels_table(const CostReport& report) {
+  std::vector<Row> rows = {{"level", "entries", "runs", "filter bits", "false positives", "writes of an entry"}};
+  for (int i = 0; i < report.levels; ++i) {
+    const LevelCost& level = report.level[static_cast<std::size_t>(i)];
+    rows.push_back({std::to_string(report.first_level + i), number(level.entries), number(level.runs, "%g"),
+                    number(level.bits_per_entry, "%.2f"), number(level.false_positive_rate, "%.2g"),
+                    number(level.writes, "%.2f")});
+  }
+  return aligned_table(rows);
+}
+
+}  // namespace
+
+std::string aligned_table(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - row[i].size(), ' ');
+      line += (i == 0 ? "" : "  ") + (i == 0 ? row[i] + space : space + row[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string tuning_text(const Tuning& tuning, const System& system) {
+  std::string out = std::string(layout_name(tuning.layout)) + ", T = " + number(tuning.size_ratio, "%g");
+  if (tuning.layout == Layout::kFluid || tuning.layout == Layout::kKlsm) out += ", runs " + runs_text(tuning.runs);
+  if (tuning.layout == Layout::kGarnering) out += ", c = " + number(tuning.scaling_ratio, "%g");
+  if (tuning.tile_pages > 1) out += ", tiles of " + number(tuning.tile_pages, "%g") + " pages";
+  return out + ", buffer " + bytes_text(tuning.buffer_bits / 8) + ", filters " +
+         number(tuning.filter_bits / system.entries, "%.2f") + " bits an entry";
+}
+
+std::string model_text(const TuneRequest& request, const Advice& advice) {
+  const CostReport& report = advice.report;
+  std::string out = tuning_text(advice.tuning, request.system) + "\n\n";
+  std::vector<Row> rows = {{"operation", "share", "page reads", "part of the mean"}};
+  for (std::size_t i = 0; i < kOperations; ++i) {
+    rows.push_back({operation_name(static_cast<Operation>(i)), number(request.mix[i] * 100, "%.1f %%"), number(report.costs[i]),
+                    number(advice.mean == 0 ? 0 : request.mix[i] * report.costs[i] / advice.mean * 100, "%.1f %%")});
+  }
+  out += aligned_table(rows) + "\n";
+  rows = {{"mean", number(advice.mean) + " page reads an operation"}};
+  if (request.rho > 0) {
+    rows.push_back({"worst within rho", number(advice.worst.cost) + " at " + mix_text(advice.worst.mix)});
+  }
+  rows.push_back({"write amplification", number(report.write_amplification, "%.2f")});
+  if (report.delete_work > 0) rows.push_back({"deadlines", number(report.delete_work) + " page reads of each write"});
+  if (request.system.deletes.secondary_per_operation > 0)
+    rows.push_back({"delete by stamp", number(report.secondary_delete) + " page reads each"});
+  rows.push_back({"longest merge", bytes_text(report.longest_merge_bytes)});
+  rows.push_back({"space meanwhile", number(report.transient_space, "%.2f") + " times the data"});
+  std::size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, row[0].size());
+  for (const Row& row : rows) out += row[0] + std::string(width + 2 - row[0].size(), ' ') + row[1] + "\n";
+  return out + "\n" + levels_table(report);
+}
+
+std::string settings_text(const TuneRequest& request, const Tuning& t) {
+  std::string out = "Settings (ebbtide.yaml):\n";
+  const std::string indent = "    ";
+  std::string policy = std::string(layout_name(t.layout)), more;
+  if (t.layout == Layout::kFluid || t.layout == Layout::kKlsm) {
+    policy = "klsm";
+    const int levels = levels_needed(request.system, t, request.equations);
+    const double last = t.layout == Layout::kFluid ? t.runs[1] : t.runs.back();
+    more += indent + "runs: " + number(last, "%g") + "\n";
+    for (int i = 0; i < std::min(levels, 8); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const double runs =
+          t.layout == Layout::kFluid ? (i + 1 < levels ? t.runs[0] : last) : t.runs[std::min(at, t.runs.size() - 1)];
+      if (runs != last) more += indent + "runs_" + std::to_string(i) + ": " + number(runs, "%g") + "\n";
+    }
+  }
+  if (t.layout == Layout::kOneLeveling || t.layout == Layout::kGarnering)
+    more += indent + "level0_runs: " + std::to_string(t.level0_runs) + "\n";
+  if (t.layout == Layout::kGarnering) more += indent + "scaling_ratio: " + number(t.scaling_ratio, "%g") + "\n";
+  out += "storage:\n  memtable_size: " + number(std::floor(t.buffer_bits / 8 / 1024), "%.0f") + "KiB\n";
+  out += "tree:\n  policy:\n" + indent + "name: " + policy + "\n" + indent + "size_ratio: " + number(t.size_ratio, "%g") + "\n" +
+         more;
+  if (t.tile_pages > 1) out += "  pages_per_tile: " + number(t.tile_pages, "%g") + "\n";
+  out +=
+      "  filters:\n" + indent + "bits_per_key: " + number(std::min(32.0, t.filter_bits / request.system.entries), "%.2f") + "\n";
+  if (t.size_ratio > 32) out += "The engine takes size ratios up to 32: this one is of the paper's range.\n";
+  if (t.buffer_bits / 8 > 0x1p34) out += "The engine takes memtables up to 16 GiB.\n";
+  return out;
+}
+
+std::string advices_text(const TuneRequest& request, const std::vector<Advice>& advices) {
+  const bool robust = request.rho > 0;
+  std::string out = "Expected: " + mix_text(request.mix) + "\n";
+  if (robust) out += "Uncertain by rho = " + number(request.rho, "%.3g") + "\n";
+  std::vector<Row> rows = {{"layout", "T", "runs", "c", "buffer", "filter bits", "levels"}};
+  for (const char* column : {"empty read", "read", "range", "write", "mean"}) rows[0].emplace_back(column);
+  if (robust) rows[0].emplace_back("worst");
+  rows[0].emplace_back("longest merge");
+  for (const Advice& advice : advices) {
+    const Tuning& t = advice.tuning;
+    const bool has_runs = t.layout == Layout::kFluid || t.layout == Layout::kKlsm;
+    Row row = {std::string(layout_name(t.layout)),
+               number(t.size_ratio, "%g"),
+               has_runs ? runs_text(used_runs(t, advice.report.levels)) : "-",
+               t.layout == Layout::kGarnering ? number(t.scaling_ratio, "%g") : "-",
+               bytes_text(t.buffer_bits / 8),
+               number(t.filter_bits / request.system.entries, "%.2f"),
+               number(advice.report.level_count, "%.3g")};
+    add_costs(advice.report.costs, &row);
+    row.push_back(number(advice.mean));
+    if (robust) row.push_back(number(advice.worst.cost));
+    row.push_back(bytes_text(advice.report.longest_merge_bytes));
+    rows.push_back(std::move(row));
+  }
+  out += "\n" + aligned_table(rows) + "\n";
+  if (robust) out += "Worst mix of the first: " + mix_text(advices.front().worst.mix) + "\n\n";
+  return out + settings_text(request, advices.front().tuning);
+}
+
+std::string what_if_text(const TuneRequest& request, const std::vector<Answer>& answers) {
+  std::vector<Row> rows = {{"", "empty read", "read", "range", "write", "mean", "change"}};
+  const Advice& now = answers.front().effect.before;
+  Row first = {"now"};
+  add_costs(now.report.costs, &first);
+  first.push_back(number(now.mean));
+  rows.push_back(std::move(first));
+  std::string tunings;
+  for (const Answer& answer : answers) {
+    Row row = {answer.question};
+    add_costs(answer.effect.after.report.costs, &row);
+    row.push_back(number(answer.effect.after.mean));
+    row.push_back(percent(answer.effect.after.mean / now.mean - 1));
+    rows.push_back(std::move(row));
+    if (!answer.effect.retuned) continue;
+    const Advice& best = *answer.effect.retuned;
+    row = {"  tuned for it"};
+    add_costs(best.report.costs, &row);
+    row.push_back(number(best.mean));
+    row.push_back(percent(best.mean / now.mean - 1));
+    rows.push_back(std::move(row));
+    tunings += answer.question + ": " + tuning_text(best.tuning, answer.after.system) + "\n";
+  }
+  return tuning_text(now.tuning, request.system) + "\n\n" + aligned_table(rows) + "\n" + tunings;
+}
+
+}  // namespace ebbtide

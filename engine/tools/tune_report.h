@@ -1,0 +1,31 @@
+// Prints what ebbtide-tune finds, as aligned tables.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/what_if.h"
+
+namespace ebbtide {
+
+/// Columns side by side: the first is aligned to the left, the others to the right.
+std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
+
+/// "T = 6, runs 2,2,1, buffer 64 MiB, filters 9.4 bits".
+std::string tuning_text(const Tuning& tuning, const System& system);
+/// Costs of each operation, the levels, and what the longest merge needs.
+std::string model_text(const TuneRequest& request, const Advice& advice);
+/// One row per layout, the best first, and the settings for it.
+std::string advices_text(const TuneRequest& request, const std::vector<Advice>& advices);
+/// The keys of ebbtide.yaml for a tuning; says what the engine cannot do.
+std::string settings_text(const TuneRequest& request, const Tuning& tuning);
+
+struct Answer {
+  std::string question;  ///< "memory=2GiB"
+  TuneRequest after;     ///< the request after the change
+  WhatIf effect;
+};
+/// One row for now and one per question.
+std::string what_if_text(const TuneRequest& request, const std::vector<Answer>& answers);
+
+}  // namespace ebbtide

@@ -1,0 +1,57 @@
+"""The command line of ebbtide-tune: its subcommands, files and flags, and what it refuses."""
+
+import subprocess
+
+from support.server import binary
+
+WORKLOAD = ("--entries", "100M", "--entry-size", "200", "--memory", "512MiB")
+MIX = ("--mix", "0.2,0.4,0.1,0.3")
+
+
+def tune(*arguments, status=0):
+    done = subprocess.run([str(binary("ebbtide-tune")), *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def test_help_teaches_the_subcommands_and_their_units():
+    text = tune("--help")
+    assert "ebbtide-tune what-if --file workload.yaml" in text and "Costs are page reads" in text
+    for command in ("model", "tune", "what-if"):
+        assert "powers of 1000" in tune(command, "--help")
+
+
+def test_model_prints_costs_and_levels():
+    text = tune("model", *WORKLOAD, *MIX, "--layout", "tiering", "--size-ratio", 4)
+    assert text.startswith("tiering, T = 4, buffer 64 MiB") and "write amplification" in text
+
+
+def test_tune_takes_a_file_and_flags_replace_its_values(tmp_path):
+    file = tmp_path / "workload.yaml"
+    file.write_text("entries: 100M\nentry_size: 200\nmemory: 512MiB\nmix: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n")
+    text = tune("tune", "--file", file)
+    assert text == tune("tune", *WORKLOAD, *MIX)
+    assert "memtable_size:" in text and "bits_per_key:" in text
+    other = tune("tune", "--file", file, "--layouts", "tiering", "--rho", 0.5)
+    assert "worst" in other and "lazy_leveling" not in other
+
+
+def test_history_gives_mix_and_rho(tmp_path):
+    file = tmp_path / "windows.csv"
+    file.write_text("empty,read,range,write\n4000,4000,1000,1000\n1000,1000,4000,4000\n")
+    text = tune("tune", *WORKLOAD, "--history", file, "--layouts", "leveling,tiering")
+    assert "Expected: 25.0 % empty reads" in text and "Uncertain by rho = 0.193" in text
+
+
+def test_what_if_answers_each_question():
+    text = tune("what-if", *WORKLOAD, *MIX, "--change", "memory=1GiB", "--change", "mix=0,0,0,1")
+    assert [line.split()[0] for line in text.splitlines() if line.startswith(("now", "memory", "mix"))][:3] == ["now", "memory=1GiB", "mix=0,0,0,1"]
+
+
+def test_wrong_use_is_explained(tmp_path):
+    assert "mix is missing" in tune("tune", *WORKLOAD, status=2)
+    assert "entries is missing" in tune("model", *MIX, status=2)
+    assert "allowed: leveling" in tune("model", *WORKLOAD, *MIX, "--layout", "levelled", status=2)
+    assert "no tuning of the given layouts keeps the limits" in tune("tune", *WORKLOAD, *MIX, "--max-read", 0.1, status=2)
+    assert "cannot change" in tune("what-if", *WORKLOAD, *MIX, "--change", "speed=3", status=2)
+    assert "No such file" in tune("tune", "--file", tmp_path / "missing.yaml", status=1)

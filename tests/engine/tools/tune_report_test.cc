@@ -1,0 +1,81 @@
+// The tables of ebbtide-tune, and the settings that it prints.
+#include "tools/tune_report.h"
+
+#include <catch2/catch.hpp>
+
+#include "policy/policy.h"
+#include "tools/simulate_arguments.h"
+#include "tools/tune_inputs.h"
+
+namespace ebbtide {
+namespace {
+
+TuneInputs inputs(const TuneValues& more = {}) {
+  TuneValues values = {{"entries", "100M"}, {"entry_size", "200"}, {"memory", "512MiB"}, {"mix", "0.2,0.4,0.1,0.3"}};
+  for (const auto& [key, value] : more) values[key] = value;
+  auto in = parse_tune_inputs(values);
+  if (!in.is_ok()) FAIL(in.status().to_string());
+  return std::move(in).value();
+}
+
+TEST_CASE("table columns are aligned, the first to the left") {
+  CHECK(aligned_table({{"a", "bb", "c"}, {"long", "1", "22222"}}) == "a     bb      c\nlong   1  22222\n");
+}
+
+TEST_CASE("model prints each operation, the mean and each level") {
+  const TuneInputs in = inputs({{"layout", "klsm"}, {"runs", "3,1"}, {"size_ratio", "5"}});
+  const std::string text = model_text(in.request, assess(in.request, in.tuning));
+  for (const char* part :
+       {"klsm, T = 5, runs 3,1, buffer 64 MiB", "empty read", "range", "mean", "write amplification", "longest merge", "level"})
+    CHECK(text.find(part) != std::string::npos);
+  CHECK(text.find("worst within rho") == std::string::npos);
+  const TuneInputs robust = inputs({{"rho", "0.5"}});
+  CHECK(model_text(robust.request, assess(robust.request, robust.tuning)).find("worst within rho") != std::string::npos);
+}
+
+// Simulator and engine read policies the same way.
+TEST_CASE("printed settings are a policy that the engine accepts") {
+  for (const Layout layout : kLayouts) {
+    TuneInputs in = inputs();
+    in.request.layouts = {layout};
+    in.request.rho = 0.3;
+    const auto advices = tune(in.request);
+    REQUIRE(advices.is_ok());
+    const std::string text = advices_text(in.request, *advices);
+    CAPTURE(text);
+    const std::string yaml = settings_text(in.request, advices->front().tuning);
+    const auto choices = parse_tree_choices(yaml.substr(yaml.find('\n') + 1));
+    REQUIRE(choices.is_ok());
+    CHECK(make_policy(choices->policy).is_ok());
+    CHECK(text.find("Worst mix of the first") != std::string::npos);
+  }
+}
+
+TEST_CASE("settings of K-LSM give each level its runs") {
+  const TuneInputs in = inputs({{"layout", "klsm"}, {"runs", "4,3,1"}, {"size_ratio", "6"}});
+  const std::string text = settings_text(in.request, in.tuning);
+  CHECK(text.find("runs: 1\n    runs_0: 4\n    runs_1: 3\n") != std::string::npos);
+  CHECK(text.find("memtable_size: 65536KiB") != std::string::npos);
+  Tuning large = in.tuning;
+  large.size_ratio = 47;
+  CHECK(settings_text(in.request, large).find("size ratios up to 32") != std::string::npos);
+}
+
+TEST_CASE("what-if prints a row for now and two per question") {
+  const TuneInputs in = inputs();
+  std::vector<Answer> answers;
+  for (const char* question : {"memory=1GiB", "entries=1G"}) {
+    const auto change = parse_change(question);
+    REQUIRE(change.is_ok());
+    auto effect = what_if(in.request, in.tuning, *change);
+    REQUIRE(effect.is_ok());
+    answers.push_back({question, changed(in.request, *change), std::move(effect).value()});
+  }
+  const std::string text = what_if_text(in.request, answers);
+  CAPTURE(text);
+  for (const char* part : {"now ", "memory=1GiB", "entries=1G", "tuned for it", " %"})
+    CHECK(text.find(part) != std::string::npos);
+}
+
+}  // namespace
+}  // namespace ebbtide
