@@ -38,6 +38,99 @@ TreePlacer::Env DbImpl::placer_env() {
           .mapping_changed = [this] { schedule_database_changes(); }};
 }
 
+void DbImpl::say(Severity severity, const std::string& text) {
+  if (events_ != nullptr) events_->on_message(severity, text);
+}
+
+std::vector<TreeLoad> DbImpl::tree_loads() {
+  return trees_.loads([this](TreeId id) { return planner_memory_.merges_fail(id); });
+}
+
+LoadMeter::Env DbImpl::load_meter_env() {
+  return {.memtable_size = settings_.memtable_size,
+          .loads = [this] { return tree_loads(); },
+          .empty_memtable_bytes = [this] { return empty_memtable_bytes_; },
+          .memory_budget = [this] { return budget_.bytes(); },
+          .charged_bytes = [this] { return memory_->charged(); },
+          .merge_bytes_per_ms = [this] { return deadlines_.merge_bytes_per_ms(); },
+          .deadline_permille = [this] { return deadlines_.needed_permille(); },
+          .compactions_paused = [this] { return scheduler_.paused(); }};
+}
+
+MemTableRelief::Env DbImpl::relief_env() {
+  return {.trees = &trees_,
+          .budget = &budget_,
+          .most_log_bytes = std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size),
+          .empty_memtable_bytes = [this] { return empty_memtable_bytes_; },
+          .log_bytes = [this] { return log_->live_bytes(); },
+          .pending_piece_bytes = [this] { return log_->pending_piece_bytes(); },
+          .give_up_pieces_before = [this](SeqNum seq) { log_->give_up_pieces_before(seq); },
+          .oldest_needed = [this](SeqNum seq) { return log_->oldest_needed(seq); },
+          .hurry = [this](const TreePtr& tree) { flush_scheduler_.hurry(tree); }};
+}
+
+DeadlineKeeper::Env DbImpl::deadline_keeper_env() {
+  return {.trees = &trees_,
+          .tracker = &deadlines_,
+          .memtable_size = settings_.memtable_size,
+          .now = [this] { return time_.now(); },
+          .room = [this] { return disk_.room(DiskUse::kDeadline); },
+          .hurry = [this](const TreePtr& tree) { flush_scheduler_.hurry(tree); }};
+}
+
+// The order matters: what makes room comes before what needs it.
+Maintenance::Env DbImpl::maintenance_env() {
+  using Loads = Maintenance::Loads;
+  return {.disk = &disk_,
+          .advance_clock = [this] { return time_.tick(); },
+          .step_refused = [this] { return time_.step_refused(); },
+          .write_mark = [this](Millis mark) { write_time_mark(mark); },
+          .logged_bytes = [this] { return log_->bytes_written(); },
+          .log_bytes = [this] { return log_->live_bytes(); },
+          .loads = [this] { return tree_loads(); },
+          .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
+          .log = [this](Severity severity, const std::string& text) { say(severity, text); },
+          .begin =
+              [this] {
+                if (log_->failed()) health_.failed(log_->status(), "log");
+                health_.tick();
+              },
+          .steps =
+              {
+                  [this](const Loads&) { relief_.relieve_log(); },
+                  [this](const Loads&) { relief_.relieve_memory(); },
+                  [this](const Loads& loads) { deadline_keeper_.tick(loads); },
+                  [this](const Loads& loads) {
+                    for (const TreeLoad& load : loads) {
+                      flush_scheduler_.schedule(load.tree);
+                      scheduler_.make_way(load.tree);
+                      scheduler_.schedule(load.tree);
+                      hole_puncher_.schedule(load.tree->id);
+                    }
+                  },
+                  [this](const Loads&) { writes_.measure(); },
+                  [this](const Loads&) { obsolete_files_.tick(); },
+                  [this](const Loads&) { schedule_deadlines(); },
+                  [this](const Loads&) { retention_.tick(); },
+                  [this](const Loads&) { quarantine_.tick(); },
+                  [this](const Loads& loads) { scrub(loads); },
+              }};
+}
+
+// Nothing if the manifest is being written, maybe for long: the next tick has another mark.
+void DbImpl::write_time_mark(Millis mark) {
+  if (!manifest_mutex_.try_lock()) return;
+  VersionEdit edit;
+  edit.time_mark = mark;
+  const Status status = closing_ ? Status::aborted("") : commit_edit(std::move(edit));
+  manifest_mutex_.unlock();
+  if (status.is_ok()) {
+    time_.set_mark(mark);
+  } else if (!closing_) {
+    health_.failed(status, "engine time");
+  }
+}
+
 ObsoleteFileRemover::Env DbImpl::obsolete_files_env() {
   return {.clock = &clock_,
           .fs = &removals_,
@@ -103,7 +196,7 @@ Quarantine::Env DbImpl::quarantine_env() {
       .failed = [this](const Status& status) { health_.failed(status, "quarantine"); },
       .changed =
           [this](const std::vector<TreeId>& trees) {
-            update_pressure();
+            writes_.measure();
             for (const TreeId id : trees) {
               if (const TreePtr tree = trees_.tree_with(id); tree != nullptr) scheduler_.schedule(tree);
             }
@@ -129,7 +222,7 @@ Health::Env DbImpl::health_env() {
               },
           .healed =
               [this] {
-                update_pressure();
+                writes_.measure();
                 obsolete_files_.remove_queued();
                 for (const TreePtr& tree : trees_.live_trees()) {
                   flush_scheduler_.schedule(tree);
@@ -303,7 +396,7 @@ void DbImpl::background_progressed() {
     MutexLock lock(trees_.state_mutex);
     progress_.notify_all();
   }
-  update_pressure();
+  writes_.measure();
   obsolete_files_.remove_queued();
 }
 

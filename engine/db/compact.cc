@@ -54,7 +54,7 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
   }
   // The plan that it gave way to starts now; the next attempt would take its files again.
   if (status.code() == Code::kAborted) scheduler_.schedule(tree);
-  update_pressure();
+  writes_.measure();
   obsolete_files_.remove_queued();
   *done = status.is_ok();
   // Jobs may abort each other; then the range is looked at again.

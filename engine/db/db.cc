@@ -158,7 +158,7 @@ Status Db::reconfigure(const Settings& settings) {
     MutexLock lock(impl_->trees_.commit_mutex);
     for (DatabaseId d = 0; d < settings.databases; ++d) impl_->trees_.change_settings(d, settings.tree_for(d));
   }
-  impl_->update_pressure();
+  impl_->writes_.measure();
   if (impl_->trees_.deadlines_changed()) {
     MutexLock manifest(impl_->manifest_mutex_);
     (void)impl_->write_deadlines();  // if it fails, the next tick tries again, or says that the database is read-only
@@ -193,7 +193,7 @@ void Db::note_ticket(const PurgeTicket& ticket) { impl_->purges_.note_ticket(tic
 std::vector<PurgeTicket> Db::open_tickets() { return impl_->purges_.open_tickets(); }
 Status Db::purge_now(const PurgeTicket& ticket) { return impl_->purge_now(ticket); }
 
-void Db::tick() { impl_->tick(); }
+void Db::tick() { impl_->maintenance_.tick(); }
 Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
   return impl_->try_commit(batch, waited, wait_ms);
 }

@@ -1,24 +1,23 @@
 // The parts of the engine and how they are wired. Components that know no database have rooms:
 //
-//   trees/       all trees, one tree, what readers see of it, leases
-//   read/        lookups, iterators, fetches, scans, estimates, filter memory
-//   write/       the commit pipeline, the tree of each operation, large batches, delays and refusals, the memory budget
-//   background/  flushes, planners and compactions, punching, scrub, quarantine, room on the disk, read-only
-//   purge/       when deletes are gone from all files
-//   admin/       a tree as a picture
+//   trees/        all trees, one tree, what readers see of it, leases
+//   read/         lookups, iterators, fetches, scans, estimates, filter memory
+//   write/        the commit pipeline, the tree of each operation, large batches, delays and refusals, the memory budget
+//   background/   flushes, planners and compactions, punching, scrub, quarantine, room on the disk, read-only, the clock
+//   purge/        when deletes are gone from all files
+//   admin/        a tree as a picture
 //
 // What is left to the database itself, by file:
 //
 //   commit.cc      commits                                           commit_staged.cc large batches: memtables that are adopted
 //   flush.cc       memtables to tables, edits of the manifest        recovery.cc    open
 //   compact.cc     a merge by hand                                   replay.cc      open: the log
-//   maintenance.cc what is done by the clock                         background.cc  what components get of the database
+//   background.cc  what components get of the database
 //   checkpoint.cc  a copy that opens, made while running             stats.cc       numbers, and a picture
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
-//   deadline_keeper.cc delete deadlines of tables
 //
 // Locks, in the order they may nest:
-//   tick_mutex_        one tick at a time
+//   Maintenance's      one tick at a time
 //   Retention's        one look at what is due at a time
 //   PurgeTracker's     one survey at a time; never held across I/O, except to check whether names exist
 //   DeadlineTracker's  the trees' deadlines; never held across I/O
@@ -52,11 +51,13 @@
 #include "compaction/job_registry.h"
 #include "db/background/compaction_job.h"
 #include "db/background/compaction_scheduler.h"
+#include "db/background/deadline_keeper.h"
 #include "db/background/disk_watch.h"
 #include "db/background/flush_job.h"
 #include "db/background/flush_scheduler.h"
 #include "db/background/health.h"
 #include "db/background/hole_puncher.h"
+#include "db/background/maintenance.h"
 #include "db/background/obsolete_files.h"
 #include "db/background/planner_memory.h"
 #include "db/background/quarantine.h"
@@ -74,7 +75,9 @@
 #include "db/trees/lease_registry.h"
 #include "db/trees/tree_registry.h"
 #include "db/write/commit_pipeline.h"
+#include "db/write/load_meter.h"
 #include "db/write/memory_budget.h"
+#include "db/write/memtable_relief.h"
 #include "db/write/staging.h"
 #include "db/write/tree_placer.h"
 #include "db/write/write_controller.h"
@@ -132,8 +135,6 @@ struct DbImpl {
   Status flush(DatabaseId database);
   // compact.cc
   Status compact(DatabaseId database, const KeyRange& range);
-  // maintenance.cc
-  void tick();
   // stats.cc
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
@@ -142,6 +143,10 @@ struct DbImpl {
   // background.cc
   Result<VerifyReport> verify(DatabaseId database);
   std::vector<std::string> damage();
+  LoadMeter::Env load_meter_env();
+  MemTableRelief::Env relief_env();
+  DeadlineKeeper::Env deadline_keeper_env();
+  Maintenance::Env maintenance_env();
   TreeRegistry::Env trees_env();
   TreePlacer::Env placer_env();
   ObsoleteFileRemover::Env obsolete_files_env();
@@ -228,20 +233,11 @@ struct DbImpl {
   Status advance_log() REQUIRES(manifest_mutex_);
   Status roll_manifest() REQUIRES(manifest_mutex_);
   void leave_segments(FileNum oldest);
-  // maintenance.cc
-  void advance_time_mark() REQUIRES(tick_mutex_);
-  void look_at_disk(const std::vector<TreeLoad>& loads);
-  void relieve_log();
-  void relieve_memory();
+  // background.cc
+  void write_time_mark(Millis mark) EXCLUDES(manifest_mutex_);
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
-  const Tree::Debt& debt_of(const TreeLoad& load);
-  WriteLoad write_load();
-  void update_pressure();
   void say(Severity severity, const std::string& text);
-  // deadline_keeper.cc
-  void keep_deadlines(const std::vector<TreeLoad>& loads);
-  DeadlineTracker::TreeNow deadlines_now(const TreeLoad& load, Millis now);
-  void flush_due(const TreeLoad& load);
+  // flush.cc
   Status write_deadlines() REQUIRES(manifest_mutex_);
   void schedule_deadlines();
   // recovery.cc
@@ -325,8 +321,6 @@ struct DbImpl {
   std::atomic<bool> deadlines_queued_{false};  ///< changes of delete deadlines are about to be written to the manifest
   std::atomic<Millis> purge_before_{0};        ///< as Tree::purge_before, of trees that are gone
 
-  Mutex tick_mutex_;                                   ///< before all others; one tick at a time
-  bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
 
@@ -336,8 +330,10 @@ struct DbImpl {
   bool database_changes_queued_ GUARDED_BY(trees_.state_mutex) = false;
 
   DiskWatch disk_;
-  std::atomic<bool> disk_full_told_{false};  ///< what the log says
-  std::atomic<bool> reserve_queued_{false};
+  LoadMeter load_meter_;  ///< used by writes_
+  MemTableRelief relief_;
+  DeadlineKeeper deadline_keeper_;
+  Maintenance maintenance_;
 };
 
 }  // namespace ebbtide

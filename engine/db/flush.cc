@@ -233,6 +233,31 @@ Status DbImpl::commit_edit(VersionEdit edit) {
   return status;
 }
 
+// Writes changes of delete deadlines, if there are any and the manifest can be written.
+Status DbImpl::write_deadlines() {
+  if (closing_ || !health_.is_ok()) return Status::ok();
+  TRY(commit_database_changes());  // trees that are so new that the manifest does not have them
+  VersionEdit edit;
+  trees_.add_deadlines(*versions_, &edit);
+  if (edit.trees.empty()) return Status::ok();
+  Status status = commit_edit(std::move(edit));
+  if (!status.is_ok()) trees_.note_deadlines_changed();
+  return status;
+}
+
+void DbImpl::schedule_deadlines() {
+  if (!trees_.deadlines_changed() || deadlines_queued_.exchange(true)) return;
+  submit(Priority::kHigh, [this] {
+    Status status;
+    {
+      MutexLock manifest(manifest_mutex_);
+      status = write_deadlines();
+    }
+    deadlines_queued_ = false;
+    if (!status.is_ok() && !closing_) health_.failed(status, "a change of the delete deadline");
+  });
+}
+
 // With which segment the log begins once the edit is committed, and up to where it is only a second copy. Not beyond what is known
 // to be synced: seqs that a power loss takes are given out again.
 void DbImpl::note_log_needs(const BuiltFlush* built, const MappingChanges& changes, VersionEdit* edit) {

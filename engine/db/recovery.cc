@@ -121,7 +121,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
               settings.memory_budget),
       writes_({.clock = &clock_,
                .threads = threads_,
-               .load = [this] { return write_load(); },
+               .load = [this] { return load_meter_.measure(); },
                .divide = [this](const MemoryUse& use) { budget_.divide(use); },
                .write_status = [this] { return health_.write_status(); },
                .closing = [this] { return closing_.load(); },
@@ -130,7 +130,11 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       disk_({.fs = &fs_,
              .dir = settings.dir,
              .max_disk_bytes = settings.max_disk_bytes,
-             .reserve_bytes = kReservedMemtables * settings.memtable_size}) {
+             .reserve_bytes = kReservedMemtables * settings.memtable_size}),
+      load_meter_(load_meter_env()),
+      relief_(relief_env()),
+      deadline_keeper_(deadline_keeper_env()),
+      maintenance_(maintenance_env()) {
   scrubber_.set_interval(settings.scrub_interval);
   pool_ = components.background;
 }
@@ -188,13 +192,13 @@ Status DbImpl::open() {
   // What earlier runs left has been unlinked by now, their manifest too: for good, before anybody is told that it is gone.
   TRY(fs_.sync_dir(settings_.dir));
 
-  update_pressure();
+  writes_.measure();
   {
     MutexLock lock(trees_.commit_mutex);
     if (trees_.mapping_changed()) schedule_database_changes();
   }
   retire_skipped();
-  keep_deadlines(tree_loads());  // what is overdue goes first
+  deadline_keeper_.tick(tree_loads());  // what is overdue goes first
   for (const TreePtr& tree : trees_.live_trees()) {
     flush_scheduler_.schedule(tree);
     hole_puncher_.note_dead(tree->id);  // what was dropped and not punched before the end is punched again
@@ -311,7 +315,7 @@ Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq) {
   log.most_ahead_bytes = std::min<std::uint64_t>(settings_.wal_segment_size / kAheadPerSegment, log.most_ahead_bytes);
   log.new_file = [this] { return versions_->new_file(); };
   log.own_thread = threads_;
-  log.on_tick = [this] { tick(); };
+  log.on_tick = [this] { maintenance_.tick(); };
   log_ = std::make_unique<GroupCommit>(std::move(log));
   return log_->start(std::move(segments), last_seq);
 }

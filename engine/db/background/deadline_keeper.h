@@ -1,0 +1,43 @@
+// Keeps the delete deadlines of tables: gives the tracker (db/purge/deadline_tracker.h) what it needs of each tree, and flushes the
+// memtables that it finds due.
+//
+// Planners make plans for deadlines (planners.h). db/purge/missed_deadlines.h counts deletes that missed their deadline;
+// db/purge/retention.h keeps the deadlines of log and manifest.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include <engine/types.h>
+#include "db/purge/deadline_tracker.h"
+#include "db/trees/tree_registry.h"
+
+namespace ebbtide {
+
+/// Thread-safe.
+class DeadlineKeeper {
+ public:
+  struct Env {
+    TreeRegistry* trees = nullptr;
+    DeadlineTracker* tracker = nullptr;
+    std::uint64_t memtable_size = 0;
+    std::function<Millis()> now;                ///< engine time
+    std::function<std::uint64_t()> room;        ///< bytes on the disk that merges for deadlines may take
+    std::function<void(const TreePtr&)> hurry;  ///< flushes all frozen memtables of the tree; the commit mutex is held
+  };
+
+  explicit DeadlineKeeper(Env env) : env_(std::move(env)) {}
+
+  /// Called on each tick of the database; `loads` are of all live trees.
+  void tick(const std::vector<TreeLoad>& loads) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
+
+ private:
+  [[nodiscard]] DeadlineTracker::TreeNow deadlines_now(const TreeLoad& load, Millis now) const EXCLUDES(env_.trees->state_mutex);
+  void flush_due(const TreeLoad& load) EXCLUDES(env_.trees->commit_mutex);
+
+  const Env env_;
+};
+
+}  // namespace ebbtide

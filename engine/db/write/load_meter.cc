@@ -1,0 +1,49 @@
+#include "db/write/load_meter.h"
+
+#include "tree/frozen.h"
+
+namespace ebbtide {
+
+WriteLoad LoadMeter::measure() {
+  const std::vector<TreeLoad> loads = env_.loads();
+  const std::uint64_t empty = env_.empty_memtable_bytes();
+  WriteLoad out{.trees = {},
+                .merge_bytes_per_ms = env_.merge_bytes_per_ms(),
+                .deadline_permille = env_.deadline_permille(),
+                .memtable_size = env_.memtable_size,
+                .memory_budget = env_.memory_budget(),
+                .charged_bytes = env_.charged_bytes(),
+                .memory = {}};
+  const std::uint64_t small = small_memtable_bytes(out.memory_budget, empty, loads.size());
+  for (const TreeLoad& load : loads) {
+    const std::uint64_t active_bytes = load.view->memtables.front()->memory_bytes();
+    out.memory.kept += active_bytes > small ? empty : active_bytes;
+    out.memory.memtables += load.memtable_bytes();
+    out.memory.uncharged += load.uncharged_bytes();
+    out.memory.frozen += load.frozen_bytes();
+    out.memory.tables += load.view->tables->memory_bytes;
+    if (env_.compactions_paused()) continue;
+    const Tree::Debt& debt = debt_of(load);
+    out.trees.push_back({.runs = load.view->tables->newest_level_runs,
+                         .inherited_runs = load.inherited_runs,
+                         .slowdown_runs = load.policy->slowdown_runs(),
+                         .stop_runs = load.policy->stop_runs(),
+                         .compactions_fail = load.compactions_fail,
+                         .pending_bytes = debt.debt_bytes,
+                         .data_bytes = debt.data_bytes});
+  }
+  return out;
+}
+
+// Computed only if the tree has changed: ten times a second is too often for each tree.
+const Tree::Debt& LoadMeter::debt_of(const TreeLoad& load) {
+  Tree::Debt& debt = load.tree->debt;
+  const VersionPtr& version = load.view->tables->version;
+  if (debt.version == version && debt.policy == load.policy && debt.file_size == load.file_size) return debt;
+  TreeShape shape = version->shape(env_.memtable_size, load.file_size, 0, 0, [](FileNum) { return false; });
+  leave_out_frozen(&shape);
+  debt = {version, load.policy, load.file_size, load.policy->debt_bytes(shape), shape.bytes()};
+  return debt;
+}
+
+}  // namespace ebbtide

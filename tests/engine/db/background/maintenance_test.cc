@@ -1,0 +1,151 @@
+// A tick moves the clock's mark, measures the disk, and performs the steps in their order.
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "db/background/maintenance.h"
+#include "io/memory_fs.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+struct Bed {
+  MemoryFileSystem fs;
+  DiskWatch disk{{.fs = &fs, .dir = "data", .max_disk_bytes = 0, .reserve_bytes = 8 * kMiB}};
+  Millis mark = 0;
+  bool refused = false;
+  Maintenance::Loads loads;
+  std::vector<std::function<void()>> submitted;
+  std::vector<std::string> calls, lines;
+  std::function<void()> in_step = [] {};
+  Maintenance maintenance{{.disk = &disk,
+                           .advance_clock = [this] { return mark; },
+                           .step_refused = [this] { return refused; },
+                           .write_mark = [this](Millis m) { calls.push_back("mark " + std::to_string(m)); },
+                           .logged_bytes = [] { return std::uint64_t{0}; },
+                           .log_bytes = [] { return std::uint64_t{0}; },
+                           .loads =
+                               [this] {
+                                 calls.emplace_back("loads");
+                                 return loads;
+                               },
+                           .submit = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
+                           .log = [this](Severity, const std::string& text) { lines.push_back(text); },
+                           .begin = [this] { calls.emplace_back("begin"); },
+                           .steps = {[this](const Maintenance::Loads& given) {
+                                       calls.push_back("first of " + std::to_string(given.size()));
+                                       in_step();
+                                     },
+                                     [this](const Maintenance::Loads&) { calls.emplace_back("second"); }}}};
+
+  Bed() {
+    REQUIRE(fs.create_dir("data").is_ok());
+    fs.set_capacity(64 * kMiB);
+    REQUIRE(disk.open().is_ok());
+  }
+  void tick() {
+    calls.clear();
+    maintenance.tick();
+  }
+  void run_submitted() {
+    for (const auto& work : std::exchange(submitted, {})) work();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("steps follow each other with the loads of all trees, after the start of the tick") {
+  Bed bed;
+  TreeLoad load;
+  auto view = std::make_shared<TreeView>();
+  view->tables = std::make_shared<TablesView>();
+  load.view = view;
+  bed.loads.push_back(load);
+  bed.tick();
+  CHECK(bed.calls == std::vector<std::string>{"begin", "loads", "first of 1", "second"});
+}
+
+TEST_CASE("mark of engine time is written when the clock asks for it") {
+  Bed bed;
+  bed.mark = 17;
+  bed.tick();
+  CHECK(bed.calls.front() == "mark 17");
+  bed.mark = 0;
+  bed.tick();
+  CHECK(bed.calls.front() == "begin");
+}
+
+TEST_CASE("tick during a tick does nothing") {
+  Bed bed;
+  bed.in_step = [&] { bed.maintenance.tick(); };
+  bed.tick();
+  CHECK(bed.calls == std::vector<std::string>{"begin", "loads", "first of 0", "second"});
+  bed.in_step = [] {};
+  bed.tick();
+  CHECK(bed.calls.size() == 4);
+}
+
+TEST_CASE("wall clock that is not followed is logged once, and once when it is again") {
+  Bed bed;
+  bed.refused = true;
+  bed.tick();
+  bed.tick();
+  REQUIRE(bed.lines.size() == 1);
+  CHECK(bed.lines[0].find("is not followed") != std::string::npos);
+  bed.refused = false;
+  bed.tick();
+  bed.tick();
+  CHECK((bed.lines.size() == 2 && bed.lines[1] == "the wall clock is followed again"));
+}
+
+TEST_CASE("full disk is logged once, and once when it has room") {
+  Bed bed;
+  auto ballast = std::move(bed.fs.create("ballast")).value();
+  REQUIRE(ballast->append(std::string(63 * kMiB, 'x')).is_ok());
+  bed.tick();
+  bed.tick();
+  CHECK(bed.lines == std::vector<std::string>{"the disk is full: writes that add data are refused"});
+  ballast.reset();
+  REQUIRE(bed.fs.unlink("ballast").is_ok());
+  for (int i = 0; i < 3; ++i) {
+    bed.tick();
+    bed.run_submitted();
+  }
+  CHECK((bed.lines.size() == 2 && bed.lines[1] == "the disk has room again"));
+}
+
+TEST_CASE("space is set aside in the background, one attempt at a time") {
+  Bed bed;
+  bed.tick();
+  bed.tick();
+  REQUIRE(bed.submitted.size() == 1);
+  bed.run_submitted();
+  CHECK(bed.disk.reserve_bytes() == 4 * kMiB);
+  bed.tick();
+  CHECK(bed.submitted.empty());
+}
+
+TEST_CASE("memtables are reserved room on the disk: their tables must find it") {
+  Bed bed;
+  for (int i = 0; i < 3; ++i) {
+    bed.tick();
+    bed.run_submitted();
+  }
+  const std::uint64_t before = bed.disk.room(DiskUse::kMerge);
+  auto view = std::make_shared<TreeView>();
+  view->tables = std::make_shared<TablesView>();
+  view->memtables.push_back(std::make_shared<MemTable>(kMiB));
+  TreeLoad load;
+  load.view = view;
+  bed.loads = {load};
+  bed.tick();
+  CHECK(before - bed.disk.room(DiskUse::kMerge) == load.memtable_bytes());
+}

@@ -1,0 +1,110 @@
+// Memtables that keep the log's oldest segment, or that have too much memory, are frozen and flushed.
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/write/memtable_relief.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20, kMemTableBytes = 64 << 10;
+
+struct Bed {
+  SimulatedClock clock;
+  Epoch epoch;
+  SeqNum last_seq = 0;
+  std::uint64_t log_bytes = 0, piece_bytes = 0;
+  std::vector<SeqNum> given_up;
+  std::vector<TreeId> hurried;
+  std::shared_ptr<MemoryAccount> account = std::make_shared<MemoryAccount>();
+  MemoryBudget budget{
+      {.account = account, .clock = &clock, .set_cache_capacity = [](std::uint64_t) {}, .flushes_fail = [] { return false; }},
+      kMiB};
+  TreeRegistry trees{{.clock = &clock,
+                      .epoch = &epoch,
+                      .memtable_size = kMemTableBytes,
+                      .now = [] { return Millis{1000}; },
+                      .last_seq = [this] { return last_seq; },
+                      .frozen = [](const TreePtr&) {},
+                      .filters_changed = [](const TreePtr&) {}},
+                     std::vector<TreeSettings>(4)};
+  MemTableRelief relief{{.trees = &trees,
+                         .budget = &budget,
+                         .most_log_bytes = 1000,
+                         .empty_memtable_bytes = [] { return MemTable(kMemTableBytes).memory_bytes(); },
+                         .log_bytes = [this] { return log_bytes; },
+                         .pending_piece_bytes = [this] { return piece_bytes; },
+                         .give_up_pieces_before = [this](SeqNum seq) { given_up.push_back(seq); },
+                         .oldest_needed = [](SeqNum seq) { return static_cast<FileNum>(seq / 10); },  // ten operations in each
+                         .hurry = [this](const TreePtr& tree) { hurried.push_back(tree->id); }}};
+
+  TreePtr make(TreeId id, SeqNum first) {
+    MutexLock lock(trees.commit_mutex);
+    TreePtr tree = trees.make(id, static_cast<DatabaseId>(id), StampMode::kWriteTime);
+    tree->active->insert_range({"a", "b", first, 1000});
+    trees.mark_active(id, first, first);
+    last_seq = std::max(last_seq, first);
+    return tree;
+  }
+  void freeze(Tree& tree) {
+    MutexLock lock(trees.commit_mutex);
+    trees.freeze(tree);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("log that is not too large is left alone") {
+  Bed bed;
+  bed.make(1, 5);
+  bed.log_bytes = 1000;
+  bed.relief.relieve_log();
+  CHECK((bed.hurried.empty() && bed.given_up.empty()));
+}
+
+TEST_CASE("all memtables that keep the oldest segment of a log that is too large are flushed") {
+  Bed bed;
+  const TreePtr a = bed.make(1, 15), b = bed.make(2, 11), c = bed.make(3, 20);
+  bed.log_bytes = 1001;
+  bed.relief.relieve_log();
+  CHECK(bed.hurried == std::vector<TreeId>{1, 2});
+  CHECK((a->frozen.size() == 1 && b->frozen.size() == 1 && c->frozen.empty()));
+  CHECK(bed.given_up == std::vector<SeqNum>{11});  // batches that began before all memtables
+}
+
+TEST_CASE("pieces are not given up if they alone make the log too large") {
+  Bed bed;
+  bed.log_bytes = 1500;
+  bed.piece_bytes = 600;
+  bed.relief.relieve_log();
+  CHECK(bed.given_up.empty());
+  bed.piece_bytes = 400;
+  bed.relief.relieve_log();
+  CHECK(bed.given_up.size() == 1);
+}
+
+TEST_CASE("frozen memtable that keeps the oldest segment is flushed, and nothing is frozen meanwhile") {
+  Bed bed;
+  const TreePtr a = bed.make(1, 5), b = bed.make(2, 8);
+  bed.freeze(*a);
+  bed.log_bytes = 2000;
+  bed.relief.relieve_log();
+  CHECK(bed.hurried == std::vector<TreeId>{1});
+  CHECK(b->frozen.empty());
+}
+
+TEST_CASE("memtables that the budget chooses are frozen and flushed") {
+  Bed bed;
+  const TreePtr a = bed.make(1, 1), b = bed.make(2, 2);
+  bed.relief.relieve_memory();
+  CHECK(bed.hurried.empty());
+  for (SeqNum seq = 10; a->active->memory_bytes() < 2 * kMiB; ++seq)
+    a->active->insert_range({std::string(1000, 'a') + std::to_string(seq), "b", seq, 1000});
+  bed.relief.relieve_memory();
+  CHECK(bed.hurried == std::vector<TreeId>{1});
+  CHECK((a->frozen.size() == 1 && b->frozen.empty()));
+}
