@@ -21,7 +21,7 @@ NOT_YET = (
 )
 
 # What is read. Test data, corpora and transcripts are input, not text.
-PLACES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "dev", "config", "deploy", "engine", "examples", "server", "tests")
+PLACES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "dev", "config", "deploy", "docker", "engine", "examples", "server", "tests")
 SUFFIXES = (".h", ".cc", ".py", ".md", ".yaml", ".yml", "")
 LEFT_OUT = ("testdata", "corpus", "transcripts", "tidy", "clients", "console")
 

@@ -1,0 +1,123 @@
+"""docker/: the Dockerfile names every package, and compose.yaml gives each service files that it accepts. ./dev test-container runs the image."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from support.server import ROOT, binary
+
+DOCKER = ROOT / "docker"
+DOCKERFILE = (DOCKER / "Dockerfile").read_text()
+COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+SERVICES = COMPOSE["services"]
+
+
+def run(*command):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def stages():
+    """The text of each stage, by name."""
+    parts = re.split(r"^FROM \S+ AS (\w+)\n", DOCKERFILE.replace("\\\n", " "), flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def packages(stage):
+    return set(re.search(r"--no-install-recommends ([^&]*)", stages()[stage])[1].split())
+
+
+def test_first_stage_has_the_packages_of_a_build():
+    dev = re.search(r"server_packages=\((.*?)\)", (ROOT / "dev").read_text(), re.S)[1].split()
+    assert packages("build") == set(dev) - {"ccache", "redis-tools"}
+
+
+def test_second_stage_has_the_package_of_every_library():
+    programs = [binary(), binary("ebbtide-inspect")]
+    libraries = set(re.findall(r"=> (/\S+)", "".join(run("ldd", program) for program in programs)))
+    owners = set()
+    for library in libraries:
+        # dpkg knows files by their place before /lib became a link to /usr/lib.
+        found = subprocess.run(["dpkg-query", "-S", f"*/{Path(library).resolve().name}"], capture_output=True, text=True).stdout
+        owners.add(found.split(":")[0])
+    assert owners - {"libc6", "libgcc-s1"} == packages("run")
+
+
+def test_build_gets_every_file_that_the_dockerfile_copies():
+    patterns = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    for pattern in patterns:
+        assert (ROOT / pattern).exists(), pattern
+    copied = [words[1] for words in map(shlex.split, stages()["run"].splitlines()) if words[:1] == ["COPY"] and "--from" not in words[1]]
+    assert copied and set(copied) <= set(patterns)
+    for named in re.findall(r"(?:FILES|add_subdirectory\() ?(\w[\w./-]*)", (ROOT / "CMakeLists.txt").read_text()):
+        if named not in ("tests", "tests/bench"):
+            assert any(named == pattern or named.startswith(pattern + "/") for pattern in patterns), named
+
+
+def test_image_runs_as_a_numeric_user_with_a_volume():
+    stage = stages()["run"]
+    assert re.search(r"^USER ([1-9]\d+):\1$", stage, re.M)
+    user = re.search(r"^USER (\d+)", stage, re.M)[1]
+    volume = re.search(r"^VOLUME (\S+)$", stage, re.M)[1]
+    assert f"install -d -m 0700 -o {user} -g {user} {volume}" in stage
+    assert yaml.safe_load((DOCKER / "ebbtide.yaml").read_text())["storage"]["dir"].startswith(volume + "/")
+
+
+def test_server_accepts_the_configuration_of_the_image():
+    assert "valid" in run(binary(), "--config", DOCKER / "ebbtide.yaml", "--check")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_service_is_locked_down_and_listens_on_loopback(name):
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"]
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert service.get("read_only") or name == "grafana"
+
+
+def mounts(name):
+    """Mounted files of a service: place in the container, file of the project. Volumes are left out."""
+    for mount in SERVICES[name]["volumes"]:
+        source, place, *mode = mount.split(":")
+        if source.startswith("."):
+            assert mode == ["ro"], mount
+            yield place, (DOCKER / source).resolve()
+        else:
+            assert source in COMPOSE["volumes"], mount
+
+
+def test_every_mounted_file_exists():
+    for name in SERVICES:
+        for _, source in mounts(name):
+            assert source.exists(), source
+
+
+def test_prometheus_accepts_its_files_as_they_are_mounted(tmp_path):
+    for place, source in mounts("prometheus"):
+        (tmp_path / Path(place).name).write_text(source.read_text())
+    run("promtool", "check", "config", tmp_path / "prometheus.yml")
+    config = yaml.safe_load((tmp_path / "prometheus.yml").read_text())
+    targets = [target for scrape in config["scrape_configs"] for group in scrape["static_configs"] for target in group["targets"]]
+    targets += [target for manager in config["alerting"]["alertmanagers"] for group in manager["static_configs"] for target in group["targets"]]
+    assert {target.split(":")[0] for target in targets} <= set(SERVICES)
+    original = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+    assert config["rule_files"] == original["rule_files"]
+    assert config["scrape_configs"][0]["job_name"] == original["scrape_configs"][0]["job_name"]
+
+
+def test_alertmanager_accepts_its_file():
+    ((_, source),) = mounts("alertmanager")
+    run("amtool", "check-config", source)
+
+
+def test_grafana_has_the_dashboards_and_a_data_source_where_it_looks():
+    places = dict(mounts("grafana"))
+    provider = yaml.safe_load((places["/etc/grafana/provisioning/dashboards"] / "ebbtide.yaml").read_text())["providers"][0]
+    assert (places[provider["options"]["path"]] / "ebbtide.json").exists()
+    here = yaml.safe_load(places["/etc/grafana/provisioning/datasources/ebbtide.yaml"].read_text())["datasources"]
+    original = yaml.safe_load((ROOT / "deploy/grafana/provisioning/datasources/ebbtide.yaml").read_text())["datasources"]
+    assert here == [{**original[0], "url": "http://prometheus:9090"}] and "prometheus" in SERVICES
