@@ -108,10 +108,14 @@ class Model {
     each([&](LevelCost& level, int i) {
       level.miss_ratio = miss_ratio(s_, i);
       level.runs = i == 0 ? flushes_per_merge(t_) - 1 : whole_ ? runs_at(t_, deepest_, i) : 1;
+      // The engine's runs are full with q units, so there may be fewer than K_i.
+      if (whole_ && equations_ == Equations::kEngine) level.runs = effective_runs(t_.size_ratio, level.runs);
       const double holds = i == 0 ? level.runs * buffer : capacity(t_, deepest_, i, whole_) * buffer;
       // The papers' equations have full trees.
       level.entries = equations_ != Equations::kEngine && whole_ ? holds : i == deepest_ ? left : std::min(holds, left);
       left = std::max(0.0, left - level.entries);
+      // Garnering adds a level when the last one is full, and fills the one before first: its last level may be empty.
+      if (i > 0 && level.entries <= 0) level.runs = 0;
     });
     if (equations_ == Equations::kPaperRelaxed && whole_)
       out_.level_count = std::log(s_.data_bits() / t_.buffer_bits + 1) / std::log(t_.size_ratio);
@@ -126,7 +130,7 @@ class Model {
         return;
       }
       const double holds = i == 0 ? flushes_per_merge(t_) : std::max(1e-300, level.entries * s_.entry_bytes * 8 / t_.buffer_bits);
-      level.writes = i == 0 ? 1 : 1 + (i == 1 ? 1 : kOverlap) * holds / above;
+      level.writes = i == 0 ? 1 : level.runs == 0 ? 0 : 1 + (i == 1 ? 1 : kOverlap) * holds / above;
       above = i == 0 ? holds : capacity(t_, deepest_, i, false);
     });
     each([&](const LevelCost& level, int) { out_.write_amplification += level.writes; });
@@ -245,6 +249,10 @@ class Model {
 };
 
 }  // namespace
+
+double effective_runs(double size_ratio, double runs) {
+  return std::ceil((size_ratio - 1) / units_per_run(size_ratio, runs) - 1e-9);
+}
 
 double buffers_of_full_tree(const Tuning& tuning, int levels, Equations equations) {
   const bool whole = whole_levels(tuning, equations);

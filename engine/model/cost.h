@@ -14,7 +14,8 @@
 // Three sets of equations differ in levels, filters and A_i:
 //
 //   kEngine        What the engine does. Filters are those that the engine's allocator would build, for the mix of empty and other
-//                  reads. Whole levels (K-LSM): run positions 1 .. q, q = ceil((T - 1) / K_i), and the T-th arrival is written once:
+//                  reads. Whole levels (K-LSM): run positions 1 .. q, q = ceil((T - 1) / K_i), so ceil((T - 1) / q) runs at most.
+//                  The T-th arrival is written once:
 //                  A_i = (sum of positions of T - 1 arrivals + 1) / T. At level 1 a flush is written by itself first. File by file:
 //                  level 0 writes an entry once, level 1 1 + C_1 / R buffers, deeper ones 1 + kOverlap C_i / C_{i-1}.
 //   kPaper         Endure as printed: Eq. 1 for L, Eq. 3 for f_i, at most 1, A_i = (T - 1 + K_i) / (2 K_i). Eq. 3 ignores K_i: it spends
@@ -45,9 +46,9 @@ enum class Equations : std::uint8_t { kEngine, kPaper, kPaperRelaxed };
 inline constexpr double kOverlap = 0.4;
 
 struct LevelCost {
-  double entries = 0;              ///< n_i
-  double runs = 1;                 ///< K_i; 0 runs at level 0 of leveling, which is empty at rest
-  double bits_per_entry = 0;       ///< of its filters
+  double entries = 0;         ///< n_i
+  double runs = 1;            ///< K_i; 0 at level 0 of leveling, which is empty at rest, and at an empty last level of Garnering
+  double bits_per_entry = 0;  ///< of its filters
   double false_positive_rate = 1;  ///< f_i of each run
   double writes = 0;               ///< A_i
   double miss_ratio = 1;           ///< u_i
@@ -79,6 +80,10 @@ struct CostReport {
 /// check_system() and check_tuning(), `mix` as check_mix().
 CostReport costs_of(const System& system, const Tuning& tuning, const PerOperation& mix,
                     Equations equations = Equations::kEngine);
+
+/// Runs that a whole level of the engine has at most if K_i is `runs`, 1 to T - 1: ceil((T - 1) / q) with q = ceil((T - 1) / K_i). With T = 6
+/// and K = 4, q is 2, and three runs take all five units.
+double effective_runs(double size_ratio, double runs);
 
 /// Buffers that a full tree of `levels` levels holds. Grows with `levels`.
 double buffers_of_full_tree(const Tuning& tuning, int levels, Equations equations);

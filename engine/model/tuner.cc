@@ -132,30 +132,43 @@ class LayoutSearch {
     const bool fluid = tuning.layout == Layout::kFluid;
     if (!fluid && tuning.layout != Layout::kKlsm) return {score(tuning), std::move(tuning)};
     const auto groups = static_cast<std::size_t>(fluid ? 2 : levels_needed(s_, tuning, r_.equations));
-    const double most = tuning.size_ratio - 1;
+    set_choices(tuning.size_ratio);
     // The runs of the point before are a good start for this one.
-    if (last_runs_.size() != groups || std::any_of(last_runs_.begin(), last_runs_.end(), [&](double k) { return k > most; }))
-      last_runs_.assign(groups, 1);
-    tuning.runs = last_runs_;
+    if (chosen_.size() != groups ||
+        std::any_of(chosen_.begin(), chosen_.end(), [&](std::size_t at) { return at >= choices_.size(); }))
+      chosen_.assign(groups, 0);
+    tuning.runs.resize(groups);
+    for (std::size_t i = 0; i < groups; ++i) tuning.runs[i] = choices_[chosen_[i]];
     Candidate best{score(tuning), tuning};
-    for (bool moved = most > 1; moved;) {
+    for (bool moved = choices_.size() > 1; moved;) {
       moved = false;
-      for (std::size_t i = 0; i < groups; ++i) moved |= step_one(i, most, &best);
+      for (std::size_t i = 0; i < groups; ++i) moved |= step_one(i, &best);
     }
-    last_runs_ = best.tuning.runs;
     return best;
   }
 
+  /// All K that make a difference for T: in the engine many have the same run size.
+  void set_choices(double size_ratio) {
+    choices_.clear();
+    for (double k = 1; k < size_ratio; ++k) {
+      if (r_.equations != Equations::kEngine || effective_runs(size_ratio, k) == k) choices_.push_back(k);
+    }
+  }
+
   /// Moves one K as long as that helps, by steps that double while they do.
-  bool step_one(std::size_t i, double most, Candidate* best) {
+  bool step_one(std::size_t i, Candidate* best) {
     bool moved = false;
-    for (const double direction : {1.0, -1.0}) {
-      for (double step = 1; step >= 1;) {
+    const auto last = static_cast<std::ptrdiff_t>(choices_.size()) - 1;
+    for (const std::ptrdiff_t direction : {1, -1}) {
+      for (std::ptrdiff_t step = 1; step >= 1;) {
+        const auto now = static_cast<std::ptrdiff_t>(chosen_[i]);
+        const std::ptrdiff_t next = std::clamp<std::ptrdiff_t>(now + direction * step, 0, last);
         Tuning other = best->tuning;
-        other.runs[i] = std::clamp(other.runs[i] + direction * step, 1.0, most);
-        const double cost = other.runs[i] == best->tuning.runs[i] ? best->score : score(other);
+        other.runs[i] = choices_[static_cast<std::size_t>(next)];
+        const double cost = next == now ? best->score : score(other);
         if (cost < best->score * (1 - 1e-12)) {
           *best = {cost, std::move(other)};
+          chosen_[i] = static_cast<std::size_t>(next);
           moved = true;
           step *= 2;
         } else {
@@ -169,7 +182,8 @@ class LayoutSearch {
   const TuneRequest& r_;
   const System& s_;
   double best_ = std::numeric_limits<double>::infinity();
-  std::vector<double> last_runs_;
+  std::vector<double> choices_;      // values of K for the present T, ascending
+  std::vector<std::size_t> chosen_;  // places in choices_, by group
 };
 
 Status check_request(const TuneRequest& r) {
