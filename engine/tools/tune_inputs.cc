@@ -9,6 +9,8 @@
 #include <iterator>
 #include <utility>
 
+#include "tools/simulate_arguments.h"
+
 namespace ebbtide {
 namespace {
 
@@ -32,6 +34,8 @@ constexpr TuneKey kTuneKeys[] = {
     {"secondary_deletes", "Deletes", "range deletes by stamp per operation; 0"},
     {"equations", "Tuning", "engine (default), paper (Endure as printed) or paper_relaxed (as its tables)"},
     {"layout", "Tuning", "leveling, tiering, lazy_leveling, one_leveling, fluid, klsm or garnering"},
+    {"policy", "Tuning",
+     "instead of a layout: a policy of the engine, simulated: exploring:k=4,lambda=1.5 (engine/docs/policies.md)"},
     {"size_ratio", "Tuning", "T, size of a level / size of the level above; 6"},
     {"runs", "Tuning",
      "klsm: runs of each level, the last value for all deeper ones: 4,4,1; fluid: runs of upper levels, of the last"},
@@ -324,6 +328,12 @@ Result<TuneInputs> parse_tune_inputs(const TuneValues& values) {
         key, text, {{"engine", Equations::kEngine}, {"paper", Equations::kPaper}, {"paper_relaxed", Equations::kPaperRelaxed}});
   });
   read_tuning(&in, out.request.system, &out.tuning);
+  if (in.has("policy") && in.has("layout")) return Status::invalid_argument("policy and layout exclude each other");
+  in.read("policy", &out.policy, [](const std::string& key, const std::string& text) -> Result<std::optional<PolicySettings>> {
+    TRY_ASSIGN(policies, parse_policies(text));
+    if (policies.size() != 1) return wrong_value(key, text, "one policy");
+    return std::optional<PolicySettings>(policies.front());
+  });
   out.request.level0_runs = std::clamp(out.tuning.level0_runs, 1, 64);
   read_search(&in, &out.request);
   TRY(read_uncertainty(&in, &out.request));

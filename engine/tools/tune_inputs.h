@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <engine/options.h>
 #include <engine/result.h>
 #include "model/what_if.h"
 
@@ -26,6 +27,7 @@ using TuneValues = std::map<std::string, std::string>;
 struct TuneInputs {
   TuneRequest request;
   Tuning tuning;  ///< for `model` and `what-if`; the buffer is set, and the rest of the memory is for filters
+  std::optional<PolicySettings> policy;  ///< simulated instead of the tuning's layout
 };
 
 /// The values of a YAML file: a map whose values are numbers, words, lists, or for `mix` a map of empty_read, read, range and write.

@@ -9,6 +9,7 @@
 #include "io/file_system.h"
 #include "tools/tune_inputs.h"
 #include "tools/tune_report.h"
+#include "tools/tune_simulated.h"
 
 namespace {
 
@@ -25,6 +26,7 @@ constexpr const char* kExamples =
     "Start with `model` for the tuning that you have, then `tune`, then `what-if`:\n"
     "  ebbtide-tune model --entries 100M --entry-size 200 --memory 512MiB --mix 0.2,0.4,0.1,0.3 --layout one_leveling "
     "--size-ratio 6\n"
+    "  ebbtide-tune model --file workload.yaml --policy binomial:k=6\n"
     "  ebbtide-tune tune --entries 100M --entry-size 200 --memory 512MiB --mix 0.2,0.4,0.1,0.3\n"
     "  ebbtide-tune tune --file workload.yaml --rho 0.5 --max-transient-space 1.5\n"
     "  ebbtide-tune tune --file workload.yaml --history windows.csv\n"
@@ -72,6 +74,11 @@ int fail(int status, const Status& why) {
 int print(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 1; }
 
 int run_model(const TuneInputs& in) {
+  if (in.policy) {
+    const auto report =
+        simulated_costs(in.request.system, *in.policy, in.tuning.filter_bits, in.tuning.buffer_bits, in.request.mix);
+    return report.is_ok() ? print(simulated_text(in, *report)) : fail(2, report.status());
+  }
   if (const Status right = check_tuning(in.tuning); !right.is_ok()) return fail(2, right);
   return print(model_text(in.request, assess(in.request, in.tuning)));
 }
@@ -83,6 +90,7 @@ int run_tune(const TuneInputs& in) {
 }
 
 int run_what_if(const TuneInputs& in, const std::vector<std::string>& changes) {
+  if (in.policy) return fail(2, Status::invalid_argument("what-if takes a layout, not a policy"));
   std::vector<Answer> answers;
   for (const std::string& text : changes) {
     auto change = parse_change(text);

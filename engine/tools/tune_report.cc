@@ -53,15 +53,40 @@ std::vector<double> used_runs(const Tuning& tuning, int levels) {
   return runs;
 }
 
-std::string levels_table(const CostReport& report) {
-  std::vector<Row> rows = {{"level", "entries", "runs", "filter bits", "false positives", "writes of an entry"}};
+std::string levels_table(const CostReport& report, const char* unit) {
+  const bool runs = std::string(unit) == "run";  // a run has neither runs nor a known number of writes
+  std::vector<Row> rows = {{unit, "entries", "filter bits", "false positives"}};
+  if (!runs) rows[0].insert(rows[0].end(), {"runs", "writes of an entry"});
   for (int i = 0; i < report.levels; ++i) {
     const LevelCost& level = report.level[static_cast<std::size_t>(i)];
-    rows.push_back({std::to_string(report.first_level + i), number(level.entries), number(level.runs, "%g"),
-                    number(level.bits_per_entry, "%.2f"), number(level.false_positive_rate, "%.2g"),
-                    number(level.writes, "%.2f")});
+    rows.push_back({std::to_string(report.first_level + i), number(level.entries), number(level.bits_per_entry, "%.2f"),
+                    number(level.false_positive_rate, "%.2g")});
+    if (!runs) rows.back().insert(rows.back().end(), {number(level.runs, "%g"), number(level.writes, "%.2f")});
   }
   return aligned_table(rows);
+}
+
+/// Costs of each operation, their mean, and what merges need.
+std::string report_text(const TuneRequest& request, const Advice& advice) {
+  const CostReport& report = advice.report;
+  std::vector<Row> rows = {{"operation", "share", "page reads", "part of the mean"}};
+  for (std::size_t i = 0; i < kOperations; ++i) {
+    rows.push_back({operation_name(static_cast<Operation>(i)), number(request.mix[i] * 100, "%.1f %%"), number(report.costs[i]),
+                    number(advice.mean == 0 ? 0 : request.mix[i] * report.costs[i] / advice.mean * 100, "%.1f %%")});
+  }
+  std::string out = aligned_table(rows) + "\n";
+  rows = {{"mean", number(advice.mean) + " page reads an operation"}};
+  if (request.rho > 0) rows.push_back({"worst within rho", number(advice.worst.cost) + " at " + mix_text(advice.worst.mix)});
+  rows.push_back({"write amplification", number(report.write_amplification, "%.2f")});
+  if (report.delete_work > 0) rows.push_back({"deadlines", number(report.delete_work) + " page reads of each write"});
+  if (request.system.deletes.secondary_per_operation > 0)
+    rows.push_back({"delete by stamp", number(report.secondary_delete) + " page reads each"});
+  rows.push_back({"longest merge", bytes_text(report.longest_merge_bytes)});
+  rows.push_back({"space meanwhile", number(report.transient_space, "%.2f") + " times the data"});
+  std::size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, row[0].size());
+  for (const Row& row : rows) out += row[0] + std::string(width + 2 - row[0].size(), ' ') + row[1] + "\n";
+  return out;
 }
 
 }  // namespace
@@ -95,28 +120,21 @@ std::string tuning_text(const Tuning& tuning, const System& system) {
 }
 
 std::string model_text(const TuneRequest& request, const Advice& advice) {
-  const CostReport& report = advice.report;
-  std::string out = tuning_text(advice.tuning, request.system) + "\n\n";
-  std::vector<Row> rows = {{"operation", "share", "page reads", "part of the mean"}};
-  for (std::size_t i = 0; i < kOperations; ++i) {
-    rows.push_back({operation_name(static_cast<Operation>(i)), number(request.mix[i] * 100, "%.1f %%"), number(report.costs[i]),
-                    number(advice.mean == 0 ? 0 : request.mix[i] * report.costs[i] / advice.mean * 100, "%.1f %%")});
-  }
-  out += aligned_table(rows) + "\n";
-  rows = {{"mean", number(advice.mean) + " page reads an operation"}};
-  if (request.rho > 0) {
-    rows.push_back({"worst within rho", number(advice.worst.cost) + " at " + mix_text(advice.worst.mix)});
-  }
-  rows.push_back({"write amplification", number(report.write_amplification, "%.2f")});
-  if (report.delete_work > 0) rows.push_back({"deadlines", number(report.delete_work) + " page reads of each write"});
-  if (request.system.deletes.secondary_per_operation > 0)
-    rows.push_back({"delete by stamp", number(report.secondary_delete) + " page reads each"});
-  rows.push_back({"longest merge", bytes_text(report.longest_merge_bytes)});
-  rows.push_back({"space meanwhile", number(report.transient_space, "%.2f") + " times the data"});
-  std::size_t width = 0;
-  for (const Row& row : rows) width = std::max(width, row[0].size());
-  for (const Row& row : rows) out += row[0] + std::string(width + 2 - row[0].size(), ' ') + row[1] + "\n";
-  return out + "\n" + levels_table(report);
+  return tuning_text(advice.tuning, request.system) + "\n\n" + report_text(request, advice) + "\n" +
+         levels_table(advice.report, "level");
+}
+
+std::string simulated_text(const TuneInputs& inputs, const CostReport& report) {
+  Advice advice;
+  advice.report = report;
+  advice.worst = worst_case(inputs.request.mix, report.costs, inputs.request.rho);
+  advice.mean = report.mean(inputs.request.mix, inputs.request.system.deletes.secondary_per_operation);
+  std::string out = inputs.policy->name;
+  for (const auto& [name, value] : inputs.policy->parameters) out += ", " + name + " = " + number(value, "%g");
+  out += ", buffer " + bytes_text(inputs.tuning.buffer_bits / 8) + ", filters " +
+         number(inputs.tuning.filter_bits / inputs.request.system.entries, "%.2f") + " bits an entry\n";
+  out += "Simulated: averages over the second half of the flushes.\n\n";
+  return out + report_text(inputs.request, advice) + "\n" + levels_table(report, "run");
 }
 
 std::string settings_text(const TuneRequest& request, const Tuning& t) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/what_if.h"
+#include "tools/tune_inputs.h"
 
 namespace ebbtide {
 
@@ -15,6 +16,8 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
 std::string tuning_text(const Tuning& tuning, const System& system);
 /// Costs of each operation, the levels, and what the longest merge needs.
 std::string model_text(const TuneRequest& request, const Advice& advice);
+/// The same for a policy whose costs come from a simulation; `report` has its runs in place of levels.
+std::string simulated_text(const TuneInputs& inputs, const CostReport& report);
 /// One row per layout, the best first, and the settings for it.
 std::string advices_text(const TuneRequest& request, const std::vector<Advice>& advices);
 /// The keys of ebbtide.yaml for a tuning; says what the engine cannot do.

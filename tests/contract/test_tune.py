@@ -55,3 +55,10 @@ def test_wrong_use_is_explained(tmp_path):
     assert "no tuning of the given layouts keeps the limits" in tune("tune", *WORKLOAD, *MIX, "--max-read", 0.1, status=2)
     assert "cannot change" in tune("what-if", *WORKLOAD, *MIX, "--change", "speed=3", status=2)
     assert "No such file" in tune("tune", "--file", tmp_path / "missing.yaml", status=1)
+
+
+def test_stack_policies_are_simulated():
+    text = tune("model", *WORKLOAD, *MIX, "--policy", "binomial:k=6")
+    assert text.startswith("binomial, k = 6, buffer 64 MiB") and "Simulated" in text
+    assert "exclude each other" in tune("model", *WORKLOAD, *MIX, "--policy", "binomial", "--layout", "tiering", status=2)
+    assert "takes a layout" in tune("what-if", *WORKLOAD, *MIX, "--policy", "binomial", "--change", "memory=1GiB", status=2)

@@ -1,0 +1,80 @@
+// Costs by simulation, of policies with and without a closed form.
+#include "tools/tune_simulated.h"
+
+#include <catch2/catch.hpp>
+
+namespace ebbtide {
+namespace {
+
+constexpr PerOperation kMix = {0.25, 0.25, 0.25, 0.25};
+constexpr double kBuffer = 8e5;  // bits: a thousand entries of 100 bytes
+
+System system_of(double flushes) {
+  System s;
+  s.entry_bytes = 100;
+  s.entries = flushes * 1000;
+  s.memory_bits = 1e9;
+  return s;
+}
+
+PolicySettings policy(const char* name, std::map<std::string, double> parameters) { return {name, std::move(parameters)}; }
+
+TEST_CASE("simulated tiering costs less than the model's full tree, but not half") {
+  const System s = system_of(1023);
+  Tuning t;
+  t.layout = Layout::kTiering;
+  t.size_ratio = 4;
+  t.buffer_bits = kBuffer;
+  t.filter_bits = 5 * s.entries;
+  const CostReport model = costs_of(s, t, kMix);
+  const auto simulated = simulated_costs(s, policy("tiering", {{"size_ratio", 4}}), t.filter_bits, kBuffer, kMix);
+  REQUIRE(simulated.is_ok());
+  for (const Operation operation : {kEmptyRead, kRead, kRange, kWrite}) {
+    CAPTURE(operation_name(operation));
+    CHECK(simulated->costs[operation] <= model.costs[operation] * 1.05);
+    CHECK(simulated->costs[operation] >= model.costs[operation] / 2.5);
+  }
+}
+
+TEST_CASE("stack with more runs has cheaper writes and dearer ranges") {
+  const System s = system_of(2000);
+  for (const char* name : {"bigtable", "constant", "min_latency", "binomial"}) {
+    const auto few = simulated_costs(s, policy(name, {{"k", 3}}), 5 * s.entries, kBuffer, kMix);
+    const auto many = simulated_costs(s, policy(name, {{"k", 8}}), 5 * s.entries, kBuffer, kMix);
+    REQUIRE((few.is_ok() && many.is_ok()));
+    CAPTURE(name);
+    CHECK(few->costs[kRange] <= 3);
+    CHECK(many->costs[kRange] <= 8);
+    CHECK(many->costs[kRange] > few->costs[kRange]);
+    CHECK(many->costs[kWrite] < few->costs[kWrite]);
+    CHECK(many->costs[kRead] >= 1);
+    CHECK(many->levels <= 8);
+  }
+}
+
+TEST_CASE("cache and device scale simulated costs") {
+  System s = system_of(200);
+  const PolicySettings exploring = policy("exploring", {{"k", 4}});
+  const auto plain = simulated_costs(s, exploring, 5 * s.entries, kBuffer, kMix);
+  s.miss_ratios = {0.5};
+  s.write_asymmetry = 3;
+  const auto other = simulated_costs(s, exploring, 5 * s.entries, kBuffer, kMix);
+  REQUIRE((plain.is_ok() && other.is_ok()));
+  CHECK(other->costs[kRange] == Approx(plain->costs[kRange] / 2));
+  CHECK(other->costs[kEmptyRead] == Approx(plain->costs[kEmptyRead] / 2));
+  CHECK(other->costs[kWrite] == Approx(plain->costs[kWrite] * 2));
+}
+
+TEST_CASE("wrong policy and too many flushes are refused") {
+  const System s = system_of(100);
+  CHECK(simulated_costs(s, policy("nothing", {}), 0, kBuffer, kMix).status().to_string().find("no policy \"nothing\"") !=
+        std::string::npos);
+  CHECK_FALSE(simulated_costs(s, policy("binomial", {{"k", 1000}}), 0, kBuffer, kMix).is_ok());
+  CHECK(simulated_costs(system_of(1e6), policy("binomial", {}), 0, kBuffer, kMix)
+            .status()
+            .to_string()
+            .find("give a larger buffer") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace ebbtide
