@@ -161,6 +161,8 @@ def check_locked(container):
     assert status["NoNewPrivs"] == "1"
 
     step("nothing but the volume can be written")
+    roots = [line.split() for line in container.execute("cat", "/proc/mounts").stdout.splitlines() if line.split()[1] == "/"]
+    assert roots and all("ro" in mount[3].split(",") for mount in roots), roots
     for path, writable in (("/x", False), ("/etc/x", False), ("/usr/bin/x", False), ("/var/lib/ebbtide/x", True)):
         assert (container.execute("bash", "-c", f": > {path} && rm {path}", check=False).returncode == 0) == writable, path
 

@@ -1,10 +1,12 @@
 """docker/: the Dockerfile names every package, and compose.yaml gives each service files that it accepts. ./dev test-container runs the image."""
 
+import json
 import re
 import shlex
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from support.server import ROOT, binary
@@ -69,6 +71,13 @@ def test_image_runs_as_a_numeric_user_with_a_volume():
 
 def test_server_accepts_the_configuration_of_the_image():
     assert "valid" in run(binary(), "--config", DOCKER / "ebbtide.yaml", "--check")
+
+
+def test_compose_file_fits_its_schema():
+    (schema,) = (ROOT / "build/tools/docker-compose").rglob("compose_spec.json")
+    schema = json.loads(schema.read_text())
+    schema["properties"]["name"] = {"type": "string"}  # newer than Debian's schema
+    jsonschema.Draft7Validator(schema).validate(COMPOSE)
 
 
 @pytest.mark.parametrize("name", SERVICES)
