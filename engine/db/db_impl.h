@@ -5,15 +5,14 @@
 //   write/        the commit pipeline, the tree of each operation, large batches, delays and refusals, the memory budget
 //   background/   flushes, planners and compactions, punching, scrub, quarantine, room on the disk, read-only, the clock
 //   purge/        when deletes are gone from all files
-//   admin/        a tree as a picture
+//   admin/        statistics, a tree in numbers and as a picture, checkpoints
 //
 // What is left to the database itself, by file:
 //
 //   commit.cc      commits                                           commit_staged.cc large batches: memtables that are adopted
 //   flush.cc       memtables to tables, edits of the manifest        recovery.cc    open
 //   compact.cc     a merge by hand                                   replay.cc      open: the log
-//   background.cc  what components get of the database
-//   checkpoint.cc  a copy that opens, made while running             stats.cc       numbers, and a picture
+//   background.cc  what components get of the database               admin.cc       what the server asks about the database
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
 //
 // Locks, in the order they may nest:
@@ -49,6 +48,7 @@
 #include "cache/block_cache.h"
 #include "compaction/executor.h"
 #include "compaction/job_registry.h"
+#include "db/admin/checkpoint.h"
 #include "db/background/compaction_job.h"
 #include "db/background/compaction_scheduler.h"
 #include "db/background/deadline_keeper.h"
@@ -135,10 +135,9 @@ struct DbImpl {
   Status flush(DatabaseId database);
   // compact.cc
   Status compact(DatabaseId database, const KeyRange& range);
-  // stats.cc
+  // admin.cc
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
-  void add_garbage(const std::vector<TreeLoad>& loads, Stats* s) const;
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
   // background.cc
   Result<VerifyReport> verify(DatabaseId database);
@@ -171,9 +170,8 @@ struct DbImpl {
   Status commit_change(const Quarantine::Change& change) EXCLUDES(manifest_mutex_);
   std::shared_ptr<const TablesView> tables_to_punch(TreeId id);
   Status commit_punched(TreeId id, const HolePuncher::Punched& punched) EXCLUDES(manifest_mutex_);
-  // checkpoint.cc
-  class Checkpoint;
   Result<CheckpointReport> checkpoint(const std::string& target);
+  Result<CheckpointState> checkpoint_state(SeqNum visible_seq) EXCLUDES(manifest_mutex_);
 
   // --- helpers, by file
   // commit.cc

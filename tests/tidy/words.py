@@ -13,7 +13,6 @@ LONGEST_SENTENCE = 30
 
 # Places that still have breaches: files, or folders with everything below them.
 NOT_YET = (
-    "engine/db/checkpoint.cc",
     "engine/db/db.cc",
     "engine/db/flush.cc",
     "engine/db/purge.cc",

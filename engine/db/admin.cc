@@ -1,0 +1,151 @@
+// What the server asks about the database: gathers it for the components of admin/.
+#include "db/admin/checkpoint.h"
+#include "db/admin/stats.h"
+#include "db/admin/tree_info.h"
+#include "db/admin/tree_map.h"
+#include "db/db_impl.h"
+
+namespace ebbtide {
+
+Stats DbImpl::stats() {
+  Stats s;
+  add_counters(reads_.counters, &s);
+  if (fetcher_ != nullptr) s.pages_read += fetcher_->pages_read();
+  s.wal_bytes_written = log_->bytes_written();
+  s.wal_writes = log_->writes();
+  s.wal_syncs = log_->syncs();
+  s.wal_live_bytes = log_->live_bytes();
+  s.wal_oldest_record = log_->oldest_record();
+  s.disk_used_ratio = disk_.used_ratio();
+  s.flush_bytes_written = flush_job_.bytes_written();
+  s.flushes = flush_job_.flushes();
+  add_compactions(compaction_totals_, &s);
+  s.reclaimed_bytes_punched = hole_puncher_.punched_bytes();
+  s.compactions_running = scheduler_.running();
+  s.cache_hits = cache_->hits();
+  s.cache_misses = cache_->misses();
+  s.cache_bytes = cache_->usage();
+  s.cache_capacity = cache_->capacity();
+  s.memory_budget = budget_.bytes();
+  add_charges(*memory_, &s);
+  add_stalls(writes_, &s);
+  s.deadline_rate_needed = deadlines_.needed_permille() / 1000.0;
+  s.least_feasible_deadline = deadlines_.least_deadline();
+  s.snapshots = leases_.count();
+  s.leases_revoked = leases_.revoked();
+  s.scrub_bytes = scrubber_.bytes_read();
+  s.scrub_errors = scrubber_.errors();
+  s.bounds_broken = scheduler_.bounds_broken();
+  s.oldest_snapshot = leases_.oldest_taken();
+  add_missed(retention_.missed(), &s);
+  s.dropped_trees = trees_.pending_drops();
+  s.visible_seq = published_.visible_seq();
+  s.logged_seq = log_->logged_seq();
+  s.synced_seq = log_->synced_seq();
+  s.engine_time = time_.now();
+  s.clock_step_refused = time_.step_refused();
+  s.delete_persist_seconds = purges_.persist_times();
+  const std::vector<TreeLoad> loads = tree_loads();
+  add_trees(loads, &s);
+  add_leaving(ledger_.leaving(), &s);
+  for (const TreeLoad& load : loads) s.deadline_work_bytes += deadlines_.work_bytes(load.tree->id);
+  const Status error = health_.error();
+  s.read_only = !error.is_ok();
+  if (s.read_only) s.read_only_reason = error.to_string();
+  return s;
+}
+
+Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
+  TreeInfo info;
+  info.database = database;
+  const TreePtr tree = trees_.tree_of(database);
+  if (tree == nullptr) {
+    info.policy = trees_.configured_policy(database);
+    return info;
+  }
+  std::shared_ptr<const TreeView> view;
+  std::shared_ptr<const Policy> policy;
+  std::uint64_t file_size = 0;
+  DeadlineRule rule;
+  {
+    MutexLock lock(trees_.state_mutex);
+    if (tree->view_owner == nullptr) return info;
+    rule = tree->deadlines;
+    view = tree->view_owner;
+    policy = tree->policy;
+    file_size = tree->settings.file_size;
+    info.pages_per_tile = table_settings(*tree).pages_per_tile;
+  }
+  describe_tree({.view = *view,
+                 .policy = *policy,
+                 .rule = rule,
+                 .lookups = tree->lookups->total(),
+                 .memtable_size = settings_.memtable_size,
+                 .file_size = file_size,
+                 .delete_io_budget = tree->budget.rate(),
+                 .deadline_work_bytes = deadlines_.work_bytes(tree->id),
+                 .now = time_.now()},
+                &info);
+  return info;
+}
+
+Result<TreeMap> DbImpl::tree_map(DatabaseId database, std::size_t max_cells) {
+  TreeMap map;
+  map.database = database;
+  const TreePtr tree = trees_.tree_of(database);
+  map.policy = trees_.configured_policy(database);
+  if (tree == nullptr) return map;
+  std::shared_ptr<const TreeView> view;
+  {
+    MutexLock lock(trees_.state_mutex);
+    if (tree->view_owner == nullptr) return map;
+    view = tree->view_owner;
+    map.policy = tree->policy->name();
+    map.delete_deadline = tree->settings.delete_deadline;
+  }
+  map.tree = tree->id;
+  draw_tree(*view, tree->jobs.now(), time_.now(), max_cells, &map);
+  return map;
+}
+
+Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
+  const CheckpointEnv env{.fs = &fs_,
+                          .dir = settings_.dir,
+                          .link_mutex = &link_mutex_,
+                          .visible_seq = [this] { return published_.visible_seq(); },
+                          .now = [this] { return time_.now(); },
+                          .wait_synced = [this](SeqNum seq) { return log_->wait_synced(seq); },
+                          .take = [this](SeqNum visible_seq) { return checkpoint_state(visible_seq); },
+                          .unpin = [this](const std::shared_ptr<LogPin>& pin) { unpin_log(pin); },
+                          .closing = [this] { return closing_.load(); }};
+  auto report = make_checkpoint(env, target);
+  obsolete_files_.remove_queued();  // what went while it was pinned
+  return report;
+}
+
+// The log has everything that the manifest's state relies on, and everything visible.
+Result<CheckpointState> DbImpl::checkpoint_state(SeqNum visible_seq) {
+  MutexLock manifest(manifest_mutex_);
+  TRY(versions_->status());
+  CheckpointState state;
+  state.manifest = versions_->new_file();
+  state.record = versions_->snapshot_record();
+  {
+    MutexLock commit(trees_.commit_mutex);
+    MutexLock lock(trees_.state_mutex);
+    const auto pin = [&](const Tree& tree) {
+      if (versions_->tree(tree.id) != nullptr && tree.view_owner != nullptr)
+        state.trees.push_back(leases_.lease(tree.view_owner, visible_seq, time_.now()));
+    };
+    for (const auto& [id, tree] : trees_.live()) pin(*tree);
+    for (const TreePtr& tree : trees_.dropped()) pin(*tree);
+  }
+  TRY(log_->status());
+  const FileNum oldest = versions_->oldest_log();
+  state.segments = log_->segments();
+  std::erase_if(state.segments, [&](const LogSegment& segment) { return segment.file < oldest; });
+  state.log_pin = log_pins_.pin(state.segments.front().file, state.segments.back().file);
+  return state;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,105 @@
+// A tree in numbers.
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "db/admin/tree_info.h"
+#include "engine/db/background/tables.h"
+
+using namespace ebbtide;
+using namespace ebbtide::testing;
+
+namespace {
+
+struct Bed {
+  TreeFixture files{1};
+  ObsoleteSink sink = [](const ObsoleteFiles&) {};
+  std::shared_ptr<const Policy> policy = make_policy({}).value();
+  DeadlineRule rule{1000};
+  LookupsByLevel lookups{};
+  TreeView view;
+  std::shared_ptr<std::atomic<bool>> recorded = std::make_shared<std::atomic<bool>>(false);
+
+  Bed() {
+    view.tree = 9;
+    view.recorded = recorded;
+    view.memtables.push_back(std::make_shared<MemTable>(4096));
+    Source source;
+    for (int i = 0; i < 4; ++i) source.entries.push_back(entry("k" + std::to_string(i), ++files.context.visible_seq));
+    files.flush(source);
+    open();
+  }
+  void open() { view.tables = open_tables(files, &sink); }
+  TreeInfo describe(Millis now = 5000) {
+    TreeInfo info;
+    describe_tree({.view = view,
+                   .policy = *policy,
+                   .rule = rule,
+                   .lookups = lookups,
+                   .memtable_size = 4096,
+                   .file_size = 16384,
+                   .delete_io_budget = 77,
+                   .deadline_work_bytes = 88,
+                   .now = now},
+                  &info);
+    return info;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("runs, memtables and filters are described, and keys estimated") {
+  Bed bed;
+  bed.view.memtables.push_back(std::make_shared<MemTable>(4096));
+  const TreeInfo info = bed.describe();
+  CHECK((info.tree == 9 && info.policy == bed.policy->name()));
+  CHECK((info.frozen_memtables == 1 && info.memtable_entries == 0 && info.memtable_bytes != 0));
+  REQUIRE(info.runs.size() == 1);
+  CHECK((info.runs[0].entries == 4 && info.runs[0].files != 0 && info.runs[0].filter_bits != 0));
+  CHECK(info.estimated_keys == 4);
+  REQUIRE(info.filters.size() == 1);
+  CHECK((info.filters[0].entries == 4 && info.filters[0].bits == info.runs[0].filter_bits));
+  CHECK((info.oldest_obligation == 0 && info.oldest_obligation_deadline == 0));
+  CHECK((info.delete_deadline == 1000 && info.delete_io_budget == 77 && info.deadline_work_bytes == 88));
+}
+
+TEST_CASE("lookups of a level stand with its filters") {
+  Bed bed;
+  bed.lookups[lookup_level(bed.view.tables->runs[0].level())] = {.denied = 3, .in_vain = 2, .found = 1};
+  const TreeInfo info = bed.describe();
+  REQUIRE(info.filters.size() == 1);
+  CHECK((info.filters[0].denied == 3 && info.filters[0].in_vain == 2 && info.filters[0].found == 1));
+}
+
+TEST_CASE("oldest pending delete is due by the rule of the tree; two entries fewer are keys") {
+  Bed bed;
+  bed.view.memtables[0]->insert_range({"x", "y", 20, 3000});
+  const std::string key = "k0";
+  Entry tombstone;
+  tombstone.key = key;
+  tombstone.seq = 21;
+  tombstone.kind = EntryKind::kTombstone;
+  tombstone.delete_key = 2000;  // its birth
+  bed.view.memtables[0]->insert({tombstone.key, hash_key(tombstone.key)}, tombstone);
+  const TreeInfo info = bed.describe();
+  CHECK((info.oldest_obligation == 2000 && info.oldest_obligation_deadline == 3000));
+  CHECK(info.estimated_keys == 3);
+  bed.rule = DeadlineRule(0);
+  CHECK(bed.describe().oldest_obligation_deadline == 0);
+}
+
+TEST_CASE("quarantined file is listed with its damage") {
+  Bed bed;
+  TreeEdit edit;
+  edit.tree = 1;
+  const FileNum file = bed.files.version->runs.front().files.front()->data_file;
+  edit.quarantined.emplace_back(file, "bad page");
+  bed.files.install(edit);
+  bed.open();
+  const TreeInfo info = bed.describe();
+  REQUIRE(info.quarantined.size() == 1);
+  CHECK((info.quarantined[0].file == file && info.quarantined[0].damage == "bad page"));
+}
