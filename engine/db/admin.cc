@@ -116,7 +116,7 @@ Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
                           .now = [this] { return time_.now(); },
                           .wait_synced = [this](SeqNum seq) { return log_->wait_synced(seq); },
                           .take = [this](SeqNum visible_seq) { return checkpoint_state(visible_seq); },
-                          .unpin = [this](const std::shared_ptr<LogPin>& pin) { unpin_log(pin); },
+                          .unpin = [this](const std::shared_ptr<LogPin>& pin) { manifest_.unpin(pin); },
                           .closing = [this] { return closing_.load(); }};
   auto report = make_checkpoint(env, target);
   obsolete_files_.remove_queued();  // what went while it was pinned
@@ -125,7 +125,7 @@ Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
 
 // The log has everything that the manifest's state relies on, and everything visible.
 Result<CheckpointState> DbImpl::checkpoint_state(SeqNum visible_seq) {
-  MutexLock manifest(manifest_mutex_);
+  MutexLock manifest(manifest_.mutex);
   TRY(versions_->status());
   CheckpointState state;
   state.manifest = versions_->new_file();

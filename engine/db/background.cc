@@ -35,7 +35,7 @@ TreePlacer::Env DbImpl::placer_env() {
                 const LogNote note{tree, 0, 0};
                 log_->enqueue(creation, std::span(&note, 1));
               },
-          .mapping_changed = [this] { schedule_database_changes(); }};
+          .mapping_changed = [this] { manifest_.schedule_mapping(); }};
 }
 
 void DbImpl::say(Severity severity, const std::string& text) {
@@ -110,7 +110,7 @@ Maintenance::Env DbImpl::maintenance_env() {
                   },
                   [this](const Loads&) { writes_.measure(); },
                   [this](const Loads&) { obsolete_files_.tick(); },
-                  [this](const Loads&) { schedule_deadlines(); },
+                  [this](const Loads&) { manifest_.schedule_deadlines(); },
                   [this](const Loads&) { retention_.tick(); },
                   [this](const Loads&) { quarantine_.tick(); },
                   [this](const Loads& loads) { scrub(loads); },
@@ -119,16 +119,57 @@ Maintenance::Env DbImpl::maintenance_env() {
 
 // Nothing if the manifest is being written, maybe for long: the next tick has another mark.
 void DbImpl::write_time_mark(Millis mark) {
-  if (!manifest_mutex_.try_lock()) return;
+  if (!manifest_.mutex.try_lock()) return;
   VersionEdit edit;
   edit.time_mark = mark;
-  const Status status = closing_ ? Status::aborted("") : commit_edit(std::move(edit));
-  manifest_mutex_.unlock();
+  const Status status = closing_ ? Status::aborted("") : manifest_.commit(std::move(edit));
+  manifest_.mutex.unlock();
   if (status.is_ok()) {
     time_.set_mark(mark);
   } else if (!closing_) {
     health_.failed(status, "engine time");
   }
+}
+
+ManifestEditor::Env DbImpl::manifest_env() {
+  return {.trees = &trees_,
+          .ledger = &ledger_,
+          .pins = &log_pins_,
+          .installer = &installer_,
+          .obsolete_files = &obsolete_files_,
+          .versions = [this]() -> VersionSet& { return *versions_; },
+          .now = [this] { return time_.now(); },
+          .stamped = [this] { return time_.stamped(); },
+          .fence =
+              [this] {
+                SeqNum up_to = 0;
+                return fence(&up_to);
+              },
+          .floor = [this](const TreePtr& tree) { return floor_of(tree); },
+          .wait_synced = [this](SeqNum seq) { return log_->wait_synced(seq); },
+          .oldest_needed = [this](SeqNum seq) { return log_->oldest_needed(seq); },
+          .segments = [this] { return log_->segments(); },
+          .has_segments_below = [this](FileNum file) { return !log_->segments_below(file).empty(); },
+          .take_segments_below = [this](FileNum file) { return log_->take_segments_below(file); },
+          .await_settled = [this](SeqNum seq) { published_.await_settled(seq); },
+          .forget =
+              [this](TreeId id) {
+                hole_puncher_.forget(id);
+                planner_memory_.forget(id);
+              },
+          .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
+          .closing = [this] { return closing_.load(); },
+          .healthy = [this] { return health_.is_ok(); },
+          .failed = [this](const Status& status, const char* what) { health_.failed(status, what); },
+          .mapping_written =
+              [this] {
+                {
+                  MutexLock lock(trees_.state_mutex);
+                  progress_.notify_all();
+                }
+                writes_.wake();
+                obsolete_files_.remove_queued();
+              }};
 }
 
 ObsoleteFileRemover::Env DbImpl::obsolete_files_env() {
@@ -311,7 +352,7 @@ FlushScheduler::Env DbImpl::flush_scheduler_env() {
 
 CompactionJob::Env DbImpl::job_env() {
   return {.clock = &clock_,
-          .manifest_mutex = &manifest_mutex_,
+          .manifest_mutex = &manifest_.mutex,
           .totals = &compaction_totals_,
           .memory = &planner_memory_,
           .puncher = &hole_puncher_,
@@ -331,7 +372,7 @@ CompactionJob::Env DbImpl::job_env() {
           .measured = [this](std::uint64_t bytes_read, std::uint64_t nanos) { deadlines_.note_merge(bytes_read, nanos); },
           .write_failed = [this](const TreePtr& tree) { leave_failed_outputs(tree); },
           .version = [this](TreeId id) { return versions_->tree(id); },
-          .commit = [this](VersionEdit edit) { return commit_edit(std::move(edit)); },
+          .commit = [this](VersionEdit edit) { return manifest_.commit(std::move(edit)); },
           .install = [this](Tree& tree, const CompactionJob::OpenedTables& opened) { return install_outputs(tree, opened); },
           .unlink = [this](const TreePtr& tree,
                            const CompactionResult& result) { unlink_outputs(tree, result.outputs, result.redescribed); },
@@ -451,13 +492,13 @@ Quarantine::Place DbImpl::place_of(FileNum data_file) {
 }
 
 Status DbImpl::commit_change(const Quarantine::Change& change) {
-  MutexLock manifest(manifest_mutex_);
+  MutexLock manifest(manifest_.mutex);
   if (closing_) return Status::aborted("");
   VersionEdit edit = change.make(versions_->trees());
   if (edit.trees.empty()) return Status::ok();
   std::vector<TreeId> trees;
   for (const TreeEdit& tree : edit.trees) trees.push_back(tree.tree);
-  TRY(commit_edit(std::move(edit)));
+  TRY(manifest_.commit(std::move(edit)));
   for (const TreeId id : trees) {
     if (const TreePtr tree = trees_.tree_with(id); tree != nullptr)
       (void)installer_.install(*tree, change.opened, 0);  // kAborted: it is gone
@@ -475,7 +516,7 @@ std::shared_ptr<const TablesView> DbImpl::tables_to_punch(TreeId id) {
 
 Status DbImpl::commit_punched(TreeId id, const HolePuncher::Punched& punched) {
   const TreePtr tree = trees_.tree_with(id);
-  MutexLock manifest(manifest_mutex_);
+  MutexLock manifest(manifest_.mutex);
   const VersionPtr current = versions_->tree(id);
   if (closing_ || tree == nullptr || tree->dropped || current == nullptr) return Status::aborted("");
   VersionEdit edit;
@@ -489,7 +530,7 @@ Status DbImpl::commit_punched(TreeId id, const HolePuncher::Punched& punched) {
     }
   }
   if (change.punched.empty()) return Status::ok();
-  TRY(commit_edit(std::move(edit)));
+  TRY(manifest_.commit(std::move(edit)));
   return installer_.install(*tree, {}, 0);
 }
 

@@ -16,7 +16,7 @@ void CommitEnv::change_mapping(WriteBatch& batch, std::size_t at, const WriteBat
 }
 void CommitEnv::mapping_changed(SeqNum last) {
   db->trees_.note_mapping(last);
-  db->schedule_database_changes();
+  db->manifest_.schedule_mapping();
 }
 void CommitEnv::sequenced(TreeId tree, SeqNum first, SeqNum last) { db->trees_.mark_active(tree, first, last); }
 void CommitEnv::log(const WriteBatch& batch, std::span<const LogNote> notes) { db->log_->enqueue(batch, notes); }

@@ -160,8 +160,8 @@ Status Db::reconfigure(const Settings& settings) {
   }
   impl_->writes_.measure();
   if (impl_->trees_.deadlines_changed()) {
-    MutexLock manifest(impl_->manifest_mutex_);
-    (void)impl_->write_deadlines();  // if it fails, the next tick tries again, or says that the database is read-only
+    MutexLock manifest(impl_->manifest_.mutex);
+    (void)impl_->manifest_.commit_deadlines();  // if it fails, the next tick tries again, or says that the database is read-only
   }
   return Status::ok();
 }
@@ -175,8 +175,8 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
     impl_->trees_.change_settings(database, settings);
   }
   if (impl_->trees_.deadlines_changed()) {
-    MutexLock manifest(impl_->manifest_mutex_);
-    (void)impl_->write_deadlines();
+    MutexLock manifest(impl_->manifest_.mutex);
+    (void)impl_->manifest_.commit_deadlines();
   }
   return Status::ok();
 }
@@ -197,7 +197,7 @@ void Db::tick() { impl_->maintenance_.tick(); }
 Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
   return impl_->try_commit(batch, waited, wait_ms);
 }
-// A stop that nothing is going to end, because nothing can be written, refuses: whoever is told to wait would wait for ever.
+// A stop that cannot end, because nothing can be written, refuses: a client that waits would wait for ever.
 bool Db::writes_stopped() const {
   return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->health_.read_only() && !impl_->log_->failed();
 }
@@ -222,7 +222,7 @@ void DbImpl::schedule_filter_fit(const TreePtr& tree) {
   if (tree->filter_fit_queued.exchange(true)) return;
   submit(Priority::kLow, [this, tree] {
     tree->filter_fit_queued = false;
-    MutexLock manifest(manifest_mutex_);
+    MutexLock manifest(manifest_.mutex);
     if (closing_ || tree->dropped || versions_->tree(tree->id) == nullptr) return;
     (void)installer_.install(*tree, {}, 0);  // kAborted: the tree went meanwhile
   });

@@ -3,17 +3,17 @@
 //   trees/        all trees, one tree, what readers see of it, leases
 //   read/         lookups, iterators, fetches, scans, estimates, filter memory
 //   write/        the commit pipeline, the tree of each operation, large batches, delays and refusals, the memory budget
-//   background/   flushes, planners and compactions, punching, scrub, quarantine, room on the disk, read-only, the clock
+//   background/   flushes, planners and compactions, edits of the manifest, punching, scrub, quarantine, room on the disk, read-only, the clock
 //   purge/        when deletes are gone from all files
 //   admin/        statistics, a tree in numbers and as a picture, checkpoints
 //
 // What is left to the database itself, by file:
 //
 //   commit.cc      commits                                           commit_staged.cc large batches: memtables that are adopted
-//   flush.cc       memtables to tables, edits of the manifest        recovery.cc    open
+//   flush.cc       memtables to tables, the way back from read-only  recovery.cc    open
 //   compact.cc     a merge by hand                                   replay.cc      open: the log
 //   background.cc  what components get of the database               admin.cc       what the server asks about the database
-//   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
+//   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and memtables
 //
 // Locks, in the order they may nest:
 //   Maintenance's      one tick at a time
@@ -22,7 +22,7 @@
 //   DeadlineTracker's  the trees' deadlines; never held across I/O
 //   WriteController's  one measurement of the pressure at a time; never held across I/O
 //   flush_mutex_       one flush at a time, held across I/O
-//   manifest_mutex_    held across I/O by each change of the set of tables; readers and writers never take it
+//   ManifestEditor::mutex  held across I/O by each change of the set of tables; readers and writers never take it
 //   TreeRegistry::commit_mutex   the short critical section of a commit: seqs, databases, active memtables
 //   TreeRegistry::state_mutex    trees' views and frozen memtables; never held across I/O
 //   Health's           the failure that made the database read-only; nothing nests in it
@@ -58,6 +58,7 @@
 #include "db/background/health.h"
 #include "db/background/hole_puncher.h"
 #include "db/background/maintenance.h"
+#include "db/background/manifest_editor.h"
 #include "db/background/obsolete_files.h"
 #include "db/background/planner_memory.h"
 #include "db/background/quarantine.h"
@@ -148,6 +149,7 @@ struct DbImpl {
   Maintenance::Env maintenance_env();
   TreeRegistry::Env trees_env();
   TreePlacer::Env placer_env();
+  ManifestEditor::Env manifest_env();
   ObsoleteFileRemover::Env obsolete_files_env();
   Scrubber::Env scrubber_env();
   HolePuncher::Env hole_puncher_env();
@@ -162,16 +164,16 @@ struct DbImpl {
   bool measure_and_fit_filters(Tree& tree, const TablesView& tables) EXCLUDES(trees_.state_mutex);
   bool start_compaction(const Tree& tree, const Plan& plan, CompactionJob::Start* start);
   Result<std::shared_ptr<const TablesView>> install_outputs(Tree& tree, const CompactionJob::OpenedTables& opened)
-      REQUIRES(manifest_mutex_);
+      REQUIRES(manifest_.mutex);
   void background_progressed();
   std::shared_ptr<Lease> lease_of(const TreePtr& tree);
   void scrub(const std::vector<TreeLoad>& loads);
   Quarantine::Place place_of(FileNum data_file);
-  Status commit_change(const Quarantine::Change& change) EXCLUDES(manifest_mutex_);
+  Status commit_change(const Quarantine::Change& change) EXCLUDES(manifest_.mutex);
   std::shared_ptr<const TablesView> tables_to_punch(TreeId id);
-  Status commit_punched(TreeId id, const HolePuncher::Punched& punched) EXCLUDES(manifest_mutex_);
+  Status commit_punched(TreeId id, const HolePuncher::Punched& punched) EXCLUDES(manifest_.mutex);
   Result<CheckpointReport> checkpoint(const std::string& target);
-  Result<CheckpointState> checkpoint_state(SeqNum visible_seq) EXCLUDES(manifest_mutex_);
+  Result<CheckpointState> checkpoint_state(SeqNum visible_seq) EXCLUDES(manifest_.mutex);
 
   // --- helpers, by file
   // commit.cc
@@ -190,20 +192,12 @@ struct DbImpl {
   Status flush_trees(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
   Status flush_durable(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
   Status flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed) REQUIRES(flush_mutex_);
-  Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_mutex_);
+  Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_.mutex);
   std::vector<ObsoleteFiles> leave_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables,
                                            const std::vector<FileMeta>& redescribed);
   void unlink_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
   void disown_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {})
-      REQUIRES(manifest_mutex_);
-  void schedule_database_changes();
-  Status commit_database_changes() REQUIRES(manifest_mutex_);
-  MappingChanges collect_database_changes(VersionEdit* edit) REQUIRES(manifest_mutex_);
-  void finish_database_changes(MappingChanges changes) REQUIRES(manifest_mutex_);
-  Status commit_edit(VersionEdit edit) REQUIRES(manifest_mutex_);
-  void remove_old_segments() REQUIRES(manifest_mutex_);
-  void note_log_needs(const BuiltFlush* built, const MappingChanges& changes, VersionEdit* edit) REQUIRES(manifest_mutex_);
-  void retire_tree(TreePtr tree);
+      REQUIRES(manifest_.mutex);
   Status wait_for(const std::function<bool()>& done);
   // background.cc
   void submit(Priority priority, BackgroundPool::Task task);
@@ -226,18 +220,10 @@ struct DbImpl {
   void retire_segment(FileNum file);
   void retire_skipped();
   void revoke_leases(const PurgeSurvey& survey);
-  void unpin_log(const std::shared_ptr<LogPin>& pin) EXCLUDES(manifest_mutex_);
-  Status shorten_log_and_manifest(bool roll) EXCLUDES(manifest_mutex_);
-  Status advance_log() REQUIRES(manifest_mutex_);
-  Status roll_manifest() REQUIRES(manifest_mutex_);
-  void leave_segments(FileNum oldest);
   // background.cc
-  void write_time_mark(Millis mark) EXCLUDES(manifest_mutex_);
+  void write_time_mark(Millis mark) EXCLUDES(manifest_.mutex);
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
   void say(Severity severity, const std::string& text);
-  // flush.cc
-  Status write_deadlines() REQUIRES(manifest_mutex_);
-  void schedule_deadlines();
   // recovery.cc
   struct Replay;
   Status open_manifest();
@@ -273,10 +259,11 @@ struct DbImpl {
   // --- own synchronization. What a table hands its files to when it goes outlives the epoch, which may have the last view of it.
   TreeRegistry trees_;
   TreePlacer placer_;
+  ManifestEditor manifest_;
   ObsoleteFileRemover obsolete_files_;
   PurgeLedger ledger_;
   PurgeTracker purges_;
-  LogPins log_pins_;  ///< come and go under manifest_mutex_
+  LogPins log_pins_;  ///< come and go under manifest_.mutex
   Retention retention_;
   DeadlineTracker deadlines_;
   Health health_;
@@ -300,7 +287,7 @@ struct DbImpl {
   BackgroundPool* pool_ = nullptr;
   const std::shared_ptr<std::atomic<bool>> alive_ = std::make_shared<std::atomic<bool>>(true);
   std::unique_ptr<FileLock> file_lock_;
-  std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_mutex_
+  std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_.mutex
   Publication published_;
   LeaseRegistry leases_;
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
@@ -312,20 +299,15 @@ struct DbImpl {
   std::atomic<bool> closing_{false};
   Mutex link_mutex_;  ///< held while data files are linked or punched: a file with a second name keeps its bytes
 
-  std::atomic<FileNum> log_begins_{kNoFile};  ///< segments before it are not needed; they stay only for log_pins_
-
-  Millis opened_at_ = 0;                       ///< engine time; set by open()
-  FileNum skipped_in_ = kNoFile;               ///< the last log segment of which open() skipped a part; set by open()
-  std::atomic<bool> deadlines_queued_{false};  ///< changes of delete deadlines are about to be written to the manifest
-  std::atomic<Millis> purge_before_{0};        ///< as Tree::purge_before, of trees that are gone
+  Millis opened_at_ = 0;                 ///< engine time; set by open()
+  FileNum skipped_in_ = kNoFile;         ///< the last log segment of which open() skipped a part; set by open()
+  std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
 
   Mutex flush_mutex_;
-  Mutex manifest_mutex_;
 
   CommitPipeline<CommitEnv> pipeline_{CommitEnv{this}, trees_.commit_mutex, published_};
 
   CondVar progress_;  ///< with trees_.state_mutex: a flush, a compaction or a failure
-  bool database_changes_queued_ GUARDED_BY(trees_.state_mutex) = false;
 
   DiskWatch disk_;
   LoadMeter load_meter_;  ///< used by writes_

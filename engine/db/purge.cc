@@ -1,8 +1,7 @@
 // Draws surveys for db/purge/purge_tracker.h: gathers everything that may hold bytes of deletes.
 //
-// Order matters: things move from memtables to tables, from tables and log segments to the ledger of what is on its way out, and
-// whoever moves one notes it at the new place before it leaves the old one. A survey looks in that direction, so that it meets
-// everything at least once.
+// Order matters. Entries move from memtables to tables; tables and log segments move to the ledger of files on their way out. Each
+// is noted at the new place before it leaves the old one. A survey looks in that direction, so it meets everything at least once.
 //
 // A survey's `now` is drawn where births are, so every later birth is `now` or later, and what it looks at has every earlier one
 // (fence). Over restarts too a ticket that is done stays done, since open() leaves nothing but what the manifest and the log name,
@@ -17,7 +16,7 @@
 namespace ebbtide {
 namespace {
 
-// Births up to `now` that a file owes something to; `now` if there are none.
+// The oldest birth, up to `now`, of a delete that is pending in the file; `now` if there is none.
 Millis floor_of(const TableStats& stats, const RecordSet& records, Millis now) {
   Millis floor = now;
   keep_oldest(&floor, stats.oldest_obligation());
@@ -40,7 +39,7 @@ Millis DbImpl::fence(SeqNum* up_to) {
   return now;
 }
 
-// The oldest birth that the tree owes something to, at most `now`.
+// The oldest birth of a delete that is pending in the tree, at most `now`.
 Millis DbImpl::floor_of(const TreeView& view, Millis dropped_at, Millis now) const {
   Millis floor = now;
   keep_oldest(&floor, dropped_at);
@@ -69,8 +68,8 @@ void DbImpl::leave_failed_outputs(const TreePtr& tree) {
   for (const std::string& name : removals_.unremoved()) ledger_.leave({name, 0, {{tree->id, floor}}, {}});
 }
 
-// What was born in the survey's own millisecond is noted, too: whoever asks for a ticket's state in the millisecond of its delete
-// is told what is left.
+// Deletes that were born in the survey's own millisecond are noted, too: a ticket's state in the millisecond of its delete says what is
+// left.
 void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* survey) {
   const Millis now = survey->now + 1;
   for (const TreePtr& tree : trees) {
@@ -118,7 +117,7 @@ void DbImpl::survey_log(PurgeSurvey* survey) {
 std::shared_ptr<const PurgeSurvey> DbImpl::draw_survey() {
   auto survey = std::make_shared<PurgeSurvey>();
   std::vector<TreePtr> trees;
-  Millis least_deadline = 0;  // of what a tree had that nobody remembers
+  Millis least_deadline = 0;  // of trees whose rule is not known
   {
     SeqNum up_to = 0;
     survey->now = fence(&up_to);
@@ -159,7 +158,7 @@ std::shared_ptr<const PurgeSurvey> DbImpl::draw_survey() {
 
 // Changes of deadlines that no delete waits for any more need not be kept in mind.
 void DbImpl::forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey) {
-  std::optional<std::map<TreeId, Millis>> floors;  // nearly always nobody needs them
+  std::optional<std::map<TreeId, Millis>> floors;  // rarely needed
   MutexLock lock(trees_.state_mutex);
   for (const TreePtr& tree : trees) {
     if (tree->deadlines.earlier().empty()) continue;

@@ -9,8 +9,8 @@
 namespace ebbtide {
 namespace {
 
-/// What is set aside for a full disk. Two memtables may wait to be flushed when somebody fills it from one moment to the next, and
-/// a table may be twice as large as its memtable: of values of a little over half a page, tiles have one in each page.
+/// Reserved for a full disk, in memtables. Two may wait to be flushed when another program fills the disk from one moment to the next. A
+/// table may be twice as large as its memtable: of values of a little over half a page, tiles have one in each page.
 constexpr std::uint64_t kReservedMemtables = 4;
 
 /// Small segments, as tests have them, get small pieces of batches, and a writer of pieces is not far ahead of the device there.
@@ -77,6 +77,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       threads_(components.background == nullptr),
       trees_(trees_env(), tree_settings(settings)),
       placer_(placer_env()),
+      manifest_(manifest_env()),
       obsolete_files_(obsolete_files_env()),
       ledger_(removals_, settings.dir),
       purges_({.clock = &clock_,
@@ -87,7 +88,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                   .tracker = &purges_,
                   .ledger = &ledger_,
                   .pins = &log_pins_,
-                  .log_begins = [this] { return log_begins_.load(); },
+                  .log_begins = [this] { return manifest_.log_begins(); },
                   .causes =
                       [this] {
                         return MissCauses{opened_at_, time_.last_step(), health_.disk_refused_at()};
@@ -96,7 +97,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                   .flush = [this](TreeId tree, bool freeze) { flush_overdue(tree, freeze); },
                   .retire_segments = [this](FileNum last) { retire_segment(last); },
                   .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
-                  .shorten = [this](bool roll) { return shorten_log_and_manifest(roll); },
+                  .shorten = [this](bool roll) { return manifest_.shorten(roll); },
                   .sync_dir = [this] { return fs_.sync_dir(settings_.dir); },
                   .closing = [this] { return closing_.load(); },
                   .failed = [this](const Status& status) { health_.failed(status, "cleaning up"); },
@@ -184,18 +185,18 @@ Status DbImpl::open() {
   opened_at_ = time_.stamped();  // before the first tick: what is late by now was due while no server ran
   TRY(start_log(std::move(segments), last_seq));
   {
-    MutexLock manifest(manifest_mutex_);  // the log's thread ticks by now
+    MutexLock manifest(manifest_.mutex);  // the log's thread ticks by now
     if (!edit.oldest_log) edit.oldest_log = log_->oldest_needed(last_seq + 1);
-    TRY(commit_edit(std::move(edit)));
+    TRY(manifest_.commit(std::move(edit)));
     time_.set_mark(versions_->time_mark());
   }
-  // What earlier runs left has been unlinked by now, their manifest too: for good, before anybody is told that it is gone.
+  // Files that earlier runs left, and their manifest, were unlinked: durably, before a client can learn that they are gone.
   TRY(fs_.sync_dir(settings_.dir));
 
   writes_.measure();
   {
     MutexLock lock(trees_.commit_mutex);
-    if (trees_.mapping_changed()) schedule_database_changes();
+    if (trees_.mapping_changed()) manifest_.schedule_mapping();
   }
   retire_skipped();
   deadline_keeper_.tick(tree_loads());  // what is overdue goes first
@@ -287,7 +288,7 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
   return Status::ok();
 }
 
-// A tree's mode is fixed when it is made: what its values have as D could not be made anew.
+// A tree's mode is fixed when it is made: the stamps of its values could not be computed again.
 void DbImpl::compare_stamp_modes() {
   for (DatabaseId d = 0; d < trees_.databases(); ++d) {
     const TreePtr& tree = trees_.mapped(d);
@@ -365,10 +366,10 @@ Status DbImpl::close() {
   fetcher_.reset();
   if (versions_ != nullptr && log_ != nullptr && status.is_ok() && health_.is_ok()) {
     // A clean end: the next start knows what the log must have, and begins with the time as it is, not with the mark ahead of it.
-    MutexLock manifest(manifest_mutex_);
+    MutexLock manifest(manifest_.mutex);
     VersionEdit edit;
     edit.last_seq = published_.visible_seq();
-    note_log_needs(nullptr, {}, &edit);
+    manifest_.note_log_needs({}, {}, &edit);
     edit.oldest_log.reset();  // nothing is unlinked any more
     edit.time_mark = time_.now();
     trees_.add_deadlines(*versions_, &edit);

@@ -255,7 +255,7 @@ Status DbImpl::flush_replayed_trees(const std::vector<TreePtr>& trees) {
     for (const TreePtr& tree : trees) leave_failed_outputs(tree);
     return status;
   }
-  MutexLock manifest(manifest_mutex_);
+  MutexLock manifest(manifest_.mutex);
   built.edit.last_seq = built.relies_on;
   status = versions_->commit(std::move(built.edit));  // what the manifest has of deadlines is taken over later
   if (!status.is_ok()) {

@@ -19,7 +19,10 @@ auto filter_settings(const TreeSettings& s) {
 }  // namespace
 
 TreeRegistry::TreeRegistry(Env env, std::vector<TreeSettings> settings)
-    : env_(std::move(env)), settings_(std::move(settings)), mapping_(settings_.size()) {}
+    : env_(std::move(env)),
+      databases_(static_cast<DatabaseId>(settings.size())),
+      settings_(std::move(settings)),
+      mapping_(databases_) {}
 
 std::vector<TreePtr> TreeRegistry::live_trees() {
   MutexLock lock(commit_mutex);

@@ -74,8 +74,9 @@ class TreeRegistry {
   /// Number of dropped trees.
   [[nodiscard]] std::uint64_t pending_drops() const { return pending_drops_.load(); }
 
+  [[nodiscard]] DatabaseId databases() const { return databases_; }
+
   // --- with the commit mutex: databases
-  [[nodiscard]] DatabaseId databases() const { return static_cast<DatabaseId>(settings_.size()); }
   [[nodiscard]] const TreeSettings& settings_of(DatabaseId database) const REQUIRES(commit_mutex) { return settings_[database]; }
   /// Null: the database has none.
   [[nodiscard]] const TreePtr& mapped(DatabaseId database) const REQUIRES(commit_mutex) { return mapping_[database]; }
@@ -160,6 +161,7 @@ class TreeRegistry {
   void report_frozen(const Tree& tree) REQUIRES(commit_mutex);
 
   const Env env_;
+  const DatabaseId databases_;
   std::vector<TreeSettings> settings_ GUARDED_BY(commit_mutex);  // by database: for whichever tree it has
   std::vector<TreePtr> mapping_ GUARDED_BY(commit_mutex);        // by database
   std::map<TreeId, TreePtr> live_ GUARDED_BY(commit_mutex);

@@ -1,0 +1,165 @@
+#include "db/background/manifest_editor.h"
+
+#include <algorithm>
+
+#include "io/file_names.h"
+
+namespace ebbtide {
+
+// A commit may roll the manifest first. Then what was taken out before is in the old file alone, but this edit's files are in the new
+// one's snapshot.
+Status ManifestEditor::commit(VersionEdit edit) {
+  VersionSet& versions = env_.versions();
+  env_.trees->add_deadlines(versions, &edit);
+  std::map<TreeId, PurgeLedger::Superseded> superseded;
+  for (const TreeEdit& change : edit.trees) {
+    if (!change.drop && change.removed_files.empty()) continue;
+    const TreePtr tree = env_.trees->tree_with(change.tree);
+    superseded[change.tree] = {tree == nullptr ? env_.stamped() : env_.floor(tree), env_.now()};
+  }
+  for (const auto& [tree, what] : superseded) env_.ledger->supersede(tree, what.floor, what.since);
+  const FileNum manifest = versions.manifest_file();
+  const std::uint64_t bytes = versions.manifest_bytes();
+  const Status status = versions.commit(std::move(edit));
+  if (versions.manifest_file() != manifest) env_.ledger->rolled(manifest_file_name(manifest), bytes, superseded);
+  return status.is_ok() ? status : status.with_context("manifest");
+}
+
+Status ManifestEditor::roll() {
+  VersionSet& versions = env_.versions();
+  const std::string old = manifest_file_name(versions.manifest_file());
+  const std::uint64_t bytes = versions.manifest_bytes();
+  const Status status = versions.roll();
+  if (!status.is_ok()) return status.with_context("manifest");
+  env_.ledger->rolled(old, bytes, {});
+  return Status::ok();
+}
+
+// --- the mapping of databases
+
+void ManifestEditor::schedule_mapping() {
+  if (mapping_queued_.exchange(true)) return;
+  env_.submit([this] {
+    Status status;
+    {
+      MutexLock lock(mutex);
+      mapping_queued_ = false;  // before looking: a change meanwhile is submitted again
+      if (!env_.closing()) status = commit_mapping();
+    }
+    if (!status.is_ok()) env_.failed(status, "database change");
+    env_.mapping_written();
+  });
+}
+
+Status ManifestEditor::commit_mapping() {
+  VersionEdit edit;
+  MappingChanges changes = env_.trees->collect_changes(env_.versions(), &edit);
+  if (changes.seq == 0) return Status::ok();
+  // Dropping unlinks: it must not be done for an operation that a crash could still take back.
+  TRY(env_.wait_synced(changes.seq));
+  note_log_needs({}, changes, &edit);
+  TRY(commit(std::move(edit)));
+  finish_mapping(std::move(changes));
+  remove_old_segments();
+  return Status::ok();
+}
+
+void ManifestEditor::finish_mapping(MappingChanges changes) {
+  if (changes.seq == 0) return;
+  env_.trees->changes_committed(changes);
+  env_.await_settled(changes.seq);
+  for (TreePtr& tree : changes.dropped) retire(std::move(tree));
+}
+
+// Its files go with the last view that has them.
+void ManifestEditor::retire(TreePtr tree) {
+  const TreeId id = tree->id;
+  const Millis floor = env_.floor(tree);
+  env_.installer->retire(*env_.trees->view_of(*tree)->tables, floor);
+  {
+    MutexLock lock(env_.trees->state_mutex);
+    env_.ledger->leave({"(outputs)", 0, {{id, floor}}, tree->work});  // of jobs that have not noticed yet
+  }
+  env_.trees->retire(std::move(tree));
+  env_.forget(id);
+}
+
+// --- delete deadlines
+
+void ManifestEditor::schedule_deadlines() {
+  if (!env_.trees->deadlines_changed() || deadlines_queued_.exchange(true)) return;
+  env_.submit([this] {
+    Status status;
+    {
+      MutexLock lock(mutex);
+      status = commit_deadlines();
+    }
+    deadlines_queued_ = false;
+    if (!status.is_ok() && !env_.closing()) env_.failed(status, "a change of the delete deadline");
+  });
+}
+
+Status ManifestEditor::commit_deadlines() {
+  if (env_.closing() || !env_.healthy()) return Status::ok();
+  TRY(commit_mapping());  // trees that are so new that the manifest does not have them
+  VersionEdit edit;
+  env_.trees->add_deadlines(env_.versions(), &edit);
+  if (edit.trees.empty()) return Status::ok();
+  const Status status = commit(std::move(edit));
+  if (!status.is_ok()) env_.trees->note_deadlines_changed();
+  return status;
+}
+
+// --- the log
+
+// Not beyond the last seq that is known to be synced: seqs that a power loss takes are given out again.
+void ManifestEditor::note_log_needs(const Flushed& flushed, const MappingChanges& changes, VersionEdit* edit) {
+  const SeqNum oldest = env_.trees->oldest_needed(flushed, changes);
+  edit->oldest_log = env_.oldest_needed(oldest);
+  edit->complete_seq = std::min(oldest - 1, std::max(env_.versions().last_seq(), edit->last_seq.value_or(0)));
+}
+
+void ManifestEditor::remove_old_segments() {
+  log_begins_ = env_.versions().oldest_log();
+  const FileNum oldest = std::min(log_begins_.load(), env_.pins->oldest());
+  leave_segments(oldest);
+  for (const FileNum file : env_.take_segments_below(oldest)) env_.obsolete_files->remove(log_file_name(file));
+}
+
+// Notes segments in the ledger that are about to go.
+void ManifestEditor::leave_segments(FileNum oldest) {
+  if (!env_.has_segments_below(oldest)) return;
+  const Millis now = env_.fence();
+  const std::vector<LogSegment> all = env_.segments();
+  const auto debts = log_debts(all, now);
+  for (std::size_t i = 0; i < all.size() && all[i].file < oldest; ++i) {
+    PurgeLedger::Leaving file{log_file_name(all[i].file), all[i].bytes, {}, all[i].open};
+    for (std::size_t n = 0; n < debts[i].size(); ++n) file.floors[all[i].notes[n].tree] = debts[i][n] == 0 ? now : debts[i][n];
+    if (!file.floors.empty()) env_.ledger->leave(std::move(file));
+  }
+}
+
+void ManifestEditor::unpin(const std::shared_ptr<LogPin>& pin) {
+  MutexLock lock(mutex);
+  env_.pins->unpin(pin);
+  remove_old_segments();
+}
+
+Status ManifestEditor::shorten(bool roll_too) {
+  MutexLock lock(mutex);
+  if (env_.closing()) return Status::ok();
+  TRY(advance_log());
+  return env_.healthy() && roll_too && !env_.closing() ? roll() : Status::ok();
+}
+
+Status ManifestEditor::advance_log() {
+  if (!env_.healthy()) return Status::ok();
+  VersionEdit edit;
+  note_log_needs({}, {}, &edit);
+  if (*edit.oldest_log == kNoFile || *edit.oldest_log <= env_.versions().oldest_log()) return Status::ok();
+  TRY(commit(std::move(edit)));
+  remove_old_segments();
+  return Status::ok();
+}
+
+}  // namespace ebbtide
