@@ -30,6 +30,7 @@ constexpr const char* kExamples =
     "  ebbtide-tune tune --entries 100M --entry-size 200 --memory 512MiB --mix 0.2,0.4,0.1,0.3\n"
     "  ebbtide-tune tune --file workload.yaml --rho 0.5 --max-transient-space 1.5\n"
     "  ebbtide-tune tune --file workload.yaml --history windows.csv\n"
+    "  ebbtide-tune monkey --file workload.yaml --max-write 0.5\n"
     "  ebbtide-tune what-if --file workload.yaml --change memory=1GiB --change entries=1G --change mix=0.1,0.1,0.1,0.7\n"
     "\n"
     "A file has the same keys as the flags, with _ for -:\n"
@@ -46,10 +47,12 @@ struct Arguments {
   TuneValues flags;
 };
 
-void add_flags(CLI::App* app, Arguments* a, const std::vector<std::string>& groups) {
+/// Flags of whole groups of keys, and of single keys.
+void add_flags(CLI::App* app, Arguments* a, const std::vector<std::string>& groups, const std::vector<std::string>& keys = {}) {
   app->add_option("--file", a->file, "a YAML file with values; flags replace them");
   for (const TuneKey& key : tune_keys()) {
-    if (std::find(groups.begin(), groups.end(), key.group) == groups.end()) continue;
+    const bool whole_group = std::find(groups.begin(), groups.end(), key.group) != groups.end();
+    if (!whole_group && std::find(keys.begin(), keys.end(), key.name) == keys.end()) continue;
     std::string flag = std::string("--") + key.name;
     std::replace(flag.begin(), flag.end(), '_', '-');
     app->add_option_function<std::string>(
@@ -89,6 +92,11 @@ int run_tune(const TuneInputs& in) {
   return print(advices_text(in.request, *advices));
 }
 
+int run_monkey(const TuneInputs& in) {
+  const auto design = monkey_design(in.request.system, in.request.mix, {in.request.limits.point_read, in.request.limits.write});
+  return design.is_ok() ? print(monkey_text(in.request, *design)) : fail(2, design.status());
+}
+
 int run_what_if(const TuneInputs& in, const std::vector<std::string>& changes) {
   if (in.policy) return fail(2, Status::invalid_argument("what-if takes a layout, not a policy"));
   std::vector<Answer> answers;
@@ -113,6 +121,9 @@ int main(int argc, char** argv) {
   CLI::App* tune_command =
       app.add_subcommand("tune", "Prints the best tuning of each layout, the cheapest first, and its settings.");
   CLI::App* what_if_command = app.add_subcommand("what-if", "Prints how the costs change with memory, data, device or mix.");
+  CLI::App* monkey = app.add_subcommand(
+      "monkey", "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory by Algorithms 1 and 5.");
+  add_flags(monkey, &a, {"Data", "Device", "Operations"}, {"max_read", "max_write"});
   add_flags(model, &a, {"Data", "Device", "Operations", "Deletes", "Tuning"});
   add_flags(tune_command, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
   add_flags(what_if_command, &a, {"Data", "Device", "Operations", "Deletes", "Tuning", "Search"});
@@ -169,5 +180,6 @@ int main(int argc, char** argv) {
   if (const Status right = check_mix(inputs->request.mix); !right.is_ok())
     return fail(2, Status::invalid_argument("mix is missing: give --mix, --mix-low and --mix-high, or --history"));
   if (model->parsed()) return run_model(*inputs);
+  if (monkey->parsed()) return run_monkey(*inputs);
   return tune_command->parsed() ? run_tune(*inputs) : run_what_if(*inputs, a.changes);
 }

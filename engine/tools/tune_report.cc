@@ -196,6 +196,15 @@ std::string advices_text(const TuneRequest& request, const std::vector<Advice>& 
   return out + settings_text(request, advices.front().tuning);
 }
 
+std::string monkey_text(const TuneRequest& request, const MonkeyDesign& design) {
+  const std::vector<Row> rows = {
+      {"policy", "T", "levels", "buffer", "filter bits", "point read", "range", "write", "mean"},
+      {design.tiering ? "tiering" : "leveling", number(design.size_ratio), number(design.levels, "%.3g"),
+       bytes_text(design.buffer_bits / 8), number(design.filter_bits / request.system.entries, "%.2f"), number(design.point_read),
+       number(design.range), number(design.write), number(design.cost)}};
+  return "Expected: " + mix_text(request.mix) + "\n\n" + aligned_table(rows);
+}
+
 std::string what_if_text(const TuneRequest& request, const std::vector<Answer>& answers) {
   std::vector<Row> rows = {{"", "empty read", "read", "range", "write", "mean", "change"}};
   const Advice& now = answers.front().effect.before;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "model/monkey_design.h"
 #include "model/what_if.h"
 #include "tools/tune_inputs.h"
 
@@ -22,6 +23,9 @@ std::string simulated_text(const TuneInputs& inputs, const CostReport& report);
 std::string advices_text(const TuneRequest& request, const std::vector<Advice>& advices);
 /// The keys of ebbtide.yaml for a tuning; says what the engine cannot do.
 std::string settings_text(const TuneRequest& request, const Tuning& tuning);
+
+/// Monkey's design in its own terms (model/monkey_design.h), whose T need not be whole.
+std::string monkey_text(const TuneRequest& request, const MonkeyDesign& design);
 
 struct Answer {
   std::string question;  ///< "memory=2GiB"

@@ -17,7 +17,7 @@ def tune(*arguments, status=0):
 def test_help_teaches_the_subcommands_and_their_units():
     text = tune("--help")
     assert "ebbtide-tune what-if --file workload.yaml" in text and "Costs are page reads" in text
-    for command in ("model", "tune", "what-if"):
+    for command in ("model", "tune", "what-if", "monkey"):
         assert "powers of 1000" in tune(command, "--help")
 
 
@@ -55,6 +55,15 @@ def test_wrong_use_is_explained(tmp_path):
     assert "no tuning of the given layouts keeps the limits" in tune("tune", *WORKLOAD, *MIX, "--max-read", 0.1, status=2)
     assert "cannot change" in tune("what-if", *WORKLOAD, *MIX, "--change", "speed=3", status=2)
     assert "No such file" in tune("tune", "--file", tmp_path / "missing.yaml", status=1)
+
+
+def test_monkey_keeps_bounds():
+    free = tune("monkey", *WORKLOAD, *MIX).splitlines()
+    columns = dict(zip(free[2].replace("filter bits", "bits").replace("point read", "read").split(), free[3].replace(" MiB", "").split(), strict=True))
+    write = float(columns["write"])
+    bound = tune("monkey", *WORKLOAD, *MIX, "--max-write", write / 2).splitlines()
+    assert float(bound[3].split()[-2]) <= write / 2 * 1.001 and float(bound[3].split()[-1]) >= float(columns["mean"])
+    assert "no design keeps the bounds" in tune("monkey", *WORKLOAD, *MIX, "--max-write", 1e-9, status=2)
 
 
 def test_stack_policies_are_simulated():

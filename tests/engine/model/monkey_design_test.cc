@@ -97,6 +97,31 @@ TEST_CASE("tiering and leveling cost the same at T = 2") {
           Approx(monkey_costs(s, mix, true, 2, share * s.memory_bits).cost));
 }
 
+// Figure 10, T = 2: filters for found keys gain up to about 20 % over those for absent keys alone, nothing at 1 bit, and up to about 80 % over
+// uniform filters.
+TEST_CASE("filters for the mix gain what Figure 10 shows") {
+  constexpr double kFound = 0.99, kLevels = 18;  // the latter of 512 GB with a buffer of 2 MB
+  const PerOperation mix = {1 - kFound, kFound, 0, 0};
+  double over_zero = 0, over_uniform = 0;
+  for (const double bits : {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0}) {
+    System s = monkey_system(bits);
+    s.memory_bits += 8.0 * 2 * 1024 * 1024;
+    const double filters = bits * s.entries, uniform = std::exp(-bits * std::log(2) * std::log(2));
+    const MonkeyDesign general = monkey_costs(s, mix, false, 2, filters);
+    CHECK(general.levels == Approx(kLevels - 1).margin(1.1));
+    const double absent = monkey_costs(s, {1, 0, 0, 0}, false, 2, filters).point_read;  // R
+    const double last = std::min(1.0, absent / 2);                                      // p_L of these filters (Eq. 5)
+    const double zero = absent + kFound * (1 - last);                                   // Eq. 13
+    const double uniform_cost = kLevels * uniform + kFound * (1 - uniform);
+    over_zero = std::max(over_zero, zero / general.point_read - 1);
+    over_uniform = std::max(over_uniform, 1 - general.point_read / uniform_cost);
+    if (bits == 1) CHECK(zero == Approx(general.point_read).epsilon(1e-3));
+    CHECK(zero >= general.point_read * (1 - 1e-9));
+  }
+  CHECK(over_zero == Approx(0.20).margin(0.03));
+  CHECK(over_uniform == Approx(0.80).margin(0.03));
+}
+
 TEST_CASE("bounds are kept at a price, and bounds that no design keeps are reported") {
   const System s = monkey_system(10);
   const PerOperation mix = {.2, .1, .1, .6};

@@ -61,6 +61,16 @@ TEST_CASE("settings of K-LSM give each level its runs") {
   CHECK(settings_text(in.request, large).find("size ratios up to 32") != std::string::npos);
 }
 
+TEST_CASE("Monkey's design is one row in its own terms") {
+  const TuneInputs in = inputs();
+  const auto design = monkey_design(in.request.system, in.request.mix);
+  REQUIRE(design.is_ok());
+  const std::string text = monkey_text(in.request, *design);
+  CAPTURE(text);
+  for (const char* part : {"Expected: 20.0 % empty reads", "point read", design->tiering ? "\ntiering" : "\nleveling"})
+    CHECK(text.find(part) != std::string::npos);
+}
+
 TEST_CASE("what-if prints a row for now and two per question") {
   const TuneInputs in = inputs();
   std::vector<Answer> answers;
