@@ -60,7 +60,8 @@ MonkeyDesign monkey_costs(const System& system, const PerOperation& mix, bool ti
 }
 
 double monkey_filter_memory(const System& system, const PerOperation& mix, bool tiering, double size_ratio) {
-  const double t = size_ratio, memory = system.memory_bits, page = system.page_bytes * 8;
+  const double t = size_ratio, memory = system.memory_bits;
+  const double page = std::max(system.page_bytes * 8, memory * 1e-9);  // rounding must leave a buffer
   const double points = mix[kEmptyRead] + mix[kRead], found = points > 0 ? mix[kRead] / points : 0;
   const double last = tiering ? 1 - found * t / (t - 1) / 2 : 1 - found;
   const double alpha = points * std::pow(t, t / (t - 1)) / (tiering ? 1 : t - 1) * std::pow(last, (t - 1) / t);
@@ -81,11 +82,13 @@ double monkey_filter_memory(const System& system, const PerOperation& mix, bool 
 Result<MonkeyDesign> monkey_design(const System& system, const PerOperation& mix, const MonkeyBounds& bounds) {
   TRY(check_system(system));
   TRY(check_mix(mix));
-  const double page = system.page_bytes * 8, most = system.memory_bits - page;
+  const double page = std::max(system.page_bytes * 8, system.memory_bits * 1e-9);  // rounding must leave a buffer
+  const double most = system.memory_bits - page;
   if (!(most > 0))
     return Status::invalid_argument("memory is " + number_text(system.memory_bits / 8) + " bytes; allowed: more than a page");
   std::optional<MonkeyDesign> best;
-  // Steps towards less filter memory get smaller around the best, three times.
+  bool any = false;
+  // Steps in filter memory get smaller around the best, round by round.
   constexpr int kPoints = 32, kRounds = 6;
   for (int levels = 1; levels <= 60; ++levels) {
     for (const bool tiering : {false, true}) {
@@ -97,6 +100,7 @@ Result<MonkeyDesign> monkey_design(const System& system, const PerOperation& mix
           const double filters = low + step * i;
           const auto t = ratio_for_levels(system.data_bits() / (system.memory_bits - filters), levels);
           if (!t) continue;
+          any = true;
           const MonkeyDesign design = monkey_costs(system, mix, tiering, *t, filters);
           if (keeps(design, bounds) && (!here || design.cost < here->cost)) here = design;
         }
@@ -107,6 +111,7 @@ Result<MonkeyDesign> monkey_design(const System& system, const PerOperation& mix
       if (here && (!best || here->cost < best->cost)) best = here;
     }
   }
+  if (!any) return Status::invalid_argument("the data fits into the memory: there is nothing to design");
   if (!best) return Status::invalid_argument("no design keeps the bounds");
   return *best;
 }

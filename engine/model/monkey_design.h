@@ -48,7 +48,8 @@ MonkeyDesign monkey_costs(const System& system, const PerOperation& mix, bool ti
 /// Algorithm 5: bits for filters at which Eq. 25 is smallest, of system.memory_bits, at least a page left to the buffer. Exact to a page.
 double monkey_filter_memory(const System& system, const PerOperation& mix, bool tiering, double size_ratio);
 
-/// Algorithm 1. kInvalidArgument: system or mix are wrong, or no design keeps the bounds.
+/// Algorithm 1. kInvalidArgument: system or mix are wrong, no design keeps the bounds, or the data is
+/// smaller than a tree with T = 2.
 Result<MonkeyDesign> monkey_design(const System& system, const PerOperation& mix, const MonkeyBounds& bounds = {});
 
 }  // namespace ebbtide

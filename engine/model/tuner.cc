@@ -14,7 +14,8 @@ constexpr double kOutside = 1e12;
 constexpr int kCoarse = 6, kFine = 24;  // points in a range of the buffer: equally spaced, and of the golden-section search
 /// Ranges whose best coarse point is this many times the best so far are not refined. Within a range the cost is smooth.
 constexpr double kHopeless = 1.1;
-constexpr std::size_t kCandidates = 6;  // compared with the engine's filter curve
+constexpr double kSmallestShareOfMemory = 1e-3;  // of the buffer
+constexpr std::size_t kCandidates = 6;           // compared with the engine's filter curve
 
 double over(double value, double limit) { return value > limit * (1 + 1e-9) ? value / limit : 0; }
 
@@ -70,6 +71,8 @@ class LayoutSearch {
       const double above = levels == 1 ? s_.memory_bits : s_.data_bits() / buffers_of_full_tree(tuning, levels - 1, r_.equations);
       const double high = std::min(above * (1 - 1e-7), s_.memory_bits);
       if (high < r_.smallest_buffer_bits && levels > 1) break;
+      // Even smaller buffers leave the filters next to nothing more.
+      if (high < s_.memory_bits * kSmallestShareOfMemory && best.score < kOutside) break;
       if (low > high) continue;
       search(tuning, low, high, &best);
     }

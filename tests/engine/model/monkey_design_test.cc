@@ -122,6 +122,17 @@ TEST_CASE("filters for the mix gain what Figure 10 shows") {
   CHECK(over_uniform == Approx(0.80).margin(0.03));
 }
 
+TEST_CASE("data that fits into memory needs no design, and Algorithm 5 leaves a buffer") {
+  System s = monkey_system(10);
+  s.entries = 1;
+  s.memory_bits = 8e20;
+  const PerOperation mix = {.8, .05, 0, .15};
+  CHECK(monkey_design(s, mix).status().to_string().find("the data fits into the memory") != std::string::npos);
+  CHECK(monkey_filter_memory(s, mix, true, 4) < s.memory_bits);
+  s.memory_bits = 1000;
+  CHECK(monkey_design(s, mix).status().to_string().find("allowed: more than a page") != std::string::npos);
+}
+
 TEST_CASE("bounds are kept at a price, and bounds that no design keeps are reported") {
   const System s = monkey_system(10);
   const PerOperation mix = {.2, .1, .1, .6};
