@@ -29,7 +29,6 @@ struct CompactionEnv {
   std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open_table;  ///< thread-safe
   /// May be null. Receives an open table that was just written, so that it need not be read again. Thread-safe.
   std::function<void(const FileMeta&, std::shared_ptr<TableReader>)> keep_table{};
-  std::function<void(std::uint64_t bytes)> throttle;  ///< may be null; called as output is written
   std::function<Status(std::uint64_t bytes)>
       may_write;  ///< may be null; called before this many more bytes are written, ends the job if not ok
   const std::atomic<bool>* abort = nullptr;  ///< set: give up soon with kAborted

@@ -9,12 +9,11 @@
 namespace ebbtide {
 namespace {
 
-// Bytes written between two calls of the throttle: a few ms of a slow disk, and a part of a small file, since disk space is
-// requested in these units.
-constexpr std::uint64_t kThrottleBytes = std::uint64_t{256} << 10;
-constexpr std::uint64_t kThrottlesPerFile = 4;
+// Disk space is requested in units of so many bytes: a few ms of a slow disk, and a part of a small file.
+constexpr std::uint64_t kRoomBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kRequestsPerFile = 4;
 
-std::uint64_t throttle_bytes(std::uint64_t file_size) { return std::min(kThrottleBytes, file_size / kThrottlesPerFile); }
+std::uint64_t room_bytes(std::uint64_t file_size) { return std::min(kRoomBytes, file_size / kRequestsPerFile); }
 
 /// The time when the key was deleted or will expire; 0 = never.
 Millis birth_of_delete(const Entry& newest) { return newest.is_tombstone() ? newest.birth() : newest.expiry; }
@@ -50,7 +49,7 @@ Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   }
   builder_->lower_applied_seq(applied_seq);
   last_key_.assign(key);
-  return throttle(throttle_bytes(options_.settings->file_size));
+  return ask_for_room(room_bytes(options_.settings->file_size));
 }
 
 Status OutputWriter::finish() {
@@ -69,22 +68,21 @@ Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {
   if (!built.is_ok()) return built.status();
   outputs_.push_back(meta_of(*built));
   closed_bytes_ += built->data_bytes + built->metadata_bytes;
-  TRY(throttle(1));  // reports the bytes of small files, too
+  TRY(ask_for_room(1));  // small files, too
   // The written data is read back before it is used.
   return options_.env->open_table(outputs_.back()).status();
 }
 
 std::uint64_t OutputWriter::bytes_written() const { return closed_bytes_; }
 
-/// Calls the throttle once at least `at_least` bytes were written since its last call.
-Status OutputWriter::throttle(std::uint64_t at_least) {
+/// Asks whether more may be written, once at least `at_least` bytes were written since it last asked.
+Status OutputWriter::ask_for_room(std::uint64_t at_least) {
   const CompactionEnv& env = *options_.env;
-  if (!env.throttle && !env.may_write) return Status::ok();
+  if (!env.may_write) return Status::ok();
   const std::uint64_t bytes = closed_bytes_ + (builder_ == nullptr ? 0 : builder_->data_bytes());
-  if (bytes < throttled_bytes_ + at_least) return Status::ok();
-  if (env.throttle) env.throttle(bytes - throttled_bytes_);
-  throttled_bytes_ = bytes;
-  return env.may_write ? env.may_write(throttle_bytes(options_.settings->file_size)) : Status::ok();
+  if (bytes < asked_at_bytes_ + at_least) return Status::ok();
+  asked_at_bytes_ = bytes;
+  return env.may_write(room_bytes(options_.settings->file_size));
 }
 
 void unlink_outputs(const CompactionEnv& env, const std::vector<FileMeta>& outputs) {

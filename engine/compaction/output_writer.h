@@ -37,14 +37,14 @@ class OutputWriter {
  private:
   void open();
   Status close(std::vector<RangeTombstone> tombstones);
-  Status throttle(std::uint64_t at_least);
+  Status ask_for_room(std::uint64_t at_least);
 
   const OutputOptions options_;
   OutputSplitter splitter_;
   std::unique_ptr<TableBuilder> builder_;
   std::string last_key_;  // of the entries of the current file
   std::vector<FileMeta> outputs_;
-  std::uint64_t closed_bytes_ = 0, throttled_bytes_ = 0;
+  std::uint64_t closed_bytes_ = 0, asked_at_bytes_ = 0;
 };
 
 /// Removes the two files of each output. Errors are ignored: the next open removes leftovers.

@@ -297,7 +297,7 @@ TableInstaller::Env DbImpl::installer_env() {
                 if (const TreePtr tree = trees_.tree_with(id); tree != nullptr) schedule_filter_fit(tree);
               },
           .publish =
-              [this](Tree& tree, std::shared_ptr<const TreeView> view) {
+              [this](Tree& tree, std::shared_ptr<const TreeView> view) NO_THREAD_SAFETY_ANALYSIS {
                 trees_.publish(tree, std::move(view));
                 progress_.notify_all();
               }};
@@ -324,7 +324,7 @@ FlushJob::Env DbImpl::flush_job_env() {
           .empty_memtable_bytes = [this] { return empty_memtable_bytes_; },
           .await_visible = [this](SeqNum seq) { published_.await(seq); },
           .visible_seq = [this] { return published_.visible_seq(); },
-          .settings = [this](const Tree& tree) { return table_settings(tree); },
+          .settings = [](const Tree& tree) { return table_settings(tree); },
           .filters =
               [this](const Tree& tree, const TablesView& tables, std::uint64_t entries) {
                 FilterNeeds needs;
@@ -342,7 +342,7 @@ FlushScheduler::Env DbImpl::flush_scheduler_env() {
           .compactions = &scheduler_,
           .memtable_size = settings_.memtable_size,
           .trees = [this] { return trees_.live_trees(); },
-          .flush = [this](const std::vector<TreePtr>& trees) { return flush_trees(trees); },
+          .flush = [this](const std::vector<TreePtr>& trees) NO_THREAD_SAFETY_ANALYSIS { return flush_trees(trees); },
           .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
           .may_flush = [this] { return health_.is_ok() && !closing_; },
           .closing = [this] { return closing_.load(); },
@@ -350,6 +350,7 @@ FlushScheduler::Env DbImpl::flush_scheduler_env() {
           .failed = [this](const Status& status) { health_.failed(status, "flush"); }};
 }
 
+// Jobs hold the manifest's mutex where they commit, install and disown.
 CompactionJob::Env DbImpl::job_env() {
   return {.clock = &clock_,
           .manifest_mutex = &manifest_.mutex,
@@ -372,12 +373,13 @@ CompactionJob::Env DbImpl::job_env() {
           .measured = [this](std::uint64_t bytes_read, std::uint64_t nanos) { deadlines_.note_merge(bytes_read, nanos); },
           .write_failed = [this](const TreePtr& tree) { leave_failed_outputs(tree); },
           .version = [this](TreeId id) { return versions_->tree(id); },
-          .commit = [this](VersionEdit edit) { return manifest_.commit(std::move(edit)); },
-          .install = [this](Tree& tree, const CompactionJob::OpenedTables& opened) { return install_outputs(tree, opened); },
+          .commit = [this](VersionEdit edit) NO_THREAD_SAFETY_ANALYSIS { return manifest_.commit(std::move(edit)); },
+          .install = [this](Tree& tree, const CompactionJob::OpenedTables& opened)
+                         NO_THREAD_SAFETY_ANALYSIS { return install_outputs(tree, opened); },
           .unlink = [this](const TreePtr& tree,
                            const CompactionResult& result) { unlink_outputs(tree, result.outputs, result.redescribed); },
-          .disown = [this](const TreePtr& tree,
-                           const CompactionResult& result) { disown_outputs(tree, result.outputs, result.redescribed); },
+          .disown = [this](const TreePtr& tree, const CompactionResult& result)
+                        NO_THREAD_SAFETY_ANALYSIS { disown_outputs(tree, result.outputs, result.redescribed); },
           .commit_failed = [this](const Status& status) { health_.failed(status, "compaction"); }};
 }
 

@@ -182,6 +182,7 @@ struct DbImpl {
   // commit_staged.cc
   Status write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) EXCLUDES(trees_.commit_mutex);
   Status make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) EXCLUDES(trees_.commit_mutex);
+  Tree* tree_for_write(DatabaseId database, Millis time, Inserts* inserts) REQUIRES(trees_.commit_mutex);
   void prepare_log(WriteBatch& batch, StagedEntries* entries) EXCLUDES(trees_.commit_mutex);
   Status commit_at_once(WriteBatch& batch, StagedEntries* entries, bool may_wait) EXCLUDES(trees_.commit_mutex);
   Status commit_staged(StagedBatch::Impl& staged);
