@@ -9,7 +9,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kMoments = 64;  // at which reads are counted
+constexpr double kMoments = 256;  // at which reads are counted, about
+constexpr double kGoldenRatio = 0.618033988749895;
 
 /// Point and range reads of one shape of the tree.
 class ShapeReads {
@@ -74,11 +75,13 @@ Result<CostReport> simulated_costs(const System& system, const PolicySettings& p
   const double written_before = simulation->sample().write_amp * static_cast<double>(half);
   CostReport report;
   ShapeReads reads(system, filter_bits, mix);
-  const std::uint64_t step = std::max<std::uint64_t>(1, (flushes - half) / kMoments);
+  // Multiples of the golden ratio have evenly spread fractions, unlike multiples of a step, which would meet the same levels each time.
+  const double chosen = kMoments / static_cast<double>(flushes - half);
   double moments = 0;
   for (std::uint64_t i = half; i < flushes; ++i) {
     TRY(simulation->flush());
-    if ((flushes - 1 - i) % step != 0) continue;
+    const double place = static_cast<double>(i - half) * kGoldenRatio;
+    if (place - std::floor(place) >= chosen) continue;
     reads.add_to(&report.costs, simulation->shape());
     ++moments;
   }
@@ -90,6 +93,8 @@ Result<CostReport> simulated_costs(const System& system, const PolicySettings& p
   report.secondary_delete = page_written * system.entries / system.entries_per_page();
   report.transient_space = simulation->sample().transient_space_amp;
   report.longest_merge_bytes = (report.transient_space - 1) * system.entries * system.entry_bytes;
+  PerOperation ignored{};
+  reads.add_to(&ignored, simulation->shape());  // the runs at the end
   report.levels = static_cast<int>(std::min(reads.runs().size(), report.level.size()));
   report.level_count = report.levels;
   std::copy_n(reads.runs().begin(), report.levels, report.level.begin());

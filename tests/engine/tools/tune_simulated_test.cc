@@ -34,6 +34,9 @@ TEST_CASE("simulated tiering costs less than the model's full tree, but not half
     CHECK(simulated->costs[operation] <= model.costs[operation] * 1.05);
     CHECK(simulated->costs[operation] >= model.costs[operation] / 2.5);
   }
+  // A level is written once, whether it is full or not. On average half of its runs are there, but the last is filled to five sixths.
+  CHECK(simulated->write_amplification == Approx(model.write_amplification).epsilon(0.1));
+  CHECK(simulated->costs[kRange] == Approx(4 * 1.5 + 2.5).epsilon(0.02));
 }
 
 TEST_CASE("stack with more runs has cheaper writes and dearer ranges") {
