@@ -1,6 +1,6 @@
-// Memory of connections, charged to the engine's one memory budget.
+// Charges the memory of connections to the engine's memory budget.
 //
-// Clients connect before the database is open: until then the sums are kept here, and charged when it is there.
+// Clients can connect before the database is open. Until then the sums are kept here; attach() charges them.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@
 
 namespace ebbtide {
 
-/// Thread-safe. Charges come in large steps, so a mutex does.
+/// Thread-safe. Charges come in large steps, so a mutex is fast enough.
 class ClientMemoryAccount final : public ClientMemory {
  public:
-  /// From here on everything is charged to `account`, of a budget of so many bytes.
+  /// Charges everything so far and from now on to `account`, which has a budget of `budget` bytes.
   void attach(MemoryAccount* account, std::uint64_t budget) {
     std::lock_guard lock(mutex_);
     account_ = account;
@@ -29,7 +29,7 @@ class ClientMemoryAccount final : public ClientMemory {
     account_->charge(MemoryAccount::Kind::kConnections, buffers_);
     account_->charge(MemoryAccount::Kind::kLargeValues, values_);
   }
-  /// Before the account goes.
+  /// Call it before the account is destroyed.
   void detach() {
     std::lock_guard lock(mutex_);
     if (account_ == nullptr) return;
@@ -56,7 +56,7 @@ class ClientMemoryAccount final : public ClientMemory {
     std::lock_guard lock(mutex_);
     if (account_ != nullptr && !account_->try_charge(MemoryAccount::Kind::kLargeValues, bytes)) return false;
     values_ += bytes;
-    // Values that this thread has received and others have freed: not charged any more, but still taken.
+    // Other threads have freed values that this thread received: they are not charged, but their memory is not free yet.
     static thread_local std::uint64_t received = 0;
     if ((received += bytes) >= kCollectBytes) {
       received = 0;
@@ -98,8 +98,8 @@ class ClientMemoryAccount final : public ClientMemory {
   }
 
  private:
-  static constexpr std::uint64_t kCollectBytes = 1 << 20;  // received in more time than it takes
-  static constexpr std::uint64_t kGoodPart = 8;            ///< buffers below an eighth of the budget are not what has spent it
+  static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving as much takes longer than a collection
+  static constexpr std::uint64_t kGoodPart = 8;            ///< buffers below an eighth of the budget are not the cause
 
   struct OwnedInput {  // its last member ends first
     std::shared_ptr<MemoryAccount> account;

@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   try {
     return ebbtide::run(argc, argv);
   } catch (const std::system_error& e) {
-    const bool refused = e.code() == std::errc::resource_unavailable_try_again;  // a thread: it needs memory for its stack
+    const bool refused = e.code() == std::errc::resource_unavailable_try_again;  // e.g. no memory for a thread's stack
     std::fprintf(stderr, "ebbtide-server: %s%s\n", e.what(),
                  refused
                      ? ": out of memory or threads: a limit of the process (ulimit -v, ulimit -u) or of the machine is too small"

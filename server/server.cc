@@ -24,7 +24,7 @@ namespace ebbtide {
 namespace {
 
 constexpr unsigned kShortThreads = 4, kLongThreads = 2;
-/// The share of the memory budget that clients may use for queued transactions while the database is being opened.
+/// Clients may use 1 / n of the memory budget for queued transactions while the database is being opened.
 constexpr std::uint64_t kLoadingPart = 8;
 constexpr std::uint64_t kReservedFiles = 256;  // for tables, logs and the like, in addition to the clients' sockets
 
@@ -275,14 +275,14 @@ bool Server::start_listening() {
     const std::string why = listener_->listen(address, static_cast<std::uint16_t>(config.port), &unavailable);
     if (why.empty()) continue;
     if (!unavailable) {
-      log_->write(ServerLog::Level::kError, why + ". Another address or port: server.bind, server.port or --port");
+      log_->write(ServerLog::Level::kError, why + ". Set another address or port: server.bind, server.port or --port");
       return false;
     }
     skipped = why;
     log_->write(ServerLog::Level::kWarning, why);
   }
   if (listener_->port() != 0) return true;
-  log_->write(ServerLog::Level::kError, "no address of server.bind can be listened on");
+  log_->write(ServerLog::Level::kError, "cannot listen on any address of server.bind");
   return false;
 }
 
@@ -319,8 +319,9 @@ void Server::banner() const {
   const Config config = config_.get();
   if (config.engine.memory_budget == 0) {
     log_->write(ServerLog::Level::kInfo,
-                "storage.memory_budget " + std::to_string(budget >> 20) + " MiB: " +
-                    (budget > memory_.bytes / 2 ? "the smallest one; half would be less of " : "half of ") + memory_.source);
+                "storage.memory_budget " + std::to_string(budget >> 20) +
+                    " MiB: " + (budget > memory_.bytes / 2 ? "the minimum, since less than half of it is in " : "half of ") +
+                    memory_.source);
   }
   if (engine_settings_.memtable_size < config.engine.memtable_size) {
     log_->write(ServerLog::Level::kInfo, "storage.memtable_size " + format_size(config.engine.memtable_size) + ": " +
@@ -371,7 +372,8 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   });
   env_ = command_env(db_.get());
   auto id = database_id(engine_settings_.dir, random_seed());
-  if (!id.is_ok()) log_->write(ServerLog::Level::kWarning, id.status().to_string() + "; backups are refused until it can be");
+  if (!id.is_ok())
+    log_->write(ServerLog::Level::kWarning, id.status().to_string() + "; backups fail until the file can be written");
   database_id_ = id.is_ok() ? std::move(id).value() : "";
   backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), database_id_, start_micros_ / 1'000'000));
   backup_verifier_ = std::make_unique<BackupVerifier>(backup_checks());

@@ -1,4 +1,4 @@
-// The whole server: what it starts, in which order, and how it ends.
+// The whole server: starts and stops all parts in order.
 //
 // Start: log, sockets (replies are -LOADING), HTTP port, then the database on a thread of its own. When it is open, each loop
 // gets its dispatcher.
@@ -183,7 +183,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<Offload> offload_;
   std::unique_ptr<Disposer> disposer_;
-  /// Charged with what clients keep that began a transaction while the database was being opened.
+  /// Charged with the transactions of clients that began them while the database was being opened.
   const std::shared_ptr<MemoryAccount> loading_memory_ = std::make_shared<MemoryAccount>();
   CommandEnv loading_env_, env_;
   std::unique_ptr<Db> db_;

@@ -1,4 +1,5 @@
-// Gathers the numbers that INFO, the metrics and the console show: counters of the loops and commands, and what the engine says of itself.
+// Gathers the numbers that INFO, the metrics and the console show: counters of the loops and commands, and the engine's
+// statistics.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Memory that is handed out in small pieces and freed all at once. Pieces never move.
+// Allocates small pieces of memory that never move and are freed all at once.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@ namespace ebbtide {
 /// allocate() is thread-safe: a bump of the current block, which is lock-free, and a lock only to begin a new block.
 class Arena {
  public:
-  /// The first block has 4 KiB. Each later one has as much as all before it together, up to `block_bytes`: an arena with little
-  /// in it costs little. Blocks of 2 MiB and more ask the system for huge pages.
+  /// The first block has 4 KiB. Each later one has as much as all before it together, up to `block_bytes`: a small arena is cheap. Blocks
+  /// of 2 MiB and more ask the system for huge pages.
   explicit Arena(std::size_t block_bytes = std::size_t{2} << 20);
   ~Arena();
   Arena(const Arena&) = delete;

@@ -1,4 +1,4 @@
-// Background work through an interface: real threads in the server, a queue that tests run step by step.
+// The interface for background work. The server uses real threads; tests use a queue that they run step by step.
 #pragma once
 
 #include <cstdint>

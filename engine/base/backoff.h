@@ -1,4 +1,4 @@
-// When work that failed is tried again: ever later, until it succeeds.
+// Decides when failed work is retried: after ever longer waits, until it succeeds.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@ namespace ebbtide {
 /// Not thread-safe. Times are of Clock::mono_ns().
 class Backoff {
  public:
-  /// The work ended. After the n-th failure in a row it rests for 2^n half seconds, at most 4 s. kAborted says nothing.
+  /// Notes the result of the work. After the n-th failure in a row, retries wait 2^n half seconds, at most 4 s. kAborted has no effect.
   void note(const Status& status, std::uint64_t now_ns) {
     if (status.code() == Code::kAborted) return;
     failures_ = status.is_ok() ? 0 : failures_ + 1;
     retry_ns_ = now_ns + std::min(kLongestNs, kFirstNs << std::min(10u, failures_));
   }
-  /// Whether it failed when it was last tried.
+  /// True if the last try failed.
   [[nodiscard]] bool failed() const { return failures_ != 0; }
   [[nodiscard]] bool rests(std::uint64_t now_ns) const { return failed() && now_ns < retry_ns_; }
 

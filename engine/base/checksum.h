@@ -1,6 +1,6 @@
 // The checksum of all file contents: xxh3-64 of the bytes, seeded with their file and offset.
 //
-// A block that was copied to another file or offset fails the check, as one with a flipped bit does.
+// A block that was copied to another file or offset fails the check, like a block with a flipped bit.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace ebbtide {
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Unix time in ms; may jump either way.
+  /// Unix time in ms; may jump forward or back.
   [[nodiscard]] virtual Millis wall_ms() const = 0;
   /// ms since boot, suspend included; never goes back while the machine is up.
   [[nodiscard]] virtual Millis boot_ms() const = 0;

@@ -27,7 +27,7 @@ inline void store_fixed(char* p, T value) {
   std::memcpy(p, &value, sizeof(T));
 }
 
-/// Whether n bytes are equal. For keys, which are short: a call of memcmp costs more than the comparison.
+/// True if n bytes are equal. For keys, which are short: a call of memcmp costs more than the comparison.
 inline bool same_bytes(const char* a, const char* b, std::size_t n) {
   if (n > 16) return std::memcmp(a, b, n) == 0;
   if (n >= 8) {

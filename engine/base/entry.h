@@ -28,7 +28,7 @@ struct Entry {
   bool first = false;               ///< known to be the key's oldest version in the tree
   DeleteKey delete_key = kNoStamp;  ///< the stamp; for a tombstone its birth instead
   Millis expiry = 0;                ///< absolute; 0 = never
-  Millis debt = 0;                  ///< oldest birth among the tombstones and dead versions that this one shadows; 0 = none
+  Millis debt = 0;                  ///< delete debt: oldest birth of the tombstones and dead versions that it hides; 0 = none
   Bytes value;                      ///< empty if large is set
   const std::shared_ptr<const std::string>* shared = nullptr;  ///< set if `value` lies in a shared buffer (memtable)
   LargeValueRef large;                                         ///< large.table is null unless the value lies in blocks of its own

@@ -7,12 +7,12 @@
 
 namespace ebbtide {
 
-// One per thread and instance, on a cache line of its own. `epoch` is 0 while the thread is outside, else the global epoch it
-// entered in. A slot is never freed before the Epoch: another thread may be reading it.
+// One slot per thread and instance, on its own cache line. `epoch` is 0 while the thread has no guard, otherwise the global epoch
+// at its entry. A slot is never freed before the Epoch: another thread may be reading it.
 struct alignas(64) Epoch::Slot {
   std::atomic<std::uint64_t> epoch{0};
   std::atomic<bool> taken{true};
-  unsigned depth = 0;  // of nested guards; the owner's only
+  unsigned depth = 0;  // of nested guards; used by the owner only
   Slot* next = nullptr;
 };
 
@@ -21,7 +21,7 @@ namespace {
 std::atomic<std::uint64_t> next_id{1};
 constexpr std::size_t kCollectEvery = 64;
 
-// The thread's slots, by instance. Returned when the thread ends, unless the instance was destroyed before.
+// The thread's slots, by instance. They are returned when the thread ends, unless the instance was destroyed before.
 struct LiveEpochs {
   Mutex mutex;
   std::vector<std::uint64_t> ids GUARDED_BY(mutex);
@@ -152,7 +152,7 @@ void Epoch::collect() {
     MutexLock lock(mutex_);
     if (retired_.empty()) return;
     const std::uint64_t oldest = oldest_active();
-    // Retired in epoch order: a prefix is ready. A reader in epoch e may hold what was retired in e or later.
+    // Objects are retired in epoch order, so a prefix is ready. A reader in epoch e may use objects retired in e or later.
     auto end = std::find_if(retired_.begin(), retired_.end(), [&](const Retired& r) { return r.epoch >= oldest; });
     ready.assign(std::make_move_iterator(retired_.begin()), std::make_move_iterator(end));
     retired_.erase(retired_.begin(), end);

@@ -28,7 +28,7 @@ class Epoch {
   void leave();
   /// Runs `free` in a later retire() or collect(), once all guards that are alive now have ended. Thread-safe.
   void retire(std::function<void()> free);
-  /// Runs all frees that are due. Call it now and then.
+  /// Runs all frees that are due. Call it from time to time.
   void collect();
   [[nodiscard]] std::size_t pending() const;
 
@@ -41,7 +41,7 @@ class Epoch {
   Slot* slot();
   std::uint64_t oldest_active() const;
 
-  const std::uint64_t id_;  ///< tells instances apart in the threads' slot caches
+  const std::uint64_t id_;  ///< identifies the instance in the threads' slot caches
   std::atomic<std::uint64_t> global_{2};
   std::atomic<Slot*> slots_{nullptr};  ///< grows only; slots of ended threads are reused
   mutable Mutex mutex_;

@@ -1,4 +1,4 @@
-// The one hash of the engine: xxh3-64 with a fixed seed, because filters on disk depend on it.
+// The engine's only hash: xxh3-64. hash_key() has a fixed seed, since filters on disk depend on it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Hash of arbitrary bytes with a seed of the caller's.
+/// Hashes any bytes with the caller's seed.
 std::uint64_t hash_bytes(Bytes data, std::uint64_t seed);
 
 }  // namespace ebbtide

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Birth of deletes in a part of the log that cannot be read, where nothing says how old they are: due at once, never counted as
+/// The birth of deletes whose real birth is unknown, because their part of the log cannot be read. They are due at once and never count as
 /// missed.
 inline constexpr Millis kUnknownBirth = 1;
 

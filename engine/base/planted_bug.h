@@ -1,4 +1,4 @@
-// Bugs that are built in on purpose, to check that the tests find them.
+// Deliberate bugs, to check that the tests find them.
 //
 // Each is a kind of bug that storage engines have had, in the place where it would occur. The switch exists in builds with
 // sanitizers only (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all others planted() is false at compile time, and the program has

@@ -22,10 +22,10 @@ struct TableStats {
   bool largest_exclusive = false;  ///< ... but if set, `largest` is the exclusive end of a range tombstone
   bool unbounded = false;          ///< a range tombstone reaches past every key; `largest` is then empty
   SeqNum min_seq = kMaxSeqNum, max_seq = 0;
-  DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;  ///< over stamped entries that are no tombstones; min > max: none
-  std::uint64_t unstamped = 0;                              ///< entries, not tombstones, without a stamp
-  Millis min_expiry = 0, max_expiry = 0;                    ///< over entries that have one; 0 = none has
-  Millis oldest_tombstone = 0;                              ///< births; 0 = none
+  DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;  ///< of entries with a stamp, without tombstones; min > max: none
+  std::uint64_t unstamped = 0;                              ///< number of entries without a stamp, without tombstones
+  Millis min_expiry = 0, max_expiry = 0;                    ///< of entries with an expiry; 0 = none
+  Millis oldest_tombstone = 0;                              ///< oldest births; 0 = none
   Millis oldest_range_tombstone = 0;
   Millis oldest_debt = 0;
   SeqNum applied_seq = 0;  ///< no entry here is covered by a secondary range delete up to this seq
@@ -34,9 +34,9 @@ struct TableStats {
   void add_range_tombstone(const RangeTombstone& tombstone);
   /// The smallest birth of the table's pending deletes, or 0.
   [[nodiscard]] Millis oldest_obligation() const;
-  /// Whether [smallest, largest] meets the range.
+  /// True if [smallest, largest] overlaps the range.
   [[nodiscard]] bool overlaps(const KeyRange& range) const;
-  /// Whether `key` lies past the upper bound.
+  /// True if `key` is past the upper bound.
   [[nodiscard]] bool ends_before(Bytes key) const {
     return !unbounded && (largest_exclusive ? Bytes(largest) <= key : Bytes(largest) < key);
   }

@@ -1,4 +1,4 @@
-// Sleeping until another thread has published a value, for places where threads rarely have to sleep.
+// Threads sleep here until another thread publishes a value. For places where threads rarely have to sleep.
 //
 // The publisher stores its value, then checks with one load whether a thread sleeps. A thread that is about to sleep counts
 // itself, then checks the condition again. Both stores and both loads are sequentially consistent, so at least one of the threads
@@ -33,7 +33,7 @@ class WaitPoint {
     }
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     for (;;) {
-      const std::uint32_t round = round_.load(std::memory_order_seq_cst);  // before the look: a wake-up in between changes it
+      const std::uint32_t round = round_.load(std::memory_order_seq_cst);  // before done(): a wake-up in between changes it
       if (done()) break;
       round_.wait(round, std::memory_order_seq_cst);
     }
@@ -56,7 +56,7 @@ class WaitPoint {
   void wake();
 
   std::atomic<std::uint32_t> sleepers_{0};
-  std::atomic<std::uint32_t> round_{0};  // 32 bits: what the kernel can wait on
+  std::atomic<std::uint32_t> round_{0};  // the kernel waits on 32 bits
 };
 
 }  // namespace ebbtide

@@ -7,8 +7,8 @@
 
 namespace ebbtide {
 
-/// Decodes one operation of a payload up to its value, and takes that from `in`. Sets the value's length; 0 = it has none. False if
-/// the bytes are too short or not an operation.
+/// Decodes one operation of a payload up to its value, and removes these bytes from `in`. Sets `*value_length`; 0 = no value. False if the
+/// bytes are too short or not an operation.
 bool decode_operation_head(Bytes* in, WriteBatch::Op* op, std::uint64_t* value_length);
 
 }  // namespace ebbtide

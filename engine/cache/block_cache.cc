@@ -31,13 +31,13 @@ namespace {
 
 constexpr std::size_t kMaxShards = 16;
 constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // a smaller shard would refuse pages as too large
-constexpr std::uint64_t kLargestShare = 8;                        // of a shard that one block may take
+constexpr std::uint64_t kLargestShare = 8;                        // one block takes at most 1 / n of a shard
 constexpr std::size_t kSlots = 7;
 constexpr std::size_t kBlocksPerBucket = 4;  // on average, before the table grows: Poisson(4) overflows 5 % of the buckets
 constexpr std::size_t kMinBuckets = 16;
-constexpr std::size_t kFirstBytes = 192;  // of a block, loaded ahead: a page's header, tags and offsets
-// The allocator's overhead as a part of the memory it hands out: its own pages are partly empty, as blocks come and go on
-// different threads. Measured with the bench `memory`: mostly 2 to 6 % of all counted memory.
+constexpr std::size_t kFirstBytes = 192;  // bytes of a block to prefetch: a page's header, tags and offsets
+// The allocator's overhead, 1 / n of allocated memory: its pages are partly empty, since different threads allocate and free
+// blocks. Measured with the bench `memory`: mostly 2 to 6 % of all counted memory.
 constexpr std::size_t kAllocatorPart = 16;
 constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << 48) - 1;
 
@@ -61,7 +61,7 @@ struct Block {
   // Guarded by the shard's mutex while in the table, then the epoch's.
   Block* clock_next = nullptr;
   Block* clock_prev = nullptr;
-  Block* file_next = nullptr;  // the shard's blocks of the same file
+  Block* file_next = nullptr;  // next block of the same file in the shard
   Block* file_prev = nullptr;
   std::shared_ptr<Block> self;
   std::shared_ptr<Accounting> accounting;
@@ -193,7 +193,8 @@ struct Table {
   }
 };
 
-/// Blocks that left a table under the mutex and go to the epoch after it: a list through clock_next, so that it fits a closure.
+/// Blocks removed from a table under the mutex; the epoch gets them afterwards. A list through clock_next, so that a closure can
+/// hold it.
 struct Evicted {
   Block* first = nullptr;
   void add(Block* block) {
@@ -207,9 +208,9 @@ struct alignas(64) Shard {
   std::atomic<Table*> table{nullptr};
 
   alignas(64) Mutex mutex;
-  Block* hand GUARDED_BY(mutex) = nullptr;  // the ring of all blocks; the one to look at next
+  Block* hand GUARDED_BY(mutex) = nullptr;  // next candidate in the ring of all blocks
   std::size_t count GUARDED_BY(mutex) = 0;
-  std::uint64_t resident GUARDED_BY(mutex) = 0;                 // charge of what is in the table
+  std::uint64_t resident GUARDED_BY(mutex) = 0;                 // sum of the charges of blocks in the table
   std::unordered_map<FileNum, Block*> files GUARDED_BY(mutex);  // the first block of each
   std::atomic<std::uint64_t> table_bytes{0};
 
@@ -231,7 +232,7 @@ Table* Shard::grow_if_full() {
   return old;
 }
 
-/// Just behind the hand: the last candidate for eviction.
+/// Inserts the block just behind the hand, as the last candidate for eviction.
 void Shard::link(Block* block) {
   if (hand == nullptr) {
     block->clock_next = block->clock_prev = hand = block;
@@ -271,7 +272,7 @@ void Shard::unlink(Block* block) {
 }
 
 void Shard::evict_to(std::uint64_t limit, Evicted* evicted) {
-  // Readers may set marks again behind the hand: after two rounds a mark no longer saves.
+  // Readers may set marks again behind the hand, so after two rounds marks no longer prevent eviction.
   for (std::size_t looked = 0, most = 2 * count; resident > limit && hand != nullptr; looked++) {
     Block* block = hand;
     if (looked < most && block->marked.load(std::memory_order_relaxed)) {

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// Stripes that no living thread holds. Never destroyed: threads end after statics do.
+/// Stripes that no running thread has. Never destroyed, since threads may end after static objects are destroyed.
 class FreeStripes {
  public:
   unsigned take() {

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// A small number that no other living thread has, or kSharedStripe if all are taken.
+/// Stripes of a counter. thread_stripe() returns one that no other running thread has, or kSharedStripe if all are taken.
 inline constexpr unsigned kStripes = 64;
 inline constexpr unsigned kSharedStripe = kStripes - 1;
 unsigned thread_stripe();
@@ -19,7 +19,7 @@ class StripedCounter {
     const unsigned stripe = thread_stripe();
     auto& count = stripes_[stripe].count;
     if (stripe != kSharedStripe) {
-      count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // no other thread writes it
+      count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // only this thread writes this stripe
     } else {
       count.fetch_add(1, std::memory_order_relaxed);
     }

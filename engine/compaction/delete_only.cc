@@ -109,7 +109,7 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
   const std::vector<std::map<FileNum, Millis>> covered = covered_files(input);
   if (std::all_of(covered.begin(), covered.end(), [](const auto& files) { return files.empty(); })) return {};
   Drop drop;
-  std::vector<KeyRange> staying;  // in runs older than the one at hand
+  std::vector<KeyRange> staying;  // of files that stay in older runs
   for (std::size_t run = runs.size(); run-- > 0;) {
     const bool any = !covered[run].empty();
     const Finality below(any ? staying : std::vector<KeyRange>());

@@ -26,8 +26,8 @@ struct DeleteOnlyInput {
                                                   ///< cover: what a merge makes of their tombstones covers as much
 };
 
-/// Returns a Drop of all such files, or an empty plan. Pure; without range tombstones O(files), else O(files x runs that have
-/// some).
+/// Returns a Drop of all such files, or an empty plan. Pure. O(files) without range tombstones, otherwise O(files x runs with
+/// range tombstones).
 Plan plan_delete_only(const DeleteOnlyInput& input);
 
 }  // namespace ebbtide

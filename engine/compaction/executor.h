@@ -30,8 +30,8 @@ struct CompactionEnv {
   /// May be null. Receives an open table that was just written, so that it need not be read again. Thread-safe.
   std::function<void(const FileMeta&, std::shared_ptr<TableReader>)> keep_table{};
   std::function<Status(std::uint64_t bytes)>
-      may_write;  ///< may be null; called before this many more bytes are written, ends the job if not ok
-  const std::atomic<bool>* abort = nullptr;  ///< set: give up soon with kAborted
+      may_write;                             ///< may be null; called before so many bytes are written; an error ends the job
+  const std::atomic<bool>* abort = nullptr;  ///< if true, the job soon ends with kAborted
   std::uint64_t sub_merge_bytes = std::uint64_t{16}
                                   << 20;  ///< a merge of at least twice this size is cut into parts of at least this size
 };
@@ -43,7 +43,7 @@ struct CompactionContext {
   TreeSettings settings;
   StampMode stamp = StampMode::kWriteTime;
   SeqNum visible_seq = 0;
-  SeqNum last_seq = 0;  ///< flushes: of the last operation in the memtables
+  SeqNum last_seq = 0;  ///< flushes only: seq of the last operation in the memtables
   /// Bits per key of the outputs' filter slices (table/table_builder.h), by target run; for a run not listed, one slice with the
   /// settings' bits.
   std::map<RunId, std::vector<double>> filters;
@@ -57,8 +57,9 @@ struct CompactionResult {
   std::uint64_t files_moved = 0, sub_merges = 0;
   std::vector<FileMeta> outputs;
   // Of a Drop:
-  std::vector<FileNum> dropped;       ///< data files that go as a whole
-  std::vector<FileMeta> redescribed;  ///< tables with entries left: new metadata files for the same data files
+  std::vector<FileNum> dropped;       ///< data files that were dropped as a whole
+  std::vector<FileMeta> redescribed;  ///< tables that lost pages and have entries left: the same data files with new metadata
+                                      ///< files
   std::vector<FileNum> parts_done;    ///< metadata files, old or new, of tables whose pages were dropped in part as asked
   std::uint64_t pages_whole = 0, pages_in_part = 0;
 };

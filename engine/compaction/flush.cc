@@ -41,8 +41,8 @@ class BorrowedIterator final : public InternalIterator {
   InternalIterator* it_;
 };
 
-/// Asks the filters of every run, for ascending keys. The largest run first: it most likely has an overwritten key, and one
-/// filter that says "maybe" is enough.
+/// Checks keys, in ascending order, with the filters of every run. The largest run comes first, since it most likely has the key;
+/// one positive filter is enough.
 class RunProbe final : public KeysBelow {
  public:
   static Result<RunProbe> open(const Version& version, const CompactionEnv& env) {
@@ -78,7 +78,7 @@ class RunProbe final : public KeysBelow {
     std::vector<std::shared_ptr<TableReader>> tables;
     std::vector<std::shared_ptr<const LoadedFilter>> filters;  // of the tables at the start: slices may be dropped meanwhile
     std::uint64_t entries = 0;
-    std::size_t at = 0;  // the first file that does not end before the last key asked for
+    std::size_t at = 0;  // the first file that does not end before the last checked key
 
     bool find(Bytes key) {
       while (at < tables.size() && tables[at]->stats().ends_before(key)) ++at;
@@ -91,7 +91,7 @@ class RunProbe final : public KeysBelow {
 // One entry in so many is a sample for partitions. It has the bytes of all entries since the last one.
 constexpr std::uint64_t kEntriesPerSample = 16;
 
-/// Bytes in a table for each byte of keys and values, as the newest run that has any has it.
+/// Bytes in a table per byte of keys and values, measured on the newest run with data.
 double stored_share(const Version& version) {
   for (const Run& run : version.runs) {
     std::uint64_t stored = 0, plain = 0;
@@ -152,7 +152,7 @@ Status divide_flush(const std::vector<FlushInput>& inputs, const Version& versio
     TRY(input.entries->status());
   }
   for (const Partition& partition : partitions_of(request, &bytes)) part->partitions.push_back(partition.start);
-  part->partitions.erase(part->partitions.begin());  // the first file begins there anyway
+  part->partitions.erase(part->partitions.begin());  // the first file begins there in any case
   return Status::ok();
 }
 

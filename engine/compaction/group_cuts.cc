@@ -10,7 +10,7 @@ namespace {
 // Samples of an input table for its histogram: four for each bin.
 constexpr std::size_t kByteSamples = 512;
 
-/// The tree's common prefix, shortened to what the inputs' keys begin with too.
+/// The common prefix of the tree's keys and of the inputs' keys.
 std::optional<std::string> key_space_with(const Version& version, std::span<const InputFile> files) {
   std::optional<std::string> prefix = version.key_space;
   for (const InputFile& file : files) {
@@ -58,7 +58,7 @@ StreamingHistogram GroupCuts::bytes_of(const MergeGroup& group, const KeySpace& 
 std::vector<KeyRange> GroupCuts::parts_of(const MergeGroup& group) const {
   const bool by_size = context_.settings.partitioning == Partitioning::kSize;
   std::vector<KeyRange> ranges;
-  // A single partition is cut only if it does not become a single file.
+  // If all output fits into one file, it is not cut.
   const bool is_one_file = !by_size && group.partitions.front().bytes <= static_cast<double>(context_.settings.file_size);
   if (group.hole) {
     ranges = {group.files.range};

@@ -22,7 +22,7 @@ class GroupMerge {
   Status open(std::span<const MergeGroup> groups) { return tables_.open(groups, env_); }
   /// Merges groups whose inputs are open. Returns the error of the first part that failed.
   Status run(std::vector<MergeGroup> groups);
-  /// Ends of what the parts have written so far; none if they have written nothing. For slices.
+  /// First and last key that the parts have written so far; none if they have written nothing. For slices.
   [[nodiscard]] std::optional<SliceEnds> output_ends() const;
   /// Adds outputs and counts to `result`, and outputs and the key space to its edit, which has the moved files already. Syncs the
   /// directory. If a part has failed or the sync does, it unlinks the outputs and returns that error; kAborted only if no part has

@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-// No bin is more than this many shares: with less the closest pairs could not be joined where weights are uneven; there is always
-// a pair below four, since all pairs together weigh twice the total.
+// No bin has more than this many shares. There is always a pair of neighbours below four, since all pairs together weigh twice
+// the total. A smaller limit could prevent joins where weights are uneven.
 constexpr double kMostShares = 4;
 
 /// The point between `a` and `b` that is nearer to the heavier one.
@@ -117,8 +117,8 @@ void StreamingHistogram::settle() {
   }
 }
 
-// The paper's Algorithm 3. Half of a bin's weight is taken to lie on each side of it. Outside of the outermost bins it falls off
-// to nothing at the first and the last position.
+// The paper's Algorithm 3. It assumes half of a bin's weight on each side of it. Outside the outermost bins the weight decreases
+// to 0 at the first and the last position.
 double StreamingHistogram::sum(KeyPosition at) {
   if (at < smallest_ || bins_.empty()) return 0;
   if (at >= largest_) return total_;

@@ -48,7 +48,7 @@ class JobRegistry {
   /// Marks the files of running jobs as busy in the shape.
   void mark_running(TreeShape* shape) const { mark_running(shape, false); }
   [[nodiscard]] bool is_busy(FileNum data_file) const;
-  /// All running jobs, at one moment.
+  /// A snapshot of all running jobs.
   struct Running {
     std::vector<Plan> plans;
     std::set<FileNum> files;  ///< inputs

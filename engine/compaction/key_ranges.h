@@ -20,7 +20,7 @@ inline KeyRange range_of(const TableStats& stats) {
 
 /// Order of range ends: "" is past every key.
 inline bool end_before(Bytes a, Bytes b) { return !a.empty() && (b.empty() || a < b); }
-/// Whether a range that ends at `end` lies wholly before a range that starts at `start`.
+/// True if a range that ends at `end` is before every key of a range that starts at `start`.
 inline bool ends_at_or_before(Bytes end, Bytes start) { return !end.empty() && end <= start; }
 
 inline bool ranges_overlap(const KeyRange& a, const KeyRange& b) {

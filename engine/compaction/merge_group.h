@@ -19,8 +19,8 @@ struct SliceEnds {
   std::optional<Millis> pending_at_first{}, pending_at_last{};
 };
 
-/// The slice beside a group that has the entries outside it. A range tombstone of the group that reaches into the slice is cut at
-/// the ends of the slice's output; without `ends` it is not cut there.
+/// The slice beside a group that has entries outside the slice. A range tombstone of the group that reaches into the slice is cut
+/// at the ends of the slice's output; without `ends` it is not cut there.
 struct SliceBorder {
   KeyRange slice;
   std::optional<SliceEnds> ends{};
@@ -28,7 +28,7 @@ struct SliceBorder {
 
 struct MergeGroup {
   FileGroup files;
-  RunId run = 0;                        ///< that gets the output
+  RunId run = 0;                        ///< target of the output
   const Finality* finality = nullptr;   ///< of that run; outlives the merge
   bool has_below = false;               ///< outputs end where files of the run below do
   std::optional<SliceBorder> border{};  ///< of groups outside a slice

@@ -1,4 +1,4 @@
-// Input files that overlap form a group (subranges.h). The actions differ in what becomes of a group of a single file:
+// Input files that overlap form a group (subranges.h). The actions differ in what they do with a group of a single file:
 //
 //   Merge     moved if no entry of it could be dropped (may_move), else merged
 //   Move      the same: each of its files is a group
@@ -41,7 +41,7 @@ class MergeJob {
  private:
   /// Decides which groups move and which are merged.
   Status sort_out(std::vector<FileGroup> groups) {
-    bool joinable = false;  // with the last of merged_
+    bool joinable = false;  // the next group can join the last of merged_
     for (FileGroup& group : groups) {
       if (!fits_target(group.range)) {
         return Status::invalid_argument("a plan's output would overlap files that stay in run " + std::to_string(inputs_.target));

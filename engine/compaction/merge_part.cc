@@ -39,8 +39,8 @@ Fragmented fragment(const MergePart& part) {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// The covers of a fragment, newest first. If all lie in one stripe, only the newest, with the oldest birth: it is the one that
-/// stays, and there may be very many others.
+/// The covers of a fragment, newest first. If all are in one stripe, returns only the newest, with the oldest birth, since only
+/// that one stays and there may be very many.
 void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRangeTombstones::Fragment& fragment,
                const Judgement& judgement, std::vector<Cover>* covers) {
   if (judgement.stripe(fragment.oldest_seq) == judgement.stripe(fragment.newest.seq)) {
@@ -52,7 +52,7 @@ void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRang
 
 /// Joins fragments of range tombstones again. Adjacent fragments of one become one, with the oldest birth among them, since they
 /// were cut at the key of another delete. A tombstone stays whole if some part of it is needed: it is not cut where the run is
-/// final. That would be at older keys, and has no cost, since there are no older entries there.
+/// final. A cut would put older keys into bounds, and keeping the rest costs nothing, since there are no older entries.
 class TombstoneJoiner {
  public:
   /// Fragments in key order. `needed`: false if older versions cannot exist under the fragment.

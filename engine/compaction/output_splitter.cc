@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// A file that is closed early because of the run below has at least this part of its size.
+// A file that is closed early because of the run below has at least 1 / n of its size.
 constexpr std::uint64_t kSmallestPart = 8;
 
 }  // namespace
@@ -38,7 +38,7 @@ bool OutputSplitter::has_its_size(std::uint64_t bytes) const {
 std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key, Millis birth) {
   below_met_ = below_ends_ = 0;
   const Bytes next = key;
-  // Else a tombstone would extend the file into the next partition, or into the next file below, up to its first key.
+  // Otherwise a tombstone would extend the file into the next partition, or into the next file below up to that file's first key.
   if (crossed_) {
     key = partitions_[partition_ - 1];
   } else if (limits_.aligned && past_end_below_) {

@@ -1,8 +1,8 @@
 // Decides where one output file ends and the next begins. Pure.
 //
-//   * A file is closed when it has its size. If aligned, it is closed at the end of a file of the run below, the one expected to
-//     be nearest to its size: a file that reaches a little into another one below makes its next merge rewrite all of that. It
-//     may become half as large again.
+//   * A file is closed when it has its size. With `aligned`, it is closed at the end of a file of the run below: the end that is
+//     probably nearest to the file's size, up to half as much again. A file that reaches a little into another file below would
+//     make its next merge rewrite all of that file.
 //   * It is also closed when it would overlap too many bytes of the run below, which would make its next merge too large, and
 //     where a partition begins (compaction/partitions.h). A partition with few bytes shares a file with the next.
 //   * Never between versions of one key: files of a run are disjoint, a lookup asks one of them.
@@ -45,7 +45,7 @@ class OutputSplitter {
         partitions_(std::move(partitions)),
         names_(names) {}
 
-  /// Returns whether the file, with `bytes` so far, should be closed before `key`, of which it has no version. Call it once for
+  /// Returns true if the file, which has `bytes` so far and no version of `key`, should be closed before `key`. Call it once for
   /// each key, in ascending order, also for a file's first key (with 0 bytes; ignore the result).
   bool should_close(Bytes key, std::uint64_t bytes);
   /// Closes the file before `key`, the key of the last should_close() call, if any. Returns the file's range tombstones, sorted

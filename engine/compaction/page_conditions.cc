@@ -14,7 +14,7 @@ bool all_expired(const PageFence& page, Millis now) {
   return some_expired(page, now) && has_flag(page, kPageAllExpire) && page.max_expiry <= now;
 }
 
-/// Tests every version with a delete key in [min, max] that is as old as the page's entries, for all readers that may see them.
+/// True if records cover every version with a delete key in [min, max] and a seq of the page, for all readers that may see one.
 bool covers_all(const PageFence& page, DeleteKey min, DeleteKey max, const DropJudge& judge) {
   if (has_flag(page, kPageHasUnstamped) || !has_stamps(page)) return false;
   const SeqNum view = oldest_view_of(page.min_seq, judge.view_seqs, judge.visible_seq);
@@ -78,7 +78,7 @@ void keep_pages_that_hide(std::span<TilePage> pages) {
   const auto may_hide = [&](const TilePage& page) {
     return !page.fence.single_versions && !has_flag(page.fence, kPageAllFirst) && page.fence.max_seq >= oldest_staying;
   };
-  // A page that stays may be hidden by others in turn.
+  // Repeats, since a page that now stays may hold back other pages.
   for (bool changed = true; changed;) {
     changed = false;
     for (TilePage& page : pages) {

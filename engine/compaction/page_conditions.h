@@ -1,7 +1,8 @@
-// The conditions of a full page drop: may a page go as a whole, without a read? Pure: the page's fence in, a verdict out.
+// The conditions under which a page may be dropped as a whole, without being read. Pure: computes a verdict from the page's
+// fence.
 //
-// A deleted entry hides older versions of its key. A page that goes too early would bring them back. So a page goes only if all of
-// these conditions hold:
+// A deleted entry hides older versions of its key. If its page were dropped too early, these would come back. So a page is
+// dropped only if all of these conditions hold:
 //
 //   1. death                  Every entry is dead. Either each has an expiry, and all have passed; judged now, for all views. Or
 //                             each has a stamp, and records with seqs above every seq of the page cover all its delete keys;
@@ -39,7 +40,7 @@ struct DropJudge {
   Millis now = 0;
 };
 
-/// The older runs of the tree, as far as they concern one tile.
+/// Properties of the older runs with respect to one tile.
 struct TileBelow {
   bool final = false;  ///< no older run overlaps the tile
   /// A lower bound of the delete keys of all entries in older files over the tile. None: such an entry may have no stamp, or
@@ -47,7 +48,7 @@ struct TileBelow {
   std::optional<DeleteKey> smallest_stamp{};
 };
 
-/// The reason why all entries of a page are dead. A page that has both is kExpired.
+/// The reason why all entries of a page are dead. kExpired if both apply.
 enum class PageDeath : std::uint8_t { kNone, kExpired, kCovered };
 
 /// The conditions 1 to 4 for one page, each by itself. tests/engine/compaction/page_conditions_test.cc has the table of verdicts.
@@ -65,13 +66,13 @@ struct PageConditions {
 /// True if the page meets all conditions, without the one about other pages of its tile: keep_pages_that_hide() tests that.
 [[nodiscard]] bool may_go_whole(const PageConditions& conditions);
 
-/// A page of a tile, and whether it goes as a whole.
+/// A page of a tile, and whether it will be dropped as a whole.
 struct TilePage {
   std::uint32_t number = 0;
   PageFence fence;
   bool goes = false;
 };
-/// Condition 3 within a tile: clears `goes` of each page whose keys may have older versions in pages that stay. A page needs no
+/// Condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that stay. A page needs no
 /// such check if the tile has single versions, if all its entries are `first`, or if it is older than every page that stays.
 void keep_pages_that_hide(std::span<TilePage> pages);
 

@@ -179,7 +179,7 @@ class DropJob {
   const Version& version_;
   const CompactionContext& context_;
   const CompactionEnv& env_;
-  std::vector<PlanInput> gone_;               // files that go as a whole
+  std::vector<PlanInput> gone_;               // files that are dropped as a whole
   std::map<std::size_t, Finality> finality_;  // by run
   CompactionResult result_;
 };

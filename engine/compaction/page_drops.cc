@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr Millis kDeadlineShare = 4;  // after this part of the deadline pages are dropped at any cost
+constexpr Millis kDeadlineShare = 4;  // after 1 / n of the deadline pages are dropped at any cost
 
 enum class PageFate : std::uint8_t { kStays, kGoesWhole, kIsEdge, kMayHide };
 
@@ -37,7 +37,7 @@ class TablePlanner {
   }
 
  private:
-  /// Page numbers from `first` on belong to one tile; returns the first of the next.
+  /// Examines the tile that begins with page `first`. Returns the first page of the next tile.
   std::uint32_t look_at_tile(std::uint32_t first, Millis* next_look) {
     std::vector<TilePage> pages;
     const std::uint32_t tile = table_.page_fence(first).tile;
@@ -57,7 +57,7 @@ class TablePlanner {
     return p;
   }
 
-  /// The page may go as a whole when its last entry has expired.
+  /// Notes the time at which the page's last entry expires, since it may then be dropped as a whole.
   void note_next_expiry(const PageFence& page, Millis* next_look) const {
     if ((page.flags & kPageAllExpire) != 0 && page.max_expiry > in_.now) *next_look = older(*next_look, page.max_expiry);
   }
@@ -71,7 +71,8 @@ class TablePlanner {
     if (!below.final && in_.version->stamp == StampMode::kWriteTime) below.smallest_stamp = smallest_stamp_below(tile);
     return below;
   }
-  /// As TileBelow says; kDeleteKeyEnd if no older file has entries over the tile.
+  /// Smallest stamp of older entries over the tile; nothing if one has no stamp; kDeleteKeyEnd if no older file overlaps the
+  /// tile.
   [[nodiscard]] std::optional<DeleteKey> smallest_stamp_below(const KeyRange& tile) const {
     DeleteKey smallest = kDeleteKeyEnd;
     for (const Run& run : older_runs_) {
@@ -104,7 +105,7 @@ class TablePlanner {
     if (page.goes) return PageFate::kGoesWhole;
     if (!is_due_in_part(page.fence)) return PageFate::kStays;
     if (!all_covered(page.fence, judge_)) return PageFate::kIsEdge;
-    // A page of this kind meets every condition but the one about older runs.
+    // Such a page meets every condition except the one about older runs.
     const bool only_older_runs_keep_it = page.fence.single_versions && (page.fence.flags & kPagePlainOnly) != 0;
     return only_older_runs_keep_it ? PageFate::kMayHide : PageFate::kStays;
   }
@@ -116,7 +117,8 @@ class TablePlanner {
     return some_covered(page, *in_.records, applied);
   }
 
-  /// Edges, then pages that may hide: all of a kind, or none if it would exceed the share of replaced pages.
+  /// Returns edges, then pages that may hide older versions: all of a kind, or none if they would exceed the share of replaced
+  /// pages.
   [[nodiscard]] std::vector<std::uint32_t> pages_in_part() const {
     std::vector<std::uint32_t> pages;
     std::uint64_t replaced = table_.replaced_bytes();
@@ -216,7 +218,7 @@ EntryVerdict judge_entry(const Entry& entry, const RecordSet& records, std::span
   const SeqNum view = oldest_view_of(entry.seq, view_seqs, visible_seq);
   if (!records.covers(entry.delete_key, entry.seq, view)) return {};
   if (nothing_older || entry.first) return {EntryFate::kGoes, 0};
-  // A birth of 0 would be none, and never due.
+  // A birth of 0 would mean "none", and would never be due.
   return {EntryFate::kBecomesTombstone, std::max<Millis>(1, records.oldest_birth(entry.delete_key, entry.seq, view))};
 }
 

@@ -1,6 +1,6 @@
 // Chooses the pages to drop: whole pages of dead entries, without a read, and a few more in part.
 //
-//   page                                                       what becomes of it
+//   page                                                       action
 //   meets every condition of a full drop (page_conditions.h)   goes as a whole, without a read
 //   records cover some of its entries, not all                 an edge: read, and replaced by its survivors
 //   records cover all; older runs may have versions of keys    may hide: read, and replaced by tombstones, or nothing
@@ -9,8 +9,8 @@
 // Edges are the pages at the ends of a delete in a KiWi layout. They go if they and earlier replaced pages are at most an eighth of
 // the table. If a delete touches every page, merges and the deadline do the work. Pages that may hide go within the same eighth. A
 // false positive at the flush is enough for a version not to be flagged `first`. Its page would then keep a deleted entry in an
-// upper level until a merge. Older runs' filters are asked again for each entry: if they deny the key the entry is removed, else it
-// becomes a tombstone.
+// upper level until a merge. The filters of older runs are checked again for each entry: if they rule the key out, the entry is
+// removed; otherwise it becomes a tombstone.
 //
 // Expired pages are dropped whole or not at all: the page at the edge changes every moment.
 //
@@ -42,12 +42,13 @@ struct PageDropInput {
   Millis purge_before = 0;     ///< entries that died by then are dropped now, at any cost
   std::function<const TableInspector*(const FileMeta& file)> table{};
   std::function<bool(FileNum data_file)> busy{};              ///< inputs of running jobs: skipped; may be null
-  std::function<SeqNum(FileNum metadata_file)> parts_done{};  ///< partial drops were tried for records up to it; may be null
+  std::function<SeqNum(FileNum metadata_file)> parts_done{};  ///< seq up to which the table's partial drops for records were
+                                                              ///< tried; may be null
 };
 
 struct PageDrops {
   Plan plan;             ///< a Drop, or empty
-  Millis next_look = 0;  ///< time when more pages may be dropped without another change; 0 = never
+  Millis next_look = 0;  ///< time at which more pages may be due without any change of the tree; 0 = never
 };
 
 /// Pure. O(pages) of the tables that may have dead entries.

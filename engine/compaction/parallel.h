@@ -1,4 +1,4 @@
-// Runs parts of a job on several threads, without waiting for a thread that has not begun.
+// Runs parts of a job on several threads. It never waits for a thread that has not begun a part.
 #pragma once
 
 #include <cstddef>

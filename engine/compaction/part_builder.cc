@@ -17,7 +17,7 @@ std::size_t shared_prefix(const KeyRange& range) {
   return n;
 }
 
-/// The same for all keys of the group's files, those outside its range too: sources need not clip.
+/// The same for all keys of the group's files, also outside its range, since sources do not clip.
 std::size_t shared_prefix_of(const FileGroup& group) {
   KeyRange whole = group.range;
   for (const InputFile& file : group.files) whole = hull(whole, file.range);
@@ -61,7 +61,7 @@ MergePart PartBuilder::build(const MergeGroup& group, const KeyRange& range, Rea
   return part;
 }
 
-/// One source a run, newest first; two if the group leaves out a range.
+/// One source per run, newest first; two if the group leaves out a range.
 void PartBuilder::add_sources(const MergeGroup& group, ReadCounters* counters, MergePart* part) const {
   const std::vector<KeyRange> ranges = group.hole ? outside_of(part->range, *group.hole) : std::vector{part->range};
   for (const std::size_t run : runs_of(group.files.files)) {

@@ -28,7 +28,7 @@ class PartBuilder {
 };
 
 /// Sets the range to which the part's range tombstones are clipped, and the pending births there: the part's range, extended into
-/// the slice up to the ends of the slice's output. Of `part` it reads `range` alone.
+/// the slice up to the ends of the slice's output. Of `part` it reads only `range`.
 void clip_at_slice(const SliceBorder& border, MergePart* part);
 
 }  // namespace ebbtide

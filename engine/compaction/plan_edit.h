@@ -1,4 +1,4 @@
-// The part of a job's edit that follows from its plan alone, for plans with a target.
+// Completes a job's edit with the parts that depend only on the plan. For plans with a target.
 #pragma once
 
 #include "compaction/executor.h"

@@ -15,9 +15,9 @@ struct PlanInputs {
   bool new_run = false;
   int level = 0;          ///< of the new run
   RunId before = 0;       ///< the new run's place: as TreeEdit::AddedRun
-  std::size_t place = 0;  ///< runs from this index on are below the output, except for the target itself
+  std::size_t place = 0;  ///< runs from this index on are older than the output, except the target itself
   Finality finality;
-  Finality target_gaps;            ///< "final" where no file stays in the target run
+  Finality target_gaps;            ///< is_final() where no file of the target run stays
   std::vector<FileMetaPtr> below;  ///< files that stay in the first run below that has such files
 };
 
@@ -28,7 +28,7 @@ struct PlanInputs {
 ///     within its range from its newest run to its target.
 Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version);
 
-/// Finality for files that stay in run number `run`: all files of older runs are below.
+/// The Finality of files in run number `run`: every file of an older run is below.
 Finality finality_below(const Version& version, std::size_t run);
 
 }  // namespace ebbtide

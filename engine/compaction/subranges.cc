@@ -9,7 +9,7 @@ namespace {
 // Samples for each part: the cuts are then right to within an eighth of a part.
 constexpr std::size_t kSamplesPerPart = 8;
 
-/// Where the range may be cut, ascending; with the bytes from the place before to there.
+/// Keys at which the range may be cut, ascending; each with the bytes since the one before.
 using Cuts = std::vector<std::pair<std::string, double>>;
 
 /// Cuts the range where another one of `parts` equal shares of the total has been passed.
@@ -69,7 +69,7 @@ std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, cons
 std::vector<KeyRange> cut_at_partitions(const KeyRange& range, const std::vector<Partition>& partitions, std::size_t parts) {
   Cuts cuts;
   double total = 0;
-  double last_middle = 0;  // a cut counts as made in the middle of the partition after it, so that the nearest cut is taken
+  double last_middle = 0;  // a cut counts at the middle of the partition after it, so that the nearest cut is chosen
   for (std::size_t i = 0; i < partitions.size(); ++i) {
     const double middle = total + partitions[i].bytes / 2;
     total += partitions[i].bytes;

@@ -38,7 +38,7 @@ using SplitPoints = std::function<std::vector<std::string>(const FileMeta& file,
 /// Ranges in key order that together are the group's range: at most `parts`, of about the same number of bytes.
 std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points);
 
-/// The same, but each range is some of the partitions (there is one at least), which begin with the range's start.
+/// Likewise, but each range consists of whole partitions. `partitions` is not empty; the first begins with the start of `range`.
 std::vector<KeyRange> cut_at_partitions(const KeyRange& range, const std::vector<Partition>& partitions, std::size_t parts);
 
 }  // namespace ebbtide

@@ -53,7 +53,7 @@ struct Judgement {
 /// tombstone covers it.
 inline bool is_held_by_elements(const Entry& entry, bool covered) { return entry.kind == EntryKind::kHeader && !covered; }
 
-/// Information about the key from outside the input.
+/// Properties of a key that its input versions do not show.
 struct KeyFacts {
   bool nothing_below = false;  ///< no older version outside the input: the run is final for the key, or filters deny it
   bool mark_first = false;     ///< flushes: if nothing is below, flag the oldest survivor as `first`
@@ -106,7 +106,7 @@ class Survivors {
   std::vector<Entry> out_;
 };
 
-/// The covers of one fragment that stay. `final`: no older run overlaps the fragment. Newest first, as the input.
+/// The covers of one fragment that stay. `final`: no older run overlaps the fragment. Newest first, like the input.
 std::vector<FragmentedRangeTombstones::Cover> surviving_covers(std::span<const FragmentedRangeTombstones::Cover> covers,
                                                                const Judgement& judgement, bool final);
 

@@ -1,9 +1,9 @@
-// Engine time: what births, expiries and deadlines are measured in.
+// Engine time: the clock of births, expiries and deadlines.
 //
 //   engine time = max(persisted high-water mark + boot clock since, wall clock)
 //
-// It never goes back while the process runs. A mark is made durable ahead of it (kLead). Two readings differ while the mark cannot be
-// written: there are no file handles, the disk has an error, or the manifest is busy for long.
+// It never goes back while the process runs. A mark ahead of it (kLead) is made durable. Two readings differ only while the mark cannot be
+// written: without free file handles, after a disk error, or while the manifest is busy for long.
 //
 //   now()       runs on. Readers judge expiry by it, and lateness is measured by it: a manifest that fails stops no clock.
 //   stamped()   never passes the mark. Births and batches are stamped with it, and merges remove by it what has expired.
@@ -12,9 +12,9 @@
 // remains: the mark could not be written, the process died, and the wall clock was set back. Then the next start begins before
 // what now() had reached, and a key that had expired in between may be read once more, until it expires again.
 //
-// A start is up to kLead ahead of the wall clock; then time runs at half speed until the wall clock has caught up, or restarts
-// would add up. A step of the wall clock forward by more than a day while running is not followed: it is more likely an error than
-// the truth.
+// After a start, engine time may be up to kLead ahead of the wall clock. It then runs at half speed until the wall clock has caught up;
+// otherwise repeated restarts would move it ever further ahead. While running, engine time does not follow a step of the wall clock by more
+// than a day, which is probably an error.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class EngineTime {
 
   explicit EngineTime(const Clock& clock) : clock_(clock) {}
 
-  /// Before anything else: begins at max(mark, wall). A mark of 0 means a new database.
+  /// First call: starts engine time at max(mark, wall clock). A mark of 0 means a new database.
   void start(Millis persisted_mark);
 
   /// One clock call. Never decreases. Thread-safe.
@@ -44,19 +44,19 @@ class EngineTime {
     }
     return std::max(t, last);
   }
-  /// A time that now() returned, or the mark if that is earlier: what may be written to disk, and what may be removed by.
+  /// Returns `now`, or the mark if that is earlier: the time for data written to disk, and for removals.
   [[nodiscard]] Millis stamped(Millis now) const { return std::min(now, mark_.load(std::memory_order_relaxed)); }
-  /// stamped(now()): one clock call. Never decreases, as neither does the mark. Thread-safe.
+  /// stamped(now()): one clock call. Never decreases, since the mark does not. Thread-safe.
   [[nodiscard]] Millis stamped() const { return stamped(now()); }
 
-  /// Compares with the wall clock; to be called a few times a second by one thread. Returns the mark that should be made durable
-  /// now, or 0 if the present one is far enough ahead.
+  /// Compares engine time with the wall clock; one thread calls it a few times a second. Returns the mark to make durable now, or 0 if the
+  /// current one is far enough ahead.
   [[nodiscard]] Millis tick();
-  /// The mark is durable: stamps may come up to it.
+  /// Call it when `mark` is durable: stamped() may then reach it.
   void set_mark(Millis mark) { mark_.store(mark, std::memory_order_relaxed); }
-  /// True while the wall clock is so far ahead that it is not followed.
+  /// True while engine time does not follow the wall clock, because that is too far ahead.
   [[nodiscard]] bool step_refused() const { return refused_.load(std::memory_order_relaxed); }
-  /// Engine time just after it last went forward by more than kLead at once, following the wall clock; 0 = it never did.
+  /// Engine time after its last jump by more than kLead to the wall clock; 0 = none.
   [[nodiscard]] Millis last_step() const { return stepped_.load(std::memory_order_relaxed); }
 
  private:

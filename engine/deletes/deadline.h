@@ -23,8 +23,8 @@ class DeadlineRule {
 
   /// A past setting.
   struct Earlier {
-    Millis until = 0;     ///< time of the change that ended it
-    Millis deadline = 0;  ///< in force until then
+    Millis until = 0;     ///< time at which the setting was changed
+    Millis deadline = 0;  ///< the setting before that change
     bool operator==(const Earlier&) const = default;
   };
 

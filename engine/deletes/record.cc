@@ -9,8 +9,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kMinTail = 16;  // records that a reader scans: about what a search of a set of a few hundred costs
-// Of a set of n the tail holds n / 8: each set is 9/8 of the one before, all together 9 of the last.
+constexpr std::size_t kMinTail = 16;  // a scan of so many records costs about as much as a search in a set of a few hundred
+// The tail of a set of n records has n / 8: each set is 9/8 of the one before, and all together have 9 times the last.
 constexpr std::size_t kTailFactor = 8;
 
 /// A record without a known birth counts as the oldest possible.
@@ -111,7 +111,7 @@ Millis RecordSet::oldest_birth(DeleteKey d, SeqNum above, SeqNum up_to) const {
 
 bool RecordSet::covers_all(DeleteKey min, DeleteKey max, SeqNum max_seq, SeqNum view_seq) const {
   if (records_.empty() || min > max || min < borders_.front() || max >= borders_.back()) return false;
-  auto border = std::upper_bound(borders_.begin(), borders_.end(), min);  // the one behind min's leaf
+  auto border = std::upper_bound(borders_.begin(), borders_.end(), min);  // the border after min's leaf
   for (DeleteKey d = min;; d = *border++) {
     if (newest_cover(d, view_seq) <= max_seq) return false;
     if (*border > max) return true;
@@ -148,7 +148,7 @@ std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const 
   std::vector<Record> out;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record& record = records[i];
-    // The oldest that qualifies: it is the least likely to have a view in between. Later ones may replace it in turn.
+    // Takes the oldest that qualifies, since a view in between is least likely. Later ones may subsume that one in turn.
     const auto by = std::find_if(records.begin() + static_cast<std::ptrdiff_t>(i) + 1, records.end(),
                                  [&](const Record& r) { return r.lo <= record.lo && record.hi <= r.hi; });
     if (by != records.end() && !stay_apart(record, *by)) {

@@ -50,7 +50,7 @@ class RecordSet {
   struct Cover {
     SeqNum seq = 0;
     Millis birth = 0;
-    Millis oldest_birth = 0;  ///< of all in the same list that are at least as new
+    Millis oldest_birth = 0;  ///< oldest birth of this cover and all newer ones in its list
   };
 
   RecordSet() = default;
@@ -62,7 +62,7 @@ class RecordSet {
   [[nodiscard]] const std::vector<Record>& records() const { return records_; }
   [[nodiscard]] std::size_t memory_bytes() const;
 
-  /// Whether a version (d, entry_seq) is deleted for a reader at view_seq. O(log^2 n), O(log n) if the view is newer than all
+  /// True if a version (d, entry_seq) is deleted for a reader at view_seq. O(log^2 n), O(log n) if the view is newer than all
   /// records.
   [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const {
     return !records_.empty() && newest_cover(d, view_seq) > entry_seq;
@@ -74,10 +74,10 @@ class RecordSet {
   /// The oldest birth of the records with a seq in (above, up_to] that have d in their range; 0 = none.
   [[nodiscard]] Millis oldest_birth(DeleteKey d, SeqNum above, SeqNum up_to) const;
 
-  /// Whether every version with min <= D <= max and seq <= max_seq is deleted for every reader from view_seq on. For whole pages
-  /// and files, judged by their fences. O(log^2 n) for each border of a record between min and max.
+  /// True if every version with min <= D <= max and seq <= max_seq is deleted for every reader at view_seq or later. For whole
+  /// pages and files, by their fences. O(log^2 n) for each border of a record between min and max.
   [[nodiscard]] bool covers_all(DeleteKey min, DeleteKey max, SeqNum max_seq, SeqNum view_seq) const;
-  /// Whether some version with min <= D <= max and seq >= min_seq might be covered by a record above applied_seq: O(n).
+  /// True if a record above applied_seq may cover a version with min <= D <= max and seq >= min_seq. O(n).
   [[nodiscard]] bool may_cover(DeleteKey min, DeleteKey max, SeqNum min_seq, SeqNum applied_seq) const {
     return oldest_birth_over(min, max, min_seq, applied_seq) != 0;
   }
@@ -107,10 +107,9 @@ const SharedRecords& no_records();
 std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const SeqNum> view_seqs, SeqNum visible_seq,
                                    Millis max_gap);
 
-/// The records of a memtable, which arrive one by one. Readers scan the newest few in an unsorted tail; a full tail and the set
-/// before become one set. The tail grows with the set, so that n insertions cost O(n log^2 n) in all. Sets that readers may still
-/// use stay until the RecordLog is destroyed.
-/// Thread-safe; readers take no lock.
+/// The records of a memtable, which arrive one by one. Readers scan an unsorted tail of the newest few. A full tail is merged
+/// with the set before into one set. The tail grows with the set, so that n insertions cost O(n log^2 n) in all. Sets that
+/// readers may still use stay until the RecordLog is destroyed. Thread-safe; readers take no lock.
 class RecordLog {
  public:
   RecordLog();
@@ -118,11 +117,11 @@ class RecordLog {
   RecordLog(const RecordLog&) = delete;
   RecordLog& operator=(const RecordLog&) = delete;
 
-  /// Every read that begins after the return sees it.
+  /// Every read that begins after the return uses the record.
   void insert(const Record& record);
-  /// As RecordSet. One load while there are none.
+  /// Like RecordSet::covers(). One load if there are no records.
   [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const;
-  /// All of them as of now; never null.
+  /// All records now; never null.
   [[nodiscard]] SharedRecords snapshot() const;
 
   [[nodiscard]] bool empty() const { return state_.load(std::memory_order_acquire) == nullptr; }

@@ -25,13 +25,13 @@ struct TileUse {
 class TileSize {
  public:
   static constexpr std::uint32_t kMost = 64;
-  /// Number of range deletes after which earlier counts weigh half: lookups change, and each delete shows only its own gap.
+  /// Number of range deletes after which earlier counts weigh half: the mix of lookups changes over time.
   static constexpr double kMemory = 16;
 
   /// `pages`: pages per tile of the tree's tables now, 1 to kMost.
   explicit TileSize(std::uint32_t pages = 1) : pages_(pages) {}
 
-  /// `tree_pages` and `runs`: the tree's, now. Before the first range delete pages() does not change.
+  /// Takes the counts, pages and runs of the tree now and updates pages(), which does not change before the first range delete.
   void follow(const TileUse& total, std::uint64_t tree_pages, std::uint64_t runs);
 
   /// Pages per tile of new tables.

@@ -57,7 +57,7 @@ void TombstoneSet::roll_log(const State& full) {
   next->runs = full.runs;
   std::vector<const RangeTombstone*> members;
   for (const auto& slot : full.log) members.push_back(slot.load(std::memory_order_relaxed));
-  // A run of size s stands for s/kLogSlots logs; kFanIn - 1 of a size and one more make the next size, as digits carry.
+  // A run of size s has s / kLogSlots logs. kFanIn runs of one size become one of the next size, like a carry of digits.
   for (std::size_t size = kLogSlots; size < kLargestRun; size *= kFanIn) {
     const std::size_t count = static_cast<std::size_t>(
         std::count_if(next->runs.begin(), next->runs.end(), [&](const auto& run) { return run->members.size() == size; }));

@@ -1,4 +1,4 @@
-// The range tombstones of a memtable. They arrive one by one; readers query them all the time.
+// The range tombstones of a memtable. Writers add them one by one while readers query them.
 //
 // Fragmenting all of them at each insertion would make n insertions cost O(n^2). Instead the set is a small log-structured store.
 // The newest few are in an unsorted log that readers scan. A full log becomes a fragmented run; four runs of one size become one

@@ -27,7 +27,7 @@ std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 32)) * 0xd6e8feb86659fd93u;
   return z ^ (z >> 32);
 }
-// Slice 0 takes the key's hash as it is.
+// 0 for slice 0, which uses the key's hash unchanged.
 std::uint64_t salt_of(std::uint32_t slice) { return slice * 0x9e3779b97f4a7c15u; }
 
 std::uint64_t block_of(std::uint64_t hash, std::uint64_t blocks) {

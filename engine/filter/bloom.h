@@ -1,4 +1,4 @@
-// Blocked Bloom filters in columns: one for a whole table. One step finds which pages of a tile may hold a key.
+// Blocked Bloom filters in columns: one for a whole table. One step finds the pages of a tile that may have a key.
 //
 // A table of tiles with h pages has a filter of h columns; column c has the keys of the c-th page of every tile. It is a sequence
 // of blocks; a block is 512 rows of h bits. A key's hash picks one block and k rows in it; the AND of the rows is the set of
@@ -9,7 +9,7 @@
 //     paper;
 //   * dropping a page needs no new filter: its keys stay in the column, and a lookup for them ends at the page's "dropped" flag
 //     without I/O. Replacing a page needs none either, as the replacement holds no other keys.
-// Considered and dropped: a filter per page behind the fence search (two more dependent cache misses for a "no").
+// Considered and rejected: a filter per page after the fence search, with two more dependent cache misses for an absent key.
 //
 // A filter is cut into slices: independent filters over the same keys (other hash, part of the bits), all of which must say
 // "maybe". Any subset of the slices is a correct filter, so slices are loaded and dropped apart.
@@ -29,11 +29,11 @@ inline constexpr std::uint32_t kBloomRows = 512;
 inline constexpr std::uint32_t kMaxBloomColumns = 64;
 inline constexpr double kMaxBitsPerKey = 32;
 
-/// Chance that one column says "maybe" for a key it does not have, at `bits_per_key` (fractions count). Keys fall into blocks as
-/// a Poisson distribution and into rows at random (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, Eq.
-/// 3), k is bloom_probes(). 1 at 0 bits. Thread-safe.
+/// False positive rate of one column at `bits_per_key`, which need not be whole. Keys fall into blocks as a Poisson distribution
+/// and into rows at random (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, Eq. 3), k is
+/// bloom_probes(). 1 at 0 bits. Thread-safe.
 double expected_false_positive_rate(double bits_per_key);
-/// The k that makes that smallest; at least 1.
+/// The k with the smallest false positive rate; at least 1.
 std::uint32_t bloom_probes(double bits_per_key);
 
 /// Collects the hashes of a table's keys; not thread-safe.

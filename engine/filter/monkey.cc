@@ -155,10 +155,10 @@ FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits,
   Fixed fixed(runs.size());
   FilterBits best = solve(runs, budget_bits, curve, fixed);
   if (curve == FilterCurve::kIdeal) return best;
-  // A filter has at least one probe, so one of less than about a bit does less than its share; the hull hides that. Such a run
-  // gets no filter, or a whole bit if that is better. There is rarely more than one.
+  // A filter has at least one probe, so a filter of less than about a bit is worse than the hull suggests. Such a run gets no
+  // filter, or a whole bit if that is better. There is rarely more than one.
   const double touch = convex(curve).first_touch();
-  const std::size_t tries = 2 * runs.size();  // bits that one run gives up may bring another one here
+  const std::size_t tries = 2 * runs.size();  // bits that one run does not use may bring another run into this state
   for (std::size_t i = 0; i < tries; ++i) {
     const std::size_t r = i % runs.size();
     if (fixed[r] || best.bits_per_entry[r] <= 0 || best.bits_per_entry[r] >= touch) continue;

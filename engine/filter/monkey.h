@@ -14,8 +14,8 @@
 // Real filters (bloom.h) are a little worse than ideal ones, and more so with more bits. allocate_filters() uses the slope of
 // their p(bits): run r gets the bits at which a_r h_r (-p'(bits)) / n_r is mu, or none if that is below mu from the first bit on.
 // mu is found by bisection. This needs a convex p(bits): the lower hull of ln p as straight lines between quarter bits. Above a
-// bit and a half the hull and the filters differ by thousandths. Below, a filter with its one probe does less than its share, and
-// a run gets either no bits or a bit and a half.
+// bit and a half the hull and the filters differ by thousandths. Below, a filter has only one probe and is worse than the hull, so a run
+// gets either no bits or a bit and a half.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace ebbtide {
 struct FilterRun {
   std::uint64_t entries = 0;  ///< n_r
   double pages_per_tile = 1;  ///< h_r, at least 1
-  double arrivals = 1;        ///< a_r, in [0, 1]: probability that a lookup gets here and does not find its key here
+  double arrivals = 1;        ///< a_r, in [0, 1]: probability that a lookup reaches this run and does not find its key in it
 };
 
 /// The kind of filter that p(bits) describes.

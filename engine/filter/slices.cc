@@ -52,7 +52,7 @@ std::vector<double> cut_filter(std::span<const FilterRun> runs, std::size_t run,
 std::vector<std::uint32_t> choose_slices(std::span<const FilterRun> runs, std::span<const SlicedTable> tables,
                                          double budget_bits) {
   std::vector<std::uint32_t> chosen(tables.size(), 0);
-  std::vector<double> rates(tables.size(), 1);  // with the slices chosen so far
+  std::vector<double> rates(tables.size(), 1);  // false positive rates with the slices chosen so far
   std::priority_queue<Candidate> candidates;
   const double over = budget_bits * kOverBudget;
   double left = budget_bits;

@@ -28,23 +28,23 @@ std::vector<double> cut_filter(std::span<const FilterRun> runs, std::size_t run,
 
 /// One slice of one table.
 struct SliceWorth {
-  double bits = 0;  ///< > 0, of memory, without what rounding up to whole blocks adds
+  double bits = 0;  ///< > 0; bits of memory before rounding up to whole blocks
   double rate = 1;  ///< false positive rate of this slice alone
 };
 struct SlicedTable {
   std::size_t run = 0;               ///< index of its run
-  std::uint64_t entries = 0;         ///< its share of the run's
+  std::uint64_t entries = 0;         ///< entries of this table
   std::span<const SliceWorth> have;  ///< all slices that it was built with
   std::uint32_t loaded = 0;          ///< how many of them are in memory now
 };
 
-/// Number of slices of each table to hold in memory, so that false positives cost the fewest page reads with `budget_bits` for
-/// all tables. Slices are taken in the order of page reads saved per bit while there is room. A slice in memory counts a quarter
-/// more, so that slices are not loaded and dropped repeatedly. First slices may exceed the budget by 1/32, as may one more slice
-/// of which half fits: the tables were built for an earlier tree, and none should lack a filter for a few bits.
+/// Returns the number of slices of each table to keep in memory, so that false positives cost the fewest page reads with `budget_bits` for
+/// all tables. It takes slices in the order of page reads saved per bit while there is room. A slice in memory gets a bonus of a quarter,
+/// so that slices are not loaded and dropped repeatedly. First slices may exceed the budget by 1/32, and so may one more slice if half of
+/// it fits: the tables were built for an earlier tree, and none should lack a filter for a few bits.
 std::vector<std::uint32_t> choose_slices(std::span<const FilterRun> runs, std::span<const SlicedTable> tables,
                                          double budget_bits);
-/// For comparison: as many slices of every table as come nearest to `bits_per_key`, at least one unless that is 0.
+/// For comparison: the number of slices of each table whose bits are nearest to `bits_per_key`; at least one unless that is 0.
 std::vector<std::uint32_t> choose_slices_evenly(std::span<const SlicedTable> tables, double bits_per_key);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// Reads forward through an untrusted file, in chunks, with no more memory than the caller asked for.
+// Reads forward through an untrusted file in chunks. It allocates one chunk, never the size that a length field claims.
 #pragma once
 
 #include <algorithm>
@@ -48,8 +48,8 @@ class ChunkedReader {
   std::string chunk_;
 };
 
-/// Up to this length, memory is allocated for a length field of a damaged or hostile file without a check. For a longer one the
-/// checksum is checked first.
+/// Readers allocate up to this many bytes for a length field that may be damaged or hostile. For a larger one they check the checksum
+/// first.
 inline constexpr std::uint64_t kBelievedBytes = std::uint64_t{16} << 20;
 
 }  // namespace ebbtide

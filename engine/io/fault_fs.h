@@ -27,7 +27,7 @@ struct FileFault {
   };
   FileOps ops = kMutatingOps;
   std::uint64_t nth = 1;  ///< 1 is the next matching call after inject()
-  bool sticky = false;    ///< all matching calls after it, too, until clear_faults()
+  bool sticky = false;    ///< all later matching calls fail, too, until clear_faults()
   Code code = Code::kIoError;
   std::string path_has{};  ///< only calls whose path, or new name, contains it
   Effect effect = Effect::kNone;
@@ -67,7 +67,7 @@ class FaultFileSystem final : public InterposedFileSystem {
   Strike strike(const FileCall& call) EXCLUDES(mutex_);
 
   mutable Mutex mutex_;
-  std::vector<FileFault> faults_ GUARDED_BY(mutex_);  // nth counts down to 0: striking
+  std::vector<FileFault> faults_ GUARDED_BY(mutex_);  // nth counts down; at 0 the fault is active
   std::vector<Hook> hooks_ GUARDED_BY(mutex_);
   std::map<FileOp, std::uint64_t> counts_ GUARDED_BY(mutex_);
   std::set<std::uint64_t> lost_ GUARDED_BY(mutex_);  // handles whose sync failed

@@ -50,7 +50,7 @@ class RandomAccessFile {
   virtual ~RandomAccessFile() = default;
   /// Reads exactly `length` bytes into `buffer`; kCorruption if the file ends before.
   virtual Status read(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
-  /// As read(), but only without waiting for the device: true if it was done, false if it would have to wait.
+  /// Like read(), but never waits for the device: returns false, with nothing read, if it would have to.
   virtual Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
   /// Size of the file when it was opened.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
@@ -64,11 +64,11 @@ class FileLock {
 
 struct DiskSpace {
   std::uint64_t total_bytes = 0;
-  std::uint64_t free_bytes = 0;  ///< to this user
+  std::uint64_t free_bytes = 0;  ///< available to this user
 };
 
 struct OpenOptions {
-  bool direct = false;  ///< reads bypass the page cache where the system can; alignment is the implementation's business
+  bool direct = false;  ///< reads bypass the page cache if possible; callers need not align them
 };
 
 /// Thread-safe.

@@ -58,7 +58,7 @@ struct FileCall {
   std::string to{};          ///< rename, link: the new name
   std::uint64_t offset = 0;  ///< read, punch_hole; the new size for truncate
   std::uint64_t length = 0;  ///< read, write, punch_hole
-  std::uint64_t handle = 0;  ///< tells open files apart; 0 for calls by name
+  std::uint64_t handle = 0;  ///< identifies an open file; 0 for calls by name
 };
 
 /// Thread-safe if around() is. exists() and disk_space() are not intercepted.

@@ -29,7 +29,7 @@ std::uint64_t MemoryFile::appendable(std::uint64_t length, std::uint64_t free_by
   const std::uint64_t in_last = last_is_ours ? kSector - used_of_last : 0;
   if (length <= in_last) return length;
   const std::uint64_t fresh = free_bytes / kSector * kSector;
-  // A hole that ends inside a sector: the first fresh sector has its rest only.
+  // If a hole ends inside a sector, the first new sector only has the rest of that sector.
   const std::uint64_t lost = used_of_last != 0 && !last_is_ours ? std::min(fresh, used_of_last) : 0;
   return std::min(length, in_last + fresh - lost);
 }

@@ -18,7 +18,7 @@ class MemoryFile {
 
   [[nodiscard]] std::uint64_t size() const { return data_.size(); }
   [[nodiscard]] Bytes data() const { return data_; }
-  /// Bytes of the sectors that hold something.
+  /// Bytes of the allocated sectors.
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_sectors_ * kSectorBytes; }
   /// How many of `length` appended bytes fit if only `free_bytes` more may be allocated.
   [[nodiscard]] std::uint64_t appendable(std::uint64_t length, std::uint64_t free_bytes) const;
@@ -38,8 +38,8 @@ class MemoryFile {
  private:
   struct Sector {
     bool dirty = false;      // written since the last sync
-    bool allocated = false;  // holds something, as programs see it
-    bool durable = false;    // holds something on the device
+    bool allocated = false;  // in the volatile image
+    bool durable = false;    // allocated on the device
   };
   static MemoryFile synced(std::string bytes, std::vector<Sector> sectors);
   void touch(std::uint64_t first, std::uint64_t end, bool allocate);
@@ -49,7 +49,7 @@ class MemoryFile {
   std::string durable_;
   std::vector<Sector> sectors_;  // of the longer image
   std::uint64_t allocated_sectors_ = 0;
-  std::uint64_t dirty_first_ = 0, dirty_end_ = 0;  // every dirty sector lies in between
+  std::uint64_t dirty_first_ = 0, dirty_end_ = 0;  // range of sectors that has all dirty ones
 };
 
 }  // namespace ebbtide

@@ -289,8 +289,7 @@ class PosixFileSystem final : public FileSystem {
     const int error = errno;
     struct stat info {};
     if (error == EEXIST && ::stat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return Status::ok();
-    if (error == ENOENT)
-      return Status::not_found("create directory " + dir + ": the directory that it is to lie in does not exist");
+    if (error == ENOENT) return Status::not_found("create directory " + dir + ": its parent directory does not exist");
     return errno_status("create directory", dir, error);
   }
 
@@ -381,10 +380,10 @@ class PosixFileSystem final : public FileSystem {
   static Result<std::uint64_t> size_of(Bytes operation, const std::string& path, int fd) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return errno_status(operation, path, errno);
-    // Damage, not a failure of the device: that what was a file is none does not pass.
+    // This is damage, not a failure of the device: retrying does not help if the path is no longer a file.
     if (!S_ISREG(info.st_mode)) {
       return Status::corruption(std::string(operation) + " " + path +
-                                (S_ISDIR(info.st_mode) ? ": a directory" : ": no regular file"));
+                                (S_ISDIR(info.st_mode) ? ": a directory" : ": not a regular file"));
     }
     return static_cast<std::uint64_t>(info.st_size);
   }

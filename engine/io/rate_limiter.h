@@ -1,7 +1,7 @@
 // Limits the rate of background reads and writes: a token bucket that returns how long to wait and never waits itself.
 //
-// Its state is one number, the time at which the bucket has no debt (the generic cell rate algorithm). A request moves it forward
-// by bytes / rate, and waits until that time. It is never more than the burst, 50 ms worth of bytes, behind now.
+// Its state is one number, the time at which the bucket has no debt (the generic cell rate algorithm). A request moves that time forward by
+// bytes / rate; its caller waits until then. The time is never earlier than now minus the burst (50 ms of bytes).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class RateLimiter {
 
   /// Takes `bytes` now and returns how many ns the caller should wait before it uses them.
   std::uint64_t request(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// Takes effect at once, for existing debt too.
+  /// Applies at once, to existing debt too.
   void set_rate(std::uint64_t bytes_per_second) EXCLUDES(mutex_);
   [[nodiscard]] std::uint64_t rate() const EXCLUDES(mutex_);
 

@@ -21,7 +21,8 @@ class RemovalsFileSystem final : public FileSystem {
   /// `base` outlives this. `dir`: the directory to watch; names are "dir/name" as join_path makes them.
   RemovalsFileSystem(FileSystem& base, const std::string& dir) : base_(base), dir_(spelled(dir)) {}
 
-  /// Number of removals begun. It includes every name that was seen to be removed; these are durable once as many removals are.
+  /// Number of removals that have begun. If a caller sees that a name is removed, that removal counts. It is durable once
+  /// durable_removals() reaches this number.
   [[nodiscard]] std::uint64_t removals() const { return begun_.load(std::memory_order_acquire); }
   /// Number of removals that had ended when the latest sync of the directory began.
   [[nodiscard]] std::uint64_t durable_removals() const { return durable_.load(std::memory_order_acquire); }

@@ -76,7 +76,7 @@ class UringQueue final : public ReadQueue {
 
   void wait() override {
     ASSERT_MSG(unfinished() != 0, "nothing would end the wait");
-    if (free_.size() == kDepth) return;  // none could begin; reap() says so
+    if (free_.size() == kDepth) return;  // no read could begin; reap() reports that
     io_uring_cqe* first = nullptr;
     (void)io_uring_submit_and_wait(&ring_, 1);
     (void)io_uring_peek_cqe(&ring_, &first);
@@ -99,7 +99,7 @@ class UringQueue final : public ReadQueue {
   struct Slot {
     std::unique_ptr<char, FreeBuffer> buffer;
     std::size_t capacity = 0;
-    std::size_t skip = 0, length = 0;  ///< what was wanted lies there in the buffer
+    std::size_t skip = 0, length = 0;  ///< position of the requested bytes in the buffer
     std::uint64_t tag = 0;
   };
 

@@ -1,9 +1,9 @@
 // Takes the place of an unreadable table in a merging iterator.
 //
 // Forward, it shows a *barrier* at the table's first key: a tombstone whose value is the error. A VisibleIterator that meets one
-// ends with that error. If a range tombstone of a newer source covers the key, it skips to the end of that; the barrier is there
-// again if the table extends further. Entries of older sources behind a barrier are not shown, since the table may have deleted
-// them. Backward, the first step that would enter the table is an error.
+// ends with that error. If a range tombstone of a newer source covers the key, it skips to the end of that tombstone, and meets the barrier
+// again if the table extends further. Entries of older sources behind a barrier are not shown, since the table may have deleted them.
+// Backward, the first step that would enter the table is an error.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace ebbtide {
 
 class BarrierIterator final : public InternalIterator {
  public:
-  /// `stats` must outlive it. Keys before `start` do not matter.
+  /// `stats` must outlive it. Keys before `start` are not read.
   BarrierIterator(const TableStats& stats, Bytes start, Status why);
 
   void seek_to_first() override { stand_at({}); }
@@ -30,10 +30,10 @@ class BarrierIterator final : public InternalIterator {
   void fail();
 
   const TableStats& stats_;
-  const std::string start_;  // the first key that matters
+  const std::string start_;  // the first key that is read
   const Status why_;
   const std::string text_;  // of why_
-  std::string key_;         // where it stands
+  std::string key_;         // of the barrier
 };
 
 /// The error of a barrier; ok for every other entry.

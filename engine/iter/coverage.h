@@ -1,4 +1,4 @@
-// Finds the range tombstone that covers a key, for an iterator that asks about one key after the other.
+// Finds the range tombstone that covers a key, for an iterator that queries keys in order.
 //
 // A source (memtable, or sorted run) has sets of fragments with disjoint bounds; an iterator has several sources. Between two
 // neighbouring fragment borders of all sources the answer cannot change. So the cursor keeps the last interval and its answer,
@@ -15,7 +15,7 @@ namespace ebbtide {
 /// The range tombstones of one source. A memtable has several, of one age, that may overlap: the runs of its TombstoneSet.
 struct TombstoneSource {
   std::size_t age = 0;                 ///< position of the source among the walk's children, 0 = newest
-  std::vector<SharedTombstones> sets;  ///< in key order, disjoint: one a table, or one of a memtable's runs
+  std::vector<SharedTombstones> sets;  ///< in key order, disjoint: one per table, or one of a memtable's runs
 };
 
 /// Not thread-safe.
@@ -23,7 +23,7 @@ class Coverage {
  public:
   /// The newest range tombstone with seq <= view_seq that covers a key.
   struct Answer {
-    SeqNum seq = 0;  ///< 0 = nothing covers it
+    SeqNum seq = 0;  ///< 0 = the key is not covered
     Millis birth = 0;
     std::size_t age = 0;  ///< of the source it is in
     Bytes start, end;     ///< of its fragment; end "" = no upper bound

@@ -49,7 +49,7 @@ class MergingIterator final : public InternalIterator {
   struct Leaf {
     InternalIterator* it = nullptr;
     std::uint64_t prefix = 0;
-    bool live = false;  ///< stands on an entry
+    bool live = false;  ///< it is at an entry
   };
 
   void load(std::size_t i);

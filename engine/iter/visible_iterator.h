@@ -27,13 +27,13 @@ struct VisibleOptions {
   SeqNum view_seq = 0;
   Millis now = 0;
   std::uint64_t max_steps = 0;           ///< as IteratorOptions; 0 = no limit
-  std::vector<SharedRecords> records{};  ///< secondary range deletes; sets without any may be left out
+  std::vector<SharedRecords> records{};  ///< secondary range tombstones; empty sets may be left out
 };
 
 /// Semantics of every call are those of engine/iterator.h. Not thread-safe.
 class VisibleIterator {
  public:
-  /// `tombstones` by age of the source's child in `source`; sources without any may be left out.
+  /// `tombstones`: their `age` is the number of the child in `source`. Sources without range tombstones may be left out.
   VisibleIterator(std::unique_ptr<MergingIterator> source, std::vector<TombstoneSource> tombstones, VisibleOptions options);
 
   void seek_to_first();
@@ -80,15 +80,15 @@ class VisibleIterator {
   bool valid_ = false, paused_ = false, forward_ = true;
   const Entry* shown_ = nullptr;  // the source's, or backward saved_
   Status status_;
-  std::string key_;          // the key the walk is at
+  std::string key_;          // the current key
   std::string saved_value_;  // backward: the value of entry_
   Entry saved_;
   std::size_t saved_child_ = 0;
   std::string resume_key_;
   std::uint64_t steps_ = 0, total_steps_ = 0;
   std::uint32_t covered_in_row_ = 0;  // keys in a row that an older source had and a newer one's range tombstone covers
-  bool leaps_ = false;                // over a barrier
-  Coverage::Answer cover_;            // the one that covered the last of them
+  bool leaps_ = false;                // a jump passes over a barrier
+  Coverage::Answer cover_;            // the range tombstone that covered the last of them
 };
 
 }  // namespace ebbtide

@@ -15,7 +15,7 @@ constexpr std::size_t kKeysPerBucket = 4;
 constexpr unsigned kMinLog2 = 3, kMaxLog2 = 26;
 constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // a table of this size or more is mapped, not taken from the arena
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kNodeAhead = 192;  // of a node: the key, and a first version with a value of 100 bytes
+constexpr std::size_t kNodeAhead = 192;  // bytes of a node to prefetch: the key, and a first version with a value of 100 bytes
 // One bucket in 16 has an overflow bucket at about four keys a bucket: then the table grows.
 constexpr std::size_t kOverflowShare = 16;
 // Buckets that one add() moves. A move of n buckets begins with some 4 n keys and ends n / 2 keys later.
@@ -200,7 +200,7 @@ void HashIndex::move_some(Table to) {
     }
   }
   if (generation.moved.fetch_add(end - begin, std::memory_order_acq_rel) + (end - begin) != buckets) return;
-  table_.store(without_growing(to), std::memory_order_seq_cst);  // only the last mover is here, and growing_ keeps others out
+  table_.store(without_growing(to), std::memory_order_seq_cst);  // only the last mover gets here; growing_ excludes others
   growing_.store(false, std::memory_order_release);
 }
 

@@ -1,4 +1,4 @@
-// Keys by hash: buckets of one cache line, found-or-added without a lock, never removed from.
+// A hash index of keys: buckets of one cache line, lock-free lookups and insertions, no removal.
 //
 // A bucket has seven slots and a link to an overflow bucket. A slot holds a node's address and, in the 16 bits that addresses
 // leave free, a tag from the hash: a miss reads one line and no node (but for one in 9,000 or so), a hit one line and its node.
@@ -40,7 +40,7 @@ class HashIndex {
   [[nodiscard]] KeyNode* find(const LookupKey& key) const;
   /// The same for a writer that will add a version to the node: when it returns, every later find() finds the node.
   [[nodiscard]] KeyNode* find_to_write(const LookupKey& key);
-  /// Adds `node`, the node of `key`; does nothing if that node is there already. There must be no other node of the same key.
+  /// Adds `node`, the node of `key`; no effect if the index has it. The index must not have another node of that key.
   void add(const LookupKey& key, KeyNode* node);
   /// Starts the load of the bucket (stage 0), or of the node that find() would read (stage 1): true if there is one.
   bool prefetch(const LookupKey& key, int stage) const;

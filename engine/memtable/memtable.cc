@@ -22,7 +22,7 @@
 namespace ebbtide {
 namespace {
 
-// Bytes of key node, version and value that an average key brings: with four keys a bucket the hash index takes 1/16 of a
+// Assumed bytes of an average key with its node, version and value. With four keys per bucket, the hash index takes 1/16 of a
 // memtable.
 constexpr std::size_t kExpectedBytesPerKey = 256;
 

@@ -29,7 +29,7 @@ class MemTable {
   MemTable(const MemTable&) = delete;
   MemTable& operator=(const MemTable&) = delete;
 
-  /// Adds a version. entry.seq must not be present for the key. entry.shared, if set, is kept alive by the memtable.
+  /// Adds a version; the key must not have one with this seq. The memtable keeps entry.shared alive if it is set.
   void insert(const LookupKey& key, const Entry& entry);
   /// Adds a range tombstone.
   void insert_range(RangeTombstone tombstone);
@@ -63,7 +63,7 @@ class MemTable {
 
   /// Bytes of everything: arena, index, shared values.
   [[nodiscard]] std::size_t memory_bytes() const;
-  /// Of these, bytes of values that carry their charge to the memory budget (engine/charged_value.h).
+  /// The part of memory_bytes() in values that carry their own charge to the memory budget (engine/charged_value.h).
   [[nodiscard]] std::size_t charged_bytes() const;
   [[nodiscard]] std::uint64_t entries() const;
   [[nodiscard]] std::uint64_t tombstones() const;

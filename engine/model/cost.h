@@ -64,7 +64,7 @@ struct CostReport {
   double level_count = 0;          ///< L; with a fraction under kPaperRelaxed
   double write_amplification = 0;  ///< sum of A_i
   double longest_merge_bytes =
-      0;                       ///< most bytes that one merge writes; a whole level, but one file and what it meets file by file
+      0;                       ///< most bytes that one merge writes: a whole level; file by file: a file and those it overlaps
   double transient_space = 1;  ///< bytes on disk while that merge is running / bytes of the data
   std::array<LevelCost, kMostLevels + 1> level{};  ///< from level 1 on, or from level 0 if the layout has one
   int levels = 0;                                  ///< used places of `level`

@@ -6,11 +6,11 @@
 //
 //   L = log_T(N E / M_buf (T - 1) / T), without rounding.
 //
-// Algorithm 1 goes through L = 1, 2, ... and sets T = N^(1/L). Meant is the T with which N E / M_buf is a full tree of L levels:
-// T^(L+1) / (T - 1) = N E / M_buf. It depends on the buffer, so T and the memory are searched together here. Algorithm 5 divides the memory
-// for a given T by Newton's method. Its Eq. 25 holds where all levels have filters (above M_threshold, Eq. 8); below, the division with the
-// lowest true cost is searched. Eq. 10 counts (T - 1) / 2 and (T - 1) / T merges a level, other than Endure's Eq. 9. Eq. 42 is right where
-// Eq. 38 differs.
+// Algorithm 1 goes through L = 1, 2, ... and sets T = N^(1/L). It means the T for which N E / M_buf is a full tree of L levels:
+// T^(L+1) / (T - 1) = N E / M_buf. It depends on the buffer, so T and the memory are searched together here. Algorithm 5 divides
+// the memory for a given T by Newton's method. Its Eq. 25 holds where all levels have filters (above M_threshold, Eq. 8); below,
+// the division with the lowest true cost is searched. Eq. 10 counts (T - 1) / 2 and (T - 1) / T merges a level, other than
+// Endure's Eq. 9. Eq. 42 is right where Eq. 38 differs.
 //
 // tuner.h searches more layouts; this file is for comparison with the paper.
 //

@@ -111,7 +111,7 @@ class Fade {
     const std::uint64_t part = part_bytes(context_.room, shape_.runs.size(), shape_.file_bytes);
     const FileShape* file = proposal.reserved.largest;
     const bool can = file != nullptr && file->bytes <= context_.room && file->bytes >= 2 * part &&
-                     file->entries >= 2 * (file->bytes / part);  // else its entries are too large
+                     file->entries >= 2 * (file->bytes / part);  // otherwise its entries are too large for a split
     if (can) proposal.plan.action = Rewrite{proposal.reserved.largest_run, file->num};
     return std::move(proposal.plan);
   }

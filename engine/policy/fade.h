@@ -36,14 +36,14 @@ struct FadeContext {
   std::span<const FileNum> skip{};  ///< ascending: files for which no plan is made
   /// The I/O budget is used up for now: only late work, or PURGE.NOW.
   bool over_budget = false;
-  /// Free bytes on the disk for outputs. If is_short(), plans are cut and ordered by it.
+  /// Free bytes on the disk for outputs. If is_short(), it limits the size of plans and decides their order.
   std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// A slice grows over neighbouring targets up to this many files' sizes: the more of a straddling file it takes, the less of it
-/// is written only to be clipped.
+/// A slice takes adjacent targets, up to this many files' sizes. The larger its part of a straddling file, the less of that file
+/// is rewritten only to be cut.
 inline constexpr std::uint64_t kSliceFiles = 8;
-/// The same for slices through all levels: a large file of each level may be clipped.
+/// The same for slices through all levels, which may cut a large file of each level.
 inline constexpr std::uint64_t kOneGoFiles = 16;
 /// A step down of more than this many files' sizes is done in slices.
 inline constexpr std::uint64_t kLargestMerge = 32;

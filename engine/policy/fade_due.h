@@ -24,15 +24,15 @@ namespace ebbtide {
 /// d_i = (deadline - margin) c_i / sum(c). `margin` is at most `deadline`.
 std::vector<double> level_ttls(double deadline, double margin, std::span<const double> capacities);
 
-/// The part of its time that a delete may spend down to and including each level: [0] in the memtable, [i + 1] down to level i; 1
-/// for deeper levels.
+/// For each level, the share of its time after which a delete must have left that level: [0] the memtable, [i + 1] level i; 1 for
+/// deeper levels.
 class TtlShares {
  public:
   TtlShares(const TreeShape& shape, const Policy& policy);
   [[nodiscard]] double memtable() const { return shares_.front(); }
   [[nodiscard]] double level(int level) const;
-  /// Less data arrives within a deadline than the levels above the last can hold: files that expire below level 0 go down in one
-  /// slice.
+  /// True if less data arrives within a deadline than the levels above the last can hold. Then files that expire below level 0 go
+  /// down in one slice.
   [[nodiscard]] bool in_one_go() const { return in_one_go_; }
 
  private:
@@ -44,7 +44,7 @@ class TtlShares {
 /// `margin`: how long before the deadline all work for it is to be done; at most half of the time counts.
 Millis expires_at(Millis birth, Millis deadline, Millis margin, double share);
 
-/// The due times of the files of one tree at one moment. A value: it does not need the shape any more.
+/// The due times of the files of one tree at one moment. A value; keeps no reference to the shape.
 class DueTimes {
  public:
   DueTimes(const TreeShape& shape, const Policy& policy, Millis now, Millis margin)

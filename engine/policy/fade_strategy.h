@@ -1,6 +1,6 @@
 // The two ways in which a file's pending deletes go down: a step into the next older run, and a slice into the oldest. Each is a
-// function from values to a proposal; policy/fade.cc chooses among the proposals. What both need is here: the query, the files
-// that a plan takes, and where they lie.
+// function from values to a proposal; policy/fade.cc chooses among the proposals. This header has what both need: the query, and
+// the files that a plan takes.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct FadeQuery {
   bool by_file = false;        ///< Policy::by_file
   bool room_is_short = false;  ///< is_short() of FadeContext::room
 
-  /// True if a file's pending deletes go to the bottommost run in one slice. Level 0 is left by a step first: its files span all
-  /// keys.
+  /// True if a file's pending deletes go to the bottommost run in one slice. A file of level 0 first makes a step down, since
+  /// files of level 0 span all keys.
   [[nodiscard]] bool goes_in_one(const ExpiredFile& e) const { return by_file && due.in_one_go() && shape.runs[e.run].level > 0; }
 };
 
@@ -42,12 +42,12 @@ struct Reservation {
 
 /// The result of a strategy.
 struct Proposal {
-  Plan plan{};  ///< its action alone
+  Plan plan{};  ///< only `action` is set
   Reservation reserved{};
 };
 
-/// A merge that moves the file one level down, from level 0 with all runs there. None if that needs a slice: the level has surplus
-/// runs, a run in between would be passed, or the merge would be very large (kLargestMerge).
+/// A merge that moves the file one level down, from level 0 with all runs there. Returns none if that needs a slice: if the level
+/// has surplus runs, there is a run in between, or the merge would be very large (kLargestMerge).
 [[nodiscard]] std::optional<Proposal> propose_step_down(const FadeQuery& query, const ExpiredFile& e);
 
 /// A merge of one key range, from the file's run or a newer one down to the oldest run that overlaps the file. `e` is not final.
@@ -63,7 +63,7 @@ struct InputList {
 
 /// The files of a run that overlap the range.
 [[nodiscard]] std::span<const FileShape> files_in(const RunShape& run, const KeyRange& range);
-/// The first run from index `run` on with files in the range, and the last; shape.runs.size() if there is none.
+/// Index of the first run from `run` on with files in the range, and of the last; shape.runs.size() if there is none.
 [[nodiscard]] std::size_t next_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range);
 [[nodiscard]] std::size_t oldest_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range);
 /// True if no run older than `run` has files in the range.

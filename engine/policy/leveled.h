@@ -1,10 +1,11 @@
-// Policies whose tree is a list of levels. Two vectors define each policy: the most runs of each level, and the most bytes.
+// Policies whose tree is a list of levels. Two vectors define each policy: for each level the maximum number of runs, and of
+// bytes.
 //
-// Level 0 receives every flush as a new run. A level is due when it has more than its runs (level 0: as many as its limit) or
-// more than its bytes; the one furthest over goes first, of equals the smallest level. Then:
+// Level 0 receives every flush as a new run. A level is due if it exceeds its runs (level 0: reaches them) or its bytes. The
+// level with the largest excess comes first; of equals, the smallest level. Then:
 //   * level 0: all its runs merge, with every file of level 1 within their range, into the run of level 1;
-//   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, together with
-//     its neighbours inside their span; or it just moves there;
+//   * a level over its bytes: one file (file_choice.h), and its neighbours within the span of the files of the next level that it
+//     overlaps, merge with those; without overlap it moves;
 //   * a level with too many runs (left by another policy): they merge into its oldest run.
 //
 // Concurrent jobs may rely on:

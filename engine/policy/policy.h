@@ -29,8 +29,8 @@ class Policy {
  public:
   virtual ~Policy() = default;
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// Returns the most urgent plan without busy files; an empty one if there is none. Files of running jobs are marked busy in the
-  /// shape.
+  /// Returns the most urgent plan that uses no busy files; an empty plan if there is none. Files of running jobs are marked busy
+  /// in the shape.
   [[nodiscard]] virtual Plan next(const TreeShape& shape, const PolicyContext& context) const = 0;
   /// Compaction debt: bytes to rewrite until the shape satisfies the policy. Write stalls depend on it.
   [[nodiscard]] virtual std::uint64_t debt_bytes(const TreeShape& shape) const = 0;
@@ -57,7 +57,8 @@ class Policy {
   [[nodiscard]] virtual std::uint64_t flushes(const TreeShape& shape) const { return shape.flushes; }
 };
 
-/// For code that changes a tree, after each edit. Returns "" while a job runs or the policy has a plan. Else as Policy::check().
+/// For code that changes a tree; call it after each edit. Returns "" while a job runs or the policy has a plan, otherwise the
+/// result of Policy::check().
 std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context);
 /// Like check_bounds(), when next() returned no plan: "" while a job runs or the number of levels is about to change.
 std::string check_at_rest(const Policy& policy, const TreeShape& shape);

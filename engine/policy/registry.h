@@ -10,7 +10,7 @@ namespace ebbtide {
 
 struct PolicyParameter {
   const char* name;
-  double min, max, fallback;  ///< both ends allowed; fallback when left out
+  double min, max, fallback;  ///< min and max are allowed values; fallback is the default
   bool whole;                 ///< whole numbers only
 };
 

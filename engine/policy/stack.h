@@ -1,5 +1,5 @@
-// Stack-based policies (Mao's thesis, sections 3.2 and 4.2): the runs are one stack, newest on top; a merge takes some that lie
-// together and leaves one in their place.
+// Stack-based policies (Mao's thesis, sections 3.2 and 4.2): the runs are one stack, newest on top. A merge replaces some
+// adjacent runs by one.
 //
 //   bigtable      more than k runs: merge the flush with the fewest runs below it that make every run larger than all newer ones
 //                 together
@@ -34,13 +34,13 @@ enum class StackRule : std::uint8_t { kBigtable, kConstant, kExploring, kConcurr
 
 struct StackParameters {
   int k = 4;           ///< most runs at rest
-  double lambda = 1;   ///< exploring, concurrent: the size ratio that neighbours may have
+  double lambda = 1;   ///< exploring, concurrent: largest ratio of the largest run to the others of its group together
   int min_merge = 2;   ///< C: fewest runs of a merge
   int max_merge = 64;  ///< D: most runs of a merge, at least C
 };
 
-/// The runs to merge, as [first, last] in `sizes`; none = leave the stack as it is. `sizes` newest first, the flush included;
-/// `flushes` is its number, from 1. At least two runs are merged.
+/// Returns the runs to merge, at least two, as indexes [first, last] of `sizes`; none = no merge. `sizes`: newest first, the new
+/// flush included. `flushes`: number of that flush, from 1.
 std::optional<std::pair<std::size_t, std::size_t>> choose_merge(StackRule rule, const StackParameters& parameters,
                                                                 std::span<const std::uint64_t> sizes, std::uint64_t flushes);
 
@@ -51,7 +51,7 @@ class StackPolicy final : public Policy {
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] Plan next(const TreeShape& shape, const PolicyContext& context) const override;
   [[nodiscard]] std::uint64_t debt_bytes(const TreeShape& shape) const override;
-  /// A stack has no levels to fill: k memtables, whatever the level.
+  /// A stack has no levels to fill, so this is k memtables for any level.
   [[nodiscard]] double capacity_bytes(const TreeShape& shape, int level) const override;
   [[nodiscard]] int slowdown_runs() const override;
   [[nodiscard]] int stop_runs() const override;

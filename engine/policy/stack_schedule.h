@@ -18,7 +18,7 @@ std::uint64_t binomial_coefficient(std::uint64_t n, std::uint64_t r);
 std::uint64_t min_latency_runs(std::uint64_t k, std::uint64_t t);
 /// Binomial: T_k(m) = sum over i = 1..m of C(i + min(i, k) - 1, i), m' = min {m : T_k(m) >= t},
 /// i = 1 + B(m', min(m', k) - 1, t - T_k(m' - 1) - 1). Up to about 4^k flushes (m' <= k) it keeps the stack as shallow as its
-/// merges are deep; after that it does as MinLatency.
+/// merges are deep; after that it is the same as MinLatency.
 std::uint64_t binomial_runs(std::uint64_t k, std::uint64_t t);
 
 }  // namespace ebbtide

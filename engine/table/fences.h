@@ -1,11 +1,11 @@
-// Fence pointers on the sort key: they find the tile that can hold a key.
+// Fence pointers on the sort key: they locate the tile that may have a key.
 //
 // Tile t begins at its separator. separator[0] is ""; separator[t] is the shortest string greater than every key of tile t - 1
-// and no greater than any of tile t. If one key's versions span both tiles, it is that key. In memory a tile costs 12 bytes
-// and its separator without the common prefix of the table's keys. The separator's first 8 bytes are stored as a number of the
-// same order; the rest is read only if the key has the same number. The numbers form a static B-tree of fan-out 16: a search
-// reads one pair of cache lines per level, and all levels but the last two fit into the processor's cache. A search can be done
-// in two steps, begin() and finish(), with other work while the last level's lines are loaded.
+// and no greater than any of tile t. If versions of one key are in both tiles, the separator is that key. In memory a tile costs
+// 12 bytes and its separator without the common prefix of the table's keys. The separator's first 8 bytes are stored as a number
+// of the same order; the rest is read only if the key has the same number. The numbers form a static B-tree of fan-out 16: a
+// search reads one pair of cache lines per level, and all levels but the last two fit into the processor's cache. A search can be
+// done in two steps, begin() and finish(), with other work while the last level's lines are loaded.
 #pragma once
 
 #include <cstdint>

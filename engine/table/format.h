@@ -22,8 +22,8 @@ inline constexpr std::uint32_t kTableMetadataMagic = 0x4d544245;  // "EBTM"
 inline constexpr std::uint32_t kTableVersion = 1;
 
 inline constexpr std::size_t kBlockTrailerBytes = 13;
-inline constexpr std::uint32_t kSmallUnit = 8;     ///< of files with h = 1: keeps block offsets expressible as 31 bits in 16 GiB
-inline constexpr std::uint32_t kPunchUnit = 4096;  ///< of files with h > 1: what file systems punch holes by
+inline constexpr std::uint32_t kSmallUnit = 8;     ///< of files with h = 1: offsets in units of it fit into 31 bits up to 16 GiB
+inline constexpr std::uint32_t kPunchUnit = 4096;  ///< of files with h > 1: file systems punch holes in units of this
 /// The largest decoded size of a block. A larger length field is damage, and no memory is allocated for it.
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
 /// Bytes of a large value in each of its blocks.
@@ -46,7 +46,7 @@ struct BlockPlace {
   return (payload_bytes + kBlockTrailerBytes + unit - 1) / unit * unit;
 }
 
-/// Compresses if that saves at least an eighth. Reuses its state between calls. Not thread-safe.
+/// Compresses a payload if that saves at least an eighth. Reuses its state between calls. Not thread-safe.
 class Compressor {
  public:
   explicit Compressor(Compression compression);
@@ -76,7 +76,7 @@ struct CheckedBlock {
 };
 /// Checks checksum, kind and padding; the payload views `block`.
 Result<CheckedBlock> check_block(Bytes block, BlockKind expected, const BlockPlace& place);
-/// Bytes that the payload decodes to, kMaxBlockBytes at most.
+/// Bytes of the decoded payload, at most kMaxBlockBytes.
 Result<std::size_t> decoded_bytes(const CheckedBlock& block, const BlockPlace& place);
 /// Decodes into `out`, which has room for exactly decoded_bytes().
 Status decode_block(const CheckedBlock& block, char* out, std::size_t bytes, const BlockPlace& place);

@@ -17,13 +17,13 @@ namespace ebbtide {
 /// Flags of a page. Numbers are part of the format.
 inline constexpr std::uint32_t kPagePlainOnly = 1;  ///< only plain values: no tombstone, no header
 inline constexpr std::uint32_t kPageHasTombstones = 2;
-inline constexpr std::uint32_t kPageHasUnstamped = 4;  ///< an entry, not a tombstone, without a stamp
-inline constexpr std::uint32_t kPageHasLarge = 8;      ///< an entry whose value lies in blocks of its own
+inline constexpr std::uint32_t kPageHasUnstamped = 4;  ///< has an entry without a stamp that is not a tombstone
+inline constexpr std::uint32_t kPageHasLarge = 8;      ///< has a large value, stored in separate blocks
 inline constexpr std::uint32_t kPageHasDebts = 16;
 inline constexpr std::uint32_t kPageAllFirst = 32;     ///< every entry is its key's oldest version
-inline constexpr std::uint32_t kPageReplaced = 64;     ///< lies in the metadata file
+inline constexpr std::uint32_t kPageReplaced = 64;     ///< its new block is in the metadata file
 inline constexpr std::uint32_t kPageDropped = 128;     ///< dropped: no entries, no permutation refers to it
-inline constexpr std::uint32_t kPageTombstones = 256;  ///< of a tile's tombstones (h > 1), asked through their own filter
+inline constexpr std::uint32_t kPageTombstones = 256;  ///< the page of a tile's tombstones (h > 1), with a filter of its own
 inline constexpr std::uint32_t kPageAllExpire = 512;   ///< every entry has an expiry
 inline constexpr std::uint32_t kPageFlagsMask = 1023;
 
@@ -36,16 +36,17 @@ inline constexpr std::uint8_t kTileStale =
 inline constexpr std::uint8_t kTileFlagsMask = 15;
 
 struct PageMeta {
-  std::uint64_t offset = 0;  ///< of its block in the data file; kept when it is dropped or replaced: that range is to be punched
+  std::uint64_t offset = 0;  ///< of its block in the data file; also of a dropped or replaced page, since that range must be
+                             ///< punched
   std::uint32_t length = 0;
   std::uint64_t replaced_offset = 0;  ///< of the block that replaced it, in the metadata file
   std::uint32_t replaced_length = 0;
   std::uint32_t entries = 0;
   std::uint32_t flags = 0;
   SeqNum min_seq = 0, max_seq = 0;
-  DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;  ///< of stamped entries that are no tombstones; min > max: none
+  DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;  ///< of entries with a stamp, without tombstones; min > max: none
   Millis min_expiry = 0, max_expiry = 0;                    ///< 0: no entry has one
-  std::uint64_t checksum = 0;                               ///< of the block that the page is read from
+  std::uint64_t checksum = 0;                               ///< of its current block
 
   [[nodiscard]] bool dropped() const { return (flags & kPageDropped) != 0; }
   [[nodiscard]] bool replaced() const { return (flags & kPageReplaced) != 0; }
@@ -93,7 +94,7 @@ struct TableMetadata {
   std::vector<std::string> tombstone_filter_slices;  ///< of pages of tombstones: one column
   std::string permutations;                          ///< tile by tile; see PermutationReader
   std::vector<FileExtent> holes;                     ///< of the data file, ascending: the pages of removed tiles
-  /// Payloads of the pages flagged kPageReplaced, in page order; decode() leaves this empty: they are read as pages are.
+  /// Payloads of the pages flagged kPageReplaced, in page order; decode() leaves this empty: readers read them like other pages.
   std::vector<std::pair<std::uint32_t, std::string>> replaced;
 
   /// The file's bytes. Sets offset, length and checksum of replaced pages. `metadata_checksum` is over all of the file.
@@ -104,11 +105,11 @@ struct TableMetadata {
   /// True if pages were dropped since the table was built. Some of its stats are then bounds instead of exact numbers.
   [[nodiscard]] bool has_drops() const;
   /// True if renew_names() (table/page_drop.h) can help: the table has entries and no range tombstones, and no stale tile begins
-  /// with the last key of the tile before. Else the table must be rewritten.
+  /// with the last key of the tile before. Otherwise the table must be rewritten.
   [[nodiscard]] bool names_can_be_renewed() const;
   /// Computes data_checksum from header, pages and large values.
   [[nodiscard]] std::uint64_t sum_checksums() const;
-  /// `path` for messages. kCorruption, or kUnsupported if a newer version wrote it.
+  /// `path` is for messages. kCorruption; kUnsupported if a newer version wrote the file.
   static Result<TableMetadata> decode(Bytes file, FileNum metadata_file, const std::string& path);
   /// Entries of all pages of a tile.
   [[nodiscard]] std::uint64_t tile_entries(std::size_t tile) const;
@@ -125,7 +126,7 @@ struct TableMetadata {
   return (entries * permutation_bits(pages) + 7) / 8;
 }
 void append_permutation(std::uint32_t pages, const std::vector<std::uint8_t>& order, std::string* out);
-/// Into `order`; `packed` begins at the tile's bytes and has them all.
+/// Decodes a tile's permutation into `order`. `packed` begins with the tile's bytes and has all of them.
 void unpack_permutation(Bytes packed, std::uint32_t pages, std::uint64_t entries, std::vector<std::uint8_t>* order);
 
 /// The header block of a data file. decode checks it: kUnsupported names both versions.

@@ -316,7 +316,8 @@ namespace {
 // The most bytes that Fences can index. Shared prefixes are stored once per leaf, so a small file could claim more.
 constexpr std::uint64_t kMaxSeparatorBytes = 0xffffffffu;
 
-// Tiles [*tile, *tile + tiles) from one leaf; *bytes counts the separators' bytes behind the table's prefix.
+// Decodes tiles [*tile, *tile + tiles) from one leaf, and moves *tile behind them. Adds the bytes of their separators after the
+// table's prefix to *bytes.
 bool read_leaf(Bytes in, std::uint32_t tiles, Bytes first_separator, std::size_t* tile, std::uint64_t* page, std::uint64_t* bytes,
                TableMetadata* m) {
   std::string separator;
@@ -396,7 +397,7 @@ Status decode_filters(const SectionReader& sections, TableMetadata* m) {
       if (section == nullptr) return sections.place(0).corruption("a filter slice is missing");
       auto parsed = BloomView::parse(section->content);
       if (!parsed.is_ok()) return sections.corruption(*section, std::string(parsed.status().message()));
-      // A filter with other columns than the tiles have pages would hide keys.
+      // A filter whose number of columns differs from the pages per tile would hide keys.
       if (parsed->columns() != (type == SectionType::kFilter ? m->pages_per_tile : 1))
         return sections.corruption(*section, "wrong number of columns");
       (*slices)[i].assign(section->content);
@@ -419,7 +420,7 @@ Status decode_permutations(const SectionReader& sections, TableMetadata* m) {
   }
   if (bytes != section.content.size()) return sections.corruption(section, "too long");
   m->permutations.assign(section.content);
-  // Each number below its tile's page count, as often as that page has entries.
+  // Each page number must occur as often as that page has entries.
   std::vector<std::uint8_t> order;
   for (std::size_t t = 0, at = 0; t < m->tiles.size(); ++t) {
     const TileMeta& tile = m->tiles[t];
@@ -473,7 +474,7 @@ void append_holes(const TableMetadata& m, std::string* out) {
   }
 }
 
-// Punching trusts these ranges: none may meet a page.
+// Punching trusts these ranges, so none may overlap a page.
 Status decode_holes(const SectionReader& sections, TableMetadata* m) {
   const SectionReader::Section* const section = sections.find(SectionType::kHoles);
   if (section == nullptr) return Status::ok();

@@ -57,7 +57,7 @@ class SectionReader {
   static Result<SectionReader> open(Bytes file, std::uint64_t first, FileNum number, const std::string& path);
   /// The only section of that type and index, or null.
   [[nodiscard]] const Section* find(SectionType type, std::uint32_t index = 0) const;
-  /// As find, kCorruption if it is missing.
+  /// Like find(), but returns kCorruption if the section is missing.
   Result<Section> need(SectionType type) const;
   [[nodiscard]] Status corruption(const Section& section, const std::string& what) const;
   [[nodiscard]] BlockPlace place(std::uint64_t offset) const { return {path_, file_, offset}; }
@@ -92,7 +92,7 @@ Status decode_filters(const SectionReader& sections, TableMetadata* m);
 Status decode_permutations(const SectionReader& sections, TableMetadata* m);
 Status decode_range_tombstones(const SectionReader& sections, TableMetadata* m);
 Status decode_holes(const SectionReader& sections, TableMetadata* m);
-/// The relations between sections.
+/// Checks properties that span several sections.
 Status check_whole(const SectionReader& sections, const TableMetadata& m);
 
 }  // namespace ebbtide

@@ -31,7 +31,7 @@ constexpr std::size_t kLine = 64;
 // Bytes of an entry that are prefetched, the value included. The processor's own prefetching loads the rest of a longer entry.
 constexpr std::ptrdiff_t kEntryAhead = 256;
 
-// A binary search starts the loads of all entries that its next so many steps may look at.
+// A binary search prefetches all entries that its next kSearchAhead steps may read.
 constexpr std::uint32_t kSearchAhead = 3;
 
 // The first 8 of n bytes as a number of the same order; fewer are padded with zeros. Bytes up to `end` may be read.

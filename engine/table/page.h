@@ -2,7 +2,7 @@
 //
 // Layout (little endian):
 //   count u32, flags u32 (bit 0: offsets are u32), smallest seq u64, smallest delete key u64, prefix length u32, zero u32
-//   tags     count u8: low byte of each key's hash; a lookup compares 16 at a time and looks only at entries whose tag agrees
+//   tags     count u8: low byte of each key's hash; a lookup compares 16 at a time and reads only entries with an equal tag
 //   offsets  count u16 or u32: where each entry begins, from the start of the page; the last ends with the page
 //   prefix   the common prefix of all keys of the page
 //   entries  flags u8, suffix length varint, suffix, seq - smallest varint, [delete key - smallest varint], [expiry varint],
@@ -49,10 +49,10 @@ class PageView {
   [[nodiscard]] Bytes prefix() const { return {offsets_ + std::size_t{count_} * (wide_ ? 4 : 2), prefix_bytes_}; }
   [[nodiscard]] std::uint8_t tag(std::uint32_t i) const { return static_cast<std::uint8_t>(begin_[kPageHeaderBytes + i]); }
 
-  /// Finds the newest version of `key` with seq <= view_seq; false if there is none. Sets all of `entry` but `key`; `table` goes
-  /// into a reference to a large value. Sets `*seen` if the page has any version of the key.
+  /// Finds the newest version of `key` with seq <= view_seq; false if there is none. Sets all fields of `entry` except `key`;
+  /// `table` becomes part of a reference to a large value. Sets `*seen` if the page has any version of the key.
   bool get(const LookupKey& key, SeqNum view_seq, const TableLookup* table, Entry* entry, bool* seen) const;
-  /// Starts the load of the entry that get() will most likely look at.
+  /// Starts the load of the entry that get() will probably read.
   void prefetch(std::uint64_t hash) const;
   /// Index of the first entry whose key is >= key, count() if none.
   [[nodiscard]] std::uint32_t lower_bound(Bytes key) const;

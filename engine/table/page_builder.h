@@ -14,8 +14,8 @@ struct PendingEntry {
   std::uint64_t hash = 0;  ///< of the key
 };
 
-/// Estimated bytes of an entry in a page without key and value: flags, suffix length, sequence number, tag and offset; and delete
-/// key, expiry and delete debt if it has them. Numbers are stored as differences from the page's smallest.
+/// Estimated bytes of an entry in a page without key and value: flags, suffix length, sequence number, tag and offset; and of its
+/// delete key, and of its expiry or delete debt. Numbers are stored as differences from the page's smallest.
 inline constexpr std::size_t kEntryOverheadBytes = 9, kDeleteKeyBytes = 5, kMillisBytes = 6;
 
 /// Replaces `out` by the page of `entries[indexes]`: at least one, in sort-key order, newest version first.

@@ -60,7 +60,7 @@ class Rebuild {
     *page = gone;
   }
 
-  /// Page by page: what is dropped, what is replaced, and the payloads of pages that an earlier drop has replaced.
+  /// Rebuilds the page list: dropped pages, replaced pages, and the payloads of pages that an earlier drop has replaced.
   Status rebuild_pages() {
     const std::vector<PageMeta> before = m_.pages;
     for (const std::uint32_t p : request_.whole) {
@@ -293,7 +293,7 @@ class Rebuild {
   std::vector<PageMeta> old_pages_;
   std::vector<Remains> remains_;  // by old page number
   std::vector<bool> changed_;     // by old tile number
-  bool last_lost_ = false;        // the last tile that stays has lost its last entry
+  bool last_lost_ = false;        // the last remaining tile has lost its last entry
   std::string first_separator_;   // of the first tile that stays, if one before it went
   std::string end_separator_;     // of the first tile after the last that stays
   std::uint64_t new_tombstones_ = 0;

@@ -44,11 +44,11 @@ struct PageDropRequest {
 
 struct PageDropOutcome {
   BuiltTable built;           ///< file numbers, sizes, checksums and stats; metadata file written and synced, directory not yet
-  bool nothing_left = false;  ///< neither entry nor range tombstone: no file was written, the table may go as a whole
+  bool nothing_left = false;  ///< no entry and no range tombstone is left: no file was written, unlink the table
   bool names_may_linger = false;                     ///< in separators of stale tiles, or in the table's bounds
   std::uint32_t pages_whole = 0, pages_in_part = 0;  ///< dropped pages; a page in part without survivors counts as whole
   std::uint64_t entries_gone = 0;                    ///< entries that went or became tombstones; 0: no file was written
-  ReadCounters reads;                                ///< of pages; nothing if all went whole
+  ReadCounters reads;                                ///< of pages; zero if no page was dropped in part
   std::shared_ptr<TableReader> table{};              ///< the new table, open; null if no file was written
 };
 
@@ -57,8 +57,9 @@ struct PageDropOutcome {
 Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropRequest& request, FileSystem& fs,
                                    const std::string& dir, FileNum metadata_file);
 
-/// A new metadata file in which every separator that may be the name of a dropped key, and the bounds, are made of existing keys. Reads the page of the first entry of each stale tile, and that of the table's last entry; drops nothing. Errors as
-/// above; kInvalidArgument unless TableReader::names_can_be_renewed().
+/// Writes a new metadata file. Existing keys replace every separator that may be the name of a dropped key, and the bounds. Reads
+/// the page of the first entry of each stale tile, and that of the table's last entry; drops nothing. Errors as above;
+/// kInvalidArgument unless TableReader::names_can_be_renewed().
 Result<PageDropOutcome> renew_names(const TableReader& table, FileSystem& fs, const std::string& dir, FileNum metadata_file);
 
 }  // namespace ebbtide

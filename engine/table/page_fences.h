@@ -1,8 +1,8 @@
 // A page's ranges of delete keys, expiries and seqs, for page drops that do not read the page.
 //
-// Stored as 32-bit steps from the table's smallest value, 8 bytes per page and kind of range; not stored if the table has none.
-// The step is a power of two, 1 while the table spans less than 2^31 (for times in ms: 24 days). Beyond that minima are rounded
-// down and maxima up, so a stored range may be wider than the true one, never narrower.
+// A bound is stored as a 32-bit number of steps from the table's smallest value: 8 bytes per page and kind of range. Kinds that
+// the table does not have are not stored. The step is a power of two, 1 while the table spans less than 2^31 (for times in ms: 24
+// days). Beyond that minima are rounded down and maxima up, so a stored range may be wider than the true one, never narrower.
 #pragma once
 
 #include <algorithm>

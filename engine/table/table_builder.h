@@ -50,14 +50,15 @@ class TableBuilder {
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
 
-  /// Entries come in key order, versions of a key by descending seq; else kCorruption, as entries of a merge come from files. An
-  /// entry with `large` set is copied from its table without being decoded. A value above kLargeValueBytes is written as blocks
-  /// of its own.
+  /// Entries must come in key order, versions of a key by descending seq. Otherwise kCorruption, since a merge's entries come
+  /// from files. An entry with `large` set is copied from its table without being decoded. A value above kLargeValueBytes is
+  /// written as blocks of its own.
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
-  /// Lowers the options' applied_seq: an entry stays although a secondary range tombstone up to that seq covers it.
+  /// Lowers the options' applied_seq. Needed if an entry stays although a secondary range tombstone of at most that seq covers
+  /// it.
   void lower_applied_seq(SeqNum applied_seq);
-  /// Bytes of the data file so far, the tile in progress included (before compression): what splits outputs.
+  /// Bytes of the data file so far, the tile in progress included (before compression): for the splitting of outputs.
   [[nodiscard]] std::uint64_t data_bytes() const;
   [[nodiscard]] bool empty() const;
   Result<BuiltTable> finish();

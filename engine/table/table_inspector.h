@@ -1,4 +1,4 @@
-// What planners, maps, verification and tools need of an open table: its fences, sizes and pages, beside the cache.
+// Fences, sizes and pages of an open table, read without the cache: for planners, maps, verification and tools.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct TableReaderImpl;  // table/table_reader_impl.h
 struct PageFence {
   std::uint32_t tile = 0;
   std::uint32_t flags = 0;       ///< kPage... of table/metadata.h
-  bool unique_keys = false;      ///< of the tile: all versions of its keys that the table has are in it ...
+  bool unique_keys = false;      ///< of the tile: it has all versions of its keys in the table ...
   bool single_versions = false;  ///< ... and there is one of each
   std::uint32_t entries = 0;
   std::uint32_t stored_bytes = 0;
@@ -42,7 +42,7 @@ class TableInspector {
   [[nodiscard]] std::uint32_t pages_per_tile() const;
   [[nodiscard]] std::uint32_t page_count() const;
   [[nodiscard]] std::uint32_t tile_count() const;
-  /// Of page `page` < page_count(), numbered tile by tile. O(log tiles).
+  /// The fence of page `page` < page_count(); pages are numbered tile by tile. O(log tiles).
   [[nodiscard]] PageFence page_fence(std::uint32_t page) const;
   /// The first tile that can have a version of `key`. Needs tile_count() > 0.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
@@ -75,15 +75,15 @@ class TableInspector {
   /// Bytes of memory that the open table holds.
   [[nodiscard]] std::uint64_t memory_bytes() const;
 
-  // --- contents; these read
+  // --- contents, with I/O
 
   /// Appends the key of each entry of the tile with key >= from and lo <= D < hi, once per version, in no order. Reads only pages
   /// whose fences overlap the range, through the cache; counts misses in `counters->pages_read`. Returns false if no page had to
   /// be read.
   Result<bool> collect_stamps(std::uint32_t tile, DeleteKey lo, DeleteKey hi, Bytes from, std::vector<std::string>* keys,
                               ReadCounters* counters) const;
-  /// Calls `visit` for each entry that expires later than `after` and no later than `until`; the entry lasts as long as the call.
-  /// Reads the pages that have some, through the cache.
+  /// Calls `visit` for each entry that expires later than `after` and no later than `until`; the entry is valid during the call.
+  /// Reads the pages with such entries through the cache.
   Status visit_expiring(Millis after, Millis until, const std::function<void(const Entry& entry)>& visit) const;
   /// Reads and decodes a page without the cache; `counters` may be null. The page must not be dropped.
   [[nodiscard]] Result<std::string> read_page(std::uint32_t page, ReadCounters* counters) const;

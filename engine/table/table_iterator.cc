@@ -252,7 +252,7 @@ class TableIterator final : public InternalIterator {
   Readahead readahead_;
   std::uint32_t first_tile_ = 0, last_tile_ = 0;  // no tile outside these is read
   std::uint32_t start_tile_ = 0;                  // the last tile that can have keys before the lower bound
-  bool empty_ = false;                            // true if the bounds are
+  bool empty_ = false;                            // true if no key is within the bounds
   bool forward_ = true;
 
   // The current tile, if any: entries in [0, count_), the iterator at position_.

@@ -1,4 +1,4 @@
-// What point reads and iterators need of an open table: the filter, its pages through the block cache, large values, iterators.
+// Lookups in an open table: its filter, its pages through the block cache, large values, iterators.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace ebbtide {
 struct TableReaderImpl;  // table/table_reader_impl.h
 class LoadedFilter;      // table/loaded_filter.h
 
-/// Counters of one thread or job; plain, the owner adds them up.
+/// Counters of one thread or job, not atomic; the owner adds them to totals.
 struct ReadCounters {
   std::uint64_t pages_read = 0, bytes_read = 0, filter_negatives = 0, filter_positives = 0, filter_false_positives = 0;
-  std::uint32_t runs_probed = 0;    ///< of a get, set by the caller that asks table after table
+  std::uint32_t runs_probed = 0;    ///< of a get; the caller, which searches several tables, sets it
   std::uint64_t pages_in_vain = 0;  ///< false positives: pages searched for a key that they do not have, with or without a filter
 };
 
@@ -48,8 +48,8 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
              ReadCounters* counters, Status* status, const LookupState* known = nullptr) const;
   /// The loaded part of the filter now. It stays valid and correct when another part is loaded. Never null. Takes a short lock.
   [[nodiscard]] std::shared_ptr<const LoadedFilter> filter() const;
-  /// Asks only the filter from filter(): false means that the table has no point entry of the key. Range tombstones are not
-  /// checked.
+  /// Checks only `filter`, which filter() returned: false means that the table has no point entry of the key. Does not check
+  /// range tombstones.
   [[nodiscard]] bool may_contain(const LookupKey& key, const LoadedFilter& filter) const;
   /// Stages of prefetch().
   static constexpr int kPrefetchStages = 6;
@@ -59,9 +59,9 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   bool prefetch(const LookupKey& key, int stage, LookupState* state) const;
   /// Reads the page of a miss into the cache and pins it. Any thread; `counters`, if not null, belong to the calling thread.
   Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page, ReadCounters* counters) const;
-  /// As fetch_page, but without waiting for the device (preadv2 RWF_NOWAIT): returns null if it would wait.
+  /// Like fetch_page(), but returns null instead of waiting for the device (preadv2 RWF_NOWAIT).
   std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const;
-  /// Pins the page if the block cache has it, else returns null.
+  /// Pins the page if the block cache has it; otherwise returns null.
   [[nodiscard]] std::shared_ptr<const void> pin_page(std::uint32_t page) const;
   /// The place of a page, for callers that read it themselves and then call take_page().
   struct PagePlace {
@@ -70,16 +70,16 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
     std::uint32_t length = 0;
   };
   [[nodiscard]] PagePlace page_place(std::uint32_t page) const;
-  /// As fetch_page, for a page whose block was read already.
+  /// Like fetch_page(), for a page whose block the caller has read.
   Result<std::shared_ptr<const void>> take_page(std::uint32_t page, Bytes block, ReadCounters* counters) const;
-  /// Returns a large value of this table: shared with its present holders, else read.
+  /// Returns a large value of this table: shared with its current holders, or read.
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
   /// Returns the value if another holder has it in memory, else null. Takes a short lock.
   [[nodiscard]] std::shared_ptr<const std::string> large_if_resident(const LargeValueRef& ref) const;
   /// Copies to.size() bytes of a large value from `offset` on, inside the value. Reads its index and the chunks that have them,
   /// and checks each.
   Status copy_large(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
-  /// Each chunk of a large value as it is stored, its checksum verified, for copying it to another table.
+  /// Passes each chunk of a large value as it is stored, with its checksum verified: for copying it to another table.
   Status visit_large(const LargeValueRef& ref, const std::function<Status(Bytes payload, Compression compression)>& chunk) const;
 
   /// Pages outside the bounds are not read. The iterator keeps the table open.

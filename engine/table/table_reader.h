@@ -1,6 +1,6 @@
-// An open table. Resident: page table, fences, filters, range tombstones. Pages come through the block cache.
+// An open table. In memory: page table, fences, filters, range tombstones. Pages are read through the block cache.
 //
-// Its calls are in two facets. A function that only reads takes one of them, not the reader:
+// Its functions are in two facets. Code that only reads takes one facet, not the reader:
 //
 //   TableLookup      table_lookup.h      point reads, iterators, and the pages and large values that they lack
 //   TableInspector   table_inspector.h   fences, sizes, metadata, verification
@@ -49,8 +49,8 @@ class TableReader : public TableLookup, public TableInspector {
   /// has no pages. Does no I/O.
   static std::shared_ptr<TableReader> unreadable(const TableReaderOptions& options, const TableFiles& files,
                                                  const TableStats& stats, Status why);
-  /// Opens the same data file with a new metadata file, just written; `metadata` is its content, checked as if it had been read
-  /// back. Reads only the data file's header.
+  /// Opens the same data file with a new metadata file that was just written. `metadata` is its content and is checked as if it
+  /// had been read. Reads only the data file's header.
   [[nodiscard]] Result<std::shared_ptr<TableReader>> redescribed(const TableFiles& files, Bytes metadata) const;
   ~TableReader();
 
@@ -61,8 +61,8 @@ class TableReader : public TableLookup, public TableInspector {
   /// All slices that the filter was built with; the first filter()->slices() of them are in memory.
   [[nodiscard]] const std::vector<SliceInfo>& slices() const;
   /// Keeps the first `count` slices in memory, or all if there are fewer; reads missing ones from the metadata file. If that
-  /// fails (kIoError, kCorruption), nothing changes. Returns the old filter, which readers may still use: hold it until all
-  /// EpochGuards of now have ended; null if nothing changed. One thread at a time.
+  /// fails (kIoError, kCorruption), nothing changes. Returns the old filter, which readers may still use: keep it until all
+  /// current EpochGuards have ended. Null if nothing changed. One thread at a time.
   Result<std::shared_ptr<const void>> keep_slices(std::uint32_t count);
 
  private:

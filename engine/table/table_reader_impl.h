@@ -48,7 +48,7 @@ static_assert(sizeof(TileInfo) == 8);
 
 struct TableReaderImpl {
   // --- constant after open
-  const TableLookup* lookup = nullptr;  ///< the reader: goes into references to large values
+  const TableLookup* lookup = nullptr;  ///< the reader; stored in references to large values
   TableReaderOptions options;
   TableFiles files;
   std::string data_path, metadata_path;
@@ -82,9 +82,9 @@ struct TableReaderImpl {
   Status load(TableMetadata m);
   void take_fences(const TableMetadata& m);
 
-  /// As TableInspector.
+  /// See TableInspector::load_metadata().
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
-  /// As TableLookup::filter().
+  /// See TableLookup::filter().
   [[nodiscard]] std::shared_ptr<const LoadedFilter> loaded_filter() const {
     MutexLock lock(mutex);
     return filter_owner;
@@ -124,7 +124,8 @@ struct TableReaderImpl {
   [[nodiscard]] std::uint32_t first_of(std::uint32_t tile, Bytes key) const;
   /// The first page of the state's tile that may have its key, or LookupState::kNoPage.
   [[nodiscard]] std::uint32_t first_candidate(const LookupState& state) const;
-  /// The stages of TableLookup::prefetch once the tile is known: its row in the page table, then the cache's steps.
+  /// The later stages of TableLookup::prefetch: load the tile's row in the page table, then start, guess and confirm in the
+  /// cache.
   void prefetch_tile(std::uint32_t tile) const;
   void prefetch_page(const LookupKey& key, int stage, LookupState* state) const;
   [[nodiscard]] bool goes_on(std::uint32_t tile, Bytes key) const {

@@ -25,7 +25,7 @@ class Verifier {
       if (stopped && stopped()) return errors_->size() == before_;
       tile(t, pages, entries);
     }
-    // Unreadable pages were not counted.
+    // Not compared if a page was unreadable, since its entries were not counted.
     if (errors_->size() == before_ && !described()) error("properties do not describe the entries");
     for (const FileExtent& hole : m_.holes) add_extent(hole.offset, hole.length);
     check_extents();
@@ -147,7 +147,7 @@ class Verifier {
       any_ = true;
     }
     if (unique != ((tile.flags & kTileUniqueKeys) != 0)) error(first, "the tile's flag does not say whether its keys are unique");
-    // A drop can leave a tile with single versions that was not built with them.
+    // After a page drop, a tile may have single versions without the flag.
     const bool says_single = (tile.flags & kTileSingleVersions) != 0;
     if (says_single ? !(unique && single) : unique && single && !m_.has_drops())
       error(first, "the tile's flag does not say whether its keys have single versions");

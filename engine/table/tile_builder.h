@@ -27,7 +27,7 @@ class TileBuilder {
  public:
   explicit TileBuilder(std::uint32_t pages_per_tile) : pages_per_tile_(pages_per_tile) {}
 
-  /// Copies key and value. Entries come in order.
+  /// Adds an entry, with copies of key and value. Entries must come in sort-key order.
   void add(const Entry& entry, std::uint64_t hash);
   void clear();
   [[nodiscard]] bool empty() const { return entries_.empty(); }
@@ -52,8 +52,8 @@ class TileBuilder {
   std::vector<PendingEntry> entries_;
   std::uint64_t bytes_ = 0;
   bool repeated_ = false;         ///< a key has several versions
-  std::size_t prefix_bytes_ = 0;  ///< what all keys so far begin with
-  // Chunks of memory that stay where they are and are used again for the next tile.
+  std::size_t prefix_bytes_ = 0;  ///< length of the common prefix of all keys so far
+  // Chunks of memory; they do not move, and the next tile uses them again.
   static constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
   std::vector<std::unique_ptr<char[]>> chunks_, oversized_;
   std::size_t chunk_ = 0, used_ = kChunkBytes;

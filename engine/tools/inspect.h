@@ -110,7 +110,7 @@ Result<LoadedManifest> load_manifest_file(FileSystem& fs, const std::string& dir
 struct LoadedTable {
   std::string dir;
   FileNum metadata_file = kNoFile;
-  std::uint64_t metadata_bytes = 0, metadata_checksum = 0;  ///< of the file as it is
+  std::uint64_t metadata_bytes = 0, metadata_checksum = 0;  ///< computed from the file, not the manifest's values
   TableMetadata metadata;
 };
 /// Loads the table of a data or metadata file, by the newest metadata file that describes it.

@@ -39,10 +39,10 @@ class Copy {
  private:
   Status make() {
     if (lies_within(to_, from_) || lies_within(from_, to_)) {
-      return Status::invalid_argument(to_ + " and " + from_ + ": neither may lie in the other");
+      return Status::invalid_argument(to_ + " and " + from_ + ": neither may be inside the other");
     }
     if (!fs_.exists(join_path(from_, kCurrentFileName))) {
-      return Status::not_found(from_ + " has no CURRENT: it is no data directory, or a backup that was not finished");
+      return Status::not_found(from_ + " has no CURRENT: it is not a data directory, or an unfinished backup");
     }
     TRY(check_target());
     TRY(lock_source());

@@ -141,8 +141,8 @@ class Report {
     const std::string oldest =
         written.oldest == 0 ? ""
                             : "; the oldest was written " + age_text(written.oldest) + " ago, at " + time_text(written.oldest);
-    out_->text += "log: " + std::to_string(numbers->size()) + " segments, " + size_text(written.bytes) + ", " +
-                  std::to_string(written.deletes) + " deletes" + oldest + "\n";
+    out_->text += "log: " + std::to_string(numbers->size()) + (numbers->size() == 1 ? " segment, " : " segments, ") +
+                  size_text(written.bytes) + ", " + std::to_string(written.deletes) + " deletes" + oldest + "\n";
     out_->json.add("log", JsonObject()
                               .add("segments", numbers->size())
                               .add("bytes", written.bytes)

@@ -1,8 +1,7 @@
 // ebbtide-inspect: prints, verifies, copies, repairs and salvages the engine's files.
 //
-// Exit status: 0 clean, 1 damage (named on standard error, or under "errors" in JSON), 2 wrong use; of salvage 0 everything was
-// saved, 1 something was lost, 2 refused or failed. Progress is printed on
-// standard error where that is a terminal.
+// Exit status: 0 clean, 1 damage (printed on standard error, or under "errors" in JSON), 2 wrong use. Of salvage: 0 everything
+// was saved, 1 something was lost, 2 refused or failed. Progress is printed on standard error if that is a terminal.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -68,7 +67,7 @@ class TableCommand {
   int run(ebbtide::FileSystem& fs, const std::string& path, bool json) {
     if (!entries_) return print(inspect_table(fs, path), json);
     if (!parse("--from", from_, &query_.keys.start) || !parse("--to", to_, &query_.keys.end)) return 2;
-    if (!to_.empty() && query_.keys.end.empty()) query_.limit = 0;  // no key is before the empty one
+    if (!to_.empty() && query_.keys.end.empty()) query_.limit = 0;  // an empty end: no key is before it
     const auto errors = inspect_entries(fs, path, query_, json, write_out);
     if (!json) tell(errors);
     return errors.empty() ? 0 : 1;

@@ -82,7 +82,7 @@ class Repair {
   Status lock() {
     TRY_ASSIGN(manifests, files_of_kind(fs_, dir_, static_cast<int>(FileKind::kManifest)));
     if (manifests.empty()) {
-      return Status::not_found(dir_ + " has no manifest: it is no data directory, or a backup that was not finished");
+      return Status::not_found(dir_ + " has no manifest: it is not a data directory, or an unfinished backup");
     }
     const std::string name = path(std::string(kLockFileName));
     if (!write_ && !fs_.exists(name)) return Status::ok();
@@ -135,7 +135,7 @@ class Repair {
     Findings found = look_at(loaded->state);
     if (found.errors.empty()) find_strangers(&found);
     if (!found.errors.empty()) {
-      errors->push_back("corruption: " + manifest_file_name(file) + " is whole, but does not lead to everything");
+      errors->push_back("corruption: " + manifest_file_name(file) + " is undamaged, but does not describe the whole database");
       errors->insert(errors->end(), found.errors.begin(), found.errors.end());
       return false;
     }
@@ -182,7 +182,8 @@ class Repair {
         found->errors.push_back(metadata.status().to_string());
       } else if (metadata->stats.max_seq > found->last_seq) {
         found->errors.push_back("corruption: " + path(name) + " has operations up to " + std::to_string(metadata->stats.max_seq) +
-                                ", the log and the tables that are named only up to " + std::to_string(found->last_seq));
+                                ", but the log and the tables that the manifest names only up to " +
+                                std::to_string(found->last_seq));
       }
     }
   }
@@ -209,12 +210,12 @@ class Repair {
     const std::uint64_t valid = segment.end.valid_bytes;
     TRY_ASSIGN(size, fs_.file_size(path(name)));
     if (size < valid || size - valid > kMaxWholeFileBytes) {
-      return Status::corruption(path(name) + ": " + std::to_string(size) + " bytes are none that a torn end leaves");
+      return Status::corruption(path(name) + ": " + std::to_string(size) + " bytes cannot be the torn end of a crash");
     }
     const std::uint64_t torn = size - valid;
     add("cut_log", name,
         "cut " + name + " at " + std::to_string(valid) + " and keep the " + std::to_string(torn) +
-            " bytes behind that, of which no whole record is made, as " + to + " (" + segment.end.what + ")",
+            " bytes after it, which have no complete record, as " + to + " (" + segment.end.what + ")",
         [this, name, to, file, valid, torn]() -> Status {
           TRY(set_aside(name, to, torn, valid));
           return cut_log(fs_, dir_, file, valid);
@@ -227,7 +228,7 @@ class Repair {
     std::set<FileNum> logs(found_.log.unneeded.begin(), found_.log.unneeded.end());
     for (const LogFindings::Segment& segment : found_.log.segments) {
       const bool torn = !segment.end.clean && segment.end.valid_bytes == 0;
-      if (torn) logs.insert(segment.file);  // its creation was cut short
+      if (torn) logs.insert(segment.file);  // its creation was interrupted
     }
     for (const std::string& name : std::set<std::string>(names.begin(), names.end())) {
       FileKind kind{};
@@ -284,11 +285,11 @@ class Repair {
     }
     if (rewrites_current_ && leftovers_ != 0 && out_.errors.empty()) {
       out_.text += std::to_string(leftovers_) + " files that " + manifest_file_name(manifest_) +
-                   " does not need go at the next start: what they have is in the log, too\n";
+                   " does not need will be removed at the next start: the log has their data\n";
     }
     if (!out_.errors.empty()) {
       out_.text += any_done ? "Not everything could be done.\n"
-                            : "Nothing was changed: what is wrong cannot be mended with what is here. If no server has it open, "
+                            : "Nothing was changed: this damage cannot be repaired. If no server has the directory open, "
                               "restore a backup.\n";
     } else if (steps_.empty()) {
       out_.text += "There is nothing to repair.\n";

@@ -35,7 +35,7 @@ class Salvage {
     Inspection& report = outcome_.report;
     if (!status.is_ok()) {
       report.error(status);
-      report.text += "Nothing was made.\n";
+      report.text += "Nothing was written.\n";
       outcome_.exit_status = 2;
     } else {
       outcome_.exit_status = found_.lost.empty() ? 0 : 1;
@@ -61,12 +61,12 @@ class Salvage {
         std::any_of(found_.trees.begin(), found_.trees.end(), [](const auto& tree) { return !tree.second.doubts.empty(); });
     if (doubtful && !query_.include_possibly_deleted) {
       TRY(write({.dir = apart, .certain = false, .doubtful = true, .stop = query_.stop},
-                "a lost part may have held deletes of these; a server opens it as any database"));
+                "a lost part may have had deletes of these keys; the directory opens like any database"));
     }
     const Status status = write({.dir = to_, .certain = true, .doubtful = query_.include_possibly_deleted, .stop = query_.stop},
-                                !doubtful                         ? "what could be read"
-                                : query_.include_possibly_deleted ? "with what was possibly deleted"
-                                                                  : "what is certain");
+                                !doubtful                         ? "all readable data"
+                                : query_.include_possibly_deleted ? "including possibly deleted keys"
+                                                                  : "the certain keys");
     if (!status.is_ok() && fs_.exists(apart)) return status.with_context(apart + " was made, but not " + to_);
     return status;
   }
@@ -74,7 +74,7 @@ class Salvage {
   Status check_places() {
     for (const std::string& to : {to_, possibly_deleted_dir(to_)}) {
       if (lies_within(to, dir_) || lies_within(dir_, to)) {
-        return Status::invalid_argument(to + " and " + dir_ + ": neither may lie in the other");
+        return Status::invalid_argument(to + " and " + dir_ + ": neither may be inside the other");
       }
       if (!fs_.exists(to)) continue;
       TRY_ASSIGN(names, fs_.list(to));
@@ -85,7 +85,7 @@ class Salvage {
           "'" + to_ + "' has no name of its own: give its path, since the directory for possibly deleted keys is beside it");
     }
     if (const std::string parent = parent_path(to_); !parent.empty() && !fs_.exists(parent)) {
-      return Status::not_found(parent + ", in which " + to_ + " is to be made, does not exist");
+      return Status::not_found(parent + ", the parent directory of " + to_ + ", does not exist");
     }
     return fs_.list(dir_).status();
   }
@@ -119,20 +119,20 @@ class Salvage {
       }
       const std::string name = "tree " + std::to_string(tree.id);
       if (found_.manifest_whole && tree.version != nullptr) {
-        found_.notes.push_back(name + " is of no database: it was emptied");
+        found_.notes.push_back(name + " belongs to no database: its database was emptied");
         at = found_.trees.erase(at);
         continue;
       }
       while (found_.databases.contains(free)) ++free;
       if (free >= kMaxDatabases) {
         found_.lost.push_back(
-            {"MANIFEST", {}, tree.id, {}, 0, 0, name + ": which database it was is lost, and no number is free"});
+            {"MANIFEST", {}, tree.id, {}, 0, 0, name + ": its database number is unknown, and no number is free"});
         at = found_.trees.erase(at);
         continue;
       }
       found_.databases[free] = tree.id;
-      found_.notes.push_back(name + ": which database it was is not known; it is database " + std::to_string(free) + " now" +
-                             (tree.stamp_known ? "" : ", and of the stamp mode write_time, which may be wrong"));
+      found_.notes.push_back(name + ": its database number is unknown; it is database " + std::to_string(free) + " now" +
+                             (tree.stamp_known ? "" : ", with the stamp mode write_time, which may be wrong"));
       ++at;
     }
   }

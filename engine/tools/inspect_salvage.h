@@ -40,8 +40,8 @@ struct SalvageDoubt {
 /// A table with at least one readable part.
 struct SalvageTable {
   std::shared_ptr<TableReader> reader;
-  std::vector<KeyRange> good;  ///< ascending; an iterator over one of them meets no error
-  /// Entries from damaged tiles whose own pages are whole; (key, seq) order. Those with large values name the reader.
+  std::vector<KeyRange> good;  ///< ascending; each range can be read without an error
+  /// Entries of readable pages in damaged tiles, in (key, seq) order. Entries with large values refer to `reader`.
   struct Rescued {
     std::string key, value;
     Entry entry;
@@ -70,7 +70,7 @@ struct Salvaged {
   VersionState state;  ///< as far as the manifest could be read
   bool manifest_whole = false;
   SeqNum last_seq = 0;  ///< of everything that was read
-  Millis time = 0;      ///< the latest engine time that was met
+  Millis time = 0;      ///< the latest engine time that was found
   std::vector<SalvageLoss> lost;
   std::vector<std::string> notes;
 

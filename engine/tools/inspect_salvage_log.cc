@@ -110,14 +110,14 @@ class LogSalvage {
   void close_gap(SeqNum next) {
     SalvageLoss loss = std::move(*gap_);
     gap_.reset();
-    if (next == loss.first) return out_.notes.push_back(loss.what + ": nothing is missing there");
+    if (next == loss.first) return out_.notes.push_back(loss.what + ": no operation is lost there");
     const SeqNum databases = std::max(out_.state.databases_seq, out_.state.complete_seq);
     const bool mapping = next == kBeyondAllSeqs || databases + 1 < next;
     const std::size_t before = doubts();
     out_.doubt_lacking(next);
     if (next != kBeyondAllSeqs) loss.last = next - 1;
     if (doubts() == before && !mapping && out_.manifest_whole) {
-      return out_.notes.push_back(loss.what + ": tables and manifest have everything that was there");
+      return out_.notes.push_back(loss.what + ": tables and manifest have all operations from there");
     }
     if (mapping) loss.what += "; FLUSHDB, FLUSHALL or SWAPDB may be lost: databases may have had other numbers";
     out_.lost.push_back(std::move(loss));
@@ -156,7 +156,7 @@ class LogSalvage {
     }
     auto at = out_.trees.find(op.tree);
     if (at == out_.trees.end()) {
-      // Dropped later on, unless the operation that made it is lost.
+      // A later operation dropped the tree, unless the operation that created it is lost.
       if (out_.manifest_whole && out_.lost.empty()) return;
       if (op.tree < out_.state.next_tree && out_.manifest_whole) return;
       SalvageTree& tree = out_.tree(op.tree);
@@ -189,9 +189,9 @@ class LogSalvage {
       return;
     }
     if (op.kind == OpKind::kFlushDatabase) {
-      if (op.tree == op.hi) return;  // it was empty, and kept its tree
+      if (op.tree == op.hi) return;  // the database was empty and kept its tree
       if (const auto old = out_.databases.find(a); old != out_.databases.end()) out_.trees.erase(old->second);
-      out_.trees.erase(b);  // the old tree, by the operation's own word
+      out_.trees.erase(b);  // the old tree, which the operation names
     }
     out_.tree(op.tree).stamp = op.mode;
     out_.databases[a] = op.tree;

@@ -66,7 +66,7 @@ Status SalvageReader::read(Salvaged* out) {
     FileNum file = kNoFile;
     return parse_file_name(name, &kind, &file) && kind != FileKind::kTemporary && name != kLockFileName;
   });
-  if (!any) return Status::not_found(dir_ + " has no file of a database: it is no data directory, and no backup");
+  if (!any) return Status::not_found(dir_ + " has no database files: it is neither a data directory nor a backup");
   TRY(read_manifest(out));
   for (const auto& [id, version] : out->state.trees) {
     SalvageTree& tree = out->tree(id);
@@ -86,8 +86,8 @@ Status SalvageReader::read(Salvaged* out) {
   return Status::ok();
 }
 
-// Use the manifest that CURRENT names, if it is whole. Else a newer one: a snapshot of the same state, written before CURRENT was
-// replaced. Else the readable part of one; its edits after the damage are unknown.
+// Uses the manifest that CURRENT names if it is undamaged. Otherwise a newer one: a snapshot of the same state, written before
+// CURRENT was replaced. Otherwise the readable part of one, without the edits after the damage.
 Status SalvageReader::read_manifest(Salvaged* out) {
   TRY_ASSIGN(manifests, files_of_kind(source_, dir_, static_cast<int>(FileKind::kManifest)));
   std::reverse(manifests.begin(), manifests.end());
@@ -111,7 +111,8 @@ Status SalvageReader::read_manifest(Salvaged* out) {
   if (!manifests.empty() && (!current.is_ok() || manifests.front() > *current)) {
     TRY_ASSIGN(whole, take_manifest(manifests.front(), true, out));
     if (whole) {
-      out->notes.push_back(manifest_file_name(manifests.front()) + " is whole and the newest: it is taken for the current one");
+      out->notes.push_back(manifest_file_name(manifests.front()) +
+                           " is the newest undamaged manifest: it is used as the current one");
       if (!current.is_ok()) std::erase_if(out->lost, [](const SalvageLoss& loss) { return loss.file == kCurrentFileName; });
       return Status::ok();
     }
@@ -126,7 +127,7 @@ Status SalvageReader::read_manifest(Salvaged* out) {
   for (const FileNum file : manifests) {
     TRY_ASSIGN(some, take_manifest(file, false, out));
     if (some) {
-      out->notes.push_back("the trees are taken from the beginning of " + manifest_file_name(file));
+      out->notes.push_back("the trees come from the readable beginning of " + manifest_file_name(file));
       break;
     }
   }
@@ -166,7 +167,7 @@ void SalvageReader::read_tables(Salvaged* out) {
         const bool gone = !source_.exists(join_path(dir_, data_file_name(file->data_file))) &&
                           !source_.exists(join_path(dir_, metadata_file_name(file->metadata_file)));
         if (gone && !out->manifest_whole) {
-          out->notes.push_back(data_file_name(file->data_file) + " is not there; an edit that is lost may have removed it");
+          out->notes.push_back(data_file_name(file->data_file) + " is missing; a lost edit may have removed it");
           continue;
         }
         read_table(files_of(*file), file->stats, &out->tree(id), out);
@@ -212,9 +213,8 @@ void SalvageReader::read_strangers(Salvaged* out) {
     read_table({data_file, file, m.data_bytes, loaded->metadata_bytes, m.data_checksum, loaded->metadata_checksum}, m.stats,
                &tree, out);
   }
-  out->notes.push_back(
-      std::to_string(newest.size()) + " tables are in no manifest that can be read: which database they were of is " +
-      (one ? "guessed from the only one that there was" : "unknown, and where two had the same key the newer one stays"));
+  out->notes.push_back(std::to_string(newest.size()) + " tables are in no readable manifest: their database is " +
+                       (one ? "taken to be the only known one" : "unknown; if several have a key, the newest entry stays"));
 }
 
 void SalvageReader::read_table(const TableFiles& files, const TableStats& stats, SalvageTree* tree, Salvaged* out) {
@@ -234,7 +234,7 @@ void SalvageReader::read_table(const TableFiles& files, const TableStats& stats,
       std::uint64_t checksum = 0;
       source_.expect(path, files.data_bytes, encode_data_header(files.data_file, metadata->metadata.unit, &checksum));
       reader = TableReader::open(options, files);
-      if (reader.is_ok()) out->notes.push_back(why.to_string() + ": what is whole of its pages is read");
+      if (reader.is_ok()) out->notes.push_back(why.to_string() + ": its undamaged pages are read");
     }
   }
   if (!reader.is_ok()) {

@@ -18,7 +18,8 @@ class SalvageSource final : public InterposedFileSystem {
   SalvageSource(FileSystem& base, const std::atomic<bool>* stop) : InterposedFileSystem(base), stop_(stop) {}
   [[nodiscard]] bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
 
-  /// The file at `path` has `bytes` bytes, whatever the directory says, and begins with `head`, whatever is there.
+  /// Makes reads of `path` see a file of `bytes` bytes that begins with `head`, even if the real one is shorter, missing or
+  /// damaged.
   void expect(const std::string& path, std::uint64_t bytes, std::string head);
 
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options) override;

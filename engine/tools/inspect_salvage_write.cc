@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kSalvageWriteCacheBytes = std::uint64_t{8} << 20;
 
-/// Forwards only, as a flush walks.
+/// An iterator that only moves forward, for flushes.
 class ForwardIterator : public InternalIterator {
  public:
   void seek_to_last() override { valid_ = false; }
@@ -46,7 +46,7 @@ class GoodParts final : public ForwardIterator {
   void settle() {
     while (part_ == nullptr || !part_->valid()) {
       if (part_ != nullptr && !part_->status().is_ok()) {
-        status_ = part_->status();  // it was good when it was looked at
+        status_ = part_->status();  // the range was readable before
         valid_ = false;
         return;
       }
@@ -82,8 +82,8 @@ class RescuedEntries final : public ForwardIterator {
   std::size_t at_ = 0;
 };
 
-/// Each version once, though a table that was merged away and the one that it went into may both be there; and the keys that are
-/// in doubt, or the others, or all.
+/// Passes each version once, even if both a merged table and the merge's output exist. Selects certain keys, doubtful keys, or
+/// all.
 class Chosen final : public ForwardIterator {
  public:
   Chosen(std::vector<std::unique_ptr<InternalIterator>> sources, const SalvageTree& tree, const SalvageTarget& target)

@@ -12,7 +12,7 @@ Result<FileNum> find_metadata(FileSystem& fs, const SplitPath& split) {
   FileKind kind{};
   FileNum file = kNoFile;
   if (!parse_file_name(split.name, &kind, &file) || (kind != FileKind::kData && kind != FileKind::kMetadata)) {
-    return Status::invalid_argument(split.name + " is no file of a table (NNNNNN.data or NNNNNN.meta)");
+    return Status::invalid_argument(split.name + " is not a file of a table (NNNNNN.data or NNNNNN.meta)");
   }
   if (kind == FileKind::kMetadata) return file;
   TRY_ASSIGN(numbers, files_of_kind(fs, split.dir, static_cast<int>(FileKind::kMetadata)));

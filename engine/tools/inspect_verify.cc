@@ -75,7 +75,7 @@ class Verifier {
 
   void verify_logs(const VersionState& state) {
     const LogFindings log = examine_log(fs_, dir_, state);
-    for (const FileNum number : log.unneeded) note(log_file_name(number) + " is not needed any more");
+    for (const FileNum number : log.unneeded) note(log_file_name(number) + " is no longer needed");
     JsonArray segments;
     for (const LogFindings::Segment& segment : log.segments) {
       const std::string name = log_file_name(segment.file);
@@ -98,10 +98,10 @@ class Verifier {
       FileKind kind{};
       FileNum file = kNoFile;
       if (!parse_file_name(name, &kind, &file)) {
-        note(name + " is none of ours");
+        note(name + " is not a file of a database");
       } else if (kind == FileKind::kTemporary || (kind == FileKind::kManifest && file != loaded.file) ||
                  ((kind == FileKind::kData || kind == FileKind::kMetadata) && !live_.contains(file))) {
-        note(name + " is a leftover: it goes at the next open");
+        note(name + " is a leftover: the next open removes it");
       }
     }
   }

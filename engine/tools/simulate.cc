@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kProgressEvery = 4096;
 constexpr double kLargestFile = 1e6;  // memtables
-/// No tree needs so many merges for one flush: a policy that asks for more asks for ever.
+/// No tree needs so many merges for one flush. A policy that returns more plans never stops.
 constexpr std::size_t kMostPlans = 100'000;
 
 std::string cell_key(std::uint32_t cell) {
@@ -91,7 +91,7 @@ FileShape Simulation::add_file(Content content) {
   return file;
 }
 
-/// Where the engine would, as near as cells are to keys: a file closes before the cell half of which it would be too large with.
+/// Cuts like the engine, at cells instead of keys: a file closes before a cell if half of that cell would make it too large.
 std::vector<FileShape> Simulation::cut(const Content& merged, std::vector<BelowFile> below) {
   OutputSplitter splitter({.file_bytes = shape_.file_bytes, .aligned = true}, {}, std::move(below));
   std::vector<FileShape> files;
@@ -127,7 +127,7 @@ Simulation::Content Simulation::merge(const std::vector<PlanInput>& inputs) cons
       for (std::size_t i = 0; i < content.cells.size(); ++i) {
         Span& into = merged.cells[content.first + i];
         const Span& span = content.cells[i];
-        // What a cell of a run has ends where that of the next newer run that has the cell begins.
+        // The data of a cell in a run ends at the moment where the data of the next newer run with that cell begins.
         ASSERT(into.from == into.to || into.from == span.to);
         into = into.from == into.to ? span : Span{span.from, into.to};
       }
@@ -190,7 +190,7 @@ Status Simulation::flush() {
     count_peak(shape_.bytes());
   }
   while (!plan.empty()) {
-    if (plans_.size() == kMostPlans) return Status::invalid_argument("the policy asks for merges without end: " + to_text(plan));
+    if (plans_.size() == kMostPlans) return Status::invalid_argument("the policy never stops returning plans: " + to_text(plan));
     TRY(carry_out(plan, with_flush));
     plans_.push_back(std::move(plan));
     shape_.levels = policy_->levels(shape_);

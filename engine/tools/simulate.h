@@ -2,19 +2,18 @@
 // files with sizes but no keys (simulate_workload.h). Results:
 //
 //   write amplification     bytes written by flushes and merges / bytes flushed
-//   runs                    sorted runs with files after each flush and its merges: average over flushes, and maximum; the number
-//   of
-//                           runs that a lookup of a missing key reads without filters
+//   runs                    sorted runs with files after each flush and its merges: average over flushes, and maximum. A lookup of
+//                           a missing key reads so many runs without filters
 //   space amplification     bytes of all files / bytes of the live keys
-//   transient               most bytes that lay on disk at any time so far, the outputs of a merge beside its inputs / bytes of
+//   transient               most bytes on disk at any time so far, the outputs of a merge beside its inputs / bytes of
 //                           the live keys (the thesis, 3.4.3: 2 at most without updates)
 //
 // Merges take no time: all merges after a flush end before the next flush. Policies are called as in the papers (Cadence): those
 // that flush and merge in one step write the flush only as part of the merge. With `as_engine` they are called as in the engine:
 // every flush is written by itself, and every policy is called until it returns no plan.
 //
-// The key space is cut into equal cells; every flush has all of them. A file is some neighbouring cells, and a cell of a file
-// knows from when to when it has everything that was written. Whole-level and stack policies need one cell only.
+// The key space is cut into equal cells; every flush has all of them. A file has some adjacent cells. Each of its cells has all
+// data written between two moments. Whole-level and stack policies need one cell only.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +35,7 @@ struct SimulationSettings {
   PolicySettings policy;
   WorkloadSettings workload{};
   std::uint32_t cells = 0;  ///< a power of two up to 4096; 0 = 1, or kCellsByFile for policies that go file by file
-  double file_size = 1;     ///< of a table, in memtables, where trees have more than one cell; above 0
+  double file_size = 1;     ///< size of a table, in memtables; above 0. Used if `cells` is more than 1
   bool as_engine = false;   ///< see above
   FileChoice file_choice = FileChoice::kLeastOverlap;
 };
@@ -61,16 +60,16 @@ class Simulation {
   Status flush();
   [[nodiscard]] SimulationSample sample() const;
   [[nodiscard]] const TreeShape& shape() const { return shape_; }
-  /// What the last flush led to, in order.
+  /// The plans of the last flush, in order.
   [[nodiscard]] const std::vector<Plan>& plans() const { return plans_; }
   [[nodiscard]] const Policy& policy() const { return *policy_; }
 
  private:
-  /// What a cell of a file holds: everything written between two moments.
+  /// The contents of a cell of a file: everything written between two moments.
   struct Span {
     std::uint64_t from = 0, to = 0;
   };
-  /// Neighbouring cells from `first` on; one without time is empty.
+  /// Adjacent cells from `first` on. A cell with from == to is empty.
   struct Content {
     std::uint32_t first = 0;
     std::vector<Span> cells;
@@ -86,7 +85,7 @@ class Simulation {
 
   const std::shared_ptr<const Policy> policy_;
   const std::uint32_t cells_;
-  std::vector<std::string> cell_keys_;  // of their beginnings, and of the end
+  std::vector<std::string> cell_keys_;  // start of each cell, and the end of the last
   const Cadence cadence_;
   const PolicyContext context_;
   Workload workload_;

@@ -133,10 +133,10 @@ Result<TreeChoices> parse_tree_choices(const std::string& yaml) {
   TreeChoices choices;
   try {
     const YAML::Node root = YAML::Load(yaml);
-    // Of a key that is not there nothing may be asked but whether it is.
+    // yaml-cpp throws if a missing node is read, so its existence is checked first.
     const YAML::Node tree = root.IsMap() && root["tree"] ? root["tree"] : YAML::Node();
     const YAML::Node policy = tree.IsMap() && tree["policy"] ? tree["policy"] : YAML::Node();
-    if (!policy.IsMap() || !policy["name"]) return Status::invalid_argument("there is no tree.policy with a name");
+    if (!policy.IsMap() || !policy["name"]) return Status::invalid_argument("tree.policy.name is missing");
     choices.policy.name = policy_name_of(policy["name"].as<std::string>());
     for (const auto& item : policy) {
       const auto name = item.first.as<std::string>();
@@ -169,7 +169,8 @@ Status apply_flags(const std::map<std::string, double>& flags, std::vector<Polic
     TRY(make_policy(settings).status());
   }
   for (const auto& [name, value] : flags) {
-    if (used.count(name) == 0) return Status::invalid_argument("--" + with_dashes(name) + ": no policy that was named has it");
+    if (used.count(name) == 0)
+      return Status::invalid_argument("--" + with_dashes(name) + ": none of the named policies has this parameter");
   }
   return Status::ok();
 }

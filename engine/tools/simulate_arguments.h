@@ -11,7 +11,7 @@
 namespace ebbtide {
 
 /// Other names of policies and parameters, those of the papers: "tiered", "minlatency"; "T" and "B" for size_ratio, "C", "D",
-/// "c", "K". Case, - and _ do not count in a policy's name. What is no other name comes back as it is.
+/// "c", "K". A policy's name may differ in case, - and _. A text that is no other name is returned unchanged.
 std::string policy_name_of(const std::string& text);
 std::string parameter_name_of(const std::string& text);
 /// Every name that a parameter of any policy goes by, for flags: "size_ratio", "size-ratio", "T", ... by its real name.
@@ -26,21 +26,21 @@ struct TreeChoices {
   PolicySettings policy;                               ///< tree.policy
   FileChoice file_choice = FileChoice::kLeastOverlap;  ///< tree.file_choice, if it is there
 };
-/// kInvalidArgument: no YAML, no tree.policy with a name in it, values that are no numbers, or a file choice that there is not.
+/// kInvalidArgument: not YAML, no tree.policy.name, a value that is not a number, or an unknown file choice.
 Result<TreeChoices> parse_tree_choices(const std::string& yaml);
 /// round_robin, least_overlap, most_tombstones or oldest. kInvalidArgument: another.
 Result<FileChoice> parse_file_choice(const std::string& name);
 
-/// Gives each policy those of `flags` (by parameter's real name) that it has. kInvalidArgument: a flag that none of them has, or
-/// what make_policy says of a policy.
+/// Sets the parameters in `flags` (by real name) for each policy that has them. kInvalidArgument: no policy has the parameter, or
+/// make_policy() refuses a policy.
 Status apply_flags(const std::map<std::string, double>& flags, std::vector<PolicySettings>* policies);
 
-/// Ascending and without doubles. kInvalidArgument: not a list of whole numbers from 1 to `flushes`.
+/// Ascending, without repeats. kInvalidArgument: not a list of whole numbers from 1 to `flushes`.
 Result<std::vector<std::uint64_t>> parse_moments(const std::string& text, std::uint64_t flushes);
 /// `count` moments from 1 to `flushes`, evenly spread, or by a constant factor if `log`.
 std::vector<std::uint64_t> spread_moments(std::uint64_t flushes, std::uint64_t count, bool log);
 
-/// What tells the policies apart: the name, with parameters where a name is there twice.
+/// A label for each policy: its name, with parameters if another policy has the same name.
 std::vector<std::string> labels_of(const std::vector<PolicySettings>& policies);
 
 }  // namespace ebbtide

@@ -1,6 +1,6 @@
 // ebbtide-simulate: computes the costs of merge policies without a database.
 //
-// Exit status: 0 done, 1 a policy went wrong or a file could not be read, 2 wrong use.
+// Exit status: 0 done, 1 a policy failed or a file could not be read, 2 wrong use.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace ebbtide;
 
-constexpr std::uint64_t kTellFrom = 100'000;  // flushes of a run that tells how far it is
+constexpr std::uint64_t kTellFrom = 100'000;  // runs of at least so many flushes report progress
 constexpr std::uint64_t kMostFlushes = 1'000'000'000;
 
 struct Arguments {
@@ -170,12 +170,12 @@ int main(int argc, char** argv) {
   }
   const SimulationMetric* metric = find_simulation_metric(a.metric);
   if (metric == nullptr)
-    return wrong_use("--metric is \"" + a.metric + "\"; allowed: a column of the CSV but policy and flushes");
+    return wrong_use("--metric is \"" + a.metric + "\"; allowed: a column of the CSV except policy and flushes");
   if (a.updates + a.deletes > kMostRewrites) return wrong_use("--updates and --deletes are more than 0.99 together");
   const auto choices = choices_of(a);
   if (!choices.is_ok()) return wrong_use(choices.status().to_string());
   const bool plots = a.format == "plot" || a.format == "svg";
-  // A plot has a point a column at least, unless moments are given.
+  // A plot has at least one point per column, unless moments are given.
   Result<std::vector<std::uint64_t>> at =
       a.at.empty() ? spread_moments(a.flushes, plots ? std::max<std::uint64_t>(a.points, 200) : a.points, a.log)
                    : parse_moments(a.at, a.flushes);

@@ -17,7 +17,7 @@ __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ..
   return text;
 }
 
-/// Where values lie on an axis, from 0 to 1.
+/// Maps values to positions on an axis, from 0 to 1.
 class Axis {
  public:
   Axis(bool log, double low, double high) : log_(log && low > 0), low_(low), high_(std::max(high, low + 1e-9)) {}
@@ -48,7 +48,7 @@ Axes axes_of(const std::vector<SimulationSeries>& series, const SimulationMetric
       last = std::max(last, static_cast<double>(sample.flushes));
     }
   }
-  // An even axis begins at nothing, so that heights compare.
+  // A linear axis begins at 0, so that heights can be compared.
   return {Axis(log, log ? first : 0, last), Axis(log, log ? least : 0, most)};
 }
 

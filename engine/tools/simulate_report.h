@@ -16,7 +16,7 @@ struct SimulationSeries {
 
 /// A figure that can be plotted.
 struct SimulationMetric {
-  const char* name;  ///< as the CSV's header has it
+  const char* name;  ///< as in the CSV's header
   const char* title;
   double (*value)(const SimulationSample& sample);
 };

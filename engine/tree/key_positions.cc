@@ -54,7 +54,7 @@ std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShap
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     at[i] = total;
     height += density[i];
-    total += std::max(height, 0.0);  // rounding may leave a small rest between disjoint files: no data
+    total += std::max(height, 0.0);  // below 0 only by rounding, between disjoint files
   }
   at[bounds.size()] = total;
   std::vector<std::vector<std::pair<double, double>>> out(shape.runs.size());

@@ -27,7 +27,7 @@ PlanInput whole_run(const RunShape& run);
 /// The target of outputs: an existing run (its files outside the merge stay), or a new one.
 struct PlanTarget {
   RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or the nearest place that `level` allows
-  int level = 0;  ///< of the run; tree/apply.h: place_new_run() says exactly where
+  int level = 0;  ///< level of the run; place_new_run() (tree/apply.h) has the exact rule
   bool operator==(const PlanTarget&) const = default;
 };
 

@@ -1,7 +1,7 @@
 // The shape of a tree as a plain value, for policies, the simulator, logs and tests.
 //
-// Runs are listed newest first and tagged with a level. Leveling is one run a level; tiering up to T-1; stack-based policies see
-// the runs as one stack and keep new ones on level 0. Files of a run have disjoint bounds, in key order. tree/text has the
+// Runs are listed newest first and tagged with a level. Leveling has one run per level, tiering up to T - 1. Stack-based policies
+// see all runs as one stack and put new ones on level 0. Files of a run have disjoint bounds, in key order. tree/text has the
 // notation.
 #pragma once
 
@@ -21,7 +21,7 @@ struct FileShape {
   std::uint64_t bytes = 0;  ///< data and metadata file
   std::uint64_t entries = 0, tombstones = 0, range_tombstones = 0;
   std::uint64_t invalidated = 0;  ///< b of Lethe: estimated number of entries its tombstones invalidate
-  std::uint64_t dead = 0;         ///< covered or expired entries that are known of
+  std::uint64_t dead = 0;         ///< known number of covered or expired entries
   Millis oldest_birth = 0;        ///< smallest birth of its pending deletes (tombstone, delete debt, passed expiry); 0 = none
   Millis deadline = 0;            ///< oldest_birth + the tree's delete deadline; 0 = none
   SeqNum min_seq = 0, max_seq = 0;
@@ -69,7 +69,7 @@ struct TreeShape {
   [[nodiscard]] const RunShape* run(RunId id) const;
   [[nodiscard]] std::uint64_t bytes() const;
   [[nodiscard]] int last_level() const;  ///< largest level with a file, 0 if none
-  /// True if no older run of the tree overlaps [start, end): the run is final there.
+  /// True if the run is final (bottommost) in [start, end): no older run of the tree overlaps that range.
   [[nodiscard]] bool is_final(RunId id, Bytes start, Bytes end) const;
   bool operator==(const TreeShape&) const = default;
 };

@@ -18,7 +18,7 @@ struct FileMeta {
   TableStats stats;
   std::uint64_t dead_bytes = 0;     ///< of the data file: pages that were dropped or replaced
   std::uint64_t punched_bytes = 0;  ///< of the dead bytes: those that were durably returned to the file system
-  Millis lingering_birth = 0;       ///< oldest birth of the deletes whose keys' names may linger in fences or bounds; 0 = none
+  Millis lingering_birth = 0;       ///< oldest birth of deletes whose keys may still be in fences or bounds; 0 = none
   Millis dead_birth = 0;            ///< oldest birth of the deletes whose dead bytes are not punched yet; 0 = all are
 
   /// The damage found in the files; "" = none. A damaged table is quarantined: no plan takes it, and it may hold any entry of its

@@ -7,7 +7,7 @@ namespace ebbtide {
 namespace {
 constexpr double kMemory = 8;         // full memtables that the average remembers
 constexpr double kRestored = 4;       // a share from the manifest counts as so many memtables
-constexpr double kEnough = 0.25;      // of a memtable: less says too little about the data
+constexpr double kEnough = 0.25;      // part of a memtable; smaller flushes are not representative
 constexpr double kHysteresis = 0.25;  // the share in use changes when the average differs by this part
 }  // namespace
 

@@ -4,8 +4,8 @@
 // compressed. With memtable_size as the unit, data that compresses to a tenth would have levels ten times too large for their
 // input, and each flush would rewrite ten times its share. So flushes are measured.
 //
-// Weights. A flush counts by how full its memtables were, and its bytes are scaled to full ones: a memtable that was flushed
-// early (by a deadline, a command or short memory) is a smaller sample of the same data. The average is the plain mean of the
+// Weights. A flush is weighted by how full its memtables were, and its bytes are scaled to full memtables. So a memtable that was
+// flushed early (by a deadline, a command or lack of memory) counts as a smaller sample. The average is the plain mean of the
 // first few full memtables, then an exponential one.
 //
 // Hysteresis. The value in use changes only when the average differs from it by a quarter, so that levels at their bounds do not

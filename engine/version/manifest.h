@@ -40,10 +40,10 @@ class ManifestWriter {
   const FileNum file_;
 };
 
-/// The end of a manifest.
+/// How a manifest ended.
 struct ManifestEnd {
   std::uint64_t bytes = 0;        ///< of the file
-  std::uint64_t valid_bytes = 0;  ///< up to here it is whole
+  std::uint64_t valid_bytes = 0;  ///< length of the valid part
   std::uint64_t records = 0;
   std::string torn;  ///< the rest of an interrupted write after the valid bytes; "" if none
 };

@@ -36,10 +36,10 @@ struct Version {
   std::vector<std::string> cursors;      ///< by level, for round robin: the smallest key of a file of it, or ""
   std::uint64_t flushes = 0;
   int levels = 0;
-  std::uint32_t flush_share = 0;  ///< of memtable_size that a full memtable flushes to (FlushShare); 0 = not measured yet
+  std::uint32_t flush_share = 0;  ///< bytes of a full memtable's flush / memtable_size (FlushShare); 0 = not measured yet
   std::optional<DeadlineRule> deadlines{};  ///< none: not stored yet
-  /// The common prefix of all keys for which partitions of a global range were made (compaction/partitions.h); none: there were
-  /// none. It only becomes shorter. It may be part of a key, so it is removed with the last file that has it in its bounds.
+  /// The common prefix of all keys that were partitioned by global range (compaction/partitions.h); none: no merge was. It only
+  /// becomes shorter. It may be part of a key, so it is removed with the last file that has it in its bounds.
   std::optional<std::string> key_space{};
   RunId next_run = 1;
 

@@ -30,10 +30,10 @@ struct TreeEdit {
   std::vector<AddedRun> added_runs;  ///< applied in order, first of all
   std::vector<std::pair<RunId, FileNum>> removed_files;
   std::vector<std::pair<RunId, FileMeta>> added_files;
-  std::vector<std::pair<FileNum, std::uint64_t>> punched;    ///< data file, how many of its dead bytes are punched by now
+  std::vector<std::pair<FileNum, std::uint64_t>> punched;    ///< data file, and the number of its dead bytes that are punched
   std::vector<std::pair<FileNum, std::string>> quarantined;  ///< data file, and FileMeta::damage from now on; "" ends it
   std::vector<RunId> removed_runs;                           ///< must be empty by then; applied last
-  std::vector<std::pair<RunId, int>> relabeled;              ///< run moves to another level number
+  std::vector<std::pair<RunId, int>> relabeled;              ///< run, and its new level
   std::vector<SeqNum> removed_records;                       ///< by seq
   std::vector<Record> added_records;                         ///< applied after the removals: a record may change its birth
   std::optional<SeqNum> flushed_seq;
@@ -41,7 +41,7 @@ struct TreeEdit {
   std::optional<std::uint64_t> flushes;
   std::optional<int> levels;
   std::optional<std::uint32_t> flush_share;
-  std::optional<DeadlineRule> deadlines;  ///< the deadline from now on, and earlier ones that pending deletes still have
+  std::optional<DeadlineRule> deadlines;  ///< the new deadline, and earlier ones that still apply to pending deletes
   std::optional<std::string> key_space;   ///< as in Version; applied after the files: the result is the common prefix of both
   std::optional<RunId> next_run;
   bool operator==(const TreeEdit&) const = default;
@@ -56,7 +56,7 @@ struct VersionEdit {
   std::optional<FileNum> next_file;
   std::optional<TreeId> next_tree;
   std::optional<FileNum> oldest_log;  ///< the log begins with this segment, which is durable; those before it are not needed
-  std::optional<SeqNum> last_seq;     ///< the seq that this edit relies on: the WAL must be synced past it first
+  std::optional<SeqNum> last_seq;     ///< sync the log up to this seq before the edit is logged
   std::optional<Millis> time_mark;    ///< high-water mark of engine time
 
   /// engine/docs/formats.md has the grammar.

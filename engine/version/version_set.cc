@@ -43,7 +43,7 @@ struct VersionSet::Impl {
       FileKind kind{};
       FileNum file = kNoFile;
       if (!parse_file_name(name, &kind, &file) || file == kNoFile) continue;
-      if (file >= kLastFileNum) return Status::corruption(join_path(dir, name) + ": no file numbers are left behind this one");
+      if (file >= kLastFileNum) return Status::corruption(join_path(dir, name) + ": its number leaves none for new files");
       mark_used(file);
       if (kind == FileKind::kManifest && file != manifest) leftovers.push_back(file);
     }
@@ -67,7 +67,7 @@ struct VersionSet::Impl {
     writer.reset();
     auto created = ManifestWriter::create(fs, dir, file, snapshot_record());
     if (!created.is_ok()) {
-      leftovers.push_back(file);  // it is tried again if it could not be unlinked
+      leftovers.push_back(file);  // retried if it could not be unlinked
       return bad = created.status().with_context("new manifest");
     }
     if (Status status = write_current(fs, dir, file); !status.is_ok()) {

@@ -1,7 +1,7 @@
 // Every tree's current Version, the mapping from databases to trees, and the manifest that makes them durable.
 //
 // Files: `MANIFEST-NNNNNN` (a log of edits, the first a whole snapshot; manifest.h), `CURRENT` (its name, replaced atomically).
-// A failed manifest write makes the set bad: the caller goes read-only; a new manifest is begun by roll().
+// A failed manifest write makes the set bad, and the caller becomes read-only. roll() begins a new manifest.
 //
 // Only the process that created a manifest writes to it: after open() the first commit begins a new one. So no record is ever
 // appended after a torn tail. The manifest is also rolled, before a commit, when it has outgrown its snapshot.
@@ -26,7 +26,7 @@ namespace ebbtide {
 /// need.
 class VersionSet {
  public:
-  /// Creates the first manifest in a directory without one; leftovers of a crashed create do not matter. kExists: there is a
+  /// Creates the first manifest in a directory without one; it overwrites leftovers of a crashed create. kExists: there is a
   /// CURRENT.
   static Result<std::unique_ptr<VersionSet>> create(FileSystem& fs, const std::string& dir);
   /// Reads CURRENT and its manifest, and syncs both, since an earlier process may have been killed before it did; writes nothing.
@@ -59,7 +59,7 @@ class VersionSet {
   [[nodiscard]] std::uint64_t manifest_bytes() const;
   /// Ok, or the error that made the set bad.
   [[nodiscard]] const Status& status() const;
-  /// The rest that open() found after the last whole record of the manifest, "" if none.
+  /// The torn end that open() found after the last complete record of the manifest; "" if none.
   [[nodiscard]] const std::string& torn_tail() const;
   /// Returns an unused file or tree number. Both are thread-safe. The numbers become durable with the next commit.
   FileNum new_file();

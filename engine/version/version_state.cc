@@ -48,7 +48,7 @@ Status StateBuilder::add(const VersionEdit& edit) {
   if (edit.next_tree) state_.next_tree = std::max(state_.next_tree, *edit.next_tree);
   if (edit.oldest_log) state_.oldest_log = std::max(state_.oldest_log, *edit.oldest_log);
   if (edit.last_seq) state_.last_seq = std::max(state_.last_seq, *edit.last_seq);
-  if (edit.time_mark) state_.time_mark = *edit.time_mark;  // a clean close sets the mark back to the present
+  if (edit.time_mark) state_.time_mark = *edit.time_mark;  // a clean close lowers the mark to the current time
   if (edit.databases_seq) state_.databases_seq = std::max(state_.databases_seq, *edit.databases_seq);
   if (edit.complete_seq) state_.complete_seq = std::max(state_.complete_seq, *edit.complete_seq);
   for (const TreeEdit& tree : edit.trees) TRY(add_tree(tree));

@@ -1,4 +1,4 @@
-// What a manifest says, as a value: the sum of its edits. Pure; shared by the version set and the tools.
+// The state that a manifest describes, the sum of its edits, as a value. Pure. The version set and the tools use it.
 #pragma once
 
 #include <map>
@@ -19,16 +19,16 @@ struct VersionState {
   Millis time_mark = 0;
 };
 
-/// Takes one edit after the other. What they change is copied once, and checked once: a manifest has thousands of edits to trees
-/// of thousands of files.
+/// Applies edits one by one. It copies and checks each changed tree once, since a manifest has thousands of edits to trees of
+/// thousands of files.
 class StateBuilder {
  public:
   StateBuilder() = default;
   explicit StateBuilder(const VersionState& base) : state_(base) {}
 
-  /// kCorruption names what does not fit; then the builder is of no use.
+  /// kCorruption names the mismatch; afterwards the builder is unusable.
   Status add(const VersionEdit& edit);
-  /// The state after all of them; kCorruption if a tree does not hold its invariants. Nothing may follow.
+  /// The state after all edits; kCorruption if a tree breaks an invariant. Last call.
   Result<VersionState> finish();
 
  private:
@@ -37,10 +37,10 @@ class StateBuilder {
   std::map<TreeId, std::shared_ptr<Version>> changed_;  // copies of the changed trees; state_.trees has the originals
 };
 
-/// The state after the edit, or kCorruption naming what does not fit. Numbers only grow.
+/// The state after the edit, or kCorruption, which names the mismatch. File, tree and sequence numbers only grow.
 Result<VersionState> apply(const VersionState& base, const VersionEdit& edit);
 
-/// The edit that makes `state` from an empty one.
+/// The edit that changes an empty state to `state`.
 VersionEdit snapshot(const VersionState& state);
 
 }  // namespace ebbtide

@@ -22,11 +22,11 @@ Status each_batch(Bytes group, Visit visit) {
   return Status::ok();
 }
 
-/// Number of leading bytes that maybe_group() checks.
+/// Number of leading bytes that looks_like_group() checks.
 inline constexpr std::size_t kGroupPrefixBytes = sizeof(std::uint32_t) + WriteBatch::kHeaderBytes;
 
-/// True if a group of `bytes` may begin with `prefix`, of kGroupPrefixBytes: a cheap test, for a search that tries every offset.
-/// Sets `first_seq`, the seq of its first operation.
+/// True if a group of `bytes` bytes may begin with `prefix`, which has kGroupPrefixBytes. A cheap test for a search at every
+/// offset. Sets `first_seq` to the seq of the group's first operation.
 inline bool looks_like_group(Bytes prefix, std::uint64_t bytes, SeqNum* first_seq) {
   constexpr std::uint64_t kLeastOperationBytes = 6;
   if (prefix.size() < kGroupPrefixBytes || bytes < kGroupPrefixBytes) return false;

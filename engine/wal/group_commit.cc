@@ -6,7 +6,7 @@
 
 namespace ebbtide {
 namespace {
-constexpr std::size_t kLargeBytes = std::size_t{4} << 20;  // of a batch that no event loop writes: some ms
+constexpr std::size_t kLargeBytes = std::size_t{4} << 20;  // larger batches are written by the log thread: some ms
 }  // namespace
 
 void GroupCommit::Group::clear() {
@@ -72,7 +72,7 @@ void GroupCommit::enqueue(const WriteBatch& batch, std::span<const LogNote> note
   pieces.clear();
   batch.append_payload(&pieces);
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return;  // the commit was refused, or its reply is an error: no record follows a hole
+  if (!bad_.is_ok()) return;  // the commit was refused, or its reply is an error; no record may follow a gap
   if (!pending_.empty() && pending_.bytes.size() + pending_.splice_bytes + batch.payload_bytes() > kMaxGroupBytes) {
     full_groups_.push_back(std::exchange(pending_, {}));
   }
@@ -149,7 +149,7 @@ void GroupCommit::become_writer() {
   writing_ = true;
 }
 
-// A sync releases the mutex. A loop that ended its pass meanwhile has left its batches to the writer.
+// A sync releases the mutex. Meanwhile a loop may have ended its pass and left its batches to the writer.
 void GroupCommit::done_writing(bool large_too) {
   if (bad_.is_ok()) (void)write_groups(large_too);
   writing_ = false;

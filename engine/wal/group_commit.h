@@ -1,23 +1,24 @@
-// The write-ahead log as commits use it: batches are queued in seq order, written in groups, and synced as FsyncMode says.
+// Commits append to the write-ahead log here: batches are queued in seq order, written in groups, and synced as FsyncMode says.
 //
 // Groups: the batches that are queued between two writes become one record and one system call. The record's payload is a sequence of
 // (length u32, WriteBatch payload). No record is longer than kMaxGroupBytes unless a single batch is.
 //
-// Threads: under `everysec` and `no`, an event loop that ends its pass writes the queue. If another thread is writing, that one takes the
-// batches along. The log thread syncs, switches segments and writes large batches, so that no loop blocks in a long write. Under `always`
-// the log thread writes and syncs, group after group, with a delay between them where that makes groups larger (commit_delay.h). Without
-// an own thread (tests), write() does all of it, including a sync once a second of the simulated clock.
+// Threads: under `everysec` and `no`, an event loop that ends its pass writes the queue. If another thread is writing, that
+// thread writes these batches, too. The log thread syncs, switches segments and writes large batches, so that no loop blocks in a
+// long write. Under `always` the log thread writes and syncs, group after group, with a delay between them where that makes
+// groups larger (commit_delay.h). Without a log thread (tests), write() does all this work, including a sync once a second of the
+// simulated clock.
 //
 // Segments: a segment is synced before the next one gets its first record, so that a power loss leaves a prefix of the log.
 //
 // Large batches: write_pieces() writes their payload ahead of the commit, on its caller's thread, in records of at most piece_bytes between
-// those of others (log_pieces.h). It waits for the device before it is far ahead of it, so that no sync takes long. Only a small commit
-// record is queued then. Until the commit, pieces pin their segments, unless they are given up; a batch without its pieces is queued
+// those of others (log_pieces.h). It never has more than most_ahead_bytes unsynced, so that no sync takes long. Only a small
+// commit record is queued then. Until the commit, pieces pin their segments. If they are given up, the batch is queued as a
 // whole. After the commit, segments with pieces are needed as long as the batch's operations are.
 //
-// Failure: after a failed write or sync the log is bad. Batches that were queued or not synced have an unknown outcome. The log accepts
-// no more until restart_after_failure(), which requires that tables have everything before. After a failed write, as on a full disk,
-// salvage() still syncs the records before it.
+// Failure: after a failed write or sync the log is bad. Batches that were queued or not synced have an unknown outcome. The log
+// accepts no batches until restart_after_failure(), which requires that tables have all operations before it. After a failed
+// write, as on a full disk, salvage() still syncs the records before it.
 #pragma once
 
 #include <atomic>
@@ -52,8 +53,8 @@ struct GroupCommitOptions {
   bool own_thread = true;
   std::function<void()> on_tick;  ///< called by the own thread ten times a second, without locks
   std::uint64_t longest_delay_ns = CommitDelay::kLongestNs;
-  std::size_t piece_bytes = std::size_t{128} << 10;     ///< of a batch that is written in pieces; writing one takes 0.1 ms
-  std::size_t most_ahead_bytes = std::size_t{4} << 20;  ///< of pieces that wait for their sync: some 10 ms of a slow device
+  std::size_t piece_bytes = std::size_t{128} << 10;     ///< of one piece of a batch; writing it takes 0.1 ms
+  std::size_t most_ahead_bytes = std::size_t{4} << 20;  ///< of unsynced pieces: some 10 ms of a slow device
 };
 
 /// Thread-safe, but the caller serialises enqueue() by a lock of its own (the commit lock).
@@ -80,10 +81,10 @@ class GroupCommit {
     ~Pieces();
     Pieces(const Pieces&) = delete;
     Pieces& operator=(const Pieces&) = delete;
-    std::atomic<GroupCommit*> log;  // null: the log does not know them any more
-    PieceId id;                     // no file: no piece is written yet
+    std::atomic<GroupCommit*> log;  // null: the log no longer refers to these pieces
+    PieceId id;                     // without a file until the first piece is written
     std::vector<PieceNote> notes;
-    std::vector<std::pair<FileNum, std::uint64_t>> ends;  // of each piece: its segment, and its end in there
+    std::vector<std::pair<FileNum, std::uint64_t>> ends;  // by piece: its segment, and its end in the segment
     std::uint64_t bytes = 0;
     std::unique_ptr<BlockChecksummer> checksum;  // of their bytes
     bool given_up = false;
@@ -95,16 +96,17 @@ class GroupCommit {
   GroupCommit(const GroupCommit&) = delete;
   GroupCommit& operator=(const GroupCommit&) = delete;
 
-  /// Begins a new segment. `recovered`: older segments that are still needed. `last_seq`: the last operation of everything before.
+  /// Begins a new segment. `recovered`: older segments that are still needed. `last_seq`: the last operation before the new
+  /// segment.
   Status start(std::vector<LogSegment> recovered, SeqNum last_seq);
   /// Writes and syncs the queue, and stops the thread.
   Status close();
 
   // --- queueing
-  /// Copies the payload; shared values are referenced. `notes`: of each tree that the batch has an operation for. The caller holds its
-  /// lock.
+  /// Copies the payload and references shared values. `notes`: one for each tree that the batch writes to. The caller holds the
+  /// commit lock.
   void enqueue(const WriteBatch& batch, std::span<const LogNote> notes);
-  /// The payload of a large batch, copied or written ahead of its enqueue(), whose time then does not depend on the batch's size.
+  /// The payload of a large batch, copied or written before its enqueue(), so that enqueue() is short for any size.
   class Prepared {
    public:
     [[nodiscard]] bool empty() const { return group_.empty() && pieces_ == nullptr; }
@@ -116,16 +118,16 @@ class GroupCommit {
   };
   /// Copies the payload. Afterwards only the header of `batch` may change.
   static Prepared prepare(const WriteBatch& batch);
-  /// Writes the payload in pieces, and syncs them as they go, beside the writes of others. `notes`: of each tree that the batch has an
-  /// operation for. May take long; the caller holds no lock. Returns an empty result if the pieces were given up or the log failed.
-  /// kAborted: `stop`, if given, became true; there is no other error.
+  /// Writes and syncs the payload in pieces, between the writes of other batches. `notes`: one for each tree that the batch
+  /// writes to. May take long; the caller holds no lock. Returns an empty result if the pieces were given up or the log failed.
+  /// Its only error is kAborted: `stop` became true. `stop` may be null.
   Result<Prepared> write_pieces(const WriteBatch& batch, std::span<const LogNote> notes, const std::atomic<bool>* stop);
-  /// As the other enqueue(). The own thread, if there is one, writes a copied payload: no event loop waits for so many bytes. If the
-  /// pieces were given up, the payload is copied here.
+  /// Like the other enqueue(). The log thread, if there is one, writes a copied payload, so that no event loop does such a long
+  /// write. If the pieces were given up, this call copies the payload.
   void enqueue(const WriteBatch& batch, Prepared prepared, std::span<const LogNote> notes);
   /// Pieces in the segment `last` or older no longer pin segments, unless their batch was enqueued.
   void give_up_pieces(FileNum last);
-  /// The same for pieces that alone keep segments: those before the oldest with an operation of `seq` or later.
+  /// The same for pieces in segments that only pieces keep: all segments before the oldest with an operation of `seq` or later.
   void give_up_pieces_before(SeqNum seq);
   /// Bytes of pieces whose batch is not enqueued yet.
   [[nodiscard]] std::uint64_t pending_piece_bytes() const;
@@ -152,21 +154,21 @@ class GroupCommit {
   [[nodiscard]] Status status() const;
   /// Of a failed log: syncs the records before the failure, if no sync has failed. synced_seq() is the result.
   void salvage();
-  /// Begins the segment in which a failed log will go on, unless that was done before, and returns its number. So an edit can state that
-  /// no older segment is needed before the log goes on.
+  /// Creates the segment in which a failed log will continue, once, and returns its number. An edit can then state that no older
+  /// segment is needed, before restart_after_failure().
   Result<FileNum> prepare_restart();
-  /// Drops the queue, and goes on in the prepared segment. Requires that everything up to last_seq is safe without the log.
+  /// Drops the queue and continues in the prepared segment. Requires that tables have every operation up to last_seq.
   void restart_after_failure(SeqNum last_seq);
 
   // --- segments
-  /// Ends the segment `file`, if it is the current one, has a record or gets one, and the log is good. The log thread does it soon;
-  /// without one, the next write() does.
+  /// Asks to end the segment `file`. No effect unless it is the current one, has a record or a queued one, and the log is good.
+  /// The log thread ends it soon; without that thread, the next write() does.
   void end_segment(FileNum file);
-  /// Oldest first. The notes of the last one, the current one, include those of batches that wait to be written.
+  /// All segments, oldest first. The last is the current one; its notes include those of queued batches.
   [[nodiscard]] std::vector<LogSegment> segments() const;
   /// Segments older than `oldest`, without the current one.
   [[nodiscard]] std::vector<LogSegment> segments_below(FileNum oldest) const;
-  /// The same segments, which the log forgets.
+  /// Removes these segments from the log's list and returns them.
   std::vector<FileNum> take_segments_below(FileNum oldest);
   /// The oldest segment that has an operation of `seq` or later, a piece of such a batch, or a piece of a batch that is not enqueued yet.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq) const;
@@ -191,7 +193,7 @@ class GroupCommit {
   void done_writing(bool large_too = true) REQUIRES(mutex_);
   /// As the writer: until the queue is empty, or, unless `large_too`, begins with a copied payload.
   Status write_groups(bool large_too = true) REQUIRES(mutex_);
-  void sync_as_writer() REQUIRES(mutex_);  // as the writer: then synced_seq == logged_seq
+  void sync_as_writer() REQUIRES(mutex_);  // as the writer: as the writer; afterwards synced_seq == logged_seq
   void switch_segment() REQUIRES(mutex_);  // as the writer
   void fail(const Status& status) REQUIRES(mutex_);
   void notify_listener();
@@ -202,7 +204,7 @@ class GroupCommit {
 
   // log_thread.cc
   void run();
-  bool work() REQUIRES(mutex_);  // true if there was some
+  bool work() REQUIRES(mutex_);  // true if it did anything
   void delay_sync() REQUIRES(mutex_);
   void write_and_sync() REQUIRES(mutex_);
   void sync_beside_appends() REQUIRES(mutex_);
@@ -242,14 +244,14 @@ class GroupCommit {
   std::vector<Pieces*> pieces_ GUARDED_BY(mutex_);  // whose batches are not enqueued and that are not given up
   std::uint32_t pieces_begun_ GUARDED_BY(mutex_) = 0;
   int pacing_ GUARDED_BY(mutex_) = 0;            // threads that wait until the device has caught up with their pieces
-  FileNum to_end_ GUARDED_BY(mutex_) = kNoFile;  // a segment that takes no more records
+  FileNum to_end_ GUARDED_BY(mutex_) = kNoFile;  // this segment takes no more records; kNoFile = none
   std::uint64_t last_sync_ns_ GUARDED_BY(mutex_) = 0;
   CommitDelay delay_ GUARDED_BY(mutex_);
   std::atomic<bool> has_pending_{false};
   std::atomic<SeqNum> queued_seq_{0};     // of the last batch that was queued
-  std::atomic<SeqNum> delayed_until_{0};  // the log thread need not be woken before queued_seq_ is there; 0 = at once
+  std::atomic<SeqNum> delayed_until_{0};  // do not wake the log thread until queued_seq_ reaches it; 0 = wake it at once
 
-  // The writer's, whichever thread that is at the moment. A sync beside appends holds the segment that it began with.
+  // Used by the current writer thread only. A sync beside appends keeps a reference to the segment with which it began.
   std::shared_ptr<LogWriter> writer_;
   Group in_flight_;
   std::thread thread_;

@@ -122,7 +122,7 @@ void GroupCommit::append_piece(Pieces* pieces, const LogRecord& payload) {
   bytes_written_.fetch_add(bytes + head.size(), std::memory_order_relaxed);
 }
 
-// The log thread begins the next segment after a sync, beside which appends go on. Pieces would outrun that.
+// The log thread begins the next segment after a sync, beside which appends go on. Pieces would be written faster than that sync.
 bool GroupCommit::far_ahead() const {
   if (segment_full()) return true;
   return fsync() != FsyncMode::kNo && writer_->size() - writer_->synced_bytes() > options_.most_ahead_bytes;

@@ -1,9 +1,9 @@
-// The operations of a group of batches (batch_group.h), one after the other, of a group that need not fit into memory.
+// Reads the operations of a group of batches (batch_group.h) one by one. The group need not fit into memory.
 //
 //   GroupReader group(payload);
 //   while (group.next_batch(&batch)) while (group.next_op(&op)) ...          (each with its Status)
 //
-// What it holds: a window of the payload, and the value at hand if that does not fit into the window.
+// It holds a window of the payload, and the current value if that does not fit into the window.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace ebbtide {
 
-/// Checks the grammar as WriteBatch::parse() does, but finds what is wrong at the end of a batch only there. Not thread-safe.
-/// `payload` outlives it.
+/// Checks the grammar like WriteBatch::parse(), but reports a fault at the end of a batch only when it gets there. Not
+/// thread-safe. `payload` outlives it.
 class GroupReader {
  public:
   explicit GroupReader(const LogPayload& payload) : payload_(payload) {}
@@ -28,8 +28,8 @@ class GroupReader {
   };
   /// The next batch; false after the last one. All operations of the one before have been read.
   Result<bool> next_batch(Batch* batch);
-  /// The next operation of that batch; false after the last one. Views in `op` hold until the next call. `op->shared` is set for
-  /// values above kLargeValueBytes, and may be kept.
+  /// The next operation of that batch; false after the last one. Views in `op` are valid until the next call. `op->shared` is set
+  /// for values above kLargeValueBytes, and may be kept.
   Result<bool> next_op(WriteBatch::Op* op);
 
  private:

@@ -5,7 +5,7 @@
 // of an unsynced write, which is expected after a power loss, or damage to durable data. Complete records after it do not decide
 // which: a device may keep the second of two unsynced writes and lose the first. So the writer adds marks: the first append after
 // a sync begins with a record that states how many bytes were durable by then. If a later mark covers the bad place, it is
-// damage. If a later segment has records, it is damage too, since a segment is synced before the next one is written.
+// damage. It is damage, too, if a later segment has records, since a segment is synced before the next one is written.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The payload of a long record, or of a batch in pieces, left in the log: readers take from it what they need.
+// The payload of a long record, or of a batch in pieces. It stays in the log's files; readers read parts of it.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ class LogPayload {
   void add(std::shared_ptr<const RandomAccessFile> file, std::uint64_t offset, std::uint64_t length);
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// `length` bytes at `offset`, which lie inside of it.
+  /// Copies `length` bytes from `offset` on to `out`; they must be inside the payload.
   Status read(std::uint64_t offset, std::size_t length, char* out) const;
-  /// All of it. What lies in memory as one part is moved.
+  /// Returns the whole payload. If it is one part in memory, that is moved.
   [[nodiscard]] Result<std::string> to_string() &&;
 
  private:

@@ -30,7 +30,8 @@ struct PieceId {
   [[nodiscard]] std::string to_text() const { return std::to_string(file) + "-" + std::to_string(number); }
 };
 
-/// A tree that the batch writes to. Stored in each piece: its values concern the tree's deadlines even if never committed.
+/// A tree that the batch writes to. Stored in each piece, since its values are subject to the tree's deadlines even without a
+/// commit.
 struct PieceNote {
   TreeId tree = kNoTree;
   Millis min_expiry = 0;  ///< smallest expiry of the batch's values in the tree; 0 = none

@@ -1,5 +1,5 @@
-// Reads from the header to the first place without a whole record, then searches the rest for marks and, if the caller wants it,
-// for the next whole record.
+// Reads from the header to the first place without a valid record, then searches the rest for marks and, if the caller asks for
+// it, for the next valid record.
 //
 // Record boundaries are unknown after a bad place. If the record's length is intact, it leads to the next record. Else every
 // offset is tried: a cheap test of the first bytes decides whether a checksum is computed. Values from a hostile client may pass
@@ -317,7 +317,8 @@ class SegmentReader {
   LogPieces* const pieces_;
   std::uint64_t search_budget_;  // bytes of candidates that may still be checked
   bool marks_known_ = false;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;  // offset of a whole mark, number of durable bytes in it
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;  // offset of a valid mark, and the number of durable bytes that it
+                                                                // states
   SeqNum first_seq_ = 0;
 };
 

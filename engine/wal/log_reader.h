@@ -12,10 +12,10 @@ namespace ebbtide {
 
 /// How a segment ended.
 struct LogEnd {
-  bool clean = true;              ///< at a record boundary, followed by nothing or by zeros only
-  std::uint64_t valid_bytes = 0;  ///< whole up to here; 0 if the segment's header is not
+  bool clean = true;              ///< ended at a record boundary, followed by nothing or only zeros
+  std::uint64_t valid_bytes = 0;  ///< complete up to here; 0 if the segment's header is bad
   std::string what;               ///< if not clean: the fault ("000007.wal: record at 8192: checksum mismatch")
-  /// If not clean: a whole mark after the bad place states that the place was durable. Then it is damage, not a torn tail.
+  /// If not clean: a valid mark after the bad place states that the place was durable. So it is damage, not a torn end.
   bool valid_after = false;
   SeqNum first_seq = 0;  ///< seq of the first operation it may have, by its header; 0 = unknown
 };
@@ -28,7 +28,7 @@ struct LogDamage {
   SeqNum next_seq = 0;        ///< first operation of that record
   SeqNum first_seq = 0;       ///< as LogEnd::first_seq
   std::string what;           ///< as LogEnd::what
-  bool durable = false;       ///< a whole mark further on states that the place was durable
+  bool durable = false;       ///< a valid mark after it states that the place was durable
 };
 /// Returns true to resume at `resumes`; otherwise the segment ends at `offset`. An error ends the reading.
 using OnLogDamage = std::function<Result<bool>(const LogDamage&)>;

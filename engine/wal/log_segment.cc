@@ -53,7 +53,7 @@ Millis LogSegments::oldest_batch() const {
 
 std::vector<std::vector<Millis>> log_debts(const std::vector<LogSegment>& segments, Millis now) {
   std::vector<std::vector<Millis>> debts(segments.size());
-  // Of the segments from here on. There may be as many trees as databases were emptied, so this is no vector.
+  // Oldest births in this and later segments. A map, since each FLUSHDB creates a tree, so there may be many.
   std::unordered_map<TreeId, Millis> oldest;
   for (std::size_t at = segments.size(); at-- > 0;) {
     for (const LogNote& note : segments[at].notes) {

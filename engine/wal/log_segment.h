@@ -1,4 +1,4 @@
-// The segments of the log, and what deletes have pending in each.
+// The segments of the log, and the pending deletes in each.
 //
 // A segment has a note for each tree that it has operations of: the birth of the first delete in it, and the smallest expiry. A delete may
 // concern a value in any segment before its own. So the pending deletes of a segment are in it and in all later ones (log_debts). A
@@ -16,19 +16,19 @@
 
 namespace ebbtide {
 
-/// What a part of the log has of one tree, as far as deletes are concerned. Times are engine times; 0 = none.
+/// The deletes and expiries of one tree in a part of the log. Times are engine times; 0 = none.
 struct LogNote {
   TreeId tree = kNoTree;
   Millis oldest_delete = 0;  ///< birth of its first delete
   Millis min_expiry = 0;     ///< smallest expiry of its values
 };
-/// Few trees each: a vector is searched faster than a map.
+/// One note per tree. They are few, so searching a vector is faster than a map.
 using LogNotes = std::vector<LogNote>;
 inline void merge_note(LogNote* into, const LogNote& note) {
   keep_oldest(&into->oldest_delete, note.oldest_delete);
   keep_oldest(&into->min_expiry, note.min_expiry);
 }
-/// Like add_note(), for a tree that may be any of `notes`, or none.
+/// Like add_note(), but searches all of `notes` for the tree.
 void add_note_anywhere(LogNotes* notes, const LogNote& note);
 /// Merges `note` into `notes`. Every commit calls it, nearly always for the tree of the last note.
 inline void add_note(LogNotes* notes, const LogNote& note) {
@@ -61,8 +61,8 @@ class LogSegments {
   [[nodiscard]] std::vector<LogSegment> below(FileNum oldest) const;
   /// The same segments, which are removed from the list.
   std::vector<FileNum> take_below(FileNum oldest);
-  /// The oldest segment that is needed while only the log has operations of `seq` and later: it has one, a piece of such a batch, or
-  /// `pinned` says so. The current one if there is no other.
+  /// The oldest segment that is needed while tables lack operations of `seq` and later: it has such an operation, has a piece of
+  /// such a batch, or is `pinned`. If there is none, the current segment.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq, const std::function<bool(FileNum)>& pinned) const;
   /// A committed batch whose last operation is `last_seq` has pieces in the segments from `first` to `last`.
   void note_pieces(FileNum first, FileNum last, SeqNum last_seq);

@@ -16,7 +16,7 @@ std::string operations(SeqNum first, SeqNum next) {
 }  // namespace
 
 std::string SkippedLog::to_text() const {
-  if (first == next) return what + "; no operation is missing there";
+  if (first == next) return what + "; no operation is lost there";
   return what + "; " + operations(first, next) + " are skipped: tables and manifest have them";
 }
 
@@ -66,7 +66,7 @@ Status LogSequence::close_gap(SeqNum next, std::uint64_t offset) {
   return Status::ok();
 }
 
-// A segment without a record so far: its header says where it begins.
+// Handles a segment without a record: its header has the first seq.
 Status LogSequence::take_header(SeqNum first_seq) {
   if (has_records_ || first_seq == 0) return Status::ok();
   if (!lost_ && (open_gap_ || (expected_ != 0 && first_seq > expected_))) TRY(close_gap(first_seq, 0));

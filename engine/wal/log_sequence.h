@@ -20,9 +20,9 @@ namespace ebbtide {
 
 /// The part of the log that the manifest needs.
 struct LogNeeds {
-  FileNum oldest_log = kNoFile;  ///< the log begins there; kNoFile = not known yet
-  SeqNum last_seq = 0;           ///< the last operation that it relies on
-  /// Names what may lack operations up to `upto`; "" = tables and manifest have all of them.
+  FileNum oldest_log = kNoFile;  ///< the first segment of the log; kNoFile = unknown
+  SeqNum last_seq = 0;           ///< the last operation that the manifest relies on
+  /// Names the trees or the manifest if they may lack operations up to `upto`; "" = they have all of these.
   std::function<std::string(SeqNum upto)> lacking;
 };
 
@@ -33,7 +33,7 @@ struct SkippedLog {
   FileNum next_file = kNoFile;
   std::uint64_t next_offset = 0;  ///< where the log goes on; 0 = in the header of next_file
   SeqNum first = 0;               ///< the first operation that it may have had; 0 = unknown
-  SeqNum next = 0;                ///< the first operation behind it
+  SeqNum next = 0;                ///< the first operation after it
   Millis time = 0;                ///< time of the last batch before it, the oldest possible time in it; 0 = unknown
   std::string what;               ///< file, place and fault
 
@@ -76,7 +76,7 @@ class LogSequence {
     FileNum file = kNoFile;
     std::uint64_t offset = 0;
     std::string what;
-    bool durable = true;  // it was whole once
+    bool durable = true;  // it was written completely
   };
   [[nodiscard]] std::string path(FileNum file) const;
   Status close_gap(SeqNum next, std::uint64_t offset);
@@ -89,7 +89,7 @@ class LogSequence {
   FileNum file_ = kNoFile;
   SeqNum expected_ = 0;       // that the next batch must begin with; 0 = unknown
   Millis time_ = 0;           // of the last batch
-  bool has_records_ = false;  // the segment at hand
+  bool has_records_ = false;  // of the current segment
   bool open_gap_ = false, lost_ = false;
   Gap gap_;           // if open_gap_
   std::string torn_;  // where an earlier segment ended badly

@@ -81,7 +81,7 @@ void GroupCommit::delay_sync() {
   delay_.waited(before, queued());
 }
 
-// A thread waits for the sync, which takes the queue along. A full segment ends here, too: under `always` no other place ends it.
+// Writes the queue and syncs the log for a waiting thread. A full segment ends here, too: under `always` no other place ends it.
 void GroupCommit::write_and_sync() {
   delay_sync();
   const SeqNum synced_before = synced_seq();

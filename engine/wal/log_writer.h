@@ -60,7 +60,7 @@ class LogWriter {
   std::atomic<std::uint64_t> size_{0};
   std::atomic<std::uint64_t> synced_bytes_{0};
 
-  // Of the appending thread.
+  // Used by the appending thread only.
   std::uint64_t marked_bytes_ = 0;  // durable bytes in the last mark
   std::string scratch_;             // record headers of one append, and its mark
   std::vector<Bytes> pieces_;       // the data of one append

@@ -1,8 +1,8 @@
 // Delays and logs authentication attempts after failures from the same network.
 //
-// The first failures of a network cause no delay: people mistype. From then on each attempt waits before it is checked, right or
-// wrong, so that the delay reveals nothing; the wait doubles with each failure up to a limit. A client with the right password
-// from the same network is accepted at most kMaxDelayMs later.
+// The first failures of a network cause no delay, since people mistype. From then on each attempt waits before it is checked,
+// right or wrong, so that the delay reveals nothing; the wait doubles with each failure up to a limit. A client with the right
+// password from the same network is accepted at most kMaxDelayMs later.
 //
 // Effect: at most limits.unauthenticated_clients connections (128) wait at the same time, so one network tries 128 / 2 s = 64
 // passwords a second, instead of 200,000. A random password of 8 letters and digits (2.8 * 10^12) takes it 1,400 years.
@@ -29,8 +29,8 @@ class AuthGuard {
   /// Number of networks remembered, 150 bytes each: 600 KB. A peer with more networks can displace the oldest, but then each of
   /// its networks had only 3 attempts.
   static constexpr std::size_t kNetworks = 4'096;
-  static constexpr std::int64_t kLogMs = 10'000;     ///< a network has one line in so long
-  static constexpr std::uint32_t kLinesASecond = 5;  ///< of all networks
+  static constexpr std::int64_t kLogMs = 10'000;     ///< at most one log line per network in this time
+  static constexpr std::uint32_t kLinesASecond = 5;  ///< log lines of all networks together
 
   /// Time that an attempt from this network waits before it is checked.
   [[nodiscard]] std::uint32_t delay_ms(Bytes network, std::int64_t now_ms);

@@ -10,7 +10,7 @@ namespace ebbtide {
 
 using Sha256 = std::array<std::uint8_t, 32>;
 
-/// Time depends on the length of `text` alone.
+/// The time depends only on the length of `text`.
 Sha256 sha256(Bytes text);
 
 }  // namespace ebbtide

@@ -42,7 +42,7 @@ std::string shown_hash(const Sha256& hash) {
   return out;
 }
 
-// Takes the same time wherever the difference is.
+// Takes the same time for any position of a difference.
 bool same(const Sha256& a, const Sha256& b) {
   unsigned difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
@@ -80,17 +80,17 @@ std::string parse_line(const std::string& text, Line* line) {
   std::istringstream words(text);
   std::string word;
   words >> word;
-  if (word != "user" || !(words >> line->name)) return "a line is 'user NAME RULE ...'";
+  if (word != "user" || !(words >> line->name)) return "expected 'user NAME RULE ...'";
   while (words >> word) {
     if (std::string wrong = apply_rule(word, line); !wrong.empty()) return wrong;
   }
   const User& user = line->user;
   const auto of_user = [line](const char* what) { return "user " + line->name + what; };
-  if (user.any_password && !user.passwords.empty()) return of_user(" has nopass and a password; one of them is allowed");
+  if (user.any_password && !user.passwords.empty()) return of_user(" has nopass and a password; only one of them is allowed");
   if (!user.on) return {};
   if (!user.any_password && user.passwords.empty()) return of_user(" is on and has no password: >PASSWORD, #SHA256 or nopass");
   if (!line->all_keys || !line->all_channels || !line->all_commands) {
-    return of_user(" is on and needs ~* &* +@all: users do not differ here in what they may do");
+    return of_user(" is on and needs ~* &* +@all: all users have the same rights");
   }
   return {};
 }
@@ -125,7 +125,7 @@ Result<Users> Users::with_default_password(Bytes password) const {
   if (password.empty()) return out;
   if (!default_from_.empty()) {
     return Status::invalid_argument("a password and the user default in " + default_from_ +
-                                    " are both given; one of them is allowed");
+                                    " are both set; only one of them is allowed");
   }
   out.users_[std::string(kDefault)] = {.on = true, .any_password = false, .passwords = {sha256(password)}};
   return out;

@@ -35,16 +35,16 @@ class Users {
   /// kInvalidArgument names file, line, and what is allowed. A file that does not name "default" leaves that user as above.
   static Result<Users> parse(const std::string& text, const std::string& file);
 
-  /// The same, and "default" needs this password, if it is not empty. kInvalidArgument if a file defines "default" too.
+  /// A copy in which "default" needs this password, unless it is empty. kInvalidArgument if a file defines "default" too.
   [[nodiscard]] Result<Users> with_default_password(Bytes password) const;
 
   /// Takes the same time for unknown users, and for any position of a difference in the password.
   [[nodiscard]] bool check(Bytes name, Bytes password) const;
-  /// Whether a new connection has to authenticate.
+  /// True if a new connection must authenticate.
   [[nodiscard]] bool password_required() const;
   /// A line for each user, as in the file, with passwords as their hashes; by name.
   [[nodiscard]] std::vector<std::string> lines() const;
-  /// Users of this set that are not there in `other`, or differ there.
+  /// Names of users of this set that `other` does not have, or that differ there.
   [[nodiscard]] std::vector<std::string> names_changed_in(const Users& other) const;
 
  private:

@@ -28,7 +28,10 @@ std::optional<HttpReply> console_reply(const HttpRequest& request, const std::st
 }
 
 HttpReply wrong_host() {
-  return {403, "text/plain", "the console answers at localhost or a loopback address; metrics.bind opens it to a network\n", {}};
+  return {403,
+          "text/plain",
+          "the console is available at localhost or a loopback address; set metrics.bind to reach it from a network\n",
+          {}};
 }
 
 std::vector<HttpRoute> routes_of(const AdminHandlers& handlers, const std::string& address) {
@@ -79,7 +82,7 @@ std::string AdminServer::start(const std::string& address, std::uint16_t port) {
   const std::string why = http_->start(address, port);
   if (why.empty()) return {};
   return "metrics: cannot listen on " + address + ":" + std::to_string(port) + ": " + why +
-         ". metrics.port takes another port, or 0 for none";
+         ". Set metrics.port to another port, or to 0 for none";
 }
 
 std::uint16_t AdminServer::port() const { return http_ == nullptr ? 0 : http_->port(); }

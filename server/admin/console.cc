@@ -56,7 +56,7 @@ class Json {
     if (!fresh_) text_ += ',';
     fresh_ = false;
   }
-  // Bytes past ASCII one by one, so that any bytes give valid JSON; and no '<', in case a browser shows it as a page.
+  // Escapes bytes past ASCII one by one, so that any bytes give valid JSON, and '<', in case a browser shows the JSON as a page.
   void quote(std::string_view bytes) {
     static const char kHex[] = "0123456789abcdef";
     text_ += '"';

@@ -41,7 +41,7 @@ struct ConsoleSnapshot {
   std::uint32_t databases = 0;
 };
 
-/// The approximate maximum of cells of a tree that are sent: as many as a wide screen can show.
+/// The approximate maximum number of cells of a tree that are sent: as many as a wide screen can show.
 inline constexpr std::size_t kConsoleCells = 1200;
 
 /// The answer to /console.json.

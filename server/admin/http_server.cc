@@ -29,7 +29,7 @@ using boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using Where = HttpRoute::Where;
 
-constexpr std::chrono::milliseconds kAcceptPause{50};  // after a failure that the next try would meet again at once
+constexpr std::chrono::milliseconds kAcceptPause{50};  // pause after a failure that an immediate retry would repeat
 constexpr std::chrono::milliseconds kLinger{1'000};
 constexpr std::size_t kLingerBytes = std::size_t{1} << 16;
 
@@ -50,12 +50,12 @@ std::string_view query_argument(std::string_view query, std::string_view name) {
 struct HttpServer::Impl {
   class Session;
   using Sessions = std::list<std::shared_ptr<Session>>;
-  // An answer that a worker is to compute, or computes, and who gets it.
+  // An answer that a worker computes, and the connections that wait for it.
   struct Job {
     const HttpRoute* route = nullptr;
     HttpRequest request = {};
     std::vector<std::shared_ptr<Session>> sessions = {};  // of the I/O thread
-    std::atomic<bool> begun{false};                       // later requests need an answer of their own
+    std::atomic<bool> begun{false};                       // later requests need another answer
   };
   struct Worker {
     asio::thread_pool threads{1};
@@ -285,7 +285,7 @@ void HttpServer::Impl::post(Worker* worker, const HttpRoute* route, HttpRequest 
     HttpReply reply;
     try {
       reply = job->route->answer(job->request);
-    } catch (const std::exception& e) {  // std::bad_alloc, as good as always
+    } catch (const std::exception& e) {  // nearly always std::bad_alloc
       reply = plain(500, e.what());
     }
     asio::post(io, [worker, job, reply = std::move(reply)] {
@@ -319,7 +319,7 @@ void HttpServer::Impl::accept() {
       std::make_shared<Session>(this, std::move(socket))->begin();
       return accept();
     }
-    if (!waiting.empty()) evict();  // without a file descriptor left, an idle client's serves another one
+    if (!waiting.empty()) evict();  // no file descriptor is left, so an idle client's is freed for another
     pause.expires_after(kAcceptPause);
     pause.async_wait([this](const error_code& stopped) {
       if (!stopped) accept();

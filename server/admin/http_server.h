@@ -1,12 +1,11 @@
 // A small HTTP/1.1 server for the admin port, on Boost.Beast. Callers give the routes.
 //
 // One thread does all input and output without blocking, so no client delays another. Rules for all client behaviour:
-//   - Every wait for a client has a deadline in total, not from byte to byte: a request header that dribbles in is cut off.
+//   - Every wait for a client has a deadline in total, not from byte to byte: a request header that arrives slowly is cut off.
 //   - There are never more than `connections`. A new one takes the place of the one that has waited longest for a request, or,
-//     if none waits, of the one that has been sending longest. So a probe gets in however many idle clients there are.
-//   - Routes that only read atomics answer on the I/O thread. The others run on a worker thread of their class, and wait for
-//   nothing
-//     but their class.
+//     if none waits, of the one that has been sending longest. So a probe is accepted for any number of idle clients.
+//   - Routes that only read atomics answer on the I/O thread. The others run on a worker thread of their class, and wait for this
+//     class only.
 //   - Requests for a `shared` route that wait for its worker get one answer, computed once, after all of them came. So clients that
 //     ask for /metrics and do not read neither fill the worker's queue nor keep a scrape from its answer.
 // Request bodies are not read: every route answers GET and HEAD.
@@ -51,7 +50,8 @@ struct HttpRoute {
 struct HttpLimits {
   /// A dashboard's scrapes, probes and a few browsers with six connections each need less. Each takes a file descriptor.
   std::size_t connections = 64;
-  std::int64_t header_ms = 5'000;  ///< from a connection's first moment, or a later request's first byte, to the header's end
+  std::int64_t header_ms = 5'000;  ///< from the start of the connection, or the first byte of a later request, to the end of the
+                                   ///< header
   std::int64_t idle_ms = 75'000;   ///< between requests; longer than the usual scrape interval of a minute
   std::int64_t send_ms = 10'000;   ///< for a whole reply
   std::size_t header_bytes = 8'192;

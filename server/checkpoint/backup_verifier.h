@@ -18,7 +18,7 @@
 
 namespace ebbtide {
 
-/// Bytes per second: a backup is read beside the service, and there is no hurry.
+/// Bytes per second. Low, since verification must not disturb the service and is not urgent.
 inline constexpr std::uint64_t kBackupVerifyRate = std::uint64_t{64} << 20;
 
 /// Thread-safe.
@@ -42,10 +42,10 @@ class BackupVerifier {
   BackupVerifier(const BackupVerifier&) = delete;
   BackupVerifier& operator=(const BackupVerifier&) = delete;
 
-  /// A backup is complete: it is verified once the one before is. Of several that wait only the newest is.
+  /// Queues a completed backup for verification. If several wait, only the newest is verified.
   void check(const std::string& path);
   [[nodiscard]] BackupCheckState state() const;
-  /// Returns once nothing waits. For tests.
+  /// Waits until no verification is queued or running. For tests.
   void wait();
 
  private:
@@ -56,7 +56,7 @@ class BackupVerifier {
   const Env env_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string waiting_;  // path; "" = none. Guarded by mutex_, as all below
+  std::string waiting_;  // path; "" = none. mutex_ guards this and all members below
   bool busy_ = false, stop_ = false;
   BackupCheckState state_;
   std::thread thread_;  // begun by the first check()

@@ -24,7 +24,7 @@ bool finished(const fs::path& backup) {
   return fs::exists(backup / "CURRENT", error);
 }
 
-/// The database's backups in `dir`, oldest first. Links are none, wherever they lead.
+/// The database's backups in `dir`, oldest first. A symbolic link never counts as a backup.
 std::vector<fs::path> backups_in(const std::string& dir, const std::string& id) {
   std::vector<fs::path> found;
   std::error_code error, of_entry;
@@ -36,9 +36,9 @@ std::vector<fs::path> backups_in(const std::string& dir, const std::string& id) 
   return found;
 }
 
-// Makes the directory if it is missing. Not its parents: a path with a mistake in it must not grow into a tree.
+// Creates the directory if it is missing, but not its parents, since the path may have a typing error.
 Status provide(std::string dir) {
-  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();  // or a link would be looked through
+  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();  // otherwise a link would be followed
   std::error_code error;
   const fs::file_status there = fs::symlink_status(dir, error);
   if (fs::is_symlink(there)) {
@@ -48,7 +48,7 @@ Status provide(std::string dir) {
   if (fs::exists(there)) return Status::invalid_argument("storage.backup_dir (" + dir + ") is not a directory");
   fs::create_directory(dir, error);
   if (!error) fs::permissions(dir, fs::perms::owner_all, error);
-  if (error) return Status::io_error("cannot make storage.backup_dir (" + dir + "): " + error.message());
+  if (error) return Status::io_error("cannot create storage.backup_dir (" + dir + "): " + error.message());
   return Status::ok();
 }
 
@@ -56,11 +56,11 @@ bool is_id(const std::string& text) {
   return text.size() == kIdDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// The first line. Nothing else than a file is opened: a pipe would be waited for.
+// Reads the first line. Opens only regular files, since opening a pipe would block.
 std::string id_in(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return {};
-  char line[kIdDigits + 2] = {};  // a longer one is no id
+  char line[kIdDigits + 2] = {};  // a longer line is not an id
   std::ifstream(path).getline(line, sizeof(line));
   return line;
 }
@@ -74,8 +74,8 @@ Result<Made> make(Db& db, const BackupSettings& settings, std::uint64_t now) {
   std::error_code error;
   const fs::path dir = fs::weakly_canonical(settings.dir, error), data = fs::weakly_canonical(settings.data_dir, error);
   if (std::mismatch(data.begin(), data.end(), dir.begin(), dir.end()).first == data.end()) {
-    return Status::invalid_argument("storage.backup_dir (" + settings.dir + ") lies in the data directory " + settings.data_dir +
-                                    "; backups keep deleted data and must lie outside it");
+    return Status::invalid_argument("storage.backup_dir (" + settings.dir + ") is inside the data directory " +
+                                    settings.data_dir + "; backups keep deleted data and must be outside it");
   }
   if (!is_id(settings.id)) return Status::io_error("the data directory has no DATABASE_ID, and it cannot be written");
   TRY(provide(settings.dir));
@@ -94,7 +94,7 @@ Result<std::string> database_id(const std::string& data_dir, std::uint64_t rando
   std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(random & 0xffffffff));
   const fs::path scratch = path.string() + ".tmp";
   std::error_code missing;
-  fs::remove(scratch, missing);  // it may be a pipe or lead elsewhere
+  fs::remove(scratch, missing);  // it may be a pipe or a link
   std::ofstream out(scratch, std::ios::trunc);
   out << text << '\n';
   out.close();
@@ -108,10 +108,10 @@ Status remove_older_backups(const std::string& verified, const std::string& id, 
   std::reverse(found.begin(), found.end());
   std::uint64_t kept = 0;
   for (const fs::path& backup : found) {
-    if (backup.filename() > fs::path(verified).filename()) continue;  // not verified, and it may be being made
+    if (backup.filename() > fs::path(verified).filename()) continue;  // not verified, and possibly unfinished
     if (finished(backup) && kept++ < keep) continue;
     std::error_code error;
-    fs::remove(backup / "CURRENT", error);  // first: what is half gone must not open
+    fs::remove(backup / "CURRENT", error);  // first: a partly removed backup must not open
     fs::remove_all(backup, error);
     if (error) return Status::io_error("cannot remove the old backup " + backup.string() + ": " + error.message());
   }

@@ -3,10 +3,10 @@
 //   <backup_dir>/2026-11-21T22-41-07.312Z-3f9a1c07/   opens as the database was; restored by copying it to where the data
 //                                                     directory was
 //
-// The name ends with the id of the database, which its data directory has in the file DATABASE_ID; a directory without one gets
-// one when it is opened. Several databases may share a directory of backups: each removes only its own backups,
-// unfinished ones included. A directory with any other name, and a symbolic link, is never touched. A backup itself
-// has no DATABASE_ID: a database that is made of one is another database, and leaves the backups that were there as they are.
+// The name ends with the id of the database. Its data directory has the id in the file DATABASE_ID, which the server creates if
+// it is missing. Several databases may share a backup directory: each removes only its own backups, unfinished ones included.
+// Directories with other names and symbolic links are never touched. A backup has no DATABASE_ID: a database restored from it
+// gets a new id, and never removes the backups of the old one.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace ebbtide {
 
 struct BackupSettings {
   std::string data_dir;
-  std::string dir;  ///< outside data_dir and no symbolic link; made if it is missing, unlike its parent
+  std::string dir;  ///< outside data_dir, not a symbolic link; created if missing, but its parent must exist
   std::string id;   ///< of the database
 };
 
@@ -34,8 +34,8 @@ class Backups {
   explicit Backups(std::uint64_t last_unix_seconds);
   /// Claims the right to make a backup; false if another one is under way. After true the caller calls run().
   bool begin(std::uint64_t unix_micros);
-  /// Makes the backup. Returns its path. kInvalidArgument: the directory lies in the data directory. May take as long as copying
-  /// the data, if the two directories are on different file systems.
+  /// Makes the backup and returns its path. kInvalidArgument: the backup directory is inside the data directory. May take as long
+  /// as copying the data, if the two are on different file systems.
   Result<std::string> run(Db& db, const BackupSettings& settings, const ServerControl& clock);
   [[nodiscard]] SaveState state() const;
 
@@ -44,17 +44,17 @@ class Backups {
   SaveState state_;  // guarded by mutex_
 };
 
-/// The id of the database in a data directory, 8 hex digits, from its file DATABASE_ID. One that is missing or damaged is made
-/// from `random` and written. An error: it cannot be written.
+/// The id of the database in a data directory, 8 hex digits, from its file DATABASE_ID. If it is missing or damaged, makes an id
+/// from `random` and writes it; an error if that fails.
 Result<std::string> database_id(const std::string& data_dir, std::uint64_t random);
 
-/// Removes the database's backups beside `verified`, the path of one, that are older than it: the unfinished ones, and the
-/// finished ones beyond `keep`, itself included.
+/// Removes backups of the database in the directory of `verified`, a backup, that are older than it: unfinished ones, and
+/// finished ones until `keep` are left, `verified` included.
 Status remove_older_backups(const std::string& verified, const std::string& id, std::uint64_t keep);
 
 /// "2026-11-21T22-41-07.312Z-3f9a1c07"
 std::string backup_name(std::uint64_t unix_micros, const std::string& id);
-/// The time that backup_name() was given, in seconds, if the name is one of a backup of the database with this id; else 0.
+/// The time of a backup in seconds, if `name` is the name of a backup of the database with this id; otherwise 0.
 std::uint64_t backup_unix_seconds(const std::string& name, const std::string& id);
 
 }  // namespace ebbtide

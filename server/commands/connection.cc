@@ -50,7 +50,7 @@ Status quit(Ctx& ctx) {
 }
 
 Status reset(Ctx& ctx) {
-  // Very many subscriptions end in slices, one a round. Until the reply, messages may still arrive.
+  // A call removes at most kSliceArguments subscriptions; the loop calls again in its next round. Messages may arrive until the reply.
   auto* const subscriptions = static_cast<Subscriptions*>(state_of(*ctx.client).subscriptions.get());
   ctx.unfinished = subscriptions != nullptr && !subscriptions->remove_some(Ctx::kSliceArguments);
   if (ctx.unfinished) return Status::ok();

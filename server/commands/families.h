@@ -21,12 +21,12 @@ std::span<const CommandSpec> bitmap_commands();        ///< bitmaps.cc
 std::span<const CommandSpec> bitfield_commands();      ///< bitfields.cc
 std::span<const CommandSpec> hyperloglog_commands();   ///< hyperloglog.cc
 std::span<const CommandSpec> key_commands();           ///< keys.cc
-std::span<const CommandSpec> transfer_commands();      ///< transfer.cc: from one key to another
-std::span<const CommandSpec> dump_commands();          ///< dump.cc: values as Redis's files have them
+std::span<const CommandSpec> transfer_commands();      ///< transfer.cc: RENAME, COPY, MOVE
+std::span<const CommandSpec> dump_commands();          ///< dump.cc: DUMP, RESTORE
 std::span<const CommandSpec> object_commands();        ///< object.cc: OBJECT
 std::span<const CommandSpec> wait_commands();          ///< wait.cc: WAIT, WAITAOF
-std::span<const CommandSpec> scan_commands();          ///< scan.cc: walks over the key space
-std::span<const CommandSpec> database_commands();      ///< databases.cc: whole databases
+std::span<const CommandSpec> scan_commands();          ///< scan.cc: SCAN, KEYS, RANDOMKEY, DBSIZE
+std::span<const CommandSpec> database_commands();      ///< databases.cc: FLUSHDB, FLUSHALL, SWAPDB
 std::span<const CommandSpec> debug_commands();         ///< debug.cc: DEBUG
 std::span<const CommandSpec> server_commands();        ///< server.cc: CONFIG, TIME, SHUTDOWN
 std::span<const CommandSpec> info_commands();          ///< info.cc: INFO

@@ -1,4 +1,4 @@
-// The lines of HELP of each container command, as Redis 7.2 has them.
+// The lines of HELP of each container command, as in Redis 7.2.
 #include <span>
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// OBJECT: how Redis would keep a value.
+// OBJECT: the encoding that Redis would use for a value, and other facts about it.
 //
 // This server keeps values as bytes. ENCODING replies what Redis replies for such a value right after it was set. REFCOUNT is 1,
 // and IDLETIME 0, since the server does not record when a key was read.

@@ -1,4 +1,4 @@
-// PURGE.*: whether deleted data has left the files.
+// PURGE.*: reports whether deleted data is purged, and starts purges.
 //
 // A ticket's text has all that identifies it (engine/purge.h), so these commands store nothing. They may look at the metadata of
 // all tables, so they run on offload threads. PURGE.WAIT holds no thread while it waits: it checks, and runs again a little

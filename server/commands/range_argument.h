@@ -1,4 +1,4 @@
-// A range of keys as clients give it.
+// Parses a range of keys.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace ebbtide {
 
 struct Ctx;
 
-/// [start, end) of the arguments `i` and `i` + 1, as engine keys. "-" as the start and "+" as the end leave that end open.
-/// "+" as the start and "-" as the end give an empty range.
+/// The range from argument `i`, included, to argument `i` + 1, excluded, as engine keys. "-" as the start and "+" as the end
+/// leave that end open. "+" as the start and "-" as the end give an empty range.
 KeyRange range_argument(const Ctx& ctx, std::size_t i);
 
 }  // namespace ebbtide

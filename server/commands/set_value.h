@@ -1,4 +1,4 @@
-// SET's work, for the commands that set a string with SET's options.
+// The implementation of SET, for all commands with SET's options.
 #pragma once
 
 #include <cstddef>

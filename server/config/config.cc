@@ -60,7 +60,7 @@ Status flatten(const YAML::Node& node, const std::string& name, const std::strin
   }
   if (name.empty()) return node.IsNull() ? Status::ok() : wrong(where, {}, "the file must be a map of sections");
   if (is_section(name)) {
-    return node.IsNull() ? Status::ok() : wrong(where, name, "is a section, its keys belong below it");
+    return node.IsNull() ? Status::ok() : wrong(where, name, "is a section; its keys must be below it");
   }
   const ConfigKeyPtr key = find_config_key(name);
   if (node.IsNull()) return wrong(where, name, "has no value; allowed: " + key->allowed);
@@ -68,7 +68,7 @@ Status flatten(const YAML::Node& node, const std::string& name, const std::strin
   if (node.IsSequence()) {
     if (key->type != ConfigType::kList) return wrong(where, name, "a single value is expected; allowed: " + key->allowed);
     for (const auto& item : node) {
-      if (!item.IsScalar()) return wrong(at(file, item.Mark()), name, "the list holds something that is not a plain value");
+      if (!item.IsScalar()) return wrong(at(file, item.Mark()), name, "an element of the list is not a plain value");
       value += (value.empty() ? "" : " ") + item.Scalar();
     }
   } else {
@@ -105,14 +105,14 @@ Status apply(const std::vector<Assignment>& layer, int wanted_rank, Config* conf
     if (rank(a) != wanted_rank) continue;
     const ConfigKeyPtr key = find_config_key(a.name);
     if (key == nullptr) {
-      return wrong(a.where, a.name, is_section(a.name) ? "is a section, its keys are meant" : explain_unknown_key(a.name));
+      return wrong(a.where, a.name, is_section(a.name) ? "is a section; set one of its keys" : explain_unknown_key(a.name));
     }
     if (Status status = key->set(*config, a.value); !status.is_ok()) return wrong(a.where, a.name, std::string(status.message()));
   }
   return Status::ok();
 }
 
-/// Refuses what a YAML parser lets pass: tags that mean nothing here, and a second document.
+/// Refuses YAML that the parser accepts but that has no meaning here: tags, and a second document.
 class Strict final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -132,7 +132,7 @@ class Strict final : public YAML::EventHandler {
   void OnMapEnd() override {}
 
  private:
-  // "?" is a plain value's, "!" a quoted one's. The others are YAML's own types, which every value has without saying so.
+  // "?" is the tag of a plain value, "!" of a quoted one. The others are YAML's own types, which are implicit for every value.
   static void check(const YAML::Mark& mark, const std::string& tag) {
     constexpr Bytes kOwn = "tag:yaml.org,2002:";
     if (tag.empty() || tag == "?" || tag == "!") return;
@@ -147,8 +147,7 @@ class Strict final : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-/// Throws YAML::Exception. Not by YAML::LoadAll: it never ends on some texts that are wrong, as ",,", where each document is found
-/// empty and nothing read.
+/// Throws YAML::Exception. Does not use YAML::LoadAll, which never returns for some invalid texts such as ",,".
 void check_strictly(const std::string& text) {
   std::istringstream in(text);
   YAML::Parser parser(in);
@@ -201,16 +200,16 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
     layers[2].push_back({name, given, "command line"});
   }
   Config config;
-  for (int kind = 0; kind < 4; kind += 2) {  // all layers of the defaults, then all layers of the overrides
+  for (int kind = 0; kind < 4; kind += 2) {  // all sources of the defaults, then all sources of the overrides
     for (const auto& layer : layers) {
       TRY(apply(layer, kind, &config));
       TRY(apply(layer, kind + 1, &config));
     }
   }
   Status status = validate(config);
-  // Not a matter of validate(): CONFIG SET may replace the password of a file until the next start. CONFIG REWRITE may not then.
+  // Not in validate(), since CONFIG SET may replace the password of a file until the next start. CONFIG REWRITE is refused then.
   if (status.is_ok() && !config.password.empty() && !config.password_file.empty()) {
-    status = Status::invalid_argument("server.password and server.password_file are both given; one of them is allowed");
+    status = Status::invalid_argument("server.password and server.password_file are both set; only one of them is allowed");
   }
   if (!status.is_ok()) return file.empty() ? status : status.with_context(file);
   return config;
@@ -220,14 +219,14 @@ namespace {
 
 Result<std::string> content_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (in.is_open()) in.peek();  // a directory opens, and fails here
+  if (in.is_open()) in.peek();  // opening a directory succeeds; this read fails
   if (!in.is_open() || in.bad()) return Status::invalid_argument(path + ": cannot be read");
   std::ostringstream content;
   content << in.rdbuf();
   return content.str();
 }
 
-// The secret may stand in a file of its own, which others than the configuration's readers may read.
+// Reads the password from password_file, which may have other permissions than the configuration file.
 Status read_password(Config* config) {
   if (config->password_file.empty()) return Status::ok();
   TRY_ASSIGN(secret, content_of(config->password_file));
@@ -267,7 +266,7 @@ std::vector<double> Config::percentiles() const {
   std::vector<double> numbers;
   for (const std::string& text : latency_percentiles) {
     double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);  // checked when it was set
+    std::from_chars(text.data(), text.data() + text.size(), value);  // valid: checked when it was set
     numbers.push_back(value);
   }
   return numbers;

@@ -1,9 +1,8 @@
-// The configuration: what the YAML file, the environment and the command line say, as one value, and the table of its keys.
+// The configuration: the values of YAML file, environment and command line as one value, and the table of its keys.
 //
-// One table (config_keys()) says of each key its type, range, meaning, Redis name, and how it is read from and written to a
-// Config. The loader, CONFIG GET, SET and REWRITE and the documentation check of config/ebbtide.yaml all go by it. A key is in
-// the table only if it works. The keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for
-// one.
+// One table (config_keys()) has type, range, meaning and Redis name of each key, and functions that read it from and write it to
+// a Config. The loader, CONFIG GET, SET and REWRITE and the check of config/ebbtide.yaml use it. Only keys that have an effect
+// are in the table. The keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for one.
 //
 // Precedence: command line, then environment (EBBTIDE_A__B__C), then file, then default.
 #pragma once
@@ -23,7 +22,7 @@ namespace ebbtide {
 
 /// The clients that may run DEBUG.
 enum class DebugCommands : std::uint8_t { kNo, kLocal, kYes };
-/// Of a threshold: none is ever reached.
+/// A threshold that is never reached.
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
 /// Bytes that may wait for a client of one class: closed at `hard`, or after `soft_ms` above `soft`; 0 = no limit.
@@ -41,9 +40,9 @@ struct Config {
   std::uint64_t tcp_backlog = 511;
   std::string password;
   std::string password_file;  ///< "" = none
-  std::string file_password;  ///< what it held when the configuration was loaded
+  std::string file_password;  ///< content of password_file when the configuration was loaded
   std::string users_file;     ///< "" = none
-  Users file_users;           ///< whom it named then
+  Users file_users;           ///< content of users_file at that time
   bool protected_mode = true;
   bool core_dumps = false;
   bool protected_configs = false;
@@ -77,36 +76,36 @@ struct Config {
   std::string log_level = "info";
   std::string log_file;  ///< "" = standard output
 
-  std::string file;  ///< the file it was read from; "" = none
+  std::string file;  ///< the configuration file; "" = none
 
-  /// The password that counts; "" = none.
+  /// The password in effect; "" = none.
   [[nodiscard]] const std::string& secret() const { return password.empty() ? file_password : password; }
   static Settings default_engine();
 };
 
-/// The users that users_file names now; without one, "default" alone. kInvalidArgument: it cannot be read, is not as
-/// Users::parse() wants it, or does not go together with the password.
+/// Reads users_file; without one, returns only "default". kInvalidArgument: the file cannot be read, Users::parse() refuses it,
+/// or it conflicts with the password.
 Result<Users> read_users(const Config& config);
 
-/// Where backups go: what backup_dir says, `auto` resolved.
+/// The backup directory: backup_dir with `auto` resolved.
 std::string backup_directory(const Config& config);
 
 enum class ConfigType : std::uint8_t { kBool, kInteger, kNumber, kSize, kDuration, kText, kName, kList };
 
 /// One key.
 struct ConfigKey {
-  std::string name;  ///< "storage.memtable_size"; of a tree key only what follows `tree.`
+  std::string name;  ///< "storage.memtable_size"; of a tree key, without the `tree.`
   ConfigType type = ConfigType::kText;
   std::string allowed;        ///< for people: "16KiB to 16GiB, or auto"
   std::string doc;            ///< one sentence
   bool changeable = false;    ///< by CONFIG SET, while running
-  bool is_protected = false;  ///< by CONFIG SET only if server.protected_configs allows it: it names a place in the file system
+  bool is_protected = false;  ///< CONFIG SET needs server.protected_configs, since the value is a path
   std::string redis_name;     ///< "" = Redis has none
-  /// Canonical text, as it stands in the YAML.
+  /// Canonical text, as in the YAML.
   std::function<std::string(const Config&)> get;
   /// Sets from text. kInvalidArgument says what is allowed, without the key's name.
   std::function<Status(Config&, Bytes)> set;
-  /// As Redis prints and reads it under its own name, if that differs.
+  /// The same in Redis's form, if that differs.
   std::function<std::string(const Config&)> redis_get;
   std::function<Status(Config&, Bytes)> redis_set;
 };
@@ -114,30 +113,30 @@ struct ConfigKey {
 /// All keys, tree keys as `tree.<name>`. Built once.
 const std::vector<ConfigKey>& config_keys();
 using ConfigKeyPtr = std::shared_ptr<const ConfigKey>;
-/// By dotted name, `databases.<n>.<tree key>` and parameters of policies included; null if there is none. Of a parameter that no
-/// policy has there is a key too: setting it is the error that says so.
+/// Finds a key by its dotted name, including `databases.<n>.<tree key>` and parameters of policies; null if there is none. A
+/// parameter that no policy has is found, too: setting it returns an error that says so.
 ConfigKeyPtr find_config_key(Bytes name);
 /// By Redis's name; null if there is none.
 ConfigKeyPtr find_redis_key(Bytes name);
-/// Keys that this build knows of but does not honour yet, or names near to a wrong one: the end of an error message.
+/// The end of an error message for an unknown key: similar names, or that the key has no effect yet.
 std::string explain_unknown_key(Bytes name);
 
-/// Where settings come from besides the file.
+/// The sources of settings.
 struct ConfigSources {
   std::string file;                                               ///< "" = none
-  std::vector<std::pair<std::string, std::string>> environment;   ///< as in `environ`: only EBBTIDE_* is looked at
+  std::vector<std::pair<std::string, std::string>> environment;   ///< as in `environ`; only EBBTIDE_* is used
   std::vector<std::pair<std::string, std::string>> command_line;  ///< dotted name, value; in order
 };
 
 /// Reads and checks everything. Errors: "config/ebbtide.yaml:12: storage.fsync: 'sometimes' is not allowed; ...".
 Result<Config> load_config(const ConfigSources& sources);
-/// The same for a text in place of the file; `file` is for the messages.
+/// The same for a text instead of the file; `file` is for messages.
 Result<Config> load_config_text(const std::string& text, const std::string& file, const ConfigSources& sources);
-/// What no single key can check: ranges against each other, the engine's own rules.
+/// Checks rules that concern several keys, and the engine's rules.
 Status validate(const Config& config);
 
-/// The text of the configuration file with the values of `config` in it: what differs from what the text says is replaced in
-/// place or added to its section, everything else, comments included, stays. kInvalidArgument if the text cannot be edited.
+/// Returns `text`, a configuration file, with the values of `config`. Values that differ are replaced in place or added to their
+/// section; everything else stays, comments included. kInvalidArgument if the text cannot be edited.
 Result<std::string> rewrite_config(const std::string& text, const std::string& file, const Config& config);
 
 // --- texts of values
@@ -147,7 +146,7 @@ std::string format_size(std::uint64_t bytes);
 /// "250ms", "30s", "5m", "24h", "7d"; 0 needs no unit.
 Result<std::uint64_t> parse_duration_ms(Bytes text);
 std::string format_duration_ms(std::uint64_t ms);
-/// As Redis's memtoll: "100", "1k" = 1000, "1kb" = 1024, ...; and parse_size's units.
+/// Like Redis's memtoll: "100", "1k" = 1000, "1kb" = 1024, ...; also the units of parse_size().
 Result<std::uint64_t> parse_redis_memory(Bytes text);
 
 }  // namespace ebbtide

@@ -1,5 +1,5 @@
-// Makers of configuration keys: a key of each type, from its name, the place of its value in a Config, its range and its meaning.
-// Private to config_keys.cc, which is the table.
+// Functions that make configuration keys, one for each type, from name, field in a Config, range and meaning. Only for
+// config_keys.cc, which has the table.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline std::string number_text(double value) {
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
 
-// A way to a field of type T inside a Config.
+// Returns a reference to a field of type T in a Config.
 template <typename T>
 using Field = std::function<T&(Config&)>;
 
@@ -140,7 +140,7 @@ inline ConfigKey text_key(std::string name, Field<std::string> field, std::strin
   return key;
 }
 
-// One of several names, each standing for a value.
+// One of several names; each stands for a value.
 template <typename T>
 ConfigKey name_key(std::string name, Field<T> field, std::vector<std::pair<std::string, T>> names, std::string doc) {
   ConfigKey key;
@@ -183,7 +183,7 @@ inline ConfigKey number_key(std::string name, Field<double> field, double low, d
   return key;
 }
 
-// Separated by blanks as one text; a sequence in the YAML.
+// A list: separated by spaces or commas as a text, a sequence in the YAML.
 inline ConfigKey list_key(std::string name, Field<std::vector<std::string>> field, std::string allowed, std::string doc) {
   ConfigKey key;
   key.name = std::move(name);
@@ -218,14 +218,14 @@ Field<T> of(T Settings::*member) {
   return [member](Config& c) -> T& { return c.engine.*member; };
 }
 
-// A tree's field: of the defaults, or of one database.
+// The settings of a tree: the defaults, or those of one database.
 using TreeOf = std::function<TreeSettings&(Config&)>;
 template <typename T>
 Field<T> of(const TreeOf& tree, T TreeSettings::*member) {
   return [tree, member](Config& c) -> T& { return tree(c).*member; };
 }
 
-// 0s is "no promise"; anything else leaves the merges a second.
+// 0s means no promise. The shortest deadline is a second, since merges need time.
 inline ConfigKey deadline_key(std::string name, Field<std::uint64_t> field, std::string doc) {
   constexpr std::uint64_t kLow = 1000, kHigh = 3650 * std::uint64_t{86'400'000};
   ConfigKey key = duration_key(std::move(name), std::move(field), kHigh, std::move(doc));

@@ -1,4 +1,4 @@
-// The table of keys: the one place that knows what can be configured.
+// The table of all configuration keys.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -15,7 +15,7 @@ using namespace key_makers;
 constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 constexpr std::uint64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 
-// As Redis prints them: in its order, A for all classes that A stands for, each letter once.
+// Formats the letters like Redis: in its order, A if all classes of A are set, each letter once.
 std::string notify_letters(Bytes text) {
   static constexpr Bytes kAll = "g$lshzxetd";
   const auto has = [text](char c) {
@@ -26,7 +26,7 @@ std::string notify_letters(Bytes text) {
   for (const char c : kAll) {
     if (!all && has(c)) out += c;
   }
-  // Redis's order: where not all are there, n comes before K and E, and m after; else K and E, m, n.
+  // Redis's order: n, K, E, m if not all classes are set; otherwise K, E, m, n.
   if (!all && has('n')) out += 'n';
   for (const char c : Bytes("KEm")) {
     if (has(c)) out += c;
@@ -46,10 +46,10 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   policy.allowed =
       "one_leveling, leveling, tiering, lazy_leveling, klsm, garnering, bigtable, constant, exploring, concurrent, "
       "min_latency, binomial";
-  policy.doc = "The merge policy; its parameters stand beside it.";
+  policy.doc = "The merge policy; its parameters are beside it.";
   policy.get = [tree](const Config& c) { return tree(const_cast<Config&>(c)).policy.name; };
   policy.set = [tree](Config& c, Bytes text) {
-    PolicySettings settings;  // another policy has other parameters
+    PolicySettings settings;  // parameters of another policy do not apply
     settings.name = std::string(text);
     if (tree(c).policy.name == settings.name) return Status::ok();
     TRY(validate(settings));
@@ -62,31 +62,31 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   keys->push_back(size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB,
                            "Size of a page, before compression with pages_per_tile 1, else after it."));
   keys->push_back(integer_key("pages_per_tile", of(tree, &TreeSettings::pages_per_tile), 1, 64,
-                              "Pages of a delete tile; auto follows the deletes by stamp and the reads that there are.", true));
+                              "Pages of a delete tile; auto follows the measured deletes by stamp and reads.", true));
   keys->push_back(name_key<FileChoice>("file_choice", of(tree, &TreeSettings::file_choice),
                                        {{"round_robin", FileChoice::kRoundRobin},
                                         {"least_overlap", FileChoice::kLeastOverlap},
                                         {"most_tombstones", FileChoice::kMostTombstones},
                                         {"oldest", FileChoice::kOldest}},
-                                       "Which file of a level that is too large moves down first."));
+                                       "The file of a level that is too large that moves down first."));
   keys->push_back(name_key<Partitioning>(
       "partitioning", of(tree, &TreeSettings::partitioning),
       {{"size", Partitioning::kSize}, {"local_range", Partitioning::kLocalRange}, {"global_range", Partitioning::kGlobalRange}},
       "Where the files of a merge's output end."));
   keys->push_back(name_key<FilterAllocation>("filters.allocation", of(tree, &TreeSettings::filter_allocation),
                                              {{"monkey", FilterAllocation::kMonkey}, {"uniform", FilterAllocation::kUniform}},
-                                             "How filter memory is spread over the levels."));
+                                             "How filter memory is distributed over the levels."));
   keys->push_back(number_key("filters.bits_per_key", of(tree, &TreeSettings::filter_bits_per_key), 0, 32,
                              "Filter memory per key on average, in bits; 0 = no filters."));
   keys->push_back(size_key("filters.memory", of(tree, &TreeSettings::filter_memory), 64 * kKiB, 1024 * kGiB,
-                           "Filter memory of a database, in place of bits_per_key; auto = as that says.", "auto"));
+                           "Filter memory of a database, instead of bits_per_key; auto = by bits_per_key.", "auto"));
   keys->push_back(name_key<FilterLookups>("filters.lookups", of(tree, &TreeSettings::filter_lookups),
                                           {{"measured", FilterLookups::kMeasured}, {"zero_result", FilterLookups::kZeroResult}},
-                                          "Which look-ups filter memory is spread for."));
-  keys->push_back(deadline_key("deletes.deadline", of(tree, &TreeSettings::delete_deadline),
-                               "After so long nothing of what was deleted is in any file."));
+                                          "Lookups for which filter memory is distributed."));
+  keys->push_back(
+      deadline_key("deletes.deadline", of(tree, &TreeSettings::delete_deadline), "Time after which deleted data is in no file."));
   keys->push_back(size_key("deletes.io_budget", of(tree, &TreeSettings::delete_io_budget), 16 * kKiB, 64 * kGiB,
-                           "Bytes a second that merges for the deadline may read and write; a deadline comes before it.",
+                           "Bytes per second that merges for deadlines may read and write; exceeded rather than miss a deadline.",
                            "auto"));
   keys->push_back(name_key<StampMode>(
       "deletes.stamp", of(tree, &TreeSettings::stamp),
@@ -139,7 +139,7 @@ class Table {
                     "Connections that the kernel queues until they are accepted."),
         "tcp-backlog");
     add(text_key("server.password", of(&Config::password), "any text; empty = none",
-                 "What AUTH and HELLO must give. Empty: no password."),
+                 "The password for AUTH and HELLO. Empty: none."),
         "requirepass", true);
     add(text_key(
         "server.password_file", of(&Config::password_file), "a path; empty = none",
@@ -154,7 +154,7 @@ class Table {
                                 "Clients that may run DEBUG: none, those of this machine, or all."),
         "enable-debug-command");
     add(bool_key("server.protected_configs", of(&Config::protected_configs),
-                 "Whether CONFIG SET may change keys that name places in the file system: storage.backup_dir."),
+                 "Whether CONFIG SET may change keys that are paths: storage.backup_dir."),
         "enable-protected-configs");
     add(bool_key("server.core_dumps", of(&Config::core_dumps),
                  "Whether a crash may write a core file; it holds keys and values."));
@@ -164,12 +164,12 @@ class Table {
     add(text_key("storage.dir", of(&Settings::dir), "a path", "The data directory; made if it is missing."), "dir");
     add(name_key<FsyncMode>("storage.fsync", of(&Settings::fsync),
                             {{"always", FsyncMode::kAlways}, {"everysec", FsyncMode::kEverySecond}, {"no", FsyncMode::kNo}},
-                            "When the log is synced: before each reply, once a second, or when the system likes."),
+                            "When the log is synced: before each reply, once a second, or when the system decides."),
         "appendfsync", true);
     add(name_key<Compression>("storage.compression", compression(&TreeSettings::compression), kCompressions,
-                              "Of pages, on all levels but the last."));
+                              "Compression of pages on all levels but the last."));
     add(name_key<Compression>("storage.compression_last_level", compression(&TreeSettings::compression_last_level), kCompressions,
-                              "Of pages, on the last level."));
+                              "Compression of pages on the last level."));
     add(size_key("storage.memory_budget", of(&Settings::memory_budget), 4 * kMiB, std::uint64_t{1} << 46,
                  "Memory for memtables, cache, filters, indexes and large values; auto = half of the machine's or the cgroup's.",
                  "auto"),
@@ -183,14 +183,14 @@ class Table {
     add(size_key("storage.wal_segment_size", of(&Settings::wal_segment_size), 64 * kKiB, 4 * kGiB,
                  "Size at which a log file is finished."));
     add(duration_key("storage.scrub_interval", of(&Settings::scrub_interval), 3650 * std::uint64_t{86'400'000},
-                     "Every table is read from the drive and checked once in so long; 0s = never."),
+                     "Time in which every table is read from the drive and checked once; 0s = never."),
         "", true);
-    add(bool_key("storage.direct_io", of(&Settings::direct_io), "Read tables past the system's page cache."));
+    add(bool_key("storage.direct_io", of(&Settings::direct_io), "Bypass the system's page cache for reads of tables."));
     add(integer_key("storage.background_threads", of(&Settings::background_threads), 1, 256,
                     "Threads for merges; flushes have one of their own."));
     add(bool_key("storage.io_uring", of(&Settings::io_uring), "Read missing pages by io_uring where the system allows it."));
     add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
-                    "Threads that read pages which a command lacks where io_uring does not, and large values."));
+                    "Threads that read large values, and missing pages without io_uring."));
     ConfigKey& backups =
         add(text_key("storage.backup_dir", of(&Config::backup_dir), "a path outside storage.dir, or auto",
                      "Where BGSAVE and SAVE make backups; auto = beside the data directory, its name with -backups at the end."),
@@ -201,13 +201,13 @@ class Table {
       return set(c, text);
     };
     add(integer_key("storage.backup_keep", of(&Config::backup_keep), 1, 100'000,
-                    "Finished backups that stay, the newest; older ones go once a new one has been verified."),
+                    "Number of newest finished backups to keep; older ones are removed once a new one has been verified."),
         "", true);
     add(bool_key("storage.accept_clock", of(&Settings::accept_clock),
-                 "Open the database although the clock is far ahead of where it was; expiries that it passes then fall due."));
+                 "Open the database although the clock is far past its last use; keys that expired meanwhile are removed."));
   }
 
-  // One setting for every tree: databases have no compression of their own.
+  // One setting for all trees: there is no compression setting per database.
   static Field<Compression> compression(Compression TreeSettings::*member) {
     return [member](Config& c) -> Compression& { return c.engine.tree.*member; };
   }
@@ -215,7 +215,7 @@ class Table {
   void add_limits() {
     auto& notify =
         add(text_key("server.notify_keyspace_events", of(&Config::notify_keyspace_events), "letters of KEg$lshzxetdmnA",
-                     "Which changes of keys are published, and how: K or E, and g, $, x, n, m or A."),
+                     "Keyspace notifications to publish: K or E, and g, $, x, n, m or A."),
             "notify-keyspace-events", true);
     notify.set = [set = notify.set](Config& c, Bytes text) {
       if (text.find_first_not_of("KEg$lshzxetdmnA") != Bytes::npos) {
@@ -224,7 +224,8 @@ class Table {
       return set(c, notify_letters(text));
     };
     add_slow_log();
-    add(integer_key("log.slow_commands_kept", of(&Config::slowlog_max_len), 0, 1'000'000, "Entries of the slow log."),
+    add(integer_key("log.slow_commands_kept", of(&Config::slowlog_max_len), 0, 1'000'000,
+                    "Maximum number of entries of the slow log."),
         "slowlog-max-len", true);
     auto& percentiles =
         add(list_key("log.latency_percentiles", of(&Config::latency_percentiles), "a list of numbers from 0 to 100",
@@ -360,7 +361,7 @@ class Table {
 
   void add_rest() {
     add(text_key("metrics.bind", of(&Config::metrics_bind), "an IP address", "Address of the HTTP port for metrics and health."));
-    add(integer_key("metrics.port", of(&Config::metrics_port), 0, 65535, "Port of it; 0 = off."));
+    add(integer_key("metrics.port", of(&Config::metrics_port), 0, 65535, "Port for metrics and health; 0 = off."));
     add(bool_key("metrics.console", of(&Config::console), "Whether the port shows the console, a page for people, too."));
     auto& level = add(name_key<std::string>("log.level", of(&Config::log_level),
                                             {{"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}},
@@ -399,7 +400,7 @@ bool parse_policy_parameter(Bytes name, std::string* parameter) {
   return true;
 }
 
-// Keys that are not in the table because their names are open: a policy's parameters, and what lies under databases.<n>.
+// Keys that are not in the table because their names vary: parameters of policies, and keys under databases.<n>.
 ConfigKey parameter_key(const std::string& name, const TreeOf& tree, const std::string& parameter) {
   ConfigKey key;
   key.name = name;
@@ -424,7 +425,7 @@ ConfigKey parameter_key(const std::string& name, const TreeOf& tree, const std::
   return key;
 }
 
-// The way to a database's tree makes an override where there is none; reading must not.
+// Access to a database's tree creates an override if there is none. Reading must not, so it uses a copy.
 void reads_on_a_copy(ConfigKey* key) {
   key->get = [get = key->get](const Config& c) {
     const Config copy = c;

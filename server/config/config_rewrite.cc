@@ -1,6 +1,6 @@
-// CONFIG REWRITE replaces values in the text of the file, one at a time, each found by another parse of the changed text.
-// What the parser says of places (line, column) is trusted only as far as the text there reads as expected; before the result is
-// handed out it is loaded again and compared. A construct that cannot be edited safely is an error that names the key.
+// CONFIG REWRITE replaces values in the text of the file one by one, and parses the changed text again for each. Places from the
+// parser (line, column) are used only if the text there is as expected. At the end the result is loaded and compared with the
+// configuration. If the file cannot be edited safely, the error names the key.
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ class Editor {
     return insert(key, node, depth == 0 ? std::nullopt : std::optional(parent_key), parts, depth, wanted);
   }
 
-  // Takes a key away: its line, or its place in { }.
+  // Removes a key: its line, or its place in { }.
   Status erase(const std::string& name) {
     const YAML::Node root = YAML::Load(text_);
     YAML::Node node = root, key;
@@ -265,7 +265,7 @@ std::vector<std::string> key_names(const Config& a, const Config& b) {
 Result<std::string> rewrite_config(const std::string& text, const std::string& file, const Config& config) {
   try {
     Editor editor(text, file);
-    for (const bool overrides : {false, true}) {  // what a database inherits is known once the defaults are right
+    for (const bool overrides : {false, true}) {  // defaults first, since databases inherit them
       TRY_ASSIGN(before, load_config_text(editor.text(), file, {}));
       for (const std::string& name : key_names(before, config)) {
         if ((name.compare(0, 10, "databases.") == 0) != overrides) continue;

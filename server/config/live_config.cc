@@ -16,7 +16,7 @@
 namespace ebbtide {
 namespace {
 
-// What Redis's tools ask for and this server has as a fact, not as a setting.
+// Parameters that tools for Redis read, and that are fixed in this server.
 constexpr std::pair<const char*, const char*> kFacts[] = {
     {"save", ""}, {"appendonly", "yes"}, {"maxmemory-policy", "noeviction"}, {"latency-tracking", "yes"},
     {"hz", "10"}, {"dynamic-hz", "no"},
@@ -29,7 +29,7 @@ std::string lower(Bytes text) {
   return out;
 }
 
-// A value or name of a megabyte need not come back in the error: the beginning, and the end, which says what is allowed.
+// Shortens an error with a long value or name to its beginning and its end, which has the allowed values.
 std::string shortened(const std::string& text) {
   constexpr std::size_t kPart = 200;
   if (text.size() <= 3 * kPart) return text;
@@ -69,7 +69,7 @@ void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std:
       offer(pattern, name, [&] { return find_config_key(name)->get(config); });
     }
     for (const auto& fact : kFacts) offer(pattern, fact.first, [&] { return std::string(fact.second); });
-    // Of one database: only when asked for by its whole name, as there would be no end of them.
+    // Keys of one database are returned only by their whole name, since there are very many.
     if (const std::string name = lower(pattern); name.compare(0, 10, "databases.") == 0 && glob_is_literal(name)) {
       const ConfigKeyPtr key = find_config_key(name);
       const std::string value = key == nullptr ? std::string() : key->get(config);
@@ -117,8 +117,8 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
   return Status::ok();
 }
 
-// A password in a file that others can read is none: the new file is its owner's alone. A file that only a group could read besides, as
-// a service's often is, stays so.
+// If the file has the password and other users could read it, only the owner may read the new file. Otherwise its mode stays, with
+// the rights of its group.
 Status LiveConfig::rewrite(std::string* warning) {
   namespace fs = std::filesystem;
   std::lock_guard lock(mutex_);
@@ -131,7 +131,7 @@ Status LiveConfig::rewrite(std::string* warning) {
   if (!rewritten.is_ok())
     return Status::invalid_argument("ERR Rewriting config file: " + std::string(rewritten.status().message()));
   std::error_code error;
-  const std::string file = fs::canonical(config_.file, error).string();  // where it is a link, the file that it leads to
+  const std::string file = fs::canonical(config_.file, error).string();  // the target, if it is a link
   struct stat before {};
   if (error || ::stat(file.c_str(), &before) != 0) {
     return Status::invalid_argument("ERR Rewriting config file: " + config_.file + " cannot be read");
@@ -144,7 +144,7 @@ Status LiveConfig::rewrite(std::string* warning) {
   fs::permissions(scratch, fs::perms::owner_read | fs::perms::owner_write, error);
   out << *rewritten;
   out.close();
-  // Its owner and group stay, as far as this process may set them.
+  // Keeps owner and group, if this process may set them.
   if (::chown(scratch.c_str(), before.st_uid, before.st_gid) != 0) (void)!::chown(scratch.c_str(), ~uid_t{0}, before.st_gid);
   if (out && !error && !is_open) fs::permissions(scratch, mode, error);
   if (!out || error || !rename_durably(nullptr, scratch, file).is_ok()) {
@@ -153,8 +153,8 @@ Status LiveConfig::rewrite(std::string* warning) {
   }
   if (is_open) {
     *warning = file +
-               " holds a password and others could read it; CONFIG REWRITE has made it its owner's alone (0600). The password "
-               "may be known: consider another one";
+               " has a password and other users could read it; CONFIG REWRITE has restricted it to its owner (0600). Others may "
+               "know the password: consider changing it";
   }
   return Status::ok();
 }

@@ -15,23 +15,24 @@ namespace ebbtide {
 /// Thread-safe.
 class LiveConfig {
  public:
-  /// Brings a changed configuration into effect; on error nothing has changed. Called with the lock held.
+  /// Puts a changed configuration into effect; after an error nothing has changed. Called with the lock held.
   using Apply = std::function<Status(const Config& before, const Config& after)>;
 
-  /// What holds of a configuration, where something outside limits it further: what get() with patterns shows.
+  /// Returns the configuration in effect, for values that the system limits further, such as open files. get() with patterns
+  /// shows it.
   using Effective = std::function<Config(Config)>;
 
   LiveConfig(Config config, Apply apply, Effective effective)
       : config_(std::move(config)), apply_(std::move(apply)), effective_(std::move(effective)) {}
 
   [[nodiscard]] Config get() const;
-  /// Calls f while nothing changes the configuration, and returns what it does.
+  /// Calls `f` with the lock held, so that the configuration does not change meanwhile, and returns its result.
   Status with(const std::function<Status(const Config&)>& f) const;
-  /// As ServerControl::config_get.
+  /// See ServerControl::config_get.
   void get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const;
-  /// As ServerControl::config_set.
+  /// See ServerControl::config_set.
   Status set(std::span<const std::pair<Bytes, Bytes>> items);
-  /// As ServerControl::config_rewrite. `warning` is set if the operator is to know something although it succeeded.
+  /// See ServerControl::config_rewrite. Sets `*warning` if it succeeded but the operator should know something.
   Status rewrite(std::string* warning);
 
  private:

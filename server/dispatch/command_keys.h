@@ -1,4 +1,4 @@
-// The keys of a command, as the engine has them.
+// Collects the keys of a command as engine keys.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace ebbtide {
 Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
                     std::size_t* escaped_used);
 
-/// The key as clients name it; the engine key itself if it is no user's key.
+/// The user key of an engine key; the engine key itself if it is not a user's key.
 std::string user_key(Bytes engine_key);
 
 /// The database that COPY or MOVE writes its last key to. `selected` for other commands, and if they name none.

@@ -33,7 +33,7 @@ struct Origin {
 struct CommittedCommand {
   const Command& command;
   const Args& args;
-  DatabaseId database;  ///< that it ran in
+  DatabaseId database;  ///< in which it ran
   const WriteBatch& batch;
   SeqNum seq;  ///< of the batch's last operation
   const PresentKeys& had;

@@ -191,7 +191,7 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
     if (!commands[i].client->may_run()) continue;
     begun_ = nanos_;
     run(commands[i], prepared_[i]);
-    // It may have taken milliseconds before it began to wait.
+    // The command may have run for milliseconds before it began to wait.
     if (commands[i].state == PendingCommand::State::kWaiting) [[unlikely]]
       refresh_time();
   }
@@ -220,7 +220,7 @@ void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
     return;
   }
   if (pending.args.size() > Ctx::kSliceArguments && prepared->command->spec->has(kSliced))
-    return;  // its handler does that, slice by slice
+    return;  // its handler collects them, slice by slice
   prepared->error = collect(pending.args, prepared);
 }
 
@@ -463,7 +463,7 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
     if (waiting != nullptr) ctx.args_done = waiting->args_done;
     if (spec.has(kWrite | kReadOnly)) client.seen_seq = std::max(client.seen_seq, ctx.view.seq());
     *status = spec.run(ctx);
-    // The log takes a large batch in pieces, on a thread.
+    // A thread writes a large batch to the log, in pieces.
     if (leaves && status->is_ok() && LongWrite::stages(batch_)) [[unlikely]]
       return RunEnd::kLeavesLoop;
     if (status->is_ok() && !batch_.empty()) {

@@ -91,14 +91,14 @@ class Dispatcher final : public CommandSink {
 
  private:
   struct Prepared {
-    const Command* command = nullptr;  ///< null: `error` says why
+    const Command* command = nullptr;  ///< null: see `error`
     Status error;
     std::uint32_t first_key = 0, keys = 0;
     bool long_by_arguments = false;  ///< runs off the loop, where its keys are collected
   };
   struct Fetched;
   struct Waiting;
-  /// The state that a run of a command has ended in. Its reply and effects stand in kDone, kSliced and kWaitsForSync only.
+  /// The state that a run of a command has ended in. Reply and effects are valid only after kDone, kSliced and kWaitsForSync.
   enum class RunEnd : std::uint8_t {
     kDone,            ///< with its reply, or an error
     kSliced,          ///< a kSliced command has processed some of its arguments
@@ -113,7 +113,7 @@ class Dispatcher final : public CommandSink {
   struct Unlogged {
     SeqNum seq;
     std::size_t command;                  ///< its index
-    std::uint64_t nanos;                  ///< that it ran for
+    std::uint64_t nanos;                  ///< its running time
     std::uint64_t since;                  ///< monotonic ns: the end of its run
     std::optional<SlowLog::Entry> entry;  ///< for the slow log, without the wait for the log
     std::uint64_t entry_nanos = 0;        ///< the time that the entry shows so far
@@ -176,7 +176,7 @@ class Dispatcher final : public CommandSink {
   /// `too_long`: set if the run is not for a loop.
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long);
   static Status transaction_discarded(const Status& error);
-  /// Fills in what a run of this client's transaction needs.
+  /// Fills in the inputs of a run of this client's transaction.
   void prepare_run(Client& client, TransactionRun* run);
   /// Counts the commands of a committed run. False: its replies are not written, but its effects may write pushes.
   bool begin_effects(Client& client, TransactionRun& run);
@@ -207,7 +207,7 @@ class Dispatcher final : public CommandSink {
   static Waiting& waiting_of(PendingCommand& pending);
   static void leave_waiting(PendingCommand& pending);
   // off_loop.cc
-  /// Fills in what all commands need off their loop.
+  /// Fills in the inputs that all off-loop commands have in common.
   void send_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
   /// `run`: the run of EXEC, committed, unless no command was run.

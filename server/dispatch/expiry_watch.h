@@ -36,7 +36,7 @@ class ExpiryWatch {
  public:
   static constexpr std::size_t kMaxKeys = 100'000;
   static constexpr std::size_t kMaxBytes = std::size_t{64}
-                                           << 20;  ///< of the keys; as many again of keys that a sweep must ignore
+                                           << 20;  ///< of the keys; the same again for keys that a sweep must ignore
   static constexpr Millis kHorizon = 60'000;
 
   struct Key {
@@ -105,7 +105,7 @@ class ExpiryWatch {
   std::unordered_map<std::string, Millis> expiries_;
   Order order_;                              ///< by time; the ids are those of expiries_
   std::size_t bytes_ = 0;                    ///< of the ids in expiries_
-  std::unordered_set<std::string> touched_;  ///< written while a sweep is under way: what the sweep finds of them is outdated
+  std::unordered_set<std::string> touched_;  ///< written while a sweep is under way: its results for them are outdated
   std::size_t touched_bytes_ = 0;
 };
 

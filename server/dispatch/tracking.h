@@ -1,4 +1,4 @@
-// Client-side caches: which clients have read which keys, and the invalidations that they are sent (CLIENT TRACKING).
+// CLIENT TRACKING: stores which clients have read which keys, and sends them invalidations.
 //
 // A tracking client's reads are noted before they run, so that no write is missed in between. A write sends one invalidation to
 // every client that has noted one of its keys, and forgets the note. A range delete invalidates the noted keys in its range. A
@@ -61,7 +61,7 @@ class TrackingTable {
 
   /// Charge memory of the notes to the memory budget, and release it, in steps. Set once, before use.
   std::function<void(std::size_t bytes)> charge, release;
-  /// The memory budget is so large: notes beyond their part of it go with the next read.
+  /// Sets the size of the memory budget. Notes beyond their share are dropped at the next read.
   void set_budget(std::uint64_t bytes);
 
   /// Replaces the client's settings; `on` false removes them. Called on the client's loop.
@@ -107,14 +107,14 @@ class TrackingTable {
   /// Engine keys to invalidate, by client id; nullopt: all keys.
   using Invalidations = std::map<std::uint64_t, std::optional<std::vector<std::string>>>;
 
-  /// Adds the clients that have noted the key, and forgets the note. With the lock held.
+  /// Adds the clients with a note for the key, and drops the note. Called with the lock held.
   void take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out);
-  /// Like take_notes(), and keeps the key for the broadcasts of its prefixes. With the lock held.
+  /// Like take_notes(), and stores the key for broadcasts of its prefixes. Called with the lock held.
   void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
   /// Adds the clients that an operation concerns. With the lock held.
   void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void forget_notes();
-  /// Charges what the notes take now. With the lock held.
+  /// Adjusts the charge to the current memory of the notes. Called with the lock held.
   void charge_notes();
   /// Keys as a reply has them, in either protocol, for any number of clients; null: all keys.
   using EncodedKeys = std::shared_ptr<const std::string>;
@@ -132,7 +132,7 @@ class TrackingTable {
   std::size_t items_ = 0;  ///< as in Counts
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;    ///< memory of the notes, estimated
-  std::size_t charged_ = 0;  ///< of that, what the budget knows
+  std::size_t charged_ = 0;  ///< the part of bytes_ that is charged
 };
 
 }  // namespace ebbtide

@@ -2,8 +2,8 @@
 //
 // WATCH has no cost for other clients. It stores of each key whether it existed and in which version, and EXEC compares. A
 // version is a seq, and no two versions share one, so that overwrites, FLUSHDB, SWAPDB, range deletes and expirations are
-// noticed. A key that was absent, was created and deleted again is noticed by the seq of its delete, as long as that delete is
-// kept.
+// noticed. A key that was absent, and was created and deleted again, is noticed by the seq of its tombstone as long as that
+// exists.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct Command;
 /// A queued command: copies of its arguments, and its keys as engine keys.
 struct QueuedCommand {
   const Command* command = nullptr;
-  DatabaseId database = 0;  ///< that it will run in
-  DatabaseId target = 0;    ///< of COPY and MOVE: the target database; else the same
+  DatabaseId database = 0;  ///< in which it will run
+  DatabaseId target = 0;    ///< target database of COPY and MOVE; otherwise the same
   std::span<const Bytes> list;
   std::vector<SharedArg> shared;
   std::span<const LookupKey> keys;
@@ -79,7 +79,7 @@ class CommandQueue {
 
 struct WatchedKey {
   std::uint64_t hash = 0;
-  SeqNum seen_seq = 0;   ///< what the client had seen when it watched the key
+  SeqNum seen_seq = 0;   ///< Client::seen_seq at the WATCH
   SeqNum entry_seq = 0;  ///< of the entry, if it existed
   bool present = false;
 };
@@ -99,15 +99,15 @@ struct Transaction {
   MemoryAccount& memory;                                                    ///< charged with what is queued and watched
   bool open = false;                                                        ///< after MULTI
   bool failed = false;                                                      ///< a command could not be queued, so EXEC fails
-  bool writes = false, locks_all = false, synced = false, selects = false;  ///< what its commands need
+  bool writes = false, locks_all = false, synced = false, selects = false;  ///< requirements of its commands
   bool walks = false;                                                       ///< one of its commands reads a whole database
   bool may_leave = true;                                                    ///< all of its commands may run off the loop
   std::uint64_t arguments = 0;                                              ///< of all its commands
-  std::uint64_t passwords = 0;                                              ///< that EXEC will check
+  std::uint64_t passwords = 0;                                              ///< number of passwords that EXEC will check
   DatabaseId database = 0;  ///< the selected one after the queued commands: SELECT changes it
   CommandQueue queue;
-  std::uint64_t charged = 0;  ///< for what is queued, except for large arguments, which carry their charge
-  std::uint64_t bytes = 0;    ///< of what is queued
+  std::uint64_t charged = 0;  ///< bytes charged for the queue, without large arguments, which carry their charge
+  std::uint64_t bytes = 0;    ///< bytes of queued commands
   WatchedKeys watched;
 
   /// Returns false if the memory budget has no room for `n` more bytes.

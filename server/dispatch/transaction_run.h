@@ -27,7 +27,7 @@ class TransactionRun {
     OutputBuffer out;
     const QueuedCommand* last = nullptr;
     void (*after_commit)(Ctx&) = nullptr;
-    DatabaseId database = 0;                ///< that it ran in
+    DatabaseId database = 0;                ///< in which it ran
     std::size_t first_op = 0, ops_end = 0;  ///< its writes in the batch
   };
   struct Outcome {
@@ -79,8 +79,8 @@ class TransactionRun {
   Status look_ahead(const ReadView& view);
   Status run_queued(const QueuedCommand& queued, const ReadView& view);
   void observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
-  /// Charges what the run holds by now. kOutOfMemory: the budget has no room for it. kInvalidArgument: it exceeds what a commit
-  /// takes.
+  /// Charges the current memory of the run. kOutOfMemory: the budget has no room for it. kInvalidArgument: the batch is too large
+  /// for a commit.
   Status account();
   /// Moves cursor_ behind the operations that are in the transaction's batch, and returns it.
   std::size_t pass_ops();

@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// After so many bytes of a value, the command checks whether its client is still there. A value is read through so much memory.
+/// The size of a piece. After each piece the command checks whether its client is still connected.
 inline constexpr std::uint64_t kValuePieceBytes = 1 << 20;
 
 /// Calls `visit` with the bytes [offset, offset + length) of a located value, in order; they must lie within it. `at` is the

@@ -50,7 +50,7 @@ struct Date {
   unsigned month, day;
 };
 
-/// Of a day since 1970-01-01 in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// The date of a day since 1970-01-01 in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date algorithms").
 Date date_of(std::int64_t day) {
   constexpr std::int64_t kEraDays = 146'097, kEpoch = 719'468;  // 400 years; from 0000-03-01 to 1970-01-01
   day += kEpoch;
@@ -63,7 +63,7 @@ Date date_of(std::int64_t day) {
           of_year - (153 * month + 2) / 5 + 1};
 }
 
-/// Pages of /proc/self/statm's second field, in bytes; 0 if it cannot be read.
+/// The second field of /proc/self/statm (resident pages) in bytes; 0 if it cannot be read.
 std::uint64_t resident_now() {
   const int fd = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
@@ -114,17 +114,17 @@ void allocation_failed() {
   std::abort();
 }
 
-// Of an allocator that aborts by itself. abort() goes on when this returns.
+// Handles an abort by the allocator. abort() continues when this returns.
 void aborted(int /*signal*/) {
   if (refused_bytes != 0 && !failing.exchange(true)) log_out_of_memory();
 }
 
 void log_uncaught(std::string_view what) {
-  const std::string_view text[] = {"the process ends, since nothing catches an exception: ", what};
+  const std::string_view text[] = {"the process ends after an uncaught exception: ", what};
   write_failure(text);
 }
 
-// A thread needs memory for its stack: under a small limit that fails before any allocation does.
+// A thread needs memory for its stack. Under a small limit, starting a thread fails before any allocation.
 void log_no_thread(std::string_view what) {
   const std::string_view text[] = {"out of memory or threads: the system refused to start a thread (", what,
                                    "): a limit of the process (ulimit -v, ulimit -u) or of the machine is too small"};
@@ -135,7 +135,7 @@ void terminated() {
   if (failing.exchange(true)) std::abort();
   try {
     if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) std::rethrow_exception(thrown);
-    log_uncaught("none is known");
+    log_uncaught("no exception is known");
   } catch (const std::bad_alloc&) {  // of an allocation other than by operator new
     log_out_of_memory();
   } catch (const std::system_error& e) {

@@ -30,7 +30,7 @@ std::size_t printable(std::string_view text) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
   const unsigned second = byte(1);
-  // C1 controls, overlong forms, surrogates, and what lies past Unicode.
+  // C1 controls, overlong forms, surrogates, and numbers past Unicode.
   const bool wrong = (first == 0xc2 && second < 0xa0) || (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
                      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
   return wrong ? 0 : size;

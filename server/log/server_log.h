@@ -1,7 +1,7 @@
-// The server's own log: one line a message, to standard output or a file that SIGHUP reopens. Never anything per command.
+// The server's text log: one line per message, to standard output or a file, which SIGHUP reopens. Nothing is logged per command.
 //
-// A message may hold bytes that a client or a file name chose. write() escapes control bytes in every message, so no client can
-// forge a line or drive the terminal of who reads the log.
+// A message may contain bytes from a client or a file name. write() escapes control bytes in every message, so that no client can
+// forge a line or control the terminal of a person who reads the log.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ class logger;
 
 namespace ebbtide {
 
-/// The text with control characters and bytes that are no UTF-8 written as \n, \r, \t or \x1b.
+/// Returns the text with control characters, and bytes that are not UTF-8, as \n, \r, \t or \x1b.
 std::string escape_controls(std::string_view text);
 
 /// Lets one message of a kind through per interval and counts the others. Thread-safe.
 class LogLimiter {
  public:
   explicit LogLimiter(std::int64_t interval_ms) : interval_ms_(interval_ms) {}
-  /// The line to write, with the number of messages left out since the last line; nothing if it is too early.
+  /// Returns the line to write, with the number of suppressed messages since the last line; nothing if it is too early.
   [[nodiscard]] std::optional<std::string> pass(const std::string& text, std::int64_t now_ms);
 
  private:
@@ -34,7 +34,7 @@ class LogLimiter {
   std::uint64_t suppressed_ = 0;         // guarded by mutex_
 };
 
-/// Thread-safe, but for the constructor.
+/// Thread-safe, except for the constructor.
 class ServerLog {
  public:
   enum class Level { kDebug, kInfo, kWarning, kError };
@@ -45,7 +45,7 @@ class ServerLog {
 
   void write(Level level, const std::string& text);
   void set_level(const std::string& level);
-  /// For log rotation. What went wrong, or empty.
+  /// Reopens the file, for log rotation. Returns the error, or "".
   std::string reopen();
 
  private:

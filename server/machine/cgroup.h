@@ -1,10 +1,10 @@
 // Limits of the control groups (cgroups) that this process runs in.
 //
 // A service manager or container runtime puts the process into a group, and each group on the way up to the root may set a limit;
-// the smallest one holds. /proc/self/cgroup names the group of each hierarchy, /proc/self/mountinfo says where a hierarchy is mounted
-// and which of its groups the mount point shows. Version 1 has a hierarchy for each controller, version 2 one for all, and hybrid
-// systems have both. A container often sees only its own group, mounted as if it were the root: then the path in /proc/self/cgroup
-// does not exist below the mount point, and the files of the mount point itself count.
+// the smallest limit applies. /proc/self/cgroup names the group of each hierarchy, /proc/self/mountinfo says where a hierarchy is
+// mounted and which of its groups the mount point shows. Version 1 has a hierarchy for each controller, version 2 one for all,
+// and hybrid systems have both. A container often sees only its own group, mounted as if it were the root: then the path in
+// /proc/self/cgroup does not exist below the mount point, and the files of the mount point itself count.
 //
 // memory.high counts like memory.max: above it the kernel throttles the process and reclaims its pages, so a memory budget above it
 // would keep the server throttled. memory.soft_limit_in_bytes of version 1 does not: it acts only when the host is short of memory.
@@ -26,7 +26,7 @@ struct CgroupLimit {
 /// The smallest memory limit in bytes from the process's group up to the root; nothing if no group sets one.
 /// `root` is prepended to every path that is read and left out of `file`: tests pass a directory tree.
 std::optional<CgroupLimit<std::uint64_t>> cgroup_memory_limit(const std::string& root = "");
-/// The smallest CPU quota in cores (1.5 = 150 ms in each 100 ms) on the same way.
+/// The smallest CPU quota of the same groups, in cores (1.5 = 150 ms in each 100 ms).
 std::optional<CgroupLimit<double>> cgroup_cpu_quota(const std::string& root = "");
 
 }  // namespace ebbtide

@@ -84,8 +84,8 @@ std::string allocator_name() {
 #ifdef EBBTIDE_WITH_MIMALLOC
 namespace {
 
-// mimalloc ends the process without asking for a new handler; what it says before, it says here. It has the number of bytes in the
-// text alone. Nothing may be allocated.
+// Receives mimalloc's messages. mimalloc ends the process without calling the new handler, and only this message has the number
+// of bytes. Must not allocate.
 void hear_mimalloc(const char* text, void* refused) {
   constexpr std::string_view kMark = "unable to allocate memory (";
   const char* at = std::strstr(text, kMark.data());
@@ -109,7 +109,7 @@ void report_refused_allocations([[maybe_unused]] void (*refused)(std::uint64_t b
 
 void give_freed_memory_back() {
 #ifdef EBBTIDE_WITH_MIMALLOC
-  // A thread gives back what it freed the next time that it allocates: after a merge of gigabytes that may be hours.
+  // By default a thread returns freed memory at its next allocation. After a merge of gigabytes that may be hours later.
   mi_option_set_default(mi_option_decommit_delay, 0);
   mi_option_set_default(mi_option_segment_decommit_delay, 0);
 #endif

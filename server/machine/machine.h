@@ -1,4 +1,4 @@
-// What the machine, or the container around us, has. Read at start and for INFO.
+// Processors, memory and limits of the machine or container. Read at start and for INFO.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,24 @@ std::string system_name();
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();
 
-/// Has mimalloc call `refused` with the bytes of each allocation that fails, on its thread, before the caller sees it. Its own
-/// messages are not written. Does nothing with another allocator, which calls std::get_new_handler() instead. Once.
+/// Makes mimalloc call `refused` with the bytes of each failed allocation, on its thread, before the allocation returns.
+/// Suppresses mimalloc's own messages. Has no effect with another allocator, which calls std::get_new_handler() instead. Call it
+/// once.
 void report_refused_allocations(void (*refused)(std::uint64_t bytes));
 /// "mimalloc-2.0.9", "libc".
 std::string allocator_name();
-/// What is freed goes back to the system at once, where the allocator would keep it for threads that are idle by then.
+/// Makes the allocator return freed memory to the system at once, instead of keeping it for idle threads.
 void give_freed_memory_back();
-/// Takes back what other threads have freed of this thread's memory, which they cannot give back themselves. Some 10 us and more.
+/// Collects memory of this thread that other threads have freed, since they cannot return it themselves. Takes 10 us or more.
 void collect_freed_memory();
 /// Seconds of processor time of this process.
 struct CpuTimes {
   double user = 0, system = 0, user_children = 0, system_children = 0;
 };
 CpuTimes cpu_times();
-/// Raises the limit of open files as far as allowed, up to `wanted`; returns what it is now.
+/// Raises the limit of open files as far as allowed, up to `wanted`. Returns the new limit.
 std::uint64_t raise_file_limit(std::uint64_t wanted);
-/// Core files are written, or not.
+/// Enables or disables core files.
 void set_core_dumps(bool allowed);
 
 }  // namespace ebbtide

@@ -1,7 +1,7 @@
-// The metrics: numbers of engine and server, gathered at the scrape and written in Prometheus's text format.
+// The metrics of engine and server, collected at each scrape and written in Prometheus's text format.
 //
-// This code does not count: each component has its counters, one plain set per thread, which are summed at the scrape. Names have
-// the prefix ebbtide_, base units, _total for counters; no label ever holds a key.
+// This code has no counters: each component has its own, one set per thread, and a scrape sums them. Names have the prefix
+// ebbtide_, base units, _total for counters; no label ever holds a key.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace ebbtide {
 
-/// Everything that is shown, at one moment.
+/// The values of all metrics at one moment.
 struct MetricsSnapshot {
-  /// Durations: `buckets[i]` counts those of at most `bounds[i]` seconds that are in no earlier one, the last those above all
+  /// A histogram of durations: `buckets[i]` counts those in (bounds[i - 1], bounds[i]] seconds; the last bucket those above all
   /// bounds.
   struct Durations {
     std::vector<double> bounds;
@@ -25,7 +25,7 @@ struct MetricsSnapshot {
   struct Command {
     std::string name;
     std::uint64_t calls = 0, rejected = 0, failed = 0;
-    Durations times;  ///< as many as calls
+    Durations times;  ///< one per call
   };
   // service
   std::string version;

@@ -153,7 +153,8 @@ void EventLoop::set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate) {
   post([this, shared, gate] {
     sink_ = std::move(*shared);
     gate_ = gate;
-    if (const std::string error = watch_sink(); !error.empty()) env_->log(NetLog::kWarning, "reads will be late: " + error);
+    if (const std::string error = watch_sink(); !error.empty())
+      env_->log(NetLog::kWarning, "the loop cannot wait for page reads, which will be slow: " + error);
   });
 }
 
@@ -260,7 +261,7 @@ void EventLoop::hand_in_late() {
     auto* c = static_cast<Connection*>(find(deadlines_.top().client_id));
     deadlines_.pop();
     if (c == nullptr || !c->waiting || c->pending.empty()) continue;
-    if (c->retry_at_ms == 0 || c->retry_at_ms > now_ms_) continue;  // it belongs to an earlier command
+    if (c->retry_at_ms == 0 || c->retry_at_ms > now_ms_) continue;  // the timer belongs to an earlier command
     c->resumed = true;
     enqueue(*c);
   }

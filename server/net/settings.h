@@ -124,7 +124,7 @@ struct NetEnv {
 class ReplyGate {
  public:
   virtual ~ReplyGate() = default;
-  /// Called when a pass is over: writes what it has queued. False if there was nothing to write.
+  /// Called at the end of a pass: writes the queued batches to the log. False if none was queued.
   virtual bool end_of_pass() = 0;
   /// The seq up to which replies may leave.
   [[nodiscard]] virtual std::uint64_t durable_seq() const = 0;

@@ -1,11 +1,11 @@
 // Subscriptions to channels and patterns, and the delivery of messages.
 //
-// One registry for all event loops: channels, patterns and shard channels, each name with its subscribers. A subscriber is named
-// by its loop and its client's id, never by a pointer, so that a connection may go while messages are on their way to it.
+// One registry for all event loops: channels, patterns and shard channels, each name with its subscribers. A subscriber is
+// identified by its loop and client id, not by a pointer, so that a connection may close while messages are on their way to it.
 //
-// A message is delivered at once to subscribers on the publisher's own loop, and posted, one task a loop, to the others. Tasks of
-// a loop run in the order in which they were posted, so that each subscriber gets the messages of one publisher in order. Each
-// message says which seq it depends on: it leaves no earlier than a reply that depends on it would.
+// A message is delivered at once to subscribers on the publisher's own loop. Each other loop gets it as one task. Tasks of a loop
+// run in the order in which they were posted, so that each subscriber gets the messages of one publisher in order. Each message
+// has the seq on which it depends, and is sent no earlier than a reply that depends on that seq.
 //
 // A subscriber that reads too slowly is closed once Client::push_limit bytes wait for it.
 #pragma once
@@ -46,19 +46,19 @@ class PubSub {
 
   explicit PubSub(Matches matches) : matches_(matches) {}
 
-  /// The caller makes sure that no client subscribes twice to one name.
+  /// The caller must not subscribe a client twice to one name.
   void add(Kind kind, const std::string& name, Subscriber subscriber);
   void remove(Kind kind, const std::string& name, Subscriber subscriber);
 
   /// Sends to the subscribers of the channel and of the patterns that match it (kShard: of the shard channel). `here`: the loop
-  /// on whose thread this is called; null: none. `seq`: what the message depends on. `count`, if set, is written how many there
-  /// are, before any of them is sent anything: it may be the reply to one of them.
+  /// of the calling thread, null if it is no loop. `seq`: the message depends on it. If `count` is set, the number of subscribers
+  /// is written to it first, since it may be the reply to one of them.
   void publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq, Reply* count = nullptr);
 
-  /// The present receivers of a message, which can be sent to them later.
+  /// The current subscribers for a message, to send it later.
   class Audience;
   [[nodiscard]] Audience audience(Kind kind, Bytes channel) const;
-  /// What it takes to compare the channel with all patterns, in bytes: half a million take about a millisecond.
+  /// The cost of comparing the channel with all patterns, in bytes; half a million take about a millisecond.
   [[nodiscard]] std::uint64_t pattern_work(Kind kind, Bytes channel) const {
     return kind == Kind::kChannel ? pattern_weight_.load(std::memory_order_relaxed) * channel.size() : 0;
   }
@@ -71,7 +71,7 @@ class PubSub {
   [[nodiscard]] std::vector<std::string> names(Kind kind, Bytes pattern) const;
   /// Subscribers of one name.
   [[nodiscard]] std::size_t count(Kind kind, Bytes name) const;
-  /// How many names have subscribers.
+  /// Number of names with subscribers.
   [[nodiscard]] std::size_t size(Kind kind) const;
 
  private:
@@ -79,7 +79,7 @@ class PubSub {
     using is_transparent = void;
     std::size_t operator()(Bytes text) const { return std::hash<Bytes>{}(text); }
   };
-  /// In parts, each of which grows by itself: to rehash a million names at once would take a quarter of a second.
+  /// Names in parts that grow separately, since rehashing a million names at once would take a quarter of a second.
   class Names {
    public:
     using Part = std::unordered_map<std::string, std::vector<Subscriber>, Hash, std::equal_to<>>;
@@ -89,10 +89,10 @@ class PubSub {
     [[nodiscard]] std::size_t size() const;
 
    private:
-    static constexpr std::size_t kParts = 61;  // shares no divisor with the numbers of buckets, which are primes, too, and larger
+    static constexpr std::size_t kParts = 61;  // coprime to the bucket counts, which are larger primes
     std::array<Part, kParts> parts_;
   };
-  /// A subscriber that a message is for, and the pattern by which ("" with has_pattern false: the channel).
+  /// A subscriber of a message, and the pattern that matched ("" with has_pattern false: the channel itself).
   struct Target {
     std::uint64_t client_id;
     bool has_pattern;
@@ -101,14 +101,14 @@ class PubSub {
   struct Message {
     Kind kind;
     std::string channel;
-    std::string text_and_end;  ///< with CRLF behind it
+    std::string text_and_end;  ///< followed by CRLF
     std::uint64_t seq;
 
     [[nodiscard]] Bytes text() const { return Bytes(text_and_end).substr(0, text_and_end.size() - 2); }
   };
 
   [[nodiscard]] const Names& of(Kind kind) const { return names_[static_cast<std::size_t>(kind)]; }
-  /// From this length on subscribers share the text, so that a message to thousands of them is not copied for each.
+  /// From this length on, subscribers share the text, so that a message to thousands of them is not copied for each.
   static constexpr std::size_t kSharedBytes = 4 << 10;
   static constexpr std::uint64_t kFewPatterns = 64;
   static void deliver(ClientLoop& loop, const std::shared_ptr<const Message>& message, const std::vector<Target>& targets);
@@ -134,7 +134,7 @@ class PubSub::Audience {
  private:
   friend class PubSub;
   void add(const Subscriber& subscriber, bool has_pattern, const std::string& pattern);
-  std::vector<std::pair<ClientLoop*, std::vector<Target>>> loops_;  // few: a vector is searched as fast as a map
+  std::vector<std::pair<ClientLoop*, std::vector<Target>>> loops_;  // few, so searching a vector is as fast as a map
   std::size_t size_ = 0;
 };
 
@@ -146,14 +146,14 @@ class Subscriptions final : public ClientState {
 
   /// False if it was subscribed already.
   bool add(PubSub::Kind kind, Bytes name);
-  /// False if it was not.
+  /// False if it was not subscribed.
   bool remove(PubSub::Kind kind, Bytes name);
-  /// Ends at most so many of them, of any kind. True if none is left.
+  /// Ends at most `most` subscriptions, of any kind. True if none is left.
   bool remove_some(std::size_t most);
   [[nodiscard]] const std::set<std::string, std::less<>>& names(PubSub::Kind kind) const {
     return names_[static_cast<std::size_t>(kind)];
   }
-  /// What a reply to SUBSCRIBE counts: channels and patterns together, or shard channels.
+  /// The count in a reply to SUBSCRIBE: channels and patterns together, or shard channels.
   [[nodiscard]] std::size_t count(PubSub::Kind kind) const;
   [[nodiscard]] bool empty() const;
   [[nodiscard]] std::size_t memory() const override { return bytes_; }

@@ -43,7 +43,7 @@ inline const char* parse_short_line(const char* p, const char* end, std::int64_t
   unsigned digit = static_cast<unsigned char>(p[0]) - '0';
   if (digit > 9 || (digit == 0 && p[1] != '\r')) return nullptr;
   std::int64_t v = digit;
-  const char* const last = end - p > 8 ? p + 6 : end - 2;  // a line's end fits behind it
+  const char* const last = end - p > 8 ? p + 6 : end - 2;  // there is room for CRLF after it
   for (++p; p < last && (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) v = v * 10 + digit;
   if (p[0] != '\r' || p[1] != '\n') return nullptr;
   *value = v;

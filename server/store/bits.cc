@@ -80,7 +80,7 @@ std::uint64_t count_bits(Bytes value, std::uint64_t first, std::uint64_t last) {
 }
 
 std::optional<std::uint64_t> find_bit(Bytes value, std::uint64_t first, std::uint64_t last, bool bit) {
-  // What is looked for becomes 1, so that the answer is the number of leading zeros.
+  // Inverts the bits if 0 is wanted, so that the answer is the number of leading zeros.
   const std::uint64_t skipped = bit ? 0 : std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t last_byte = last / 8;
   for (std::uint64_t i = first / 8; i <= last_byte; ++i) {
@@ -143,7 +143,7 @@ std::optional<std::int64_t> fit_field(BitfieldType type, std::int64_t number, Bi
   if (!type.is_signed) {
     if (exact > max_of(type)) fit = Fit::kAbove;
   } else if (number > max || (type.bits < 64 && number < max - std::numeric_limits<std::int64_t>::max())) {
-    // The second: where `max - number` overflows, Redis takes a number far below for one above, and so do we.
+    // Second condition: if `max - number` overflows, Redis treats a number far below the range as above it. This is the same.
     fit = Fit::kAbove;
   } else if (number < -max - 1) {
     fit = Fit::kBelow;

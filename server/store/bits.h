@@ -23,8 +23,7 @@ std::uint64_t count_bits(Bytes value, std::uint64_t first, std::uint64_t last);
 std::optional<std::uint64_t> find_bit(Bytes value, std::uint64_t first, std::uint64_t last, bool bit);
 
 enum class BitOp : std::uint8_t { kAnd, kOr, kXor, kNot };
-/// The first value.size() bytes of `into`, which are there, become their combination with `value`; of kNot, the opposite of
-/// `value`.
+/// Combines the first value.size() bytes of `into` with `value`; kNot stores the complement of `value` there.
 void combine_bits(BitOp op, Bytes value, char* into);
 
 /// An integer of 1 to 64 bits (unsigned: to 63) in a row of bits, the highest bit first; signed ones are two's complement.
@@ -37,12 +36,12 @@ std::optional<BitfieldType> parse_bitfield_type(Bytes text);
 
 enum class BitOverflow : std::uint8_t { kWrap, kSaturate, kFail };
 
-/// The field at `position`; what lies beyond the end reads as 0.
+/// The field at `position`; bits beyond the end are 0.
 std::int64_t get_field(Bytes value, BitfieldType type, std::uint64_t position);
-/// Needs position + type.bits <= 8 * value->size(). Of `number` only the lowest bits are kept.
+/// Needs position + type.bits <= 8 * value->size(). Stores only the lowest bits of `number`.
 void set_field(std::string* value, BitfieldType type, std::uint64_t position, std::int64_t number);
-/// `number` as the field can hold it; nullopt if it does not fit and `overflow` is kFail. As Redis does it, the number counts as
-/// unsigned for an unsigned field: a negative one is too large.
+/// Returns `number` wrapped or saturated to the field's type; nullopt if it does not fit and `overflow` is kFail. As in Redis, an
+/// unsigned field takes the number as unsigned: a negative one is too large.
 std::optional<std::int64_t> fit_field(BitfieldType type, std::int64_t number, BitOverflow overflow);
 /// The sum of a field's `number` and `increment` in the same way.
 std::optional<std::int64_t> add_to_field(BitfieldType type, std::int64_t number, std::int64_t increment, BitOverflow overflow);

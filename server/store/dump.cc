@@ -15,7 +15,7 @@ constexpr std::size_t kFooterBytes = 10, kCrcBytes = 8;
 static_assert(1 + 9 + kFooterBytes <= kDumpOverheadBytes);
 constexpr char kStringType = 0;
 
-/// Ways to write a string, beside plain: the byte that stands where a length would.
+/// Encodings of a string other than plain: the byte in place of a length.
 constexpr unsigned char kInt8 = 0xc0, kInt16 = 0xc1, kInt32 = 0xc2, kLzf = 0xc3;
 constexpr unsigned char kLength32 = 0x80, kLength64 = 0x81;
 
@@ -79,13 +79,13 @@ bool append_as_integer(std::string* out, Bytes value) {
   return true;
 }
 
-/// Three bytes can stand for at most 264: a claim beyond that is refused before any memory is taken for it.
+/// Three bytes decompress to at most 264. A larger length is refused before memory is allocated for it.
 bool may_decompress(Bytes compressed, std::uint64_t length) {
   constexpr std::size_t kMaxRatio = 264 / 3;
   return length / kMaxRatio <= compressed.size();
 }
 
-/// Takes from the front of a payload; every taking fails at its end.
+/// Reads a payload from the front. Every read past the end fails.
 class Source {
  public:
   explicit Source(Bytes bytes) : rest_(bytes) {}
@@ -242,7 +242,7 @@ std::optional<std::string> lzf_decompress(Bytes compressed, std::size_t length) 
       i += n;
       continue;
     }
-    // n bytes again that lie `distance` back; they may overlap with what they write.
+    // Copies n bytes from `distance` back; source and destination may overlap.
     std::size_t n = control >> 5;
     if (n == 7) {
       if (i == compressed.size()) return std::nullopt;

@@ -20,24 +20,25 @@ inline constexpr unsigned kRdbVersion = 11;
 /// CRC-64 as Redis computes it (Jones's polynomial, reflected, from 0). "123456789" gives 0xe9c6d914c4b8d9ca.
 std::uint64_t crc64(Bytes data);
 
-/// The payload of a string: at most kDumpOverheadBytes longer than that.
+/// The payload of a string; at most kDumpOverheadBytes longer than the string.
 std::string dump_string(Bytes value);
-/// The payload of a long string in parts: what comes before its `length` bytes, and, once they have been appended, the rest.
+/// The payload of a long string in parts: begin_dump() returns the bytes before the string; end_dump() appends the rest after it.
 /// Needs length > kMaxIntegerText: shorter strings may have another form.
 inline constexpr std::size_t kMaxIntegerText = 20;
 std::string begin_dump(std::uint64_t length);
 void end_dump(std::string* payload);
 inline constexpr std::size_t kDumpOverheadBytes = 20;
 
-/// Whether a payload ends with a version that can be read and the right checksum.
+/// True if a payload ends with a supported version and the right checksum.
 [[nodiscard]] bool dump_is_sound(Bytes payload);
-/// Bytes of the string that load_string() makes of a sound payload; 0 if it makes none of it, or a number.
+/// Length of the string that load_string() returns for a sound payload; 0 if it returns none, or an integer.
 [[nodiscard]] std::uint64_t loaded_bytes(Bytes payload);
 /// The string in a sound payload; nullopt if it holds another type, is not well formed, or the string is longer than
 /// kMaxValueBytes.
 std::optional<std::string> load_string(Bytes payload);
 
-/// LZF, as Marc Lehmann's liblzf writes it: exactly `length` bytes, or nullopt. Never reads or writes outside, whatever it gets.
+/// LZF, as Marc Lehmann's liblzf writes it: exactly `length` bytes, or nullopt. Never reads or writes out of bounds, for any
+/// input.
 std::optional<std::string> lzf_decompress(Bytes compressed, std::size_t length);
 
 }  // namespace ebbtide

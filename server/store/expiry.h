@@ -1,6 +1,6 @@
-// Times to live, as users give them, to absolute engine time, and back.
+// Converts times to live of users to absolute engine time, and back.
 //
-// Commands name a time in seconds or milliseconds, from now or since the epoch; entries carry absolute milliseconds, 0 for never.
+// Commands have a time in seconds or milliseconds, from now or since the epoch. Entries have absolute milliseconds; 0 is never.
 // The arithmetic is Redis's (expireGenericCommand, getExpireMillisecondsOrReply), overflow checks included.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace ebbtide {
 
 enum class ExpiryUnit : std::uint8_t { kSeconds, kMilliseconds };
 
-/// What a user gives: `relative` to now or since the epoch.
+/// The form of a user's time; `relative`: from now, otherwise since the epoch.
 struct ExpiryForm {
   ExpiryUnit unit = ExpiryUnit::kSeconds;
   bool relative = true;
@@ -21,13 +21,13 @@ struct ExpiryForm {
 
 /// Absolute ms; may be negative or in the past. nullopt on overflow.
 std::optional<std::int64_t> absolute_expiry(std::int64_t value, ExpiryForm form, Millis now);
-/// As absolute_expiry for SET, GETEX and their kin, which refuse a value that is not positive, too.
+/// Like absolute_expiry(), for SET, GETEX and similar commands, which also refuse values that are not positive.
 std::optional<std::int64_t> positive_absolute_expiry(std::int64_t value, ExpiryForm form, Millis now);
 
-/// Whether an absolute expiry has passed already.
+/// True if an absolute expiry has passed.
 inline bool has_passed(std::int64_t expiry, Millis now) { return expiry <= static_cast<std::int64_t>(now); }
 
-/// What TTL, PTTL, EXPIRETIME, PEXPIRETIME answer for an entry with that expiry: -1 for never; seconds are rounded to nearest.
+/// The reply of TTL, PTTL, EXPIRETIME and PEXPIRETIME for this expiry: -1 for never; seconds are rounded to the nearest.
 std::int64_t describe_expiry(Millis expiry, ExpiryForm form, Millis now);
 
 }  // namespace ebbtide

@@ -9,7 +9,8 @@ unsigned char fold(char c, bool ignore_case) {
   return static_cast<unsigned char>(ignore_case && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
 }
 
-/// One pattern element other than a star, beginning at pattern[p]. Tells whether it matches `c` and where the next one begins.
+/// The result of matching `c` with the element at pattern[p], which is not a star: whether it matches, and where the next element
+/// begins.
 struct Step {
   bool matches;
   std::size_t next;
@@ -62,7 +63,7 @@ std::pair<std::string, std::size_t> literal_prefix(Bytes pattern) {
 
 bool glob_match(Bytes pattern, Bytes text, bool ignore_case) {
   std::size_t p = 0, t = 0;
-  std::size_t star = Bytes::npos, star_text = 0;  // where to go on after the latest star, and from which text
+  std::size_t star = Bytes::npos, star_text = 0;  // where to continue after the latest star, in pattern and text
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = ++p;

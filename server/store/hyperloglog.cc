@@ -44,7 +44,7 @@ std::uint64_t hash_element(Bytes element) {
 
 struct Observation {
   std::size_t index;  ///< of the register
-  std::uint8_t rank;  ///< what it has to be at least
+  std::uint8_t rank;  ///< its minimum value after this element
 };
 
 Observation observe(Bytes element) {
@@ -86,8 +86,7 @@ struct Run {
   std::uint8_t rank = 0;  ///< 0: zeros
 };
 
-/// Needs at < value.size(). A two-byte run that is cut off has a zero for its second byte, as Redis, whose strings end in one,
-/// has it.
+/// Needs at < value.size(). A truncated two-byte run has a zero as its second byte, as in Redis, whose strings end with a zero.
 Run run_at(Bytes value, std::size_t at) {
   const unsigned byte = byte_of(value, at);
   if ((byte & 0x80) != 0) return {at, 1, (byte & 3) + 1, static_cast<std::uint8_t>((byte >> 2 & 31) + 1)};
@@ -140,7 +139,7 @@ std::optional<bool> raise_as_dense(std::string* value, std::size_t index, std::u
   return raise_dense(value, index, rank);
 }
 
-/// Joins neighbouring runs of one rank as far as they fit into one, from `at` on; looks at five, or joins.
+/// Joins adjacent runs of the same rank, from `at` on, if they fit into one run. As in Redis, it ends after five runs or joins.
 void join_runs(std::string* value, std::size_t at) {
   for (int looks = 5; looks > 0 && at < value->size(); --looks) {
     const Run run = run_at(*value, at);
@@ -160,7 +159,7 @@ void join_runs(std::string* value, std::size_t at) {
 
 std::optional<bool> raise_sparse(std::string* value, std::size_t index, std::uint8_t rank) {
   if (rank > kMaxSparseRank) return raise_as_dense(value, index, rank);
-  std::size_t before = kHeaderBytes;  // the run before the one that has the register; the first one has none, and is it itself
+  std::size_t before = kHeaderBytes;  // the run before the one with the register; the first run itself if that is the one
   std::size_t first = 0;              // the first register of the run at `at`
   std::size_t at = kHeaderBytes;
   Run run;
@@ -230,7 +229,7 @@ std::uint64_t estimate(const Histogram& histogram) {
   z += m * sigma(histogram[0] / m);
   const double exact = kAlpha * m * m / z;
   if (!(exact < kLimit)) return std::uint64_t{1} << 63;
-  // By way of a double, as in Redis, which rounds large ones a second time.
+  // Converts through a double, as in Redis, which rounds large numbers a second time.
   return static_cast<std::uint64_t>(static_cast<double>(std::llround(exact)));
 }
 

@@ -6,9 +6,9 @@
 // An element's hash (MurmurHash64A) chooses one of 16384 registers by its lowest 14 bits; the register keeps the greatest number
 // of zeros, plus 1, that was seen at the low end of the rest. Dense: six bits each, from the lowest bit of a byte up. Sparse: a
 // sequence of runs, 00nnnnnn = n+1 zeros, 01nnnnnn nnnnnnnn = n+1 zeros, 1vvvvvnn = n+1 registers of v+1. A sparse one becomes
-// dense when it would pass kMaxSparseBytes or a register pass 32. Same sequence of commands, same bytes as Redis's: where to
-// split and join runs is part of the format in that sense, and follows it. The estimate is that of O. Ertl, "New cardinality
-// estimation algorithms for HyperLogLog sketches" (2017), Algorithm 6.
+// dense when it would pass kMaxSparseBytes or a register pass 32. The same sequence of commands gives the same bytes as in Redis,
+// so runs are split and joined at the same places. The estimate is that of O. Ertl, "New cardinality estimation algorithms for
+// HyperLogLog sketches" (2017), Algorithm 6.
 #pragma once
 
 #include <array>
@@ -27,9 +27,9 @@ inline constexpr std::size_t kMaxSparseBytes = 3000;
 /// One byte a register.
 using Registers = std::array<std::uint8_t, kRegisters>;
 
-/// No elements; sparse.
+/// An empty set, sparse.
 std::string make_empty();
-/// Whether the header is one. A sparse one may turn out to be corrupt even so.
+/// True if the header is valid. A sparse value may still be corrupt.
 [[nodiscard]] bool is_valid(Bytes value);
 
 // All below need is_valid(value). nullopt, or false, means corrupt; the value may then be half changed.
@@ -38,14 +38,14 @@ std::string make_empty();
 std::optional<bool> add(std::string* value, Bytes element);
 /// Raises the registers of `into` to those of `value`.
 [[nodiscard]] bool merge_into(Bytes value, Registers* into);
-/// Raises the registers of `value` to `registers`, where it is not corrupt; dense from now on if `dense`.
+/// Raises the registers of `value` to `registers`. `dense`: makes it dense. False if it is corrupt.
 [[nodiscard]] bool raise(std::string* value, const Registers& registers, bool dense);
 [[nodiscard]] bool is_dense(Bytes value);
 
 /// The estimated number of different elements. 2^63 if it is that or more (only made-up registers give such a number).
 std::optional<std::uint64_t> count(Bytes value);
 std::uint64_t count(const Registers& registers);
-/// The estimate that is kept with the value, unless it is out of date.
+/// The estimate that is stored in the value, unless it is out of date.
 std::optional<std::uint64_t> cached_count(Bytes value);
 void set_cached_count(std::string* value, std::uint64_t count);
 void forget_cached_count(std::string* value);

@@ -1,14 +1,14 @@
-// User keys as engine keys.
+// Converts user keys to engine keys and back.
 //
-// What must stay true:
+// Invariants:
 //   1. The engine sorts user keys exactly as memcmp does, so that every range and prefix of keys is one range of the engine.
 //   2. The elements of a collection (later) lie directly after its main entry and before every greater key, so that a range of
-//      keys takes its elements along.
+//      keys includes their elements.
 //
 // escape(key) replaces 0x00 by 0x00 0xff and changes nothing else. A main entry is escape(key), without a terminator; an element
 // is escape(key) 0x00 0x01 generation element. No escaped key contains 0x00 0x01, and 0x01 < 0xff, which gives both rules.
 // Keys without 0x00, that is nearly all, are their own escaped form and are not copied.
-// Tried on paper and dropped: a length prefix (breaks rule 1), a terminator on every main entry (a copy of every key).
+// Considered and rejected: a length prefix (breaks rule 1), and a terminator on every main entry (copies every key).
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@
 
 namespace ebbtide {
 
-/// Whether the key is not its own escaped form.
+/// True if the escaped form differs from the key.
 inline bool needs_escape(Bytes key) { return !key.empty() && std::memchr(key.data(), 0, key.size()) != nullptr; }
 /// The engine key of a user key. Points into `key` when nothing has to be escaped, else into *buffer, which it overwrites.
 Bytes escape_key(Bytes key, std::string* buffer);
-/// As escape_key, always a copy.
+/// Like escape_key(), but always a copy.
 std::string escaped_key(Bytes key);
 
 /// The user key of a main entry. Points into `engine_key` or into *buffer. kCorruption if 0x00 is not followed by 0xff.
@@ -40,7 +40,7 @@ std::string element_prefix(Bytes key, std::uint64_t generation);
 KeyRange engine_range(std::optional<Bytes> start, std::optional<Bytes> end);
 /// The engine's range for the user keys that start with `prefix`.
 KeyRange engine_prefix_range(Bytes prefix);
-/// Whether no key can lie in the range.
+/// True if no key can be in the range.
 inline bool is_empty(const KeyRange& range) { return !range.end.empty() && range.start >= range.end; }
 
 }  // namespace ebbtide

@@ -25,7 +25,7 @@ std::uint32_t fill(Bytes a, Bytes b, Keep keep) {
   return above[b.size()];
 }
 
-/// One bit a cell.
+/// One bit per cell.
 class Choices {
  public:
   Choices(std::size_t rows, std::size_t columns) : columns_(columns), bits_((rows * columns + 63) / 64, 0) {}

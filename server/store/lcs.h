@@ -1,8 +1,7 @@
-// The longest common subsequence of two texts, as LCS answers it.
+// The longest common subsequence of two texts, for LCS.
 //
-// Dynamic programming over prefixes, as in any textbook; among the subsequences of greatest length the one that Redis finds, so
-// that text and ranges are the same. Where Redis keeps the whole table of lengths, here only the choice made in each cell is
-// kept, one bit, and two rows of lengths: 1/32 of the memory.
+// The usual dynamic programming over prefixes. Of several longest subsequences it finds the same one as Redis. Redis stores the
+// whole table of lengths; this code stores one bit for the choice in each cell, and two rows of lengths: 1/32 of the memory.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 
 namespace ebbtide {
 
-/// A stretch that both texts have: [a_start, a_end] of the first, as long a one from b_start on of the second. Ends inclusive.
+/// A common part: [a_start, a_end] of the first text is equal to [b_start, b_end] of the second. Ends inclusive.
 struct LcsMatch {
   std::uint32_t a_start = 0, a_end = 0;
   std::uint32_t b_start = 0, b_end = 0;

@@ -1,4 +1,4 @@
-// Numbers in text, exactly as Redis reads and writes them. Locale and errno play no part in what callers see.
+// Reads and writes numbers as text, exactly like Redis, independent of the locale.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ebbtide {
 std::optional<std::int64_t> parse_integer(Bytes text);
 /// Redis's string2ull for cursors: digits, as strtoull reads them but without sign or space; within uint64.
 std::optional<std::uint64_t> parse_unsigned(Bytes text);
-/// Redis's string2ld: what strtold takes as a whole, without leading space; neither NaN nor out of range.
+/// Redis's string2ld: a text that strtold parses completely, without leading space; not NaN, and not out of range.
 std::optional<long double> parse_long_double(Bytes text);
 
 /// Decimal text.

@@ -27,7 +27,7 @@ StampMode PendingWrites::stamp_mode(const ReadView& view) const {
 DeleteKey PendingWrites::stamp_of(const Database& database, const WriteBatch::Op& op) const {
   switch (database.mode) {
     case StampMode::kWriteTime:
-      return db_->stamped(now_);  // the commit may give it a little more; see kSecondaryDelete below
+      return db_->stamped(now_);  // the commit's time may be a little later; see kSecondaryDelete below
     case StampMode::kExpireTime:
       return op.expiry == 0 ? kNoStamp : op.expiry;
     case StampMode::kExplicit:
@@ -92,8 +92,8 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
       std::swap(at(static_cast<DatabaseId>(op.lo)), at(static_cast<DatabaseId>(op.hi)));
       return;
     case OpKind::kSecondaryDelete: {
-      // In the mode write_time a pending entry gets the time of the commit, which is not known yet. The command that writes the
-      // operation makes the commit fail if that time passes a border of the range.
+      // In mode write_time a pending entry gets the time of the commit, which is not known yet. The command makes the commit fail
+      // if that time passes a border of the range.
       Database& database = at(op.tree);
       for (auto& [key, entry] : database.entries) {
         if (entry.deleted || entry.stamp < op.lo || entry.stamp >= op.hi) continue;
@@ -139,7 +139,7 @@ bool PendingWrites::has_tree(const ReadView& view) const {
   return database->base && db_->view(*database->base, now_, mode_, misses_).has_tree();
 }
 
-// Two sources in key order; on equal keys, and wherever the overlay hides it, the base is passed over.
+// Merges overlay and base in key order. Skips base entries with a key that the overlay has or hides.
 class OverlayIterator final : public Iterator {
  public:
   OverlayIterator(const PendingWrites::Database& overlay, std::unique_ptr<Iterator> base, const IteratorOptions& options,
@@ -206,7 +206,7 @@ class OverlayIterator final : public Iterator {
     return overlay_.entries.contains(base_->key()) || overlay_.hides(base_->key()) || overlay_.hides_stamp(base_->stamp());
   }
 
-  // Whether the base is on a key that the overlay hides. After max_steps of them in one move it has to wait there.
+  // True if the base is at a hidden key. After max_steps hidden keys in one move, the iterator pauses there.
   bool passes_over(std::uint64_t* passed) {
     if (base_ == nullptr || !base_->valid() || !base_hidden()) return false;
     if (max_steps_ != 0 && ++*passed > max_steps_) {
@@ -222,7 +222,7 @@ class OverlayIterator final : public Iterator {
     forward_ = false;
     hiding_ = false;
     for (std::uint64_t passed = 0; passes_over(&passed);) base_->prev();
-    // The last entry before entry_ that is there, or end() for none.
+    // Finds the last existing entry before entry_; end() if there is none.
     while (true) {
       if (entry_ == overlay_.entries.begin()) {
         entry_ = overlay_.entries.end();
@@ -244,7 +244,7 @@ class OverlayIterator final : public Iterator {
     if (entry_ != overlay_.entries.end() && !bounds_.end.empty() && entry_->first >= bounds_.end) entry_ = overlay_.entries.end();
     choose();
   }
-  // Which source is next in the direction of the walk. A base that has paused counts with the place where it goes on.
+  // Chooses the source that is next in the direction of iteration. A paused base counts at its resume key.
   void choose() {
     const bool base_paused = base_ != nullptr && (hiding_ || base_->paused());
     const bool base_there = base_ != nullptr && (base_->valid() || base_paused);
@@ -264,9 +264,9 @@ class OverlayIterator final : public Iterator {
   const std::uint64_t max_steps_;
   const Millis now_;
   Position entry_;
-  std::string resume_key_;    // if hiding_: where the base goes on
-  std::uint64_t hidden_ = 0;  // keys of the base that the overlay hides and that were passed over
-  bool hiding_ = false;       // the base waits on such a key, as a move has passed over enough of them
+  std::string resume_key_;    // if hiding_: where the base continues
+  std::uint64_t hidden_ = 0;  // hidden keys of the base skipped so far
+  bool hiding_ = false;       // the base is paused at a hidden key
   bool forward_ = true, on_overlay_ = false, valid_ = false, paused_ = false;
 };
 

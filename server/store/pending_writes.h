@@ -27,17 +27,18 @@ class PendingWrites {
   /// databases that a view does not show.
   PendingWrites(Db* db, Millis now, ReadMode mode, MissSet* misses) : db_(db), now_(now), mode_(mode), misses_(misses) {}
 
-  /// One operation of a batch that is not committed, in order. Copies what it keeps.
+  /// Applies the next operation of the uncommitted batch. Copies the data that it keeps.
   void apply(const WriteBatch::Op& op);
 
-  /// As ReadView::locate, with the pending operations applied. `found` is valid until the next apply, and as long as `view`,
+  /// Like ReadView::locate(), with the pending operations applied. `found` is valid until the next apply, and as long as `view`,
   /// which reads its bytes.
   [[nodiscard]] Status locate(const ReadView& view, const LookupKey& key, Found* found) const;
-  /// Where the stamps of the view's database come from, once the pending operations are there.
+  /// The stamp mode of the view's database, with the pending operations applied.
   [[nodiscard]] StampMode stamp_mode(const ReadView& view) const;
-  /// Whether anything was ever written to the database, pending operations included.
+  /// True if the database was ever written to, by pending operations included.
   [[nodiscard]] bool has_tree(const ReadView& view) const;
-  /// As Db::iterate, with the pending operations applied. Reads blocking; must not outlive this object, nor the next apply.
+  /// Like Db::iterate(), with the pending operations applied. Blocks for reads. Valid until the next apply(); must not outlive
+  /// this object.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
 
  private:
@@ -46,18 +47,18 @@ class PendingWrites {
     bool deleted = false;
     EntryKind kind = EntryKind::kValue;
     std::string value;
-    SharedValue shared;  ///< holds the value instead, if set
+    SharedValue shared;  ///< has the value instead of `value`, if set
     Millis expiry = 0;
     DeleteKey stamp = kNoStamp;
   };
   struct Database {
-    std::optional<DatabaseId> base;  ///< what is committed there; nullopt: nothing, it was emptied
+    std::optional<DatabaseId> base;  ///< the committed database below; nullopt: none, it was emptied
     std::map<std::string, Entry, std::less<>> entries;
     std::vector<KeyRange> deleted;                                ///< of the base
     std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps;  ///< of the base: [lo, hi)
-    StampMode mode{};                                             ///< where its stamps come from
-    [[nodiscard]] bool hides(Bytes key) const;                    ///< whether the base's entry of `key` is not to be seen
-    [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< the same of an entry with that stamp
+    StampMode mode{};                                             ///< its stamp mode
+    [[nodiscard]] bool hides(Bytes key) const;                    ///< true if the base's entry of `key` is hidden
+    [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< true if base entries with that stamp are hidden
   };
   [[nodiscard]] DeleteKey stamp_of(const Database& database, const WriteBatch::Op& op) const;
   Database& at(DatabaseId database);
@@ -67,7 +68,7 @@ class PendingWrites {
   const Millis now_;
   const ReadMode mode_;
   MissSet* const misses_;
-  std::map<DatabaseId, Database> databases_;  ///< those that are as committed are not there
+  std::map<DatabaseId, Database> databases_;  ///< only databases with pending operations
 };
 
 }  // namespace ebbtide

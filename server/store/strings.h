@@ -1,8 +1,8 @@
-// Redis strings on the engine: one main entry of kind kValue a key.
+// Redis strings on the engine: one main entry of kind kValue per key.
 //
-// Reads go to the view, writes to the batch; neither is remembered here, so a read after a write of the same command sees the old
-// value. Replacing a value clears its stamp and, unless asked otherwise, its expiry; modifying it keeps both.
-// An expiry on which a write relies is noted in the batch, so that the commit fails with kRetry once it has passed.
+// Reads use the view, writes go to the batch, so a read after a write of the same command returns the old value. Replacing a
+// value clears its stamp and, unless asked otherwise, its expiry; modifying it keeps both. An expiry on which a write relies is
+// noted in the batch, so that the commit fails with kRetry once it has passed.
 #pragma once
 
 #include <optional>
@@ -17,19 +17,19 @@
 
 namespace ebbtide {
 
-/// The error for a command of another type; dispatch sends a kInvalidArgument message that starts with a code as it is.
+/// The error for a key of another type. Its message is a whole error reply with its code, which dispatch sends unchanged.
 Status wrong_type();
-/// Longest value, and the error beyond it.
+/// The longest value, and the error for a longer one.
 inline constexpr std::size_t kMaxStringBytes = kMaxValueBytes;
 Status string_too_long();
 
-/// The type's name as TYPE gives it.
+/// The type's name in the reply of TYPE.
 Bytes type_name(EntryKind kind);
 
-/// How Redis would keep a value that was just set: "int", "embstr" or "raw".
+/// The encoding that Redis would use for a newly set value: "int", "embstr" or "raw".
 Bytes string_encoding(const Found& found);
 
-/// What a run of a command has read.
+/// Counts of a run's reads.
 struct ReadCounts {
   std::uint64_t hits = 0, misses = 0;  ///< of the keyspace, as Redis counts them: look-ups of commands that only read
   /// Of SCAN: keys and versions that it looked at.
@@ -39,47 +39,47 @@ struct ReadCounts {
 /// For one run of one command. Not thread-safe. Keys are engine keys (key_codec.h).
 class Strings {
  public:
-  /// `pending`: what the transaction around it has written before, or null.
+  /// `pending`: earlier writes of the surrounding transaction; may be null.
   Strings(const ReadView& view, WriteBatch& batch, ReadCounts& counts, const PendingWrites* pending)
       : view_(view), batch_(batch), counts_(counts), pending_(pending) {}
 
   /// The string at `key`, or nullopt. WRONGTYPE, kNotResident, or an error of the engine's. The value is valid as long as the
   /// view (and, if set, Found::pin). For commands that only read: no expiry is noted, hits and misses are counted.
   Status get(const LookupKey& key, std::optional<Found>* found);
-  /// As get, any type of entry.
+  /// Like get(), for any type of entry.
   Status get_any(const LookupKey& key, std::optional<Found>* found);
-  /// As get, get_any for a command that writes: notes the expiry it relies on.
+  /// Like get() and get_any(), for a command that writes: they note the expiry on which it relies.
   Status get_for_update(const LookupKey& key, std::optional<Found>* found);
   Status get_any_for_update(const LookupKey& key, std::optional<Found>* found);
 
-  /// As get, get_any, get_for_update, get_any_for_update, but no byte of a large value is read (ReadView::locate): for commands
-  /// that need to know of the key alone, or a part of the value.
+  /// Like the four above, but they read no byte of a large value (ReadView::locate): for commands that do not need the value, or
+  /// only a part of it.
   Status locate(const LookupKey& key, std::optional<Found>* found);
   Status locate_any(const LookupKey& key, std::optional<Found>* found);
   Status locate_for_update(const LookupKey& key, std::optional<Found>* found);
   Status locate_any_for_update(const LookupKey& key, std::optional<Found>* found);
-  /// Reads the value of a located entry, unless it is at hand.
+  /// Reads the value of a located entry, unless it was read already.
   Status read(Found* found) const { return view_.read(found); }
-  /// Bytes of a located entry's value, which lie within it.
+  /// Reads bytes of a located entry's value; the range must be inside it.
   Status read_part(const Found& found, std::uint64_t offset, std::uint64_t length, ValuePart* part) const {
     return view_.read_part(found, offset, length, part);
   }
 
-  /// Where the stamps of this database come from.
+  /// The stamp mode of this database.
   [[nodiscard]] StampMode stamp_mode() const;
 
-  /// Replaces whatever is there. `expiry` is absolute, 0 = never. `shared`, if set, holds the value already. `stamp` counts where
-  /// the mode is explicit: what replaces a value clears its stamp.
+  /// Sets the key to `value`, replacing any entry. `expiry` is absolute, 0 = never. `shared`, if set, has the same bytes as
+  /// `value`. `stamp` is used in mode explicit only; without one the new value has no stamp.
   void set(const LookupKey& key, Bytes value, Millis expiry = 0, SharedValue shared = nullptr, DeleteKey stamp = kNoStamp);
-  /// A new value for an entry that was located, or for none; keeps expiry and stamp of the old one. A large value is not copied:
-  /// it takes its part of `charge`, under which it was built.
+  /// Replaces the value of a located entry, or creates one; keeps the old expiry and stamp. A large value is not copied and takes
+  /// its part of `charge`, under which it was built.
   void modify(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge);
-  /// What was read at another key, or in another database, with its expiry, in place of whatever is there. It keeps its stamp
-  /// where both databases, that of the source in `source_mode`, let clients say it; else the mode of this one gives it another.
+  /// Sets the key to the value and expiry of `source`, an entry of another key or database, replacing any entry. It keeps its
+  /// stamp if both databases have explicit stamps (`source_mode` is the source's mode); otherwise this database's mode decides.
   void put_copy(const LookupKey& key, const Found& source, StampMode source_mode);
-  /// A new expiry (0 = never) for an entry whose value was read; value and stamp stay.
+  /// Changes the expiry (0 = never) of an entry whose value was read; keeps value and stamp.
   void set_expiry(const LookupKey& key, const Found& old, Millis expiry);
-  /// Deletes an entry that was read.
+  /// Deletes an entry that exists.
   void remove(const LookupKey& key);
 
  private:

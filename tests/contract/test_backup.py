@@ -173,7 +173,7 @@ def test_backup_dir_is_a_protected_setting_and_may_not_be_a_link(fresh, tmp_path
     fresh.set("server.protected_configs=true").start()
     client = fresh.client()
     client.config_set("storage.backup_dir", str(tmp_path / "no" / "parent"))
-    with pytest.raises(redis.ResponseError, match="cannot make storage.backup_dir"):
+    with pytest.raises(redis.ResponseError, match="cannot create storage.backup_dir"):
         client.save()
     assert not (tmp_path / "no").exists()
     (tmp_path / "real").mkdir()
@@ -276,7 +276,7 @@ def test_save_with_wrong_arguments_or_unusable_directory_is_refused_and_the_next
     with pytest.raises(redis.ResponseError, match="wrong number of arguments for 'save'"):
         client.execute_command("SAVE", "x")
     client.config_set("storage.backup_dir", str(fresh.data / "inside"))
-    with pytest.raises(redis.ResponseError, match="must lie outside it"):
+    with pytest.raises(redis.ResponseError, match="must be outside it"):
         client.save()
     assert client.info("persistence")["rdb_last_bgsave_status"] == "err"
     occupied = tmp_path / "file"

@@ -166,7 +166,7 @@ def test_rewritten_file_with_a_password_becomes_private_to_its_owner(with_file):
     client = with_file.client(password="secret")
     client.config_rewrite()
     assert "secret" in file.read_text() and stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert "holds a password and others could read it" in with_file.log_path.read_text()
+    assert "has a password and other users could read it" in with_file.log_path.read_text()
     file.chmod(0o640)  # a mode that an operator chose for a group stays
     link = file.with_name("link.yaml")
     client.config_set("timeout", "100")

@@ -54,9 +54,9 @@ def test_plot_and_svg_show_one_line_per_policy():
 def test_refused_arguments_are_named(tmp_path):
     assert "no policy" in simulate("--flushes", 10, status=2)
     assert "allowed: a whole number from 1 to 64" in simulate("--policy", "binomial", "--k", 65, status=2)
-    assert "no policy that was named has it" in simulate("--policy", "tiering", "--lambda", 2, status=2)
+    assert "none of the named policies has this parameter" in simulate("--policy", "tiering", "--lambda", 2, status=2)
     assert "file choice" in simulate("--policy", "leveling", "--file-choice", "best", status=2)
     assert "--at" in simulate("--policy", "leveling", "--flushes", 10, "--at", 11, status=2)
     config = tmp_path / "no-policy.yaml"
     config.write_text("server: { port: 1 }\n")
-    assert "there is no tree.policy" in simulate("--config", config, status=2)
+    assert "tree.policy.name is missing" in simulate("--config", config, status=2)

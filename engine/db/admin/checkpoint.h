@@ -2,13 +2,13 @@
 //
 //   1. The log is synced past everything visible.
 //   2. The state is recorded under the manifest's mutex (CheckpointEnv::take). That is memory only.
-//   3. The log is brought over: finished segments as links, the one being written as a copy of its bytes so far. The tables follow, as
-//      links. Where a link cannot be made (another file system) it is a copy. Flushes and merges go on meanwhile. A pin that would
-//      make a delete miss its deadline is revoked, and the checkpoint fails.
+//   3. The log follows: finished segments are linked, and the current one's bytes so far are copied. The tables follow, as links.
+//      Where a link cannot be made (another file system) it is a copy. Flushes and merges go on meanwhile. A pin that would make
+//      a delete miss its deadline is revoked, and the checkpoint fails.
 //   4. The directory is synced. Only then does it get a manifest and CURRENT: an unfinished checkpoint has none, and does not open.
 //
-// The files of a quarantined table come along if they exist, and so does its mark: the checkpoint refuses the same reads. It says so
-// (CheckpointReport::damaged), and replaces no backup from before the damage.
+// The files of a quarantined table are linked, too, if they exist. The table stays quarantined: the checkpoint refuses the same
+// reads. CheckpointReport::damaged says so; such a checkpoint replaces no backup from before the damage.
 //
 // A link costs no space until the database removes the file. Files of tables and finished segments are never written again. A hole is
 // punched only into a file with a single name. So links are as good as copies.

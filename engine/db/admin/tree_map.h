@@ -1,4 +1,4 @@
-// A tree as a picture: its runs as cells along the key space, its memtables and its running jobs. Shows no key.
+// Draws a tree: its runs as cells along the key space, its memtables and its running jobs. Shows no key.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace ebbtide {
 
 /// Adds memtables, runs and jobs to `map`, whose delete_deadline is set. The map has at most about `max_cells` cells, but up to eight
-/// for each run in any case. `running` and `view` may be of two moments: a job whose input runs are gone shows no bytes of them.
+/// for each run in any case. `running` and `view` may be of two moments: a job whose input runs were replaced shows no bytes for them.
 void draw_tree(const TreeView& view, const JobRegistry::Running& running, Millis now, std::size_t max_cells, TreeMap* map);
 
 }  // namespace ebbtide

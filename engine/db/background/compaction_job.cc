@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// Of the runs that are there before the edit: how many files they have after it.
+// For each run before the edit: its number of files after the edit.
 std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit& edit) {
   std::map<RunId, std::size_t> files;
   for (const Run& run : version.runs) files[run.id] = run.files.size();
@@ -22,7 +22,7 @@ std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit&
   return files;
 }
 
-// True if every run that the edit brings files to, or puts a new run before, is there still. A run without a file in the job may
+// True if every run to which the edit adds files, or before which it puts a new run, still exists. A run without input files may
 // have been emptied and removed meanwhile.
 bool has_targets(const Version& version, const TreeEdit& edit) {
   const auto is_there = [&](RunId id) {
@@ -35,8 +35,8 @@ bool has_targets(const Version& version, const TreeEdit& edit) {
                      [&](const auto& run) { return run.newest || run.before == 0 || is_there(run.before); });
 }
 
-// True if the edit would bring back a file that was found damaged since the plan was made: moved, or with other metadata. A merge
-// that has read all of it may replace it.
+// True if the edit would keep a file that was quarantined since the plan was made: moved, or with new metadata. A merge that has
+// read the whole file may replace it.
 bool keeps_quarantined(const Version& version, const TreeEdit& edit) {
   const auto is_quarantined = [&](FileNum file) {
     return std::any_of(version.runs.begin(), version.runs.end(), [&](const Run& run) {
@@ -112,7 +112,7 @@ Status CompactionJob::prepare() {
 
 Status CompactionJob::write() {
   CompactionEnv env = env_.compaction_env(start_.tables, job_.abort.get(), &opened_);
-  // Drops make room at hardly any cost.
+  // Drops free space and write almost nothing.
   const bool may_use_deadline_room = is_for_deadline() || job_.plan.reason == Reason::kDropped;
   env.may_write = [this, may_use_deadline_room](std::uint64_t bytes) { return env_.may_write(bytes, may_use_deadline_room); };
   const std::uint64_t begun = env_.clock->mono_ns();

@@ -1,8 +1,8 @@
-// Carries out a plan: its inputs become outputs, these an edit of the manifest, and that a new view for readers.
+// Carries out a plan: turns its inputs into outputs, commits an edit of the manifest, and gives readers a new view.
 //
-//   prepare  what the job starts from: tables, settings, the time, the highest seq that a reader has
+//   prepare  reads tables, settings, the time, and the highest seq that a reader has
 //   write    reads inputs and writes outputs (compaction/executor.h); no lock is held
-//   install  holds the manifest mutex: checks the edit against the tree as it is by now, commits it, gives readers the new tables
+//   install  holds the manifest mutex: checks the edit against the tree as it is now, commits it, gives readers the new tables
 //
 // Inputs are busy from the choice of the plan to the end of the job (compaction/job_registry.h), so no other job replaces them.
 // Outputs that are not installed are unlinked; if the manifest may name them, they are disowned (db/background/obsolete_files.h).
@@ -28,16 +28,16 @@
 
 namespace ebbtide {
 
-/// What jobs have done since the start.
+/// Totals of all jobs since the start.
 struct CompactionTotals {
   std::atomic<std::uint64_t> jobs{0}, bytes_read{0}, bytes_written{0}, files_moved{0}, sub_merges{0};
   std::array<std::atomic<std::uint64_t>, kReasons> jobs_by_reason{}, read_by_reason{}, written_by_reason{};
   // by drops
   std::atomic<std::uint64_t> files_dropped{0}, pages_dropped{0}, pages_dropped_in_part{0};
-  std::atomic<std::uint64_t> dropped_bytes{0};  ///< of files dropped as a whole, without what was punched in them before
+  std::atomic<std::uint64_t> dropped_bytes{0};  ///< of files dropped as a whole, without bytes punched before
 
   void add(const Plan& plan, const CompactionResult& result);
-  /// `version`: the one that the drop was made of.
+  /// `version`: the tree's version when the drop was planned.
   void add_drop(const Version& version, const CompactionResult& result);
 };
 
@@ -47,14 +47,14 @@ class CompactionJob {
 
   /// A tree when the job starts.
   struct Start {
-    std::shared_ptr<const void> working{};  ///< while it is held, the tree knows that files are written for it
+    std::shared_ptr<const void> working{};  ///< while held: the tree knows that a job writes files for it
     std::shared_ptr<const TablesView> tables{};
     std::shared_ptr<const Policy> policy{};
     TreeSettings settings{};
     std::map<RunId, std::vector<double>> filters{};  ///< CompactionContext::filters
   };
 
-  /// What jobs need of the database. Thread-safe; outlives all jobs.
+  /// The parts of the database that jobs use. Thread-safe; outlives all jobs.
   struct Env {
     const Clock* clock = nullptr;
     Mutex* manifest_mutex = nullptr;
@@ -62,7 +62,7 @@ class CompactionJob {
     PlannerMemory* memory = nullptr;
     HolePuncher* puncher = nullptr;
     std::uint64_t memtable_size = 0;
-    std::function<bool(const Tree&, const Plan&, Start*)> start;  ///< false: the tree is gone
+    std::function<bool(const Tree&, const Plan&, Start*)> start;  ///< false: the tree was dropped
     std::function<Millis()> now;                                  ///< engine time
     std::function<SeqNum()> visible_seq;
     std::function<std::uint64_t()> deadline_room;  ///< bytes of the disk that merges for deadlines may take
@@ -72,7 +72,7 @@ class CompactionJob {
     std::function<void(const TreePtr&)> write_failed;                             ///< outputs were unlinked
 
     // called with the manifest mutex held
-    std::function<VersionPtr(TreeId)> version;  ///< as the manifest has it; null: the tree is gone
+    std::function<VersionPtr(TreeId)> version;  ///< by the manifest; null: the tree was dropped
     std::function<Status(VersionEdit)> commit;
     std::function<Result<std::shared_ptr<const TablesView>>(Tree&, const OpenedTables&)> install;  ///< the tree's tables now
     std::function<void(const TreePtr&, const CompactionResult&)> unlink;
@@ -83,7 +83,7 @@ class CompactionJob {
   /// `env` and `job` outlive it.
   CompactionJob(const Env& env, TreePtr tree, const RunningJob& job) : env_(env), tree_(std::move(tree)), job_(job) {}
 
-  /// kAborted: the job gave way, or the tree has changed so that the edit is wrong; nothing has changed.
+  /// kAborted: another job needed the files, or the tree has changed so that the edit does not apply. Then nothing changes.
   Status run();
 
  private:

@@ -35,10 +35,10 @@ bool CompactionScheduler::may_start(const Tree& tree) const {
   return env_.may_start() && tree.jobs.running() < env_.threads();
 }
 
-// Plans are made without a lock, of tables that stay as they are. A plan holds only if the tree still has those tables.
+// Plans are made without a lock, from an immutable set of tables. A plan is valid only while the tree has those tables.
 std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree) {
   for (;;) {
-    const Millis now = env_.now();  // as the job will judge what has expired
+    const Millis now = env_.now();  // the same clock as the job's, for expiries
     PlannerInput input;
     {
       MutexLock lock(*env_.state_mutex);
@@ -52,7 +52,7 @@ std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree) {
     std::optional<RunningJob> job;
     (void)start_first(planners(), &input, &notes, [&](const Plan& plan) { return try_start(*tree, input, plan, &job); });
     if (env_.memory->note_planned(tree->id, input, notes)) {
-      // Nothing is lost, and the engine goes on.
+      // No data is lost: the engine continues.
       bounds_broken_ += 1;
       env_.report_error("a tree is out of the bounds of its merge policy, " + input.policy->name() + ": " + *notes.broken_bounds);
     }
@@ -126,7 +126,7 @@ void CompactionScheduler::run(const TreePtr& tree, const RunningJob& job) {
   if (status.code() == Code::kAborted) return;
   env_.report_error("compaction failed: " + status.to_string());
   if (status.code() != Code::kCorruption) return;
-  // Damage of an input concerns that file alone. After any other damage it is unknown what else is wrong.
+  // Damage to an input affects only that file. After any other damage, the extent is unknown.
   const Status taken = env_.take_damage();
   if (taken.is_ok() && !takes_quarantined(*tree, job.plan)) env_.failed(status);
 }
@@ -141,7 +141,7 @@ void CompactionScheduler::finish(const TreePtr& tree, const RunningJob& job) {
   if (waits) env_.flush_waits(tree);
 }
 
-// True if an input of the plan is quarantined by now, or the tree is gone.
+// True if an input of the plan is quarantined now, or the tree was dropped.
 bool CompactionScheduler::takes_quarantined(const Tree& tree, const Plan& plan) const {
   std::set<FileNum> quarantined;
   {

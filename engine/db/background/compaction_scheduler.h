@@ -1,10 +1,10 @@
-// Which job of a tree runs next, and what follows from its end.
+// Chooses and starts the next job of a tree, and reacts to its end.
 //
-// Each change of a tree (a flush, the end of a job, new settings) and each tick asks for jobs: schedule(). The planners are asked in
-// order (db/background/planners.h) until none has a plan that can start, or a job for each thread of the pool runs.
+// Each change of a tree (a flush, the end of a job, new settings) and each tick calls schedule(). It asks the planners in order
+// (db/background/planners.h) until none has a plan that can start, or every thread of the pool has a job.
 //
-// A compaction that fails loses nothing. It is tried again, ever more rarely (db/background/planner_memory.h): a full disk or a bad
-// sector must not become a loop that reads and writes at full speed for nothing.
+// A failed compaction loses no data. It is retried after ever longer waits (db/background/planner_memory.h), so that a full disk or a bad
+// sector does not cause a loop of useless reads and writes.
 #pragma once
 
 #include <atomic>
@@ -33,30 +33,30 @@ namespace ebbtide {
 class CompactionScheduler {
  public:
   struct Env {
-    Mutex* state_mutex = nullptr;  ///< guards trees, as db/trees/tree.h has it
+    Mutex* state_mutex = nullptr;  ///< guards trees (db/trees/tree.h)
     PlannerMemory* memory = nullptr;
     HolePuncher* puncher = nullptr;
     std::uint64_t memtable_size = 0;
     std::function<Status(const TreePtr&, const RunningJob&)> run{};  ///< carries the job out, on the calling thread
     std::function<void(std::function<void()>)> submit{};             ///< for jobs, in the background
-    std::function<unsigned()> threads{};                             ///< jobs of a tree at a time
+    std::function<unsigned()> threads{};                             ///< the most jobs of one tree at a time
     std::function<bool()> may_start{};                               ///< no error, not closing; called with the state mutex held
     std::function<bool()> closing{};
     std::function<Millis()> now{};  ///< engine time
     std::function<SeqNum()> visible_seq{};
-    std::function<void(const TablesView&, TreeShape*)> estimate_invalidated{};  ///< FileShape::invalidated
+    std::function<void(const TablesView&, TreeShape*)> estimate_invalidated{};  ///< sets FileShape::invalidated
     std::function<bool(const Tree&)> is_late{};  ///< work for a deadline should have been done by now
 
-    // the disk's room for merges for deadlines
+    // free space on the disk for merges for deadlines
     std::function<std::uint64_t()> room{}, claimed{};
     std::function<void(std::uint64_t)> claim{}, release{};
 
-    // what follows from the end of a job
+    // called after the end of a job
     std::function<void(const TreePtr&)> flush_waits{};        ///< a flush waited for the job
-    std::function<void(const Status&)> deadline_job_ended{};  ///< with this result
-    std::function<void()> progressed{};                       ///< threads that wait look again; files are removed
+    std::function<void(const Status&)> deadline_job_ended{};  ///< with the job's result
+    std::function<void()> progressed{};                       ///< wakes waiting threads; removes files
     std::function<Status()> take_damage{};                    ///< quarantines files that were found damaged
-    std::function<void(const Status&)> failed{};              ///< for a reason that stops all writes
+    std::function<void(const Status&)> failed{};              ///< the job failed for a reason that stops all writes
     std::function<void(const std::string&)> report_error{};   ///< to the log
   };
 
@@ -66,10 +66,11 @@ class CompactionScheduler {
   void schedule(const TreePtr& tree);
   /// Ends a job. The caller then calls schedule().
   void finish(const TreePtr& tree, const RunningJob& job);
-  /// All threads are taken and a late plan for a deadline has none: jobs that are not for deadlines are asked to stop.
+  /// If all threads are taken and a late plan for a deadline has none, asks jobs that are not for deadlines to stop.
   void make_way(const TreePtr& tree);
 
-  /// No jobs but those for deadlines start until resume() was called as often. The caller then calls schedule() for each tree.
+  /// Until resume() is called as often as pause(), only jobs for deadlines start. After resume(), the caller calls schedule() for each
+  /// tree.
   void pause() { paused_ += 1; }
   void resume() { paused_ -= 1; }
   [[nodiscard]] bool paused() const { return paused_ > 0; }

@@ -1,4 +1,4 @@
-// What reads found wrong with tables, until it is dealt with (quarantine.cc), and when files are checked again.
+// Read errors of tables, stored until Quarantine handles them, and the times at which files are checked again.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace ebbtide {
 /// Thread-safe.
 class DamageReports final : public DamageSink {
  public:
-  /// Of a file the first report is kept; damage takes the place of an error of the device.
+  /// Stores the first report of each file. Damage replaces an error of the device.
   void report(FileNum data_file, const Status& status) override {
     MutexLock lock(mutex_);
     const auto [at, fresh] = reports_.try_emplace(data_file, status);
     if (!fresh && status.code() == Code::kCorruption && at->second.code() != Code::kCorruption) at->second = status;
     pending_.store(true, std::memory_order_relaxed);
   }
-  /// A file was found whole: what was reported of it is of the past.
+  /// Drops the report of a file that was read without an error.
   void forget(FileNum data_file) {
     MutexLock lock(mutex_);
     reports_.erase(data_file);
@@ -40,10 +40,10 @@ class DamageReports final : public DamageSink {
   std::atomic<bool> pending_{false};
 };
 
-/// Files that are checked again, each ever more rarely. Thread-safe.
+/// Files to be checked again, each after ever longer waits. Thread-safe.
 class FileChecks {
  public:
-  /// Unless the file is waiting already: checks it `wait_ns` from now.
+  /// Adds a file that is due `wait_ns` from now; no effect if the file is there already.
   void add(FileNum file, std::uint64_t now_ns, std::uint64_t wait_ns) {
     MutexLock lock(mutex_);
     checks_.try_emplace(file, Check{now_ns + wait_ns, wait_ns, 0});
@@ -52,7 +52,7 @@ class FileChecks {
     MutexLock lock(mutex_);
     checks_.erase(file);
   }
-  /// The file that is due first, if one is. It is due again after twice the wait, `longest_ns` at most.
+  /// Returns the file that has been due for longest, if one is due. It will be due again after twice its wait, at most `longest_ns`.
   std::optional<FileNum> next(std::uint64_t now_ns, std::uint64_t longest_ns) {
     MutexLock lock(mutex_);
     const auto first = std::min_element(checks_.begin(), checks_.end(),
@@ -63,7 +63,7 @@ class FileChecks {
     check.due_ns = now_ns + check.wait_ns;
     return first->first;
   }
-  /// Counts a check that failed; how many did so far.
+  /// Counts a failed check; returns the number of failed checks of the file.
   unsigned failed(FileNum file) {
     MutexLock lock(mutex_);
     const auto at = checks_.find(file);

@@ -1,5 +1,5 @@
-// Keeps the delete deadlines of tables: gives the tracker (db/purge/deadline_tracker.h) what it needs of each tree, and flushes the
-// memtables that it finds due.
+// Keeps the delete deadlines of tables: passes each tree's values to the tracker (db/purge/deadline_tracker.h), and flushes the
+// memtables that the tracker finds due.
 //
 // Planners make plans for deadlines (planners.h). db/purge/missed_deadlines.h counts deletes that missed their deadline;
 // db/purge/retention.h keeps the deadlines of log and manifest.

@@ -7,7 +7,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kLowDivisor = 20;          // 5 % of the disk
-constexpr std::uint64_t kReserveDivisor = 16;      // of a small disk; on others the options say
+constexpr std::uint64_t kReserveDivisor = 16;      // of a small disk; otherwise DiskWatchOptions::reserve_bytes
 constexpr std::uint64_t kFloorDivisor = 8;         // of `low`
 constexpr std::uint64_t kDeadlineDivisor = 2;      // of `low` and the reserve
 constexpr std::uint64_t kShortestLook = 64 << 10;  // logged bytes; a look is one system call
@@ -20,7 +20,7 @@ std::uint64_t DiskWatch::wanted_reserve(const DiskSpace& space) const {
   return std::min(options_.reserve_bytes, space.total_bytes / kReserveDivisor);
 }
 
-// max_disk_bytes takes the place of the 5 %. What flushes need is reserved all the same.
+// max_disk_bytes replaces the 5 %. The space for flushes is reserved in any case.
 std::uint64_t DiskWatch::low(const DiskSpace& space) const {
   const std::uint64_t share = space.total_bytes / kLowDivisor;
   return options_.max_disk_bytes == 0 ? share : std::min(share, wanted_reserve(space));
@@ -71,7 +71,7 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   look_again_at_.store(logged_bytes + std::max(kShortestLook, room / 8), std::memory_order_relaxed);
 }
 
-// A full disk has `low` and the reserve left. Merges for deadlines have at most half of that to themselves.
+// On a full disk, `low` and the reserve are left. At most half of that is for merges for deadlines only.
 std::uint64_t DiskWatch::room_of(const DiskSpace& space, DiskUse use) const {
   std::uint64_t kept = low(space) / kFloorDivisor + unflushed_bytes_.load(std::memory_order_relaxed), free = space.free_bytes;
   const std::uint64_t held = reserve_.bytes();

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 namespace {
-constexpr double kSmallFlush = 0.5;  // of a memtable: less does not count in a static schedule
+constexpr double kSmallFlush = 0.5;  // part of a memtable; smaller flushes do not count in a static schedule
 }  // namespace
 
 double full_memtables(const std::vector<FrozenMemTable>& frozen, std::uint64_t memtable_size, std::uint64_t empty_bytes) {
@@ -69,8 +69,8 @@ Status FlushJob::build(const TreePtr& tree, std::size_t most, Millis now, BuiltF
   return Status::ok();
 }
 
-// A schedule counts flushes of full memtables. A small one, flushed for a deadline or by hand, is not counted: then the newest run,
-// which the schedule has for the flush before, takes it in. Large deletes set the count back.
+// A schedule counts flushes of full memtables. A small flush, for a deadline or on request, does not count: it is merged into the
+// newest run, that of the flush before. Large deletes reset the count.
 std::uint64_t FlushJob::count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size) const {
   TreeShape shape = version.shape(env_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
   leave_out_frozen(&shape);

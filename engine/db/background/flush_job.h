@@ -1,8 +1,7 @@
-// Writes frozen memtables of a tree as tables. The edit that names them is committed by the caller.
+// Writes frozen memtables of a tree as tables. The caller commits the edit that names them.
 //
-// The entries of all memtables are merged; survivors become one run of level 0 (compaction/executor.h, flush_to_run()). The edit
-// also says how large a full memtable flushes, from which capacities of levels follow, and, for static schedules, that one more
-// flush counts.
+// The entries of all memtables are merged; survivors become one run of level 0 (compaction/executor.h, flush_to_run()). The edit also has
+// the flushed size of a full memtable, which determines the capacities of levels. For static schedules it counts one more flush.
 #pragma once
 
 #include <atomic>
@@ -26,7 +25,7 @@ namespace ebbtide {
 struct BuiltFlush {
   struct Of {
     TreePtr tree;
-    std::size_t memtables = 0;  ///< how many of its oldest frozen ones
+    std::size_t memtables = 0;  ///< number of its oldest frozen memtables
     std::vector<FileMeta> outputs;
   };
   VersionEdit edit;
@@ -35,10 +34,10 @@ struct BuiltFlush {
   std::vector<Of> of;
 };
 
-/// Of so many full memtables: how much of their room these have used, summed. `empty_bytes`: what an empty memtable takes, which is
-/// not room. A memtable slightly beyond its room counts as one: memory comes in blocks, so a small memtable (4 KiB of 16) can be a
-/// third beyond with its last entry, and K-LSM would take two flushes for three. One far beyond is that of a staged batch: it
-/// counts as many as it would have filled.
+/// Returns how many full memtables these correspond to: the sum of their used parts. `empty_bytes`: size of an empty memtable, which does
+/// not count. A memtable slightly above its size counts as one: memory comes in blocks, so a small memtable can be a third too large, and
+/// K-LSM would count two flushes as three. One far above its size has a staged batch and counts as many memtables as the batch would have
+/// filled.
 [[nodiscard]] double full_memtables(const std::vector<FrozenMemTable>& frozen, std::uint64_t memtable_size,
                                     std::uint64_t empty_bytes);
 
@@ -50,16 +49,16 @@ class FlushJob {
     const TableInstaller* installer = nullptr;
     std::uint64_t memtable_size = 0;
     std::function<std::uint64_t()> empty_memtable_bytes;
-    std::function<void(SeqNum)> await_visible;  ///< until every operation up to it is in its memtable
+    std::function<void(SeqNum)> await_visible;  ///< waits until every operation up to it is in its memtable
     std::function<SeqNum()> visible_seq;
     std::function<TreeSettings(const Tree&)> settings;  ///< for new tables; the state mutex is held
-    /// CompactionContext::filters after a flush of so many entries.
+    /// CompactionContext::filters for a flush of `entries` entries.
     std::function<std::map<RunId, std::vector<double>>(const Tree&, const TablesView&, std::uint64_t entries)> filters;
   };
 
   explicit FlushJob(Env env) : env_(std::move(env)) {}
 
-  /// Builds tables of the `most` oldest frozen memtables of the tree and adds them to `built`. Nothing if it has none or is gone.
+  /// Builds tables of the `most` oldest frozen memtables of the tree and adds them to `built`. No effect if it has none or was dropped.
   Status build(const TreePtr& tree, std::size_t most, Millis now, BuiltFlush* built) EXCLUDES(*env_.state_mutex);
 
   [[nodiscard]] std::uint64_t flushes() const { return flushes_; }      ///< since the start

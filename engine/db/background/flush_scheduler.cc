@@ -4,7 +4,7 @@
 
 namespace ebbtide {
 namespace {
-constexpr std::size_t kMostAwaitMerge = 4;   // memtables of a tree: half of what writes wait for
+constexpr std::size_t kMostAwaitMerge = 4;   // memtables of a tree: half of the number at which writes wait
 constexpr std::size_t kMaxFlushGroup = 256;  // trees that are flushed in one edit
 
 std::uint64_t frozen_bytes_of(const Tree& tree) {
@@ -33,9 +33,9 @@ void FlushScheduler::hurry(const TreePtr& tree) {
   schedule(tree);
 }
 
-// A static schedule counts flushes and says for each what is merged: the merge of one is to be done before the next. The flush goes
-// ahead where no merge can run, where several memtables wait, or where it hurries: the next merge brings the stack within its bound
-// all the same. The state mutex is held.
+// A static schedule has a merge for each flush, to be done before the next flush. The flush does not wait if no merge can run, if
+// several memtables wait, or if it is urgent: the next merge brings the stack within its bound in any case. The state mutex is
+// held.
 bool FlushScheduler::has_pending_merge(const Tree& tree) const {
   if (tree.view_owner == nullptr || !tree.policy->by_schedule() || env_.compactions->paused()) return false;
   if (tree.flush_hurries || tree.frozen.size() > kMostAwaitMerge) return false;
@@ -56,7 +56,7 @@ bool FlushScheduler::awaits_merge(const TreePtr& tree) {
   return tree->flush_waits;
 }
 
-// `tree`, and others that hurry, too, as long as all together have no more than one full memtable.
+// Returns `tree` and other trees with urgent flushes, as long as all together have at most one full memtable.
 std::vector<TreePtr> FlushScheduler::group_of(const TreePtr& tree) {
   std::vector<TreePtr> group = {tree};
   const std::vector<TreePtr> trees = env_.trees();
@@ -98,7 +98,7 @@ void FlushScheduler::run(const TreePtr& tree) {
     }
   }
   env_.progressed();
-  if (!status.is_ok()) return;  // healing tries again
+  if (!status.is_ok()) return;  // Health retries
   for (const TreePtr& flushed : group) {
     schedule(flushed);
     env_.compactions->schedule(flushed);

@@ -1,8 +1,7 @@
-// When frozen memtables are flushed, and those of which trees together.
+// Decides when frozen memtables are flushed, and which trees are flushed together.
 //
-// A flush that hurries (for a deadline, the log or memory) takes along small memtables of other trees that hurry, too: one sync of
-// the log and one edit serve all of them. A flush of a static schedule waits for the merge that the schedule has for the flush
-// before.
+// An urgent flush (for a deadline, the log or memory) includes small memtables of other trees whose flush is urgent. So one sync of the log
+// and one edit serve all of them. With a static schedule, a flush waits for the merge that belongs to the flush before.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +19,24 @@ namespace ebbtide {
 class FlushScheduler {
  public:
   struct Env {
-    Mutex* state_mutex = nullptr;  ///< guards trees, as db/trees/tree.h has it
-    Mutex* flush_mutex = nullptr;  ///< one flush at a time; before the others
+    Mutex* state_mutex = nullptr;  ///< guards trees (db/trees/tree.h)
+    Mutex* flush_mutex = nullptr;  ///< held by the one flush that runs; taken before state_mutex
     CompactionScheduler* compactions = nullptr;
     std::uint64_t memtable_size = 0;
-    std::function<std::vector<TreePtr>()> trees;               ///< all that are not dropped
+    std::function<std::vector<TreePtr>()> trees;               ///< all trees that are not dropped
     std::function<Status(const std::vector<TreePtr>&)> flush;  ///< the flush mutex is held
     std::function<void(std::function<void()>)> submit;         ///< for work that waits for the device
     std::function<bool()> may_flush;                           ///< no error, not closing; the state mutex is held
     std::function<bool()> closing;
-    std::function<void()> progressed;  ///< threads that wait look again; files are removed
+    std::function<void()> progressed;  ///< wakes waiting threads; removes files
     std::function<void(const Status&)> failed;
   };
 
   explicit FlushScheduler(Env env) : env_(std::move(env)) {}
 
-  /// Submits a flush of the tree's frozen memtables, unless one is queued, or they wait for the next memtable to be full.
+  /// Submits a flush of the tree's frozen memtables, unless one is queued or they wait until the next memtable is full.
   void schedule(const TreePtr& tree) EXCLUDES(*env_.state_mutex);
-  /// For deadlines, the log or memory: all frozen memtables of the tree are flushed now, and wait for no merge.
+  /// For deadlines, the log or memory: flushes all frozen memtables of the tree now, without waiting for a merge.
   void hurry(const TreePtr& tree) EXCLUDES(*env_.state_mutex);
 
  private:

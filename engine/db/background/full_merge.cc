@@ -23,7 +23,7 @@ class FullMerge {
 
   [[nodiscard]] std::size_t runs() const { return runs_.size(); }
   [[nodiscard]] bool busy() const { return busy_; }
-  [[nodiscard]] bool dirty() const { return dirty_; }  // some file has entries that deletes cover
+  [[nodiscard]] bool dirty() const { return dirty_; }  // a file has entries covered by deletes
   // Until no file of the merge overlaps a file outside.
   void grow() {
     while (!fresh_.empty()) {
@@ -64,7 +64,7 @@ class FullMerge {
   const TreeShape& shape_;
   std::vector<std::vector<bool>> taken_;  // by run and file
   std::vector<std::size_t> runs_;         // of the merge, newest first
-  std::vector<const FileShape*> fresh_;   // taken; files that they overlap are not taken yet
+  std::vector<const FileShape*> fresh_;   // taken, but the files that they overlap are not taken yet
   bool busy_ = false, dirty_ = false;
 };
 

@@ -1,4 +1,4 @@
-// The plan of a merge by hand. Pure.
+// The plan of a manual merge (Db::compact). Pure.
 #pragma once
 
 #include <engine/types.h>

@@ -25,7 +25,7 @@ void Health::note_refusal(const Status& status) {
 
 void Health::failed(const Status& status, const char* what) {
   note_refusal(status);
-  // The reserve gives room back, or did when the disk was found full. With that, the next tick may heal the database at once.
+  // Releasing the reserve frees space (unless that was done before). So the next tick may recover at once.
   const bool soon = status.code() == Code::kNoSpace && env_.give_up_reserve();
   {
     MutexLock lock(mutex_);
@@ -69,7 +69,7 @@ void Health::heal() {
   env_.healed();
 }
 
-// Logs only an error of another kind than the last: each attempt has other files to name.
+// Logs an error only if its kind differs from the last one, since each attempt names other files.
 void Health::still_failed(const Status& status) {
   note_refusal(status);
   {

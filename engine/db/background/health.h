@@ -1,7 +1,7 @@
-// Read-only, and the way back.
+// Makes the database read-only after a failure, and writable again after recovery.
 //
-// A failure of a flush, of the manifest or of the log makes the database read-only: readers go on, writes are refused. Every two
-// seconds the database tries to recover (Env::recover). Once that succeeds it accepts writes again. A corruption is not healed.
+// A failure of a flush, of the manifest or of the log makes the database read-only: reads work, writes are refused. Every two seconds the
+// database tries to recover (Env::recover). Once that succeeds it accepts writes again. There is no recovery from corruption.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ class Health {
     std::function<bool()> closing;
     /// Makes the database as durable as it was before the failure. The flush mutex is held.
     std::function<Status()> recover;
-    std::function<void()> changed;  ///< read-only began or ended: threads that wait look again
-    std::function<void()> healed;   ///< called after changed(): background work starts again
+    std::function<void()> changed;  ///< read-only began or ended: wakes waiting threads
+    std::function<void()> healed;   ///< called after changed(): starts background work again
     std::function<void(Severity, const std::string&)> log;
   };
 
@@ -46,7 +46,7 @@ class Health {
 
   /// Makes the database read-only. `what` failed. Later failures change nothing until it is healed.
   void failed(const Status& status, const char* what) EXCLUDES(mutex_);
-  /// Remembers when the disk refused a write. Deadlines that are missed soon after count as missed because of the disk.
+  /// Stores the time if the disk refused a write. Deadlines that are missed soon after count as missed because of the disk.
   void note_refusal(const Status& status);
   /// Engine time of the last refusal; 0 = never.
   [[nodiscard]] Millis disk_refused_at() const { return disk_refused_at_.load(); }

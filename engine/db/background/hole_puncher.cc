@@ -65,7 +65,7 @@ void HolePuncher::punch(TreeId tree) {
     MutexLock lock(mutex_);
     const auto at = trees_.find(tree);
     if (at == trees_.end()) return;
-    at->second.dead = false;  // before looking: a drop meanwhile sets it again
+    at->second.dead = false;  // before the search, since a concurrent drop sets it again
     left_out = at->second.not_punched;
   }
   const std::shared_ptr<const TablesView> tables = env_.tables(tree);
@@ -123,7 +123,7 @@ Result<bool> HolePuncher::punch_file(TreeId tree, const OpenTable& table, std::u
     bytes += extent.length;
   }
   if (Status status = env_.fs->sync_file(path); !status.is_ok()) {
-    leave_unpunched(tree, table.meta->data_file);  // a second sync of this file could answer ok and mean nothing
+    leave_unpunched(tree, table.meta->data_file);  // a second sync of this file could return ok without effect
     return status;
   }
   return bytes == dead_bytes;

@@ -1,15 +1,15 @@
 // Punches dead bytes out of data files: dropped pages, replaced values, old holes.
 //
-// A page drop is an edit that swaps a table's metadata file. From then on no new reader reaches what was dropped. The data file is
-// punched when the last reader with an older metadata file is gone (a view, a job, a fetch):
+// A page drop is an edit that swaps a table's metadata file. From then on no new reader reads the dropped pages. The data file is punched
+// when the last reader with an older metadata file is gone (a view, a job, a fetch):
 //
 //   punch all dead bytes, sync the file, note them as punched in the manifest
 //
-// After a crash in between, the manifest still has them as dead and not punched, and it is done again. Nothing is lost: the bytes
-// were dead before, and stay it.
+// After a crash in between, the manifest still lists these bytes as dead and not punched, and they are punched again. That is safe, since
+// no reader needs dead bytes.
 //
-// A file with a second name (a checkpoint has it) is not punched, nor is any where the file system cannot punch holes. Such tables
-// are rewritten, and the old file is unlinked (planner::rewrite).
+// A file with a second name (in a checkpoint) is not punched, and no file is if the file system cannot punch holes. Such tables are
+// rewritten, and the old file is unlinked (planner::rewrite).
 #pragma once
 
 #include <atomic>
@@ -42,18 +42,19 @@ class HolePuncher {
     FileSystem* fs = nullptr;
     std::string dir{};
     Mutex* link_mutex = nullptr;  ///< held while files get a second name: such files keep their bytes
-    std::function<std::shared_ptr<const TablesView>(TreeId)> tables{};  ///< null: the tree is gone, or nothing may be written now
-    std::function<Status(TreeId, const Punched&)> commit{};             ///< to the manifest; kAborted: the tree is gone
-    std::function<void(std::function<void()>)> submit{};                ///< for punching, in the background
-    std::function<void(TreeId)> done{};                                 ///< plans what could not be punched
-    std::function<void(const Status&)> failed{};                        ///< commit() failed
+    std::function<std::shared_ptr<const TablesView>(TreeId)>
+        tables{};                                            ///< null: the tree was dropped, or writes are not allowed now
+    std::function<Status(TreeId, const Punched&)> commit{};  ///< to the manifest; kAborted: the tree was dropped
+    std::function<void(std::function<void()>)> submit{};     ///< for punching, in the background
+    std::function<void(TreeId)> done{};                      ///< plans rewrites of files that could not be punched
+    std::function<void(const Status&)> failed{};             ///< commit() failed
     std::function<bool()> closing{};
     std::function<void(const std::string&)> warn{};
   };
 
   explicit HolePuncher(Env env) : env_(std::move(env)) {}
 
-  /// The tree may have bytes that are dead and not punched.
+  /// Notes that the tree may have dead bytes that are not punched.
   void note_dead(TreeId tree) EXCLUDES(mutex_);
   /// Submits punching if the tree may have such bytes.
   void schedule(TreeId tree) EXCLUDES(mutex_);

@@ -29,7 +29,8 @@ class Maintenance {
     DiskWatch* disk = nullptr;
     std::function<Millis()> advance_clock;              ///< returns the mark of engine time to write now; 0 = none
     std::function<bool()> step_refused;                 ///< engine time does not follow the wall clock, which is too far ahead
-    std::function<void(Millis)> write_mark;             ///< unless the manifest is being written: the next tick has another mark
+    std::function<void(Millis)> write_mark;             ///< does nothing while the manifest is being written, since the next tick
+                                                        ///< has a new mark
     std::function<std::uint64_t()> logged_bytes;        ///< by the log, the running total
     std::function<std::uint64_t()> log_bytes;           ///< of the log's segments
     std::function<Loads()> loads;                       ///< all live trees
@@ -50,7 +51,7 @@ class Maintenance {
 
   const Env env_;
   std::atomic<bool> reserve_queued_{false};
-  Mutex mutex_;                                   // before all others; one tick at a time
+  Mutex mutex_;                                   // taken before all other mutexes; one tick at a time
   bool step_refused_ GUARDED_BY(mutex_) = false;  // as the log says
   bool disk_full_ GUARDED_BY(mutex_) = false;     // as the log says
 };

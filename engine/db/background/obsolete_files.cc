@@ -34,7 +34,7 @@ void ObsoleteFileRemover::remove(const ObsoleteFiles& files) {
   if (files.metadata_file != kNoFile) remove(metadata_file_name(files.metadata_file));
 }
 
-// The file system remembers a failed unlink, whichever part of the engine it came from.
+// RemovalsFileSystem remembers a failed unlink of any part of the engine.
 void ObsoleteFileRemover::remove(const std::string& name) {
   const Status status = env_.fs->unlink(join_path(env_.dir, name));
   if (status.is_ok() || status.is_not_found()) return;
@@ -53,7 +53,7 @@ void ObsoleteFileRemover::queue_disowned() {
 }
 
 void ObsoleteFileRemover::tick() {
-  env_.collect();  // a lease that ended may have been the last to have some tables
+  env_.collect();  // an ended lease may have been the last owner of some tables
   const std::uint64_t now_ns = env_.clock->mono_ns();
   bool any = false, retry = false;
   {

@@ -1,9 +1,9 @@
-// Unlinks table files that no reader has any more.
+// Unlinks table files that no reader has open.
 //
 //   table that left its tree          the last view that has it calls sink(): queued
 //   output of an edit that failed     disown(): kept, since the torn end of the manifest may name it; queued when that is rolled
 //   output that no edit has named     remove(): unlinked at once
-//   unlink that failed                tried again every 10 s: a deleted value must not stay because the system refused once
+//   unlink that failed                tried again every 10 s: one refusal of the system must not keep a deleted value
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class ObsoleteFileRemover {
 
   explicit ObsoleteFileRemover(Env env) : env_(std::move(env)) {}
 
-  /// Where open tables leave their files. It outlives them.
+  /// Open tables pass their files to this sink when they are no longer needed. It outlives them.
   [[nodiscard]] const ObsoleteSink* sink() const { return &sink_; }
   /// Unlinks all files that are queued.
   void remove_queued() EXCLUDES(mutex_);
@@ -43,9 +43,9 @@ class ObsoleteFileRemover {
   void remove(const std::string& name);
   /// The manifest may name these files until it is rolled.
   void disown(const std::vector<ObsoleteFiles>& files) EXCLUDES(mutex_);
-  /// The manifest was rolled.
+  /// Call it after the manifest was rolled: queues disowned files.
   void queue_disowned() EXCLUDES(mutex_);
-  /// Called on each tick of the database: submits what is queued, and failed unlinks that are due again.
+  /// Called on each tick of the database: submits the removal of queued files, and retries of failed unlinks.
   void tick() EXCLUDES(mutex_);
 
  private:

@@ -1,4 +1,4 @@
-// Planners for what deletes leave inside of files: dead pages, names of purged keys, and dead bytes that are not punched.
+// Planners for remains of deletes in files: dead pages, names of purged keys, and dead bytes that are not punched.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ bool is_late(Millis birth, const PlannerInput& input, Millis margin) {
   return due != DeadlineRule::kNever && input.now >= expires_at(birth, due, margin, 1);
 }
 
-// Without holes, a drop frees nothing unless the whole file goes: the rest waits for merges.
+// Without hole punching, only a drop of a whole file frees space. Other pages wait for merges.
 void keep_whole_tables(const TablesView& tables, Plan* plan) {
   auto& drop = std::get<Drop>(plan->action);
   std::erase_if(drop.pages, [&](const PageSet& set) {
@@ -100,7 +100,7 @@ Plan planner::names(const PlannerInput& input, PlannerNotes* /*notes*/) {
 }
 
 Plan planner::late_rewrite(const PlannerInput& input, PlannerNotes* /*notes*/) {
-  // Half of the margin is left: something keeps the bytes from being punched.
+  // Half of the margin is used up, so something prevents punching.
   return rewrite_if(
       input, [&](const FileMeta& file) { return file.dead_birth != 0 && is_late(file.dead_birth, input, input.margin / 2); });
 }

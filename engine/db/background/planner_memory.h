@@ -1,4 +1,4 @@
-// What planners remember of a tree from one job to the next, beside its shape.
+// The state of a tree's planners between jobs, beside the tree's shape.
 //
 //   rest       after a merge failed, merges of the tree rest for a while, and ever longer; merges for deadlines have a rest of
 //              their own, since they may succeed where others fail for lack of room
@@ -29,18 +29,19 @@ class PlannerMemory {
   /// `clock` outlives it.
   explicit PlannerMemory(const Clock& clock) : clock_(clock) {}
 
-  /// Sets what is remembered of the tree: rest, pages and fruitless files. Of the input, tables, now and purge_before are set.
+  /// Sets the fields of `input` that are remembered for the tree: rest, pages and fruitless files. The caller has set tables, now and
+  /// purge_before.
   void recall(TreeId tree, PlannerInput* input) const EXCLUDES(mutex_);
-  /// True if merges of the tree failed when last tried.
+  /// True if the tree's last merge failed.
   [[nodiscard]] bool merges_fail(TreeId tree) const EXCLUDES(mutex_);
 
-  /// Planners were asked. True if the tree breaks a bound that it did not break before: to be logged.
+  /// Stores the planners' notes. True if the tree breaks a bound that it did not break before: log it.
   [[nodiscard]] bool note_planned(TreeId tree, const PlannerInput& input, const PlannerNotes& notes) EXCLUDES(mutex_);
-  /// A job has ended. kAborted says nothing.
+  /// Notes the result of a job. kAborted has no effect.
   void note_ended(TreeId tree, bool for_deadline, const Status& status) EXCLUDES(mutex_);
-  /// `plan` was carried out on `version` and is about to be installed: a rewrite for a deadline may have been fruitless.
+  /// Notes the outputs of `plan` on `version`, before they are installed: a rewrite for a deadline may have been fruitless.
   void note_outputs(const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now) EXCLUDES(mutex_);
-  /// A drop of pages of `before` was installed; `after`: the tree's tables since then.
+  /// Notes that a drop of pages of `before` was installed; `after`: the tree's new tables.
   void note_dropped(const Version& before, const CompactionResult& result, const TablesView& after) EXCLUDES(mutex_);
   /// The tree is gone.
   void forget(TreeId tree) EXCLUDES(mutex_);
@@ -48,9 +49,9 @@ class PlannerMemory {
  private:
   struct TreeState {
     Backoff merges, deadline_merges;
-    std::weak_ptr<const TablesView> pages_of;    // tables of the last look for pages, ...
-    Millis pages_purged_by = 0;                  // ... its purge_before, ...
-    Millis next_page_look = 0;                   // ... and PlannerNotes::next_page_look
+    std::weak_ptr<const TablesView> pages_of;    // the tables of the last search for pages to drop
+    Millis pages_purged_by = 0;                  // PlannerInput::purge_before of that search
+    Millis next_page_look = 0;                   // PlannerNotes::next_page_look of that search
     std::map<FileNum, SeqNum> parts_done;        // PlannerInput::parts_done
     std::map<FileNum, std::uint64_t> fruitless;  // the value is the mono_ns() of the next try
     std::string broken_bounds;

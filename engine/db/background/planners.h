@@ -1,4 +1,4 @@
-// The order in which a tree is asked for its next job.
+// Planners and their order: they choose the next job of a tree.
 //
 // A planner is a pure function from one value (a tree at one moment) to a plan. planners() lists all of them, the most important
 // first:
@@ -9,7 +9,7 @@
 //   names             metadata files that name purged keys
 //   urgent            merges for delete deadlines (policy/fade.h)
 //   late rewrite      files whose dead bytes are late and not punched
-//   policy            merges that the merge policy asks for
+//   policy            merges of the merge policy
 //   rewrite           files whose dead bytes cannot be punched
 //
 // Pure. The first plan that can start becomes the job. A plan cannot start while a running job has one of its files.
@@ -35,26 +35,26 @@
 
 namespace ebbtide {
 
-/// A tree at one moment: all that planners look at. `tables`, `policy` and `jobs` are not null.
+/// The input of planners: a tree at one moment. `tables`, `policy` and `jobs` are not null.
 struct PlannerInput {
   std::shared_ptr<const TablesView> tables{};
   std::shared_ptr<const Policy> policy{};
   const JobRegistry* jobs = nullptr;  ///< outlives the input; its jobs may start and end meanwhile
   TreeShape shape{};                  ///< with deadlines; without files in frozen ranges
-  TreeShape whole{};                  ///< with those; running jobs marked busy. Empty unless files are quarantined
-  Millis now = 0;                     ///< engine time
+  TreeShape whole{};  ///< with files in frozen ranges; running jobs marked busy. Empty unless files are quarantined
+  Millis now = 0;     ///< engine time
   SeqNum visible_seq = 0;
   std::uint64_t file_size = 0;  ///< configured
   FileChoice file_choice = FileChoice::kLeastOverlap;
 
   // rest and pause
-  bool paused = false;          ///< by the server, or after a merge failed: only planners for deadlines are asked
-  bool deadlines_rest = false;  ///< after a merge for a deadline failed: they are not asked
+  bool paused = false;          ///< by the server, or after a failed merge: ask only planners for deadlines
+  bool deadlines_rest = false;  ///< after a failed merge for a deadline: do not ask planners for deadlines
 
   // deletes
   DeadlineRule deadlines{};
   Millis delete_deadline = 0;  ///< configured; 0 = none
-  Millis margin = 0;           ///< how long before a deadline its work is to be done
+  Millis margin = 0;           ///< work for a deadline must be done this long before it
   Millis purge_before = 0;     ///< deletes born by then are overdue
   bool over_budget = false;
   std::vector<FileNum> fruitless{};  ///< ascending: files that a rewrite did not clean
@@ -62,24 +62,24 @@ struct PlannerInput {
   bool room_claimed = false;         ///< by a running merge for a deadline
 
   // dropped pages
-  bool look_for_pages = false;             ///< false: there are no more than at the last look
-  std::map<FileNum, SeqNum> parts_done{};  ///< by metadata file: partial drops were tried for records up to it
+  bool look_for_pages = false;             ///< false: no pages to drop since the last search
+  std::map<FileNum, SeqNum> parts_done{};  ///< by metadata file: seq up to which partial drops for records were tried
   bool can_punch = true;                   ///< the file system can punch holes
   std::set<FileNum> not_punched{};         ///< data files that are rewritten, not punched
   /// The plan of urgent or late rewrite that a running job kept from starting: the policy leaves its files alone.
   Plan reserved{};
 };
 
-/// What planners found out beside a plan.
+/// Results of planners beside a plan.
 struct PlannerNotes {
-  std::optional<Millis> next_page_look;      ///< page drop found nothing: when there may be more; 0 = after the next change
-  std::optional<std::string> broken_bounds;  ///< policy was asked: the bound that the tree at rest breaks, or ""
+  std::optional<Millis> next_page_look;      ///< if page drop found no pages: time of the next search; 0 = after the next change
+  std::optional<std::string> broken_bounds;  ///< set if the policy was asked: the bound that the tree at rest breaks, or ""
 };
 
-/// Which rest silences a planner.
+/// The kind of rest (PlannerMemory) during which a planner is not asked.
 enum class RestsWith : std::uint8_t { kMerges, kDeadlines };
 
-/// What follows when a running job keeps a plan from starting. The job's end asks all planners again.
+/// What to do if a running job has a file of the plan. At the end of that job all planners are asked again.
 enum class InTheWay : std::uint8_t {
   kAskNext,  ///< the next planner is asked
   kReserve,  ///< as kAskNext, and the plan is reserved; no second plan is

@@ -53,7 +53,7 @@ Status Quarantine::quarantine_reported() {
   std::vector<FileNum> files;
   std::vector<TreeId> changed;
   Change change;
-  // Reports are taken when no other edit is made: a thread that has taken some is done with them before this returns.
+  // Reports are taken while no other edit runs, so another thread that has taken reports has handled them before this returns.
   change.make = [&](const Versions& trees) {
     VersionEdit edit;
     reports = reports_.take();
@@ -183,7 +183,7 @@ Status Quarantine::end(const Place& place) {
     tree.quarantined.emplace_back(meta.data_file, "");
     return edit;
   };
-  // Readers met the old damage until now; their reports are not taken yet.
+  // Drops pending reports: until now readers found the old damage.
   change.installed = [&] { reports_.forget(meta.data_file); };
   TRY(env_.commit(change));
   if (!is_there) return Status::aborted("");
@@ -194,8 +194,8 @@ Status Quarantine::end(const Place& place) {
   return Status::ok();
 }
 
-// Replaces the data file by a copy that has zeros where pages were dropped, whatever the present one has there. The copy has one
-// name, and holes where the file system can punch them.
+// Replaces the data file by a copy with zeros in place of dropped pages. The copy has a single name, and holes if the file system
+// can punch them.
 Status Quarantine::write_clean_copy(const Place& place, const TableInspector& reader) {
   FileSystem& fs = *env_.fs;
   const std::string name = data_file_name(place.meta->data_file);
@@ -230,7 +230,7 @@ Status Quarantine::write_clean_copy(const Place& place, const TableInspector& re
     status = fs.sync_file(temporary);
   }
   if (status.is_ok()) {
-    // Readers of the replaced file keep its bytes on the disk until they close it.
+    // The bytes of the replaced file stay on disk until its readers close it.
     for (const auto& table : place.tables->readers_of(place.meta->data_file)) {
       env_.ledger->leave({name + ".replaced", place.meta->data_bytes, {{place.tree, env_.floor(place.tree)}}, table});
     }
@@ -246,7 +246,7 @@ Status Quarantine::write_clean_copy(const Place& place, const TableInspector& re
 
 // --- open
 
-// A quarantined file may have its dropped pages again: they are punched before anything reads them.
+// A restored file may contain dropped pages again: they are punched before it is read.
 Status Quarantine::punch_restored(const FileMeta& meta, const TableInspector& reader) {
   if (meta.dead_bytes == 0) return Status::ok();
   const std::string path = join_path(env_.dir, data_file_name(meta.data_file));

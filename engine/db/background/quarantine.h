@@ -1,7 +1,7 @@
-// Damage costs what is in one file, not the service.
+// Quarantine: damage to a file affects the contents of that file, not the rest of the service.
 //
 // A reader of a table that meets damage reports it (DamageSink): a get, an iterator, a merge, a page drop, the scrub, verify, open.
-// The file is then *quarantined*, by an edit of the manifest, so that a restart neither forgets it nor runs into it again:
+// The file is then *quarantined*, by an edit of the manifest, so that it stays quarantined after a restart:
 //
 //   plans   No plan takes it, and none goes past it: its range is frozen (tree/frozen.h). It stays an older run that may hold
 //           anything there, so nothing above it becomes final.
@@ -49,8 +49,8 @@ class Quarantine {
 
   /// A change of the tables of trees, made while no other edit is.
   struct Change {
-    std::function<VersionEdit(const Versions& trees)> make;  ///< without trees: nothing changes
-    OpenedTables opened{};                                   ///< tables that replace those open now
+    std::function<VersionEdit(const Versions& trees)> make;  ///< an edit without trees changes nothing
+    OpenedTables opened{};                                   ///< tables that replace the currently open ones
     std::function<void()> installed{};                       ///< readers have the new tables; may be null
   };
   /// A file in its tree. `meta` is null if no tree has it.
@@ -70,30 +70,31 @@ class Quarantine {
     std::function<Status(const Change&)> commit;  ///< kAborted: the database closes; kOk if a tree goes meanwhile
     std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open;
     std::function<std::shared_ptr<TableReader>(const FileMeta&, Status why)> open_unreadable;  ///< all its reads return `why`
-    std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)> read;  ///< all of it
-    std::function<Millis(TreeId)> floor;                             ///< deletes of the tree with pending work are not older
+    std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)>
+        read;                                                        ///< reads and checks the whole table
+    std::function<Millis(TreeId)> floor;                             ///< no pending delete of the tree is older
     std::function<void(std::function<void()>)> submit_soon, submit;  ///< for work that waits for the device; for reading
     std::function<bool()> writable;                                  ///< the manifest can be written
     std::function<bool()> closing;
     std::function<void(const Status&)> failed;                ///< an edit failed
-    std::function<void(const std::vector<TreeId>&)> changed;  ///< these trees have other plans now
+    std::function<void(const std::vector<TreeId>&)> changed;  ///< plan these trees again
     std::function<void(Severity, const std::string&)> log;
   };
 
   explicit Quarantine(Env env) : env_(std::move(env)) {}
 
-  /// Where readers of tables report damage. It outlives them.
+  /// Readers of tables report damage to this sink. It outlives them.
   [[nodiscard]] DamageSink* sink() { return &reports_; }
-  /// What a check found wrong with a file.
+  /// Reports the errors that a check found in a file.
   void report(FileNum data_file, const std::vector<Status>& errors);
   /// Quarantines the files that were reported as damaged. Called without a lock.
   Status take_reports();
-  /// Called on each tick of the database: submits what is to be done about reports, and files that are to be read again.
+  /// Called on each tick of the database: submits the handling of reports, and the reading of files that are due again.
   void tick();
-  /// A quarantined file was read whole without an error: its quarantine ends. kOk if no tree has it any more, or it has ended.
+  /// Ends the quarantine of a file that was read completely without an error. kOk if no tree has the file, or its quarantine has ended.
   Status found_whole(FileNum data_file);
 
-  /// Opens the tables of all trees. One that is damaged or missing is quarantined in `edit`, and a place holder is opened.
+  /// Opens the tables of all trees. Quarantines damaged or missing ones in `edit`, and opens a placeholder for each.
   Result<OpenedTables> open_tables(const Versions& trees, VersionEdit* edit);
 
  private:
@@ -109,7 +110,8 @@ class Quarantine {
   FileChecks checks_;
   std::atomic<bool> reports_queued_{false}, reading_{false};
   Mutex log_mutex_;
-  std::uint64_t lines_ GUARDED_BY(log_mutex_) = 0, lines_since_ns_ GUARDED_BY(log_mutex_) = 0;  // lines are those left out, too
+  std::uint64_t lines_ GUARDED_BY(log_mutex_) = 0, lines_since_ns_
+                                                   GUARDED_BY(log_mutex_) = 0;  // lines_ counts omitted lines, too
 };
 
 }  // namespace ebbtide

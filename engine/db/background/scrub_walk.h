@@ -1,8 +1,8 @@
-// Which table is read and checked next, and when: a slow walk over all tables, once in a given time.
+// Decides which table the scrub reads next, and when: a walk over all tables takes a given interval.
 //
-// Tables are taken in the order of the numbers of their data files, so that a walk needs to remember one number, whatever merges do
-// to the tables meanwhile. After a table it rests for that part of the interval which the table is of all bytes: reading is spread
-// evenly, and a walk takes the interval whatever the data grows to.
+// A walk takes tables in the order of their data file numbers. So it stores only one number, and merges do not disturb it. After each table
+// it rests for interval * (bytes of the table / bytes of all). So reads are spread evenly, and a walk takes the interval for any size of
+// data.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace ebbtide {
 /// Not thread-safe.
 class ScrubWalk {
  public:
-  /// `random` says where the first walk begins: if each began with the first table, a server that is restarted more often than the
-  /// interval would read only those.
+  /// `random` chooses the start of the first walk. Otherwise a server that is restarted more often than the interval would only ever read
+  /// the first tables.
   explicit ScrubWalk(std::uint64_t random) : random_(random) {}
 
   struct Table {
@@ -25,15 +25,15 @@ class ScrubWalk {
     std::uint64_t bytes = 0;   ///< of its files
   };
 
-  /// Whether it is time for a table, when a walk is to take `interval`, which is more than 0. A while after the start, and after
-  /// the interval was changed, for the first time.
+  /// True if it is time to read a table, for walks of `interval` > 0. The first time is a minute after the start or a change of the
+  /// interval.
   [[nodiscard]] bool due(Millis now, Millis interval) {
     if (interval != interval_) next_at_ = now + kFirstRest;
     interval_ = interval;
     return now >= next_at_;
   }
-  /// Once it is due: the next of `tables`, in any order, which are all that there are now; null when the walk has ended, or there
-  /// are none.
+  /// Call it if due(). Returns the next table; null at the end of the walk or if there are no tables. `tables`: all current tables, in any
+  /// order.
   const Table* next(const std::vector<Table>& tables, Millis now) {
     const Table* found = nullptr;
     std::uint64_t total = 0, highest = 0;
@@ -48,7 +48,7 @@ class ScrubWalk {
     }
     if (found == nullptr) {
       position_ = 0;
-      next_at_ = now + (tables.empty() ? kFirstRest : 0);  // after the last table it has rested
+      next_at_ = now + (tables.empty() ? kFirstRest : 0);  // the rest after the last table is over
       return nullptr;
     }
     position_ = found->number;

@@ -28,7 +28,7 @@ void Scrubber::tick(const std::vector<TreeTables>& trees) {
   if (interval == 0 || env_.closing() || reading_ || !walk_.due(now, interval)) return;
   struct Place {
     TreeId tree;
-    FileMetaPtr meta;  // not the open table, which would keep the files until its turn comes
+    FileMetaPtr meta;  // not the open table, which would keep its files meanwhile
   };
   std::vector<ScrubWalk::Table> tables;
   std::vector<Place> places;

@@ -1,7 +1,7 @@
-// Reads tables and reports what is wrong with them: one after the other all the time (scrub), or all of a view at once (verify).
+// Reads tables and reports their faults: one by one in the background (scrub), or all tables of a view at once (verify).
 //
-// The scrub finds what a drive has lost while a backup still has it. Tables are read past the page cache of the system. What is
-// found goes to the damage reports (db/background/quarantine.h), the log, and the number of errors.
+// The scrub detects data that a drive has lost while a backup still has it. It bypasses the system's page cache. It passes faults to the
+// damage reports (db/background/quarantine.h), logs them and counts them.
 #pragma once
 
 #include <atomic>
@@ -28,10 +28,10 @@ class Scrubber {
     std::function<Millis()> now;                          ///< engine time
     std::function<std::shared_ptr<Lease>(TreeId)> lease;  ///< keeps the tree's files; null: the tree is gone
     std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)>
-        read;  ///< all of a table
+        read;  ///< reads and checks a whole table
     std::function<void(FileNum, const std::vector<Status>&)> report_damage;
     std::function<Status()> take_damage;                ///< quarantines the files that were reported
-    std::function<Status(FileNum)> found_whole;         ///< a quarantined file has no error
+    std::function<Status(FileNum)> found_whole;         ///< ends the quarantine of a file without errors
     std::function<void(std::function<void()>)> submit;  ///< for reading, in the background
     std::function<bool()> closing;
     std::function<void(const std::string&)> report_error;  ///< to the log
@@ -45,12 +45,12 @@ class Scrubber {
   /// `random`: where the first walk begins.
   Scrubber(Env env, std::uint64_t random) : env_(std::move(env)), walk_(random) {}
 
-  /// A walk over all tables takes so long; 0 = no scrub.
+  /// Sets the time that a walk over all tables takes; 0 = no scrub.
   void set_interval(Millis interval) { interval_ = interval; }
   /// Called on each tick of the database. Submits the reading of one table if it is time. Quarantined files are not read.
   void tick(const std::vector<TreeTables>& trees) EXCLUDES(mutex_);
-  /// Reads all tables of the lease's view. The report has all errors; each is reported as soon as it is found. Quarantined files
-  /// that are found whole leave quarantine. kRevoked if the lease was revoked, kAborted if the database closes.
+  /// Reads all tables of the lease's view. The report has all errors; each is also reported as soon as it is found. Quarantined files
+  /// without errors leave quarantine. kRevoked if the lease was revoked, kAborted if the database closes.
   Result<VerifyReport> verify(const Lease& lease);
 
   [[nodiscard]] std::uint64_t errors() const { return errors_; }          ///< found since the start

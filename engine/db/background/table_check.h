@@ -1,4 +1,4 @@
-// Reads all of a table and compares it with what the manifest says of it.
+// Reads a whole table and compares it with its entry in the manifest.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ struct TableCheck {
   std::uint64_t pages = 0, entries = 0;
 };
 
-/// All errors of an open table; once `stopped` returns true, those found until then. Counts what it reads in `check`.
+/// Returns all errors of an open table; if `stopped` returns true, the errors found so far. Counts pages and entries in `check`.
 std::vector<Status> errors_of_table(const TableInspector& reader, const FileMeta& meta, const std::function<bool()>& stopped,
                                     TableCheck* check);
 
-/// As errors_of_table(), of a table in `dir` that is opened again, past the page cache of the system: the result is what the drive
-/// has, and nothing that is in use leaves memory. A missing file is corruption.
+/// Like errors_of_table(), but opens the table in `dir` again and bypasses the system's page cache. So it checks what is on the drive, and
+/// evicts no page from memory. A missing file is corruption.
 std::vector<Status> errors_on_drive(FileSystem& fs, const std::string& dir, const FileMeta& meta,
                                     const std::function<bool()>& stopped, TableCheck* check);
 

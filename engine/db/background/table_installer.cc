@@ -105,9 +105,9 @@ void TableInstaller::retire(const TablesView& tables, Millis floor) const {
   }
 }
 
-// Only a thread that holds the manifest mutex changes the tables of a view, so they are put together before the lock.
+// Only the holder of the manifest mutex changes the tables of a view, so they are prepared before the state mutex is locked.
 Status TableInstaller::install(Tree& tree, const OpenedTables& opened, std::size_t flushed) const {
-  const Millis now = env_.fence();  // before the view is taken: it has all deletes born before
+  const Millis now = env_.fence();  // before the view is loaded, so that the view has all deletes born before
   std::shared_ptr<const TreeView> before;
   {
     MutexLock lock(*env_.state_mutex);
@@ -135,7 +135,7 @@ CompactionEnv TableInstaller::compaction_env(std::shared_ptr<const TablesView> t
   env.dir = env_.dir;
   env.pool = env_.pool();
   env.new_file = env_.new_file;
-  // Inputs are open already; outputs are kept for the view that will have them.
+  // Inputs are open already. Outputs are kept open for the view that will contain them.
   auto mutex = std::make_shared<Mutex>();
   env.open_table = [this, opened, mutex,
                     tables = std::move(tables)](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {

@@ -12,7 +12,7 @@ namespace ebbtide {
 /// Bytes that merges take in per ms of their own time, smoothed: a new job counts for a quarter. Thread-safe.
 class MergeRate {
  public:
-  /// Jobs that are too short to say anything do not count.
+  /// Jobs that are too short to measure do not count.
   void note(std::uint64_t bytes, std::uint64_t ns) EXCLUDES(mutex_) {
     if (bytes < kLeastBytes || ns < kLeastNs) return;
     const double rate = static_cast<double>(bytes) * 1e6 / static_cast<double>(ns);
@@ -32,8 +32,8 @@ class MergeRate {
   double bytes_per_ms_ GUARDED_BY(mutex_) = 0;
 };
 
-/// How long before a deadline the work for it is to be done: a tenth of the time, a second at least, and what the outstanding
-/// work takes at the measured rate, half as much again; but never more than half of the time.
+/// Returns how long before a deadline its work must be done: a tenth of the deadline, at least a second, plus 1.5 times the duration of the
+/// outstanding work at the measured rate. At most half of the deadline.
 [[nodiscard]] inline Millis deadline_margin(Millis deadline, std::uint64_t work_bytes, double bytes_per_ms) {
   const double work = bytes_per_ms > 0 ? 1.5 * static_cast<double>(work_bytes) / bytes_per_ms : 0;
   const double base = std::max<double>(1000, static_cast<double>(deadline) / 10);

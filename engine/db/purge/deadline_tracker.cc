@@ -20,12 +20,12 @@ std::uint64_t final_bytes(const TreeShape& shape) {
 
 std::string seconds(Millis ms) { return std::to_string((ms + 999) / 1000) + " s"; }
 
-// Of the active memtable, or of one that rests without being flushed; 0 = none.
+// The oldest birth in memtables that are not being flushed: the active one, and resting frozen ones; 0 = none.
 Millis oldest_resting(const DeadlineTracker::TreeNow& tree) {
   Millis birth = 0;
   for (const Millis memtable : tree.memtables) {
     keep_oldest(&birth, memtable);
-    if (!tree.frozen_rest) break;  // the others are on their way to tables
+    if (!tree.frozen_rest) break;  // the others are being flushed
   }
   return birth;
 }
@@ -60,7 +60,7 @@ std::vector<std::size_t> DeadlineTracker::tick(std::span<const TreeNow> trees, M
   return due;
 }
 
-// True if the tree's memtables are to be flushed.
+// Computes the tree's work again if that is due. True if the tree's memtables must be flushed.
 bool DeadlineTracker::keep(const TreeNow& tree, Millis now, TreeState* state) {
   if (tree.rule.never() && tree.purge_before == 0) {
     *state = {.over_budget_known = state->over_budget_known};
@@ -90,7 +90,7 @@ void DeadlineTracker::look(const TreeNow& tree, Millis now, TreeState* state) {
   tree.margin = tree.disk_is_short ? shortest / 2 : deadline_margin(shortest, state->work.bytes, rate);
 }
 
-// True when the deadlines first need more than the budget; then not again before all work is done.
+// True when the deadlines first need more than the budget. False then until all work is done.
 bool DeadlineTracker::exceeds_budget(const TreeNow& tree, TreeState* state) {
   const bool raised = tree.budget.follow(tree.io_budget, state->work.bytes_per_ms);
   const bool first = raised && !state->over_budget_known;
@@ -105,7 +105,7 @@ void DeadlineTracker::forget_others(std::span<const TreeNow> trees) {
   });
 }
 
-// At the measured rate all final data can be merged once within the least deadline.
+// Updates the shortest feasible deadline: the time to merge all bottommost data once at the measured rate.
 void DeadlineTracker::report_least(std::span<const TreeNow> trees, std::uint64_t final_bytes) {
   const double rate = rate_.bytes_per_ms();
   const Millis least = rate > 0 ? static_cast<Millis>(static_cast<double>(final_bytes) / rate) : 0;

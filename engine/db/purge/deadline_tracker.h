@@ -1,9 +1,9 @@
 // Decides when the work of tables for delete deadlines starts.
 //
-// Each tick computes for each tree how much is still to be written for the deadlines (FadeWork), and how long that takes at the
-// measured rate of merges. The work begins so much earlier than a deadline (the margin). A memtable is flushed before it is full if
-// its oldest delete has used its part of the time. For all trees together a tick computes the part of the measured rate that the
-// deadlines need, and the least deadline that could be kept. Writes are slowed down by the former before a deadline is missed.
+// For each tree, a tick computes how much merges must still write for the deadlines (FadeWork), and how long that takes at the measured
+// rate. The work begins that much earlier than the deadline (the margin). A memtable is flushed before it is full if its oldest delete has
+// used its share of the time. For all trees together, a tick computes the part of the measured rate that the deadlines need, and the
+// shortest feasible deadline. If the needed part comes near the whole rate, writes are slowed down before a deadline is missed.
 //
 // policy/fade.h makes the plans, from the margin and the budget.
 #pragma once
@@ -30,49 +30,49 @@ namespace ebbtide {
 /// Thread-safe.
 class DeadlineTracker {
  public:
-  /// One tree, as of one tick. References outlive the tick.
+  /// The state of one tree for one tick. References outlive the tick.
   struct TreeNow {
     TreeId id = kNoTree;
     DeadlineBudget& budget;
-    std::atomic<Millis>& margin;  ///< set: how long before a deadline its work is to be done
+    std::atomic<Millis>& margin;  ///< output: how long before a deadline its work must be done
     DeadlineRule rule{};
     Millis purge_before = 0;               ///< deletes born by then are overdue
-    std::shared_ptr<const void> tables{};  ///< the shape is looked at again when they change, and every kLookEvery
-    std::function<TreeShape()> shape{};    ///< with deadlines, and without what no merge can take
+    std::shared_ptr<const void> tables{};  ///< shape() is called again when they change, and every kLookEvery
+    std::function<TreeShape()> shape{};    ///< with deadlines, without files that no merge can take
     std::shared_ptr<const Policy> policy{};
     std::uint64_t io_budget = 0;      ///< configured, bytes per second; 0 = no limit
-    bool disk_is_short = false;       ///< many small merges take longer than the rate says, and make room
+    bool disk_is_short = false;       ///< merges are many and small then, and slower than the measured rate
     std::vector<Millis> memtables{};  ///< births of their oldest deletes, newest memtable first; 0 = none
-    bool frozen_rest = false;         ///< frozen memtables are not on their way to tables
+    bool frozen_rest = false;         ///< frozen memtables are not being flushed
   };
-  /// ms after which a shape is looked at again: expiries are births, too.
+  /// ms after which a shape is computed again, since expiries are births, too.
   static constexpr Millis kLookEvery = 200;
 
   explicit DeadlineTracker(std::function<void(const std::string& warning)> warn) : warn_(std::move(warn)) {}
 
-  /// Sets margins and budgets. Returns the trees, as indexes, whose memtables are to be flushed. `trees` are all that there are: the
-  /// tracker forgets every other tree.
+  /// Sets margins and budgets. Returns the indexes of trees whose memtables must be flushed. `trees` has all trees: the tracker forgets
+  /// every other tree.
   std::vector<std::size_t> tick(std::span<const TreeNow> trees, Millis now) EXCLUDES(mutex_);
   void note_merge(std::uint64_t bytes, std::uint64_t ns) { rate_.note(bytes, ns); }
 
   [[nodiscard]] double merge_bytes_per_ms() const { return rate_.bytes_per_ms(); }
-  /// Which part of the measured rate the deadlines need, in thousandths; 1000 at most.
+  /// The part of the measured rate that the deadlines need, in thousandths; at most 1000.
   [[nodiscard]] std::uint32_t needed_permille() const { return needed_permille_.load(std::memory_order_relaxed); }
-  /// The least deadline that merges could keep at the measured rate; 0 = unknown.
+  /// The shortest deadline that merges can meet at the measured rate; 0 = unknown.
   [[nodiscard]] Millis least_deadline() const { return least_deadline_.load(std::memory_order_relaxed); }
   /// FadeWork::bytes of the tree; 0 if no tick has seen it.
   [[nodiscard]] std::uint64_t work_bytes(TreeId tree) const EXCLUDES(mutex_);
-  /// True if half of the margin before the tree's earliest deadline is over: merges for other work are aborted then.
+  /// True if half of the margin before the tree's earliest deadline is used up. Then merges for other work are aborted.
   [[nodiscard]] bool is_late(TreeId tree, Millis margin, Millis now) const EXCLUDES(mutex_);
 
  private:
   struct TreeState {
-    std::shared_ptr<const void> tables{};  // that the rest was computed from, ...
+    std::shared_ptr<const void> tables{};  // the other fields were computed from these, ...
     Millis looked_at = 0;                  // ... and when
     FadeWork work{};
     std::uint64_t final_bytes = 0;   // of files that no older run overlaps
-    double memtable_share = 1;       // part of its time that a delete may spend in the memtable
-    bool over_budget_known = false;  // the log says already that the deadlines need more than the budget
+    double memtable_share = 1;       // share of its time that a delete may spend in the memtable
+    bool over_budget_known = false;  // "the deadlines need more than the budget" was logged
   };
   bool keep(const TreeNow& tree, Millis now, TreeState* state) REQUIRES(mutex_);
   void look(const TreeNow& tree, Millis now, TreeState* state) REQUIRES(mutex_);
@@ -87,7 +87,7 @@ class DeadlineTracker {
   std::atomic<Millis> least_deadline_{0};
   mutable Mutex mutex_;
   std::map<TreeId, TreeState> states_ GUARDED_BY(mutex_);
-  bool too_short_known_ GUARDED_BY(mutex_) = false;  // the log says already that a deadline is shorter than the least
+  bool too_short_known_ GUARDED_BY(mutex_) = false;  // "a deadline is shorter than feasible" was logged
 };
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// Segments of the log that checkpoints copy: they stay while they are pinned, although the database needs them no more.
+// Pins of log segments: a checkpoint pins the segments that it copies, so that they stay even if the database no longer needs them.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 
 namespace ebbtide {
 
-/// The segments from `oldest` to `newest`. Revoked before it breaks a deadline; its holder must look before and after it reads.
+/// Pins the segments from `oldest` to `newest`. It is revoked before a deadline is missed; its holder must check revoked() before and after
+/// each read.
 class LogPin {
  public:
   LogPin(FileNum oldest, FileNum newest) : oldest_(oldest), newest_(newest) {}

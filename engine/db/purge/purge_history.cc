@@ -22,7 +22,7 @@ void PurgeHistory::note(Millis floor, Millis looked_at) {
   steps_ = std::move(thinned);
 }
 
-// The step by which it was known to be gone.
+// The first step whose floor is above n.
 std::deque<PurgeHistory::Step>::const_iterator PurgeHistory::find(Millis n) const {
   return std::upper_bound(steps_.begin(), steps_.end(), n, [](Millis birth, const Step& step) { return birth < step.floor; });
 }

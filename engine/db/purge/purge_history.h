@@ -1,4 +1,4 @@
-// What is remembered of earlier surveys: since when deletes are known to be gone, and how long they took to go.
+// The results of earlier surveys: since when deletes are known to be purged, and how long their purge took.
 #pragma once
 
 #include <array>
@@ -10,36 +10,36 @@
 
 namespace ebbtide {
 
-/// From when on deletes up to which birth were known to be gone, and until when they were known to be left. Bounded: what is old
-/// gets coarser, the former later than it was, and the latter earlier.
+/// For any birth: when all deletes up to it were first known to be purged, and when they were last known to be pending. Memory is bounded:
+/// for old births the first time may be later than the true one, and the second one earlier.
 class PurgeHistory {
  public:
   static constexpr std::size_t kMaxSteps = 1024;
 
-  /// A look at time `looked_at` found that everything born before `floor` was gone, and nothing else.
+  /// Notes a survey at time `looked_at`: every delete born before `floor` was purged; nothing is known about later ones.
   void note(Millis floor, Millis looked_at);
-  /// Whether everything born by `n` was ever known to be gone.
+  /// True if a survey found every delete born by `n` purged.
   [[nodiscard]] bool covers(Millis n) const { return !steps_.empty() && n < steps_.back().floor; }
-  /// When that was known, at the latest. covers(n) holds.
+  /// The time of the first such survey, or a later one. Requires covers(n).
   [[nodiscard]] Millis known_at(Millis n) const;
-  /// The last look that is known to have found something born by `n`; 0 if none is. One before `n` proves nothing.
+  /// The last survey known to have found a pending delete born by `n`; 0 if none is known. A result before `n` proves nothing.
   [[nodiscard]] Millis left_at(Millis n) const;
-  /// The last look; 0 if there was none.
+  /// The time of the last survey; 0 if there was none.
   [[nodiscard]] Millis looked_at() const { return looked_at_; }
 
  private:
   struct Step {
     Millis floor, known_at;
-    Millis left_at;  // the look before, which had an older floor; 0 if there was none
+    Millis left_at;  // time of the survey before, which had an older floor; 0 if none
   };
   [[nodiscard]] std::deque<Step>::const_iterator find(Millis n) const;
-  std::deque<Step> steps_;  // all ascending
+  std::deque<Step> steps_;  // all fields ascend
   Millis looked_at_ = 0;
 };
 
-/// How long deletes took until nothing of them was left in any file. No delete is followed on its own: of each tree the birth of
-/// the oldest that is left is known at every look; when it has gone, that is one observation, exact but for the time between two
-/// looks. So many deletes that go together count once, by the oldest of them.
+/// Measures how long deletes took to be purged from all files. It does not follow single deletes: each survey has the birth of the oldest
+/// pending delete of each tree. When that delete is purged, it is one sample, exact but for the time between two surveys. So deletes that
+/// are purged together count once, by the oldest of them.
 class PersistTimes {
  public:
   static constexpr std::array<Millis, 14> kBounds = {1'000,      2'000,       5'000,       15'000,       60'000,
@@ -47,9 +47,8 @@ class PersistTimes {
                                                      86'400'000, 172'800'000, 604'800'000, 2'592'000'000};
 
   using ByTree = std::map<TreeId, Millis>;
-  /// At engine time `now` nothing of a tree was left that was born before its floor. `births`: of the oldest delete that memtables,
-  /// tables and log have, for trees where they have one; a floor alone need not be the birth of anything. Trees without a floor
-  /// have gone as a whole.
+  /// Notes a survey at engine time `now`: deletes born before a tree's floor are purged. `births`: the oldest pending delete in memtables,
+  /// tables and log, by tree. (A floor need not be the birth of a delete.) Trees without a floor are purged as a whole.
   void note(const ByTree& births, const ByTree& floors, Millis now);
   /// In seconds.
   [[nodiscard]] HistogramInfo info() const;
@@ -57,7 +56,7 @@ class PersistTimes {
  private:
   void observe(Millis took) REQUIRES(mutex_);
   mutable Mutex mutex_;
-  ByTree oldest_ GUARDED_BY(mutex_);  ///< births that are waited for
+  ByTree oldest_ GUARDED_BY(mutex_);  ///< the births to be purged next
   std::array<std::uint64_t, kBounds.size() + 1> buckets_ GUARDED_BY(mutex_){};
   Millis sum_ GUARDED_BY(mutex_) = 0;
 };

@@ -24,7 +24,7 @@ void PurgeLedger::look() {
   for (std::string& name : there) {
     if (!fs_.exists(join_path(dir_, name))) gone.insert(std::move(name));
   }
-  // Read after the look: it has the removals of all that was not there any more.
+  // Read after the check for existence, so that it counts the removal of every file found missing.
   const std::uint64_t removals = fs_.removals(), durable = fs_.durable_removals();
   MutexLock lock(mutex_);
   for (Entry& entry : entries_) {

@@ -1,8 +1,8 @@
-// Holders of deleted bytes that no tree names any more: files on their way out, and keys of such files in the manifest.
+// Holders of deleted bytes that no tree names: files that are being removed, and keys of such files in the manifest.
 //
-// An entry has a floor for each tree that it concerns: every delete whose bytes the entry may hold was born then or later. The floor is
-// the oldest obligation of the tree just before the file stopped being needed: obligations met earlier had left every table of the
-// tree, this one included. So a delete born before all floors has no bytes here. Later entries have later floors, so that stays true.
+// An entry has a floor for each tree whose bytes it may have: every such delete was born then or later. The floor is the tree's oldest
+// obligation just before the file was replaced. Deletes purged earlier had left every table of the tree, this one included. So a delete
+// born before all floors has no bytes here. Later entries have later floors, so that stays true.
 //
 // A file is gone when its name does not exist, the directory was synced since, and no reader has it open. The caller notes a file here
 // before it takes it out of its tree. A survey looks at the trees first and here second, and so misses no file on the way.
@@ -35,24 +35,24 @@ class PurgeLedger {
 
   PurgeLedger(RemovalsFileSystem& fs, std::string dir) : fs_(fs), dir_(std::move(dir)) {}
 
-  /// The file is, or is about to be, unlinked.
+  /// Adds a file that is, or is about to be, unlinked.
   void leave(Leaving file);
-  /// Looks which files are gone by now.
+  /// Checks which files are gone, and removes their entries.
   void look();
-  /// What remains, as of the last look.
+  /// The files that were not gone at the last look().
   [[nodiscard]] std::vector<Leaving> leaving() const;
-  /// Whether a file was unlinked, but may be back after a power loss.
+  /// True if an unlinked file may return after a power loss: sync the directory.
   [[nodiscard]] bool wants_sync() const;
 
-  // --- the manifest: an edit names keys (bounds of files), and goes on naming them when the files have gone
+  // --- the manifest: its edits name keys (bounds of files), even after the files are gone
   struct Superseded {
     Millis floor = 0;
     Millis since = 0;  ///< engine time of the edit
   };
-  /// An edit took files out of the tree, or the tree out of the manifest.
+  /// Notes that an edit removed files from the tree, or the tree from the manifest.
   void supersede(TreeId tree, Millis floor, Millis now);
-  /// A new manifest has taken the place of the one with this name. What was superseded until now is in that file alone, but for
-  /// `again`: edits that were appended to the new one since.
+  /// Notes that a new manifest has replaced the one named `old_name`. Only the old file has the keys superseded until now, except for
+  /// `again`: edits appended to the new one since.
   void rolled(const std::string& old_name, std::uint64_t bytes, const std::map<TreeId, Superseded>& again);
   [[nodiscard]] std::map<TreeId, Superseded> superseded() const;
 

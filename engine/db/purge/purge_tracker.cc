@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// The births of the oldest deletes themselves: memtables, tables and the log name them, other places have floors only.
+// The births of the oldest pending deletes. Only memtables, tables and the log have real births; other places have only floors.
 std::map<TreeId, Millis> oldest_births(const PurgeSurvey& survey) {
   std::map<TreeId, Millis> births;
   for (const PurgeHolder& holder : survey.holders) {
@@ -19,9 +19,9 @@ std::map<TreeId, Millis> oldest_births(const PurgeSurvey& survey) {
   return births;
 }
 
-// What the survey has of the ticket's deletes, by place.
+// Adds the survey's holders of the ticket's deletes to `status`, by place.
 void add_left(const PurgeTicket& ticket, const PurgeSurvey& survey, PurgeStatus* status) {
-  std::set<FileNum> segments;  // one may hold deletes of several trees
+  std::set<FileNum> segments;  // counted once, since a segment may have deletes of several trees
   for (const PurgeHolder& holder : survey.holders) {
     const bool concerned = ticket.tree ? holder.tree == *ticket.tree : survey.trees.at(holder.tree).promised(ticket.born_by);
     if (!concerned || holder.floor > ticket.born_by) continue;
@@ -65,11 +65,10 @@ void PurgeTracker::note(const PurgeSurvey& survey) {
 void PurgeTracker::note_tree(TreeId tree, Millis floor, Millis looked_at) {
   auto [history, fresh] = trees_.try_emplace(tree);
   if (const auto gone = gone_.find(tree); fresh && gone != gone_.end()) {
-    history->second = std::move(gone->second.history);  // something of it came up again
+    history->second = std::move(gone->second.history);  // a holder of its bytes was found again
     gone_.erase(gone);
   } else if (fresh && surveyed_until_ != 0) {
-    // A tree that is met for the first time holds nothing born before the last survey: it was not there. So nothing of that was
-    // ever waited for, either.
+    // A tree found for the first time did not exist at the last survey, so it has no delete born before that survey.
     history->second.note(std::min(floor, surveyed_until_), 0);
   }
   history->second.note(floor, looked_at);
@@ -102,22 +101,22 @@ void PurgeTracker::Purged::add(const PurgeHistory& history, Millis n) {
 
 PurgeTracker::Purged PurgeTracker::purged(const PurgeTicket& ticket, const PurgeSurvey& survey) const {
   const Millis n = ticket.born_by;
-  // Trees that no survey met were gone at the first one later than `n`. Of those that are not remembered any one may have been the
-  // last to go; but what was born after that is not concerned.
+  // Trees that no survey found were purged at the first survey later than `n`. For trees that are not remembered, only the time
+  // is known at which the last of them was purged. It does not matter for deletes born later.
   Purged sum{others_.covers(n), others_.known_at(n)};
   if (n < others_gone_at_) sum.known_at = std::max(sum.known_at, others_gone_at_);
   if (ticket.tree) return purged_tree(*ticket.tree, n, sum);
   for (const auto& [tree, terms] : survey.trees) {
     if (terms.promised(n)) sum.add(trees_.at(tree), n);
   }
-  // What is known of trees that are gone does not concern what was born later: they were gone by then.
+  // Removed trees do not matter for deletes born after their removal.
   for (const auto& [tree, gone] : gone_) {
     if (gone.deadlines.due(n) != DeadlineRule::kNever && gone.history.covers(n)) sum.add(gone.history, n);
   }
   return sum;
 }
 
-// Of a tree that is not remembered, only what is known of all others.
+// For a tree that is not remembered, returns the result for all others.
 PurgeTracker::Purged PurgeTracker::purged_tree(TreeId id, Millis n, Purged others) const {
   Purged sum{.done = true};
   if (const auto tree = trees_.find(id); tree != trees_.end()) {

@@ -1,13 +1,13 @@
-// Knows which deletes are gone from all files, and answers the tickets that clients hold for them.
+// Tracks which deletes are purged from all files, and computes the status of purge tickets.
 //
-//   survey   the Env gathers everything that still holds bytes of deletes (PurgeSurvey). Of each tree the tracker remembers, over
-//            all surveys, up to which birth nothing was left, and when that was found (PurgeHistory).
-//   ticket   a moment. It is done once a survey drawn after that moment finds nothing born at or before it.
+//   survey   The Env gathers all holders of deleted bytes (PurgeSurvey). For each tree the tracker remembers up to which birth all
+//            deletes were purged, and when a survey found that (PurgeHistory).
+//   ticket   A moment. It is done once a later survey finds no pending delete born at or before that moment.
 //
 // Monotone: a ticket that is done stays done, since floors never get older and every later birth is the survey's `now` or later.
 //
-// Memory is bounded: trees that are gone and that left nothing are remembered up to a number; of all others it is known only when
-// the last of them was found to be gone.
+// Memory is bounded: of removed trees without deleted data, kMaxGoneTrees are remembered. For all others only the time is known at which
+// the last of them was found purged.
 #pragma once
 
 #include <deque>
@@ -25,34 +25,34 @@
 
 namespace ebbtide {
 
-/// Thread-safe. One survey is drawn at a time.
+/// Thread-safe. One survey is made at a time.
 class PurgeTracker {
  public:
   struct Env {
     const Clock* clock = nullptr;
-    /// Gathers what holds bytes of deletes now. Every delete that it does not name was born at its `now` or later. Called with the
-    /// tracker's lock held.
+    /// Gathers the current holders of deleted bytes. Every pending delete without a holder was born at the survey's `now` or later. Called
+    /// with the tracker's lock held.
     std::function<std::shared_ptr<const PurgeSurvey>()> survey;
     std::function<TreeId()> tree_limit;  ///< no tree has this number or a higher one
-    std::function<Millis()> opened_at;   ///< engine time; promises of trees that went before it are unknown
+    std::function<Millis()> opened_at;   ///< engine time; deadlines of trees removed before it are unknown
   };
-  /// Of trees that are gone and left nothing, so many are remembered one by one.
+  /// Number of removed trees without deleted data that are remembered individually.
   static constexpr std::size_t kMaxGoneTrees = 256;
   static constexpr std::size_t kMaxTickets = 1000;
-  /// A survey that answers a client may be so old: clients may ask very often.
+  /// The largest age of a survey that answers a client, since clients may ask very often.
   static constexpr std::uint64_t kSurveyMaxAgeNs = 20'000'000;
 
   explicit PurgeTracker(Env env) : env_(std::move(env)) {}
 
-  /// Draws a survey, and takes down what it says.
+  /// Makes a survey and records its results.
   std::shared_ptr<const PurgeSurvey> look() EXCLUDES(mutex_);
-  /// kInvalidArgument if no such ticket was ever given out.
+  /// kInvalidArgument if no such ticket was ever issued.
   Result<PurgeStatus> status(const PurgeTicket& ticket) EXCLUDES(mutex_);
   /// Keeps a ticket for open_tickets(). The oldest is forgotten beyond kMaxTickets.
   void note_ticket(const PurgeTicket& ticket) EXCLUDES(ticket_mutex_);
   /// The noted tickets that are not done, in the order in which they were noted.
   std::vector<PurgeTicket> open_tickets() EXCLUDES(mutex_, ticket_mutex_);
-  /// How long deletes took until nothing of them was left, in seconds.
+  /// How long deletes took to be purged, in seconds.
   [[nodiscard]] HistogramInfo persist_times() const { return persist_times_.info(); }
 
  private:
@@ -80,10 +80,10 @@ class PurgeTracker {
   Mutex mutex_;
   std::shared_ptr<const PurgeSurvey> survey_ GUARDED_BY(mutex_);  // the last one
   std::uint64_t surveyed_ns_ GUARDED_BY(mutex_) = 0;
-  std::map<TreeId, PurgeHistory> trees_ GUARDED_BY(mutex_);  // those that live or left something
-  std::map<TreeId, GoneTree> gone_ GUARDED_BY(mutex_);       // those that left nothing
-  PurgeHistory others_ GUARDED_BY(mutex_);                   // those that no survey ever met
-  Millis others_gone_at_ GUARDED_BY(mutex_) = 0;             // the last of those that were met, and are not remembered
+  std::map<TreeId, PurgeHistory> trees_ GUARDED_BY(mutex_);  // trees that exist or have deleted data left
+  std::map<TreeId, GoneTree> gone_ GUARDED_BY(mutex_);       // removed trees without deleted data
+  PurgeHistory others_ GUARDED_BY(mutex_);                   // trees that no survey found
+  Millis others_gone_at_ GUARDED_BY(mutex_) = 0;             // when the last tree that is in none of these was found purged
   Millis surveyed_until_ GUARDED_BY(mutex_) = 0;
 
   Mutex ticket_mutex_;

@@ -8,11 +8,12 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kLookNs = 1'000'000'000;
-// Trees, most of them gone, that old edits name. Each survey meets each of them, once a second.
+// Number of trees, mostly removed, that old edits may name before the manifest is rolled. Each survey visits all of them, once a
+// second.
 constexpr std::size_t kMaxSuperseded = 2000;
 constexpr unsigned kLogEighths = 2, kManifestEighths = 6;
 
-// Only files that left the tree, or the log, make a view or a pin a hindrance.
+// Revokes views and pins only for replaced files and log segments.
 void plan_revocations(const RetentionInput& in, RetentionPlan* plan) {
   const PurgeSurvey& survey = in.survey;
   bool views = false;
@@ -28,7 +29,7 @@ void plan_revocations(const RetentionInput& in, RetentionPlan* plan) {
   if (!pins.segments.empty()) plan->actions.emplace_back(std::move(pins));
 }
 
-// The newest segment that is due; kNoFile if none is.
+// Plans flushes and the end of due segments. Returns the newest due segment; kNoFile if there is none.
 FileNum plan_log(const RetentionInput& in, RetentionPlan* plan) {
   FileNum last_due = kNoFile;
   for (const PurgeHolder& holder : in.survey.holders) {
@@ -40,12 +41,12 @@ FileNum plan_log(const RetentionInput& in, RetentionPlan* plan) {
   return last_due;
 }
 
-// PURGE.NOW asked for it, and it can be done: damage waits for a repair.
+// True if PURGE.NOW asked for the holder's deletes and no damage prevents their purge.
 bool is_wanted(const PurgeSurvey& survey, const PurgeHolder& holder) {
   return holder.floor <= survey.trees.at(holder.tree).purge_before && !holder.damage;
 }
 
-// Trees whose memtables and tables have nothing left that PURGE.NOW asked for. Their keys in the manifest are next.
+// Trees whose memtables and tables have no delete left that PURGE.NOW asked for. Their keys in the manifest are next.
 std::set<TreeId> clean_trees(const PurgeSurvey& survey) {
   std::set<TreeId> clean;
   for (const auto& [tree, terms] : survey.trees) clean.insert(tree);
@@ -104,7 +105,8 @@ RetentionPlan plan_retention(const RetentionInput& input) {
 }
 
 std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_ns) {
-  std::uint64_t often_enough = std::numeric_limits<std::uint64_t>::max();  // for what is due an eighth before its deadline
+  std::uint64_t often_enough = std::numeric_limits<std::uint64_t>::max();  // for work that is due an eighth of the time before a
+                                                                           // deadline
   for (const auto& [tree, terms] : survey.trees) {
     const Millis shortest = terms.deadlines.shortest();
     if (shortest != 0) often_enough = std::min<std::uint64_t>(often_enough, shortest * (1'000'000 / 16));
@@ -116,7 +118,7 @@ std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_n
 void Retention::tick() {
   MutexLock lock(mutex_);
   const std::uint64_t now_ns = env_.clock->mono_ns();
-  // Reset before the survey: a request made meanwhile is not lost.
+  // Reset before the survey, so that a request made meanwhile is not lost.
   if (!asked_.exchange(false) && last_ns_ != 0 && now_ns - last_ns_ < every_ns_) return;
   last_ns_ = now_ns;
   const std::shared_ptr<const PurgeSurvey> survey = env_.tracker->look();
@@ -157,7 +159,7 @@ void Retention::request_clean_up(bool roll) {
 
 void Retention::clean_up(bool roll) {
   const Status status = env_.shorten(roll);
-  // A sync that fails is tried again: until one has worked, nothing counts as gone.
+  // A failed sync is retried: until one succeeds, removed files do not count as purged.
   if (!env_.closing() && status.is_ok()) {
     env_.ledger->look();
     if (env_.ledger->wants_sync()) (void)env_.sync_dir();

@@ -1,5 +1,5 @@
-// Delete deadlines for whatever is not a table: log segments, the manifest, unlinked files, leased views. Tables lose deleted bytes
-// in merges.
+// Keeps delete deadlines for everything but tables: log segments, the manifest, unlinked files, leased views. Merges remove deleted bytes
+// from tables.
 //
 //   after a quarter of the time from the oldest birth to its deadline:
 //                                    a log segment is retired, and the trees that keep it are flushed.
@@ -10,7 +10,7 @@
 //
 // PURGE.NOW makes all of it due at once. Work that waits for the device is submitted, not done in tick().
 //
-// Three steps: a survey (PurgeTracker), a list of actions (plan_retention, pure), performing them (Env).
+// It makes a survey (PurgeTracker), computes a list of actions (plan_retention, pure), and performs them (Env).
 #pragma once
 
 #include <atomic>
@@ -32,22 +32,22 @@
 
 namespace ebbtide {
 
-/// Leased views are revoked if they keep files that are due.
+/// Action: revoke leased views that keep files that are due.
 struct RevokeViews {};
-/// Pins of these segments are revoked.
+/// Action: revoke pins of these segments.
 struct RevokeLogPins {
   std::vector<FileNum> segments;
 };
-/// The tree's frozen memtables are flushed at once; the active one, too, if `freeze`.
+/// Action: flush the tree's frozen memtables at once, and the active one if `freeze`.
 struct FlushMemTables {
   TreeId tree = kNoTree;
   bool freeze = false;
 };
-/// The log goes on without this segment and older ones.
+/// Action: end this segment and older ones, so that the log can continue without them.
 struct RetireSegments {
   FileNum last = kNoFile;
 };
-/// Segments that are not needed are removed, the manifest is rolled if `roll`, removals are synced.
+/// Action: remove unneeded segments, roll the manifest if `roll`, sync removals.
 struct CleanUp {
   bool roll = false;
 };
@@ -57,22 +57,22 @@ std::string to_string(const RetentionAction& action);
 
 struct RetentionInput {
   const PurgeSurvey& survey;
-  std::map<TreeId, PurgeLedger::Superseded> superseded{};  ///< edits of the manifest that name keys of files that are gone
+  std::map<TreeId, PurgeLedger::Superseded> superseded{};  ///< edits of the manifest that name keys of removed files
   bool unsynced_removals = false;
-  FileNum log_begins = kNoFile;  ///< older segments are kept for pins alone
+  FileNum log_begins = kNoFile;  ///< only pins keep older segments
 };
 struct RetentionPlan {
   std::vector<RetentionAction> actions;
-  bool look_again = false;  ///< PURGE.NOW asked for deletes that are not gone: the next tick surveys again
+  bool look_again = false;  ///< PURGE.NOW asked for deletes that are still pending: the next tick surveys again
 };
-/// What is due now, in the order in which it is to be done. Pure.
+/// Returns the actions that are due, in the order in which to perform them. Pure.
 RetentionPlan plan_retention(const RetentionInput& input);
 
-/// A leased view or a log pin is revoked after so many eighths of the time that deletes in its files have.
+/// A leased view or a log pin is revoked after this many eighths of the time from birth to deadline of deletes in its files.
 inline constexpr unsigned kRevokeEighths = 7;
 
-/// How long after a survey the next one is drawn, if that one took `took_ns`: a second, or a sixteenth of the shortest deadline; more
-/// where surveys would take more than a twentieth of the time, but never so long that a deadline passes meanwhile. Pure.
+/// The time from one survey to the next, if the first took `took_ns`: a second, or a sixteenth of the shortest deadline. Longer if surveys
+/// would take more than a twentieth of the time, but never so long that a deadline passes meanwhile. Pure.
 std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_ns);
 
 /// Thread-safe.
@@ -89,7 +89,7 @@ class Retention {
     std::function<void(TreeId, bool freeze)> flush;
     std::function<void(FileNum)> retire_segments;
     std::function<void(std::function<void()>)> submit;  ///< for work that waits for the device
-    std::function<Status(bool roll)> shorten;           ///< removes old log segments, rolls the manifest; nothing when closing
+    std::function<Status(bool roll)> shorten;           ///< removes old log segments, rolls the manifest; no effect when closing
     std::function<Status()> sync_dir;
     std::function<bool()> closing;
     std::function<void(const Status&)> failed;  ///< shorten() failed
@@ -100,7 +100,7 @@ class Retention {
 
   /// Called on each tick of the database; surveys only as often as needed.
   void tick() EXCLUDES(mutex_);
-  /// The next tick surveys in any case.
+  /// Makes the next tick survey.
   void look_soon() { asked_ = true; }
   /// Submits a clean-up unless one is under way.
   void request_clean_up(bool roll);
@@ -113,8 +113,8 @@ class Retention {
 
   const Env env_;
   std::atomic<bool> asked_{false}, cleaning_{false};
-  MissedDeadlines missed_;  // note() under mutex_
-  Mutex mutex_;             // one tick at a time; before the tracker's
+  MissedDeadlines missed_;  // note() requires mutex_
+  Mutex mutex_;             // one tick at a time; locked before the tracker's mutex
   std::uint64_t last_ns_ GUARDED_BY(mutex_) = 0, every_ns_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Tickets as text, and what a ticket's status adds up to.
+// Text form of tickets, and sums of a PurgeStatus.
 #include <charconv>
 
 #include <engine/purge.h>
@@ -38,7 +38,7 @@ std::optional<PurgeTicket> parse_ticket(Bytes text) {
     ticket.tree = 0;
     read = std::from_chars(read.ptr + 1, end, *ticket.tree);
   }
-  // Each ticket has one spelling: no leading zeros, nothing behind it.
+  // Each ticket has one spelling, without leading zeros or further text.
   if (read.ec != std::errc() || read.ptr != end || text != format_ticket(ticket)) return std::nullopt;
   return ticket;
 }

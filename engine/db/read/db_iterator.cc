@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// The tables of a run within bounds, as one child of the merge.
+// An iterator over the tables of a run within bounds, as a child of the merge.
 std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, ReadCounters* counters) {
   RunFiles files;
   files.files = run.tables().size();

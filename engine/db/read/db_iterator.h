@@ -1,4 +1,4 @@
-// A walk over the visible keys of a leased view.
+// The iterator over the visible keys of a leased view.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// The iterator keeps its lease. It is empty if the lease is null: the database has no tree. `counters` may be null, else it outlives
+/// The iterator keeps its lease. It is empty if the lease is null (the database has no tree). `counters` may be null; otherwise it outlives
 /// the iterator.
 std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
                                           ReadCounters* counters, std::shared_ptr<LargeValues> values);

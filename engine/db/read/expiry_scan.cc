@@ -1,5 +1,5 @@
-// A sweep over the memtables, and over those pages whose expiries lie in the time asked for. It finds versions. A version counts if it
-// would be the current entry of its key without its expiry: nothing newer took its place, and no delete covers it.
+// A sweep over the memtables, and over those pages whose expiries lie in the time asked for. It finds versions. A version counts
+// if, apart from its expiry, it is the current entry of its key: there is no newer version, and no delete covers it.
 #include "db/read/expiry_scan.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace ebbtide {
 namespace {
 
-/// The `limit` earliest of the entries added. `until` moves back before the entries that did not fit, and all of one moment go
-/// together: so nothing up to `until` is left out. Of the earliest moment alone as many stay as fit, so that a caller who goes on from
-/// `until` always gets further.
+/// Keeps the `limit` earliest of the added entries. If entries do not fit, `until` moves back before their time, so that all
+/// entries up to `until` are kept. Of the earliest time, as many stay as fit, so that a caller that goes on from `until` makes
+/// progress.
 class Earliest {
  public:
   Earliest(std::size_t limit, Millis until) : limit_(limit), until_(until) {}

@@ -1,4 +1,4 @@
-// Keys that expire soon: the server notifies clients of expirations.
+// Finds keys that expire soon, so that the server can notify clients.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// As Db::expiring_keys. `view` is leased and has a tree.
+/// See Db::expiring_keys. `view` is leased and has a tree.
 Result<Millis> expiring_keys(const ReadView& view, Millis after, Millis until, std::size_t limit, std::vector<ExpiringKey>* out);
 
 }  // namespace ebbtide

@@ -19,7 +19,7 @@ FilterRun filter_run(const TiledEntries& has, int level, const FilterNeeds& need
   return {has.entries, has.pages_per_tile(), needs.arrivals[lookup_level(level)]};
 }
 
-/// A run as a plan leaves it.
+/// A run after a plan.
 struct RunAfter {
   RunId id;
   int level;
@@ -67,7 +67,7 @@ TiledEntries& TiledEntries::operator+=(const TiledEntries& other) {
 }
 
 TiledEntries& TiledEntries::operator-=(const TiledEntries& other) {
-  // A plan that takes a file out of a run twice is refused later, by the executor; here it must only do no harm.
+  // The executor will refuse a plan that removes a file twice. Here it must not underflow.
   entries -= std::min(entries, other.entries);
   pages -= std::min(pages, other.pages);
   return *this;
@@ -167,7 +167,7 @@ FilterNeeds filter_needs(const Tree& tree) {
           s.filter_lookups == FilterLookups::kMeasured ? tree.arrivals : all_arrive()};
 }
 
-// Lookups count from the last time there were enough of them.
+// Lookups count from the last update of the arrivals.
 void measure_lookups(Tree& tree) {
   const TablesView& tables = *tree.view_owner->tables;
   std::array<std::uint64_t, kLookupLevels> runs{};

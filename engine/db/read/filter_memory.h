@@ -1,8 +1,8 @@
-// How many bits of filter each run has in memory, from the shape of the tree and its lookups by level (filter/slices.h decides).
+// Sets how many filter bits each run has in memory, by the shape of the tree and its lookups by level (filter/slices.h decides).
 //
-// Bits are decided twice. When a file is written, its filter gets the bits that suit the tree as it will be with the file. With every
-// new set of tables it is decided which slices of each filter are in memory. The second writes no file, so it follows what the first
-// could not know: moved files, levels that grew under others, another budget, other lookups.
+// There are two decisions. When a file is written, its filter gets the bits for the tree as it will be with the file. With every new set of
+// tables, a second decision chooses the slices of each filter to keep in memory. It writes no file. So it can follow later changes: moved
+// files, new levels below, another budget, other lookups.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace ebbtide {
 struct FilterNeeds {
   FilterAllocation allocation = FilterAllocation::kUniform;
   double bits_per_key = 10;
-  std::uint64_t memory = 0;          ///< bytes for all entries, in place of bits_per_key; 0 = not set
+  std::uint64_t memory = 0;          ///< bytes for all entries, instead of bits_per_key; 0 = not set
   std::uint32_t pages_per_tile = 1;  ///< of new files
   Arrivals arrivals = all_arrive();
 
@@ -44,8 +44,8 @@ struct TiledEntries {
   [[nodiscard]] double pages_per_tile() const;
 };
 
-/// CompactionContext::filters for a job, and for a flush of so many entries: the bits of each slice, by run that is written to, for the
-/// tree as it will be afterwards. Empty if all files get the same bits.
+/// CompactionContext::filters for a job, and for a flush of `entries` entries: the bits of each slice, by target run, for the tree as it
+/// will be afterwards. Empty if all files get the same bits.
 std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const Plan& plan, const FilterNeeds& needs);
 std::map<RunId, std::vector<double>> filters_after_flush(const TablesView& view, std::uint64_t entries, const FilterNeeds& needs);
 
@@ -57,12 +57,12 @@ struct FilterFitEnv {
   Epoch& epoch;
   std::function<void(const std::string& warning)> warn;
 };
-/// Loads and drops slices as slices_to_keep() says. Returns false if it left slices for the next call: loading reads files, so one call
-/// loads a few. Lookups do without a slice that cannot be read; it is tried again a minute later. Slices are dropped at once: the epoch
-/// keeps them for their readers.
+/// Loads and drops slices according to slices_to_keep(). One call loads only a few slices, since that reads files; returns false if some
+/// are left for the next call. Lookups work without a slice that cannot be read; it is retried a minute later. The epoch keeps dropped
+/// slices for their current readers.
 bool fit_filters(const TablesView& view, const FilterNeeds& needs, const FilterFitEnv& env);
 
-// --- of a tree; the caller holds the state mutex
+// --- for one tree; the caller holds the state mutex
 /// The tree's settings, with the measured value of a setting that is left to measurement.
 [[nodiscard]] TreeSettings table_settings(const Tree& tree);
 [[nodiscard]] FilterNeeds filter_needs(const Tree& tree);

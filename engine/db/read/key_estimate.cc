@@ -10,9 +10,9 @@
 namespace ebbtide {
 namespace {
 
-/// Entries of one memtable that are looked at; half of the others count as in the range.
+/// Largest number of a memtable's entries that are compared with the range; half of the others count as inside it.
 constexpr std::uint64_t kMaxSampledKeys = 100'000;
-/// Fragments of a table's range tombstones that are looked at, about; the others count as covering as much.
+/// Approximate number of a table's range tombstone fragments that are examined; the others are assumed to cover the same share.
 constexpr std::size_t kMaxFragments = 1000;
 
 struct Counted {

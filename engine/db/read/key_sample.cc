@@ -1,13 +1,13 @@
 // A key exists if one of its versions, in any run or memtable, is current: the newest of the key, and neither deleted nor expired. So
-// the number of keys is the number of current entries, summed over the sources. Each run gives as many tiles to the sample as its share
-// of all entries, each tile from an equal part of the run. Every entry of these tiles is looked up from the top, filters first. The
-// part of them that is current, times the run's entries, is the run's estimate. All entries of the memtables are looked up, without
-// I/O. An estimate of 0 is checked by a walk to the first key.
+// the number of keys is the number of current entries, summed over the sources. Each run contributes tiles to the sample in
+// proportion to its entries, each tile from an equal part of the run. Every entry of these tiles is looked up from the newest
+// source on. The current part of them, times the run's entries, is the run's estimate. All entries of the memtables are looked
+// up, without I/O. An estimate of 0 is checked by an iteration to the first key.
 //
-// The estimate holds however the keys of one run lie among those of another. Counting keys in ranges cut by the largest run does not:
-// newer keys may all lie in one gap of it, which a sample misses or takes for typical. If nothing was overwritten or deleted, every
-// entry is current and the sum is exact. Else the error is that of a proportion in a sample. It is estimated from how neighbours in
-// the sample differ, and the sample grows until it is small.
+// The estimate does not depend on how the keys of runs are distributed relative to each other. Counting keys in ranges cut by the
+// largest run would: newer keys may all be in one gap of it, which a sample misses or takes for typical. If nothing was
+// overwritten or deleted, every entry is current and the sum is exact. Else the error is that of a proportion in a sample. It is
+// estimated from how neighbours in the sample differ, and the sample grows until it is small.
 #include "db/read/key_sample.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 namespace ebbtide {
 namespace {
 
-/// Size of the first sample: as many entries, and at least as many tiles. Each further sample is four times as large.
+/// Size of the first sample: kFirstEntries, and at least kFirstTiles. Each further sample is four times as large.
 constexpr std::uint64_t kFirstEntries = 20'000, kFirstTiles = 400;
 /// Least number of tiles from one run.
 constexpr std::uint64_t kMinTiles = 8;
@@ -171,14 +171,14 @@ class KeySampler {
   const ReadView& view_;
   const TreeView& tree_;
   std::uint64_t random_;
-  ReadCounters reads_;  // not added to the counters: a count is no part of the workload
+  ReadCounters reads_;  // not added to the counters, since a count is not part of the workload
 };
 
-/// True if the view has a key. A sample that met none cannot say so: one key may be left of millions.
+/// True if the view has a key. A sample without a current entry cannot decide that: one key may be left of millions.
 Result<bool> has_key(const ReadView& view) {
   IteratorOptions options;
   options.keys_only = true;
-  options.max_steps = 10'000;  // then the iterator looks whether its lease is revoked
+  options.max_steps = 10'000;  // then the iterator checks whether its lease is revoked
   const auto walk = new_db_iterator(ViewParts::lease(view), view.now(), options, nullptr, ViewParts::env(view).values);
   for (walk->seek_to_first(); walk->paused();) walk->seek(std::string(walk->resume_key()));
   TRY(walk->status());

@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// As Db::sample_keys. `view` is leased and has a tree. The same seed draws the same sample.
+/// See Db::sample_keys. `view` is leased and has a tree. The same seed gives the same sample.
 Result<std::uint64_t> sample_keys(const ReadView& view, std::uint64_t seed);
 
 }  // namespace ebbtide

@@ -18,12 +18,12 @@ struct LargeValues::State {
   std::unordered_map<const std::string*, std::weak_ptr<const std::string>> held GUARDED_BY(mutex);
 };
 
-// A value that readers hold. Their pointers own this, and carry the charge.
+// A value that readers hold. Their pointers own this object, which has the charge.
 struct LargeValues::Held {
   Held(std::shared_ptr<State> s, SharedValue v) : state(std::move(s)), value(std::move(v)) {}
   ~Held() {
     MutexLock lock(state->mutex);
-    // Another reader may have found the value in its table in between, and hold it again.
+    // Meanwhile another reader may have found the value in its table and hold it again.
     if (auto it = state->held.find(value.get()); it != state->held.end() && it->second.expired()) state->held.erase(it);
   }
   Held(const Held&) = delete;

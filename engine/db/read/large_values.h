@@ -1,4 +1,4 @@
-// Large values that readers hold. Each is charged to the memory budget once, however many readers hold it, until the last releases it.
+// Large values in memory. Each is charged to the memory budget once for any number of readers, until the last reader releases it.
 #pragma once
 
 #include <functional>
@@ -14,16 +14,16 @@ namespace ebbtide {
 /// Thread-safe. The values that it returned may outlive it.
 class LargeValues {
  public:
-  /// `on_charge` is called, without locks, after each charge: something else has to give up memory.
+  /// Calls `on_charge`, without locks, after each charge, so that other users of the budget can give up memory.
   LargeValues(std::shared_ptr<MemoryAccount> account, std::function<void()> on_charge);
 
   /// Returns a large value of `table`; reads it unless a reader or a memtable holds it. kOutOfMemory: the budget has no room for it, and
   /// nothing was read. Other errors as of TableLookup::read_large.
   Result<SharedValue> read(const TableLookup& table, const LargeValueRef& ref);
 
-  /// Bytes of a large value, or all of it.
+  /// A part of a large value, or all of it.
   struct Part {
-    std::uint64_t offset = 0;  ///< of the first of `value`'s bytes within the large value
+    std::uint64_t offset = 0;  ///< position of `value` in the large value
     SharedValue value;
   };
   /// Returns the bytes [offset, offset + length) of a large value, which lie within it, or the whole value if it is in memory. Only the

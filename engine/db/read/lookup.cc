@@ -1,13 +1,13 @@
 // One get: from newest to oldest, memtables then runs. The first version found decides, unless a newer delete covers it.
 //
-// The version found is then checked against the records of stamp deletes. They may lie in any memtable or in the tree's version, newer
-// or older than where the entry lay. If one covers the entry, the key is absent: no older version is looked at. A lookup only locates
-// a large value in a table; ReadView::read and its like read its bytes, or a part of them.
+// The version found is then checked against the records of stamp deletes. These may be in any memtable or in the tree's version,
+// in a newer or an older source than the entry. If one covers the entry, the key is absent: no older version is examined. A
+// lookup only locates a large value in a table; ReadView::read() and read_part() read its bytes.
 //
 // Sources are in age order: for one key, everything in a newer source has a larger seq than anything in an older one. So the search
 // ends at a range tombstone that covers the key: no older source has a version that survives it.
 //
-// A lookup starts from what prefetch.cc left in the key's LookupState.
+// A lookup uses the results of prefetch.cc in the key's LookupState.
 #include <bit>
 #include <cstring>
 
@@ -29,7 +29,7 @@ void count_hit(ThreadCounters& counters, bool hit) {
   if (hit) ThreadCounters::add(counters.get_hits, 1);
 }
 
-// For a lookup that was answered: a retry is counted when it is answered. Bits ascend with runs, runs with levels.
+// Counts a completed lookup; one that is retried counts at its end. Bits ascend with runs, and runs with levels.
 void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLookups::Slot& mine) {
   const auto level_of = [&](std::size_t r) -> TreeLookups::Level& { return mine.levels[lookup_level(runs[r].level())]; };
   for (std::uint64_t left = asked.denied; left != 0; left &= left - 1)
@@ -45,7 +45,7 @@ LargeValueRef reference(const Found& found) {
   return {found.large.table, found.large.offset, found.large.stored_bytes, found.length};
 }
 
-// Returns what an earlier fetch read of a large value, if it has all of [offset, offset + length); else null.
+// Returns the part of a large value that an earlier fetch has read, if it contains [offset, offset + length); otherwise null.
 const MissSet::LargeValue* find_fetched(const MissSet& misses, const LargePlace& place, std::uint64_t offset,
                                         std::uint64_t length) {
   for (const MissSet::LargeValue& have : misses.large) {

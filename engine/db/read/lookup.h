@@ -1,4 +1,4 @@
-// Lookups of one key in a view, without its large value. ReadView::get and its like are made of these.
+// Lookups of one key in a view, without its large value. ReadView::get and the other lookups use them.
 #pragma once
 
 #include <engine/read_view.h>
@@ -6,9 +6,9 @@
 
 namespace ebbtide {
 
-/// As ReadView::locate. The caller holds a guard of the epoch, as long as `found` is used.
+/// See ReadView::locate. The caller holds an epoch guard as long as `found` is used.
 Status locate_entry(const ReadView& view, const LookupKey& key, Found* found);
-/// The same for a view that has a tree; counted in `reads` alone, and the caller asks whether the lease is revoked.
+/// The same for a view that has a tree. Counts only in `reads`; the caller checks whether the lease is revoked.
 Status find_entry(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
 
 }  // namespace ebbtide

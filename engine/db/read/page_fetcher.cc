@@ -35,7 +35,7 @@ struct PageCharge {
 
 }  // namespace
 
-// Shared by all that read for one fetch. Each part has indexes of `wanted` to itself. The last part to end hands the results over and
+// Shared by all parts of one fetch. Each part has its own indexes of `wanted`. The last part to end passes on the results and
 // calls `done`.
 struct PageFetch {
   MissSet* misses;
@@ -103,7 +103,8 @@ struct PageFetch {
 
 namespace {
 
-// Takes about a millisecond. What a caller evicts is freed after its pass, so this also bounds the memory of one pass.
+// Bytes that take about a millisecond. Evicted pages are freed after the caller's pass, so this also bounds the memory of one
+// pass.
 constexpr std::uint64_t kAtOnceBytes = 1 << 20;
 
 // The same page or value may be wanted for many keys, now or later.
@@ -214,7 +215,8 @@ std::unique_ptr<FetchQueue> PageFetcher::new_queue(FileSystem& fs) {
   return reads == nullptr ? nullptr : std::make_unique<Queue>(*this, std::move(reads));
 }
 
-// Pins at once what needs no wait, and unpacks kAtOnceBytes of it at most: the caller is a loop. The rest is wanted.
+// Pins pages that need no wait, and decompresses at most kAtOnceBytes of them, since the caller is a loop. The other pages remain
+// in `wanted`.
 std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   auto fetch = std::make_shared<PageFetch>();
   fetch->misses = misses;

@@ -1,4 +1,4 @@
-// Reads missing pages, so that event loops never wait for the disk: through a queue of the loop's own, or by threads.
+// Reads missing pages so that event loops never wait for the disk: by a queue of the loop (io_uring), or by threads.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,15 @@ struct PageFetch;
 /// Thread-safe. With no threads, everything is read on the calling thread.
 class PageFetcher {
  public:
-  /// Pages and values are charged to `account`; pages for as long as their set keeps them. If the account has no room, the fetch leaves
-  /// the rest out and sets MissSet::refused. `large` outlives this.
+  /// Charges pages and values to `account`; pages as long as their set keeps them. If the account has no room, the fetch skips the rest and
+  /// sets MissSet::refused. `large` outlives this.
   PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> account, LargeValues& large);
-  /// Answers every fetch that was begun. All queues are destroyed before.
+  /// Ends every started fetch. All queues must be destroyed before.
   ~PageFetcher();
 
-  /// As Db::fetch.
+  /// See Db::fetch.
   bool fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue);
-  /// As Db::new_fetch_queue.
+  /// See Db::new_fetch_queue.
   std::unique_ptr<FetchQueue> new_queue(FileSystem& fs);
   /// Pages read from files since the start.
   [[nodiscard]] std::uint64_t pages_read() const { return pages_read_.load(std::memory_order_relaxed); }
@@ -34,9 +34,9 @@ class PageFetcher {
   class Queue;
 
   std::shared_ptr<PageFetch> begin(MissSet* misses);
-  /// Threads read the wanted pages from index `first` on.
+  /// Lets threads read the fetch's pages from index `first` on.
   void read_by_threads(const std::shared_ptr<PageFetch>& fetch, std::size_t first);
-  /// A thread reads a page that a queue could not read: it may succeed, or else return the error.
+  /// Lets a thread read a page that a queue could not read; it succeeds or gets the error.
   void read_again(std::shared_ptr<PageFetch> fetch, std::size_t i);
 
   const std::shared_ptr<MemoryAccount> account_;

@@ -1,4 +1,4 @@
-// Loads what lookups of a span of keys will need, stage by stage, so that the cache misses of all keys overlap.
+// Starts the memory loads of lookups of a span of keys, stage by stage, so that the cache misses of all keys overlap.
 //
 //   stage 0   the memtables' buckets
 //   stage 1   the memtables' nodes; for a key that has none, the filters' rows of every run
@@ -20,12 +20,13 @@
 namespace ebbtide {
 namespace {
 
-// The first stage that needs what an earlier one found.
+// The first stage that needs results of an earlier one.
 constexpr int kFilterStage = 2;
 static_assert(ReadView::kPrefetchStages == TableLookup::kPrefetchStages + 1,
               "before a table's stages comes the memtables' bucket");
 
-// Which file of each run can hold the key; loads of their filters' rows. Without a state only the latter.
+// Finds the file of each run that may have the key, and starts the loads of their filter rows. Without a state, only starts the
+// loads.
 void start_filters(const TablesView& tables, const LookupKey& key) {
   LookupState* const state = key.state;
   for (std::size_t r = 0; r < tables.runs.size(); ++r) {
@@ -41,7 +42,7 @@ void start_filters(const TablesView& tables, const LookupKey& key) {
   }
 }
 
-// Memtables' nodes; for a key that has none, the filters.
+// Starts the loads of memtable nodes; for a key without a node, of the filters.
 void start_search(const TreeView& tree, const LookupKey& key) {
   LookupState* const state = key.state;
   bool in_memory = false;
@@ -55,7 +56,7 @@ void start_search(const TreeView& tree, const LookupKey& key) {
   if (!in_memory) start_filters(*tree.tables, key);
 }
 
-// Asks the filters, newest run first, until one does not deny the key.
+// Checks the filters, newest run first, until one does not rule out the key.
 void ask_filters(const TablesView& tables, const LookupKey& key) {
   LookupState& state = *key.state;
   state.stage = ReadView::kPrefetchStages;
@@ -81,7 +82,7 @@ inline void step(const TreeView& tree, const LookupKey& key, int stage) {
   }
   if (stage < kFilterStage) return start_search(tree, key);
   LookupState* const state = key.state;
-  // A state that missed a stage, or is of other tables, stays as it is.
+  // A state that missed a stage, or belongs to other tables, does not change.
   if (state == nullptr || state->stage != stage || state->tables != tree.tables.get()) return;
   if (stage == kFilterStage) return ask_filters(*tree.tables, key);
   (void)static_cast<const TableLookup*>(state->table)->prefetch(key, stage - 1, state);

@@ -20,9 +20,9 @@
 namespace ebbtide {
 namespace {
 
-/// What costs as much as reading a page: entries of a memtable, and tiles of which only the fences are read.
+/// Work that counts as much as reading a page: entries of a memtable, and tiles of which only the fences are read.
 constexpr std::uint64_t kEntriesPerPage = 100, kTilesPerPage = 10'000;
-/// Entries of one memtable that an estimate looks at; as large a part of the others counts as in the range.
+/// Largest number of a memtable's entries that an estimate examines; the same part of the others counts as inside the range.
 constexpr std::uint64_t kMaxWalked = 100'000;
 
 struct StampRange {

@@ -1,4 +1,4 @@
-// The engine's side of a ReadView: what all views of one database share, how a view is made, and what it consists of.
+// The engine's side of a ReadView: the state shared by all views, and functions that make a view and return its parts.
 #pragma once
 
 #include <functional>
@@ -13,9 +13,9 @@
 
 namespace ebbtide {
 
-/// Shared by all reads of one database, and outlives its views.
+/// Shared by all views, which it outlives.
 struct ReadEnv {
-  Counters counters{};  ///< of writes, too; by value, so that a get finds its slot from the view's pointer alone
+  Counters counters{};  ///< also of writes; a member, so that a get reaches its slot from the view's pointer
   Epoch& epoch;
   const MemoryAccount& memory;
   std::shared_ptr<LargeValues> values{};  ///< iterators hold it, too

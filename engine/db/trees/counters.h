@@ -1,4 +1,4 @@
-// Counters that cost their thread one plain store: each thread has a line of its own, readers add them up.
+// Counters whose increment is one plain store: each thread has its own cache line, and readers sum the lines.
 #pragma once
 
 #include <array>
@@ -13,7 +13,8 @@ struct alignas(64) ThreadCounters {
   std::atomic<std::uint64_t> gets{0}, get_hits{0}, commits{0}, operations{0}, user_bytes{0}, iterators{0}, fetches{0};
   std::atomic<std::uint64_t> secondary_deletes{0};
   std::atomic<std::uint64_t> pages_read{0}, filter_negatives{0}, filter_false_positives{0};
-  /// Gets by the runs whose tables they asked: [i] of kProbeBounds[i], the last of more. Those that asked none are not counted.
+  /// Gets by the number of runs whose tables they searched: [i] up to kProbeBounds[i], the last one above. Gets that searched no
+  /// table do not count.
   static constexpr std::array<std::uint32_t, 10> kProbeBounds = {1, 2, 3, 4, 5, 6, 8, 12, 16, 32};
   std::array<std::atomic<std::uint64_t>, kProbeBounds.size() + 1> probes{};
   std::atomic<std::uint64_t> runs_probed{0};
@@ -21,7 +22,7 @@ struct alignas(64) ThreadCounters {
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t n) {
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
-  /// A get asked the tables of so many runs.
+  /// Counts a get that searched the tables of `runs` runs.
   void add_probes(std::uint32_t runs) {
     if (runs == 0) return;
     std::size_t i = runs - 1;
@@ -29,7 +30,7 @@ struct alignas(64) ThreadCounters {
     add(probes[i], 1);
     add(runs_probed, runs);
   }
-  /// What one read counted on its own stack.
+  /// Adds the counters of one read.
   void add(const ReadCounters& reads) {
     if (reads.pages_read != 0) add(pages_read, reads.pages_read);
     if (reads.filter_negatives != 0) add(filter_negatives, reads.filter_negatives);
@@ -42,7 +43,7 @@ class Counters {
  public:
   static constexpr std::size_t kSlots = 128;
   ThreadCounters& mine() { return slots_[slot()]; }
-  /// The calling thread's, below kSlots.
+  /// The slot of the calling thread, below kSlots.
   static std::size_t slot() {
     thread_local const std::size_t slot = next_.fetch_add(1, std::memory_order_relaxed) % kSlots;
     return slot;

@@ -1,11 +1,11 @@
-// How fast the merges of one tree for delete deadlines may read and write (tree.deletes.io_budget): a bucket that is filled at that
-// rate.
+// Limits how fast the merges of one tree for delete deadlines read and write (tree.deletes.io_budget): a bucket that is filled at
+// that rate.
 //
-// A merge starts when everything that earlier merges read and wrote is paid for, so that no merge waits half-way and blocks a
-// thread. A debt lasts an hour at most; the rest is forgiven.
+// A merge starts once the bytes of earlier merges are paid for, and never waits in the middle, which would block a thread. A debt
+// is paid for an hour at most; the rest is dropped.
 //
-// A budget spreads work and never makes a deadline missed. It grows to what the deadlines need. Work starts unpaid
-// (FadeContext::over_budget) if it has used half of its margin, is overdue since the start, or was requested by hand.
+// A budget spreads work but never causes a missed deadline: it grows to the rate that the deadlines need. Work starts without
+// being paid for (FadeContext::over_budget) if half of its margin is used up, if it was overdue at the start, or after PURGE.NOW.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class DeadlineBudget {
     limiter_.set_rate(raised ? static_cast<std::uint64_t>(std::min(needed, kHighest)) : configured);
     return raised;
   }
-  /// A merge reads, or has written, so many bytes.
+  /// Counts bytes that a merge reads or has written.
   void spend(std::uint64_t bytes) { (void)limiter_.request(bytes); }
   /// True if earlier merges are not paid for yet.
   [[nodiscard]] bool is_spent() { return limiter_.request(0) != 0; }

@@ -1,4 +1,4 @@
-// How many bytes the flushes of one tree write, smoothed: a new flush counts for an eighth.
+// The rate at which flushes of one tree write bytes, smoothed: a new flush counts for an eighth.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class FlushRate {
     MutexLock lock(mutex_);
     pending_bytes_ += bytes;
     if (last_ == 0 || now <= last_) {
-      if (last_ == 0) pending_bytes_ = 0;  // written before the first moment that is known
+      if (last_ == 0) pending_bytes_ = 0;  // unknown over which time it was written
       last_ = std::max(last_, now);
       return;
     }
@@ -42,7 +42,7 @@ class FlushRate {
   static constexpr int kLeastFlushes = 4, kSmoothed = 8;
   static constexpr double kMost = 1e18;
   mutable Mutex mutex_;
-  double bytes_ GUARDED_BY(mutex_) = 0, interval_ GUARDED_BY(mutex_) = 0;  // of a flush; ms until the next
+  double bytes_ GUARDED_BY(mutex_) = 0, interval_ GUARDED_BY(mutex_) = 0;  // bytes of a flush; ms until the next
   std::uint64_t pending_bytes_ GUARDED_BY(mutex_) = 0;
   Millis last_ GUARDED_BY(mutex_) = 0;
   int flushes_ GUARDED_BY(mutex_) = 0;

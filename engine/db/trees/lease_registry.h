@@ -17,7 +17,7 @@ struct TreeView;
 
 class Lease {
  public:
-  /// `count` is of the leases that exist, and outlives them.
+  /// `count` is the number of existing leases; it outlives them.
   Lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis taken, std::atomic<std::uint64_t>& count)
       : view_(std::move(view)), seq_(seq), taken_(taken), count_(count) {
     count_.fetch_add(1, std::memory_order_relaxed);
@@ -41,9 +41,9 @@ class Lease {
 };
 
 /// The error that readers of a revoked lease return.
-inline Status revoked_view() { return Status::revoked("the read view was taken back, so that what was deleted is gone in time"); }
+inline Status revoked_view() { return Status::revoked("read view revoked to meet a delete deadline; retry"); }
 
-/// Knows the leases that exist, and keeps none of them alive. Thread-safe. Outlives its leases.
+/// Has a weak reference to each lease. Thread-safe. Outlives its leases.
 class LeaseRegistry {
  public:
   std::shared_ptr<Lease> lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis now) EXCLUDES(mutex_);
@@ -59,7 +59,7 @@ class LeaseRegistry {
  private:
   std::atomic<std::uint64_t> count_{0}, revoked_{0};
   mutable Mutex mutex_;
-  std::vector<std::weak_ptr<Lease>> leases_ GUARDED_BY(mutex_);  // at most twice as many as exist, and a few
+  std::vector<std::weak_ptr<Lease>> leases_ GUARDED_BY(mutex_);  // has ended leases, too; pruned when it has doubled
 };
 
 }  // namespace ebbtide

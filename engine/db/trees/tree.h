@@ -1,8 +1,8 @@
-// One tree: all its state but its files, and what other parts need of it at one moment.
+// One tree: all its state except its files.
 //
 // The database's mapping owns a tree as a TreePtr. A tree that is dropped is retired to the epoch: readers may still load its view.
-// Two mutexes of the database guard most members. The commit mutex guards the active memtable, the state mutex everything that follows
-// from views and settings. "Guarded by" names them where a member is declared; the annotations of the compiler cannot reach across
+// Two mutexes of the database guard most members. The commit mutex guards the active memtable; the state mutex guards everything
+// that depends on views and settings. Comments name the mutex of each member, since the compiler's annotations do not work across
 // objects.
 #pragma once
 
@@ -37,13 +37,13 @@ struct Tree {
 
   TreeId id = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
-  std::atomic<const TreeView*> view{nullptr};  ///< what readers load, under the epoch
+  std::atomic<const TreeView*> view{nullptr};  ///< readers load it, under the epoch
   const std::shared_ptr<std::atomic<bool>> recorded = std::make_shared<std::atomic<bool>>(false);  ///< TreeView::recorded
   const std::shared_ptr<TreeLookups> lookups = std::make_shared<TreeLookups>();
   std::atomic<bool> dropped{false};  ///< running jobs give up, and no result is installed
   /// Deletes born by then are overdue, even without a deadline: PURGE.NOW asked for them. Only grows.
   std::atomic<Millis> purge_before{0};
-  std::atomic<Millis> dropped_at{0};  ///< birth of the delete that dropped the tree; 0 = the tree lives
+  std::atomic<Millis> dropped_at{0};  ///< birth of the delete that dropped the tree; 0 = not dropped
 
   // --- guarded by the commit mutex
   MemTable* active = nullptr;
@@ -55,26 +55,26 @@ struct Tree {
   std::shared_ptr<const int> work = std::make_shared<int>();  ///< held by every job that writes files for the tree
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
-  int inherited_runs = 0;  ///< runs of the newest level, above the slowdown limit, that the policy before left; only shrinks
-  Arrivals arrivals = all_arrive();   ///< as measured so far
-  LookupsByLevel lookups_measured{};  ///< the lookups that `arrivals` comes from, since the tree was opened
-  TileSize tile_size;                 ///< used if the settings leave it to measurement
-  bool frozen_rest = false;           ///< frozen memtables of staged batches wait, not full, for the next flush of a memtable
+  int inherited_runs = 0;  ///< runs of the newest level above the slowdown limit, left by an earlier policy; never grows
+  Arrivals arrivals = all_arrive();   ///< as last measured
+  LookupsByLevel lookups_measured{};  ///< total lookups at the last update of `arrivals`
+  TileSize tile_size;                 ///< used if pages_per_tile is measured
+  bool frozen_rest = false;           ///< small frozen memtables of staged batches wait for the next flush
   bool flush_queued = false;
-  bool flush_waits = false;    ///< for the merges of the flush before; the end of a job queues it again
-  bool flush_hurries = false;  ///< memtables are flushed for another reason than being full, and wait for no merge
+  bool flush_waits = false;    ///< the flush waits for merges of the flush before; the end of a job queues it again
+  bool flush_hurries = false;  ///< the flush is urgent (deadline, log or memory), and waits for no merge
   DeadlineRule deadlines;
 
   // --- own synchronization
   std::atomic<bool> filter_fit_queued{false};
   FlushRate flush_rate;
   JobRegistry jobs;
-  std::atomic<Millis> margin{0};  ///< how long before a deadline its work is to be done; the deadline tracker sets it
+  std::atomic<Millis> margin{0};  ///< how long before a deadline its work must be done; set by the deadline tracker
   DeadlineBudget budget;          ///< the deadline tracker sets its rate
 
   FlushSize flush_size;  ///< guarded by the flush mutex
 
-  /// Bytes that compactions have pending, and what they were computed from.
+  /// The compaction debt, and the inputs from which it was computed.
   struct Debt {
     VersionPtr version;
     std::shared_ptr<const Policy> policy;
@@ -85,7 +85,7 @@ struct Tree {
 };
 using TreePtr = std::shared_ptr<Tree>;
 
-/// A tree at one moment, as pressure and statistics see it.
+/// A tree at one moment, for pressure and statistics.
 struct TreeLoad {
   TreePtr tree;
   std::shared_ptr<const TreeView> view;

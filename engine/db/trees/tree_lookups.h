@@ -1,5 +1,5 @@
-// Counts the lookups of one tree by level: how many a filter ended, how many read pages for nothing, how many found their key. Filter
-// memory (Arrivals) and the size of delete tiles (TileUse) follow from them.
+// Counts the lookups of one tree by level: ended by a filter, false positives, found. They determine filter memory (Arrivals) and
+// the size of delete tiles (TileUse).
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace ebbtide {
 
-/// Number of levels that are counted apart; deeper levels count as the last of these.
+/// Number of levels with separate counts; deeper levels count as the last of these.
 inline constexpr std::size_t kLookupLevels = 8;
 inline std::size_t lookup_level(int level) { return std::min(static_cast<std::size_t>(level), kLookupLevels - 1); }
 

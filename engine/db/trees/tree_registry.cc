@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// Memtables of a tree that may rest until a full one is flushed with them. Readers look into each of them.
+// A tree's small memtables are flushed together with a full one; at most so many wait for it, since readers search each of them.
 constexpr std::size_t kMostResting = 6;
 
 /// The settings that decide about filters of existing files.

@@ -3,7 +3,7 @@
 //   made      by a database's first write, by FLUSHDB, or when the database opens
 //   live      takes writes; SWAPDB may give it to another database
 //   dropped   by FLUSHDB; the manifest still names it, and deletes may still be pending in its files
-//   retired   the manifest does not name it any more; its files go with the last view that has them
+//   retired   the manifest does not name it any more; its files are removed with the last view that reads them
 //
 // Two mutexes guard all of it. Components that use trees take them in this order, and hold neither across I/O:
 //
@@ -88,11 +88,11 @@ class TreeRegistry {
   void note_mapping(SeqNum seq) REQUIRES(commit_mutex) { mapping_seq_ = seq; }
   /// The manifest has the mapping up to this seq.
   void start_mapping(SeqNum seq) REQUIRES(commit_mutex) { mapping_seq_ = committed_seq_ = seq; }
-  /// True if the manifest does not have the mapping as it is.
+  /// True if the manifest has an older mapping.
   [[nodiscard]] bool mapping_changed() const REQUIRES(commit_mutex) { return mapping_seq_ != committed_seq_; }
   /// Opening is done: deadlines continue as the manifest has them, and settings take effect on them from now on.
   void settle() REQUIRES(commit_mutex) EXCLUDES(state_mutex);
-  /// The end: every tree goes.
+  /// Removes all trees, when the database closes.
   void clear() REQUIRES(commit_mutex);
 
   // --- with the commit mutex: trees
@@ -100,7 +100,7 @@ class TreeRegistry {
   [[nodiscard]] const std::vector<TreePtr>& dropped() const REQUIRES(commit_mutex) { return dropped_; }
   /// A live tree; null if there is none.
   [[nodiscard]] TreePtr live_tree(TreeId id) const REQUIRES(commit_mutex);
-  /// A live tree that is empty, with the settings of the database, which does not have it yet.
+  /// Makes an empty live tree with the settings of the database, to which the caller maps it later.
   TreePtr make(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
   /// `time`: birth of the delete that drops the live tree. Its jobs are aborted.
   void drop(TreePtr tree, Millis time) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
@@ -128,7 +128,8 @@ class TreeRegistry {
   void publish(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex);
 
   // --- for the manifest; without the mutexes. The caller holds the manifest's mutex.
-  /// Adds to `edit` what the manifest does not know of the mapping: trees that were made, dropped, or have another database.
+  /// Adds to `edit` the changes of the mapping that the manifest lacks: trees that were made, dropped, or moved to another
+  /// database.
   MappingChanges collect_changes(const VersionSet& versions, VersionEdit* edit) EXCLUDES(commit_mutex);
   /// The manifest has the changes: their dropped trees are to be retired.
   void changes_committed(const MappingChanges& changes) EXCLUDES(commit_mutex);
@@ -137,7 +138,7 @@ class TreeRegistry {
   /// dropping back.
   [[nodiscard]] SeqNum oldest_needed(const std::map<const Tree*, std::size_t>& flushed, const MappingChanges& changes)
       EXCLUDES(commit_mutex, state_mutex);
-  /// Takes the view and the memtables from a dropped tree. They go once no reader has them.
+  /// Takes the view and the memtables from a dropped tree. They are freed once no reader has them.
   void retire(TreePtr tree) EXCLUDES(state_mutex);
 
   // --- delete deadlines

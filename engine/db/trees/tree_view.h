@@ -62,36 +62,37 @@ struct OpenTable {
   OpenTable(const OpenTable&) = delete;
   OpenTable& operator=(const OpenTable&) = delete;
 
-  const FileMetaPtr meta;  ///< as of when it was opened; the version knows how much is punched by now
+  const FileMetaPtr meta;  ///< when the table was opened; the version has the current punched_bytes
   const std::shared_ptr<TableReader> reader;
   const std::shared_ptr<DataFile> data;
   mutable std::atomic<bool> obsolete{false};
-  mutable std::atomic<std::uint64_t> filter_retry_ns{0};  ///< a slice could not be read; mono_ns() of the next try
+  mutable std::atomic<std::uint64_t> filter_retry_ns{0};  ///< mono_ns() of the next try to read a slice that could not be read
   static constexpr std::uint64_t kNotEstimated = ~std::uint64_t{0};
-  mutable std::atomic<std::uint64_t> covered_entries{kNotEstimated};  ///< by its range tombstones (read/key_estimate.h)
-  mutable std::atomic<Millis> floor{0};  ///< once it is obsolete: births of deletes whose bytes it may hold are not before
+  mutable std::atomic<std::uint64_t> covered_entries{kNotEstimated};  ///< estimated entries that its range tombstones cover
+                                                                      ///< (read/key_estimate.h)
+  mutable std::atomic<Millis> floor{0};  ///< once obsolete: no delete whose bytes it has was born before this
   const ObsoleteSink* const sink;
 };
 using OpenTablePtr = std::shared_ptr<const OpenTable>;
 
-/// Birth of the oldest delete in the memtable; 0 = none. An expiry that has passed by `now` is a delete.
+/// Birth of the oldest delete in the memtable; 0 = none. An expiry passed by `now` counts as a delete.
 [[nodiscard]] Millis oldest_birth(const MemTable& memtable, Millis now);
 
-/// One run, ready to be searched: of each bound the first 8 bytes that differ lie side by side. A search looks into a table only if
-/// these bytes are equal to the key's.
+/// One run, prepared for searches: an array has 8 bytes of each bound, after the common prefix. A search compares a whole bound
+/// only if these bytes are equal to the key's.
 class RunView {
  public:
   RunView(const Run& run, std::vector<OpenTablePtr> tables);
 
-  /// Index of the table whose bounds contain `key`, or -1. If the exclusive end of a range tombstone is the start of the next file, it
-  /// is the next file.
+  /// Index of the table whose bounds contain `key`, or -1. An exclusive end that is the start of the next file belongs to that
+  /// file.
   [[nodiscard]] int find(Bytes key) const;
   /// Index of the first table that ends at or after `key` (tables().size() if none).
   [[nodiscard]] std::size_t lower_bound(Bytes key) const;
   [[nodiscard]] const std::vector<OpenTablePtr>& tables() const { return tables_; }
   /// Table i, without counting a reference: for the read path.
   [[nodiscard]] const TableReader& reader(std::size_t i) const { return *readers_[i]; }
-  /// True if the table has range tombstones or is unreadable: one byte answers for both, and few tables are.
+  /// True if the table has range tombstones or is unreadable. One byte answers both questions; few tables are special.
   [[nodiscard]] bool is_special(std::size_t i) const { return special_[i] != 0; }
   [[nodiscard]] bool has_range_tombstones(std::size_t i) const { return (special_[i] & kRanged) != 0; }
   [[nodiscard]] bool is_unreadable(std::size_t i) const { return (special_[i] & kUnreadable) != 0; }
@@ -106,8 +107,8 @@ class RunView {
   static constexpr unsigned char kRanged = 1, kUnreadable = 2;
   std::vector<unsigned char> special_;
   std::string common_;                 // the prefix of every key within the run's bounds
-  std::vector<std::uint64_t> lowers_;  // 8 bytes of the lower bounds after it, big endian
-  std::vector<std::uint64_t> uppers_;  // and of the upper bounds; the largest number if there is none
+  std::vector<std::uint64_t> lowers_;  // the next 8 bytes of the lower bounds, big endian
+  std::vector<std::uint64_t> uppers_;  // the same of the upper bounds; the largest number if there is none
 };
 
 /// The tables of a tree; shared between the TreeViews that differ only in memtables.
@@ -116,16 +117,16 @@ struct TablesView {
   std::vector<RunView> runs;       ///< newest first; runs without files are left out
   std::uint64_t memory_bytes = 0;  ///< of the open tables
   std::uint64_t file_bytes = 0;    ///< data and metadata
-  Millis oldest_obligation = 0;    ///< oldest birth of a delete that is pending in a table; 0 = none
+  Millis oldest_obligation = 0;    ///< birth of the oldest pending delete in the tables; 0 = none
   Millis min_expiry = 0;           ///< smallest expiry of all entries; 0 = none has one
-  int newest_level_runs = 0;       ///< runs of the newest run's level that have a file which may be merged
+  int newest_level_runs = 0;       ///< runs of the newest run's level with a file that may be merged
   std::vector<FileMetaPtr> quarantined;
   std::vector<KeyRange> frozen;  ///< the ranges of `quarantined` (tree/frozen.h)
 
   [[nodiscard]] bool is_quarantined(FileNum data_file) const;
   /// Every reader that has the data file open.
   [[nodiscard]] std::vector<std::shared_ptr<const TableReader>> readers_of(FileNum data_file) const;
-  [[nodiscard]] bool is_frozen(const FileMeta& file) const;  ///< true if the file meets a frozen range
+  [[nodiscard]] bool is_frozen(const FileMeta& file) const;  ///< true if the file overlaps a frozen range
 };
 
 struct TreeView {

@@ -13,7 +13,7 @@
 //   * The mapping of databases exists twice: as the next batch sees it (Env), and as readers do (Publication). The latter changes together
 //     with the visible seq.
 //
-// Env is a template parameter: a call per command through a pointer would cost more than what it does. Its members, all but insert()
+// Env is a template parameter: an indirect call per command would cost more than the work it calls. Its members, all but insert()
 // called with the mutex held:
 //
 //   Status writable();
@@ -52,7 +52,7 @@ class CommitPipeline {
   CommitPipeline(Env env, Mutex& mutex, Publication& publication)
       : env_(std::move(env)), mutex_(mutex), publication_(publication) {}
 
-  /// The batch becomes visible, and is queued for the log. kRetry: an expiry has passed that the batch relies on. An error of
+  /// Makes the batch visible and queues it for the log. kRetry: an expiry has passed that the batch relies on. An error of
   /// Env::writable(): nothing has changed.
   Status commit(WriteBatch& batch) {
     Inserts inserts;
@@ -65,7 +65,7 @@ class CommitPipeline {
     return Status::ok();
   }
 
-  // --- with the mutex held: the parts, for batches that are committed in another way
+  // --- parts of a commit, for staged batches; called with the mutex held
   /// Begins a critical section: sets its time and Inserts::previous. Errors as commit().
   Status begin(const WriteBatch& batch, Inserts* inserts, Millis* time) {
     TRY(env_.writable());
@@ -76,14 +76,14 @@ class CommitPipeline {
     inserts->previous = last_seq();
     return Status::ok();
   }
-  /// Gives the batch the next seqs.
+  /// Assigns the next seqs to the batch.
   void assign(WriteBatch& batch, Millis time) {
     batch.set_header(next_seq_, time, 0);
     next_seq_ += batch.count();
   }
-  /// The last seq that was given.
+  /// The last assigned seq.
   [[nodiscard]] SeqNum last_seq() const { return next_seq_ - 1; }
-  /// Time of the next batch is `time` or later. Returns the least time that it can have.
+  /// Makes the time of the next batch `time` or later. Returns the earliest time that it can have.
   Millis advance_time(Millis time) { return last_time_ = std::max(time, last_time_); }
   void start(SeqNum last_seq) { next_seq_ = last_seq + 1; }
 

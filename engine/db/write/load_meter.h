@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// One caller at a time: what a tree's merges have pending is kept in Tree::debt.
+/// One caller at a time, since a tree's bytes of pending merges are stored in Tree::debt.
 class LoadMeter {
  public:
   struct Env {

@@ -9,7 +9,7 @@ constexpr std::size_t kFewTrees = 64;  // up to this number, each may keep a mem
 // Ten ticks. A value that only readers hold is freed when no pass of a loop can see its memtable.
 constexpr std::uint64_t kMemTableGoesNs = 1'000'000'000;
 
-/// What the cache keeps, and what each kind of charge may have, however short memory is.
+/// The minimum of the cache, and of each kind of charge, when memory is short.
 std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
 
 std::uint64_t above(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }

@@ -1,4 +1,4 @@
-// How Settings::memory_budget is divided, what can be charged to it, and which memtables are flushed to make room.
+// Divides Settings::memory_budget, decides what can be charged to it, and which memtables are flushed to make room.
 //
 //   budget = memtables without charged values + open tables + MemoryAccount + block cache
 //
@@ -8,8 +8,8 @@
 //   3. The account refuses charges above each kind's floor.
 //   4. Writes wait for flushes, and at last those that add data are refused (pressure.h).
 //
-// A charge that does not fit now may fit after a flush of memtables: room() answers kAfterFlush. The caller then waits without any
-// other charge of its own.
+// A charge that does not fit now may fit after a flush of memtables: room() returns kAfterFlush. The caller then waits, and holds
+// no charge meanwhile.
 #pragma once
 
 #include <atomic>
@@ -33,22 +33,23 @@ struct MemoryUse {
   std::uint64_t tables = 0;     ///< filters and fences of open tables
 };
 
-/// The largest memtable that is not flushed early: a flush frees none of its first chunk, and many small tables cost merges. All of
-/// them together have at most an eighth of the budget. Pure.
+/// The size up to which a memtable is not flushed early: a flush would not free its first chunk, and many small tables cost
+/// merges. All small memtables together have at most an eighth of the budget. Pure.
 std::uint64_t small_memtable_bytes(std::uint64_t budget, std::uint64_t empty_memtable_bytes, std::size_t trees);
 
-/// The memtables of one tree, as far as their memory is concerned.
+/// The memory of one tree's memtables.
 struct TreeMemory {
   std::uint64_t active_bytes = 0, frozen_bytes = 0;
   bool active_is_empty = false;
-  bool frozen_rests = false;  ///< frozen memtables wait for others to be flushed with
+  bool frozen_rests = false;  ///< frozen memtables wait for the next flush
 };
-/// Trees, by their index: those whose resting memtables are flushed now, and those whose active memtable is, the largest first.
+/// Indexes of trees: those whose frozen memtables are flushed now, and those whose active memtable is frozen and flushed, largest
+/// first.
 struct MemoryRelief {
   std::vector<std::size_t> flush_frozen, freeze_active;
 };
-/// Chooses memtables to flush, if all of them exceed `ceiling`. Active ones are frozen until they are at a quarter of it; those of at
-/// most `small` bytes stay. Pure.
+/// Chooses memtables to flush if all together exceed `ceiling`. Freezes active ones until the rest has a quarter of it; those of
+/// at most `small` bytes stay. Pure.
 MemoryRelief plan_relief(std::span<const TreeMemory> trees, std::uint64_t ceiling, std::uint64_t small);
 
 /// Thread-safe, but divide() and relief() have one caller at a time each.
@@ -67,14 +68,14 @@ class MemoryBudget {
   /// Takes effect with the next divide().
   void set_bytes(std::uint64_t bytes) { bytes_.store(bytes, std::memory_order_relaxed); }
 
-  /// Sets the limits of the account and of the cache from what memtables and tables have now.
+  /// Sets the limits of account and cache from the current memory of memtables and tables.
   void divide(const MemoryUse& use);
-  /// As MemoryAccount::try_charge(). The cache makes room for what was charged.
+  /// Like MemoryAccount::try_charge(); the cache makes room for the charge.
   [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
-  /// Something was charged: the cache shrinks if a thirty-second of the budget was charged since it was last fitted. Large values
-  /// come faster than divide() is called.
+  /// Call it after a charge: the cache shrinks if a 32nd of the budget was charged since its last fit. Large values arrive faster
+  /// than divide() is called.
   void note_charged();
-  /// Whether `bytes` can be charged, by the latest divide() and by what is charged now.
+  /// Returns whether `bytes` can be charged, by the latest divide() and the current charges.
   [[nodiscard]] BudgetRoom room(std::uint64_t bytes);
   /// The memtables to flush now. A charge that was refused since the last call counts as used if it can ever fit.
   [[nodiscard]] MemoryRelief relief(std::span<const TreeMemory> trees, std::uint64_t empty_memtable_bytes);
@@ -84,10 +85,10 @@ class MemoryBudget {
 
   const Env env_;
   std::atomic<std::uint64_t> bytes_;
-  // As of the last divide().
+  // From the last divide().
   std::atomic<std::uint64_t> fixed_{0}, tables_{0};   // uncharged memtables and tables together; tables alone
   std::atomic<std::uint64_t> flushable_{0};           // uncharged bytes that flushes would free
-  std::atomic<std::uint64_t> charged_to_readers_{0};  // of kMemTables: values that only readers still hold
+  std::atomic<std::uint64_t> charged_to_readers_{0};  // part of kMemTables in values that only readers hold
   std::atomic<std::uint64_t> left_memtables_ns_{0};   // mono_ns() when charged_to_readers_ last grew
   std::atomic<std::uint64_t> fitted_{0};              // charged when the cache was last fitted
 };

@@ -1,4 +1,4 @@
-// Freezes memtables before they are full, and flushes those that rest: for the size of the log, and for memory.
+// Freezes memtables before they are full, and flushes resting ones, if the log is too large or memtables take too much memory.
 //
 // The log keeps every segment that has an operation of a memtable. A tree that is rarely written to must not keep the whole log. Memory
 // is divided by MemoryBudget (memory_budget.h), which also chooses the memtables.
@@ -27,7 +27,7 @@ class MemTableRelief {
     std::function<std::uint64_t()> log_bytes;            ///< of all segments
     std::function<std::uint64_t()> pending_piece_bytes;  ///< of these, pieces of batches that are not committed
     std::function<void(SeqNum)> give_up_pieces_before;   ///< gives up such batches that began before the seq
-    std::function<FileNum(SeqNum)> oldest_needed;        ///< the segment from which on the log is needed for the seq
+    std::function<FileNum(SeqNum)> oldest_needed;        ///< the oldest segment with operations from the seq on
     std::function<void(const TreePtr&)> hurry;           ///< flushes all frozen memtables of the tree; the commit mutex is held
   };
 
@@ -35,7 +35,7 @@ class MemTableRelief {
 
   /// If the log is too large: flushes the memtables that keep its oldest segment.
   void relieve_log() EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
-  /// If memtables have too much memory: flushes those that the budget chooses.
+  /// If memtables take too much memory: flushes those that the budget chooses.
   void relieve_memory() EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
 
  private:

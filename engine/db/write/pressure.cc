@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint32_t kDeadlineSlows = 700;  // permille of the measured rate
 constexpr double kDebtMs = 10'000;
-constexpr double kNoStop = 0.95;  // the most of a source that slows writes down and never stops them
+constexpr double kNoStop = 0.95;  // limit of a source that slows writes down but never stops them
 
 /// Keeps the largest of the sources.
 struct Worst {
@@ -22,7 +22,7 @@ struct Worst {
 
 double ratio(std::uint64_t part, std::uint64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
-// Inherited runs stop no write: until they are merged, which may take the whole tree, what arrives is slowed down at most.
+// Inherited runs never stop writes. Until they are merged, which may take the whole tree, writes are only slowed down.
 void add_runs(const WriteLoad::Tree& tree, Worst* worst, bool* stuck) {
   const int own = tree.runs - tree.inherited_runs, slow = tree.slowdown_runs, stop = tree.stop_runs;
   if (own <= slow) return;
@@ -60,7 +60,7 @@ Pressure pressure_of(const WriteLoad& load) {
   }
   const std::uint64_t budget = load.memory_budget, used = load.memory.uncharged + load.memory.tables + load.charged_bytes;
   add_memtables(load, used, &worst);
-  // Nothing waits to be flushed, nor will at the next tick (MemoryBudget::relief).
+  // No memtable waits for a flush, and the next tick will freeze none (MemoryBudget::relief).
   const bool flushed = load.memory.frozen == 0 && load.memory.memtables <= budget / 2;
   out.out_of_memory = used > budget + budget / 10 && flushed;
   out.permille = static_cast<std::uint32_t>(std::min(1.0, worst.pressure) * 1000);

@@ -2,7 +2,7 @@
 
 namespace ebbtide {
 
-// The next commit may come here as soon as visible_seq_ has moved, while this one still changes the version: one at a time.
+// One commit at a time may change the version. The next one can get here once visible_seq_ has moved, before this one is done.
 void Publication::publish_mapping(SeqNum last, Remapped remapped) {
   moved_.wait_until([this] { return version_.load(std::memory_order_seq_cst) % 2 == 0; });
   const std::uint64_t version = mapping_version();

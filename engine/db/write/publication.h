@@ -1,4 +1,4 @@
-// What readers see: the operations up to a seq, and the tree of each database.
+// The state visible to readers: the highest visible seq, and the tree of each database.
 //
 // Commits are published in seq order. A commit that changes the mapping of databases moves mapping and visible seq together: readers see
 // neither half of a batch nor a FLUSHDB that the visible seq does not cover. They check by the mapping's version, a sequence lock:
@@ -21,7 +21,7 @@ namespace ebbtide {
 
 struct Tree;
 
-/// Thread-safe, but start() and map(), which are for times without readers.
+/// Thread-safe, except start(), map() and unmap_all(), which need a time without readers.
 class Publication {
  public:
   static constexpr std::size_t kMaxDatabases = 1024;
@@ -29,14 +29,14 @@ class Publication {
 
   // --- readers
   [[nodiscard]] SeqNum visible_seq() const { return visible_seq_.load(std::memory_order_acquire); }
-  /// Null: the database has none. Valid as long as the caller is in an epoch.
+  /// The database's tree; null if it has none. Valid as long as the caller's epoch guard.
   [[nodiscard]] const Tree* tree(DatabaseId database) const { return trees_[database].load(std::memory_order_acquire); }
   [[nodiscard]] std::uint64_t mapping_version() const { return version_.load(std::memory_order_acquire); }
-  /// The mapping is what it was when mapping_version() returned `version`, and was not being changed then.
+  /// True if the mapping has not changed since mapping_version() returned `version`, and was not changing then.
   [[nodiscard]] bool unchanged(std::uint64_t version) const { return version % 2 == 0 && mapping_version() == version; }
 
   // --- commits
-  /// Makes the operations up to `last` visible, after those up to `previous`: waits until these are.
+  /// Waits until operations up to `previous` are visible, then makes those up to `last` visible.
   void publish(SeqNum previous, SeqNum last, Remapped remapped) {
     // The commits before this one are between their critical section and here, mostly for less than a microsecond.
     if (visible_seq() != previous) await(previous);
@@ -45,9 +45,9 @@ class Publication {
     visible_seq_.store(last, std::memory_order_seq_cst);
     moved_.notify();
   }
-  /// Returns once operations up to `seq`, which a batch was given, are visible.
+  /// Waits until operations up to `seq`, an assigned seq, are visible.
   void await(SeqNum seq);
-  /// The same, and no change of the mapping is under way.
+  /// The same, and until no change of the mapping is under way.
   void await_settled(SeqNum seq);
 
   // --- without readers

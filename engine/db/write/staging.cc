@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint32_t kLookEvery = 1024;  // operations between two looks at `stop`
+constexpr std::uint32_t kLookEvery = 1024;  // operations between two checks of `stop`
 // Of a key that was written once: its node, version, slot in the hash index and place in the ordered one.
 constexpr std::size_t kBytesPerEntry = 96;
 // What a memtable's hash index is sized by: see MemTable.
@@ -23,13 +23,14 @@ bool changes_mapping(OpKind kind) {
 
 bool comes_later(OpKind kind) { return kind == OpKind::kRangeTombstone || kind == OpKind::kSecondaryDelete; }
 
-// A few large values make no memtable of their own: they are inserted in no time, and a flush of them alone would make a small run.
+// A few large values get no memtable of their own: inserting them takes almost no time, and flushing them alone would make a
+// small run.
 constexpr std::uint32_t kFewOperations = 64;
 bool few_large_values(const WriteBatch& batch) { return batch.count() <= kFewOperations && batch.shared_bytes() != 0; }
 
 Status stopped() { return Status::aborted("staging a batch was stopped"); }
 
-/// The parts, each with an empty memtable of the right size, and what comes later.
+/// Makes the parts, each with an empty memtable of the right size, and the list of later operations.
 Result<StagedEntries> count_parts(const WriteBatch& batch, const std::atomic<bool>* stop) {
   StagedEntries out;
   const bool all_later = few_large_values(batch);
@@ -78,7 +79,7 @@ Result<StagedEntries> stage_entries(const WriteBatch& batch, const std::atomic<b
   if (out.later.size() == batch.count()) return out;
   std::size_t cursor = 0;
   std::uint32_t index = 0;
-  std::size_t last = 0;  // neighbours mostly have one database
+  std::size_t last = 0;  // adjacent operations usually have the same database
   for (WriteBatch::Op op; batch.next_op(&cursor, &op); ++index) {
     if (index % kLookEvery == 0 && stop != nullptr && stop->load(std::memory_order_relaxed)) return stopped();
     if (comes_later(op.kind)) continue;

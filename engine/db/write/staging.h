@@ -1,4 +1,4 @@
-// A large batch sorted and hashed ahead of its commit: a memtable for each database that it writes to.
+// The entries of a large batch, sorted and hashed before its commit: a memtable for each database that it writes to.
 //
 // Nothing here depends on seq, time or tree, which the commit assigns. Entries have their index in the batch as seq, and an EntryPlace
 // makes them complete later (memtable/entry_place.h). Range tombstones and records lie in structures that are ordered by seq. They are few,
@@ -21,13 +21,13 @@ namespace ebbtide {
 struct Tree;
 
 struct StagedEntries {
-  /// What the batch has for one database.
+  /// The batch's operations on one database.
   struct Part {
     DatabaseId database = 0;
     std::shared_ptr<MemTable> memtable;  ///< null: a few large values, which the commit inserts
     std::uint32_t records = 0;           ///< number of secondary range deletes
     bool deletes = false;                ///< has tombstones, range tombstones or records
-    std::uint32_t named = 0;             ///< the tree that its operations name now; the database's number at first
+    std::uint32_t named = 0;             ///< the tree number in its operations now; the database's number at first
     Millis min_expiry = 0;               ///< smallest expiry of its values; 0 = none
     Tree* tree = nullptr;                ///< set by the commit
     MemTable* inserted_into = nullptr;   ///< set by the commit: the memtable of later operations
@@ -45,7 +45,8 @@ struct StagedEntries {
   [[nodiscard]] std::size_t memory_bytes() const;
 };
 
-/// A put's, header's or tombstone's entry before its batch has a place (EntryPlace::settle); false for other operations.
+/// Sets the entry of a put, header or tombstone before its batch has a place (EntryPlace::settle completes it). False for other
+/// operations.
 inline bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry) {
   entry->key = op.key;
   entry->seq = seq;
@@ -67,10 +68,11 @@ inline bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry) 
   }
 }
 
-/// Bytes that stage_entries() will take, about. Shared values are not copied.
+/// Approximate bytes that stage_entries() will allocate, without shared values, which are not copied.
 std::size_t staged_bytes_expected(const WriteBatch& batch);
 
-/// Takes time in proportion to the batch's size. kUnsupported: the batch has operations on the mapping of databases. kAborted: `stop`, if given, became true.
+/// Sorts the entries; the time grows with the batch's size. kUnsupported: the batch empties or swaps databases. kAborted: `stop`,
+/// which may be null, became true.
 Result<StagedEntries> stage_entries(const WriteBatch& batch, const std::atomic<bool>* stop);
 
 struct StagedBatch::Impl {
@@ -80,7 +82,7 @@ struct StagedBatch::Impl {
   std::shared_ptr<MemoryAccount> account;
   std::size_t charged = 0;
   bool committed = false;
-  /// Gives the charge back: the memory is the tree's now, or is about to go.
+  /// Releases the charge: the tree has the memory now, or it is about to be freed.
   void release();
 };
 

@@ -13,7 +13,7 @@ constexpr std::uint32_t kSteep = 800;          // permille of pressure
 constexpr std::uint64_t kSteepest = 40;        // 125 kB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
 constexpr std::uint64_t kLongestSleepMs = 100;  // of one batch
-constexpr std::uint64_t kPollMs = 10;           // between two looks of a batch that waits for the end of a stop
+constexpr std::uint64_t kPollMs = 10;           // between two checks of a batch that waits for the end of a stop
 constexpr std::uint64_t kMaxPendingDrops = 64;
 constexpr std::uint32_t kMaxFlushes = 256;  // in one batch, if there are not more databases than that
 
@@ -91,7 +91,7 @@ Status WriteController::await(const WriteBatch& batch) {
   return stuck() && adds_data(batch) ? stuck_error() : Status::ok();
 }
 
-// Not longer than the longest wait, however many batches are in the line.
+// The wait is limited to kLongestSleepMs for any number of waiting batches.
 std::uint32_t WriteController::reserve_slot(const WriteBatch& batch, bool waited) {
   if (batch.flushes() != 0) return env_.pending_drops() > kMaxPendingDrops ? kPollMs : 0;
   const std::uint32_t pressure = permille();

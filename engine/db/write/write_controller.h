@@ -1,17 +1,18 @@
-// When writes wait, and when they are refused.
+// Decides when writes wait, and when they are refused.
 //
 // Pressure (pressure.h) is measured when the shape of a tree changes and on each tick. A commit only reads a few flags.
 //
-// Slowdown: at pressure p a byte costs p * kSlowNsPerByte, and up to kSteepest times that from kSteep on. So writes become as slow as any
-// compaction before they have to stop. A thread that waits by itself sleeps when it has saved up a millisecond. A caller that must not
-// sleep gets the next free slot of a line that moves at the slowed rate. All clients together write at that rate, however many they are.
+// Slowdown: at pressure p a byte costs p * kSlowNsPerByte, and up to kSteepest times that from kSteep on. So writes become slower
+// than any compaction before they have to stop. A thread that may sleep does so once its delays add up to a millisecond. A caller
+// that must not sleep gets the next free slot of a queue that moves at the reduced rate. All clients together write at that rate.
 //
 // Stop: writes wait until the pressure falls. A stop that no compaction can end refuses instead.
 //
-// Refusals concern data that is added. Deletes, range deletes and FLUSHDB go on when disk or memory is full, and no pressure delays a
-// FLUSHDB. An emptied database leaves its tree behind until the manifest is synced: a FLUSHDB waits while too many are left.
+// Only writes that add data are refused. Deletes, range deletes and FLUSHDB work when disk or memory is full, and no pressure
+// delays a FLUSHDB. An emptied database leaves its tree behind until the manifest is synced: a FLUSHDB waits while too many are
+// left.
 //
-// The stalled time is the time that a byte costs, or that writes are stopped. It is not the sum over those that wait.
+// The stalled time is the delay per byte, or the time for which writes are stopped. It is not the sum over all waiting clients.
 #pragma once
 
 #include <array>
@@ -27,7 +28,7 @@
 
 namespace ebbtide {
 
-/// check_batch() of a batch that may be too long.
+/// check_batch() for a batch that may be too long.
 Status check_long_batch(const WriteBatch& batch, std::uint32_t databases);
 
 /// kInvalidArgument for a batch that can never be committed: it or one of its keys is too long, or it empties databases too often.
@@ -43,9 +44,9 @@ class WriteController {
  public:
   struct Env {
     const Clock* clock = nullptr;
-    bool threads = true;                           ///< false: a caller that waits runs background tasks meanwhile
-    std::function<WriteLoad()> load;               ///< called by measure(), one at a time
-    std::function<void(const MemoryUse&)> divide;  ///< the same: MemoryBudget::divide()
+    bool threads = true;                           ///< false: a waiting caller runs background tasks
+    std::function<WriteLoad()> load;               ///< called by measure(), one call at a time
+    std::function<void(const MemoryUse&)> divide;  ///< called by measure(): MemoryBudget::divide()
     std::function<Status()> write_status;          ///< kReadOnly while the database is read-only
     std::function<bool()> closing;
     std::function<std::uint64_t()> pending_drops;  ///< dropped trees that the manifest still has
@@ -53,7 +54,7 @@ class WriteController {
   };
   explicit WriteController(Env env) : env_(std::move(env)) {}
 
-  /// Measures the pressure, and divides the memory. No lock of the caller's that Env::load takes is held.
+  /// Measures the pressure and divides the memory. The caller holds no lock that Env::load takes.
   void measure() EXCLUDES(measure_mutex_, wait_mutex_);
   /// kNoSpace or kOutOfMemory if the batch adds data and there is no room for it.
   Status refuse(const WriteBatch& batch, bool disk_full) const {
@@ -62,21 +63,22 @@ class WriteController {
       return Status::ok();
     return refuse_data(batch, disk_full, memory_full);
   }
-  /// Waits as long as the batch has to. Returns an error if the database becomes read-only meanwhile, or a stop cannot end.
+  /// Waits as long as the pressure requires. Returns an error if the database becomes read-only meanwhile, or the stop cannot
+  /// end.
   Status await(const WriteBatch& batch) EXCLUDES(wait_mutex_);
-  /// As await(), for a caller that must not sleep: how many milliseconds to wait before the next attempt; 0 = commit now.
-  /// `waited`: the batch has had its slot of a slowdown. Requires that refuse() returned ok.
+  /// Like await(), for a caller that must not sleep: returns the ms to wait before the next attempt; 0 = commit now. `waited`:
+  /// the batch has waited for its slot of a slowdown. Requires that refuse() returned ok.
   std::uint32_t delay_ms(const WriteBatch& batch, bool waited) {
     if (permille() == 0 && batch.flushes() == 0) [[likely]]
       return 0;
     return reserve_slot(batch, waited);
   }
-  /// Callers of await() look again: the database became read-only, or the manifest has fewer dropped trees.
+  /// Makes callers of await() check again: the database became read-only, or the manifest has fewer dropped trees.
   void wake() EXCLUDES(wait_mutex_);
 
-  /// Writes are stopped.
+  /// True if writes are stopped.
   [[nodiscard]] bool stopped() const { return permille() >= 1000; }
-  /// Writes are stopped, and compactions that would end that fail.
+  /// True if writes are stopped, and the compactions that would end the stop fail.
   [[nodiscard]] bool stuck() const { return stuck_.load(std::memory_order_relaxed) && stopped(); }
   [[nodiscard]] std::uint64_t stalled_ns(StallReason reason) const {
     return stalled_ns_[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed);
@@ -99,10 +101,10 @@ class WriteController {
   std::atomic<StallReason> reason_{StallReason::kNone};
 
   std::array<std::atomic<std::uint64_t>, kStallReasons> stalled_ns_{};
-  std::atomic<std::uint64_t> sleep_due_ns_{0};  // saved up by callers of await()
+  std::atomic<std::uint64_t> sleep_due_ns_{0};  // sum of short delays that callers of await() have not slept yet
   std::atomic<std::uint64_t> next_slot_ns_{0};  // mono_ns() until which slots are taken
 
-  Mutex measure_mutex_;  // an older measurement does not replace a newer one
+  Mutex measure_mutex_;  // so that an older measurement does not replace a newer one
   std::uint64_t measured_ns_ GUARDED_BY(measure_mutex_) = 0;
   Mutex wait_mutex_;
   CondVar wake_;  // with wait_mutex_

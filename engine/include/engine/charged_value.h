@@ -6,8 +6,8 @@
 //   std::string bytes = ...;                                       // n bytes
 //   SharedValue value = charged_value(std::move(bytes), &charge);  // the charge is the value's now
 //
-// Such a value is counted once, from before its allocation until its last owner has released it: batch, log, memtable, reply.
-// A memtable that takes it in moves the charge to its own kind (keep_charge) and does not count the value itself.
+// Such a value is counted once, from before its allocation until its last owner (batch, log, memtable or reply) has released it.
+// A memtable that takes the value changes the charge to kMemTables (keep_charge) and does not count the value again.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace ebbtide {
 
-/// Bytes of one kind that are taken from an account, given back when this ends. One thread at a time. The account outlives it.
+/// Bytes charged to an account under one kind; the destructor releases them. One thread at a time. The account must outlive it.
 class MemoryCharge {
  public:
   using Kind = MemoryAccount::Kind;
@@ -40,14 +40,15 @@ class MemoryCharge {
   MemoryCharge(const MemoryCharge&) = delete;
   MemoryCharge& operator=(const MemoryCharge&) = delete;
 
-  /// `bytes` of `kind` were taken from `account` and are this one's from here on. One account and one kind for each charge.
+  /// Takes over `bytes` that the caller has charged to `account` under `kind`. All calls on one object name the same account and
+  /// kind.
   void took(MemoryAccount& account, Kind kind, std::uint64_t bytes) {
     account_ = &account;
     kind_ = kind;
     bytes_ += bytes;
   }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  /// A charge of `bytes`, or of all there are if there are fewer, which this one has no more.
+  /// Moves `bytes`, or all bytes if there are fewer, to a new charge and returns it.
   [[nodiscard]] MemoryCharge split(std::uint64_t bytes) {
     MemoryCharge part;
     part.account_ = account_;
@@ -56,7 +57,7 @@ class MemoryCharge {
     bytes_ -= part.bytes_;
     return part;
   }
-  /// Adds what `other` has, of the same account and kind, to this one.
+  /// Adds the bytes of `other`, which has the same account and kind, to this charge.
   void join(MemoryCharge&& other) {
     if (other.bytes_ == 0) return;
     took(*other.account_, other.kind_, std::exchange(other.bytes_, 0));
@@ -64,7 +65,7 @@ class MemoryCharge {
   void release() {
     if (bytes_ != 0) account_->release(kind_, std::exchange(bytes_, 0));
   }
-  /// The caller releases them from here on.
+  /// Returns the bytes and forgets them: the caller must release them.
   [[nodiscard]] std::uint64_t give_up() { return std::exchange(bytes_, 0); }
   [[nodiscard]] MemoryAccount* account() const { return account_; }
   [[nodiscard]] Kind kind() const { return kind_; }
@@ -75,18 +76,19 @@ class MemoryCharge {
   std::uint64_t bytes_ = 0;
 };
 
-/// `value` with as much of `charge` as it has bytes. That part is released with the last owner of the value, which may be after
-/// the Db has been closed: a shared_ptr has to own the account, as a Db's does. Without a charge the value carries none.
+/// Returns `value` with value.size() bytes of `charge`; its last owner releases them. That may be after the Db was closed, so a
+/// shared_ptr must own the account, as in a Db. An empty or null charge leaves the value without one.
 SharedValue charged_value(std::string value, MemoryCharge* charge);
-/// The same for bytes that are there: `value` is kept alive, and must not carry a charge itself.
+/// The same for a value that exists already: the result keeps it alive. `value` must not carry a charge.
 SharedValue charged_value(SharedValue value, MemoryCharge* charge);
 
 /// True if `value` carries a charge.
 bool is_charged(const SharedValue& value);
-/// The same. The charge is of `kind` from here on.
+/// Changes the charge of `value` to `kind`. Returns true if `value` carries a charge.
 bool keep_charge(const SharedValue& value, MemoryAccount::Kind kind);
 
-/// kOutOfMemory for a charge of `bytes` that `account` has refused. Names both sizes, and what to do if they never fit.
+/// Returns kOutOfMemory for a charge of `bytes` that `account` has refused. The message has both sizes, and which setting to
+/// raise if `bytes` can never fit.
 Status refused_charge(const MemoryAccount& account, std::uint64_t bytes);
 
 }  // namespace ebbtide

@@ -32,7 +32,7 @@ namespace ebbtide {
 
 struct DbImpl;
 
-/// What Db::scan_stamps found.
+/// The result of Db::scan_stamps.
 struct StampedKeys {
   struct Key {
     std::string key;
@@ -40,8 +40,8 @@ struct StampedKeys {
     DeleteKey stamp;
   };
   std::vector<Key> keys;
-  bool more = false;   ///< there may be others from `resume` on
-  std::string resume;  ///< greater than where it began
+  bool more = false;   ///< the scan stopped before the end of the keys: go on from `resume`
+  std::string resume;  ///< if `more`: greater than `from`
   std::uint64_t pages_read = 0;
 };
 
@@ -49,13 +49,13 @@ struct StampedKeys {
 struct ExpiringKey {
   std::string key;
   Millis expiry = 0;
-  SeqNum seq = 0;  ///< of the version that does
+  SeqNum seq = 0;  ///< of the version that expires
 };
 
 class Db;
 
-/// While one is alive on a thread, nothing that a pass view of that thread can reach is freed. Cheap (two stores); may nest.
-/// Not for use across I/O that may last, nor to be moved to another thread.
+/// While a thread has a PassGuard, the engine frees nothing that a pass view of that thread can reach. Cheap (two stores); may
+/// nest. Do not hold one during long I/O, and do not move it to another thread.
 class PassGuard {
  public:
   explicit PassGuard(Db& db);
@@ -73,44 +73,43 @@ class Db {
   /// kBusy: another process has it. kCorruption: a file is not what the manifest says, named. kUnsupported: written by a newer
   /// version, both named. kInvalidArgument: settings. Directory and files are private to the user (0700, 0600).
   static Result<std::unique_ptr<Db>> open(const Settings& settings, const Components& components);
-  /// As close(), errors ignored.
+  /// Closes the database like close(); errors are ignored.
   ~Db();
   Db(const Db&) = delete;
   Db& operator=(const Db&) = delete;
 
-  /// Stops background work, writes and syncs the log. No other call may be running or follow; fetches under way
-  /// are answered first. The memtables are not flushed: the log has them.
+  /// Stops background work, writes and syncs the log. No other call may run at the same time or follow. Running fetches end
+  /// first, with their `done` called. Memtables are not flushed, since the log has their operations.
   Status close();
 
   // --- writing
-  /// Gives the batch its seqs, time and trees, makes it visible and queues it for the log. Returns when it is visible.
-  /// An empty batch does nothing. kRetry: engine time passed batch.relied_expiry(); nothing was written. kOutOfMemory, kNoSpace
-  /// (only for batches that add data), kReadOnly, kInvalidArgument (more than 1 GiB, a key above kMaxKeyBytes, databases emptied
-  /// very often): nothing was written. May wait while the write stall is on, unless the batch empties a database; kNoSpace if
-  /// that stall cannot end because compactions fail.
+  /// Assigns seqs, time and trees to the batch, queues it for the log and makes it visible. Returns when it is visible. An empty
+  /// batch has no effect. After an error nothing was written: kRetry: engine time passed batch.relied_expiry(). kOutOfMemory and
+  /// kNoSpace: only for batches that add data. kInvalidArgument: more than 1 GiB, a key longer than kMaxKeyBytes, or too many
+  /// dropped trees. kReadOnly. The call waits during a write stall, unless the batch empties a database; kNoSpace if the stall
+  /// cannot end because compactions fail.
   Status commit(WriteBatch& batch);
-  /// As commit, for threads that must not wait: while the write stall holds the batch back nothing is written, the answer is
-  /// kBusy and `*wait_ms`, else 0, says after how many ms to try again. A slowdown delays a batch once: set `waited`
-  /// when this one has waited the requested time.
+  /// Like commit(), for threads that must not wait. During a write stall it returns kBusy, writes nothing, and sets `*wait_ms` to
+  /// the ms after which to try again; otherwise `*wait_ms` is 0. A slowdown delays a batch once: set `waited` after this batch
+  /// has waited that time.
   Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
-  /// Does the long part of committing a large batch ahead (engine/staged_batch.h). Takes the batch over only if it succeeds.
-  /// Takes time in the batch's size: not for event loops. `stop`, if given, ends it early once it is true.
-  /// kUnsupported: the batch empties or swaps databases; commit it as it is. kOutOfMemory: the memory budget has no room.
-  /// kAborted: `stop`. kInvalidArgument, kReadOnly, kNoSpace as commit().
+  /// Prepares the commit of a large batch (engine/staged_batch.h). Moves from `batch` only if it succeeds. The time grows with
+  /// the batch's size, so do not call it on an event loop. If `stop` becomes true, the call ends early. kUnsupported: the batch
+  /// empties or swaps databases; commit it as it is. kOutOfMemory: the memory budget has no room. kAborted: `stop`.
+  /// kInvalidArgument, kReadOnly, kNoSpace as commit().
   Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop = nullptr);
-  /// As the calls for a WriteBatch, with the same answers, in a time that does not depend on the number of puts and deletes.
-  /// After kBusy, or any error, the same staged batch may be tried again; after kRetry it serves for nothing: run the handler
-  /// again.
+  /// Like the calls for a WriteBatch, with the same errors, in a time that does not depend on the number of puts and deletes.
+  /// After an error the same staged batch may be committed again, except after kRetry: then run the handler again.
   Status commit(StagedBatch& staged);
   Status try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms);
-  /// Whether the write stall stops writes now: they wait, and are not refused. Takes no lock.
+  /// True if the write stall stops writes now: they wait and are not refused. Takes no lock.
   [[nodiscard]] bool writes_stopped() const;
   /// Writes all queued batches to the log, in one system call. If another thread is writing, that thread writes them; if fsync is
   /// `always`, the log thread does. Call it at the end of each pass. False if no batch was queued.
   bool write_log();
   /// The highest seq that readers see.
   [[nodiscard]] SeqNum visible_seq() const;
-  /// The highest seq such that a reply that depends on it may leave: written (everysec, no) or synced (always).
+  /// Replies that depend on operations up to this seq may be sent: the log has them written (everysec, no) or synced (always).
   [[nodiscard]] SeqNum durable_seq() const;
   /// Blocks until durable_seq() >= seq. kUnknownOutcome if the log failed first.
   Status wait_durable(SeqNum seq);
@@ -124,114 +123,115 @@ class Db {
   // --- reading
   /// Engine time now, in ms. Monotone. One clock call.
   [[nodiscard]] Millis now() const;
-  /// The time that a batch committed at `now` is stamped with: `now`, or the mark of engine time if that is earlier, since it
-  /// cannot be written. A stamp by write time may be a little later, as stamps of a tree grow.
+  /// The time that a batch committed at `now` gets: `now`, or the persisted mark of engine time if `now` is past it and a later
+  /// mark cannot be written. A stamp by write time may be a little later, since the stamps of a tree only grow.
   [[nodiscard]] Millis stamped(Millis now) const;
-  /// A pass view of a database at the newest visible seq. The caller holds a PassGuard for as long as it uses the view.
+  /// Returns a pass view of a database at the newest visible seq. The caller must hold a PassGuard while it uses the view.
   [[nodiscard]] ReadView view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const;
-  /// A leased view: consistent, owned, revocable. Always ReadMode::kBlocking.
+  /// Returns a leased view: consistent, owning what it reads, revocable. Its mode is ReadMode::kBlocking.
   [[nodiscard]] ReadView lease(DatabaseId database) const;
-  /// Where the stamps of a database's keys come from: the mode of its tree, or, if it has none, of the tree that its first write
-  /// makes. Takes a short lock.
+  /// The stamp mode of the database's tree. If it has no tree: of the tree that its first write will create. Takes a short lock.
   [[nodiscard]] StampMode stamp_mode(DatabaseId database) const;
-  /// The mode that the settings ask for: that of the next tree, which FLUSHDB makes.
+  /// The stamp mode in the settings. The next tree of the database, which FLUSHDB creates, will have it.
   [[nodiscard]] StampMode configured_stamp_mode(DatabaseId database) const;
-  /// A secondary range lookup: keys of a leased view with lo <= stamp < hi, in key order from `from` on, about `max_keys` of them
-  /// at most. Of tables only those pages are read whose delete fences meet the range; a key counts if its current entry does.
-  /// Work is bounded by `max_pages` read and about a hundred times as many entries looked at; at least one key is passed.
-  /// kRevoked.
+  /// A secondary range lookup: returns keys of a leased view whose current entry has lo <= stamp < hi, in key order from `from`
+  /// on, about `max_keys` at most. Reads only pages of tables whose delete fences overlap the range. The work is bounded:
+  /// `max_pages` pages and about a hundred times as many entries. Each call passes at least one key. kRevoked.
   [[nodiscard]] Result<StampedKeys> scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from,
                                                 std::size_t max_keys, std::uint64_t max_pages) const;
-  /// How many keys that would be in all, estimated from the delete fences alone: no I/O. Versions that are shadowed count until a
-  /// merge drops them; what records cover whole pages of does not.
+  /// Estimates the number of keys with lo <= stamp < hi from the delete fences: no I/O. Overwritten versions count until a merge
+  /// drops them. Pages that a secondary range tombstone covers as a whole do not count.
   [[nodiscard]] std::uint64_t estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const;
-  /// An iterator over a leased view (a new one if `view` is a pass view: its seq may then be later).
+  /// Returns an iterator over a leased view. For a pass view it leases a new view, whose seq may be later.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
-  /// Brings what `misses` lacks into memory and pins it in the set. True: it was all there without waiting for the device (the
-  /// page cache had it), and `done` will not be called: run again at once. False: `done` is called once, from a fetcher thread,
-  /// from poll() of the queue, or from this thread before this returns; the set must stay where it is, untouched, until then.
-  /// Errors are left for the second try to meet. What is fetched is charged to memory() until the set is cleared and, for large
-  /// values, the last pin is gone; without room there it is not fetched.
+  /// Reads the pages and values of `misses` into memory and pins them in the set. Returns true if that took no wait for the
+  /// device (the system page cache had them): run the command again at once, `done` is not called. Otherwise `done` is called
+  /// once: by a fetcher thread, by poll() of the queue, or by this thread before this returns. Until then the set must not be
+  /// moved or changed. Read errors are not reported here: the command's next run gets them. Fetched bytes are charged to memory()
+  /// until the set is cleared and, for large values, the last pin is released. What does not fit there is not fetched.
   ///
   /// With a queue, pages are read through it as far as it can.
   [[nodiscard]] bool fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue = nullptr);
-  /// Null if Settings::io_uring is off or the system does not have it, or not for this process: fetcher threads do it all.
+  /// Null if Settings::io_uring is off, or if the system does not allow io_uring: then fetcher threads read everything.
   [[nodiscard]] std::unique_ptr<FetchQueue> new_fetch_queue();
 
-  // --- by hand
+  // --- on demand
   /// Flushes the memtables of a database and waits.
   Status flush(DatabaseId database);
   /// Merges everything in the range down to one run, and waits.
   Status compact(DatabaseId database, const KeyRange& range);
   /// Reads every block of a database and checks checksums, order and bounds.
   Result<VerifyReport> verify(DatabaseId database);
-  /// A directory that opens as this database was at one moment between call and return, with everything that was visible at the
-  /// call. Files are hard links where the file system can, so it takes no time and no space at first. Only files that the
-  /// database has removed since then take space. Deadlines of deletes do not reach it. `target` is new or empty, outside the data
-  /// directory, and on a path in the same form (both absolute, or both relative). kInvalidArgument: it lies inside. kExists: it
-  /// is not empty. After any error it does not open, and what was made of it is gone, if that works.
+  /// Writes a checkpoint to the directory `target`. It opens as this database was at one moment between call and return, with
+  /// everything that was visible at the call. Tables are hard links if the file system allows it: a link takes no space until the
+  /// database removes its file. Delete deadlines do not cover checkpoints. `target` is new or empty, outside the data directory,
+  /// and absolute or relative as Settings::dir is. kInvalidArgument: it is inside the data directory. kExists: it is not empty.
+  /// After an error `target` does not open; its files are removed if possible.
   Result<CheckpointReport> checkpoint(const std::string& target);
-  /// Number of keys in a range, by walking it.
+  /// Counts the keys in a range by iterating over them.
   Result<std::uint64_t> count(DatabaseId database, const KeyRange& range);
-  /// An estimate of that from what is in memory: no I/O, time in the number of tables and the size of the memtables.
+  /// Estimates the number of keys in a range without I/O. The time grows with the number of tables and the size of the memtables.
   [[nodiscard]] std::uint64_t estimate_keys(DatabaseId database, const KeyRange& range) const;
-  /// An estimate of the number of keys in the whole database from a sample of its tiles, chosen by `seed`, which it reads. Exact
-  /// where nothing in the tables was overwritten, deleted or has expired; else the sample grows until the standard error is half
-  /// a percent or it has a million entries, which is enough unless less than one in twenty is a key. Time for a walk over the
-  /// memtables and some thousand page reads, for a million lookups at most. kRevoked, kCorruption, kIoError.
+  /// Estimates the number of keys in the database from a sample of its tiles, which it reads; `seed` chooses them. Exact if no
+  /// entry in the tables was overwritten, deleted or has expired. Otherwise the sample grows until the standard error is half a
+  /// percent, or until it has a million entries. That is enough unless less than one entry in twenty is a key. Iterates over the
+  /// memtables, reads some thousand pages and makes at most a million lookups. kRevoked, kCorruption, kIoError.
   [[nodiscard]] Result<std::uint64_t> sample_keys(DatabaseId database, std::uint64_t seed) const;
-  /// Appends the keys that expire later than `after` and no later than `until`, as things are now; the `limit` earliest of them.
-  /// Returns up to when they are all there: `until`, or earlier if there are more; of more than `limit` at the first moment only
-  /// so many. Reads pages that have such expiries, and walks the memtables. kRevoked, kCorruption, kIoError: nothing can be said.
+  /// Appends keys with after < expiry <= until to `out`: the `limit` earliest. Returns the time up to which `out` is complete:
+  /// `until`, or less if there are more keys. If more than `limit` keys expire at the earliest time, the others are left out.
+  /// Reads the pages that have such expiries, and iterates over the memtables. After kRevoked, kCorruption or kIoError the result
+  /// is unknown.
   Result<Millis> expiring_keys(DatabaseId database, Millis after, Millis until, std::size_t limit,
                                std::vector<ExpiringKey>* out) const;
-  /// New settings for a database's tree, from the next job on. They belong to the number: SWAPDB changes which tree has them. The
-  /// stamp mode of a tree that exists stays as it is, wherever it goes; the database's next tree takes the new one.
+  /// Changes the settings of a database number, from its tree's next job on. SWAPDB exchanges the trees, not the settings. An
+  /// existing tree keeps its stamp mode; the database's next tree gets the new one.
   Status set_tree_settings(DatabaseId database, const TreeSettings& settings);
-  /// All that may change while running, in one step: fsync, memory budget, and the trees' settings of every database number.
-  /// Everything is checked first: kInvalidArgument names what is wrong, and then nothing has changed. What cannot change while
-  /// running is checked, too, but not taken over.
+  /// Changes all settings that may change at run time in one step: fsync, memory budget, and the tree settings of every database
+  /// number. Checks all settings first, the others too: kInvalidArgument names the wrong one, and nothing changes. The other
+  /// settings keep their values.
   Status reconfigure(const Settings& settings);
-  /// Stops compactions, but for those that a delete deadline needs; flushes go on. Nests.
+  /// Pauses compactions, except those that a delete deadline needs. Flushes go on. Calls nest.
   void pause_compactions();
   void resume_compactions();
 
-  // --- deletes on their way out of the files
-  /// A ticket for every delete so far. `up_to`: the reply that carries it must not leave before the log is synced past this seq.
+  // --- purging of deletes
+  /// Returns a ticket for every delete so far. Send it to the client only when the log is synced past `*up_to`.
   PurgeTicket purge_ticket(SeqNum* up_to);
-  /// Whether the ticket's deletes are physically gone, and what is left if not. A ticket that is done is done for ever, restarts
-  /// included. May look at all tables' metadata, and whether files exist: not for an event loop to wait for.
-  /// kInvalidArgument: such a ticket was never given out.
+  /// Returns whether the ticket's deletes are purged, and what is left if not. A ticket that is done stays done, after restarts
+  /// too. May read all tables' metadata and check whether files exist, so do not call it on an event loop. kInvalidArgument: no
+  /// such ticket was ever issued.
   Result<PurgeStatus> purge_status(const PurgeTicket& ticket);
-  /// Keeps the ticket for open_tickets(): a bounded number of the latest, until they are done or the database is closed. Needed
-  /// for nothing else.
+  /// Stores the ticket for open_tickets(), which is its only use. A bounded number of the latest tickets is kept, until they are
+  /// done or the database is closed.
   void note_ticket(const PurgeTicket& ticket);
-  /// Those that are not done, oldest first. As purge_status().
+  /// The stored tickets that are not done, oldest first. As long as purge_status() for each.
   [[nodiscard]] std::vector<PurgeTicket> open_tickets();
-  /// Starts the work for the ticket's deletes now instead of by their deadline, with a deadline or without. Errors as above.
+  /// Starts the purge of the ticket's deletes now instead of by their deadline; works without a deadline, too. Errors as of
+  /// purge_status().
   Status purge_now(const PurgeTicket& ticket);
 
-  /// Housekeeping that goes by the clock: the mark of engine time, syncs that are due, healing after a full disk, memory limits.
-  /// The engine's own thread calls it several times a second; only an engine without threads (Components::background given) needs
-  /// it called, after its simulated clock moved.
+  /// Timed work: the mark of engine time, syncs, recovery after a full disk, memory limits. The engine's own thread calls it
+  /// several times a second. An engine without threads (Components::background is set) needs its caller to do so after each step
+  /// of the simulated clock.
   void tick();
 
-  // --- knowing
+  // --- memory, statistics, state
   /// The part of the memory budget that the engine's users charge too. All charges must be released before the Db is destroyed,
   /// except those of pins that the engine returned.
   [[nodiscard]] MemoryAccount& memory() const;
-  /// As memory().try_charge, and the cache makes room at once: for memory that is about to be allocated.
+  /// Like memory().try_charge(), but evicts pages from the cache if that makes enough room. For memory that is allocated right
+  /// after.
   [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
-  /// Whether `bytes`, which were refused, could be charged now, or will be able to be once memtables have been flushed: the next
-  /// tick starts that. For who waits without holding memory, and asks again. Never waits.
+  /// Returns whether `bytes`, which were refused, could be charged now, or after a flush of memtables, which the next tick
+  /// starts. For a caller that waits and tries again, and holds no memory meanwhile. Never blocks.
   [[nodiscard]] BudgetRoom memory_room(std::uint64_t bytes);
   [[nodiscard]] Stats stats() const;
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database) const;
-  /// The tree as a picture, without a key: at most about `max_cells` cells, however many files there are. Holds no lock while it
-  /// is made; time in the number of files.
+  /// Returns the tree for drawing, without keys: at most about `max_cells` cells for any number of files. Holds no lock while it
+  /// draws. The time grows with the number of files.
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells) const;
-  /// A line for each table that is quarantined now, in all databases: "database <n>: <file and what is wrong>". Empty: none is
-  /// known to be damaged.
+  /// One line for each quarantined table of all databases: "database <n>: <file and fault>". Empty if no table is known to be
+  /// damaged.
   [[nodiscard]] std::vector<std::string> damage() const;
   [[nodiscard]] const Settings& settings() const;
 

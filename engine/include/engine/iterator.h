@@ -12,7 +12,7 @@ struct IteratorOptions {
   KeyRange bounds;  ///< files, tiles and pages outside are never read
   std::uint64_t max_steps =
       0;                   ///< versions and tombstones it may pass over per call to seek/next/prev before it pauses; 0 = no limit
-  bool keys_only = false;  ///< large values need not be read
+  bool keys_only = false;  ///< value() will not be called
 };
 
 /// Positions on keys that exist in its view: no tombstones, nothing covered, nothing expired. Not thread-safe; one per thread.
@@ -31,21 +31,21 @@ class Iterator {
   virtual void prev() = 0;
 
   [[nodiscard]] virtual bool valid() const = 0;
-  /// True when the last move stopped because max_steps was used up: not valid, no error, and `resume_key()` says where to go on
-  /// (seek(resume_key()) forward, seek_before(resume_key()) backward).
+  /// True if the last move stopped after max_steps. Then valid() is false and status() is ok. Go on with seek(resume_key())
+  /// forward, or seek_before(resume_key()) backward.
   [[nodiscard]] virtual bool paused() const = 0;
   [[nodiscard]] virtual Bytes resume_key() const = 0;
 
   /// Valid until the iterator moves.
   [[nodiscard]] virtual Bytes key() const = 0;
-  /// Reads a large value from disk on first use; on failure empty, and status() says why.
+  /// Reads a large value from disk on first use. Empty if that fails; then status() has the error.
   [[nodiscard]] virtual Bytes value() = 0;
   [[nodiscard]] virtual EntryKind kind() const = 0;
   [[nodiscard]] virtual Millis expiry() const = 0;
   [[nodiscard]] virtual DeleteKey stamp() const = 0;
   [[nodiscard]] virtual SeqNum seq() const = 0;
 
-  /// Versions and tombstones that its moves have passed over so far, beside the keys that they stopped at.
+  /// Number of versions and tombstones that all moves so far have passed over. Keys that a move stopped at do not count.
   [[nodiscard]] virtual std::uint64_t steps() const = 0;
   /// Ok at the end of the range too. An error ends the walk.
   [[nodiscard]] virtual Status status() const = 0;

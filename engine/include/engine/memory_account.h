@@ -1,9 +1,10 @@
-// What is charged to the memory budget beside memtables, cache and open tables: the buffers of connections, large values, pages
-// that a command holds until it is done, and what commands build.
+// Memory that is charged to the budget beside memtables, cache and open tables: buffers of connections, large values, pages that
+// a command pins, and values and replies that commands build.
 //
-// The budget is one: memtables + cache + filters and indexes + this account <= Settings::memory_budget. The engine sets the
-// account's limit from what the others leave, several times a second; when it is short, memtables are flushed early, the cache
-// shrinks to its least size, and then writes that add data are refused (Code::kOutOfMemory) until there is room again.
+// All share one budget: memtables + cache + filters and indexes + this account <= Settings::memory_budget. Several times a second
+// the engine sets the account's limit to what the others leave. If that is too little, the engine flushes memtables early and
+// shrinks the cache to its minimum. If that does not suffice, it refuses writes that add data (Code::kOutOfMemory) until there is
+// room again.
 #pragma once
 
 #include <array>
@@ -18,21 +19,22 @@ namespace ebbtide {
 /// Whether bytes can be charged to the budget: now, after a flush of memtables, or not while other charges stay.
 enum class BudgetRoom : std::uint8_t { kNow, kAfterFlush, kNone };
 
-/// Thread-safe; a charge is two atomic additions. The code that charges releases the same number of bytes under the same kind,
-/// once, also if it fails later.
+/// Thread-safe; a charge is two atomic additions. Code that charges bytes must release them once, under the same kind, even if it
+/// fails later.
 class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
  public:
   enum class Kind : std::uint8_t {
     kConnections,  ///< query and output buffers; charged by the owner of the connections
-    kLargeValues,  ///< values above kLargeValueBytes on their way in or out. The engine charges a value that was read, for as long
-    ///< as its pin lives; the receiver charges a value that is being received
-    kPages,      ///< pages that a MissSet keeps for its command; charged by the engine
-    kCommands,   ///< values and replies that commands build; charged by the server before they are allocated
-    kMemTables,  ///< charged values that a memtable has taken in (charged_value.h), also while only readers still hold them
+    kLargeValues,  ///< values above kLargeValueBytes. The engine charges a value that was read, until its pin ends;
+                   ///< the server charges a value that it receives
+    kPages,        ///< pages that a MissSet keeps for its command; charged by the engine
+    kCommands,     ///< values and replies that commands build; charged by the server before they are allocated
+    kMemTables,    ///< charged values that a memtable took (charged_value.h), until its last reader ends
   };
   static constexpr std::size_t kKinds = 5;
 
-  /// Takes `bytes` if the limit, or the kind's floor, has room for all of them; else takes nothing and says false: answer OOM.
+  /// Charges `bytes` if the limit or the kind's floor has room for all of them. Otherwise charges nothing and returns false:
+  /// reply with OOM.
   [[nodiscard]] bool try_charge(Kind kind, std::uint64_t bytes) {
     const std::uint64_t all = total_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     const std::uint64_t own = of(kind).fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -41,7 +43,7 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     note_refused(bytes);
     return false;
   }
-  /// Takes `bytes` in any case: for what is there already, such as the buffers of a connection.
+  /// Charges `bytes` in any case: for memory that is allocated already, such as the buffers of a connection.
   void charge(Kind kind, std::uint64_t bytes) {
     total_.fetch_add(bytes, std::memory_order_relaxed);
     of(kind).fetch_add(bytes, std::memory_order_relaxed);
@@ -50,7 +52,7 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     of(kind).fetch_sub(bytes, std::memory_order_relaxed);
     total_.fetch_sub(bytes, std::memory_order_relaxed);
   }
-  /// Bytes charged as `from` are charged as `to`. The sum stays.
+  /// Moves `bytes` of the charge from kind `from` to kind `to`. The sum does not change.
   void move(Kind from, Kind to, std::uint64_t bytes) {
     of(to).fetch_add(bytes, std::memory_order_relaxed);
     of(from).fetch_sub(bytes, std::memory_order_relaxed);
@@ -65,17 +67,17 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     return limit > all ? limit - all : 0;
   }
 
-  /// A charge of `bytes` will be asked for again: the engine flushes memtables for it.
+  /// Notes that a charge of `bytes` was refused and will be tried again: the engine flushes memtables to make room.
   void note_refused(std::uint64_t bytes) {
     std::uint64_t most = refused_.load(std::memory_order_relaxed);
     while (bytes > most && !refused_.compare_exchange_weak(most, bytes, std::memory_order_relaxed)) {
     }
   }
-  /// Engine only. The most that was refused at once since the last call; 0 = nothing was.
+  /// Engine only. Returns and resets the largest refused charge since the last call; 0 = none was refused.
   [[nodiscard]] std::uint64_t take_refused() { return refused_.exchange(0, std::memory_order_relaxed); }
 
-  /// Engine only. `limit`: bytes that all kinds together may have; `floor`: bytes that each kind may have in any case, so that
-  /// a spent budget never stops reads altogether.
+  /// Engine only. `limit`: bytes that all kinds together may have. `floor`: bytes that each kind may have in any case, so that
+  /// reads work even when the budget is spent.
   void set_limit(std::uint64_t limit, std::uint64_t floor) {
     limit_.store(limit, std::memory_order_relaxed);
     floor_.store(floor, std::memory_order_relaxed);
@@ -85,10 +87,11 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     budget_.store(budget, std::memory_order_relaxed);
     most_.store(most, std::memory_order_relaxed);
   }
-  /// Settings::memory_budget, and how much of it a single command can ever have. 0: not known yet.
+  /// Settings::memory_budget, and the largest part of it that one command can ever have. 0: not known yet.
   [[nodiscard]] std::uint64_t budget() const { return budget_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t most() const { return most_.load(std::memory_order_relaxed); }
-  /// Engine only: the others have taken `bytes` more since set_limit(), which sees them the next time.
+  /// Engine only. Lowers the limit by `bytes` that memtables or tables have taken since set_limit(). The next set_limit()
+  /// includes them.
   void lower_limit(std::uint64_t bytes) {
     std::uint64_t limit = limit_.load(std::memory_order_relaxed);
     while (!limit_.compare_exchange_weak(limit, limit - (bytes < limit ? bytes : limit), std::memory_order_relaxed)) {

@@ -1,7 +1,7 @@
 // The engine's settings, and its replaceable components.
 //
-// Settings are values: what the YAML says, validated as a whole. Components are the seams to the outside world (files, clock,
-// background threads, listener), with real, simulated and fault-injecting forms.
+// Settings are the values of the YAML, validated as a whole. Components are the interfaces to files, clock, background threads
+// and listener. Each has a real form, and forms for tests: simulated, or with injected faults.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class FileChoice : std::uint8_t { kRoundRobin, kLeastOverlap, kMostTombston
 /// Where the files of a merge's output end: engine/docs/policies.md.
 enum class Partitioning : std::uint8_t { kSize, kLocalRange, kGlobalRange };
 enum class FilterAllocation : std::uint8_t { kMonkey, kUniform };
-/// Which lookups filter memory is spread for: those that there were, or lookups of keys that do not exist.
+/// The lookups for which filter memory is distributed over the runs: the measured mix, or only lookups of keys that do not exist.
 enum class FilterLookups : std::uint8_t { kMeasured, kZeroResult };
 
 /// The merge policy by name, and its parameters by name. policy/registry checks both.
@@ -45,15 +45,15 @@ struct TreeSettings {
   Partitioning partitioning = Partitioning::kSize;
   FilterAllocation filter_allocation = FilterAllocation::kMonkey;
   double filter_bits_per_key = 10;  ///< of all keys of the tree on average, 0 to 32; 0 = no filters
-  /// Bytes of memory for the filters of the tree, 64 KiB to 1 TiB, whatever its entries, but at most 32 bits for each; 0 = as
-  /// many as filter_bits_per_key says.
+  /// Bytes of memory for the tree's filters, 64 KiB to 1 TiB, for any number of entries, but at most 32 bits per entry. 0 =
+  /// filter_bits_per_key decides.
   std::uint64_t filter_memory = 0;
   FilterLookups filter_lookups = FilterLookups::kMeasured;
-  /// After so long whatever was deleted is out of all files; 0 = no promise, else 1 s to 10 years. A change leaves what was
-  /// promised before: see deletes/deadline.h.
+  /// Time after which deleted data is purged from all files, 1 s to 10 years; 0 = no promise. A change does not affect earlier
+  /// promises (deletes/deadline.h).
   Millis delete_deadline = 24ull * 3600 * 1000;
-  /// Bytes per second that merges for delete deadlines may read and write, 16 KiB to 64 GiB; 0 = no limit. It gives way before a
-  /// deadline is missed: see DeadlineBudget in db/trees/deadline_budget.h.
+  /// Bytes per second that merges for delete deadlines may read and write, 16 KiB to 64 GiB; 0 = no limit. The engine exceeds it
+  /// rather than miss a deadline (DeadlineBudget in db/trees/deadline_budget.h).
   std::uint64_t delete_io_budget = 0;
   StampMode stamp = StampMode::kWriteTime;  ///< fixed for the life of a tree
   Compression compression = Compression::kLz4;
@@ -70,11 +70,11 @@ struct Settings {
   std::uint64_t max_disk_bytes = 0;                       ///< bytes the data directory may use; 0 = keep 5 % of the disk free
   bool direct_io = false;                                 ///< table reads bypass the page cache
   std::uint32_t background_threads = 1;                   ///< compactions; flushes have a thread of their own
-  bool io_uring = true;                                   ///< missing pages are read by it where the system allows that
-  std::uint32_t fetch_threads = 4;                        ///< readers of missing pages where it does not, and of large values
+  bool io_uring = true;                                   ///< event loops read missing pages by io_uring if the system allows it
+  std::uint32_t fetch_threads = 4;                        ///< threads that read large values, and missing pages without io_uring
   std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
-  /// ms in which every table is read from the drive and checked, one after another; 0 = never. What is wrong is said to the
-  /// EventListener and counted (Stats::scrub_errors); no data is changed.
+  /// ms in which the scrub reads every table from the drive and checks it; 0 = never. Faults are reported to the EventListener
+  /// and counted (Stats::scrub_errors). No data is changed.
   Millis scrub_interval = 30 * Millis{86'400'000};
   bool accept_clock = false;                     ///< open although the wall clock is far past the persisted mark
   TreeSettings tree;                             ///< default of every database
@@ -92,9 +92,9 @@ Status validate(const TreeSettings& settings);
 Status validate(const PolicySettings& settings);
 Status validate(const Settings& settings);
 
-/// The engine's seams. Null means "the real one"; none is owned; all must outlive the Db. With a `background` pool given the
-/// engine starts no thread of its own: the log is written and synced, and pages are fetched, on the calling thread, and
-/// time-driven work waits for Db::tick(). So a test decides what happens when.
+/// The engine's interfaces to the outside. Null means the real one. The Db owns none; all must outlive it. If `background` is
+/// set, the engine starts no thread: the calling thread writes and syncs the log and fetches pages, and timed work waits for
+/// Db::tick(). So a test decides the order of events.
 struct Components {
   FileSystem* fs = nullptr;
   Clock* clock = nullptr;

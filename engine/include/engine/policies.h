@@ -10,7 +10,7 @@ namespace ebbtide {
 
 struct PolicyParameterInfo {
   std::string name;
-  double fallback = 0;  ///< what it is when left out
+  double fallback = 0;  ///< the value if it is left out
 };
 
 /// The parameters of a policy, in the documentation's order; none if there is no such policy.

@@ -1,12 +1,12 @@
-// What a reader sees: one database at one sequence number and one engine time.
+// A consistent view for reads: one database at one sequence number and one engine time.
 //
-// Two weights of the same thing:
-//   * a *pass view* costs two loads. It is valid while the thread holds its PassGuard (a span of commands), takes no count on
-//     anything, and its results point straight into memtable and cached pages.
+// There are two kinds:
+//   * a *pass view* costs two loads and no reference count. It is valid while the thread holds its PassGuard (a span of
+//     commands). Its results point into memtables and cached pages.
 //   * a *leased view* (Db::lease) owns what it reads, may live for minutes and move between threads, and can be revoked.
 //
-// Fetch and retry: with ReadMode::kResident a read never waits for the disk. What it lacks is added to the MissSet and it
-// answers kNotResident; the caller collects as many misses as it can, hands the set to Db::fetch, and runs again.
+// Fetch and retry: with ReadMode::kResident a read never waits for the disk. It adds missing pages to the MissSet and returns
+// kNotResident. The caller collects as many misses as possible, passes the set to Db::fetch, and runs the command again.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 
 namespace ebbtide {
 
-struct ReadEnv;    // db/read/view_parts.h: what all views of a database share
+struct ReadEnv;    // db/read/view_parts.h: shared by all views of a database
 struct ViewParts;  // the same
 struct TreeView;   // db/trees/tree_view.h: memtables and runs of one tree at one moment
 class Lease;       // db/trees/lease_registry.h
@@ -35,17 +35,17 @@ std::uint64_t hash_key(Bytes key);
 /// A page, or a large value, that a read lacked: where it is, and the open table that has it.
 struct PageMiss {
   const void* table = nullptr;     ///< the table reader, kept alive by MissSet::keep_alive
-  std::uint32_t page = 0;          ///< what the table reader understands; unused for a large value
+  std::uint32_t page = 0;          ///< number of the page in its table; unused for a large value
   std::uint64_t large_offset = 0;  ///< large values: where it lies (LargeValueRef); 0 = a page
   std::uint64_t large_stored_bytes = 0;
   std::uint64_t large_length = 0;
   std::uint64_t part_offset = 0;  ///< large values: the bytes that are wanted, within the value
   std::uint64_t part_bytes = 0;
-  bool ahead = false;  ///< for a later read: brought into the cache, not pinned, so that it takes no room from what is read now
+  bool ahead = false;  ///< for a later read: cached, not pinned, so that pages for this read have room
 };
 
-/// What reads found missing, and, once fetched, what keeps it in memory for the second try: pins of pages, and large values.
-/// A command keeps its set over all its tries and clears it when it is done. One owner at a time; not thread-safe.
+/// The pages and large values that a command's reads lacked and, after the fetch, the pins that keep them in memory for its next
+/// run. A command keeps its set over all its runs and clears it at the end. One owner at a time; not thread-safe.
 struct MissSet {
   struct LargeValue {
     const void* table;
@@ -56,9 +56,9 @@ struct MissSet {
   std::vector<PageMiss> pages;                          ///< still to be fetched; Db::fetch empties it
   std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages`, and pinned pages after a fetch
   std::vector<LargeValue> large;                        ///< large values that were fetched
-  bool refused = false;  ///< the memory budget had no room for all that was fetched: reads that still lack something answer OOM
+  bool refused = false;  ///< the memory budget had no room for all misses: reads that still miss one return kOutOfMemory
 
-  std::uint64_t refused_bytes = 0;  ///< if `refused`: about as much as all that is wanted takes
+  std::uint64_t refused_bytes = 0;  ///< if `refused`: approximate bytes of all misses together
 
   [[nodiscard]] bool empty() const { return pages.empty(); }
   void clear() {
@@ -70,14 +70,15 @@ struct MissSet {
   }
 };
 
-/// Fetches of one event loop that need no other thread (Db::new_fetch_queue). Used by one thread at a time; goes before its Db.
+/// Runs the fetches of one event loop without another thread (Db::new_fetch_queue). One thread at a time. Must be destroyed
+/// before its Db.
 class FetchQueue {
  public:
-  /// Answers every fetch that was begun; waits for those that are still read.
+  /// Ends every started fetch, its `done` included; waits for running reads.
   virtual ~FetchQueue() = default;
-  /// Starts the reads of fetches since the last time, and calls `done` of those that have come to their end. Never waits.
+  /// Starts the reads of new fetches, and calls `done` of completed ones. Never waits.
   virtual void poll() = 0;
-  /// For epoll: readable when poll() has something to call.
+  /// For epoll: readable when poll() has a `done` to call.
   [[nodiscard]] virtual int descriptor() const = 0;
 };
 
@@ -86,15 +87,14 @@ enum class ReadMode : std::uint8_t {
   kBlocking,  ///< read what is missing on this thread
 };
 
-/// Where a large value lies whose bytes were not read. The fields are the engine's own.
+/// The place of a large value whose bytes were not read. The fields are private to the engine.
 struct LargePlace {
   const void* table = nullptr;  ///< the open table that has it; null: the value is at hand
   std::uint64_t offset = 0;
   std::uint64_t stored_bytes = 0;
 };
 
-/// The current entry of a key. `value` points into memory that is valid while the view is (pass view: until its PassGuard is
-/// left).
+/// The current entry of a key. `value` is valid as long as the view (pass view: until its PassGuard ends).
 struct Found {
   Bytes value;                      ///< empty if `large` is set
   std::shared_ptr<const void> pin;  ///< set if the value lies in a buffer of its own (large values); keep it to keep `value`
@@ -106,7 +106,7 @@ struct Found {
   Millis expiry = 0;
   DeleteKey stamp = kNoStamp;
 
-  /// The value as one that can be written again without a copy, or null if it has to be copied.
+  /// The value as a shared one that a batch can hold without a copy. Null if it must be copied.
   [[nodiscard]] std::shared_ptr<const std::string> shared() const {
     if (value.size() <= kLargeValueBytes || pin == nullptr) return nullptr;
     auto whole = std::static_pointer_cast<const std::string>(pin);
@@ -114,29 +114,30 @@ struct Found {
   }
 };
 
-/// Some bytes of a value. Valid as long as the view that read them, and their Found, and, if set, as long as the pin.
+/// Some bytes of a value. Valid as long as the view and the Found that they were read from or, if `pin` is set, as long as the
+/// pin.
 struct ValuePart {
   Bytes bytes;
   std::shared_ptr<const void> pin;
 };
 
-/// What the stages of ReadView::prefetch found out about a key, for the next stage and for get(), so that neither repeats a
-/// search. Valid for the PassGuard under which the stages ran; after it, begin with stage 0 again. Concurrent
-/// writes are still seen: it stores only tables, which never change. The fields are private to the engine.
+/// Results of the stages of ReadView::prefetch for one key, so that later stages and get() do not repeat a search. Valid under
+/// the PassGuard of the stages; afterwards begin with stage 0 again. It stores results for tables only, which never change, so
+/// get() still sees concurrent writes. The fields are private to the engine.
 struct LookupState {
-  static constexpr std::uint32_t kRuns = 16;  ///< of more runs the oldest are searched as if nothing was known
+  static constexpr std::uint32_t kRuns = 16;  ///< further, older runs are searched without stored results
   static constexpr std::uint32_t kNoPage = ~std::uint32_t{0};
 
-  const void* tables = nullptr;            ///< what was searched; null: nothing is known
+  const void* tables = nullptr;            ///< the searched set of tables; null: no stage has run
   const void* table = nullptr;             ///< the newest table that may have the key; null: none found yet
-  const void* block = nullptr;             ///< the first page of it that may, if it is in memory
-  const void* found = nullptr;             ///< on the way to `block`: as far as the search in the cache got
-  std::uint64_t columns = 0;               ///< all pages of its tile that may, as bits
-  std::uint32_t tile = 0;                  ///< in which tile; before stage 3 how far the search for it got
-  std::uint32_t page = 0;                  ///< number of that page, or kNoPage
-  std::uint16_t outside = 0;               ///< bit r: the bounds of run r leave the key out
-  std::uint16_t denied = 0;                ///< bit r: run r's filter says that the key is not there
-  std::uint8_t stage = 0;                  ///< the next one that has work to do
+  const void* block = nullptr;             ///< the first page of that table that may have the key, if it is in memory
+  const void* found = nullptr;             ///< before `block` is known: how far the search in the cache got
+  std::uint64_t columns = 0;               ///< the pages of the tile that may have the key, as bits
+  std::uint32_t tile = 0;                  ///< number of the tile; before stage 3: how far the search for it got
+  std::uint32_t page = 0;                  ///< number of the first page that may have the key, or kNoPage
+  std::uint16_t outside = 0;               ///< bit r: no file of run r has the key within its bounds
+  std::uint16_t denied = 0;                ///< bit r: run r's filter rules the key out
+  std::uint8_t stage = 0;                  ///< the next stage that has work to do
   bool tombstones = false;                 ///< the tile's page of tombstones may have the key
   std::array<std::uint16_t, kRuns> files;  ///< by run: the file whose bounds contain the key
 };
@@ -148,39 +149,38 @@ class ReadView {
 
   ReadView() = default;
 
-  /// The current entry of `key`: ok and `found` filled in, kNotFound (absent, deleted or expired), kNotResident (only with
-  /// ReadMode::kResident; misses added), kOutOfMemory (the memory budget has no room for what it needs), kRevoked, kCorruption,
-  /// kIoError. With kNotFound, found->seq is that of the newest version that was met, a tombstone most often, and is left alone
-  /// if none was met. Safe from the view's thread only.
+  /// Looks up the current entry of `key` and fills in `found`. kNotFound: absent, deleted or expired; then found->seq is that of
+  /// the newest version, usually a tombstone, and unchanged if there is none. kNotResident: only with ReadMode::kResident; misses
+  /// were added. kOutOfMemory: the memory budget has no room for a missing page or value. kRevoked, kCorruption, kIoError. Only
+  /// for the view's thread.
   [[nodiscard]] Status get(const LookupKey& key, Found* found) const;
 
-  /// As get(), but reads no byte of a large value from disk: then found->large says where it lies, and found->value is empty.
-  /// found->length is the value's length in any case. A value of any size can be located, whatever memory is left.
+  /// Like get(), but reads no byte of a large value: found->large has its place, and found->value is empty. found->length is
+  /// always the value's length. Needs no memory for the value.
   [[nodiscard]] Status locate(const LookupKey& key, Found* found) const;
-  /// Reads the value of an entry that this view has located, unless it is at hand: `found` is as get() leaves it. Errors as
-  /// of get().
+  /// Completes a Found of this view's locate(): reads the value if it was not read. Afterwards `found` is as after get(). Errors
+  /// as of get().
   [[nodiscard]] Status read(Found* found) const;
-  /// The bytes [offset, offset + length) of a located entry's value; they must lie within it. Reads the blocks of the table that
-  /// have them, of up to 256 KiB of the value each, and no others. Errors as of get().
+  /// Returns bytes [offset, offset + length) of a located value; the range must be inside it. Reads only the blocks with these
+  /// bytes; a block has up to 256 KiB of the value. Errors as of get().
   [[nodiscard]] Status read_part(const Found& found, std::uint64_t offset, std::uint64_t length, ValuePart* part) const;
-  /// As read_part(), into memory that the caller has and has charged: to.size() bytes from `offset` on. With
-  /// ReadMode::kBlocking nothing else is charged.
+  /// Like read_part(), but copies to.size() bytes from `offset` on to the caller's memory, which the caller has charged. With
+  /// ReadMode::kBlocking it charges nothing else.
   [[nodiscard]] Status copy_part(const Found& found, std::uint64_t offset, std::span<char> to) const;
 
-  /// Starts the loads that get() will need: stages 0 to kPrefetchStages - 1 in turn, each over a whole span of keys, so that
-  /// their cache misses overlap. Changes no result. With key.state set each stage goes on from what the one before found, and so
-  /// does get(); without, there is nothing to do after stage 1. Stage 0 is all that a blind write needs.
+  /// Starts the memory loads that get() will need. Call stages 0 to kPrefetchStages - 1 in order, each for a whole span of keys,
+  /// so that their cache misses overlap. Changes no result. With key.state set, each stage and get() use the results of the stage
+  /// before; without it, stages after 1 do nothing. A blind write needs only stage 0.
   void prefetch(const LookupKey& key, int stage) const;
   /// All stages, for all of the keys.
   void prefetch(std::span<const LookupKey* const> keys) const;
-  /// Adds to `misses` the page that get() will ask for first, if prefetch() with key.state has found out that it is not in
-  /// memory.
+  /// Adds the first page that get() will need to `misses`, if prefetch() with key.state has found that it is not in memory.
   void add_expected_miss(const LookupKey& key, MissSet* misses) const;
 
   [[nodiscard]] SeqNum seq() const { return seq_; }
   [[nodiscard]] Millis now() const { return now_; }
   [[nodiscard]] DatabaseId database() const { return database_; }
-  /// Where stamps come from: the mode of the tree, or, if there is none, of the tree that the first write makes.
+  /// The stamp mode of the tree. If there is none: of the tree that the first write will create.
   [[nodiscard]] StampMode stamp_mode() const;
   /// False when the database never had a write: everything is absent.
   [[nodiscard]] bool has_tree() const { return tree_ != nullptr; }

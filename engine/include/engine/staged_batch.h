@@ -5,10 +5,10 @@
 //   std::uint32_t wait_ms = 0;
 //   Status status = db->try_commit(**staged, waited, &wait_ms);   // short, whatever the batch's size; on an event loop, too
 //
-// Committing 500,000 operations in the ordinary way inserts each of them between the batch's place in the order of writes and its
-// visibility: every later writer waits for that. A staged batch leaves its memory to the tree instead, as one more memtable.
-// Until then no reader sees it, nothing of it is in the log's order, and it depends on no other write: between both calls other
-// batches may write the same keys, empty or swap the databases, and expiries may pass.
+// An ordinary commit of 500,000 operations first takes a place in the order of writes and then inserts each operation. Every
+// later writer waits until all are visible. A staged batch becomes one more memtable of the tree instead. Before its commit no
+// reader sees it, it has no place in the order of writes, and it depends on no other write. Between the two calls other batches
+// may write the same keys, empty or swap the databases, and expiries may pass.
 #pragma once
 
 #include <atomic>
@@ -22,22 +22,22 @@ namespace ebbtide {
 
 struct DbImpl;
 
-/// Made by Db::stage(), committed by Db::try_commit() or Db::commit(), at most once. One thread at a time. Ends before its Db;
-/// if it was not committed, nothing of it remains.
+/// Made by Db::stage(), committed at most once by Db::try_commit() or Db::commit(). One thread at a time. Destroy it before its
+/// Db; without a commit it has no effect.
 class StagedBatch {
  public:
   ~StagedBatch();
   StagedBatch(const StagedBatch&) = delete;
   StagedBatch& operator=(const StagedBatch&) = delete;
 
-  /// The operations, in order; their trees are the engine's business. first_seq(), last_seq() and time() are valid once committed.
+  /// The operations in order. Do not use their trees. first_seq(), last_seq() and time() are valid after the commit.
   [[nodiscard]] const WriteBatch& batch() const;
   [[nodiscard]] bool committed() const;
-  /// Bytes charged to Db::memory() until the commit, which makes them a memtable's, or the end.
+  /// Bytes charged to Db::memory(), until the commit moves them to a memtable or this object is destroyed.
   [[nodiscard]] std::size_t memory_bytes() const;
 
-  /// Whether staging a batch pays: from so many operations or copied bytes on. A smaller one commits in less time than others
-  /// notice, and does not leave a memtable of its own behind. Large values are not copied, and do not count.
+  /// True if a batch should be staged: it has kLeastOperations or copies kLeastBytes. A smaller one commits fast enough, and does
+  /// not leave a memtable of its own. Large values are not copied and do not count.
   [[nodiscard]] static bool pays_for(const WriteBatch& batch) {
     return batch.flushes() == 0 &&
            (batch.count() >= kLeastOperations || batch.payload_bytes() - batch.shared_bytes() >= kLeastBytes);

@@ -15,19 +15,19 @@ enum class Code : std::uint8_t {
   kOk = 0,
   kNotFound,         ///< no such key, file or name
   kNotResident,      ///< a read that may not block needs pages that are not in memory; they were added to its MissSet
-  kRetry,            ///< what the caller relied on has changed (an expiry passed); run again from the start
+  kRetry,            ///< a precondition of the caller changed (an expiry passed); run again from the start
   kInvalidArgument,  ///< the caller's input is wrong
   kCorruption,       ///< bytes on disk fail their checksum or grammar; the message names file and offset
-  kIoError,          ///< the operating system said no
+  kIoError,          ///< a call of the operating system failed
   kNoSpace,          ///< the disk, or the limit set for it, is full
   kOutOfMemory,      ///< the memory budget is spent
   kReadOnly,         ///< the engine takes no writes now; the message says why
-  kRevoked,          ///< a read view was taken back so that a delete deadline holds
+  kRevoked,          ///< the read view was revoked to meet a delete deadline
   kBusy,             ///< in use or already going on
   kExists,           ///< the name is taken
   kUnsupported,      ///< valid, but not by this version or file system
-  kAborted,          ///< given up on request (shutdown, a job that had to yield)
-  kUnknownOutcome,   ///< the write may or may not survive: the log failed under it
+  kAborted,          ///< stopped on request (shutdown, a job that had to yield)
+  kUnknownOutcome,   ///< the write may or may not survive: the log failed before it was durable
 };
 
 /// Name of a code as it appears in messages: "corruption", "no space", ...
@@ -48,7 +48,7 @@ class [[nodiscard]] Status {
   static Status corruption(std::string m) { return {Code::kCorruption, std::move(m)}; }
   static Status io_error(std::string m) { return {Code::kIoError, std::move(m)}; }
   static Status no_space(std::string m) { return {Code::kNoSpace, std::move(m)}; }
-  /// `bytes`: that were asked for at once, 0 = it does not matter.
+  /// `bytes`: size of the refused charge; 0 = waiting for room would not help.
   static Status out_of_memory(std::string m, std::uint64_t bytes = 0) {
     Status status(Code::kOutOfMemory, std::move(m));
     status.refused_kib_ = static_cast<std::uint32_t>(std::min<std::uint64_t>((bytes + 1023) / 1024, ~std::uint32_t{0}));
@@ -66,7 +66,7 @@ class [[nodiscard]] Status {
   [[nodiscard]] bool is_not_found() const { return code_ == Code::kNotFound; }
   [[nodiscard]] bool is_not_resident() const { return code_ == Code::kNotResident; }
   [[nodiscard]] Code code() const { return code_; }
-  /// Of kOutOfMemory: the bytes that the memory budget had no room for, rounded up to a KiB. 0: waiting for room would not help.
+  /// kOutOfMemory only: bytes of the refused charge, rounded up to a KiB. 0: waiting for room would not help.
   [[nodiscard]] std::uint64_t refused_bytes() const { return std::uint64_t{refused_kib_} * 1024; }
   /// The message without the code's name; empty on success.
   [[nodiscard]] Bytes message() const { return message_ ? Bytes(*message_) : Bytes(); }

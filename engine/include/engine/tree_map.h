@@ -12,14 +12,14 @@
 
 namespace ebbtide {
 
-/// A table, or several neighbours of one run where there are more than can be shown.
+/// A table, or several adjacent tables of one run if there are too many to show.
 struct TreeMapCell {
-  FileNum file = kNoFile;  ///< the first of them
+  FileNum file = kNoFile;  ///< the first table
   std::uint64_t files = 1;
   double start = 0, end = 1;  ///< in the key space
   std::uint64_t bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0;
-  Millis oldest_birth = 0;  ///< of a delete whose traces are here still (an expiry that has passed is one); 0 = none
-  bool busy = false;        ///< a running job has it
+  Millis oldest_birth = 0;  ///< of a pending delete or passed expiry; 0 = none
+  bool busy = false;        ///< input of a running job
   bool operator==(const TreeMapCell&) const = default;
 };
 

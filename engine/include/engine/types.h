@@ -40,7 +40,7 @@ inline constexpr DeleteKey kDeleteKeyEnd = kMaxDeleteKey + 1;
 /// In memory only: "no stamp". Matches no range of delete keys, open-ended ones included.
 inline constexpr DeleteKey kNoStamp = std::numeric_limits<DeleteKey>::max();
 
-/// What an entry says of its key. The numbers are part of the file formats.
+/// The kind of an entry. The numbers are part of the file formats.
 enum class EntryKind : std::uint8_t {
   kTombstone = 1,  ///< the key was deleted
   kValue = 2,      ///< a plain value
@@ -51,7 +51,7 @@ enum class EntryKind : std::uint8_t {
 enum class StampMode : std::uint8_t {
   kWriteTime = 0,   ///< engine time of the write
   kExpireTime = 1,  ///< the expiry; none without one
-  kExplicit = 2,    ///< what the write says; none if it says nothing
+  kExplicit = 2,    ///< as given in the write; otherwise none
 };
 inline constexpr StampMode kLastStampMode = StampMode::kExplicit;
 
@@ -70,7 +70,7 @@ struct LookupState;  // read_view.h
 struct LookupKey {
   Bytes key;
   std::uint64_t hash = 0;
-  LookupState* state = nullptr;  ///< where the stages of a prefetch leave what they found; null: nowhere
+  LookupState* state = nullptr;  ///< where the stages of a prefetch store their results; may be null
 };
 
 /// Upper limits that the formats and the interfaces share. Keys here are engine keys, that is, after escaping.

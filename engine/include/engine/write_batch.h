@@ -62,7 +62,7 @@ class WriteBatch {
     Bytes key;               ///< key, or start of the range
     Bytes end;               ///< end of the range
     Bytes value;
-    const SharedValue* shared = nullptr;  ///< where `value` lies if the batch does not hold it itself
+    const SharedValue* shared = nullptr;  ///< owner of `value`, if that is outside the batch; otherwise null
     DeleteKey stamp = kNoStamp;
     Millis expiry = 0;
     std::uint64_t lo = 0, hi = 0;  ///< secondary delete: delete-key range; else database numbers or the old tree
@@ -71,8 +71,8 @@ class WriteBatch {
 
   WriteBatch();
 
-  /// Forgets all operations; keeps the memory unless it is much. Costs nothing where there is nothing to forget: commands that
-  /// read have a batch, too.
+  /// Removes all operations; keeps the memory unless it is large. Costs nothing for an empty batch: commands that only read have
+  /// a batch, too.
   void clear() {
     if (count_ != 0 || relied_expiry_ != 0) forget();
   }
@@ -81,21 +81,21 @@ class WriteBatch {
   void put(DatabaseId database, Bytes key, Bytes value) { put(database, key, value, PutOptions{}); }
   /// As put, without copying a large value.
   void put_shared(DatabaseId database, Bytes key, SharedValue value, const PutOptions& options);
-  /// A point tombstone. Callers look first: blind deletes never enter the tree.
+  /// Adds a point tombstone. Look up the key first: a tree gets no blind deletes.
   void del(DatabaseId database, Bytes key);
   /// Deletes every key in [start, end); an empty end has no upper bound. An empty range adds nothing.
   void delete_range(DatabaseId database, Bytes start, Bytes end);
-  /// A secondary range delete: of every key whose current entry has lo <= stamp < hi; hi = kDeleteKeyEnd has no upper end.
-  /// Entries without a stamp stay. An empty range adds nothing.
+  /// Deletes every key whose current entry has lo <= stamp < hi; hi = kDeleteKeyEnd means no upper end. Entries without a stamp
+  /// stay. An empty range adds nothing.
   void delete_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi);
   /// Empties a database: it maps to a new tree from this operation's seq on.
   void flush_database(DatabaseId database);
   void swap_databases(DatabaseId a, DatabaseId b);
-  /// Engine internal: a tree's first write is preceded by this.
+  /// Engine only: creates a tree, before its first write.
   void create_tree(DatabaseId database, TreeId tree, StampMode mode);
 
-  /// The commit fails with kRetry if engine time has reached `expiry` by then: call for each expiry that the handler took as
-  /// not yet passed.
+  /// Makes the commit fail with kRetry if engine time has reached `expiry` by then. Call it for each expiry that the handler
+  /// assumed to be in the future.
   void rely_on_expiry(Millis expiry) {
     if (expiry != 0 && (relied_expiry_ == 0 || expiry < relied_expiry_)) relied_expiry_ = expiry;
   }
@@ -105,12 +105,12 @@ class WriteBatch {
   [[nodiscard]] std::uint32_t count() const { return count_; }
   /// Bytes of the WAL payload, shared values included.
   [[nodiscard]] std::size_t payload_bytes() const { return rep_.size() + shared_bytes_; }
-  /// kInvalidArgument if that is more than kMaxPayloadBytes: no commit takes it.
+  /// kInvalidArgument if payload_bytes() exceeds kMaxPayloadBytes: a commit would fail.
   [[nodiscard]] Status check_length() const;
   static constexpr std::size_t kMaxPayloadBytes = std::size_t{1} << 30;  ///< a log record holds less than 2 GiB
-  /// Of these, bytes of values that the batch only refers to.
+  /// The part of payload_bytes() that is in shared values.
   [[nodiscard]] std::size_t shared_bytes() const { return shared_bytes_; }
-  /// Of the longest key, or start of a range, among the operations.
+  /// Bytes of the longest key or range start among the operations.
   [[nodiscard]] std::size_t longest_key() const { return longest_key_; }
   /// Number of operations that empty a database.
   [[nodiscard]] std::uint32_t flushes() const { return flushes_; }
@@ -129,12 +129,12 @@ class WriteBatch {
   bool next_op(std::size_t* cursor, Op* op) const;
   /// Replaces the tree of the operation that next_op just returned, in place.
   void set_op_tree(std::size_t op_cursor_before, TreeId tree);
-  /// The same of a flush: its new tree, that tree's stamp mode, and the old tree.
+  /// The same for a flush operation: sets its new tree, that tree's stamp mode, and the old tree.
   void set_flush_trees(std::size_t op_cursor_before, TreeId tree, StampMode mode, TreeId old_tree);
 
   /// Appends the payload as pieces in order; they point into the batch.
   void append_payload(std::vector<Bytes>* pieces) const;
-  /// Takes over a payload read from the log. Checks the whole grammar: kCorruption names the byte that is wrong.
+  /// Takes over a payload that was read from the log. Checks the whole grammar; kCorruption names the byte that is wrong.
   static Result<WriteBatch> parse(std::string payload);
 
  private:

@@ -65,7 +65,7 @@ TEST_CASE("a pipe or a directory under the name of a file is damage, and is not 
   REQUIRE(::mkfifo(room.path("000001.wal").c_str(), 0600) == 0);
   const Status pipe = room.fs().open(room.path("000001.wal")).status();
   CHECK(pipe.code() == Code::kCorruption);
-  CHECK(pipe.to_string().find("000001.wal: no regular file") != std::string::npos);
+  CHECK(pipe.to_string().find("000001.wal: not a regular file") != std::string::npos);
   REQUIRE(::mkdir(room.path("000002.data").c_str(), 0700) == 0);
   const Status directory = room.fs().open(room.path("000002.data")).status();
   CHECK(directory.code() == Code::kCorruption);

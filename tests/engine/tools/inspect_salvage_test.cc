@@ -339,7 +339,7 @@ TEST_CASE("manifest and CURRENT are gone, and tables have keys that the log lack
   CHECK(saved.outcome.exit_status == 1);
   CHECK(saved.certain.empty());
   CHECK(saved.apart == expected);
-  CHECK(lists(saved, "tables are in no manifest"));
+  CHECK(lists(saved, "tables are in no readable manifest"));
 }
 
 TEST_CASE("the end of the log is lost, and tables of another tree rely on it: nothing of the tree that lacks it is certain") {
@@ -397,7 +397,7 @@ TEST_CASE("damaged part of the log whose writes are in tables: nothing is lost")
   const Saved saved = salvage(h);
   CHECK(saved.outcome.exit_status == 0);
   CHECK(saved.certain == expected);
-  CHECK(lists(saved, "tables and manifest have everything"));
+  CHECK(lists(saved, "tables and manifest have all operations"));
 }
 
 TEST_CASE("secondary range deletes in the manifest and in the log are honoured") {
@@ -493,8 +493,8 @@ TEST_CASE("salvage of an open, missing or empty directory: refused, as is an OUT
   refused("empty", kOut, "no file of a database");
   refused("full", kOut, "no file of a database");
   refused("data", "full", "not empty");
-  refused("data", "data/out", "neither may lie in the other");
-  refused("data", "data", "neither may lie in the other");
+  refused("data", "data/out", "neither may be inside the other");
+  refused("data", "data", "neither may be inside the other");
   refused("data", "nowhere/out", "does not exist");
   REQUIRE(h.files->create_dir(kApart).is_ok());
   REQUIRE(h.files->create(kApart + "/mine").is_ok());

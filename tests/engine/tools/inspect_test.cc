@@ -212,7 +212,7 @@ TEST_CASE("pending deletes: printed by level, by file and for the log", "[tools]
     CHECK(early.text.find("tree 1 of database 0: 2 runs, 2 files, ") != std::string::npos);
     CHECK(early.text.find("\n1 file has pending deletes, oldest first\n") != std::string::npos);
     CHECK(early.text.find("tombstone  2023-11-14 22:13:30Z   5s     55s\n") != std::string::npos);
-    CHECK(early.text.find("log: 1 segments, ") != std::string::npos);
+    CHECK(early.text.find("log: 1 segment, ") != std::string::npos);
     CHECK(early.text.find("late") == std::string::npos);
     CHECK(early.text.find("name") == std::string::npos);  // no keys in this output
   }
@@ -517,7 +517,8 @@ TEST_CASE("damaged manifest is replaced by an older one only if that is complete
   SECTION("tables and log are there") {
     const Inspection did = repaired(*fs);
     for (const std::string& error : did.errors) FAIL_CHECK(error);
-    CHECK(did.text.find("2 files that " + older.substr(3) + " does not need go at the next start") != std::string::npos);
+    CHECK(did.text.find("2 files that " + older.substr(3) + " does not need will be removed at the next start") !=
+          std::string::npos);
     CHECK(join_path(kDir, manifest_file_name(*read_current(*fs, kDir))) == older);
     CHECK(fs->exists("db-repair" + newer.substr(2) + ".damaged"));
     CHECK_FALSE(fs->exists(newer));
@@ -530,7 +531,7 @@ TEST_CASE("damaged manifest is replaced by an older one only if that is complete
     REQUIRE(fs->unlink(first_log).is_ok());
     const Inspection found = repaired(*fs);
     REQUIRE(found.errors.size() >= 3);
-    CHECK(found.errors[1].find("does not lead to everything") != std::string::npos);
+    CHECK(found.errors[1].find("does not describe the whole database") != std::string::npos);
     CHECK(found.errors[2].find(first_log + " is missing") != std::string::npos);
   }
   SECTION("a table has what the end of the log had") {
@@ -645,8 +646,8 @@ TEST_CASE("incomplete backup or non-empty target: copy is refused", "[tools][cop
     CHECK(done.errors[0].find(why) != std::string::npos);
     CHECK(done.text.find("Nothing was copied.\n") != std::string::npos);
   };
-  refused(kDir, "db/inside", "neither may lie in the other");
-  refused("db/..", "db/../db/x", "neither may lie in the other");
+  refused(kDir, "db/inside", "neither may be inside the other");
+  refused("db/..", "db/../db/x", "neither may be inside the other");
   refused("nowhere", "copy", "has no CURRENT");
   REQUIRE(fs->create_dir("full").is_ok());
   write_file(*fs, "full/theirs", "x");
@@ -661,7 +662,7 @@ TEST_CASE("incomplete backup or non-empty target: copy is refused", "[tools][cop
   refused(kDir, "copy", table);
   write_file(*fs, table, good);
   REQUIRE(fs->unlink(join_path(kDir, "CURRENT")).is_ok());
-  refused(kDir, "copy", "a backup that was not finished");
+  refused(kDir, "copy", "an unfinished backup");
   CHECK_FALSE(fs->exists("copy"));
   CHECK(*fs->list("full") == std::vector<std::string>{"theirs"});
 }

@@ -429,7 +429,8 @@ TEST_CASE("command line policies are parsed, with errors named", "[simulate]") {
   CHECK(chosen[0].parameters.at("k") == 6);
   CHECK(chosen[1].parameters.at("k") == 7);  // its own
   CHECK(chosen[2].parameters.empty());
-  CHECK(apply_flags({{"lambda", 2}}, &chosen).to_string().find("--lambda: no policy that was named has it") != std::string::npos);
+  CHECK(apply_flags({{"lambda", 2}}, &chosen).to_string().find("--lambda: none of the named policies has this parameter") !=
+        std::string::npos);
   chosen = {{"binomial", {}}};
   CHECK(apply_flags({{"k", 65}}, &chosen).to_string().find("k is 65; allowed: a whole number from 1 to 64") != std::string::npos);
   CHECK(parameter_flags().at("size_ratio") == std::vector<std::string>{"size-ratio", "size_ratio", "T", "B"});
@@ -449,7 +450,7 @@ TEST_CASE("tree.policy is read from a configuration file", "[simulate]") {
   }
   for (const char* without : {"server: { port: 1 }", "tree: { file_choice: oldest }", "tree: 3"}) {
     INFO(without);
-    CHECK(parse_tree_choices(without).status().to_string().find("there is no tree.policy with a name") != std::string::npos);
+    CHECK(parse_tree_choices(without).status().to_string().find("tree.policy.name is missing") != std::string::npos);
   }
   std::ifstream in(std::string(EBBTIDE_TEST_DIR) + "/../../../config/ebbtide.yaml");
   REQUIRE(in.is_open());

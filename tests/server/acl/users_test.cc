@@ -88,22 +88,22 @@ TEST_CASE("users file with and without the user default", "[acl]") {
   CHECK(both.check("alice", "one"));
   const Users named = Users::parse("user default off", "users.acl").value();
   CHECK(named.with_default_password("abc").status().message() ==
-        "a password and the user default in users.acl are both given; one of them is allowed");
+        "a password and the user default in users.acl are both set; only one of them is allowed");
   CHECK(named.with_default_password("").is_ok());
 }
 
 TEST_CASE("users file with an unsupported rule is refused", "[acl]") {
-  CHECK(error_of("usr a") == "users.acl:1: a line is 'user NAME RULE ...'");
-  CHECK(error_of("\nuser") == "users.acl:2: a line is 'user NAME RULE ...'");
+  CHECK(error_of("usr a") == "users.acl:1: expected 'user NAME RULE ...'");
+  CHECK(error_of("\nuser") == "users.acl:2: expected 'user NAME RULE ...'");
   CHECK(error_of("user a on ~* &* +@all") == "users.acl:1: user a is on and has no password: >PASSWORD, #SHA256 or nopass");
-  CHECK(error_of("user a on >x") ==
-        "users.acl:1: user a is on and needs ~* &* +@all: users do not differ here in what they may do");
+  CHECK(error_of("user a on >x") == "users.acl:1: user a is on and needs ~* &* +@all: all users have the same rights");
   CHECK(error_of("user a on >x ~* &* +get") ==
         "users.acl:1: the rule '+get' is not known; allowed are on, off, nopass, >PASSWORD, #SHA256, ~*, &*, +@all");
   CHECK(error_of("user a on <secret ~* &* +@all").find("secret") == std::string::npos);
   CHECK(error_of("user a on > ~* &* +@all").find("the rule > is not known") != std::string::npos);
   CHECK(error_of("user a on #1234 ~* &* +@all") == "users.acl:1: # is followed by a SHA-256, 64 hex digits in lower case");
-  CHECK(error_of("user a on nopass >x ~* &* +@all") == "users.acl:1: user a has nopass and a password; one of them is allowed");
+  CHECK(error_of("user a on nopass >x ~* &* +@all") ==
+        "users.acl:1: user a has nopass and a password; only one of them is allowed");
   CHECK(error_of("user a off\nuser b off\nuser a off") == "users.acl:3: user a is in line 1 already");
 }
 

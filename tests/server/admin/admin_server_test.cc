@@ -92,7 +92,7 @@ TEST_CASE("HTTP port serves metrics, health and readiness") {
   AdminServer second({nullptr, nullptr});
   const std::string why = second.start("127.0.0.1", server.port());
   CHECK(why == "metrics: cannot listen on 127.0.0.1:" + std::to_string(server.port()) +
-                   ": Address already in use. metrics.port takes another port, or 0 for none");
+                   ": Address already in use. Set metrics.port to another port, or to 0 for none");
   server.stop();
 }
 
@@ -215,7 +215,7 @@ TEST_CASE(
   CHECK(ask(server.port(), "/metrics").ends_with("late " + std::to_string(computed.load()) + "\n"));
 }
 
-TEST_CASE("HTTP: console is asked for while it is computed, the queue is bounded and metrics are answered behind it") {
+TEST_CASE("HTTP: a bounded number of console requests waits for its computation, and metrics are answered after them") {
   std::promise<void> go;
   const std::shared_future<void> going = go.get_future().share();
   AdminHandlers handlers{[] { return std::string("m\n"); }, [] { return std::string(); }};

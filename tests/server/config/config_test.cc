@@ -90,7 +90,7 @@ TEST_CASE("errors name file, line, key and what is allowed") {
   CHECK(error_of("server: { port: [1] }") == "f.yaml:1: server.port: a single value is expected; allowed: 0 to 65535");
   CHECK(error_of("server: { port: { a: 1 } }") == "f.yaml:1: server.port: a single value is expected; allowed: 0 to 65535");
   CHECK(error_of("server: { port: }") == "f.yaml:1: server.port: has no value; allowed: 0 to 65535");
-  CHECK(error_of("server: 5") == "f.yaml:1: server: is a section, its keys belong below it");
+  CHECK(error_of("server: 5") == "f.yaml:1: server: is a section; its keys must be below it");
   CHECK(error_of("[1, 2]") == "f.yaml:1: the file must be a map of sections");
   CHECK(error_of("a: {\n").find("f.yaml:") == 0);
   CHECK(error_of("server: { port: 1 }\n---\nserver: { port: 2 }\n") == "f.yaml:2: a second document begins here; one is allowed");
@@ -216,7 +216,7 @@ TEST_CASE("command line beats environment beats file") {
   CHECK(config.bind == std::vector<std::string>{"1.2.3.4", "::1"});
   CHECK(error_of("", {"", {{"EBBTIDE_SERVER__PROT", "1"}}, {}}) ==
         "environment EBBTIDE_SERVER__PROT: server.prot: no such key; did you mean server.port?");
-  CHECK(error_of("", {"", {}, {{"server", "1"}}}) == "command line: server: is a section, its keys are meant");
+  CHECK(error_of("", {"", {}, {{"server", "1"}}}) == "command line: server: is a section; set one of its keys");
   CHECK(error_of("", {"", {}, {{"server.port", "x"}}}) == "command line: server.port: 'x' is not allowed; allowed: 0 to 65535");
   // A policy of a later source does not inherit the parameters of the earlier policy.
   const Config policy = loaded("tree: { policy: { level0_runs: 8 } }", {"", {}, {{"tree.policy.name", "leveling"}}});

@@ -84,7 +84,7 @@ TEST_CASE("cgroup: sub-group of version 1 has a limit, the smallest on the way u
   CHECK(cgroup_cpu_quota(root.path())->file == "/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us");
 }
 
-TEST_CASE("cgroup: container's mount shows only its own group, the files of the mount point count") {
+TEST_CASE("cgroup: in a container whose mount shows only its own group, limits come from the mount point's files") {
   Root root;
   SECTION("version 1, mount names the group") { root.version1("/docker/abc", "/docker/abc"); }
   SECTION("version 1, path unknown to the mount") { root.version1("/docker/abc", "/kubepods/x"); }
@@ -96,7 +96,7 @@ TEST_CASE("cgroup: container's mount shows only its own group, the files of the 
   CHECK(cgroup_memory_limit(root.path())->file == "/sys/fs/cgroup/memory/memory.limit_in_bytes");
 }
 
-TEST_CASE("cgroup: version 2 path does not exist below the mount point, the root files count") {
+TEST_CASE("cgroup: for a version 2 path that does not exist below the mount point, limits come from the root's files") {
   Root root;
   const std::string group = GENERATE("/kubepods/pod1/c1", "/", "/../../other");
   root.version2(group).file("/sys/fs/cgroup/memory.max", "268435456\n").file("/sys/fs/cgroup/cpu.max", "50000 100000\n");
@@ -104,7 +104,7 @@ TEST_CASE("cgroup: version 2 path does not exist below the mount point, the root
   CHECK(cgroup_cpu_quota(root.path())->value == Approx(0.5));
 }
 
-TEST_CASE("cgroup: mount shows a subtree that holds the process's group, the way goes on below it") {
+TEST_CASE("cgroup: in a mount that shows a subtree with the process's group, limits come from the group's path below it") {
   Root root;
   root.version2("/pods/p1/db", "/pods/p1").file("/sys/fs/cgroup/db/memory.max", "1048576\n");
   root.file("/sys/fs/cgroup/memory.max", "2097152\n");
@@ -123,7 +123,7 @@ TEST_CASE("cgroup: hybrid system, the limits of both versions are compared") {
   CHECK(cgroup_memory_limit(root.path())->value == 4194304);
 }
 
-TEST_CASE("cgroup: no limit or unreadable files, nothing counts") {
+TEST_CASE("cgroup: without a limit or with unreadable files, there is no limit") {
   Root root;
   SECTION("no /proc") {}
   SECTION("version 2, max") {

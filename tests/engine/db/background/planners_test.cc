@@ -247,7 +247,7 @@ TEST_CASE("file under a newer range tombstone is dropped unread") {
   CHECK(std::get<Drop>(plan.action).inputs.size() == 1);
 }
 
-TEST_CASE("pages of covered entries are dropped; without holes only if the whole file goes; else the next look is noted") {
+TEST_CASE("pages of covered entries are dropped, but only whole files without punching; a vain search notes the next one") {
   Tables all;
   Source stamped;
   for (int i = 0; i < 16; ++i)
