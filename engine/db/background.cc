@@ -172,6 +172,32 @@ ManifestEditor::Env DbImpl::manifest_env() {
               }};
 }
 
+FailedOutputs::Env DbImpl::outputs_env() {
+  return {.ledger = &ledger_, .fs = &removals_, .obsolete_files = &obsolete_files_, .floor = [this](const TreePtr& tree) {
+            return floor_of(tree);
+          }};
+}
+
+Flusher::Env DbImpl::flusher_env() {
+  return {.trees = &trees_,
+          .manifest = &manifest_,
+          .job = &flush_job_,
+          .installer = &installer_,
+          .outputs = &outputs_,
+          .obsolete_files = &obsolete_files_,
+          .versions = [this]() -> VersionSet& { return *versions_; },
+          .now = [this] { return time_.stamped(); },
+          .visible_seq = [this] { return published_.visible_seq(); },
+          .await_visible = [this](SeqNum seq) { published_.await(seq); },
+          .last_seq = [this] { return pipeline_.last_seq(); },
+          .log_failed = [this] { return log_->failed(); },
+          .synced_seq = [this] { return log_->synced_seq(); },
+          .wait_synced = [this](SeqNum seq) { return log_->wait_synced(seq); },
+          .salvage = [this] { log_->salvage(); },
+          .prepare_restart = [this] { return log_->prepare_restart(); },
+          .restart = [this](SeqNum last) { log_->restart_after_failure(last); }};
+}
+
 ObsoleteFileRemover::Env DbImpl::obsolete_files_env() {
   return {.clock = &clock_,
           .fs = &removals_,
@@ -247,12 +273,12 @@ Quarantine::Env DbImpl::quarantine_env() {
 
 Health::Env DbImpl::health_env() {
   return {.clock = &clock_,
-          .flush_mutex = &flush_mutex_,
+          .flush_mutex = &flusher_.mutex,
           .now = [this] { return time_.now(); },
           .give_up_reserve = [this] { return disk_.give_up_reserve(); },
           .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
           .closing = [this] { return closing_.load(); },
-          .recover = [this]() NO_THREAD_SAFETY_ANALYSIS { return recover(); },  // Health holds the flush mutex
+          .recover = [this]() NO_THREAD_SAFETY_ANALYSIS { return flusher_.recover(); },  // Health holds the flush mutex
           .changed =
               [this] {
                 {
@@ -338,11 +364,11 @@ FlushJob::Env DbImpl::flush_job_env() {
 
 FlushScheduler::Env DbImpl::flush_scheduler_env() {
   return {.state_mutex = &trees_.state_mutex,
-          .flush_mutex = &flush_mutex_,
+          .flush_mutex = &flusher_.mutex,
           .compactions = &scheduler_,
           .memtable_size = settings_.memtable_size,
           .trees = [this] { return trees_.live_trees(); },
-          .flush = [this](const std::vector<TreePtr>& trees) NO_THREAD_SAFETY_ANALYSIS { return flush_trees(trees); },
+          .flush = [this](const std::vector<TreePtr>& trees) NO_THREAD_SAFETY_ANALYSIS { return flusher_.flush(trees); },
           .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
           .may_flush = [this] { return health_.is_ok() && !closing_; },
           .closing = [this] { return closing_.load(); },
@@ -350,7 +376,7 @@ FlushScheduler::Env DbImpl::flush_scheduler_env() {
           .failed = [this](const Status& status) { health_.failed(status, "flush"); }};
 }
 
-// Jobs hold the manifest's mutex where they commit, install and disown.
+// Jobs hold the manifest's mutex where they commit and install.
 CompactionJob::Env DbImpl::job_env() {
   return {.clock = &clock_,
           .manifest_mutex = &manifest_.mutex,
@@ -371,15 +397,15 @@ CompactionJob::Env DbImpl::job_env() {
               [this](std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
                      CompactionJob::OpenedTables* opened) { return installer_.compaction_env(std::move(tables), abort, opened); },
           .measured = [this](std::uint64_t bytes_read, std::uint64_t nanos) { deadlines_.note_merge(bytes_read, nanos); },
-          .write_failed = [this](const TreePtr& tree) { leave_failed_outputs(tree); },
+          .write_failed = [this](const TreePtr& tree) { outputs_.note_failure(tree); },
           .version = [this](TreeId id) { return versions_->tree(id); },
           .commit = [this](VersionEdit edit) NO_THREAD_SAFETY_ANALYSIS { return manifest_.commit(std::move(edit)); },
           .install = [this](Tree& tree, const CompactionJob::OpenedTables& opened)
                          NO_THREAD_SAFETY_ANALYSIS { return install_outputs(tree, opened); },
           .unlink = [this](const TreePtr& tree,
-                           const CompactionResult& result) { unlink_outputs(tree, result.outputs, result.redescribed); },
-          .disown = [this](const TreePtr& tree, const CompactionResult& result)
-                        NO_THREAD_SAFETY_ANALYSIS { disown_outputs(tree, result.outputs, result.redescribed); },
+                           const CompactionResult& result) { outputs_.unlink(tree, result.outputs, result.redescribed); },
+          .disown = [this](const TreePtr& tree,
+                           const CompactionResult& result) { outputs_.disown(tree, result.outputs, result.redescribed); },
           .commit_failed = [this](const Status& status) { health_.failed(status, "compaction"); }};
 }
 

@@ -10,22 +10,22 @@
 // What is left to the database itself, by file:
 //
 //   commit.cc      commits                                           commit_staged.cc large batches: memtables that are adopted
-//   flush.cc       memtables to tables, the way back from read-only  recovery.cc    open
+//   flush.cc       a flush that a caller waits for                   recovery.cc    open
 //   compact.cc     a merge by hand                                   replay.cc      open: the log
 //   background.cc  what components get of the database               admin.cc       what the server asks about the database
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and memtables
 //
 // Locks, in the order they may nest:
-//   Maintenance's      one tick at a time
-//   Retention's        one look at what is due at a time
-//   PurgeTracker's     one survey at a time; never held across I/O, except to check whether names exist
-//   DeadlineTracker's  the trees' deadlines; never held across I/O
-//   WriteController's  one measurement of the pressure at a time; never held across I/O
-//   flush_mutex_       one flush at a time, held across I/O
-//   ManifestEditor::mutex  held across I/O by each change of the set of tables; readers and writers never take it
-//   TreeRegistry::commit_mutex   the short critical section of a commit: seqs, databases, active memtables
-//   TreeRegistry::state_mutex    trees' views and frozen memtables; never held across I/O
-//   Health's           the failure that made the database read-only; nothing nests in it
+//   Maintenance's               one tick at a time
+//   Retention's                 one look at what is due at a time
+//   PurgeTracker's              one survey at a time; never held across I/O, except to check whether names exist
+//   DeadlineTracker's           the trees' deadlines; never held across I/O
+//   WriteController's           one measurement of the pressure at a time; never held across I/O
+//   Flusher::mutex              one flush at a time, held across I/O
+//   ManifestEditor::mutex       held across I/O by each change of the set of tables; readers and writers never take it
+//   TreeRegistry::commit_mutex  the short critical section of a commit: seqs, databases, active memtables
+//   TreeRegistry::state_mutex   trees' views and frozen memtables; never held across I/O
+//   Health's                    the failure that made the database read-only; nothing nests in it
 // A tree's view is read without any lock, under the epoch.
 #pragma once
 
@@ -53,8 +53,10 @@
 #include "db/background/compaction_scheduler.h"
 #include "db/background/deadline_keeper.h"
 #include "db/background/disk_watch.h"
+#include "db/background/failed_outputs.h"
 #include "db/background/flush_job.h"
 #include "db/background/flush_scheduler.h"
+#include "db/background/flusher.h"
 #include "db/background/health.h"
 #include "db/background/hole_puncher.h"
 #include "db/background/maintenance.h"
@@ -91,8 +93,6 @@
 #include "wal/log_sequence.h"
 
 namespace ebbtide {
-
-constexpr std::size_t kAllMemTables = std::numeric_limits<std::size_t>::max();
 
 /// Everything about the settings that can be known without the directory: kInvalidArgument names what is wrong (recovery.cc).
 Status check_settings(const Settings& settings);
@@ -150,6 +150,8 @@ struct DbImpl {
   TreeRegistry::Env trees_env();
   TreePlacer::Env placer_env();
   ManifestEditor::Env manifest_env();
+  FailedOutputs::Env outputs_env();
+  Flusher::Env flusher_env();
   ObsoleteFileRemover::Env obsolete_files_env();
   Scrubber::Env scrubber_env();
   HolePuncher::Env hole_puncher_env();
@@ -189,16 +191,6 @@ struct DbImpl {
   Status commit_staged(WriteBatch& batch, StagedEntries* entries);
   Status sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) REQUIRES(trees_.commit_mutex);
   // flush.cc
-  Status recover() REQUIRES(flush_mutex_);
-  Status flush_trees(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
-  Status flush_durable(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
-  Status flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed) REQUIRES(flush_mutex_);
-  Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_.mutex);
-  std::vector<ObsoleteFiles> leave_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables,
-                                           const std::vector<FileMeta>& redescribed);
-  void unlink_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
-  void disown_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {})
-      REQUIRES(manifest_.mutex);
   Status wait_for(const std::function<bool()>& done);
   // background.cc
   void submit(Priority priority, BackgroundPool::Task task);
@@ -215,7 +207,6 @@ struct DbImpl {
   void survey_log(PurgeSurvey* survey);
   std::shared_ptr<const PurgeSurvey> draw_survey();
   void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey);
-  void leave_failed_outputs(const TreePtr& tree);
   // clean.cc
   void flush_overdue(TreeId id, bool freeze_active);
   void retire_segment(FileNum file);
@@ -277,6 +268,8 @@ struct DbImpl {
   const CompactionJob::Env job_env_;
   CompactionScheduler scheduler_;
   FlushJob flush_job_;
+  FailedOutputs outputs_;
+  Flusher flusher_;
   FlushScheduler flush_scheduler_;
   Epoch epoch_;
   EngineTime time_;
@@ -303,8 +296,6 @@ struct DbImpl {
   Millis opened_at_ = 0;                 ///< engine time; set by open()
   FileNum skipped_in_ = kNoFile;         ///< the last log segment of which open() skipped a part; set by open()
   std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
-
-  Mutex flush_mutex_;
 
   CommitPipeline<CommitEnv> pipeline_{CommitEnv{this}, trees_.commit_mutex, published_};
 

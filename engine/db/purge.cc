@@ -61,13 +61,6 @@ Millis DbImpl::floor_of(const TreePtr& tree) {
   return view == nullptr ? now : floor_of(*view, tree->dropped_at, now);
 }
 
-// A job that failed has unlinked what it wrote; that is not durable, and may not even have worked.
-void DbImpl::leave_failed_outputs(const TreePtr& tree) {
-  const Millis floor = floor_of(tree);
-  ledger_.leave({"(outputs)", 0, {{tree->id, floor}}, {}});
-  for (const std::string& name : removals_.unremoved()) ledger_.leave({name, 0, {{tree->id, floor}}, {}});
-}
-
 // Deletes that were born in the survey's own millisecond are noted, too: a ticket's state in the millisecond of its delete says what is
 // left.
 void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* survey) {

@@ -112,6 +112,8 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       job_env_(job_env()),
       scheduler_(scheduler_env()),
       flush_job_(flush_job_env()),
+      outputs_(outputs_env()),
+      flusher_(flusher_env()),
       flush_scheduler_(flush_scheduler_env()),
       time_(clock_),
       budget_({.account = memory_,

@@ -243,7 +243,7 @@ void DbImpl::flush_replayed(SeqNum seq, Replay* replay) {
 }
 
 Status DbImpl::flush_replayed_trees(const std::vector<TreePtr>& trees) {
-  MutexLock flushing(flush_mutex_);
+  MutexLock flushing(flusher_.mutex);
   BuiltFlush built;
   Status status;
   for (const TreePtr& tree : trees) {
@@ -251,15 +251,15 @@ Status DbImpl::flush_replayed_trees(const std::vector<TreePtr>& trees) {
     if (!status.is_ok()) break;
   }
   if (!status.is_ok()) {
-    for (const BuiltFlush::Of& of : built.of) unlink_outputs(of.tree, of.outputs);
-    for (const TreePtr& tree : trees) leave_failed_outputs(tree);
+    for (const BuiltFlush::Of& of : built.of) outputs_.unlink(of.tree, of.outputs);
+    for (const TreePtr& tree : trees) outputs_.note_failure(tree);
     return status;
   }
   MutexLock manifest(manifest_.mutex);
   built.edit.last_seq = built.relies_on;
   status = versions_->commit(std::move(built.edit));  // what the manifest has of deadlines is taken over later
   if (!status.is_ok()) {
-    for (const BuiltFlush::Of& of : built.of) disown_outputs(of.tree, of.outputs);
+    for (const BuiltFlush::Of& of : built.of) outputs_.disown(of.tree, of.outputs);
     return status.with_context("manifest");
   }
   for (const BuiltFlush::Of& of : built.of) {

@@ -1,0 +1,149 @@
+#include "db/background/flusher.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "base/invariant.h"
+
+namespace ebbtide {
+
+Status Flusher::flush(const std::vector<TreePtr>& trees) {
+  {
+    MutexLock manifest(env_.manifest->mutex);
+    TRY(env_.manifest->commit_mapping());
+  }
+  return flush_memtables(trees, kAllMemTables, false);
+}
+
+// One memtable after the other, the oldest first: that takes the least room, and each gives back what the log kept for it. A disk
+// that is full has little more than what was set aside, and more than that may be waiting.
+Status Flusher::flush_durable(const std::vector<TreePtr>& trees) {
+  const bool log_failed = env_.log_failed();
+  {
+    MutexLock manifest(env_.manifest->mutex);
+    const Status status = env_.manifest->commit_mapping();
+    // Changes that a failed log does not have durably wait for the rebuild.
+    if (!status.is_ok() && !(log_failed && status.code() == Code::kUnknownOutcome)) return status;
+  }
+  const SeqNum durable = log_failed ? env_.synced_seq() : kMaxSeqNum;
+  const auto next = [&]() -> TreePtr {
+    MutexLock manifest(env_.manifest->mutex);
+    MutexLock lock(env_.trees->state_mutex);
+    TreePtr oldest;
+    for (const TreePtr& tree : trees) {
+      if (tree->frozen.empty() || tree->frozen.front().last_seq > durable || env_.versions().tree(tree->id) == nullptr) continue;
+      if (oldest == nullptr || tree->frozen.front().first_seq < oldest->frozen.front().first_seq) oldest = tree;
+    }
+    return oldest;
+  };
+  for (TreePtr tree = next(); tree != nullptr; tree = next()) TRY(flush_memtables({tree}, 1, false));
+  return Status::ok();
+}
+
+// The new manifest comes first: it settles whether the last edit took effect.
+Status Flusher::recover() {
+  std::vector<TreePtr> trees;
+  {
+    MutexLock manifest(env_.manifest->mutex);
+    TRY(env_.manifest->roll());
+    env_.obsolete_files->queue_disowned();
+  }
+  env_.obsolete_files->remove_queued();  // files of the last attempt take the room of this one
+  const bool log_failed = env_.log_failed();
+  if (log_failed) env_.salvage();
+  SeqNum last_seq = 0;
+  {
+    // Nothing is committed from here on: the database was made read-only before.
+    MutexLock lock(env_.trees->commit_mutex);
+    for (const auto& [id, tree] : env_.trees->live()) trees.push_back(tree);
+    if (log_failed) {
+      for (const TreePtr& tree : trees) env_.trees->freeze(*tree);
+    }
+    last_seq = env_.last_seq();
+  }
+  // The edit covers all batches that have a seq. Some may not be visible yet.
+  if (log_failed) env_.await_visible(last_seq);
+  TRY(flush_durable(trees));
+  if (!log_failed) return Status::ok();
+  TRY(flush_memtables(trees, kAllMemTables, true));
+  env_.restart(last_seq);
+  MutexLock manifest(env_.manifest->mutex);
+  env_.manifest->remove_old_segments();
+  return Status::ok();
+}
+
+// Readers and compactions go on while the tables are built: only the edit and its install need the manifest.
+Status Flusher::flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed) {
+  BuiltFlush built;
+  std::vector<std::shared_ptr<const int>> working;
+  {
+    MutexLock lock(env_.trees->state_mutex);
+    for (const TreePtr& tree : trees) working.push_back(tree->work);
+  }
+  const Millis now = env_.now();
+  Status status;
+  for (const TreePtr& tree : trees) {
+    status = env_.job->build(tree, most, now, &built);
+    if (!status.is_ok()) break;
+  }
+  if (status.is_ok() && !log_failed) {
+    if (built.of.empty()) return Status::ok();
+    status = env_.wait_synced(built.relies_on);
+  }
+  if (!status.is_ok()) {
+    for (const BuiltFlush::Of& of : built.of) env_.outputs->unlink(of.tree, of.outputs);
+    for (const TreePtr& tree : trees) env_.outputs->note_failure(tree);
+    return status;
+  }
+  MutexLock manifest(env_.manifest->mutex);
+  return commit(&built, log_failed);
+}
+
+Status Flusher::commit(BuiltFlush* built, bool log_failed) {
+  VersionEdit edit;
+  MappingChanges changes;
+  if (log_failed) changes = env_.trees->collect_changes(env_.versions(), &edit);
+  // Trees that were dropped meanwhile: no edit will ever name their tables.
+  std::set<TreeId> created, dropped;
+  for (const TreeEdit& tree : edit.trees) (tree.create ? created : dropped).insert(tree.tree);
+  const auto gone = [&](TreeId id) {
+    return dropped.count(id) != 0 || (env_.versions().tree(id) == nullptr && created.count(id) == 0);
+  };
+  for (const BuiltFlush::Of& of : built->of) {
+    if (gone(of.tree->id)) env_.outputs->unlink(of.tree, of.outputs);
+  }
+  std::erase_if(built->of, [&](const BuiltFlush::Of& of) { return gone(of.tree->id); });
+  for (TreeEdit& tree : built->edit.trees) {
+    if (!gone(tree.tree)) edit.trees.push_back(std::move(tree));
+  }
+  if (log_failed) {
+    // The edit has everything: nothing before the segment in which the log continues is needed.
+    auto fresh = env_.prepare_restart();
+    if (!fresh.is_ok()) {
+      for (const BuiltFlush::Of& of : built->of) env_.outputs->unlink(of.tree, of.outputs);
+      return fresh.status();
+    }
+    edit.oldest_log = *fresh;
+    edit.last_seq = edit.complete_seq = env_.visible_seq();
+  } else {
+    edit.last_seq = built->relies_on;
+    ManifestEditor::Flushed flushed;
+    for (const BuiltFlush::Of& of : built->of) flushed[of.tree.get()] += of.memtables;
+    env_.manifest->note_log_needs(flushed, changes, &edit);
+  }
+  if (Status status = env_.manifest->commit(std::move(edit)); !status.is_ok()) {
+    for (const BuiltFlush::Of& of : built->of) env_.outputs->disown(of.tree, of.outputs);
+    return status;
+  }
+  // The memtables go in the same step in which the tables come: no view has both or neither.
+  for (const BuiltFlush::Of& of : built->of) {
+    const Status installed = env_.installer->install(*of.tree, built->opened, of.memtables);
+    ASSERT_MSG(installed.is_ok(), "a tree that the manifest has");
+  }
+  env_.manifest->finish_mapping(std::move(changes));
+  env_.manifest->remove_old_segments();
+  return Status::ok();
+}
+
+}  // namespace ebbtide

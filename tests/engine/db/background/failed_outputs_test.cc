@@ -1,0 +1,85 @@
+// Files that no edit names are unlinked, and are in the ledger until they are gone.
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "db/background/failed_outputs.h"
+#include "io/fault_fs.h"
+#include "io/file_names.h"
+#include "io/memory_fs.h"
+
+using namespace ebbtide;
+
+namespace {
+
+struct Bed {
+  MemoryFileSystem memory;
+  FaultFileSystem fs{memory};
+  RemovalsFileSystem removals{fs, "db"};
+  SimulatedClock clock;
+  PurgeLedger ledger{removals, "db"};
+  ObsoleteFileRemover obsolete_files{{.clock = &clock,
+                                      .fs = &removals,
+                                      .dir = "db",
+                                      .collect = [] {},
+                                      .forget = [](FileNum) {},
+                                      .submit = [](std::function<void()>) {},
+                                      .warn = [](const std::string&) {}}};
+  FailedOutputs outputs{{.ledger = &ledger, .fs = &removals, .obsolete_files = &obsolete_files, .floor = [](const TreePtr&) {
+                           return Millis{3000};
+                         }}};
+  TreePtr tree = std::make_shared<Tree>(clock);
+
+  Bed() {
+    tree->id = 7;
+    REQUIRE(fs.create_dir("db").is_ok());
+    for (const std::string& name : {data_file_name(1), metadata_file_name(2), data_file_name(3), metadata_file_name(4)}) {
+      auto file = std::move(removals.create("db/" + name)).value();
+      REQUIRE((file->append("x").is_ok() && file->close().is_ok()));
+    }
+  }
+  static FileMeta table(FileNum data, FileNum metadata) {
+    FileMeta meta;
+    meta.data_file = data;
+    meta.metadata_file = metadata;
+    meta.data_bytes = 10;
+    meta.metadata_bytes = 5;
+    return meta;
+  }
+  bool exists(const std::string& name) { return fs.exists("db/" + name); }
+};
+
+}  // namespace
+
+TEST_CASE("outputs that no edit names are unlinked at once, but the data file of a page drop stays") {
+  Bed bed;
+  bed.outputs.unlink(bed.tree, {Bed::table(1, 2)}, {Bed::table(3, 4)});
+  CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2)) && !bed.exists(metadata_file_name(4))));
+  CHECK(bed.exists(data_file_name(3)));
+  const auto leaving = bed.ledger.leaving();
+  REQUIRE(leaving.size() == 3);
+  for (const PurgeLedger::Leaving& file : leaving) CHECK(file.floors == PurgeLedger::Floors{{7, 3000}});
+}
+
+TEST_CASE("outputs whose edit failed stay until the manifest is rolled") {
+  Bed bed;
+  bed.outputs.disown(bed.tree, {Bed::table(1, 2)});
+  bed.obsolete_files.remove_queued();
+  CHECK((bed.exists(data_file_name(1)) && bed.ledger.leaving().size() == 2));
+  bed.obsolete_files.queue_disowned();
+  bed.obsolete_files.remove_queued();
+  CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2))));
+}
+
+TEST_CASE("failed job's files are pending, and one that could not be unlinked is named") {
+  Bed bed;
+  bed.fs.inject({.ops = ops_of(FileOp::kUnlink)});
+  CHECK_FALSE(bed.removals.unlink("db/" + data_file_name(1)).is_ok());
+  bed.outputs.note_failure(bed.tree);
+  const auto leaving = bed.ledger.leaving();
+  REQUIRE(leaving.size() == 2);
+  CHECK((leaving[0].name == "(outputs)" && leaving[1].name == data_file_name(1)));
+  CHECK(leaving[1].floors == PurgeLedger::Floors{{7, 3000}});
+}
