@@ -135,7 +135,7 @@ class ExpirySweep final : public OffloadWork {
 };
 
 bool matches(Client& client, const ClientFilter& filter) {
-  if (!filter.ids.empty() && std::find(filter.ids.begin(), filter.ids.end(), client.id) == filter.ids.end()) return false;
+  if (!filter.ids.empty() && !std::binary_search(filter.ids.begin(), filter.ids.end(), client.id)) return false;
   if (!filter.addr.empty() && filter.addr != client.address) return false;
   if (!filter.laddr.empty() && filter.laddr != client.local_address) return false;
   if (!filter.user.empty() && filter.user != user_of(session_of(client))) return false;

@@ -1,4 +1,5 @@
 // CLIENT and its subcommands.
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -74,6 +75,7 @@ Status client_list(Ctx& ctx) {
       if (!id) return reply_error("ERR Invalid client ID");
       filter.ids.push_back(static_cast<std::uint64_t>(*id));
     }
+    std::sort(filter.ids.begin(), filter.ids.end());
   } else if (ctx.argc() != 2) {
     return syntax_error();
   }

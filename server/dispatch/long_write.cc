@@ -208,7 +208,7 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
   end_wait(waiting);
   if (const std::uint32_t ms = memory_wait_ms(pending, work.status); ms != 0) {
     work.status = Status::ok();
-    work.step = LongWrite::Step::kMark;  // it starts from the beginning
+    work.step = LongWrite::Step::kMark;  // it starts from the beginning, and has read nothing yet
     return park_for_memory(pending, ms);
   }
   if (deliver_first(pending, waiting, waiting.long_write)) return;

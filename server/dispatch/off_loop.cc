@@ -133,6 +133,8 @@ void Dispatcher::send_off_loop(PendingCommand& pending, const Prepared& prepared
   work.reports_keys = prepared.long_by_arguments;
   work.tracks = (work.session.modes & Session::kTracks) != 0;
   const CommandSpec& spec = *prepared.command->spec;
+  const bool reads_keys = (spec.has(kReadOnly) && spec.keys.first != 0) || spec.has(kRunsQueue);
+  if (work.tracks && reads_keys) keep_invalidations(client);
   work.notes_reads = work.tracks && spec.has(kReadOnly | kRunsQueue) && tracking_of(client).notes_reads();
   misses_of(pending).clear();
   counters_->offloaded.add(1);
@@ -198,6 +200,7 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   end_wait(waiting);
   if (const std::uint32_t ms = memory_wait_ms(pending, job->status); ms != 0) {
     waiting.job = nullptr;
+    send_kept_invalidations(*pending.client);
     return park_for_memory(pending, ms);
   }
   if (job->again_ms != 0 && job->status.is_ok()) {
@@ -235,6 +238,7 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
   std::uint64_t& off_loop = waiting.waits[static_cast<std::size_t>(Stage::kThread)];
   off_loop -= std::min(off_loop, work.nanos);
   finish(pending, *prepared.command, work.status, reply, mark);
+  send_kept_invalidations(client);
 }
 
 }  // namespace ebbtide

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <engine/types.h>
 
@@ -58,9 +59,10 @@ struct SessionState final : ClientState {
   Client* client = nullptr;                  ///< the client itself
   std::unique_ptr<Transaction> transaction;  ///< from the first MULTI or WATCH on
   Tracking tracking;
-  std::optional<BlockedClients::Wait> paused;  ///< set while Session::kPaused is
-  Observers* observers = nullptr;              ///< set while it tracks
-  Monitors* monitored = nullptr;               ///< set after MONITOR
+  std::optional<std::vector<Invalidation>> kept_invalidations;  ///< set while they are kept (keep_invalidations)
+  std::optional<BlockedClients::Wait> paused;                   ///< set while Session::kPaused is
+  Observers* observers = nullptr;                               ///< set while it tracks
+  Monitors* monitored = nullptr;                                ///< set after MONITOR
   ~SessionState() override;
   /// Bytes of the subscriptions and prefixes that the client's commands made it keep. Transactions are charged separately.
   [[nodiscard]] std::size_t memory() const override;

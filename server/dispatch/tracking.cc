@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dispatch/command_keys.h"
+#include "dispatch/session.h"
 #include "resp/disposal.h"
 #include "resp/reply.h"
 
@@ -55,6 +56,9 @@ void write_invalidation(Client& client, const std::shared_ptr<const std::string>
   }
 }
 
+/// With more invalidations that are kept for a client, all of its keys are invalidated instead.
+constexpr std::size_t kMostKept = 256;
+
 /// Tells a client that the client which its invalidations went to is gone.
 void report_broken_redirect(Client& client, std::uint64_t redirect) {
   if (client.protocol != 3) return;
@@ -66,6 +70,21 @@ void report_broken_redirect(Client& client, std::uint64_t redirect) {
 }
 
 }  // namespace
+
+void keep_invalidations(Client& client) {
+  auto& kept = state_of(client).kept_invalidations;
+  if (!kept) kept.emplace();
+}
+
+void send_kept_invalidations(Client& client) {
+  const auto kept = std::exchange(state_of(client).kept_invalidations, std::nullopt);
+  if (!kept || kept->empty()) return;
+  for (const Invalidation& invalidation : *kept) {
+    client.seen_seq = std::max(client.seen_seq, invalidation.seq);
+    write_invalidation(client, invalidation.keys);
+  }
+  client.loop->touch(&client);
+}
 
 void TrackingTable::set(Client& client, const Tracking& tracking) {
   std::lock_guard lock(mutex_);
@@ -225,11 +244,7 @@ void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, I
       for (const auto& [id, tracker] : trackers_) {
         if (tracker.broadcast && !(tracker.no_loop && id == writer)) (*out)[id] = std::nullopt;
       }
-      while (true) {
-        const auto it = noted_.lower_bound(op.key);
-        if (it == noted_.end() || (!op.end.empty() && it->first >= op.end)) return;
-        take_notes(it, writer, out);
-      }
+      return invalidate_range(op, writer, out);
     case OpKind::kPut:
     case OpKind::kHeader:
     case OpKind::kTombstone:
@@ -237,6 +252,20 @@ void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, I
     case OpKind::kCreateTree:
       return;
   }
+}
+
+void TrackingTable::invalidate_range(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out) {
+  const auto ends = [&](NotedKeys::const_iterator it) { return it == noted_.end() || (!op.end.empty() && it->first >= op.end); };
+  const auto first = noted_.lower_bound(op.key);
+  std::size_t notes = 0;
+  for (auto it = first; notes <= kNotesAtOnce && !ends(it); ++it) notes += 1 + it->second.size();
+  if (notes > kNotesAtOnce) {
+    for (const auto& [id, tracker] : trackers_) {
+      if (!tracker.broadcast) (*out)[id] = std::nullopt;
+    }
+    return forget_notes();
+  }
+  for (auto it = first; !ends(it);) take_notes(it++, writer, out);
 }
 
 // A few operations at a time: other loops need the lock, and the clients' messages take time, too.
@@ -276,6 +305,12 @@ void TrackingTable::send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoo
   const std::uint64_t redirect = tracker.redirect;
   const auto deliver = [redirected = redirect != 0, keys, seq](Client& client) {
     if (client.protocol == 2 && !(redirected && client.subscriber)) return;
+    // A client that others' invalidations go to has to expect them at any time.
+    if (auto& kept = state_of(client).kept_invalidations; kept && !redirected) {
+      if (kept->size() < kMostKept) return kept->push_back({keys, seq});
+      kept->assign(1, {nullptr, std::max(kept->back().seq, seq)});
+      return;
+    }
     client.seen_seq = std::max(client.seen_seq, seq);
     write_invalidation(client, keys);
     client.loop->touch(&client);

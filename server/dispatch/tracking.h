@@ -1,9 +1,9 @@
 // CLIENT TRACKING: stores which clients have read which keys, and sends them invalidations.
 //
 // A tracking client's reads are noted before they run, so that no write is missed in between. A write sends one invalidation to
-// every client that has noted one of its keys, and forgets the note. A range delete invalidates the noted keys in its range. A
-// broadcasting client has no notes: a range delete tells it that any key may be gone. FLUSHDB, SWAPDB and deletes by stamp
-// invalidate all keys of all clients.
+// every client that has noted one of its keys, and forgets the note. A range delete invalidates the noted keys in its range, or
+// all keys if thousands were noted there. A broadcasting client has no notes: a range delete tells it that any key may be gone.
+// FLUSHDB, SWAPDB and deletes by stamp invalidate all keys of all clients.
 #pragma once
 
 #include <atomic>
@@ -41,6 +41,18 @@ struct Tracking {
     return on && !broadcast && (!opt_in || caching == std::optional(true)) && !(opt_out && caching == std::optional(false));
   }
 };
+
+/// An invalidation as a client is sent it. Keys as a reply has them, in either protocol, for any number of clients; null: all keys.
+struct Invalidation {
+  std::shared_ptr<const std::string> keys;
+  SeqNum seq = 0;  ///< it leaves when the log has this
+};
+
+/// While a client's command reads off its loop, the reply may be older than invalidations that come meanwhile. Sent before the reply,
+/// they would be lost on the cache. So they are kept from here on, on the client's loop.
+void keep_invalidations(Client& client);
+/// Ends that, and sends them. Called once the reply is written.
+void send_kept_invalidations(Client& client);
 
 /// The clients that track, and their notes. Thread-safe, except for what is set before use.
 class TrackingTable {
@@ -113,10 +125,11 @@ class TrackingTable {
   void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
   /// Adds the clients that an operation concerns. With the lock held.
   void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
+  void invalidate_range(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void forget_notes();
   /// Adjusts the charge to the current memory of the notes. Called with the lock held.
   void charge_notes();
-  /// Keys as a reply has them, in either protocol, for any number of clients; null: all keys.
+  /// Invalidation::keys.
   using EncodedKeys = std::shared_ptr<const std::string>;
   void send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq);
   void send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoop* here, SeqNum seq);

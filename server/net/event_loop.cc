@@ -32,7 +32,8 @@ constexpr std::size_t kChargeStep = 1 << 20;   // buffers are charged to the bud
 // Connections without commands to run, which are only sent something or closed, take about 10 us each, and the others of the
 // round wait for them. So a message to thousands of subscribers, or their end, is spread over several rounds.
 constexpr std::size_t kQuietPerRound = 256;
-constexpr std::size_t kSparedBytes = 64 << 10;  // a connection with fewer bytes is never closed for lack of memory
+constexpr std::uint64_t kTaskNanos = 5'000'000;  // about as long as a pass (Dispatcher::kPassNanos)
+constexpr std::size_t kSparedBytes = 64 << 10;   // a connection with fewer bytes is never closed for lack of memory
 
 thread_local const EventLoop* loop_of_thread = nullptr;
 
@@ -181,7 +182,7 @@ void EventLoop::run() {
     std::lock_guard lock(mutex_);
     accepting_tasks_ = false;
   }
-  run_tasks();
+  run_tasks(~std::uint64_t{0});
   take_arrivals(~std::size_t{0});
   if (gate_ != nullptr) gate_->end_of_pass();
   while (!connections_.empty()) {
@@ -200,7 +201,7 @@ void EventLoop::read_clock() {
 }
 
 int EventLoop::wait_time() const {
-  if (!queue_.empty() || !own_resumes_.empty() || more_arrivals_) return 0;
+  if (!queue_.empty() || !own_resumes_.empty() || more_arrivals_ || more_tasks_) return 0;
   std::int64_t until = connections_.empty() ? now_ms_ + 60'000 : next_sweep_ms_;
   if (!deadlines_.empty()) until = std::min(until, deadlines_.top().at_ms);
   return static_cast<int>(std::clamp<std::int64_t>(until - now_ms_, 0, 60'000));
@@ -223,8 +224,8 @@ void EventLoop::round(int timeout_ms) {
     std::uint64_t count = 0;
     (void)!::read(wake_fd_, &count, sizeof(count));
     woken_ = false;
-    run_tasks();
   }
+  if (woken || more_tasks_) run_tasks(kTaskNanos);
   if (woken || more_arrivals_) take_arrivals(kArrivalsPerRound);
   sink_->poll();
   for (std::size_t i = 0; i < own_resumes_.size(); ++i) hand_in_again(own_resumes_[i]);
@@ -237,15 +238,28 @@ void EventLoop::round(int timeout_ms) {
   bury();
 }
 
-void EventLoop::run_tasks() {
-  std::vector<std::function<void()>> tasks;
+// Tasks run for a part of the round only: a message to thousands of subscribers is one task, and others may post them faster than they
+// run. Those that are posted meanwhile run in the next round.
+void EventLoop::run_tasks(std::uint64_t nanos) {
+  std::deque<std::function<void()>> tasks;
   std::vector<std::uint64_t> resumes;
   {
     std::lock_guard lock(mutex_);
     tasks.swap(tasks_);
     resumes.swap(resumes_);
   }
-  for (auto& task : tasks) task();
+  const std::uint64_t start = env_->mono_ns();
+  while (!tasks.empty()) {
+    tasks.front()();
+    tasks.pop_front();
+    if (env_->mono_ns() - start >= nanos) break;
+  }
+  more_tasks_ = !tasks.empty();
+  if (more_tasks_) {
+    std::lock_guard lock(mutex_);
+    for (auto& task : tasks_) tasks.push_back(std::move(task));
+    tasks_.swap(tasks);
+  }
   for (const std::uint64_t id : resumes) hand_in_again(id);
 }
 

@@ -87,7 +87,8 @@ class EventLoop final : public ClientLoop {
   void round(int timeout_ms);
   [[nodiscard]] int wait_time() const;
   void wake();
-  void run_tasks();
+  /// Runs what other threads have posted, for so long.
+  void run_tasks(std::uint64_t nanos);
   void hand_in_again(std::uint64_t client_id);
   [[nodiscard]] std::string watch_sink();
   void on_event(Connection& c, std::uint32_t events);
@@ -150,17 +151,17 @@ class EventLoop final : public ClientLoop {
   std::int64_t base_ms_ = 0;                              ///< Unix time minus monotonic time, at the start
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0;
   std::size_t sweep_at_ = 0;
-  bool more_arrivals_ = false;
+  bool more_arrivals_ = false, more_tasks_ = false;
   std::size_t held_bytes_ = 0, charged_bytes_ = 0;  ///< buffers of all connections; the part that is charged to the budget
   std::size_t largest_held_ = 0;                    ///< the most that one connection holds, since the last complete sweep
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;
 
   // Own synchronization.
   std::mutex mutex_;
-  std::vector<std::function<void()>> tasks_;  // guarded by mutex_
-  std::vector<std::uint64_t> resumes_;        // guarded by mutex_
-  std::deque<Arrival> arrivals_;              // guarded by mutex_
-  bool accepting_tasks_ = true;               // guarded by mutex_
+  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
+  std::vector<std::uint64_t> resumes_;       // guarded by mutex_
+  std::deque<Arrival> arrivals_;             // guarded by mutex_
+  bool accepting_tasks_ = true;              // guarded by mutex_
   std::atomic<bool> woken_{false}, stopping_{false}, gate_waited_{false};
   std::atomic<std::uint64_t> load_{0}, waiting_{0}, client_bytes_{0}, max_input_{0}, max_output_{0};
   LoopCounters counters_;

@@ -75,6 +75,50 @@ TEST_CASE("invalidations in slices reach every noted key once") {
   CHECK(t.table.counts().keys == 1);
 }
 
+TEST_CASE("invalidations during a long read follow its reply, as one of all keys if they are many") {
+  Fixture t;
+  t.table.set(t.client, {.on = true});
+  for (const Bytes key : {"a", "b", "c"}) t.read(key);
+  t.write("a", 3);
+  keep_invalidations(t.client);
+  t.write("b", 7);
+  t.write("c", 8);
+  CHECK(t.received() == invalidation("a"));
+  CHECK(t.client.seen_seq == 3);
+  send_kept_invalidations(t.client);
+  CHECK(t.received() == invalidation("b") + invalidation("c"));
+  CHECK(t.client.seen_seq == 8);
+  keep_invalidations(t.client);
+  for (int i = 0; i < 1000; ++i) {
+    t.read("a");
+    t.write("a", 10);
+  }
+  send_kept_invalidations(t.client);
+  const std::string received = t.received();
+  CHECK(received.starts_with(kInvalidateAll));
+  CHECK(received.size() < 300 * invalidation("a").size());
+  t.read("a");
+  t.write("a", 11);
+  CHECK(t.received() == invalidation("a"));
+}
+
+TEST_CASE("a range delete of thousands of noted keys invalidates all keys") {
+  Fixture t;
+  t.table.set(t.client, {.on = true});
+  for (int i = 0; i < 10'000; ++i) t.read("k" + std::to_string(i));
+  t.read("other");
+  WriteBatch batch;
+  batch.delete_range(0, "k1", "k2");
+  t.table.committed(batch, t.client, 1);
+  CHECK(t.received().starts_with(">2\r\n$10\r\ninvalidate\r\n*1111\r\n$2\r\nk1\r\n"));
+  CHECK(t.table.counts().keys == 10'001 - 1'111);
+  batch.clear();
+  batch.delete_range(0, "k", "l");
+  t.table.committed(batch, t.client, 2);
+  CHECK(t.received() == kInvalidateAll);
+  CHECK(t.table.counts().keys == 0);
+}
+
 TEST_CASE("a NOLOOP client gets the keys that others wrote, and not its own") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});

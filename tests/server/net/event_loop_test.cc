@@ -908,6 +908,28 @@ TEST_CASE("an evicted stranger reads why, and one that has authenticated meanwhi
   CHECK_FALSE(h.shared.unauthenticated.take_one_to_close());
 }
 
+TEST_CASE("tasks that take long leave clients their turn, and keep their order") {
+  Harness h;
+  const int fd = h.connect();
+  h.settle();
+  std::string order;
+  std::promise<void> begun, go_on, done;
+  h.loop->post([&] {
+    begun.set_value();
+    go_on.get_future().wait();
+    h.now_ms += 10;
+  });
+  begun.get_future().wait();
+  h.loop->post([&] { order += 'a', h.now_ms += 10; });
+  h.loop->post([&] { order += 'b', h.now_ms += 10; });
+  h.loop->post([&] { order += h.sink.order.empty() ? 'c' : 'C', done.set_value(); });
+  h.send(fd, "NOTE n\r\n");
+  go_on.set_value();
+  done.get_future().wait();
+  CHECK(order == "abC");
+  h.expect(fd, "+OK\r\n");
+}
+
 TEST_CASE("hundreds of connections arrive at once: a round takes some, and all are served in the end") {
   Harness h;
   std::vector<int> links;
