@@ -446,6 +446,8 @@ void BlockCache::erase_file(FileNum file) {
   }
 }
 
+std::uint64_t BlockCache::memory_of(const CachedBlock* block) { return block_of(block)->charge; }
+
 void BlockCache::set_capacity(std::uint64_t bytes) {
   impl_->capacity.store(bytes, std::memory_order_relaxed);
   for (std::size_t i = 0; i < impl_->shard_count; i++) {

@@ -54,6 +54,8 @@ class BlockCache {
   /// Removes every block of a file. O(blocks of that file).
   void erase_file(FileNum file);
 
+  /// Memory of a block of any cache: its bytes, header and the allocator's share.
+  [[nodiscard]] static std::uint64_t memory_of(const CachedBlock* block);
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t capacity() const;
   /// Bytes held, overhead included. An evicted block that is pinned or waits for a guard counts until it is freed; only for that

@@ -50,7 +50,7 @@ LoadMeter::Env DbImpl::load_meter_env() {
   return {.memtable_size = settings_.memtable_size,
           .loads = [this] { return tree_loads(); },
           .empty_memtable_bytes = [this] { return empty_memtable_bytes_; },
-          .memory_budget = [this] { return budget_.bytes(); },
+          .memory_budget = [this] { return budget_.bytes() - std::min(budget_.overhead(), budget_.bytes() / 2); },
           .charged_bytes = [this] { return memory_->charged(); },
           .merge_bytes_per_ms = [this] { return deadlines_.merge_bytes_per_ms(); },
           .deadline_permille = [this] { return deadlines_.needed_permille(); },
@@ -92,6 +92,7 @@ Maintenance::Env DbImpl::maintenance_env() {
           .log = [this](Severity severity, const std::string& text) { say(severity, text); },
           .begin =
               [this] {
+                ticked_ns_.store(clock_.mono_ns(), std::memory_order_relaxed);
                 if (log_->failed()) health_.failed(log_->status(), "log");
                 health_.tick();
               },

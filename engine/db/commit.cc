@@ -1,9 +1,16 @@
 // Commits. write/commit_pipeline.h has the order of things; CommitEnv is what it needs of the database.
+#include <bit>
 #include <utility>
 
 #include "db/db_impl.h"
 
 namespace ebbtide {
+namespace {
+/// A thread that has committed this part of the budget measures the memory.
+constexpr std::uint64_t kMeasuredPart = 64;
+constexpr std::uint64_t kLateTickNs = 200'000'000;  // two ticks
+}  // namespace
+
 // The pipeline holds the commit mutex in all calls but insert(). The analysis of locks does not follow it there.
 Status CommitEnv::writable() { return db->health_.read_only() ? db->health_.write_status() : Status::ok(); }
 Millis CommitEnv::now() { return db->time_.now(); }
@@ -71,7 +78,19 @@ void DbImpl::count_commit(const WriteBatch& batch) {
   ThreadCounters::add(mine.commits, 1);
   ThreadCounters::add(mine.operations, batch.count());
   if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());
+  const std::uint64_t before = mine.user_bytes.load(std::memory_order_relaxed);
   ThreadCounters::add(mine.user_bytes, batch.payload_bytes() - WriteBatch::kHeaderBytes);
+  // In steps of a power of two, to save divisions.
+  const int step = std::bit_width(budget_.bytes() / kMeasuredPart);
+  if (before >> step != mine.user_bytes.load(std::memory_order_relaxed) >> step) [[unlikely]]
+    measure_memory();
+}
+
+// Ticks do the same. They come late while the log thread waits for a sync: the memtables of that time would exceed the budget.
+void DbImpl::measure_memory() {
+  const bool late = clock_.mono_ns() - ticked_ns_.load(std::memory_order_relaxed) > kLateTickNs;
+  if (late) relief_.relieve_memory();
+  writes_.try_measure(late);
 }
 
 }  // namespace ebbtide

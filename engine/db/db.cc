@@ -201,6 +201,8 @@ Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
 bool Db::writes_stopped() const {
   return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->health_.read_only() && !impl_->log_->failed();
 }
+void Db::set_resident_source(std::function<std::uint64_t()> resident) { impl_->budget_.set_resident_source(std::move(resident)); }
+
 MemoryAccount& Db::memory() const { return *impl_->memory_; }
 bool Db::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) { return impl_->budget_.try_charge(kind, bytes); }
 BudgetRoom Db::memory_room(std::uint64_t bytes) { return impl_->budget_.room(bytes); }

@@ -181,6 +181,7 @@ struct DbImpl {
   // commit.cc
   Status refuse(const WriteBatch& batch);
   void count_commit(const WriteBatch& batch);
+  void measure_memory();
   // commit_staged.cc
   Status write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) EXCLUDES(trees_.commit_mutex);
   Status make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) EXCLUDES(trees_.commit_mutex);
@@ -297,6 +298,7 @@ struct DbImpl {
   FileNum skipped_in_ = kNoFile;         ///< the last log segment of which open() skipped a part; set by open()
   std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
 
+  std::atomic<std::uint64_t> ticked_ns_{0};  ///< mono_ns() of the latest tick; 0: none yet
   CommitPipeline<CommitEnv> pipeline_{CommitEnv{this}, trees_.commit_mutex, published_};
 
   CondVar progress_;  ///< with trees_.state_mutex: a flush, a compaction or a failure

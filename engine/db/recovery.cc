@@ -120,7 +120,8 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                .clock = &clock_,
                .block_cache = settings.block_cache,
                .set_cache_capacity = [this](std::uint64_t bytes) { cache_->set_capacity(bytes); },
-               .flushes_fail = [this] { return health_.read_only(); }},
+               .flushes_fail = [this] { return health_.read_only(); },
+               .cache_bytes = [this] { return cache_->usage(); }},
               settings.memory_budget),
       writes_({.clock = &clock_,
                .threads = threads_,
@@ -163,8 +164,9 @@ Status DbImpl::open() {
     flush_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-flush", 5);
     pool_ = own_pool_.get();
   }
-  reads_.values = std::make_shared<LargeValues>(memory_, [this] { budget_.note_charged(); });
-  fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, *reads_.values);
+  const auto note_charged = [this] { budget_.note_charged(); };
+  reads_.values = std::make_shared<LargeValues>(memory_, note_charged);
+  fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, note_charged, *reads_.values);
 
   SeqNum last_seq = versions_->last_seq();
   std::vector<LogSegment> segments;

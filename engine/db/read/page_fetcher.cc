@@ -13,23 +13,27 @@
 namespace ebbtide {
 namespace {
 
+std::uint64_t memory_of(const void* page) { return BlockCache::memory_of(static_cast<const CachedBlock*>(page)); }
+
 // The charge of the pages of one fetch. The set keeps it beside their pins.
 struct PageCharge {
-  explicit PageCharge(std::shared_ptr<MemoryAccount> a) : account(std::move(a)) {}
+  PageCharge(std::shared_ptr<MemoryAccount> a, const std::function<void()>& f) : account(std::move(a)), on_charge(f) {}
   ~PageCharge() { account->release(kKind, bytes.load(std::memory_order_relaxed)); }
   PageCharge(const PageCharge&) = delete;
   PageCharge& operator=(const PageCharge&) = delete;
 
   /// False if the budget has no room for the page.
   bool add(const void* page) {
-    const std::uint64_t size = static_cast<const CachedBlock*>(page)->size;
+    const std::uint64_t size = memory_of(page);
     if (!account->try_charge(kKind, size)) return false;
     bytes.fetch_add(size, std::memory_order_relaxed);
+    on_charge();
     return true;
   }
 
   static constexpr auto kKind = MemoryAccount::Kind::kPages;
   const std::shared_ptr<MemoryAccount> account;
+  const std::function<void()>& on_charge;  // the fetcher's, which outlives all fetches
   std::atomic<std::uint64_t> bytes{0};
 };
 
@@ -62,7 +66,7 @@ struct PageFetch {
     if (charge->add(pin->get())) {
       pins[i] = std::move(pin).value();
     } else {
-      refuse(static_cast<const CachedBlock*>(pin->get())->size);
+      refuse(memory_of(pin->get()));
     }
   }
 
@@ -198,8 +202,9 @@ class PageFetcher::Queue final : public FetchQueue {
   std::vector<std::size_t> free_;
 };
 
-PageFetcher::PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> account, LargeValues& large)
-    : account_(std::move(account)), large_(large) {
+PageFetcher::PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> account, std::function<void()> on_charge,
+                         LargeValues& large)
+    : account_(std::move(account)), on_charge_(std::move(on_charge)), large_(large) {
   if (threads != 0) pool_ = std::make_unique<ThreadPool>(threads, "ebbtide-fetch", 0);
 }
 
@@ -222,7 +227,7 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   fetch->misses = misses;
   fetch->large_values = &large_;
   fetch->pages_read = &pages_read_;
-  fetch->charge = std::make_shared<PageCharge>(account_);
+  fetch->charge = std::make_shared<PageCharge>(account_, on_charge_);
   misses->keep_alive.push_back(fetch->charge);
   drop_duplicates(&misses->pages);
   ReadCounters counters;
@@ -233,13 +238,12 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
       const std::uint64_t read = counters.pages_read;
       const bool may_read = unpacked < kAtOnceBytes || pool_ == nullptr;
       if (auto pin = may_read ? table->fetch_page_if_cached(miss.page, &counters) : table->pin_page(miss.page)) {
-        const std::uint64_t size = static_cast<const CachedBlock*>(pin.get())->size;
-        if (counters.pages_read != read) unpacked += size;
+        if (counters.pages_read != read) unpacked += static_cast<const CachedBlock*>(pin.get())->size;
         if (miss.ahead) continue;
         if (fetch->charge->add(pin.get())) {
           misses->keep_alive.push_back(std::move(pin));
         } else {
-          fetch->refuse(size);
+          fetch->refuse(memory_of(pin.get()));
         }
         continue;
       }

@@ -18,8 +18,8 @@ struct PageFetch;
 class PageFetcher {
  public:
   /// Charges pages and values to `account`; pages as long as their set keeps them. If the account has no room, the fetch skips the rest and
-  /// sets MissSet::refused. `large` outlives this.
-  PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> account, LargeValues& large);
+  /// sets MissSet::refused. Calls `on_charge` after each charge of a page: something else has to give up memory. `large` outlives this.
+  PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> account, std::function<void()> on_charge, LargeValues& large);
   /// Ends every started fetch. All queues must be destroyed before.
   ~PageFetcher();
 
@@ -40,6 +40,7 @@ class PageFetcher {
   void read_again(std::shared_ptr<PageFetch> fetch, std::size_t i);
 
   const std::shared_ptr<MemoryAccount> account_;
+  const std::function<void()> on_charge_;
   LargeValues& large_;
   std::atomic<std::uint64_t> pages_read_{0};
   std::unique_ptr<ThreadPool> pool_;

@@ -8,6 +8,11 @@ namespace {
 constexpr std::size_t kFewTrees = 64;  // up to this number, each may keep a memtable of 1/512 of the budget
 // Ten ticks. A value that only readers hold is freed when no pass of a loop can see its memtable.
 constexpr std::uint64_t kMemTableGoesNs = 1'000'000'000;
+constexpr std::uint64_t kMeasureNs = 50'000'000;  // between two measurements of the overhead at least
+/// Of the budget, what commands leave: buffers of connections are charged without a question, and the limit may fall. Clients are closed
+/// when nothing is left.
+constexpr std::uint64_t kSparedPart = 16;
+constexpr std::uint64_t kFreeOverheadPart = 16;  // of the budget
 
 /// The minimum of the cache, and of each kind of charge, when memory is short.
 std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
@@ -46,8 +51,30 @@ MemoryRelief plan_relief(std::span<const TreeMemory> trees, std::uint64_t ceilin
   return relief;
 }
 
+void MemoryBudget::set_resident_source(std::function<std::uint64_t()> resident) {
+  MutexLock lock(overhead_mutex_);
+  resident_ = std::move(resident);
+}
+
+// Pinned pages are charged, and most of them are blocks of the cache, too.
+void MemoryBudget::measure_overhead(const MemoryUse& use) {
+  MutexLock lock(overhead_mutex_);
+  const std::uint64_t now = env_.clock->mono_ns();
+  if (!resident_ || (measured_ns_ != 0 && now - measured_ns_ < kMeasureNs)) return;
+  measured_ns_ = now;
+  const MemoryAccount& account = *env_.account;
+  const std::uint64_t pinned = account.charged(MemoryAccount::Kind::kPages);
+  const std::uint64_t blocks = std::max(env_.cache_bytes ? env_.cache_bytes() : 0, pinned);
+  const std::uint64_t counted = use.uncharged + use.tables + above(account.charged(), pinned) + blocks;
+  std::copy_backward(measured_.begin(), measured_.end() - 1, measured_.end());
+  measured_.front() = above(resident_(), counted);
+  overhead_.store(above(*std::min_element(measured_.begin(), measured_.end()), bytes() / kFreeOverheadPart),
+                  std::memory_order_relaxed);
+}
+
 void MemoryBudget::divide(const MemoryUse& use) {
-  const std::uint64_t budget = bytes(), floor = memory_floor(budget), fixed = use.uncharged + use.tables;
+  measure_overhead(use);
+  const std::uint64_t budget = bytes(), floor = memory_floor(budget), fixed = use.uncharged + use.tables + overhead();
   MemoryAccount& account = *env_.account;
   const std::uint64_t to_readers = above(account.charged(MemoryAccount::Kind::kMemTables), use.memtables - use.uncharged);
   if (to_readers > charged_to_readers_.load(std::memory_order_relaxed)) left_memtables_ns_ = env_.clock->mono_ns();
@@ -69,7 +96,13 @@ void MemoryBudget::fit_cache() {
 }
 
 bool MemoryBudget::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) {
-  if (!env_.account->try_charge(kind, bytes)) return false;
+  MemoryAccount& account = *env_.account;
+  const bool in_floor = account.charged(kind) + bytes <= memory_floor(this->bytes());
+  if (kind == MemoryAccount::Kind::kCommands && !in_floor && bytes + this->bytes() / kSparedPart > account.room()) {
+    account.note_refused(bytes);
+    return false;
+  }
+  if (!account.try_charge(kind, bytes)) return false;
   note_charged();
   return true;
 }
@@ -81,7 +114,8 @@ void MemoryBudget::note_charged() {
 BudgetRoom MemoryBudget::room(std::uint64_t bytes) {
   MemoryAccount& account = *env_.account;
   const std::uint64_t charged = account.charged();
-  if (bytes <= account.room()) return BudgetRoom::kNow;
+  const std::uint64_t spared = this->bytes() / kSparedPart;
+  if (bytes + spared <= account.room()) return BudgetRoom::kNow;
   if (env_.flushes_fail()) return BudgetRoom::kNone;
   const std::uint64_t in_memtables = account.charged(MemoryAccount::Kind::kMemTables);
   // Values of a memtable that was just flushed may be freed by one of the next ticks.
@@ -90,8 +124,8 @@ BudgetRoom MemoryBudget::room(std::uint64_t bytes) {
   const std::uint64_t flushed = flushable_.load(std::memory_order_relaxed) + in_memtables - stay;
   const std::uint64_t left = above(fixed_.load(std::memory_order_relaxed) + charged, flushed);
   const std::uint64_t budget = this->bytes();
-  if (left + bytes + memory_floor(budget) > budget) return BudgetRoom::kNone;
-  account.note_refused(bytes);
+  if (left + bytes + spared + memory_floor(budget) > budget) return BudgetRoom::kNone;
+  account.note_refused(bytes + spared);
   return BudgetRoom::kAfterFlush;
 }
 
@@ -99,7 +133,7 @@ BudgetRoom MemoryBudget::room(std::uint64_t bytes) {
 MemoryRelief MemoryBudget::relief(std::span<const TreeMemory> trees, std::uint64_t empty_memtable_bytes) {
   const std::uint64_t budget = bytes(), floor = memory_floor(budget);
   const std::uint64_t charged = env_.account->charged(), own = env_.account->charged(MemoryAccount::Kind::kMemTables);
-  const std::uint64_t others = tables_.load(std::memory_order_relaxed) + above(charged, own);
+  const std::uint64_t others = tables_.load(std::memory_order_relaxed) + overhead() + above(charged, own);
   const std::uint64_t left = above(budget, others);
   // The refused charge is tried again: room is made for it, if it can have room at all.
   const std::uint64_t refused = env_.account->take_refused();

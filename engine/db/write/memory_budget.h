@@ -1,6 +1,9 @@
 // Divides Settings::memory_budget, decides what can be charged to it, and which memtables are flushed to make room.
 //
-//   budget = memtables without charged values + open tables + MemoryAccount + block cache
+//   budget = memtables without charged values + open tables + MemoryAccount + block cache + the process's overhead
+//
+// The overhead is what the process has in memory beyond that: freed memory that the allocator keeps, partly used pages of it, buffers that
+// are not charged, code. Up to a sixteenth of the budget is free of charge.
 //
 // When memory is short, in this order:
 //   1. The block cache shrinks, down to a floor.
@@ -12,6 +15,7 @@
 // no charge meanwhile.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -21,6 +25,7 @@
 
 #include <engine/memory_account.h>
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace ebbtide {
 
@@ -61,6 +66,7 @@ class MemoryBudget {
     std::uint64_t block_cache = 0;  ///< Settings::block_cache: the most that the cache gets; 0 = all that is left
     std::function<void(std::uint64_t)> set_cache_capacity;
     std::function<bool()> flushes_fail;
+    std::function<std::uint64_t()> cache_bytes;  ///< memory of the cache's blocks, pinned ones included; null: 0
   };
   MemoryBudget(Env env, std::uint64_t bytes) : env_(std::move(env)), bytes_(bytes) {}
 
@@ -69,7 +75,11 @@ class MemoryBudget {
   void set_bytes(std::uint64_t bytes) { bytes_.store(bytes, std::memory_order_relaxed); }
 
   /// Sets the limits of account and cache from the current memory of memtables and tables.
-  void divide(const MemoryUse& use);
+  void divide(const MemoryUse& use) EXCLUDES(overhead_mutex_);
+  /// From now on the budget pays for the process's overhead. `resident` returns how many bytes of the process are in memory.
+  void set_resident_source(std::function<std::uint64_t()> resident) EXCLUDES(overhead_mutex_);
+  /// Bytes of overhead that are charged, as of the last divide().
+  [[nodiscard]] std::uint64_t overhead() const { return overhead_.load(std::memory_order_relaxed); }
   /// Like MemoryAccount::try_charge(); the cache makes room for the charge.
   [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
   /// Call it after a charge: the cache shrinks if a 32nd of the budget was charged since its last fit. Large values arrive faster
@@ -81,16 +91,26 @@ class MemoryBudget {
   [[nodiscard]] MemoryRelief relief(std::span<const TreeMemory> trees, std::uint64_t empty_memtable_bytes);
 
  private:
+  /// Latest measurements whose least one counts: memory that was just taken and is not charged yet, or the reverse, is no overhead.
+  static constexpr std::size_t kMeasurements = 3;
+
   void fit_cache();
+  void measure_overhead(const MemoryUse& use) EXCLUDES(overhead_mutex_);
 
   const Env env_;
   std::atomic<std::uint64_t> bytes_;
   // From the last divide().
-  std::atomic<std::uint64_t> fixed_{0}, tables_{0};   // uncharged memtables and tables together; tables alone
+  std::atomic<std::uint64_t> fixed_{0}, tables_{0};  // uncharged memtables, tables and overhead together; tables alone
+  std::atomic<std::uint64_t> overhead_{0};
   std::atomic<std::uint64_t> flushable_{0};           // uncharged bytes that flushes would free
   std::atomic<std::uint64_t> charged_to_readers_{0};  // part of kMemTables in values that only readers hold
   std::atomic<std::uint64_t> left_memtables_ns_{0};   // mono_ns() when charged_to_readers_ last grew
   std::atomic<std::uint64_t> fitted_{0};              // charged when the cache was last fitted
+
+  Mutex overhead_mutex_;
+  std::function<std::uint64_t()> resident_ GUARDED_BY(overhead_mutex_);
+  std::array<std::uint64_t, kMeasurements> measured_ GUARDED_BY(overhead_mutex_){};  // the latest first
+  std::uint64_t measured_ns_ GUARDED_BY(overhead_mutex_) = 0;                        // mono_ns() of the latest
 };
 
 }  // namespace ebbtide

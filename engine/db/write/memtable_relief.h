@@ -16,7 +16,7 @@
 
 namespace ebbtide {
 
-/// One caller at a time.
+/// One caller of relieve_log() at a time; any thread may call relieve_memory().
 class MemTableRelief {
  public:
   struct Env {

@@ -52,22 +52,29 @@ Status check_long_batch(const WriteBatch& batch, std::uint32_t databases) {
 }
 
 void WriteController::measure() {
-  std::uint32_t before = 0, now = 0;
-  {
-    MutexLock lock(measure_mutex_);
-    const WriteLoad load = env_.load();
-    const Pressure pressure = pressure_of(load);
-    const std::uint64_t at = env_.clock->mono_ns();
-    before = permille();
-    if (before >= 1000) count_stall(at - measured_ns_);
-    measured_ns_ = at;
-    out_of_memory_.store(pressure.out_of_memory, std::memory_order_relaxed);
-    stuck_.store(pressure.stuck, std::memory_order_relaxed);
-    reason_.store(pressure.reason, std::memory_order_relaxed);
-    permille_.store(now = pressure.permille, std::memory_order_relaxed);
-    env_.divide(load.memory);
-  }
-  if (now < before) wake();
+  MutexLock lock(measure_mutex_);
+  measure_locked(true);
+}
+
+void WriteController::try_measure(bool relieved) {
+  if (!measure_mutex_.try_lock()) return;
+  measure_locked(relieved);
+  measure_mutex_.unlock();
+}
+
+void WriteController::measure_locked(bool relieved) {
+  const WriteLoad load = env_.load();
+  const Pressure pressure = pressure_of(load);
+  const std::uint64_t at = env_.clock->mono_ns();
+  const std::uint32_t before = permille();
+  if (before >= 1000) count_stall(at - measured_ns_);
+  measured_ns_ = at;
+  if (relieved || !pressure.out_of_memory) out_of_memory_.store(pressure.out_of_memory, std::memory_order_relaxed);
+  stuck_.store(pressure.stuck, std::memory_order_relaxed);
+  reason_.store(pressure.reason, std::memory_order_relaxed);
+  permille_.store(pressure.permille, std::memory_order_relaxed);
+  env_.divide(load.memory);
+  if (pressure.permille < before) wake();
 }
 
 void WriteController::wake() {

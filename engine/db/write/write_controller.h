@@ -1,6 +1,7 @@
 // Decides when writes wait, and when they are refused.
 //
-// Pressure (pressure.h) is measured when the shape of a tree changes and on each tick. A commit only reads a few flags.
+// Pressure (pressure.h) is measured when the shape of a tree changes, on each tick, and when commits have added a part of the budget:
+// ticks come late while the log waits for a sync. Other commits only read a few flags.
 //
 // Slowdown: at pressure p a byte costs p * kSlowNsPerByte, and up to kSteepest times that from kSteep on. So writes become slower
 // than any compaction before they have to stop. A thread that may sleep does so once its delays add up to a millisecond. A caller
@@ -56,6 +57,9 @@ class WriteController {
 
   /// Measures the pressure and divides the memory. The caller holds no lock that Env::load takes.
   void measure() EXCLUDES(measure_mutex_, wait_mutex_);
+  /// The same, unless another thread is measuring: for event loops. `relieved`: memtables were chosen for flushes before. Otherwise memory
+  /// that flushes would free may be in use, and data is not refused for it.
+  void try_measure(bool relieved) EXCLUDES(measure_mutex_, wait_mutex_);
   /// kNoSpace or kOutOfMemory if the batch adds data and there is no room for it.
   Status refuse(const WriteBatch& batch, bool disk_full) const {
     const bool memory_full = out_of_memory_.load(std::memory_order_relaxed);
@@ -87,6 +91,7 @@ class WriteController {
  private:
   [[nodiscard]] std::uint32_t permille() const { return permille_.load(std::memory_order_relaxed); }
   Status refuse_data(const WriteBatch& batch, bool disk_full, bool memory_full) const;
+  void measure_locked(bool relieved) REQUIRES(measure_mutex_) EXCLUDES(wait_mutex_);
   std::uint32_t reserve_slot(const WriteBatch& batch, bool waited);
   Status sleep_off(const WriteBatch& batch, std::uint32_t pressure) EXCLUDES(wait_mutex_);
   Status await_until(const std::function<bool()>& done) EXCLUDES(wait_mutex_);

@@ -117,6 +117,10 @@ class Db {
   Status wait_synced(SeqNum seq);
   /// Called (from any engine thread, no locks held) each time durable_seq() moves or the log fails. Set once, before use.
   void set_durable_listener(std::function<void()> listener);
+  /// From now on Settings::memory_budget pays for all memory of this process: also for what the allocator keeps and for buffers that
+  /// are not charged, as far as they exceed a sixteenth of it. `resident` returns the bytes of the process that are in memory, and is
+  /// called from any thread, some times a second.
+  void set_resident_source(std::function<std::uint64_t()> resident);
   /// Ok, or why writes are refused now.
   [[nodiscard]] Status write_status() const;
 

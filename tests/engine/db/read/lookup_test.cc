@@ -80,7 +80,8 @@ TEST_CASE("resident lookup adds the missing page and succeeds after its fetch") 
   ReadFixture f;
   for (int i = 0; i < 100; ++i) f.put(numbered(i), "value");
   f.flush();
-  PageFetcher fetcher(0, f.account, *f.env.values);
+  PageFetcher fetcher(
+      0, f.account, [] {}, *f.env.values);
   MissSet misses;
   EpochGuard guard(f.bench.epoch);
   CHECK(f.pass_view(ReadMode::kResident, &misses).get(lookup_key(numbered(5)), nullptr).is_not_resident());

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "cache/block_cache.h"
 #include "engine/db/read/read_fixture.h"
 
 using namespace ebbtide;
@@ -30,7 +31,8 @@ struct FetchFixture : ReadFixture {
   }
   /// Without threads everything is there on return.
   bool fetch_now(MissSet* misses) { return fetcher.fetch(misses, ignore, nullptr); }
-  PageFetcher fetcher{0, account, *env.values};
+  int charges = 0;
+  PageFetcher fetcher{0, account, [this] { ++charges; }, *env.values};
 };
 
 }  // namespace
@@ -52,6 +54,22 @@ TEST_CASE("page that several reads miss is read and charged once, until the set 
   CHECK(f.account->charged(MemoryAccount::Kind::kPages) == charged);
   misses.clear();
   CHECK(f.account->charged() == 0);
+}
+
+TEST_CASE("pinned page is charged with its memory, and each charge is reported") {
+  FetchFixture f;
+  MissSet misses;
+  misses.pages = {f.page(1), f.page(2)};
+  REQUIRE(f.fetch_now(&misses));
+  CHECK(f.charges == 2);
+  ReadCounters counters;
+  std::uint64_t memory = 0;
+  for (const std::uint32_t page : {1, 2}) {
+    const auto pin = f.table().reader->fetch_page_if_cached(page, &counters);
+    REQUIRE(pin != nullptr);
+    memory += BlockCache::memory_of(static_cast<const CachedBlock*>(pin.get()));
+  }
+  CHECK(f.account->charged(MemoryAccount::Kind::kPages) == memory);
 }
 
 TEST_CASE("page that is read ahead goes to the cache, and is neither pinned nor charged") {
@@ -112,7 +130,8 @@ TEST_CASE("fetch by threads calls back once, when all that it reads is there", "
   f.miss_large(&misses);
   for (std::uint32_t i = 0; i < f.table().reader->page_count(); ++i) misses.pages.push_back(f.page(i));
   {
-    PageFetcher fetcher(2, f.account, *f.env.values);
+    PageFetcher fetcher(
+        2, f.account, [] {}, *f.env.values);
     const bool at_once = fetcher.fetch(
         &misses, [&] { ++calls; }, nullptr);
     CHECK_FALSE(at_once);

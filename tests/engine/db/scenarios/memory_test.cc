@@ -225,6 +225,9 @@ TEST_CASE("pages pinned by one command are bounded; with the budget spent, a few
   CHECK(get_all(h, kKeys, &misses, &found).code() == Code::kOutOfMemory);
   CHECK(h.db->stats().pinned_page_bytes <= settings.memory_budget);
   CHECK(h.db->stats().pinned_page_bytes > settings.memory_budget / 4);
+  // No tick has passed: the cache has given way to the pinned pages at once.
+  const Stats stats = h.db->stats();
+  CHECK(stats.cache_capacity + stats.pinned_page_bytes <= settings.memory_budget + settings.memory_budget / 16);
   misses.clear();
   CHECK(h.db->stats().pinned_page_bytes == 0);
   h.db->memory().charge(MemoryAccount::Kind::kConnections, settings.memory_budget);

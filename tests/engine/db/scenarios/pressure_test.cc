@@ -45,6 +45,36 @@ TEST_CASE("memtables of many databases are flushed before they spend the whole b
   CHECK(h.db->stats().memtable_bytes < h.settings.memory_budget);
 }
 
+TEST_CASE("memtables keep to their share of the budget although no tick comes, as during a long sync of the log") {
+  Settings settings = Harness::small();
+  settings.memory_budget = 64 << 20;
+  settings.memtable_size = 16 << 20;
+  settings.wal_segment_size = 64 << 20;
+  Harness h(settings);
+  h.open();
+  const DatabaseId databases = GENERATE(1, 16);
+  bool waits = false;
+  for (int i = 0; i < 5'000 && !waits; ++i) {  // 300 MB
+    WriteBatch batch;
+    batch.put(static_cast<DatabaseId>(i) % databases, key_of(i), std::string(60'000, 'v'));
+    std::uint32_t ms = 0;
+    Status status = h.db->try_commit(batch, false, &ms);
+    if (status.code() == Code::kBusy) status = h.db->try_commit(batch, true, &ms);
+    waits = status.code() == Code::kBusy;
+    REQUIRE((waits || status.is_ok()));
+    h.db->write_log();
+    h.clock.advance(10);
+  }
+  CHECK(waits);
+  CHECK(h.db->stats().memtable_bytes < settings.memory_budget);
+  h.advance(100);
+  h.settle();
+  WriteBatch batch;
+  batch.put(0, "after the flush", "v");
+  std::uint32_t ms = 0;
+  CHECK(h.db->try_commit(batch, true, &ms).is_ok());
+}
+
 TEST_CASE("small memtables stay in memory under pressure, and large ones are flushed together") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;

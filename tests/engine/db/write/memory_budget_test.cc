@@ -19,6 +19,7 @@ struct Fixture {
   std::uint64_t cache = 0;
   int fits = 0;
   bool flushes_fail = false;
+  std::uint64_t cache_bytes = 0;
   MemoryBudget budget;
 
   explicit Fixture(std::uint64_t block_cache = 0)
@@ -30,7 +31,8 @@ struct Fixture {
                       cache = bytes;
                       ++fits;
                     },
-                .flushes_fail = [this] { return flushes_fail; }},
+                .flushes_fail = [this] { return flushes_fail; },
+                .cache_bytes = [this] { return cache_bytes; }},
                160 * kMiB) {}
 };
 
@@ -55,6 +57,47 @@ TEST_CASE("charged values in memtables count once") {
   f.account->charge(kMemTables, 50 * kMiB);
   f.budget.divide({.memtables = 60 * kMiB, .uncharged = 10 * kMiB});
   CHECK(f.cache == 100 * kMiB);
+}
+
+TEST_CASE("memory of the process beyond what is counted takes from the others, up to a sixteenth of the budget excepted") {
+  Fixture f;
+  std::uint64_t resident = 0;
+  const auto divide = [&](std::uint64_t now_resident) {
+    resident = now_resident;
+    f.clock.advance(100);
+    f.budget.divide({.memtables = 20 * kMiB, .uncharged = 20 * kMiB, .tables = 30 * kMiB});
+  };
+  f.account->charge(kLarge, 10 * kMiB);
+  f.budget.set_resident_source([&] { return resident; });
+  for (int i = 0; i < 3; ++i) divide(70 * kMiB);  // 10 MiB are not counted
+  CHECK(f.budget.overhead() == 0);
+  CHECK(f.account->room() == 92 * kMiB);
+  for (int i = 0; i < 3; ++i) divide(100 * kMiB);  // 40 MiB
+  CHECK(f.budget.overhead() == 30 * kMiB);
+  CHECK(f.account->room() == 62 * kMiB);
+  CHECK(f.cache == 70 * kMiB);
+  divide(60 * kMiB);  // it is back at once
+  CHECK(f.account->room() == 92 * kMiB);
+}
+
+TEST_CASE("memory of a moment is no overhead, and pinned pages are not counted twice") {
+  Fixture f;
+  std::uint64_t resident = 30 * kMiB;
+  f.budget.set_resident_source([&] { return resident; });
+  f.cache_bytes = 60 * kMiB;
+  f.account->charge(MemoryAccount::Kind::kPages, 50 * kMiB);
+  for (int i = 0; i < 5; ++i) {
+    resident = (i == 2 || i == 3 ? 400 : 70) * kMiB;
+    f.clock.advance(100);
+    f.budget.divide({});
+    CHECK(f.budget.overhead() == 0);
+  }
+  resident = 90 * kMiB;  // 60 MiB of blocks and 30 MiB more
+  for (int i = 0; i < 3; ++i) {
+    f.clock.advance(100);
+    f.budget.divide({});
+  }
+  CHECK(f.budget.overhead() == 20 * kMiB);
 }
 
 TEST_CASE("a configured cache size is an upper limit") {
@@ -88,14 +131,28 @@ TEST_CASE("the cache is fitted again after charges of a thirty-second of the bud
 TEST_CASE("a charge has room now, after a flush, or not at all") {
   Fixture f;
   f.budget.divide({.memtables = 100 * kMiB, .uncharged = 100 * kMiB, .kept = 10 * kMiB});
-  CHECK(f.budget.room(52 * kMiB) == BudgetRoom::kNow);
+  CHECK(f.budget.room(42 * kMiB) == BudgetRoom::kNow);  // 10 MiB are spared
   CHECK(f.account->take_refused() == 0);
-  CHECK(f.budget.room(53 * kMiB) == BudgetRoom::kAfterFlush);
+  CHECK(f.budget.room(43 * kMiB) == BudgetRoom::kAfterFlush);
   CHECK(f.account->take_refused() == 53 * kMiB);  // the next relief flushes for it
-  CHECK(f.budget.room(142 * kMiB) == BudgetRoom::kAfterFlush);
-  CHECK(f.budget.room(143 * kMiB) == BudgetRoom::kNone);  // 10 MiB stay in memtables, 8 are the floor
+  CHECK(f.budget.room(132 * kMiB) == BudgetRoom::kAfterFlush);
+  CHECK(f.budget.room(133 * kMiB) == BudgetRoom::kNone);  // 10 MiB stay in memtables, 8 are the floor
   f.flushes_fail = true;
   CHECK(f.budget.room(53 * kMiB) == BudgetRoom::kNone);
+}
+
+TEST_CASE("commands leave a sixteenth of the budget to buffers of connections, and have their floor in any case") {
+  Fixture f;
+  f.budget.divide({.memtables = 50 * kMiB, .uncharged = 50 * kMiB});  // 102 MiB are left
+  constexpr auto kCommands = MemoryAccount::Kind::kCommands;
+  CHECK_FALSE(f.budget.try_charge(kCommands, 93 * kMiB));
+  CHECK(f.account->take_refused() == 93 * kMiB);
+  CHECK(f.budget.try_charge(kCommands, 92 * kMiB));
+  f.account->charge(MemoryAccount::Kind::kConnections, 10 * kMiB);
+  CHECK(f.account->room() == 0);
+  f.account->release(kCommands, 92 * kMiB);
+  f.account->charge(kLarge, 92 * kMiB);
+  CHECK(f.budget.try_charge(kCommands, 8 * kMiB));
 }
 
 TEST_CASE("values that only readers hold count as flushable for a second after they left their memtable") {
