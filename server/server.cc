@@ -18,6 +18,7 @@
 #include "dispatch/session.h"
 #include "log/failure_log.h"
 #include "machine/machine.h"
+#include "resp/block_pool.h"
 #include "store/glob.h"
 
 namespace ebbtide {
@@ -64,6 +65,14 @@ unsigned loop_count(const Config& config) {
 /// A memtable takes at most this part of the budget. Between two measurements of the memory, full ones wait for their flush beside
 /// the active one: larger ones would exceed the budget by then.
 constexpr std::uint64_t kMemTablePart = 4;
+
+/// The share of the memory budget that free blocks of buffers may keep for all threads, and its bounds.
+constexpr std::uint64_t kFreeBlocksPart = 64;
+constexpr std::uint64_t kLeastFreeBlocks = std::uint64_t{1} << 20, kMostFreeBlocks = std::uint64_t{32} << 20;
+
+void share_blocks_within(std::uint64_t budget) {
+  set_shared_block_bytes(std::clamp(budget / kFreeBlocksPart, kLeastFreeBlocks, kMostFreeBlocks));
+}
 
 Settings resolved(const Config& config, std::uint64_t memory) {
   Settings settings = config.engine;
@@ -211,6 +220,9 @@ Server::Server(Config config, std::string executable)
   observers_.tracking.release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
   observers_.tracking.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.tracking.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
+  observers_.slow_log.charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
+  observers_.slow_log.release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
+  observers_.slow_log.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.slow_log.configure(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
   observers_.latency.set_threshold(config.latency_threshold_ms);
   stats_.set_shown_percentiles(config.percentiles());
@@ -232,6 +244,7 @@ int Server::run() {
   install_failure_log(config.log_file);
   report_refused_allocations(note_refused_allocation);
   set_failure_log_budget(engine_settings_.memory_budget);
+  share_blocks_within(engine_settings_.memory_budget);
   const std::uint64_t files = raise_file_limit(config.max_clients + kReservedFiles);
   client_cap_ = clients_of(files);
   if (client_cap_ < config.max_clients) {
@@ -367,6 +380,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   db_ = std::move(db).value();
   if (stopping_) return io_.stop();
   client_memory_.attach(&db_->memory(), engine_settings_.memory_budget);
+  if (keeps_to_budget()) db_->set_resident_source(resident_bytes);
   db_->set_durable_listener([this] {
     for (const auto& loop : loops_) loop->notify_durable();
   });
@@ -563,7 +577,9 @@ Status Server::apply_config(const Config& before, const Config& after) {
   client_cap_ = cap;
   client_memory_.set_budget(settings.memory_budget);
   observers_.tracking.set_budget(settings.memory_budget);
+  observers_.slow_log.set_budget(settings.memory_budget);
   set_failure_log_budget(settings.memory_budget);
+  share_blocks_within(settings.memory_budget);
   observers_.slow_log.configure(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
   observers_.latency.set_threshold(after.latency_threshold_ms);
   stats_.set_shown_percentiles(after.percentiles());

@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::uint64_t kMaxSteps = 10'000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
+constexpr std::size_t kLargeKeyBytes = 1024;  // freed one by one while the reply gets them
 /// DBSIZE walks a database of up to this many entries. Of a larger one it looks at a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
 /// The limit of KEYS and DBSIZE inside a transaction, for which writers may wait.
@@ -71,10 +72,10 @@ bool is_spent(const Ctx& ctx, const Iterator& walk, std::uint64_t keys) {
 
 /// Collects keys from `walk` on, and looks at `limit` of them at most. Returns the key to go on with, or nullopt at the end of
 /// the range.
-Result<std::optional<std::string>> collect(const Ctx& ctx, const ScanOptions& options, Iterator& walk,
-                                           std::vector<std::string>* keys, std::uint64_t* looked_at) {
+Result<std::optional<std::string>> collect(Ctx& ctx, const ScanOptions& options, Iterator& walk, std::vector<std::string>* keys,
+                                           std::uint64_t* looked_at) {
   std::string buffer;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0, reserved = 0;
   for (*looked_at = 0; walk.valid(); walk.next(), ++*looked_at) {
     if (std::cmp_greater_equal(*looked_at, options.count) || bytes >= kMaxScanBytes || is_spent(ctx, walk, *looked_at))
       return std::optional(std::string(walk.key()));
@@ -83,6 +84,10 @@ Result<std::optional<std::string>> collect(const Ctx& ctx, const ScanOptions& op
     if (options.match && !glob_match(*options.match, key)) continue;
     if (options.type && !equal_ignoring_case(*options.type, type_name(walk.kind()))) continue;
     bytes += key.size();
+    if (bytes > reserved + Ctx::kReplyStep) {
+      TRY(ctx.reserve(bytes - reserved));
+      reserved = bytes;
+    }
     keys->emplace_back(key);
   }
   if (walk.paused()) return std::optional(std::string(walk.resume_key()));
@@ -116,7 +121,11 @@ Status scan(Ctx& ctx) {
   ctx.reply.array(2);
   ctx.reply.bulk(std::to_string(cursor));
   ctx.reply.array(keys.size());
-  for (const std::string& key : keys) ctx.reply.bulk(key);
+  for (std::string& key : keys) {
+    ctx.reply.bulk(key);
+    if (key.size() > kLargeKeyBytes) std::string().swap(key);  // the reply has it
+    TRY(ctx.reserve_reply());
+  }
   return Status::ok();
 }
 

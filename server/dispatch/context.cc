@@ -30,9 +30,8 @@ Status Ctx::reserve_slowly(std::uint64_t bytes) {
 }
 
 Status Ctx::reserve_reply_slowly() {
-  // The allocator rounds a chunk up by as much as an eighth.
-  const std::uint64_t held = reply.out().memory(), grown = held - reply_charged;
-  TRY(reserve_slowly(grown + grown / 8));
+  const std::uint64_t held = reply.out().memory();
+  TRY(reserve_slowly(held - reply_charged));
   reply_charged = held;
   return Status::ok();
 }

@@ -85,6 +85,8 @@ class Dispatcher final : public CommandSink {
 
   void run_pass(std::span<PendingCommand> commands) override;
   void client_closed(Client& client, PendingCommand* waiting_command) override;
+  [[nodiscard]] bool charges_replies() const override { return pass_charge_.bytes() != 0; }
+  void buffers_charged() override { pass_charge_.release(); }
   void logged(std::uint64_t nanos) override;
   void poll() override;
   [[nodiscard]] int descriptor() const override;

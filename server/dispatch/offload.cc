@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "resp/block_pool.h"
+
 namespace ebbtide {
 
 namespace {
@@ -77,6 +79,7 @@ void ThreadOffload::run(Queue& queue) {
     lock.unlock();
     if (work->wanted()) work->run();
     work = nullptr;
+    share_blocks();
     lock.lock();
   }
 }

@@ -7,6 +7,46 @@
 #include "resp/disposal.h"
 
 namespace ebbtide {
+namespace {
+
+constexpr std::size_t kChargeStep = 64 << 10;
+
+std::size_t memory_of(const std::string& text) {
+  static const std::size_t inside = std::string().capacity();
+  return text.capacity() > inside ? text.capacity() + 1 : 0;
+}
+
+std::size_t memory_of(const SlowLog::Entry& entry) {
+  std::size_t bytes = sizeof(entry) + memory_of(entry.address) + memory_of(entry.name);
+  bytes += entry.arguments.capacity() * sizeof(std::string);
+  for (const std::string& argument : entry.arguments) bytes += memory_of(argument);
+  return bytes;
+}
+
+}  // namespace
+
+void SlowLog::set_budget(std::uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  most_bytes_ = bytes / kBudgetPart;
+  keep_limits();
+}
+
+void SlowLog::drop_oldest() {
+  bytes_ -= memory_of(entries_.back());
+  entries_.pop_back();
+}
+
+void SlowLog::keep_limits() {
+  while (!entries_.empty() && (entries_.size() > max_entries_ || bytes_ > most_bytes_)) drop_oldest();
+  charge_steps();
+}
+
+void SlowLog::charge_steps() {
+  const std::size_t now = (bytes_ + kChargeStep / 2) / kChargeStep * kChargeStep;
+  if (now > charged_ && charge) charge(now - charged_);
+  if (now < charged_ && release) release(charged_ - now);
+  charged_ = now;
+}
 
 void SlowLog::configure(std::uint64_t micros, std::uint64_t entries, bool arguments) {
   // A threshold whose nanoseconds would overflow becomes the largest one.
@@ -14,8 +54,11 @@ void SlowLog::configure(std::uint64_t micros, std::uint64_t entries, bool argume
   switches_.set(Switches::kEveryTime, micros < 1000);
   std::lock_guard lock(mutex_);
   max_entries_ = entries;
-  while (entries_.size() > max_entries_) entries_.pop_back();
-  if (arguments_.exchange(arguments, std::memory_order_relaxed) && !arguments) entries_.clear();
+  if (arguments_.exchange(arguments, std::memory_order_relaxed) && !arguments) {
+    entries_.clear();
+    bytes_ = 0;
+  }
+  keep_limits();
 }
 
 std::vector<std::string> SlowLog::shorten(const Args& args, std::size_t secret) {
@@ -40,8 +83,9 @@ void SlowLog::add(Entry entry) {
   std::lock_guard lock(mutex_);
   if (entry.has_arguments && !keeps_arguments()) return;
   entry.id = next_id_++;
+  bytes_ += memory_of(entry);
   entries_.push_front(std::move(entry));
-  while (entries_.size() > max_entries_) entries_.pop_back();
+  keep_limits();
 }
 
 // The lock is held for some entries at a time: loops that add others wait for it.
@@ -66,11 +110,18 @@ std::size_t SlowLog::size() const {
   return entries_.size();
 }
 
+std::size_t SlowLog::memory_bytes() const {
+  std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
 void SlowLog::reset() {
   auto removed = std::make_shared<std::deque<Entry>>();
   {
     std::lock_guard lock(mutex_);
     removed->swap(entries_);
+    bytes_ = 0;
+    charge_steps();
   }
   const bool is_long = removed->size() > kDisposedPieces;
   let_go(std::move(removed), is_long);

@@ -7,11 +7,14 @@
 // An entry has the command's name, and as its last argument the waits, so that every client shows them. The command's arguments
 // are keys and values. A delete of those would not reach the slow log, so it keeps arguments only if configured: the first
 // kMaxArguments of them, each cut at kMaxArgumentBytes.
+//
+// All entries together have a part of the memory budget. The oldest ones go early if they would take more.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -39,6 +42,14 @@ class SlowLog {
     bool has_arguments = false;  ///< it has arguments beside the name
   };
 
+  /// The entries' share of the memory budget, at most.
+  static constexpr std::uint64_t kBudgetPart = 64;
+
+  /// Charge memory of the entries to the memory budget, and release it, in steps. Set once, before use.
+  std::function<void(std::size_t bytes)> charge, release;
+  /// The memory budget is so large.
+  void set_budget(std::uint64_t bytes);
+
   /// Keeps the latest `entries` of the commands that took `micros` or more, with or without their arguments. Switching the
   /// arguments off removes all entries. Dispatch looks at a command's time when a millisecond has passed; a lower threshold
   /// makes it look at every command (Switches::kEveryTime).
@@ -53,16 +64,23 @@ class SlowLog {
   /// At most `count` entries, the latest first.
   [[nodiscard]] std::vector<Entry> latest(std::size_t count) const;
   [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t memory_bytes() const;
   void reset();
 
  private:
+  void drop_oldest();   // the caller holds mutex_
+  void keep_limits();   // the same
+  void charge_steps();  // the same
+
   Switches& switches_;
   std::atomic<std::uint64_t> threshold_nanos_{10'000'000};
   std::atomic<bool> arguments_{false};  // changes under mutex_
   mutable std::mutex mutex_;
-  std::size_t max_entries_ = 128;  // guarded by mutex_
-  std::uint64_t next_id_ = 0;      // guarded by mutex_
-  std::deque<Entry> entries_;      // guarded by mutex_; the latest first
+  std::size_t max_entries_ = 128;                 // guarded by mutex_
+  std::uint64_t next_id_ = 0;                     // guarded by mutex_
+  std::deque<Entry> entries_;                     // guarded by mutex_; the latest first
+  std::uint64_t most_bytes_ = ~std::uint64_t{0};  // guarded by mutex_
+  std::size_t bytes_ = 0, charged_ = 0;           // guarded by mutex_; memory of entries_, and what the budget knows of it
 };
 
 }  // namespace ebbtide

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <engine/charged_value.h>
 #include <engine/memory_account.h>
 #include <engine/types.h>
 
@@ -116,12 +117,14 @@ struct Transaction {
     charged += n;
     return true;
   }
+  /// The charge of a large queue is released when its memory is.
   void forget_queue() {
+    MemoryCharge charge;
+    if (charged != 0) charge.took(memory, MemoryAccount::Kind::kConnections, charged);
     if (queue.size() > kDisposedPieces || charged > kDisposedBytes) {
-      let_go(std::make_shared<CommandQueue>(std::move(queue)), true);
+      let_go(std::make_shared<Forgotten>(memory.weak_from_this().lock(), std::move(charge), std::move(queue)), true);
     }
     queue.clear();
-    if (charged != 0) memory.release(MemoryAccount::Kind::kConnections, charged);
     charged = bytes = 0;
   }
   void forget_watched() {
@@ -136,6 +139,16 @@ struct Transaction {
     may_leave = true;
     arguments = passwords = 0;
   }
+
+ private:
+  struct Forgotten {  // its last member ends first
+    std::shared_ptr<MemoryAccount> account;
+    MemoryCharge charge;
+    CommandQueue queue;
+
+    Forgotten(std::shared_ptr<MemoryAccount> a, MemoryCharge c, CommandQueue q)
+        : account(std::move(a)), charge(std::move(c)), queue(std::move(q)) {}
+  };
 };
 
 }  // namespace ebbtide

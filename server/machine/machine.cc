@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -68,7 +69,16 @@ std::string system_name() {
   return std::string(name.sysname) + " " + name.release + " " + name.machine;
 }
 
-std::uint64_t resident_bytes() { return proc_kilobytes("/proc/self/status", "VmRSS"); }
+// Some 10 us: a few times as fast as VmRSS in /proc/self/status.
+std::uint64_t resident_bytes() {
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::uint64_t pages = 0;
+  if (std::FILE* const file = std::fopen("/proc/self/statm", "re"); file != nullptr) {
+    if (std::fscanf(file, "%*s %" SCNu64, &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return pages * page;
+}
 std::uint64_t peak_resident_bytes() { return proc_kilobytes("/proc/self/status", "VmHWM"); }
 
 std::string allocator_name() {
@@ -104,6 +114,14 @@ void report_refused_allocations([[maybe_unused]] void (*refused)(std::uint64_t b
   listener = refused;
   mi_register_output(hear_mimalloc, &listener);
   mi_option_enable(mi_option_show_errors);
+#endif
+}
+
+bool keeps_to_budget() {
+#ifdef EBBTIDE_WITH_MIMALLOC
+  return true;
+#else
+  return false;
 #endif
 }
 

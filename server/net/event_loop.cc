@@ -392,16 +392,31 @@ void EventLoop::receive(Connection& c) {
   if (!c.dead && io != Connection::Io::kBlocked) enqueue(c);
 }
 
+// Brings the sum up to date. Returns whether it has changed.
+bool EventLoop::add_held(Connection& c) {
+  const std::size_t held = c.parser.buffer_memory() + c.out.memory() + c.state_bytes;
+  if (held == c.held_bytes) return false;
+  held_bytes_ += held - c.held_bytes;
+  c.held_bytes = held;
+  return true;
+}
+
+// The sink has asked the budget for these replies, so no client is closed for them.
+void EventLoop::take_over_charges() {
+  for (const Part& part : parts_) {
+    if (!part.connection->dead) add_held(*part.connection);
+  }
+  charge_buffers(held_bytes_);
+  sink_->buffers_charged();
+}
+
 // Charges the connection's memory to the budget: values by the byte, buffers in steps.
 void EventLoop::account(Connection& c) {
-  const std::size_t held = c.parser.buffer_memory() + c.out.memory() + c.state_bytes;
-  if (held != c.held_bytes) {
-    const bool grew = held > c.held_bytes;
-    held_bytes_ += held - c.held_bytes;
-    c.held_bytes = held;
+  const std::size_t before = c.held_bytes;
+  if (add_held(c)) {
     const std::size_t off = held_bytes_ > charged_bytes_ ? held_bytes_ - charged_bytes_ : charged_bytes_ - held_bytes_;
     if (off >= kChargeStep) charge_buffers(held_bytes_);
-    if (grew && held > kSparedBytes) relieve(c);
+    if (c.held_bytes > before && c.held_bytes > kSparedBytes) relieve(c);
   }
   if (!c.dead && c.parser.big_memory() != c.charged_values) charge_values(c);
 }
@@ -492,6 +507,10 @@ void EventLoop::run_pass() {
       c->resumed = false;
       c->hand_in(limits_for(*c), &pass_);
       if (c->parser.can_hand_over() && env_->memory != nullptr) hand_over(*c);
+      if (pass_.size() == first) {  // an incomplete command: its arguments may take as much as its bytes
+        account(*c);
+        if (c->dead) continue;
+      }
     }
     parts_.push_back({c, first, pass_.size() - first});
   }
@@ -513,6 +532,8 @@ void EventLoop::run_pass() {
     int bucket = 0;
     while (bucket + 1 < LoopCounters::kPassBuckets && (nanos >> 10) >= (std::uint64_t{1} << bucket)) ++bucket;
     counters_.pass_bucket[bucket].add(1);
+    if (sink_->charges_replies()) [[unlikely]]
+      take_over_charges();
   }
   for (const Part& part : parts_) {
     Connection& c = *part.connection;
@@ -699,7 +720,8 @@ void EventLoop::close(Connection& c) {
   if (sink_ != nullptr) sink_->client_closed(c, c.pending.empty() ? nullptr : &c.pending.front());
   c.pending.clear();
   c.out.clear();
-  ::close(c.fd);  // removes it from the epoll set, too
+  c.parser.discard();  // its charge is released here, and other connections may grow in this round
+  ::close(c.fd);       // removes it from the epoll set, too
   c.fd = -1;
   counters_.closed.add(1);
   by_id_.erase(c.id);

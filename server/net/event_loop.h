@@ -104,6 +104,8 @@ class EventLoop final : public ClientLoop {
   void set_output_limit(Connection& c) const;
   void read_clock();
   void account(Connection& c);
+  void take_over_charges();
+  bool add_held(Connection& c);
   void charge_buffers(std::size_t bytes);
   void charge_push(Connection& c);
   void charge_values(Connection& c);

@@ -1,56 +1,149 @@
-// The thread's free blocks are linked through their first bytes. The list has no destructor, so that using it takes no more than
-// its address. The object that frees the blocks when the thread ends is made when the first block comes in.
+// A thread's list is constant-initialized and has no destructor, so that using it takes no more than its address. The object that
+// shares the blocks when the thread ends is made when the first block comes in.
 #include "resp/block_pool.h"
 
-#include <cstring>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
 #include <new>
+#include <span>
+#include <vector>
 
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kMaxFree = 256;  // 4 MiB a thread
+constexpr std::size_t kBatch = kThreadBlocks / 2;         // blocks that move between a thread and the shared ones at once
+constexpr std::size_t kSlabBytes = std::size_t{4} << 20;  // addresses that are requested from the system at once
+constexpr std::size_t kSharedBytes = std::size_t{4} << 20;
 
 struct FreeList {
-  char* first;
+  std::array<char*, kThreadBlocks> blocks;
   std::size_t count;
-  bool kept;  ///< an object frees it when the thread ends
+  bool kept;  ///< an object shares them when the thread ends
 };
-constinit thread_local FreeList free_blocks{nullptr, 0, false};
+constinit thread_local FreeList free_blocks{{}, 0, false};
 
-char* take_first() {
-  char* block = free_blocks.first;
-  std::memcpy(&free_blocks.first, block, sizeof(char*));
-  --free_blocks.count;
-  return block;
+/// Thread-safe.
+class SharedBlocks {
+ public:
+  /// Returns the number of blocks that it has put into `blocks`, at least 1.
+  std::size_t take(std::span<char*> blocks) {
+    std::lock_guard lock(mutex_);
+    std::vector<char*>& from = resident_.empty() ? empty_ : resident_;
+    if (from.empty()) map_slab();
+    const std::size_t n = std::min(blocks.size(), from.size());
+    std::copy(from.end() - static_cast<std::ptrdiff_t>(n), from.end(), blocks.begin());
+    from.resize(from.size() - n);
+    return n;
+  }
+
+  /// Reorders `blocks`.
+  void give(std::span<char*> blocks) {
+    {
+      std::lock_guard lock(mutex_);
+      const std::size_t n = std::min(blocks.size(), most_resident_ - std::min(most_resident_, resident_.size()));
+      resident_.insert(resident_.end(), blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(n));
+      blocks = blocks.subspan(n);
+    }
+    if (blocks.empty()) return;
+    release_pages(blocks);
+    std::lock_guard lock(mutex_);
+    empty_.insert(empty_.end(), blocks.begin(), blocks.end());
+  }
+
+  void set_limit(std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    most_resident_ = bytes / kBlockBytes;
+  }
+
+ private:
+  // Room for all blocks in both lists, so that giving a block allocates nothing. Later blocks of the list are taken first.
+  void map_slab() {
+    constexpr std::size_t kMore = kSlabBytes / kBlockBytes;
+    resident_.reserve(blocks_ + kMore);
+    empty_.reserve(blocks_ + kMore);
+    void* const slab = ::mmap(nullptr, kSlabBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (slab == MAP_FAILED) throw std::bad_alloc();
+    (void)::madvise(slab, kSlabBytes, MADV_NOHUGEPAGE);  // a huge page would hold memory of blocks that have none
+    blocks_ += kMore;
+    for (std::size_t i = kMore; i-- > 0;) empty_.push_back(static_cast<char*>(slab) + i * kBlockBytes);
+  }
+
+  // Blocks that were taken together are neighbours, mostly: one call for each row of them.
+  static void release_pages(std::span<char*> blocks) {
+    std::sort(blocks.begin(), blocks.end());
+    for (std::size_t i = 0, end = 0; i < blocks.size(); i = end) {
+      for (end = i + 1; end < blocks.size() && blocks[end] == blocks[end - 1] + kBlockBytes;) ++end;
+      (void)::madvise(blocks[i], (end - i) * kBlockBytes, MADV_DONTNEED);
+    }
+  }
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::vector<char*> resident_;  // free, and their pages are in memory
+  std::vector<char*> empty_;     // free, without pages
+  std::size_t blocks_ = 0;       // of all slabs, which stay mapped
+  std::size_t most_resident_ = kSharedBytes / kBlockBytes;
+};
+
+// Never destroyed: threads may give blocks until the process ends.
+SharedBlocks& shared_blocks() {
+  static auto* const blocks = new SharedBlocks;
+  return *blocks;
+}
+
+void share_all_but(std::size_t kept) {
+  FreeList& own = free_blocks;
+  if (own.count <= kept) return;
+  shared_blocks().give(std::span(own.blocks).subspan(kept, own.count - kept));
+  own.count = kept;
 }
 
 struct Keeper {
   Keeper() { free_blocks.kept = true; }
   ~Keeper() {
-    while (free_blocks.first != nullptr) ::operator delete(take_first());
-    free_blocks.count = kMaxFree;  // blocks that come in later are freed at once
+    share_all_but(0);
+    free_blocks.kept = false;
+    ended = true;
   }
+  static constinit thread_local bool ended;
 };
+constinit thread_local bool Keeper::ended = false;
+
+void begin_to_keep() {
+  thread_local const Keeper keeper;
+  (void)keeper;
+}
 
 }  // namespace
 
 char* take_block() {
-  if (free_blocks.first == nullptr) return static_cast<char*>(::operator new(kBlockBytes));
-  return take_first();
+  FreeList& own = free_blocks;
+  if (own.count == 0) [[unlikely]] {
+    own.count = shared_blocks().take(std::span(own.blocks).first(Keeper::ended ? 1 : kBatch));
+    if (!own.kept && !Keeper::ended) begin_to_keep();
+  }
+  return own.blocks[--own.count];
 }
 
 void give_block(char* block) {
-  if (!free_blocks.kept) [[unlikely]] {
-    thread_local const Keeper keeper;
-    (void)keeper;
+  FreeList& own = free_blocks;
+  if (!own.kept) [[unlikely]] {
+    if (Keeper::ended) return shared_blocks().give(std::span(&block, 1));  // the thread is about to end
+    begin_to_keep();
   }
-  if (free_blocks.count >= kMaxFree) {
-    ::operator delete(block);
-    return;
+  if (own.count == kThreadBlocks) {
+    shared_blocks().give(std::span(own.blocks).first(kBatch));  // those that were given first
+    std::copy(own.blocks.begin() + kBatch, own.blocks.end(), own.blocks.begin());
+    own.count = kThreadBlocks - kBatch;
   }
-  std::memcpy(block, &free_blocks.first, sizeof(char*));
-  free_blocks.first = block;
-  ++free_blocks.count;
+  own.blocks[own.count++] = block;
 }
+
+void share_blocks() { share_all_but(kIdleBlocks); }
+
+void set_shared_block_bytes(std::size_t bytes) { shared_blocks().set_limit(bytes); }
 
 }  // namespace ebbtide

@@ -136,6 +136,10 @@ class CommandSink {
   /// The client is about to be freed, so references to it must go. `waiting_command` is its first unfinished command, if any. The
   /// sink keeps alive what a fetch or a thread still uses of it (Client::take_input).
   virtual void client_closed(Client& client, PendingCommand* waiting_command) = 0;
+  /// Whether the sink has charged replies of the last pass to the memory budget. If so, the caller charges the buffers that have them
+  /// by now, and calls buffers_charged(): no reply is charged twice when it looks for clients to close.
+  [[nodiscard]] virtual bool charges_replies() const { return false; }
+  virtual void buffers_charged() {}
   /// Reports how long after its commands had run the log had a pass's writes, as durable as its replies require. If several
   /// passes wait at once, one of them is reported.
   virtual void logged(std::uint64_t /*nanos*/) {}

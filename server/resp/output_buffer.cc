@@ -1,27 +1,12 @@
 #include "resp/output_buffer.h"
 
 #include <algorithm>
-#include <bit>
-#include <new>
 #include <utility>
 
 #include "resp/block_pool.h"
 #include "resp/disposal.h"
 
 namespace ebbtide {
-namespace {
-
-/// Rounds a chunk's capacity up to what the allocator takes for it anyway: steps of a quarter of a power of two. So memory() is
-/// not less than the memory taken, and replies can use all of it.
-std::size_t chunk_capacity(std::size_t room) {
-  if (room <= OutputBuffer::kChunkBytes) return OutputBuffer::kChunkBytes;
-  constexpr std::size_t kMostStep = 64 << 10;
-  const std::size_t step = std::min(std::bit_floor(room) / 4, kMostStep);
-  return (room + step - 1) / step * step;
-}
-
-}  // namespace
-
 // While the last chunk is open, cursor_ has its size; seal() stores it.
 void OutputBuffer::seal() {
   if (cursor_ != nullptr) {
@@ -55,14 +40,7 @@ OutputBuffer::Usage OutputBuffer::usage() const {
 void OutputBuffer::release(Chunk& chunk) {
   const std::size_t capacity = std::exchange(chunk.capacity, 0);
   memory_ -= capacity;
-  if (chunk.block != nullptr) {
-    if (capacity == kChunkBytes) {
-      give_block(chunk.block);
-    } else {
-      ::operator delete(chunk.block);
-    }
-    chunk.block = nullptr;
-  }
+  if (chunk.block != nullptr) give_block(std::exchange(chunk.block, nullptr));
   if (chunk.owner != nullptr) let_go(std::move(chunk.owner), chunk.shared_bytes >= kDisposedBytes);
 }
 
@@ -71,15 +49,13 @@ void OutputBuffer::overflow() {
   overflown_ = true;
 }
 
-void OutputBuffer::add_chunk(std::size_t room) {
-  const std::size_t capacity = chunk_capacity(room);
-  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) + capacity > limit_bytes_) [[unlikely]]
+void OutputBuffer::add_chunk() {
+  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) + kChunkBytes > limit_bytes_) [[unlikely]]
     overflow();
   seal();
   Chunk chunk;
-  chunk.capacity = capacity;
-  chunk.block = chunk.capacity == kChunkBytes ? take_block() : static_cast<char*>(::operator new(chunk.capacity));
-  chunk.data = chunk.block;
+  chunk.capacity = kChunkBytes;
+  chunk.data = chunk.block = take_block();
   chunk.number = next_number_++;
   memory_ += chunk.capacity;
   peak_memory_ = std::max(peak_memory_, memory_);
@@ -89,15 +65,13 @@ void OutputBuffer::add_chunk(std::size_t room) {
 }
 
 void OutputBuffer::append_slow(Bytes data) {
-  if (cursor_ != nullptr) {
-    const std::size_t head = std::min(data.size(), static_cast<std::size_t>(limit_ - cursor_));
-    std::memcpy(cursor_, data.data(), head);
-    advance(head);
-    data.remove_prefix(head);
+  while (!data.empty()) {
+    if (cursor_ == limit_) add_chunk();
+    const std::size_t n = std::min(data.size(), static_cast<std::size_t>(limit_ - cursor_));
+    std::memcpy(cursor_, data.data(), n);
+    advance(n);
+    data.remove_prefix(n);
   }
-  add_chunk(data.size());
-  std::memcpy(cursor_, data.data(), data.size());
-  advance(data.size());
 }
 
 void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data, bool counted) {
@@ -151,7 +125,7 @@ void OutputBuffer::take(OutputBuffer& from) {
 }
 
 std::uint64_t OutputBuffer::open_hole() {
-  add_chunk(kChunkBytes);
+  add_chunk();
   Chunk& chunk = chunks_.back();
   chunk.data += kHoleBytes;
   cursor_ += kHoleBytes;

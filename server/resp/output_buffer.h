@@ -1,7 +1,7 @@
 // The output of one client that is not sent yet: a queue of chunks.
 //
-// Replies are written into chunks of kChunkBytes from the thread's pool of blocks. So an idle client holds no chunk, and a reply
-// allocates nothing. A large value is not copied: a chunk may refer to bytes that another owner keeps alive.
+// Replies are written into chunks of kChunkBytes, which come from the pool of blocks. So an idle client holds no chunk, and the memory of
+// a large reply is back as soon as it is sent, on whichever thread. A large value is not copied: a chunk may refer to bytes that another owner keeps alive.
 //
 // With a limit set, a buffer that would need more own memory drops everything, and overflown() returns true: its client must be
 // closed. Its contents are garbage from then on, but writing remains safe.
@@ -71,7 +71,7 @@ class OutputBuffer {
   /// Returns room for `n` <= kChunkBytes - kHoleBytes contiguous bytes. Write them and call advance(written).
   char* reserve(std::size_t n) {
     if (static_cast<std::size_t>(limit_ - cursor_) < n) [[unlikely]]
-      add_chunk(n);
+      add_chunk();
     return cursor_;
   }
   void advance(std::size_t n) {
@@ -122,13 +122,13 @@ class OutputBuffer {
     char* data = nullptr;               ///< the first waiting byte
     std::size_t size = 0;               ///< waiting bytes; for the last chunk, see cursor_
     char* block = nullptr;              ///< own memory; null for a shared value
-    std::size_t capacity = 0;           ///< of `block`, or the counted bytes of a shared value
+    std::size_t capacity = 0;           ///< kChunkBytes, or the counted bytes of a shared value
     std::shared_ptr<const void> owner;  ///< of a shared value
     std::size_t shared_bytes = 0;       ///< the chunk's part of the shared value, at first
     std::uint64_t number = 0;           ///< counts up; a hole refers to its chunk by it
   };
 
-  void add_chunk(std::size_t room);
+  void add_chunk();
   void append_slow(Bytes data);
   void seal();
   void release(Chunk& chunk);

@@ -1,5 +1,7 @@
 #include "resp/parser.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -73,16 +75,51 @@ void drop(std::shared_ptr<const std::string> value) {
   let_go(std::move(value), is_long);
 }
 
+// A larger buffer comes from the system: it grows in place of being copied, and is back with the system as soon as it is freed.
+constexpr std::size_t kSystemBytes = 1 << 20;
+
+char* allocate_buffer(std::size_t capacity) {
+  if (capacity == kBlockBytes) return take_block();
+  if (capacity < kSystemBytes) return static_cast<char*>(::operator new(capacity));
+  void* const mapped = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<char*>(mapped);
+}
+
 void free_buffer(char* buffer, std::size_t capacity) {
   if (buffer == nullptr) return;
-  capacity == kBlockBytes ? give_block(buffer) : ::operator delete(buffer);
+  if (capacity == kBlockBytes) {
+    give_block(buffer);
+  } else if (capacity < kSystemBytes) {
+    ::operator delete(buffer);
+  } else {
+    ::munmap(buffer, capacity);
+  }
+}
+
+/// Moves the bytes at `from`, of `old`, to the front of a buffer of another capacity. Frees `old`.
+char* replace_buffer(char* old, std::size_t old_capacity, std::size_t from, std::size_t bytes, std::size_t capacity) {
+  if (old != nullptr && old_capacity >= kSystemBytes && capacity >= old_capacity) {
+    if (from != 0) std::memmove(old, old + from, bytes);
+    void* const moved = ::mremap(old, old_capacity, capacity, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) throw std::bad_alloc();
+    return static_cast<char*>(moved);
+  }
+  char* const buffer = allocate_buffer(capacity);
+  if (bytes > 0) std::memcpy(buffer, old + from, bytes);
+  free_buffer(old, old_capacity);
+  return buffer;
 }
 
 }  // namespace
 
-RequestParser::~RequestParser() {
+RequestParser::~RequestParser() { discard(); }
+
+void RequestParser::discard() {
   if (big_ != nullptr) drop(std::exchange(big_, nullptr));
-  for (SharedArg& arg : shared_) drop(std::move(arg.value));
+  for (SharedArg& arg : std::exchange(shared_, {})) drop(std::move(arg.value));
+  std::vector<Bytes>().swap(args_);
+  big_held_ = 0;
   give_back();
 }
 
@@ -115,28 +152,23 @@ void RequestParser::give_back() {
 void RequestParser::make_room(std::size_t n, const ParserLimits& limits) {
   if (capacity_ - end_ >= n) return;
   const std::size_t kept = end_ - start_;
-  char* target = buffer_;
-  std::size_t capacity = capacity_;
-  if (kept + n > capacity || kept * 2 > capacity) {  // growing early makes moves rare
-    capacity = std::max(std::max(kBlockBytes, capacity * (capacity == 0 ? 1 : 2)), kept + n);
+  const auto old = reinterpret_cast<std::uintptr_t>(buffer_);
+  const std::size_t old_capacity = capacity_, moved = start_;
+  if (kept + n > capacity_ || kept * 2 > capacity_) {  // growing early makes moves rare
+    std::size_t capacity = std::max(std::max(kBlockBytes, capacity_ * (capacity_ == 0 ? 1 : 2)), kept + n);
     if (kept + n <= limits.max_query_buffer)
       capacity = std::max(kept + n, std::min(capacity, limits.max_query_buffer + kBlockBytes));
-    target = capacity == kBlockBytes ? take_block() : static_cast<char*>(::operator new(capacity));
-  }
-  const char* old = buffer_;
-  if (kept > 0) std::memmove(target, old + start_, kept);
-  for (std::size_t i = first_arg_; i < args_.size(); ++i) {
-    const char* p = args_[i].data();
-    if (p >= old && p < old + capacity_) args_[i] = Bytes(target + (p - (old + start_)), args_[i].size());
-  }
-  const std::size_t position = position_ - start_;
-  if (target != buffer_) {
-    give_back();
-    buffer_ = target;
+    buffer_ = replace_buffer(buffer_, capacity_, start_, kept, capacity);
     capacity_ = capacity;
+  } else if (kept > 0) {
+    std::memmove(buffer_, buffer_ + start_, kept);
   }
+  for (std::size_t i = first_arg_; i < args_.size(); ++i) {
+    const auto at = reinterpret_cast<std::uintptr_t>(args_[i].data());
+    if (at >= old && at < old + old_capacity) args_[i] = Bytes(buffer_ + (at - old - moved), args_[i].size());
+  }
+  position_ -= start_;
   start_ = 0;
-  position_ = position;
   end_ = kept;
 }
 

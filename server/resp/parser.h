@@ -66,6 +66,8 @@ class RequestParser {
   [[nodiscard]] Args command(std::size_t i) const;
   /// Ends the commands that were handed out, and their arguments.
   void release();
+  /// Frees all input. The parser must not be used afterwards.
+  void discard();
   /// Hands over the memory of the commands that were handed out: their arguments are valid as long as the result. The parser must
   /// not be used afterwards.
   [[nodiscard]] std::shared_ptr<const void> take_input();

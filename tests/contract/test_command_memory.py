@@ -47,11 +47,6 @@ def answers(fresh, connections, request, prepare=lambda link, i: None):
         return [receive_until(link, b"\r\n").split(b"\r\n")[0] for link in links]
 
 
-def room_was_made(fresh, refusals):
-    """Whether the budget stopped the replies: some were refused, or clients that had not read theirs were closed before that."""
-    return refusals > 0 or "storage.memory_budget is spent, and its buffers hold" in fresh.log()
-
-
 def out_of_memory(lines):
     return sum(line.startswith(b"-OOM") for line in lines)
 
@@ -144,26 +139,26 @@ def crc64(data):
 def test_dump_to_clients_that_do_not_read_is_refused_when_replies_fill_the_budget(fresh, client):
     client.setrange("k", LARGE - 1, "x")
     got = answers(fresh, 10, lambda i: encode("DUMP", "k"))
-    assert room_was_made(fresh, out_of_memory(got))
+    assert out_of_memory(got) > 0
     assert any(line.startswith(b"$") for line in got)
 
 
 def test_mget_of_many_small_values_is_refused_when_replies_fill_the_budget(fresh, client):
     client.set("k", b"x" * 50_000)
     got = answers(fresh, 10, lambda i: encode("MGET", *["k"] * 1500))  # 75 MB each
-    assert {line[:4] for line in got} <= {b"-OOM", b"*150"}
-    assert room_was_made(fresh, out_of_memory(got))
+    assert {line[:4] for line in got} == {b"-OOM", b"*150"}
 
 
 def test_mget_of_60_mb_of_pages_by_50_clients_takes_no_multiple_of_the_budget(fresh):
+    """The peak allows for pages that were evicted and wait for readers of their time."""
     client = fresh.set("storage.memory_budget=256MiB", "storage.memtable_size=16MiB").start().client()
     for i in range(1000):
         client.set(f"k{i}", b"x" * 60_000)
     fresh.restart()
     request = encode("MGET", *[f"k{i}" for i in range(1000)])
     got = answers(fresh, 50, lambda i: request)
-    assert {line[:4] for line in got} <= {b"-OOM", b"*100"}
-    assert fresh.peak_resident_bytes() < 448 * MIB
+    assert {line[:4] for line in got} == {b"-OOM", b"*100"}
+    assert fresh.peak_resident_bytes() < 384 * MIB
 
 
 def test_notes_of_tracking_clients_are_within_the_budget(fresh, client):
@@ -176,17 +171,13 @@ def test_notes_of_tracking_clients_are_within_the_budget(fresh, client):
     assert client.info("stats")["tracking_total_keys"] < 200_000
 
 
-def test_keys_is_refused_or_its_client_closed_when_replies_fill_the_budget(fresh):
-    """The peak allows for output memory that the allocator gets back late: another thread frees it."""
-    client = fresh.set("storage.memory_budget=256MiB", "storage.memtable_size=16MiB").start().client()
+def test_keys_is_refused_when_replies_fill_the_budget(fresh, client):
     with client.pipeline(transaction=False) as pipe:
         for i in range(800):
             pipe.set(b"%05d" % i + b"x" * 60_000, "")
         pipe.execute()
     got = answers(fresh, 16, lambda i: encode("KEYS", "*"))  # 48 MB each
-    assert {line[:4] for line in got} <= {b"-OOM", b"*800"}
-    assert room_was_made(fresh, out_of_memory(got))
-    assert fresh.peak_resident_bytes() < 448 * MIB
+    assert {line[:4] for line in got} == {b"-OOM", b"*800"}
 
 
 def test_copies_of_a_large_value_share_its_memory(client):
@@ -209,7 +200,7 @@ def test_transaction_that_builds_more_than_the_budget_is_aborted_and_writes_noth
     assert client.exists(*[f"k{i}" for i in range(8)]) == 0
 
 
-def test_transactions_whose_replies_fill_the_budget_are_aborted_or_their_clients_closed(fresh, client):
+def test_transactions_whose_replies_fill_the_budget_are_aborted(fresh, client):
     client.set("k", b"x" * 50_000)
     commands = [encode("MGET", *["k"] * 60)] * 33  # 99 MB
     aborted = 0
@@ -223,8 +214,7 @@ def test_transactions_whose_replies_fill_the_budget_are_aborted_or_their_clients
             assert first.startswith((b"-EXECABORT", b"*34"))
             aborted += first[:1] == b"-"
             assert client.exists(f"n{i}") == (first[:1] == b"*")
-    assert aborted < 6
-    assert room_was_made(fresh, aborted)
+    assert 1 <= aborted < 6
 
 
 def test_values_held_by_commands_are_charged_to_commands_until_they_end(fresh, client):

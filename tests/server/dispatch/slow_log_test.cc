@@ -47,6 +47,35 @@ TEST_CASE("thousands of entries are listed in order, each once") {
   CHECK(log.latest(~std::size_t{0}).size() == 5000);
 }
 
+TEST_CASE("entries of any number and size keep to a part of the memory budget, which is charged for them") {
+  Switches switches;
+  SlowLog log(switches);
+  std::size_t charged = 0;
+  log.charge = [&](std::size_t bytes) { charged += bytes; };
+  log.release = [&](std::size_t bytes) { charged -= bytes; };
+  constexpr std::uint64_t kBudget = std::uint64_t{64} << 20;
+  log.set_budget(kBudget);
+  log.configure(0, 1'000'000, true);
+  SlowLog::Entry large;
+  large.has_arguments = true;
+  large.arguments.assign(SlowLog::kMaxArguments, std::string(SlowLog::kMaxArgumentBytes, 'x'));
+  for (int i = 0; i < 10'000; ++i) log.add(large);  // 50 MB
+  CHECK(log.memory_bytes() <= kBudget / SlowLog::kBudgetPart);
+  CHECK(log.size() > 100);
+  CHECK(log.latest(1)[0].id == 9'999);
+  CHECK(charged <= log.memory_bytes() + (64 << 10));
+  CHECK(charged + (64 << 10) >= log.memory_bytes());
+  log.set_budget(kBudget / 4);
+  CHECK(log.memory_bytes() <= kBudget / 4 / SlowLog::kBudgetPart);
+  log.configure(0, 1'000'000, false);  // removes all
+  CHECK(charged == 0);
+  log.configure(0, 1'000'000, true);
+  log.add(large);
+  log.reset();
+  CHECK(charged == 0);
+  CHECK(log.memory_bytes() == 0);
+}
+
 TEST_CASE("a threshold below a millisecond makes dispatch measure every command") {
   Switches switches;
   SlowLog log(switches);

@@ -39,9 +39,10 @@ class TestSink final : public CommandSink {
     int event = -1;  // an eventfd: once it is written, poll() resumes the clients in a WAIT
     int events = 0;  // writes of `event` that poll() has seen
     int polls = 0;
-    int logged = 0;                    // calls of logged()
-    int resumed_in = 0, rerun_in = 0;  // polls before a WAIT was resumed by poll(), and before it ran again
-    std::string order;                 // the letters of SPEND and NOTE, in the order in which they ran
+    int logged = 0;                         // calls of logged()
+    int resumed_in = 0, rerun_in = 0;       // polls before a WAIT was resumed by poll(), and before it ran again
+    std::atomic<std::uint64_t> charged{0};  // for replies to CHARGED, until the loop has charged its buffers
+    std::string order;                      // the letters of SPEND and NOTE, in the order in which they ran
   };
   explicit TestSink(Shared* shared) : shared_(shared) {}
 
@@ -53,6 +54,8 @@ class TestSink final : public CommandSink {
       if (command.args[0] == "SPEND") return;  // the pass has no time for further commands
     }
   }
+  bool charges_replies() const override { return shared_->charged != 0; }
+  void buffers_charged() override { shared_->charged = 0; }
   void logged(std::uint64_t) override {
     std::lock_guard lock(shared_->mutex);
     ++shared_->logged;
@@ -107,6 +110,9 @@ class TestSink final : public CommandSink {
       reply.error("OOM");
     } else if (name == "ECHO") {
       reply.bulk(command.args[1]);
+    } else if (name == "CHARGED") {
+      reply.bulk(std::string(std::stoul(std::string(command.args[1])), 'c'));
+      shared_->charged = client.out.memory();
     } else if (name == "BIG") {
       const auto value = std::make_shared<const std::string>(std::stoul(std::string(command.args[1])), 'x');
       reply.bulk_shared(value, *value);
@@ -171,7 +177,9 @@ struct TestMemory final : ClientMemory {
     const void* const place = input.get();
     return {place, [this, bytes, input = std::move(input)](const void*) { buffers -= bytes; }};
   }
-  bool short_of_buffers() const override { return spent; }
+  bool short_of_buffers() const override { return spent || (sink != nullptr && buffers + sink->charged > most); }
+  const TestSink::Shared* sink = nullptr;
+  std::atomic<std::uint64_t> most{~std::uint64_t{0}};
   std::atomic<std::uint64_t> buffers{0}, values{0}, most_values{~std::uint64_t{0}};
   std::atomic<bool> spent{false};
 };
@@ -815,6 +823,19 @@ TEST_CASE("pushes to many clients without room in the budget are dropped one by 
   h.settle();
   std::lock_guard lock(h.sink.mutex);
   CHECK(h.sink.largest_output < 1'000'000);
+}
+
+TEST_CASE("client with a large unread reply that the sink has charged is not closed for it") {
+  Harness h;
+  h.memory.sink = &h.sink;
+  h.memory.most = 6'000'000;
+  const int fd = h.connect();
+  h.send(fd, "CHARGED 4000000\r\n");
+  CHECK(h.receive(fd, 10) == "$4000000\r\n");
+  CHECK(h.memory.buffers >= 1'000'000);
+  CHECK(h.sink.charged == 0);
+  CHECK(h.receive(fd, 4'000'002).size() == 4'000'002);
+  CHECK(h.loop->counters().memory_closes.get() == 0);
 }
 
 TEST_CASE("when memory is spent the client with the largest buffers is closed, and small ones stay") {

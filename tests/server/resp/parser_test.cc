@@ -1,6 +1,8 @@
 // The request parser: the outcomes of all kinds of input, however the input is split.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -354,4 +356,29 @@ TEST_CASE("handed over big arguments stay valid, and count for their new owner")
   CHECK(parser.big_memory() == 10);
   parser.refuse_big();
   CHECK(parser.big_memory() == 0);
+}
+
+TEST_CASE("arguments of an incomplete command stay valid while its buffer grows by megabytes, until it is discarded") {
+  constexpr int kCount = 100'000;
+  std::string input = "*" + std::to_string(kCount + 1) + "\r\n$3\r\nDEL\r\n";
+  const auto argument = [](int i) { return std::to_string(i) + std::string(40, 'a'); };
+  for (int i = 0; i < kCount; ++i) input += "$" + std::to_string(argument(i).size()) + "\r\n" + argument(i) + "\r\n";
+  RequestParser parser;
+  const ParserLimits limits;
+  std::size_t ready = 0;
+  for (std::size_t at = 0; at < input.size();) {
+    const std::span<char> room = parser.room(limits);
+    const std::size_t n = std::min({room.size(), input.size() - at, std::size_t{100'000}});
+    std::memcpy(room.data(), input.data() + at, n);
+    parser.received(n);
+    at += n;
+    ready = parser.parse(limits, 10);
+  }
+  REQUIRE(ready == 1);
+  const Args args = parser.command(0);
+  REQUIRE(args.size() == kCount + 1);
+  for (int i = 0; i < kCount; ++i) REQUIRE(args[static_cast<std::size_t>(i) + 1] == argument(i));
+  CHECK(parser.memory() > input.size());
+  parser.discard();
+  CHECK(parser.memory() == 0);
 }
