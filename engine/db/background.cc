@@ -214,6 +214,7 @@ Scrubber::Env DbImpl::scrubber_env() {
           .lease = [this](TreeId id) { return lease_of(trees_.tree_with(id)); },
           .read = [this](const FileMeta& meta, const std::function<bool()>& stopped,
                          TableCheck* check) { return errors_on_drive(fs_, settings_.dir, meta, stopped, check); },
+          .find_files = [this](const FileMeta& meta) { return find_files(fs_, settings_.dir, meta); },
           .report_damage = [this](FileNum file, const std::vector<Status>& errors) { quarantine_.report(file, errors); },
           .take_damage = [this] { return quarantine_.take_reports(); },
           .found_whole = [this](FileNum file) { return quarantine_.found_whole(file); },

@@ -100,6 +100,9 @@ Result<std::vector<Status>> Scrubber::verify_table(const TablesView& tables, con
   TableCheck read;
   std::vector<Status> errors =
       is_quarantined ? env_.read(**quarantined, stopped, &read) : errors_of_table(*table.reader, *table.meta, stopped, &read);
+  if (!is_quarantined && errors.empty()) {
+    if (Status missing = env_.find_files(*table.meta); !missing.is_ok()) errors.push_back(std::move(missing));
+  }
   report->pages += read.pages;
   report->entries += read.entries;
   if (is_quarantined && errors.empty() && !stopped()) TRY(env_.found_whole(table.meta->data_file));

@@ -28,7 +28,8 @@ class Scrubber {
     std::function<Millis()> now;                          ///< engine time
     std::function<std::shared_ptr<Lease>(TreeId)> lease;  ///< keeps the tree's files; null: the tree is gone
     std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)>
-        read;  ///< reads and checks a whole table
+        read;                                           ///< reads and checks a whole table
+    std::function<Status(const FileMeta&)> find_files;  ///< ok, or which file of the table is missing
     std::function<void(FileNum, const std::vector<Status>&)> report_damage;
     std::function<Status()> take_damage;                ///< quarantines the files that were reported
     std::function<Status(FileNum)> found_whole;         ///< ends the quarantine of a file without errors
@@ -49,8 +50,9 @@ class Scrubber {
   void set_interval(Millis interval) { interval_ = interval; }
   /// Called on each tick of the database. Submits the reading of one table if it is time. Quarantined files are not read.
   void tick(const std::vector<TreeTables>& trees) EXCLUDES(mutex_);
-  /// Reads all tables of the lease's view. The report has all errors; each is also reported as soon as it is found. Quarantined files
-  /// without errors leave quarantine. kRevoked if the lease was revoked, kAborted if the database closes.
+  /// Reads all tables of the lease's view, and finds open files that were deleted. The report has all errors; each is also reported
+  /// as soon as it is found. Quarantined files without errors leave quarantine. kRevoked if the lease was revoked, kAborted if the
+  /// database closes.
   Result<VerifyReport> verify(const Lease& lease);
 
   [[nodiscard]] std::uint64_t errors() const { return errors_; }          ///< found since the start

@@ -1,6 +1,7 @@
 #include "db/background/table_check.h"
 
 #include "compaction/table_files.h"
+#include "io/file_names.h"
 
 namespace ebbtide {
 
@@ -20,6 +21,11 @@ std::vector<Status> errors_on_drive(FileSystem& fs, const std::string& dir, cons
   const auto reader = TableReader::open({&fs, nullptr, dir, true}, files_of(meta));
   if (!reader.is_ok()) return {as_damage(reader.status())};
   return errors_of_table(**reader, meta, stopped, check);
+}
+
+Status find_files(FileSystem& fs, const std::string& dir, const FileMeta& meta) {
+  TRY(as_damage(fs.file_size(join_path(dir, data_file_name(meta.data_file))).status()));
+  return as_damage(fs.file_size(join_path(dir, metadata_file_name(meta.metadata_file))).status());
 }
 
 Status as_damage(const Status& status) {

@@ -27,6 +27,10 @@ std::vector<Status> errors_of_table(const TableInspector& reader, const FileMeta
 std::vector<Status> errors_on_drive(FileSystem& fs, const std::string& dir, const FileMeta& meta,
                                     const std::function<bool()>& stopped, TableCheck* check);
 
+/// Ok if both files of the table are in `dir`; else corruption that names the missing one. Readers that have a file open do not
+/// notice that its name was removed.
+Status find_files(FileSystem& fs, const std::string& dir, const FileMeta& meta);
+
 /// kNotFound as corruption; other errors, and ok, as they are.
 Status as_damage(const Status& status);
 

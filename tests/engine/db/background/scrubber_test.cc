@@ -36,6 +36,7 @@ struct Bed {
       {.now = [this] { return now; },
        .lease = [this](TreeId) { return gone ? nullptr : leases.lease(view, 2, now); },
        .read = [this](const FileMeta& meta, const std::function<bool()>&, TableCheck* check) { return find(meta, check); },
+       .find_files = [this](const FileMeta& meta) { return find_files(tree.fs, "db", meta); },
        .report_damage =
            [this](FileNum file, const std::vector<Status>& found) {
              if (!found.empty()) reported.push_back(file);
@@ -185,6 +186,19 @@ TEST_CASE("verify reads all tables of the view, and a quarantined one from the d
   CHECK(bed.scrubber.verify(*lease)->errors == std::vector<std::string>{"corruption: bad page"});
   CHECK(bed.errors == std::vector<std::string>{"verify: corruption: bad page"});
   CHECK((bed.whole.empty() && bed.reported == std::vector<FileNum>{bed.file(0)}));
+}
+
+TEST_CASE("verify reports a file of an open table that is missing, though it can be read") {
+  Bed bed;
+  const FileMeta& meta = *bed.tree.version->runs.at(0).files.front();
+  const bool data = GENERATE(true, false);
+  const std::string path = "db/" + (data ? data_file_name(meta.data_file) : metadata_file_name(meta.metadata_file));
+  REQUIRE(bed.tree.memory.unlink(path).is_ok());
+  const auto report = bed.scrubber.verify(*bed.leases.lease(bed.view, 2, bed.now));
+  REQUIRE(report.is_ok());
+  REQUIRE(report->errors.size() == 1);
+  CHECK(report->errors.front().find(path) != std::string::npos);
+  CHECK(bed.reported == std::vector<FileNum>{meta.data_file});
 }
 
 TEST_CASE("verify of a revoked lease says so, and of a database that closes") {

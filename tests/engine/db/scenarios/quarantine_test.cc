@@ -324,6 +324,20 @@ TEST_CASE("a range delete over all of a quarantined table removes it without a r
   CHECK(walk(h, 0).second.is_ok());
 }
 
+TEST_CASE("a table's file deleted under a running database: verify quarantines the table, whose open file is still read") {
+  Harness h(plain());
+  h.open();
+  one_table(h);
+  const std::string victim = GENERATE(as<std::string>(), ".data", ".meta");
+  for (const std::string& path : h.paths(victim)) REQUIRE(h.files->unlink(path).is_ok());
+  const auto report = h.db->verify(0);
+  REQUIRE(report.is_ok());
+  REQUIRE(report->errors.size() == 1);
+  CHECK(report->errors.front().find(victim) != std::string::npos);
+  CHECK(quarantined(h) == 1);
+  CHECK(h.get(0, key_of(3)).starts_with("old"));
+}
+
 TEST_CASE("a purge over a quarantined table stays pending, and misses its deadline with the reason damage") {
   for (const bool by_range : {false, true}) {
     INFO("ended by a range delete: " << by_range);
