@@ -644,3 +644,28 @@ TEST_CASE("files of format 1 with pending deletes open and keep their deadlines"
   const Stats stats = h.db->stats();
   CHECK(stats.deadlines_missed_load + stats.deadlines_missed_clock + stats.deadlines_missed_down == 0);
 }
+
+TEST_CASE("healing flushes one memtable after another, the oldest first, whichever tree it is of") {
+  Harness h;
+  h.open();
+  h.put(1, "first", "1");  // database 1 has the older tree
+  REQUIRE(h.db->flush(1).is_ok());
+  h.put(0, "a", "older value");
+  h.put(1, "b", "newer value");
+  h.faults->inject({.ops = ops_of(FileOp::kWrite), .sticky = true, .code = Code::kNoSpace, .path_has = ".data"});
+  for (const DatabaseId d : {0u, 1u}) CHECK_FALSE(h.db->flush(d).is_ok());
+  h.faults->clear_faults();
+  std::vector<std::string> flushed;
+  h.watch->on_call = [&](const FileCall& call) {
+    if (call.op != FileOp::kSync || call.path.find("MANIFEST-") == std::string::npos) return;
+    const std::string bytes = h.table_bytes();
+    std::string values;
+    for (const char* value : {"older", "newer"}) values += bytes.find(value) == std::string::npos ? "" : value;
+    if (!values.empty()) flushed.push_back(values);
+  };
+  h.heal();
+  h.watch->on_call = nullptr;
+  REQUIRE(flushed.size() >= 2);
+  CHECK(flushed.front() == "older");
+  CHECK(flushed.back() == "oldernewer");
+}

@@ -98,6 +98,39 @@ TEST_CASE("a crash at any step of a replay with flushes: the next open has every
   }
 }
 
+TEST_CASE("a power loss during the replay of a log that was not synced: the next open has a prefix of the writes", "[replay]") {
+  Settings s = roomy();
+  s.fsync = FsyncMode::kNo;
+  s.wal_segment_size = 64 * kMiB;  // no segment ends, which would sync it
+  Harness h(s);
+  h.open();
+  h.put(0, "first", "1");
+  h.settle();
+  constexpr int kPuts = 6000;
+  for (int i = 0; i < kPuts; ++i) h.put(0, key_at(i), std::string(1000, 'v'));
+  h.faults->inject({.ops = ops_of(FileOp::kSync), .sticky = true});
+  h.drop();
+  h.use(std::move(h.files));  // a kill: what was written is readable, and not durable
+  h.settings = tight();
+  std::vector<std::unique_ptr<MemoryFileSystem>> left;
+  h.watch->on_call = [&](const FileCall& call) {
+    const bool relied_on = call.path.ends_with(".wal") || call.path.find("MANIFEST-") != std::string::npos;
+    if (call.op == FileOp::kSync && relied_on) left.push_back(h.files->crash_clone(1, CrashMode::kNothing));
+  };
+  h.open();
+  h.watch->on_call = nullptr;
+  REQUIRE(h.db->stats().flushes != 0);
+  REQUIRE(left.size() > 2);
+  for (auto& files : left) {
+    h.abandon(std::move(files));
+    h.open();
+    CHECK(h.get(0, "first") == "1");
+    int puts = 0;
+    while (puts < kPuts && h.get(0, key_at(puts)) != "(absent)") ++puts;
+    for (int i = puts; i < kPuts; i += 100) CHECK(h.get(0, key_at(i)) == "(absent)");
+  }
+}
+
 TEST_CASE("a flush that fails during replay is logged, and open continues in memory with every write", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
