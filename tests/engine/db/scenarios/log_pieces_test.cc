@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/db/harness.h"
+#include "engine/db/staged.h"
 #include "io/file_names.h"
 #include "support/planted.h"
 #include "wal/log_pieces.h"
@@ -28,19 +28,6 @@ WriteBatch large_batch(const std::string& value = "large") {
   WriteBatch batch;
   for (int i = 0; i < kKeys; ++i) batch.put(0, key_of(i), value + std::string(700, 'v'), {});
   return batch;
-}
-
-std::unique_ptr<StagedBatch> stage(Harness& h, WriteBatch batch) {
-  auto staged = h.db->stage(std::move(batch));
-  demand_ok(staged.status(), "stage");
-  return std::move(staged).value();
-}
-
-SeqNum commit(Harness& h, StagedBatch& staged) {
-  std::uint32_t wait_ms = 0;
-  demand_ok(h.db->try_commit(staged, false, &wait_ms), "commit");
-  h.db->write_log();
-  return staged.batch().last_seq();
 }
 
 /// Number of existing keys of the batch.

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "engine/db/harness.h"
+#include "engine/db/staged.h"
 
 using namespace ebbtide;
 
@@ -13,19 +13,6 @@ Settings staged_settings(StampMode mode = StampMode::kWriteTime) {
   Settings s = Harness::small();
   s.tree.stamp = mode;
   return s;
-}
-
-std::unique_ptr<StagedBatch> stage(Harness& h, WriteBatch batch) {
-  auto staged = h.db->stage(std::move(batch));
-  demand_ok(staged.status(), "stage");
-  return std::move(staged).value();
-}
-
-SeqNum commit(Harness& h, StagedBatch& staged) {
-  std::uint32_t wait_ms = 0;
-  demand_ok(h.db->try_commit(staged, false, &wait_ms), "commit");
-  h.db->write_log();
-  return staged.batch().last_seq();
 }
 
 /// Every kind of operation, several versions of a key, and two databases.
