@@ -241,7 +241,7 @@ def test_inspect_tools_work_on_a_stopped_server_and_refuse_a_running_one(fresh, 
     unfinished = tmp_path / "unfinished"
     shutil.copytree(backup, unfinished)
     (unfinished / "CURRENT").unlink()
-    refused("not finished", "restore", unfinished, tmp_path / "copy")
+    refused("an unfinished backup", "restore", unfinished, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
     fresh.kill()
@@ -282,7 +282,7 @@ def test_save_with_wrong_arguments_or_unusable_directory_is_refused_and_the_next
     occupied = tmp_path / "file"
     occupied.write_text("x")
     client.config_set("storage.backup_dir", str(occupied / "sub"))
-    with pytest.raises(redis.ResponseError, match="cannot make"):
+    with pytest.raises(redis.ResponseError, match="cannot create"):
         client.save()
     client.config_set("storage.backup_dir", str(tmp_path / "good"))
     saved(client)
