@@ -177,6 +177,7 @@ EXCEPTIONS = {
     ("server/log/failure_log.", "file descriptors"): "the same",
     ("server/log/failure_log.", "clocks and sleeping"): "the same: the time of that line",
     ("server/machine/cgroup.", "files"): "reads the limits that control groups set",
+    ("server/machine/service_manager.", "sockets"): "sends the datagrams that systemd expects",
     ("server/machine/machine.", "files"): "reads what the kernel says of memory and CPU quota",
 }
 

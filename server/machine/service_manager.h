@@ -1,0 +1,37 @@
+// Reports to the service manager that started this process, as systemd's sd_notify(3) and sd_watchdog_enabled(3) describe: datagrams of
+// text to the socket that $NOTIFY_SOCKET names. Without that variable there is no manager, and reports do nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ebbtide {
+
+/// Thread-safe. A report never blocks: a manager that does not read loses it.
+class ServiceManager {
+ public:
+  /// `socket`: the value of $NOTIFY_SOCKET, empty for no manager: an absolute path, or "@name" in the abstract namespace.
+  explicit ServiceManager(std::string socket) : socket_(std::move(socket)) {}
+
+  /// The service serves.
+  void ready() const { report("READY=1\nSTATUS=ready to accept connections"); }
+  /// The service ends by itself, or was asked to.
+  void stopping() const { report("STOPPING=1\nSTATUS=stopping"); }
+  /// The start goes on: the manager waits for another `extend_ms`. `text` is one line.
+  void starting(std::string_view text, std::uint64_t extend_ms) const;
+  /// For the watchdog: the service still works.
+  void alive() const { report("WATCHDOG=1"); }
+
+  /// Sends `state`, lines of NAME=value. Returns "" if it was sent or there is no manager, otherwise the error.
+  std::string report(std::string_view state) const;  // NOLINT(modernize-use-nodiscard): most callers cannot do anything about it
+
+ private:
+  const std::string socket_;
+};
+
+/// How often alive() must be called, in ms: half of the manager's limit; 0 if it watches nothing or another process.
+/// `usec` and `pid`: the values of $WATCHDOG_USEC and $WATCHDOG_PID, empty if they are not set.
+[[nodiscard]] std::uint64_t watchdog_period_ms(std::string_view usec, std::string_view pid, std::int64_t own_pid);
+
+}  // namespace ebbtide
