@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <random>
 
@@ -28,6 +29,13 @@ constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 /// Clients may use 1 / n of the memory budget for queued transactions while the database is being opened.
 constexpr std::uint64_t kLoadingPart = 8;
 constexpr std::uint64_t kReservedFiles = 256;  // for tables, logs and the like, in addition to the clients' sockets
+constexpr std::uint64_t kStartMs = 120'000;    // that the service manager waits for each further step of a start
+
+// The value of an environment variable that the service manager sets; "" if it is not set.
+std::string from_manager(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
 
 std::uint64_t unix_micros_now() {
   return static_cast<std::uint64_t>(
@@ -182,6 +190,8 @@ Server::Server(Config config, std::string executable)
       memory_(usable_memory()),
       engine_settings_(resolved(config, memory_.bytes)),
       log_(std::make_unique<ServerLog>(config.log_level, config.log_file)),
+      service_manager_(from_manager("NOTIFY_SOCKET")),
+      watchdog_ms_(watchdog_period_ms(from_manager("WATCHDOG_USEC"), from_manager("WATCHDOG_PID"), ::getpid())),
       config_(
           config, [this](const Config& before, const Config& after) { return apply_config(before, after); },
           [this](Config held) { return effective(std::move(held)); }),
@@ -270,6 +280,8 @@ int Server::run() {
   if (!start_listening() || !start_admin(files)) return 1;
   banner();
   listener_->start();
+  service_manager_.starting("opening the database", kStartMs);
+  if (watchdog_ms_ != 0) beat();
   opener_ = std::thread([this] { open_database(); });
   io_.run();
   end();
@@ -411,6 +423,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
                 "the system does not allow io_uring here: threads (storage.fetch_threads) read missing pages");
   }
   watch_expiries();
+  service_manager_.ready();
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");
 }
 
@@ -430,8 +443,21 @@ void Server::wait_for_signals() {
   });
 }
 
+void Server::beat() {
+  if (loops_alive_ == nullptr || *loops_alive_ == loops_.size()) {
+    service_manager_.alive();
+    loops_alive_ = std::make_shared<std::atomic<std::size_t>>(0);
+    for (const auto& loop : loops_) loop->post([alive = loops_alive_] { ++*alive; });
+  }
+  watchdog_timer_.expires_after(std::chrono::milliseconds(watchdog_ms_));
+  watchdog_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) beat();
+  });
+}
+
 void Server::begin_stop(const std::string& why) {
   if (stopping_.exchange(true)) return;
+  service_manager_.stopping();
   log_->write(ServerLog::Level::kInfo, "stopping: " + why);
   if (listener_ != nullptr) listener_->stop();
   // An open cannot be cancelled: database_opened() ends it. Until then signals are handled, such as a second one.
@@ -528,8 +554,10 @@ void Server::on_recovery_progress(std::uint64_t done, std::uint64_t total) {
   const std::uint64_t now_ms = unix_micros_now() / 1000;
   if (done < total && now_ms - recovery_logged_ms_ < 1'000) return;
   recovery_logged_ms_ = now_ms;
-  log_->write(ServerLog::Level::kInfo,
-              "recovery: " + std::to_string(done >> 20) + " of " + std::to_string(total >> 20) + " MiB of the log replayed");
+  const std::string text =
+      "recovery: " + std::to_string(done >> 20) + " of " + std::to_string(total >> 20) + " MiB of the log replayed";
+  service_manager_.starting(text, kStartMs);
+  log_->write(ServerLog::Level::kInfo, text);
 }
 
 bool Server::end_of_pass() { return ready_.load(std::memory_order_relaxed)->write_log(); }

@@ -42,6 +42,7 @@
 #include "dispatch/table.h"
 #include "log/server_log.h"
 #include "machine/machine.h"
+#include "machine/service_manager.h"
 #include "metrics/metrics.h"
 #include "net/event_loop.h"
 #include "net/listener.h"
@@ -115,6 +116,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void open_database();
   void database_opened(Result<std::unique_ptr<Db>> db);
   void wait_for_signals();
+  /// Reports to the watchdog if every loop has answered since the last call; repeats itself.
+  void beat();
   void begin_stop(const std::string& why);
   void end();
   /// The limits of the network.
@@ -140,6 +143,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   Settings engine_settings_;  ///< with `auto` resolved
   std::unique_ptr<ServerLog> log_;
   NetEnv net_env_;
+  const ServiceManager service_manager_;
+  const std::uint64_t watchdog_ms_;
 
   // Own synchronization.
   std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< as the limit of open files allows
@@ -176,6 +181,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   asio::steady_timer expiry_timer_{
       io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
+  asio::steady_timer watchdog_timer_{io_};
+  std::shared_ptr<std::atomic<std::size_t>> loops_alive_;  ///< that have answered since the last report; null before the first
   std::mutex pause_mutex_;
   bool compactions_paused_ = false;  // guarded by pause_mutex_
   std::uint64_t pauses_ = 0;         // guarded by pause_mutex_; so far

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import socket
 import subprocess
 
 import pytest
@@ -67,6 +68,27 @@ def test_configuration_is_readable_by_the_server_and_writable_by_root_alone(tmp_
     for path, mode in (("etc/ebbtide", 0o750), ("etc/ebbtide/ebbtide.yaml", 0o640)):
         status = (tmp_path / path).stat()
         assert (status.st_mode & 0o777, status.st_uid, status.st_gid) == (mode, 0, int(user[2])), path
+
+
+def test_server_reports_start_heartbeats_and_end_to_the_service_manager():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, Server() as server:
+        manager.settimeout(20)
+        server.stop()
+        manager.bind(f"{server.home}/notify")
+        server.prefix = ["env", f"NOTIFY_SOCKET={server.home}/notify", "WATCHDOG_USEC=200000"]
+        server.start()
+
+        def read_until(wanted):
+            reports = []
+            while not any(wanted in report for report in reports):
+                reports.append(manager.recv(4096).decode())
+            return reports
+
+        assert any("EXTEND_TIMEOUT_USEC=" in report for report in read_until("READY=1"))
+        read_until("WATCHDOG=1")
+        read_until("WATCHDOG=1")
+        server.stop()
+        read_until("STOPPING=1")
 
 
 def system_calls(names, groups):
