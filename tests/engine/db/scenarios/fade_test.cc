@@ -470,12 +470,12 @@ Case case_of(const PolicySettings& policy, std::uint64_t turn) {
 bool all_at_once() { return std::getenv("EBBTIDE_FADE_ALL") != nullptr; }
 
 /// Each policy with each partitioning, tiles of 1 and 8 pages, compressed and not. Combinations change from round to round, and
-/// four rounds have all twelve; or all in one round.
+/// four rounds have all twelve; or all in one round. A short run has fewer combinations of each policy.
 std::vector<Case> cases() {
-  const std::uint64_t of_each = all_at_once() ? kPartitionings * kForms : kPartitionings;
+  const std::uint64_t of_each = all_at_once() ? kPartitionings * kForms : number_from_env("EBBTIDE_FADE_CASES", kPartitionings);
   std::vector<Case> out;
   for (std::size_t policy = 0; policy < small_policies().size(); ++policy) {
-    const std::uint64_t first = kPartitionings * round_of_seeds() + policy;
+    const std::uint64_t first = of_each * round_of_seeds() + policy;
     for (std::uint64_t turn = first; turn < first + of_each; ++turn) {
       out.push_back(case_of(small_policies()[policy], turn));
     }
