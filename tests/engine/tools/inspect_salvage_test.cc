@@ -490,8 +490,8 @@ TEST_CASE("salvage of an open, missing or empty directory: refused, as is an OUT
       }(),
       "x");
   refused("nowhere", kOut, "nowhere");
-  refused("empty", kOut, "no file of a database");
-  refused("full", kOut, "no file of a database");
+  refused("empty", kOut, "has no database files");
+  refused("full", kOut, "has no database files");
   refused("data", "full", "not empty");
   refused("data", "data/out", "neither may be inside the other");
   refused("data", "data", "neither may be inside the other");

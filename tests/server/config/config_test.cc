@@ -374,7 +374,7 @@ TEST_CASE("rewrite: a password beside password_file is refused, as the next star
   set(config, "server.password", "new");
   const auto result = rewrite_config(text, "f.yaml", config);
   REQUIRE_FALSE(result.is_ok());
-  CHECK(std::string(result.status().message()).find("server.password and server.password_file are both given") !=
+  CHECK(std::string(result.status().message()).find("server.password and server.password_file are both set") !=
         std::string::npos);
 }
 

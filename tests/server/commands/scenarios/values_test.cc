@@ -186,7 +186,11 @@ TEST_CASE("PFCOUNT replies while writes are stopped, and stores nothing") {
 }
 
 TEST_CASE("one loop adds to a sketch while the other stores its count: no element is lost") {
-  CommandHarness server(command_families());
+  // No flush runs meanwhile, so all sketches must fit into one memtable: else writes would be stopped.
+  Settings settings = CommandHarness::small();
+  settings.memtable_size = 64 << 20;
+  settings.memory_budget = 512 << 20;
+  CommandHarness server(command_families(), settings);
   constexpr int kRounds = 1000, kBefore = 5000;
   // Dense sketches, so that counting takes a while.
   std::vector<std::string> many{"PFADD", "h"};
