@@ -16,8 +16,8 @@ Status Flusher::flush(const std::vector<TreePtr>& trees) {
   return flush_memtables(trees, kAllMemTables, false);
 }
 
-// One memtable after the other, the oldest first: that takes the least room, and each gives back what the log kept for it. A disk
-// that is full has little more than what was set aside, and more than that may be waiting.
+// Flushes one memtable after the other, the oldest first. This takes the least room, since each flush frees log segments. On a full disk
+// little more than the reserve is left, and the memtables together may need more.
 Status Flusher::flush_durable(const std::vector<TreePtr>& trees) {
   const bool log_failed = env_.log_failed();
   {

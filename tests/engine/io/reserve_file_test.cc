@@ -1,4 +1,4 @@
-// Space that is set aside, given back and set aside again: on a real disk and on a small simulated one.
+// Space that is reserved, released and reserved again: on a real disk and on a small simulated one.
 #include "io/reserve_file.h"
 
 #include "engine/io/rooms.h"

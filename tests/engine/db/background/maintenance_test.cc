@@ -122,7 +122,7 @@ TEST_CASE("full disk is logged once, and once when it has room") {
   CHECK((bed.lines.size() == 2 && bed.lines[1] == "the disk has room again"));
 }
 
-TEST_CASE("space is set aside in the background, one attempt at a time") {
+TEST_CASE("the reserve is filled in the background, one attempt at a time") {
   Bed bed;
   bed.tick();
   bed.tick();

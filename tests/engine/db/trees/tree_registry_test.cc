@@ -272,7 +272,7 @@ TEST_CASE("log is needed from the oldest operation that is in no table, and from
   CHECK(bed.trees.oldest_needed({{a.get(), 1}}, {}) == 3);
   VersionEdit edit;
   const MappingChanges changes = bed.trees.collect_changes(*bed.versions, &edit);
-  CHECK(bed.trees.oldest_needed({}, changes) == 7);  // its dropping cannot be taken back any more
+  CHECK(bed.trees.oldest_needed({}, changes) == 7);  // the edit drops the tree: the log from operation 3 on is not needed
 }
 
 TEST_CASE("rules of deadlines that the manifest does not have are added to the edit") {
