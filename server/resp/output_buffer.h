@@ -1,7 +1,8 @@
 // The output of one client that is not sent yet: a queue of chunks.
 //
-// Replies are written into chunks of kChunkBytes, which come from the pool of blocks. So an idle client holds no chunk, and the memory of
-// a large reply is back as soon as it is sent, on whichever thread. A large value is not copied: a chunk may refer to bytes that another owner keeps alive.
+// Replies are written into chunks of kChunkBytes, which come from the pool of blocks. So an idle client holds no chunk, and the
+// memory of a large reply is back as soon as it is sent, on whichever thread. A large value is not copied: a chunk may refer to
+// bytes that another owner keeps alive.
 //
 // With a limit set, a buffer that would need more own memory drops everything, and overflown() returns true: its client must be
 // closed. Its contents are garbage from then on, but writing remains safe.

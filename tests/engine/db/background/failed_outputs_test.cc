@@ -6,11 +6,13 @@
 
 #include "base/clock.h"
 #include "db/background/failed_outputs.h"
+#include "engine/db/background/remover_env.h"
 #include "io/fault_fs.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 
 using namespace ebbtide;
+using namespace ebbtide::testing;
 
 namespace {
 
@@ -20,13 +22,7 @@ struct Bed {
   RemovalsFileSystem removals{fs, "db"};
   SimulatedClock clock;
   PurgeLedger ledger{removals, "db"};
-  ObsoleteFileRemover obsolete_files{{.clock = &clock,
-                                      .fs = &removals,
-                                      .dir = "db",
-                                      .collect = [] {},
-                                      .forget = [](FileNum) {},
-                                      .submit = [](std::function<void()>) {},
-                                      .warn = [](const std::string&) {}}};
+  ObsoleteFileRemover obsolete_files{remover_env(clock, removals, [] {})};
   FailedOutputs outputs{{.ledger = &ledger, .fs = &removals, .obsolete_files = &obsolete_files, .floor = [](const TreePtr&) {
                            return Millis{3000};
                          }}};

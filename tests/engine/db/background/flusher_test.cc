@@ -9,7 +9,9 @@
 
 #include "base/hash.h"
 #include "db/background/flusher.h"
+#include "engine/db/background/remover_env.h"
 #include "engine/db/background/tables.h"
+#include "engine/db/trees/registry_env.h"
 
 using namespace ebbtide;
 using namespace ebbtide::testing;
@@ -31,21 +33,9 @@ struct Bed {
   std::unique_ptr<VersionSet> versions;
   PurgeLedger ledger{removals, "db"};
   LogPins pins;
-  TreeRegistry trees{{.clock = &clock,
-                      .epoch = &epoch,
-                      .memtable_size = kMemTableBytes,
-                      .now = [] { return Millis{1000}; },
-                      .last_seq = [this] { return last_seq; },
-                      .frozen = [](const TreePtr&) {},
-                      .filters_changed = [](const TreePtr&) {}},
+  TreeRegistry trees{registry_env(clock, epoch, kMemTableBytes, Millis{1000}, [this] { return last_seq; }),
                      std::vector<TreeSettings>(2)};
-  ObsoleteFileRemover obsolete_files{{.clock = &clock,
-                                      .fs = &removals,
-                                      .dir = "db",
-                                      .collect = [this] { epoch.collect(); },
-                                      .forget = [](FileNum) {},
-                                      .submit = [](std::function<void()>) {},
-                                      .warn = [](const std::string&) {}}};
+  ObsoleteFileRemover obsolete_files{remover_env(clock, removals, [this] { epoch.collect(); })};
   TableInstaller installer{{.fs = &removals,
                             .dir = "db",
                             .sink = obsolete_files.sink(),

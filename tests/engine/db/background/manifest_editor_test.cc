@@ -10,11 +10,14 @@
 
 #include "base/clock.h"
 #include "db/background/manifest_editor.h"
+#include "engine/db/background/remover_env.h"
+#include "engine/db/trees/registry_env.h"
 #include "io/fault_fs.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 
 using namespace ebbtide;
+using namespace ebbtide::testing;
 
 namespace {
 
@@ -36,21 +39,8 @@ struct Bed {
   std::unique_ptr<VersionSet> versions;
   PurgeLedger ledger{removals, "db"};
   LogPins pins;
-  TreeRegistry trees{{.clock = &clock,
-                      .epoch = &epoch,
-                      .memtable_size = 4096,
-                      .now = [] { return Millis{5000}; },
-                      .last_seq = [this] { return last_seq; },
-                      .frozen = [](const TreePtr&) {},
-                      .filters_changed = [](const TreePtr&) {}},
-                     std::vector<TreeSettings>(2)};
-  ObsoleteFileRemover obsolete_files{{.clock = &clock,
-                                      .fs = &removals,
-                                      .dir = "db",
-                                      .collect = [this] { epoch.collect(); },
-                                      .forget = [](FileNum) {},
-                                      .submit = [](std::function<void()>) {},
-                                      .warn = [](const std::string&) {}}};
+  TreeRegistry trees{registry_env(clock, epoch, 4096, Millis{5000}, [this] { return last_seq; }), std::vector<TreeSettings>(2)};
+  ObsoleteFileRemover obsolete_files{remover_env(clock, removals, [this] { epoch.collect(); })};
   TableInstaller installer{
       {.fs = &fs, .dir = "db", .sink = obsolete_files.sink(), .ledger = &ledger, .state_mutex = &trees.state_mutex}};
   ManifestEditor editor{{.trees = &trees,

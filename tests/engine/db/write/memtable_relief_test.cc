@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "db/write/memtable_relief.h"
+#include "engine/db/trees/registry_env.h"
 
 using namespace ebbtide;
+using namespace ebbtide::testing;
 
 namespace {
 
@@ -24,13 +26,7 @@ struct Bed {
   MemoryBudget budget{
       {.account = account, .clock = &clock, .set_cache_capacity = [](std::uint64_t) {}, .flushes_fail = [] { return false; }},
       kMiB};
-  TreeRegistry trees{{.clock = &clock,
-                      .epoch = &epoch,
-                      .memtable_size = kMemTableBytes,
-                      .now = [] { return Millis{1000}; },
-                      .last_seq = [this] { return last_seq; },
-                      .frozen = [](const TreePtr&) {},
-                      .filters_changed = [](const TreePtr&) {}},
+  TreeRegistry trees{registry_env(clock, epoch, kMemTableBytes, Millis{1000}, [this] { return last_seq; }),
                      std::vector<TreeSettings>(4)};
   MemTableRelief relief{{.trees = &trees,
                          .budget = &budget,

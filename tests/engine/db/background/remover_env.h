@@ -1,0 +1,23 @@
+// What an ObsoleteFileRemover needs of its database, for tests of components around it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "db/background/obsolete_files.h"
+
+namespace ebbtide::testing {
+
+/// Of the database in the directory "db". No file has pages in a cache, and nothing that was submitted ever runs.
+inline ObsoleteFileRemover::Env remover_env(const Clock& clock, RemovalsFileSystem& fs, std::function<void()> collect) {
+  return {.clock = &clock,
+          .fs = &fs,
+          .dir = "db",
+          .collect = std::move(collect),
+          .forget = [](FileNum) {},
+          .submit = [](const std::function<void()>&) {},
+          .warn = [](const std::string&) {}};
+}
+
+}  // namespace ebbtide::testing
