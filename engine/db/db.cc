@@ -112,7 +112,6 @@ Result<CheckpointReport> Db::checkpoint(const std::string& target) { return impl
 Result<std::uint64_t> Db::count(DatabaseId database, const KeyRange& range) {
   IteratorOptions options;
   options.bounds = range;
-  options.keys_only = true;
   auto walk = iterate(lease(database), options);
   std::uint64_t keys = 0;
   for (walk->seek_to_first(); walk->valid(); walk->next()) ++keys;

@@ -59,7 +59,6 @@ Result<RangeCount> count_keys(const Ctx& ctx, const KeyRange& range, bool exact)
   RangeCount out;
   IteratorOptions options;
   options.bounds = range;
-  options.keys_only = true;
   if (!exact || ctx.in_exec()) options.max_steps = ctx.in_exec() ? kMaxCountedKeys : kMaxCountSteps;
   const auto walk = ctx.iterate(options);
   const auto too_many = [] {

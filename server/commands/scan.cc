@@ -100,7 +100,6 @@ Status scan(Ctx& ctx) {
   IteratorOptions walk_options;
   walk_options.bounds = range_of_pattern(options.match);
   walk_options.max_steps = kMaxSteps;
-  walk_options.keys_only = true;
   std::string start = walk_options.bounds.start;
   if (options.cursor != 0) {
     TRY_ASSIGN(resume, resume_scan(*env_of(ctx).cursors, ctx.session.database, options.cursor));
@@ -133,7 +132,6 @@ Status keys(Ctx& ctx) {
   const Bytes pattern = ctx.arg(1);
   IteratorOptions options;
   options.bounds = range_of_pattern(pattern);
-  options.keys_only = true;
   options.max_steps = ctx.in_exec() ? kMaxInlineKeys : 0;
   const std::uint64_t hole = ctx.reply.begin_array();
   std::size_t count = 0;
@@ -220,7 +218,6 @@ Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
 /// often.
 Status randomkey(Ctx& ctx) {
   IteratorOptions options;
-  options.keys_only = true;
   options.max_steps = kMaxSteps;
   const auto walk = ctx.has_tree() ? ctx.iterate(options) : nullptr;
   bool found = false;
@@ -242,7 +239,6 @@ Status randomkey(Ctx& ctx) {
 /// DBSIZE inside a transaction.
 Status dbsize_inline(Ctx& ctx) {
   IteratorOptions options;
-  options.keys_only = true;
   options.max_steps = kMaxInlineKeys;
   const auto walk = ctx.iterate(options);
   std::uint64_t size = 0;

@@ -105,7 +105,6 @@ Status delrange(Ctx& ctx) {
 template <typename Visit>
 Result<std::optional<std::string>> walk_pending(Ctx& ctx, const StampRange& range, const std::string& from, Visit visit) {
   IteratorOptions options;
-  options.keys_only = true;
   options.max_steps = kMaxSteps;
   const auto walk = ctx.iterate(options);
   std::uint64_t looked_at = 0;

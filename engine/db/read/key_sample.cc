@@ -177,7 +177,6 @@ class KeySampler {
 /// True if the view has a key. A sample without a current entry cannot decide that: one key may be left of millions.
 Result<bool> has_key(const ReadView& view) {
   IteratorOptions options;
-  options.keys_only = true;
   options.max_steps = 10'000;  // then the iterator checks whether its lease is revoked
   const auto walk = new_db_iterator(ViewParts::lease(view), view.now(), options, nullptr, ViewParts::env(view).values);
   for (walk->seek_to_first(); walk->paused();) walk->seek(std::string(walk->resume_key()));

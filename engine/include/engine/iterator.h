@@ -11,8 +11,7 @@ namespace ebbtide {
 struct IteratorOptions {
   KeyRange bounds;  ///< files, tiles and pages outside are never read
   std::uint64_t max_steps =
-      0;                   ///< versions and tombstones it may pass over per call to seek/next/prev before it pauses; 0 = no limit
-  bool keys_only = false;  ///< value() will not be called
+      0;  ///< versions and tombstones it may pass over per call to seek/next/prev before it pauses; 0 = no limit
 };
 
 /// Positions on keys that exist in its view: no tombstones, nothing covered, nothing expired. Not thread-safe; one per thread.
