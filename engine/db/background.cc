@@ -46,6 +46,19 @@ std::vector<TreeLoad> DbImpl::tree_loads() {
   return trees_.loads([this](TreeId id) { return planner_memory_.merges_fail(id); });
 }
 
+Surveyor::Env DbImpl::surveyor_env() {
+  return {.trees = &trees_,
+          .ledger = &ledger_,
+          .advance_time =
+              [this](SeqNum* last) {
+                *last = pipeline_.last_seq();
+                return pipeline_.advance_time(time_.stamped());
+              },
+          .await_visible = [this](SeqNum seq) { published_.await(seq); },
+          .now = [this] { return time_.now(); },
+          .segments = [this] { return log_->segments(); }};
+}
+
 LoadMeter::Env DbImpl::load_meter_env() {
   return {.memtable_size = settings_.memtable_size,
           .loads = [this] { return tree_loads(); },
@@ -141,12 +154,8 @@ ManifestEditor::Env DbImpl::manifest_env() {
           .versions = [this]() -> VersionSet& { return *versions_; },
           .now = [this] { return time_.now(); },
           .stamped = [this] { return time_.stamped(); },
-          .fence =
-              [this] {
-                SeqNum up_to = 0;
-                return fence(&up_to);
-              },
-          .floor = [this](const TreePtr& tree) { return floor_of(tree); },
+          .fence = [this] { return surveyor_.fence(); },
+          .floor = [this](const TreePtr& tree) { return surveyor_.floor_of(tree); },
           .wait_synced = [this](SeqNum seq) { return log_->wait_synced(seq); },
           .oldest_needed = [this](SeqNum seq) { return log_->oldest_needed(seq); },
           .segments = [this] { return log_->segments(); },
@@ -175,7 +184,7 @@ ManifestEditor::Env DbImpl::manifest_env() {
 
 FailedOutputs::Env DbImpl::outputs_env() {
   return {.ledger = &ledger_, .fs = &removals_, .obsolete_files = &obsolete_files_, .floor = [this](const TreePtr& tree) {
-            return floor_of(tree);
+            return surveyor_.floor_of(tree);
           }};
 }
 
@@ -256,7 +265,7 @@ Quarantine::Env DbImpl::quarantine_env() {
       .floor =
           [this](TreeId id) {
             const TreePtr tree = trees_.tree_with(id);
-            return tree == nullptr ? time_.stamped() : floor_of(tree);
+            return tree == nullptr ? time_.stamped() : surveyor_.floor_of(tree);
           },
       .submit_soon = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
       .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
@@ -313,12 +322,8 @@ TableInstaller::Env DbImpl::installer_env() {
           .pool = [this] { return pool_; },
           .new_file = [this] { return versions_->new_file(); },
           .version = [this](TreeId id) { return versions_->tree(id); },
-          .fence =
-              [this] {
-                SeqNum up_to = 0;
-                return fence(&up_to);
-              },
-          .floor = [this](const TreeView& view, Millis dropped_at, Millis now) { return floor_of(view, dropped_at, now); },
+          .fence = [this] { return surveyor_.fence(); },
+          .floor = pending_floor,
           .fit_filters = [this](Tree& tree, const TablesView& tables) { return measure_and_fit_filters(tree, tables); },
           .fit_filters_later =
               [this](TreeId id) {

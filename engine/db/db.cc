@@ -186,11 +186,19 @@ void Db::resume_compactions() {
   for (const TreePtr& tree : impl_->trees_.live_trees()) impl_->scheduler_.schedule(tree);
 }
 
-PurgeTicket Db::purge_ticket(SeqNum* up_to) { return {impl_->fence(up_to), {}}; }
+PurgeTicket Db::purge_ticket(SeqNum* up_to) { return {impl_->surveyor_.fence(up_to), {}}; }
 Result<PurgeStatus> Db::purge_status(const PurgeTicket& ticket) { return impl_->purges_.status(ticket); }
 void Db::note_ticket(const PurgeTicket& ticket) { impl_->purges_.note_ticket(ticket); }
 std::vector<PurgeTicket> Db::open_tickets() { return impl_->purges_.open_tickets(); }
-Status Db::purge_now(const PurgeTicket& ticket) { return impl_->purge_now(ticket); }
+
+// What is pending of the ticket becomes overdue: ticks and planners do the rest. The next tick flushes memtables.
+Status Db::purge_now(const PurgeTicket& ticket) {
+  TRY(impl_->purges_.status(ticket).status());
+  impl_->surveyor_.make_overdue(ticket);
+  impl_->retention_.look_soon();
+  for (const TreePtr& tree : impl_->trees_.live_trees()) impl_->scheduler_.schedule(tree);
+  return Status::ok();
+}
 
 void Db::tick() { impl_->maintenance_.tick(); }
 Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {

@@ -13,7 +13,7 @@
 //   flush.cc       a flush that a caller waits for                   recovery.cc    open
 //   compact.cc     a merge by hand                                   replay.cc      open: the log
 //   background.cc  what components get of the database               admin.cc       what the server asks about the database
-//   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and memtables
+//   clean.cc       what retention has done to log and memtables
 //
 // Locks, in the order they may nest:
 //   Maintenance's               one tick at a time
@@ -71,6 +71,7 @@
 #include "db/purge/purge_ledger.h"
 #include "db/purge/purge_tracker.h"
 #include "db/purge/retention.h"
+#include "db/purge/surveyor.h"
 #include "db/read/filter_memory.h"
 #include "db/read/key_estimate.h"
 #include "db/read/page_fetcher.h"
@@ -143,6 +144,7 @@ struct DbImpl {
   // background.cc
   Result<VerifyReport> verify(DatabaseId database);
   std::vector<std::string> damage();
+  Surveyor::Env surveyor_env();
   LoadMeter::Env load_meter_env();
   MemTableRelief::Env relief_env();
   DeadlineKeeper::Env deadline_keeper_env();
@@ -199,15 +201,6 @@ struct DbImpl {
   void schedule_filter_fit(const TreePtr& tree);
   // compact.cc
   Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
-  // purge.cc
-  Status purge_now(const PurgeTicket& ticket);
-  Millis fence(SeqNum* up_to);
-  Millis floor_of(const TreeView& view, Millis dropped_at, Millis now) const;
-  Millis floor_of(const TreePtr& tree);
-  void survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* survey);
-  void survey_log(PurgeSurvey* survey);
-  std::shared_ptr<const PurgeSurvey> draw_survey();
-  void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey);
   // clean.cc
   void flush_overdue(TreeId id, bool freeze_active);
   void retire_segment(FileNum file);
@@ -255,6 +248,7 @@ struct DbImpl {
   ManifestEditor manifest_;
   ObsoleteFileRemover obsolete_files_;
   PurgeLedger ledger_;
+  Surveyor surveyor_;
   PurgeTracker purges_;
   LogPins log_pins_;  ///< come and go under manifest_.mutex
   Retention retention_;
@@ -294,9 +288,8 @@ struct DbImpl {
   std::atomic<bool> closing_{false};
   Mutex link_mutex_;  ///< held while data files are linked or punched: a file with a second name keeps its bytes
 
-  Millis opened_at_ = 0;                 ///< engine time; set by open()
-  FileNum skipped_in_ = kNoFile;         ///< the last log segment of which open() skipped a part; set by open()
-  std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
+  Millis opened_at_ = 0;          ///< engine time; set by open()
+  FileNum skipped_in_ = kNoFile;  ///< the last log segment of which open() skipped a part; set by open()
 
   std::atomic<std::uint64_t> ticked_ns_{0};  ///< mono_ns() of the latest tick; 0: none yet
   CommitPipeline<CommitEnv> pipeline_{CommitEnv{this}, trees_.commit_mutex, published_};
