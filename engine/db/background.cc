@@ -59,6 +59,38 @@ Surveyor::Env DbImpl::surveyor_env() {
           .segments = [this] { return log_->segments(); }};
 }
 
+LogRetirer::Env DbImpl::log_retirer_env() {
+  return {.trees = &trees_,
+          .end_segment =
+              [this](FileNum file) {
+                log_->end_segment(file);
+                log_->give_up_pieces(file);
+              },
+          .segments = [this] { return log_->segments(); },
+          .hurry = [this](const TreePtr& tree) { flush_scheduler_.hurry(tree); }};
+}
+
+Retention::Env DbImpl::retention_env() {
+  return {.clock = &clock_,
+          .tracker = &purges_,
+          .ledger = &ledger_,
+          .pins = &log_pins_,
+          .log_begins = [this] { return manifest_.log_begins(); },
+          .causes =
+              [this] {
+                return MissCauses{opened_at_, time_.last_step(), health_.disk_refused_at()};
+              },
+          .revoke_views = [this](const PurgeSurvey& survey) { revoke_hindering_leases(&leases_, survey); },
+          .flush = [this](TreeId tree, bool freeze) { log_retirer_.flush(tree, freeze); },
+          .retire_segments = [this](FileNum last) { log_retirer_.retire_until(last); },
+          .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
+          .shorten = [this](bool roll) { return manifest_.shorten(roll); },
+          .sync_dir = [this] { return fs_.sync_dir(settings_.dir); },
+          .closing = [this] { return closing_.load(); },
+          .failed = [this](const Status& status) { health_.failed(status, "cleaning up"); },
+          .report_error = [this](const std::string& text) { say(Severity::kError, text); }};
+}
+
 LoadMeter::Env DbImpl::load_meter_env() {
   return {.memtable_size = settings_.memtable_size,
           .loads = [this] { return tree_loads(); },

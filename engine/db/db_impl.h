@@ -13,7 +13,6 @@
 //   flush.cc       a flush that a caller waits for                   recovery.cc    open
 //   compact.cc     a merge by hand                                   replay.cc      open: the log
 //   background.cc  what components get of the database               admin.cc       what the server asks about the database
-//   clean.cc       what retention has done to log and memtables
 //
 // Locks, in the order they may nest:
 //   Maintenance's               one tick at a time
@@ -68,6 +67,7 @@
 #include "db/background/table_installer.h"
 #include "db/engine_time.h"
 #include "db/purge/deadline_tracker.h"
+#include "db/purge/log_retirer.h"
 #include "db/purge/purge_ledger.h"
 #include "db/purge/purge_tracker.h"
 #include "db/purge/retention.h"
@@ -145,6 +145,8 @@ struct DbImpl {
   Result<VerifyReport> verify(DatabaseId database);
   std::vector<std::string> damage();
   Surveyor::Env surveyor_env();
+  LogRetirer::Env log_retirer_env();
+  Retention::Env retention_env();
   LoadMeter::Env load_meter_env();
   MemTableRelief::Env relief_env();
   DeadlineKeeper::Env deadline_keeper_env();
@@ -201,11 +203,6 @@ struct DbImpl {
   void schedule_filter_fit(const TreePtr& tree);
   // compact.cc
   Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
-  // clean.cc
-  void flush_overdue(TreeId id, bool freeze_active);
-  void retire_segment(FileNum file);
-  void retire_skipped();
-  void revoke_leases(const PurgeSurvey& survey);
   // background.cc
   void write_time_mark(Millis mark) EXCLUDES(manifest_.mutex);
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
@@ -251,6 +248,7 @@ struct DbImpl {
   Surveyor surveyor_;
   PurgeTracker purges_;
   LogPins log_pins_;  ///< come and go under manifest_.mutex
+  LogRetirer log_retirer_;
   Retention retention_;
   DeadlineTracker deadlines_;
   Health health_;

@@ -85,24 +85,8 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                .survey = [this] { return surveyor_.draw(); },
                .tree_limit = [this] { return versions_->tree_limit(); },
                .opened_at = [this] { return opened_at_; }}),
-      retention_({.clock = &clock_,
-                  .tracker = &purges_,
-                  .ledger = &ledger_,
-                  .pins = &log_pins_,
-                  .log_begins = [this] { return manifest_.log_begins(); },
-                  .causes =
-                      [this] {
-                        return MissCauses{opened_at_, time_.last_step(), health_.disk_refused_at()};
-                      },
-                  .revoke_views = [this](const PurgeSurvey& survey) { revoke_leases(survey); },
-                  .flush = [this](TreeId tree, bool freeze) { flush_overdue(tree, freeze); },
-                  .retire_segments = [this](FileNum last) { retire_segment(last); },
-                  .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
-                  .shorten = [this](bool roll) { return manifest_.shorten(roll); },
-                  .sync_dir = [this] { return fs_.sync_dir(settings_.dir); },
-                  .closing = [this] { return closing_.load(); },
-                  .failed = [this](const Status& status) { health_.failed(status, "cleaning up"); },
-                  .report_error = [this](const std::string& text) { say(Severity::kError, text); }}),
+      log_retirer_(log_retirer_env()),
+      retention_(retention_env()),
       deadlines_([this](const std::string& text) { say(Severity::kWarning, text); }),
       health_(health_env()),
       quarantine_(quarantine_env()),
@@ -203,7 +187,10 @@ Status DbImpl::open() {
     MutexLock lock(trees_.commit_mutex);
     if (trees_.mapping_changed()) manifest_.schedule_mapping();
   }
-  retire_skipped();
+  if (skipped_in_ != kNoFile) {  // what it had is unknown: it is removed as if a deadline required that
+    log_retirer_.retire_until(skipped_in_);
+    retention_.request_clean_up(false);
+  }
   deadline_keeper_.tick(tree_loads());  // what is overdue goes first
   for (const TreePtr& tree : trees_.live_trees()) {
     flush_scheduler_.schedule(tree);
