@@ -205,10 +205,7 @@ ManifestEditor::Env DbImpl::manifest_env() {
           .failed = [this](const Status& status, const char* what) { health_.failed(status, what); },
           .mapping_written =
               [this] {
-                {
-                  MutexLock lock(trees_.state_mutex);
-                  progress_.notify_all();
-                }
+                progress_.notify();
                 writes_.wake();
                 obsolete_files_.remove_queued();
               }};
@@ -324,10 +321,7 @@ Health::Env DbImpl::health_env() {
           .recover = [this]() NO_THREAD_SAFETY_ANALYSIS { return flusher_.recover(); },  // Health holds the flush mutex
           .changed =
               [this] {
-                {
-                  MutexLock lock(trees_.state_mutex);
-                  progress_.notify_all();
-                }
+                progress_.notify();
                 writes_.wake();
               },
           .healed =
@@ -364,7 +358,7 @@ TableInstaller::Env DbImpl::installer_env() {
           .publish =
               [this](Tree& tree, std::shared_ptr<const TreeView> view) NO_THREAD_SAFETY_ANALYSIS {
                 trees_.publish(tree, std::move(view));
-                progress_.notify_all();
+                progress_.notify_locked();
               }};
 }
 
@@ -477,6 +471,25 @@ CompactionScheduler::Env DbImpl::scheduler_env() {
           .report_error = [this](const std::string& text) { say(Severity::kError, text); }};
 }
 
+Progress::Env DbImpl::progress_env() {
+  return {.state_mutex = &trees_.state_mutex,
+          .threads = threads_,
+          .error = [this] { return health_.error(); },
+          .closing = [this] { return closing_.load(); },
+          .run_task = [this] { return pool_->run_one(); }};
+}
+
+RequestedWork::Env DbImpl::requested_work_env() {
+  return {.trees = &trees_,
+          .progress = &progress_,
+          .memtable_size = settings_.memtable_size,
+          .last_seq = [this] { return pipeline_.last_seq(); },
+          .run = [this](const TreePtr& tree, const RunningJob& job) { return CompactionJob(job_env_, tree, job).run(); },
+          .finish = [this](const TreePtr& tree, const RunningJob& job) { scheduler_.finish(tree, job); },
+          .schedule = [this](const TreePtr& tree) { scheduler_.schedule(tree); },
+          .progressed = [this] { background_progressed(); }};
+}
+
 bool DbImpl::start_compaction(const Tree& tree, const Plan& plan, CompactionJob::Start* start) {
   FilterNeeds needs;
   {
@@ -500,10 +513,7 @@ Result<std::shared_ptr<const TablesView>> DbImpl::install_outputs(Tree& tree, co
 }
 
 void DbImpl::background_progressed() {
-  {
-    MutexLock lock(trees_.state_mutex);
-    progress_.notify_all();
-  }
+  progress_.notify();
   writes_.measure();
   obsolete_files_.remove_queued();
 }

@@ -104,8 +104,8 @@ std::unique_ptr<FetchQueue> Db::new_fetch_queue() {
   return impl_->settings_.io_uring ? impl_->fetcher_->new_queue(impl_->fs_) : nullptr;
 }
 
-Status Db::flush(DatabaseId database) { return impl_->flush(database); }
-Status Db::compact(DatabaseId database, const KeyRange& range) { return impl_->compact(database, range); }
+Status Db::flush(DatabaseId database) { return impl_->requested_work_.flush(database); }
+Status Db::compact(DatabaseId database, const KeyRange& range) { return impl_->requested_work_.compact(database, range); }
 Result<VerifyReport> Db::verify(DatabaseId database) { return impl_->verify(database); }
 Result<CheckpointReport> Db::checkpoint(const std::string& target) { return impl_->checkpoint(target); }
 

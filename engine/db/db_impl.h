@@ -10,8 +10,7 @@
 // What is left to the database itself, by file:
 //
 //   commit.cc      commits                                           commit_staged.cc large batches: memtables that are adopted
-//   flush.cc       a flush that a caller waits for                   recovery.cc    open
-//   compact.cc     a merge by hand                                   replay.cc      open: the log
+//   recovery.cc    open                                              replay.cc      open: the log
 //   background.cc  what components get of the database               admin.cc       what the server asks about the database
 //
 // Locks, in the order they may nest:
@@ -62,7 +61,9 @@
 #include "db/background/manifest_editor.h"
 #include "db/background/obsolete_files.h"
 #include "db/background/planner_memory.h"
+#include "db/background/progress.h"
 #include "db/background/quarantine.h"
+#include "db/background/requested_work.h"
 #include "db/background/scrubber.h"
 #include "db/background/table_installer.h"
 #include "db/engine_time.h"
@@ -133,10 +134,6 @@ struct DbImpl {
   Status commit(StagedBatch& staged);
   Status try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms);
 
-  // flush.cc
-  Status flush(DatabaseId database);
-  // compact.cc
-  Status compact(DatabaseId database, const KeyRange& range);
   // admin.cc
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
@@ -166,6 +163,8 @@ struct DbImpl {
   FlushScheduler::Env flush_scheduler_env();
   CompactionJob::Env job_env();
   CompactionScheduler::Env scheduler_env();
+  Progress::Env progress_env();
+  RequestedWork::Env requested_work_env();
   FilterFitEnv filter_fit_env();
   bool measure_and_fit_filters(Tree& tree, const TablesView& tables) EXCLUDES(trees_.state_mutex);
   bool start_compaction(const Tree& tree, const Plan& plan, CompactionJob::Start* start);
@@ -195,14 +194,10 @@ struct DbImpl {
   Status commit_staged(StagedBatch::Impl& staged);
   Status commit_staged(WriteBatch& batch, StagedEntries* entries);
   Status sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) REQUIRES(trees_.commit_mutex);
-  // flush.cc
-  Status wait_for(const std::function<bool()>& done);
   // background.cc
   void submit(Priority priority, BackgroundPool::Task task);
   // db.cc
   void schedule_filter_fit(const TreePtr& tree);
-  // compact.cc
-  Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
   // background.cc
   void write_time_mark(Millis mark) EXCLUDES(manifest_.mutex);
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
@@ -292,8 +287,8 @@ struct DbImpl {
   std::atomic<std::uint64_t> ticked_ns_{0};  ///< mono_ns() of the latest tick; 0: none yet
   CommitPipeline<CommitEnv> pipeline_{CommitEnv{this}, trees_.commit_mutex, published_};
 
-  CondVar progress_;  ///< with trees_.state_mutex: a flush, a compaction or a failure
-
+  Progress progress_;
+  RequestedWork requested_work_;
   DiskWatch disk_;
   LoadMeter load_meter_;  ///< used by writes_
   MemTableRelief relief_;

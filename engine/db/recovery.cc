@@ -116,6 +116,8 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                .closing = [this] { return closing_.load(); },
                .pending_drops = [this] { return trees_.pending_drops(); },
                .run_task = [this] { return pool_->run_one(); }}),
+      progress_(progress_env()),
+      requested_work_(requested_work_env()),
       disk_({.fs = &fs_,
              .dir = settings.dir,
              .max_disk_bytes = settings.max_disk_bytes,
@@ -341,10 +343,7 @@ Status DbImpl::remove_leftovers() {
 Status DbImpl::close() {
   if (closing_.exchange(true)) return Status::ok();
   Status status;
-  {
-    MutexLock lock(trees_.state_mutex);
-    progress_.notify_all();
-  }
+  progress_.notify();
   if (log_ != nullptr) {
     // Jobs see closing_ and dropped; what has not started never will.
     for (const TreePtr& tree : trees_.live_trees()) {

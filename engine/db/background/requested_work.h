@@ -1,0 +1,47 @@
+// Flushes and merges that a caller requests and waits for (Db::flush, Db::compact).
+//
+// A requested merge first flushes. Then one job merges all files of the range into the level of the oldest run that has one
+// (full_merge.h), once no running job is in its way. Files take part as a whole. So keys beside the range may be merged, too, and their
+// tombstones may have to stay. Data that is flushed meanwhile takes no part.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include <engine/status.h>
+#include "base/mutex.h"
+#include "compaction/job_registry.h"
+#include "db/background/progress.h"
+#include "db/trees/tree_registry.h"
+
+namespace ebbtide {
+
+/// Thread-safe. Its calls return the errors of Progress::wait_until().
+class RequestedWork {
+ public:
+  struct Env {
+    TreeRegistry* trees = nullptr;
+    Progress* progress = nullptr;
+    std::uint64_t memtable_size = 0;
+    std::function<SeqNum()> last_seq;  ///< the last seq that a batch was given; the commit mutex is held
+    std::function<Status(const TreePtr&, const RunningJob&)> run;  ///< carries the job out; kAborted: another job needs its files
+    std::function<void(const TreePtr&, const RunningJob&)> finish;  ///< the job has ended
+    std::function<void(const TreePtr&)> schedule;                   ///< starts jobs of the tree that can start now
+    std::function<void()> progressed;  ///< wakes waiting callers; measures the pressure; removes files
+  };
+
+  explicit RequestedWork(Env env) : env_(std::move(env)) {}
+
+  /// Waits until every operation of the database that was sequenced before the call is in tables.
+  Status flush(DatabaseId database) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
+  Status compact(DatabaseId database, const KeyRange& range) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
+
+ private:
+  bool start_merge(Tree& tree, const KeyRange& range, std::optional<RunningJob>* job) const REQUIRES(env_.trees->state_mutex);
+
+  const Env env_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,90 @@
+// Callers that wait for background work return when it is done, when it has stopped, and when nothing is left to run.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "db/background/progress.h"
+
+using namespace ebbtide;
+
+namespace {
+
+struct Bed {
+  Mutex mutex;
+  Status error;
+  bool closing = false;
+  int tasks = 0;  // queued
+  int run = 0;
+  Progress progress;
+
+  explicit Bed(bool threads)
+      : progress({.state_mutex = &mutex,
+                  .threads = threads,
+                  .error = [this] { return error; },
+                  .closing = [this] { return closing; },
+                  .run_task =
+                      [this] {
+                        if (tasks == 0) return false;
+                        --tasks;
+                        ++run;
+                        return true;
+                      }}) {}
+};
+
+}  // namespace
+
+TEST_CASE("what is done already is not waited for, though background work has stopped") {
+  Bed bed(true);
+  bed.error = Status::io_error("disk");
+  bed.closing = true;
+  CHECK(bed.progress.wait_until([] { return true; }).is_ok());
+}
+
+TEST_CASE("wait ends with the error that stopped background work, or when the database closes") {
+  Bed bed(true);
+  bed.closing = true;
+  CHECK(bed.progress.wait_until([] { return false; }).code() == Code::kAborted);
+  bed.error = Status::io_error("disk");
+  CHECK(bed.progress.wait_until([] { return false; }).to_string() == bed.error.to_string());
+}
+
+TEST_CASE("caller without threads runs tasks until one of them has done it") {
+  Bed bed(false);
+  bed.tasks = 5;
+  CHECK(bed.progress.wait_until([&] { return bed.run == 3; }).is_ok());
+  CHECK(bed.tasks == 2);
+}
+
+TEST_CASE("caller without threads gives up when no task is left, but looks once more") {
+  Bed bed(false);
+  bed.tasks = 1;
+  CHECK(bed.progress.wait_until([] { return false; }).code() == Code::kAborted);
+  CHECK(bed.run == 1);
+  int looks = 0;
+  CHECK(bed.progress.wait_until([&] { return ++looks == 2; }).is_ok());
+}
+
+TEST_CASE("notified caller looks again") {
+  Bed bed(true);
+  std::atomic<int> looks{0};
+  bool done = false;  // under the mutex
+  std::thread waiting([&] {
+    CHECK(bed.progress
+              .wait_until([&] {
+                ++looks;
+                return done;
+              })
+              .is_ok());
+  });
+  while (looks == 0) std::this_thread::yield();
+  {
+    MutexLock lock(bed.mutex);
+    done = true;
+    bed.progress.notify_locked();
+  }
+  bed.progress.notify();  // without a waiting caller
+  waiting.join();
+  CHECK(looks >= 2);
+}

@@ -1,0 +1,187 @@
+// A requested flush waits for the memtables of its moment. A requested merge takes all files of its range, once no job has them.
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/background/requested_work.h"
+#include "engine/db/trees/registry_env.h"
+
+using namespace ebbtide;
+using namespace ebbtide::testing;
+
+namespace {
+
+struct Bed {
+  SimulatedClock clock;
+  Epoch epoch;
+  SeqNum last_seq = 0;
+  std::vector<std::function<void()>> tasks;  // the last one runs first
+  std::vector<std::string> events;
+  std::vector<Status> results;  // of the next jobs; afterwards each succeeds, and leaves one run
+  TreeRegistry trees{registry_env(clock, epoch, 64 << 10, Millis{1000}, [this] { return last_seq; }),
+                     std::vector<TreeSettings>(1)};
+  Progress progress{{.state_mutex = &trees.state_mutex,
+                     .threads = false,
+                     .error = [] { return Status::ok(); },
+                     .closing = [] { return false; },
+                     .run_task =
+                         [this] {
+                           if (tasks.empty()) return false;
+                           const auto task = std::move(tasks.back());
+                           tasks.pop_back();
+                           task();
+                           return true;
+                         }}};
+  RequestedWork work{{.trees = &trees,
+                      .progress = &progress,
+                      .memtable_size = 64 << 10,
+                      .last_seq = [this] { return last_seq; },
+                      .run = [this](const TreePtr&, const RunningJob& job) { return run(job); },
+                      .finish =
+                          [this](const TreePtr& tree, const RunningJob& job) {
+                            tree->jobs.finish(job.id);
+                            events.push_back("finish");
+                          },
+                      .schedule = [this](const TreePtr&) { events.push_back("schedule"); },
+                      .progressed = [this] { events.push_back("progressed"); }}};
+  TreePtr tree;
+
+  Bed() {
+    MutexLock lock(trees.commit_mutex);
+    tree = trees.make(1, 0, StampMode::kWriteTime);
+    trees.map(0, tree);
+  }
+  void write() {
+    MutexLock lock(trees.commit_mutex);
+    tree->active->insert_range({"a", "b", ++last_seq, 1000});
+    trees.mark_active(1, last_seq, last_seq);
+  }
+  /// The oldest frozen memtable becomes a table.
+  void flush_one() {
+    MutexLock lock(trees.state_mutex);
+    tree->frozen.erase(tree->frozen.begin());
+  }
+  /// Gives the tree these runs, newest first: files by number, with one range of keys each.
+  void set_runs(const std::vector<std::vector<std::pair<FileNum, KeyRange>>>& runs) {
+    auto version = std::make_shared<Version>();
+    version->tree = 1;
+    RunId id = 10;
+    for (const auto& files : runs) {
+      Run run{id--, 0, {}};
+      for (const auto& [number, range] : files) {
+        auto file = std::make_shared<FileMeta>();
+        file->data_file = number;
+        file->metadata_file = number + 1;
+        file->data_bytes = 100;
+        file->stats.entries = 1;
+        file->stats.smallest = range.start;
+        file->stats.largest = range.end;
+        run.files.push_back(std::move(file));
+      }
+      version->runs.push_back(std::move(run));
+    }
+    auto tables = std::make_shared<TablesView>();
+    tables->version = std::move(version);
+    MutexLock lock(trees.state_mutex);
+    auto view = std::make_shared<TreeView>(*tree->view_owner);
+    view->tables = std::move(tables);
+    trees.publish(*tree, std::move(view));
+  }
+  Status run(const RunningJob& job) {
+    std::string text = "run";
+    for (const PlanInput& input : std::get<Merge>(job.plan.action).inputs) {
+      for (const FileNum file : input.files) text += " " + std::to_string(file);
+    }
+    events.push_back(text);
+    if (!results.empty()) {
+      const Status status = results.back();
+      results.pop_back();
+      return status;
+    }
+    set_runs({{{90, {"a", "z"}}}});
+    return Status::ok();
+  }
+};
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("requested flush freezes the memtable and waits for it, not for later ones") {
+  Bed bed;
+  bed.write();
+  bed.tasks.push_back([&] { bed.flush_one(); });
+  bed.tasks.push_back([&] {  // runs first
+    bed.write();
+    MutexLock lock(bed.trees.commit_mutex);
+    bed.trees.freeze(*bed.tree);
+  });
+  CHECK(bed.work.flush(0).is_ok());
+  CHECK((bed.tasks.empty() && bed.tree->frozen.size() == 1));
+  CHECK(bed.work.flush(0).code() == Code::kAborted);  // nothing runs that flushes the rest
+}
+
+TEST_CASE("requested flush of an empty, a missing and a dropped tree does not wait") {
+  Bed bed;
+  CHECK(bed.work.flush(0).is_ok());
+  CHECK(bed.work.flush(7).is_ok());
+  bed.write();
+  bed.tasks.push_back([&] {
+    MutexLock lock(bed.trees.commit_mutex);
+    bed.trees.map(0, nullptr);
+    bed.trees.drop(bed.tree, 1000);
+  });
+  CHECK(bed.work.flush(0).is_ok());
+  CHECK(bed.work.compact(0, {}).is_ok());
+  CHECK(bed.events.empty());
+}
+
+TEST_CASE("requested merge takes the files of its range and all that they overlap, in one job") {
+  Bed bed;
+  bed.set_runs({{{1, {"a", "c"}}, {3, {"x", "y"}}}, {{5, {"b", "d"}}, {7, {"x", "z"}}}});
+  CHECK(bed.work.compact(0, {"b", "c"}).is_ok());
+  CHECK(bed.events == Texts{"run 1 5", "finish", "progressed"});
+}
+
+TEST_CASE("requested merge of a single clean run has nothing to do") {
+  Bed bed;
+  bed.set_runs({{{1, {"a", "c"}}}});
+  CHECK(bed.work.compact(0, {}).is_ok());
+  CHECK(bed.events.empty());
+}
+
+TEST_CASE("requested merge waits for the job that has one of its files") {
+  Bed bed;
+  bed.set_runs({{{1, {"a", "c"}}}, {{5, {"b", "d"}}}});
+  Merge merge;
+  merge.inputs.push_back({10, {1}});
+  merge.target = {10, 0};
+  const auto other = bed.tree->jobs.start({.action = merge}, *bed.tree->view_owner->tables->version);
+  REQUIRE(other.has_value());
+  CHECK(bed.work.compact(0, {}).code() == Code::kAborted);  // the other job does not end
+  CHECK(bed.events.empty());
+  bed.tasks.push_back([&] { bed.tree->jobs.finish(other->id); });
+  CHECK(bed.work.compact(0, {}).is_ok());
+  CHECK(bed.events == Texts{"run 1 5", "finish", "progressed"});
+}
+
+TEST_CASE("requested merge that gives way to an urgent job lets it start, and runs again") {
+  Bed bed;
+  bed.set_runs({{{1, {"a", "c"}}}, {{5, {"b", "d"}}}});
+  bed.results = {Status::aborted("urgent work")};
+  CHECK(bed.work.compact(0, {}).is_ok());
+  CHECK(bed.events == Texts{"run 1 5", "finish", "schedule", "progressed", "run 1 5", "finish", "progressed"});
+}
+
+TEST_CASE("error of a requested merge is returned, unless its tree was dropped meanwhile") {
+  Bed bed;
+  bed.set_runs({{{1, {"a", "c"}}}, {{5, {"b", "d"}}}});
+  bed.results = {Status::io_error("disk")};
+  CHECK(bed.work.compact(0, {}).code() == Code::kIoError);
+  bed.tree->dropped = true;
+  CHECK(bed.work.compact(0, {}).is_ok());
+}
