@@ -24,12 +24,16 @@ std::vector<Status> errors_on_drive(FileSystem& fs, const std::string& dir, cons
 }
 
 Status find_files(FileSystem& fs, const std::string& dir, const FileMeta& meta) {
-  TRY(as_damage(fs.file_size(join_path(dir, data_file_name(meta.data_file))).status()));
-  return as_damage(fs.file_size(join_path(dir, metadata_file_name(meta.metadata_file))).status());
+  for (const std::string& name : {data_file_name(meta.data_file), metadata_file_name(meta.metadata_file)}) {
+    const std::string path = join_path(dir, name);
+    const Status status = fs.file_size(path).status();
+    if (!status.is_ok()) return status.is_not_found() ? Status::corruption(path + ": is missing") : status;
+  }
+  return Status::ok();
 }
 
 Status as_damage(const Status& status) {
-  return status.is_not_found() ? Status::corruption("is missing: " + std::string(status.message())) : status;
+  return status.is_not_found() ? Status::corruption("a file is missing: " + std::string(status.message())) : status;
 }
 
 }  // namespace ebbtide

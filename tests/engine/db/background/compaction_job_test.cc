@@ -163,6 +163,31 @@ TEST_CASE("file is quarantined while it moves: it is not brought back as whole; 
   }
 }
 
+TEST_CASE("files in a frozen range do not count for the number of levels") {
+  for (const bool quarantined : {false, true}) {
+    CAPTURE(quarantined);
+    Bed bed;
+    bed.tree->policy = make_policy({.name = "garnering"}).value();
+    bed.env.memtable_size = 1;  // a single file is more than level 1 may have
+    Plan down = bed.merge();
+    std::get<Merge>(down.action).target = {0, 1};
+    REQUIRE(bed.run(down).is_ok());
+    REQUIRE(bed.files.version->levels == 1);
+    if (quarantined) {
+      TreeEdit edit;
+      edit.tree = 1;
+      edit.quarantined.emplace_back(bed.files.version->runs.back().files.front()->data_file, "damaged");
+      bed.files.install(edit);
+    }
+    bed.flush({entry("x", 0)});
+    const Run& newest = bed.files.version->runs.front();
+    Plan rewrite;
+    rewrite.action = Rewrite{newest.id, newest.files.front()->data_file};
+    REQUIRE(bed.run(rewrite).is_ok());
+    CHECK(bed.files.version->levels == (quarantined ? 1 : 2));
+  }
+}
+
 TEST_CASE("run to which another job brought files meanwhile stays") {
   Bed bed;
   const RunId newest = bed.files.version->runs.front().id;

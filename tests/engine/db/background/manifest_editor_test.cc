@@ -211,6 +211,11 @@ TEST_CASE("edit says from where on the log is needed, but not beyond what is kno
   edit.last_seq = 12;
   bed.editor.note_log_needs({}, {}, &edit);
   CHECK((edit.oldest_log == FileNum{502} && edit.complete_seq == SeqNum{12}));
+  REQUIRE(bed.editor.commit(std::move(edit)).is_ok());
+  bed.last_seq = 25;
+  VersionEdit next;  // relies on no operation of its own
+  bed.editor.note_log_needs({}, {}, &next);
+  CHECK((next.oldest_log == FileNum{503} && next.complete_seq == SeqNum{12}));
 }
 
 TEST_CASE("rolled manifest ends what was superseded") {
