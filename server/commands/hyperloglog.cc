@@ -63,7 +63,7 @@ Status count_one(Ctx& ctx) {
   if (!count) {
     count = hll::count(found->value);
     if (!count) return corrupt_sketch();
-    // Only loops hold the key's lock. A read must neither fail nor wait because a write would.
+    // A loop holds the key's lock, and EXEC off its loop has marked the key. A read must neither fail nor wait because a write would.
     if (ctx.may_store_result() && ctx.reserve(found->value.size()).is_ok()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);

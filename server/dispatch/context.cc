@@ -19,7 +19,7 @@ ReadView Ctx::view_of(DatabaseId database) const {
 }
 
 bool Ctx::may_store_result() const {
-  return client != nullptr && env.env_->db->write_status().is_ok() && !env.env_->db->writes_stopped();
+  return (client != nullptr || in_exec()) && env.env_->db->write_status().is_ok() && !env.env_->db->writes_stopped();
 }
 
 Status Ctx::reserve_slowly(std::uint64_t bytes) {

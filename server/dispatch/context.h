@@ -127,7 +127,7 @@ struct Ctx {
   /// Another database at the moment of this run, for COPY and MOVE. The view is taken now: the command holds all locks, or its
   /// keys in that database are marked.
   [[nodiscard]] ReadView view_of(DatabaseId database) const;
-  /// Whether a command that reads may store what it has computed: on a loop, while the engine accepts writes without waiting.
+  /// Whether a command that reads may store what it has computed: on a loop or in EXEC, while the engine accepts writes without waiting.
   [[nodiscard]] bool may_store_result() const;
 
   // --- where it runs

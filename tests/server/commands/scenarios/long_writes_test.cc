@@ -667,6 +667,21 @@ TEST_CASE("EXEC with a walk runs off the loop even if short, and a new key makes
   CHECK_FALSE(server.intents.any());
 }
 
+TEST_CASE("PFCOUNT in an EXEC off the loop stores its result, as on the loop") {
+  TwoLoops server(GENERATE(false, true));
+  server.beside("PFADD h a b");
+  server.beside("MULTI", 1);
+  for (const char* line : {"RANDOMKEY", "PFCOUNT h"}) queue_one(server, 1, line);
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(exec.step());
+  CHECK(exec.reply() == "[\"h\", (integer) 2]");
+  CHECK(server.beside("GETRANGE h 8 15") == "\"\\x02\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"");
+}
+
 TEST_CASE("EXEC with walks only sees one moment, whatever is written meanwhile") {
   TwoLoops server;
   server.beside("SET first 1");
