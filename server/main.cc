@@ -49,8 +49,8 @@ int run(int argc, char** argv) {
   sources.environment = environment();
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
-    if (equals == std::string::npos) {
-      std::fprintf(stderr, "--set %s: must be name=value\n", setting.c_str());
+    if (equals == std::string::npos || equals == 0) {
+      std::fprintf(stderr, "--set %s: must be name=value, for example server.port=6379\n", setting.c_str());
       return 2;
     }
     sources.command_line.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));

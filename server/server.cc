@@ -280,7 +280,8 @@ int Server::run() {
   if (!start_listening() || !start_admin(files)) return 1;
   banner();
   listener_->start();
-  service_manager_.starting("opening the database", kStartMs);
+  if (const std::string why = service_manager_.starting("opening the database", kStartMs); !why.empty())
+    log_->write(ServerLog::Level::kWarning, why + "; the service manager may get no reports");
   if (watchdog_ms_ != 0) beat();
   opener_ = std::thread([this] { open_database(); });
   io_.run();

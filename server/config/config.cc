@@ -6,9 +6,11 @@
 #include <charconv>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <system_error>
 
 namespace ebbtide {
 namespace {
@@ -218,9 +220,11 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
 namespace {
 
 Result<std::string> content_of(const std::string& path) {
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (in.is_open()) in.peek();  // opening a directory succeeds; this read fails
-  if (!in.is_open() || in.bad()) return Status::invalid_argument(path + ": cannot be read");
+  if (!in.is_open() || in.bad())
+    return Status::invalid_argument(path + ": cannot be read: " + std::generic_category().message(errno));
   std::ostringstream content;
   content << in.rdbuf();
   return content.str();

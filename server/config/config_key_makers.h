@@ -12,8 +12,11 @@
 
 namespace ebbtide::key_makers {
 
+inline std::string not_allowed_text(Bytes text, const std::string& allowed) {
+  return "'" + std::string(text) + "' is not allowed; allowed: " + allowed;
+}
 inline Status not_allowed(Bytes text, const std::string& allowed) {
-  return Status::invalid_argument("'" + std::string(text) + "' is not allowed; allowed: " + allowed);
+  return Status::invalid_argument(not_allowed_text(text, allowed));
 }
 
 inline std::string join(const std::vector<std::string>& items, const char* separator) {

@@ -1,4 +1,6 @@
 // The table of all configuration keys.
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -14,6 +16,14 @@ using namespace key_makers;
 
 constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 constexpr std::uint64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
+constexpr DatabaseId kMostDatabases = 1024;
+
+/// True for an IP address; an IPv6 one may have a zone, as fe80::1%eth0 has.
+bool is_address(const std::string& text) {
+  in_addr v4{};
+  in6_addr v6{};
+  return ::inet_pton(AF_INET, text.c_str(), &v4) == 1 || ::inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), &v6) == 1;
+}
 
 // Formats the letters like Redis: in its order, A if all classes of A are set, each letter once.
 std::string notify_letters(Bytes text) {
@@ -124,14 +134,25 @@ class Table {
   }
 
   void add_server() {
-    add(list_key("server.bind", of(&Config::bind), "a list of IP addresses, * for all of IPv4",
-                 "Addresses to listen on. An address that the machine does not have is skipped if another one works."),
-        "bind");
+    ConfigKey& bind =
+        add(list_key("server.bind", of(&Config::bind), "a list of IP addresses, * for all of IPv4",
+                     "Addresses to listen on. An address that the machine does not have is skipped if another one works."),
+            "bind");
+    bind.set = [set = bind.set, allowed = bind.allowed](Config& c, Bytes text) {
+      Config next;
+      TRY(set(next, text));
+      for (const std::string& item : next.bind) {
+        if (item != "*" && !is_address(item)) return not_allowed(item, allowed);
+      }
+      c.bind = std::move(next.bind);
+      return Status::ok();
+    };
     add(integer_key("server.port", of(&Config::port), 0, 65535, "Port to listen on; 0 = any free one."), "port");
     add(integer_key("server.threads", of(&Config::threads), 1, 64, "Event loops; auto goes by the cores and the cgroup's quota.",
                     true),
         "io-threads");
-    add(integer_key("server.databases", of(&Settings::databases), 1, 1024, "Number of databases, for SELECT."), "databases");
+    add(integer_key("server.databases", of(&Settings::databases), 1, kMostDatabases, "Number of databases, for SELECT."),
+        "databases");
     add(integer_key("server.max_clients", of(&Config::max_clients), 1, 1'000'000,
                     "Connections at the same time; the next one is refused."),
         "maxclients", true);
@@ -217,10 +238,8 @@ class Table {
         add(text_key("server.notify_keyspace_events", of(&Config::notify_keyspace_events), "letters of KEg$lshzxetdmnA",
                      "Keyspace notifications to publish: K or E, and g, $, x, n, m or A."),
             "notify-keyspace-events", true);
-    notify.set = [set = notify.set](Config& c, Bytes text) {
-      if (text.find_first_not_of("KEg$lshzxetdmnA") != Bytes::npos) {
-        return Status::invalid_argument("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
-      }
+    notify.set = [set = notify.set, allowed = notify.allowed](Config& c, Bytes text) {
+      if (text.find_first_not_of("KEg$lshzxetdmnA") != Bytes::npos) return not_allowed(text, allowed);
       return set(c, notify_letters(text));
     };
     add_slow_log();
@@ -231,7 +250,7 @@ class Table {
         add(list_key("log.latency_percentiles", of(&Config::latency_percentiles), "a list of numbers from 0 to 100",
                      "The percentiles of each command's time that INFO latencystats shows."),
             "latency-tracking-info-percentiles", true);
-    percentiles.set = [](Config& c, Bytes text) { return set_percentiles(c, text); };
+    percentiles.set = [allowed = percentiles.allowed](Config& c, Bytes text) { return set_percentiles(c, text, allowed); };
     add(bool_key("log.slow_commands_arguments", of(&Config::slowlog_arguments),
                  "Whether the slow log shows the arguments of commands, names of keys and values, too."),
         "", true);
@@ -309,19 +328,15 @@ class Table {
         "latency-monitor-threshold", true);
   }
 
-  static Status set_percentiles(Config& config, Bytes text) {
+  static Status set_percentiles(Config& config, Bytes text, const std::string& allowed) {
     Config next;
     next.latency_percentiles.clear();
     std::istringstream words{std::string(text)};
     for (std::string word; words >> word;) {
       double value = 0;
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-      if (error != std::errc() || end != word.data() + word.size()) {
-        return Status::invalid_argument("Invalid latency-tracking-info-percentiles parameters");
-      }
-      if (!(value >= 0 && value <= 100)) {
-        return Status::invalid_argument("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]");
-      }
+      if (error != std::errc() || end != word.data() + word.size() || !(value >= 0 && value <= 100))
+        return not_allowed(word, allowed);
       next.latency_percentiles.push_back(number_text(value));
     }
     config.latency_percentiles = std::move(next.latency_percentiles);
@@ -360,7 +375,11 @@ class Table {
   }
 
   void add_rest() {
-    add(text_key("metrics.bind", of(&Config::metrics_bind), "an IP address", "Address of the HTTP port for metrics and health."));
+    ConfigKey& bind = add(
+        text_key("metrics.bind", of(&Config::metrics_bind), "an IP address", "Address of the HTTP port for metrics and health."));
+    bind.set = [set = bind.set, allowed = bind.allowed](Config& c, Bytes text) {
+      return is_address(std::string(text)) ? set(c, text) : not_allowed(text, allowed);
+    };
     add(integer_key("metrics.port", of(&Config::metrics_port), 0, 65535, "Port for metrics and health; 0 = off."));
     add(bool_key("metrics.console", of(&Config::console), "Whether the port shows the console, a page for people, too."));
     auto& level = add(name_key<std::string>("log.level", of(&Config::log_level),
@@ -391,6 +410,11 @@ std::size_t distance(Bytes a, Bytes b) {  // Levenshtein's
     }
   }
   return row[b.size()];
+}
+
+bool parse_database(Bytes text, DatabaseId* database) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *database);
+  return error == std::errc() && end == text.data() + text.size() && *database < kMostDatabases;
 }
 
 bool parse_policy_parameter(Bytes name, std::string* parameter) {
@@ -458,9 +482,9 @@ ConfigKeyPtr find_config_key(Bytes name) {
   } else if (name.substr(0, 10) == "databases.") {
     DatabaseId database = 0;
     const Bytes tail = name.substr(10);
-    const auto [end, error] = std::from_chars(tail.data(), tail.data() + tail.size(), database);
-    if (error != std::errc() || end == tail.data() + tail.size() || *end != '.' || database >= 1024) return nullptr;
-    rest = tail.substr(static_cast<std::size_t>(end + 1 - tail.data()));
+    const std::size_t dot = tail.find('.');
+    if (dot == Bytes::npos || !parse_database(tail.substr(0, dot), &database)) return nullptr;
+    rest = tail.substr(dot + 1);
     tree = [database](Config& c) -> TreeSettings& { return tree_of(c, database); };
     std::vector<ConfigKey> keys;
     add_tree_keys(&keys, "", tree, true);
@@ -486,10 +510,14 @@ ConfigKeyPtr find_redis_key(Bytes name) {
 }
 
 std::string explain_unknown_key(Bytes name) {
+  if (name.empty()) return "the name of a key is missing; a key is, for example, server.port";
   std::string prefix;
   Bytes tail = name;
   if (name.substr(0, 10) == "databases.") {  // suggest among the tree's keys
     const std::size_t dot = name.find('.', 10);
+    const Bytes database = name.substr(10, dot == Bytes::npos ? dot : dot - 10);
+    if (DatabaseId number = 0; !parse_database(database, &number))
+      return not_allowed_text(database, "a database's number, 0 to " + std::to_string(kMostDatabases - 1));
     if (dot != Bytes::npos) {
       prefix = std::string(name.substr(0, dot + 1));
       tail = name.substr(dot + 1);

@@ -21,8 +21,8 @@ std::int64_t number_of(std::string_view text) {
 
 }  // namespace
 
-void ServiceManager::starting(std::string_view text, std::uint64_t extend_ms) const {
-  report("EXTEND_TIMEOUT_USEC=" + std::to_string(extend_ms * 1000) + "\nSTATUS=" + std::string(text));
+std::string ServiceManager::starting(std::string_view text, std::uint64_t extend_ms) const {
+  return report("EXTEND_TIMEOUT_USEC=" + std::to_string(extend_ms * 1000) + "\nSTATUS=" + std::string(text));
 }
 
 std::string ServiceManager::report(std::string_view state) const {
@@ -30,7 +30,7 @@ std::string ServiceManager::report(std::string_view state) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_.size() >= sizeof(address.sun_path) || (socket_[0] != '/' && socket_[0] != '@') || socket_.size() < 2)
-    return "NOTIFY_SOCKET '" + socket_ + "' is not the address of a socket";
+    return "NOTIFY_SOCKET '" + socket_ + "' is not the address of a socket; allowed: an absolute path, or @name";
   std::memcpy(address.sun_path, socket_.data(), socket_.size());
   // The abstract namespace: the name follows a zero byte and has no other end than the address's length.
   if (socket_[0] == '@') address.sun_path[0] = '\0';

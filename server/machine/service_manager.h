@@ -18,8 +18,9 @@ class ServiceManager {
   void ready() const { report("READY=1\nSTATUS=ready to accept connections"); }
   /// The service ends by itself, or was asked to.
   void stopping() const { report("STOPPING=1\nSTATUS=stopping"); }
-  /// The start goes on: the manager waits for another `extend_ms`. `text` is one line.
-  void starting(std::string_view text, std::uint64_t extend_ms) const;
+  /// The start goes on: the manager waits for another `extend_ms`. `text` is one line. Returns the same as report().
+  std::string starting(std::string_view text,
+                       std::uint64_t extend_ms) const;  // NOLINT(modernize-use-nodiscard): only the first caller needs it
   /// For the watchdog: the service still works.
   void alive() const { report("WATCHDOG=1"); }
 

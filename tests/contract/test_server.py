@@ -178,10 +178,25 @@ def test_command_line_and_environment_errors_name_key_and_value():
     assert wrong.stderr == "command line: server.prot: no such key; did you mean server.port?\n"
     wrong = run("--check", environment={"EBBTIDE_STORAGE__FSYNC": "x"})
     assert "environment EBBTIDE_STORAGE__FSYNC: storage.fsync: 'x' is not allowed; allowed: always, everysec, no" in wrong.stderr
-    for unreadable in ("/does/not/exist", "/"):
+    for unreadable, reason in (("/does/not/exist", "No such file or directory"), ("/", "Is a directory")):
         wrong = run("--check", "--config", unreadable)
-        assert (wrong.returncode, wrong.stderr) == (2, f"{unreadable}: cannot be read\n")
+        assert (wrong.returncode, wrong.stderr) == (2, f"{unreadable}: cannot be read: {reason}\n")
+        for key in ("server.password_file", "server.users_file"):
+            wrong = run("--check", "--set", f"{key}={unreadable}")
+            assert (wrong.returncode, wrong.stderr) == (2, f"{key}: {unreadable}: cannot be read: {reason}\n")
+    for setting in ("=5", "server.port"):
+        wrong = run("--check", "--set", setting)
+        assert (wrong.returncode, wrong.stderr) == (2, f"--set {setting}: must be name=value, for example server.port=6379\n")
     assert run("--chekc").returncode == 2
+
+
+def test_address_of_the_service_manager_that_is_none_is_warned_of_once(fresh):
+    fresh.prefix = ["env", "NOTIFY_SOCKET=garbage", "WATCHDOG_USEC=100000"]
+    fresh.start()
+    assert fresh.client().ping()
+    fresh.stop()
+    lines = [line for line in fresh.log_path.read_text().splitlines() if "NOTIFY_SOCKET 'garbage' is not the address of a socket" in line]
+    assert len(lines) == 1 and " W " in lines[0]
 
 
 def test_config_set_and_rewrite_keep_comments_and_survive_a_restart(fresh):
@@ -418,7 +433,7 @@ def test_info_shows_chosen_percentiles_and_rates(fresh):
     client.config_set("latency-tracking-info-percentiles", "12.5 100")
     shown = client.info("latencystats")["latency_percentiles_usec_set"]
     assert list(shown) == ["p12.5", "p100"] and 0 < shown["p12.5"] <= shown["p100"]
-    with pytest.raises(redis.ResponseError, match="should sit between"):
+    with pytest.raises(redis.ResponseError, match="'101' is not allowed; allowed: a list of numbers from 0 to 100"):
         client.config_set("latency-tracking-info-percentiles", "101")
     client.config_set("latency-tracking-info-percentiles", "")
     assert not client.info("latencystats")["latency_percentiles_usec_set"]

@@ -169,6 +169,7 @@ EXCEPTIONS = {
     ("server/server.", "sockets"): "asio's timers and signals",
     ("server/server.", "clocks and sleeping"): "the real form of ServerControl: where commands get the time from",
     ("server/server.", "randomness"): "the real form of ServerControl: where commands get their seeds from",
+    ("server/config/config_keys.", "sockets"): "parses addresses, and opens no socket",
     ("server/config/live_config.", "files"): "rewrites the YAML, which lies apart from any data directory",
     ("server/config/config.", "files"): "reads the YAML, which lies apart from any data directory",
     ("server/checkpoint/", "threads"): "reads new backups for as long as that takes, beside all else",

@@ -101,6 +101,36 @@ TEST_CASE("errors name file, line, key and what is allowed") {
   CHECK(error_of("nonsense: 1") == "f.yaml:1: nonsense: no such key");
 }
 
+TEST_CASE("a name of no key is refused with what is allowed") {
+  const std::string databases = "' is not allowed; allowed: a database's number, 0 to 1023";
+  CHECK(error_of("", {"", {}, {{"databases.99999.pages_per_tile", "8"}}}) ==
+        "command line: databases.99999.pages_per_tile: '99999" + databases);
+  CHECK(error_of("databases: { 1024: { page_size: 8KiB } }") == "f.yaml:1: databases.1024.page_size: '1024" + databases);
+  CHECK(error_of("databases: { x: { page_size: 8KiB } }") == "f.yaml:1: databases.x.page_size: 'x" + databases);
+  CHECK(error_of("", {"", {}, {{"", "5"}}}) == "command line: the name of a key is missing; a key is, for example, server.port");
+}
+
+TEST_CASE("what is no address is refused, and a zone of IPv6 is not") {
+  const std::string addresses = "' is not allowed; allowed: a list of IP addresses, * for all of IPv4";
+  CHECK(error_of("server:\n  bind: [127.0.0.1, localhost]\n") == "f.yaml:2: server.bind: 'localhost" + addresses);
+  CHECK(error_of("server: { bind: 1.2.3 }") == "f.yaml:1: server.bind: '1.2.3" + addresses);
+  CHECK(error_of("metrics:\n  bind: 300.0.0.1\n") ==
+        "f.yaml:2: metrics.bind: '300.0.0.1' is not allowed; allowed: an IP address");
+  for (const char* no_address : {"\"\"", "\"*\"", "localhost", "127.0.0.1:80"}) {
+    INFO(no_address);
+    CHECK(error_of(std::string("metrics: { bind: ") + no_address + " }").find("f.yaml:1: metrics.bind: '") == 0);
+  }
+  CHECK(error_of("server: { bind: [\"*\", \"::\", \"fe80::1%eth0\"] }\nmetrics: { bind: \"::1\" }") == "no error");
+}
+
+TEST_CASE("a bad percentile or letter of notifications is shown with what is allowed") {
+  CHECK(error_of("log: { latency_percentiles: [50, 101] }") ==
+        "f.yaml:1: log.latency_percentiles: '101' is not allowed; allowed: a list of numbers from 0 to 100");
+  CHECK(error_of("log: { latency_percentiles: [50, x] }").find("'x' is not allowed") != std::string::npos);
+  CHECK(error_of("server: { notify_keyspace_events: KEQ }") ==
+        "f.yaml:1: server.notify_keyspace_events: 'KEQ' is not allowed; allowed: letters of KEg$lshzxetdmnA");
+}
+
 TEST_CASE("an unknown YAML tag is an error with file and line, and tags of YAML's own types are accepted") {
   CHECK(error_of("server:\n  port: !!foo 1\n") == "f.yaml:2: the tag !!foo is not known; leave it out");
   CHECK(error_of("server: !mine\n  port: 1\n") == "f.yaml:1: the tag !mine is not known; leave it out");
@@ -327,7 +357,7 @@ TEST_CASE("rewrite: without a change the file stays as it is") {
 
 TEST_CASE("rewrite: values change in place, comments and order stay") {
   const std::string text =
-      "# top\nserver:   # the server\n  port: 7000 # port\n  bind: [a, 'b']   # list\n  password: \"x # y\"  # secret\n"
+      "# top\nserver:   # the server\n  port: 7000 # port\n  bind: [1.2.3.4, '::']   # list\n  password: \"x # y\"  # secret\n"
       "storage: { fsync: always, dir: ./d }  # flow\n# end\n";
   const std::string got = rewritten(text, [](Config& c) {
     set(c, "server.port", "7001");

@@ -71,7 +71,8 @@ TEST_CASE("service manager: there is none, a report does nothing") { CHECK(Servi
 
 TEST_CASE("service manager: address is no socket, the error names it") {
   for (const std::string& address : {unique("/tmp/nothing-"), std::string("relative"), std::string("/"), std::string(200, '/')})
-    CHECK_THAT(ServiceManager(address).report("READY=1"), Catch::Contains("NOTIFY_SOCKET '" + address + "'"));
+    for (const std::string& error : {ServiceManager(address).report("READY=1"), ServiceManager(address).starting("x", 1000)})
+      CHECK_THAT(error, Catch::Contains("NOTIFY_SOCKET '" + address + "'"));
 }
 
 TEST_CASE("service manager: manager does not read, a report returns an error instead of waiting") {
