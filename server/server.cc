@@ -28,8 +28,7 @@ namespace {
 constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 /// Clients may use 1 / n of the memory budget for queued transactions while the database is being opened.
 constexpr std::uint64_t kLoadingPart = 8;
-constexpr std::uint64_t kReservedFiles = 256;  // for tables, logs and the like, in addition to the clients' sockets
-constexpr std::uint64_t kStartMs = 120'000;    // that the service manager waits for each further step of a start
+constexpr std::uint64_t kStartMs = 120'000;  // that the service manager waits for each further step of a start
 
 // The value of an environment variable that the service manager sets; "" if it is not set.
 std::string from_manager(const char* name) {
@@ -87,11 +86,6 @@ Settings resolved(const Config& config, std::uint64_t memory) {
   if (settings.memory_budget == 0) settings.memory_budget = std::max<std::uint64_t>(memory / 2, std::uint64_t{64} << 20);
   settings.memtable_size = std::min(settings.memtable_size, settings.memory_budget / kMemTablePart);
   return settings;
-}
-
-// The number of clients that so many open files allow.
-std::uint64_t clients_of(std::uint64_t files) {
-  return files > kReservedFiles ? files - kReservedFiles : std::max<std::uint64_t>(files / 2, 1);
 }
 
 // Asks every loop a question, and waits until each has answered or has stopped.
@@ -255,11 +249,17 @@ int Server::run() {
   report_refused_allocations(note_refused_allocation);
   set_failure_log_budget(engine_settings_.memory_budget);
   share_blocks_within(engine_settings_.memory_budget);
-  const std::uint64_t files = raise_file_limit(config.max_clients + kReservedFiles);
-  client_cap_ = clients_of(files);
+  file_limit_ = raise_file_limit(file_limit_for(config.max_clients));
+  const FileShares files = share_files(file_limit_, config.max_clients);
+  client_cap_ = files.clients;
+  engine_settings_ = settings_of(config);
   if (client_cap_ < config.max_clients) {
-    log_->write(ServerLog::Level::kWarning, "the limit of open files is " + std::to_string(files) + ", so at most " +
-                                                std::to_string(client_cap_.load()) + " clients are served");
+    log_->write(ServerLog::Level::kWarning,
+                "the limit of open files is " + std::to_string(file_limit_) + ", so at most " +
+                    std::to_string(client_cap_.load()) + " clients are served instead of " + std::to_string(config.max_clients) +
+                    ", and at most " + std::to_string(engine_settings_.max_open_files) +
+                    " files of tables stay open. A limit of " + std::to_string(file_limit_for(config.max_clients)) +
+                    " serves all (LimitNOFILE, ulimit -n)");
   }
   const NetSettings net = net_settings(config);
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
@@ -277,7 +277,7 @@ int Server::run() {
   std::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) signals_.add(signal);
   wait_for_signals();
-  if (!start_listening() || !start_admin(files)) return 1;
+  if (!start_listening() || !start_admin()) return 1;
   banner();
   listener_->start();
   if (const std::string why = service_manager_.starting("opening the database", kStartMs); !why.empty())
@@ -312,7 +312,7 @@ bool Server::start_listening() {
   return false;
 }
 
-bool Server::start_admin(std::uint64_t files) {
+bool Server::start_admin() {
   const Config config = config_.get();
   if (config.metrics_port == 0) return true;
   AdminHandlers handlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }};
@@ -323,7 +323,7 @@ bool Server::start_admin(std::uint64_t files) {
   };
   HttpLimits limits;
   // If file descriptors are few, the port gets a small part of them; otherwise all that it wants.
-  limits.connections = std::clamp<std::size_t>(files / 16, 4, limits.connections);
+  limits.connections = std::clamp<std::size_t>(file_limit_ / 16, 4, limits.connections);
   admin_ = std::make_unique<AdminServer>(std::move(handlers), limits);
   const std::string why = admin_->start(config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port));
   if (why.empty()) return true;
@@ -407,7 +407,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   saved_seq_ = db_->visible_seq();
   const Status configured = config_.with([this](const Config& config) {
     ready_ = db_.get();
-    return configured_while_loading_ ? db_->reconfigure(resolved(config, memory_.bytes)) : Status::ok();
+    return configured_while_loading_ ? db_->reconfigure(settings_of(config)) : Status::ok();
   });
   if (!configured.is_ok()) {
     log_->write(ServerLog::Level::kError,
@@ -586,24 +586,31 @@ Config Server::effective(Config config) const {
   return config;
 }
 
+Settings Server::settings_of(const Config& config) const {
+  Settings settings = resolved(config, memory_.bytes);
+  if (settings.max_open_files == 0) settings.max_open_files = share_files(file_limit_, config.max_clients).tables;
+  return settings;
+}
+
 Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
   // First come the changes that can be refused, then the others.
-  std::uint64_t cap = client_cap_;
-  if (after.max_clients != before.max_clients && after.max_clients > cap) {
-    cap = clients_of(raise_file_limit(after.max_clients + kReservedFiles));
-    if (cap < after.max_clients) {
-      return Status::invalid_argument("the limit of open files allows " + std::to_string(cap) + " clients");
+  FileShares files = share_files(file_limit_, after.max_clients);
+  if (after.max_clients != before.max_clients && files.clients < after.max_clients) {
+    file_limit_ = raise_file_limit(file_limit_for(after.max_clients));
+    files = share_files(file_limit_, after.max_clients);
+    if (files.clients < after.max_clients) {
+      return Status::invalid_argument("the limit of open files allows " + std::to_string(files.clients) + " clients");
     }
   }
   TRY_ASSIGN(users, file_users_.with_default_password(after.secret()));
-  const Settings settings = resolved(after, memory_.bytes);
+  const Settings settings = settings_of(after);
   if (db == nullptr) {
     configured_while_loading_ = true;
   } else {
     TRY(db->reconfigure(settings));
   }
-  client_cap_ = cap;
+  client_cap_ = files.clients;
   client_memory_.set_budget(settings.memory_budget);
   observers_.tracking.set_budget(settings.memory_budget);
   observers_.slow_log.set_budget(settings.memory_budget);

@@ -109,7 +109,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void watch_expiries();
   void sample_rates();
   bool start_listening();
-  bool start_admin(std::uint64_t files);  ///< `files`: how many may be open
+  bool start_admin();
   void banner() const;
   /// `db`: null while the database is being opened.
   [[nodiscard]] CommandEnv command_env(Db* db);
@@ -124,6 +124,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] NetSettings net_settings(const Config& config) const;
   /// The part of them that applies: at most as many clients as the limit of open files allows.
   [[nodiscard]] Config effective(Config config) const;
+  /// The engine's settings with `auto` resolved.
+  [[nodiscard]] Settings settings_of(const Config& config) const;
   Status apply_config(const Config& before, const Config& after);
   void use_net_settings(const Config& config);
   void set_users(Users users);
@@ -147,6 +149,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   const std::uint64_t watchdog_ms_;
 
   // Own synchronization.
+  std::uint64_t file_limit_ =
+      0;  ///< files that this process may open; changes before the first client, then under config_'s lock
   std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< as the limit of open files allows
   ClientMemoryAccount client_memory_;
   LogLimiter bad_http_{60'000};

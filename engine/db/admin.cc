@@ -35,6 +35,10 @@ Stats DbImpl::stats() {
   s.leases_revoked = leases_.revoked();
   s.scrub_bytes = scrubber_.bytes_read();
   s.scrub_errors = scrubber_.errors();
+  const OpenFiles::Counts files = open_files_->counts();
+  s.table_files = files.files;
+  s.table_files_open = files.open;
+  s.table_files_reopened = files.reopened;
   s.bounds_broken = scheduler_.bounds_broken();
   s.oldest_snapshot = leases_.oldest_taken();
   add_missed(retention_.missed(), &s);

@@ -160,6 +160,14 @@ Maintenance::Env DbImpl::maintenance_env() {
                   [this](const Loads&) { retention_.tick(); },
                   [this](const Loads&) { quarantine_.tick(); },
                   [this](const Loads& loads) { scrub(loads); },
+                  [this](const Loads&) {
+                    if (!open_files_->newly_crowded()) return;
+                    const OpenFiles::Counts files = open_files_->counts();
+                    say(Severity::kWarning,
+                        "tables have " + std::to_string(files.files) + " files, of which at most " + std::to_string(files.limit) +
+                            " are kept open: reads of the others open them again, which costs time. Raise the "
+                            "limit of open files, or storage.max_open_files, or tree.file_size");
+                  },
               }};
 }
 
@@ -340,6 +348,7 @@ TableInstaller::Env DbImpl::installer_env() {
   return {.fs = &fs_,
           .dir = settings_.dir,
           .direct_io = settings_.direct_io,
+          .open_files = open_files_.get(),
           .damage = quarantine_.sink(),
           .sink = obsolete_files_.sink(),
           .ledger = &ledger_,

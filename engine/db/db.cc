@@ -152,6 +152,7 @@ Status Db::reconfigure(const Settings& settings) {
   }
   impl_->log_->set_fsync(settings.fsync);
   impl_->budget_.set_bytes(settings.memory_budget);
+  impl_->open_files_->set_limit(settings.max_open_files);
   impl_->scrubber_.set_interval(settings.scrub_interval);
   {
     MutexLock lock(impl_->trees_.commit_mutex);

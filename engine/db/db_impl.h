@@ -87,6 +87,7 @@
 #include "db/write/tree_placer.h"
 #include "db/write/write_controller.h"
 #include "io/file_system.h"
+#include "io/open_files.h"
 #include "io/removals_fs.h"
 #include "policy/policy.h"
 #include "version/version_set.h"
@@ -229,6 +230,7 @@ struct DbImpl {
   const Settings settings_;
   RemovalsFileSystem removals_;
   FileSystem& fs_;  ///< removals_
+  const std::shared_ptr<OpenFiles> open_files_;
   Clock& clock_;
   EventListener* const events_;
   const bool threads_;                      ///< false: the caller's pool, no log thread, no fetchers

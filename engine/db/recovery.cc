@@ -72,6 +72,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
     : settings_(settings),
       removals_(components.fs != nullptr ? *components.fs : *posix_file_system(), settings.dir),
       fs_(removals_),
+      open_files_(std::make_shared<OpenFiles>(fs_, settings.max_open_files)),
       clock_(components.clock != nullptr ? *components.clock : *system_clock()),
       events_(components.events),
       threads_(components.background == nullptr),

@@ -38,10 +38,18 @@ class WritableFile {
   [[nodiscard]] virtual std::uint64_t size() const = 0;
 };
 
+/// Tells files apart that had the same name one after the other. All zero: not known.
+struct FileIdentity {
+  std::uint64_t device = 0, inode = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
 /// The system's handle of an open file, for a ReadQueue.
 struct NativeFile {
   int descriptor = -1;          ///< -1: not a file of the operating system
   std::uint64_t alignment = 1;  ///< of offset, length and memory of a read
+  std::shared_ptr<const void> keeps_open =
+      nullptr;  ///< the descriptor is valid as long as this; null: as long as the file object
 };
 
 /// Reads at any offset. Thread-safe.
@@ -55,6 +63,8 @@ class RandomAccessFile {
   /// Size of the file when it was opened.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
   [[nodiscard]] virtual NativeFile native() const { return {}; }
+  /// Of the file when it was opened.
+  [[nodiscard]] virtual FileIdentity identity() const { return {}; }
 };
 
 class FileLock {

@@ -96,6 +96,7 @@ class InterposedFileSystem::Reader final : public RandomAccessFile {
     return owner_.answer<bool>(call(offset, length), [&] { return below_->read_if_cached(offset, length, buffer); });
   }
   [[nodiscard]] std::uint64_t size() const override { return below_->size(); }
+  [[nodiscard]] FileIdentity identity() const override { return below_->identity(); }
 
  private:
   [[nodiscard]] FileCall call(std::uint64_t offset, std::size_t length) const {

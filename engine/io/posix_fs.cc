@@ -143,9 +143,16 @@ Result<std::size_t> read_up_to(int fd, Bytes path, std::uint64_t offset, std::si
   return done;
 }
 
+/// Of a file that was just opened.
+struct FileInfo {
+  std::uint64_t size = 0;
+  FileIdentity identity;
+};
+
 class PosixRandomAccessFile final : public RandomAccessFile {
  public:
-  PosixRandomAccessFile(Fd fd, std::string path, std::uint64_t size) : fd_(std::move(fd)), path_(std::move(path)), size_(size) {}
+  PosixRandomAccessFile(Fd fd, std::string path, const FileInfo& info)
+      : fd_(std::move(fd)), path_(std::move(path)), info_(info) {}
 
   Status read(std::uint64_t offset, std::size_t length, char* buffer) const override {
     TRY_ASSIGN(done, read_up_to(fd_.get(), path_, offset, length, buffer));
@@ -161,22 +168,24 @@ class PosixRandomAccessFile final : public RandomAccessFile {
     // Nothing is cached, or the kernel or file system does not support the call. The caller then uses a plain read, which also
     // reports real errors.
     if (got != 0) return false;
-    return ends_early(path_, offset, length, std::min(offset, size_));
+    return ends_early(path_, offset, length, std::min(offset, info_.size));
   }
 
-  [[nodiscard]] std::uint64_t size() const override { return size_; }
-  [[nodiscard]] NativeFile native() const override { return {fd_.get(), 1}; }
+  [[nodiscard]] std::uint64_t size() const override { return info_.size; }
+  [[nodiscard]] FileIdentity identity() const override { return info_.identity; }
+  [[nodiscard]] NativeFile native() const override { return {.descriptor = fd_.get(), .alignment = 1}; }
 
  private:
   const Fd fd_;
   const std::string path_;
-  const std::uint64_t size_;
+  const FileInfo info_;
 };
 
 /// Reads past the page cache. Device blocks of up to 4 KiB want offset, length and memory aligned to them.
 class DirectRandomAccessFile final : public RandomAccessFile {
  public:
-  DirectRandomAccessFile(Fd fd, std::string path, std::uint64_t size) : fd_(std::move(fd)), path_(std::move(path)), size_(size) {}
+  DirectRandomAccessFile(Fd fd, std::string path, const FileInfo& info)
+      : fd_(std::move(fd)), path_(std::move(path)), info_(info) {}
 
   Status read(std::uint64_t offset, std::size_t length, char* buffer) const override {
     if (length == 0) return Status::ok();
@@ -194,8 +203,9 @@ class DirectRandomAccessFile final : public RandomAccessFile {
   }
 
   Result<bool> read_if_cached(std::uint64_t, std::size_t length, char*) const override { return length == 0; }
-  [[nodiscard]] std::uint64_t size() const override { return size_; }
-  [[nodiscard]] NativeFile native() const override { return {fd_.get(), kAlignment}; }
+  [[nodiscard]] std::uint64_t size() const override { return info_.size; }
+  [[nodiscard]] FileIdentity identity() const override { return info_.identity; }
+  [[nodiscard]] NativeFile native() const override { return {.descriptor = fd_.get(), .alignment = kAlignment}; }
 
  private:
   static constexpr std::size_t kAlignment = 4096;
@@ -215,7 +225,7 @@ class DirectRandomAccessFile final : public RandomAccessFile {
 
   const Fd fd_;
   const std::string path_;
-  const std::uint64_t size_;
+  const FileInfo info_;
 };
 
 class PosixFileLock final : public FileLock {
@@ -237,16 +247,16 @@ class PosixFileSystem final : public FileSystem {
     if (options.direct) {
       auto direct = open_fd("open", path, O_RDONLY | O_DIRECT | O_NONBLOCK);
       if (direct.is_ok()) {
-        TRY_ASSIGN(size, size_of("open", path, direct->get()));
-        return std::unique_ptr<RandomAccessFile>(new DirectRandomAccessFile(std::move(direct).value(), path, size));
+        TRY_ASSIGN(info, describe("open", path, direct->get()));
+        return std::unique_ptr<RandomAccessFile>(new DirectRandomAccessFile(std::move(direct).value(), path, info));
       }
       if (direct.status().is_not_found()) return direct.status();
       // Not every file system supports O_DIRECT; buffered reads return the same bytes.
     }
     TRY_ASSIGN(fd,
                open_fd("open", path, O_RDONLY | O_NONBLOCK));  // without it, opening a pipe of that name would wait for a writer
-    TRY_ASSIGN(size, size_of("open", path, fd.get()));
-    return std::unique_ptr<RandomAccessFile>(new PosixRandomAccessFile(std::move(fd), path, size));
+    TRY_ASSIGN(info, describe("open", path, fd.get()));
+    return std::unique_ptr<RandomAccessFile>(new PosixRandomAccessFile(std::move(fd), path, info));
   }
 
   std::unique_ptr<ReadQueue> new_read_queue() override { return new_uring_queue(); }
@@ -377,7 +387,7 @@ class PosixFileSystem final : public FileSystem {
     return Status::ok();
   }
 
-  static Result<std::uint64_t> size_of(Bytes operation, const std::string& path, int fd) {
+  static Result<FileInfo> describe(Bytes operation, const std::string& path, int fd) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return errno_status(operation, path, errno);
     // This is damage, not a failure of the device: retrying does not help if the path is no longer a file.
@@ -385,7 +395,7 @@ class PosixFileSystem final : public FileSystem {
       return Status::corruption(std::string(operation) + " " + path +
                                 (S_ISDIR(info.st_mode) ? ": a directory" : ": not a regular file"));
     }
-    return static_cast<std::uint64_t>(info.st_size);
+    return FileInfo{static_cast<std::uint64_t>(info.st_size), {info.st_dev, info.st_ino}};
   }
 };
 

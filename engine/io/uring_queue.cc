@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "base/invariant.h"
@@ -38,9 +39,9 @@ class UringQueue final : public ReadQueue {
   UringQueue& operator=(const UringQueue&) = delete;
 
   bool add(const RandomAccessFile& file, std::uint64_t offset, std::uint32_t length, std::uint64_t tag) override {
-    const NativeFile native = file.native();
+    NativeFile native = file.native();
     if (native.descriptor < 0) return false;
-    waiting_.push_back({native, offset, length, tag});
+    waiting_.push_back({std::move(native), offset, length, tag});
     return true;
   }
 
@@ -101,10 +102,11 @@ class UringQueue final : public ReadQueue {
     std::size_t capacity = 0;
     std::size_t skip = 0, length = 0;  ///< position of the requested bytes in the buffer
     std::uint64_t tag = 0;
+    std::shared_ptr<const void> keeps_open;  ///< NativeFile::keeps_open
   };
 
   /// False: there is no memory for its buffer now.
-  bool prepare(const Wanted& wanted) {
+  bool prepare(Wanted& wanted) {
     const std::uint64_t unit = wanted.file.alignment;
     const std::uint64_t start = wanted.offset / unit * unit;
     const auto skip = static_cast<std::size_t>(wanted.offset - start);
@@ -122,6 +124,7 @@ class UringQueue final : public ReadQueue {
     slot.skip = skip;
     slot.length = wanted.length;
     slot.tag = wanted.tag;
+    slot.keeps_open = std::move(wanted.file.keeps_open);
     io_uring_prep_read(entry, wanted.file.descriptor, slot.buffer.get(), static_cast<unsigned>(span), start);
     entry->user_data = free_.back();
     free_.pop_back();
@@ -130,6 +133,7 @@ class UringQueue final : public ReadQueue {
 
   void hand_out(unsigned number, int result, const Take& take) {
     Slot& slot = slots_[number];
+    slot.keeps_open.reset();
     const bool whole = result >= 0 && static_cast<std::size_t>(result) >= slot.skip + slot.length;
     take(slot.tag, whole ? std::optional(Bytes(slot.buffer.get() + slot.skip, slot.length)) : std::nullopt);
     if (slot.capacity <= kKeptBuffer) return;

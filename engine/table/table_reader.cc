@@ -5,6 +5,7 @@
 
 #include "base/checksum.h"
 #include "io/file_names.h"
+#include "io/open_files.h"
 #include "table/table_reader_impl.h"
 
 namespace ebbtide {
@@ -18,6 +19,10 @@ void name_files(TableReaderImpl* r, const TableReaderOptions& options, const Tab
 }
 
 }  // namespace
+
+Result<std::unique_ptr<RandomAccessFile>> TableReaderImpl::open_file(const std::string& path, const OpenOptions& how) const {
+  return options.open_files != nullptr ? options.open_files->open(path, how) : options.fs->open(path, how);
+}
 
 Status TableReaderImpl::load(TableMetadata m) {
   stats = std::move(m.stats);
@@ -61,7 +66,7 @@ Status TableReaderImpl::load(TableMetadata m) {
   tombstones = std::make_shared<const FragmentedRangeTombstones>(std::span<const RangeTombstone>(m.range_tombstones));
   tombstone_bytes = tombstones->memory_bytes();
   if (any_replaced) {
-    TRY_ASSIGN(file, options.fs->open(metadata_path));
+    TRY_ASSIGN(file, open_file(metadata_path, {}));
     metadata = std::move(file);
   }
   return Status::ok();
@@ -89,7 +94,7 @@ Status TableReaderImpl::open(Bytes bytes) {
   if (m.data_file != files.data_file || m.data_bytes != files.data_bytes || m.data_checksum != files.data_checksum) {
     return Status::corruption(metadata_path + ": belongs to another data file than the manifest says");
   }
-  TRY_ASSIGN(opened, options.fs->open(data_path, OpenOptions{.direct = options.direct_io}));
+  TRY_ASSIGN(opened, open_file(data_path, OpenOptions{.direct = options.direct_io}));
   if (opened->size() != files.data_bytes) {
     return Status::corruption(data_path + ": has " + std::to_string(opened->size()) + " bytes, should have " +
                               std::to_string(files.data_bytes));

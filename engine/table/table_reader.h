@@ -17,6 +17,8 @@
 
 namespace ebbtide {
 
+class OpenFiles;  // io/open_files.h
+
 /// Receives read errors of a table: damage, and errors of the device. Thread-safe; must not block.
 class DamageSink {
  public:
@@ -31,6 +33,7 @@ struct TableReaderOptions {
   bool direct_io = false;
   std::uint32_t filter_slices = 255;  ///< load at most this many of the filter's slices; 0 = none; see keep_slices()
   DamageSink* damage = nullptr;       ///< may be null; outlives the readers
+  OpenFiles* open_files = nullptr;    ///< opens what is read for as long as the reader lives; null: fs does
 };
 
 /// One slice of a table's filter, in memory or not.

@@ -80,6 +80,8 @@ struct TableReaderImpl {
   /// `bytes` are those of the metadata file.
   Status open(Bytes bytes);
   Status load(TableMetadata m);
+  /// Opens a file that is read for as long as the reader lives.
+  Result<std::unique_ptr<RandomAccessFile>> open_file(const std::string& path, const OpenOptions& how) const;
   void take_fences(const TableMetadata& m);
 
   /// See TableInspector::load_metadata().

@@ -419,6 +419,9 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("filter_false_positives", engine.filter_false_positives);
   out.field("snapshots", engine.snapshots);
   out.field("snapshots_revoked", engine.leases_revoked);
+  out.field("table_files", engine.table_files);
+  out.field("table_files_open", engine.table_files_open);
+  out.field("table_files_reopened", engine.table_files_reopened);
   out.field("scrub_bytes", engine.scrub_bytes);
   out.field("scrub_errors", engine.scrub_errors);
   out.field("quarantined_files", engine.quarantined_files);

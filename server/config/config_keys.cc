@@ -212,6 +212,9 @@ class Table {
     add(bool_key("storage.io_uring", of(&Settings::io_uring), "Read missing pages by io_uring where the system allows it."));
     add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
                     "Threads that read large values, and missing pages without io_uring."));
+    add(integer_key("storage.max_open_files", of(&Settings::max_open_files), 16, std::uint64_t{1} << 30,
+                    "Files of tables that are kept open; auto = what the limit of open files leaves.", true),
+        "", true);
     ConfigKey& backups =
         add(text_key("storage.backup_dir", of(&Config::backup_dir), "a path outside storage.dir, or auto",
                      "Where BGSAVE and SAVE make backups; auto = beside the data directory, its name with -backups at the end."),

@@ -149,17 +149,31 @@ CpuTimes cpu_times() {
 std::uint64_t raise_file_limit(std::uint64_t wanted) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  if (limit.rlim_cur < wanted) {
-    rlimit raised = limit;
-    raised.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
-    if (limit.rlim_max < wanted) {  // root may go further
-      const rlimit further{wanted, wanted};
-      if (::setrlimit(RLIMIT_NOFILE, &further) == 0) return wanted;
-    }
-    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  if (limit.rlim_max < wanted) {  // root may go further
+    const rlimit further{wanted, wanted};
+    if (::setrlimit(RLIMIT_NOFILE, &further) == 0) return wanted;
+  }
+  // The system may refuse a hard limit of "infinity".
+  for (const rlim_t most : {limit.rlim_max, std::min<rlim_t>(wanted, limit.rlim_max)}) {
+    const rlimit raised{most, limit.rlim_max};
+    if (limit.rlim_cur < most && ::setrlimit(RLIMIT_NOFILE, &raised) == 0) return most;
   }
   return limit.rlim_cur;
 }
+
+namespace {
+
+constexpr std::uint64_t kOtherFiles = 128;  // logs, files that are written, event loops, the metrics port
+
+}  // namespace
+
+FileShares share_files(std::uint64_t limit, std::uint64_t wanted_clients) {
+  const std::uint64_t shared = limit - std::min(kOtherFiles, limit / 4);
+  const std::uint64_t clients = std::min(wanted_clients, std::max<std::uint64_t>(shared / 3 * 2, 1));
+  return {clients, shared - std::min(clients, shared)};
+}
+
+std::uint64_t file_limit_for(std::uint64_t clients) { return kOtherFiles + (clients + 1) / 2 * 3; }
 
 void set_core_dumps(bool allowed) {
   if (allowed) return;

@@ -42,8 +42,17 @@ struct CpuTimes {
   double user = 0, system = 0, user_children = 0, system_children = 0;
 };
 CpuTimes cpu_times();
-/// Raises the limit of open files as far as allowed, up to `wanted`. Returns the new limit.
+/// Raises the limit of open files to the hard limit. If that is below `wanted`, root raises both to `wanted`. Returns the limit.
 std::uint64_t raise_file_limit(std::uint64_t wanted);
+
+/// Parts of the limit of open files. The rest is for logs, files that merges write, event loops and the metrics port.
+struct FileShares {
+  std::uint64_t clients = 0, tables = 0;
+};
+/// All clients that are wanted get a file if two thirds of what the rest leaves suffice; tables get what remains.
+FileShares share_files(std::uint64_t limit, std::uint64_t wanted_clients);
+/// The limit from which share_files() serves all clients that are wanted.
+std::uint64_t file_limit_for(std::uint64_t clients);
 /// Enables or disables core files.
 void set_core_dumps(bool allowed);
 

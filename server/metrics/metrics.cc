@@ -231,6 +231,9 @@ class Collector final : public prometheus::Collectable {
           e.disk_used_ratio);
     gauge("snapshots", "Leased views.", e.snapshots);
     gauge("snapshot_oldest_age_seconds", "Age of the oldest leased view.", age(e.oldest_snapshot));
+    gauge("table_files", "Files of tables that are in use.", e.table_files);
+    gauge("table_files_open", "Files of tables that are open: at most storage.max_open_files.", e.table_files_open);
+    counter("table_files_reopened_total", "Times that a read had to open its table's file again.", e.table_files_reopened);
     counter("scrub_bytes_total", "Bytes of tables that the scrub has read from the drive and checked.", e.scrub_bytes);
     counter("scrub_errors_total", "Faults of tables found by the scrub and TREE.VERIFY.", e.scrub_errors);
     counter("merge_bounds_broken_total", "Trees that were out of the bounds of their merge policy without a merge to do: a bug.",

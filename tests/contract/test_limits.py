@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import random
 import resource
 import socket
 import subprocess
@@ -282,6 +283,36 @@ def test_file_limit_of_64_serves_32_clients_and_refuses_the_others(fresh):
         assert client.info("stats")["rejected_connections"] == 200
     wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
     assert client.set("a", "c")
+
+
+def test_more_tables_than_files_may_be_open_serve_writes_reads_and_deletes(fresh):
+    fresh.prefix = [*NO_MORE_FILES, "--nofile=400:400"]
+    fresh.set("tree.file_size=64KiB", "storage.memtable_size=1MiB", "tree.deletes.deadline=30s").start()
+    client = fresh.client()
+    assert client.config_get("server.max_clients") == {"server.max_clients": "200"}
+
+    def value(i):
+        return random.Random(i).randbytes(4_000)
+
+    keys = 12_000  # 48 MB
+    for start in range(0, keys, 500):
+        pipe = client.pipeline(transaction=False)
+        for i in range(start, start + 500):
+            pipe.set(f"k{i:06}", value(i))
+        pipe.execute()
+    numbers = client.info("ebbtide")
+    assert numbers["table_files"] > 400 and numbers["table_files_open"] <= 100
+    rng = random.Random(1)
+    for _ in range(2_000):
+        i = rng.randrange(keys)
+        assert client.get(f"k{i:06}") == value(i)
+    assert client.info("ebbtide")["table_files_reopened"] > 500
+    assert files_of(fresh) <= 200
+    assert "files, of which at most 100 are kept open" in fresh.log()
+    client.execute_command("DELRANGE", "k", "l")
+    client.execute_command("PURGE.NOW")
+    assert client.dbsize() == 0
+    wait_until(lambda: client.info("ebbtide")["table_files"] == 0, what="the tables are gone")
 
 
 @pytest.mark.parametrize("files", [None, 64])

@@ -14,6 +14,7 @@ namespace ebbtide {
 Result<std::shared_ptr<TableReader>> TableInstaller::open(const FileMeta& meta) const {
   TableReaderOptions options{env_.fs, env_.cache(), env_.dir, env_.direct_io};
   options.damage = env_.damage;
+  options.open_files = env_.open_files;
   return TableReader::open(options, files_of(meta));
 }
 

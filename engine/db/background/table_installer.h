@@ -31,6 +31,7 @@ class TableInstaller {
     FileSystem* fs = nullptr;
     std::string dir{};
     bool direct_io = false;
+    OpenFiles* open_files = nullptr;
     DamageSink* damage = nullptr;
     const ObsoleteSink* sink = nullptr;
     PurgeLedger* ledger = nullptr;
