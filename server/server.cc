@@ -674,7 +674,11 @@ void Server::resume_compactions() {
 
 void Server::sleep_ms(std::uint64_t ms) {
   asio::io_context io;
-  asio::steady_timer(io, std::chrono::milliseconds(ms)).wait();
+  asio::steady_timer timer(io, std::chrono::milliseconds(ms));
+  asio::error_code error;
+  do {
+    timer.wait(error);
+  } while (error == asio::error::interrupted);  // by a signal
 }
 
 void Server::watch_expiries() {

@@ -1,11 +1,14 @@
 """The server's life: start, restart, loading, signals, configuration, metrics, clients."""
 
+import ctypes
+import os
 import re
 import signal
 import socket
 import stat
 import subprocess
 import threading
+import time
 
 import pytest
 import redis
@@ -188,6 +191,20 @@ def test_command_line_and_environment_errors_name_key_and_value():
         wrong = run("--check", "--set", setting)
         assert (wrong.returncode, wrong.stderr) == (2, f"--set {setting}: must be name=value, for example server.port=6379\n")
     assert run("--chekc").returncode == 2
+
+
+def test_signal_ends_neither_debug_sleep_nor_the_server(fresh):
+    """The signal goes to every thread, since the kernel may choose the one that sleeps."""
+    fresh.set("server.debug_commands=local").start()
+    libc = ctypes.CDLL(None, use_errno=True)
+    with fresh.connect() as s:
+        began = time.monotonic()
+        s.sendall(encode("DEBUG", "SLEEP", "0.5"))
+        time.sleep(0.1)
+        for thread in os.listdir(f"/proc/{fresh.process.pid}/task"):
+            assert libc.tgkill(fresh.process.pid, int(thread), signal.SIGHUP) == 0
+        assert s.recv(100) == b"+OK\r\n" and time.monotonic() - began >= 0.5
+    assert fresh.client().ping()
 
 
 def test_address_of_the_service_manager_that_is_none_is_warned_of_once(fresh):
