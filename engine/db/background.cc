@@ -1,4 +1,4 @@
-// Wires the components of db/background/ to the database: what each needs of trees, manifest, pool and log.
+// Wires the components: what each gets of the others.
 #include <algorithm>
 #include <utility>
 
@@ -91,6 +91,36 @@ Retention::Env DbImpl::retention_env() {
           .report_error = [this](const std::string& text) { say(Severity::kError, text); }};
 }
 
+CommitEnv DbImpl::commit_env() {
+  return {.time = time_,
+          .health = health_,
+          .disk = disk_,
+          .trees = trees_,
+          .placer = placer_,
+          .manifest = manifest_,
+          .log_owner = log_};
+}
+
+CommitCounter::Env DbImpl::commit_counter_env() {
+  return {.clock = &clock_, .counters = &reads_.counters, .budget = &budget_, .writes = &writes_, .relieve = [this] {
+            relief_.relieve_memory();
+          }};
+}
+
+StagedWriter::Env DbImpl::staged_writer_env() {
+  return {
+      .trees = &trees_,
+      .placer = &placer_,
+      .published = &published_,
+      .budget = &budget_,
+      .memory = memory_,
+      .counter = &commit_counter_,
+      .log = [this]() -> GroupCommit& { return *log_; },
+      .begin = [this](const WriteBatch& batch, Inserts* inserts, Millis* time) { return pipeline_.begin(batch, inserts, time); },
+      .assign = [this](WriteBatch& batch, Millis time) { pipeline_.assign(batch, time); },
+      .last_seq = [this] { return pipeline_.last_seq(); }};
+}
+
 LoadMeter::Env DbImpl::load_meter_env() {
   return {.memtable_size = settings_.memtable_size,
           .loads = [this] { return tree_loads(); },
@@ -137,7 +167,7 @@ Maintenance::Env DbImpl::maintenance_env() {
           .log = [this](Severity severity, const std::string& text) { say(severity, text); },
           .begin =
               [this] {
-                ticked_ns_.store(clock_.mono_ns(), std::memory_order_relaxed);
+                commit_counter_.note_tick();
                 if (log_->failed()) health_.failed(log_->status(), "log");
                 health_.tick();
               },

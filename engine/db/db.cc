@@ -23,13 +23,22 @@ Result<std::unique_ptr<Db>> Db::open(const Settings& settings, const Components&
 
 Status Db::close() { return impl_->close(); }
 
-Status Db::commit(WriteBatch& batch) { return impl_->commit(batch); }
+Status Db::commit(WriteBatch& batch) { return impl_->committer_.commit(batch); }
+Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
+  return impl_->committer_.try_commit(batch, waited, wait_ms);
+}
+
+Result<std::unique_ptr<StagedBatch>> DbImpl::stage(WriteBatch&& batch, const std::atomic<bool>* stop) {
+  auto impl = std::make_unique<StagedBatch::Impl>();
+  TRY(committer_.stage(std::move(batch), stop, impl.get()));
+  return std::unique_ptr<StagedBatch>(new StagedBatch(std::move(impl)));
+}
 Result<std::unique_ptr<StagedBatch>> Db::stage(WriteBatch&& batch, const std::atomic<bool>* stop) {
   return impl_->stage(std::move(batch), stop);
 }
-Status Db::commit(StagedBatch& staged) { return impl_->commit(staged); }
+Status Db::commit(StagedBatch& staged) { return impl_->committer_.commit(DbImpl::parts_of(staged)); }
 Status Db::try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms) {
-  return impl_->try_commit(staged, waited, wait_ms);
+  return impl_->committer_.try_commit(DbImpl::parts_of(staged), waited, wait_ms);
 }
 bool Db::write_log() { return impl_->log_->write(); }
 SeqNum Db::visible_seq() const { return impl_->published_.visible_seq(); }
@@ -52,7 +61,7 @@ Millis Db::now() const { return impl_->time_.now(); }
 Millis Db::stamped(Millis now) const { return impl_->time_.stamped(now); }
 
 ReadView Db::view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const {
-  // Tree, view and seq belong together if neither the mapping nor the tree's view changed while they were read (commit.cc).
+  // Tree, view and seq belong together if neither the mapping nor the tree's view changed while they were read (write/commit_pipeline.h).
   for (;;) {
     const std::uint64_t mapping = impl_->published_.mapping_version();
     const Tree* tree = impl_->published_.tree(database);
@@ -202,9 +211,7 @@ Status Db::purge_now(const PurgeTicket& ticket) {
 }
 
 void Db::tick() { impl_->maintenance_.tick(); }
-Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
-  return impl_->try_commit(batch, waited, wait_ms);
-}
+
 // A stop that cannot end, because nothing can be written, refuses: a client that waits would wait for ever.
 bool Db::writes_stopped() const {
   return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->health_.read_only() && !impl_->log_->failed();

@@ -9,9 +9,9 @@
 //
 // What is left to the database itself, by file:
 //
-//   commit.cc      commits                                           commit_staged.cc large batches: memtables that are adopted
+//   commit_env.h   what commits get of the components                background.cc  what the components get of each other
 //   recovery.cc    open                                              replay.cc      open: the log
-//   background.cc  what components get of the database               admin.cc       what the server asks about the database
+//   admin.cc       what the server asks about the database
 //
 // Locks, in the order they may nest:
 //   Maintenance's               one tick at a time
@@ -66,6 +66,7 @@
 #include "db/background/requested_work.h"
 #include "db/background/scrubber.h"
 #include "db/background/table_installer.h"
+#include "db/commit_env.h"
 #include "db/engine_time.h"
 #include "db/purge/deadline_tracker.h"
 #include "db/purge/log_retirer.h"
@@ -79,10 +80,13 @@
 #include "db/read/view_parts.h"
 #include "db/trees/lease_registry.h"
 #include "db/trees/tree_registry.h"
+#include "db/write/commit_counter.h"
 #include "db/write/commit_pipeline.h"
+#include "db/write/committer.h"
 #include "db/write/load_meter.h"
 #include "db/write/memory_budget.h"
 #include "db/write/memtable_relief.h"
+#include "db/write/staged_writer.h"
 #include "db/write/staging.h"
 #include "db/write/tree_placer.h"
 #include "db/write/write_controller.h"
@@ -100,23 +104,6 @@ namespace ebbtide {
 /// Everything about the settings that can be known without the directory: kInvalidArgument names what is wrong (recovery.cc).
 Status check_settings(const Settings& settings);
 
-struct DbImpl;
-
-/// What the commit pipeline needs of the database (commit.cc).
-struct CommitEnv {
-  DbImpl* db;
-  Status writable();
-  Millis now();
-  Millis stamped(Millis now);
-  TreeId place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts);
-  void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts,
-                      LogNotes* notes);
-  void mapping_changed(SeqNum last);
-  void sequenced(TreeId tree, SeqNum first, SeqNum last);
-  void log(const WriteBatch& batch, std::span<const LogNote> notes);
-  void insert(const Inserts::Target& target, const WriteBatch::Op& op, SeqNum seq, Millis time);
-};
-
 struct DbImpl {
   DbImpl(const Settings& settings, const Components& components);
   ~DbImpl();
@@ -125,15 +112,9 @@ struct DbImpl {
   Status open();
   Status close();
 
-  // commit.cc
-  Status commit(WriteBatch& batch);
-  Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
-  /// `may_wait`: for the device, while a large batch is written to the log.
-  Status commit_admitted(WriteBatch& batch, bool may_wait);
-  // commit_staged.cc
+  // db.cc
   Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop);
-  Status commit(StagedBatch& staged);
-  Status try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms);
+  static StagedParts* parts_of(StagedBatch& staged) { return staged.impl_.get(); }
 
   // admin.cc
   [[nodiscard]] Stats stats();
@@ -145,6 +126,9 @@ struct DbImpl {
   Surveyor::Env surveyor_env();
   LogRetirer::Env log_retirer_env();
   Retention::Env retention_env();
+  CommitEnv commit_env();
+  CommitCounter::Env commit_counter_env();
+  StagedWriter::Env staged_writer_env();
   LoadMeter::Env load_meter_env();
   MemTableRelief::Env relief_env();
   DeadlineKeeper::Env deadline_keeper_env();
@@ -182,19 +166,6 @@ struct DbImpl {
   Result<CheckpointState> checkpoint_state(SeqNum visible_seq) EXCLUDES(manifest_.mutex);
 
   // --- helpers, by file
-  // commit.cc
-  Status refuse(const WriteBatch& batch);
-  void count_commit(const WriteBatch& batch);
-  void measure_memory();
-  // commit_staged.cc
-  Status write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) EXCLUDES(trees_.commit_mutex);
-  Status make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) EXCLUDES(trees_.commit_mutex);
-  Tree* tree_for_write(DatabaseId database, Millis time, Inserts* inserts) REQUIRES(trees_.commit_mutex);
-  void prepare_log(WriteBatch& batch, StagedEntries* entries) EXCLUDES(trees_.commit_mutex);
-  Status commit_at_once(WriteBatch& batch, StagedEntries* entries, bool may_wait) EXCLUDES(trees_.commit_mutex);
-  Status commit_staged(StagedBatch::Impl& staged);
-  Status commit_staged(WriteBatch& batch, StagedEntries* entries);
-  Status sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) REQUIRES(trees_.commit_mutex);
   // background.cc
   void submit(Priority priority, BackgroundPool::Task task);
   // db.cc
@@ -286,8 +257,10 @@ struct DbImpl {
   Millis opened_at_ = 0;          ///< engine time; set by open()
   FileNum skipped_in_ = kNoFile;  ///< the last log segment of which open() skipped a part; set by open()
 
-  std::atomic<std::uint64_t> ticked_ns_{0};  ///< mono_ns() of the latest tick; 0: none yet
-  CommitPipeline<CommitEnv> pipeline_{CommitEnv{this}, trees_.commit_mutex, published_};
+  CommitPipeline<CommitEnv> pipeline_;
+  CommitCounter commit_counter_;
+  StagedWriter staged_writer_;
+  Committer<CommitEnv> committer_;
 
   Progress progress_;
   RequestedWork requested_work_;

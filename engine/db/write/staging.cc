@@ -99,9 +99,7 @@ const WriteBatch& StagedBatch::batch() const { return impl_->batch; }
 bool StagedBatch::committed() const { return impl_->committed; }
 std::size_t StagedBatch::memory_bytes() const { return impl_->charged; }
 
-StagedBatch::Impl::~Impl() { release(); }
-
-void StagedBatch::Impl::release() {
+void StagedParts::release() {
   if (account != nullptr) account->release(MemoryAccount::Kind::kCommands, std::exchange(charged, 0));
 }
 

@@ -75,8 +75,12 @@ std::size_t staged_bytes_expected(const WriteBatch& batch);
 /// which may be null, became true.
 Result<StagedEntries> stage_entries(const WriteBatch& batch, const std::atomic<bool>* stop);
 
-struct StagedBatch::Impl {
-  ~Impl();
+/// A staged batch and its charge to the memory budget.
+struct StagedParts {
+  StagedParts() = default;
+  ~StagedParts() { release(); }
+  StagedParts(const StagedParts&) = delete;
+  StagedParts& operator=(const StagedParts&) = delete;
   WriteBatch batch;
   StagedEntries entries;
   std::shared_ptr<MemoryAccount> account;
@@ -85,5 +89,6 @@ struct StagedBatch::Impl {
   /// Releases the charge: the tree has the memory now, or it is about to be freed.
   void release();
 };
+struct StagedBatch::Impl : StagedParts {};
 
 }  // namespace ebbtide

@@ -1,0 +1,60 @@
+// Counts commits, and has the memory measured whenever a thread has committed a part of the budget.
+//
+// Ticks do that, too. They come late while the log thread waits for a sync: the memtables of that time would exceed the budget.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include <engine/write_batch.h>
+#include "base/clock.h"
+#include "db/trees/counters.h"
+#include "db/write/memory_budget.h"
+#include "db/write/write_controller.h"
+
+namespace ebbtide {
+
+/// Thread-safe.
+class CommitCounter {
+ public:
+  /// A thread that has committed this part of the budget has the memory measured.
+  static constexpr std::uint64_t kMeasuredPart = 64;
+  static constexpr std::uint64_t kLateTickNs = 200'000'000;  ///< two ticks
+
+  struct Env {
+    const Clock* clock = nullptr;
+    Counters* counters = nullptr;
+    const MemoryBudget* budget = nullptr;
+    WriteController* writes = nullptr;
+    std::function<void()> relieve;  ///< flushes memtables if they take too much memory (memtable_relief.h)
+  };
+
+  explicit CommitCounter(Env env) : env_(std::move(env)) {}
+
+  /// The batch was committed. The caller holds no lock.
+  void count(const WriteBatch& batch) {
+    ThreadCounters& mine = env_.counters->mine();
+    ThreadCounters::add(mine.commits, 1);
+    ThreadCounters::add(mine.operations, batch.count());
+    if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());
+    const std::uint64_t before = mine.user_bytes.load(std::memory_order_relaxed);
+    ThreadCounters::add(mine.user_bytes, batch.payload_bytes() - WriteBatch::kHeaderBytes);
+    // In steps of a power of two, to save divisions.
+    const int step = std::bit_width(env_.budget->bytes() / kMeasuredPart);
+    if (before >> step != mine.user_bytes.load(std::memory_order_relaxed) >> step) [[unlikely]]
+      measure_memory();
+  }
+  /// Called on each tick of the database, which measures the memory itself.
+  void note_tick() { ticked_ns_.store(env_.clock->mono_ns(), std::memory_order_relaxed); }
+
+ private:
+  void measure_memory();
+
+  const Env env_;
+  std::atomic<std::uint64_t> ticked_ns_{0};  // mono_ns() of the latest tick; 0: none yet
+};
+
+}  // namespace ebbtide

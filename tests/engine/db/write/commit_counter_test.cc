@@ -1,0 +1,56 @@
+// Commits are counted, and those that add much have the memory measured.
+#include "db/write/commit_counter.h"
+
+#include <catch2/catch.hpp>
+
+#include "engine/db/write/commit_bed.h"
+
+using namespace ebbtide;
+using namespace ebbtide::testing;
+
+namespace {
+
+/// The next power of two below a 64th of the budget: after so many bytes of one thread the memory is measured.
+constexpr std::size_t kStep = CommitBed::kBudget / CommitCounter::kMeasuredPart;
+
+WriteBatch put(std::size_t bytes) {
+  WriteBatch batch;
+  batch.put(0, "k", std::string(bytes, 'v'));
+  return batch;
+}
+
+}  // namespace
+
+TEST_CASE("commits, operations and bytes are counted") {
+  CommitBed bed;
+  WriteBatch batch = put(100);
+  batch.delete_stamps(0, 1, 2);
+  bed.counter.count(batch);
+  const ThreadCounters& mine = bed.counters.mine();
+  CHECK((mine.commits == 1 && mine.operations == 2 && mine.secondary_deletes == 1));
+  CHECK(mine.user_bytes == batch.payload_bytes() - WriteBatch::kHeaderBytes);
+}
+
+TEST_CASE("memory is measured once per step of committed bytes") {
+  CommitBed bed;
+  const WriteBatch batch = put(kStep / 8);
+  for (int i = 0; i < 7; ++i) bed.counter.count(batch);
+  CHECK(bed.measured == 0);
+  for (int i = 0; i < 33; ++i) bed.counter.count(batch);
+  CHECK((bed.measured >= 2 && bed.measured <= 5));
+  CHECK(bed.relieved == 0);
+}
+
+TEST_CASE("memtables are flushed before memory is measured only while ticks are late") {
+  CommitBed bed;
+  const WriteBatch batch = put(3 * kStep);
+  bed.clock.advance(200);
+  bed.counter.count(batch);
+  CHECK((bed.measured == 1 && bed.relieved == 0));
+  bed.clock.advance(1);
+  bed.counter.count(batch);
+  CHECK((bed.measured == 2 && bed.relieved == 1));
+  bed.counter.note_tick();
+  bed.counter.count(batch);
+  CHECK((bed.measured == 3 && bed.relieved == 1));
+}
