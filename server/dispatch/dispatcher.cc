@@ -150,6 +150,7 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
   const std::uint64_t start = begun_ = nanos_;
   ClientLoop* const here = commands.empty() ? nullptr : commands.front().client->loop;
   pass_end_ = start + kPassNanos;
+  pass_bytes_ = 0;
   while (!commands.empty() && nanos_ < pass_end_) {
     const std::size_t n = std::min(commands.size(), kWindow);
     run_window(commands.first(n));
@@ -348,6 +349,7 @@ void Dispatcher::continue_later(PendingCommand& pending) {
   Waiting& waiting = waiting_of(pending);
   waiting.fetched = nullptr;  // the next slice misses other pages
   leave_waiting(pending);
+  pending.unfinished = true;
   pending.client->loop->resume(pending.client->id);
 }
 
@@ -403,8 +405,8 @@ Status Dispatcher::commit(Client& client, bool waited) {
   if (env_.intents->any()) [[unlikely]]
     return commit_beside_marks(client, waited);
   Status status = env_.db->try_commit(batch_, waited, &stall_ms_);
-  if (batch_.payload_bytes() > kLargeCommitBytes && status.is_ok()) [[unlikely]]
-    large_commit_ = batch_.last_seq();
+  if (batch_.payload_bytes() > kMeasuredCommitBytes && status.is_ok()) [[unlikely]]
+    note_large_commit(batch_, false);
   return status;
 }
 
@@ -414,8 +416,14 @@ Status Dispatcher::commit_beside_marks(Client& client, bool waited) {
   if (marked_) return Status::busy("the keys are marked by a long write");
   TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
   env_.intents->committed(written, nullptr);
-  if (batch_.payload_bytes() > kLargeCommitBytes) large_commit_ = batch_.last_seq();
+  note_large_commit(batch_, false);
   return Status::ok();
+}
+
+void Dispatcher::note_large_commit(const WriteBatch& batch, bool logged) {
+  if (batch.payload_bytes() > kLargeCommitBytes) large_commit_ = batch.last_seq();
+  if (!logged) pass_bytes_ += batch.payload_bytes();
+  if (pass_bytes_ >= kPassBytes) pass_end_ = 0;
 }
 
 Dispatcher::RunEnd Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {

@@ -75,6 +75,9 @@ class Dispatcher final : public CommandSink {
   /// A pass that has taken so long begins no further command. Otherwise a pipeline of thousands of short commands would delay
   /// other clients for seconds.
   static constexpr std::uint64_t kPassNanos = 5'000'000;
+  /// So does a pass that has committed so many bytes, since the loop writes them to the log after it: 10 milliseconds or so. Smaller
+  /// commits than the second number do not count, since a pass has no time for many of them.
+  static constexpr std::uint64_t kPassBytes = 4 << 20, kMeasuredCommitBytes = 4 << 10;
   /// A command whose arguments, times the subscribers that may be notified of each, are more runs off the loop, too: about 20
   /// milliseconds of notifications.
   static constexpr std::uint64_t kLoopNotifications = 32'768;
@@ -159,6 +162,8 @@ class Dispatcher final : public CommandSink {
   /// Commits batch_ of a command of this client, while its locks are held. kBusy: it waits, for stall_ms_, or (marked_) until
   /// marks of long writes are removed.
   Status commit(Client& client, bool waited);
+  /// Called after a commit of more than kMeasuredCommitBytes. `logged`: the log has the batch already.
+  void note_large_commit(const WriteBatch& batch, bool logged);
   /// Like commit(), while long writes have marked keys.
   Status commit_beside_marks(Client& client, bool waited);
   /// Like run_and_commit(), also for EXEC. After EXEC the transaction is over unless it has to run again.
@@ -274,12 +279,13 @@ class Dispatcher final : public CommandSink {
   std::shared_ptr<Fetched> misses_;            ///< for commands that have fetched nothing yet
   const std::unique_ptr<FetchQueue> fetches_;  ///< null: fetcher threads read the pages
 
-  Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
-  std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command
-  std::uint64_t begun_ = 0;      ///< nanos_ when the latest command of the pass was begun
-  std::uint64_t pass_end_ = 0;   ///< from then on the pass begins no command
-  bool noted_ = false;           ///< note_slow() has seen the latest command
-  std::uint64_t now_nanos_ = 0;  ///< the monotonic clock when now_ was read
+  Millis now_ = 0;                ///< engine time, refreshed when the monotonic clock has moved a millisecond
+  std::uint64_t nanos_ = 0;       ///< the monotonic clock at the end of the latest command
+  std::uint64_t begun_ = 0;       ///< nanos_ when the latest command of the pass was begun
+  std::uint64_t pass_end_ = 0;    ///< from then on the pass begins no command
+  std::uint64_t pass_bytes_ = 0;  ///< committed in this pass, without small commits
+  bool noted_ = false;            ///< note_slow() has seen the latest command
+  std::uint64_t now_nanos_ = 0;   ///< the monotonic clock when now_ was read
 };
 
 }  // namespace ebbtide

@@ -94,6 +94,7 @@ void Connection::hand_in(const ParserLimits& limits, std::vector<PendingCommand>
         command.state = PendingCommand::State::kNotRun;
         ++command.attempt;
         command.retry_ms = 0;
+        command.unfinished = false;
       }
       pass->push_back(std::move(command));
       if (close_after_command) break;
@@ -120,6 +121,7 @@ void Connection::take_back(std::span<PendingCommand> part) {
   }
   waiting = part[done].state == PendingCommand::State::kWaiting;
   if (!waiting) rank = done == 0 ? 1 : 2;
+  if (part[done].unfinished) rank = 2;
   pending.reserve(part.size() - done);
   for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
 }

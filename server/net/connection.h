@@ -57,6 +57,8 @@ class Connection final : public Client {
   [[nodiscard]] bool may_parse() const {
     return pending.empty() && !closing() && out.size() < output_high_water && parser.has_input();
   }
+  /// Whether more than so many bytes of commands that have not run are buffered, or a big bulk is being received.
+  [[nodiscard]] bool has_much_input(std::size_t bytes) const { return parser.buffered() > bytes || parser.big_missing() > 0; }
   /// Whether it has commands that can be handed in without waiting for epoll.
   [[nodiscard]] bool wants_turn() const {
     if (!has_pending()) return may_parse();
@@ -94,9 +96,10 @@ class Connection final : public Client {
   bool end_of_input = false;  ///< the peer sends no more, and all its input was read
   bool queued = false;        ///< it is in the loop's list of connections with something to do
   bool in_gated_list = false;
-  bool resumed = false;  ///< its waiting command is handed in in the next pass
-  /// Connections of a higher rank come later in the next pass. Rank 1: the last pass had no time for its commands. Rank 2: it had
-  /// time for some of them.
+  bool resumed = false;     ///< its waiting command is handed in in the next pass
+  bool send_first = false;  ///< the last round had no time to send its replies, so no command runs before that
+  /// Connections are ordered by rank if a pass had no time for all. Rank 0: it has little input, and has not waited. Rank 1: it has much
+  /// input, or the last pass had no time for its commands. Rank 2: the pass had time for some of them, or for a slice of one.
   std::uint8_t rank = 0;
   bool counted_stranger = false;
   bool limited_as_subscriber = false;  ///< the class of output limits that it has

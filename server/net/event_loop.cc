@@ -33,7 +33,11 @@ constexpr std::size_t kChargeStep = 1 << 20;   // buffers are charged to the bud
 // round wait for them. So a message to thousands of subscribers, or their end, is spread over several rounds.
 constexpr std::size_t kQuietPerRound = 256;
 constexpr std::uint64_t kTaskNanos = 5'000'000;  // about as long as a pass (Dispatcher::kPassNanos)
-constexpr std::size_t kSparedBytes = 64 << 10;   // a connection with fewer bytes is never closed for lack of memory
+// A round receives and parses for so long, and sends for so long. After that it serves connections with little input and output only.
+constexpr std::uint64_t kPartNanos = 5'000'000;
+constexpr std::size_t kLittle = 8 << 10;          // bytes of input or output: some us of work
+constexpr std::size_t kMeasuredBytes = 64 << 10;  // the clock is read after so many bytes, so small commands do not pay for it
+constexpr std::size_t kSparedBytes = 64 << 10;    // a connection with fewer bytes is never closed for lack of memory
 
 thread_local const EventLoop* loop_of_thread = nullptr;
 
@@ -190,7 +194,7 @@ void EventLoop::run() {
     c.send(gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq(), counters_);
     close(c);
   }
-  bury();
+  graveyard_.clear();
   sink_.reset();
   charge_buffers(0);
 }
@@ -201,7 +205,7 @@ void EventLoop::read_clock() {
 }
 
 int EventLoop::wait_time() const {
-  if (!queue_.empty() || !own_resumes_.empty() || more_arrivals_ || more_tasks_) return 0;
+  if (!queue_.empty() || !own_resumes_.empty() || more_arrivals_ || more_tasks_ || !graveyard_.empty()) return 0;
   std::int64_t until = connections_.empty() ? now_ms_ + 60'000 : next_sweep_ms_;
   if (!deadlines_.empty()) until = std::min(until, deadlines_.top().at_ms);
   return static_cast<int>(std::clamp<std::int64_t>(until - now_ms_, 0, 60'000));
@@ -212,6 +216,7 @@ void EventLoop::round(int timeout_ms) {
   const int n = ::epoll_wait(epoll_, events, kEvents, timeout_ms);
   counters_.waits.add(1);
   read_clock();
+  begin_part(now_ns_);
   bool woken = false;
   for (int i = 0; i < n; ++i) {
     if (events[i].data.ptr == nullptr) {
@@ -234,6 +239,8 @@ void EventLoop::round(int timeout_ms) {
   working_.swap(queue_);
   run_pass();
   flush_gated();
+  queue_.insert(queue_.begin(), put_off_.begin(), put_off_.end());
+  put_off_.clear();
   if (now_ms_ >= next_sweep_ms_) sweep();
   bury();
 }
@@ -358,6 +365,27 @@ void EventLoop::enqueue(Connection& c) {
   queue_.push_back(&c);
 }
 
+// Connections that the round had no time for are the first of the next one, so that none of them waits forever.
+void EventLoop::put_off(Connection& c) {
+  if (c.queued) return;
+  c.queued = true;
+  put_off_.push_back(&c);
+}
+
+void EventLoop::begin_part(std::uint64_t now_ns) {
+  part_end_ns_ = now_ns + kPartNanos;
+  unmeasured_ = 0;
+  late_ = false;
+}
+
+void EventLoop::spend(std::size_t bytes) {
+  unmeasured_ += bytes;
+  if (unmeasured_ < kMeasuredBytes) [[likely]]
+    return;
+  unmeasured_ = 0;
+  late_ = env_->mono_ns() >= part_end_ns_;
+}
+
 void EventLoop::on_event(Connection& c, std::uint32_t events) {
   if (c.dead) return;
   if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (c.has_pending() || c.lingering || c.close_after_reply)) return close(c);
@@ -386,8 +414,15 @@ ParserLimits EventLoop::limits_for(const Connection& c) const {
 }
 
 void EventLoop::receive(Connection& c) {
+  if (late_ && c.has_much_input(kLittle)) return put_off(c);
+  const std::uint64_t before = counters_.bytes_in.get();
   const Connection::Io io = c.receive(limits_for(c), scratch_, counters_);
   if (io == Connection::Io::kError) return close(c);
+  spend(counters_.bytes_in.get() - before);
+  if (c.rank == 0 && c.has_much_input(kLittle)) {
+    c.rank = 1;
+    cut_ = true;
+  }
   account(c);
   if (!c.dead && io != Connection::Io::kBlocked) enqueue(c);
 }
@@ -493,18 +528,26 @@ void EventLoop::run_pass() {
   pass_.clear();
   parts_.clear();
   std::size_t quiet = 0;
-  if (cut_) std::stable_sort(working_.begin(), working_.end(), [](const auto* a, const auto* b) { return a->rank < b->rank; });
-  cut_ = false;
+  if (late_) begin_part(env_->mono_ns());
+  order_working();
   for (Connection* c : working_) {
-    if (!c->dead && !c->wants_turn() && ++quiet > kQuietPerRound) {
+    const bool turn = c->wants_turn() && !c->send_first;
+    if (!c->dead && !turn && ++quiet > kQuietPerRound) {
       queue_.push_back(c);
       continue;
     }
     c->queued = false;
     if (c->dead) continue;
+    if (turn && late_ && c->rank != 0) {
+      put_off(*c);
+      c->rank = 1;
+      cut_ = true;
+      continue;
+    }
     const std::size_t first = pass_.size();
-    if (c->wants_turn()) {
+    if (turn) {
       c->resumed = false;
+      spend(c->has_pending() ? 0 : c->parser.buffered());
       c->hand_in(limits_for(*c), &pass_);
       if (c->parser.can_hand_over() && env_->memory != nullptr) hand_over(*c);
       if (pass_.size() == first) {  // an incomplete command: its arguments may take as much as its bytes
@@ -534,6 +577,9 @@ void EventLoop::run_pass() {
     counters_.pass_bucket[bucket].add(1);
     if (sink_->charges_replies()) [[unlikely]]
       take_over_charges();
+    begin_part(logged_ns);
+  } else if (late_) {
+    begin_part(env_->mono_ns());
   }
   for (const Part& part : parts_) {
     Connection& c = *part.connection;
@@ -541,7 +587,9 @@ void EventLoop::run_pass() {
     if (part.count > 0) {
       newest = std::max(newest, c.seen_seq);
       c.last_command_ms = now_ms_;
+      const bool keeps_rank = c.rank == 0 && !short_first_;  // others came first in this pass
       c.take_back(std::span(pass_).subspan(part.first, part.count));
+      if (c.rank == 1 && keeps_rank) c.rank = 0;
       cut_ |= c.rank != 0;
       const std::uint32_t retry_ms = c.waiting ? c.pending.front().retry_ms : 0;
       c.retry_at_ms = retry_ms == 0 ? 0 : now_ms_ + retry_ms;
@@ -559,6 +607,16 @@ void EventLoop::run_pass() {
   }
 }
 
+// After a pass that had no time for all, connections come in the order of their ranks: those with short input first. Every other such
+// pass begins with the others instead, so that they have their turn however many short commands there are.
+void EventLoop::order_working() {
+  short_first_ = cut_ && !short_first_;
+  if (!cut_) return;
+  cut_ = false;
+  const auto place = [this](const Connection* c) { return short_first_ ? c->rank : (c->rank + 2) % 3; };
+  std::stable_sort(working_.begin(), working_.end(), [&](const auto* a, const auto* b) { return place(a) < place(b); });
+}
+
 // After a pass, or after output from outside: sets the gate, sends, and decides what comes next.
 void EventLoop::settle(Connection& c) {
   if (c.authenticated == c.counted_stranger) count_stranger(c);
@@ -572,6 +630,12 @@ void EventLoop::settle(Connection& c) {
   }
   if (c.end_of_input && !c.has_pending() && !c.parser.has_input()) c.close_after_reply = true;
   c.close_gate(gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq(), now_ms_);
+  c.send_first = late_ && c.writable && c.out.size() > kLittle;
+  if (c.send_first) {  // in the next round, and no command of it runs before that
+    account(c);
+    if (!c.dead) put_off(c);
+    return;
+  }
   flush(c);
   if (c.dead) return;
   check_output_limits(c);
@@ -627,8 +691,10 @@ void EventLoop::flush(Connection& c) {
   const std::uint64_t durable = gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq();
   c.open_gates(durable);
   if (c.writable && !c.out.empty()) {
+    const std::uint64_t before = counters_.bytes_out.get();
     const Connection::Io io = c.send(durable, counters_);
     if (io == Connection::Io::kError) return close(c);
+    spend(counters_.bytes_out.get() - before);
     if (io == Connection::Io::kOk && c.out.begin() < c.send_limit(durable)) enqueue(c);  // its share of the round is used up
   }
   if (c.gated() && !c.in_gated_list) {
@@ -659,6 +725,10 @@ void EventLoop::flush_gated() {
       continue;
     }
     c.in_gated_list = false;
+    if (late_ && c.out.size() > kLittle) {
+      enqueue(c);
+      continue;
+    }
     const bool was_full = c.out.size() >= c.output_high_water;
     flush(c);  // may append it to the list that is being walked
     if (!c.dead) account(c);
@@ -744,12 +814,16 @@ void EventLoop::close(Connection& c) {
   connections_.pop_back();
 }
 
+// The state of a connection, such as thousands of tracked prefixes, may take milliseconds to end.
 void EventLoop::bury() {
   if (graveyard_.empty()) return;
   const auto dead = [](const Connection* c) { return c->dead; };
   std::erase_if(queue_, dead);
   std::erase_if(gated_, dead);
-  graveyard_.clear();
+  const std::uint64_t start = env_->mono_ns();
+  do {
+    graveyard_.pop_back();
+  } while (!graveyard_.empty() && env_->mono_ns() - start < kPartNanos);
 }
 
 // Timeouts and sums, for a tenth of the connections at a time.

@@ -5,6 +5,8 @@
 //   2. Parse all their pipelines into one span, and hand it to the sink: a pass.
 //   3. Have the log written, once.
 //   4. Send each connection what may leave. Epoll is used for sending only after EAGAIN.
+// Steps 1 and 2 together, the sink's pass and step 4 each have a few milliseconds. Connections with large inputs or outputs that are left
+// over then are the first of the next round. Small ones are always served.
 // So a GET at pipeline 1 takes one recv, one send and a share of one epoll_wait.
 //
 // Sockets are registered once, edge-triggered, for both directions. The connection stores whether its socket is readable and
@@ -99,6 +101,13 @@ class EventLoop final : public ClientLoop {
   void flush(Connection& c);
   void flush_gated();
   void enqueue(Connection& c);
+  /// Like enqueue(), for a connection that this round had no time for.
+  void put_off(Connection& c);
+  /// The round's next part begins: one receives and parses, the other sends.
+  void begin_part(std::uint64_t now_ns);
+  /// Counts bytes that were received, parsed or sent. Sets late_ once they have taken the part's time.
+  void spend(std::size_t bytes);
+  void order_working();
   void check_output_limits(Connection& c);
   void close_overflown(Connection& c);
   void set_output_limit(Connection& c) const;
@@ -115,6 +124,7 @@ class EventLoop final : public ClientLoop {
   void finish_closing(Connection& c);
   void linger(Connection& c);
   void close(Connection& c);
+  /// Frees closed connections for a part of the round.
   void bury();
   void sweep();
   void sweep_one(Connection& c);
@@ -137,8 +147,12 @@ class EventLoop final : public ClientLoop {
   std::unordered_map<std::uint64_t, Connection*> by_id_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> graveyard_;
-  std::vector<Connection*> queue_, working_, gated_;
-  bool cut_ = false;                        ///< the last pass left commands over, so connections have ranks
+  std::vector<Connection*> queue_, working_, gated_, put_off_;
+  bool cut_ = false;               ///< connections have ranks, since the last pass left commands over or inputs are large
+  bool short_first_ = false;       ///< the current pass began with short inputs
+  bool late_ = false;              ///< this part of the round has no time for large inputs and outputs
+  std::uint64_t part_end_ns_ = 0;  ///< when it has none any more
+  std::size_t unmeasured_ = 0;     ///< bytes since the clock was read for it
   std::vector<std::uint64_t> own_resumes_;  ///< requested by this thread
   std::vector<PendingCommand> pass_;
   struct Part {

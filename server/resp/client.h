@@ -122,6 +122,7 @@ struct PendingCommand {
   State state = State::kNotRun;
   std::uint32_t attempt = 0;   ///< how often it was handed in before
   std::uint32_t retry_ms = 0;  ///< set with kWaiting: after so many ms it is handed in again in any case; 0: never
+  bool unfinished = false;     ///< set with kWaiting: it has done a slice of its work, and is resumed for the next one
   std::unique_ptr<Continuation> continuation;
 };
 

@@ -51,7 +51,7 @@ class TestSink final : public CommandSink {
     shared_->largest_pass = std::max(shared_->largest_pass, commands.size());
     for (PendingCommand& command : commands) {
       if (command.client->may_run()) run(command);
-      if (command.args[0] == "SPEND") return;  // the pass has no time for further commands
+      if (command.args[0] == "SPEND" || command.args[0] == "SLICES") return;  // the pass has no time for further commands
     }
   }
   bool charges_replies() const override { return shared_->charged != 0; }
@@ -101,6 +101,14 @@ class TestSink final : public CommandSink {
       client.waiting = true;
       shared_->waiting.push_back(client.id);
       shared_->changed.notify_all();
+      return;
+    }
+    if (name == "SLICES" && command.attempt < 50) {
+      shared_->order += command.args[1];
+      command.state = PendingCommand::State::kWaiting;
+      command.unfinished = true;
+      client.waiting = true;
+      loop_->resume(client.id);
       return;
     }
     command.state = PendingCommand::State::kDone;
@@ -188,7 +196,7 @@ struct Harness {
   explicit Harness(NetSettings s = {}) : settings(s) {
     env.unix_ms = [this] { return now_ms.load() + wall_jump_ms.load(); };
     env.memory = &memory;
-    env.mono_ns = [this] { return static_cast<std::uint64_t>(now_ms.load()) * 1'000'000; };
+    env.mono_ns = [this] { return static_cast<std::uint64_t>(now_ms.load()) * 1'000'000 + (looks += ns_per_look); };
     env.log = [this](NetLog, const std::string& text) {
       std::lock_guard lock(log_mutex);
       log.push_back(text);
@@ -304,6 +312,7 @@ struct Harness {
 
   NetSettings settings;
   std::atomic<std::int64_t> now_ms{1'000'000}, wall_jump_ms{0};
+  std::atomic<std::uint64_t> ns_per_look{0}, looks{0};  // the monotonic clock moves with each look at it
   TestMemory memory;
   NetEnv env;
   NetShared shared;
@@ -348,6 +357,104 @@ TEST_CASE("commands that a pass had no time for run later, behind those of other
     most = std::max(most, std::abs(ahead));
   }
   CHECK(most <= 3);
+}
+
+TEST_CASE("short commands run before the next slice of a long one, and those of several take turns") {
+  Harness h;
+  const int first = h.connect(), second = h.connect(), third = h.connect();
+  {
+    std::lock_guard lock(h.sink.mutex);
+    h.send(first, "SLICES a\r\n");
+    h.send(second, "SLICES b\r\n");
+    h.send(third, "NOTE c\r\n");
+  }
+  for (const int client : {first, second, third}) h.expect(client, "+OK\r\n");
+  std::lock_guard lock(h.sink.mutex);
+  const std::string& order = h.sink.order;
+  CHECK(order.size() == 101);
+  CHECK(order.find('c') <= 6);
+  CHECK(order.substr(0, 60).find(std::string(8, 'a')) == std::string::npos);
+  CHECK(order.substr(0, 60).find(std::string(8, 'b')) == std::string::npos);
+}
+
+TEST_CASE("parsing of large inputs takes a part of a round, and a short command comes before the rest") {
+  Harness h;
+  std::vector<int> links;
+  for (int i = 0; i < 20; ++i) links.push_back(h.connect());
+  const int quick = h.connect();
+  h.settle();
+  std::string notes;
+  for (int i = 0; i < 4000; ++i) notes += "NOTE a\r\n";
+  {
+    std::lock_guard lock(h.sink.mutex);
+    h.ns_per_look = 3'000'000;  // two looks are a part of a round
+    for (const int link : links) h.send(link, notes);
+    h.send(quick, "NOTE q\r\n");
+  }
+  h.expect(quick, "+OK\r\n");
+  for (const int link : links) CHECK(h.receive(link, 4000 * 5).size() == 4000 * 5);
+  std::lock_guard lock(h.sink.mutex);
+  CHECK(h.sink.largest_pass < 20 * 2000);
+  CHECK(h.sink.order.find('q') < 20 * 2000);
+  CHECK(h.sink.order.size() == 20 * 4000 + 1);
+}
+
+TEST_CASE("large outputs are sent over several rounds, small ones at once, and all arrive") {
+  Harness h;
+  std::vector<int> links;
+  for (int i = 0; i < 30; ++i) links.push_back(h.connect());
+  const int quick = h.connect();
+  h.settle();
+  std::promise<std::pair<std::size_t, bool>> left;
+  h.loop->post([&] {
+    h.ns_per_look = 3'000'000;
+    h.loop->for_each([&](Client& c) {
+      c.out.append(std::string(100'000, 'x'));
+      h.loop->touch(&c);
+    });
+    h.loop->for_each([&](Client& c) {
+      if (c.id == 31) c.out.clear(), c.out.append("+news\r\n");
+    });
+    h.loop->post([&] {  // runs after a round
+      std::size_t count = 0;
+      bool quick_waits = false;
+      h.loop->for_each([&](Client& c) {
+        count += c.out.empty() ? 0 : 1;
+        quick_waits |= c.id == 31 && !c.out.empty();
+      });
+      left.set_value({count, quick_waits});
+    });
+  });
+  const auto [count, quick_waits] = left.get_future().get();
+  CHECK(count >= 20);
+  CHECK_FALSE(quick_waits);
+  h.expect(quick, "+news\r\n");
+  for (const int link : links) CHECK(h.receive(link, 100'000).size() == 100'000);
+}
+
+TEST_CASE("closed connections are freed over several rounds") {
+  struct State final : ClientState {
+    explicit State(std::atomic<int>& count) : ended(count) {}
+    ~State() override { ++ended; }
+    std::atomic<int>& ended;
+  };
+  Harness h;
+  for (int i = 0; i < 10; ++i) h.connect();
+  h.settle();
+  std::atomic<int> ended{0};
+  std::promise<int> first;
+  h.loop->post([&] {
+    h.ns_per_look = 10'000'000;
+    h.loop->for_each([&](Client& c) {
+      c.state = std::make_unique<State>(ended);
+      c.close_now = true;
+      h.loop->touch(&c);
+    });
+    h.loop->post([&] { first.set_value(ended); });  // runs after a round
+  });
+  CHECK(first.get_future().get() == 1);
+  for (int i = 0; i < 10; ++i) h.settle();
+  CHECK(ended == 10);
 }
 
 TEST_CASE("a pipeline is one pass, and its replies are in order") {

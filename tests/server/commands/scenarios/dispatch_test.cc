@@ -179,6 +179,21 @@ TEST_CASE("a pass that takes long begins no further command, and the next one go
   CHECK(server.client(2).out.empty());
 }
 
+TEST_CASE("a pass that has committed megabytes begins no further command, since the loop writes them to the log") {
+  CommandHarness server(families());
+  const std::string value(1 << 20, 'v'), small(100, 'v');
+  const std::vector<Bytes> set{"SET", "k", GENERATE(true, false) ? Bytes(value) : Bytes(small)};
+  std::vector<PendingCommand> span(20);
+  for (auto& pending : span) {
+    pending.args.list = set;
+    pending.client = &server.client(1);
+  }
+  server.dispatcher->run_pass(span);
+  const auto done =
+      std::count_if(span.begin(), span.end(), [](const auto& p) { return p.state == PendingCommand::State::kDone; });
+  CHECK(done == (set[2].size() == value.size() ? 4 : 20));
+}
+
 TEST_CASE("a client leaves while its command is off the loop: its results are dropped") {
   CommandHarness server(families());
   const std::vector<Bytes> dbsize{"DBSIZE"};
