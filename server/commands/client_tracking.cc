@@ -12,6 +12,11 @@
 namespace ebbtide {
 namespace {
 
+/// A client with more prefixes is better served with all keys: checking and storing so many takes 20 ms of its loop.
+constexpr std::size_t kMostPrefixes = 32'768;
+
+Status too_many_prefixes() { return reply_error("ERR A client can have at most " + std::to_string(kMostPrefixes) + " prefixes"); }
+
 Result<Tracking> parse_tracking(const Ctx& ctx) {
   Tracking wanted;
   for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
@@ -32,6 +37,7 @@ Result<Tracking> parse_tracking(const Ctx& ctx) {
       wanted.no_loop = true;
     } else if (cursor.take_option("PREFIX", &value)) {
       wanted.prefixes.emplace_back(value);
+      if (wanted.prefixes.size() > kMostPrefixes) return too_many_prefixes();
     } else {
       return syntax_error();
     }
@@ -49,6 +55,7 @@ bool any_overlap(const std::vector<std::string>& have, const std::vector<std::st
 
 /// Prefixes of one client must not overlap: the client would get two invalidations for one key.
 Status check_prefixes(const std::vector<std::string>& have, const std::vector<std::string>& added) {
+  if (have.size() + added.size() > kMostPrefixes) return too_many_prefixes();
   if (!any_overlap(have, added)) return Status::ok();
   constexpr std::size_t kNamed = 1024;  // beyond that, finding the two that overlap would take long: its time is quadratic
   if (have.size() + added.size() > kNamed) return reply_error("ERR Prefixes for a single client must not overlap.");

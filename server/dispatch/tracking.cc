@@ -1,6 +1,7 @@
 #include "dispatch/tracking.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "dispatch/command_keys.h"
@@ -162,11 +163,19 @@ void TrackingTable::invalidate_key(Bytes key, std::uint64_t writer, Invalidation
   if (const auto it = noted_.find(key); it != noted_.end()) take_notes(it, writer, out);
   if (prefixes_.empty()) return;
   const std::string shown_key = user_key(key);
-  for (auto& [prefix, broadcast] : prefixes_) {
-    if (!shown_key.starts_with(prefix)) continue;
+  // The prefixes of the key, from the longest to the shortest. In sorted order, all of them come before the key, and the last text
+  // before it shares as much with the key as they do, or more.
+  Bytes probe = shown_key;
+  for (auto next = prefixes_.upper_bound(probe); next != prefixes_.begin(); next = prefixes_.upper_bound(probe)) {
+    auto& [prefix, broadcast] = *std::prev(next);
+    const auto common = std::mismatch(prefix.begin(), prefix.end(), probe.begin(), probe.end()).first - prefix.begin();
+    probe = probe.substr(0, static_cast<std::size_t>(common));
+    if (probe.size() < prefix.size()) continue;
     const auto [it, is_new] = broadcast.keys.try_emplace(std::string(key), writer);
     if (!is_new && it->second != writer) it->second = 0;
     has_broadcasts_.store(true, std::memory_order_relaxed);
+    if (probe.empty()) break;
+    probe.remove_suffix(1);
   }
 }
 

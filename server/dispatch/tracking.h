@@ -139,7 +139,7 @@ class TrackingTable {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::map<std::uint64_t, Tracker> trackers_;
-  std::map<std::string, Prefix> prefixes_;
+  std::map<std::string, Prefix, std::less<>> prefixes_;
   SeqNum broadcast_seq_ = 0;  ///< of the latest commit with keys in prefixes_
   NotedKeys noted_;
   std::size_t items_ = 0;  ///< as in Counts

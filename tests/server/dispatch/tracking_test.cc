@@ -214,6 +214,27 @@ TEST_CASE("commits of one pass are broadcast as one message per prefix") {
   CHECK(t.received().empty());
 }
 
+TEST_CASE("a written key is broadcast for each of its prefixes, and for no other prefix") {
+  Fixture t;
+  Client other;
+  for (const char* prefix : {"", "a", "ab", "abc:", "abc:de", "abd", "aa", "abc:df", "b", "abc:d\xff"}) {
+    t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {prefix}});
+    // The others are another client's.
+    other.id = 2;
+    other.loop = &t.loop;
+    Tracking rest{.on = true, .broadcast = true};
+    for (const char* one : {"", "a", "ab", "abc:", "abc:de", "abd", "aa", "abc:df", "b", "abc:d\xff"}) {
+      if (Bytes(one) != prefix) rest.prefixes.emplace_back(one);
+    }
+    t.table.set(other, rest);
+    for (const char* key : {"abc:de", "abc:d", "abc", "c", "abc:dez", "a", "abc:d\xff\xff"}) {
+      t.write(key);
+      t.table.send_broadcasts(&t.loop);
+      CHECK(t.received() == (Bytes(key).starts_with(prefix) ? invalidation(key) : ""));
+    }
+  }
+}
+
 TEST_CASE("NOLOOP leaves out the broadcast of keys that only the client itself wrote") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
