@@ -1,4 +1,5 @@
 // MULTI, EXEC, DISCARD, WATCH, UNWATCH. Dispatch runs transactions: dispatch/transaction.cc.
+#include <map>
 #include <string>
 #include <utility>
 
@@ -11,8 +12,8 @@
 namespace ebbtide {
 namespace {
 
-/// Memory of a watched key beside its value: a node of the map, and what the allocator rounds up.
-constexpr std::size_t kWatchedNodeBytes = 48;
+/// Memory of a watched key beside its bytes: a node of the map, and what is rounded up.
+constexpr std::size_t kWatchedBytes = sizeof(WatchedKeys::Place) + sizeof(WatchedKey) + 48;
 
 Status multi(Ctx& ctx) {
   if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR MULTI calls can not be nested");
@@ -38,7 +39,7 @@ Status watch(Ctx& ctx) {
   if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR WATCH inside MULTI is not allowed");
   Transaction& transaction = make_transaction(*ctx.client, *env_of(ctx).memory);
   std::uint64_t bytes = 0;
-  WatchedKeys added;
+  std::map<std::string, WatchedKey> added;
   bool resident = true;
   std::string buffer;
   for (std::size_t i = ctx.slice_begin(); i < ctx.slice_end(); ++i) {
@@ -49,20 +50,20 @@ Status watch(Ctx& ctx) {
     } else {
       key = ctx.key(i - 1);
     }
-    std::pair place(ctx.session.database, std::string(key.key));
-    if (transaction.watched.contains(place) || added.contains(place)) continue;
+    std::string place(key.key);
+    if (transaction.watched.contains({ctx.session.database, key.key}) || added.contains(place)) continue;
     Found found;
     const Status status = ctx.view.locate(key, &found);
     resident &= !status.is_not_resident();
     if (!resident) continue;
     if (!status.is_ok() && !status.is_not_found()) return status;
-    bytes += sizeof(WatchedKeys::value_type) + key.key.size() + kWatchedNodeBytes;
+    bytes += kWatchedBytes + key.key.size();
     added.emplace(std::move(place),
                   WatchedKey{.hash = key.hash, .seen_seq = ctx.view.seq(), .entry_seq = found.seq, .present = status.is_ok()});
   }
   if (!resident) return Status::not_resident();
   if (!transaction.charge(bytes)) return Status::out_of_memory("the watched keys did not fit into memory");
-  transaction.watched.merge(added);
+  for (const auto& [key, watched] : added) transaction.watched.add({ctx.session.database, key}, watched);
   ctx.end_slice();
   if (!ctx.unfinished) ctx.reply.ok();
   return Status::ok();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -84,8 +85,45 @@ struct WatchedKey {
   SeqNum entry_seq = 0;  ///< of the entry, if it existed
   bool present = false;
 };
-/// By database and engine key.
-using WatchedKeys = std::map<std::pair<DatabaseId, std::string>, WatchedKey>;
+/// Watched keys by database and engine key. Their memory is gathered, so that any thread frees it quickly.
+class WatchedKeys {
+ public:
+  using Place = std::pair<DatabaseId, Bytes>;
+
+  [[nodiscard]] bool contains(const Place& place) const { return kept_ != nullptr && kept_->keys.contains(place); }
+  /// Copies the key. Not if it is there.
+  void add(const Place& place, const WatchedKey& key) {
+    if (kept_ == nullptr) kept_ = std::make_unique<Kept>();
+    kept_->keys.emplace(Place(place.first, kept_->memory.copy(place.second)), key);
+  }
+  [[nodiscard]] std::size_t size() const { return kept_ == nullptr ? 0 : kept_->keys.size(); }
+  void clear() { kept_ = nullptr; }
+  [[nodiscard]] auto begin() const { return keys().begin(); }
+  [[nodiscard]] auto end() const { return keys().end(); }
+
+ private:
+  template <typename T>
+  struct Allocator {
+    using value_type = T;
+    explicit Allocator(GatheredMemory* gathered) : memory(gathered) {}
+    template <typename U>
+    Allocator(const Allocator<U>& other) : memory(other.memory) {}  // NOLINT(google-explicit-constructor): as allocators must
+    T* allocate(std::size_t n) { return static_cast<T*>(memory->allocate(n * sizeof(T))); }
+    void deallocate(T*, std::size_t) noexcept {}
+    bool operator==(const Allocator&) const = default;
+    GatheredMemory* memory;
+  };
+  using Keys = std::map<Place, WatchedKey, std::less<>, Allocator<std::pair<const Place, WatchedKey>>>;
+  struct Kept {
+    GatheredMemory memory;
+    Keys keys{Allocator<std::pair<const Place, WatchedKey>>(&memory)};
+  };
+  [[nodiscard]] const Keys& keys() const {
+    static const Kept kNone{};
+    return kept_ == nullptr ? kNone.keys : kept_->keys;
+  }
+  std::unique_ptr<Kept> kept_;
+};
 
 /// Belongs to its client's loop thread.
 struct Transaction {
