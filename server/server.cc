@@ -203,6 +203,10 @@ Server::Server(Config config, std::string executable)
   observers_.notifications.publish = [this](Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq) {
     pubsub_.publish(PubSub::Kind::kChannel, channel, message, here, seq);
   };
+  observers_.notifications.together = [](const std::function<void()>& publish_all) {
+    const PubSub::Gathering gathering;
+    publish_all();
+  };
   observers_.notifications.listeners = [this] { return pubsub_.keyspace_listeners(); };
   observers_.after_all_loops = [this](ClientLoop* here, const std::function<void()>& then) {
     auto missing = std::make_shared<std::atomic<std::size_t>>(loops_.size());

@@ -43,6 +43,8 @@ class Notifications {
   /// log has `seq`. Set once, before use.
   using Publish = std::function<void(Bytes channel, Bytes message, ClientLoop* here, SeqNum seq)>;
   Publish publish;
+  /// Calls a function whose messages reach other loops together, in their order. Set once, before use; null: each by itself.
+  std::function<void(const std::function<void()>&)> together;
   /// How many subscribers an event may have, at most. Set once, before use; null: none.
   std::function<std::size_t()> listeners;
 

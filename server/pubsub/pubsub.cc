@@ -66,10 +66,35 @@ void PubSub::send(Audience audience, Kind kind, Bytes channel, Bytes text, Clien
   for (auto& [loop, targets] : audience.loops_) {
     if (loop == here) {
       deliver(*loop, message, targets);
+    } else if (Gathering::current_ != nullptr) {
+      Gathering::current_->add(loop, {message, std::move(targets)});
     } else {
       loop->post([l = loop, message, t = std::move(targets)] { deliver(*l, message, t); });
     }
   }
+}
+
+thread_local PubSub::Gathering* PubSub::Gathering::current_ = nullptr;
+
+PubSub::Gathering::Gathering() { current_ = this; }
+
+PubSub::Gathering::~Gathering() {
+  current_ = nullptr;
+  for (auto& [loop, parcels] : loops_) post(loop, std::move(parcels));
+}
+
+void PubSub::Gathering::add(ClientLoop* loop, Parcel parcel) {
+  auto it = std::find_if(loops_.begin(), loops_.end(), [loop](const auto& entry) { return entry.first == loop; });
+  if (it == loops_.end()) it = loops_.insert(loops_.end(), {loop, {}});
+  it->second.push_back(std::move(parcel));
+  if (it->second.size() >= kMessagesPerTask) post(loop, std::exchange(it->second, {}));
+}
+
+void PubSub::Gathering::post(ClientLoop* loop, Parcels parcels) {
+  if (parcels.empty()) return;
+  loop->post([loop, sent = std::move(parcels)] {
+    for (const Parcel& parcel : sent) deliver(*loop, parcel.message, parcel.targets);
+  });
 }
 
 void PubSub::publish(Kind kind, Bytes channel, Bytes text, ClientLoop* here, std::uint64_t seq, Reply* count) {

@@ -55,6 +55,9 @@ class PubSub {
   /// is written to it first, since it may be the reply to one of them.
   void publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq, Reply* count = nullptr);
 
+  /// While one lives, the messages that its thread sends to other loops are gathered, and leave as few tasks, in their order. A long
+  /// command has hundreds of thousands of messages, and a task for each costs more than its delivery.
+  class Gathering;
   /// The current subscribers for a message, to send it later.
   class Audience;
   [[nodiscard]] Audience audience(Kind kind, Bytes channel) const;
@@ -125,6 +128,31 @@ class PubSub {
   std::atomic<std::size_t> keyspace_listeners_{0};
   mutable std::shared_mutex mutex_;
   Names names_[kKinds];  // guarded by mutex_
+};
+
+class PubSub::Gathering {
+ public:
+  /// So many messages are one task: a fraction of a millisecond of work.
+  static constexpr std::size_t kMessagesPerTask = 64;
+
+  Gathering();
+  /// Sends the rest.
+  ~Gathering();
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
+
+ private:
+  friend class PubSub;
+  struct Parcel {
+    std::shared_ptr<const Message> message;
+    std::vector<Target> targets;
+  };
+  using Parcels = std::vector<Parcel>;
+  void add(ClientLoop* loop, Parcel parcel);
+  static void post(ClientLoop* loop, Parcels parcels);
+
+  static thread_local Gathering* current_;
+  std::vector<std::pair<ClientLoop*, Parcels>> loops_;
 };
 
 class PubSub::Audience {
