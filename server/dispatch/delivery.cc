@@ -50,6 +50,7 @@ void Dispatcher::order_notifications(LongWrite& work) {
   env_.intents->unmark(work.marks);
   work.ordering_marks = std::make_shared<Intents::Marks>();
   work.ordering_marks->keys = std::move(work.written);
+  work.ordering_marks->keys.keep_only_keys();  // FLUSHDB and SWAPDB have no notifications
   work.ordering_marks->lasting = true;
   // Other firm marks on these keys are broken, else this command would not have been committed.
   if (!env_.intents->mark(work.ordering_marks, true, {work.loop, work.client_id})) work.ordering_marks = nullptr;
@@ -75,7 +76,10 @@ void Dispatcher::deliver_slice(ClientLoop* here, bool resumes) {
   const std::shared_ptr<OffLoopWork> work = std::move(deliveries_.front());
   deliveries_.pop_front();
   const Slice slice([this, end = env_.control->mono_nanos() + kPassNanos] { return env_.control->mono_nanos() >= end; });
-  const bool done = deliver(*work, slice);
+  bool done = false;
+  const auto run = [&] { done = deliver(*work, slice); };
+  const auto& together = env_.observers->notifications.together;
+  together ? together(run) : run();
   env_.observers->tracking.send_broadcasts(here);
   if (!done) {
     deliveries_.push_back(work);

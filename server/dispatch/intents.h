@@ -42,6 +42,8 @@ class KeySet {
   void add(DatabaseId database, std::uint64_t hash);
   /// Adds all keys of the database, including those that do not exist yet.
   void add_all(DatabaseId database);
+  /// Removes the whole databases.
+  void keep_only_keys() { whole_.clear(); }
   /// Called after the last add, before anything else.
   void seal();
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "dispatch/command_keys.h"
@@ -10,12 +12,36 @@
 #include "dispatch/dispatcher.h"
 #include "dispatch/key_locks.h"
 #include "dispatch/planted_bug.h"
+#include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
 
 /// With more operations or commands, a transaction's effects are delivered in slices.
 constexpr std::size_t kFewOperations = 8;
+
+/// The effect of the SWAPDB commands of a queue up to one of its commands.
+class Swaps {
+ public:
+  /// `args`: of SWAPDB. If they are wrong, it will fail.
+  void add(std::span<const Bytes> args) {
+    const auto a = args.size() == 3 ? parse_integer(args[1]) : std::nullopt, b = a ? parse_integer(args[2]) : std::nullopt;
+    if (!b) return;
+    const auto first = static_cast<DatabaseId>(*a), second = static_cast<DatabaseId>(*b);
+    const DatabaseId source_of_first = source(first);
+    sources_[first] = source(second);
+    sources_[second] = source_of_first;
+  }
+  /// The database that is read as `database`.
+  [[nodiscard]] DatabaseId source(DatabaseId database) const {
+    const auto it = sources_.find(database);
+    return it == sources_.end() ? database : it->second;
+  }
+  [[nodiscard]] bool none() const { return sources_.empty(); }
+
+ private:
+  std::map<DatabaseId, DatabaseId> sources_;
+};
 
 }  // namespace
 
@@ -49,16 +75,29 @@ Status LongWrite::collect() {
   } else {
     one_view = !transaction->selects;
     for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
+    // FLUSHDB and SWAPDB read nothing, so they need no marks. After SWAPDB a key is read from where it was before.
+    Swaps swaps;
+    const auto add_keys = [&](DatabaseId database, const QueuedCommand& queued) {
+      const DatabaseId source = swaps.source(database);
+      for (const LookupKey& key : queued.keys) add(database, key);
+      for (std::size_t i = 0; source != database && i < queued.keys.size(); ++i) add(source, queued.keys[i]);
+    };
     for (const QueuedCommand& queued : transaction->queue) {
-      for (const LookupKey& key : queued.keys) add(queued.database, key);
-      if (queued.command->spec->walks()) {
+      const CommandSpec& spec = *queued.command->spec;
+      changes_databases |= spec.changes_databases();
+      if (spec.name == "swapdb") swaps.add(queued.list);
+      add_keys(queued.database, queued);
+      if (spec.walks()) {
         marks->keys.add_all(queued.database);
+        marks->keys.add_all(swaps.source(queued.database));
         locks_all = true;
       }
       if (queued.target == queued.database) continue;
       one_view = false;
-      for (const LookupKey& key : queued.keys) add(queued.target, key);
+      add_keys(queued.target, queued);
     }
+    one_view = one_view && swaps.none();
+    locks_all = locks_all || changes_databases;
   }
   marks->keys.seal();
   std::sort(stripes.begin(), stripes.end());
@@ -265,6 +304,8 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
       if (work.status.is_ok()) {
         env_.intents->committed(work.written, work.marks.get());
         order_notifications(work);
+        // At once: later writes by others must not be forgotten.
+        if (work.changes_databases) env_.observers->expiries.databases_changed();
       }
     }
     if (broken || work.status.code() == Code::kRetry) env_.intents->unmark(work.marks);
@@ -279,7 +320,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
       const WriteBatch& written = work.writes();
       if (written.empty()) return true;
       work.seen_seq = std::max(work.seen_seq, written.last_seq());
-      if (written.payload_bytes() > kLargeCommitBytes) large_commit_ = written.last_seq();
+      note_large_commit(written, work.staged != nullptr);
     }
     return true;
   }

@@ -44,7 +44,8 @@ struct LongWrite final : OffLoopWork {
   // --- results
   std::shared_ptr<Intents::Marks> marks = std::make_shared<Intents::Marks>();
   std::vector<std::uint16_t> stripes;  ///< of all its keys, ascending, each once
-  bool locks_all = false;              ///< whole databases are marked, so it takes all locks
+  bool locks_all = false;              ///< whole databases are marked or changed, so it takes all locks
+  bool changes_databases = false;      ///< it empties or swaps databases
   bool one_view = true;                ///< it reads from one view only: if it writes nothing, its marks do not matter
   WriteBatch batch;
   std::unique_ptr<StagedBatch> staged;  ///< has the batch instead of `batch`, if the batch is large

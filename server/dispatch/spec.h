@@ -46,7 +46,7 @@ enum CommandFlags : std::uint32_t {
   kImmediate = 1u << 20,    ///< inside MULTI it runs at once instead of being queued
   kNeverInline = 1u << 21,  ///< with kOffload: may wait for other threads, and is refused inside MULTI
   kSubscriber = 1u << 22,   ///< allowed on a RESP2 connection that has subscribed
-  kAnyThread = 1u << 23,    ///< reads and writes no keys; inside EXEC it may run on any thread
+  kAnyThread = 1u << 23,    ///< it reads no keys; inside EXEC it may run on any thread
   kDangerous = 1u << 24,    ///< in @dangerous without being in @admin
   kOffload = 1u << 25,      ///< may read for long: it runs on an offload thread with a leased view, and its connection waits
   kLockAll = 1u << 26,      ///< while it runs, no other command is between its read and its write of a key
@@ -140,6 +140,8 @@ struct CommandSpec {
   [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
   /// Whether it reads, or may read, a whole database.
   [[nodiscard]] constexpr bool walks() const { return has(kOffload) && has(kReadOnly) && keys.first == 0; }
+  /// Whether it empties or swaps databases, and does no more.
+  [[nodiscard]] constexpr bool changes_databases() const { return has(kLockAll) && has(kAnyThread); }
   /// Whether its run may leave the event loop, for a thread, if it turns out to be long.
   [[nodiscard]] constexpr bool may_leave_loop() const {
     const bool locks_unknown_keys = has(kLockAll) && keys.first == 0;  // the keys of COPY and MOVE are known

@@ -77,6 +77,7 @@ Status TransactionRun::run(const ReadView& view) {
   TRY(look_ahead(view));
   if (changed) return Status::ok();
   PendingWrites writes(env_.db, now, view.mode(), view.misses());
+  if (client_ == nullptr) writes.read_through(&other_view_);
   writes_ = &writes;
   begin_part();
   for (const QueuedCommand& queued : transaction_.queue) TRY(run_queued(queued, view_in(session_.database, view)));
@@ -133,9 +134,14 @@ void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId datab
     });
   }
   if (observers.switches.word() == 0 || own_.empty()) return;
+  if (client_ == nullptr && queued.command->spec->changes_databases()) {  // without events; commit_long_write reports it
+    for (const auto& progress : announced_) progress->watched = true;
+    return announced_.clear();
+  }
   auto batch = std::make_shared<WriteBatch>();
   append(own_, batch.get(), nullptr);
   auto progress = std::make_shared<Observers::Progress>();
+  if (client_ == nullptr) announced_.push_back(progress);
   effects.push_back(
       [this, &observers, &queued, database, batch, had = std::move(had), progress](const Origin& origin, const Slice& slice) {
         const Args args{queued.list, queued.shared};

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,8 @@ class TransactionRun {
   /// Off the loop: views of other databases than the first. The whole run sees one moment of each.
   std::vector<ReadView> leases_;
   std::function<ReadView(DatabaseId)> other_view_;
+  /// Of earlier commands, off the loop: what the expiry watch would learn from them is forgotten if databases are emptied or swapped.
+  std::vector<std::shared_ptr<Observers::Progress>> announced_;
   std::uint64_t replies_ = 0;  ///< memory of all parts but the last
   std::size_t cursor_ = 0;     ///< the position of pass_ops()
 };

@@ -36,6 +36,10 @@ DeleteKey PendingWrites::stamp_of(const Database& database, const WriteBatch::Op
   return op.stamp;
 }
 
+ReadView PendingWrites::view_of(DatabaseId database) const {
+  return views_ != nullptr ? (*views_)(database) : db_->view(database, now_, mode_, misses_);
+}
+
 PendingWrites::Database& PendingWrites::at(DatabaseId database) {
   const auto [it, is_new] = databases_.try_emplace(database);
   if (is_new) {
@@ -127,7 +131,7 @@ Status PendingWrites::locate(const ReadView& view, const LookupKey& key, Found* 
   if (*database->base == view.database()) {
     TRY(view.locate(key, found));
   } else {
-    TRY(db_->view(*database->base, now_, mode_, misses_).locate(key, found));
+    TRY(view_of(*database->base).locate(key, found));
   }
   return database->hides_stamp(found->stamp) ? Status::not_found() : Status::ok();
 }
@@ -136,7 +140,7 @@ bool PendingWrites::has_tree(const ReadView& view) const {
   const Database* database = find(view.database());
   if (database == nullptr) return view.has_tree();
   if (!database->entries.empty()) return true;
-  return database->base && db_->view(*database->base, now_, mode_, misses_).has_tree();
+  return database->base && view_of(*database->base).has_tree();
 }
 
 // Merges overlay and base in key order. Skips base entries with a key that the overlay has or hides.
@@ -277,7 +281,7 @@ std::unique_ptr<Iterator> PendingWrites::iterate(const ReadView& view, const Ite
   const std::optional<DatabaseId> source = overlay == nullptr ? view.database() : overlay->base;
   if (source == view.database()) {
     if (view.has_tree()) base = db_->iterate(view, options);
-  } else if (source && db_->view(*source, now_, mode_, misses_).has_tree()) {
+  } else if (source && view_of(*source).has_tree()) {
     base = db_->iterate(db_->lease(*source), options);
   }
   return std::make_unique<OverlayIterator>(overlay == nullptr ? kAsCommitted : *overlay, std::move(base), options, now_);

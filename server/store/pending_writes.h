@@ -20,12 +20,15 @@
 
 namespace ebbtide {
 
-/// For one run of one transaction, on the thread that holds its PassGuard. Not thread-safe.
+/// For one run of one transaction, on the thread that holds its PassGuard, or (read_through) on another. Not thread-safe.
 class PendingWrites {
  public:
   /// `db`: null while the database is being opened; nothing is in it then. `now`, `mode` and `misses` as in Db::view, for
   /// databases that a view does not show.
   PendingWrites(Db* db, Millis now, ReadMode mode, MissSet* misses) : db_(db), now_(now), mode_(mode), misses_(misses) {}
+
+  /// From now on other databases are read through `views`, which outlives this object: for a thread without a PassGuard.
+  void read_through(const std::function<ReadView(DatabaseId)>* views) { views_ = views; }
 
   /// Applies the next operation of the uncommitted batch. Copies the data that it keeps.
   void apply(const WriteBatch::Op& op);
@@ -62,12 +65,14 @@ class PendingWrites {
   };
   [[nodiscard]] DeleteKey stamp_of(const Database& database, const WriteBatch::Op& op) const;
   Database& at(DatabaseId database);
+  [[nodiscard]] ReadView view_of(DatabaseId database) const;
   [[nodiscard]] const Database* find(DatabaseId database) const;
 
   Db* db_;
   const Millis now_;
   const ReadMode mode_;
   MissSet* const misses_;
+  const std::function<ReadView(DatabaseId)>* views_ = nullptr;
   std::map<DatabaseId, Database> databases_;  ///< only databases with pending operations
 };
 

@@ -223,6 +223,29 @@ def test_tracking_of_20000_prefixes_delays_no_ping(big):
         assert receive_all(s) == b"-ERR Prefixes for a single client must not overlap.\r\n+OK\r\n"
 
 
+def test_writes_beside_100000_prefixes_of_other_clients_delay_no_ping(big):
+    with contextlib.ExitStack() as stack:
+        for client in range(5):
+            link = stack.enter_context(big.connect())
+            prefixes = [word for i in range(20_000) for word in ("PREFIX", f"prefix:{client}:{i:06}")]
+            link.sendall(encode("HELLO", "3") + encode("CLIENT", "TRACKING", "ON", "BCAST", *prefixes))
+            receive_until(link, b"+OK\r\n")
+        assert worst_ping(big, lambda: send(big, encode("MSET", *pairs(500)) * 10)) < BOUND / 2
+        link = stack.enter_context(big.connect())
+        link.sendall(encode("CLIENT", "TRACKING", "ON", "BCAST", *[word for i in range(50_000) for word in ("PREFIX", f"{i:05}")]))
+        assert link.recv(100) == b"-ERR A client can have at most 32768 prefixes\r\n"
+
+
+def test_transaction_of_100000_keys_with_flushdb_and_observers_delays_no_ping(big):
+    client = big.client()
+    client.config_set("notify-keyspace-events", "KEA")
+    words = [word for i in range(100_000) for word in (f"key:{i}", "v")]
+    queue = transaction_of(("FLUSHDB",), ("MSET", *words), ("SWAPDB", "0", "1"))
+    with listeners(big, 5, ("PSUBSCRIBE", "*")):
+        assert worst_ping(big, lambda: send(big, queue)) < BOUND / 2
+    assert big.client(db=1).dbsize() in (0, 100_000)
+
+
 def test_message_of_60_kb_to_3000_subscribers_delays_no_ping(big):
     client = big.client()
     with contextlib.ExitStack() as stack:

@@ -119,6 +119,30 @@ TEST_CASE("a write of a key whose notifications are being delivered waits for th
   CHECK(set.step());
 }
 
+TEST_CASE("while the notifications of EXEC with FLUSHDB are delivered, other keys of its database are written") {
+  SlicedServer server;
+  server.notify("EA");
+  CHECK(server.beside("MULTI", 1) == "OK");
+  CHECK(server.beside("SETEX gone 100 v", 1) == "QUEUED");
+  CHECK(server.beside("FLUSHDB", 1) == "QUEUED");
+  Asked queued = server.ask(1, many("MSET", 600, true));
+  CHECK(queued.step());
+  queued.reply();
+  Asked exec = server.ask(1, {"EXEC"});
+  server.commit(exec);
+  CHECK(server.published.size() < 10);
+  CHECK(server.beside("SETEX other 100 1") == "OK");
+  Asked later = server.ask(2, {"SET", "k599", "w"});
+  CHECK_FALSE(later.step());
+  server.deliver_all();
+  CHECK(later.step());
+  CHECK(exec.step());
+  CHECK(exec.reply() == "[OK, OK, OK]");
+  CHECK(server.published.size() == 2 + 600 + 2 + 1);
+  CHECK(server.published.back() == "__keyevent@0__:set k599");
+  CHECK(server.beside("EXISTS gone k0 k599") == "(integer) 2");
+}
+
 TEST_CASE("effects happen although their client has gone, and its keys are free again afterwards") {
   SlicedServer server;
   server.notify("EA");

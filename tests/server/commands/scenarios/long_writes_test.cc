@@ -563,9 +563,56 @@ TEST_CASE("a client that leaves during a long EXEC leaves no marks, no write and
 TEST_CASE("EXEC with a command that must stay on the loop stays there") {
   TwoLoops server;
   queue_many(server, 1);
-  queue_one(server, 1, GENERATE("FLUSHDB", "CLIENT SETNAME x"));
+  queue_one(server, 1, "CLIENT SETNAME x");
   Asked exec = server.ask(1, {"EXEC"});
   CHECK(exec.step());
+}
+
+TEST_CASE("EXEC with FLUSHDB runs off the loop, and empties the database as it is at the commit") {
+  TwoLoops server(GENERATE(false, true));
+  const bool had_keys = GENERATE(false, true);
+  if (had_keys) CHECK(server.beside("MSET k0 old gone 1") == "OK");
+  queue_many(server, 1);
+  queue_one(server, 1, "APPEND k0 w");
+  queue_one(server, 1, GENERATE("FLUSHDB", "FLUSHALL"));
+  queue_one(server, 1, "EXISTS k0 gone");
+  queue_one(server, 1, "SET k1 new");
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(server.beside("MSET later 1") == "OK");  // no mark of the transaction
+  CHECK(exec.step());
+  CHECK(exec.reply().ends_with("OK, (integer) 2, OK, (integer) 0, OK]"));
+  CHECK(server.beside("EXISTS k0 k399 gone later k1") == "(integer) 1");
+  CHECK(server.beside("GET k1") == "\"new\"");
+  CHECK_FALSE(server.intents.any());
+}
+
+TEST_CASE("EXEC with SWAPDB runs off the loop, and a write of what it reads from the other database makes it run again") {
+  TwoLoops server(GENERATE(false, true));
+  const bool conflict = GENERATE(false, true);
+  server.beside("SELECT 1", 51);
+  CHECK(server.beside("SET there 10", 51) == "OK");
+  queue_many(server, 1);
+  queue_one(server, 1, "SWAPDB 0 1");
+  queue_one(server, 1, "INCR there");
+  queue_one(server, 1, "EXISTS k0");
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  if (conflict) {
+    CHECK(server.beside("SET there 20", 51) == "OK");
+    CHECK_FALSE(exec.step());
+    server.manual.run_one();
+  }
+  CHECK(exec.step());
+  CHECK(exec.reply().ends_with(conflict ? "OK, (integer) 21, (integer) 0]" : "OK, (integer) 11, (integer) 0]"));
+  CHECK(server.beside("EXISTS k0 k399 there", 51) == "(integer) 2");
+  CHECK(server.beside("MGET there k0") == (conflict ? "[\"21\", (nil)]" : "[\"11\", (nil)]"));
 }
 
 TEST_CASE("EXEC with SELECT runs off the loop: each command in its database, the last one stays selected") {
