@@ -12,6 +12,8 @@ namespace {
 
 /// Pages are read beside the cache; it only has to exist.
 constexpr std::uint64_t kVerifyCacheBytes = std::uint64_t{8} << 20;
+/// The server keeps the id of the database for its backups in this file.
+constexpr Bytes kServersFile = "DATABASE_ID";
 
 struct Totals {
   std::uint64_t tables = 0, pages = 0, entries = 0, bytes = 0;
@@ -97,6 +99,7 @@ class Verifier {
     for (const std::string& name : std::set<std::string>(names->begin(), names->end())) {
       FileKind kind{};
       FileNum file = kNoFile;
+      if (name == kServersFile) continue;
       if (!parse_file_name(name, &kind, &file)) {
         note(name + " is not a file of a database");
       } else if (kind == FileKind::kTemporary || (kind == FileKind::kManifest && file != loaded.file) ||

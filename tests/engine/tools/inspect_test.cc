@@ -175,6 +175,19 @@ TEST_CASE("large batch in pieces: the log is printed, verified, counted and copi
   CHECK(damaged.errors.front().find("is missing") != std::string::npos);
 }
 
+TEST_CASE("verify notes a strange file, but not the server's file with the database's id", "[tools]") {
+  MemoryFileSystem fs;
+  {
+    Opened db(fs);
+    db.put(0, "k", "v");
+  }
+  for (const char* name : {"DATABASE_ID", "notes.txt"}) write_file(fs, join_path(kDir, name), "x");
+  const Inspection verify = inspect_verify(fs, kDir);
+  CHECK(verify.errors.empty());
+  CHECK(verify.text.find("notes.txt is not a file of a database") != std::string::npos);
+  CHECK(verify.text.find("DATABASE_ID") == std::string::npos);
+}
+
 TEST_CASE("pending deletes: printed by level, by file and for the log", "[tools]") {
   MemoryFileSystem fs;
   SimulatedClock clock;
