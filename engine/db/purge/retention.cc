@@ -112,6 +112,11 @@ std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_n
     if (shortest != 0) often_enough = std::min<std::uint64_t>(often_enough, shortest * (1'000'000 / 16));
   }
   const std::uint64_t rarely = std::min(20 * took_ns, std::max(kLookNs, often_enough));
+  for (const PurgeHolder& holder : survey.holders) {
+    if (holder.damage || !survey.is_due(holder.tree, holder.floor, kRevokeEighths)) continue;
+    const Millis shortest = survey.trees.at(holder.tree).deadlines.shortest();
+    if (shortest != 0) often_enough = std::min<std::uint64_t>(often_enough, shortest * (1'000'000 / 64));
+  }
   return std::max(std::min(kLookNs, often_enough), rarely);
 }
 

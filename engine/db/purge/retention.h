@@ -71,8 +71,9 @@ RetentionPlan plan_retention(const RetentionInput& input);
 /// A leased view or a log pin is revoked after this many eighths of the time from birth to deadline of deletes in its files.
 inline constexpr unsigned kRevokeEighths = 7;
 
-/// The time from one survey to the next, if the first took `took_ns`: a second, or a sixteenth of the shortest deadline. Longer if surveys
-/// would take more than a twentieth of the time, but never so long that a deadline passes meanwhile. Pure.
+/// The time from one survey to the next, if the first took `took_ns`: a second, or a sixteenth of the shortest deadline. In the last eighth
+/// before a deadline, a 64th of it: between the last merge and the deadline, one survey revokes views and a later one finds their files gone.
+/// Longer if surveys would take more than a twentieth of the time, but never so long that a deadline passes meanwhile. Pure.
 std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_ns);
 
 /// Thread-safe.

@@ -110,6 +110,19 @@ TEST_CASE("interval of surveys is a second, or a sixteenth of a short deadline, 
   CHECK(survey_interval_ns(survey, 10 * kSecond) == 10 * kSecond);
 }
 
+TEST_CASE("surveys are more frequent in the last eighth before a deadline, but not for damage") {
+  constexpr std::uint64_t kMs = 1'000'000;
+  const auto interval_at = [](Millis age, bool damage = false) {
+    PurgeHolder file = holder(PurgePlace::kTable);
+    file.damage = damage;
+    return survey_interval_ns(survey_at(kBirth + age, {file}), 0);
+  };
+  CHECK(interval_at(kDeadline * 7 / 8 - 1) == 500 * kMs);
+  CHECK(interval_at(kDeadline * 7 / 8) == 125 * kMs);
+  CHECK(interval_at(2 * kDeadline) == 125 * kMs);
+  CHECK(interval_at(2 * kDeadline, true) == 500 * kMs);
+}
+
 TEST_CASE("revoked pins are those of the segments named") {
   LogPins pins;
   CHECK(pins.oldest() > 1'000'000);

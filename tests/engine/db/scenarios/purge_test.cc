@@ -1,4 +1,6 @@
 // Deletes are purged from the log, the manifest, views and removed files. Tickets are done then, and never too early.
+#include <optional>
+
 #include "engine/db/harness.h"
 #include "support/long_run.h"
 #include "version/version_set.h"
@@ -250,6 +252,29 @@ TEST_CASE("a view that keeps deleted data is revoked before the deadline, with a
   const ReadView fresh = h.db->lease(0);
   pass(h, kDeadline);
   CHECK(fresh.get({"a1", hash_key("a1")}, &found).is_ok());
+}
+
+// The merge for the deadline ends a tenth of the deadline before it. Then views are revoked, files removed and the directory synced.
+TEST_CASE("short deadlines are met although a view has the files open when the last merge replaces them") {
+  const Millis deadline = GENERATE(5'000, 10'000, 20'000, 30'000);
+  const Millis phase = GENERATE(range(0, 1000, 100));  // of the delete, between two surveys
+  INFO("deadline " << deadline << " ms, delete " << phase << " ms later");
+  Harness h(with_deadline(deadline));
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  pass(h, 1000 + phase, 100);
+  h.del(0, kName);
+  std::optional<ReadView> view;
+  Found found;
+  for (Millis passed = 0; passed <= deadline + 1000; passed += 100) {
+    if (passed == deadline / 2) view.emplace(h.db->lease(0));
+    pass(h, 100, 100);
+    if (view && view->get({"a1", hash_key("a1")}, &found).code() == Code::kRevoked) view.reset();
+  }
+  CHECK_FALSE(view);
+  CHECK(h.db->stats().deadlines_missed_load == 0);
+  CHECK(files_with(*h.files, kMarker).empty());
 }
 
 TEST_CASE("PURGE.NOW waits neither for the deadline nor for views, with or without a deadline") {
