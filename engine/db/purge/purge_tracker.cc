@@ -81,7 +81,7 @@ void PurgeTracker::note_gone_trees(const PurgeSurvey& survey, const std::map<Tre
       continue;
     }
     tree->second.note(survey.now, survey.looked_at);
-    gone_[tree->first] = {std::move(tree->second), survey_->trees.at(tree->first).deadlines};
+    gone_[tree->first] = {std::move(tree->second), survey_->trees.at(tree->first)};
     tree = trees_.erase(tree);
   }
   while (gone_.size() > kMaxGoneTrees) {
@@ -111,7 +111,7 @@ PurgeTracker::Purged PurgeTracker::purged(const PurgeTicket& ticket, const Purge
   }
   // Removed trees do not matter for deletes born after their removal.
   for (const auto& [tree, gone] : gone_) {
-    if (gone.deadlines.due(n) != DeadlineRule::kNever && gone.history.covers(n)) sum.add(gone.history, n);
+    if (gone.terms.promised(n) && gone.history.covers(n)) sum.add(gone.history, n);
   }
   return sum;
 }
@@ -131,16 +131,16 @@ PurgeTracker::Purged PurgeTracker::purged_tree(TreeId id, Millis n, Purged other
 
 void PurgeTracker::add_promises(const PurgeTicket& ticket, const PurgeSurvey& survey, PurgeStatus* status) const {
   if (!ticket.tree && ticket.born_by >= env_.opened_at()) status->promised = false;
-  const auto promise = [&](TreeId tree, const DeadlineRule& deadlines) {
-    if (ticket.tree && *ticket.tree != tree) return;
-    const Millis due = deadlines.due(ticket.born_by);
+  const auto promise = [&](TreeId tree, const PurgeSurvey::Terms& terms) {
+    if (!terms.known || (ticket.tree && *ticket.tree != tree)) return;
+    const Millis due = terms.deadlines.due(ticket.born_by);
     const bool promised = due != DeadlineRule::kNever;
     if (promised || ticket.tree) status->promised = status->promised.value_or(false) || promised;
     if (promised) status->deadline = std::max(status->deadline, due);
   };
-  for (const auto& [tree, terms] : survey.trees) promise(tree, terms.deadlines);
+  for (const auto& [tree, terms] : survey.trees) promise(tree, terms);
   for (const auto& [tree, gone] : gone_) {
-    if (gone.history.covers(ticket.born_by)) promise(tree, gone.deadlines);
+    if (gone.history.covers(ticket.born_by)) promise(tree, gone.terms);
   }
   if (ticket.tree) return;
   for (const auto& [database, tree] : survey.databases) {

@@ -58,7 +58,7 @@ class PurgeTracker {
  private:
   struct GoneTree {
     PurgeHistory history;
-    DeadlineRule deadlines;
+    PurgeSurvey::Terms terms;
   };
   struct Purged {
     bool done = false;

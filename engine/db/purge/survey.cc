@@ -5,6 +5,7 @@
 namespace ebbtide {
 
 bool PurgeSurvey::Terms::is_over(Millis birth, unsigned eighths, Millis now) const {
+  if (!known) return true;
   const Millis due = deadlines.due(birth);
   return due != DeadlineRule::kNever && now >= birth + (due - birth) / 8 * eighths;
 }

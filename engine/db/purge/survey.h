@@ -29,10 +29,12 @@ struct PurgeSurvey {
   struct Terms {
     DeadlineRule deadlines;   ///< the current deadline and earlier ones
     Millis purge_before = 0;  ///< deletes born by then are overdue
+    /// False if the tree was removed before the start. Its deletes are due at once then, and `deadlines` only says when one is surely late.
+    bool known = true;
 
-    /// True if a deadline applies to deletes born at `birth`.
-    [[nodiscard]] bool promised(Millis birth) const { return deadlines.due(birth) != DeadlineRule::kNever; }
-    /// True if, at `now`, `eighths` / 8 of the time from `birth` to its deadline are over.
+    /// True if a deadline applies to deletes born at `birth`, or may apply.
+    [[nodiscard]] bool promised(Millis birth) const { return !known || deadlines.due(birth) != DeadlineRule::kNever; }
+    /// True if, at `now`, `eighths` / 8 of the time from `birth` to its deadline are over. Always true if the deadline is unknown.
     [[nodiscard]] bool is_over(Millis birth, unsigned eighths, Millis now) const;
   };
   std::map<TreeId, Terms> trees{};  ///< existing trees, and dropped ones with deleted data left

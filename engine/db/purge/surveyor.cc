@@ -79,18 +79,18 @@ Millis Surveyor::floor_of(const TreePtr& tree) {
 
 std::shared_ptr<const PurgeSurvey> Surveyor::draw() {
   auto survey = std::make_shared<PurgeSurvey>();
-  Millis least_deadline = 0;
-  const std::vector<TreePtr> trees = begin(survey.get(), &least_deadline);
+  Millis longest_deadline = 0;
+  const std::vector<TreePtr> trees = begin(survey.get(), &longest_deadline);
   survey_trees(trees, survey.get());
   survey_log(survey.get());
   survey_ledger(survey.get());
-  add_gone_trees(least_deadline, survey.get());
+  add_gone_trees(longest_deadline, survey.get());
   forget_changes(trees, *survey);
   return survey;
 }
 
-// Returns all trees, live and dropped.
-std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* least_deadline) {
+// Returns all trees, live and dropped. `*longest_deadline` is kNever if a database has no deadline.
+std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* longest_deadline) {
   survey->now = fence();
   survey->looked_at = std::max(survey->now, env_.now());
   std::vector<TreePtr> trees;
@@ -100,7 +100,7 @@ std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* least_deadline
   for (DatabaseId d = 0; d < env_.trees->databases(); ++d) {
     if (env_.trees->mapped(d) != nullptr) survey->databases.emplace_back(d, env_.trees->mapped(d)->id);
     const Millis deadline = env_.trees->settings_of(d).delete_deadline;
-    if (deadline != 0 && (*least_deadline == 0 || deadline < *least_deadline)) *least_deadline = deadline;
+    *longest_deadline = std::max(*longest_deadline, deadline == 0 ? DeadlineRule::kNever : deadline);
   }
   return trees;
 }
@@ -146,15 +146,18 @@ void Surveyor::survey_ledger(PurgeSurvey* survey) const {
   }
 }
 
-// Retired trees that left something. Where the rule is not known, the shortest deadline of all databases holds.
-void Surveyor::add_gone_trees(Millis least_deadline, PurgeSurvey* survey) {
+// Retired trees that left something. If one was removed before the start, its rule is unknown: its deletes are due at once, and surely late
+// after the longest deadline of all databases.
+void Surveyor::add_gone_trees(Millis longest_deadline, PurgeSurvey* survey) {
+  const DeadlineRule surely_late(longest_deadline == DeadlineRule::kNever ? 0 : longest_deadline);
   MutexLock lock(env_.trees->state_mutex);
   std::map<TreeId, DeadlineRule>& dropped = env_.trees->dropped_deadlines();
   const Millis purge_before = purge_before_.load(std::memory_order_relaxed);
   for (const PurgeHolder& holder : survey->holders) {
     if (survey->trees.count(holder.tree) != 0) continue;
     const auto known = dropped.find(holder.tree);
-    survey->trees[holder.tree] = {known == dropped.end() ? DeadlineRule(least_deadline) : known->second, purge_before};
+    survey->trees[holder.tree] = known != dropped.end() ? PurgeSurvey::Terms{known->second, purge_before}
+                                                        : PurgeSurvey::Terms{surely_late, purge_before, false};
   }
   std::erase_if(dropped, [&](const auto& entry) { return survey->trees.count(entry.first) == 0; });
 }

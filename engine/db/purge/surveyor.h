@@ -56,11 +56,11 @@ class Surveyor {
   void make_overdue(const PurgeTicket& ticket) EXCLUDES(env_.trees->commit_mutex);
 
  private:
-  std::vector<TreePtr> begin(PurgeSurvey* survey, Millis* least_deadline) EXCLUDES(env_.trees->commit_mutex);
+  std::vector<TreePtr> begin(PurgeSurvey* survey, Millis* longest_deadline) EXCLUDES(env_.trees->commit_mutex);
   void survey_trees(const std::vector<TreePtr>& trees, PurgeSurvey* survey) EXCLUDES(env_.trees->state_mutex);
   void survey_log(PurgeSurvey* survey) const;
   void survey_ledger(PurgeSurvey* survey) const;
-  void add_gone_trees(Millis least_deadline, PurgeSurvey* survey) EXCLUDES(env_.trees->state_mutex);
+  void add_gone_trees(Millis longest_deadline, PurgeSurvey* survey) EXCLUDES(env_.trees->state_mutex);
   void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey) EXCLUDES(env_.trees->state_mutex);
 
   const Env env_;

@@ -114,17 +114,20 @@ void TreeRegistry::adopt_settings(Tree& tree, DatabaseId database) {
   if (tree.deadlines != before) deadlines_changed_ = true;
 }
 
-// The deadline that the manifest has continues, as it would have without a restart. A deadline that was configured since then changes it
-// now.
 void TreeRegistry::settle() {
   settled_ = true;
   for (DatabaseId d = 0; d < mapping_.size(); ++d) {
     if (mapping_[d] == nullptr) continue;
-    Tree& tree = *mapping_[d];
     MutexLock lock(state_mutex);
-    if (const auto& known = tree.view_owner->tables->version->deadlines; known) tree.deadlines = *known;
-    tree.deadlines.change(env_.now(), settings_[d].delete_deadline);
+    continue_deadlines(*mapping_[d], settings_[d].delete_deadline);
   }
+}
+
+// The deadline that the manifest has continues, as it would have without a restart. A deadline that was configured since then changes it
+// now.
+void TreeRegistry::continue_deadlines(Tree& tree, Millis configured) {
+  if (const auto& known = tree.view_owner->tables->version->deadlines; known) tree.deadlines = *known;
+  tree.deadlines.change(env_.now(), configured);
 }
 
 void TreeRegistry::clear() {
@@ -171,7 +174,9 @@ void TreeRegistry::drop(TreePtr tree, Millis time) {
   tree->jobs.abort_all();
   {
     MutexLock lock(state_mutex);
-    dropped_deadlines_[tree->id] = tree->deadlines;
+    if (!settled_) continue_deadlines(*tree, tree->settings.delete_deadline);
+    // Of a tree that only the log has, the replay does not know the deadline.
+    if (settled_ || tree->view_owner->tables->version->deadlines) dropped_deadlines_[tree->id] = tree->deadlines;
   }
   live_.erase(tree->id);
   dropped_.push_back(std::move(tree));

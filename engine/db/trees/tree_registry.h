@@ -150,7 +150,7 @@ class TreeRegistry {
   void add_deadlines(const VersionSet& versions, VersionEdit* edit) EXCLUDES(commit_mutex, state_mutex);
   /// Forgets changes of the tree's deadline that no delete born at `floor` or later waits for.
   void forget_deadline_changes(Tree& tree, Millis floor) REQUIRES(state_mutex);
-  /// Rules of dropped and retired trees that may have left something.
+  /// Rules of dropped and retired trees that may have left something. Trees that were removed before the start have none.
   [[nodiscard]] std::map<TreeId, DeadlineRule>& dropped_deadlines() REQUIRES(state_mutex) { return dropped_deadlines_; }
 
  private:
@@ -158,6 +158,7 @@ class TreeRegistry {
   static constexpr std::size_t kMaxMemTableRecords = 4096;
 
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
+  void continue_deadlines(Tree& tree, Millis configured) REQUIRES(commit_mutex, state_mutex);
   void freeze_active(Tree& tree, TreeView* view) REQUIRES(commit_mutex, state_mutex);
   void report_frozen(const Tree& tree) REQUIRES(commit_mutex);
 

@@ -45,10 +45,15 @@ struct Bed {
   static std::vector<TreeSettings> settings() {
     std::vector<TreeSettings> all(3);
     all[0].delete_deadline = kDeadline;
+    all[1].delete_deadline = 0;
     all[2].delete_deadline = 2 * kDeadline;
     return all;
   }
-  Bed() { REQUIRE(fs.create_dir("db").is_ok()); }
+  Bed() {
+    REQUIRE(fs.create_dir("db").is_ok());
+    MutexLock lock(trees.commit_mutex);
+    trees.settle();
+  }
 
   TreePtr make(TreeId id, DatabaseId database) {
     MutexLock lock(trees.commit_mutex);
@@ -193,8 +198,15 @@ TEST_CASE("manifest and files on their way out are holders until they are gone")
   CHECK(bed.holders() == Texts{"manifest 1 300"});
 }
 
-TEST_CASE("retired tree has the deadline that it had, an unknown one the shortest of all databases") {
+TEST_CASE("retired tree has the deadline that it had, one removed before the start is due at once and late after the longest") {
   Bed bed;
+  const bool none = GENERATE(false, true);  // a database has no deadline
+  if (!none) {
+    MutexLock lock(bed.trees.commit_mutex);
+    TreeSettings changed;
+    changed.delete_deadline = 3 * kDeadline;
+    bed.trees.change_settings(1, changed);
+  }
   const TreePtr tree = bed.make(1, 2);
   bed.drop(tree, 2, kNow);
   bed.trees.retire(tree);
@@ -202,11 +214,16 @@ TEST_CASE("retired tree has the deadline that it had, an unknown one the shortes
     MutexLock lock(bed.trees.commit_mutex);
     bed.trees.clear();
   }
-  bed.ledger.supersede(1, 300, 400);
-  bed.ledger.supersede(2, 300, 400);
+  bed.ledger.supersede(1, kNow - 1, 400);
+  bed.ledger.supersede(2, kNow - 1, 400);
   const auto survey = bed.surveyor.draw();
+  CHECK(survey->trees.at(1).known);
   CHECK(survey->trees.at(1).deadlines.deadline() == 2 * kDeadline);
-  CHECK(survey->trees.at(2).deadlines.deadline() == kDeadline);
+  CHECK_FALSE(survey->is_due(1, kNow - 1, 1));
+  CHECK_FALSE(survey->trees.at(2).known);
+  CHECK(survey->trees.at(2).deadlines.deadline() == (none ? 0 : 3 * kDeadline));
+  CHECK(survey->trees.at(2).promised(kNow - 1));
+  CHECK(survey->is_due(2, kNow - 1, 8));
 }
 
 TEST_CASE("deadline of a retired tree is forgotten once nothing of the tree is left") {

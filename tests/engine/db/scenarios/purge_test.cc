@@ -70,6 +70,12 @@ void put_some(Harness& h, int n = 50) {
   for (int i = 0; i < n; ++i) h.put(0, "z" + std::to_string(i), std::string(100, 'x'));
 }
 
+void empty(Harness& h, DatabaseId d) {
+  WriteBatch batch;
+  batch.flush_database(d);
+  h.write(batch);
+}
+
 // Deletes a key that is in a table; returns its ticket.
 PurgeTicket delete_from_table(Harness& h) {
   put_some(h);
@@ -774,6 +780,57 @@ TEST_CASE("a shorter deadline set only by CONFIG SET holds over a restart") {
   pass(h, kHour, 60'000);
   CHECK(is_done(h, ticket));
   CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(h.db->stats().deadlines_missed_load == 0);
+}
+
+// The manifest has no deadline of a removed tree, whose values only the log still has.
+TEST_CASE("the log of an emptied database is purged at once after a restart, since its deadline may have been shorter") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  const bool in_tables = GENERATE(false, true), crash = GENERATE(false, true);
+  if (in_tables) REQUIRE(h.db->flush(0).is_ok());
+  Settings changed = h.settings;
+  changed.tree.delete_deadline = 60'000;
+  REQUIRE(h.db->reconfigure(changed).is_ok());
+  h.settle();
+  put_some(h);  // in the log alone
+  empty(h, 0);
+  h.put(1, "another", "1");
+  const PurgeTicket ticket = ticket_of(h);
+  REQUIRE_FALSE(files_with(*h.files, kMarker).empty());
+  if (crash) {
+    h.crash(CrashMode::kEverything, 1);  // and the configuration file has the old deadline
+    h.open();
+  } else {
+    h.reopen();
+  }
+  pass(h, 20'000, 1000);
+  CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(h.get(1, "another") == "1");
+  pass(h, 40'000, 1000);
+  CHECK(is_done(h, ticket));
+}
+
+TEST_CASE("a database emptied before the start counts as late only after the longest deadline of all databases") {
+  Settings s = with_deadline();
+  s.overrides[1] = s.tree;
+  s.overrides[1].delete_deadline = 60'000;
+  Harness h(s);
+  h.open();
+  put_some(h);
+  h.put(1, "another", "1");
+  empty(h, 0);
+  pass(h, kHour / 2);
+  REQUIRE_FALSE(files_with(*h.files, kMarker).empty());
+  REQUIRE(h.db->close().is_ok());
+  h.drop();
+  const bool late = GENERATE(false, true);
+  h.clock.advance(late ? kDeadline : kHour);
+  h.open();
+  pass(h, 20'000, 1000);
+  CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(h.db->stats().deadlines_missed_down == (late ? 1 : 0));
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 

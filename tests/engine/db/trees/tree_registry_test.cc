@@ -164,6 +164,7 @@ TEST_CASE("staged memtable comes between the active memtable and the frozen ones
 
 TEST_CASE("dropped tree is found until it is retired, and takes no writes") {
   Bed bed;
+  bed.settle();
   TreePtr tree = bed.make(1, 0);
   bed.write(*tree, 2, 2);
   bed.freeze(*tree);
@@ -238,6 +239,27 @@ TEST_CASE("deadline that is configured changes the rule only once the database i
     bed.trees.change_settings(0, shorter);
   }
   CHECK((tree->deadlines.deadline() == 20 && bed.trees.deadlines_changed()));
+}
+
+TEST_CASE("tree dropped while the log is replayed has the manifest's deadline, that of one only in the log is unknown") {
+  Bed bed;
+  const TreePtr known = bed.make(1, 0), unknown = bed.make(2, 1);
+  auto version = std::make_shared<Version>();
+  version->deadlines = DeadlineRule(20);
+  auto tables = std::make_shared<TablesView>();
+  tables->version = std::move(version);
+  {
+    MutexLock lock(bed.trees.state_mutex);
+    auto view = std::make_shared<TreeView>(*known->view_owner);
+    view->tables = std::move(tables);
+    bed.trees.publish(*known, std::move(view));
+  }
+  bed.drop(known);
+  bed.drop(unknown);
+  MutexLock lock(bed.trees.state_mutex);
+  const auto& rules = bed.trees.dropped_deadlines();
+  REQUIRE((rules.size() == 1 && rules.count(1) == 1));
+  CHECK((rules.at(1).deadline() == 1000 && rules.at(1).due(4000) == 4020));
 }
 
 TEST_CASE("edit learns of trees that were made, mapped and dropped since the last one") {
