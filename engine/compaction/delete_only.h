@@ -22,8 +22,9 @@ struct DeleteOnlyInput {
   SeqNum visible_seq = kMaxSeqNum;  ///< greatest seq that a reader can have
   /// Returns the range tombstones of a file whose stats have some; never null. Called only for files that could cover others.
   std::function<SharedTombstones(const FileMeta& file)> tombstones{};
-  std::function<bool(FileNum data_file)> busy{};  ///< inputs of running jobs; may be null. Busy files are not dropped, but may
-                                                  ///< cover: what a merge makes of their tombstones covers as much
+  /// Inputs of running jobs; may be null. Busy files are not dropped. But their tombstones may cover other files, since the job's
+  /// output keeps tombstones that cover as much.
+  std::function<bool(FileNum data_file)> busy{};
 };
 
 /// Returns a Drop of all such files, or an empty plan. Pure. O(files) without range tombstones, otherwise O(files x runs with

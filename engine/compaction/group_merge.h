@@ -18,7 +18,7 @@ class GroupMerge {
   /// The arguments outlive this.
   GroupMerge(const Version& version, const CompactionContext& context, const CompactionEnv& env, const PlanInputs& inputs);
 
-  /// Opens the inputs of groups. One call.
+  /// Opens the inputs of groups. Called once.
   Status open(std::span<const MergeGroup> groups) { return tables_.open(groups, env_); }
   /// Merges groups whose inputs are open. Returns the error of the first part that failed.
   Status run(std::vector<MergeGroup> groups);

@@ -68,7 +68,7 @@ class TombstoneJoiner {
     joined_.push_back({start, end, cover.seq, cover.birth});
     needed_.push_back(needed);
   }
-  /// The tombstones of which some part is needed, sorted by start. One call.
+  /// The tombstones of which some part is needed, sorted by start. Called once.
   std::vector<RangeTombstone> take_needed() {
     std::size_t at = 0;
     std::erase_if(joined_, [&](const RangeTombstone&) { return !needed_[at++]; });

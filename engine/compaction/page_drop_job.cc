@@ -168,7 +168,7 @@ class DropJob {
     return after;
   }
 
-  /// O(files), so it is made once a run, and only if an entry is to be judged.
+  /// Takes O(files) at the first call for a run. Called only when an entry of the run is judged.
   const Finality& finality_below_run(std::size_t run) {
     const auto at = finality_.find(run);
     return at != finality_.end() ? at->second : finality_.emplace(run, finality_below(version_, run)).first->second;

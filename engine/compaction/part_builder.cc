@@ -17,7 +17,8 @@ std::size_t shared_prefix(const KeyRange& range) {
   return n;
 }
 
-/// The same for all keys of the group's files, also outside its range, since sources do not clip.
+/// Bytes that all keys of the group's files begin with. Includes keys outside the group's range, since the sources read them,
+/// too.
 std::size_t shared_prefix_of(const FileGroup& group) {
   KeyRange whole = group.range;
   for (const InputFile& file : group.files) whole = hull(whole, file.range);

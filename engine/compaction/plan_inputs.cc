@@ -85,7 +85,7 @@ struct Resolver {
   /// Like check_ages(), for a slice. Only entries in its range move: in all runs from its newest to its target every file in the
   /// range must take part.
   Status check_slice(const Slice& slice) const {
-    if (slice.target.run == 0) return Status::invalid_argument("a slice goes into a run that is there");
+    if (slice.target.run == 0) return Status::invalid_argument("a slice needs an existing target run");
     if (is_empty(slice.range)) return Status::invalid_argument("a slice of an empty range");
     std::size_t newest = version.runs.size();
     for (const InputFile& file : out.files) newest = std::min(newest, file.run);

@@ -24,8 +24,8 @@ struct PlanInputs {
 /// For a Drop only `files` is set. kInvalidArgument, with the reason, if
 ///   * a run or file is not in the version, or a quarantined file would be read, moved or changed;
 ///   * the output would overlap files that stay in the target;
-///   * entries would get below older ones of their key: a run between input and output is left out, or, for a Slice, a file
-///     within its range from its newest run to its target.
+///   * entries would end up below older entries of their keys, because a run between input and output is left out. For a Slice,
+///     because a file in its range is left out, in a run from its newest to its target.
 Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version);
 
 /// The Finality of files in run number `run`: every file of an older run is below.

@@ -89,8 +89,8 @@ class SliceJob {
     return groups;
   }
 
-  /// The files below entries outside the slice in run number `run`: files of older runs, of the slice's inputs only the parts
-  /// outside it. O(files), so it is made once a run.
+  /// The files below entries outside the slice in run number `run`: the files of older runs, but of the slice's inputs only their
+  /// parts outside the slice. Takes O(files) at the first call for a run.
   const Finality* finality_outside(std::size_t run) {
     const auto known = finality_.find(run);
     if (known != finality_.end()) return &known->second;

@@ -123,7 +123,7 @@ Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
                           .unpin = [this](const std::shared_ptr<LogPin>& pin) { manifest_.unpin(pin); },
                           .closing = [this] { return closing_.load(); }};
   auto report = make_checkpoint(env, target);
-  obsolete_files_.remove_queued();  // what went while it was pinned
+  obsolete_files_.remove_queued();  // files that were replaced while the checkpoint pinned them
   return report;
 }
 

@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-// The caller's pool may run the task after the database is gone.
+// The caller's pool may run the task after the database is destroyed.
 void DbImpl::submit(Priority priority, BackgroundPool::Task task) {
   BackgroundPool* pool = priority == Priority::kHigh && flush_pool_ != nullptr ? flush_pool_.get() : pool_;
   pool->submit(priority, [alive = alive_, task = std::move(task)] {
@@ -201,7 +201,7 @@ Maintenance::Env DbImpl::maintenance_env() {
               }};
 }
 
-// Nothing if the manifest is being written, maybe for long: the next tick has another mark.
+// Does nothing while the manifest is being written, which may take long: the next tick tries again with a later mark.
 void DbImpl::write_time_mark(Millis mark) {
   if (!manifest_.mutex.try_lock()) return;
   VersionEdit edit;
@@ -557,7 +557,7 @@ void DbImpl::background_progressed() {
   obsolete_files_.remove_queued();
 }
 
-// Null if the tree is gone.
+// Null if the tree was dropped.
 std::shared_ptr<Lease> DbImpl::lease_of(const TreePtr& tree) {
   if (tree == nullptr || tree->dropped) return nullptr;
   MutexLock lock(trees_.state_mutex);
@@ -617,7 +617,7 @@ Status DbImpl::commit_change(const Quarantine::Change& change) {
   TRY(manifest_.commit(std::move(edit)));
   for (const TreeId id : trees) {
     if (const TreePtr tree = trees_.tree_with(id); tree != nullptr)
-      (void)installer_.install(*tree, change.opened, 0);  // kAborted: it is gone
+      (void)installer_.install(*tree, change.opened, 0);  // kAborted: the tree was dropped
   }
   if (change.installed) change.installed();
   return Status::ok();

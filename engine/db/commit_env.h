@@ -15,7 +15,7 @@
 
 namespace ebbtide {
 
-/// The pipeline holds the commit mutex in its calls, except insert(). The analysis of locks does not follow it there.
+/// The pipeline holds the commit mutex in its calls, except insert(). The thread-safety analysis does not follow it there.
 struct CommitEnv {
   const EngineTime& time;
   Health& health;

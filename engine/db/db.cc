@@ -84,7 +84,7 @@ ReadView Db::lease(DatabaseId database) const {
     SeqNum seq = 0;
     if (tree != nullptr) {
       MutexLock lock(impl_->trees_.state_mutex);
-      owner = tree->view_owner;  // null: dropped just now, its database has another
+      owner = tree->view_owner;  // null: the tree was just dropped, and its database has another
       seq = visible_seq();
     } else {
       seq = visible_seq();
@@ -170,7 +170,7 @@ Status Db::reconfigure(const Settings& settings) {
   impl_->writes_.measure();
   if (impl_->trees_.deadlines_changed()) {
     MutexLock manifest(impl_->manifest_.mutex);
-    (void)impl_->manifest_.commit_deadlines();  // if it fails, the next tick tries again, or says that the database is read-only
+    (void)impl_->manifest_.commit_deadlines();  // if it fails, the next tick retries, or reports that the database is read-only
   }
   return Status::ok();
 }
@@ -241,7 +241,7 @@ void DbImpl::schedule_filter_fit(const TreePtr& tree) {
     tree->filter_fit_queued = false;
     MutexLock manifest(manifest_.mutex);
     if (closing_ || tree->dropped || versions_->tree(tree->id) == nullptr) return;
-    (void)installer_.install(*tree, {}, 0);  // kAborted: the tree went meanwhile
+    (void)installer_.install(*tree, {}, 0);  // kAborted: the tree was dropped meanwhile
   });
 }
 

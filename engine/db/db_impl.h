@@ -4,7 +4,7 @@
 //   read/         lookups, iterators, fetches, scans, estimates, filter memory
 //   write/        the commit pipeline, the tree of each operation, large batches, delays and refusals, the memory budget
 //   background/   flushes, planners and compactions, edits of the manifest, punching, scrub, quarantine, room on the disk, read-only, the clock
-//   purge/        when deletes are gone from all files
+//   purge/        when deletes have left all files
 //   admin/        statistics, a tree in numbers and as a picture, checkpoints
 //
 // What is left to the database itself, by file:

@@ -47,7 +47,7 @@ std::vector<TreeSettings> tree_settings(const Settings& settings) {
   return out;
 }
 
-/// Pages of the delete tiles that most entries lie in.
+/// The most common number of pages per delete tile, by entries.
 std::uint32_t usual_tile_size(const TablesView& tables) {
   std::map<std::uint32_t, std::uint64_t> entries;
   for (const RunView& run : tables.runs) {
@@ -178,20 +178,20 @@ Status DbImpl::open() {
   published_.start(last_seq);
   TRY(remove_leftovers());
 
-  // Before the first write: a mark, or time would stand still until the first tick; and where the log begins, or a log that is
-  // lost as a whole would not be missed.
+  // Written before the first write: a mark, since engine time would stand still without one until the first tick; and the first
+  // segment of the log, so that the loss of the whole log is noticed.
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
   if (!segments.empty()) edit.oldest_log = segments.front().file;
   opened_at_ = time_.stamped();  // before the first tick: what is late by now was due while no server ran
   TRY(start_log(std::move(segments), last_seq));
   {
-    MutexLock manifest(manifest_.mutex);  // the log's thread ticks by now
+    MutexLock manifest(manifest_.mutex);  // the log thread may tick already
     if (!edit.oldest_log) edit.oldest_log = log_->oldest_needed(last_seq + 1);
     TRY(manifest_.commit(std::move(edit)));
     time_.set_mark(versions_->time_mark());
   }
-  // Files that earlier runs left, and their manifest, were unlinked: durably, before a client can learn that they are gone.
+  // Makes the removal of older files and of the old manifest durable, before a client can see it.
   TRY(fs_.sync_dir(settings_.dir));
 
   writes_.measure();
@@ -203,10 +203,10 @@ Status DbImpl::open() {
     log_retirer_.retire_until(skipped_in_);
     retention_.request_clean_up(false);
   }
-  deadline_keeper_.tick(tree_loads());  // what is overdue goes first
+  deadline_keeper_.tick(tree_loads());  // overdue deletes first
   for (const TreePtr& tree : trees_.live_trees()) {
     flush_scheduler_.schedule(tree);
-    hole_puncher_.note_dead(tree->id);  // what was dropped and not punched before the end is punched again
+    hole_puncher_.note_dead(tree->id);  // dropped pages that were not punched yet
     hole_puncher_.schedule(tree->id);
     scheduler_.schedule(tree);
   }
@@ -237,7 +237,7 @@ Status DbImpl::open_manifest() {
   }
   if (!versions.is_ok()) return versions.status();
   versions_ = std::move(versions).value();
-  // What earlier runs left behind may have any number; none of theirs may be given out again.
+  // Files that earlier runs left may have any number. None of these numbers may be assigned again.
   for (const std::string& name : names) {
     FileKind kind{};
     FileNum file = kNoFile;
@@ -258,7 +258,7 @@ Status DbImpl::start_time() {
   return Status::ok();
 }
 
-// The trees of the manifest, their tables open, and who has which.
+// Opens the manifest's trees with their tables, and maps the databases to them.
 Status DbImpl::open_trees(SeqNum* last_seq) {
   trees_.start_mapping(versions_->databases_seq());
   VersionEdit damaged;
@@ -303,7 +303,7 @@ void DbImpl::compare_stamp_modes() {
   }
 }
 
-// Only while there are no readers.
+// Called only while there are no readers.
 void DbImpl::map_database(DatabaseId database, TreePtr tree) {
   published_.map(database, tree.get());
   trees_.map(database, std::move(tree));
@@ -325,7 +325,7 @@ Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq) {
   return log_->start(std::move(segments), last_seq);
 }
 
-// Half-made files of a crash, and tables that no version names.
+// Removes files that a crash left unfinished, and tables that no version names.
 Status DbImpl::remove_leftovers() {
   std::set<FileNum> live;
   for (const auto& [id, version] : versions_->trees()) {
@@ -355,7 +355,7 @@ Status DbImpl::close() {
   Status status;
   progress_.notify();
   if (log_ != nullptr) {
-    // Jobs see closing_ and dropped; what has not started never will.
+    // Running jobs stop when they see closing_ or dropped. Queued ones never start.
     for (const TreePtr& tree : trees_.live_trees()) {
       tree->dropped = true;
       tree->jobs.abort_all();
@@ -366,7 +366,8 @@ Status DbImpl::close() {
   own_pool_.reset();
   fetcher_.reset();
   if (versions_ != nullptr && log_ != nullptr && status.is_ok() && health_.is_ok()) {
-    // A clean end: the next start knows what the log must have, and begins with the time as it is, not with the mark ahead of it.
+    // A clean end: the manifest states up to which seq the log must be complete. It has the present time as its mark, not one
+    // ahead of it.
     MutexLock manifest(manifest_.mutex);
     VersionEdit edit;
     edit.last_seq = published_.visible_seq();

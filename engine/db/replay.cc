@@ -31,7 +31,7 @@ constexpr std::uint64_t kLookShare = 16;        // memtables are measured after 
 
 }  // namespace
 
-// What a replay of the log goes through.
+// The state of a replay of the log.
 struct DbImpl::Replay {
   Replay(FileSystem& fs, const std::string& dir, LogNeeds needs)
       : pieces(fs, dir, needs.oldest_log), sequence(dir, std::move(needs)) {
@@ -45,7 +45,7 @@ struct DbImpl::Replay {
   std::vector<std::pair<FileNum, std::uint64_t>> torn;  // segments, and how much of them is whole
   std::uint64_t unmeasured = 0;                         // bytes of operations since memtables were measured
   bool flushes_fail = false;
-  // of the segment at hand
+  // of the current segment
   FileNum file = kNoFile;
   LogNotes notes;
   Millis since = 0;
@@ -99,20 +99,21 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogSegme
   for (const PieceNote& note : replay->pieces.notes(file)) add_note(&replay->notes, {note.tree, 0, note.min_expiry});
   TRY_ASSIGN(torn, replay->sequence.leave(end));
   if (torn) replay->torn.emplace_back(file, end.valid_bytes);
-  if (torn && end.valid_bytes == 0) return Status::ok();  // its creation was cut short
+  if (torn && end.valid_bytes == 0) return Status::ok();  // a crash interrupted its creation
   TRY_ASSIGN(size, fs_.file_size(path));
   segments->push_back({file, replay->sequence.last(), torn ? end.valid_bytes : size, replay->notes, {}, replay->since});
-  // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.
+  // Syncs what was replayed, since the database relies on it from now on: it may have been in the system's page cache only.
   return fs_.sync_file(path);
 }
 
-// Or it would look like damage once a later segment has records.
+// Removes a torn end. It would look like damage once a later segment has records.
 Status DbImpl::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
   if (valid_bytes == 0) return fs_.unlink(join_path(settings_.dir, log_file_name(file)));
   return cut_log(fs_, settings_.dir, file, valid_bytes);
 }
 
-// Any tree may have had values in it, or deletes of those in it and before it, none born before the last batch in front of it.
+// The skipped part may have had values of any tree, and deletes of these or earlier values. None of the deletes was born before
+// the last batch ahead of the part.
 void DbImpl::note_skipped(const SkippedLog& part, std::vector<LogSegment>* segments) {
   say(Severity::kWarning, "a part of the write-ahead log is damaged and not needed: " + part.to_text());
   const Millis birth = part.time != 0 ? part.time : kUnknownBirth;
@@ -175,7 +176,7 @@ Status DbImpl::replay_operation(const WriteBatch::Op& op, SeqNum seq, Millis tim
     return replay_mapping(op, seq, time, replay);
   }
   const auto it = trees_.live().find(op.tree);
-  if (it == trees_.live().end()) return Status::ok();  // dropped later on
+  if (it == trees_.live().end()) return Status::ok();  // dropped by a later operation
   Tree& tree = *it->second;
   if (seq <= tree.view_owner->tables->version->flushed_seq) return Status::ok();
   if (op.kind == OpKind::kSecondaryDelete) tree.recorded->store(true, std::memory_order_relaxed);
@@ -205,7 +206,7 @@ Status DbImpl::replay_mapping(const WriteBatch::Op& op, SeqNum seq, Millis time,
     return Status::ok();
   }
   TreePtr old = flush ? trees_.mapped(a) : nullptr;
-  if (flush && op.tree == op.hi) return Status::ok();  // it was empty, and kept its tree
+  if (flush && op.tree == op.hi) return Status::ok();  // the database was empty and kept its tree
   if (old != nullptr) trees_.drop(std::move(old), time);
   map_database(a, trees_.make(op.tree, a, op.mode));
   return Status::ok();
@@ -232,10 +233,10 @@ void DbImpl::flush_replayed(SeqNum seq, Replay* replay) {
   published_.start(seq);  // there are no readers; a flush keeps only what is visible
   const std::string path = join_path(settings_.dir, log_file_name(replay->file));
   trees_.commit_mutex.unlock();         // nothing else runs yet; jobs that build tables ask for it
-  Status status = fs_.sync_file(path);  // no edit says more than the log has durably
+  Status status = fs_.sync_file(path);  // an edit may name durable operations only
   if (status.is_ok()) status = flush_replayed_trees(trees);
   trees_.commit_mutex.lock();
-  epoch_.collect();  // the memtables
+  epoch_.collect();  // frees the memtables
   replay->flushes_fail = !status.is_ok();
   if (!status.is_ok()) {
     say(Severity::kWarning, "a flush failed while the log was replayed, which goes on in memory: " + status.to_string());
@@ -257,7 +258,7 @@ Status DbImpl::flush_replayed_trees(const std::vector<TreePtr>& trees) {
   }
   MutexLock manifest(manifest_.mutex);
   built.edit.last_seq = built.relies_on;
-  status = versions_->commit(std::move(built.edit));  // what the manifest has of deadlines is taken over later
+  status = versions_->commit(std::move(built.edit));  // settle() takes over the manifest's deadlines later
   if (!status.is_ok()) {
     for (const BuiltFlush::Of& of : built.of) outputs_.disown(of.tree, of.outputs);
     return status.with_context("manifest");

@@ -1,4 +1,5 @@
-// A checkpoint is read as a whole before older ones go for it: as open and verify would, by a thread of the server.
+// Verifies a whole checkpoint: reads all of its tables and its log, as open and verify would. The server does so before it
+// removes older checkpoints.
 #include <engine/verify_checkpoint.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 namespace ebbtide {
 namespace {
 
-/// Pages are read beside the cache; it only has to exist.
+/// A cache is required, but pages are read past it.
 constexpr std::uint64_t kCacheBytes = std::uint64_t{1} << 20;
 
 class CheckpointVerifier {
@@ -102,7 +103,7 @@ class CheckpointVerifier {
     return sequence->leave(end).status();
   }
 
-  /// What is damaged is found; all else ends the work.
+  /// Adds damage to the report. Any other error ends the verification.
   Status damage(const Status& status) {
     if (status.code() != Code::kCorruption && !status.is_not_found()) return status;
     report_.errors.push_back(status.to_string());

@@ -112,7 +112,7 @@ void VisibleIterator::meet_barrier(const Entry& barrier, std::size_t child) {
   status_ = barrier_status(barrier);
 }
 
-/// Whether a key whose newest version in view is `entry` exists. Counts covered keys in a row.
+/// True if a key whose newest version in view is `entry` exists. Counts covered keys in a row.
 bool VisibleIterator::exists(const Entry& entry, std::size_t child) {
   if (entry.is_barrier()) [[unlikely]] {
     meet_barrier(entry, child);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLn2Squared = 0.480453013918201424667;
 
-/// Whether levels go down as a whole. Endure's leveling and 1-leveling do, the engine's do not.
+/// True if levels go down as a whole. Endure's leveling and 1-leveling do, the engine's do not.
 bool whole_levels(const Tuning& tuning, Equations equations) {
   switch (tuning.layout) {
     case Layout::kLeveling:

@@ -17,7 +17,7 @@ constexpr std::size_t kMostTried = 64;
 
 /// A slice takes less than four files of each run: one of the target's size, and one that straddles each end.
 constexpr std::uint64_t kPartsOfSlice = 4;
-constexpr std::uint64_t kSmallestPart = 64;  // of the target size
+constexpr std::uint64_t kSmallestPart = 64;  // 1 / n of the target size
 
 /// One query: finds the expired files, orders them, and chooses among the strategies' proposals.
 class Fade {

@@ -76,9 +76,9 @@ class SliceDown {
     return a.bytes < b.bytes;
   }
 
-  /// The newest run that takes part: of those with an expired file in the range, so that the target is written once. In one go it
-  /// is the newest run below level 0. There is one, and all from there on take part, expired or not. Then the rest of the range has
-  /// no pending deletes, and the target is written once per deadline.
+  /// The newest run that takes part. Usually that is the newest run with an expired file in the range, so that the target is
+  /// written once. In one go it is the newest run below level 0, and all older runs take part, expired or not. After that, the
+  /// range has no pending deletes below level 0.
   [[nodiscard]] std::size_t newest_run_of(const KeyRange& range) const {
     std::size_t run = 0;
     if (in_one_go_) {
@@ -106,7 +106,7 @@ class SliceDown {
     }
     return range;
   }
-  /// The range; in one go with the next target, though files of the levels between are clipped at its end.
+  /// The range. In one go it is extended over the next target, although files of the levels between are clipped at its end.
   [[nodiscard]] KeyRange over_next_target(const KeyRange& range) const {
     const RunShape& run = shape_.runs[below_];
     const std::size_t next = run.overlapping(range.start, range.end).second;

@@ -29,7 +29,7 @@ class StepDown {
     const std::optional<PlanTarget> rest = resting_place(below);
     if (level_ > 0) take_from_level(below, rest.has_value());
     if (rest) return merge_into(*rest);
-    if (next_overlapping(shape_, last + 1, range_) < below) return std::nullopt;  // grown over files of a run in between
+    if (next_overlapping(shape_, last + 1, range_) < below) return std::nullopt;  // grown range meets a run in between
     take_and_grow(below);
     if (list_.reserved.bytes > kLargestMerge * std::max<std::uint64_t>(shape_.file_bytes, 1)) return std::nullopt;
     return merge_into({shape_.runs[below].id, shape_.runs[below].level});

@@ -33,7 +33,7 @@ struct KLsmPolicy::Level {
   bool busy = false;
 };
 
-/// The work that a level needs: all of it goes down, or its newest `merge` runs become one.
+/// The merge that a level needs: the whole level moves down, or its newest `merge` runs become one.
 struct KLsmPolicy::Step {
   bool down = false;
   std::size_t merge = 0;

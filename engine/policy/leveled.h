@@ -31,7 +31,7 @@ struct LevelVectors {
   double size_ratio = 2;
 
   [[nodiscard]] int run_limit(int level) const;
-  /// In memtables.
+  /// Capacity of a level, in memtables.
   [[nodiscard]] double capacity(int level) const;
 };
 

@@ -364,7 +364,7 @@ std::string tree_text(const TreeEdit& edit) {
   for (const auto& [file, bytes] : edit.punched)
     line("file " + std::to_string(file) + " has " + std::to_string(bytes) + " bytes punched");
   for (const auto& [file, damage] : edit.quarantined) {
-    line("file " + std::to_string(file) + (damage.empty() ? " is quarantined no more" : " is quarantined: " + damage));
+    line("file " + std::to_string(file) + (damage.empty() ? " is no longer quarantined" : " is quarantined: " + damage));
   }
   for (const auto& [run, level] : edit.relabeled) line("run " + std::to_string(run) + " to level " + std::to_string(level));
   for (const RunId run : edit.removed_runs) line("remove run " + std::to_string(run));

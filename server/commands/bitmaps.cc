@@ -63,7 +63,7 @@ Status getbit(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Takes BYTE or BIT; true for BIT.
+/// Parses BYTE or BIT. Returns true for BIT.
 Result<bool> unit_argument(Bytes word) {
   if (equal_ignoring_case(word, "BIT")) return true;
   if (equal_ignoring_case(word, "BYTE")) return false;
@@ -184,7 +184,7 @@ Status bitpos(Ctx& ctx) {
           return Status::not_found();  // stops the walk
         });
     if (end.is_not_found()) {
-      // the bit has a position
+      // found: `position` is set
     } else if (!end.is_ok()) {
       return end;
     } else if (bit == 0 && !where.has_end) {

@@ -113,7 +113,7 @@ Result<ClientFilter> parse_kill_filter(const Ctx& ctx) {
 }
 
 Status client_kill(Ctx& ctx) {
-  if (ctx.argc() == 3) {  // the old form: one address, which may be this client's
+  if (ctx.argc() == 3) {  // the old form has one address, which may be this client's
     ClientFilter filter;
     filter.addr = std::string(ctx.arg(2));
     if (ctx.server().kill_clients(filter, ctx.client_id) == 0) return reply_error("ERR No such client");
@@ -271,7 +271,7 @@ constexpr CommandSpec kSubcommands[] = {
      .run = client_tracking,
      .since = "6.0.0",
      .complexity = "O(1)",
-     .summary = "Turns on or off that the server notifies the connection of changes to keys that it has read.",
+     .summary = "Controls whether the server notifies the connection of changes to keys that it has read.",
      .group = kGroup,
      .arguments = kTrackingArguments,
      .container = kClient},
@@ -328,7 +328,7 @@ constexpr CommandSpec kSubcommands[] = {
      .run = client_unblock,
      .since = "5.0.0",
      .complexity = "O(1)",
-     .summary = "Ends the waiting of a client in a blocking command.",
+     .summary = "Ends the wait of a client in a blocking command.",
      .group = kGroup,
      .arguments = kUnblockArguments,
      .container = kClient},

@@ -45,7 +45,7 @@ Result<Tracking> parse_tracking(const Ctx& ctx) {
   return wanted;
 }
 
-/// Whether one prefix begins with another. In sorted order, the texts that begin with a prefix directly follow it.
+/// True if one prefix begins with another. In sorted order, the texts that begin with a prefix directly follow it.
 bool any_overlap(const std::vector<std::string>& have, const std::vector<std::string>& added) {
   std::vector<Bytes> all(have.begin(), have.end());
   all.insert(all.end(), added.begin(), added.end());

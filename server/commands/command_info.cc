@@ -118,7 +118,7 @@ Status command_all(Ctx& ctx) {
   return Status::ok();
 }
 
-/// About what the description of a command takes in a reply.
+/// Approximate size of a command's description in a reply.
 constexpr std::uint64_t kDescriptionBytes = 1024;
 
 Status command_info(Ctx& ctx) {
@@ -233,7 +233,7 @@ Status command_docs(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Whether the command passes the filter of FILTERBY.
+/// True if the command passes the filter of FILTERBY.
 using Filter = bool (*)(const Command& command, Bytes argument);
 
 Status command_list(Ctx& ctx) {

@@ -101,8 +101,8 @@ Status latency_doctor(Ctx& ctx) {
   std::string text;
   if (monitor.threshold_ms() == 0) {
     text =
-        "Latency events are not recorded: CONFIG SET latency-monitor-threshold <milliseconds> begins. LATENCY HISTOGRAM, SLOWLOG "
-        "GET and the metrics port say how long commands take without it.\n";
+        "Latency events are not recorded: CONFIG SET latency-monitor-threshold <milliseconds> records them. LATENCY HISTOGRAM, "
+        "SLOWLOG GET and the metrics port say how long commands take without it.\n";
   } else if (const auto events = monitor.events(); events.empty()) {
     text = "No command has kept an event loop for " + std::to_string(monitor.threshold_ms()) + " ms or more.\n";
   } else {

@@ -63,7 +63,8 @@ Status count_one(Ctx& ctx) {
   if (!count) {
     count = hll::count(found->value);
     if (!count) return corrupt_sketch();
-    // A loop holds the key's lock, and EXEC off its loop has marked the key. A read must neither fail nor wait because a write would.
+    // Stored if the key is protected: a loop holds its lock, and EXEC off its loop has marked it. And only if that neither fails nor
+    // waits, since the command is a read.
     if (ctx.may_store_result() && ctx.reserve(found->value.size()).is_ok()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);

@@ -215,7 +215,7 @@ constexpr CommandSpec kPurge[] = {
      .run = list,
      .since = "0.1.0",
      .complexity = "O(N + M) where N is the number of files and M that of tickets.",
-     .summary = "Returns the latest tickets given out since the start whose deletes have not left the files.",
+     .summary = "Returns the latest tickets issued since the start whose deletes have not left the files.",
      .group = Group::kExtension},
     {.name = "purge.report",
      .arity = exactly(2),
@@ -223,7 +223,8 @@ constexpr CommandSpec kPurge[] = {
      .run = report,
      .since = "0.1.0",
      .complexity = "O(N) where N is the number of files.",
-     .summary = "Returns a certificate, as JSON and without names of keys, of what a ticket's deletes have left and by when.",
+     .summary =
+         "Returns a certificate, as JSON without names of keys: whether a ticket's deletes have left the files, and by when.",
      .group = Group::kExtension,
      .arguments = kTicketArguments},
 };

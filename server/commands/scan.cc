@@ -65,7 +65,7 @@ KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
   return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
 }
 
-/// Whether a command inside a transaction has reached its limit.
+/// True if a command inside a transaction has reached its limit.
 bool is_spent(const Ctx& ctx, const Iterator& walk, std::uint64_t keys) {
   return ctx.in_exec() && keys + walk.steps() > kMaxInlineKeys;
 }
@@ -177,7 +177,7 @@ std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t r
 }
 
 /// Moves to the first key from `from` on, in moves of max_steps. Afterwards `walk` is valid, unless there is no key, the client
-/// is gone, or a transaction's limit is reached.
+/// has disconnected, or a transaction's limit is reached.
 void walk_on(const Ctx& ctx, Iterator& walk, const std::string& from) {
   for (walk.seek(from); walk.paused() && !ctx.is_cancelled() && !is_spent(ctx, walk, 0);)
     walk.seek(std::string(walk.resume_key()));

@@ -223,7 +223,7 @@ Result<std::optional<std::string>> scan_committed(Ctx& ctx, const ScanOptions& o
     pages += found.pages_read;
     if (!found.more) return std::optional<std::string>();
     from = std::move(found.resume);
-    // A stretch without a key in the range was as much work as one call may do.
+    // A stretch without keys in the range was already as much work as one call may do.
     if (batch->full() || found.keys.empty() || pages >= max_pages || ctx.is_cancelled()) return std::optional(std::move(from));
   }
 }

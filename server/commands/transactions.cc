@@ -44,7 +44,7 @@ Status watch(Ctx& ctx) {
   std::string buffer;
   for (std::size_t i = ctx.slice_begin(); i < ctx.slice_end(); ++i) {
     LookupKey key;
-    if (ctx.keys.empty()) {  // a slice: dispatch has not collected its keys
+    if (ctx.keys.empty()) {  // of a sliced command, dispatch collects no keys
       const Bytes name = escape_key(ctx.arg(i), &buffer);
       key = {name, hash_key(name)};
     } else {

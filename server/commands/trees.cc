@@ -274,9 +274,8 @@ constexpr CommandSpec kTrees[] = {
      .run = tree_pause,
      .since = "0.1.0",
      .complexity = "O(1)",
-     .summary =
-         "Stops compactions of all databases for some milliseconds, or until TREE.RESUME. Flushes go on, and so does what a "
-         "delete deadline needs.",
+     .summary = "Stops compactions of all databases for some milliseconds, or until TREE.RESUME. Flushes and work for delete "
+                "deadlines go on.",
      .group = kOwn,
      .arguments = kPauseArguments},
     {.name = "tree.resume",
@@ -285,7 +284,7 @@ constexpr CommandSpec kTrees[] = {
      .run = tree_resume,
      .since = "0.1.0",
      .complexity = "O(1)",
-     .summary = "Lets compactions go on after TREE.PAUSE.",
+     .summary = "Resumes compactions after TREE.PAUSE.",
      .group = kOwn},
     {.name = "tree.policy",
      .arity = at_least(1),

@@ -168,7 +168,7 @@ class Editor {
     return end;
   }
 
-  // Whether a { or [ of the same line is open at `at`. Braces over several lines are not recognised: the final check then
+  // True if a { or [ of the same line is open at `at`. Braces over several lines are not recognised: the final check then
   // refuses.
   bool in_flow(std::size_t at) const {
     int open = 0;

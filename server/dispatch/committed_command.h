@@ -17,7 +17,7 @@ struct Command;
 /// of misses are on.
 using PresentKeys = std::unordered_set<Bytes>;
 
-/// The client whose command has effects. It may have gone.
+/// The client whose command has effects. It may have disconnected.
 struct Origin {
   Origin(const Client& client)  // NOLINT(google-explicit-constructor): a client is an origin
       : loop(client.loop), client_id(client.id), address(client.address), seen_seq(client.seen_seq) {}

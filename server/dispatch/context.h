@@ -30,8 +30,8 @@ namespace ebbtide {
 
 struct CommandEnv;
 
-/// What happens on a loop once a command, or a transaction, is committed. False: the slice is over before it is complete, and it is
-/// to be called again.
+/// An effect of a command or transaction, which its loop runs after the commit. Returns false if the slice ended before the
+/// effect was complete: it is called again.
 using Effect = std::function<bool(const Origin& origin, const Slice& slice)>;
 using Effects = std::vector<Effect>;
 
@@ -117,7 +117,7 @@ struct Ctx {
   [[nodiscard]] Strings strings() { return strings_in(view); }
   /// The same in another database's view.
   [[nodiscard]] Strings strings_in(const ReadView& other) { return Strings(other, batch, counts, pending()); }
-  /// Whether the command's database was ever written to.
+  /// True if the command's database was ever written to.
   [[nodiscard]] bool has_tree() const { return has_tree(view); }
   [[nodiscard]] bool has_tree(const ReadView& other) const {
     return pending() == nullptr ? other.has_tree() : pending()->has_tree(other);
@@ -127,7 +127,8 @@ struct Ctx {
   /// Another database at the moment of this run, for COPY and MOVE. The view is taken now: the command holds all locks, or its
   /// keys in that database are marked.
   [[nodiscard]] ReadView view_of(DatabaseId database) const;
-  /// Whether a command that reads may store what it has computed: on a loop or in EXEC, while the engine accepts writes without waiting.
+  /// True if a command that reads may store what it has computed: on a loop or in EXEC, while the engine accepts writes without
+  /// waiting.
   [[nodiscard]] bool may_store_result() const;
 
   // --- where it runs
@@ -162,11 +163,11 @@ struct Ctx {
 
   // --- limits
   /// Called before `bytes` of values are copied or computed on. kNotResident: too long for the loop; dispatch runs the command
-  /// off it. There all is allowed until the client is gone: kAborted.
+  /// off it. There any number is allowed; kAborted once the client has disconnected.
   [[nodiscard]] Status work(std::uint64_t bytes) {
     if (bytes <= work_left) [[likely]] {
       work_left -= bytes;
-      return is_cancelled() ? Status::aborted("the client has gone") : Status::ok();
+      return is_cancelled() ? Status::aborted("the client has disconnected") : Status::ok();
     }
     too_long = true;
     return Status::not_resident();

@@ -6,7 +6,7 @@
 //
 //   1. The command replies, and its client's next command runs, once all of its effects are delivered. A client has at most one
 //      such command, so the number of clients limits them. Their memory is that of their commands, and is charged as such.
-//   2. Effects outlive their client: they happen although it has gone, since the data is changed.
+//   2. Effects outlive their client: they happen even if it has disconnected, since the data is changed.
 //   3. Invalidations come first. Until a client has got them all, its cache may be older than what it reads.
 //   4. Notifications of a key have the order of its writes. From the commit on, firm marks (intents.h) of the written keys make later
 //      writes of these keys wait until all is delivered. Notifications of different keys have no order.

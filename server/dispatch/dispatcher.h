@@ -6,7 +6,7 @@
 // write.
 //
 // Invariants:
-//   1. A command has all of its effects, or while it waits none: no reply, no write, no count.
+//   1. A command has all of its effects at once. While it waits it has none: no reply, no write, no count.
 //   2. Commands of one client run in order. A command that waits delays its own client only.
 //   3. client.seen_seq covers everything that the handlers' replies could depend on.
 //   4. No lock is held across I/O, nor during a write stall. Walks inside EXEC are the exception: they read under locks.
@@ -136,7 +136,7 @@ class Dispatcher final : public CommandSink {
   bool resume(PendingCommand& pending, const Prepared& prepared);
   /// Like run_admitted(), while observers are in use (observers.h) or the connection is in a mode.
   void run_observed(PendingCommand& pending, Prepared prepared);
-  /// Whether CLIENT PAUSE delays the command.
+  /// True if CLIENT PAUSE delays the command.
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
   /// Returns true if engine time was read, too.
   bool refresh_time();
@@ -153,7 +153,7 @@ class Dispatcher final : public CommandSink {
 
   /// Runs the command and commits its writes; repeats that while kRetry. kDone: `status` says how.
   RunEnd run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Whether EXEC of the transaction runs off its loop from the start.
+  /// True if EXEC of the transaction runs off its loop from the start.
   [[nodiscard]] bool is_long(const Transaction* transaction) const;
   /// Handles kSliced: the loop runs other commands before the next slice.
   void continue_later(PendingCommand& pending);
@@ -168,11 +168,11 @@ class Dispatcher final : public CommandSink {
   Status commit_beside_marks(Client& client, bool waited);
   /// Like run_and_commit(), also for EXEC. After EXEC the transaction is over unless it has to run again.
   RunEnd run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Like run_once(), repeated as long as the pages that it misses are at hand at once. kMissesPages: they are being read.
+  /// Like run_once(), but repeats it while the missing pages are available without waiting. kMissesPages: they are being read.
   RunEnd run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
   /// The state that a run with this error ends in.
   RunEnd end_of_failed(PendingCommand& pending, const Status& status, bool too_long);
-  /// Whether the command's reply waits for the log's sync.
+  /// True if the command's reply waits for the log's sync.
   [[nodiscard]] static bool replies_synced(Client& client, const CommandSpec& spec);
 
   // transaction.cc
@@ -198,7 +198,7 @@ class Dispatcher final : public CommandSink {
   void look_ahead(const PendingCommand& pending, MissSet* misses);
   /// The set that a run of this command reads with: from its first fetch on, a set of its own.
   MissSet& misses_of(const PendingCommand& pending);
-  /// Whether the command gives a password that is checked.
+  /// True if the command gives a password that is checked.
   static bool authenticates(const CommandSpec& spec, const Args& args);
   /// True if it waits: a command that checks passwords, after failures from the same network, or EXEC that checks several.
   bool delay_authentication(PendingCommand& pending, const CommandSpec& spec);
@@ -230,7 +230,7 @@ class Dispatcher final : public CommandSink {
   void deliver_slice(ClientLoop* here, bool resumes);
   /// Called under the locks of a commit: later writes of its keys wait until its notifications are delivered.
   void order_notifications(LongWrite& work);
-  /// Whether the notifications of a command with so many arguments take too long for its loop.
+  /// True if the notifications of a command with so many arguments take too long for its loop.
   [[nodiscard]] bool notifies_many(std::size_t arguments) const;
   // long_write.cc
   void start_long_write(PendingCommand& pending, const Prepared& prepared);

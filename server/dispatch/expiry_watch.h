@@ -64,7 +64,7 @@ class ExpiryWatch {
   bool committed(const CommittedCommand& commit, DatabaseId target, std::size_t* cursor, const Slice& slice);
   /// The key was read, and has this expiry.
   void seen(DatabaseId database, Bytes key, Millis expiry);
-  /// All keys of the range are gone; an empty end is the end of the database.
+  /// All keys of the range were deleted; an empty end is the end of the database.
   void range_deleted(DatabaseId database, Bytes start, Bytes end);
   /// Databases were emptied or swapped, so the known keys are no longer right. A sweep is due.
   void databases_changed();
@@ -91,7 +91,7 @@ class ExpiryWatch {
   void erase_last() { erase(std::prev(order_.end())); }
   /// Forgets the known keys. The next sweep begins at the first key that was not reported.
   void forget();
-  /// Marks the sweep under way, if there is one: it may find keys of ranges or databases that are gone, or written keys that
+  /// Marks the sweep under way, if there is one: it may find keys of deleted ranges or databases, or written keys that
   /// exceed `touched_`.
   void make_stale();
 

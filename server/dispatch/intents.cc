@@ -20,7 +20,7 @@ void sort_unique(std::vector<T>* values) {
   values->erase(std::unique(values->begin(), values->end()), values->end());
 }
 
-/// Whether two ascending lists share a value. Walks both; if one is much shorter, looks its values up in the other.
+/// True if two ascending lists share a value. Walks both; if one is much shorter, looks its values up in the other.
 template <typename T>
 bool share(const std::vector<T>& a, const std::vector<T>& b) {
   if (a.size() > b.size()) return share(b, a);

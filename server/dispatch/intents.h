@@ -47,9 +47,9 @@ class KeySet {
   /// Called after the last add, before anything else.
   void seal();
 
-  /// Whether both have a key, or one has all of a database of which the other has keys.
+  /// True if both have a key, or one has all of a database of which the other has keys.
   [[nodiscard]] bool meets(const KeySet& other) const;
-  /// Whether this set has all of a database of which `other` has keys.
+  /// True if this set has all of a database of which `other` has keys.
   [[nodiscard]] bool covers_some(const KeySet& other) const;
   [[nodiscard]] std::size_t size() const { return keys_.size(); }
 
@@ -74,7 +74,7 @@ class Intents {
     std::vector<Waiter> waiters;
   };
 
-  /// Whether any command holds marks. One load. With several loops, called under the locks of the keys that are written.
+  /// True if any command holds marks. One load. With several loops, called under the locks of the keys that are written.
   [[nodiscard]] bool any() const { return holders_count_.load(std::memory_order_relaxed) != 0; }
 
   /// Sets all marks, unbroken. With `firm`, false if another holder's firm marks are in the way: then none is set, and `waiter`
@@ -84,7 +84,7 @@ class Intents {
   void unmark(const std::shared_ptr<Marks>& marks);
   [[nodiscard]] bool is_broken(const Marks& marks) const;
 
-  /// Whether a commit of `written` has to wait for firm marks other than `own`. If so, `waiter` is resumed when they are removed.
+  /// True if a commit of `written` has to wait for firm marks other than `own`. If so, `waiter` is resumed when they are removed.
   [[nodiscard]] bool must_wait(const KeySet& written, const Marks* own, Waiter waiter);
   /// `written` is committed: breaks all marks on its keys, except for `own`.
   void committed(const KeySet& written, const Marks* own);

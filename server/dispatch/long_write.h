@@ -51,7 +51,7 @@ struct LongWrite final : OffLoopWork {
   std::unique_ptr<StagedBatch> staged;  ///< has the batch instead of `batch`, if the batch is large
   KeySet written;                       ///< the keys that the batch writes
 
-  /// Whether a thread prepares the commit of `batch`, because it takes long: many operations to sort, or large values to log.
+  /// True if a thread prepares the commit of `batch`, because it takes long: many operations to sort, or large values to log.
   [[nodiscard]] static bool stages(const WriteBatch& batch) {
     return StagedBatch::pays_for(batch) || (batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0);
   }

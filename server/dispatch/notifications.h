@@ -52,7 +52,7 @@ class Notifications {
   /// NotifyFlags; 0 if no event could be published. One load.
   [[nodiscard]] std::uint32_t flags() const { return flags_.load(std::memory_order_relaxed); }
 
-  /// How far the events of a command are published.
+  /// The progress of publishing a command's events.
   struct Progress {
     std::uint32_t walks = 0;             ///< over the batch that are complete
     std::size_t cursor = 0;              ///< of the current walk

@@ -8,7 +8,7 @@ namespace ebbtide {
 void Observers::set_tracking(Client& client, const Tracking& wanted) {
   tracking.set(client, wanted);
   if (!wanted.on) return;
-  // At once: the client's next reads may expire before refresh_expiries() is called.
+  // Turned on at once: keys that the client reads next may expire before refresh_expiries() is called.
   std::lock_guard lock(mode_mutex_);
   if (!expiries.on()) expiries.set_mode(true, false, 0);
 }

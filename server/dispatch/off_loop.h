@@ -33,7 +33,7 @@ struct OffLoopWork : OffloadWork {
   bool reports_keys = false;
   bool tracks = false;       ///< its client has a cache
   bool notes_reads = false;  ///< that is to be noted for that cache
-  /// The memory that `args` point into, once their client is gone. Set by the loop, to keep that memory.
+  /// The memory that `args` point into, once their client has disconnected. Set by the loop, to keep that memory.
   std::shared_ptr<const void> input;
   std::atomic<bool> client_gone{false};  ///< set by the loop: no client needs the results
 
@@ -57,7 +57,7 @@ struct OffLoopWork : OffloadWork {
   std::shared_ptr<Intents::Marks> ordering_marks;
 
   [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
-  /// Whether its effects may take long, so that they are delivered in slices, before the reply.
+  /// True if its effects may take long. They are then delivered in slices, before the reply.
   [[nodiscard]] virtual bool has_many_effects() const { return reports_keys && !effects.empty(); }
 
  protected:

@@ -5,8 +5,8 @@
 // Waits for a sync follow the order of the log, so one thread is enough for them. Long writes (long_write.h) are limited, too,
 // but other commands may wait for their keys. So long writes wait in the queue for each other only.
 //
-// Work is unwanted once its client is gone: it is not begun, and leaves its queue. A client has at most one piece of work, so the
-// number of clients limits the queues.
+// Work is unwanted once its client has disconnected: it is not begun, and leaves its queue. A client has at most one piece of
+// work, so the number of clients limits the queues.
 #pragma once
 
 #include <array>

@@ -130,7 +130,7 @@ class ServerControl {
   virtual void sleep_ms(std::uint64_t ms) = 0;
 
   // --- authentication
-  /// Whether a new connection, as user "default", has to authenticate.
+  /// True if a new connection, as user "default", has to authenticate.
   [[nodiscard]] virtual bool password_required() const = 0;
   /// Compares in constant time. A user without a password accepts any; "default" has none unless one is configured.
   [[nodiscard]] virtual bool check_password(Bytes user, Bytes password) const = 0;
@@ -153,7 +153,7 @@ class ServerControl {
   virtual void reset_stats() = 0;
 
   // --- clients
-  /// Whether a client with this id is connected.
+  /// True if a client with this id is connected.
   [[nodiscard]] virtual bool has_client(std::uint64_t id) const = 0;
   /// One line per client, as describe_client (session.h) makes it, each with a newline, ordered by id. May wait for other loops:
   /// only offload threads call it.

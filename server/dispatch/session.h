@@ -46,7 +46,7 @@ struct Session {
   std::uint64_t commands = 0;  ///< run so far
 };
 
-/// Whether the reply to the current command is suppressed.
+/// True if the reply to the current command is suppressed.
 inline bool is_quiet(const Session& session) {
   return session.replies == Session::Replies::kOff || session.replies == Session::Replies::kSkip;
 }
@@ -89,7 +89,7 @@ inline Transaction* transaction_of(Client& client) {
 }
 /// The same, made on first use.
 Transaction& make_transaction(Client& client, MemoryAccount& memory);
-/// Whether the client may run DEBUG. A null client may not.
+/// True if the client may run DEBUG. A null client may not.
 Status check_debugging(const ServerControl& control, const Client* client);
 /// Forgets the queued commands and the watched keys, and leaves MULTI.
 void end_transaction(Client& client);
@@ -101,7 +101,7 @@ void reset_session(Client& client);
 /// client waits for an event, not for the disk. Loop thread only.
 std::string describe_client(Client& client, std::int64_t now_ms, bool blocked);
 
-/// Whether the text may be the name of a client or library: printable ASCII without spaces.
+/// True if the text may be the name of a client or library: printable ASCII without spaces.
 bool is_valid_client_text(Bytes text);
 
 }  // namespace ebbtide

@@ -47,7 +47,7 @@ class SlowLog {
 
   /// Charge memory of the entries to the memory budget, and release it, in steps. Set once, before use.
   std::function<void(std::size_t bytes)> charge, release;
-  /// The memory budget is so large.
+  /// Sets the size of the memory budget.
   void set_budget(std::uint64_t bytes);
 
   /// Keeps the latest `entries` of the commands that took `micros` or more, with or without their arguments. Switching the

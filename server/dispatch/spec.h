@@ -79,7 +79,7 @@ struct KeySpec {
   std::uint16_t access = 0;
   int blind_argc = 0;  ///< with exactly so many arguments the keys are overwritten without a read, although `access` says kRw
 
-  /// Whether a command of `argc` arguments overwrites its keys without reading them.
+  /// True if a command of `argc` arguments overwrites its keys without reading them.
   [[nodiscard]] constexpr bool blind(std::size_t argc) const {
     return (access & kOw) != 0 || (blind_argc != 0 && argc == static_cast<std::size_t>(blind_argc));
   }
@@ -138,11 +138,11 @@ struct CommandSpec {
   std::span<const KeySpec> key_specs = {};
 
   [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
-  /// Whether it reads, or may read, a whole database.
+  /// True if the command reads, or may read, a whole database.
   [[nodiscard]] constexpr bool walks() const { return has(kOffload) && has(kReadOnly) && keys.first == 0; }
-  /// Whether it empties or swaps databases, and does no more.
+  /// True if the command empties or swaps databases, and does no more.
   [[nodiscard]] constexpr bool changes_databases() const { return has(kLockAll) && has(kAnyThread); }
-  /// Whether its run may leave the event loop, for a thread, if it turns out to be long.
+  /// True if the command may move from its event loop to an offload thread if it turns out to be long.
   [[nodiscard]] constexpr bool may_leave_loop() const {
     const bool locks_unknown_keys = has(kLockAll) && keys.first == 0;  // the keys of COPY and MOVE are known
     return !has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&

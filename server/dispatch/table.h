@@ -100,7 +100,7 @@ Status wrong_arity(const Command& command);
 
 /// The ACL categories of a command, each with its '@': "@read @string @fast".
 std::vector<std::string_view> acl_categories(const CommandSpec& spec);
-/// Whether the command is in a category, named without '@' and in any case.
+/// True if the command is in a category, named without '@' and in any case.
 bool in_category(const Command& command, Bytes category);
 /// The group's name: "string", "generic", ...
 std::string_view group_name(Group group);

@@ -60,7 +60,7 @@ void write_invalidation(Client& client, const std::shared_ptr<const std::string>
 /// With more invalidations that are kept for a client, all of its keys are invalidated instead.
 constexpr std::size_t kMostKept = 256;
 
-/// Tells a client that the client which its invalidations went to is gone.
+/// Sends a client a push: the client that received its invalidations has disconnected.
 void report_broken_redirect(Client& client, std::uint64_t redirect) {
   if (client.protocol != 3) return;
   Reply reply(&client.out, client.protocol);
@@ -101,7 +101,7 @@ void TrackingTable::set(Client& client, const Tracking& tracking) {
     if (tracking.broadcast && tracking.prefixes.empty()) tracker.prefixes.emplace_back();  // every key
     for (const std::string& prefix : tracker.prefixes) prefixes_[prefix].clients.insert(client.id);
   } else {
-    trackers_.erase(client.id);  // its notes go when their keys are written, or at the limits
+    trackers_.erase(client.id);  // its notes are removed when their keys are written, or at the limits
   }
   if (trackers_.empty()) forget_notes();
   switches_.set(Switches::kTracking, !trackers_.empty());
@@ -242,14 +242,14 @@ TrackingTable::Counts TrackingTable::counts() {
 
 void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out) {
   switch (op.kind) {
-    // The keys of a delete by stamp are not known, so it invalidates all keys, as FLUSHDB does.
+    // It is unknown which keys a delete by stamp deletes. So it invalidates all keys, as FLUSHDB does.
     case OpKind::kFlushDatabase:
     case OpKind::kSwapDatabases:
     case OpKind::kSecondaryDelete:
       for (const auto& [id, tracker] : trackers_) (*out)[id] = std::nullopt;
       return forget_notes();
     case OpKind::kRangeTombstone:
-      // Nor are the keys known that a broadcasting client has.
+      // It is unknown which keys a broadcasting client has cached, so all of them are invalidated.
       for (const auto& [id, tracker] : trackers_) {
         if (tracker.broadcast && !(tracker.no_loop && id == writer)) (*out)[id] = std::nullopt;
       }

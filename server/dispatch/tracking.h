@@ -36,7 +36,7 @@ struct Tracking {
   std::uint64_t redirect = 0;
   std::vector<std::string> prefixes = {};
 
-  /// Whether the keys of a read are noted.
+  /// True if the keys of a read are noted.
   [[nodiscard]] bool notes_reads() const {
     return on && !broadcast && (!opt_in || caching == std::optional(true)) && !(opt_out && caching == std::optional(false));
   }
@@ -48,10 +48,10 @@ struct Invalidation {
   SeqNum seq = 0;  ///< it leaves when the log has this
 };
 
-/// While a client's command reads off its loop, the reply may be older than invalidations that come meanwhile. Sent before the reply,
-/// they would be lost on the cache. So they are kept from here on, on the client's loop.
+/// Keeps a client's invalidations from now on, on its loop. A command that reads off its loop may reply with values older than
+/// invalidations that come meanwhile. If these were sent first, the client would then cache the older values.
 void keep_invalidations(Client& client);
-/// Ends that, and sends them. Called once the reply is written.
+/// Stops keeping invalidations, and sends those that were kept. Called once the reply is written.
 void send_kept_invalidations(Client& client);
 
 /// The clients that track, and their notes. Thread-safe, except for what is set before use.
@@ -65,9 +65,9 @@ class TrackingTable {
 
   explicit TrackingTable(Switches& switches, std::size_t max_bytes = kMaxBytes) : switches_(switches), max_bytes_(max_bytes) {}
 
-  /// Whether a client is connected. Set once, before use.
+  /// True if a client is connected. Set once, before use.
   std::function<bool(std::uint64_t client_id)> is_connected;
-  /// Calls a function with a client on the client's loop, or not at all if the client is gone. Set once, before use.
+  /// Calls a function with a client on the client's loop, or not at all if the client has disconnected. Set once, before use.
   using ToClient = std::function<void(std::uint64_t client_id, std::function<void(Client&)>)>;
   ToClient to_client;
 
@@ -129,7 +129,7 @@ class TrackingTable {
   void forget_notes();
   /// Adjusts the charge to the current memory of the notes. Called with the lock held.
   void charge_notes();
-  /// Invalidation::keys.
+  /// The encoded keys of an invalidation, as in Invalidation::keys.
   using EncodedKeys = std::shared_ptr<const std::string>;
   void send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq);
   void send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoop* here, SeqNum seq);

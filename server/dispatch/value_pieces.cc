@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-Status may_go_on(const Ctx& ctx) { return ctx.is_cancelled() ? Status::aborted("the client has gone") : Status::ok(); }
+Status may_go_on(const Ctx& ctx) { return ctx.is_cancelled() ? Status::aborted("the client has disconnected") : Status::ok(); }
 
 }  // namespace
 

@@ -13,7 +13,7 @@ inline constexpr std::uint64_t kValuePieceBytes = 1 << 20;
 
 /// Calls `visit` with the bytes [offset, offset + length) of a located value, in order; they must lie within it. `at` is the
 /// piece's offset in the value. Off the loop, a large value is read piece by piece. On the loop all bytes are needed at once, and
-/// may be kNotResident. kAborted once the client is gone. Other errors are those of `visit` and of ReadView::get.
+/// may be kNotResident. kAborted once the client has disconnected. Other errors are those of `visit` and of ReadView::get.
 Status visit_value(Ctx& ctx, const Found& found, std::uint64_t offset, std::uint64_t length,
                    const std::function<Status(std::uint64_t at, Bytes piece)>& visit);
 

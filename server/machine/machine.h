@@ -31,7 +31,7 @@ std::uint64_t peak_resident_bytes();
 void report_refused_allocations(void (*refused)(std::uint64_t bytes));
 /// "mimalloc-2.0.9", "libc".
 std::string allocator_name();
-/// Whether resident_bytes() says how much memory is used. A sanitizer's is a multiple of that.
+/// True if resident_bytes() says how much memory is used. A sanitizer's is a multiple of that.
 bool keeps_to_budget();
 /// Makes the allocator return freed memory to the system at once, instead of keeping it for idle threads.
 void give_freed_memory_back();

@@ -14,14 +14,15 @@ class ServiceManager {
   /// `socket`: the value of $NOTIFY_SOCKET, empty for no manager: an absolute path, or "@name" in the abstract namespace.
   explicit ServiceManager(std::string socket) : socket_(std::move(socket)) {}
 
-  /// The service serves.
+  /// Reports that the service is ready.
   void ready() const { report("READY=1\nSTATUS=ready to accept connections"); }
-  /// The service ends by itself, or was asked to.
+  /// Reports that the service is stopping.
   void stopping() const { report("STOPPING=1\nSTATUS=stopping"); }
-  /// The start goes on: the manager waits for another `extend_ms`. `text` is one line. Returns the same as report().
+  /// Reports that the start is still under way: the manager waits for another `extend_ms`. `text` is one line. Returns the same as
+  /// report().
   std::string starting(std::string_view text,
                        std::uint64_t extend_ms) const;  // NOLINT(modernize-use-nodiscard): only the first caller needs it
-  /// For the watchdog: the service still works.
+  /// Reports to the watchdog that the service still works.
   void alive() const { report("WATCHDOG=1"); }
 
   /// Sends `state`, lines of NAME=value. Returns "" if it was sent or there is no manager, otherwise the error.

@@ -49,7 +49,7 @@ class Connection final : public Client {
   [[nodiscard]] std::size_t total_bytes() const override { return sizeof(Connection) + parser.memory() + out.memory(); }
   [[nodiscard]] std::shared_ptr<const void> take_input() override;
   [[nodiscard]] bool has_pending() const { return !pending.empty(); }
-  /// Whether more input may be read now.
+  /// True if more input may be read now.
   [[nodiscard]] bool may_read() const {
     return readable && pending.empty() && !closing() && !end_of_input && out.size() < output_high_water && !parser.has_input() &&
            parser.failure() == RequestParser::Failure::kNone;
@@ -57,16 +57,16 @@ class Connection final : public Client {
   [[nodiscard]] bool may_parse() const {
     return pending.empty() && !closing() && out.size() < output_high_water && parser.has_input();
   }
-  /// Whether more than so many bytes of commands that have not run are buffered, or a big bulk is being received.
+  /// True if more than so many bytes of commands that have not run are buffered, or a big bulk is being received.
   [[nodiscard]] bool has_much_input(std::size_t bytes) const { return parser.buffered() > bytes || parser.big_missing() > 0; }
-  /// Whether it has commands that can be handed in without waiting for epoll.
+  /// True if it has commands that can be handed in without waiting for epoll.
   [[nodiscard]] bool wants_turn() const {
     if (!has_pending()) return may_parse();
     return (!waiting || resumed) && !closing() && out.size() < output_high_water;
   }
   [[nodiscard]] bool closing() const { return close_after_reply || close_now || dead || lingering; }
   [[nodiscard]] bool gated() const { return !gates.empty(); }
-  /// Whether bytes may leave now.
+  /// True if bytes may leave now.
   [[nodiscard]] std::uint64_t send_limit(std::uint64_t durable_seq) const;
 
   struct Gate {

@@ -524,7 +524,7 @@ void EventLoop::relieve(Connection& c) {
 // All ready commands become one span.
 void EventLoop::run_pass() {
   if (working_.empty()) return;
-  if (gated_.empty()) logging_seq_ = 0;  // the client that waited is gone
+  if (gated_.empty()) logging_seq_ = 0;  // the client that waited has disconnected
   pass_.clear();
   parts_.clear();
   std::size_t quiet = 0;

@@ -107,7 +107,7 @@ class ClientMemory {
   [[nodiscard]] virtual std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) = 0;
   /// Input that outlives its connection: the same memory, with another owner, which is charged with `bytes`.
   [[nodiscard]] virtual std::shared_ptr<const void> own_input(std::shared_ptr<const void> input, std::uint64_t bytes) = 0;
-  /// Whether the budget is spent while buffers have a considerable part of it. Then the connections with the largest buffers are
+  /// True if the budget is spent while buffers have a considerable part of it. Then the connections with the largest buffers are
   /// closed.
   [[nodiscard]] virtual bool short_of_buffers() const = 0;
 };
@@ -128,7 +128,7 @@ class ReplyGate {
   virtual bool end_of_pass() = 0;
   /// The seq up to which replies may leave.
   [[nodiscard]] virtual std::uint64_t durable_seq() const = 0;
-  /// Whether writes are refused. If so, replies that wait for more than durable_seq() might wait forever: their outcome is
+  /// True if writes are refused. If so, replies that wait for more than durable_seq() might wait forever: their outcome is
   /// unknown.
   [[nodiscard]] virtual bool failed() const = 0;
 };

@@ -41,7 +41,7 @@ class PubSub {
     std::uint64_t client_id = 0;
     bool operator==(const Subscriber&) const = default;
   };
-  /// Whether a pattern matches a channel.
+  /// True if a pattern matches a channel.
   using Matches = bool (*)(Bytes pattern, Bytes channel);
 
   explicit PubSub(Matches matches) : matches_(matches) {}

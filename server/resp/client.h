@@ -31,7 +31,7 @@ class ClientLoop {
   virtual ~ClientLoop() = default;
   /// Runs `task` on the loop's thread, soon. Any thread. Tasks are dropped once the loop has stopped.
   virtual void post(std::function<void()> task) = 0;
-  /// Runs the waiting command of this client again. Any thread. Does nothing if the client is gone or not waiting.
+  /// Runs the waiting command of this client again. Any thread. Does nothing if the client has disconnected or is not waiting.
   virtual void resume(std::uint64_t client_id) = 0;
   /// The client with this id if it belongs to this loop, else null. Loop thread only.
   virtual Client* find(std::uint64_t client_id) = 0;
@@ -88,7 +88,7 @@ class Client {
   std::unique_ptr<ClientState> state;  ///< made by the sink at the client's first command
   std::size_t state_bytes = 0;         ///< state->memory() as of the sink's last update; counts like the client's buffers
 
-  /// Whether a command of this client may run now.
+  /// True if a command of this client may run now.
   [[nodiscard]] bool may_run() const {
     return !waiting && !close_after_reply && !close_now && out.size() < output_high_water && !out.overflown();
   }
@@ -100,8 +100,8 @@ class Client {
   [[nodiscard]] virtual std::size_t argument_bytes() const { return 0; }
   /// Memory of the connection, including buffers and large arguments, without `state`.
   [[nodiscard]] virtual std::size_t total_bytes() const { return query_bytes() + out.memory(); }
-  /// Hands over the memory of its commands' arguments, for a command that goes on running after its client is gone. Only while
-  /// the client closes.
+  /// Hands over the memory of its commands' arguments, for a command that goes on running after its client has disconnected. Only
+  /// while the client closes.
   [[nodiscard]] virtual std::shared_ptr<const void> take_input() { return nullptr; }
 };
 
@@ -137,8 +137,8 @@ class CommandSink {
   /// The client is about to be freed, so references to it must go. `waiting_command` is its first unfinished command, if any. The
   /// sink keeps alive what a fetch or a thread still uses of it (Client::take_input).
   virtual void client_closed(Client& client, PendingCommand* waiting_command) = 0;
-  /// Whether the sink has charged replies of the last pass to the memory budget. If so, the caller charges the buffers that have them
-  /// by now, and calls buffers_charged(): no reply is charged twice when it looks for clients to close.
+  /// True if the sink has charged replies of the last pass to the memory budget. If so, the caller charges the buffers that have
+  /// them by now, and calls buffers_charged(): no reply is charged twice when it looks for clients to close.
   [[nodiscard]] virtual bool charges_replies() const { return false; }
   virtual void buffers_charged() {}
   /// Reports how long after its commands had run the log had a pass's writes, as durable as its replies require. If several

@@ -65,7 +65,7 @@ class OutputBuffer {
   /// Limits the own memory to about so many bytes; 0: no limit.
   void set_limit(std::size_t bytes) { limit_bytes_ = bytes; }
   [[nodiscard]] std::size_t limit() const { return limit_bytes_; }
-  /// Whether the limit was exceeded: contents, marks and holes are lost.
+  /// True if the limit was exceeded: contents, marks and holes are lost.
   [[nodiscard]] bool overflown() const { return overflown_; }
   void overflow();
 

@@ -73,13 +73,13 @@ class RequestParser {
   [[nodiscard]] std::shared_ptr<const void> take_input();
   /// Bytes that take_input() would hand over, except for big bulks that have another owner.
   [[nodiscard]] std::size_t input_memory() const { return buffer_memory() + big_held_; }
-  /// Whether parse() may return more commands without another received(): it stopped at max_commands, not for lack of input.
+  /// True if parse() may return more commands without another received(): it stopped at max_commands, not for lack of input.
   [[nodiscard]] bool has_input() const { return position_ < end_ && !starved_; }
 
   /// There is no memory for the big bulks of the incomplete command: those received are dropped, the others will be skipped.
   void refuse_big();
 
-  /// Whether ready commands have big bulks that hand_over() was not called for.
+  /// True if ready commands have big bulks that hand_over() was not called for.
   [[nodiscard]] bool can_hand_over() const { return handed_ < first_shared_; }
   /// Calls `take` for each such big bulk, and replaces it with the result: the same bytes, with another owner. They no longer
   /// count in big_memory().

@@ -8,7 +8,7 @@
 
 namespace ebbtide::fuzz {
 
-/// Whether a text is one JSON value as the tools write it: no fractions, no exponents.
+/// True if a text is one JSON value as the tools write it: no fractions, no exponents.
 class JsonCheck {
  public:
   static bool whole(Bytes text) {

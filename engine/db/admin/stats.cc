@@ -16,7 +16,7 @@ HistogramInfo probes_of(const Counters& counters, std::uint64_t gets) {
   }
   std::uint64_t some = 0;
   for (const std::uint64_t count : out.buckets) some += count;
-  out.buckets[0] = gets - std::min(gets, some);  // a memtable knew, or no run's bounds have the key
+  out.buckets[0] = gets - std::min(gets, some);  // decided by a memtable, or in no run's bounds
   return out;
 }
 

@@ -89,7 +89,7 @@ void describe_tree(const TreeFacts& tree, TreeInfo* info) {
     info->runs.push_back(r);
   }
   info->filters = filters_of(*view.tables, tree.lookups);
-  // A tombstone is an entry without a key, and so is the entry that it deletes.
+  // Takes off two entries for each tombstone: itself, and the entry that it deletes.
   info->estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;
   for (const FileMetaPtr& file : view.tables->quarantined) {
     info->quarantined.push_back({file->data_file, file->data_bytes + file->metadata_bytes, file->damage});

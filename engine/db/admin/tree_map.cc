@@ -50,7 +50,7 @@ TreeMapJob job_of(const Plan& plan, const TreeShape& shape) {
   for (const PlanInput& input : inputs_of(plan)) {
     const RunShape* run = shape.run(input.run);
     job.files += input.files.size();
-    if (run == nullptr) continue;  // an edit in between removed it
+    if (run == nullptr) continue;  // removed by an edit meanwhile
     if (first) job.from_level = run->level;
     first = false;
     job.to_level = run->level;
@@ -73,7 +73,7 @@ TreeMapMemTable memtable_of(const MemTable& memtable, bool frozen, Millis now) {
   return out;
 }
 
-// The version's shape, with deletes that no merge has to carry out, such as dead pages: they are pending, too.
+// The version's shape with all pending deletes, also those that need no merge, such as deletes in dead pages.
 TreeShape shape_with_all_births(const Version& version, const JobRegistry::Running& running, Millis deadline, Millis now) {
   TreeShape shape = version.shape(0, 0, deadline, now, [&](FileNum file) { return running.files.count(file) != 0; });
   for (std::size_t r = 0; r < shape.runs.size(); ++r) {

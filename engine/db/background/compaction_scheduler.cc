@@ -54,7 +54,7 @@ std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree) {
     if (env_.memory->note_planned(tree->id, input, notes)) {
       // No data is lost: the engine continues.
       bounds_broken_ += 1;
-      env_.report_error("a tree is out of the bounds of its merge policy, " + input.policy->name() + ": " + *notes.broken_bounds);
+      env_.report_error("a tree exceeds the bounds of its merge policy, " + input.policy->name() + ": " + *notes.broken_bounds);
     }
     if (job) return job;
     MutexLock lock(*env_.state_mutex);

@@ -53,7 +53,7 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   const std::uint64_t unflushed = use_.unflushed_bytes + logged_bytes - std::min(logged_bytes, use_.logged_bytes);
   unflushed_bytes_.store(unflushed, std::memory_order_relaxed);
   deadline_bytes_.store(use_.deadline_bytes, std::memory_order_relaxed);
-  if (space->free_bytes < low(*space) / 2 + unflushed) (void)reserve_.release();  // the next measurement shows its room
+  if (space->free_bytes < low(*space) / 2 + unflushed) (void)reserve_.release();  // counted as free at the next look
   const std::uint64_t wanted = wanted_reserve(*space);
   const bool held = reserve_.bytes() != 0;
   const std::uint64_t needed = low(*space) + unflushed + (held ? 0 : wanted);

@@ -1,8 +1,8 @@
 // Files that jobs have written for a tree and that the manifest does not name.
 //
 // Tables whose edit was not tried are unlinked at once. Tables whose edit failed may be named by the manifest's torn end: they are unlinked
-// after the next roll. Until they are gone they hold copies of the tree's entries. So the ledger says that the same deletes are pending in
-// them as in the tree.
+// after the next roll. Until they are removed they hold copies of the tree's entries. So the ledger says that the same deletes
+// are pending in them as in the tree.
 #pragma once
 
 #include <functional>

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 namespace {
-constexpr double kSmallFlush = 0.5;  // part of a memtable; smaller flushes do not count in a static schedule
+constexpr double kSmallFlush = 0.5;  // a flush of a smaller part of a memtable does not count in a static schedule
 }  // namespace
 
 double full_memtables(const std::vector<FrozenMemTable>& frozen, std::uint64_t memtable_size, std::uint64_t empty_bytes) {

@@ -16,8 +16,8 @@ Status Flusher::flush(const std::vector<TreePtr>& trees) {
   return flush_memtables(trees, kAllMemTables, false);
 }
 
-// Flushes one memtable after the other, the oldest first. This takes the least room, since each flush frees log segments. On a full disk
-// little more than the reserve is left, and the memtables together may need more.
+// Flushes one memtable after another, the oldest first. That needs the least disk space, since each flush frees log segments. A
+// full disk has little more than the reserve left, which may be too little for all memtables together.
 Status Flusher::flush_durable(const std::vector<TreePtr>& trees) {
   const bool log_failed = env_.log_failed();
   {
@@ -41,7 +41,7 @@ Status Flusher::flush_durable(const std::vector<TreePtr>& trees) {
   return Status::ok();
 }
 
-// The new manifest comes first: it settles whether the last edit took effect.
+// Rolls the manifest first: after that it is known whether the last edit took effect.
 Status Flusher::recover() {
   std::vector<TreePtr> trees;
   {
@@ -49,7 +49,7 @@ Status Flusher::recover() {
     TRY(env_.manifest->roll());
     env_.obsolete_files->queue_disowned();
   }
-  env_.obsolete_files->remove_queued();  // files of the last attempt take the room of this one
+  env_.obsolete_files->remove_queued();  // the failed attempt's files occupy the space that this one needs
   const bool log_failed = env_.log_failed();
   if (log_failed) env_.salvage();
   SeqNum last_seq = 0;
@@ -136,10 +136,10 @@ Status Flusher::commit(BuiltFlush* built, bool log_failed) {
     for (const BuiltFlush::Of& of : built->of) env_.outputs->disown(of.tree, of.outputs);
     return status;
   }
-  // The memtables go in the same step in which the tables come: no view has both or neither.
+  // One step adds the tables and removes the memtables, so that no view has both or neither.
   for (const BuiltFlush::Of& of : built->of) {
     const Status installed = env_.installer->install(*of.tree, built->opened, of.memtables);
-    ASSERT_MSG(installed.is_ok(), "a tree that the manifest has");
+    ASSERT_MSG(installed.is_ok(), "a tree that the manifest has is not dropped");
   }
   env_.manifest->finish_mapping(std::move(changes));
   env_.manifest->remove_old_segments();

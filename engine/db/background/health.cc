@@ -29,7 +29,7 @@ void Health::failed(const Status& status, const char* what) {
   const bool soon = status.code() == Code::kNoSpace && env_.give_up_reserve();
   {
     MutexLock lock(mutex_);
-    if (soon) last_try_ns_ = 0;  // a flush may have set it: the log failed meanwhile
+    if (soon) last_try_ns_ = 0;  // an earlier failure, such as the log's, may have set it
     if (!error_.is_ok()) return;
     error_ = status.with_context(what);
     last_try_ns_ = status.code() == Code::kNoSpace ? 0 : env_.clock->mono_ns();
@@ -52,7 +52,7 @@ void Health::tick() {
 void Health::heal() {
   {
     MutexLock flushing(*env_.flush_mutex);
-    if (env_.closing() || is_ok()) return;  // an earlier try took long, and succeeded
+    if (env_.closing() || is_ok()) return;  // an earlier try has succeeded meanwhile
     if (const Status status = env_.recover(); !status.is_ok()) {
       still_failed(status);
       return;

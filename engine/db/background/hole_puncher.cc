@@ -87,7 +87,7 @@ void HolePuncher::punch(TreeId tree) {
       if (table->data->read_only_by(table->reader.get())) punched = punch_file(tree, *table, file.dead_bytes);
       if (punched.status().is_not_found() && file.quarantined()) continue;  // the file is missing
       if (!punched.is_ok()) {
-        env_.warn("cannot give dropped pages back, will try again: " + punched.status().to_string());
+        env_.warn("cannot punch dropped pages, will try again: " + punched.status().to_string());
         retry_ns_ = env_.clock->mono_ns() + kPunchRetryNs;
       }
       if (punched.is_ok() && *punched) {

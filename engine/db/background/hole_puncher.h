@@ -1,7 +1,7 @@
 // Punches dead bytes out of data files: dropped pages, replaced values, old holes.
 //
 // A page drop is an edit that swaps a table's metadata file. From then on no new reader reads the dropped pages. The data file is punched
-// when the last reader with an older metadata file is gone (a view, a job, a fetch):
+// when the last reader with an older metadata file has ended (a view, a job, a fetch):
 //
 //   punch all dead bytes, sync the file, note them as punched in the manifest
 //
@@ -58,7 +58,7 @@ class HolePuncher {
   void note_dead(TreeId tree) EXCLUDES(mutex_);
   /// Submits punching if the tree may have such bytes.
   void schedule(TreeId tree) EXCLUDES(mutex_);
-  /// The tree is gone.
+  /// The tree was dropped.
   void forget(TreeId tree) EXCLUDES(mutex_);
   /// Data files of `version` that are not punched because they have a second name, or their sync failed.
   [[nodiscard]] std::set<FileNum> not_punched(const Version& version) EXCLUDES(mutex_);

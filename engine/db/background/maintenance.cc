@@ -48,7 +48,7 @@ void Maintenance::look_at_disk(const Loads& loads) {
   if (!env_.disk->wants_reserve() || reserve_queued_.exchange(true)) return;
   env_.submit([this] {
     const Status status = env_.disk->set_aside_reserve();
-    if (!status.is_ok()) env_.log(Severity::kWarning, "cannot set space aside for a full disk: " + status.to_string());
+    if (!status.is_ok()) env_.log(Severity::kWarning, "cannot reserve space for a full disk: " + status.to_string());
     reserve_queued_ = false;
   });
 }

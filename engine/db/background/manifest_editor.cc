@@ -6,8 +6,8 @@
 
 namespace ebbtide {
 
-// A commit may roll the manifest first. Then what was taken out before is in the old file alone, but this edit's files are in the new
-// one's snapshot.
+// A commit may roll the manifest before it writes the edit. Then only the old file names what earlier edits removed, and the new
+// file's snapshot names what this edit removes.
 Status ManifestEditor::commit(VersionEdit edit) {
   VersionSet& versions = env_.versions();
   env_.trees->add_deadlines(versions, &edit);
@@ -43,7 +43,7 @@ void ManifestEditor::schedule_mapping() {
     Status status;
     {
       MutexLock lock(mutex);
-      mapping_queued_ = false;  // before looking: a change meanwhile is submitted again
+      mapping_queued_ = false;  // cleared first, so that a later change is queued again
       if (!env_.closing()) status = commit_mapping();
     }
     if (!status.is_ok()) env_.failed(status, "database change");
@@ -55,7 +55,7 @@ Status ManifestEditor::commit_mapping() {
   VersionEdit edit;
   MappingChanges changes = env_.trees->collect_changes(env_.versions(), &edit);
   if (changes.seq == 0) return Status::ok();
-  // Dropping unlinks: it must not be done for an operation that a crash could still take back.
+  // Finishing a drop unlinks files. So the operation that dropped the tree must be durable first: a crash could undo it.
   TRY(env_.wait_synced(changes.seq));
   note_log_needs({}, changes, &edit);
   TRY(commit(std::move(edit)));
@@ -71,14 +71,14 @@ void ManifestEditor::finish_mapping(MappingChanges changes) {
   for (TreePtr& tree : changes.dropped) retire(std::move(tree));
 }
 
-// Its files go with the last view that has them.
+// The tree's files are removed with the last view that has them.
 void ManifestEditor::retire(TreePtr tree) {
   const TreeId id = tree->id;
   const Millis floor = env_.floor(tree);
   env_.installer->retire(*env_.trees->view_of(*tree)->tables, floor);
   {
     MutexLock lock(env_.trees->state_mutex);
-    env_.ledger->leave({"(outputs)", 0, {{id, floor}}, tree->work});  // of jobs that have not noticed yet
+    env_.ledger->leave({"(outputs)", 0, {{id, floor}}, tree->work});  // outputs of jobs that still run
   }
   env_.trees->retire(std::move(tree));
   env_.forget(id);
@@ -101,7 +101,7 @@ void ManifestEditor::schedule_deadlines() {
 
 Status ManifestEditor::commit_deadlines() {
   if (env_.closing() || !env_.healthy()) return Status::ok();
-  TRY(commit_mapping());  // trees that are so new that the manifest does not have them
+  TRY(commit_mapping());  // creates trees that the manifest does not have yet
   VersionEdit edit;
   env_.trees->add_deadlines(env_.versions(), &edit);
   if (edit.trees.empty()) return Status::ok();
@@ -112,7 +112,7 @@ Status ManifestEditor::commit_deadlines() {
 
 // --- the log
 
-// Not beyond the last seq that is known to be synced: seqs that a power loss takes are given out again.
+// Claims no seq beyond the last one known to be synced: after a power loss, lost seqs are assigned again.
 void ManifestEditor::note_log_needs(const Flushed& flushed, const MappingChanges& changes, VersionEdit* edit) {
   const SeqNum oldest = env_.trees->oldest_needed(flushed, changes);
   edit->oldest_log = env_.oldest_needed(oldest);
@@ -126,7 +126,7 @@ void ManifestEditor::remove_old_segments() {
   for (const FileNum file : env_.take_segments_below(oldest)) env_.obsolete_files->remove(log_file_name(file));
 }
 
-// Notes segments in the ledger that are about to go.
+// Notes in the ledger the segments that will be removed.
 void ManifestEditor::leave_segments(FileNum oldest) {
   if (!env_.has_segments_below(oldest)) return;
   const Millis now = env_.fence();

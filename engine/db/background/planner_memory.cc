@@ -55,7 +55,7 @@ void PlannerMemory::note_outputs(const Plan& plan, const Version& version, const
   const auto* rewrite = std::get_if<Rewrite>(&plan.action);
   if (rewrite == nullptr || plan.reason != Reason::kDeadline) return;
   const TreeShape shape = version.shape();
-  for (const FileMeta& output : outputs) {  // an output that is not final comes from a split for lack of space
+  for (const FileMeta& output : outputs) {  // an output that is not bottommost comes from a split for lack of space
     const KeyRange range = range_of(output.stats);
     if (!shape.is_final(rewrite->run, range.start, range.end)) return;
   }

@@ -43,7 +43,7 @@ class PlannerMemory {
   void note_outputs(const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now) EXCLUDES(mutex_);
   /// Notes that a drop of pages of `before` was installed; `after`: the tree's new tables.
   void note_dropped(const Version& before, const CompactionResult& result, const TablesView& after) EXCLUDES(mutex_);
-  /// The tree is gone.
+  /// The tree was dropped.
   void forget(TreeId tree) EXCLUDES(mutex_);
 
  private:

@@ -139,7 +139,7 @@ void Quarantine::read_again(FileNum file) {
   if (place.meta->quarantined()) {
     if (!errors.empty()) return;
     if (const Status status = end(place); !status.is_ok() && status.code() != Code::kAborted)
-      env_.log(Severity::kWarning, "a table is whole again, but its quarantine cannot end yet: " + status.to_string());
+      env_.log(Severity::kWarning, "a table is intact again, but its quarantine cannot end yet: " + status.to_string());
     return;
   }
   if (errors.empty()) return checks_.remove(file);
@@ -189,7 +189,7 @@ Status Quarantine::end(const Place& place) {
   if (!is_there) return Status::aborted("");
   checks_.remove(meta.data_file);
   env_.log(Severity::kInfo, "tree " + std::to_string(place.tree) + ": " + data_file_name(meta.data_file) +
-                                " is whole again and quarantined no more");
+                                " is intact again and no longer quarantined");
   env_.changed({place.tree});
   return Status::ok();
 }

@@ -26,7 +26,7 @@ class Scrubber {
  public:
   struct Env {
     std::function<Millis()> now;                          ///< engine time
-    std::function<std::shared_ptr<Lease>(TreeId)> lease;  ///< keeps the tree's files; null: the tree is gone
+    std::function<std::shared_ptr<Lease>(TreeId)> lease;  ///< keeps the tree's files; null: the tree was dropped
     std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)>
         read;                                           ///< reads and checks a whole table
     std::function<Status(const FileMeta&)> find_files;  ///< ok, or which file of the table is missing

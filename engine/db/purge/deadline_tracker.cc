@@ -20,7 +20,7 @@ std::uint64_t final_bytes(const TreeShape& shape) {
 
 std::string seconds(Millis ms) { return std::to_string((ms + 999) / 1000) + " s"; }
 
-// The oldest birth in memtables that are not being flushed: the active one, and resting frozen ones; 0 = none.
+// The oldest birth in memtables that are not being flushed: the active one, and frozen ones without a queued flush; 0 = none.
 Millis oldest_resting(const DeadlineTracker::TreeNow& tree) {
   Millis birth = 0;
   for (const Millis memtable : tree.memtables) {
@@ -46,7 +46,7 @@ std::vector<std::size_t> DeadlineTracker::tick(std::span<const TreeNow> trees, M
       if (exceeds_budget(tree, &state)) {
         exceeded.push_back("the delete deadlines of tree " + std::to_string(tree.id) + " need reads and writes of " +
                            std::to_string(tree.budget.rate() / 1024) + " KiB a second, more than tree.deletes.io_budget, " +
-                           std::to_string(tree.io_budget / 1024) + " KiB: they get it");
+                           std::to_string(tree.io_budget / 1024) + " KiB; the work may exceed this limit");
       }
       needed += state.work.bytes_per_ms;
       final_bytes += state.final_bytes;

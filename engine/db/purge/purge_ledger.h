@@ -4,8 +4,8 @@
 // obligation just before the file was replaced. Deletes purged earlier had left every table of the tree, this one included. So a delete
 // born before all floors has no bytes here. Later entries have later floors, so that stays true.
 //
-// A file is gone when its name does not exist, the directory was synced since, and no reader has it open. The caller notes a file here
-// before it takes it out of its tree. A survey looks at the trees first and here second, and so misses no file on the way.
+// A file is removed when its name does not exist, the directory was synced since, and no reader has it open. The caller notes a file
+// here before it takes it out of its tree. A survey looks at the trees first and here second, and so misses no file on the way.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +37,14 @@ class PurgeLedger {
 
   /// Adds a file that is, or is about to be, unlinked.
   void leave(Leaving file);
-  /// Checks which files are gone, and removes their entries.
+  /// Checks which files are removed, and erases their entries.
   void look();
   /// The files that were not gone at the last look().
   [[nodiscard]] std::vector<Leaving> leaving() const;
   /// True if an unlinked file may return after a power loss: sync the directory.
   [[nodiscard]] bool wants_sync() const;
 
-  // --- the manifest: its edits name keys (bounds of files), even after the files are gone
+  // --- the manifest: its edits name keys (bounds of files), even after the files are removed
   struct Superseded {
     Millis floor = 0;
     Millis since = 0;  ///< engine time of the edit

@@ -154,7 +154,7 @@ Result<PurgeStatus> PurgeTracker::status(const PurgeTicket& ticket) {
       survey_ != nullptr && survey_->now > ticket.born_by && env_.clock->mono_ns() - surveyed_ns_ < kSurveyMaxAgeNs;
   const std::shared_ptr<const PurgeSurvey> survey = fresh ? survey_ : draw();
   if (ticket.born_by > survey->now || ticket.born_by == 0 || ticket.tree.value_or(0) >= env_.tree_limit()) {
-    return Status::invalid_argument("no such purge ticket was ever given out");
+    return Status::invalid_argument("no such purge ticket was ever issued");
   }
   PurgeStatus status;
   const Purged known = purged(ticket, *survey);

@@ -64,7 +64,7 @@ class Surveyor {
   void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey) EXCLUDES(env_.trees->state_mutex);
 
   const Env env_;
-  std::atomic<Millis> purge_before_{0};  // as Tree::purge_before, of trees that are gone
+  std::atomic<Millis> purge_before_{0};  // as Tree::purge_before, of dropped trees
 };
 
 }  // namespace ebbtide

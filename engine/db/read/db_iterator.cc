@@ -23,7 +23,7 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
                                             std::vector<TombstoneSource>* tombstones) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const auto& memtable : view.memtables) {
-    // The runs of a memtable's tombstones overlap, so each is a source of its own, all of one age.
+    // The tombstone runs of one memtable may overlap. So each is a source of its own, with the age of the memtable.
     for (SharedTombstones& run : memtable->range_tombstone_runs()) tombstones->push_back({children.size(), {std::move(run)}});
     children.push_back(memtable->new_iterator());
   }

@@ -86,7 +86,7 @@ std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const
   if (all_get_the_same(needs)) return {};
   std::vector<RunAfter> runs = runs_of(view);
   const PlanTarget* target = target_of(plan);
-  if (target == nullptr || std::holds_alternative<Slice>(plan.action)) return cut_all(runs, needs);  // sizes hardly change
+  if (target == nullptr || std::holds_alternative<Slice>(plan.action)) return cut_all(runs, needs);  // sizes stay nearly the same
   std::uint64_t written = 0;
   for (const PlanInput& input : inputs_of(plan)) {
     const auto run = std::find_if(view.runs.begin(), view.runs.end(), [&](const RunView& r) { return r.id() == input.run; });

@@ -187,7 +187,7 @@ Result<bool> has_key(const ReadView& view) {
 }  // namespace
 
 Result<std::uint64_t> sample_keys(const ReadView& view, std::uint64_t seed) {
-  ASSERT_MSG(ViewParts::lease(view) != nullptr, "a sample reads for long: it needs a leased view");
+  ASSERT_MSG(ViewParts::lease(view) != nullptr, "a sample may read for a long time, so it needs a leased view");
   const std::vector<RunView>& runs = ViewParts::tree(view)->tables->runs;
   RunSize all;
   for (const RunView& run : runs) {

@@ -23,7 +23,7 @@ namespace {
 // The first stage that needs results of an earlier one.
 constexpr int kFilterStage = 2;
 static_assert(ReadView::kPrefetchStages == TableLookup::kPrefetchStages + 1,
-              "before a table's stages comes the memtables' bucket");
+              "stage 0 loads the memtables' buckets, before the stages of a table");
 
 // Finds the file of each run that may have the key, and starts the loads of their filter rows. Without a state, only starts the
 // loads.

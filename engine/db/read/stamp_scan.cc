@@ -176,7 +176,7 @@ Result<StampedKeys> scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey h
                                 std::uint64_t max_pages) {
   StampedKeys out;
   if (!lease.has_tree() || lo >= hi) return out;
-  ASSERT_MSG(ViewParts::lease(lease) != nullptr, "a lookup by stamp reads for long: it needs a leased view");
+  ASSERT_MSG(ViewParts::lease(lease) != nullptr, "a lookup by stamp may read for a long time, so it needs a leased view");
   const StampRange range{lo, hi};
   max_keys = std::max<std::size_t>(1, max_keys);
   ReadEnv& env = ViewParts::env(lease);

@@ -108,7 +108,7 @@ void TreeRegistry::adopt_settings(Tree& tree, DatabaseId database) {
   if (changed && tree.view_owner != nullptr) {
     tree.inherited_runs = std::max(0, tree.view_owner->tables->newest_level_runs - tree.policy->slowdown_runs());
   }
-  if (!settled_) return;  // settle() does the rest
+  if (!settled_) return;  // settle() applies the deadline
   const DeadlineRule before = tree.deadlines;
   tree.deadlines.change(env_.now(), tree.settings.delete_deadline);
   if (tree.deadlines != before) deadlines_changed_ = true;
@@ -212,7 +212,7 @@ void TreeRegistry::mark_active(TreeId id, SeqNum first, SeqNum last) {
 }
 
 void TreeRegistry::freeze(Tree& tree) {
-  if (tree.dropped) return;  // it may have no view any more
+  if (tree.dropped) return;  // its view may be retired
   {
     MutexLock lock(state_mutex);
     tree.frozen_rest = false;
@@ -327,7 +327,7 @@ SeqNum TreeRegistry::oldest_needed(const std::map<const Tree*, std::size_t>& flu
 // --- delete deadlines
 
 void TreeRegistry::add_deadlines(const VersionSet& versions, VersionEdit* edit) {
-  deadlines_changed_ = false;  // before looking: a change meanwhile sets it again
+  deadlines_changed_ = false;  // cleared first, so that a later change sets it again
   for (const TreePtr& tree : live_trees()) {
     DeadlineRule rule;
     {
@@ -338,7 +338,7 @@ void TreeRegistry::add_deadlines(const VersionSet& versions, VersionEdit* edit) 
     if (known != nullptr && known->deadlines == rule) continue;
     auto change = std::find_if(edit->trees.begin(), edit->trees.end(), [&](const TreeEdit& e) { return e.tree == tree->id; });
     if (change == edit->trees.end()) {
-      if (known == nullptr) continue;  // the edit that creates it will have it
+      if (known == nullptr) continue;  // the edit that creates the tree will add it
       change = edit->trees.insert(change, TreeEdit{});
       change->tree = tree->id;
     }

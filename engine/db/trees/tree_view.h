@@ -17,7 +17,7 @@
 
 namespace ebbtide {
 
-/// Files whose last reader is gone, to be unlinked. kNoFile is no file.
+/// Files whose last reader has ended, to be unlinked. kNoFile is no file.
 struct ObsoleteFiles {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
 };

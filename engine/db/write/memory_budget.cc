@@ -6,11 +6,11 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kFewTrees = 64;  // up to this number, each may keep a memtable of 1/512 of the budget
-// Ten ticks. A value that only readers hold is freed when no pass of a loop can see its memtable.
+// Ten ticks: for so long the values of a flushed memtable may still be freed, once no pass of a loop can see the memtable.
 constexpr std::uint64_t kMemTableGoesNs = 1'000'000'000;
 constexpr std::uint64_t kMeasureNs = 50'000'000;  // between two measurements of the overhead at least
-/// Of the budget, what commands leave: buffers of connections are charged without a question, and the limit may fall. Clients are closed
-/// when nothing is left.
+/// The part (1 / n) of the budget that commands leave free. Connection buffers are charged without a check, and the budget may be
+/// reduced. Clients are closed only when this part is used up, too.
 constexpr std::uint64_t kSparedPart = 16;
 constexpr std::uint64_t kFreeOverheadPart = 16;  // of the budget
 
@@ -135,7 +135,7 @@ MemoryRelief MemoryBudget::relief(std::span<const TreeMemory> trees, std::uint64
   const std::uint64_t charged = env_.account->charged(), own = env_.account->charged(MemoryAccount::Kind::kMemTables);
   const std::uint64_t others = tables_.load(std::memory_order_relaxed) + overhead() + above(charged, own);
   const std::uint64_t left = above(budget, others);
-  // The refused charge is tried again: room is made for it, if it can have room at all.
+  // The command whose charge was refused retries. Flushes make room for the charge if it can fit at all.
   const std::uint64_t refused = env_.account->take_refused();
   const bool fits = refused == 0 || refused + floor <= left;
   const std::uint64_t wanted = refused == 0 || !fits ? 0 : std::min(refused + 2 * floor, left);

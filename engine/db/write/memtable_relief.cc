@@ -8,7 +8,7 @@ namespace ebbtide {
 void MemTableRelief::relieve_log() {
   const std::uint64_t bytes = env_.log_bytes();
   if (bytes <= env_.most_log_bytes) return;
-  // Nor does a staged batch whose commit does not come keep it.
+  // A staged batch that waits for its commit must not keep the oldest segment either.
   if (bytes - std::min(bytes, env_.pending_piece_bytes()) > env_.most_log_bytes)
     env_.give_up_pieces_before(env_.trees->oldest_needed({}, {}));
   MutexLock lock(env_.trees->commit_mutex);

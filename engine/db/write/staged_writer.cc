@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-/// Makes the operations of each part name the part's tree. False: they did already, as they mostly do.
+/// Makes the operations of each part name the part's tree. Returns false if they named it already, as they usually do.
 bool name_trees(WriteBatch& batch, StagedEntries* entries, const std::vector<TreeId>& trees) {
   bool same = true;
   for (std::size_t i = 0; i < trees.size(); ++i) same &= entries->parts[i].named == trees[i];
@@ -37,7 +37,7 @@ void name_databases(WriteBatch& batch, StagedEntries* entries) {
 
 LogNote note_of(const StagedEntries::Part& part, Millis time) {
   LogNote note{part.tree->id, part.deletes ? time : 0, part.min_expiry};
-  if (note.min_expiry != 0 && note.min_expiry <= time) note.oldest_delete = time;  // born dead
+  if (note.min_expiry != 0 && note.min_expiry <= time) note.oldest_delete = time;  // expired before its commit, so it is a delete
   return note;
 }
 
@@ -87,7 +87,7 @@ Status StagedWriter::make_trees(const StagedEntries& entries, std::vector<TreeId
   return Status::ok();
 }
 
-// The placer's mutex is the registry's, which the analysis of locks cannot know.
+// The placer's mutex is the registry's, which the thread-safety analysis cannot know.
 Tree* StagedWriter::tree_for_write(const StagedEntries::Part& part, Millis time, Inserts* inserts) NO_THREAD_SAFETY_ANALYSIS {
   ASSERT_MSG(part.database < env_.trees->databases(), "a batch names a database that does not exist");
   return env_.placer->tree_for_write(part.database, time, inserts);

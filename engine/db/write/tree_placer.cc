@@ -60,7 +60,7 @@ bool TreePlacer::keeps_tree(const Tree* tree, DatabaseId database, const Inserts
 Tree* TreePlacer::make_first_tree(DatabaseId database, Millis time, Inserts* inserts) {
   TreePtr fresh = trees_.make(env_.new_tree(), database, trees_.settings_of(database).stamp);
   WriteBatch create;
-  // In the log this comes before the batch, whose swaps are still to move the tree to where it is now.
+  // The log has this before the batch. So it names the database that has the tree before the batch's swaps.
   create.create_tree(inserts->before_swaps(database), fresh->id, fresh->stamp);
   env_.sequence(create, fresh->id, time);
   trees_.note_mapping(create.last_seq());

@@ -87,7 +87,7 @@ class Requests {
     out.append(number.data(), head);
     out.append(pool_, (key * 7919) & (kPool - 1), value_bytes_ - head);
   }
-  /// Whether a value has the length and the beginning that append_value writes for this key.
+  /// True if a value has the length and the beginning that append_value writes for this key.
   [[nodiscard]] bool belongs(std::uint64_t key, std::string_view value) const {
     const std::array<char, kDigits> number = digits(key);
     const std::size_t head = std::min(kDigits, value_bytes_);

@@ -161,7 +161,7 @@ inline const OptionSet kOptionSets[] = {
        s.memtable_size = 16 << 10;
      },
      kDeep | states(State::kFileChosen)},
-    {"min_latency, k = 3",  // behind the rest: the fuzz corpus names sets by their numbers
+    {"min_latency, k = 3",  // last, since the fuzz corpus names option sets by their numbers
      [](Settings& s) {
        s.tree.policy = {"min_latency", {{"k", 3}}};
        s.memtable_size = 16 << 10;

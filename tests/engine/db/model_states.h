@@ -108,7 +108,7 @@ inline std::string states_report(const std::string& name, const Reached& reached
          (text.empty() ? "" : " but for " + text.substr(2));
 }
 
-/// Whether a run has pieces of one range tombstone in several files.
+/// True if a run has pieces of one range tombstone in several files.
 inline bool has_range_tombstone_across_files(FileSystem& fs, const std::string& dir) {
   const auto manifest = read_current(fs, dir);
   demand_ok(manifest.status(), "CURRENT");

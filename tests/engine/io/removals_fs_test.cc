@@ -39,7 +39,7 @@ TEST_CASE("a removal is durable once the directory was synced after it", "[remov
   CHECK(fs.durable_removals() == 1);
   make(fs, "data/new");
   make(fs, "data/CURRENT");
-  REQUIRE(fs.rename("data/new", "data/CURRENT").is_ok());  // what had the name is gone
+  REQUIRE(fs.rename("data/new", "data/CURRENT").is_ok());  // the file that had this name is removed
   CHECK(fs.removals() == 2);
   CHECK(fs.durable_removals() == 1);
 }

@@ -1,4 +1,4 @@
-// Dropped pages, in many rounds: living entries read as before, dropped ones are gone from both files.
+// Dropped pages, in many rounds: living entries read as before, dropped ones are in neither file.
 #include "table/page_drop.h"
 
 #include "base/coding.h"

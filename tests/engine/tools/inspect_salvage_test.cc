@@ -321,7 +321,7 @@ TEST_CASE("a lost part of the log: of trees that lack it only what was written b
   CHECK(saved.apart == std::map<std::string, std::string>{{"flushed", "1"}, {"before", "1"}});
 }
 
-TEST_CASE("manifest and CURRENT are gone, and tables have keys that the log lacks: those are saved as uncertain") {
+TEST_CASE("manifest and CURRENT are missing, and tables have keys that the log lacks: those are saved as uncertain") {
   Harness h(no_merges());
   h.open();
   auto expected = fill(h);

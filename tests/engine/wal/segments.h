@@ -41,7 +41,7 @@ inline ReadBack read_bytes(const std::string& bytes, FileNum file) {
   return read_back(fs, "", file);
 }
 
-/// Whether `a` is how `b` begins.
+/// True if `a` is how `b` begins.
 inline bool is_prefix(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
 }

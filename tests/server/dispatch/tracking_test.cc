@@ -183,7 +183,7 @@ TEST_CASE("a flush invalidates all keys of a client that has noted none") {
   CHECK(t.received() == kInvalidateAll);
 }
 
-TEST_CASE("a client whose redirection target is gone is notified of that instead") {
+TEST_CASE("a client whose redirection target has disconnected is notified of that instead") {
   Fixture t;
   t.table.is_connected = [](std::uint64_t) { return false; };
   t.table.set(t.client, {.on = true, .redirect = 9});

@@ -540,7 +540,7 @@ TEST_CASE("a client resumed on the loop's own thread is served in that round") {
   CHECK(h.sink.rerun_in == h.sink.resumed_in);
 }
 
-TEST_CASE("resuming a client that is gone or does not wait has no effect") {
+TEST_CASE("resuming a client that has disconnected or does not wait has no effect") {
   Harness h;
   const int fd = h.connect();
   h.loop->resume(999);

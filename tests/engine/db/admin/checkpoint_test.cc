@@ -1,4 +1,4 @@
-// A checkpoint brings files over in an order in which an unfinished one does not open.
+// A checkpoint makes its files in such an order that an unfinished one does not open.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using namespace ebbtide::testing;
 
 namespace {
 
-// A database of one table and two log segments; 9 bytes of the second are there yet.
+// A database of one table and two log segments, the second of which has 9 bytes so far.
 struct Bed {
   TreeFixture files{1};
   ObsoleteSink sink = [](const ObsoleteFiles&) {};

@@ -66,7 +66,7 @@ TEST_CASE("runs, memtables and filters are described, and keys estimated") {
   CHECK((info.delete_deadline == 1000 && info.delete_io_budget == 77 && info.deadline_work_bytes == 88));
 }
 
-TEST_CASE("lookups of a level stand with its filters") {
+TEST_CASE("tree info lists the lookups of a level beside its filters") {
   Bed bed;
   bed.lookups[lookup_level(bed.view.tables->runs[0].level())] = {.denied = 3, .in_vain = 2, .found = 1};
   const TreeInfo info = bed.describe();
@@ -74,7 +74,7 @@ TEST_CASE("lookups of a level stand with its filters") {
   CHECK((info.filters[0].denied == 3 && info.filters[0].in_vain == 2 && info.filters[0].found == 1));
 }
 
-TEST_CASE("oldest pending delete is due by the rule of the tree; two entries fewer are keys") {
+TEST_CASE("oldest pending delete has the deadline of the tree's rule; each tombstone takes two entries off the key estimate") {
   Bed bed;
   bed.view.memtables[0]->insert_range({"x", "y", 20, 3000});
   const std::string key = "k0";

@@ -38,7 +38,7 @@ TreeView view_of(std::vector<Run> runs) {
 TEST_CASE("run with more files than cells shows all its bytes, in neighbours that share a cell") {
   const TreeView view = view_of({run_of(2, 0, 3), run_of(1, 1, 100)});
   TreeMap map;
-  draw_tree(view, {}, kNow, 40, &map);  // 20 for each run
+  draw_tree(view, {}, kNow, 40, &map);  // 20 cells for each run
   REQUIRE(map.runs.size() == 2);
   CHECK(map.runs[0].cells.size() == 3);
   CHECK(map.runs[1].cells.size() == 20);
@@ -67,7 +67,7 @@ TEST_CASE("run without files is left out") {
 TEST_CASE("running job shows its inputs and levels, and its files are busy") {
   const TreeView view = view_of({run_of(2, 0, 1), run_of(1, 1, 2)});
   Merge merge;
-  merge.inputs = {{2, {2000}}, {1, {1000}}, {77, {9}}};  // run 77 is gone
+  merge.inputs = {{2, {2000}}, {1, {1000}}, {77, {9}}};  // run 77 does not exist
   merge.target.level = 1;
   Plan plan;
   plan.action = merge;

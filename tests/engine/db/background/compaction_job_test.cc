@@ -1,4 +1,4 @@
-// A job from its plan to its edit, and each way in which it comes to nothing.
+// A job from its plan to its edit, and each way in which it ends without one.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -114,7 +114,7 @@ TEST_CASE("job merges its inputs, and readers get the outputs") {
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("job of a tree that is gone writes nothing") {
+TEST_CASE("job of a dropped tree writes nothing") {
   Bed bed;
   bed.tables = nullptr;
   const std::uint64_t before = bed.files.fs.operations();
@@ -122,14 +122,14 @@ TEST_CASE("job of a tree that is gone writes nothing") {
   CHECK(bed.files.fs.operations() == before);
 }
 
-TEST_CASE("tree is dropped while outputs are written: they are unlinked") {
+TEST_CASE("job whose tree is dropped while it writes unlinks its outputs") {
   Bed bed;
   bed.meanwhile = [&] { bed.tree->dropped = true; };
   CHECK(bed.run(bed.merge()).code() == Code::kAborted);
   CHECK((bed.events == std::vector<std::string>{"unlinked"} && bed.installs == 0));
 }
 
-TEST_CASE("target run is gone meanwhile: nothing is installed") {
+TEST_CASE("job whose target run was removed meanwhile installs nothing") {
   Bed bed;
   bed.meanwhile = [&] {
     auto without = std::make_shared<Version>(*bed.files.version);
@@ -140,7 +140,7 @@ TEST_CASE("target run is gone meanwhile: nothing is installed") {
   CHECK(bed.events == std::vector<std::string>{"unlinked"});
 }
 
-TEST_CASE("file is quarantined while it moves: it is not brought back as whole; one that was merged is replaced") {
+TEST_CASE("file quarantined during its job: if it moves, the job is aborted; if it is merged, it is replaced") {
   for (const bool moves : {true, false}) {
     CAPTURE(moves);
     Bed bed;
@@ -219,7 +219,7 @@ TEST_CASE("failed edit: outputs are disowned, since the manifest may name them")
   CHECK(bed.events == std::vector<std::string>{"disowned", "I/O error: refused"});
 }
 
-TEST_CASE("refused write ends the job, and what it wrote is noted as on its way out") {
+TEST_CASE("refused write ends the job, and the ledger has its files until they are removed") {
   Bed bed;
   bed.write_status = Status::no_space("full");
   CHECK(bed.run(bed.merge()).code() == Code::kNoSpace);

@@ -118,7 +118,7 @@ TEST_CASE("jobs run until the policy has no plan: the end of each asks for the n
   CHECK((bed.events.empty() && bed.scheduler.bounds_broken() == 0));
 }
 
-TEST_CASE("job that ends asks for the next, of what came while it ran") {
+TEST_CASE("job that ends starts the next one, with the runs that were flushed meanwhile") {
   Bed bed;
   bed.threads = 1;
   bed.work = [&](const RunningJob& job) {
@@ -150,7 +150,7 @@ TEST_CASE("quarantined file is left out of merges, which go on beside its range"
   CHECK(is_there);
 }
 
-TEST_CASE("nothing starts while the database is closing or has an error, the tree is gone, or all threads are taken") {
+TEST_CASE("nothing starts while the database is closing or has an error, after the tree was dropped, or without a free thread") {
   const auto starts = [](const std::function<void(Bed&)>& change) {
     Bed bed;
     change(bed);
@@ -173,7 +173,7 @@ TEST_CASE("job that was submitted does not run once its tree is dropped") {
   CHECK((bed.ran.empty() && bed.tree->jobs.running() == 0));
 }
 
-TEST_CASE("pause: no merges of the policy until it is resumed as often") {
+TEST_CASE("policy merges stop until compactions are resumed as often as they were paused") {
   Bed bed;
   bed.scheduler.pause();
   bed.scheduler.pause();
@@ -185,7 +185,7 @@ TEST_CASE("pause: no merges of the policy until it is resumed as often") {
   CHECK(bed.submitted.size() == 1);
 }
 
-TEST_CASE("failed merge is reported, rests, and is tried again") {
+TEST_CASE("failed merge is reported, and retried after a delay") {
   Bed bed;
   bed.work = [](const RunningJob&) { return Status::no_space("full"); };
   bed.scheduler.schedule(bed.tree);
@@ -199,7 +199,7 @@ TEST_CASE("failed merge is reported, rests, and is tried again") {
   CHECK(bed.submitted.size() == 1);
 }
 
-TEST_CASE("job that gave way makes room at once for the plan that it was in the way of") {
+TEST_CASE("aborted job asks for the next plan at once, and is no failure") {
   Bed bed;
   bed.work = [](const RunningJob&) { return Status::aborted(""); };
   bed.scheduler.schedule(bed.tree);
@@ -230,7 +230,7 @@ TEST_CASE("corruption stops writes unless it is in an input, which is quarantine
   }
 }
 
-TEST_CASE("flush that waits for a merge looks again at its end, once") {
+TEST_CASE("flush that waits for a merge is scheduled once, when the merge ends") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   bed.tree->flush_waits = true;
@@ -250,7 +250,7 @@ void make_late(Bed& bed) {
 
 }  // namespace
 
-TEST_CASE("merge for a deadline goes on while the tree is paused, and keeps its room of the disk") {
+TEST_CASE("merge for a deadline runs while compactions are paused, and claims disk space until it ends") {
   Bed bed(1);
   make_late(bed);
   bed.scheduler.pause();
@@ -263,7 +263,7 @@ TEST_CASE("merge for a deadline goes on while the tree is paused, and keeps its 
   CHECK(bed.events.front() == "deadline: ok");
 }
 
-TEST_CASE("late delete and all threads taken: merges that are not for deadlines are aborted") {
+TEST_CASE("late delete without a free thread: merges that are not for deadlines are aborted") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   const Plan plan = bed.tree->jobs.now().plans.front();

@@ -116,7 +116,7 @@ TEST_CASE("after a failed write on a full disk data is refused until the next ch
   CHECK_FALSE(disk.watch.full(0));
 }
 
-// Before, a merge could take the space of a flush, and then deletes were refused.
+// Regression: a merge took the space of a flush, and then deletes were refused.
 TEST_CASE("disk space for the flush of memtables stays free of data and merges") {
   Disk disk;
   disk.settle();
@@ -166,7 +166,7 @@ TEST_CASE("without the reserve file merges leave room for merges for deadlines")
   disk.watch.release(kMiB + (200 << 10));
   CHECK(disk.watch.room(DiskUse::kMerge) == deadlines - kMiB);
 
-  // Half of the rest of a full disk is for other merges: 3.2 MiB and the size of the reserve file.
+  // Half of the rest of a full disk is for other merges. The disk counts as full below 3.2 MiB and the size of the reserve file.
   disk.leave(7 * kMiB);
   disk.watch.look({.deadline_bytes = 64 * kMiB});
   CHECK(disk.watch.room(DiskUse::kMerge) == 7 * kMiB - floor - (kDisk / 20 + kReserve) / 2);

@@ -1,4 +1,4 @@
-// Files that no edit names are unlinked, and are in the ledger until they are gone.
+// Files that no edit names are unlinked. The ledger has them until they are removed.
 #include <catch2/catch.hpp>
 
 #include <memory>

@@ -102,7 +102,7 @@ TEST_CASE("only as many memtables as asked for, the oldest first; trees add up i
   CHECK((bed.built.of.size() == 2 && bed.built.edit.trees.size() == 2 && bed.built.relies_on == 30));
 }
 
-TEST_CASE("tree without frozen memtables, or that is gone, builds nothing") {
+TEST_CASE("tree without frozen memtables, or that was dropped, builds nothing") {
   Bed bed;
   CHECK(bed.job.build(bed.tree, 99, 1000, &bed.built).is_ok());
   bed.freeze(10);
@@ -119,7 +119,7 @@ TEST_CASE("failed write returns the error and adds nothing") {
   CHECK((bed.built.of.empty() && bed.built.relies_on == 0));
 }
 
-TEST_CASE("memtable counts as the part of its room that it used, as one a little beyond, as several far beyond") {
+TEST_CASE("memtable with room counts as a part of a full one, a slightly too large one as one, a far too large one as several") {
   const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes(), room = kMemTableBytes - empty;
   Bed bed;
   const auto full = [&](std::size_t keys) {

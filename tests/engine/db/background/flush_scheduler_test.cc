@@ -97,7 +97,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("frozen memtables are flushed, once however often it is asked for") {
+TEST_CASE("frozen memtables are flushed once, however often a flush is requested") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.flushes.schedule(tree);
@@ -109,7 +109,7 @@ TEST_CASE("frozen memtables are flushed, once however often it is asked for") {
   CHECK(bed.submitted.empty());
 }
 
-TEST_CASE("flush that ends queues the next for the memtables that it left, and asks for merges of its trees") {
+TEST_CASE("flush that ends queues the next for the remaining memtables, and asks for merges of its trees") {
   Bed bed;
   const TreePtr tree = bed.tree(3);
   bed.most = 2;
@@ -134,7 +134,7 @@ TEST_CASE("no flush is queued after an error, nor of memtables that wait for the
   CHECK_FALSE(tree->frozen_rest);
 }
 
-TEST_CASE("flush that hurries takes small memtables of others that hurry along, up to one full memtable") {
+TEST_CASE("urgent flush takes along small memtables of other urgent trees, up to one full memtable") {
   Bed bed;
   const TreePtr first = bed.tree();
   const TreePtr second = bed.tree(), calm = bed.tree(), large = bed.tree(1, 100), dropped = bed.tree(), empty = bed.tree(0);
@@ -147,7 +147,7 @@ TEST_CASE("flush that hurries takes small memtables of others that hurry along, 
   CHECK(large->flush_hurries);
 }
 
-TEST_CASE("flush that does not hurry takes no other tree along") {
+TEST_CASE("flush that is not urgent takes no other tree along") {
   Bed bed;
   const TreePtr first = bed.tree(), second = bed.tree();
   second->flush_hurries = true;
@@ -182,7 +182,7 @@ TEST_CASE("failed flush is reported and not queued again; closing is no failure"
   CHECK(bed.flushed.size() == 2);
 }
 
-TEST_CASE("flush of a static schedule waits for a merge that runs, not for one that cannot start") {
+TEST_CASE("flush of a static schedule waits for a running merge, but not for one that cannot start") {
   Bed bed;
   const TreePtr tree = bed.tree();
   struct Schedule final : Policy {

@@ -1,4 +1,4 @@
-// Frozen memtables become tables that the manifest names and readers see; a failed log is replaced by tables of everything.
+// Frozen memtables become tables that the manifest names and readers see. After a failed log, all of its operations go to tables.
 #include <catch2/catch.hpp>
 
 #include <functional>

@@ -11,7 +11,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// `runs` runs over keys below `keys`, of files between cuts at random.
+/// A tree of `runs` runs with keys below `keys`. The files of each run end at random keys.
 TreeShape random_shape(Random& random, int runs, std::uint64_t keys, std::uint64_t longest) {
   TreeShape shape;
   FileNum next = 1;
@@ -33,7 +33,7 @@ TreeShape random_shape(Random& random, int runs, std::uint64_t keys, std::uint64
   return shape;
 }
 
-/// The same by definition: adds overlapping files until there is none. Empty: no plan.
+/// The expected files of a full merge, by its definition: adds overlapping files until there are no more. Empty: no plan.
 std::set<FileNum> closure(const TreeShape& shape, const KeyRange& range, bool* busy) {
   std::set<FileNum> taken;
   std::set<RunId> runs;

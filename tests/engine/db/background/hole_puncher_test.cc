@@ -1,4 +1,4 @@
-// Dead bytes are punched when the last reader with an older metadata file is gone, and once the file system can.
+// Dead bytes are punched when the last reader with an older metadata file has ended, once the file system can punch.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr TreeId kTree = 1;
 constexpr Millis kRetryMs = 5'000;
-constexpr std::uint64_t kHoleBytes = 8192;  // of the ends of a hole, which fall into blocks that stay
+constexpr std::uint64_t kHoleBytes = 8192;  // at the ends of a hole, in blocks that have live bytes, too
 
 // A table of 64 pages, half of them dropped.
 struct Bed {
@@ -97,7 +97,7 @@ TEST_CASE("dead bytes are punched, synced, and noted in the manifest, once; then
   CHECK((bed.committed.size() == 1 && bed.plans == 1));
 }
 
-TEST_CASE("reader with an older metadata file keeps the bytes until it is gone") {
+TEST_CASE("reader with an older metadata file keeps the bytes until it ends") {
   Bed bed;
   auto reader = bed.tree.env.open_table(bed.file()).value();
   bed.tables->runs.front().tables().front()->data->add_reader(reader);
@@ -118,11 +118,11 @@ TEST_CASE("nothing is submitted while the database closes; nothing is punched wh
   bed.turn();
   CHECK(bed.committed.empty());
   bed.writable = true;
-  bed.turn();  // it was not forgotten
+  bed.turn();  // the puncher has remembered it
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("file with a second name is never punched: it is to be rewritten") {
+TEST_CASE("file with a second name is never punched, but listed for a rewrite") {
   Bed bed;
   REQUIRE(bed.tree.memory.link(bed.path(), "db/copy").is_ok());
   CHECK(bed.puncher.not_punched(*bed.tree.version).empty());
@@ -134,11 +134,11 @@ TEST_CASE("file with a second name is never punched: it is to be rewritten") {
   CHECK(bed.committed.empty());
   Version rewritten;
   rewritten.tree = kTree;
-  CHECK(bed.puncher.not_punched(rewritten).empty());  // the file is gone, and so is its entry
+  CHECK(bed.puncher.not_punched(rewritten).empty());  // the file was removed, and its entry with it
   CHECK(bed.puncher.not_punched(*bed.tree.version).empty());
 }
 
-TEST_CASE("file system without holes is asked once") {
+TEST_CASE("file system without hole punching is asked once") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kPunchHole), .sticky = true, .code = Code::kUnsupported});
   CHECK(bed.puncher.can_punch());
@@ -162,7 +162,7 @@ TEST_CASE("failed hole is tried again after five seconds") {
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("failed sync of holes is not tried again: the file is to be rewritten") {
+TEST_CASE("failed sync of holes is not retried: the file is listed for a rewrite") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kSync)});
   bed.turn();
@@ -172,7 +172,7 @@ TEST_CASE("failed sync of holes is not tried again: the file is to be rewritten"
   CHECK(bed.puncher.not_punched(*bed.tree.version).size() == 1);
 }
 
-TEST_CASE("failed edit is reported and the holes are punched again; a tree that is gone is no failure") {
+TEST_CASE("failed edit is reported and the holes are punched again; a dropped tree is no failure") {
   Bed bed;
   bed.commit_status = Status::io_error("refused");
   bed.turn();

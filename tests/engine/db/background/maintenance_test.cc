@@ -62,7 +62,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("steps follow each other with the loads of all trees, after the start of the tick") {
+TEST_CASE("tick measures the loads of all trees, then performs the steps in order") {
   Bed bed;
   TreeLoad load;
   auto view = std::make_shared<TreeView>();
@@ -93,7 +93,7 @@ TEST_CASE("tick during a tick does nothing") {
   CHECK(bed.calls.size() == 4);
 }
 
-TEST_CASE("wall clock that is not followed is logged once, and once when it is again") {
+TEST_CASE("wall clock that jumped is logged once when engine time stops following it, and once when it follows again") {
   Bed bed;
   bed.refused = true;
   bed.tick();

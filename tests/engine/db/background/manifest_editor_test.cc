@@ -1,4 +1,4 @@
-// Edits of the manifest: what they take along, and what follows from them.
+// Edits of the manifest: the pending changes that they include, and the steps that follow them.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -151,7 +151,7 @@ TEST_CASE("change of the mapping that the log does not have durably is not writt
   CHECK(bed.failures.size() == 1);
 }
 
-TEST_CASE("dropped tree is retired after the edit, when no reader is sent to it any more") {
+TEST_CASE("dropped tree is retired after the edit, once readers are mapped to its successor") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);
@@ -166,7 +166,7 @@ TEST_CASE("dropped tree is retired after the edit, when no reader is sent to it 
   CHECK((superseded.at(tree->id).floor == 3000 && superseded.at(tree->id).since == 6000));
 }
 
-TEST_CASE("segments go once a durable edit does not need them, and are in the ledger with their deletes") {
+TEST_CASE("unneeded log segments are removed after a durable edit, and are in the ledger with their deletes") {
   Bed bed;
   bed.last_seq = 25;
   REQUIRE(bed.editor.shorten(false).is_ok());
@@ -188,7 +188,7 @@ TEST_CASE("pinned segments stay until they are unpinned") {
   CHECK((!bed.exists(502) && bed.exists(503)));
 }
 
-TEST_CASE("nothing is shortened while the database is read-only or closes") {
+TEST_CASE("neither log nor manifest is shortened while the database is read-only or closes") {
   Bed bed;
   bed.last_seq = 25;
   const FileNum manifest = bed.versions->manifest_file();
@@ -203,7 +203,7 @@ TEST_CASE("nothing is shortened while the database is read-only or closes") {
   CHECK((!bed.exists(501) && bed.versions->manifest_file() != manifest));
 }
 
-TEST_CASE("edit says from where on the log is needed, but not beyond what is known to be synced") {
+TEST_CASE("edit names the oldest needed log segment, and no seq beyond what is known to be synced") {
   Bed bed;
   bed.last_seq = 15;
   MutexLock lock(bed.editor.mutex);
@@ -218,7 +218,7 @@ TEST_CASE("edit says from where on the log is needed, but not beyond what is kno
   CHECK((next.oldest_log == FileNum{503} && next.complete_seq == SeqNum{12}));
 }
 
-TEST_CASE("rolled manifest ends what was superseded") {
+TEST_CASE("rolled manifest ends what older edits had superseded") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);

@@ -1,4 +1,4 @@
-// Files that no reader has any more go; a refused unlink is tried again; a disowned file stays until the manifest is rolled.
+// Files without readers are removed. A refused unlink is retried. A disowned file stays until the manifest is rolled.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -48,7 +48,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("queued files are unlinked and leave the cache; the number of no file is none") {
+TEST_CASE("queued files are unlinked once, and forgotten by the cache") {
   Bed bed;
   (*bed.remover.sink())({1, kNoFile});
   (*bed.remover.sink())({3, 4});
@@ -56,18 +56,18 @@ TEST_CASE("queued files are unlinked and leave the cache; the number of no file 
   bed.remover.remove_queued();
   CHECK(bed.memory.list("db").value() == std::vector<std::string>{metadata_file_name(2)});
   CHECK(bed.forgotten == std::vector<FileNum>{1, 3, 4});
-  bed.remover.remove_queued();  // nothing twice
+  bed.remover.remove_queued();  // no file twice
   CHECK(bed.forgotten.size() == 3);
 }
 
-TEST_CASE("views that no reader uses are collected first: their files go in the same call") {
+TEST_CASE("views without readers are collected first, and their files are removed in the same call") {
   Bed bed;
   bed.collect = [&] { (*bed.remover.sink())({1, 2}); };
   bed.remover.remove_queued();
   CHECK(bed.files() == 2);
 }
 
-TEST_CASE("tick submits nothing without work, and what was queued otherwise") {
+TEST_CASE("tick submits the removal of queued files, and nothing if none is queued") {
   Bed bed;
   bed.remover.tick();
   CHECK(bed.submitted.empty());
@@ -96,7 +96,7 @@ TEST_CASE("refused unlink is logged, and tried again every ten seconds until it 
   CHECK((bed.files() == 2 && bed.warnings.size() == 4));
 }
 
-TEST_CASE("unlink of a file that is gone is no failure") {
+TEST_CASE("unlink of a missing file is no failure") {
   Bed bed;
   bed.remover.remove(data_file_name(99));
   CHECK(bed.warnings.empty());

@@ -47,7 +47,7 @@ FileMeta output(FileNum num, Millis birth) {
 
 }  // namespace
 
-TEST_CASE("merges that failed rest, those for deadlines by themselves, until one succeeds") {
+TEST_CASE("failed merge delays merges of its kind (for deadlines, or others); they count as failing until one succeeds") {
   Bed bed;
   CHECK_FALSE((bed.recall().paused || bed.recall().deadlines_rest || bed.memory.merges_fail(kTree)));
   bed.memory.note_ended(kTree, false, Status::no_space("full"));
@@ -63,7 +63,7 @@ TEST_CASE("merges that failed rest, those for deadlines by themselves, until one
   CHECK_FALSE(bed.memory.merges_fail(kTree));
 }
 
-TEST_CASE("same tables are searched for pages again when more may be found, or more is to go") {
+TEST_CASE("unchanged tables are searched for pages again at the planned time, or when PURGE.NOW asks") {
   Bed bed;
   CHECK(bed.recall().look_for_pages);
   const auto found_nothing = [&](Millis next) { (void)bed.memory.note_planned(kTree, bed.recall(), {.next_page_look = next}); };
@@ -77,7 +77,7 @@ TEST_CASE("same tables are searched for pages again when more may be found, or m
   CHECK(bed.recall().look_for_pages);
 }
 
-TEST_CASE("bound that a tree breaks is new once") {
+TEST_CASE("bound that a tree breaks is reported once") {
   Bed bed;
   const auto note = [&](std::optional<std::string> broken) {
     return bed.memory.note_planned(kTree, bed.recall(), {.broken_bounds = std::move(broken)});
@@ -124,7 +124,7 @@ TEST_CASE("partial drops are noted with the newest record, and pages are searche
   CHECK(input.parts_done == std::map<FileNum, SeqNum>{{1007, 9}});
 }
 
-TEST_CASE("tree that is gone leaves nothing") {
+TEST_CASE("dropped tree leaves nothing") {
   Bed bed;
   bed.memory.note_ended(kTree, false, Status::no_space("full"));
   bed.memory.forget(kTree);

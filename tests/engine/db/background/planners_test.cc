@@ -1,4 +1,4 @@
-// The order of planners, what rest and pause let through, and what a plan that cannot start leaves to the next.
+// The order of planners: which of them pauses leave out, and which are asked after a plan that cannot start.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -62,7 +62,7 @@ std::string order(const PlannerInput& input) {
 
 }  // namespace
 
-TEST_CASE("planners are asked in order of precedence: what goes unread, deadlines, policy, rewrites") {
+TEST_CASE("planners are asked in order of precedence: unread drops, deadlines, policy, rewrites") {
   CHECK(order({}) == "quarantine, file drop, page drop, names, urgent, late rewrite, policy, rewrite");
 }
 
@@ -75,10 +75,10 @@ TEST_CASE("deadlines at rest: all other planners are asked") {
   CHECK(order({.paused = true, .deadlines_rest = true}).empty());
 }
 
-TEST_CASE("plan in the way of a running job: next planner, reservation or end, by planner") {
+TEST_CASE("plan that a running job blocks: the next planner is asked, files are reserved, or the search ends, by planner") {
   const auto blocked = [](Millis planner) { return Millis{1} << planner; };
   CHECK(attempts({}, kAll, blocked(0)) == "quarantine, file drop");
-  for (const Millis planner : {1, 2, 3, 6, 7}) {  // its end asks all planners again
+  for (const Millis planner : {1, 2, 3, 6, 7}) {  // the job's end asks all planners again
     const std::string name = planners()[planner].name;
     CHECK(attempts({}, kAll << planner & kAll, blocked(planner)) == name);
   }
@@ -247,7 +247,7 @@ TEST_CASE("file under a newer range tombstone is dropped unread") {
   CHECK(std::get<Drop>(plan.action).inputs.size() == 1);
 }
 
-TEST_CASE("pages of covered entries are dropped, but only whole files without punching; a vain search notes the next one") {
+TEST_CASE("covered pages are dropped (only whole files if punching is impossible); an empty search notes when to repeat it") {
   Tables all;
   Source stamped;
   for (int i = 0; i < 16; ++i)

@@ -66,7 +66,7 @@ TEST_CASE("caller without threads gives up when no task is left, but looks once 
   CHECK(bed.progress.wait_until([&] { return ++looks == 2; }).is_ok());
 }
 
-TEST_CASE("notified caller looks again") {
+TEST_CASE("notified caller checks again whether it still has to wait") {
   Bed bed(true);
   std::atomic<int> looks{0};
   bool done = false;  // under the mutex

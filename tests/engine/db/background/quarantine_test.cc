@@ -151,7 +151,7 @@ TEST_CASE("failed edit is reported, and the damage is not forgotten") {
   CHECK(bed.quarantined());
 }
 
-TEST_CASE("closing database quarantines nothing, and that is no failure") {
+TEST_CASE("closing database quarantines nothing and reports no failure") {
   Bed bed;
   bed.damage();
   bed.refused = Status::aborted("");
@@ -159,7 +159,7 @@ TEST_CASE("closing database quarantines nothing, and that is no failure") {
   CHECK((bed.failures.empty() && !bed.quarantined()));
 }
 
-TEST_CASE("quarantined file is read again after a minute, then ever more rarely, at least once an hour") {
+TEST_CASE("quarantined file is read again after a minute, then at growing intervals of at most an hour") {
   Bed bed;
   bed.damage();
   bed.tick();
@@ -171,11 +171,11 @@ TEST_CASE("quarantined file is read again after a minute, then ever more rarely,
   CHECK(bed.quarantined());
 }
 
-TEST_CASE("file that is found whole leaves quarantine with a fresh table") {
+TEST_CASE("file that is found intact leaves quarantine with a newly opened table") {
   Bed bed;
   bed.damage();
   bed.tick();
-  bed.damage();  // reported before the whole file was there, and not taken yet
+  bed.damage();  // reported before the copy came, and not handled yet
   CHECK(bed.quarantine.found_whole(bed.file()).is_ok());
   CHECK_FALSE(bed.quarantined());
   CHECK(bed.installs == 1);
@@ -187,7 +187,7 @@ TEST_CASE("file that is found whole leaves quarantine with a fresh table") {
   CHECK(bed.installs == 1);
 }
 
-TEST_CASE("read of a whole file ends quarantine without a verify") {
+TEST_CASE("complete read of an intact file ends quarantine without a verify") {
   Bed bed;
   bed.damage();
   bed.tick();

@@ -31,7 +31,7 @@ TEST_CASE("a walk takes each table once per interval, for a time in proportion t
   CHECK(walk(&scrub, tables, &now, 10 * 60'000, kDay) == std::vector<std::uint64_t>{9});
   CHECK(walk(&scrub, tables, &now, kDay / 2, kDay) == std::vector<std::uint64_t>{12});
   CHECK(walk(&scrub, tables, &now, kDay / 2 - kHour, kDay) == std::vector<std::uint64_t>{30, 4});
-  // From then on each day has all of them. One that comes is taken in its turn, one that goes is not missed.
+  // From then on each day has all of them. A new table is read when the walk reaches its number; a removed one is skipped.
   for (int day = 0; day < 3; ++day) {
     const auto taken = walk(&scrub, tables, &now, kDay + 10 * 60'000, kDay);
     CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{4, 9, 12, 30});

@@ -18,7 +18,7 @@ namespace {
 constexpr TreeId kTree = 1;
 constexpr Millis kHour = 3'600'000;
 
-// A tree of two tables, files 1 and 3. Reading finds what `damage` has.
+// A tree of two tables, files 1 and 3. A read of a file returns its errors in `damage`.
 struct Bed {
   TreeFixture tree{1};
   ObsoleteSink sink = [](const ObsoleteFiles&) {};
@@ -138,7 +138,7 @@ TEST_CASE("damage that the scrub finds is reported, logged and counted") {
   CHECK(bed.scrubber.errors() == bed.errors.size());
 }
 
-TEST_CASE("errors of a table whose lease is revoked meanwhile count for nothing") {
+TEST_CASE("errors of a table whose lease is revoked meanwhile are ignored") {
   Bed bed;
   bed.damage[bed.file(0)] = bed.damage[bed.file(1)] = "gone";
   bed.while_reading = [&] { bed.leases.revoke_if([](const TreeView&) { return true; }); };
@@ -147,7 +147,7 @@ TEST_CASE("errors of a table whose lease is revoked meanwhile count for nothing"
   CHECK((bed.errors.empty() && bed.reported.empty() && bed.scrubber.bytes_read() == 0));
 }
 
-TEST_CASE("table of a tree that is gone, or that was merged away, is not read") {
+TEST_CASE("table of a dropped tree, or that was merged away, is not read") {
   Bed bed;
   bed.gone = true;
   bed.live();
@@ -164,7 +164,7 @@ TEST_CASE("table of a tree that is gone, or that was merged away, is not read") 
   CHECK(bed.read.empty());
 }
 
-TEST_CASE("scrub leaves quarantined tables out") {
+TEST_CASE("scrub skips quarantined tables") {
   Bed bed;
   bed.quarantine(bed.file(0));
   bed.live();
@@ -200,7 +200,7 @@ TEST_CASE("verify reports a file of an open table that is missing, though it can
   CHECK(bed.reported == std::vector<FileNum>{meta.data_file});
 }
 
-TEST_CASE("verify of a revoked lease says so, and of a database that closes") {
+TEST_CASE("verify returns an error if its lease is revoked or the database closes") {
   Bed bed;
   bed.quarantine(bed.file(0));
   const auto lease = bed.leases.lease(bed.view, 2, bed.now);

@@ -1,4 +1,4 @@
-// Views of a version's tables: what is taken over, what is opened, and what becomes of tables that leave.
+// Views of a version's tables: which open tables they keep, which are opened, and when removed tables are unlinked.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -73,7 +73,7 @@ const OpenTable& table(const TablesView& view, std::size_t run) { return *view.r
 
 }  // namespace
 
-TEST_CASE("tables that stay are taken over, new ones opened, those of the job used") {
+TEST_CASE("view keeps open tables, opens new ones, and uses those that a job has opened") {
   Bed bed;
   const auto before = bed.view();
   REQUIRE(before->runs.size() == 2);
@@ -89,7 +89,7 @@ TEST_CASE("tables that stay are taken over, new ones opened, those of the job us
   CHECK((bed.data_files.empty() && bed.ledger.leaving().empty()));
 }
 
-TEST_CASE("tables that leave are in the ledger with their floor, and go with the last view that has them") {
+TEST_CASE("removed tables are in the ledger with their floor, and are unlinked with the last view that has them") {
   Bed bed;
   auto before = bed.view();
   const FileNum data_file = table(*before, 0).meta->data_file;
@@ -148,12 +148,12 @@ TEST_CASE("install gives readers the tables and takes the flushed memtables in o
   CHECK(bed.fit_later == std::vector<TreeId>{1});
 }
 
-TEST_CASE("tree that is gone gets no tables") {
+TEST_CASE("dropped tree gets no tables") {
   Bed bed;
   CHECK(bed.installer.install(bed.tree, {}, 0).code() == Code::kAborted);
 }
 
-TEST_CASE("dropped tree leaves all its tables") {
+TEST_CASE("dropped tree removes all its tables") {
   Bed bed;
   auto view = bed.view();
   bed.installer.retire(*view, 3000);

@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("a history of any length answers too late rather than too early", "[purge]") {
+TEST_CASE("a history of any length returns purge times that are too late rather than too early", "[purge]") {
   PurgeHistory history;
   CHECK_FALSE(history.covers(0));
   history.note(100, 110);

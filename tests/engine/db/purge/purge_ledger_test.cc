@@ -29,7 +29,7 @@ TEST_CASE("a file counts as removed when it is closed, unlinked, and the directo
   REQUIRE(fs.create("data/000002.data").is_ok());
   ledger.leave({"000002.data", 7, {{1, 100}}});
   REQUIRE(fs.sync_dir("data").is_ok());
-  CHECK(left() == 1);  // there
+  CHECK(left() == 1);  // the file exists
   CHECK_FALSE(ledger.wants_sync());
   REQUIRE(fs.unlink("data/000002.data").is_ok());
   CHECK(left() == 1);  // a power loss may restore it
@@ -53,7 +53,7 @@ TEST_CASE("the first edit that removes files of a tree sets the floor until the 
   CHECK(ledger.superseded().size() == 1);
   CHECK(ledger.superseded().at(2).floor == 300);
   ledger.look();
-  REQUIRE(ledger.leaving().size() == 1);  // the old manifest is there
+  REQUIRE(ledger.leaving().size() == 1);  // the old manifest exists
   CHECK(ledger.leaving().front().floors == PurgeLedger::Floors{{1, 100}, {2, 300}});
   REQUIRE(fs.unlink("data/MANIFEST-000003").is_ok());
   REQUIRE(fs.sync_dir("data").is_ok());

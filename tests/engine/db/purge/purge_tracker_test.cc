@@ -82,7 +82,7 @@ TEST_CASE("ticket that is done stays done when a younger delete is found") {
   CHECK_FALSE(f.status({1150, {}}).done);
 }
 
-TEST_CASE("delete found at or after its deadline makes the ticket late; gone before it, in time; unseen, unknown") {
+TEST_CASE("ticket is late if a survey after the deadline found its delete, and unknown if none was between deadline and purge") {
   Fixture f;
   f.tree(1, 500);
   const PurgeTicket ticket{1000, {}};

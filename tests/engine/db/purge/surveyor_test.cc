@@ -188,7 +188,7 @@ TEST_CASE("log segment holds deletes of itself and of later segments") {
   CHECK(bed.holders() == Texts{"log 1 900 file 3", "log 1 900 file 4"});
 }
 
-TEST_CASE("manifest and files on their way out are holders until they are gone") {
+TEST_CASE("manifest and replaced files are holders until they are removed") {
   Bed bed;
   REQUIRE(bed.fs.create("db/000009.data").is_ok());
   bed.ledger.supersede(1, 300, 400);
@@ -262,7 +262,7 @@ TEST_CASE("survey is as late as the clock while the mark of engine time cannot b
   CHECK(survey->databases == std::vector<std::pair<DatabaseId, TreeId>>{{0, 1}});
 }
 
-TEST_CASE("PURGE.NOW makes deletes of the ticket's tree overdue, and those of trees that are gone") {
+TEST_CASE("PURGE.NOW makes deletes of the ticket's tree overdue, and those of dropped trees") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1);
   bed.surveyor.make_overdue({.born_by = 500, .tree = 1});

@@ -50,7 +50,7 @@ TEST_CASE("scan finds keys whose current entry expires after the first and up to
   }
 }
 
-TEST_CASE("scan with a limit returns the earliest keys, and up to when they are all") {
+TEST_CASE("scan with a limit returns the earliest keys, and the time up to which it has found all") {
   ReadFixture f;
   for (int i = 0; i < 20; ++i) f.put(numbered(i), "v", {.expiry = f.now + 10 + static_cast<Millis>(i / 4)});
   const Expiring found = expiring(f.leased_view(), f.now, f.now + 1000, 10);

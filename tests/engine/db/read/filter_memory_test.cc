@@ -117,7 +117,7 @@ TEST_CASE("slice that cannot be read is warned of, and tried again a minute late
   CHECK(f.slices_of(0) == 2);
 }
 
-TEST_CASE("needs of a tree fill in what its settings leave to measurement") {
+TEST_CASE("filter needs use measured values for what the settings leave open") {
   SimulatedClock clock{1};
   Tree tree(clock);
   tree.settings.pages_per_tile = 0;

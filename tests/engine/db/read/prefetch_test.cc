@@ -1,4 +1,4 @@
-// The stages of a prefetch: they change no result, find the page that a get needs first, and do not outlive their tables.
+// The stages of a prefetch change no result, find the first page that a get needs, and are ignored once the tables have changed.
 #include <catch2/catch.hpp>
 
 #include "engine/db/read/read_fixture.h"

@@ -195,7 +195,7 @@ TEST_CASE("a checkpoint needs a new or empty directory outside the data director
   REQUIRE(h.files->create_dir("empty").is_ok());
   h.faults->inject({.path_has = "empty/MANIFEST"});
   CHECK(h.db->checkpoint("empty").status().code() == Code::kIoError);
-  CHECK(h.files->list("empty")->empty());  // its owner still has it
+  CHECK(h.files->list("empty")->empty());  // its owner keeps it
   CHECK(h.db->checkpoint("empty").is_ok());
 }
 
@@ -214,11 +214,10 @@ TEST_CASE("a checkpoint on a file system without links consists of copies") {
 }
 
 TEST_CASE("a crash at any operation of a checkpoint: the database is complete, and so is the checkpoint if it opens") {
-  // Each operation has the next layout, and each round of a long run another start: trees of many small files and of few large
-  // ones.
+  // The layout changes with each operation and with each round of a long run: trees of many small files and of few large ones.
   std::uint64_t turn = round_of_seeds();
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-    std::uint64_t ended = 0;  // consecutive turns in which the script ended earlier
+    std::uint64_t ended = 0;  // consecutive turns without a k-th operation
     for (std::uint64_t k = 1; ended < small_policies().size(); ++k, ++turn) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout_of(turn)));
       Settings settings = Harness::small();
@@ -509,7 +508,7 @@ TEST_CASE("a checkpoint keeps the tables of an emptied database that are removed
   bool copied = false;
   while_log_is_copied(h, [&] {
     copied = true;
-    h.settle();  // the manifest hears of it
+    h.settle();  // the manifest gets the change
     h.advance(2000);
     h.settle();
   });

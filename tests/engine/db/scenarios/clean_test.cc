@@ -66,7 +66,7 @@ TEST_CASE("a log segment with a deleted key is removed by the deadline, even if 
   h.put(0, "deleted key", "value");
   h.del(0, "deleted key");
   REQUIRE(h.db->flush(0).is_ok());
-  h.put(0, "other", "value");  // without a birth: only the segment asks for its flush
+  h.put(0, "other", "value");  // no delete: its memtable is flushed only for the segment's sake
   const auto logged = [&] {
     std::string bytes;
     for (const std::string& path : h.paths(".wal")) bytes += read_file(*h.files, path).value();

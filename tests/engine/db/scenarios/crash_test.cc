@@ -52,7 +52,7 @@ void open_with_a_crash(Harness& h, std::uint64_t k, CrashMode mode) {
     bool armed = true;
     std::unique_ptr<MemoryFileSystem> left{};
   };
-  const auto second = std::make_shared<Second>();  // the hook stays if there are fewer
+  const auto second = std::make_shared<Second>();  // outlives this function: the hook stays if there are fewer operations
   h.faults->before_nth(k, kMutatingOps, [&h, second, k, mode] {
     if (second->armed) second->left = h.files->crash_clone(first_seed() + k, mode);
   });
@@ -129,10 +129,10 @@ TEST_CASE("power loss: synced writes survive, and the surviving writes are a pre
 
 TEST_CASE("a crash with power loss at every k-th file operation: the database opens, verifies, and has a prefix") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  // Each operation has the next layout, and each round of a long run another start.
+  // The layout changes with each operation, and with each round of a long run.
   std::uint64_t turn = round_of_seeds();
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-    std::uint64_t ended = 0;  // consecutive turns in which the script ended earlier
+    std::uint64_t ended = 0;  // consecutive turns without a k-th operation
     for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout_of(turn)));
       ended = crash_before(k, mode, turn, first_seed() + 42) ? 0 : ended + 1;
@@ -163,7 +163,7 @@ TEST_CASE("an I/O error at the n-th operation, once or permanent: an error, no a
   for (const bool sticky : {false, true}) {
     bool met = true;
     for (std::uint64_t n = 1; n <= most && met; n += step) {
-      const std::uint64_t turn = n / step + round_of_seeds();  // the part of the operation that happens anyway, and the policy
+      const std::uint64_t turn = n / step + round_of_seeds();  // chooses the policy, and how much the failing operation does
       INFO("fault at " << n << (sticky ? ", sticky" : ", once") << ", effect " << turn % 3 << ", "
                        << text_of(layout_of(turn / 3)));
       Harness h(crash_settings(FsyncMode::kAlways, turn / 3));

@@ -83,8 +83,8 @@ std::size_t count_found(const std::vector<std::string>& needles, const std::stri
 /// show none of their markers; without compression they show all. The test finds each marker on disk before its delete: in the
 /// log right after the write, and in tables by check_sight().
 ///
-/// Where four keys of a kind are neighbours, fences need a whole name. Names end in letters of their own, so a prefix shared with
-/// the name before hides none of them.
+/// The test finds a name by its end: the letters of its kind, and a number. Pages and fences may leave out the beginning that a
+/// name shares with its neighbour, but not letters of different kinds. Among keys of one kind a fence needs the whole name.
 class Witness {
  public:
   Witness(const Case& c, std::uint64_t seed) : Witness(c, seed, settings_of(c)) {}
@@ -179,7 +179,7 @@ class Witness {
     for (const std::string& key : gone) deleted(key, h.db->now());
   }
 
-  /// Fills another database and flushes it. All of its keys and markers are found in its tables.
+  /// Fills another database and flushes it. Checks that its tables have all of its keys and markers.
   void fill_other(DatabaseId d) {
     constexpr int kKeys = 60, kFirstKind = 50'000;  // no key of another database ends like one of these
     std::map<std::string, std::string>& markers = others_[d];
@@ -217,7 +217,7 @@ class Witness {
     note_ages(h.db->now() + ms);
     h.advance(ms);
     h.settle();
-    h.db->write_log();  // the work of the log's thread, which ends segments
+    h.db->write_log();  // as the log thread does, which ends segments
     h.db->tick();
     h.settle();
     if (std::getenv("EBBTIDE_FADE_LEFT") != nullptr) {  // prints the places with deleted data
@@ -670,7 +670,7 @@ TEST_CASE("repeated kills before the deadline make no delete late", "[long][dead
     for (int step = 0; step <= kSteps + 1; ++step) {
       if (step % kBetweenKills == kFirstKill) {
         if (step == kFirstKill) CHECK(w.found(false) != 0);  // the kill was early enough
-        w.flush_other(kOtherUntilKilled);                    // all its tables exist at the kill
+        w.flush_other(kOtherUntilKilled);                    // so that its tables exist when the process is killed
         w.h.crash(CrashMode::kEverything, 1);
         w.h.open();
       }
@@ -921,7 +921,7 @@ TEST_CASE("a disk that is full after the deletes and has room before their deadl
       if (step >= kRoomAgain) continue;
       w.h.files->set_capacity(capacity = std::min(capacity, w.h.files->used_bytes() + room));
       WriteBatch batch;
-      batch.put(0, w.live.begin()->first, w.live.begin()->second);  // if the write is accepted nothing changes
+      batch.put(0, w.live.begin()->first, w.live.begin()->second);  // the value that it has, so a refusal changes nothing
       refused += w.h.db->commit(batch).is_ok() ? 0 : 1;
       w.h.db->write_log();
     }
@@ -1195,7 +1195,7 @@ TEST_CASE(
     "a crash at every k-th file operation of slices and rewrites loses nothing, restores no deleted key and makes no delete "
     "late") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  std::uint64_t turn = round_of_seeds(), ended = 0;  // ended: consecutive turns in which the script ended earlier
+  std::uint64_t turn = round_of_seeds(), ended = 0;  // ended: consecutive turns without a k-th operation
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
     const Layout layout = layout_of(turn);
     Case c{layout.policy, k % 2 == 0 ? 8u : 1u, Compression::kNone, layout.partitioning};

@@ -74,7 +74,7 @@ TEST_CASE("a batch that writes and empties in any order has the effect of its op
 }
 
 // Regression: each left a tree with its memtable until the manifest was synced, so a pipeline of them took all memory.
-TEST_CASE("databases filled and emptied faster than manifest syncs wait for the manifest") {
+TEST_CASE("filling and emptying databases faster than the manifest syncs waits for the manifest") {
   Harness h;
   h.open();
   TreeId last = 0;

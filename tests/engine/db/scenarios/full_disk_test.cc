@@ -69,7 +69,7 @@ struct FullDisk {
     h.settle();
     h.db->write_log();
   }
-  /// Whether a table has the last value of the key. Tables are not compressed.
+  /// True if a table has the last value of the key. Tables are not compressed.
   [[nodiscard]] bool holds(int key) const { return h.table_bytes().find(value_of(key, 1).substr(0, 14)) != std::string::npos; }
 
   Harness h;

@@ -74,7 +74,7 @@ TEST_CASE("a sample of one key among many deleted ones is never 0, and without k
 }
 
 TEST_CASE("a sample of keys that later runs do not touch is exact", "[key_count]") {
-  // Each range lies in one gap of the runs before it: before, between and after their keys.
+  // No two ranges overlap: each new one lies before, between or after the earlier ones.
   Keys keys;
   for (const std::uint64_t first : {40'000, 0, 80'000, 20'000, 60'000}) keys.put_all(first, first + 9'000);
   REQUIRE(keys.runs() > 1);

@@ -104,7 +104,7 @@ TEST_CASE("a value larger than the free budget is located and read in parts, but
               return status.is_ok() ? view.read_part(found, 1'000'000, 20, &part) : status;
             }).is_ok());
     CHECK(part.bytes == value.substr(1'000'000, 20));
-    CHECK(bytes_read < kLargeChunkBytes + (32 << 10));  // and the chunk that has it
+    CHECK(bytes_read < kLargeChunkBytes + (32 << 10));  // pages, and the chunk with the part
     CHECK(h.db->stats().large_value_bytes == 20);
     misses.clear();
     part = {};

@@ -85,7 +85,7 @@ TEST_CASE("writes between a batch's pieces are logged and synced before the batc
   SeqNum small = 0;
   h.watch->on_call = [&](const FileCall& call) {
     if (call.op != FileOp::kWrite || !call.path.ends_with(".wal") || ++writes % 50 != 0) return;
-    durable &= small == 0 || h.db->durable_seq() >= small;  // the one before
+    durable &= small == 0 || h.db->durable_seq() >= small;  // the small write before this one
     WriteBatch batch;
     batch.put(0, "small" + std::to_string(writes), "1", {});
     demand_ok(h.db->commit(batch), "commit");
@@ -206,7 +206,7 @@ void lose_power_after_switch() {
   }
 }
 
-/// Three large values, which make no memtable of their own that would be flushed soon.
+/// Three large values. They are too few for a memtable of their own, which would be flushed soon.
 constexpr int kValues = 3;
 WriteBatch large_values() {
   WriteBatch batch;
@@ -456,7 +456,7 @@ TEST_CASE("damage to a piece of a batch that only the log has: open fails and na
   CHECK(status.to_string().find("only the log had them") != std::string::npos);
 }
 
-TEST_CASE("a checkpoint beside or after a batch in pieces opens with the visible data", "[pieces]") {
+TEST_CASE("a checkpoint made during or after the commit of a batch in pieces opens with the visible data", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");

@@ -442,8 +442,8 @@ TEST_CASE("measured lookups that find their keys in the last level move filter m
   CHECK(found > bits_ahead(FilterLookups::kZeroResult, false) + 1.5);
 }
 
-TEST_CASE("measured lookups count once, even if they changed nothing", "[db][filters]") {
-  // A single run has the largest chance for any lookups, so these give no information.
+TEST_CASE("measured lookups are counted once, even if they changed no filter", "[db][filters]") {
+  // The earlier lookups meet a single run, so they change no filter. The later measurement must not count them again.
   const double without = bits_ahead(FilterLookups::kMeasured, false, 1);
   CHECK(bits_ahead(FilterLookups::kMeasured, false, 1, 100'000) > without - 0.3);
 }

@@ -294,7 +294,7 @@ TEST_CASE("a delete that partly covers more than an eighth of a table reads noth
 
 TEST_CASE("no older version comes back after a drop, with and without an open view, for any h and policy", "[drops]") {
   for (std::size_t policy = 0; policy < small_policies().size(); ++policy) {
-    std::uint64_t turn = round_of_seeds() + policy;  // the turn of partitionings
+    std::uint64_t turn = round_of_seeds() + policy;  // chooses the partitioning
     for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {
       for (const bool with_view : {false, true}) {
         for (const bool rewritten : {false, true}) {
@@ -327,9 +327,9 @@ TEST_CASE("a crash at every k-th operation of partial drops: deleted keys stay d
     dead.insert("<newer value " + std::to_string(i) + ">");
     if (has_older(i)) dead.insert("<older value " + std::to_string(i) + ">");
   }
-  std::uint64_t turn = round_of_seeds();  // the turn of layouts, one per operation
+  std::uint64_t turn = round_of_seeds();  // chooses the layout, one per operation
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-    std::uint64_t ended = 0, in_part = 0;  // ended: consecutive turns in which the script ended earlier
+    std::uint64_t ended = 0, in_part = 0;  // ended: consecutive turns without a k-th operation
     for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
       Layout layout = layout_of(turn);
       layout.pages_per_tile = 16;

@@ -377,7 +377,7 @@ TEST_CASE("a failed sync of holes is not retried while the table cannot be rewri
 TEST_CASE("a crash at every k-th operation of a drop and its punch: no live entry is lost, and all dead ones are purged",
           "[drops]") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  std::uint64_t turn = round_of_seeds();  // the turn of layouts, one per operation
+  std::uint64_t turn = round_of_seeds();  // chooses the layout, one per operation
   std::set<FileOp> struck;                // operations done in any turn, since the k-th operation differs by layout
   for (const std::uint32_t tile : {1u, 8u}) {
     const int keys = tile == 1 ? 120 : 200;
@@ -388,7 +388,7 @@ TEST_CASE("a crash at every k-th operation of a drop and its punch: no live entr
     const auto older_marker = [](int i) { return "<older value " + std::to_string(i) + ">"; };
     const std::string filler(140, '.');
     for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-      std::uint64_t ended = 0;  // consecutive turns in which the script ended earlier
+      std::uint64_t ended = 0;  // consecutive turns without a k-th operation
       for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
         Layout layout = layout_of(turn);
         layout.pages_per_tile = tile;
@@ -508,7 +508,7 @@ TEST_CASE("a page drop on a real file system frees disk space", "[drops]") {
   }
   const Stats stats = (*db)->stats();
   CHECK(stats.pages_dropped_full > 0);
-  if (events.heard("cannot punch holes")) return;  // in this temporary directory
+  if (events.heard("cannot punch holes")) return;  // on the file system of this temporary directory
   CHECK(stats.reclaimed_bytes_punched > 0);
   // Some file systems need a block or two for the map of a file with holes.
   CHECK(blocks() <= before - stats.reclaimed_bytes_punched * 3 / 4);

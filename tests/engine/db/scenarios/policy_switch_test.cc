@@ -254,7 +254,7 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
 
 TEST_CASE("a crash at every k-th file operation of a move to another policy loses no synced write", "[policies]") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  std::uint64_t turn = round_of_seeds(), last = 0, ended = 0;  // ended: consecutive turns in which the script ended earlier
+  std::uint64_t turn = round_of_seeds(), last = 0, ended = 0;  // ended: consecutive turns without a k-th operation
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
     INFO("crash before operation " << k << ", " << text_of(layout_of(turn)) << ", then " << next_policy(turn).name);
     const bool crashed = crash_while_moving(k, turn);

@@ -450,7 +450,7 @@ TEST_CASE("a disk that is full at once, with more to flush than reserved, serves
   const auto value_of = [](int i) { return std::string(1000, static_cast<char>('a' + i % 26)); };
   int n = 0;
   for (; static_cast<std::uint64_t>(n) * 1000 < 2 * set_aside; ++n) h.put(0, key_of(n), value_of(n));
-  h.put(1, "other", "tree");  // the manifest has not heard of it
+  h.put(1, "other", "tree");  // a new tree, which the manifest does not have yet
   h.files->set_capacity(h.files->used_bytes());
   if (log_fails) {
     WriteBatch batch;

@@ -398,7 +398,7 @@ TEST_CASE("deletes beside a quarantined range meet their deadline") {
   }
 }
 
-TEST_CASE("a restored copy of a table whose pages were dropped serves only without their bytes") {
+TEST_CASE("a restored copy of a table is used only once the pages that were dropped from the table are removed from it") {
   for (const bool links : {false, true}) {
     INFO("the copy has another name: " << links);
     Settings s = plain();
@@ -444,7 +444,7 @@ TEST_CASE("a restored copy of a table whose pages were dropped serves only witho
     }
     CHECK(quarantined(h) == 0);
     CHECK(read_file(*h.files, victim)->find("SECRET") == std::string::npos);
-    if (links) CHECK(read_file(*h.files, "elsewhere")->find("SECRET") != std::string::npos);  // not ours
+    if (links) CHECK(read_file(*h.files, "elsewhere")->find("SECRET") != std::string::npos);  // the other name has its own copy
     CHECK(h.get(0, key_of(0)) == "(absent)");
     CHECK(h.get(0, key_of(1)).starts_with("public"));
     h.verify(0);

@@ -158,7 +158,7 @@ void delete_while_merging(const Case& c, bool flush_first) {
 }  // namespace
 
 TEST_CASE("dropping the newest version of a key restores no older one, for each policy and h, with and without a view") {
-  std::uint64_t turn = round_of_seeds();  // the turn of partitionings
+  std::uint64_t turn = round_of_seeds();  // chooses the partitioning
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
       for (const bool with_view : {false, true}) {
@@ -171,7 +171,7 @@ TEST_CASE("dropping the newest version of a key restores no older one, for each 
 }
 
 TEST_CASE("a record written during a merge of its entries covers the merge's output, and does not retire with it") {
-  std::uint64_t turn = round_of_seeds();  // the turn of partitionings
+  std::uint64_t turn = round_of_seeds();  // chooses the partitioning
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 8u}) {
       for (const bool with_view : {false, true}) {

@@ -286,7 +286,7 @@ TEST_CASE("a staged batch's memory is charged from staging to commit or end, and
   CHECK(h.db->memory().charged() == 0);
   WriteBatch huge;
   for (int i = 0; i < 2000; ++i) huge.put(0, key_of(i), std::string(40'000, 'x'), {});
-  CHECK(h.db->stage(std::move(huge)).status().code() == Code::kOutOfMemory);  // 80 MB of 64
+  CHECK(h.db->stage(std::move(huge)).status().code() == Code::kOutOfMemory);  // 80 MB, of a budget of 64 MB
   CHECK(huge.count() == 2000);
   CHECK(h.db->memory().charged() == 0);
 }
@@ -449,7 +449,7 @@ TEST_CASE("a waiting memtable with the last operation of a segment with a delete
   h.del(0, "deleted key");
   demand_ok(h.db->flush(0), "flush");
   WriteBatch batch;
-  batch.put(0, "other", "value", {});  // without a birth: only the segment asks for its flush
+  batch.put(0, "other", "value", {});  // no delete: its memtable is flushed only for the segment's sake
   const auto staged = stage(h, std::move(batch));
   commit(h, *staged);
   REQUIRE(h.db->tree_info(0)->frozen_memtables == 1);

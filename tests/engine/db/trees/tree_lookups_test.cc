@@ -18,7 +18,7 @@ TEST_CASE("lookups of all threads are added up by level and for the tile size") 
   CHECK(lookups.tile_use().range_deletes == 1);
 }
 
-TEST_CASE("arrivals follow the lookups that a level ends without its key") {
+TEST_CASE("arrivals of a level follow its share of lookups that do not find their key there") {
   std::array<std::uint64_t, kLookupLevels> runs{};
   runs[0] = 4;
   runs[1] = runs[2] = 1;

@@ -262,7 +262,7 @@ TEST_CASE("tree dropped while the log is replayed has the manifest's deadline, t
   CHECK((rules.at(1).deadline() == 1000 && rules.at(1).due(4000) == 4020));
 }
 
-TEST_CASE("edit learns of trees that were made, mapped and dropped since the last one") {
+TEST_CASE("edit gets the trees that were made, mapped and dropped since the last one") {
   Bed bed;
   const TreePtr a = bed.make(bed.versions->new_tree(), 0), b = bed.make(bed.versions->new_tree(), 2);
   CHECK(bed.mapping_changed());
@@ -321,7 +321,7 @@ TEST_CASE("rules of deadlines that the manifest does not have are added to the e
   CHECK(bed.trees.deadlines_changed());
 }
 
-TEST_CASE("loads are of live trees, with what compactions of the tree say") {
+TEST_CASE("loads describe live trees, with their deadlines and whether their compactions fail") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1), c = bed.make(3, 2);
   bed.drop(c);

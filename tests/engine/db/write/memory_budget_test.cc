@@ -59,7 +59,7 @@ TEST_CASE("charged values in memtables count once") {
   CHECK(f.cache == 100 * kMiB);
 }
 
-TEST_CASE("memory of the process beyond what is counted takes from the others, up to a sixteenth of the budget excepted") {
+TEST_CASE("process memory beyond a sixteenth of the budget that no counter has takes room from all others") {
   Fixture f;
   std::uint64_t resident = 0;
   const auto divide = [&](std::uint64_t now_resident) {
@@ -69,18 +69,18 @@ TEST_CASE("memory of the process beyond what is counted takes from the others, u
   };
   f.account->charge(kLarge, 10 * kMiB);
   f.budget.set_resident_source([&] { return resident; });
-  for (int i = 0; i < 3; ++i) divide(70 * kMiB);  // 10 MiB are not counted
+  for (int i = 0; i < 3; ++i) divide(70 * kMiB);  // 10 MiB that nothing counts
   CHECK(f.budget.overhead() == 0);
   CHECK(f.account->room() == 92 * kMiB);
-  for (int i = 0; i < 3; ++i) divide(100 * kMiB);  // 40 MiB
+  for (int i = 0; i < 3; ++i) divide(100 * kMiB);  // 40 MiB that nothing counts
   CHECK(f.budget.overhead() == 30 * kMiB);
   CHECK(f.account->room() == 62 * kMiB);
   CHECK(f.cache == 70 * kMiB);
-  divide(60 * kMiB);  // it is back at once
+  divide(60 * kMiB);  // the room is back at once
   CHECK(f.account->room() == 92 * kMiB);
 }
 
-TEST_CASE("memory of a moment is no overhead, and pinned pages are not counted twice") {
+TEST_CASE("memory used for a moment only is no overhead, and pinned pages are not counted twice") {
   Fixture f;
   std::uint64_t resident = 30 * kMiB;
   f.budget.set_resident_source([&] { return resident; });
@@ -92,7 +92,7 @@ TEST_CASE("memory of a moment is no overhead, and pinned pages are not counted t
     f.budget.divide({});
     CHECK(f.budget.overhead() == 0);
   }
-  resident = 90 * kMiB;  // 60 MiB of blocks and 30 MiB more
+  resident = 90 * kMiB;  // 60 MiB are blocks of the cache
   for (int i = 0; i < 3; ++i) {
     f.clock.advance(100);
     f.budget.divide({});

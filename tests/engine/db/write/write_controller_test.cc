@@ -26,7 +26,7 @@ WriteBatch flush() {
   return batch;
 }
 
-/// Without threads. One tree whose runs make the pressure: 10 are none, 110 stop writes.
+/// A controller without threads. It has one tree, whose runs make the pressure: none up to 10 runs, a stop at 110.
 struct Fixture {
   SimulatedClock clock{1'000'000};
   int runs = 0, tasks = 0, divided = 0;
@@ -103,7 +103,7 @@ TEST_CASE("callers that do not sleep share one line of slots, no longer than 100
   CHECK(f.writes.delay_ms(batch, false) == first);
 }
 
-TEST_CASE("a caller that sleeps does so once a millisecond is saved up, and the time counts") {
+TEST_CASE("a caller that may sleep does so once its delays add up to a millisecond, and the time counts as a stall") {
   Fixture f;
   f.press(500);
   const WriteBatch batch = put(6'000);  // 0.6 ms
@@ -230,7 +230,7 @@ TEST_CASE("a waiting thread goes on when the pressure falls", "[threads]") {
   CHECK_FALSE(writes.stopped());
 }
 
-TEST_CASE("a batch that can never be committed is refused for what it is") {
+TEST_CASE("a batch that can never be committed is refused with kInvalidArgument") {
   CHECK(check_batch(put(1'000), 16).is_ok());
   WriteBatch long_key;
   long_key.put(0, std::string(kMaxKeyBytes, 'k'), "v");

@@ -79,7 +79,7 @@ class Tree {
   Random random_{5};
 };
 
-TEST_CASE("Garnering's number of levels: kept over a restart, gone when the policy is changed", "[policy]") {
+TEST_CASE("Garnering's number of levels is kept over a restart, and reset when the policy is changed", "[policy]") {
   Tree tree({"garnering", {{"size_ratio", 2}, {"scaling_ratio", 1}, {"level0_runs", 1}}});
   tree.write(400);  // 25 memtables; levels of 2, 4, 8 and 16
   tree.close();

@@ -143,7 +143,7 @@ TEST_CASE("while the notifications of EXEC with FLUSHDB are delivered, other key
   CHECK(server.beside("EXISTS gone k0 k599") == "(integer) 2");
 }
 
-TEST_CASE("effects happen although their client has gone, and its keys are free again afterwards") {
+TEST_CASE("effects are delivered although their client has disconnected, and its keys are free again afterwards") {
   SlicedServer server;
   server.notify("EA");
   {

@@ -373,7 +373,7 @@ TEST_CASE("a long write that always meets other writes fails with an error") {
     ++runs;
   }
   CHECK(runs == LongWrite::kMaxRuns + 1);
-  CHECK(asked.reply().starts_with("(error) ERR busy: other writes came between"));
+  CHECK(asked.reply().starts_with("(error) ERR busy: other clients wrote its keys"));
   CHECK_FALSE(server.intents.any());
 }
 

@@ -24,7 +24,7 @@ void send_to_disk(CommandHarness& server) {
   server.reopen();
 }
 
-/// Whether the command reads by itself, off the loop.
+/// True if the command reads by itself, off the loop.
 bool offloaded(Bytes command) { return command.starts_with("LCS "); }
 
 std::uint64_t number(const std::string& reply) {
