@@ -249,10 +249,10 @@ Status DbImpl::open_manifest() {
 Status DbImpl::start_time() {
   const Millis mark = versions_->time_mark();
   if (mark != 0 && clock_.wall_ms() > mark + EngineTime::kOpenRefused && !settings_.accept_clock) {
-    return Status::invalid_argument("the wall clock (" + utc(clock_.wall_ms()) +
-                                    ") is more than 30 days past the time at which " + settings_.dir + " was last used (" +
-                                    utc(mark) +
-                                    "): everything with an expiry would go. If the clock is right, start with --accept-clock");
+    return Status::invalid_argument(
+        "the wall clock (" + utc(clock_.wall_ms()) + ") is more than 30 days past the time at which " + settings_.dir +
+        " was last used (" + utc(mark) +
+        "): every key with an expiry would be removed. If the clock is right, start with --accept-clock");
   }
   time_.start(mark);
   return Status::ok();

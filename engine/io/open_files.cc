@@ -100,7 +100,11 @@ Result<std::shared_ptr<const RandomAccessFile>> OpenFiles::acquire(const File& o
     return Status::corruption(of.path_ + ": is missing; it was there when the database was opened");
   if (!again.is_ok()) return again.status();
   std::shared_ptr<const RandomAccessFile> base = std::move(again).value();
-  if (base->size() != of.size_ || base->identity() != of.identity_)
+  if (base->size() != of.size_) {
+    return Status::corruption(of.path_ + ": has " + std::to_string(base->size()) + " bytes, had " + std::to_string(of.size_) +
+                              " when it was opened");
+  }
+  if (base->identity() != of.identity_)
     return Status::corruption(of.path_ + ": was replaced by another file while the database is open");
   reopened_.fetch_add(1, std::memory_order_relaxed);
   {

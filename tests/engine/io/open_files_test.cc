@@ -122,6 +122,15 @@ TEST_CASE("a closed file whose name leads to another file of the same size is da
   REQUIRE(status.message().find("was replaced by another file") != Bytes::npos);
 }
 
+TEST_CASE("a closed file that was truncated is damage, and its error has both sizes") {
+  Files<MemoryRoom> bed(1);
+  require_ok(bed.room.fs().truncate(bed.name(0), 3));
+  char byte = 0;
+  const Status status = bed.files[0]->read(0, 1, &byte);
+  REQUIRE(status.code() == Code::kCorruption);
+  REQUIRE(status.message().find("has 3 bytes, had 6") != Bytes::npos);
+}
+
 TEST_CASE("a descriptor that a read queue uses stays valid after its file was closed") {
   Files<PosixRoom> bed(2);
   const NativeFile native = bed.files[0]->native();
