@@ -9,8 +9,8 @@
 //
 // What is left to the database itself, by file:
 //
-//   commit_env.h   what commits get of the components                background.cc  what the components get of each other
-//   recovery.cc    open                                              replay.cc      open: the log
+//   commit_env.h   what commits get of the components                wiring.cc      what the components get of each other
+//   recovery.cc    open and close                                    log_replay.h   open: the log
 //   admin.cc       what the server asks about the database
 //
 // Locks, in the order they may nest:
@@ -68,6 +68,7 @@
 #include "db/background/table_installer.h"
 #include "db/commit_env.h"
 #include "db/engine_time.h"
+#include "db/log_replay.h"
 #include "db/purge/deadline_tracker.h"
 #include "db/purge/log_retirer.h"
 #include "db/purge/purge_ledger.h"
@@ -96,8 +97,6 @@
 #include "policy/policy.h"
 #include "version/version_set.h"
 #include "wal/group_commit.h"
-#include "wal/group_reader.h"
-#include "wal/log_sequence.h"
 
 namespace ebbtide {
 
@@ -120,11 +119,12 @@ struct DbImpl {
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
-  // background.cc
+  // wiring.cc
   Result<VerifyReport> verify(DatabaseId database);
   std::vector<std::string> damage();
   Surveyor::Env surveyor_env();
   LogRetirer::Env log_retirer_env();
+  LogReplay::Env log_replay_env();
   Retention::Env retention_env();
   CommitEnv commit_env();
   CommitCounter::Env commit_counter_env();
@@ -166,16 +166,15 @@ struct DbImpl {
   Result<CheckpointState> checkpoint_state(SeqNum visible_seq) EXCLUDES(manifest_.mutex);
 
   // --- helpers, by file
-  // background.cc
+  // wiring.cc
   void submit(Priority priority, BackgroundPool::Task task);
   // db.cc
   void schedule_filter_fit(const TreePtr& tree);
-  // background.cc
+  // wiring.cc
   void write_time_mark(Millis mark) EXCLUDES(manifest_.mutex);
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
   void say(Severity severity, const std::string& text);
   // recovery.cc
-  struct Replay;
   Status open_manifest();
   Status start_time();
   Status open_trees(SeqNum* last_seq) REQUIRES(trees_.commit_mutex);
@@ -183,19 +182,8 @@ struct DbImpl {
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(trees_.commit_mutex);
   Status start_log(std::vector<LogSegment> segments, SeqNum last_seq);
   Status remove_leftovers();
-  // replay.cc
-  Status replay_log(std::vector<LogSegment>* segments, SeqNum* last_seq) REQUIRES(trees_.commit_mutex);
-  Status replay_segment(FileNum file, Replay* replay, std::vector<LogSegment>* segments) REQUIRES(trees_.commit_mutex);
-  void report_replay(std::uint64_t bytes, Replay* replay);
-  Status replay_record(Bytes group, std::uint64_t offset, Replay* replay) REQUIRES(trees_.commit_mutex);
-  Status replay_long_record(const LogPayload& payload, std::uint64_t offset, Replay* replay) REQUIRES(trees_.commit_mutex);
-  Status replay_batch(const GroupReader::Batch& batch, std::uint64_t offset, Replay* replay) REQUIRES(trees_.commit_mutex);
-  Status replay_operation(const WriteBatch::Op& op, SeqNum seq, Millis time, Replay* replay) REQUIRES(trees_.commit_mutex);
-  Status replay_mapping(const WriteBatch::Op& op, SeqNum seq, Millis time, Replay* replay) REQUIRES(trees_.commit_mutex);
-  void flush_replayed(SeqNum seq, Replay* replay) REQUIRES(trees_.commit_mutex);
-  Status flush_replayed_trees(const std::vector<TreePtr>& trees);
-  Status cut_torn_end(FileNum file, std::uint64_t valid_bytes);
-  void note_skipped(const SkippedLog& part, std::vector<LogSegment>* segments) REQUIRES(trees_.commit_mutex);
+  Result<LogReplay::Replayed> replay_log() REQUIRES(trees_.commit_mutex);
+  Status flush_replayed(const std::vector<TreePtr>& trees);
 
   // --- constant after construction
   const Settings settings_;
@@ -254,8 +242,7 @@ struct DbImpl {
   std::atomic<bool> closing_{false};
   Mutex link_mutex_;  ///< held while data files are linked or punched: a file with a second name keeps its bytes
 
-  Millis opened_at_ = 0;          ///< engine time; set by open()
-  FileNum skipped_in_ = kNoFile;  ///< the last log segment of which open() skipped a part; set by open()
+  Millis opened_at_ = 0;  ///< engine time; set by open()
 
   CommitPipeline<CommitEnv> pipeline_;
   CommitCounter commit_counter_;

@@ -1,4 +1,4 @@
-// Open: lock, manifest, tables, log (db/replay.cc); and close.
+// Open: lock, manifest, tables, log (db/log_replay.h); and close.
 #include <algorithm>
 
 #include "base/invariant.h"
@@ -166,11 +166,13 @@ Status DbImpl::open() {
   fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, note_charged, *reads_.values);
 
   SeqNum last_seq = versions_->last_seq();
-  std::vector<LogSegment> segments;
+  LogReplay::Replayed log;
   {
     MutexLock lock(trees_.commit_mutex);
     TRY(open_trees(&last_seq));
-    TRY(replay_log(&segments, &last_seq));
+    TRY_ASSIGN(replayed, replay_log());
+    log = std::move(replayed);
+    last_seq = std::max(last_seq, log.last_seq);
     pipeline_.start(last_seq);
     compare_stamp_modes();
     trees_.settle();
@@ -182,9 +184,9 @@ Status DbImpl::open() {
   // segment of the log, so that the loss of the whole log is noticed.
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
-  if (!segments.empty()) edit.oldest_log = segments.front().file;
+  if (!log.segments.empty()) edit.oldest_log = log.segments.front().file;
   opened_at_ = time_.stamped();  // before the first tick: what is late by now was due while no server ran
-  TRY(start_log(std::move(segments), last_seq));
+  TRY(start_log(std::move(log.segments), last_seq));
   {
     MutexLock manifest(manifest_.mutex);  // the log thread may tick already
     if (!edit.oldest_log) edit.oldest_log = log_->oldest_needed(last_seq + 1);
@@ -199,8 +201,8 @@ Status DbImpl::open() {
     MutexLock lock(trees_.commit_mutex);
     if (trees_.mapping_changed()) manifest_.schedule_mapping();
   }
-  if (skipped_in_ != kNoFile) {  // what it had is unknown: it is removed as if a deadline required that
-    log_retirer_.retire_until(skipped_in_);
+  if (log.skipped_in != kNoFile) {  // what it had is unknown: it is removed as if a deadline required that
+    log_retirer_.retire_until(log.skipped_in);
     retention_.request_clean_up(false);
   }
   deadline_keeper_.tick(tree_loads());  // overdue deletes first
@@ -289,6 +291,50 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
   }
   for (const auto& [database, id] : versions_->databases())
     map_database(database, trees_.live_tree(id));  // the manifest was checked
+  return Status::ok();
+}
+
+// The replay's mutex is the registry's, which the analysis of locks cannot know.
+Result<LogReplay::Replayed> DbImpl::replay_log() NO_THREAD_SAFETY_ANALYSIS { return LogReplay(log_replay_env()).run(); }
+
+Status DbImpl::flush_replayed(const std::vector<TreePtr>& trees) {
+  MutexLock flushing(flusher_.mutex);
+  BuiltFlush built;
+  Status status;
+  for (const TreePtr& tree : trees) {
+    status = flush_job_.build(tree, kAllMemTables, time_.stamped(), &built);
+    if (!status.is_ok()) break;
+  }
+  if (!status.is_ok()) {
+    for (const BuiltFlush::Of& of : built.of) outputs_.unlink(of.tree, of.outputs);
+    for (const TreePtr& tree : trees) outputs_.note_failure(tree);
+    return status;
+  }
+  MutexLock manifest(manifest_.mutex);
+  built.edit.last_seq = built.relies_on;
+  status = versions_->commit(std::move(built.edit));  // settle() takes over the manifest's deadlines later
+  if (!status.is_ok()) {
+    for (const BuiltFlush::Of& of : built.of) outputs_.disown(of.tree, of.outputs);
+    return status.with_context("manifest");
+  }
+  for (const BuiltFlush::Of& of : built.of) {
+    FilterNeeds needs;
+    std::shared_ptr<const TablesView> before;
+    {
+      MutexLock state(trees_.state_mutex);
+      before = of.tree->view_owner->tables;
+      needs = filter_needs(*of.tree);
+    }
+    auto tables = installer_.make_view(versions_->tree(of.tree->id), before.get(), built.opened, 0,
+                                       [&](const TablesView& tables) { (void)fit_filters(tables, needs, filter_fit_env()); });
+    ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
+    MutexLock state(trees_.state_mutex);
+    auto view = std::make_shared<TreeView>(*of.tree->view_owner);
+    view->tables = std::move(tables).value();
+    view->memtables.resize(view->memtables.size() - of.memtables);
+    of.tree->frozen.erase(of.tree->frozen.begin(), of.tree->frozen.begin() + static_cast<std::ptrdiff_t>(of.memtables));
+    trees_.publish(*of.tree, std::move(view));
+  }
   return Status::ok();
 }
 

@@ -59,6 +59,24 @@ Surveyor::Env DbImpl::surveyor_env() {
           .segments = [this] { return log_->segments(); }};
 }
 
+LogReplay::Env DbImpl::log_replay_env() {
+  return {.fs = &fs_,
+          .dir = settings_.dir,
+          .trees = &trees_,
+          .versions = versions_.get(),
+          .published = &published_,
+          .memory_budget = budget_.bytes(),
+          .empty_memtable_bytes = empty_memtable_bytes_,
+          .advance_time = [this](Millis time) { pipeline_.advance_time(time); },
+          .flush = [this](const std::vector<TreePtr>& trees) { return flush_replayed(trees); },
+          .collect = [this] { epoch_.collect(); },
+          .progressed =
+              [this](std::uint64_t done, std::uint64_t total) {
+                if (events_ != nullptr) events_->on_recovery_progress(done, total);
+              },
+          .warn = [this](const std::string& text) { say(Severity::kWarning, text); }};
+}
+
 LogRetirer::Env DbImpl::log_retirer_env() {
   return {.trees = &trees_,
           .end_segment =

@@ -1,0 +1,233 @@
+#include "db/log_replay.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "db/write/inserts.h"
+#include "io/file_names.h"
+#include "version/log_needs.h"
+#include "wal/batch_group.h"
+#include "wal/log_reader.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kMemTablePercent = 75;  // of memory_budget: there are no readers yet, whose cache has the rest later
+constexpr std::uint64_t kLookShare = 16;        // memtables are measured after so much of it was replayed
+
+}  // namespace
+
+LogReplay::LogReplay(Env env)
+    : env_(std::move(env)),
+      trees_(*env_.trees),
+      versions_(*env_.versions),
+      pieces_(*env_.fs, env_.dir, log_needs(versions_.state()).oldest_log),
+      sequence_(env_.dir, log_needs(versions_.state())) {
+  pieces_.on_in_tables = [this](const PieceCommit& commit, std::uint64_t offset) {
+    return sequence_.follow(commit.first_seq(), commit.count(), commit.time(), offset);
+  };
+}
+
+Result<LogReplay::Replayed> LogReplay::run() {
+  TRY_ASSIGN(files, find_segments());
+  TRY(sequence_.begin(files));
+  for (const FileNum file : files) TRY(read_segment(file));
+  TRY(sequence_.finish());
+  out_.last_seq = sequence_.last();
+  for (const auto& [file, valid_bytes] : torn_) TRY(cut_torn_end(file, valid_bytes));
+  for (LogSegment& segment : out_.segments) segment.pieces_seq = pieces_.last_seq(segment.file);
+  for (const SkippedLog& part : sequence_.skipped()) note_skipped(part);
+  return std::move(out_);
+}
+
+// Oldest first. Removes those before the log's begin, which an unlinking before a crash may have left.
+Result<std::vector<FileNum>> LogReplay::find_segments() {
+  TRY_ASSIGN(names, env_.fs->list(env_.dir));
+  std::vector<FileNum> files;
+  for (const std::string& name : names) {
+    FileKind kind{};
+    FileNum file = kNoFile;
+    if (!parse_file_name(name, &kind, &file) || kind != FileKind::kLog) continue;
+    if (file < versions_.oldest_log()) {
+      TRY(env_.fs->unlink(join_path(env_.dir, name)));
+      continue;
+    }
+    files.push_back(file);
+    auto size = env_.fs->file_size(join_path(env_.dir, name));
+    if (size.is_ok()) total_ += *size;
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Status LogReplay::read_segment(FileNum file) {
+  const std::string path = join_path(env_.dir, log_file_name(file));
+  // The reader calls back at once, on this thread, under the lock that is held here.
+  const auto on_record = [&](std::string payload, std::uint64_t offset) NO_THREAD_SAFETY_ANALYSIS -> Status {
+    return apply_record(payload, offset).with_context(path + ": record at " + std::to_string(offset));
+  };
+  const auto on_long_record = [&](const LogPayload& payload, std::uint64_t offset) NO_THREAD_SAFETY_ANALYSIS -> Status {
+    return apply_long_record(payload, offset).with_context(path + ": record at " + std::to_string(offset));
+  };
+  const auto on_damage = [this](const LogDamage& damage) { return sequence_.damaged(damage); };
+  file_ = file;
+  notes_.clear();
+  since_ = 0;
+  sequence_.enter(file);
+  TRY_ASSIGN(end,
+             read_log(*env_.fs, env_.dir, file,
+                      {.on_record = on_record, .on_damage = on_damage, .pieces = &pieces_, .on_long_record = on_long_record}));
+  for (const PieceNote& note : pieces_.notes(file)) add_note(&notes_, {note.tree, 0, note.min_expiry});
+  TRY_ASSIGN(torn, sequence_.leave(end));
+  if (torn) torn_.emplace_back(file, end.valid_bytes);
+  if (torn && end.valid_bytes == 0) return Status::ok();  // a crash interrupted its creation
+  TRY_ASSIGN(size, env_.fs->file_size(path));
+  out_.segments.push_back({file, sequence_.last(), torn ? end.valid_bytes : size, notes_, {}, since_});
+  // Syncs what was replayed, since the database relies on it from now on: it may have been in the system's page cache only.
+  return env_.fs->sync_file(path);
+}
+
+// Removes a torn end. It would look like damage once a later segment has records.
+Status LogReplay::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
+  if (valid_bytes == 0) return env_.fs->unlink(join_path(env_.dir, log_file_name(file)));
+  return cut_log(*env_.fs, env_.dir, file, valid_bytes);
+}
+
+// The skipped part may have had values of any tree, and deletes of these or earlier values. None of the deletes was born before
+// the last batch ahead of the part.
+void LogReplay::note_skipped(const SkippedLog& part) {
+  env_.warn("a part of the write-ahead log is damaged and not needed: " + part.to_text());
+  const Millis birth = part.time != 0 ? part.time : kUnknownBirth;
+  for (LogSegment& segment : out_.segments) {
+    if (segment.file < part.file || segment.file > part.next_file) continue;
+    out_.skipped_in = std::max(out_.skipped_in, segment.file);
+    if (segment.since == 0) segment.since = birth;
+    for (const auto& [id, tree] : trees_.live()) add_note(&segment.notes, {id, birth, 0});
+    for (const TreePtr& tree : trees_.dropped()) add_note(&segment.notes, {tree->id, birth, 0});
+  }
+}
+
+void LogReplay::report(std::uint64_t bytes) {
+  done_ += bytes;
+  env_.progressed(std::min(done_, total_), total_);
+}
+
+Status LogReplay::apply_record(Bytes group, std::uint64_t offset) {
+  // Called back at once, under the lock that is held here.
+  TRY(each_batch(group, [&](Bytes payload) NO_THREAD_SAFETY_ANALYSIS -> Status {
+    TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
+    TRY(begin_batch({batch.first_seq(), batch.time(), batch.count()}, offset));
+    SeqNum seq = batch.first_seq();
+    std::size_t cursor = 0;
+    for (WriteBatch::Op op; batch.next_op(&cursor, &op); ++seq) TRY(apply(op, seq, batch.time()));
+    return Status::ok();
+  }));
+  report(group.size());
+  return Status::ok();
+}
+
+Status LogReplay::apply_long_record(const LogPayload& payload, std::uint64_t offset) {
+  GroupReader group(payload);
+  GroupReader::Batch batch;
+  for (;;) {
+    TRY_ASSIGN(has_batch, group.next_batch(&batch));
+    if (!has_batch) break;
+    TRY(begin_batch(batch, offset));
+    WriteBatch::Op op;
+    for (SeqNum seq = batch.first_seq;; ++seq) {
+      TRY_ASSIGN(has_op, group.next_op(&op));
+      if (!has_op) break;
+      TRY(apply(op, seq, batch.time));
+    }
+  }
+  report(payload.size());
+  return Status::ok();
+}
+
+Status LogReplay::begin_batch(const GroupReader::Batch& batch, std::uint64_t offset) {
+  TRY(sequence_.follow(batch.first_seq, batch.count, batch.time, offset));
+  if (since_ == 0) since_ = batch.time;
+  env_.advance_time(batch.time);
+  return Status::ok();
+}
+
+Status LogReplay::apply(const WriteBatch::Op& op, SeqNum seq, Millis time) {
+  if (op.kind != OpKind::kSwapDatabases) add_note(&notes_, log_note(op, op.tree, time));
+  if (op.kind == OpKind::kCreateTree || op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) {
+    return apply_mapping(op, seq, time);
+  }
+  const auto it = trees_.live().find(op.tree);
+  if (it == trees_.live().end()) return Status::ok();  // dropped by a later operation
+  Tree& tree = *it->second;
+  if (seq <= tree.view_owner->tables->version->flushed_seq) return Status::ok();
+  if (op.kind == OpKind::kSecondaryDelete) tree.recorded->store(true, std::memory_order_relaxed);
+  if (trees_.is_full(*tree.active) && tree.active_first_seq != 0) trees_.freeze_quietly(tree);
+  insert_operation(*tree.active, op, seq, time, tree.stamp);
+  if (tree.active_first_seq == 0) tree.active_first_seq = seq;
+  tree.active_last_seq = seq;
+  unmeasured_ += op.key.size() + op.value.size();
+  if (unmeasured_ >= env_.memory_budget / kLookShare) flush(seq);
+  return Status::ok();
+}
+
+Status LogReplay::apply_mapping(const WriteBatch::Op& op, SeqNum seq, Millis time) {
+  const bool flush = op.kind == OpKind::kFlushDatabase, swap = op.kind == OpKind::kSwapDatabases;
+  if (flush && op.tree != op.hi) add_note(&notes_, {static_cast<TreeId>(op.hi), time, 0});
+  versions_.mark_tree_used(op.tree);
+  if (seq <= versions_.databases_seq()) return Status::ok();
+  trees_.note_mapping(seq);
+  const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
+  if (a >= trees_.databases() || (swap && b >= trees_.databases())) {
+    return Status::invalid_argument("server.databases is " + std::to_string(trees_.databases()) +
+                                    ", but the log names database " + std::to_string(std::max(a, b)));
+  }
+  if (swap) {
+    trees_.swap(a, b);
+    for (const DatabaseId d : {a, b}) env_.published->map(d, trees_.mapped(d).get());
+    return Status::ok();
+  }
+  TreePtr old = flush ? trees_.mapped(a) : nullptr;
+  if (flush && op.tree == op.hi) return Status::ok();  // the database was empty and kept its tree
+  if (old != nullptr) trees_.drop(std::move(old), time);
+  map(a, trees_.make(op.tree, a, op.mode));
+  return Status::ok();
+}
+
+// Only while there are no readers.
+void LogReplay::map(DatabaseId database, TreePtr tree) {
+  env_.published->map(database, tree.get());
+  trees_.map(database, std::move(tree));
+}
+
+// Everything up to `seq` has been replayed. One edit for all trees: of many databases each has a little.
+void LogReplay::flush(SeqNum seq) {
+  unmeasured_ = 0;
+  if (flushes_fail_) return;
+  std::uint64_t bytes = 0;
+  std::vector<TreePtr> trees;
+  for (const auto& [id, tree] : trees_.live()) {
+    for (const auto& memtable : tree->view_owner->memtables) {
+      bytes += memtable->memory_bytes() - std::min<std::uint64_t>(memtable->memory_bytes(), env_.empty_memtable_bytes);
+    }
+  }
+  if (bytes <= env_.memory_budget / 100 * kMemTablePercent) return;
+  for (const auto& [id, tree] : trees_.live()) {
+    if (versions_.tree(id) == nullptr) continue;
+    if (tree->active_first_seq != 0) trees_.freeze_quietly(*tree);
+    if (!tree->frozen.empty()) trees.push_back(tree);
+  }
+  if (trees.empty()) return;
+  env_.published->start(seq);  // there are no readers; a flush keeps only what is visible
+  const std::string path = join_path(env_.dir, log_file_name(file_));
+  trees_.commit_mutex.unlock();              // nothing else runs yet; jobs that build tables ask for it
+  Status status = env_.fs->sync_file(path);  // an edit may name durable operations only
+  if (status.is_ok()) status = env_.flush(trees);
+  trees_.commit_mutex.lock();
+  env_.collect();  // frees the memtables
+  flushes_fail_ = !status.is_ok();
+  if (!status.is_ok()) {
+    env_.warn("a flush failed while the log was replayed, which goes on in memory: " + status.to_string());
+  }
+}
+
+}  // namespace ebbtide
