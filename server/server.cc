@@ -228,6 +228,9 @@ Server::Server(Config config, std::string executable)
   observers_.tracking.release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
   observers_.tracking.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.tracking.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
+  cursors_.charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
+  cursors_.release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
+  cursors_.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.slow_log.charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
   observers_.slow_log.release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
   observers_.slow_log.set_budget(resolved(config, memory_.bytes).memory_budget);
@@ -266,7 +269,7 @@ int Server::run() {
                     " serves all (LimitNOFILE, ulimit -n)");
   }
   const NetSettings net = net_settings(config);
-  offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
+  offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads, collect_freed_memory);
   disposer_ = std::make_unique<OffloadDisposer>(*offload_);
   set_disposer(disposer_.get());
   loading_memory_->set_limit(engine_settings_.memory_budget / kLoadingPart, 0);
@@ -397,7 +400,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   db_ = std::move(db).value();
   if (stopping_) return io_.stop();
   client_memory_.attach(&db_->memory(), engine_settings_.memory_budget);
-  if (keeps_to_budget()) db_->set_resident_source(resident_bytes);
+  if (keeps_to_budget()) db_->set_resident_source([this] { return measure_resident(); });
   db_->set_durable_listener([this] {
     for (const auto& loop : loops_) loop->notify_durable();
   });
@@ -430,6 +433,16 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   watch_expiries();
   service_manager_.ready();
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");
+}
+
+// The allocator returns what other threads have freed on the thread that allocated it, at its next allocation. An idle thread would
+// keep it.
+std::uint64_t Server::measure_resident() {
+  const std::uint64_t bytes = resident_bytes();
+  if (bytes <= db_->memory().budget()) return bytes;
+  offload_->collect();
+  for (const auto& loop : loops_) loop->post(collect_freed_memory);
+  return bytes;
 }
 
 void Server::wait_for_signals() {
@@ -474,6 +487,7 @@ void Server::end() {
   if (admin_ != nullptr) admin_->stop();
   for (const auto& loop : loops_) loop->stop();
   set_disposer(nullptr);
+  if (db_ != nullptr) db_->set_resident_source(nullptr);
   offload_.reset();
   backup_verifier_.reset();
   ready_ = nullptr;
@@ -618,6 +632,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   client_memory_.set_budget(settings.memory_budget);
   observers_.tracking.set_budget(settings.memory_budget);
   observers_.slow_log.set_budget(settings.memory_budget);
+  cursors_.set_budget(settings.memory_budget);
   set_failure_log_budget(settings.memory_budget);
   share_blocks_within(settings.memory_budget);
   observers_.slow_log.configure(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);

@@ -115,6 +115,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] CommandEnv command_env(Db* db);
   void open_database();
   void database_opened(Result<std::unique_ptr<Db>> db);
+  /// Returns the bytes of the process in memory. Beyond the budget, lets threads return memory that others have freed.
+  std::uint64_t measure_resident();
   void wait_for_signals();
   /// Reports to the watchdog if every loop has answered since the last call; repeats itself.
   void beat();
@@ -192,7 +194,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::uint64_t pauses_ = 0;         // guarded by pause_mutex_; so far
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<AdminServer> admin_;
-  std::unique_ptr<Offload> offload_;
+  std::unique_ptr<ThreadOffload> offload_;
   std::unique_ptr<Disposer> disposer_;
   /// Charged with the transactions of clients that began them while the database was being opened.
   const std::shared_ptr<MemoryAccount> loading_memory_ = std::make_shared<MemoryAccount>();

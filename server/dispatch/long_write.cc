@@ -43,6 +43,13 @@ class Swaps {
   std::map<DatabaseId, DatabaseId> sources_;
 };
 
+/// Bytes of arguments that a batch would copy.
+std::uint64_t copied_bytes(const Args& args) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 1; i < args.size(); ++i) bytes += args.shared(i) == nullptr ? args[i].size() : 0;
+  return bytes;
+}
+
 }  // namespace
 
 void LongWrite::run() {
@@ -109,6 +116,7 @@ void LongWrite::forget_run() {
   out.clear();
   batch = WriteBatch();
   staged = nullptr;
+  batch_charge.release();
   written = {};
   effects.clear();
   had_charge.release();
@@ -123,10 +131,25 @@ Status LongWrite::attempt() {
   const ReadView view = env->db->lease(database);
   seen_seq = std::max(seen_seq, view.seq());
   TRY(look_before(view));
+  if (transaction == nullptr) TRY(charge_batch(copied_bytes(args)));  // about what the batch will copy
   TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
+  TRY(charge_batch(batch.payload_bytes() - batch.shared_bytes()));
   look_after(view);
   written = KeySet(batch);
   return stages(batch) ? stage() : Status::ok();
+}
+
+Status LongWrite::charge_batch(std::uint64_t bytes) {
+  if (bytes <= kLargeValueBytes) bytes = 0;  // as in Ctx::reserve()
+  const std::uint64_t have = batch_charge.bytes();
+  if (bytes <= have) {
+    (void)batch_charge.split(have - bytes);
+    return Status::ok();
+  }
+  constexpr auto kKind = MemoryAccount::Kind::kCommands;
+  if (!env->db->try_charge(kKind, bytes - have)) return refused_charge(env->db->memory(), bytes);
+  batch_charge.took(env->db->memory(), kKind, bytes - have);
+  return Status::ok();
 }
 
 Status LongWrite::stage() {

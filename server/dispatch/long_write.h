@@ -48,6 +48,7 @@ struct LongWrite final : OffLoopWork {
   bool changes_databases = false;      ///< it empties or swaps databases
   bool one_view = true;                ///< it reads from one view only: if it writes nothing, its marks do not matter
   WriteBatch batch;
+  MemoryCharge batch_charge;            ///< of what the batch copies, as long as this has it: until all effects are delivered
   std::unique_ptr<StagedBatch> staged;  ///< has the batch instead of `batch`, if the batch is large
   KeySet written;                       ///< the keys that the batch writes
 
@@ -71,6 +72,8 @@ struct LongWrite final : OffLoopWork {
   /// Frees what a run has built.
   void forget_run();
   Status attempt();
+  /// Charges `bytes` for the memory of the batch in place of an earlier charge; a small batch is free of charge.
+  Status charge_batch(std::uint64_t bytes);
   Status run_command(const ReadView& view);
   Status run_transaction(const ReadView& view);
   /// Prepares the commit of a large batch.

@@ -24,11 +24,12 @@ void OffloadDisposer::dispose(std::shared_ptr<const void> garbage) {
   offload_.submit(OffloadClass::kWrite, std::make_shared<Disposal>(std::move(garbage)));
 }
 
-ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads) {
+ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads, std::function<void()> collect)
+    : collect_(std::move(collect)) {
   const unsigned counts[kClasses] = {short_threads, long_threads, 1, long_threads};
   for (std::size_t kind = 0; kind < kClasses; ++kind) {
     Queue& queue = queues_[kind];
-    for (unsigned i = 0; i < counts[kind]; ++i) queue.threads.emplace_back([&queue] { run(queue); });
+    for (unsigned i = 0; i < counts[kind]; ++i) queue.threads.emplace_back([this, &queue] { run(queue); });
   }
 }
 
@@ -69,10 +70,30 @@ std::size_t ThreadOffload::queued(OffloadClass kind) const {
   return queue.work.size();
 }
 
-void ThreadOffload::run(Queue& queue) {
+void ThreadOffload::collect() {
+  if (!collect_) return;
+  for (Queue& queue : queues_) {
+    {
+      std::lock_guard lock(queue.mutex);
+      ++queue.collections;
+    }
+    queue.changed.notify_all();
+  }
+}
+
+void ThreadOffload::run(Queue& queue) const {
   std::unique_lock lock(queue.mutex);
+  std::uint64_t collected = 0;
   while (true) {
-    queue.changed.wait(lock, [&queue] { return queue.stopping || !queue.work.empty(); });
+    queue.changed.wait(lock,
+                       [&queue, &collected] { return queue.stopping || !queue.work.empty() || queue.collections != collected; });
+    if (queue.collections != collected) {
+      collected = queue.collections;
+      lock.unlock();
+      collect_();
+      lock.lock();
+      continue;
+    }
     if (queue.work.empty()) return;
     std::shared_ptr<OffloadWork> work = std::move(queue.work.front());
     queue.work.pop_front();

@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -46,12 +47,15 @@ class ThreadOffload final : public Offload {
  public:
   static constexpr std::size_t kClasses = 4;
 
-  /// At least one thread each. Long writes have as many threads as long work.
-  ThreadOffload(unsigned short_threads, unsigned long_threads);
+  /// At least one thread each. Long writes have as many threads as long work. `collect` gives memory of the calling thread that others
+  /// have freed back to the system; null: nothing does.
+  ThreadOffload(unsigned short_threads, unsigned long_threads, std::function<void()> collect = nullptr);
   /// Runs the work that is queued and wanted, then stops.
   ~ThreadOffload() override;
 
   void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) override;
+  /// Lets each thread collect freed memory, soon. A busy thread does it after its piece of work.
+  void collect();
   /// The number of queued pieces that are not begun.
   [[nodiscard]] std::size_t queued(OffloadClass kind) const;
 
@@ -65,12 +69,14 @@ class ThreadOffload final : public Offload {
     std::deque<std::shared_ptr<OffloadWork>> work;
     std::size_t prune_at = kPruneFrom;
     bool stopping = false;
+    std::uint64_t collections = 0;  ///< how often collect() was called
 
     std::vector<std::thread> threads;
   };
 
-  static void run(Queue& queue);
+  void run(Queue& queue) const;
 
+  const std::function<void()> collect_;
   std::array<Queue, kClasses> queues_;
 };
 

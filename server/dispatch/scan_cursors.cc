@@ -1,5 +1,6 @@
 #include "dispatch/scan_cursors.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dispatch/arg_cursor.h"
@@ -11,11 +12,21 @@ namespace {
 constexpr int kCounterBits = 33;
 constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << 20) - 1;
 constexpr std::size_t kEntryBytes = 128;  // list node, map node, string header
+constexpr std::size_t kChargeStep = std::size_t{64} << 10;
 
 }  // namespace
 
 ScanCursors::ScanCursors(std::uint64_t seed, std::size_t max_cursors, std::size_t max_bytes)
-    : epoch_(((seed ^ (seed >> 32)) & kEpochMask) << kCounterBits), max_cursors_(max_cursors), max_bytes_(max_bytes) {}
+    : epoch_(((seed ^ (seed >> 32)) & kEpochMask) << kCounterBits),
+      max_cursors_(max_cursors),
+      largest_bytes_(max_bytes),
+      max_bytes_(max_bytes) {}
+
+void ScanCursors::set_budget(std::uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  max_bytes_ = std::min<std::uint64_t>(largest_bytes_, bytes / kBudgetPart);
+  evict();
+}
 
 std::uint64_t ScanCursors::add(DatabaseId database, std::string resume_key) {
   std::lock_guard lock(mutex_);
@@ -53,6 +64,14 @@ void ScanCursors::evict() {
     by_id_.erase(oldest.id);
     list.pop_front();
   }
+  charge_steps();
+}
+
+void ScanCursors::charge_steps() {
+  const std::size_t now = bytes_ / kChargeStep * kChargeStep;
+  if (now > charged_ && charge) charge(now - charged_);
+  if (now < charged_ && release) release(charged_ - now);
+  charged_ = now;
 }
 
 Result<std::uint64_t> parse_scan_cursor(Bytes text) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -25,9 +26,16 @@ class ScanCursors {
  public:
   static constexpr std::size_t kMaxCursors = 65536;
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+  /// The cursors' share of the memory budget, at most.
+  static constexpr std::uint64_t kBudgetPart = 32;
 
   /// `seed`: a random number drawn at start.
   explicit ScanCursors(std::uint64_t seed, std::size_t max_cursors = kMaxCursors, std::size_t max_bytes = kMaxBytes);
+
+  /// Charge memory of the cursors to the memory budget, and release it, in steps. Set once, before use.
+  std::function<void(std::size_t bytes)> charge, release;
+  /// The memory budget is so large.
+  void set_budget(std::uint64_t bytes);
 
   /// Returns a new cursor, never 0, for going on at `resume_key`, an engine key.
   std::uint64_t add(DatabaseId database, std::string resume_key);
@@ -43,17 +51,20 @@ class ScanCursors {
     bool used = false;
   };
   using List = std::list<Entry>;
+  // Called with the lock held.
   void evict();
+  void charge_steps();
 
   const std::uint64_t epoch_;
-  const std::size_t max_cursors_, max_bytes_;
+  const std::size_t max_cursors_, largest_bytes_;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_. The oldest comes first.
   List fresh_, used_;
   std::unordered_map<std::uint64_t, List::iterator> by_id_;
   std::uint64_t counter_ = 0;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, charged_ = 0;  // memory of the cursors, and the part of it that is charged
+  std::size_t max_bytes_;
 };
 
 /// Parses a cursor as Redis does, by strtoul: an empty text is 0, and a sign is allowed.

@@ -824,6 +824,8 @@ void EventLoop::bury() {
   do {
     graveyard_.pop_back();
   } while (!graveyard_.empty() && env_->mono_ns() - start < kPartNanos);
+  // The charge is released with the memory, not at the next sweep: until then all that the process holds would seem to be charged.
+  if (charged_bytes_ >= held_bytes_ + kChargeStep) charge_buffers(held_bytes_);
 }
 
 // Timeouts and sums, for a tenth of the connections at a time.

@@ -1,5 +1,7 @@
 #include "db/write/load_meter.h"
 
+#include <algorithm>
+
 #include "tree/frozen.h"
 
 namespace ebbtide {
@@ -32,7 +34,29 @@ WriteLoad LoadMeter::measure() {
                          .pending_bytes = debt.debt_bytes,
                          .data_bytes = debt.data_bytes});
   }
+  const std::uint64_t left = left_bytes(loads);
+  out.memory.memtables += left;
+  out.memory.uncharged += left;
   return out;
+}
+
+// A flush takes its memtables from the tree, and their memory is free when the last view of the tree is. That may be a long read
+// later. Room that this memory still takes would be given away twice.
+std::uint64_t LoadMeter::left_bytes(const std::vector<TreeLoad>& loads) {
+  std::vector<std::shared_ptr<const MemTable>> present;
+  for (const TreeLoad& load : loads) present.insert(present.end(), load.view->memtables.begin(), load.view->memtables.end());
+  std::sort(present.begin(), present.end());
+  std::uint64_t bytes = 0;
+  std::vector<std::weak_ptr<const MemTable>> seen(present.begin(), present.end());
+  for (const auto& earlier : seen_) {
+    const std::shared_ptr<const MemTable> memtable = earlier.lock();
+    if (memtable == nullptr || std::binary_search(present.begin(), present.end(), memtable)) continue;
+    const std::uint64_t charged = memtable->charged_bytes();
+    bytes += memtable->memory_bytes() - charged;
+    seen.push_back(earlier);
+  }
+  seen_ = std::move(seen);
+  return bytes;
 }
 
 // Computed only if the tree has changed: ten times a second is too often for each tree.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -31,8 +32,11 @@ class LoadMeter {
 
  private:
   const Tree::Debt& debt_of(const TreeLoad& load);
+  /// Bytes of memtables that no tree has any more, but that readers, or the epoch, still hold. Charged values are left out.
+  std::uint64_t left_bytes(const std::vector<TreeLoad>& loads);
 
   const Env env_;
+  std::vector<std::weak_ptr<const MemTable>> seen_;  ///< of earlier measurements, as far as they were in memory
 };
 
 }  // namespace ebbtide

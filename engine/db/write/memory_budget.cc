@@ -68,8 +68,9 @@ void MemoryBudget::measure_overhead(const MemoryUse& use) {
   const std::uint64_t counted = use.uncharged + use.tables + above(account.charged(), pinned) + blocks;
   std::copy_backward(measured_.begin(), measured_.end() - 1, measured_.end());
   measured_.front() = above(resident_(), counted);
-  overhead_.store(above(*std::min_element(measured_.begin(), measured_.end()), bytes() / kFreeOverheadPart),
-                  std::memory_order_relaxed);
+  std::array<std::uint64_t, kMeasurements> sorted = measured_;
+  std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end());
+  overhead_.store(above(sorted[1], bytes() / kFreeOverheadPart), std::memory_order_relaxed);
 }
 
 void MemoryBudget::divide(const MemoryUse& use) {

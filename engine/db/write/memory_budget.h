@@ -91,8 +91,9 @@ class MemoryBudget {
   [[nodiscard]] MemoryRelief relief(std::span<const TreeMemory> trees, std::uint64_t empty_memtable_bytes);
 
  private:
-  /// Latest measurements whose least one counts: memory that was just taken and is not charged yet, or the reverse, is no overhead.
-  static constexpr std::size_t kMeasurements = 3;
+  /// The second smallest of so many latest measurements counts. So neither memory of a moment nor a single low measurement changes
+  /// the overhead: memory that was just taken may not be charged yet, and memory that was just freed may still be charged.
+  static constexpr std::size_t kMeasurements = 4;
 
   void fit_cache();
   void measure_overhead(const MemoryUse& use) EXCLUDES(overhead_mutex_);

@@ -1,7 +1,10 @@
 // Threads for long work: classes that do not wait for each other, and work whose client has left.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <condition_variable>
 #include <future>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "dispatch/offload.h"
@@ -70,4 +73,18 @@ TEST_CASE("queued work that is wanted runs before the threads end") {
     slow->release.set_value();
   }
   CHECK(ran.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+}
+
+TEST_CASE("each idle thread collects freed memory when all are to") {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<std::thread::id> threads;  // guarded by mutex
+  ThreadOffload offload(2, 1, [&] {
+    std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    changed.notify_all();
+  });
+  offload.collect();
+  std::unique_lock lock(mutex);
+  CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return threads.size() == 5; }));
 }

@@ -329,6 +329,19 @@ std::string echo(const std::string& text) { return "*2\r\n$4\r\nECHO\r\n" + bulk
 
 }  // namespace
 
+TEST_CASE("closed connection's buffers are released in the same round") {
+  Harness h;
+  const int client = h.connect();
+  std::string large = "*101\r\n$4\r\nECHO\r\n";
+  for (int i = 0; i < 99; ++i) large += bulk(std::string(60'000, 'x'));
+  h.send(client, large);  // one argument is missing
+  while (h.memory.buffers < (5 << 20)) h.settle();
+  ::shutdown(client, SHUT_RDWR);  // time stands still, so there is no sweep
+  h.settle();
+  h.settle();
+  CHECK(h.memory.buffers < (1 << 20));
+}
+
 TEST_CASE("commands that a pass had no time for run later, behind those of other connections, in turns") {
   Harness h;
   const int first = h.connect(), second = h.connect(), third = h.connect();

@@ -78,6 +78,23 @@ TEST_CASE("memory of all trees is summed, and each tree has its runs and its pol
   CHECK((load.trees[0].slowdown_runs == 5 && load.trees[0].stop_runs == 9));
 }
 
+TEST_CASE("memtable that left its tree counts as long as a reader has it") {
+  Bed bed;
+  bed.add(3, std::make_shared<CountingPolicy>());
+  const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes();
+  CHECK(bed.meter.measure().memory.uncharged == 3 * empty);
+  std::shared_ptr<const TreeView> reader = bed.loads[0].view;
+  auto flushed = std::make_shared<TreeView>(*reader);
+  flushed->memtables.resize(1);
+  bed.loads[0].view = flushed;
+  for (int i = 0; i < 2; ++i) {
+    const WriteLoad load = bed.meter.measure();
+    CHECK((load.memory.uncharged == 3 * empty && load.memory.memtables == 3 * empty && load.memory.frozen == 0));
+  }
+  reader = nullptr;
+  CHECK(bed.meter.measure().memory.uncharged == empty);
+}
+
 TEST_CASE("pending bytes are computed again only when tables, policy or file size have changed") {
   Bed bed;
   const auto policy = std::make_shared<CountingPolicy>();

@@ -102,6 +102,26 @@ TEST_CASE("notifications of many keys are delivered in slices before the reply, 
   CHECK_FALSE(server.intents.any());
 }
 
+TEST_CASE("the batch of a long write is charged until its effects are delivered") {
+  SlicedServer server;
+  server.notify("EA");
+  Lines words{"MSET"};
+  for (int i = 0; i < 600; ++i) {
+    words.push_back("k" + std::to_string(i));
+    words.push_back(std::string(1000, 'v'));
+  }
+  Asked set = server.ask(1, words);
+  server.commit(set);
+  const auto charged = [&server] { return server.db->memory().charged(MemoryAccount::Kind::kCommands); };
+  CHECK(charged() >= 600'000);
+  server.deliver_all();
+  CHECK(set.step());
+  CHECK(set.reply() == "OK");
+  while (server.manual.run_one()) {
+  }
+  CHECK(charged() == 0);
+}
+
 TEST_CASE("a write of a key whose notifications are being delivered waits for them, also behind FLUSHDB") {
   SlicedServer server;
   server.notify("EA");
