@@ -45,11 +45,14 @@ class ClientMemoryAccount final : public ClientMemory {
   void charge_buffers(std::uint64_t bytes) override {
     std::lock_guard lock(mutex_);
     buffers_ += bytes;
-    if (account_ != nullptr) account_->charge(MemoryAccount::Kind::kConnections, bytes);
+    if (account_ == nullptr) return;
+    account_->charge(MemoryAccount::Kind::kConnections, bytes);
+    if (account_->room() != 0) with_room_ = buffers_;
   }
   void release_buffers(std::uint64_t bytes) override {
     std::lock_guard lock(mutex_);
     buffers_ -= bytes;
+    with_room_ = std::min(with_room_, buffers_);
     if (account_ != nullptr) account_->release(MemoryAccount::Kind::kConnections, bytes);
   }
   bool try_charge_values(std::uint64_t bytes) override {
@@ -96,10 +99,16 @@ class ClientMemoryAccount final : public ClientMemory {
     std::lock_guard lock(mutex_);
     return account_ != nullptr && buffers_ > budget_ / kGoodPart && account_->room() == 0;
   }
+  bool overdrawn() const override {
+    std::lock_guard lock(mutex_);
+    return account_ != nullptr && buffers_ > budget_ / kGoodPart && account_->room() == 0 &&
+           buffers_ > with_room_ + budget_ / kOverdrawnPart;
+  }
 
  private:
   static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving as much takes longer than a collection
-  static constexpr std::uint64_t kGoodPart = 8;            ///< buffers below an eighth of the budget are not the cause
+  static constexpr std::uint64_t kOverdrawnPart = 32;
+  static constexpr std::uint64_t kGoodPart = 8;  ///< buffers below an eighth of the budget are not the cause
 
   struct OwnedInput {  // its last member ends first
     std::shared_ptr<MemoryAccount> account;
@@ -112,6 +121,7 @@ class ClientMemoryAccount final : public ClientMemory {
   MemoryAccount* account_ = nullptr;
   std::uint64_t budget_ = 0;
   std::uint64_t buffers_ = 0, values_ = 0;
+  std::uint64_t with_room_ = 0;  // buffers_ when the budget had room for the last time
 };
 
 }  // namespace ebbtide

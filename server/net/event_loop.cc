@@ -465,7 +465,7 @@ void EventLoop::charge_push(Connection& c) {
   c.held_bytes = held;
   if (held_bytes_ > charged_bytes_ + kChargeStep) charge_buffers(held_bytes_);
   largest_held_ = std::max(largest_held_, held);
-  if (env_->memory != nullptr && held >= largest_held_ / 2 && env_->memory->short_of_buffers()) c.out.overflow();
+  if (is_one_too_many(c)) c.out.overflow();
 }
 
 void EventLoop::charge_buffers(std::size_t bytes) {
@@ -508,11 +508,16 @@ void EventLoop::hand_over(Connection& c) {
   });
 }
 
-// The memory is spent: of the connections with large buffers, those with the largest are closed.
+// The memory is spent: of the connections with large buffers, those with the largest are closed. They may be waiting, and are found
+// by a sweep. If the others have grown by a considerable part of the budget until then, they are closed, too.
+bool EventLoop::is_one_too_many(const Connection& c) const {
+  if (env_->memory == nullptr || c.held_bytes < kSparedBytes) return false;
+  return c.held_bytes >= largest_held_ / 2 ? env_->memory->short_of_buffers() : env_->memory->overdrawn();
+}
+
 void EventLoop::relieve(Connection& c) {
   largest_held_ = std::max(largest_held_, c.held_bytes);
-  if (c.lingering || c.held_bytes < std::max(kSparedBytes, largest_held_ / 2)) return;
-  if (env_->memory == nullptr || !env_->memory->short_of_buffers()) return;
+  if (c.lingering || !is_one_too_many(c)) return;
   counters_.memory_closes.add(1);
   env_->log(NetLog::kWarning, "closed " + c.address + ": storage.memory_budget is spent, and its buffers hold " +
                                   std::to_string(c.held_bytes >> 10) + " KiB");

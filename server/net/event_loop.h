@@ -119,6 +119,7 @@ class EventLoop final : public ClientLoop {
   void charge_push(Connection& c);
   void charge_values(Connection& c);
   void hand_over(Connection& c);
+  [[nodiscard]] bool is_one_too_many(const Connection& c) const;
   void relieve(Connection& c);
   void count_stranger(Connection& c);
   void finish_closing(Connection& c);

@@ -176,6 +176,23 @@ def test_mget_of_60_mb_of_pages_by_50_clients_takes_no_multiple_of_the_budget(fr
     assert fresh.peak_resident_bytes() < BOUND
 
 
+def test_long_writes_whose_notifications_are_being_delivered_are_charged(fresh, client):
+    """50 clients have each event of 20 writers, whose batches stay in memory until then, and do not read them."""
+    client.config_set("notify-keyspace-events", "KEA")
+
+    def write(number):
+        pairs = [part for i in range(1200) for part in (b"%d:%d:" % (number, i) + b"k" * 2000, b"v" * 2000)]
+        with fresh.connect(timeout=120) as link:
+            link.sendall(encode("MSET", *pairs) * 5)
+            time.sleep(1)
+
+    with contextlib.ExitStack() as stack:
+        for _ in range(50):
+            stack.enter_context(fresh.connect(timeout=120)).sendall(encode("PSUBSCRIBE", "*"))
+        at_once(*[lambda i=i: write(i) for i in range(20)])
+        assert client.ping()
+
+
 def test_walks_beside_kills_of_their_clients_stay_within_the_budget(fresh, client):
     """Cursors of SCAN have a key of 60 kB each. A killed client's reply is free at once, and the next clients fill its room."""
     for i in range(0, 600, 20):

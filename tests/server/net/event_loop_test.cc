@@ -186,7 +186,9 @@ struct TestMemory final : ClientMemory {
     return {place, [this, bytes, input = std::move(input)](const void*) { buffers -= bytes; }};
   }
   bool short_of_buffers() const override { return spent || (sink != nullptr && buffers + sink->charged > most); }
+  bool overdrawn() const override { return exceeded; }
   const TestSink::Shared* sink = nullptr;
+  std::atomic<bool> exceeded{false};
   std::atomic<std::uint64_t> most{~std::uint64_t{0}};
   std::atomic<std::uint64_t> buffers{0}, values{0}, most_values{~std::uint64_t{0}};
   std::atomic<bool> spent{false};
@@ -328,6 +330,27 @@ std::string bulk(const std::string& text) { return "$" + std::to_string(text.siz
 std::string echo(const std::string& text) { return "*2\r\n$4\r\nECHO\r\n" + bulk(text); }
 
 }  // namespace
+
+TEST_CASE("connection that grows while the budget is exceeded is closed although others are larger") {
+  Harness h;
+  const int large = h.connect(), small = h.connect();
+  const auto incomplete = [](std::size_t bulks) {
+    std::string text = "*200\r\n";
+    for (std::size_t i = 0; i < bulks; ++i) text += bulk(std::string(60'000, 'x'));
+    return text;
+  };
+  h.send(large, incomplete(80));
+  while (h.memory.buffers < (4 << 20)) h.settle();
+  h.memory.spent = true;
+  h.send(small, incomplete(3));
+  h.settle();
+  CHECK(h.told("storage.memory_budget is spent") == 0);  // the large one is closed at its next sweep
+  h.memory.exceeded = true;
+  h.send(small, bulk(std::string(60'000, 'x')) + bulk(std::string(60'000, 'x')));
+  h.settle();
+  h.settle();
+  CHECK(h.told("storage.memory_budget is spent") == 1);
+}
 
 TEST_CASE("closed connection's buffers are released in the same round") {
   Harness h;
