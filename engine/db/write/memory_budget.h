@@ -5,7 +5,7 @@
 // The overhead is what the process has in memory beyond that: freed memory that the allocator keeps, partly used pages of it, buffers that
 // are not charged, code. Up to a sixteenth of the budget is free of charge.
 //
-// The resident size stays below 1.25 times the budget for budgets of 128 MiB and more. A smaller budget does not hold what is constant: the
+// The resident size stays below 1.25 times the budget for budgets of 256 MiB and more. A smaller budget does not hold what is constant: the
 // empty process has 11 MiB, each thread may keep 2 MiB of free blocks, and each command may take up to 1 MiB before it is charged.
 //
 // When memory is short, in this order:
