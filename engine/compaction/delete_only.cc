@@ -16,9 +16,7 @@ using Cover = FragmentedRangeTombstones::Cover;
 /// and the entries of `stats`.
 const Cover* hides_from_all(const FragmentedRangeTombstones& set, const FragmentedRangeTombstones::Fragment& fragment,
                             const TableStats& stats, const DeleteOnlyInput& input) {
-  const auto view = std::lower_bound(input.view_seqs.begin(), input.view_seqs.end(), stats.min_seq);
-  const SeqNum latest = view == input.view_seqs.end() ? input.visible_seq : std::min(*view, input.visible_seq);
-  const Cover* const cover = set.newest_cover(fragment, latest);
+  const Cover* const cover = set.newest_cover(fragment, input.visible_seq);
   return cover != nullptr && cover->seq > stats.max_seq ? cover : nullptr;
 }
 

@@ -1,7 +1,7 @@
 // Finds files that may be dropped without being read: newer range tombstones cover all of each.
 //
 // File F of run r is dropped if range tombstones of newer runs cover its whole bounds, its own range tombstones included. Their
-// seqs must be above every seq in F, and no view may see F without the covering tombstone. The covering tombstone is in a newer
+// seqs must be above every seq in F, and every reader to come must see the covering tombstone. The covering tombstone is in a newer
 // run and continues to hide versions in older runs, so F's versions, tombstones and range tombstones are not needed. But F may
 // have pending deletes with births older than the covering tombstone's. Then it is dropped only if no older file overlaps it
 // after the edit, that is, if these deletes have no traces left.
@@ -18,7 +18,6 @@ namespace ebbtide {
 
 struct DeleteOnlyInput {
   const Version* version = nullptr;
-  std::vector<SeqNum> view_seqs{};  ///< open leased views, ascending
   SeqNum visible_seq = kMaxSeqNum;  ///< greatest seq that a reader can have
   /// Returns the range tombstones of a file whose stats have some; never null. Called only for files that could cover others.
   std::function<SharedTombstones(const FileMeta& file)> tombstones{};

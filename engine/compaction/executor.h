@@ -39,7 +39,6 @@ struct CompactionEnv {
 /// The state at the start of a merge.
 struct CompactionContext {
   Millis now = 0;
-  std::vector<SeqNum> view_seqs;  ///< seqs of open leased views, ascending: versions they see must stay
   TreeSettings settings;
   StampMode stamp = StampMode::kWriteTime;
   SeqNum visible_seq = 0;

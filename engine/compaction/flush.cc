@@ -160,7 +160,7 @@ Status divide_flush(const std::vector<FlushInput>& inputs, const Version& versio
 
 Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version,
                                       const CompactionContext& context, const CompactionEnv& env) {
-  const Judgement judgement{context.view_seqs, context.visible_seq, context.now};
+  const Judgement judgement{context.visible_seq, context.now};
   std::vector<KeyRange> below;
   for (const Run& run : version.runs) {
     for (const FileMetaPtr& file : run.files) below.push_back(range_of(file->stats));

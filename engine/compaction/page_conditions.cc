@@ -17,8 +17,7 @@ bool all_expired(const PageFence& page, Millis now) {
 /// True if records cover every version with a delete key in [min, max] and a seq of the page, for all readers that may see one.
 bool covers_all(const PageFence& page, DeleteKey min, DeleteKey max, const DropJudge& judge) {
   if (has_flag(page, kPageHasUnstamped) || !has_stamps(page)) return false;
-  const SeqNum view = oldest_view_of(page.min_seq, judge.view_seqs, judge.visible_seq);
-  return judge.records->covers_all(min, max, page.max_seq, view);
+  return judge.records->covers_all(min, max, page.max_seq, judge.visible_seq);
 }
 
 PageDeath death_of(const PageFence& page, const DropJudge& judge) {
@@ -32,11 +31,6 @@ bool older_are_covered(const PageFence& page, const TileBelow& below, const Drop
 }
 
 }  // namespace
-
-SeqNum oldest_view_of(SeqNum seq, std::span<const SeqNum> view_seqs, SeqNum visible_seq) {
-  const auto view = std::lower_bound(view_seqs.begin(), view_seqs.end(), seq);
-  return view == view_seqs.end() ? visible_seq : std::min(*view, visible_seq);
-}
 
 bool some_expired(const PageFence& page, Millis now) { return page.min_expiry <= page.max_expiry && page.min_expiry <= now; }
 

@@ -4,9 +4,9 @@
 // A deleted entry hides older versions of its key. If its page were dropped too early, these would come back. So a page is
 // dropped only if all of these conditions hold:
 //
-//   1. death                  Every entry is dead. Either each has an expiry, and all have passed; judged now, for all views. Or
+//   1. death                  Every entry is dead. Either each has an expiry, and all have passed; judged now, for all readers. Or
 //                             each has a stamp, and records with seqs above every seq of the page cover all its delete keys;
-//                             judged for each view that sees an entry of the page, and for later ones. So no view needs it.
+//                             every reader to come sees these records. So no reader needs it.
 //   2. plain                  It has plain values only. A dead header stays until a range tombstone over its elements is
 //                             committed. A large value is in blocks whose place only the page has. A tombstone hides older
 //                             versions.
@@ -35,8 +35,7 @@ namespace ebbtide {
 /// The deletes and readers that pages are judged for.
 struct DropJudge {
   const RecordSet* records = nullptr;
-  std::span<const SeqNum> view_seqs{};  ///< open views, ascending
-  SeqNum visible_seq = kMaxSeqNum;      ///< greatest seq that a reader can have
+  SeqNum visible_seq = kMaxSeqNum;  ///< greatest seq that a reader can have
   Millis now = 0;
 };
 
@@ -80,10 +79,7 @@ void keep_pages_that_hide(std::span<TilePage> pages);
 [[nodiscard]] bool some_expired(const PageFence& page, Millis now);
 /// True if a record above `applied_seq` may cover an entry of the page.
 [[nodiscard]] bool some_covered(const PageFence& page, const RecordSet& records, SeqNum applied_seq);
-/// True if every entry is covered, for each reader that can see one: condition 1 by records.
+/// True if every entry is covered for every reader to come: condition 1 by records.
 [[nodiscard]] bool all_covered(const PageFence& page, const DropJudge& judge);
-
-/// The oldest reader that can see an entry with a seq of at least `seq`, now or later.
-[[nodiscard]] SeqNum oldest_view_of(SeqNum seq, std::span<const SeqNum> view_seqs, SeqNum visible_seq);
 
 }  // namespace ebbtide

@@ -82,7 +82,7 @@ class DropJob {
   /// Judges an entry of a page that is dropped in part. A tombstone is not needed if older runs' filters deny the key.
   EntryVerdict judge(const TableInspector& table, const InputFile& file, const PageFence& page, const Entry& entry) {
     const bool nothing_older = page.single_versions && finality_below_run(file.run).is_final(table.tile_range(page.tile));
-    EntryVerdict verdict = judge_entry(entry, *version_.records, context_.view_seqs, context_.visible_seq, nothing_older);
+    EntryVerdict verdict = judge_entry(entry, *version_.records, context_.visible_seq, nothing_older);
     const bool hides = verdict.fate == EntryFate::kBecomesTombstone;
     if (hides && page.single_versions && absent_below(file.run, entry.key)) verdict = {EntryFate::kGoes, 0};
     return verdict;

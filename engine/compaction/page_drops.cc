@@ -21,7 +21,7 @@ class TablePlanner {
   TablePlanner(const PageDropInput& input, const FileMeta& file, const TableInspector& table, std::span<const Run> older_runs,
                const Finality& finality)
       : in_(input),
-        judge_{input.records, input.view_seqs, input.visible_seq, input.now},
+        judge_{input.records, input.visible_seq, input.now},
         file_(file),
         table_(table),
         older_runs_(older_runs),
@@ -212,14 +212,12 @@ PageDrops plan_page_drops(const PageDropInput& input) {
   return out;
 }
 
-EntryVerdict judge_entry(const Entry& entry, const RecordSet& records, std::span<const SeqNum> view_seqs, SeqNum visible_seq,
-                         bool nothing_older) {
+EntryVerdict judge_entry(const Entry& entry, const RecordSet& records, SeqNum visible_seq, bool nothing_older) {
   if (entry.kind != EntryKind::kValue || entry.is_large() || entry.delete_key == kNoStamp) return {};
-  const SeqNum view = oldest_view_of(entry.seq, view_seqs, visible_seq);
-  if (!records.covers(entry.delete_key, entry.seq, view)) return {};
+  if (!records.covers(entry.delete_key, entry.seq, visible_seq)) return {};
   if (nothing_older || entry.first) return {EntryFate::kGoes, 0};
   // A birth of 0 would mean "none", and would never be due.
-  return {EntryFate::kBecomesTombstone, std::max<Millis>(1, records.oldest_birth(entry.delete_key, entry.seq, view))};
+  return {EntryFate::kBecomesTombstone, std::max<Millis>(1, records.oldest_birth(entry.delete_key, entry.seq, visible_seq))};
 }
 
 Millis birth_of(const PageFence& page, const RecordSet& records, Millis now) {

@@ -35,7 +35,6 @@ inline constexpr std::uint64_t kReplacedShare = 8;
 struct PageDropInput {
   const Version* version = nullptr;
   const RecordSet* records = no_records().get();  ///< of the version
-  std::vector<SeqNum> view_seqs{};                ///< open views that read this version, ascending
   SeqNum visible_seq = kMaxSeqNum;                ///< greatest seq that a reader can have
   Millis now = 0;
   Millis delete_deadline = 0;  ///< 0 = none
@@ -56,8 +55,7 @@ PageDrops plan_page_drops(const PageDropInput& input);
 
 /// Judges an entry of a page that is dropped in part. `nothing_older`: the run is final for the tile, and the tile has single
 /// versions. A dead entry becomes a tombstone if older versions may exist; an entry that is still needed stays.
-EntryVerdict judge_entry(const Entry& entry, const RecordSet& records, std::span<const SeqNum> view_seqs, SeqNum visible_seq,
-                         bool nothing_older);
+EntryVerdict judge_entry(const Entry& entry, const RecordSet& records, SeqNum visible_seq, bool nothing_older);
 
 /// The oldest pending birth that dropping the page purges: of its entries' passed expiries, and of records that cover them; 0 =
 /// none.

@@ -8,12 +8,6 @@
 
 namespace ebbtide {
 
-SeqNum Judgement::stripe(SeqNum seq) const {
-  if (seq > visible_seq) return seq;
-  auto view = std::lower_bound(view_seqs.begin(), view_seqs.end(), seq);
-  return view == view_seqs.end() ? visible_seq : std::min(*view, visible_seq);
-}
-
 void Survivors::begin(Bytes key, std::span<const Cover> covers) {
   key_.assign(key);
   covers_ = covers;

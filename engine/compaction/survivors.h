@@ -1,13 +1,13 @@
 // Decides which versions of a key survive a flush or a merge. Pure: no I/O, no clock.
 //
-//   open views:        w1             w2            visible_seq
-//   seq     ------------|--------------|----------------|----- - - ->
-//   stripes    (.., w1]     (w1, w2]      (w2, visible]    each seq its own
+//   seq     --------------------------------|visible_seq|----- - - ->
+//   stripes            (.., visible]                       each seq its own
 //
-//   1. No reader, now or later, can distinguish two versions in one stripe: only the newest survives, it shadows the others. Seqs
-//      above visible_seq may still become views one by one, so each is a stripe of its own.
+//   1. No reader to come can distinguish two versions in one stripe: only the newest survives, it shadows the others. Seqs above
+//      visible_seq may still become visible one by one, so each is a stripe of its own. Open views need nothing of a merge: they
+//      keep the files that they read.
 //   2. Then the survivor is judged. It is dead if a range tombstone of the same stripe covers it, or if it has expired; expiry
-//      applies to all views. The order matters: an expired newest version must not be replaced by an older one that has not
+//      applies to all readers. The order matters: an expired newest version must not be replaced by an older one that has not
 //      expired.
 //   3. A dead version becomes a tombstone with its own seq, born when it died. A tombstone is dropped if no older version is
 //      below it: none in an older run (the run is final for the key, or the key's `first` version is in the input), and none in
@@ -21,9 +21,10 @@
 //      the record hides that version and no older one.
 //
 // Range tombstones are judged separately: the newest cover of each stripe stays, with the oldest birth of all. Where the run is
-// final they are dropped if no view is older than they are: then everything they cover is dropped in the same merge.
+// final they are dropped if every reader to come sees them: then everything they cover is dropped in the same merge.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <span>
 #include <string>
@@ -37,16 +38,13 @@ namespace ebbtide {
 
 /// The state by which versions are judged.
 struct Judgement {
-  std::vector<SeqNum> view_seqs{};  ///< open leased views, ascending
   SeqNum visible_seq = kMaxSeqNum;  ///< greatest seq that a reader can have at the time
   Millis now = 0;
 
-  /// The greatest seq of the stripe that `seq` lies in.
-  [[nodiscard]] SeqNum stripe(SeqNum seq) const;
-  /// True if some view is older than `seq`, so that versions hidden by an operation of this seq are still visible.
-  [[nodiscard]] bool seen_before(SeqNum seq) const {
-    return seq > visible_seq || (!view_seqs.empty() && view_seqs.front() < seq);
-  }
+  /// The greatest seq of the stripe that `seq` lies in. Every reader sees all of a stripe or nothing of it.
+  [[nodiscard]] SeqNum stripe(SeqNum seq) const { return std::max(seq, visible_seq); }
+  /// True if some reader may not see an operation of this seq, so that versions it hides are still visible.
+  [[nodiscard]] bool seen_before(SeqNum seq) const { return seq > visible_seq; }
 };
 
 /// True if a dead header must be kept: its elements exist until a range tombstone over them is committed. `covered`: such a
@@ -76,8 +74,8 @@ class Survivors {
   [[nodiscard]] const std::string& key() const { return key_; }
   /// The survivors, newest first; valid until begin().
   std::span<const Entry> finish(const KeyFacts& facts);
-  /// After finish(): the greatest seq such that no record up to it covers a survivor. Covered entries may survive for readers of
-  /// an old view, or as headers of elements that wait for their range tombstone.
+  /// After finish(): the greatest seq such that no record up to it covers a survivor. Covered entries may survive for readers
+  /// that do not see the record yet, or as headers of elements that wait for their range tombstone.
   [[nodiscard]] SeqNum applied_seq() const { return applied_seq_; }
 
  private:

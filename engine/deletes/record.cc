@@ -137,18 +137,13 @@ const SharedRecords& no_records() {
   return kNone;
 }
 
-std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const SeqNum> view_seqs, SeqNum visible_seq,
-                                   Millis max_gap) {
+std::vector<Record> merge_subsumed(std::vector<Record> records, Millis max_gap) {
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.seq < b.seq; });
-  const auto stay_apart = [&](const Record& a, const Record& b) {
-    if (b.seq > visible_seq || (b.birth > a.birth && b.birth - a.birth > max_gap)) return true;
-    const auto view = std::lower_bound(view_seqs.begin(), view_seqs.end(), a.seq);
-    return view != view_seqs.end() && *view < b.seq;
-  };
+  const auto stay_apart = [&](const Record& a, const Record& b) { return b.birth > a.birth && b.birth - a.birth > max_gap; };
   std::vector<Record> out;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record& record = records[i];
-    // Takes the oldest that qualifies, since a view in between is least likely. Later ones may subsume that one in turn.
+    // Takes the oldest that qualifies, since its birth is nearest. Later ones may subsume that one in turn.
     const auto by = std::find_if(records.begin() + static_cast<std::ptrdiff_t>(i) + 1, records.end(),
                                  [&](const Record& r) { return r.lo <= record.lo && record.hi <= r.hi; });
     if (by != records.end() && !stay_apart(record, *by)) {

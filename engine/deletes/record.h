@@ -100,12 +100,10 @@ using SharedRecords = std::shared_ptr<const RecordSet>;
 /// The empty set, for places that need a set that is not null.
 const SharedRecords& no_records();
 
-/// Merges records into newer ones and returns the rest, by ascending seq. An older record is merged into a newer one if
-///   * the newer one's [lo, hi) contains it, and was born at most `max_gap` ms later;
-///   * no view distinguishes them: no seq of `view_seqs` (ascending) is in [older.seq, newer.seq), and newer.seq <= visible_seq.
-/// The newer one takes over the older birth, so entries that only it covers are due earlier; `max_gap` limits that.
-std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const SeqNum> view_seqs, SeqNum visible_seq,
-                                   Millis max_gap);
+/// Merges records into newer ones and returns the rest, by ascending seq. An older record is merged into a newer one if the newer
+/// one's [lo, hi) contains it, and was born at most `max_gap` ms later. The newer one takes over the older birth, so entries that
+/// only it covers are due earlier; `max_gap` limits that. Every reader of the result must see all of the records.
+std::vector<Record> merge_subsumed(std::vector<Record> records, Millis max_gap);
 
 /// The records of a memtable, which arrive one by one. Readers scan an unsorted tail of the newest few. A full tail is merged
 /// with the set before into one set. The tail grows with the set, so that n insertions cost O(n log^2 n) in all. Sets that

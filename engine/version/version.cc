@@ -64,7 +64,7 @@ RecordChanges tidy_records(const Version& version) {
     if (needed[i]) kept.push_back(records[i]);
   }
   const Millis gap = kept.size() > kFewRecords ? std::numeric_limits<Millis>::max() : kSameTime;
-  kept = merge_subsumed(std::move(kept), {}, kMaxSeqNum, gap);
+  kept = merge_subsumed(std::move(kept), gap);
   auto at = kept.begin();
   for (const Record& record : records) {
     const bool stays = at != kept.end() && at->seq == record.seq;

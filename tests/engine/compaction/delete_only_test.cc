@@ -49,14 +49,6 @@ TEST_CASE("delete-only plan takes wholly covered files of any run") {
   tree.add(4, make_file(40, "e", "f", 100, 20));
   REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
 
-  SECTION("not what a view needs") {
-    tree.input.view_seqs = {60};
-    REQUIRE(tree.dropped().empty());
-    tree.input.view_seqs = {30};  // this view sees file 40 alone
-    REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32});
-    tree.input.view_seqs = {10, 100};
-    REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
-  }
   SECTION("not before readers see the tombstone") {
     tree.input.visible_seq = 95;
     REQUIRE(tree.dropped().empty());

@@ -105,19 +105,11 @@ Plan random_plan(TreeFixture& tree) {
     case 6:
       return random_slice(tree);
     default: {
-      DeleteOnlyInput input{
-          .version = tree.version.get(), .view_seqs = tree.context.view_seqs, .visible_seq = tree.context.visible_seq};
+      DeleteOnlyInput input{.version = tree.version.get(), .visible_seq = tree.context.visible_seq};
       input.tombstones = [&](const FileMeta& file) { return tree.env.open_table(file).value()->range_tombstones(); };
       return plan_delete_only(input);
     }
   }
-}
-
-void random_views(TreeFixture& tree) {
-  auto& views = tree.context.view_seqs;
-  if (tree.random.one_in(3)) views.push_back(tree.context.visible_seq);
-  views.erase(std::unique(views.begin(), views.end()), views.end());
-  if (!views.empty() && tree.random.one_in(3)) views.erase(views.begin() + static_cast<long>(tree.random.uniform(views.size())));
 }
 
 TEST_CASE("random plans: no reader sees a change, and every delete stays pending until it is purged") {
@@ -133,7 +125,6 @@ TEST_CASE("random plans: no reader sees a change, and every delete stays pending
       CAPTURE(step);
       if (tree.version->runs.empty() || tree.random.one_in(3)) tree.flush_random(keys, 10 + tree.random.uniform(60));
       if (tree.version->runs.empty()) continue;
-      random_views(tree);
       const Plan plan = random_plan(tree);
       if (plan.empty()) continue;
       const auto result = tree.run(plan);
@@ -146,8 +137,7 @@ TEST_CASE("random plans: no reader sees a change, and every delete stays pending
       tree.check();
       REQUIRE(tree.leftovers().empty());
     }
-    // After a merge of everything into one run, without old views, only existing entries are left.
-    tree.context.view_seqs.clear();
+    // After a merge of everything into one run, only existing entries are left.
     while (!tree.version->runs.empty()) {
       Plan plan = tree.merge_of(0, tree.version->runs.size() - 1, {0, tree.version->runs.back().level});
       if (plan.empty()) break;
@@ -609,7 +599,7 @@ TEST_CASE("range tombstone cut by a part of a merge takes over the pending birth
   flush_letters(tree, 'e', 'z', false);
   flush_letters(tree, 'k', 'k', true);  // at 1000
   const std::vector<RangeTombstone> range{{"b", "t", 1000, 5000}};
-  const Judgement judgement{{}, kMaxSeqNum, 5000};
+  const Judgement judgement{kMaxSeqNum, 5000};
   const Finality finality(std::vector<KeyRange>{{"a", "z"}});
   const NameDebts names(*tree.version, 0, 5000);
   std::atomic<bool> failed{false};

@@ -16,7 +16,7 @@ namespace {
 // Columns are the fields of PageConditions, in their order; * is any value. A combination may meet several rows; all must agree.
 constexpr const char* kTruthTable = R"(
   death    plain  tile  final  first  older  debts   verdict
-  none     *      *     *      *      *      *       stays    1: an entry is alive, or a view needs one
+  none     *      *     *      *      *      *       stays    1: an entry is alive, or a reader needs one
   *        no     *     *      *      *      *       stays    2: a tombstone, a header or a large value
   *        *      no    *      *      *      *       stays    3: another tile may have an older version
   expired  yes    yes   yes    *      *      *       goes     3: no older run overlaps the tile; debts end here
@@ -110,9 +110,9 @@ struct Setting {
   }
 };
 
-bool all_covered_by(const std::vector<Record>& deletes, const PageFence& page, std::vector<SeqNum> views, SeqNum visible = 1000) {
+bool all_covered_by(const std::vector<Record>& deletes, const PageFence& page, SeqNum visible = 1000) {
   const RecordSet records(deletes);
-  return all_covered(page, {&records, views, visible, kNow});
+  return all_covered(page, {&records, visible, kNow});
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ TEST_CASE("each combination of conditions has the verdict of the truth table", "
     INFO(text);
     const Setting setting(values);
     const RecordSet records(setting.deletes);
-    const bool goes = may_go_whole(conditions_of(setting.page, setting.below, {&records, {}, 1000, kNow}));
+    const bool goes = may_go_whole(conditions_of(setting.page, setting.below, {&records, 1000, kNow}));
     int matches = 0;
     for (const Row& row : table) {
       if (!row.matches(values)) continue;
@@ -142,7 +142,7 @@ TEST_CASE("each condition is read from the page's fence", "[drops]") {
   for (const Values& values : all_combinations()) {
     const Setting setting(values);
     const RecordSet records(setting.deletes);
-    const PageConditions c = conditions_of(setting.page, setting.below, {&records, {}, 1000, kNow});
+    const PageConditions c = conditions_of(setting.page, setting.below, {&records, 1000, kNow});
     const auto yes = [&](std::size_t i) { return values[i] == "yes"; };
     const auto death = values[0] == "none"      ? PageDeath::kNone
                        : values[0] == "expired" ? PageDeath::kExpired
@@ -158,13 +158,13 @@ TEST_CASE("each condition is read from the page's fence", "[drops]") {
   PageFence page = stamped_page();
   const RecordSet none;
   page.flags = 0;
-  CHECK_FALSE(conditions_of(page, {}, {&none, {}, 1000, kNow}).plain);
+  CHECK_FALSE(conditions_of(page, {}, {&none, 1000, kNow}).plain);
 }
 
 TEST_CASE("page whose last expiry has not passed, or with an entry without one, is not expired", "[drops]") {
   const RecordSet none;
   PageFence page = stamped_page();
-  const auto death = [&](Millis now) { return conditions_of(page, {}, {&none, {}, 1000, now}).death; };
+  const auto death = [&](Millis now) { return conditions_of(page, {}, {&none, 1000, now}).death; };
   page.min_expiry = 900, page.max_expiry = 950;
   CHECK(death(950) == PageDeath::kNone);
   page.flags |= kPageAllExpire;
@@ -174,26 +174,22 @@ TEST_CASE("page whose last expiry has not passed, or with an entry without one, 
   CHECK_FALSE(some_expired(page, 899));
 }
 
-TEST_CASE("page is covered if records above its seqs cover all its stamps for each view of it", "[drops]") {
+TEST_CASE("page is covered if records above its seqs that readers see cover all its stamps", "[drops]") {
   PageFence page = stamped_page();
-  CHECK(all_covered_by({{100, 121, 21, 5}}, page, {}));
-  CHECK(all_covered_by({{100, 110, 21, 5}, {110, 121, 22, 5}}, page, {}));
-  CHECK_FALSE(all_covered_by({{101, 121, 21, 5}}, page, {}));
-  CHECK_FALSE(all_covered_by({{100, 120, 21, 5}}, page, {}));
-  CHECK_FALSE(all_covered_by({{100, 121, 20, 5}}, page, {}));  // not newer than the newest entry
-  CHECK(all_covered_by({{100, 121, 30, 5}}, page, {9}));       // that view sees no entry
-  CHECK_FALSE(all_covered_by({{100, 121, 30, 5}}, page, {10}));
-  CHECK_FALSE(all_covered_by({{100, 121, 30, 5}}, page, {29}));
-  CHECK(all_covered_by({{100, 121, 30, 5}}, page, {30}));
-  CHECK_FALSE(all_covered_by({{100, 121, 30, 5}}, page, {}, 29));  // readers do not see the record yet
+  CHECK(all_covered_by({{100, 121, 21, 5}}, page));
+  CHECK(all_covered_by({{100, 110, 21, 5}, {110, 121, 22, 5}}, page));
+  CHECK_FALSE(all_covered_by({{101, 121, 21, 5}}, page));
+  CHECK_FALSE(all_covered_by({{100, 120, 21, 5}}, page));
+  CHECK_FALSE(all_covered_by({{100, 121, 20, 5}}, page));      // not newer than the newest entry
+  CHECK_FALSE(all_covered_by({{100, 121, 30, 5}}, page, 29));  // readers do not see the record yet
   page.min_delete_key = 1, page.max_delete_key = 0;
-  CHECK_FALSE(all_covered_by({{0, kDeleteKeyEnd, 30, 5}}, page, {}));
+  CHECK_FALSE(all_covered_by({{0, kDeleteKeyEnd, 30, 5}}, page));
 }
 
 TEST_CASE("unknown stamps below prevent a drop for the records alone", "[drops]") {
   const RecordSet records(std::vector<Record>{{0, kDeleteKeyEnd, 50, 5}});
   const PageFence page = stamped_page();
-  const DropJudge judge{&records, {}, 1000, kNow};
+  const DropJudge judge{&records, 1000, kNow};
   CHECK(may_go_whole(conditions_of(page, {false, 0}, judge)));
   CHECK_FALSE(may_go_whole(conditions_of(page, {false, std::nullopt}, judge)));
 }
