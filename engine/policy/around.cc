@@ -69,18 +69,26 @@ Plan stack(const TreeShape& shape, const KeyRange& frozen) {
 
 }  // namespace
 
-Plan plan_around(const TreeShape& shape) {
+Plan plan_cut(const TreeShape& shape, bool* busy) {
   const std::vector<KeyRange> frozen = frozen_ranges(shape);
   if (frozen.empty()) return {};
   for (const RunShape& run : shape.runs) {
     for (const FileShape& file : run.files) {
-      if (file.quarantined || file.busy) continue;
+      if (file.quarantined) continue;
       const KeyRange range = file.range();
       const KeyRange* const met = frozen_at(frozen, range);
-      if (met != nullptr && within(range, *met) != range) return cut(run, file, *met);
+      if (met == nullptr || within(range, *met) == range) continue;
+      if (!file.busy) return cut(run, file, *met);
+      *busy = true;
     }
   }
-  for (const KeyRange& range : frozen) {
+  return {};
+}
+
+Plan plan_around(const TreeShape& shape) {
+  bool busy = false;
+  if (Plan plan = plan_cut(shape, &busy); !plan.empty()) return plan;
+  for (const KeyRange& range : frozen_ranges(shape)) {
     if (Plan plan = stack(shape, range); !plan.empty()) return plan;
   }
   return {};

@@ -12,7 +12,10 @@ namespace ebbtide {
 
 inline constexpr std::size_t kFrozenRuns = 8;
 
-/// `shape` has all files, also those in frozen ranges. Returns an empty plan if there is no work, or only with busy files.
+/// The next cut that is due, or an empty plan. Sets `*busy` if a running job has a file that must be cut. `shape` has all files, also
+/// those in frozen ranges.
+Plan plan_cut(const TreeShape& shape, bool* busy);
+/// A cut or a stack. `shape` has all files, also those in frozen ranges. Returns an empty plan if there is no work, or only with busy files.
 Plan plan_around(const TreeShape& shape);
 
 }  // namespace ebbtide

@@ -241,8 +241,10 @@ class Table {
         add(text_key("server.notify_keyspace_events", of(&Config::notify_keyspace_events), "letters of KEg$lshzxetdmnA",
                      "Keyspace notifications to publish: K or E, and g, $, x, n, m or A."),
             "notify-keyspace-events", true);
-    notify.set = [set = notify.set, allowed = notify.allowed](Config& c, Bytes text) {
-      if (text.find_first_not_of("KEg$lshzxetdmnA") != Bytes::npos) return not_allowed(text, allowed);
+    notify.set = [set = notify.set](Config& c, Bytes text) {
+      // Redis's words, which its clients know.
+      if (text.find_first_not_of("KEg$lshzxetdmnA") != Bytes::npos)
+        return Status::invalid_argument("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
       return set(c, notify_letters(text));
     };
     add_slow_log();

@@ -1,6 +1,7 @@
 #include "db/background/requested_work.h"
 
 #include "db/background/full_merge.h"
+#include "policy/around.h"
 #include "tree/frozen.h"
 
 namespace ebbtide {
@@ -24,33 +25,37 @@ Status RequestedWork::compact(DatabaseId database, const KeyRange& range) {
   if (tree == nullptr) return Status::ok();
   TRY(flush(database));
   for (;;) {
-    std::optional<RunningJob> job;
-    const auto started = [&]() NO_THREAD_SAFETY_ANALYSIS { return start_merge(*tree, range, &job); };  // the state mutex is held
-    TRY(env_.progress->wait_until(started));
-    if (!job) return Status::ok();
-    const Status status = env_.run(tree, *job);
-    env_.finish(tree, *job);
+    Started started;
+    const auto start_now = [&]() NO_THREAD_SAFETY_ANALYSIS { return start(*tree, range, &started); };  // the state mutex is held
+    TRY(env_.progress->wait_until(start_now));
+    if (!started.job) return Status::ok();
+    const Status status = env_.run(tree, *started.job);
+    env_.finish(tree, *started.job);
     // The plan that it gave way to starts now; the next attempt would take its files again.
     const bool aborted = status.code() == Code::kAborted;
     if (aborted) env_.schedule(tree);
     env_.progressed();
-    if (!aborted) return tree->dropped ? Status::ok() : status;
+    if (aborted || (started.cuts && status.is_ok())) continue;
+    return tree->dropped ? Status::ok() : status;
   }
 }
 
-// False if a running job is in the way. True without a job: there is nothing to merge.
-bool RequestedWork::start_merge(Tree& tree, const KeyRange& range, std::optional<RunningJob>* job) const {
+bool RequestedWork::start(Tree& tree, const KeyRange& range, Started* started) const {
   if (tree.dropped || tree.view_owner == nullptr) return true;
   const Version& version = *tree.view_owner->tables->version;
   TreeShape shape =
       version.shape(env_.memtable_size, tree.settings.file_size, 0, 0, [&](FileNum f) { return tree.jobs.is_busy(f); });
-  leave_out_frozen(&shape);
   bool busy = false;
-  const Plan plan = plan_full_merge(shape, range, &busy);
-  if (busy) return false;
+  Plan plan = plan_cut(shape, &busy);
+  started->cuts = !plan.empty();
+  if (!started->cuts && !busy) {
+    leave_out_frozen(&shape);
+    plan = plan_full_merge(shape, range, &busy);
+  }
+  if (busy && !started->cuts) return false;
   if (plan.empty()) return true;
-  *job = tree.jobs.start(plan, version);
-  return job->has_value();
+  started->job = tree.jobs.start(plan, version);
+  return started->job.has_value();
 }
 
 }  // namespace ebbtide

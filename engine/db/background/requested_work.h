@@ -2,7 +2,8 @@
 //
 // A requested merge first flushes. Then one job merges all files of the range into the level of the oldest run that has one
 // (full_merge.h), once no running job is in its way. Files take part as a whole. So keys beside the range may be merged, too, and their
-// tombstones may have to stay. Data that is flushed meanwhile takes no part.
+// tombstones may have to stay. Data that is flushed meanwhile takes no part. Files that reach into the range of a quarantined file are cut
+// first (policy/around.h), since the output could overlap them; files in that range take no part.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,12 @@ class RequestedWork {
   Status compact(DatabaseId database, const KeyRange& range) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
 
  private:
-  bool start_merge(Tree& tree, const KeyRange& range, std::optional<RunningJob>* job) const REQUIRES(env_.trees->state_mutex);
+  struct Started {
+    std::optional<RunningJob> job;  ///< none: there is nothing to merge
+    bool cuts = false;              ///< the job is a cut, and the merge comes after it
+  };
+  /// False if a running job is in the way.
+  bool start(Tree& tree, const KeyRange& range, Started* started) const REQUIRES(env_.trees->state_mutex);
 
   const Env env_;
 };

@@ -123,12 +123,12 @@ TEST_CASE("what is no address is refused, and a zone of IPv6 is not") {
   CHECK(error_of("server: { bind: [\"*\", \"::\", \"fe80::1%eth0\"] }\nmetrics: { bind: \"::1\" }") == "no error");
 }
 
-TEST_CASE("a bad percentile or letter of notifications is shown with what is allowed") {
+TEST_CASE("a bad percentile is shown with what is allowed, and a bad letter of notifications has Redis's error") {
   CHECK(error_of("log: { latency_percentiles: [50, 101] }") ==
         "f.yaml:1: log.latency_percentiles: '101' is not allowed; allowed: a list of numbers from 0 to 100");
   CHECK(error_of("log: { latency_percentiles: [50, x] }").find("'x' is not allowed") != std::string::npos);
   CHECK(error_of("server: { notify_keyspace_events: KEQ }") ==
-        "f.yaml:1: server.notify_keyspace_events: 'KEQ' is not allowed; allowed: letters of KEg$lshzxetdmnA");
+        "f.yaml:1: server.notify_keyspace_events: Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
 }
 
 TEST_CASE("an unknown YAML tag is an error with file and line, and tags of YAML's own types are accepted") {

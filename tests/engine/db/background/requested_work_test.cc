@@ -15,12 +15,15 @@ using namespace ebbtide::testing;
 
 namespace {
 
+constexpr FileNum kDamaged = 1000;  // files with this number or a greater one are quarantined
+
 struct Bed {
   SimulatedClock clock;
   Epoch epoch;
   SeqNum last_seq = 0;
   std::vector<std::function<void()>> tasks;  // the last one runs first
   std::vector<std::string> events;
+  std::function<void()> cuts;   // what a cut does to the tree
   std::vector<Status> results;  // of the next jobs; afterwards each succeeds, and leaves one run
   TreeRegistry trees{registry_env(clock, epoch, 64 << 10, Millis{1000}, [this] { return last_seq; }),
                      std::vector<TreeSettings>(1)};
@@ -80,6 +83,7 @@ struct Bed {
         file->stats.entries = 1;
         file->stats.smallest = range.start;
         file->stats.largest = range.end;
+        if (number >= kDamaged) file->damage = "a flipped bit";
         run.files.push_back(std::move(file));
       }
       version->runs.push_back(std::move(run));
@@ -93,6 +97,11 @@ struct Bed {
   }
   Status run(const RunningJob& job) {
     std::string text = "run";
+    if (const auto* const cut = std::get_if<Slice>(&job.plan.action)) {
+      events.push_back("cut " + std::to_string(cut->inputs.front().files.front()));
+      cuts();
+      return Status::ok();
+    }
     for (const PlanInput& input : std::get<Merge>(job.plan.action).inputs) {
       for (const FileNum file : input.files) text += " " + std::to_string(file);
     }
@@ -175,6 +184,26 @@ TEST_CASE("requested merge that gives way to an urgent job lets it start, and ru
   bed.results = {Status::aborted("urgent work")};
   CHECK(bed.work.compact(0, {}).is_ok());
   CHECK(bed.events == Texts{"run 1 5", "finish", "schedule", "progressed", "run 1 5", "finish", "progressed"});
+}
+
+TEST_CASE("requested merge first cuts files that reach into a quarantined file's range") {
+  Bed bed;
+  bed.set_runs({{{1, {"a", "f"}}}, {{5, {"a", "b"}}, {kDamaged, {"d", "e"}}}});
+  bed.cuts = [&] {
+    bed.set_runs({{{11, {"a", "c"}}, {13, {"d", "e"}}, {15, {"f", "f"}}}, {{5, {"a", "b"}}, {kDamaged, {"d", "e"}}}});
+  };
+  CHECK(bed.work.compact(0, {}).is_ok());
+  CHECK(bed.events == Texts{"cut 1", "finish", "progressed", "run 11 15 5", "finish", "progressed"});
+}
+
+TEST_CASE("requested merge waits for the job that cuts a file at a quarantined file's range") {
+  Bed bed;
+  bed.set_runs({{{1, {"a", "f"}}}, {{5, {"a", "b"}}, {kDamaged, {"d", "e"}}}});
+  const auto other =
+      bed.tree->jobs.start({.action = Slice{{{10, {1}}}, {"d", "e"}, {10, 0}}}, *bed.tree->view_owner->tables->version);
+  REQUIRE(other.has_value());
+  CHECK(bed.work.compact(0, {}).code() == Code::kAborted);  // the other job does not end
+  CHECK(bed.events.empty());
 }
 
 TEST_CASE("error of a requested merge is returned, unless its tree was dropped meanwhile") {
