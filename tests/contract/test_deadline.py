@@ -78,14 +78,20 @@ def found(server, texts):
 
 
 def stamp_alone(client, key, value):
-    """Writes the key until no other key has its stamp."""
+    """Writes the key until no other key has its stamp, and waits until later writes have a later one."""
 
     def write():
         client.set(key, value)
         stamp = client.execute_command("STAMP.GET", key)
         return stamp if client.execute_command("STAMP.COUNT", stamp, stamp + 1, "EXACT") == 1 else None
 
-    return wait_until(write, 5, "a stamp of its own")
+    def write_later():
+        client.set("later", "1")
+        return client.execute_command("STAMP.GET", "later") > stamp
+
+    stamp = wait_until(write, 5, "a stamp of its own")
+    wait_until(write_later, 5, "a later stamp")
+    return stamp
 
 
 def delete_by_stamp(client, key):
