@@ -107,8 +107,8 @@ class ClientMemoryAccount final : public ClientMemory {
 
  private:
   static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving as much takes longer than a collection
-  static constexpr std::uint64_t kOverdrawnPart = 32;
-  static constexpr std::uint64_t kGoodPart = 8;  ///< buffers below an eighth of the budget are not the cause
+  static constexpr std::uint64_t kOverdrawnPart = 32;      ///< overdrawn() allows buffers to grow by 1 / n of the budget
+  static constexpr std::uint64_t kGoodPart = 8;            ///< buffers below an eighth of the budget are not the cause
 
   struct OwnedInput {  // its last member ends first
     std::shared_ptr<MemoryAccount> account;

@@ -151,8 +151,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   const std::uint64_t watchdog_ms_;
 
   // Own synchronization.
-  std::uint64_t file_limit_ =
-      0;  ///< files that this process may open; changes before the first client, then under config_'s lock
+  /// The number of files that this process may open. Set before the first client; afterwards config_'s lock guards it.
+  std::uint64_t file_limit_ = 0;
   std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< as the limit of open files allows
   ClientMemoryAccount client_memory_;
   LogLimiter bad_http_{60'000};

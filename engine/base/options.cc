@@ -40,7 +40,7 @@ Status validate(const Settings& s) {
   TRY(in_range<std::uint64_t>("storage.wal_segment_size", s.wal_segment_size, 64 << 10, 4096 * kMiB));
   TRY(in_range<std::uint64_t>("background threads", s.background_threads, 1, 256));
   TRY(in_range<std::uint64_t>("fetch threads", s.fetch_threads, 1, 256));
-  if (s.max_open_files != 0) TRY(in_range<std::uint64_t>("open files", s.max_open_files, 16, std::uint64_t{1} << 30));
+  TRY(in_range<std::uint64_t>("open files", s.max_open_files, 0, std::uint64_t{1} << 30));
   TRY(validate(s.tree));
   for (const auto& [database, tree] : s.overrides) {
     if (database >= s.databases) {

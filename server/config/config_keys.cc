@@ -212,7 +212,7 @@ class Table {
     add(bool_key("storage.io_uring", of(&Settings::io_uring), "Read missing pages by io_uring where the system allows it."));
     add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
                     "Threads that read large values, and missing pages without io_uring."));
-    add(integer_key("storage.max_open_files", of(&Settings::max_open_files), 16, std::uint64_t{1} << 30,
+    add(integer_key("storage.max_open_files", of(&Settings::max_open_files), 1, std::uint64_t{1} << 30,
                     "Files of tables that are kept open; auto = what the limit of open files leaves.", true),
         "", true);
     ConfigKey& backups =

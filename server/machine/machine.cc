@@ -170,7 +170,7 @@ constexpr std::uint64_t kOtherFiles = 128;  // logs, files that are written, eve
 FileShares share_files(std::uint64_t limit, std::uint64_t wanted_clients) {
   const std::uint64_t shared = limit - std::min(kOtherFiles, limit / 4);
   const std::uint64_t clients = std::min(wanted_clients, std::max<std::uint64_t>(shared / 3 * 2, 1));
-  return {clients, shared - std::min(clients, shared)};
+  return {clients, std::max<std::uint64_t>(shared - std::min(clients, shared), 1)};
 }
 
 std::uint64_t file_limit_for(std::uint64_t clients) { return kOtherFiles + (clients + 1) / 2 * 3; }

@@ -49,7 +49,7 @@ std::uint64_t raise_file_limit(std::uint64_t wanted);
 struct FileShares {
   std::uint64_t clients = 0, tables = 0;
 };
-/// All clients that are wanted get a file if two thirds of what the rest leaves suffice; tables get what remains.
+/// All clients that are wanted get a file if two thirds of what the rest leaves suffice; tables get what remains. Both get at least 1.
 FileShares share_files(std::uint64_t limit, std::uint64_t wanted_clients);
 /// The limit from which share_files() serves all clients that are wanted.
 std::uint64_t file_limit_for(std::uint64_t clients);

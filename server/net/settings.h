@@ -110,7 +110,7 @@ class ClientMemory {
   /// True if the budget is spent while buffers have a considerable part of it. Then the connections with the largest buffers are
   /// closed.
   [[nodiscard]] virtual bool short_of_buffers() const = 0;
-  /// Whether buffers have grown by a considerable part of the budget since it was spent: closing the largest comes too late. Then each
+  /// True if buffers have grown by a considerable part of the budget since it was spent: closing the largest comes too late. Then each
   /// connection that grows is closed, unless it is small.
   [[nodiscard]] virtual bool overdrawn() const = 0;
 };

@@ -285,6 +285,15 @@ def test_file_limit_of_64_serves_32_clients_and_refuses_the_others(fresh):
     assert client.set("a", "c")
 
 
+def test_file_limit_of_32_serves_writes_and_reads(fresh):
+    fresh.prefix = [*NO_MORE_FILES, "--nofile=32:32"]
+    fresh.start()
+    client = fresh.client()
+    client.set("a", "b")
+    client.execute_command("TREE.FLUSH")
+    assert client.get("a") == b"b"
+
+
 def test_more_tables_than_files_may_be_open_serve_writes_reads_and_deletes(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=400:400"]
     fresh.set("tree.file_size=64KiB", "storage.memtable_size=1MiB", "tree.deletes.deadline=30s").start()

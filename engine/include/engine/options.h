@@ -72,7 +72,7 @@ struct Settings {
   std::uint32_t background_threads = 1;                   ///< compactions; flushes have a thread of their own
   bool io_uring = true;                                   ///< event loops read missing pages by io_uring if the system allows it
   std::uint32_t fetch_threads = 4;                        ///< threads that read large values, and missing pages without io_uring
-  std::uint64_t max_open_files = 0;                       ///< files of tables that are open at a time, at least 16; 0 = no limit
+  std::uint64_t max_open_files = 0;                       ///< files of tables that are open at a time; 0 = no limit
   std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
   /// ms in which the scrub reads every table from the drive and checks it; 0 = never. Faults are reported to the EventListener
   /// and counted (Stats::scrub_errors). No data is changed.

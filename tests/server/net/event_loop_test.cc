@@ -246,7 +246,7 @@ struct Harness {
     return {ours, theirs};
   }
   /// The number of log lines that contain the text.
-  std::size_t told(const std::string& part) {
+  std::size_t logged(const std::string& part) {
     std::lock_guard lock(log_mutex);
     return static_cast<std::size_t>(
         std::count_if(log.begin(), log.end(), [&](const std::string& text) { return text.find(part) != std::string::npos; }));
@@ -344,12 +344,12 @@ TEST_CASE("connection that grows while the budget is exceeded is closed although
   h.memory.spent = true;
   h.send(small, incomplete(3));
   h.settle();
-  CHECK(h.told("storage.memory_budget is spent") == 0);  // the large one is closed at its next sweep
+  CHECK(h.logged("storage.memory_budget is spent") == 0);  // the large one is closed at its next sweep
   h.memory.exceeded = true;
   h.send(small, bulk(std::string(60'000, 'x')) + bulk(std::string(60'000, 'x')));
   h.settle();
   h.settle();
-  CHECK(h.told("storage.memory_budget is spent") == 1);
+  CHECK(h.logged("storage.memory_budget is spent") == 1);
 }
 
 TEST_CASE("closed connection's buffers are released in the same round") {
@@ -699,7 +699,7 @@ TEST_CASE("a client that sends POST or Host: loses its waiting replies, and all 
     h.expect_end(fd);  // no reply comes before it
   };
   attack(echo("a") + "POST / HTTP/1.1\r\n\r\n" + echo("b"));
-  CHECK(h.told("POST or Host:") == 1);
+  CHECK(h.logged("POST or Host:") == 1);
   // A command is queued behind a reply that waits for the log.
   const int waits = h.connect();
   h.send(waits, "SEE 5\r\n");
@@ -708,10 +708,10 @@ TEST_CASE("a client that sends POST or Host: loses its waiting replies, and all 
   h.expect_end(waits);
   h.now_ms += 59'999;
   attack("POST /\r\n");
-  CHECK(h.told("POST or Host:") == 1);
+  CHECK(h.logged("POST or Host:") == 1);
   h.now_ms += 1;
   attack("POST /\r\n");
-  CHECK(h.told("POST or Host:") == 2);
+  CHECK(h.logged("POST or Host:") == 2);
   CHECK(h.loop->counters().security_closes.get() == 4);
 
   const auto [ours, theirs] = h.tcp_pair();
@@ -720,7 +720,7 @@ TEST_CASE("a client that sends POST or Host: loses its waiting replies, and all 
   h.send(ours, "POST /\r\n");
   h.expect_end(ours);
   CHECK(other.counters().security_closes.get() == 1);
-  CHECK(h.told("POST or Host:") == 2);
+  CHECK(h.logged("POST or Host:") == 2);
 }
 
 TEST_CASE("after a reply that closes, later commands do not run") {

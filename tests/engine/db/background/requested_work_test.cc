@@ -178,7 +178,7 @@ TEST_CASE("requested merge waits for the job that has one of its files") {
   CHECK(bed.events == Texts{"run 1 5", "finish", "progressed"});
 }
 
-TEST_CASE("requested merge that gives way to an urgent job lets it start, and runs again") {
+TEST_CASE("aborted requested merge starts the urgent job, and runs again") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}}, {{5, {"b", "d"}}}});
   bed.results = {Status::aborted("urgent work")};
