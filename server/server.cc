@@ -224,15 +224,13 @@ Server::Server(Config config, std::string executable)
       });
     }
   };
-  observers_.tracking.charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
-  observers_.tracking.release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
+  for (SteppedCharge* memory : {&observers_.tracking.memory, &cursors_.memory, &observers_.slow_log.memory}) {
+    memory->charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
+    memory->release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
+  }
   observers_.tracking.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.tracking.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
-  cursors_.charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
-  cursors_.release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
   cursors_.set_budget(resolved(config, memory_.bytes).memory_budget);
-  observers_.slow_log.charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
-  observers_.slow_log.release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
   observers_.slow_log.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.slow_log.configure(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
   observers_.latency.set_threshold(config.latency_threshold_ms);

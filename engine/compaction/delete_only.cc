@@ -12,8 +12,7 @@ namespace {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// Returns a range tombstone that hides the whole file from every reader; null if there is none. No view is between the tombstone
-/// and the entries of `stats`.
+/// Returns a range tombstone that hides the whole file from every reader to come; null if there is none. `stats`: of the file.
 const Cover* hides_from_all(const FragmentedRangeTombstones& set, const FragmentedRangeTombstones::Fragment& fragment,
                             const TableStats& stats, const DeleteOnlyInput& input) {
   const Cover* const cover = set.newest_cover(fragment, input.visible_seq);

@@ -96,8 +96,7 @@ bool OpenFiles::newly_crowded() {
 Result<std::shared_ptr<const RandomAccessFile>> OpenFiles::acquire(const File& of) {
   if (auto base = of.current(); base != nullptr) return base;
   auto again = open_base(of.path_, of.options_);
-  if (!again.is_ok() && again.status().is_not_found())
-    return Status::corruption(of.path_ + ": is missing; it was there when the database was opened");
+  if (!again.is_ok() && again.status().is_not_found()) return Status::corruption(of.path_ + ": is missing; it was there before");
   if (!again.is_ok()) return again.status();
   std::shared_ptr<const RandomAccessFile> base = std::move(again).value();
   if (base->size() != of.size_) {

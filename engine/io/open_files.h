@@ -27,8 +27,8 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   OpenFiles& operator=(const OpenFiles&) = delete;
 
   /// Opens a file for reads. While it is closed its name must keep leading to it: a read of a name that is gone or leads to another
-  /// file returns kCorruption. Errors: as FileSystem::open(). If the file system has no room for a further open file, half of the
-  /// others are closed and it is tried again.
+  /// file returns kCorruption. Errors: as FileSystem::open(). After any of them but kNotFound, half of the other files are closed and
+  /// it is tried again: the process may have had no descriptor left.
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {});
 
   /// Closes files at once if there are too many.

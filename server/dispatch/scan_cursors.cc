@@ -12,7 +12,6 @@ namespace {
 constexpr int kCounterBits = 33;
 constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << 20) - 1;
 constexpr std::size_t kEntryBytes = 128;  // list node, map node, string header
-constexpr std::size_t kCursorChargeStep = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -64,14 +63,7 @@ void ScanCursors::evict() {
     by_id_.erase(oldest.id);
     list.pop_front();
   }
-  charge_steps();
-}
-
-void ScanCursors::charge_steps() {
-  const std::size_t now = bytes_ / kCursorChargeStep * kCursorChargeStep;
-  if (now > charged_ && charge) charge(now - charged_);
-  if (now < charged_ && release) release(charged_ - now);
-  charged_ = now;
+  memory.follow(bytes_);
 }
 
 Result<std::uint64_t> parse_scan_cursor(Bytes text) {

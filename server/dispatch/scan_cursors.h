@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -18,6 +17,7 @@
 
 #include <engine/result.h>
 #include <engine/types.h>
+#include "dispatch/stepped_charge.h"
 
 namespace ebbtide {
 
@@ -32,9 +32,9 @@ class ScanCursors {
   /// `seed`: a random number drawn at start.
   explicit ScanCursors(std::uint64_t seed, std::size_t max_cursors = kMaxCursors, std::size_t max_bytes = kMaxBytes);
 
-  /// Charge memory of the cursors to the memory budget, and release it, in steps. Set once, before use.
-  std::function<void(std::size_t bytes)> charge, release;
-  /// The memory budget is so large.
+  /// The charge of the cursors' memory. Its functions are set once, before use.
+  SteppedCharge memory;
+  /// Sets the size of the memory budget.
   void set_budget(std::uint64_t bytes);
 
   /// Returns a new cursor, never 0, for going on at `resume_key`, an engine key.
@@ -51,9 +51,7 @@ class ScanCursors {
     bool used = false;
   };
   using List = std::list<Entry>;
-  // Called with the lock held.
-  void evict();
-  void charge_steps();
+  void evict();  // the caller holds mutex_
 
   const std::uint64_t epoch_;
   const std::size_t max_cursors_, largest_bytes_;
@@ -63,7 +61,7 @@ class ScanCursors {
   List fresh_, used_;
   std::unordered_map<std::uint64_t, List::iterator> by_id_;
   std::uint64_t counter_ = 0;
-  std::size_t bytes_ = 0, charged_ = 0;  // memory of the cursors, and the part of it that is charged
+  std::size_t bytes_ = 0;  // memory of the cursors, which `memory` follows
   std::size_t max_bytes_;
 };
 

@@ -9,8 +9,6 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kChargeStep = 64 << 10;
-
 std::size_t memory_of(const std::string& text) {
   static const std::size_t inside = std::string().capacity();
   return text.capacity() > inside ? text.capacity() + 1 : 0;
@@ -38,14 +36,7 @@ void SlowLog::drop_oldest() {
 
 void SlowLog::keep_limits() {
   while (!entries_.empty() && (entries_.size() > max_entries_ || bytes_ > most_bytes_)) drop_oldest();
-  charge_steps();
-}
-
-void SlowLog::charge_steps() {
-  const std::size_t now = (bytes_ + kChargeStep / 2) / kChargeStep * kChargeStep;
-  if (now > charged_ && charge) charge(now - charged_);
-  if (now < charged_ && release) release(charged_ - now);
-  charged_ = now;
+  memory.follow(bytes_);
 }
 
 void SlowLog::configure(std::uint64_t micros, std::uint64_t entries, bool arguments) {
@@ -121,7 +112,7 @@ void SlowLog::reset() {
     std::lock_guard lock(mutex_);
     removed->swap(entries_);
     bytes_ = 0;
-    charge_steps();
+    memory.follow(bytes_);
   }
   const bool is_long = removed->size() > kDisposedPieces;
   let_go(std::move(removed), is_long);

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "dispatch/stepped_charge.h"
 #include "dispatch/switches.h"
 #include "resp/args.h"
 
@@ -45,8 +46,8 @@ class SlowLog {
   /// The entries' share of the memory budget, at most.
   static constexpr std::uint64_t kBudgetPart = 64;
 
-  /// Charge memory of the entries to the memory budget, and release it, in steps. Set once, before use.
-  std::function<void(std::size_t bytes)> charge, release;
+  /// The charge of the entries' memory. Its functions are set once, before use.
+  SteppedCharge memory;
   /// Sets the size of the memory budget.
   void set_budget(std::uint64_t bytes);
 
@@ -68,9 +69,8 @@ class SlowLog {
   void reset();
 
  private:
-  void drop_oldest();   // the caller holds mutex_
-  void keep_limits();   // the same
-  void charge_steps();  // the same
+  void drop_oldest();  // the caller holds mutex_
+  void keep_limits();  // the same
 
   Switches& switches_;
   std::atomic<std::uint64_t> threshold_nanos_{10'000'000};
@@ -80,7 +80,7 @@ class SlowLog {
   std::uint64_t next_id_ = 0;                     // guarded by mutex_
   std::deque<Entry> entries_;                     // guarded by mutex_; the latest first
   std::uint64_t most_bytes_ = ~std::uint64_t{0};  // guarded by mutex_
-  std::size_t bytes_ = 0, charged_ = 0;           // guarded by mutex_; memory of entries_, and what the budget knows of it
+  std::size_t bytes_ = 0;                         // guarded by mutex_; memory of entries_, which `memory` follows
 };
 
 }  // namespace ebbtide

@@ -14,7 +14,6 @@ namespace {
 
 /// Estimated memory of a noted key, and of a client that has noted it, beside the key's bytes.
 constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
-constexpr std::size_t kNotesStep = 64 << 10;
 /// Operations, and notes that they end, for which clients are sent one invalidation: about a millisecond of work.
 constexpr std::size_t kOpsAtOnce = 1024, kNotesAtOnce = 4096;
 
@@ -122,7 +121,7 @@ void TrackingTable::note_reads(std::uint64_t client_id, std::span<const LookupKe
       bytes_ += kItemBytes;
     }
     while (noted_.size() > kMaxKeys || bytes_ > max_bytes_) take_notes(noted_.begin(), 0, &invalidations);
-    charge_notes();
+    memory.follow(bytes_);
   }
   if (!invalidations.empty()) send(invalidations, nullptr, 0);
 }
@@ -131,19 +130,12 @@ void TrackingTable::forget_notes() {
   if (items_ > kDisposedPieces) let_go(std::make_shared<NotedKeys>(std::move(noted_)), true);
   noted_.clear();
   items_ = bytes_ = 0;
-  charge_notes();
+  memory.follow(bytes_);
 }
 
 void TrackingTable::set_budget(std::uint64_t bytes) {
   std::lock_guard lock(mutex_);
   max_bytes_ = static_cast<std::size_t>(std::min<std::uint64_t>(bytes / kBudgetPart, kMaxBytes));
-}
-
-void TrackingTable::charge_notes() {
-  const std::size_t now = bytes_ / kNotesStep * kNotesStep;
-  if (now > charged_ && charge) charge(now - charged_);
-  if (now < charged_ && release) release(charged_ - now);
-  charged_ = now;
 }
 
 void TrackingTable::take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out) {
@@ -156,7 +148,7 @@ void TrackingTable::take_notes(NotedKeys::iterator it, std::uint64_t writer, Inv
   items_ -= it->second.size();
   bytes_ -= kKeyBytes + it->first.size() + kItemBytes * it->second.size();
   noted_.erase(it);
-  charge_notes();
+  memory.follow(bytes_);
 }
 
 void TrackingTable::invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out) {

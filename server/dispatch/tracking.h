@@ -23,6 +23,7 @@
 
 #include "dispatch/committed_command.h"
 #include "dispatch/slice.h"
+#include "dispatch/stepped_charge.h"
 #include "dispatch/switches.h"
 #include "resp/args.h"
 #include "resp/client.h"
@@ -71,8 +72,8 @@ class TrackingTable {
   using ToClient = std::function<void(std::uint64_t client_id, std::function<void(Client&)>)>;
   ToClient to_client;
 
-  /// Charge memory of the notes to the memory budget, and release it, in steps. Set once, before use.
-  std::function<void(std::size_t bytes)> charge, release;
+  /// The charge of the notes' memory. Its functions are set once, before use.
+  SteppedCharge memory;
   /// Sets the size of the memory budget. Notes beyond their share are dropped at the next read.
   void set_budget(std::uint64_t bytes);
 
@@ -127,8 +128,6 @@ class TrackingTable {
   void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void invalidate_range(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void forget_notes();
-  /// Adjusts the charge to the current memory of the notes. Called with the lock held.
-  void charge_notes();
   /// The encoded keys of an invalidation, as in Invalidation::keys.
   using EncodedKeys = std::shared_ptr<const std::string>;
   void send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq);
@@ -144,8 +143,7 @@ class TrackingTable {
   NotedKeys noted_;
   std::size_t items_ = 0;  ///< as in Counts
   std::size_t max_bytes_;
-  std::size_t bytes_ = 0;    ///< memory of the notes, estimated
-  std::size_t charged_ = 0;  ///< the part of bytes_ that is charged
+  std::size_t bytes_ = 0;  ///< memory of the notes, estimated
 };
 
 }  // namespace ebbtide

@@ -6,7 +6,7 @@
 // are not charged, code. Up to a sixteenth of the budget is free of charge.
 //
 // The resident size stays below 1.25 times the budget for budgets of 256 MiB and more. A smaller budget does not hold what is constant: the
-// empty process has 11 MiB, each thread may keep 2 MiB of free blocks, and each command may take up to 1 MiB before it is charged.
+// process itself, the free blocks of each thread (server/resp/block_pool.h), and what each loop and each transaction may take before a charge.
 //
 // When memory is short, in this order:
 //   1. The block cache shrinks, down to a floor.

@@ -114,9 +114,10 @@ struct Stats {
   std::uint64_t snapshots = 0;
   Millis oldest_snapshot = 0;  ///< engine time of its creation; 0 = there is none
   std::uint64_t leases_revoked = 0;
-  // files of tables: all that are in use, those open now, and how often a read had to open its file again since open (Settings::max_open_files)
-  std::uint64_t table_files = 0, table_files_open = 0, table_files_reopened = 0;
-  std::uint64_t scrub_bytes = 0;   ///< bytes that the scrub has read and checked since open
+  std::uint64_t table_files = 0;           ///< files of tables that are in use
+  std::uint64_t table_files_open = 0;      ///< of these, open now: at most Settings::max_open_files
+  std::uint64_t table_files_reopened = 0;  ///< times since open that a read had to open its file again
+  std::uint64_t scrub_bytes = 0;           ///< bytes that the scrub has read and checked since open
   std::uint64_t scrub_errors = 0;  ///< faults that the scrub and Db::verify() found in tables since open; each was reported
   /// Times since open that a tree without work left was outside its policy's bounds (runs, capacities, depth). Each is a bug of
   /// the policy and was reported to the EventListener.

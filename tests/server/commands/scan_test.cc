@@ -162,8 +162,8 @@ TEST_CASE("the cursor table is bounded, and drops used cursors first") {
 TEST_CASE("cursors have a share of the memory budget and are charged to it") {
   ScanCursors cursors(1);
   std::size_t charged = 0;
-  cursors.charge = [&charged](std::size_t bytes) { charged += bytes; };
-  cursors.release = [&charged](std::size_t bytes) { charged -= bytes; };
+  cursors.memory.charge = [&charged](std::size_t bytes) { charged += bytes; };
+  cursors.memory.release = [&charged](std::size_t bytes) { charged -= bytes; };
   cursors.set_budget(std::uint64_t{64} << 20);
   constexpr std::size_t kShare = (std::size_t{64} << 20) / ScanCursors::kBudgetPart;
   for (int i = 0; i < 100; ++i) cursors.add(0, std::string(60'000, 'x'));

@@ -51,8 +51,8 @@ TEST_CASE("entries of any number and size keep to a part of the memory budget, w
   Switches switches;
   SlowLog log(switches);
   std::size_t charged = 0;
-  log.charge = [&](std::size_t bytes) { charged += bytes; };
-  log.release = [&](std::size_t bytes) { charged -= bytes; };
+  log.memory.charge = [&](std::size_t bytes) { charged += bytes; };
+  log.memory.release = [&](std::size_t bytes) { charged -= bytes; };
   constexpr std::uint64_t kBudget = std::uint64_t{64} << 20;
   log.set_budget(kBudget);
   log.configure(0, 1'000'000, true);

@@ -137,8 +137,8 @@ TEST_CASE("a NOLOOP client gets the keys that others wrote, and not its own") {
 TEST_CASE("notes are charged to the memory budget, and keep to their part of it") {
   Fixture t;
   std::int64_t charged = 0;
-  t.table.charge = [&](std::size_t bytes) { charged += static_cast<std::int64_t>(bytes); };
-  t.table.release = [&](std::size_t bytes) { charged -= static_cast<std::int64_t>(bytes); };
+  t.table.memory.charge = [&](std::size_t bytes) { charged += static_cast<std::int64_t>(bytes); };
+  t.table.memory.release = [&](std::size_t bytes) { charged -= static_cast<std::int64_t>(bytes); };
   t.table.set_budget(8 << 20);
   t.table.set(t.client, {.on = true});
   for (int i = 0; i < 10'000; ++i) t.read("key:" + std::to_string(i));
