@@ -18,10 +18,10 @@
 
 namespace ebbtide {
 
-/// Thread-safe. Charges come in large steps, so a mutex is fast enough.
+/// The memory of all clients. Thread-safe. Charges come in large steps, so a mutex is fast enough.
 class ClientMemoryAccount final : public ClientMemory {
  public:
-  /// Charges everything so far and from now on to `account`, which has a budget of `budget` bytes.
+  /// Charges all sums so far, and all later charges, to `account`, which has a budget of `budget` bytes.
   void attach(MemoryAccount* account, std::uint64_t budget) {
     std::lock_guard lock(mutex_);
     account_ = account;
@@ -29,7 +29,7 @@ class ClientMemoryAccount final : public ClientMemory {
     account_->charge(MemoryAccount::Kind::kConnections, buffers_);
     account_->charge(MemoryAccount::Kind::kLargeValues, values_);
   }
-  /// Call it before the account is destroyed.
+  /// Stops charging. Must be called before the account is destroyed.
   void detach() {
     std::lock_guard lock(mutex_);
     if (account_ == nullptr) return;
@@ -59,7 +59,7 @@ class ClientMemoryAccount final : public ClientMemory {
     std::lock_guard lock(mutex_);
     if (account_ != nullptr && !account_->try_charge(MemoryAccount::Kind::kLargeValues, bytes)) return false;
     values_ += bytes;
-    // Other threads have freed values that this thread received: they are not charged, but their memory is not free yet.
+    // Values that this thread received and other threads have freed are not charged any more, but their memory is not free yet.
     static thread_local std::uint64_t received = 0;
     if ((received += bytes) >= kCollectBytes) {
       received = 0;
@@ -80,7 +80,7 @@ class ClientMemoryAccount final : public ClientMemory {
   std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) override {
     std::lock_guard lock(mutex_);
     values_ -= value->size();
-    if (account_ == nullptr) return value;  // while the database is being opened, no command keeps a value
+    if (account_ == nullptr) return value;  // no command keeps a value while the database is being opened
     MemoryCharge charge;
     charge.took(*account_, MemoryAccount::Kind::kLargeValues, value->size());
     return charged_value(std::move(value), &charge);
@@ -97,31 +97,34 @@ class ClientMemoryAccount final : public ClientMemory {
   }
   bool short_of_buffers() const override {
     std::lock_guard lock(mutex_);
-    return account_ != nullptr && buffers_ > budget_ / kGoodPart && account_->room() == 0;
+    return is_short();
   }
   bool overdrawn() const override {
     std::lock_guard lock(mutex_);
-    return account_ != nullptr && buffers_ > budget_ / kGoodPart && account_->room() == 0 &&
-           buffers_ > with_room_ + budget_ / kOverdrawnPart;
+    return is_short() && buffers_ > with_room_ + budget_ / kOverdrawnPart;
   }
 
  private:
-  static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving as much takes longer than a collection
+  static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving so many bytes takes longer than a collection
   static constexpr std::uint64_t kOverdrawnPart = 32;      ///< overdrawn() allows buffers to grow by 1 / n of the budget
   static constexpr std::uint64_t kGoodPart = 8;            ///< buffers below an eighth of the budget are not the cause
 
-  struct OwnedInput {  // its last member ends first
+  struct OwnedInput {  // members are destroyed in reverse order, so its last member ends first
     std::shared_ptr<MemoryAccount> account;
     MemoryCharge charge;
     std::shared_ptr<const void> input;
   };
+
+  [[nodiscard]] bool is_short() const {  // the caller holds the mutex
+    return account_ != nullptr && buffers_ > budget_ / kGoodPart && account_->room() == 0;
+  }
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   MemoryAccount* account_ = nullptr;
   std::uint64_t budget_ = 0;
   std::uint64_t buffers_ = 0, values_ = 0;
-  std::uint64_t with_room_ = 0;  // buffers_ when the budget had room for the last time
+  std::uint64_t with_room_ = 0;  // buffers_ when the budget last had room
 };
 
 }  // namespace ebbtide

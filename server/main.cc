@@ -1,4 +1,4 @@
-// ebbtide-server: the command line, then Server.
+// ebbtide-server: parses the command line, and runs a Server.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -6,9 +6,15 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 
+#include "admin/health_probe.h"
+#include "commands/families.h"
 #include "config/config.h"
+#include "config/redis_conf.h"
+#include "dispatch/permissions.h"
+#include "log/server_log.h"
 #include "machine/machine.h"
 #include "server.h"
 
@@ -27,25 +33,53 @@ std::vector<std::pair<std::string, std::string>> environment() {
   return out;
 }
 
+constexpr std::int64_t kHealthMs = 4'000;  // less than the 5 s of docker/Dockerfile and of Kubernetes' probes
+
+/// Asks the server of this configuration for its health. Returns 0 or 1 (unhealthy), since Docker reserves all other statuses.
+int health(const Config& config) {
+  const std::string why = probe_health({config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port), config.bind.front(),
+                                        static_cast<std::uint16_t>(config.port)},
+                                       kHealthMs);
+  std::printf("%s\n", why.empty() ? "ready" : ("not ready: " + why).c_str());
+  return why.empty() ? 0 : 1;
+}
+
+/// Prints the YAML for a redis.conf.
+int translate(const std::string& file) {
+  auto text = read_text_file(file);
+  auto yaml = text.is_ok() ? yaml_from_redis_conf(*text, file) : Result<std::string>(text.status());
+  if (!yaml.is_ok()) {
+    std::fprintf(stderr, "%s\n", std::string(yaml.status().message()).c_str());
+    return 2;
+  }
+  std::fputs(yaml->c_str(), stdout);
+  return 0;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"ebbtide-server: a disk-backed server that speaks the Redis protocol"};
   ConfigSources sources;
-  std::string port, dir;
+  std::string port, dir, redis_conf;
   std::vector<std::string> settings;
-  bool check = false, accept_clock = false;
+  bool check = false, ask_health = false, accept_clock = false;
   app.set_version_flag("--version", "ebbtide-server " EBBTIDE_VERSION);
-  app.add_option("--config", sources.file, "YAML file; without it, every key has its default");
+  app.add_option("--config", sources.file, "YAML file with the configuration; if it is not given, every key has its default");
   app.add_option("--port", port, "short for --set server.port=N");
   app.add_option("--dir", dir, "short for --set storage.dir=PATH");
   app.add_option("--set", settings, "a.b.c=value; repeatable")->allow_extra_args(false);
-  app.add_flag("--accept-clock", accept_clock, "open the data although the wall clock is over 30 days past its last use");
+  app.add_flag("--accept-clock", accept_clock, "open the data even if the wall clock is more than 30 days past its last use");
   app.add_flag("--check", check, "check the configuration and exit");
+  app.add_flag("--health", ask_health,
+               "ask the running server of this configuration if it is ready; exit with 0 if so, otherwise with 1");
+  app.add_option("--from-redis-conf", redis_conf,
+                 "print the YAML for a redis.conf, with a comment for each directive that has no key here, and exit");
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {  // also --help and --version
+  } catch (const CLI::ParseError& e) {  // --help and --version throw, too
     return app.exit(e) == 0 ? 0 : 2;
   }
 
+  if (!redis_conf.empty()) return translate(redis_conf);
   sources.environment = environment();
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
@@ -58,11 +92,13 @@ int run(int argc, char** argv) {
   if (!port.empty()) sources.command_line.emplace_back("server.port", port);
   if (accept_clock) sources.command_line.emplace_back("storage.accept_clock", "true");
   if (!dir.empty()) sources.command_line.emplace_back("storage.dir", dir);
+  sources.commands = std::make_shared<const AclCatalog>(acl_catalog(CommandTable(command_families())));
   auto config = load_config(sources);
   if (!config.is_ok()) {
-    std::fprintf(stderr, "%s\n", std::string(config.status().message()).c_str());
-    return 2;
+    std::fprintf(stderr, "%s\n", escape_controls(config.status().message()).c_str());  // the message may quote the file
+    return ask_health ? 1 : 2;
   }
+  if (ask_health) return health(*config);
   if (!config->file.empty()) config->file = std::filesystem::absolute(config->file).string();
   if (check) {
     std::printf("the configuration is valid\n");

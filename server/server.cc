@@ -15,30 +15,33 @@
 #include <asio/post.hpp>
 
 #include "commands/families.h"
+#include "config/exposure.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/session.h"
 #include "log/failure_log.h"
+#include "machine/directory_access.h"
 #include "machine/machine.h"
 #include "resp/block_pool.h"
-#include "store/glob.h"
 
 namespace ebbtide {
 namespace {
 
 constexpr unsigned kShortThreads = 4, kLongThreads = 2;
-/// Clients may use 1 / n of the memory budget for queued transactions while the database is being opened.
+/// While the database is being opened, queued transactions of clients may use 1 / n of the memory budget.
 constexpr std::uint64_t kLoadingPart = 8;
-constexpr std::uint64_t kStartMs = 120'000;  // that the service manager waits for each further step of a start
+constexpr std::uint64_t kExpirySliceNanos = 5'000'000;  // of the thread that accepts connections
+constexpr std::uint64_t kStartMs = 120'000;  // the time that the service manager waits for each further step of a start
 
-// The value of an environment variable that the service manager sets; "" if it is not set.
+// Returns the value of an environment variable that the service manager sets; "" if it is not set.
 std::string from_manager(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
 std::uint64_t unix_micros_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+      std::max<std::int64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count(), 1));
 }
 
 std::uint64_t mono_nanos_now() {
@@ -62,18 +65,15 @@ std::string make_run_id() {
   return id;
 }
 
-// On two cores there is one loop, and the other core is for the engine. On many cores half of them have loops.
 unsigned loop_count(const Config& config) {
-  if (config.threads != 0) return static_cast<unsigned>(config.threads);
-  const unsigned cores = usable_cores().count;
-  return cores <= 2 ? 1 : std::min(cores / 2, 16u);
+  return config.threads != 0 ? static_cast<unsigned>(config.threads) : event_loops_for(usable_cores().count);
 }
 
-/// A memtable takes at most this part of the budget. Between two measurements of the memory, full ones wait for their flush beside
-/// the active one: larger ones would exceed the budget by then.
+/// A memtable takes at most this part of the budget. Between two measurements of the memory, full memtables wait for their flush
+/// beside the active one; larger memtables would exceed the budget by then.
 constexpr std::uint64_t kMemTablePart = 4;
 
-/// The share of the memory budget that free blocks of buffers may keep for all threads, and its bounds.
+/// The part of the memory budget that free blocks of buffers may keep for all threads, and its bounds.
 constexpr std::uint64_t kFreeBlocksPart = 64;
 constexpr std::uint64_t kLeastFreeBlocks = std::uint64_t{1} << 20, kMostFreeBlocks = std::uint64_t{32} << 20;
 
@@ -84,11 +84,12 @@ void share_blocks_within(std::uint64_t budget) {
 Settings resolved(const Config& config, std::uint64_t memory) {
   Settings settings = config.engine;
   if (settings.memory_budget == 0) settings.memory_budget = std::max<std::uint64_t>(memory / 2, std::uint64_t{64} << 20);
+  if (settings.background_threads == 0) settings.background_threads = merge_threads_for(usable_cores().count);
   settings.memtable_size = std::min(settings.memtable_size, settings.memory_budget / kMemTablePart);
   return settings;
 }
 
-// Asks every loop a question, and waits until each has answered or has stopped.
+// Calls a function on every loop, and waits until each loop has run it or has stopped.
 class EveryLoop {
  public:
   template <typename F>
@@ -121,7 +122,7 @@ class EveryLoop {
   };
 };
 
-// A sweep over the keys that expire within a minute, on a thread for long work.
+// A sweep over the keys that expire within a minute. It runs on a thread for long work.
 class ExpirySweep final : public OffloadWork {
  public:
   ExpirySweep(Db& db, ExpiryWatch& watch, DatabaseId databases, ExpiryWatch::Sweep sweep)
@@ -183,26 +184,28 @@ Server::Server(Config config, std::string executable)
       start_micros_(unix_micros_now()),
       memory_(usable_memory()),
       engine_settings_(resolved(config, memory_.bytes)),
-      log_(std::make_unique<ServerLog>(config.log_level, config.log_file)),
+      log_(std::make_unique<ServerLog>(config.log_level, config.log_file, config.log_format)),
       service_manager_(from_manager("NOTIFY_SOCKET")),
       watchdog_ms_(watchdog_period_ms(from_manager("WATCHDOG_USEC"), from_manager("WATCHDOG_PID"), ::getpid())),
       config_(
           config, [this](const Config& before, const Config& after) { return apply_config(before, after); },
           [this](Config held) { return effective(std::move(held)); }),
-      // In Redis, the empty channel matches the empty pattern only, and not "*".
-      pubsub_([](Bytes pattern, Bytes channel) { return channel.empty() ? pattern.empty() : glob_match(pattern, channel); }),
       table_(command_families()),
       stats_(table_.all().size()),
       locks_(loop_count(config)),
-      cursors_(random_seed()),
-      file_users_(config.file_users) {
-  set_users(file_users_.with_default_password(config.secret()).value());  // load_config() has checked that they fit together
+      cursors_(random_seed()) {
+  set_users(config.file_users.with_default_password(config.secret()).value());  // load_config() has checked this
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
   net_env_.memory = &client_memory_;
   observers_.notifications.publish = [this](Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq) {
     pubsub_.publish(PubSub::Kind::kChannel, channel, message, here, seq);
   };
+  observers_.notifications.publish_in_parts = [this](Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq) {
+    auto publishing = std::make_shared<PubSub::Publishing>(pubsub_, PubSub::Kind::kChannel, channel, message, here, seq);
+    return [publishing](const Slice& slice) { return publishing->go_on([&slice] { return slice.over(); }); };
+  };
+  observers_.notifications.work = [this](std::size_t channel_bytes) { return pubsub_.pattern_work(channel_bytes); };
   observers_.notifications.together = [](const std::function<void()>& publish_all) {
     const PubSub::Gathering gathering;
     publish_all();
@@ -228,11 +231,16 @@ Server::Server(Config config, std::string executable)
     memory->charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
     memory->release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
   }
+  for (SharedTexts* texts : {&observers_.tracking.texts, &observers_.monitors.texts, &pubsub_.texts}) {
+    texts->charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
+    texts->release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
+  }
   observers_.tracking.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.tracking.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
   cursors_.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.slow_log.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.slow_log.configure(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
+  observers_.acl_log.set_limit(config.acl_log_max_len);
   observers_.latency.set_threshold(config.latency_threshold_ms);
   stats_.set_shown_percentiles(config.percentiles());
   observers_.notifications.set_flags(parse_notify_flags(config.notify_keyspace_events).value_or(0));
@@ -250,7 +258,7 @@ Server::~Server() { end(); }
 
 int Server::run() {
   const Config config = config_.get();
-  install_failure_log(config.log_file);
+  install_failure_log(config.log_file, config.log_format == "json");
   report_refused_allocations(note_refused_allocation);
   set_failure_log_budget(engine_settings_.memory_budget);
   share_blocks_within(engine_settings_.memory_budget);
@@ -258,13 +266,17 @@ int Server::run() {
   const FileShares files = share_files(file_limit_, config.max_clients);
   client_cap_ = files.clients;
   engine_settings_ = settings_of(config);
+  if (const std::string why = why_unusable(engine_settings_.dir); !why.empty()) {
+    log_->write(ServerLog::Level::kError, "the database cannot be opened: storage.dir: " + why);
+    return 1;
+  }
   if (client_cap_ < config.max_clients) {
     log_->write(ServerLog::Level::kWarning,
                 "the limit of open files is " + std::to_string(file_limit_) + ", so at most " +
                     std::to_string(client_cap_.load()) + " clients are served instead of " + std::to_string(config.max_clients) +
                     ", and at most " + std::to_string(engine_settings_.max_open_files) +
                     " files of tables stay open. A limit of " + std::to_string(file_limit_for(config.max_clients)) +
-                    " serves all (LimitNOFILE, ulimit -n)");
+                    " is enough for all clients (LimitNOFILE, ulimit -n)");
   }
   const NetSettings net = net_settings(config);
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads, collect_freed_memory);
@@ -280,6 +292,7 @@ int Server::run() {
     }
   }
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // so a write past the limit of file sizes (ulimit -f) fails like a write to a full disk
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) signals_.add(signal);
   wait_for_signals();
   if (!start_listening() || !start_admin()) return 1;
@@ -312,9 +325,46 @@ bool Server::start_listening() {
     skipped = why;
     log_->write(ServerLog::Level::kWarning, why);
   }
-  if (listener_->port() != 0) return true;
-  log_->write(ServerLog::Level::kError, "cannot listen on any address of server.bind");
-  return false;
+  if (!config.unixsocket.empty()) {
+    if (const std::string why = listener_->listen_unix(config.unixsocket, config.unixsocket_mode); !why.empty()) {
+      log_->write(ServerLog::Level::kError, why);
+      return false;
+    }
+  }
+  if (listener_->port() == 0) {
+    log_->write(ServerLog::Level::kError, "cannot listen on any address of server.bind");
+    return false;
+  }
+  return start_tls(config);
+}
+
+bool Server::start_tls(const Config& config) {
+  if (config.tls_port == 0) return true;
+  if (const Status status = load_tls(config); !status.is_ok()) {
+    log_->write(ServerLog::Level::kError, status.to_string());
+    return false;
+  }
+  for (const std::string& address : config.bind) {
+    bool unavailable = false;
+    const std::string why = listener_->listen(address, static_cast<std::uint16_t>(config.tls_port), &unavailable, true);
+    if (why.empty() || unavailable) continue;
+    log_->write(ServerLog::Level::kError, why + ". Set another address or port: server.bind or server.tls.port");
+    return false;
+  }
+  return true;
+}
+
+Status Server::load_tls(const Config& config) {
+  if (config.tls_port == 0) return Status::ok();
+  std::string why;
+  auto context = TlsContext::make(config.tls, &why);
+  if (context == nullptr) return Status::invalid_argument(why);
+  certificate_expires_at_ = context->expires_at();
+  if (context->expires_at() * 1'000'000 < static_cast<std::int64_t>(unix_micros())) {
+    log_->write(ServerLog::Level::kWarning, "the certificate in " + config.tls.cert_file + " has expired, so clients refuse it");
+  }
+  listener_->set_tls(std::move(context));
+  return Status::ok();
 }
 
 bool Server::start_admin() {
@@ -327,7 +377,7 @@ bool Server::start_admin() {
       log_->write(ServerLog::Level::kWarning, *line);
   };
   HttpLimits limits;
-  // If file descriptors are few, the port gets a small part of them; otherwise all that it wants.
+  // If file descriptors are few, the HTTP port gets a small part of them; otherwise as many as it can use.
   limits.connections = std::clamp<std::size_t>(file_limit_ / 16, 4, limits.connections);
   admin_ = std::make_unique<AdminServer>(std::move(handlers), limits);
   const std::string why = admin_->start(config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port));
@@ -340,7 +390,9 @@ void Server::banner() const {
   const std::uint64_t budget = engine_settings_.memory_budget;
   const std::string cache = engine_settings_.block_cache == 0 ? "the rest" : format_size(engine_settings_.block_cache);
   log_->write(ServerLog::Level::kInfo,
-              "ebbtide " EBBTIDE_VERSION " starts: port " + std::to_string(listener_->port()) + ", dir " + engine_settings_.dir +
+              "ebbtide " EBBTIDE_VERSION " starts: port " + std::to_string(listener_->port()) +
+                  (listener_->tls_port() == 0 ? "" : ", TLS port " + std::to_string(listener_->tls_port())) + ", dir " +
+                  engine_settings_.dir + (config_.get().unixsocket.empty() ? "" : ", unixsocket " + config_.get().unixsocket) +
                   ", pid " + std::to_string(::getpid()) + ", " + std::to_string(loops_.size()) + " event loop" +
                   (loops_.size() == 1 ? "" : "s") + ", memory budget " + std::to_string(budget >> 20) + "MiB (memtables of " +
                   format_size(engine_settings_.memtable_size) + ", page cache: " + cache + ")" +
@@ -362,6 +414,12 @@ void Server::banner() const {
     log_->write(ServerLog::Level::kInfo,
                 "server.threads " + std::to_string(loops_.size()) + ": chosen for " + usable_cores().source);
   }
+  if (config.engine.background_threads == 0) {
+    log_->write(ServerLog::Level::kInfo, "storage.background_threads " + std::to_string(engine_settings_.background_threads) +
+                                             ": a quarter of " + usable_cores().source + ", at least 1");
+  }
+  const Exposure exposure = exposure_of(config, password_required_, listener_->port());
+  if (!exposure.line.empty()) log_->write(exposure.warning ? ServerLog::Level::kWarning : ServerLog::Level::kInfo, exposure.line);
 }
 
 CommandEnv Server::command_env(Db* db) {
@@ -377,7 +435,8 @@ CommandEnv Server::command_env(Db* db) {
           &blocked_,
           engine_settings_.databases,
           db == nullptr ? loading_memory_.get() : &db->memory(),
-          &intents_};
+          &intents_,
+          &key_waiters_};
 }
 
 void Server::open_database() {
@@ -433,8 +492,8 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");
 }
 
-// The allocator returns what other threads have freed on the thread that allocated it, at its next allocation. An idle thread would
-// keep it.
+// The allocator returns memory on the thread that allocated it, at that thread's next allocation, even if other threads have
+// freed it. An idle thread would keep it.
 std::uint64_t Server::measure_resident() {
   const std::uint64_t bytes = resident_bytes();
   if (bytes <= db_->memory().budget()) return bytes;
@@ -449,7 +508,10 @@ void Server::wait_for_signals() {
     if (signal == SIGHUP) {
       const std::string why = log_->reopen();
       log_->write(why.empty() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
-                  why.empty() ? "SIGHUP: the log file, if there is one, was opened again" : why);
+                  why.empty() ? "SIGHUP: the log file, if any, was reopened" : why);
+      const Status tls = config_.with([this](const Config& config) { return load_tls(config); });
+      if (!tls.is_ok())
+        log_->write(ServerLog::Level::kError, "SIGHUP: " + tls.to_string() + ". The old certificate stays in use");
     } else if (stopping_) {
       std::_Exit(1);  // the second signal: the log has every acknowledged write
     } else {
@@ -476,7 +538,8 @@ void Server::begin_stop(const std::string& why) {
   service_manager_.stopping();
   log_->write(ServerLog::Level::kInfo, "stopping: " + why);
   if (listener_ != nullptr) listener_->stop();
-  // An open cannot be cancelled: database_opened() ends it. Until then signals are handled, such as a second one.
+  // Opening the database cannot be cancelled: database_opened() ends the stop. Until then signals are handled, such as a second
+  // one.
   if (!opener_.joinable()) io_.stop();
 }
 
@@ -513,8 +576,8 @@ Status Server::save() {
               made.is_ok() ? "backup: " + *made : "backup failed: " + made.status().to_string());
   if (made.is_ok()) {
     if (const std::uint64_t damaged = backups_->state().last_damaged; damaged != 0) {
-      log_->write(ServerLog::Level::kError, "damaged tables in the backup: " + std::to_string(damaged) +
-                                                "; it has what is left of them. Keep an older backup");
+      log_->write(ServerLog::Level::kError, "damaged tables in the new backup: " + std::to_string(damaged) +
+                                                "; it has only the readable part of them. Keep an older backup");
     }
     saved_seq_ = seq;
     backup_verifier_->check(*made);
@@ -610,7 +673,7 @@ Settings Server::settings_of(const Config& config) const {
 
 Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
-  // First come the changes that can be refused, then the others.
+  // Changes that can be refused come first, then the others.
   FileShares files = share_files(file_limit_, after.max_clients);
   if (after.max_clients != before.max_clients && files.clients < after.max_clients) {
     file_limit_ = raise_file_limit(file_limit_for(after.max_clients));
@@ -619,7 +682,12 @@ Status Server::apply_config(const Config& before, const Config& after) {
       return Status::invalid_argument("the limit of open files allows " + std::to_string(files.clients) + " clients");
     }
   }
-  TRY_ASSIGN(users, file_users_.with_default_password(after.secret()));
+  if (!(after.tls == before.tls)) TRY(load_tls(after));
+  std::optional<Users> changed_users;
+  if (after.secret() != before.secret()) {
+    TRY_ASSIGN(changed, users()->with_changed_password(after.secret()));
+    changed_users = std::move(changed);
+  }
   const Settings settings = settings_of(after);
   if (db == nullptr) {
     configured_while_loading_ = true;
@@ -634,13 +702,14 @@ Status Server::apply_config(const Config& before, const Config& after) {
   set_failure_log_budget(settings.memory_budget);
   share_blocks_within(settings.memory_budget);
   observers_.slow_log.configure(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
+  observers_.acl_log.set_limit(after.acl_log_max_len);
   observers_.latency.set_threshold(after.latency_threshold_ms);
   stats_.set_shown_percentiles(after.percentiles());
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.notifications.set_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
-    if (db != nullptr) observers_.refresh_expiries(db->now());  // the next key that is set may expire before the timer is due
+    if (db != nullptr) observers_.refresh_expiries(db->now());  // a key may expire before the timer runs
   }
-  set_users(std::move(users));
+  if (changed_users) set_users(std::move(*changed_users));
   if (after.log_level != before.log_level) log_->set_level(after.log_level);
   use_net_settings(after);
   return Status::ok();
@@ -649,7 +718,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
 void Server::use_net_settings(const Config& config) {
   const NetSettings net = net_settings(config);
   listener_->set_settings(
-      net);  // comes first: connections that the old settings let in have reached their loop before the loop gets the new settings
+      net);  // first: connections accepted under the old settings have reached their loop before it gets the new settings
   for (const auto& loop : loops_) loop->set_settings(net);
 }
 
@@ -695,7 +764,7 @@ void Server::sleep_ms(std::uint64_t ms) {
   asio::error_code error;
   do {
     timer.wait(error);
-  } while (error == asio::error::interrupted);  // by a signal
+  } while (error == asio::error::interrupted);  // a signal interrupted it
 }
 
 void Server::watch_expiries() {
@@ -707,11 +776,26 @@ void Server::watch_expiries() {
   observers_.refresh_expiries(now);
   sample_rates();
   if (!observers_.expiries.on()) return;
-  for (const ExpiryWatch::Key& key : observers_.expiries.take_due(now)) observers_.expired(key.database, key.key, nullptr);
+  if (!reporting_expiries_) report_expiries();
   if (const auto sweep = observers_.expiries.begin_sweep(now)) {
     offload_->submit(OffloadClass::kLong,
                      std::make_shared<ExpirySweep>(*db_, observers_.expiries, engine_settings_.databases, *sweep));
   }
+}
+
+// In slices, since this thread also accepts connections.
+void Server::report_expiries() {
+  const Slice slice([end = mono_nanos_now() + kExpirySliceNanos] { return mono_nanos_now() >= end; });
+  reporting_expiries_ = true;
+  while (expired_events_.send(slice) && !slice.over()) {
+    const auto key = observers_.expiries.take_first_due(db_->now());
+    if (!key) {
+      reporting_expiries_ = false;
+      return;
+    }
+    observers_.expired(key->database, key->key, nullptr, &expired_events_);
+  }
+  asio::post(io_, [this] { report_expiries(); });
 }
 
 void Server::end_pause(std::uint64_t number) {
@@ -748,6 +832,10 @@ std::string Server::client_list(const ClientFilter& filter) {
   std::string text;
   for (const auto& line : lines) text += line.second + "\n";
   return text;
+}
+
+void Server::on_every_loop(const std::function<void(EventLoop&)>& f) {
+  EveryLoop(loops_, [&f](EventLoop& loop) { f(loop); });
 }
 
 std::uint64_t Server::kill_clients(const ClientFilter& filter, std::uint64_t self_id) {

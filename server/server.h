@@ -7,8 +7,10 @@
 // finish, and the engine writes and syncs its log.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +27,7 @@
 
 #include "acl/auth_guard.h"
 #include "admin/admin_server.h"
+#include "blocking/key_waiters.h"
 #include "checkpoint/backup_verifier.h"
 #include "checkpoint/backups.h"
 #include "client_memory.h"
@@ -52,7 +55,7 @@ namespace ebbtide {
 
 class Server final : public ServerControl, public EventListener, public ReplyGate {
  public:
-  /// `executable`: argv[0], for INFO.
+  /// `executable` is argv[0], for INFO.
   Server(Config config, std::string executable);
   ~Server() override;
 
@@ -71,9 +74,12 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   Status save() override;
   [[nodiscard]] SaveState save_state() const override;
   [[nodiscard]] bool password_required() const override;
-  [[nodiscard]] bool check_password(Bytes user, Bytes password) const override;
-  [[nodiscard]] std::vector<std::string> user_lines() const override;
+  [[nodiscard]] std::shared_ptr<const Users> users() const override;
+  Status set_user(Bytes name, std::span<const Bytes> rules, std::uint64_t self_id) override;
+  Result<std::uint64_t> delete_users(std::span<const Bytes> names, std::uint64_t self_id) override;
   Status load_users(std::uint64_t self_id) override;
+  Status save_users() override;
+  void access_denied(AclDenial denial, Bytes address, Bytes user, Bytes command) override;
   [[nodiscard]] std::string random_secret(std::size_t bits) override;
   void authentication_failed(Bytes network, Bytes address, Bytes user) override;
   [[nodiscard]] std::uint32_t authentication_delay_ms(Bytes network) override;
@@ -103,39 +109,52 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   /// Sums over the loops and the listener.
   struct NetTotals {
     std::uint64_t connections = 0, rejected = 0, in = 0, out = 0, query_limit = 0, output_limit = 0, auth_failures = 0;
+    std::array<std::uint64_t, 4> denials{};  ///< denied commands, by AclDenial
   };
 
   void end_pause(std::uint64_t number);  ///< does nothing if a newer pause has begun
   void watch_expiries();
+  /// Publishes the expirations that are due, for a few milliseconds at a time.
+  void report_expiries();
   void sample_rates();
   bool start_listening();
+  bool start_tls(const Config& config);
   bool start_admin();
   void banner() const;
-  /// `db`: null while the database is being opened.
+  /// Returns the environment of commands. `db` is null while the database is being opened.
   [[nodiscard]] CommandEnv command_env(Db* db);
   void open_database();
   void database_opened(Result<std::unique_ptr<Db>> db);
-  /// Returns the bytes of the process in memory. Beyond the budget, lets threads return memory that others have freed.
+  /// Returns the bytes of the process in memory. If they exceed the budget, makes threads return memory that other threads have
+  /// freed.
   std::uint64_t measure_resident();
   void wait_for_signals();
-  /// Reports to the watchdog if every loop has answered since the last call; repeats itself.
+  /// Reports to the watchdog if every loop has answered since the last call. Calls itself again by a timer.
   void beat();
   void begin_stop(const std::string& why);
   void end();
-  /// The limits of the network.
+  /// Returns the limits of the network.
   [[nodiscard]] NetSettings net_settings(const Config& config) const;
-  /// The part of them that applies: at most as many clients as the limit of open files allows.
+  /// Returns the configuration in effect: at most as many clients as the limit of open files allows.
   [[nodiscard]] Config effective(Config config) const;
-  /// The engine's settings with `auto` resolved.
+  /// Returns the engine's settings with `auto` resolved.
   [[nodiscard]] Settings settings_of(const Config& config) const;
   Status apply_config(const Config& before, const Config& after);
   void use_net_settings(const Config& config);
+  /// Reads certificate and key again, for new connections. Does nothing if TLS is off.
+  Status load_tls(const Config& config);
   void set_users(Users users);
-  [[nodiscard]] std::shared_ptr<const Users> users() const;
+  /// Puts changed users into effect for later logins, first commands and new connections.
+  Status change_users(const std::function<Result<Users>(const Users&, const Config&)>& change);
+  /// Applies the rights of a changed user to its connections, and closes those with a subscription that the user has no right to.
+  void refresh_sessions(const std::string& name, std::uint64_t self_id);
+  void close_clients_of(const std::vector<std::string>& names, std::uint64_t self_id);
+  /// Calls `f` on each loop's thread and waits for all calls. Must not be called on a loop's thread.
+  void on_every_loop(const std::function<void(EventLoop&)>& f);
   [[nodiscard]] MetricsSnapshot snapshot() const;
   void add_net(MetricsSnapshot* snapshot) const;
   [[nodiscard]] std::string not_ready() const;
-  /// The console's data of a database, as JSON; nullopt if there is no such database.
+  /// Returns the console's data of a database, as JSON; nullopt if there is no such database.
   [[nodiscard]] std::optional<std::string> console(DatabaseId database) const;
   [[nodiscard]] NetTotals net_totals() const;
 
@@ -143,17 +162,17 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   const std::string executable_;
   std::string run_id_;
   std::uint64_t start_micros_ = 0;
-  UsableMemory memory_;       ///< of the machine or the cgroup
-  Settings engine_settings_;  ///< with `auto` resolved
+  UsableMemory memory_;       ///< memory of the machine or the cgroup
+  Settings engine_settings_;  ///< the engine's settings, with `auto` resolved
   std::unique_ptr<ServerLog> log_;
   NetEnv net_env_;
   const ServiceManager service_manager_;
   const std::uint64_t watchdog_ms_;
 
-  // Own synchronization.
+  // The following members have synchronization of their own.
   /// The number of files that this process may open. Set before the first client; afterwards config_'s lock guards it.
   std::uint64_t file_limit_ = 0;
-  std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< as the limit of open files allows
+  std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< the most clients that the limit of open files allows
   ClientMemoryAccount client_memory_;
   LogLimiter bad_http_{60'000};
   LiveConfig config_;
@@ -161,6 +180,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   PubSub pubsub_;
   Observers observers_;
   BlockedClients blocked_;
+  KeyWaiters key_waiters_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   CommandTable table_;
   ServerStats stats_;
@@ -168,35 +188,39 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   Intents intents_;
   ScanCursors cursors_;
   std::atomic<std::uint64_t> auth_failures_{0};
+  std::array<std::atomic<std::uint64_t>, 4> denials_{};  ///< denied commands, by AclDenial
+  LogLimiter denied_log_{10'000};
   AuthGuard auth_guard_;
   std::atomic<std::uint64_t> recovery_logged_ms_{0};
   std::atomic<std::uint64_t> recovered_bytes_{0}, recovery_bytes_{0};
   bool configured_while_loading_ = false;  // guarded by config_'s lock
-  Users file_users_;                       // guarded by config_'s lock: as their file had them when it was last read
   mutable std::mutex users_mutex_;
-  std::shared_ptr<const Users> users_;  // guarded by users_mutex_: file_users_ with the configured password; never null
+  std::shared_ptr<const Users> users_;  // guarded by users_mutex_; replaced under config_'s lock; never null
   std::atomic<bool> password_required_{false};
+  std::atomic<std::int64_t> certificate_expires_at_{0};  ///< Unix time; 0: no TLS
   mutable std::mutex base_mutex_;
-  NetTotals base_;                                     // guarded by base_mutex_: what CONFIG RESETSTAT subtracts
+  NetTotals base_;                                     // guarded by base_mutex_: the sums at the last CONFIG RESETSTAT
   RateMeter command_rate_, input_rate_, output_rate_;  // guarded by base_mutex_
   std::atomic<SeqNum> saved_seq_{0};                   ///< SaveState::last_seq
 
-  // The main thread; `db_` is published to the others through `ready_`.
+  // Used on the main thread. `ready_` publishes `db_` to the other threads.
   asio::io_context io_{1};
   asio::signal_set signals_{io_};
+  bool reporting_expiries_ = false;       ///< report_expiries() is under way
+  Notifications::Outbox expired_events_;  ///< of the latest expiration
   asio::steady_timer expiry_timer_{
       io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
   asio::steady_timer watchdog_timer_{io_};
-  std::shared_ptr<std::atomic<std::size_t>> loops_alive_;  ///< that have answered since the last report; null before the first
+  std::shared_ptr<std::atomic<std::size_t>> loops_alive_;  ///< loops that answered since the last report; null: no report yet
   std::mutex pause_mutex_;
   bool compactions_paused_ = false;  // guarded by pause_mutex_
-  std::uint64_t pauses_ = 0;         // guarded by pause_mutex_; so far
+  std::uint64_t pauses_ = 0;         // guarded by pause_mutex_; the number of pauses so far
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<ThreadOffload> offload_;
   std::unique_ptr<Disposer> disposer_;
-  /// Charged with the transactions of clients that began them while the database was being opened.
+  /// The account for transactions that clients began while the database was being opened.
   const std::shared_ptr<MemoryAccount> loading_memory_ = std::make_shared<MemoryAccount>();
   CommandEnv loading_env_, env_;
   std::unique_ptr<Db> db_;

@@ -12,7 +12,10 @@
 namespace ebbtide {
 namespace {
 
-/// Tickets that are shown: those born first, which are due first.
+/// Returns the microseconds from `start` to `now`; 0 if the clock was set back before `start`.
+std::uint64_t micros_since(std::uint64_t start, std::uint64_t now) { return now - std::min(now, start); }
+
+/// The number of tickets that are shown: the oldest, which are due first.
 constexpr std::size_t kShownTickets = 3;
 
 std::vector<TreeInfo> trees_of(Db& db, DatabaseId databases) {
@@ -42,6 +45,7 @@ Server::NetTotals Server::net_totals() const {
   t.connections = net_.accepted;
   t.rejected = net_.rejected_max_clients + net_.rejected_protected + net_.rejected_strangers;
   t.auth_failures = auth_failures_;
+  for (std::size_t i = 0; i < denials_.size(); ++i) t.denials[i] = denials_[i];
   for (const auto& loop : loops_) {
     const LoopCounters& c = loop->counters();
     t.in += c.bytes_in.get();
@@ -110,6 +114,13 @@ ServerInfo Server::info() const {
     info.query_buffer_limit_disconnections = now.query_limit - base_.query_limit;
     info.output_buffer_limit_disconnections = now.output_limit - base_.output_limit;
     info.acl_access_denied_auth = now.auth_failures - base_.auth_failures;
+    const auto denied = [&](AclDenial denial) {
+      const auto i = static_cast<std::size_t>(denial);
+      return now.denials[i] - base_.denials[i];
+    };
+    info.acl_access_denied_cmd = denied(AclDenial::kCommand);
+    info.acl_access_denied_key = denied(AclDenial::kKey);
+    info.acl_access_denied_channel = denied(AclDenial::kChannel);
   }
   info.allocator = allocator_name();
   info.resident_bytes = resident_bytes();
@@ -141,6 +152,10 @@ void Server::add_net(MetricsSnapshot* s) const {
   s->rejected_strangers = net_.rejected_strangers;
   s->evicted_strangers = net_.evicted_strangers;
   s->authentication_failures = auth_failures_;
+  s->certificate_expires_at = static_cast<double>(certificate_expires_at_.load());
+  s->denied_commands = denials_[static_cast<std::size_t>(AclDenial::kCommand)];
+  s->denied_keys = denials_[static_cast<std::size_t>(AclDenial::kKey)];
+  s->denied_channels = denials_[static_cast<std::size_t>(AclDenial::kChannel)];
   MetricsSnapshot::Durations& passes = s->passes;
   passes.buckets.assign(LoopCounters::kPassBuckets, 0);
   for (int i = 0; i + 1 < LoopCounters::kPassBuckets; ++i)
@@ -154,6 +169,8 @@ void Server::add_net(MetricsSnapshot* s) const {
     s->net_reads += c.reads.get();
     s->net_writes += c.writes.get();
     s->net_waits += c.waits.get();
+    s->tls_handshakes += c.tls_handshakes.get();
+    s->tls_failures += c.tls_failures.get();
     s->closed_query_limit += c.query_limit_closes.get();
     s->closed_output_limit += c.output_limit_closes.get();
     s->closed_idle += c.idle_closes.get();
@@ -168,7 +185,7 @@ MetricsSnapshot Server::snapshot() const {
   MetricsSnapshot s;
   s.version = EBBTIDE_VERSION;
   s.start_seconds = static_cast<double>(start_micros_) / 1e6;
-  s.uptime_seconds = static_cast<double>(unix_micros() - start_micros_) / 1e6;
+  s.uptime_seconds = static_cast<double>(micros_since(start_micros_, unix_micros())) / 1e6;
   s.max_clients = effective(config_.get()).max_clients;
   add_net(&s);
   const auto counts = stats_.commands();
@@ -211,7 +228,7 @@ std::optional<std::string> Server::console(DatabaseId database) const {
   ConsoleSnapshot s;
   s.version = EBBTIDE_VERSION;
   s.not_ready = not_ready();
-  s.uptime_ms = (unix_micros() - start_micros_) / 1000;
+  s.uptime_ms = micros_since(start_micros_, unix_micros()) / 1000;
   s.databases = engine_settings_.databases;
   s.clients = net_.clients;
   const NetTotals net = net_totals();

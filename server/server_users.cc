@@ -1,4 +1,8 @@
-// Loads the users of the users file, and the configured password of "default".
+// The users of a running server, and the effect of a change on their connections.
+//
+// Users change under config_'s lock, one change at a time, since the configured password belongs to "default". Sessions learn of
+// a change afterwards, on their loops. A thread that holds the lock must not wait for a loop, because CONFIG GET takes the lock
+// there.
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -6,9 +10,31 @@
 #include <utility>
 #include <vector>
 
+#include "config/users_file.h"
+#include "dispatch/permissions.h"
 #include "server.h"
 
 namespace ebbtide {
+namespace {
+
+constexpr const char* kNoUsersFile =
+    "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and "
+    "then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis "
+    "configuration.";
+
+/// Returns true if the client has a subscription that its user has no right to.
+bool hears_too_much(Client& client, const User& user) {
+  const auto* subscriptions = static_cast<const Subscriptions*>(state_of(client).subscriptions.get());
+  if (subscriptions == nullptr) return false;
+  for (const auto kind : {PubSub::Kind::kChannel, PubSub::Kind::kPattern, PubSub::Kind::kShard}) {
+    for (const std::string& name : subscriptions->names(kind)) {
+      if (!user.allows_channel(name, kind == PubSub::Kind::kPattern)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 void Server::set_users(Users users) {
   password_required_ = users.password_required();
@@ -23,7 +49,6 @@ std::shared_ptr<const Users> Server::users() const {
 }
 
 bool Server::password_required() const { return password_required_; }
-bool Server::check_password(Bytes user, Bytes password) const { return users()->check(user, password); }
 
 void Server::authentication_failed(Bytes network, Bytes address, Bytes user) {
   auth_failures_.fetch_add(1);
@@ -35,31 +60,86 @@ std::uint32_t Server::authentication_delay_ms(Bytes network) {
   return auth_guard_.delay_ms(network, static_cast<std::int64_t>(mono_nanos() / 1'000'000));
 }
 
-std::vector<std::string> Server::user_lines() const { return users()->lines(); }
+void Server::access_denied(AclDenial denial, Bytes address, Bytes user, Bytes command) {
+  constexpr std::size_t kShownUserBytes = 64;
+  denials_[static_cast<std::size_t>(denial)].fetch_add(1);
+  const char* const what = denial == AclDenial::kCommand ? "the command "
+                           : denial == AclDenial::kKey   ? "a key of "
+                                                         : "a channel of ";
+  const auto line = denied_log_.pass("user '" + std::string(user.substr(0, kShownUserBytes)) + "' from " + std::string(address) +
+                                         " has no right to " + what + std::string(command),
+                                     static_cast<std::int64_t>(mono_nanos() / 1'000'000));
+  if (line) log_->write(ServerLog::Level::kWarning, *line);
+}
 
-Status Server::load_users(std::uint64_t self_id) {
-  const auto before = users();
-  TRY(config_.with([this](const Config& config) {
-    if (config.users_file.empty()) {
-      return Status::invalid_argument(
-          "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER "
-          "command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in "
-          "the Redis configuration.");
-    }
-    auto users = read_users(config);
-    if (!users.is_ok())
-      return Status::invalid_argument("ERR " + std::string(users.status().message()) + ". The users are as they were");
-    file_users_ = std::move(users).value();
-    set_users(file_users_.with_default_password(config.secret()).value());
+Status Server::change_users(const std::function<Result<Users>(const Users&, const Config&)>& change) {
+  return config_.with([&](const Config& config) -> Status {
+    TRY_ASSIGN(changed, change(*users(), config));
+    set_users(std::move(changed));
     use_net_settings(config);
     return Status::ok();
-  }));
-  for (const std::string& name : before->names_changed_in(*users())) {
+  });
+}
+
+void Server::refresh_sessions(const std::string& name, std::uint64_t self_id) {
+  on_every_loop([&](EventLoop& loop) {
+    loop.for_each([&](Client& client) {
+      if (client.state == nullptr) return;  // the client has run no command, and will look up its rights
+      Session& session = session_of(client);
+      if (user_of(session) != name) return;
+      forget_rights(session);
+      if (!client.subscriber || !hears_too_much(client, rights_of(session, *this))) return;
+      (client.id == self_id ? client.close_after_command : client.close_now) = true;
+      if (client.id != self_id) loop.touch(&client);
+    });
+  });
+}
+
+void Server::close_clients_of(const std::vector<std::string>& names, std::uint64_t self_id) {
+  for (const std::string& name : names) {
     ClientFilter filter;
     filter.user = name;
     kill_clients(filter, self_id);
   }
+}
+
+Status Server::set_user(Bytes name, std::span<const Bytes> rules, std::uint64_t self_id) {
+  TRY(change_users([&](const Users& users, const Config& config) { return users.with_rules(name, rules, *config.commands); }));
+  refresh_sessions(std::string(name), self_id);
   return Status::ok();
+}
+
+Result<std::uint64_t> Server::delete_users(std::span<const Bytes> names, std::uint64_t self_id) {
+  std::uint64_t removed = 0;
+  TRY(change_users([&](const Users& users, const Config&) { return users.without(names, &removed); }));
+  close_clients_of({names.begin(), names.end()}, self_id);
+  return removed;
+}
+
+Status Server::load_users(std::uint64_t self_id) {
+  const auto before = users();
+  TRY(change_users([](const Users&, const Config& config) -> Result<Users> {
+    if (config.users_file.empty()) return Status::invalid_argument(kNoUsersFile);
+    auto read = read_users(config);
+    if (!read.is_ok())
+      return Status::invalid_argument("ERR " + std::string(read.status().message()) + ". The users are unchanged");
+    return read->with_default_password(config.secret());
+  }));
+  close_clients_of(before->names_changed_in(*users()), self_id);
+  return Status::ok();
+}
+
+Status Server::save_users() {
+  return config_.with([&](const Config& config) -> Status {
+    if (config.users_file.empty()) return Status::invalid_argument(kNoUsersFile);
+    auto text = users()->file_text(config.secret());
+    if (!text.is_ok()) return Status::invalid_argument("ERR ACL SAVE: " + std::string(text.status().message()));
+    const Status status = write_users_file(config.users_file, *text);
+    if (status.is_ok()) return status;
+    log_->write(ServerLog::Level::kError, "ACL SAVE: " + status.to_string());
+    return Status::invalid_argument(
+        "ERR There was an error trying to save the ACLs. Please check the server logs for more information");
+  });
 }
 
 }  // namespace ebbtide

@@ -40,7 +40,7 @@ char* Arena::allocate(std::size_t bytes) {
   return allocate_slow(bytes);
 }
 
-// Powers of two, so that blocks of 2 MiB are whole huge pages.
+// Sizes are powers of two, so that blocks of 2 MiB are whole huge pages.
 std::size_t Arena::next_block_bytes() const {
   return std::min(block_bytes_, std::max(kFirstBlock, std::bit_floor(memory_bytes_.load(std::memory_order_relaxed))));
 }

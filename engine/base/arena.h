@@ -11,26 +11,27 @@
 
 namespace ebbtide {
 
-/// allocate() is thread-safe: a bump of the current block, which is lock-free, and a lock only to begin a new block.
+/// allocate() is thread-safe: it advances a position in the current block without a lock, and takes a lock only to begin a new
+/// block.
 class Arena {
  public:
-  /// The first block has 4 KiB. Each later one has as much as all before it together, up to `block_bytes`: a small arena is cheap. Blocks
-  /// of 2 MiB and more ask the system for huge pages.
+  /// The first block has 4 KiB. Each later block is as large as all blocks before it together, up to `block_bytes`, so that a
+  /// small arena takes little memory. Blocks of 2 MiB and more ask the system for huge pages.
   explicit Arena(std::size_t block_bytes = std::size_t{2} << 20);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// `bytes` aligned to 8. A piece larger than a quarter of the next block gets a block of its own.
+  /// Returns `bytes` bytes, aligned to 8. A piece larger than a quarter of the next block gets a block of its own.
   char* allocate(std::size_t bytes);
-  /// Bytes taken from the system.
+  /// Bytes of memory that were taken from the system.
   [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
  private:
   struct Block;
   char* allocate_slow(std::size_t bytes);
   [[nodiscard]] std::size_t next_block_bytes() const;
-  const std::size_t block_bytes_;  ///< of the largest blocks
+  const std::size_t block_bytes_;  ///< size of the largest blocks
   std::atomic<Block*> current_{nullptr};
   std::atomic<std::size_t> memory_bytes_{0};
   Mutex mutex_;

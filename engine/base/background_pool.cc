@@ -17,7 +17,9 @@ ThreadPool::ThreadPool(unsigned threads, std::string name, int nice) : name_(std
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     MutexLock lock(mutex_);
     stop_ = true;
@@ -25,7 +27,9 @@ ThreadPool::~ThreadPool() {
     low_.clear();
   }
   wake_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 void ThreadPool::submit(Priority priority, Task task) {

@@ -1,4 +1,4 @@
-// The interface for background work. The server uses real threads; tests use a queue that they run step by step.
+// The interface for background work. The server uses threads; tests use a queue whose tasks they run step by step.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,22 @@ class BackgroundPool {
   using Task = std::function<void()>;
   virtual ~BackgroundPool() = default;
   virtual void submit(Priority priority, Task task) = 0;
-  /// How many tasks can run at once; at least 1.
+  /// Number of tasks that can run at once; at least 1.
   [[nodiscard]] virtual unsigned width() const = 0;
-  /// Runs one queued task on the calling thread, if any. A task that waits for its parts calls this instead of blocking.
+  /// Runs one queued task on the calling thread; returns false if there is none. A task that waits for its parts calls this
+  /// instead of blocking.
   virtual bool run_one() = 0;
 };
 
-/// Owns its threads, at a lower scheduling priority if asked for. The destructor drops tasks that have not started, and joins.
+/// Owns its threads. `nice` is the threads' nice value: a greater value is a lower priority. The destructor calls stop().
 class ThreadPool final : public BackgroundPool {
  public:
   ThreadPool(unsigned threads, std::string name, int nice);
   ~ThreadPool() override;
   void submit(Priority priority, Task task) override;
+  /// Drops tasks that have not started, and waits for those that are running. Later tasks are dropped, too. Call it from outside
+  /// the pool.
+  void stop();
   [[nodiscard]] unsigned width() const override { return static_cast<unsigned>(threads_.size()); }
   bool run_one() override;
 
@@ -47,7 +51,7 @@ class ThreadPool final : public BackgroundPool {
   std::vector<std::thread> threads_;
 };
 
-/// Runs tasks only when the test calls a run function, high priority first.
+/// Runs tasks only when the test calls a run function, those of high priority first.
 class ManualPool final : public BackgroundPool {
  public:
   void submit(Priority priority, Task task) override;

@@ -8,24 +8,25 @@
 
 namespace ebbtide {
 
-/// Not thread-safe. Times are of Clock::mono_ns().
+/// Not thread-safe. Times are those of Clock::mono_ns().
 class Backoff {
  public:
-  /// Notes the result of the work. After the n-th failure in a row, retries wait 2^n half seconds, at most 4 s. kAborted has no effect.
+  /// Notes the result of a try. After the n-th failure in a row, the next try waits 2^n half seconds, at most 4 s. kAborted has
+  /// no effect.
   void note(const Status& status, std::uint64_t now_ns) {
     if (status.code() == Code::kAborted) return;
     failures_ = status.is_ok() ? 0 : failures_ + 1;
     retry_ns_ = now_ns + std::min(kLongestNs, kFirstNs << std::min(10u, failures_));
   }
-  /// True if the last try failed.
+  /// Returns true if the last try failed.
   [[nodiscard]] bool failed() const { return failures_ != 0; }
+  /// Returns true while the next try has to wait.
   [[nodiscard]] bool rests(std::uint64_t now_ns) const { return failed() && now_ns < retry_ns_; }
 
  private:
   static constexpr std::uint64_t kFirstNs = 500'000'000;
-  static constexpr std::uint64_t kLongestNs =
-      4'000'000'000;       // within the 5 s in which a disk that has room again must be noticed
-  unsigned failures_ = 0;  // in a row
+  static constexpr std::uint64_t kLongestNs = 4'000'000'000;  // less than the 5 s within which room on the disk must be noticed
+  unsigned failures_ = 0;                                     // number of failures in a row
   std::uint64_t retry_ns_ = 0;
 };
 

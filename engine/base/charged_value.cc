@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-/// The deleter of a charged value. Holds the charge, and the owner of the bytes if the value itself does not own them.
+/// The deleter of a charged value. Holds the charge, and the owner of the bytes if the value does not own them itself.
 struct ReleaseCharge {
   ReleaseCharge(MemoryCharge* charge, SharedValue o)
       : account(charge->account()->shared_from_this()),
@@ -19,7 +19,7 @@ struct ReleaseCharge {
   std::uint64_t bytes = 0;
   SharedValue owner;
 
-  // A weak_ptr keeps the deleter alive, so its resources are released here.
+  // A weak_ptr keeps the deleter alive, so the deleter releases its resources here.
   void operator()(const std::string* value) {
     if (owner == nullptr) delete value;
     owner.reset();

@@ -1,6 +1,6 @@
-// The checksum of all file contents: xxh3-64 of the bytes, seeded with their file and offset.
+// The checksum of all file contents: xxh3-64 of the bytes, with a seed made of the file's number and the offset.
 //
-// A block that was copied to another file or offset fails the check, like a block with a flipped bit.
+// A block that was copied to another file or offset fails the check, like a block with a changed bit.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace ebbtide {
 
-/// Checksum of `data`, the block that starts at `offset` of file `file`.
+/// Returns the checksum of `data`, the block that starts at `offset` of file `file`.
 std::uint64_t block_checksum(Bytes data, FileNum file, std::uint64_t offset);
-/// The same over several pieces, as if they were one.
+/// Computes the same checksum from several pieces, as if they were one block.
 class BlockChecksummer {
  public:
   BlockChecksummer(FileNum file, std::uint64_t offset);

@@ -1,5 +1,6 @@
 #include "base/clock.h"
 
+#include <algorithm>
 #include <ctime>
 
 namespace ebbtide {
@@ -13,7 +14,11 @@ std::uint64_t read_ns(clockid_t id) {
 
 class SystemClock final : public Clock {
  public:
-  [[nodiscard]] Millis wall_ms() const override { return read_ns(CLOCK_REALTIME) / 1'000'000; }
+  // Returns at least 1 ms, even if the clock is set to a time before 1970.
+  [[nodiscard]] Millis wall_ms() const override {
+    const auto ns = static_cast<std::int64_t>(read_ns(CLOCK_REALTIME));
+    return static_cast<Millis>(std::max<std::int64_t>(ns / 1'000'000, 1));
+  }
   [[nodiscard]] Millis boot_ms() const override { return read_ns(CLOCK_BOOTTIME) / 1'000'000; }
   [[nodiscard]] std::uint64_t mono_ns() const override { return read_ns(CLOCK_MONOTONIC); }
 };

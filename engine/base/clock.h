@@ -1,4 +1,4 @@
-// Time through an interface. The engine and its tests never read the system's clocks directly.
+// An interface for time. The engine and its tests never read the system's clocks directly.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,9 @@ class Clock {
   virtual ~Clock() = default;
   /// Unix time in ms; may jump forward or back.
   [[nodiscard]] virtual Millis wall_ms() const = 0;
-  /// ms since boot, suspend included; never goes back while the machine is up.
+  /// Milliseconds since boot, including time in suspend; never goes back while the machine is up.
   [[nodiscard]] virtual Millis boot_ms() const = 0;
-  /// ns of a monotonic clock, for durations.
+  /// Nanoseconds of a monotonic clock, for durations.
   [[nodiscard]] virtual std::uint64_t mono_ns() const = 0;
 };
 
@@ -30,7 +30,7 @@ class SimulatedClock final : public Clock {
   [[nodiscard]] Millis wall_ms() const override { return wall_ms_.load(); }
   [[nodiscard]] Millis boot_ms() const override { return boot_ms_.load(); }
   [[nodiscard]] std::uint64_t mono_ns() const override { return boot_ms_.load() * 1'000'000; }
-  /// Moves all clocks.
+  /// Moves all clocks forward by `ms`.
   void advance(Millis ms) {
     wall_ms_ += ms;
     boot_ms_ += ms;

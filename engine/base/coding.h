@@ -1,7 +1,7 @@
-// Integers and strings as bytes: little endian, LEB128 varints, length-prefixed strings. The one place that encodes numbers.
+// Integers and strings as bytes: little endian, LEB128 varints, length-prefixed strings. Only this file encodes numbers.
 //
-// Writers append to a std::string. Readers advance a Bytes&. They return false, without reading past the end, if it is too short
-// or malformed (a varint longer than its type).
+// Writers append to a std::string. Readers remove bytes from the front of a Bytes. If the input is too short or malformed (a
+// varint longer than its type), they return false and never read past its end.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline void store_fixed(char* p, T value) {
   std::memcpy(p, &value, sizeof(T));
 }
 
-/// True if n bytes are equal. For keys, which are short: a call of memcmp costs more than the comparison.
+/// Returns true if n bytes are equal. For keys, which are short: a call of memcmp costs more than the comparison.
 inline bool same_bytes(const char* a, const char* b, std::size_t n) {
   if (n > 16) return std::memcmp(a, b, n) == 0;
   if (n >= 8) {
@@ -41,7 +41,7 @@ inline bool same_bytes(const char* a, const char* b, std::size_t n) {
   return n == 0 || (a[0] == b[0] && a[n / 2] == b[n / 2] && a[n - 1] == b[n - 1]);
 }
 
-/// Length of the common prefix of two strings.
+/// Returns the length of the common prefix of two strings.
 inline std::size_t common_bytes(Bytes a, Bytes b) {
   const std::size_t limit = std::min(a.size(), b.size());
   std::size_t n = 0;
@@ -53,13 +53,13 @@ inline std::size_t common_bytes(Bytes a, Bytes b) {
   return n;
 }
 
-/// The eight bytes of `key` after its first `skip`, padded with zeros, as a number with the same order. If two words are equal,
-/// the keys may still differ.
+/// Returns the eight bytes of `key` after its first `skip`, padded with zeros, as a number with the same order. If two such
+/// numbers are equal, the keys may still differ.
 inline std::uint64_t key_word(Bytes key, std::size_t skip = 0) {
   const std::size_t left = key.size() > skip ? key.size() - skip : 0;
   if (left >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + skip));
   if (left == 0) return 0;
-  // The remaining bytes are the last of the key's last eight.
+  // The remaining bytes are the end of the key's last eight bytes.
   if (key.size() >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + key.size() - 8)) << (64 - 8 * left);
   std::uint64_t word = 0;
   std::memcpy(&word, key.data() + skip, left);
@@ -73,7 +73,7 @@ inline void put_u64(std::string* out, std::uint64_t v) { out->append(reinterpret
 
 inline constexpr std::size_t kMaxVarintBytes = 10;
 
-/// Writes at most kMaxVarintBytes at p; returns the end.
+/// Writes at most kMaxVarintBytes at `p`. Returns the end of the written bytes.
 inline char* encode_varint(char* p, std::uint64_t v) {
   while (v >= 0x80) {
     *p++ = static_cast<char>(v | 0x80);
@@ -109,7 +109,7 @@ inline bool get_u16(Bytes* in, std::uint16_t* v) { return get_fixed(in, v); }
 inline bool get_u32(Bytes* in, std::uint32_t* v) { return get_fixed(in, v); }
 inline bool get_u64(Bytes* in, std::uint64_t* v) { return get_fixed(in, v); }
 
-/// Refuses encodings of more than 64 bits. The fast path is a single byte.
+/// Reads a varint; refuses an encoding of more than 64 bits. The fast path is a varint of one byte.
 inline bool get_varint(Bytes* in, std::uint64_t* v) {
   const auto* p = reinterpret_cast<const unsigned char*>(in->data());
   const auto* end = p + in->size();

@@ -11,39 +11,43 @@
 
 namespace ebbtide {
 
-/// The place on disk of a value of more than kLargeValueBytes: `blocks` blocks of its table's data file, from `offset` on.
-/// The reader that returned it can read it; a builder can copy its blocks without decoding them.
+/// The place of a value of more than kLargeValueBytes: in blocks of its own in a table's data file, from `offset` on. The
+/// TableLookup that returned this reference can read the value; a builder can copy its blocks without decoding them.
 struct LargeValueRef {
-  const void* table = nullptr;  ///< the TableLookup of the table that has it
-  std::uint64_t offset = 0;     ///< in the data file
+  const void* table = nullptr;  ///< the TableLookup of the value's table
+  std::uint64_t offset = 0;     ///< offset in the data file
   std::uint64_t stored_bytes = 0;
-  std::uint64_t length = 0;  ///< of the value
+  std::uint64_t length = 0;  ///< length of the value
 };
 
-/// Key, value and large are views. The iterator or page that filled them in documents how long they are valid.
+/// Key, value and large are views. The iterator or page that set them documents how long they are valid.
 struct Entry {
   Bytes key;
   SeqNum seq = 0;
   EntryKind kind = EntryKind::kValue;
-  bool first = false;               ///< known to be the key's oldest version in the tree
-  DeleteKey delete_key = kNoStamp;  ///< the stamp; for a tombstone its birth instead
+  bool first = false;               ///< true if this is known to be the key's oldest version in the tree
+  DeleteKey delete_key = kNoStamp;  ///< the stamp; a tombstone has its birth here
   Millis expiry = 0;                ///< absolute; 0 = never
-  Millis debt = 0;                  ///< delete debt: oldest birth of the tombstones and dead versions that it hides; 0 = none
-  Bytes value;                      ///< empty if large is set
-  const std::shared_ptr<const std::string>* shared = nullptr;  ///< set if `value` lies in a shared buffer (memtable)
+  /// Delete debt: oldest birth of the tombstones and dead versions that this entry hides, or of the entry's own put if that deleted
+  /// a part of them; 0 = none.
+  Millis debt = 0;
+  Bytes value;                                                 ///< empty if large is set
+  const std::shared_ptr<const std::string>* shared = nullptr;  ///< set if `value` lies in a shared buffer of a memtable
   LargeValueRef large;                                         ///< large.table is null unless the value lies in blocks of its own
 
   [[nodiscard]] bool is_tombstone() const { return kind == EntryKind::kTombstone; }
-  /// Marks the start of a table that cannot be read, from this key on (iter/barrier_iterator.h).
+  /// True if the entry depends on no other one: a string, or a collection that is one entry.
+  [[nodiscard]] bool is_plain() const { return kind == EntryKind::kValue || kind == EntryKind::kCompact; }
+  /// Returns true if this entry stands for a table that cannot be read, from this key on (iter/barrier_iterator.h).
   [[nodiscard]] bool is_barrier() const { return is_tombstone() && !value.empty(); }
   [[nodiscard]] bool is_large() const { return large.table != nullptr; }
   [[nodiscard]] std::uint64_t value_length() const { return is_large() ? large.length : value.size(); }
   [[nodiscard]] bool expired(Millis now) const { return expiry != 0 && expiry <= now; }
-  /// Birth of a tombstone.
+  /// The birth of a tombstone. Call only for tombstones.
   [[nodiscard]] Millis birth() const { return delete_key; }
 };
 
-/// A delete of every key in [start, end) with a smaller seq. An empty end has no upper bound.
+/// A delete of every key in [start, end) with a smaller seq. An empty `end` means no upper bound.
 struct RangeTombstone {
   std::string start;
   std::string end;
@@ -53,7 +57,7 @@ struct RangeTombstone {
   [[nodiscard]] bool covers(Bytes key) const { return key >= Bytes(start) && (end.empty() || key < Bytes(end)); }
 };
 
-/// (key ascending, seq descending)
+/// Returns true if version a comes before version b: by key ascending, then by seq descending.
 inline bool version_before(Bytes key_a, SeqNum seq_a, Bytes key_b, SeqNum seq_b) {
   const int order = key_a.compare(key_b);
   return order != 0 ? order < 0 : seq_a > seq_b;

@@ -7,12 +7,12 @@
 
 namespace ebbtide {
 
-// One slot per thread and instance, on its own cache line. `epoch` is 0 while the thread has no guard, otherwise the global epoch
-// at its entry. A slot is never freed before the Epoch: another thread may be reading it.
+// Each thread has one slot per Epoch, on its own cache line. `epoch` is 0 while the thread has no guard, otherwise the global
+// epoch when the guard began. A slot is never freed before the Epoch, since another thread may be reading it.
 struct alignas(64) Epoch::Slot {
   std::atomic<std::uint64_t> epoch{0};
   std::atomic<bool> taken{true};
-  unsigned depth = 0;  // of nested guards; used by the owner only
+  unsigned depth = 0;  // number of nested guards; only the slot's thread uses it
   Slot* next = nullptr;
 };
 
@@ -21,13 +21,13 @@ namespace {
 std::atomic<std::uint64_t> next_id{1};
 constexpr std::size_t kCollectEvery = 64;
 
-// The thread's slots, by instance. They are returned when the thread ends, unless the instance was destroyed before.
+// The thread's slots, one per Epoch. They are given back when the thread ends, unless the Epoch was destroyed before.
 struct LiveEpochs {
   Mutex mutex;
   std::vector<std::uint64_t> ids GUARDED_BY(mutex);
 };
 LiveEpochs& live_epochs() {
-  static auto* live = new LiveEpochs;  // outlives every thread's destructors
+  static auto* live = new LiveEpochs;  // never destroyed, since threads may end later
   return *live;
 }
 
@@ -62,7 +62,7 @@ Epoch::~Epoch() {
     MutexLock lock(live_epochs().mutex);
     std::erase(live_epochs().ids, id_);
   }
-  // Freeing an object may retire others.
+  // Freeing an object may retire others, so this repeats.
   for (;;) {
     std::vector<Retired> rest;
     {
@@ -73,7 +73,7 @@ Epoch::~Epoch() {
     for (Retired& r : rest) r.free();
   }
   for (Slot* slot = slots_.load(); slot != nullptr;) {
-    ASSERT_MSG(slot->epoch.load() == 0, "a guard outlives its Epoch");
+    ASSERT_MSG(slot->epoch.load() == 0, "a guard must not outlive its Epoch");
     Slot* next = slot->next;
     delete slot;
     slot = next;
@@ -99,7 +99,7 @@ Epoch::Slot* Epoch::slot() {
       }
     }
     {
-      // Destroyed instances leave stale slots behind.
+      // Slots of destroyed Epochs are removed from the thread's list.
       MutexLock lock(live_epochs().mutex);
       const auto& ids = live_epochs().ids;
       std::erase_if(mine.held, [&](const auto& h) { return std::find(ids.begin(), ids.end(), h.id) == ids.end(); });
@@ -114,7 +114,8 @@ Epoch::Slot* Epoch::slot() {
 void Epoch::enter() {
   Slot* s = slot();
   if (s->depth++ != 0) return;
-  // The store must be visible before any load of shared pointers; a writer that misses it has unlinked nothing we can see yet.
+  // The store must be visible before any load of shared pointers. A writer that does not see it has not yet unlinked anything
+  // that this thread can see.
   s->epoch.store(global_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
@@ -139,7 +140,8 @@ void Epoch::retire(std::function<void()> free) {
   bool full = false;
   {
     MutexLock lock(mutex_);
-    // Readers that enter from now on get a larger epoch than this one and cannot see what was unlinked before the call.
+    // Readers that enter from now on get a larger epoch than this one and cannot see an object that was unlinked before this
+    // call.
     retired_.push_back({global_.fetch_add(1, std::memory_order_seq_cst), std::move(free)});
     full = retired_.size() % kCollectEvery == 0;
   }
@@ -152,7 +154,8 @@ void Epoch::collect() {
     MutexLock lock(mutex_);
     if (retired_.empty()) return;
     const std::uint64_t oldest = oldest_active();
-    // Objects are retired in epoch order, so a prefix is ready. A reader in epoch e may use objects retired in e or later.
+    // Objects are retired in epoch order, so a prefix is ready to be freed. A reader in epoch e may use objects retired in e or
+    // later.
     auto end = std::find_if(retired_.begin(), retired_.end(), [&](const Retired& r) { return r.epoch >= oldest; });
     ready.assign(std::make_move_iterator(retired_.begin()), std::make_move_iterator(end));
     retired_.erase(retired_.begin(), end);

@@ -1,5 +1,5 @@
-// Epoch-based reclamation. Readers announce that they are reading. Writers free an unlinked object only after every reader that
-// could have seen it has finished. A reader makes two stores to its own cache line and writes nothing shared.
+// Epoch-based reclamation. Readers announce that they are reading. A writer frees an unlinked object only after every reader that
+// could have seen the object has finished. A reader makes two stores to its own cache line and writes no shared memory.
 //
 //   reader:  EpochGuard guard(epoch);  use(ptr.load());
 //   writer:  old = ptr.exchange(fresh);  epoch.retire([old] { delete old; });
@@ -20,15 +20,15 @@ namespace ebbtide {
 class Epoch {
  public:
   Epoch();
-  ~Epoch();  ///< runs everything still retired; no guard may be alive
+  ~Epoch();  ///< runs all frees that are left; no guard may be alive
   Epoch(const Epoch&) = delete;
   Epoch& operator=(const Epoch&) = delete;
 
   void enter();
   void leave();
-  /// Runs `free` in a later retire() or collect(), once all guards that are alive now have ended. Thread-safe.
+  /// Calls `free` in a later retire() or collect(), once all guards that are alive now have ended. Thread-safe.
   void retire(std::function<void()> free);
-  /// Runs all frees that are due. Call it from time to time.
+  /// Calls all `free` functions that are due. Call this from time to time.
   void collect();
   [[nodiscard]] std::size_t pending() const;
 
@@ -41,9 +41,9 @@ class Epoch {
   Slot* slot();
   std::uint64_t oldest_active() const;
 
-  const std::uint64_t id_;  ///< identifies the instance in the threads' slot caches
+  const std::uint64_t id_;  ///< identifies this Epoch in the threads' slot caches
   std::atomic<std::uint64_t> global_{2};
-  std::atomic<Slot*> slots_{nullptr};  ///< grows only; slots of ended threads are reused
+  std::atomic<Slot*> slots_{nullptr};  ///< this list only grows; slots of ended threads are used again
   mutable Mutex mutex_;
   std::vector<Retired> retired_ GUARDED_BY(mutex_);
 };

@@ -1,4 +1,4 @@
-// The engine's only hash: xxh3-64. hash_key() has a fixed seed, since filters on disk depend on it.
+// The engine's only hash function: xxh3-64. hash_key() has a fixed seed, since filters on disk depend on it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Hashes any bytes with the caller's seed.
+/// Hashes any bytes, with the caller's seed.
 std::uint64_t hash_bytes(Bytes data, std::uint64_t seed);
 
 }  // namespace ebbtide

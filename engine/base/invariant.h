@@ -1,4 +1,4 @@
-// Assertions against bugs in this code. They stay on in release builds: a wrong byte on disk costs more than a branch.
+// Assertions against bugs in this code. They also run in release builds: wrong bytes on disk cost more than a branch.
 #pragma once
 
 namespace ebbtide {
@@ -8,7 +8,7 @@ namespace ebbtide {
 
 }  // namespace ebbtide
 
-/// Aborts if the condition is false, before wrong data is written. Not for input from disk, network or user.
+/// Aborts the process if the condition is false, before wrong data is written. Not for input from disk, network or user.
 #define ASSERT(condition)                                              \
   do {                                                                 \
     if (!(condition)) [[unlikely]]                                     \
@@ -20,7 +20,7 @@ namespace ebbtide {
       ::ebbtide::assertion_failed(__FILE__, __LINE__, #condition, message); \
   } while (false)
 
-/// Only in debug and sanitizer builds: on hot paths, where the check would cost more than the work.
+/// An assertion of debug and sanitizer builds only: for hot paths, where the check would cost more than the work.
 #ifdef NDEBUG
 #define DEBUG_ASSERT(condition) \
   do {                          \

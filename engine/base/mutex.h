@@ -46,13 +46,13 @@ class SCOPED_CAPABILITY MutexLock {
 
 class CondVar {
  public:
-  /// Atomically releases `mutex` and waits; holds it again on return. May wake up spuriously: call it in a loop.
+  /// Atomically releases `mutex` and waits; holds `mutex` again on return. May wake up spuriously, so call it in a loop.
   void wait(Mutex& mutex) REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     cv_.wait(lock);
     lock.release();
   }
-  /// As wait(), for at most `limit` of real time. Only for threads that do not run on simulated time.
+  /// Like wait(), for at most `limit` of real time. Only for threads that do not run on simulated time.
   void wait_for(Mutex& mutex, std::chrono::nanoseconds limit) REQUIRES(mutex);
   void notify_one() { cv_.notify_one(); }
   void notify_all() { cv_.notify_all(); }

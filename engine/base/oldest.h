@@ -1,4 +1,4 @@
-// The older of two times, where 0 means "no time".
+// Functions for the older of two times, where 0 means "no time".
 #pragma once
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 
 namespace ebbtide {
 
-/// The birth of deletes whose real birth is unknown, because their part of the log cannot be read. They are due at once and never count as
-/// missed.
+/// The birth of deletes whose real birth is unknown, because their part of the log cannot be read. Such deletes are due at once
+/// and never count as missed.
 inline constexpr Millis kUnknownBirth = 1;
 
-/// The older of two times; 0 is "none".
+/// Returns the older of two times; 0 means "no time".
 inline Millis older(Millis a, Millis b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-/// Moves `*oldest` back to `time` if that is earlier; for both, 0 is "none".
+/// Sets `*oldest` to `time` if that is older; for both, 0 means "no time".
 inline void keep_oldest(Millis* oldest, Millis time) { *oldest = older(*oldest, time); }
 
 }  // namespace ebbtide

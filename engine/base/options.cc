@@ -8,8 +8,8 @@ namespace {
 template <typename T>
 Status in_range(const char* name, T value, T low, T high) {
   if (value >= low && value <= high) return Status::ok();
-  return Status::invalid_argument(std::string(name) + " is " + std::to_string(value) + ", allowed is " + std::to_string(low) +
-                                  " to " + std::to_string(high));
+  return Status::invalid_argument(std::string(name) + " is " + std::to_string(value) + ", but must be from " +
+                                  std::to_string(low) + " to " + std::to_string(high));
 }
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;

@@ -1,8 +1,8 @@
 // Deliberate bugs, to check that the tests find them.
 //
-// Each is a kind of bug that storage engines have had, in the place where it would occur. The switch exists in builds with
-// sanitizers only (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all others planted() is false at compile time, and the program has
-// no trace of the bugs. tests/README.md says which test finds which bug; tests/tidy checks that each has one.
+// Each is a kind of bug that storage engines have had, in the place where it would occur. The switch exists only in builds with
+// sanitizers (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all other builds planted() is false at compile time, and the program has
+// no trace of the bugs. tests/README.md says which test finds which bug; tests/tidy checks that each bug has a test.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,9 @@ enum class PlantedBug : std::uint8_t {
   kIgnoreChecksum,               ///< a table block with a wrong checksum is accepted
   kAcceptGarbageTail,            ///< a log record with a wrong checksum is accepted
   kDropTombstoneEarly,           ///< a merge drops a tombstone though older versions may lie below
+  kDropDebt,                     ///< a flush or a merge drops the debt of a put though older versions lie below
   kForgetBirths,                 ///< a restart forgets the births of the deletes in tables
-  kReplaceInPlace,               ///< CURRENT is written in place: in between it names neither the old manifest nor the new
+  kReplaceInPlace,               ///< CURRENT is written in place: for a moment it names neither the old nor the new manifest
   kUnlinkBeforeRenameIsDurable,  ///< the old manifest is unlinked while a power loss can still undo CURRENT's rename
   kRangeLeavesItsStart,          ///< a range delete does not delete the key at its start
   kReadStalePage,                ///< the cache returns a page of another file that was at the same place
@@ -31,7 +32,7 @@ enum class PlantedBug : std::uint8_t {
 };
 
 #ifdef EBBTIDE_PLANTED_BUGS
-/// For tests. At most one at a time, set while no database is open.
+/// For tests. At most one bug at a time; set only while no database is open.
 inline std::atomic<PlantedBug> planted_bug_in_effect{PlantedBug::kNone};
 inline bool planted(PlantedBug bug) { return planted_bug_in_effect.load(std::memory_order_relaxed) == bug; }
 #else

@@ -1,4 +1,5 @@
-// Random numbers that a seed repeats (xoshiro256**, seeded by splitmix64; public domain algorithms by Blackman and Vigna).
+// Random numbers that are the same for the same seed (xoshiro256**, seeded by splitmix64; public domain algorithms by Blackman
+// and Vigna).
 #pragma once
 
 #include <bit>
@@ -6,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Not thread-safe; one per owner.
+/// Not thread-safe; each owner has its own object.
 class Random {
  public:
   explicit Random(std::uint64_t seed) {
@@ -31,7 +32,7 @@ class Random {
   }
   /// Uniform in [0, n); n > 0.
   std::uint64_t uniform(std::uint64_t n) {
-    __extension__ using Wide = unsigned __int128;  // the high half of the product: negligible modulo bias, no division
+    __extension__ using Wide = unsigned __int128;  // the high half of the product: no division, and the bias is negligible
     return static_cast<std::uint64_t>((static_cast<Wide>(next()) * n) >> 64);
   }
   /// Returns true once in n calls on average.

@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-// Format of encode(): all integers as varints in the order of the struct, then flags. A new field goes to the end and makes the
-// length prefix larger; readers skip fields that they do not know.
+// Format of encode(): integers as varints, flags, bounds, then the number of collections. A new field is added at the end and makes
+// the length prefix larger; readers skip fields that they do not know.
 constexpr std::uint64_t kExclusive = 1;
 constexpr std::uint64_t kUnbounded = 2;
 
@@ -19,7 +19,7 @@ void TableStats::add_entry(const Entry& entry) {
     largest.assign(entry.key);
   } else {
     if (entry.key < Bytes(smallest)) smallest.assign(entry.key);
-    // An exclusive end equal to this key becomes an inclusive bound.
+    // An exclusive end that is equal to this key becomes an inclusive bound.
     if (!unbounded && entry.key >= Bytes(largest)) {
       largest.assign(entry.key);
       largest_exclusive = false;
@@ -39,6 +39,7 @@ void TableStats::add_entry(const Entry& entry) {
     keep_oldest(&oldest_tombstone, entry.birth());
     return;
   }
+  if (is_collection(entry.kind)) ++collections;
   if (entry.is_large() || entry.value.size() > kLargeValueBytes) ++large_values;
   if (entry.delete_key == kNoStamp) {
     ++unstamped;
@@ -92,6 +93,7 @@ void TableStats::encode(std::string* out) const {
   put_varint(&body, (largest_exclusive ? kExclusive : 0) | (unbounded ? kUnbounded : 0));
   put_bytes(&body, smallest);
   put_bytes(&body, largest);
+  put_varint(&body, collections);
   put_bytes(out, body);
 }
 
@@ -109,9 +111,10 @@ Result<TableStats> TableStats::decode(Bytes* in) {
   if (!get_varint(&body, &flags) || !get_string(&body, &s.smallest) || !get_string(&body, &s.largest)) {
     return Status::corruption("table stats: too short");
   }
+  if (!body.empty() && !get_varint(&body, &s.collections)) return Status::corruption("table stats: too short");  // format 1: none
   if (std::max({s.min_seq, s.max_seq, s.applied_seq}) > kMaxSeqNum) {
     return Status::corruption("table stats: sequence number " + std::to_string(std::max({s.min_seq, s.max_seq, s.applied_seq})) +
-                              " is past the largest there is");
+                              " exceeds the maximum");
   }
   s.largest_exclusive = (flags & kExclusive) != 0;
   s.unbounded = (flags & kUnbounded) != 0;

@@ -1,9 +1,9 @@
-// Threads sleep here until another thread publishes a value. For places where threads rarely have to sleep.
+// A place where threads sleep until another thread publishes a value. For cases in which threads rarely have to sleep.
 //
 // The publisher stores its value, then checks with one load whether a thread sleeps. A thread that is about to sleep counts
-// itself, then checks the condition again. Both stores and both loads are sequentially consistent, so at least one of the threads
-// sees the other: no wake-up is lost (Dekker's argument). A mutex and a condition variable would cost the publisher a lock each
-// time.
+// itself, then checks its condition again. Both stores and both loads are sequentially consistent, so at least one of the two
+// threads sees the other's store: no wake-up is lost (Dekker's argument). With a mutex and a condition variable the publisher
+// would take a lock each time.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// Gives the core's other hardware thread time, and makes a store visible to the loop sooner.
+/// Gives time to the core's other hardware thread, and lets the loop see another thread's store sooner.
 inline void spin_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -23,8 +23,8 @@ inline void spin_pause() {
 /// Thread-safe. Any number of threads may wait, for different conditions.
 class WaitPoint {
  public:
-  /// Returns once `done()` is true. Spins for a few microseconds first, then sleeps. `done` reads atomics, sequentially
-  /// consistent; it may be called often, and takes no lock that a publisher holds.
+  /// Returns once `done()` is true. Spins for a few microseconds first, then sleeps. `done` must read atomics in sequentially
+  /// consistent order. It may be called often, and must not take a lock that a publisher holds.
   template <typename Done>
   void wait_until(Done done) {
     for (int spins = 0; spins < kSpins; ++spins) {
@@ -33,30 +33,31 @@ class WaitPoint {
     }
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     for (;;) {
-      const std::uint32_t round = round_.load(std::memory_order_seq_cst);  // before done(): a wake-up in between changes it
+      // Loaded before done(), so that a wake-up in between changes round_.
+      const std::uint32_t round = round_.load(std::memory_order_seq_cst);
       if (done()) break;
       round_.wait(round, std::memory_order_seq_cst);
     }
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
   }
 
-  /// Wakes the threads that sleep here; they check their conditions again. Call it after each store that a condition depends on.
-  /// That store must be sequentially consistent. Costs one load if no thread sleeps.
+  /// Wakes the threads that sleep here; they check their conditions again. Call this after each store on which a condition
+  /// depends. That store must be sequentially consistent. Costs one load if no thread sleeps.
   void notify() {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
       wake();
   }
 
-  /// Threads that sleep, or are about to. For tests.
+  /// Number of threads that sleep, or are about to. For tests.
   [[nodiscard]] std::uint32_t sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }
 
  private:
-  static constexpr int kSpins = 64;  // 1 to 3 us, depending on the processor: longer than the insertion of one operation
+  static constexpr int kSpins = 64;  // 1 to 3 us, depending on the processor; the insertion of one operation takes less
 
   void wake();
 
   std::atomic<std::uint32_t> sleepers_{0};
-  std::atomic<std::uint32_t> round_{0};  // the kernel waits on 32 bits
+  std::atomic<std::uint32_t> round_{0};  // 32 bits, since the kernel waits on these
 };
 
 }  // namespace ebbtide

@@ -1,14 +1,14 @@
-// A block is one allocation: reference counts, header, bytes. Three parties hold it:
+// A block is one allocation: reference counts, header, bytes. A block is held by
 //   * the table of its shard, through the shared_ptr `self` in its own header;
 //   * pins, which copy that shared_ptr;
 //   * readers under an EpochGuard, which count nothing; the epoch waits for them.
-// A block that leaves the table (eviction, erase_file) goes to the epoch. The epoch releases `self` when no guard that could have
-// seen the block is left. Until then `self` is not written, so a reader may copy it at any time.
+// A block that leaves the table (by eviction or erase_file) goes to the epoch. The epoch releases `self` when no guard is left
+// that could have seen the block. Until then `self` is not written, so a reader may copy it at any time.
 //
 // The table is an array of buckets of one cache line: seven slots (16 bits of hash, 48 of address) and a link to an overflow
-// bucket. Writers hold the shard's mutex and store single words; readers load them. A full table is replaced by a larger one; the
-// old one goes to the epoch too. A reader that is still in the old one may miss a block that was added since. It gets a miss,
-// never a wrong block.
+// bucket. Writers hold the shard's mutex and store single words; readers load them. A full table is replaced by a larger one, and
+// the old table goes to the epoch, too. A reader that still uses the old table may miss a block that was added since. Such a
+// reader gets a miss, never a wrong block.
 #include "cache/block_cache.h"
 
 #include <malloc.h>
@@ -30,14 +30,15 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kMaxShards = 16;
-constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // a smaller shard would refuse pages as too large
+constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // in a smaller shard, pages would be too large to be kept
 constexpr std::uint64_t kLargestShare = 8;                        // one block takes at most 1 / n of a shard
 constexpr std::size_t kSlots = 7;
-constexpr std::size_t kBlocksPerBucket = 4;  // on average, before the table grows: Poisson(4) overflows 5 % of the buckets
+// Average when the table grows; by Poisson(4), 5 % of the buckets then have an overflow bucket.
+constexpr std::size_t kBlocksPerBucket = 4;
 constexpr std::size_t kMinBuckets = 16;
-constexpr std::size_t kFirstBytes = 192;  // bytes of a block to prefetch: a page's header, tags and offsets
-// The allocator's overhead, 1 / n of allocated memory: its pages are partly empty, since different threads allocate and free
-// blocks. Measured with the bench `memory`: mostly 2 to 6 % of all counted memory.
+constexpr std::size_t kFirstBytes = 192;  // bytes of a block that are prefetched: a page's header, tags and offsets
+// The allocator's overhead is 1 / n of the allocated memory: its pages are partly empty, since different threads allocate and
+// free blocks. Measured with the bench `memory`: mostly 2 to 6 % of all counted memory.
 constexpr std::size_t kAllocatorPart = 16;
 constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << 48) - 1;
 
@@ -49,7 +50,7 @@ std::uint64_t hash_of(BlockKey key) {
 }
 std::uint64_t tag_of(std::uint64_t hash) { return hash & ~kAddressMask; }
 
-/// Bytes of all blocks that are not freed yet. Outlives the cache if a pin does.
+/// Bytes of all blocks that are not freed yet. Outlives the cache as long as a pin exists.
 using Accounting = std::atomic<std::uint64_t>;
 
 struct Block {
@@ -58,7 +59,7 @@ struct Block {
   std::uint64_t hash = 0;
   std::uint64_t charge = 0;
   mutable std::atomic<bool> marked{false};
-  // Guarded by the shard's mutex while in the table, then the epoch's.
+  // The shard's mutex guards these while the block is in the table; afterwards only the epoch uses them.
   Block* clock_next = nullptr;
   Block* clock_prev = nullptr;
   Block* file_next = nullptr;  // next block of the same file in the shard
@@ -75,12 +76,13 @@ const Block* block_of(const CachedBlock* found) {
   return reinterpret_cast<const Block*>(found);
 }
 
-/// The bytes lie behind the header.
+/// Prefetches the block's first bytes, which follow the header.
 void prefetch_first_bytes(const Block* block) {
   for (std::size_t at = 0; at < kFirstBytes; at += 64) __builtin_prefetch(reinterpret_cast<const char*>(block + 1) + at);
 }
 
-/// Gives std::allocate_shared room for the block's bytes after its own object; reports the place and the total size.
+/// An allocator for std::allocate_shared that adds room for the block's bytes after the object. Reports the place and the total
+/// size.
 template <typename T>
 struct TailAllocator {
   using value_type = T;
@@ -128,7 +130,7 @@ struct alignas(64) Bucket {
 };
 static_assert(sizeof(Bucket) == 64, "one cache line");
 
-/// Readers need an EpochGuard, writers the shard's mutex.
+/// Readers need an EpochGuard; writers need the shard's mutex.
 struct Table {
   std::size_t mask;
   std::vector<Bucket> buckets;
@@ -189,12 +191,12 @@ struct Table {
         return;
       }
     }
-    ASSERT_MSG(false, "a block on the clock is in the table");
+    ASSERT_MSG(false, "a block in the clock's ring must be in the table");
   }
 };
 
-/// Blocks removed from a table under the mutex; the epoch gets them afterwards. A list through clock_next, so that a closure can
-/// hold it.
+/// Blocks removed from a table under the mutex; the epoch gets them after the mutex is unlocked. They form a list through
+/// clock_next, so that a closure can hold it without an allocation.
 struct Evicted {
   Block* first = nullptr;
   void add(Block* block) {
@@ -204,14 +206,14 @@ struct Evicted {
 };
 
 struct alignas(64) Shard {
-  // Read by all threads, written when the table grows.
+  // Read by all threads; written when the table grows.
   std::atomic<Table*> table{nullptr};
 
   alignas(64) Mutex mutex;
-  Block* hand GUARDED_BY(mutex) = nullptr;  // next candidate in the ring of all blocks
+  Block* hand GUARDED_BY(mutex) = nullptr;  // the next candidate for eviction in the ring of all blocks
   std::size_t count GUARDED_BY(mutex) = 0;
   std::uint64_t resident GUARDED_BY(mutex) = 0;                 // sum of the charges of blocks in the table
-  std::unordered_map<FileNum, Block*> files GUARDED_BY(mutex);  // the first block of each
+  std::unordered_map<FileNum, Block*> files GUARDED_BY(mutex);  // for each file, its first block
   std::atomic<std::uint64_t> table_bytes{0};
 
   Table* grow_if_full() REQUIRES(mutex);
@@ -220,7 +222,7 @@ struct alignas(64) Shard {
   void evict_to(std::uint64_t limit, Evicted* evicted) REQUIRES(mutex);
 };
 
-/// Returns the table that was replaced, for the epoch.
+/// Doubles the table if it is full. Returns the old table, which the caller gives to the epoch; null if nothing changed.
 Table* Shard::grow_if_full() {
   Table* old = table.load(std::memory_order_relaxed);
   if (count < old->buckets.size() * kBlocksPerBucket) return nullptr;
@@ -232,7 +234,7 @@ Table* Shard::grow_if_full() {
   return old;
 }
 
-/// Inserts the block just behind the hand, as the last candidate for eviction.
+/// Inserts the block just behind the hand, so that it is the last candidate for eviction.
 void Shard::link(Block* block) {
   if (hand == nullptr) {
     block->clock_next = block->clock_prev = hand = block;
@@ -272,7 +274,7 @@ void Shard::unlink(Block* block) {
 }
 
 void Shard::evict_to(std::uint64_t limit, Evicted* evicted) {
-  // Readers may set marks again behind the hand, so after two rounds marks no longer prevent eviction.
+  // Readers may set marks again behind the hand, so marks count only during the first two rounds.
   for (std::size_t looked = 0, most = 2 * count; resident > limit && hand != nullptr; looked++) {
     Block* block = hand;
     if (looked < most && block->marked.load(std::memory_order_relaxed)) {
@@ -288,7 +290,7 @@ void Shard::evict_to(std::uint64_t limit, Evicted* evicted) {
 void release_all(Block* first) {
   while (first != nullptr) {
     Block* next = first->clock_next;
-    std::shared_ptr<Block> last = std::move(first->self);  // frees the block on the way out, unless it is pinned
+    std::shared_ptr<Block> last = std::move(first->self);  // frees the block at the end of this scope, unless it is pinned
     first = next;
   }
 }
@@ -323,7 +325,7 @@ struct BlockCache::Impl {
   }
   [[nodiscard]] Shard& shard(std::uint64_t hash) { return shards[(hash >> 32) & (shard_count - 1)]; }
   [[nodiscard]] std::uint64_t shard_limit() const { return capacity.load(std::memory_order_relaxed) / shard_count; }
-  /// Bytes of blocks that `shard` may hold.
+  /// Bytes of blocks that `shard` may hold now.
   [[nodiscard]] std::uint64_t block_limit(const Shard& shard) const {
     const std::uint64_t limit = shard_limit(), table = shard.table_bytes.load(std::memory_order_relaxed);
     return limit > table ? limit - table : 0;
@@ -415,7 +417,8 @@ std::shared_ptr<const CachedBlock> BlockCache::insert(BlockKey key, Bytes data) 
     MutexLock lock(shard.mutex);
     if (Block* present = shard.table.load(std::memory_order_relaxed)->find(key, hash)) return pin_of(present->self);
     replaced = shard.grow_if_full();
-    const std::uint64_t limit = m.block_limit(shard), need = block->charge + sizeof(Bucket);  // it may begin an overflow bucket
+    // The block may need a new overflow bucket.
+    const std::uint64_t limit = m.block_limit(shard), need = block->charge + sizeof(Bucket);
     shard.evict_to(limit > need ? limit - need : 0, &evicted);
     block->self = block;
     Table* table = shard.table.load(std::memory_order_relaxed);

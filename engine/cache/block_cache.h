@@ -1,8 +1,8 @@
-// The block cache: pages in memory. A lookup takes no lock and writes nothing shared.
+// The block cache: decoded pages in memory. A lookup takes no lock and writes no shared memory.
 //
-// A lookup under an EpochGuard costs one probe of a lock-free table; the page it returns lives at least until the guard is left,
-// even if it is evicted meanwhile (the epoch frees it later). A reader that needs a page for longer takes a pin. Eviction is
-// CLOCK: a lookup sets the page's mark only if it is not set already, so hot pages are not written to.
+// A lookup under an EpochGuard costs one probe of a lock-free table. The page that it returns lives at least until the guard is
+// left, even if the page is evicted meanwhile (the epoch frees it later). A reader that needs a page for longer takes a pin.
+// Eviction is CLOCK: a lookup sets the page's mark only if the mark is not set yet, so hot pages are not written to.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ebbtide {
 
-/// The decoded bytes of one block. Immutable. Allocated and freed by BlockCache only.
+/// The decoded bytes of one block. Immutable. Only BlockCache allocates and frees blocks.
 struct CachedBlock {
   const char* data;
   std::uint32_t size;
@@ -30,38 +30,39 @@ struct BlockKey {
 /// Thread-safe.
 class BlockCache {
  public:
-  /// `capacity` bytes; `epoch` must outlive the cache.
+  /// `capacity` is in bytes. `epoch` must outlive the cache.
   BlockCache(std::uint64_t capacity, Epoch& epoch);
   ~BlockCache();
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  /// Null if absent. Needs an EpochGuard; the result is valid as long as the guard.
+  /// Returns the block, or null if the cache does not have it. Requires an EpochGuard; the result is valid as long as the guard.
   [[nodiscard]] const CachedBlock* lookup(BlockKey key) const;
-  /// A lookup in steps, for callers with other work while memory loads are under way; all steps under one EpochGuard. start()
-  /// starts the load of the bucket. guess() takes the result of start(), returns the block with high probability, and starts to
-  /// load its first bytes. confirm() takes the result of guess(), null included, and returns the block, or null if it is absent.
-  /// None of them counts or marks the block; use() does both, as a plain lookup would.
+  /// These do a lookup in steps, for callers that do other work during memory loads; all steps must be under one EpochGuard.
+  /// start() starts the load of the bucket. guess() takes the result of start(), returns the block with high probability, and
+  /// starts to load its first bytes. confirm() takes the result of guess(), which may be null, and returns the block, or null if
+  /// the cache does not have it. None of these counts or marks the block; use() does both, as lookup() does.
   [[nodiscard]] const void* start(BlockKey key) const;
   [[nodiscard]] const CachedBlock* guess(BlockKey key, const void* started) const;
   [[nodiscard]] const CachedBlock* confirm(BlockKey key, const CachedBlock* guess) const;
   void use(const CachedBlock* found) const;
-  /// Null if absent; keeps the block alive as long as the pointer. Any thread, no guard needed.
+  /// Returns the block, or null if the cache does not have it. The pointer keeps the block alive. Any thread may call this; no
+  /// guard is needed.
   [[nodiscard]] std::shared_ptr<const CachedBlock> pin(BlockKey key) const;
-  /// Adds a copy of `data`, unless present, evicts other blocks as needed, and returns the block pinned. A block larger than an
-  /// eighth of a shard is pinned but not kept.
+  /// Adds a copy of `data`, unless the block is present, evicts other blocks as needed, and returns the block pinned. A block
+  /// larger than an eighth of a shard is returned but not kept in the cache.
   std::shared_ptr<const CachedBlock> insert(BlockKey key, Bytes data);
   /// Removes every block of a file. O(blocks of that file).
   void erase_file(FileNum file);
 
-  /// Memory of a block of any cache: its bytes, header and the allocator's share.
+  /// Returns the memory of a block of any cache: its bytes, its header and the allocator's overhead.
   [[nodiscard]] static std::uint64_t memory_of(const CachedBlock* block);
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t capacity() const;
-  /// Bytes held, overhead included. An evicted block that is pinned or waits for a guard counts until it is freed; only for that
-  /// reason may this exceed the capacity.
+  /// Bytes of memory in use, including overhead. An evicted block that is pinned or waits for a guard counts until it is freed;
+  /// only for that reason may usage() exceed the capacity.
   [[nodiscard]] std::uint64_t usage() const;
-  /// Counts since the start, summed over threads.
+  /// Numbers of lookups since the start, summed over threads.
   [[nodiscard]] std::uint64_t hits() const;
   [[nodiscard]] std::uint64_t misses() const;
 

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// Stripes that no running thread has. Never destroyed, since threads may end after static objects are destroyed.
+/// The stripes that no running thread has. Never destroyed, since threads may end after static objects are destroyed.
 class FreeStripes {
  public:
   unsigned take() {
@@ -44,7 +44,7 @@ struct HeldStripe {
 }  // namespace
 
 unsigned thread_stripe() {
-  // Hot paths read the plain copy; the holder, which has a destructor, is accessed once per thread.
+  // Hot paths read the plain copy. The holder, which has a destructor, is accessed once per thread.
   thread_local unsigned cached = kStripes;
   if (cached == kStripes) [[unlikely]] {
     thread_local const HeldStripe held;

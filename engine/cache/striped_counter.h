@@ -1,4 +1,4 @@
-// A counter that many threads add to and few read. Each thread adds to a cache line of its own.
+// A counter for many threads that add and few that read. Each thread adds to a cache line of its own.
 #pragma once
 
 #include <array>
@@ -7,12 +7,13 @@
 
 namespace ebbtide {
 
-/// Stripes of a counter. thread_stripe() returns one that no other running thread has, or kSharedStripe if all are taken.
+/// Number of stripes of a counter. thread_stripe() returns a stripe that no other running thread has, or kSharedStripe if all are
+/// in use.
 inline constexpr unsigned kStripes = 64;
 inline constexpr unsigned kSharedStripe = kStripes - 1;
 unsigned thread_stripe();
 
-/// Thread-safe. add() is a plain increment of a line of the thread's own.
+/// Thread-safe. add() is a plain increment of a cache line that belongs to the thread.
 class StripedCounter {
  public:
   void add() {

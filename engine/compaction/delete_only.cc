@@ -12,21 +12,22 @@ namespace {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// Returns a range tombstone that hides the whole file from every reader to come; null if there is none. `stats`: of the file.
+/// Returns a range tombstone that hides the whole file from every future reader; null if there is none. `stats`: the file's
+/// stats.
 const Cover* hides_from_all(const FragmentedRangeTombstones& set, const FragmentedRangeTombstones::Fragment& fragment,
                             const TableStats& stats, const DeleteOnlyInput& input) {
   const Cover* const cover = set.newest_cover(fragment, input.visible_seq);
   return cover != nullptr && cover->seq > stats.max_seq ? cover : nullptr;
 }
 
-/// Covers `file` piece by piece with the range tombstones of one newer run.
+/// Covers `file` piece by piece with the range tombstones of one newer run after another.
 struct Covering {
   const DeleteOnlyInput& input;
   const TableStats& stats;
-  KeyRange rest;        // of the file's bounds: not covered so far
-  Millis youngest = 0;  // birth of the youngest cover in use
+  KeyRange rest;        // the range of the file that is not covered so far
+  Millis youngest = 0;  // birth of the youngest range tombstone used so far
 
-  /// Removes the part at the front of the rest that the fragments cover; false if they cover none of it.
+  /// Removes the front part of `rest` that the fragments cover; returns false if they cover none.
   bool advance(const FragmentedRangeTombstones& set) {
     bool any = false;
     while (!is_empty(rest)) {
@@ -47,7 +48,7 @@ struct Covering {
   bool done = false;
 };
 
-/// By run: the files that have range tombstones. Only they can cover others, and most trees have few.
+/// For each run, the files that have range tombstones. Only these can cover other files, and most trees have few.
 using RangedFiles = std::vector<std::vector<FileMetaPtr>>;
 
 RangedFiles ranged_files(const Version& version) {
@@ -60,7 +61,7 @@ RangedFiles ranged_files(const Version& version) {
   return ranged;
 }
 
-/// Returns whether runs newer than `run` cover the file, and the birth of the youngest cover needed.
+/// Returns whether runs newer than `run` cover the file. Sets `youngest` to the birth of the youngest range tombstone needed.
 bool is_covered(const DeleteOnlyInput& input, const RangedFiles& ranged, std::size_t run, const FileMeta& file,
                 Millis* youngest) {
   Covering covering{input, file.stats, range_of(file.stats)};
@@ -81,7 +82,7 @@ bool is_covered(const DeleteOnlyInput& input, const RangedFiles& ranged, std::si
   return covering.done;
 }
 
-/// The covered files, by run, with the birth of the youngest cover of each.
+/// Returns, for each run, the covered files, with the birth of the youngest range tombstone needed for each.
 std::vector<std::map<FileNum, Millis>> covered_files(const DeleteOnlyInput& input) {
   const auto& runs = input.version->runs;
   const RangedFiles ranged = ranged_files(*input.version);
@@ -106,7 +107,7 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
   const std::vector<std::map<FileNum, Millis>> covered = covered_files(input);
   if (std::all_of(covered.begin(), covered.end(), [](const auto& files) { return files.empty(); })) return {};
   Drop drop;
-  std::vector<KeyRange> staying;  // of files that stay in older runs
+  std::vector<KeyRange> staying;  // ranges of the files that stay in older runs
   for (std::size_t run = runs.size(); run-- > 0;) {
     const bool any = !covered[run].empty();
     const Finality below(any ? staying : std::vector<KeyRange>());
@@ -114,7 +115,8 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
     for (const FileMetaPtr& file : runs[run].files) {
       KeyRange range = range_of(file->stats);
       const auto cover = covered[run].find(file->data_file);
-      // An entry covered by a record hides older versions only while it exists, and they have the record's birth too.
+      // An entry that a record covers hides older versions only while the entry exists, and these versions have the record's
+      // birth too.
       const Millis pending = older(file->stats.oldest_obligation(), records_birth(file->stats, *input.version->records));
       if (cover != covered[run].end() && (pending == 0 || pending >= cover->second || below.is_final(range))) {
         gone.files.push_back(file->data_file);

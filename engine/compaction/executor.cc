@@ -1,11 +1,12 @@
 // Each kind of action has a job, which turns a plan into an edit:
 //
-//   Merge, Move, Rewrite   merge_job.cc       groups of overlapping files, moved or merged
+//   Merge, Move, Rewrite   merge_job.cc       groups of overlapping files, which are moved or merged
 //   Slice                  slice_job.cc       one key range, and the rest of the files that straddle its ends
-//   Drop                   page_drop_job.cc   whole files and pages, unread
+//   Drop                   page_drop_job.cc   whole files and pages, without reading them
 //
-// A job makes groups (merge_group.h). GroupMerge merges them: it divides each into partitions (partitions.h) and cuts it into parts
-// (group_cuts.h). Parts are built by PartBuilder, run by run_merge_part() (merge_part.h), and in parallel (parallel.h).
+// A job makes groups (merge_group.h). GroupMerge divides each group into partitions (partitions.h), cuts it into parts
+// (group_cuts.h), and merges the parts. PartBuilder builds a part, run_merge_part() (merge_part.h) merges it, and parallel.h runs
+// parts in parallel.
 #include "compaction/executor.h"
 
 #include "compaction/merge_job.h"

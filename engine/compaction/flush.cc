@@ -1,8 +1,8 @@
-// Writes frozen memtables as a run. Survivors and builder are those of merges; only flushes set the `first` flag.
+// Writes frozen memtables as a run. Survivors and tables are made as in merges; only flushes set the `first` flag.
 //
-// A key's oldest version in these memtables is the oldest in the tree if no run has the key: no file's bounds contain it, or the
-// filters of those that do deny it. Then deletes of the key need no tombstone, and later merges may drop tombstones that meet
-// that version.
+// A key's oldest version in these memtables is the oldest in the tree if no run has the key: no file's bounds contain the key, or
+// the filters of the files whose bounds contain it deny it. Then deletes of the key need no tombstone, and later merges may drop
+// tombstones that are merged with that version.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -13,12 +13,13 @@
 #include "compaction/merge_part.h"
 #include "compaction/output_writer.h"
 #include "compaction/partitions.h"
+#include "compaction/plan_inputs.h"
 #include "table/loaded_filter.h"
 
 namespace ebbtide {
 namespace {
 
-/// Wraps the caller's iterator, so that a merge may own the wrapper.
+/// Wraps an iterator of the caller, so that a merge may own the wrapper.
 class BorrowedIterator final : public InternalIterator {
  public:
   explicit BorrowedIterator(InternalIterator* it) : it_(it) {}
@@ -42,56 +43,78 @@ class BorrowedIterator final : public InternalIterator {
 };
 
 /// Checks keys, in ascending order, with the filters of every run. The largest run comes first, since it most likely has the key;
-/// one positive filter is enough.
+/// one filter that does not deny the key is enough.
 class RunProbe final : public KeysBelow {
  public:
-  static Result<RunProbe> open(const Version& version, const CompactionEnv& env) {
-    RunProbe probe;
+  RunProbe(const Version& version, const CompactionEnv& env) : env_(env) {
     for (const Run& run : version.runs) {
-      One one;
-      for (const FileMetaPtr& file : run.files) {
-        TRY_ASSIGN(table, env.open_table(*file));
-        one.filters.push_back(table->filter());
-        one.tables.push_back(std::move(table));
-        one.entries += file->stats.entries;
-      }
-      if (!one.tables.empty()) probe.runs_.push_back(std::move(one));
+      if (run.files.empty()) continue;
+      One one{run.files};
+      run.files.for_each_sums([&](const FileSums& sums) { one.entries += sums.entries; });
+      runs_.push_back(std::move(one));
     }
-    std::stable_sort(probe.runs_.begin(), probe.runs_.end(), [](const One& a, const One& b) { return a.entries > b.entries; });
-    return probe;
+    std::stable_sort(runs_.begin(), runs_.end(), [](const One& a, const One& b) { return a.entries > b.entries; });
   }
 
   void announce(Bytes key) override {
     const std::uint64_t hash = hash_key(key);
     for (One& run : runs_) {
-      if (run.find(key)) run.filters[run.at]->prefetch(hash);
+      if (find(&run, key) && run.table != nullptr) run.filter->prefetch(hash);
     }
   }
   bool absent(Bytes key) override {
     const LookupKey lookup{key, hash_key(key)};
-    return std::none_of(runs_.begin(), runs_.end(),
-                        [&](One& run) { return run.find(key) && run.tables[run.at]->may_contain(lookup, *run.filters[run.at]); });
+    // If a table cannot be opened, or its filter is not in memory, it may have the key.
+    return std::none_of(runs_.begin(), runs_.end(), [&](One& run) {
+      return find(&run, key) && (run.table == nullptr || run.table->may_contain(lookup, *run.filter));
+    });
   }
 
  private:
   struct One {
-    std::vector<std::shared_ptr<TableReader>> tables;
-    std::vector<std::shared_ptr<const LoadedFilter>> filters;  // of the tables at the start: slices may be dropped meanwhile
+    FileList files;
     std::uint64_t entries = 0;
-    std::size_t at = 0;  // the first file that does not end before the last checked key
-
-    bool find(Bytes key) {
-      while (at < tables.size() && tables[at]->stats().ends_before(key)) ++at;
-      return at < tables.size() && Bytes(tables[at]->stats().smallest) <= key;
-    }
+    const FileMeta* at = nullptr;  // the first file that does not end before the last checked key; null before the first key
+    std::shared_ptr<TableReader> table{};  // table of this file, if a key was within the file's bounds
+    // Filter of the table when the table was opened, since slices may be dropped meanwhile.
+    std::shared_ptr<const LoadedFilter> filter{};
+    bool opened = false;
   };
+
+  /// Moves the run on to the file whose bounds contain the key, and opens it. Returns false if there is none. Keys ascend from
+  /// call to call.
+  bool find(One* run, Bytes key) const {
+    if (run->at == nullptr || run->at->stats.ends_before(key)) move_to(run, key);
+    if (run->at == nullptr || Bytes(run->at->stats.smallest) > key) return false;
+    if (!run->opened) {
+      run->table = table_of(*run->at);
+      run->filter = run->table == nullptr ? nullptr : run->table->filter();
+      run->opened = true;
+    }
+    return true;
+  }
+  /// Null if it is not in memory, or cannot be opened.
+  [[nodiscard]] std::shared_ptr<TableReader> table_of(const FileMeta& file) const {
+    if (env_.find_table) return env_.find_table(file);
+    auto table = env_.open_table(file);
+    return table.is_ok() ? std::move(table).value() : nullptr;
+  }
+  static void move_to(One* run, Bytes key) {
+    const auto at = run->files.partition_point([&](const FileMetaPtr& file) { return file->stats.ends_before(key); });
+    run->at = at == run->files.end() ? nullptr : at->get();
+    run->table = nullptr;
+    run->filter = nullptr;
+    run->opened = false;
+  }
+
+  const CompactionEnv& env_;
   std::vector<One> runs_;
 };
 
-// One entry in so many is a sample for partitions. It has the bytes of all entries since the last one.
+// One entry in so many is a sample for partitions. A sample counts the bytes of all entries since the last sample.
 constexpr std::uint64_t kEntriesPerSample = 16;
 
-/// Bytes in a table per byte of keys and values, measured on the newest run with data.
+/// Returns the bytes in a table per byte of keys and values, measured on the newest run with data.
 double stored_share(const Version& version) {
   for (const Run& run : version.runs) {
     std::uint64_t stored = 0, plain = 0;
@@ -104,7 +127,7 @@ double stored_share(const Version& version) {
   return 1;
 }
 
-/// The smallest and the largest key that the memtables have entries of; false if they have none.
+/// Sets `bounds` to the smallest and the largest key of the memtables' entries; returns false if there are no entries.
 Result<bool> bounds_of(const std::vector<FlushInput>& inputs, KeyRange* bounds) {
   bool any = false;
   for (const FlushInput& input : inputs) {
@@ -125,7 +148,24 @@ Result<bool> bounds_of(const std::vector<FlushInput>& inputs, KeyRange* bounds) 
   return any;
 }
 
-/// Sets the keys at which the flush's files end, unless they end when they are full. For a global range it also sets the common
+/// Returns the range of all entries and range tombstones.
+Result<KeyRange> range_of_flush(const std::vector<FlushInput>& inputs) {
+  KeyRange range;
+  TRY_ASSIGN(any, bounds_of(inputs, &range));
+  if (any) range.end.push_back('\0');
+  for (const FlushInput& input : inputs) {
+    if (input.range_tombstones == nullptr) continue;
+    for (const auto& fragment : input.range_tombstones->fragments()) {
+      const KeyRange covered{fragment.start, fragment.end};
+      range = any ? hull(range, covered) : covered;
+      any = true;
+    }
+  }
+  if (!any) range.end.push_back('\0');  // if there are only records, no file is written, so a range of the empty key is enough
+  return range;
+}
+
+/// Sets the keys at which the flush's files end, unless they end when they are full. For a global range, also sets the common
 /// prefix of all keys.
 Status divide_flush(const std::vector<FlushInput>& inputs, const Version& version, const TreeSettings& settings, MergePart* part,
                     std::optional<std::string>* key_space) {
@@ -161,22 +201,19 @@ Status divide_flush(const std::vector<FlushInput>& inputs, const Version& versio
 Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version,
                                       const CompactionContext& context, const CompactionEnv& env) {
   const Judgement judgement{context.visible_seq, context.now};
-  std::vector<KeyRange> below;
-  for (const Run& run : version.runs) {
-    for (const FileMetaPtr& file : run.files) below.push_back(range_of(file->stats));
-  }
-  const Finality finality(std::move(below));
-  TRY_ASSIGN(probe, RunProbe::open(version, env));
+  TRY_ASSIGN(touched, range_of_flush(inputs));
+  const Finality finality = finality_of(version, touched);
+  RunProbe probe(version, env);
 
   MergePart part;
   std::vector<Record> records;
   for (const FlushInput& input : inputs) {
     part.sources.push_back(std::make_unique<BorrowedIterator>(input.entries));
     if (input.range_tombstones != nullptr) part.tombstones.push_back(input.range_tombstones);
-    const std::vector<Record>& more = input.records->records();
+    const std::vector<Record> more = input.records->records();
     records.insert(records.end(), more.begin(), more.end());
   }
-  // The version's records are older than every entry of the memtables, so they cover none.
+  // The version's records are older than every entry of the memtables, so they cover none of these entries.
   const RecordSet all(records);
   part.applied_seq = context.last_seq;
   part.keys_below = &probe;

@@ -7,10 +7,10 @@
 namespace ebbtide {
 namespace {
 
-// Samples of an input table for its histogram: four for each bin.
+// Number of samples of an input table for its histogram: four for each bin.
 constexpr std::size_t kByteSamples = 512;
 
-/// The common prefix of the tree's keys and of the inputs' keys.
+/// Returns the common prefix of the tree's keys and of the inputs' keys.
 std::optional<std::string> key_space_with(const Version& version, std::span<const InputFile> files) {
   std::optional<std::string> prefix = version.key_space;
   for (const InputFile& file : files) {
@@ -42,7 +42,7 @@ void GroupCuts::divide(MergeGroup* group) const {
   group->partitions = partitions_of(request, &bytes);
 }
 
-/// The distribution of the group's bytes: a histogram of each table, from its fences, and their sum.
+/// Returns the distribution of the group's bytes: the sum of the histograms of all tables, which are made from their fences.
 StreamingHistogram GroupCuts::bytes_of(const MergeGroup& group, const KeySpace& space) const {
   StreamingHistogram sum(bins_for(static_cast<double>(group.files.bytes), context_.settings.file_size));
   for (const InputFile& file : group.files.files) {
@@ -58,7 +58,7 @@ StreamingHistogram GroupCuts::bytes_of(const MergeGroup& group, const KeySpace& 
 std::vector<KeyRange> GroupCuts::parts_of(const MergeGroup& group) const {
   const bool by_size = context_.settings.partitioning == Partitioning::kSize;
   std::vector<KeyRange> ranges;
-  // If all output fits into one file, it is not cut.
+  // If all output fits into one file, the output is not cut.
   const bool is_one_file = !by_size && group.partitions.front().bytes <= static_cast<double>(context_.settings.file_size);
   if (group.hole) {
     ranges = {group.files.range};
@@ -73,13 +73,13 @@ std::vector<KeyRange> GroupCuts::parts_of(const MergeGroup& group) const {
   return group.has_below && by_size ? aligned(std::move(ranges)) : ranges;
 }
 
-/// The most parts: two for each thread, of sub_merge_bytes at least.
+/// Returns the greatest number of parts: two for each thread, each of at least sub_merge_bytes.
 std::size_t GroupCuts::count_of_parts(const MergeGroup& group) const {
   const std::uint64_t by_size = group.files.bytes / std::max<std::uint64_t>(env_.sub_merge_bytes, 1);
   return env_.pool == nullptr || by_size < 2 ? 1 : std::min<std::uint64_t>(by_size, 2 * env_.pool->width());
 }
 
-/// Moves the cuts between parts to the ends of files below: an output file ends at each cut (OutputSplitter).
+/// Moves the cuts between parts to the ends of files below, since an output file ends at each cut (OutputSplitter).
 std::vector<KeyRange> GroupCuts::aligned(std::vector<KeyRange> ranges) const {
   const auto ends_before = [](const FileMetaPtr& file, const std::string& key) {
     return end_before(range_of(file->stats).end, key);

@@ -1,4 +1,4 @@
-// Cuts groups into partitions (where files end, compaction/partitions.h) and parts (what one thread merges).
+// Cuts groups into partitions (which say where files end, compaction/partitions.h) and parts (each merged by one thread).
 #pragma once
 
 #include <optional>
@@ -15,15 +15,15 @@ namespace ebbtide {
 
 class GroupCuts {
  public:
-  /// The arguments outlive this. The tables of a group are open before divide() and parts_of().
+  /// The arguments must outlive this object. The tables of a group must be open before divide() and parts_of() are called.
   GroupCuts(const Version& version, const CompactionContext& context, const CompactionEnv& env, const PlanInputs& inputs,
             const OpenTables& tables);
 
   /// Sets the group's partitions.
   void divide(MergeGroup* group) const;
-  /// The ranges of the parts, in key order: together the group's range. The group is divided.
+  /// Returns the ranges of the parts, in key order; together they are the group's range. Requires divide().
   [[nodiscard]] std::vector<KeyRange> parts_of(const MergeGroup& group) const;
-  /// For global ranges: the common prefix of the tree's keys and the inputs' keys. None for other partitionings.
+  /// For global ranges: the common prefix of the tree's keys and the inputs' keys. Not set for other partitionings.
   [[nodiscard]] const std::optional<std::string>& key_space() const { return key_space_; }
 
  private:

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-/// Index of the newest run that has an input; the number of runs if there is none.
+/// Returns the index of the newest run that has an input; the number of runs if there is none.
 std::size_t newest_run(const Version& version, const PlanInputs& inputs) {
   std::size_t newest = version.runs.size();
   for (const InputFile& file : inputs.files) newest = std::min(newest, file.run);
@@ -47,7 +47,8 @@ Status GroupMerge::run(std::vector<MergeGroup> groups) {
 }
 
 std::optional<SliceEnds> GroupMerge::output_ends() const {
-  // The key at the end of a range tombstone has the same pending birth as the tombstone.
+  // If an output has range tombstones, its first or last key may be the end of one. The pending birth there is then unknown and
+  // is looked up (MergeShared::names).
   const auto pending = [](const TableStats& stats, Millis birth) {
     return stats.range_tombstones == 0 ? std::optional(birth) : std::nullopt;
   };

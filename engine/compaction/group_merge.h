@@ -1,6 +1,6 @@
-// Merges groups: cuts them into parts, runs the parts in parallel, and collects what they have written.
+// Merges groups: cuts them into parts, runs the parts in parallel, and collects what the parts have written.
 //
-//   open()   run() once or more   finish()
+//   Call open(), then run() once or more, then finish().
 #pragma once
 
 #include <deque>
@@ -15,18 +15,18 @@ namespace ebbtide {
 
 class GroupMerge {
  public:
-  /// The arguments outlive this.
+  /// The arguments must outlive this object.
   GroupMerge(const Version& version, const CompactionContext& context, const CompactionEnv& env, const PlanInputs& inputs);
 
   /// Opens the inputs of groups. Called once.
   Status open(std::span<const MergeGroup> groups) { return tables_.open(groups, env_); }
   /// Merges groups whose inputs are open. Returns the error of the first part that failed.
   Status run(std::vector<MergeGroup> groups);
-  /// First and last key that the parts have written so far; none if they have written nothing. For slices.
+  /// The first and the last key that the parts have written so far; nothing if they have written none. For slices.
   [[nodiscard]] std::optional<SliceEnds> output_ends() const;
-  /// Adds outputs and counts to `result`, and outputs and the key space to its edit, which has the moved files already. Syncs the
-  /// directory. If a part has failed or the sync does, it unlinks the outputs and returns that error; kAborted only if no part has
-  /// another one.
+  /// Adds outputs and counts to `result`. Adds outputs and the key space to the result's edit, which has the moved files already.
+  /// Syncs the directory. If a part or the sync has failed, unlinks the outputs and returns that error. Returns kAborted only if
+  /// no part has another error.
   Status finish(CompactionResult* result);
 
  private:
@@ -45,7 +45,7 @@ class GroupMerge {
   OpenTables tables_;
   const GroupCuts cuts_;
   const PartBuilder builder_;
-  std::deque<MergeGroup> groups_;  // a deque: parts point into it
+  std::deque<MergeGroup> groups_;  // a deque, since parts point to its elements
   std::deque<Part> parts_;
 };
 

@@ -6,18 +6,18 @@
 namespace ebbtide {
 namespace {
 
-// No bin has more than this many shares. There is always a pair of neighbours below four, since all pairs together weigh twice
-// the total. A smaller limit could prevent joins where weights are uneven.
+// No bin has more than this many shares of the total. With a limit of four, some two neighbours may always be joined, since all
+// pairs together weigh twice the total. A smaller limit could prevent joins where weights are uneven.
 constexpr double kMostShares = 4;
 
-/// The point between `a` and `b` that is nearer to the heavier one.
+/// Returns the point between `a` and `b` that divides their distance by their weights: it is nearer to the heavier one.
 KeyPosition centre(KeyPosition a, double weight_a, KeyPosition b, double weight_b) {
   const auto width = static_cast<double>(b - a);
   const double step = width * (weight_b / (weight_a + weight_b));
   return step < width ? std::min(b, a + static_cast<KeyPosition>(step)) : b;
 }
 
-/// Distance of a bin from the next one that is left. It is outdated once the bin's count of changes differs.
+/// Distance of a bin from the next bin that is left. The gap is outdated once the bin's count of changes differs from `change`.
 struct Gap {
   KeyPosition width = 0;
   std::size_t left = 0;
@@ -117,8 +117,8 @@ void StreamingHistogram::settle() {
   }
 }
 
-// The paper's Algorithm 3. It assumes half of a bin's weight on each side of it. Outside the outermost bins the weight decreases
-// to 0 at the first and the last position.
+// The paper's Algorithm 3. Half of a bin's weight is assumed on each side of the bin. Outside the outermost bins the weight
+// decreases to 0 at the first and the last position.
 double StreamingHistogram::sum(KeyPosition at) {
   if (at < smallest_ || bins_.empty()) return 0;
   if (at >= largest_) return total_;

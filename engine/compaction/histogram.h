@@ -1,10 +1,10 @@
 // The distribution of bytes over the key space: a histogram of few bins, made in one pass.
 //
 // Ben-Haim and Tom-Tov, "A Streaming Parallel Decision Tree Algorithm" (JMLR 2010), as Mao's thesis uses it (section 5.4.4,
-// Algorithm 5.8): a bin is a point and a weight; when there are too many, the two closest become one, at their centre of gravity;
-// between two bins the weight is assumed to change evenly. One rule is added: no bin takes more than four times its share of the
-// total. The closest two bins are always in the densest part. Without the rule a dense part, where partitions must be
-// distinguished, would end in a few bins, while the others stay in its empty surroundings.
+// Algorithm 5.8). A bin is a point and a weight. When there are too many bins, the two closest become one, at their centre of
+// gravity. Between two bins the weight is assumed to change evenly. One rule is added: no bin takes more than four times its
+// share of the total. The closest two bins are always in the densest part. Without the rule a dense part, where partitions must
+// be distinguished, would end in a few bins, while the other bins stay in its empty surroundings.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +21,18 @@ class StreamingHistogram {
   /// The thesis uses 128 bins for a table.
   explicit StreamingHistogram(std::size_t bins = 128) : most_(bins) {}
 
-  /// Adds a point. Any order; ascending order is cheapest. A weight of 0 or less is ignored.
+  /// Adds a point. Points may come in any order; ascending order is the cheapest. A weight of 0 or less is ignored.
   void add(KeyPosition at, double weight);
   /// Adds all bins of `other`.
   void merge(const StreamingHistogram& other);
-  /// Estimated weight at and before a position. It never falls, except by rounding. It is 0 before the first added position, and
-  /// total() from the last one on.
+  /// Returns the estimated weight of all points up to a position. The estimate never falls as the position grows, except by
+  /// rounding. It is 0 before the first added position, and total() from the last one on.
   [[nodiscard]] double sum(KeyPosition at);
   [[nodiscard]] double total() const { return total_; }
-  /// The first and the last position that was added. Of an empty histogram smallest() > largest().
+  /// The first and the last position that was added. In an empty histogram smallest() > largest().
   [[nodiscard]] KeyPosition smallest() const { return smallest_; }
   [[nodiscard]] KeyPosition largest() const { return largest_; }
-  /// Bins in memory: up to twice the number that it was made for.
+  /// Number of bins in memory: up to twice the number given to the constructor.
   [[nodiscard]] std::size_t bins() const { return bins_.size(); }
 
  private:
@@ -45,8 +45,8 @@ class StreamingHistogram {
   void settle();
 
   std::size_t most_;
-  std::vector<Bin> bins_;      // ascending, no two at the same place, if sorted_
-  std::vector<double> below_;  // by bin: the weight of all bins before it; empty if not settled
+  std::vector<Bin> bins_;      // if sorted_: ascending, no two at the same place
+  std::vector<double> below_;  // for each bin, the weight of all bins before it; empty until settle()
   bool sorted_ = true;
   double total_ = 0;
   KeyPosition smallest_ = kLastPosition, largest_ = 0;

@@ -21,7 +21,7 @@ Finality::Finality(std::vector<KeyRange> below) {
   }
 }
 
-/// Index of the first range that does not end at or before `key`.
+/// Returns the index of the first range that does not end at or before `key`.
 std::size_t Finality::first_reaching(Bytes key) const {
   const auto at =
       std::partition_point(below_.begin(), below_.end(), [&](const KeyRange& r) { return ends_at_or_before(r.end, key); });

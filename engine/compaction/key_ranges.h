@@ -10,7 +10,8 @@
 
 namespace ebbtide {
 
-/// The table's bounds as [start, end): exactly the keys that it may have entries or tombstones for. The table is not empty.
+/// Returns the table's bounds as [start, end): exactly the keys that it may have entries or tombstones for. The table must not be
+/// empty.
 inline KeyRange range_of(const TableStats& stats) {
   if (stats.unbounded) return {stats.smallest, {}};
   KeyRange range{stats.smallest, stats.largest};
@@ -18,9 +19,9 @@ inline KeyRange range_of(const TableStats& stats) {
   return range;
 }
 
-/// Order of range ends: "" is past every key.
+/// Returns true if range end `a` is before range end `b`; "" is past every key.
 inline bool end_before(Bytes a, Bytes b) { return !a.empty() && (b.empty() || a < b); }
-/// True if a range that ends at `end` is before every key of a range that starts at `start`.
+/// Returns true if a range that ends at `end` is before every key of a range that starts at `start`.
 inline bool ends_at_or_before(Bytes end, Bytes start) { return !end.empty() && end <= start; }
 
 inline bool ranges_overlap(const KeyRange& a, const KeyRange& b) {
@@ -28,34 +29,34 @@ inline bool ranges_overlap(const KeyRange& a, const KeyRange& b) {
 }
 inline bool is_empty(const KeyRange& range) { return !range.end.empty() && range.start >= range.end; }
 
-/// The intersection; may be empty.
+/// Returns the intersection, which may be empty.
 inline KeyRange intersection(const KeyRange& a, const KeyRange& b) {
   return {std::max(a.start, b.start), end_before(a.end, b.end) ? a.end : b.end};
 }
 
-/// The parts of `whole` before and after `middle`, which it overlaps.
+/// Returns the parts of `whole` before and after `middle`. The two must overlap.
 [[nodiscard]] std::vector<KeyRange> outside_of(const KeyRange& whole, const KeyRange& middle);
 
-/// The keys that are final for an output: no older file outside the merge has them in its bounds. A value; immutable.
+/// Knows which keys are final for an output: no older file outside the merge has them within its bounds. Copyable; immutable.
 class Finality {
  public:
   Finality() = default;
-  /// `below`: bounds of the files below, in any order.
+  /// `below`: the bounds of the files below the output, in any order.
   explicit Finality(std::vector<KeyRange> below);
 
-  /// True if no file below overlaps the range.
+  /// Returns true if no file below overlaps the range.
   [[nodiscard]] bool is_final(const KeyRange& range) const;
-  /// For keys that ascend from call to call: `cursor` starts at 0.
+  /// For keys that ascend from call to call. `cursor` starts at 0, and the calls advance it.
   [[nodiscard]] bool is_final(Bytes key, std::size_t* cursor) const {
     while (*cursor < below_.size() && ends_at_or_before(below_[*cursor].end, key)) ++*cursor;
     return *cursor == below_.size() || key < Bytes(below_[*cursor].start);
   }
-  /// Cuts the range where finality changes: pieces in key order, true = final.
+  /// Cuts the range where finality changes. Returns the pieces in key order; true = final.
   [[nodiscard]] std::vector<std::pair<KeyRange, bool>> pieces(const KeyRange& range) const;
 
  private:
   [[nodiscard]] std::size_t first_reaching(Bytes key) const;
-  std::vector<KeyRange> below_;  // disjoint, ascending, merged where they touch
+  std::vector<KeyRange> below_;  // disjoint, ascending; adjacent ranges are merged
 };
 
 }  // namespace ebbtide

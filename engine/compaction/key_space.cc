@@ -15,7 +15,7 @@ constexpr std::array<KeyPosition, kBytesThatCount> make_weights() {
   for (KeyPosition& w : weights) w = weight /= kBase;
   return weights;
 }
-/// The weight of one step in the byte at each place. 256 steps in every later byte together weigh less.
+/// The weight of one step in each byte. 256 steps in every later byte weigh less together.
 constexpr std::array<KeyPosition, kBytesThatCount> kWeights = make_weights();
 static_assert(kWeights.back() > 0 && kWeights.back() < kBase);
 
@@ -44,11 +44,11 @@ KeyPosition KeySpace::position(Bytes key) const {
 std::optional<std::string> KeySpace::first_key_at(KeyPosition position) const {
   if (position == 0) return std::string();
   std::string key = prefix_;
-  KeyPosition rest = position;  // distance from the key's own position
+  KeyPosition rest = position;  // distance from the position of `key`
   for (const KeyPosition weight : kWeights) {
     const KeyPosition digit = rest / weight;
     if (digit == 0) return key + '\0';  // every longer key is past the position
-    if (digit >= kBase) break;          // every longer key is before the position: a gap, by rounding
+    if (digit >= kBase) break;          // every longer key is before the position; such gaps come from rounding
     key += static_cast<char>(static_cast<unsigned char>(digit - 1));
     rest -= digit * weight;
     if (rest == 0) return key;

@@ -1,10 +1,10 @@
-// Keys as points of a line, in their order, for range partitioning (compaction/partitions.h).
+// Maps keys to points of a line, in key order, for range partitioning (compaction/partitions.h).
 //
-// Mao's thesis, Eq. 5.4: a byte string s lies at lambda(s) = sum over i of (s[i] + 1) / 257^i, in [0, 1). The byte is counted
-// from one, and the base is 257, so that a string comes before all longer strings that begin with it. Here lambda is a
-// fixed-point number of 128 bits: each weight is the one before divided by 257 and rounded down. So the bytes after a position
-// never weigh as much as one step at that position, and the order is exact, unlike in floating point. 257^15 < 2^128 < 257^16:
-// fifteen bytes count, and keys that differ only later are one point. The common prefix of all keys would use them up, so it is
+// Mao's thesis, Eq. 5.4: a byte string s lies at lambda(s) = sum over i of (s[i] + 1) / 257^i, in [0, 1). Bytes count from one,
+// and the base is 257, so that a string comes before all longer strings that begin with it. Here lambda is a fixed-point number
+// of 128 bits: each weight is the weight before divided by 257 and rounded down. So the bytes after a position never weigh as
+// much as one step at that position, and the order is exact, unlike in floating point. 257^15 < 2^128 < 257^16: fifteen bytes
+// count, and keys that differ only in later bytes are one point. The common prefix of all keys would use up these bytes, so it is
 // cut off first.
 //
 // Pure values; thread-safe.
@@ -22,12 +22,13 @@ inline constexpr KeyPosition kLastPosition = ~KeyPosition{0};
 
 class KeySpace {
  public:
-  /// The space of the keys that begin with `prefix`. All others are at its ends: at 0, or at kLastPosition.
+  /// The space of the keys that begin with `prefix`. All other keys are at its ends: at 0, or at kLastPosition.
   explicit KeySpace(std::string prefix = {}) : prefix_(std::move(prefix)) {}
 
-  /// a < b implies position(a) <= position(b), and < if both begin with the prefix and differ within the 15 bytes after it.
+  /// Returns the position of a key. a < b implies position(a) <= position(b). The positions differ if both keys begin with the
+  /// prefix and differ within the 15 bytes after it.
   [[nodiscard]] KeyPosition position(Bytes key) const;
-  /// The smallest possible key at or past `position`: the prefix and up to 15 bytes. None if there is no such key.
+  /// Returns the smallest possible key at or past `position`: the prefix and up to 15 bytes. Nothing if there is no such key.
   [[nodiscard]] std::optional<std::string> first_key_at(KeyPosition position) const;
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
 

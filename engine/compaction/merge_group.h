@@ -1,4 +1,4 @@
-// A group: input files that are merged together, into one run. A job makes groups, group_cuts.h cuts them into parts, and
+// A group: input files that are merged together, into one run. A job makes groups, group_cuts.h cuts groups into parts, and
 // part_builder.h builds the input of each part.
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace ebbtide {
 
-/// The ends of a slice's output, and the oldest pending births of the keys there, if they are known.
+/// The ends of a slice's output, and the oldest pending births of the keys at these ends, if known.
 struct SliceEnds {
-  std::string first;  ///< its first key
-  std::string last;   ///< the successor of its last key
+  std::string first;  ///< the output's first key
+  std::string last;   ///< the successor of the output's last key
   std::optional<Millis> pending_at_first{}, pending_at_last{};
 };
 
-/// The slice beside a group that has entries outside the slice. A range tombstone of the group that reaches into the slice is cut
-/// at the ends of the slice's output; without `ends` it is not cut there.
+/// A slice beside which a group has entries. A range tombstone of the group that reaches into the slice is cut at the ends of the
+/// slice's output; without `ends` it is not cut there.
 struct SliceBorder {
   KeyRange slice;
   std::optional<SliceEnds> ends{};
@@ -28,12 +28,12 @@ struct SliceBorder {
 
 struct MergeGroup {
   FileGroup files;
-  RunId run = 0;                        ///< target of the output
-  const Finality* finality = nullptr;   ///< of that run; outlives the merge
-  bool has_below = false;               ///< outputs end where files of the run below do
-  std::optional<SliceBorder> border{};  ///< of groups outside a slice
-  std::optional<KeyRange> hole{};       ///< entries in this range are left out: the slice within a file that is not divided
-  std::vector<Partition> partitions{};  ///< at least one, once the group is divided
+  RunId run = 0;                        ///< the run that gets the output
+  const Finality* finality = nullptr;   ///< the finality of that run; must outlive the merge
+  bool has_below = false;               ///< true if the run has a run below; outputs then end where files of that run end
+  std::optional<SliceBorder> border{};  ///< set for groups outside a slice
+  std::optional<KeyRange> hole{};       ///< the slice within a file that is not divided: entries in this range are left out
+  std::vector<Partition> partitions{};  ///< set by GroupCuts::divide(), which adds at least one
 };
 
 }  // namespace ebbtide

@@ -1,10 +1,10 @@
-// Input files that overlap form a group (subranges.h). The actions differ in what they do with a group of a single file:
+// Input files that overlap form a group (subranges.h). The actions treat a group of a single file differently:
 //
-//   Merge     moved if no entry of it could be dropped (may_move), else merged
-//   Move      the same: each of its files is a group
-//   Rewrite   merged
+//   Merge     moves the file if none of its entries could be dropped (may_move), else merges it
+//   Move      as Merge; each of its files is such a group
+//   Rewrite   merges the file
 //
-// All other groups are merged into the target. Small neighbours become one group, so that they share output files.
+// All other groups are merged into the target. Adjacent small groups become one group, so that they share output files.
 #include "compaction/merge_job.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class MergeJob {
   Result<CompactionResult> run() {
     TRY_ASSIGN(inputs, resolve_inputs(plan_, version_));
     inputs_ = std::move(inputs);
-    frozen_ = frozen_ranges(version_.shape());
+    if (version_.has_quarantined()) frozen_ = frozen_ranges(version_.shape());
     TRY(sort_out(overlapping_groups(inputs_.files)));
 
     CompactionResult result;
@@ -32,7 +32,7 @@ class MergeJob {
     remove_inputs(&result.edit);
     GroupMerge merge(version_, context_, env_, inputs_);
     TRY(merge.open(merged_));
-    (void)merge.run(std::move(merged_));  // finish() has the error
+    (void)merge.run(std::move(merged_));  // finish() returns the error
     TRY(merge.finish(&result));
     finish_edit(plan_, version_, context_, inputs_, &result.edit);
     return result;
@@ -41,7 +41,7 @@ class MergeJob {
  private:
   /// Decides which groups move and which are merged.
   Status sort_out(std::vector<FileGroup> groups) {
-    bool joinable = false;  // the next group can join the last of merged_
+    bool joinable = false;  // true if the next group can join the last element of merged_
     for (FileGroup& group : groups) {
       if (!fits_target(group.range)) {
         return Status::invalid_argument("a plan's output would overlap files that stay in run " + std::to_string(inputs_.target));
@@ -59,13 +59,13 @@ class MergeJob {
     return Status::ok();
   }
 
-  /// True if no file that stays in the target run overlaps the range.
+  /// Returns true if no file that stays in the target run overlaps the range.
   [[nodiscard]] bool fits_target(const KeyRange& range) const { return inputs_.new_run || inputs_.target_gaps.is_final(range); }
 
   [[nodiscard]] bool may_move(const InputFile& file) const {
     if (std::holds_alternative<Rewrite>(plan_.action)) return false;
     if (!has_pending_deletes(*file.meta)) return true;
-    // The keys of its tombstones are unknown: there must be an older entry below every key that it may have.
+    // The keys of the file's tombstones are unknown: there must be an older entry below every key that the file may have.
     const auto pieces = inputs_.finality.pieces(file.range);
     return std::none_of(pieces.begin(), pieces.end(), [](const auto& piece) { return piece.second; });
   }
@@ -86,7 +86,7 @@ class MergeJob {
     for (InputFile& file : next.files) last->files.push_back(std::move(file));
   }
 
-  /// Inputs leave their runs; those that move are added to the target.
+  /// Removes the inputs from their runs; those that move are added to the target.
   void remove_inputs(TreeEdit* edit) const {
     for (const MergeGroup& group : merged_) {
       for (const InputFile& file : group.files.files) edit->removed_files.emplace_back(file.run_id, file.meta->data_file);

@@ -5,7 +5,7 @@
 
 namespace ebbtide {
 
-/// Part of execute().
+/// Called by execute().
 Result<CompactionResult> execute_merge(const Plan& plan, const Version& version, const CompactionContext& context,
                                        const CompactionEnv& env);
 

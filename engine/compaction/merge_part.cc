@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kAbortCheckEntries = 1024;
 
-/// The range tombstones of all sources, clipped, with a flag for those that continue outside.
+/// The range tombstones of all sources, clipped to the part, and the seqs of those that continue outside.
 struct Fragmented {
   FragmentedRangeTombstones all;
   std::set<SeqNum> cut_at_start, cut_at_end;
@@ -26,7 +26,8 @@ Fragmented fragment(const MergePart& part) {
   for (const SharedTombstones& set : part.tombstones) {
     for (std::size_t i = 0; i < set->size(); ++i) {
       RangeTombstone t = set->tombstone(i);
-      if (!ranges_overlap({t.start, t.end}, part.range)) continue;  // it overlaps only ranges that are merged elsewhere
+      // This tombstone overlaps only ranges that are merged in other parts.
+      if (!ranges_overlap({t.start, t.end}, part.range)) continue;
       if (t.start < range.start) out.cut_at_start.insert(t.seq);
       if (end_before(range.end, t.end)) out.cut_at_end.insert(t.seq);
       KeyRange clipped = intersection({std::move(t.start), std::move(t.end)}, range);
@@ -39,8 +40,8 @@ Fragmented fragment(const MergePart& part) {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// The covers of a fragment, newest first. If all are in one stripe, returns only the newest, with the oldest birth, since only
-/// that one stays and there may be very many.
+/// Sets `covers` to the covers of a fragment, newest first. If all are in one stripe, sets it to the newest only, with the oldest
+/// birth, since only that one stays and there may be very many.
 void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRangeTombstones::Fragment& fragment,
                const Judgement& judgement, std::vector<Cover>* covers) {
   if (judgement.stripe(fragment.oldest_seq) == judgement.stripe(fragment.newest.seq)) {
@@ -50,12 +51,13 @@ void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRang
   }
 }
 
-/// Joins fragments of range tombstones again. Adjacent fragments of one become one, with the oldest birth among them, since they
-/// were cut at the key of another delete. A tombstone stays whole if some part of it is needed: it is not cut where the run is
-/// final. A cut would put older keys into bounds, and keeping the rest costs nothing, since there are no older entries.
+/// Joins fragments of range tombstones again. Adjacent fragments of one tombstone become one, with the oldest birth among them,
+/// since they were cut at the key of another delete. A tombstone stays whole if some part of it is needed: the part where the run
+/// is final is not cut off. A cut would put older keys into bounds, and keeping the rest costs nothing, since there are no older
+/// entries.
 class TombstoneJoiner {
  public:
-  /// Fragments in key order. `needed`: false if older versions cannot exist under the fragment.
+  /// Adds a fragment; fragments come in key order. `needed` is false if older versions cannot exist under the fragment.
   void add(const std::string& start, const std::string& end, const Cover& cover, bool needed) {
     const auto [last, first] = last_.try_emplace(cover.seq, joined_.size());
     if (!first && joined_[last->second].end == start) {
@@ -68,7 +70,7 @@ class TombstoneJoiner {
     joined_.push_back({start, end, cover.seq, cover.birth});
     needed_.push_back(needed);
   }
-  /// The tombstones of which some part is needed, sorted by start. Called once.
+  /// Returns the tombstones of which some part is needed, sorted by start. Called once.
   std::vector<RangeTombstone> take_needed() {
     std::size_t at = 0;
     std::erase_if(joined_, [&](const RangeTombstone&) { return !needed_[at++]; });
@@ -77,11 +79,11 @@ class TombstoneJoiner {
 
  private:
   std::vector<RangeTombstone> joined_;
-  std::vector<bool> needed_;            // by index in joined_
-  std::map<SeqNum, std::size_t> last_;  // by seq: the index of its last piece
+  std::vector<bool> needed_;            // says for each element of joined_ whether some part of it is needed
+  std::map<SeqNum, std::size_t> last_;  // for each seq, the index of its last piece in joined_
 };
 
-/// A tombstone that was cut at an end of the part takes over the oldest pending birth of the key there (name_debts.h).
+/// Lets a tombstone that was cut at an end of the part take over the oldest pending birth of the key there (name_debts.h).
 void take_over_births(const Fragmented& tombstones, const MergePart& part, const NameDebts* names,
                       std::vector<RangeTombstone>* out) {
   const KeyRange& range = part.tombstone_range ? *part.tombstone_range : part.range;
@@ -101,7 +103,7 @@ void take_over_births(const Fragmented& tombstones, const MergePart& part, const
   }
 }
 
-/// The range tombstones that stay, sorted by start.
+/// Returns the range tombstones that stay, sorted by start.
 std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, const MergePart& part, const MergeShared& shared) {
   TombstoneJoiner joiner;
   std::vector<Cover> covers;
@@ -168,7 +170,7 @@ class PartMerger {
   Status check_abort() {
     next_check_ = entries_in_ + kAbortCheckEntries;
     const std::atomic<bool>* abort = shared_.env->abort;
-    if (abort != nullptr && abort->load(std::memory_order_relaxed)) return Status::aborted("the compaction was asked to stop");
+    if (abort != nullptr && abort->load(std::memory_order_relaxed)) return Status::aborted("the compaction was aborted");
     if (shared_.failed->load(std::memory_order_relaxed)) return Status::aborted("another part of the compaction failed");
     return Status::ok();
   }
@@ -182,7 +184,7 @@ class PartMerger {
       ++entries_in_;
       source_.next();
     } while (source_.valid() && source_.entry().key == key);
-    TRY(source_.status());  // an unread entry might be another version of the key
+    TRY(source_.status());  // an entry that could not be read might be another version of the key
     const bool final =
         shared_.finality->is_final(key, &final_at_) || (part_.keys_below != nullptr && part_.keys_below->absent(key));
     // The next key's filter rows are loaded while this key is written.
@@ -202,14 +204,14 @@ class PartMerger {
     Millis expiry = 0;
     SeqNum seq = 0;
   };
-  /// The time when the key was deleted or will expire, although an entry of it is kept; 0 = never.
+  /// Returns the time when the key was deleted or will expire, for a key of which an entry is kept; 0 = never.
   [[nodiscard]] Millis pending_birth_of(const Newest& newest) const {
-    if (newest.kind == EntryKind::kTombstone) return newest.delete_key;  // its birth
+    if (newest.kind == EntryKind::kTombstone) return newest.delete_key;  // the birth of a tombstone
     const bool stamped = shared_.records != nullptr && newest.delete_key != kNoStamp;
     return older(newest.expiry, stamped ? shared_.records->oldest_birth(newest.delete_key, newest.seq, kMaxSeqNum) : 0);
   }
 
-  /// Keys ascend, so the fragment that may cover one is found by stepping.
+  /// Returns the covers of a key. Keys ascend, so the fragment that may cover the key is found by stepping.
   std::span<const FragmentedRangeTombstones::Cover> covers_of(Bytes key) {
     const auto& fragments = tombstones_.fragments();
     while (fragment_at_ < fragments.size() && ends_at_or_before(fragments[fragment_at_].end, key)) ++fragment_at_;
@@ -223,16 +225,16 @@ class PartMerger {
 
   MergePart part_;
   const MergeShared& shared_;
-  std::vector<RangeTombstone> surviving_;  // for the writer
+  std::vector<RangeTombstone> surviving_;  // the tombstones for the writer
   const FragmentedRangeTombstones tombstones_;
   MergingIterator source_;
   Survivors survivors_;
   OutputWriter writer_;
   std::size_t fragment_at_ = 0, final_at_ = 0;
   const FragmentedRangeTombstones::Fragment* covers_of_ = nullptr;
-  std::vector<FragmentedRangeTombstones::Cover> covers_;  // of that fragment
+  std::vector<FragmentedRangeTombstones::Cover> covers_;  // the covers of *covers_of_
   std::uint64_t entries_in_ = 0, entries_out_ = 0, next_check_ = 0;
-  Newest first_, last_;  // of the first and the last key that was written
+  Newest first_, last_;  // newest entries of the first and the last key that was written
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One part of a merge or flush, on one thread: reads sources and writes survivors, within one range of keys.
+// Merges one part of a job or flush on one thread: reads sources and writes survivors, within one range of keys.
 //
 //   while (more()) merge_key();   finish
 #pragma once
@@ -15,33 +15,33 @@
 
 namespace ebbtide {
 
-/// The runs below a flush. Queries come with ascending keys.
+/// Checks whether runs below a flush have a key. Keys ascend from call to call.
 class KeysBelow {
  public:
   virtual ~KeysBelow() = default;
   /// Starts the loads that absent(key) needs.
   virtual void announce(Bytes key) = 0;
-  /// True if no run has the key, by its filters.
+  /// Returns true if no run has the key, according to bounds and filters.
   virtual bool absent(Bytes key) = 0;
 };
 
 /// The input of one part. The iterators' sources must outlive it.
 struct MergePart {
-  KeyRange range;                                          ///< exact: no entry outside is merged
-  std::optional<KeyRange> tombstone_range{};               ///< range tombstones are clipped to this; none: to `range`
+  KeyRange range;                             ///< entries outside the range are not merged
+  std::optional<KeyRange> tombstone_range{};  ///< range tombstones are clipped to this range; if it is not set, to `range`
   std::vector<std::unique_ptr<InternalIterator>> sources;  ///< newest first
-  std::vector<SharedTombstones> tombstones;                ///< of all sources, in any order, clipped or not
-  std::size_t shared_prefix = 0;                           ///< bytes that all keys in the range begin with
-  KeysBelow* keys_below = nullptr;                         ///< of flushes; outlives the part
-  bool mark_first = false;                                 ///< flushes: flag the oldest version of keys that no run has
+  std::vector<SharedTombstones> tombstones;  ///< range tombstones of all sources, in any order; they may reach out of the range
+  std::size_t shared_prefix = 0;             ///< number of bytes that all keys in the range have in common at their beginning
+  KeysBelow* keys_below = nullptr;           ///< set for flushes only; must outlive the part
+  bool mark_first = false;  ///< true for flushes: the oldest version of a key that no run has is flagged as `first`
   OutputSplitter::Limits limits;
-  std::vector<BelowFile> below;         ///< for the splitter
-  std::vector<std::string> partitions;  ///< for the splitter: keys that partitions begin with, ascending
-  /// The oldest pending births of the keys at which range tombstones are clipped; none: see MergeShared::names.
+  std::vector<BelowFile> below;         ///< files of the run below, for the splitter
+  std::vector<std::string> partitions;  ///< the keys at which partitions begin, ascending, for the splitter
+  /// The oldest pending births of the keys at which range tombstones are clipped. None: MergeShared::names has them.
   std::optional<Millis> pending_at_start{}, pending_at_end{};
   Compression compression = Compression::kLz4;
-  std::vector<double> filter_slices;  ///< of the output: bits per key
-  SeqNum applied_seq = 0;             ///< every record up to it is in MergeShared::records, or covers no entry here
+  std::vector<double> filter_slices;  ///< bits per key of the output's filter slices
+  SeqNum applied_seq = 0;             ///< each record up to this seq is in MergeShared::records, or covers no entry of the input
 };
 
 /// Data shared by all parts of a job.
@@ -51,18 +51,19 @@ struct MergeShared {
   const Judgement* judgement = nullptr;
   const Finality* finality = nullptr;
   const RecordSet* records = nullptr;   ///< may be null
-  std::atomic<bool>* failed = nullptr;  ///< set by the first part that fails: the others give up
+  std::atomic<bool>* failed = nullptr;  ///< set by the first part that fails; the others then stop
   const NameDebts* names = nullptr;     ///< may be null
 };
 
 struct MergePartResult {
-  std::vector<FileMeta> outputs;  ///< in key order; those written before an error too: the caller unlinks them
+  std::vector<FileMeta> outputs;  ///< the written files, in key order; after an error the caller unlinks them
   std::uint64_t entries_in = 0, entries_out = 0, bytes_written = 0;
-  Millis pending_at_start = 0, pending_at_end = 0;  ///< oldest pending births of the first and the last key written
+  Millis pending_at_start = 0, pending_at_end = 0;  ///< oldest pending births of the first and last key written
   Status status;
 };
 
-/// kAborted if env.abort was set; errors of the sources and of the writer as they are.
+/// Merges the part. The result's status is kAborted if env.abort was set or another part failed, or an error of a source or the
+/// writer.
 MergePartResult run_merge_part(MergePart part, const MergeShared& shared);
 
 }  // namespace ebbtide

@@ -1,8 +1,9 @@
 // Pending deletes of the keys at which range tombstones are cut.
 //
 // A merge cuts range tombstones at the ends of its parts or of files, that is, at keys that the range delete did not name. Such a
-// key may have been deleted before the range was. Its name would then stay as the end of a piece until the range's own deadline,
-// past the deadline of the key. So a piece takes over the oldest pending birth of the key where it was cut, and is as urgent.
+// key may have been deleted before the range was. As the end of a tombstone piece, the key would then stay in files until the
+// range's own deadline, past the deadline of the key. So the piece takes over the oldest pending birth of the key where it was
+// cut, and is as urgent as that delete.
 #pragma once
 
 #include <vector>
@@ -11,14 +12,16 @@
 
 namespace ebbtide {
 
-/// Pending deletes at a key in the files of one run of a version and all older runs. The version must outlive it. Thread-safe.
+/// Finds pending deletes of a key in the files of one run of a version and of all older runs. The version must outlive this
+/// object. Thread-safe.
 class NameDebts {
  public:
-  NameDebts() = default;  // nothing
+  NameDebts() = default;  // makes an object without pending deletes
   NameDebts(const Version& version, std::size_t newest_run, Millis now)
       : version_(&version), newest_run_(newest_run), now_(now) {}
 
-  /// The oldest birth of a pending delete of this key, or of the key that it is the successor of; 0 = none. O(log files) per run.
+  /// Returns the oldest birth of a pending delete of `key`, or of the key whose successor `key` is; 0 = none. Takes O(log files)
+  /// per run.
   [[nodiscard]] Millis birth_at(Bytes key) const;
 
  private:

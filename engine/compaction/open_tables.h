@@ -1,4 +1,4 @@
-// The tables that a job reads, open.
+// The open tables that a job reads.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class OpenTables {
     std::sort(tables_.begin(), tables_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     return Status::ok();
   }
-  /// The file was among those opened.
+  /// Returns the table of a file, which must be among the opened files.
   [[nodiscard]] const TableReader& of(const FileMeta& file) const {
     const auto at =
         std::lower_bound(tables_.begin(), tables_.end(), file.data_file, [](const auto& t, FileNum f) { return t.first < f; });
@@ -36,7 +36,7 @@ class OpenTables {
   }
 
  private:
-  std::vector<std::pair<FileNum, std::shared_ptr<TableReader>>> tables_;  // by data file
+  std::vector<std::pair<FileNum, std::shared_ptr<TableReader>>> tables_;  // ordered by data file
 };
 
 }  // namespace ebbtide

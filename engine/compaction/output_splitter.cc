@@ -26,8 +26,8 @@ bool OutputSplitter::should_close(Bytes key, std::uint64_t bytes) {
   return limits_.below_bytes != 0 && below_met_ >= limits_.below_bytes && bytes >= limits_.file_bytes / kSmallestPart;
 }
 
-// n files below have ended in this one, so the next is expected to end after 1/n more of its bytes. This end is the nearest to
-// the size F if F - bytes <= bytes (1 + 1/n) - F.
+// n files below have ended within this file, so the next one is expected to end after 1/n more of the file's bytes. The present
+// end is the nearest to the size F if F - bytes <= bytes (1 + 1/n) - F.
 bool OutputSplitter::has_its_size(std::uint64_t bytes) const {
   if (!limits_.aligned) return bytes >= limits_.file_bytes;
   if (past_end_below_ && bytes != 0 && bytes * (2 * below_ends_ + 1) >= limits_.file_bytes * 2 * below_ends_) return true;
@@ -38,7 +38,8 @@ bool OutputSplitter::has_its_size(std::uint64_t bytes) const {
 std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key, Millis birth) {
   below_met_ = below_ends_ = 0;
   const Bytes next = key;
-  // Otherwise a tombstone would extend the file into the next partition, or into the next file below up to that file's first key.
+  // Without these cuts, a tombstone would extend the file into the next partition, or into the next file below up to that file's
+  // first key.
   if (crossed_) {
     key = partitions_[partition_ - 1];
   } else if (limits_.aligned && past_end_below_) {

@@ -1,14 +1,15 @@
 // Decides where one output file ends and the next begins. Pure.
 //
-//   * A file is closed when it has its size. With `aligned`, it is closed at the end of a file of the run below: the end that is
-//     probably nearest to the file's size, up to half as much again. A file that reaches a little into another file below would
-//     make its next merge rewrite all of that file.
-//   * It is also closed when it would overlap too many bytes of the run below, which would make its next merge too large, and
-//     where a partition begins (compaction/partitions.h). A partition with few bytes shares a file with the next.
-//   * Never between versions of one key: files of a run are disjoint, a lookup asks one of them.
-//   * Range tombstones are cut at the same key as the entries, or where the partition begins that this key is in: the left part
-//     goes to the closed file, the rest to later files. So bounds, range tombstones included, stay disjoint, and each tombstone
-//     is in every file whose keys it covers. Both parts take over the key's oldest pending birth (compaction/name_debts.h).
+//   * A file is closed when it has its size. With `aligned`, a file is closed where a file of the run below ends: at the end that
+//     is probably nearest to the file's size, up to half as much again. If a file reached a little into another file below, its
+//     next merge would rewrite all of that other file.
+//   * A file is also closed when it would overlap too many bytes of the run below, which would make its next merge too large, and
+//     where a partition begins (compaction/partitions.h). A partition with few bytes shares a file with the next partition.
+//   * A file is never closed between versions of one key: files of a run are disjoint, and a lookup reads one of them.
+//   * Range tombstones are cut at the same key as the entries, or at the beginning of the partition that has this key. The left
+//     part goes to the closed file, the rest to later files. So bounds, range tombstones included, stay disjoint, and each
+//     tombstone is in every file whose keys it covers. Both parts take over the key's oldest pending birth
+//     (compaction/name_debts.h).
 #pragma once
 
 #include <cstdint>
@@ -31,12 +32,12 @@ class OutputSplitter {
   struct Limits {
     std::uint64_t file_bytes = 0;
     std::uint64_t below_bytes = 0;  ///< 0 = no limit
-    std::uint64_t least_bytes = 0;  ///< a smaller file is not closed where a partition begins
-    bool aligned = false;           ///< files end where a near file below ends
+    std::uint64_t least_bytes = 0;  ///< a file with fewer bytes is not closed where a partition begins
+    bool aligned = false;           ///< true: files end where a nearby file of the run below ends
   };
 
-  /// `tombstones`: sorted by start, clipped to the range of the merge. `below`: in key order. `partitions`: the keys that they
-  /// begin with, ascending. `names`: of the merge, and outlives this; may be null.
+  /// `tombstones` are sorted by start and clipped to the range of the merge. `below` is in key order. `partitions`: the keys at
+  /// which partitions begin, ascending. `names`: the pending deletes for this merge; must outlive this object; may be null.
   OutputSplitter(Limits limits, std::vector<RangeTombstone> tombstones, std::vector<BelowFile> below,
                  std::vector<std::string> partitions = {}, const NameDebts* names = nullptr)
       : limits_(limits),
@@ -45,30 +46,30 @@ class OutputSplitter {
         partitions_(std::move(partitions)),
         names_(names) {}
 
-  /// Returns true if the file, which has `bytes` so far and no version of `key`, should be closed before `key`. Call it once for
-  /// each key, in ascending order, also for a file's first key (with 0 bytes; ignore the result).
+  /// Returns true if the file should be closed before `key`. The file has `bytes` so far, and no version of `key`. Call this once
+  /// for each key, in ascending order, also for a file's first key (with 0 bytes; ignore the result).
   bool should_close(Bytes key, std::uint64_t bytes);
-  /// Closes the file before `key`, the key of the last should_close() call, if any. Returns the file's range tombstones, sorted
-  /// by start. `birth`: of the key's delete; 0 = it is not deleted.
+  /// Closes the file before `key`, the key of the last should_close() call, if there was one. Returns the file's range
+  /// tombstones, sorted by start. `birth` is the birth of the key's delete; 0 = the key is not deleted.
   std::vector<RangeTombstone> close_before(Bytes key, Millis birth = 0);
-  /// The range tombstones of the last file.
+  /// Returns the range tombstones of the last file.
   std::vector<RangeTombstone> close_last();
 
  private:
   [[nodiscard]] bool has_its_size(std::uint64_t bytes) const;
 
   const Limits limits_;
-  std::vector<RangeTombstone> tombstones_;  // those from next_ on are still to come
+  std::vector<RangeTombstone> tombstones_;  // the tombstones from next_ on begin in later files
   std::size_t next_ = 0;
   std::vector<RangeTombstone> open_;  // right parts of tombstones that were cut
   std::vector<BelowFile> below_;
   std::size_t below_at_ = 0;
-  std::uint64_t below_met_ = 0;   // bytes of files below that ended within the current file
-  std::uint64_t below_ends_ = 0;  // places where files below ended in the current file
-  bool past_end_below_ = false;   // file below_at_ - 1 ends between the last two keys of should_close()
+  std::uint64_t below_met_ = 0;   // bytes of the files below that ended within the current file
+  std::uint64_t below_ends_ = 0;  // number of files below that ended within the current file
+  bool past_end_below_ = false;   // file below_at_ - 1 ends between the last two keys given to should_close()
   std::vector<std::string> partitions_;
-  std::size_t partition_ = 0;  // the first that begins past the last key of should_close()
-  bool crossed_ = false;       // partition_ - 1 begins between the last two keys of should_close()
+  std::size_t partition_ = 0;  // the first partition that begins past the last key given to should_close()
+  bool crossed_ = false;       // partition partition_ - 1 begins between the last two keys given to should_close()
   const NameDebts* names_;
 };
 

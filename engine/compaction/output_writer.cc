@@ -9,13 +9,13 @@
 namespace ebbtide {
 namespace {
 
-// Disk space is requested in units of so many bytes: a few ms of a slow disk, and a part of a small file.
+// Disk space is requested for so many bytes at a time: a few ms of a slow disk, and only a part of a small file.
 constexpr std::uint64_t kRoomBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kRequestsPerFile = 4;
 
 std::uint64_t room_bytes(std::uint64_t file_size) { return std::min(kRoomBytes, file_size / kRequestsPerFile); }
 
-/// The time when the key was deleted or will expire; 0 = never.
+/// Returns the time when the key was deleted or will expire; 0 = never.
 Millis birth_of_delete(const Entry& newest) { return newest.is_tombstone() ? newest.birth() : newest.expiry; }
 
 }  // namespace
@@ -41,10 +41,10 @@ Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   if (builder_ == nullptr) {
     open();
   } else {
-    ASSERT_MSG(Bytes(last_key_) < key, "keys of an output ascend");
+    ASSERT_MSG(Bytes(last_key_) < key, "keys of an output must ascend");
   }
   for (std::size_t i = 0; i < versions.size(); ++i) {
-    ASSERT_MSG(i == 0 || versions[i].seq < versions[i - 1].seq, "versions of an output descend");
+    ASSERT_MSG(i == 0 || versions[i].seq < versions[i - 1].seq, "versions of a key must descend by seq");
     TRY(builder_->add(versions[i]));
   }
   builder_->lower_applied_seq(applied_seq);
@@ -64,18 +64,18 @@ Status OutputWriter::finish() {
 Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {
   for (const RangeTombstone& tombstone : tombstones) builder_->add_range_tombstone(tombstone);
   Result<BuiltTable> built = builder_->finish();
-  builder_.reset();  // a failed builder unlinks its files
+  builder_.reset();  // if the builder failed, its destructor unlinks its files
   if (!built.is_ok()) return built.status();
   outputs_.push_back(meta_of(*built));
   closed_bytes_ += built->data_bytes + built->metadata_bytes;
-  TRY(ask_for_room(1));  // small files, too
-  // The written data is read back before it is used.
+  TRY(ask_for_room(1));  // asks for small files, too
+  // The written table is opened, and so checked, before it is used.
   return options_.env->open_table(outputs_.back()).status();
 }
 
 std::uint64_t OutputWriter::bytes_written() const { return closed_bytes_; }
 
-/// Asks whether more may be written, once at least `at_least` bytes were written since it last asked.
+/// Asks whether more may be written, if at least `at_least` bytes were written since the last question.
 Status OutputWriter::ask_for_room(std::uint64_t at_least) {
   const CompactionEnv& env = *options_.env;
   if (!env.may_write) return Status::ok();

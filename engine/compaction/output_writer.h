@@ -17,20 +17,21 @@ struct OutputOptions {
   const TreeSettings* settings = nullptr;
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;
-  std::vector<double> filter_slices;  ///< bits per key; empty = no filter
+  std::vector<double> filter_slices;  ///< bits per key of each slice; empty = no filter
 };
 
-/// Not thread-safe. If it is destroyed before the end its files stay on disk: the caller unlinks outputs().
+/// Not thread-safe. If a writer is destroyed before finish(), its files stay on disk and the caller unlinks outputs().
 class OutputWriter {
  public:
   OutputWriter(OutputOptions options, OutputSplitter splitter) : options_(options), splitter_(std::move(splitter)) {}
 
-  /// Adds all versions of one key, newest first. Keys ascend. It may close a file first. `applied_seq`: no record up to it covers any of them.
+  /// Adds all versions of one key, newest first. Keys ascend from call to call. May close a file first. `applied_seq`: no record
+  /// with a seq up to it covers any of these versions.
   Status add(std::span<const Entry> versions, SeqNum applied_seq);
   /// Closes the last file, which may have only range tombstones.
   Status finish();
 
-  /// The files that are closed so far.
+  /// The files that were closed so far.
   [[nodiscard]] const std::vector<FileMeta>& outputs() const { return outputs_; }
   [[nodiscard]] std::uint64_t bytes_written() const;
 
@@ -42,7 +43,7 @@ class OutputWriter {
   const OutputOptions options_;
   OutputSplitter splitter_;
   std::unique_ptr<TableBuilder> builder_;
-  std::string last_key_;  // of the entries of the current file
+  std::string last_key_;  // last key in the current file
   std::vector<FileMeta> outputs_;
   std::uint64_t closed_bytes_ = 0, asked_at_bytes_ = 0;
 };

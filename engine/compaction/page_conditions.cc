@@ -14,7 +14,8 @@ bool all_expired(const PageFence& page, Millis now) {
   return some_expired(page, now) && has_flag(page, kPageAllExpire) && page.max_expiry <= now;
 }
 
-/// True if records cover every version with a delete key in [min, max] and a seq of the page, for all readers that may see one.
+/// Returns true if records cover every version with a delete key in [min, max] and a seq of the page, for all readers that may
+/// see such a version.
 bool covers_all(const PageFence& page, DeleteKey min, DeleteKey max, const DropJudge& judge) {
   if (has_flag(page, kPageHasUnstamped) || !has_stamps(page)) return false;
   return judge.records->covers_all(min, max, page.max_seq, judge.visible_seq);
@@ -55,12 +56,12 @@ PageConditions conditions_of(const PageFence& page, const TileBelow& below, cons
 }
 
 bool may_go_whole(const PageConditions& c) {
-  if (c.death == PageDeath::kNone) return false;  // 1
-  if (!c.plain) return false;                     // 2
-  if (!c.tile_has_all_versions) return false;     // 3, this table
-  if (c.final) return true;                       // 3, older runs, and 4
-  if (c.debts) return false;                      // 4
-  return c.all_first || c.older_are_covered;      // 3, older runs
+  if (c.death == PageDeath::kNone) return false;  // condition 1
+  if (!c.plain) return false;                     // condition 2
+  if (!c.tile_has_all_versions) return false;     // condition 3 in this table
+  if (c.final) return true;                       // conditions 3 (older runs) and 4
+  if (c.debts) return false;                      // condition 4
+  return c.all_first || c.older_are_covered;      // condition 3 in older runs
 }
 
 void keep_pages_that_hide(std::span<TilePage> pages) {
@@ -72,7 +73,7 @@ void keep_pages_that_hide(std::span<TilePage> pages) {
   const auto may_hide = [&](const TilePage& page) {
     return !page.fence.single_versions && !has_flag(page.fence, kPageAllFirst) && page.fence.max_seq >= oldest_staying;
   };
-  // Repeats, since a page that now stays may hold back other pages.
+  // Repeats until nothing changes, since a page that now stays may keep other pages.
   for (bool changed = true; changed;) {
     changed = false;
     for (TilePage& page : pages) {

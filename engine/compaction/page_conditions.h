@@ -1,25 +1,25 @@
-// The conditions under which a page may be dropped as a whole, without being read. Pure: computes a verdict from the page's
+// The conditions under which a page may be dropped as a whole, without being read. Pure: the verdict is computed from the page's
 // fence.
 //
-// A deleted entry hides older versions of its key. If its page were dropped too early, these would come back. So a page is
-// dropped only if all of these conditions hold:
+// A deleted entry hides older versions of its key. If its page were dropped too early, these versions would come back. So a page
+// is dropped only if all of these conditions hold:
 //
-//   1. death                  Every entry is dead. Either each has an expiry, and all have passed; judged now, for all readers. Or
-//                             each has a stamp, and records with seqs above every seq of the page cover all its delete keys;
-//                             every reader to come sees these records. So no reader needs it.
-//   2. plain                  It has plain values only. A dead header stays until a range tombstone over its elements is
-//                             committed. A large value is in blocks whose place only the page has. A tombstone hides older
+//   1. death                  Every entry is dead. Either each entry has an expiry, and all have passed; this is judged now, for
+//                             all readers. Or each entry has a stamp, and records with seqs above every seq of the page cover all
+//                             delete keys; every future reader sees these records. So no reader needs the page.
+//   2. plain                  The page has plain values only. A dead header stays until a range tombstone over its elements
+//                             is committed. A large value is in blocks whose place only the page has. A tombstone hides older
 //                             versions.
-//   3. Older versions of its keys stay deleted, wherever they may be:
-//      in this table          `tile_has_all_versions`: a lookup of its keys reads no other tile. Within the tile:
+//   3. Older versions of the page's keys stay deleted, wherever they may be:
+//      in this table          `tile_has_all_versions`: a lookup of these keys reads no other tile. Within the tile:
 //                             keep_pages_that_hide().
-//      in older runs, one of  `final`: none of them overlaps the tile;
+//      in older runs, one of  `final`: no older run overlaps the tile;
 //                             `all_first`: each entry is flagged as the oldest version of its key;
 //                             `older_are_covered`: delete keys grow with seqs in this tree (StampMode::kWriteTime), and records
-//                             cover everything from the smallest delete key of the older files over the tile. Older versions have
-//                             smaller stamps, so they are covered too. The records exist as long as those files do. This counts
-//                             only if records, not expiries, make the page dead.
-//   4. debts                  It has no delete debts, or the run is final.
+//                             cover everything from the smallest delete key of the older files over the tile. Older versions
+//                             have smaller stamps, so they are covered too. The records exist as long as those files do. This
+//                             counts only if records, not expiries, make the page dead.
+//   4. debts                  The page has no delete debts, or the run is final.
 //
 // Newer runs and memtables do not matter: their entries hide the page's entries anyway.
 #pragma once
@@ -32,14 +32,14 @@
 
 namespace ebbtide {
 
-/// The deletes and readers that pages are judged for.
+/// The deletes and readers for which pages are judged.
 struct DropJudge {
   const RecordSet* records = nullptr;
-  SeqNum visible_seq = kMaxSeqNum;  ///< greatest seq that a reader can have
+  SeqNum visible_seq = kMaxSeqNum;  ///< the greatest seq that a reader can have
   Millis now = 0;
 };
 
-/// Properties of the older runs with respect to one tile.
+/// The properties of the older runs for one tile.
 struct TileBelow {
   bool final = false;  ///< no older run overlaps the tile
   /// A lower bound of the delete keys of all entries in older files over the tile. None: such an entry may have no stamp, or
@@ -47,39 +47,43 @@ struct TileBelow {
   std::optional<DeleteKey> smallest_stamp{};
 };
 
-/// The reason why all entries of a page are dead. kExpired if both apply.
+/// Why all entries of a page are dead. kExpired if both reasons apply.
 enum class PageDeath : std::uint8_t { kNone, kExpired, kCovered };
 
-/// The conditions 1 to 4 for one page, each by itself. tests/engine/compaction/page_conditions_test.cc has the table of verdicts.
+/// The conditions 1 to 4 for one page, tested independently. tests/engine/compaction/page_conditions_test.cc has the table of
+/// verdicts.
 struct PageConditions {
   PageDeath death = PageDeath::kNone;
   bool plain = false;
   bool tile_has_all_versions = false;
   bool final = false;
   bool all_first = false;
-  bool older_are_covered = false;  ///< tested only for kCovered
+  bool older_are_covered = false;  ///< tested only if death is kCovered
   bool debts = false;
 };
 
 [[nodiscard]] PageConditions conditions_of(const PageFence& page, const TileBelow& below, const DropJudge& judge);
-/// True if the page meets all conditions, without the one about other pages of its tile: keep_pages_that_hide() tests that.
+/// Returns true if the page meets all conditions, except the one about other pages of its tile, which keep_pages_that_hide()
+/// tests.
 [[nodiscard]] bool may_go_whole(const PageConditions& conditions);
 
-/// A page of a tile, and whether it will be dropped as a whole.
+/// A page of a tile.
 struct TilePage {
   std::uint32_t number = 0;
   PageFence fence;
+  /// True if the page will be dropped as a whole.
   bool goes = false;
 };
-/// Condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that stay. A page needs no
-/// such check if the tile has single versions, if all its entries are `first`, or if it is older than every page that stays.
+/// Tests condition 3 within a tile: clears `goes` for each page whose keys may have older versions in pages that stay. A page
+/// needs no such test if the tile has single versions, if all its entries are `first`, or if the page is older than every page
+/// that stays.
 void keep_pages_that_hide(std::span<TilePage> pages);
 
-/// True if some entry has expired, by the page's fence.
+/// Returns true if some entry has expired, according to the page's fence.
 [[nodiscard]] bool some_expired(const PageFence& page, Millis now);
-/// True if a record above `applied_seq` may cover an entry of the page.
+/// Returns true if a record above `applied_seq` may cover an entry of the page.
 [[nodiscard]] bool some_covered(const PageFence& page, const RecordSet& records, SeqNum applied_seq);
-/// True if every entry is covered for every reader to come: condition 1 by records.
+/// Returns true if every entry is covered for every future reader: condition 1 by records.
 [[nodiscard]] bool all_covered(const PageFence& page, const DropJudge& judge);
 
 }  // namespace ebbtide

@@ -60,14 +60,14 @@ class DropJob {
       still_covered |= verdict.fate == EntryFate::kStays && version_.records->covers(entry.delete_key, entry.seq, kMaxSeqNum);
       return verdict;
     };
-    request.applied_seq = [&] { return still_covered ? SeqNum{0} : newest_record(); };
+    request.applied_seq = [&] { return still_covered ? SeqNum{0} : version_.records->newest(); };
     const FileNum number = env_.new_file();
     TRY_ASSIGN(outcome, drop_pages(*table, request, *env_.fs, env_.dir, number));
     take(std::move(outcome), file, number, birth, !pages.parts.empty());
     return Status::ok();
   }
 
-  /// The oldest pending birth that the drop purges. kInvalidArgument: the table has no such page.
+  /// Returns the oldest pending birth that the drop purges. Returns kInvalidArgument if the table has no such page.
   [[nodiscard]] Result<Millis> oldest_birth_of(const PageSet& pages, const TableInspector& table) const {
     Millis birth = 0;
     for (const auto* list : {&pages.whole, &pages.parts}) {
@@ -87,12 +87,9 @@ class DropJob {
     if (hides && page.single_versions && absent_below(file.run, entry.key)) verdict = {EntryFate::kGoes, 0};
     return verdict;
   }
-  [[nodiscard]] SeqNum newest_record() const {
-    const std::vector<Record>& records = version_.records->records();
-    return records.empty() ? 0 : records.back().seq;
-  }
 
-  /// Adds the result of one file's drop to the edit. `number`: of its new metadata file. `in_part`: pages were to be read.
+  /// Adds the result of one file's drop to the edit. `number` is the number of its new metadata file. `in_part`: some pages were
+  /// to be dropped in part.
   void take(PageDropOutcome outcome, const InputFile& file, FileNum number, Millis birth, bool in_part) {
     result_.bytes_read += outcome.reads.bytes_read;
     const bool unchanged = outcome.entries_gone == 0;  // the pages to drop in part had no dead entry
@@ -108,7 +105,7 @@ class DropJob {
     redescribe(file, std::move(after), std::move(outcome.table));
   }
 
-  /// True if records above `applied_seq` may cover an entry in a page that is not among `pages`.
+  /// Returns true if records above `applied_seq` may cover an entry in a page that is not in `pages`.
   [[nodiscard]] bool covers_others(const TableInspector& table, const PageSet& pages, SeqNum applied_seq) const {
     const auto has = [](const std::vector<std::uint32_t>& list, std::uint32_t p) {
       return std::binary_search(list.begin(), list.end(), p);
@@ -121,7 +118,8 @@ class DropJob {
     return false;
   }
 
-  /// True if no table of an older run has a version of the key, by bounds and filters. No I/O: the tables are open.
+  /// Returns true if no table of an older run has a version of the key, according to bounds and filters. Does no I/O: a filter
+  /// that is not in memory denies nothing.
   [[nodiscard]] bool absent_below(std::size_t run, Bytes key) const {
     const LookupKey lookup{key, hash_key(key)};
     for (++run; run < version_.runs.size(); ++run) {
@@ -129,8 +127,13 @@ class DropJob {
       auto file =
           std::partition_point(files.begin(), files.end(), [&](const FileMetaPtr& f) { return f->stats.ends_before(key); });
       for (; file != files.end() && Bytes((*file)->stats.smallest) <= key; ++file) {
-        const auto table = env_.open_table(**file);
-        if (!table.is_ok() || (*table)->may_contain(lookup, *(*table)->filter())) return false;
+        std::shared_ptr<TableReader> table;
+        if (env_.find_table) {
+          table = env_.find_table(**file);
+        } else if (auto opened = env_.open_table(**file); opened.is_ok()) {
+          table = std::move(opened).value();
+        }
+        if (table == nullptr || table->may_contain(lookup, *table->filter())) return false;
       }
     }
     return true;
@@ -168,7 +171,8 @@ class DropJob {
     return after;
   }
 
-  /// Takes O(files) at the first call for a run. Called only when an entry of the run is judged.
+  /// Returns the Finality for a run. The first call for a run takes O(files), so it is made only when an entry of the run is
+  /// judged.
   const Finality& finality_below_run(std::size_t run) {
     const auto at = finality_.find(run);
     return at != finality_.end() ? at->second : finality_.emplace(run, finality_below(version_, run)).first->second;
@@ -180,7 +184,7 @@ class DropJob {
   const CompactionContext& context_;
   const CompactionEnv& env_;
   std::vector<PlanInput> gone_;               // files that are dropped as a whole
-  std::map<std::size_t, Finality> finality_;  // by run
+  std::map<std::size_t, Finality> finality_;  // the finality for each run, by the run's index
   CompactionResult result_;
 };
 

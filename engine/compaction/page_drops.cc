@@ -5,17 +5,17 @@
 
 #include "base/oldest.h"
 #include "base/planted_bug.h"
-#include "compaction/key_ranges.h"
+#include "compaction/plan_inputs.h"
 #include "table/metadata.h"
 
 namespace ebbtide {
 namespace {
 
-constexpr Millis kDeadlineShare = 4;  // after 1 / n of the deadline pages are dropped at any cost
+constexpr Millis kDeadlineShare = 4;  // after 1 / n of the deadline, pages are dropped at any cost
 
 enum class PageFate : std::uint8_t { kStays, kGoesWhole, kIsEdge, kMayHide };
 
-/// One table of one run.
+/// Chooses pages of one table of one run.
 class TablePlanner {
  public:
   TablePlanner(const PageDropInput& input, const FileMeta& file, const TableInspector& table, std::span<const Run> older_runs,
@@ -27,7 +27,7 @@ class TablePlanner {
         older_runs_(older_runs),
         finality_(finality) {}
 
-  /// Pages to drop now; empty sets if the drop does not pay yet.
+  /// Returns the pages to drop now; empty sets if the drop does not pay yet.
   PageSet plan(Millis* next_look) {
     for (std::uint32_t first = 0; first < table_.page_count();) first = look_at_tile(first, next_look);
     PageSet set;
@@ -57,7 +57,7 @@ class TablePlanner {
     return p;
   }
 
-  /// Notes the time at which the page's last entry expires, since it may then be dropped as a whole.
+  /// Lowers `next_look` to the time at which the page's last entry expires, since the page may then be dropped as a whole.
   void note_next_expiry(const PageFence& page, Millis* next_look) const {
     if ((page.flags & kPageAllExpire) != 0 && page.max_expiry > in_.now) *next_look = older(*next_look, page.max_expiry);
   }
@@ -71,8 +71,8 @@ class TablePlanner {
     if (!below.final && in_.version->stamp == StampMode::kWriteTime) below.smallest_stamp = smallest_stamp_below(tile);
     return below;
   }
-  /// Smallest stamp of older entries over the tile; nothing if one has no stamp; kDeleteKeyEnd if no older file overlaps the
-  /// tile.
+  /// Returns the smallest stamp of older entries over the tile; nothing if such an entry may have no stamp; kDeleteKeyEnd if no
+  /// older file overlaps the tile.
   [[nodiscard]] std::optional<DeleteKey> smallest_stamp_below(const KeyRange& tile) const {
     DeleteKey smallest = kDeleteKeyEnd;
     for (const Run& run : older_runs_) {
@@ -105,11 +105,11 @@ class TablePlanner {
     if (page.goes) return PageFate::kGoesWhole;
     if (!is_due_in_part(page.fence)) return PageFate::kStays;
     if (!all_covered(page.fence, judge_)) return PageFate::kIsEdge;
-    // Such a page meets every condition except the one about older runs.
+    // Such a page meets every condition except condition 3 about older runs.
     const bool only_older_runs_keep_it = page.fence.single_versions && (page.fence.flags & kPagePlainOnly) != 0;
     return only_older_runs_keep_it ? PageFate::kMayHide : PageFate::kStays;
   }
-  /// True if records cover some of it and no partial drop was tried for them yet.
+  /// Returns true if records cover some entries of the page and no partial drop was tried for these records yet.
   [[nodiscard]] bool is_due_in_part(const PageFence& page) const {
     if ((page.flags & kPageHasLarge) != 0) return false;
     SeqNum applied = file_.stats.applied_seq;
@@ -117,8 +117,8 @@ class TablePlanner {
     return some_covered(page, *in_.records, applied);
   }
 
-  /// Returns edges, then pages that may hide older versions: all of a kind, or none if they would exceed the share of replaced
-  /// pages.
+  /// Returns edges, then pages that may hide older versions. Each kind is returned completely, or not at all if its pages would
+  /// exceed the share of replaced pages.
   [[nodiscard]] std::vector<std::uint32_t> pages_in_part() const {
     std::vector<std::uint32_t> pages;
     std::uint64_t replaced = table_.replaced_bytes();
@@ -138,8 +138,8 @@ class TablePlanner {
     return bytes;
   }
 
-  /// A drop of all pages writes nothing, and always pays. Any other writes new metadata: it pays if it frees as much, or if a
-  /// quarter of the deadline has passed.
+  /// Returns true if the drop pays. A drop of all pages writes nothing, and always pays. Any other drop writes new metadata: it
+  /// pays if it frees as many bytes, or if a quarter of the deadline has passed.
   bool pays_now(const PageSet& set, Millis* next_look) const {
     const std::uint64_t freed = bytes_of(set.whole) + bytes_of(set.parts) / 2;
     const bool all_go = set.whole.size() == living_ && file_.stats.range_tombstones == 0;
@@ -166,11 +166,11 @@ class TablePlanner {
   const TableInspector& table_;
   const std::span<const Run> older_runs_;
   const Finality& finality_;
-  std::size_t living_ = 0;  // pages with entries
+  std::size_t living_ = 0;  // number of pages with entries
   std::vector<std::uint32_t> whole_, edges_, hiding_;
 };
 
-/// True if any entry of the table may be dead, by its stats.
+/// Returns true if any entry of the table may be dead, according to its stats.
 bool is_worth_a_look(const PageDropInput& input, const TableStats& stats, Millis* next_look) {
   if (stats.entries == 0) return false;
   if (stats.min_expiry > input.now) *next_look = older(*next_look, stats.min_expiry);
@@ -184,8 +184,8 @@ bool is_worth_a_look(const PageDropInput& input, const TableStats& stats, Millis
 PageDrops plan_page_drops(const PageDropInput& input) {
   PageDrops out;
   Drop drop;
-  std::vector<KeyRange> below;  // of the files of older runs
   const std::span<const Run> runs = input.version->runs;
+  if (input.records->empty() && input.version->sums().min_expiry == 0) return out;
   for (std::size_t r = runs.size(); r-- > 0;) {
     std::optional<Finality> finality;
     for (const FileMetaPtr& file : runs[r].files) {
@@ -195,15 +195,19 @@ PageDrops plan_page_drops(const PageDropInput& input) {
         out.next_look = older(out.next_look, input.now + 1);
         continue;
       }
-      if (!finality) finality.emplace(below);
-      TablePlanner planner(input, *file, *input.table(*file), runs.subspan(r + 1), *finality);
+      if (!finality) finality.emplace(finality_below(*input.version, r));
+      const TableInspector* const table = input.table(*file);
+      if (table == nullptr) {
+        out.next_look = older(out.next_look, input.now + 1);
+        continue;
+      }
+      TablePlanner planner(input, *file, *table, runs.subspan(r + 1), *finality);
       PageSet set = planner.plan(&out.next_look);
       if (set.whole.empty() && set.parts.empty()) continue;
       set.run = runs[r].id;
       set.file = file->data_file;
       drop.pages.push_back(std::move(set));
     }
-    for (const FileMetaPtr& file : runs[r].files) below.push_back(range_of(file->stats));
   }
   if (drop.pages.empty()) return out;
   std::reverse(drop.pages.begin(), drop.pages.end());
@@ -213,10 +217,10 @@ PageDrops plan_page_drops(const PageDropInput& input) {
 }
 
 EntryVerdict judge_entry(const Entry& entry, const RecordSet& records, SeqNum visible_seq, bool nothing_older) {
-  if (entry.kind != EntryKind::kValue || entry.is_large() || entry.delete_key == kNoStamp) return {};
+  if (!entry.is_plain() || entry.is_large() || entry.delete_key == kNoStamp) return {};
   if (!records.covers(entry.delete_key, entry.seq, visible_seq)) return {};
   if (nothing_older || entry.first) return {EntryFate::kGoes, 0};
-  // A birth of 0 would mean "none", and would never be due.
+  // A birth of 0 would mean "none", and the tombstone would never be due.
   return {EntryFate::kBecomesTombstone, std::max<Millis>(1, records.oldest_birth(entry.delete_key, entry.seq, visible_seq))};
 }
 

@@ -1,21 +1,21 @@
-// Chooses the pages to drop: whole pages of dead entries, without a read, and a few more in part.
+// Chooses the pages to drop: whole pages of dead entries, without reading them, and a few more pages in part.
 //
 //   page                                                       action
-//   meets every condition of a full drop (page_conditions.h)   goes as a whole, without a read
+//   meets every condition of a full drop (page_conditions.h)   dropped as a whole, without a read
 //   records cover some of its entries, not all                 an edge: read, and replaced by its survivors
 //   records cover all; older runs may have versions of keys    may hide: read, and replaced by tombstones, or nothing
 //   any other                                                  stays
 //
-// Edges are the pages at the ends of a delete in a KiWi layout. They go if they and earlier replaced pages are at most an eighth of
-// the table. If a delete touches every page, merges and the deadline do the work. Pages that may hide go within the same eighth. A
-// false positive at the flush is enough for a version not to be flagged `first`. Its page would then keep a deleted entry in an
-// upper level until a merge. The filters of older runs are checked again for each entry: if they rule the key out, the entry is
-// removed; otherwise it becomes a tombstone.
+// Edges are the pages at the ends of a delete in a KiWi layout (delete tiles). They are dropped if they and earlier replaced
+// pages are at most an eighth of the table. If a delete touches every page, merges and the deadline do the work. Pages that may
+// hide older versions are dropped within the same eighth. A false positive at the flush is enough for a version not to be flagged
+// `first`. Without a partial drop, its page would then keep a deleted entry in an upper level until a merge. The filters of older
+// runs are checked again for each entry: if they deny the key, the entry is removed; otherwise it becomes a tombstone.
 //
-// Expired pages are dropped whole or not at all: the page at the edge changes every moment.
+// Expired pages are dropped whole or not at all, since the page at the edge changes every moment.
 //
-// A drop rewrites the table's metadata. So pages wait until the drop frees as many bytes as it writes, or a quarter of the
-// deadline has passed since they died.
+// A drop rewrites the table's metadata. So pages wait until the drop frees as many bytes as it writes, or until a quarter of the
+// deadline has passed since their entries died.
 #pragma once
 
 #include <functional>
@@ -28,21 +28,23 @@
 
 namespace ebbtide {
 
-/// Replaced pages are at most this fraction (1 / n) of a table. Above it no more pages are dropped in part; merges, or a rewrite
-/// for the deadline, remove the entries.
+/// Replaced pages are at most 1 / n of a table. Above this share no more pages are dropped in part; merges, or a rewrite for the
+/// deadline, remove their entries.
 inline constexpr std::uint64_t kReplacedShare = 8;
 
 struct PageDropInput {
   const Version* version = nullptr;
-  const RecordSet* records = no_records().get();  ///< of the version
-  SeqNum visible_seq = kMaxSeqNum;                ///< greatest seq that a reader can have
+  const RecordSet* records = no_records().get();  ///< the records of the version
+  SeqNum visible_seq = kMaxSeqNum;                ///< the greatest seq that a reader can have
   Millis now = 0;
   Millis delete_deadline = 0;  ///< 0 = none
-  Millis purge_before = 0;     ///< entries that died by then are dropped now, at any cost
+  Millis purge_before = 0;     ///< entries that died by then are dropped now, whatever it costs
+  /// Returns the open table of a file.
+  /// The result is used until the next call. Null: the table cannot be read now, and is looked at again soon.
   std::function<const TableInspector*(const FileMeta& file)> table{};
-  std::function<bool(FileNum data_file)> busy{};              ///< inputs of running jobs: skipped; may be null
-  std::function<SeqNum(FileNum metadata_file)> parts_done{};  ///< seq up to which the table's partial drops for records were
-                                                              ///< tried; may be null
+  std::function<bool(FileNum data_file)> busy{};  ///< returns true for inputs of running jobs, which are skipped; may be null
+  /// Returns the seq up to which partial drops for records were tried in this table; may be null.
+  std::function<SeqNum(FileNum metadata_file)> parts_done{};
 };
 
 struct PageDrops {
@@ -50,15 +52,15 @@ struct PageDrops {
   Millis next_look = 0;  ///< time at which more pages may be due without any change of the tree; 0 = never
 };
 
-/// Pure. O(pages) of the tables that may have dead entries.
+/// Pure. Takes O(pages) of the tables that may have dead entries.
 PageDrops plan_page_drops(const PageDropInput& input);
 
-/// Judges an entry of a page that is dropped in part. `nothing_older`: the run is final for the tile, and the tile has single
-/// versions. A dead entry becomes a tombstone if older versions may exist; an entry that is still needed stays.
+/// Judges an entry of a page that is dropped in part. `nothing_older` is true if the run is final for the tile, and the tile has
+/// single versions. A dead entry becomes a tombstone if older versions may exist. An entry that is still needed stays.
 EntryVerdict judge_entry(const Entry& entry, const RecordSet& records, SeqNum visible_seq, bool nothing_older);
 
-/// The oldest pending birth that dropping the page purges: of its entries' passed expiries, and of records that cover them; 0 =
-/// none.
+/// Returns the oldest pending birth that dropping the page purges: that of its entries' passed expiries, or of records that cover
+/// them; 0 = none.
 Millis birth_of(const PageFence& page, const RecordSet& records, Millis now);
 
 }  // namespace ebbtide

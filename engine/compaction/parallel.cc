@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-/// Shared with the pool's tasks, which may start after the job has ended: they find no part left and access nothing else.
+/// Shared with the pool's tasks. A task that starts after the job has ended finds no part left and reads nothing else.
 struct Parts {
   Parts(std::size_t n, const std::function<void(std::size_t)>& f) : count(n), part(&f) {}
 

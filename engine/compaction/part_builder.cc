@@ -10,22 +10,22 @@ namespace {
 // An output file overlaps at most this many times its size in the run below.
 constexpr std::uint64_t kBelowFactor = 25;
 
-/// Bytes that all keys of the range begin with.
+/// Returns the number of bytes that all keys of the range have in common at their beginning.
 std::size_t shared_prefix(const KeyRange& range) {
   std::size_t n = 0;
   while (n < range.start.size() && n < range.end.size() && range.start[n] == range.end[n]) ++n;
   return n;
 }
 
-/// Bytes that all keys of the group's files begin with. Includes keys outside the group's range, since the sources read them,
-/// too.
+/// Like shared_prefix(), for all keys of the group's files. Includes keys outside the group's range, since the sources read
+/// these, too.
 std::size_t shared_prefix_of(const FileGroup& group) {
   KeyRange whole = group.range;
   for (const InputFile& file : group.files) whole = hull(whole, file.range);
   return shared_prefix(whole);
 }
 
-/// Indexes of the runs that the files are in, newest first.
+/// Returns the indexes of the runs that the files are in, newest first.
 std::vector<std::size_t> runs_of(const std::vector<InputFile>& files) {
   std::vector<std::size_t> runs;
   for (const InputFile& file : files) runs.push_back(file.run);
@@ -34,10 +34,10 @@ std::vector<std::size_t> runs_of(const std::vector<InputFile>& files) {
   return runs;
 }
 
-using FileList = std::shared_ptr<const std::vector<FileMetaPtr>>;
+using SourceFiles = std::shared_ptr<const std::vector<FileMetaPtr>>;
 
-/// One source: files of one run, in key order.
-std::unique_ptr<InternalIterator> source_of(const FileList& files, const OpenTables& tables,
+/// Returns a source: the files of one run, in key order.
+std::unique_ptr<InternalIterator> source_of(const SourceFiles& files, const OpenTables& tables,
                                             const TableIteratorOptions& options) {
   RunFiles run;
   run.files = files->size();
@@ -52,7 +52,7 @@ MergePart PartBuilder::build(const MergeGroup& group, const KeyRange& range, Rea
   MergePart part;
   part.range = range;
   if (group.border) clip_at_slice(*group.border, &part);
-  part.applied_seq = version_.flushed_seq;  // the version has every record up to it that may cover an entry
+  part.applied_seq = version_.flushed_seq;  // the version has every record up to this seq that may cover an entry
   part.shared_prefix = shared_prefix_of(group.files);
   add_sources(group, counters, &part);
   add_cuts(group, &part);
@@ -62,7 +62,7 @@ MergePart PartBuilder::build(const MergeGroup& group, const KeyRange& range, Rea
   return part;
 }
 
-/// One source per run, newest first; two if the group leaves out a range.
+/// Adds one source per run, newest first; two sources per run if the group leaves out a range.
 void PartBuilder::add_sources(const MergeGroup& group, ReadCounters* counters, MergePart* part) const {
   const std::vector<KeyRange> ranges = group.hole ? outside_of(part->range, *group.hole) : std::vector{part->range};
   for (const std::size_t run : runs_of(group.files.files)) {
@@ -79,7 +79,7 @@ void PartBuilder::add_sources(const MergeGroup& group, ReadCounters* counters, M
   }
 }
 
-/// The partitions that begin within the part, and the files below it.
+/// Adds the partitions that begin within the part, and the files below the part.
 void PartBuilder::add_cuts(const MergeGroup& group, MergePart* part) const {
   part->limits = limits_of(context_.settings, kBelowFactor * context_.settings.file_size);
   for (const Partition& partition : group.partitions) {

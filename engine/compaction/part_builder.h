@@ -10,11 +10,11 @@ namespace ebbtide {
 
 class PartBuilder {
  public:
-  /// The arguments outlive this and the parts.
+  /// The arguments must outlive this object and the parts.
   PartBuilder(const Version& version, const CompactionContext& context, const PlanInputs& inputs, const OpenTables& tables)
       : version_(version), context_(context), inputs_(inputs), tables_(tables) {}
 
-  /// The part of `group` in `range`. Its reads are counted in `counters`.
+  /// Returns the part of `group` in `range`. The part's reads are counted in `counters`.
   [[nodiscard]] MergePart build(const MergeGroup& group, const KeyRange& range, ReadCounters* counters) const;
 
  private:
@@ -27,8 +27,8 @@ class PartBuilder {
   const OpenTables& tables_;
 };
 
-/// Sets the range to which the part's range tombstones are clipped, and the pending births there: the part's range, extended into
-/// the slice up to the ends of the slice's output. Of `part` it reads only `range`.
+/// Sets the range to which the part's range tombstones are clipped, and the pending births at its ends. This is the part's range,
+/// extended into the slice up to the ends of the slice's output. Reads only `range` of `part`.
 void clip_at_slice(const SliceBorder& border, MergePart* part);
 
 }  // namespace ebbtide

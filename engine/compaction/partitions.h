@@ -1,15 +1,15 @@
-// Chooses keys at which output files may end before they are full: Mao's thesis, chapter 5.
+// Chooses keys at which output files may end before they are full (Mao's thesis, chapter 5).
 //
 //   size          A file ends when it has its size, or at a nearby end of a file of the next older run. Files of different runs
-//                 mostly end at different keys, so each overlaps some of another run, and these overlap others: a chain through
-//                 the whole key space, of which no part can be left out (figure 5.1).
-//   local_range   The range of the merged keys is halved, and each half again, until none has more than a file's bytes.
-//   global_range  The same, beginning with the range of all keys of the tree. So halves are always the same, and files of
-//                 different runs end at the same keys. Overlapping files make small groups, which are merged in parallel, and
-//                 files without overlap move.
+//                 mostly end at different keys, so each file overlaps some files of another run, and these overlap others. The
+//                 result is a chain through the whole key space, no part of which can be left out (figure 5.1).
+//   local_range   The range of the merged keys is halved, and each half again, until no part has more than a file's bytes.
+//   global_range  The same, but halving begins with the range of all keys of the tree. So the parts are always the same, and
+//                 files of different runs end at the same keys. Overlapping files make small groups, which are merged in
+//                 parallel, and files without overlap move.
 //
 // A file may end at the end of a partition, but small adjacent partitions share a file (compaction/output_splitter.h).
-// Keys are positions here (compaction/key_space.h), bytes are estimated (compaction/histogram.h). Pure.
+// Keys are represented by positions here (compaction/key_space.h), and bytes are estimated (compaction/histogram.h). Pure.
 #pragma once
 
 #include <functional>
@@ -24,20 +24,21 @@
 
 namespace ebbtide {
 
-/// Both ends are part of the range.
+/// A range of positions; both ends are part of the range.
 struct PositionRange {
   KeyPosition first = 0, last = 0;
   bool operator==(const PositionRange&) const = default;
 };
-/// Estimated bytes within a range.
+/// Returns the estimated bytes within a range.
 using BytesWithin = std::function<double(const PositionRange& range)>;
 
-/// Halves the range, and the halves, until each has at most `most_bytes` or is one position. Returns those with bytes, in order.
-/// The thesis' Algorithm 5.5 (BINARYSPLIT).
+/// Halves the range, and the halves, until each part has at most `most_bytes` or is one position. Returns the parts that have
+/// bytes, in order. The thesis' Algorithm 5.5 (BINARYSPLIT).
 std::vector<PositionRange> halve(const PositionRange& range, double most_bytes, const BytesWithin& bytes);
 
-/// The smallest range that contains `range` and results from halving the whole line: the common leading bits of both ends, then
-/// zeros to ones. Halving it gives the same parts as halving the line. Algorithm 5.7.
+/// Returns the smallest range that contains `range` and results from halving the whole line. Its ends are the common leading bits
+/// of the ends of `range`, followed by zeros or by ones. Halving it gives the same parts as halving the line. The thesis'
+/// Algorithm 5.7.
 PositionRange smallest_node(const PositionRange& range);
 
 /// The keys from `start` to the start of the next partition.
@@ -50,29 +51,31 @@ struct Partition {
 struct PartitionRequest {
   Partitioning partitioning = Partitioning::kSize;
   std::uint64_t file_bytes = 0;
-  KeyRange keys;       ///< range of its keys
+  KeyRange keys;       ///< range of the output's keys
   std::string prefix;  ///< for global_range: the common prefix of all keys of the tree
 };
 
-/// Number of bins for a good estimate: sixteen per file, from 128 to 65536.
+/// Returns the number of bins for a good estimate: sixteen per file, from 128 to 65536.
 [[nodiscard]] std::size_t bins_for(double bytes, std::uint64_t file_bytes);
 
-/// The key space of the request's partitions: for global_range the tree's, for local_range that of the keys' own prefix.
+/// Returns the key space of the request's partitions: for global_range, that of the tree's prefix; for local_range, that of the
+/// common prefix of `keys`.
 [[nodiscard]] KeySpace key_space_of(const PartitionRequest& request);
 
-/// The partitions in key order; the first one begins with keys.start. One partition if partitioning is `size`, or if all bytes
-/// fit into a file. `bytes`: their distribution in key_space_of(request); `last`: the last position with bytes.
+/// Returns the partitions in key order; the first begins with keys.start. There is one partition if partitioning is `size`, or if
+/// all bytes fit into a file. `bytes` is the distribution of bytes in key_space_of(request); `last` is the last position with
+/// bytes.
 std::vector<Partition> partitions_of(const PartitionRequest& request, const BytesWithin& bytes, KeyPosition last);
 std::vector<Partition> partitions_of(const PartitionRequest& request, StreamingHistogram* bytes);
 
-/// The limits of output files under the settings; `below_bytes` as in OutputSplitter::Limits.
+/// Returns the limits of output files under the settings. `below_bytes`: see OutputSplitter::Limits.
 [[nodiscard]] OutputSplitter::Limits limits_of(const TreeSettings& settings, std::uint64_t below_bytes);
 
-/// Stores a changed common prefix of the tree's keys in the edit. Only if an added file has the prefix in its bounds: else it
-/// might be a key that must be purged (Version::key_space).
+/// Stores a changed common prefix of the tree's keys in the edit, if an added file has the prefix in its bounds. Otherwise the
+/// prefix might be a key that must be purged (Version::key_space).
 void note_key_space(const std::string& prefix, const Version& version, TreeEdit* edit);
 
-/// The new common prefix of the tree's keys, from the old one (none: unknown) and keys from `smallest` to `largest`.
+/// Returns the new common prefix of the tree's keys, from the old one (none: unknown) and keys from `smallest` to `largest`.
 [[nodiscard]] std::string shared_prefix_with(const std::optional<std::string>& before, Bytes smallest, Bytes largest);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// Completes a job's edit with the parts that depend only on the plan. For plans with a target.
+// Completes a job's edit by parts that depend only on the plan. For plans with a target.
 #pragma once
 
 #include "compaction/executor.h"
@@ -6,8 +6,8 @@
 
 namespace ebbtide {
 
-/// Adds the new run if there is one and it has files, the runs that the plan empties, and the round-robin cursor.
-/// The edit has its added files already.
+/// Adds to `edit` the new run, if there is one and it has files, the removal of runs that the plan empties, and the round-robin
+/// cursor. The edit must have its added files already.
 void finish_edit(const Plan& plan, const Version& version, const CompactionContext& context, const PlanInputs& inputs,
                  TreeEdit* edit);
 

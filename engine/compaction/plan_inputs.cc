@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
+#include <optional>
 #include <set>
 
 #include "base/planted_bug.h"
@@ -15,9 +15,9 @@ std::string text(RunId id) { return "run " + std::to_string(id); }
 
 struct Resolver {
   const Version& version;
-  bool unread = false;  // the plan drops whole files only
+  bool unread = false;  // true if the plan drops whole files without reading them
   std::set<FileNum> taken{};
-  std::map<std::size_t, std::map<FileNum, const FileMetaPtr*>> by_number{};
+  std::optional<KeyRange> touched{};  // the smallest range that contains all inputs
   PlanInputs out{};
 
   Result<std::size_t> index_of(RunId id) const {
@@ -29,31 +29,47 @@ struct Resolver {
 
   Status take(const PlanInput& input) {
     TRY_ASSIGN(index, index_of(input.run));
-    // Files by number, built once for each run: a merge may name thousands of the tens of thousands of files of a run.
-    std::map<FileNum, const FileMetaPtr*>& files = by_number[index];
-    if (files.empty()) {
-      for (const FileMetaPtr& file : version.runs[index].files) files.emplace(file->data_file, &file);
-    }
     for (FileNum num : input.files) {
-      const auto at = files.find(num);
-      if (at != files.end() && (*at->second)->quarantined() && !unread) {
+      FileMetaPtr file = version.find(version.runs[index], num);
+      if (file != nullptr && file->quarantined() && !unread) {
         return Status::invalid_argument("a plan names file " + std::to_string(num) + ", which is quarantined");
       }
-      if (at == files.end() || !taken.insert(num).second) {
+      if (file == nullptr || !taken.insert(num).second) {
         return Status::invalid_argument("a plan names file " + std::to_string(num) + ", which is not in " + text(input.run) +
                                         " or named twice");
       }
-      out.files.push_back({index, input.run, *at->second, range_of((*at->second)->stats)});
+      KeyRange range = range_of(file->stats);
+      touched = touched ? hull(*touched, range) : range;
+      out.files.push_back({index, input.run, std::move(file), std::move(range)});
     }
     return Status::ok();
   }
 
+  /// Calls `visit` for the files of a run in the range that are not inputs, until `visit` returns false.
+  template <typename Visit>
+  void visit_staying(std::size_t run, const KeyRange& range, Visit visit) const {
+    const FileList& files = version.runs[run].files;
+    auto at = files.partition_point([&](const FileMetaPtr& file) { return file->stats.ends_before(range.start); });
+    for (; at != files.end() && (range.end.empty() || Bytes((*at)->stats.smallest) < Bytes(range.end)); ++at) {
+      if (taken.count((*at)->data_file) == 0 && !visit(*at)) return;
+    }
+  }
+  /// Returns true if a file of the run that is not an input overlaps the range.
+  [[nodiscard]] bool stays_in(std::size_t run, const KeyRange& range) const {
+    bool any = false;
+    visit_staying(run, range, [&](const FileMetaPtr& file) {
+      any = !(planted(PlantedBug::kFinalOverQuarantined) && file->quarantined());
+      return !any;
+    });
+    return any;
+  }
+  /// Returns the ranges of these files, within the range of all inputs, which is also the output's.
   [[nodiscard]] std::vector<KeyRange> staying(std::size_t run) const {
     std::vector<KeyRange> ranges;
-    for (const FileMetaPtr& file : version.runs[run].files) {
-      if (planted(PlantedBug::kFinalOverQuarantined) && file->quarantined()) continue;
-      if (taken.count(file->data_file) == 0) ranges.push_back(range_of(file->stats));
-    }
+    visit_staying(run, *touched, [&](const FileMetaPtr& file) {
+      if (!planted(PlantedBug::kFinalOverQuarantined) || !file->quarantined()) ranges.push_back(range_of(file->stats));
+      return true;
+    });
     return ranges;
   }
 
@@ -66,7 +82,7 @@ struct Resolver {
       out.target = target == nullptr ? inputs.front().run : target->run;
       TRY_ASSIGN(index, index_of(out.target));
       out.place = index;
-      if (index < oldest) return Status::invalid_argument("a plan would put entries of an older run into " + text(out.target));
+      if (index < oldest) return Status::invalid_argument("a plan would move entries of an older run into " + text(out.target));
       return Status::ok();
     }
     const TreeShape shape = version.shape();
@@ -82,37 +98,35 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// Like check_ages(), for a slice. Only entries in its range move: in all runs from its newest to its target every file in the
-  /// range must take part.
+  /// Does for a slice what check_ages() does for other plans. Only entries in its range move: in all runs from its newest to its
+  /// target, every file in the range must take part.
   Status check_slice(const Slice& slice) const {
     if (slice.target.run == 0) return Status::invalid_argument("a slice needs an existing target run");
-    if (is_empty(slice.range)) return Status::invalid_argument("a slice of an empty range");
+    if (is_empty(slice.range)) return Status::invalid_argument("the range of a slice is empty");
     std::size_t newest = version.runs.size();
     for (const InputFile& file : out.files) newest = std::min(newest, file.run);
     for (std::size_t run = newest; run <= out.place; ++run) {
-      if (!Finality(staying(run)).is_final(slice.range)) {
+      if (stays_in(run, slice.range)) {
         return Status::invalid_argument("a slice leaves out files of " + text(version.runs[run].id) + " within its range");
       }
     }
     return Status::ok();
   }
 
-  /// Refuses a plan that would leave a file above newer entries of its keys, or below older ones.
+  /// Refuses a plan that would put a file above newer entries of its keys, or below older entries.
   Status check_ages() const {
     for (std::size_t run = 0; run < out.place && run < version.runs.size(); ++run) {
-      const Finality stays(staying(run));
       for (const InputFile& file : out.files) {
-        if (file.run < run && !stays.is_final(file.range)) {
-          return Status::invalid_argument("a plan would take file " + std::to_string(file.meta->data_file) +
+        if (file.run < run && stays_in(run, file.range)) {
+          return Status::invalid_argument("a plan would move file " + std::to_string(file.meta->data_file) +
                                           " below older entries in " + text(version.runs[run].id));
         }
       }
     }
     for (std::size_t run = out.place; run < version.runs.size(); ++run) {
-      const Finality stays(staying(run));
       for (const InputFile& file : out.files) {
-        if (file.run > run && !stays.is_final(file.range)) {
-          return Status::invalid_argument("a plan would take file " + std::to_string(file.meta->data_file) +
+        if (file.run > run && stays_in(run, file.range)) {
+          return Status::invalid_argument("a plan would move file " + std::to_string(file.meta->data_file) +
                                           " above newer entries in " + text(version.runs[run].id));
         }
       }
@@ -120,14 +134,23 @@ struct Resolver {
     return Status::ok();
   }
 
+  [[nodiscard]] std::size_t inputs_in(std::size_t run) const {
+    return static_cast<std::size_t>(
+        std::count_if(out.files.begin(), out.files.end(), [run](const InputFile& file) { return file.run == run; }));
+  }
+
   void look_below() {
     std::vector<KeyRange> below;
+    bool found_below = false;
     for (std::size_t run = out.place; run < version.runs.size(); ++run) {
       if (!out.new_run && run == out.place) continue;
       std::vector<KeyRange> ranges = staying(run);
-      if (out.below.empty()) {
-        std::copy_if(version.runs[run].files.begin(), version.runs[run].files.end(), std::back_inserter(out.below),
-                     [&](const FileMetaPtr& file) { return taken.count(file->data_file) == 0; });
+      if (!found_below) {
+        visit_staying(run, *touched, [&](const FileMetaPtr& file) {
+          out.below.push_back(file);
+          return true;
+        });
+        found_below = inputs_in(run) < version.runs[run].files.size();
       }
       below.insert(below.end(), std::make_move_iterator(ranges.begin()), std::make_move_iterator(ranges.end()));
     }
@@ -144,10 +167,11 @@ Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version) {
   const auto* const drop = std::get_if<Drop>(&plan.action);
   resolver.unread = drop != nullptr && drop->pages.empty();
   for (const PlanInput& input : inputs) TRY(resolver.take(input));
-  if (resolver.out.files.empty()) return Status::invalid_argument("a plan without files");
+  if (resolver.out.files.empty()) return Status::invalid_argument("the plan has no files");
   if (std::holds_alternative<Drop>(plan.action)) return std::move(resolver.out);
   TRY(resolver.aim(plan, inputs));
   if (const auto* slice = std::get_if<Slice>(&plan.action)) {
+    resolver.touched = hull(*resolver.touched, slice->range);
     TRY(resolver.check_slice(*slice));
   } else {
     TRY(resolver.check_ages());
@@ -160,6 +184,17 @@ Finality finality_below(const Version& version, std::size_t run) {
   std::vector<KeyRange> below;
   for (++run; run < version.runs.size(); ++run) {
     for (const FileMetaPtr& file : version.runs[run].files) below.push_back(range_of(file->stats));
+  }
+  return Finality(std::move(below));
+}
+
+Finality finality_of(const Version& version, const KeyRange& range) {
+  std::vector<KeyRange> below;
+  for (const Run& run : version.runs) {
+    auto at = run.files.partition_point([&](const FileMetaPtr& file) { return file->stats.ends_before(range.start); });
+    for (; at != run.files.end() && (range.end.empty() || Bytes((*at)->stats.smallest) < Bytes(range.end)); ++at) {
+      below.push_back(range_of((*at)->stats));
+    }
   }
   return Finality(std::move(below));
 }

@@ -1,4 +1,4 @@
-// Checks a plan against its version and resolves it: input files, target of the output, files below it.
+// Checks a plan against its version and finds its input files, the target of the output, and the files below the output.
 #pragma once
 
 #include <vector>
@@ -11,24 +11,27 @@ namespace ebbtide {
 
 struct PlanInputs {
   std::vector<InputFile> files;
-  RunId target = 0;  ///< the run that gets the output; a fresh id if it is new
+  RunId target = 0;  ///< the run that gets the output; an unused id if the run is new
   bool new_run = false;
-  int level = 0;          ///< of the new run
-  RunId before = 0;       ///< the new run's place: as TreeEdit::AddedRun
+  int level = 0;          ///< level of the new run
+  RunId before = 0;       ///< place of the new run: as in TreeEdit::AddedRun
   std::size_t place = 0;  ///< runs from this index on are older than the output, except the target itself
+  // The next three are computed only within the range of all inputs together (of the slice, for a Slice).
   Finality finality;
-  Finality target_gaps;            ///< is_final() where no file of the target run stays
-  std::vector<FileMetaPtr> below;  ///< files that stay in the first run below that has such files
+  Finality target_gaps;            ///< is_final() is true for ranges in which no file of the target run stays
+  std::vector<FileMetaPtr> below;  ///< files that stay in the newest older run that has such files
 };
 
-/// For a Drop only `files` is set. kInvalidArgument, with the reason, if
+/// Resolves a plan. For a Drop only `files` is set. Returns kInvalidArgument, with the reason, if
 ///   * a run or file is not in the version, or a quarantined file would be read, moved or changed;
 ///   * the output would overlap files that stay in the target;
-///   * entries would end up below older entries of their keys, because a run between input and output is left out. For a Slice,
-///     because a file in its range is left out, in a run from its newest to its target.
+///   * entries would end up below older entries of their keys, because a run between input and output is left out;
+///   * a file in a Slice's range is left out, in a run from the Slice's newest run to its target.
 Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version);
 
-/// The Finality of files in run number `run`: every file of an older run is below.
+/// Returns the Finality for files in run number `run`: every file of an older run is below.
 Finality finality_below(const Version& version, std::size_t run);
+/// Returns the Finality for entries newer than all files, for keys in the range.
+Finality finality_of(const Version& version, const KeyRange& range);
 
 }  // namespace ebbtide

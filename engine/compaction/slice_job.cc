@@ -1,10 +1,11 @@
 // A Slice is one group, cut to its range, whose output goes into the target. For each input that straddles an end of the range
-// there is one more group of this file alone, which writes the entries outside the range into the file's run. Its finality
-// differs: all older runs are below it, the other inputs included, since their entries outside the range stay in place.
+// there is one more group, of this file alone, which writes the entries outside the range into the file's run. That group's
+// finality differs: all older runs are below it. These include the slice's other inputs, since their entries outside the range
+// stay in place.
 //
-// If a straddling file has range tombstones, the groups outside come last: a range tombstone that reaches into the slice is cut
-// where the slice's output begins or ends, not at the end of the range. That end is often a key that the slice purges, and no piece
-// may keep its name (compaction/name_debts.h). If the slice has no output, no range tombstone is cut.
+// If a straddling file has range tombstones, the groups outside the slice are merged last. A range tombstone that reaches into
+// the slice is cut where the slice's output begins or ends, not at the end of the range. That end is often a key that the slice
+// purges, and no piece may keep that key (compaction/name_debts.h). If the slice has no output, no range tombstone is cut.
 #include "compaction/slice_job.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ class SliceJob {
     if (!cuts_range_tombstones()) {
       std::vector<MergeGroup> all = groups_outside(std::nullopt);
       all.insert(all.begin(), within);
-      (void)merge.run(std::move(all));  // finish() has the error
+      (void)merge.run(std::move(all));  // finish() returns the error
     } else if (merge.run({within}).is_ok()) {
       (void)merge.run(groups_outside(tombstone_ends(merge)));
     }
@@ -44,7 +45,7 @@ class SliceJob {
   }
 
  private:
-  /// The slice itself: all inputs, cut to the range.
+  /// Returns the group of the slice itself: all inputs, cut to the range.
   [[nodiscard]] MergeGroup group_within() const {
     FileGroup files{range_, inputs_.files, 0};
     for (const InputFile& file : files.files) files.bytes += file.meta->data_bytes;
@@ -53,20 +54,20 @@ class SliceJob {
     return {std::move(files), inputs_.target, &inputs_.finality, true};
   }
 
-  /// True if a straddling file has range tombstones: then the groups outside wait for the ends of the slice's output.
+  /// Returns true if a straddling file has range tombstones. The groups outside then wait for the ends of the slice's output.
   [[nodiscard]] bool cuts_range_tombstones() const {
     return std::any_of(inputs_.files.begin(), inputs_.files.end(), [&](const InputFile& file) {
       return file.meta->stats.range_tombstones != 0 && !outside_of(file.range, range_).empty();
     });
   }
-  /// The keys at which range tombstones from outside are cut, once the slice is merged.
+  /// Returns the keys at which range tombstones from outside are cut, once the slice is merged.
   [[nodiscard]] std::optional<SliceEnds> tombstone_ends(const GroupMerge& merge) const {
-    // A file is cut at the ends of a frozen range, so that no output reaches into it.
+    // The range of a scrub's slice is frozen: files are cut at its ends, so that no output reaches into it.
     if (plan_.reason == Reason::kScrub) return SliceEnds{range_.start, range_.end, {}, {}};
     return merge.output_ends();
   }
 
-  /// Groups for the entries outside the slice. `ends`: none if no range tombstone is cut.
+  /// Returns the groups for the entries outside the slice. Without `ends`, no range tombstone is cut.
   std::vector<MergeGroup> groups_outside(const std::optional<SliceEnds>& ends) {
     std::vector<MergeGroup> groups;
     for (const InputFile& file : inputs_.files) {
@@ -74,7 +75,7 @@ class SliceJob {
       MergeGroup group{{{}, {file}, file.meta->data_bytes}, file.run_id};
       group.border = {range_, ends};
       if (!rests.empty()) group.finality = finality_outside(file.run);
-      // Range tombstones that are not cut stay in one file.
+      // Range tombstones that are not cut must stay in one file.
       if (!ends && rests.size() == 2 && file.meta->stats.range_tombstones != 0) {
         group.files.range = file.range;
         group.hole = range_;
@@ -89,8 +90,8 @@ class SliceJob {
     return groups;
   }
 
-  /// The files below entries outside the slice in run number `run`: the files of older runs, but of the slice's inputs only their
-  /// parts outside the slice. Takes O(files) at the first call for a run.
+  /// Returns the Finality of entries outside the slice in run number `run`. All files of older runs are below them, but of the
+  /// slice's inputs only their parts outside the slice. The first call for a run takes O(files).
   const Finality* finality_outside(std::size_t run) {
     const auto known = finality_.find(run);
     if (known != finality_.end()) return &known->second;
@@ -116,7 +117,7 @@ class SliceJob {
   const CompactionContext& context_;
   const CompactionEnv& env_;
   PlanInputs inputs_;
-  std::map<std::size_t, Finality> finality_;  // outside the slice, by run; groups point into it
+  std::map<std::size_t, Finality> finality_;  // finality of entries outside the slice, by run; groups point into this map
 };
 
 }  // namespace

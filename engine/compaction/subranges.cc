@@ -6,13 +6,13 @@
 namespace ebbtide {
 namespace {
 
-// Samples for each part: the cuts are then right to within an eighth of a part.
+// Number of samples for each part: cuts are then right to within an eighth of a part.
 constexpr std::size_t kSamplesPerPart = 8;
 
-/// Keys at which the range may be cut, ascending; each with the bytes since the one before.
+/// Keys at which the range may be cut, ascending; each with the bytes since the key before.
 using Cuts = std::vector<std::pair<std::string, double>>;
 
-/// Cuts the range where another one of `parts` equal shares of the total has been passed.
+/// Cuts the range wherever another of `parts` equal shares of the total has been passed.
 std::vector<KeyRange> cut_where_due(const KeyRange& range, const Cuts& cuts, double total, std::size_t parts) {
   std::vector<KeyRange> out;
   KeyRange rest = range;
@@ -48,12 +48,12 @@ std::vector<FileGroup> overlapping_groups(std::vector<InputFile> files) {
 }
 
 std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points) {
-  Cuts samples;  // each is the middle of a piece of its file, with the bytes of that piece
+  Cuts samples;  // for each piece of a file, its middle and its bytes
   const std::size_t wanted = parts * kSamplesPerPart;
   double total = 0;
   for (const InputFile& file : group.files) {
     const auto bytes = static_cast<double>(file.meta->data_bytes);
-    // At least one sample a file: a large merge has more files than samples are wanted.
+    // At least one sample per file: a large merge has more files than wanted samples.
     const auto count =
         std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(wanted) * bytes /
                                                           static_cast<double>(std::max<std::uint64_t>(group.bytes, 1))));

@@ -1,9 +1,9 @@
 // Cuts a merge into independent pieces.
 //
-// First by overlap: input files are read in key order, and a new group begins at a file that starts past the upper bound of all
-// before it. (The bound of the group counts, not the last file's: a long file may overlap several short ones.) A group of one
-// file needs no merge (the thesis' Algorithms 5.2 and 5.3). Then by size: a large group is cut at keys that split its bytes
-// evenly, or at partitions, so that its parts can run in parallel.
+// A merge is cut first by overlap. Input files are read in key order, and a new group begins at a file that starts past the upper
+// bound of all files before it. (This is the bound of the group, not of the last file: a long file may overlap several short
+// ones.) A group of one file needs no merge (the thesis' Algorithms 5.2 and 5.3). Then a large group is cut by size: at keys that
+// split its bytes evenly, or at partitions, so that its parts can run in parallel.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace ebbtide {
 
 struct InputFile {
-  std::size_t run = 0;  ///< index of its run in the version: smaller is newer
+  std::size_t run = 0;  ///< index of the file's run in the version: a smaller index is newer
   RunId run_id = 0;
   FileMetaPtr meta;
   KeyRange range;
@@ -29,16 +29,17 @@ struct FileGroup {
   std::uint64_t bytes = 0;
 };
 
-/// Groups of overlapping files in key order.
+/// Returns the groups of overlapping files, in key order.
 std::vector<FileGroup> overlapping_groups(std::vector<InputFile> files);
 
-/// About `count` keys of a file within a range, evenly spaced by bytes (TableInspector::split_points).
+/// Returns about `count` keys of a file within a range, evenly spaced by bytes (TableInspector::split_points).
 using SplitPoints = std::function<std::vector<std::string>(const FileMeta& file, const KeyRange& range, std::size_t count)>;
 
-/// Ranges in key order that together are the group's range: at most `parts`, of about the same number of bytes.
+/// Returns ranges in key order that together are the group's range: at most `parts`, of about the same number of bytes.
 std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points);
 
-/// Likewise, but each range consists of whole partitions. `partitions` is not empty; the first begins with the start of `range`.
+/// Like cut_evenly(), but each range consists of whole partitions. `partitions` is not empty; its first element begins with the
+/// start of `range`.
 std::vector<KeyRange> cut_at_partitions(const KeyRange& range, const std::vector<Partition>& partitions, std::size_t parts);
 
 }  // namespace ebbtide

@@ -1,27 +1,28 @@
 // Decides which versions of a key survive a flush or a merge. Pure: no I/O, no clock.
 //
 //   seq     --------------------------------|visible_seq|----- - - ->
-//   stripes            (.., visible]                       each seq its own
+//   stripes            (.., visible]                       each seq is a stripe
 //
-//   1. No reader to come can distinguish two versions in one stripe: only the newest survives, it shadows the others. Seqs above
-//      visible_seq may still become visible one by one, so each is a stripe of its own. Open views need nothing of a merge: they
-//      keep the files that they read.
+//   1. No future reader can distinguish two versions in one stripe: only the newest survives, it shadows the others. Seqs above
+//      visible_seq may still become visible one by one, so each is a stripe of its own. Open views need nothing from a merge:
+//      they keep the files that they read.
 //   2. Then the survivor is judged. It is dead if a range tombstone of the same stripe covers it, or if it has expired; expiry
-//      applies to all readers. The order matters: an expired newest version must not be replaced by an older one that has not
+//      applies to all readers. The order matters: an expired newest version must not be replaced by an older version that has not
 //      expired.
-//   3. A dead version becomes a tombstone with its own seq, born when it died. A tombstone is dropped if no older version is
-//      below it: none in an older run (the run is final for the key, or the key's `first` version is in the input), and none in
-//      the output. A covered version is dropped too if the covering range tombstone, which stays as long as older versions exist,
-//      has a birth as old.
+//   3. A dead version becomes a tombstone with the version's seq, born when the version died. A tombstone is dropped if no older
+//      version is below it: none in an older run (the run is final for the key, or the key's `first` version is in the input),
+//      and none in the output. A covered version is also dropped if the covering range tombstone, which stays as long as older
+//      versions exist, is as old as the version's deletes.
 //   4. Delete debts: an entry that shadows a tombstone or a dead version takes over its birth and its debts, as long as older
-//      versions are below. Without any below, the debt ends.
+//      versions are below. When no older version is below, the debt ends.
 //   5. Seqs never change.
 //   6. A record (secondary range tombstone) acts on the survivor of a stripe like a tombstone just above it, with the record's
-//      seq and birth: it covers by the delete key of that one version. A covered version becomes a tombstone with its own seq:
-//      the record hides that version and no older one.
+//      seq and birth: it covers that one version, by its delete key. A covered version becomes a tombstone with the version's
+//      seq: the record hides that version and no older one.
 //
-// Range tombstones are judged separately: the newest cover of each stripe stays, with the oldest birth of all. Where the run is
-// final they are dropped if every reader to come sees them: then everything they cover is dropped in the same merge.
+// Range tombstones are judged separately: the newest cover of each stripe stays, with the oldest birth of all covers of the
+// stripe. Where the run is final, range tombstones are dropped if every future reader sees them: everything they cover is dropped
+// in the same merge.
 #pragma once
 
 #include <algorithm>
@@ -38,44 +39,46 @@ namespace ebbtide {
 
 /// The state by which versions are judged.
 struct Judgement {
-  SeqNum visible_seq = kMaxSeqNum;  ///< greatest seq that a reader can have at the time
+  SeqNum visible_seq = kMaxSeqNum;  ///< the greatest seq that a reader can have at that time
   Millis now = 0;
 
-  /// The greatest seq of the stripe that `seq` lies in. Every reader sees all of a stripe or nothing of it.
+  /// Returns the greatest seq of the stripe that `seq` lies in. Every reader sees all of a stripe or nothing of it.
   [[nodiscard]] SeqNum stripe(SeqNum seq) const { return std::max(seq, visible_seq); }
-  /// True if some reader may not see an operation of this seq, so that versions it hides are still visible.
+  /// Returns true if some reader may not see an operation of this seq, so that versions which the operation hides are still
+  /// visible.
   [[nodiscard]] bool seen_before(SeqNum seq) const { return seq > visible_seq; }
 };
 
-/// True if a dead header must be kept: its elements exist until a range tombstone over them is committed. `covered`: such a
-/// tombstone covers it.
+/// Returns true if a dead header must be kept: its elements exist until a range tombstone over them is committed. `covered`: such
+/// a tombstone covers the header.
 inline bool is_held_by_elements(const Entry& entry, bool covered) { return entry.kind == EntryKind::kHeader && !covered; }
 
-/// Properties of a key that its input versions do not show.
+/// Facts about a key that its input versions do not show.
 struct KeyFacts {
-  bool nothing_below = false;  ///< no older version outside the input: the run is final for the key, or filters deny it
-  bool mark_first = false;     ///< flushes: if nothing is below, flag the oldest survivor as `first`
+  /// True if no older version is outside the input: the run is final for the key, or filters deny it.
+  bool nothing_below = false;
+  bool mark_first = false;  ///< true for flushes: if nothing_below, the oldest survivor is flagged as `first`
 };
 
-/// Takes the versions of each key in turn. Reuses buffers. Not thread-safe.
+/// Processes the versions of one key after the other, and reuses its buffers. Not thread-safe.
 class Survivors {
  public:
   using Cover = FragmentedRangeTombstones::Cover;
 
-  /// `records`: those that may cover entries of the input; must live as long. Null: there are none.
+  /// `records`: the records that may cover entries of the input; must outlive this object. Null: there are none.
   explicit Survivors(const Judgement& judgement, const RecordSet* records = nullptr)
       : judgement_(judgement), records_(records == nullptr || records->empty() ? nullptr : records) {}
 
-  /// Starts a key. `covers`: the range tombstones of the input that cover it, newest first; they must live until finish().
+  /// Begins a key. `covers`: the range tombstones of the input that cover it, newest first; must live until finish().
   void begin(Bytes key, std::span<const Cover> covers);
-  /// Adds versions, newest first. Copies those it keeps, except large and shared values.
+  /// Adds versions, newest first. Copies those that may survive, except large and shared values.
   void add(const Entry& entry);
-  /// The key that begin() was given, as a copy.
+  /// A copy of the key given to begin().
   [[nodiscard]] const std::string& key() const { return key_; }
-  /// The survivors, newest first; valid until begin().
+  /// Returns the survivors, newest first; valid until begin().
   std::span<const Entry> finish(const KeyFacts& facts);
-  /// After finish(): the greatest seq such that no record up to it covers a survivor. Covered entries may survive for readers
-  /// that do not see the record yet, or as headers of elements that wait for their range tombstone.
+  /// After finish(): the greatest seq such that no record up to this seq covers a survivor. Covered entries may survive for
+  /// readers that do not see the record yet, or as headers of elements that wait for their range tombstone.
   [[nodiscard]] SeqNum applied_seq() const { return applied_seq_; }
 
  private:
@@ -83,7 +86,7 @@ class Survivors {
     Entry entry;
     std::string value;  // the bytes of entry.value, unless they are shared or large
     SeqNum stripe = 0;
-    Millis shadowed = 0;  // oldest birth of the versions that it shadows
+    Millis shadowed = 0;  // oldest birth of the versions that this one shadows
   };
   [[nodiscard]] Millis pending_birth_of(const Entry& entry) const;
   [[nodiscard]] const Cover* cover_in_stripe(const Entry& entry, SeqNum stripe) const;
@@ -96,15 +99,17 @@ class Survivors {
   const RecordSet* const records_;
   std::string key_;
   std::span<const Cover> covers_;
-  std::deque<Candidate> candidates_;  // the first used_ of them; the rest keep their buffers. A deque: entries point into them
+  // The first used_ are in use, the others keep their buffers; a deque, since entries point into it.
+  std::deque<Candidate> candidates_;
   std::size_t used_ = 0;
   bool first_met_ = false;
-  SeqNum last_seq_ = 0;  // of the version added last
+  SeqNum last_seq_ = 0;  // seq of the version added last
   SeqNum applied_seq_ = kMaxSeqNum;
   std::vector<Entry> out_;
 };
 
-/// The covers of one fragment that stay. `final`: no older run overlaps the fragment. Newest first, like the input.
+/// Returns the covers of one fragment that stay. `final`: no older run overlaps the fragment. The order is newest first, as in
+/// the input.
 std::vector<FragmentedRangeTombstones::Cover> surviving_covers(std::span<const FragmentedRangeTombstones::Cover> covers,
                                                                const Judgement& judgement, bool final);
 

@@ -1,4 +1,4 @@
-// Converts between the descriptions of a table by builder, manifest and reader.
+// Converts the description of a table from the builder's to the manifest's form, and to the reader's.
 #pragma once
 
 #include "table/table_builder.h"

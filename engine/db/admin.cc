@@ -1,4 +1,4 @@
-// What the server asks about the database: gathers it for the components of admin/.
+// Answers what the server asks about the database: collects the values that the components of admin/ need.
 #include "db/admin/checkpoint.h"
 #include "db/admin/stats.h"
 #include "db/admin/tree_info.h"
@@ -51,6 +51,13 @@ Stats DbImpl::stats() {
   s.delete_persist_seconds = purges_.persist_times();
   const std::vector<TreeLoad> loads = tree_loads();
   add_trees(loads, &s);
+  const IndexCache::Counts indexes = indexes_.counts();
+  s.table_bytes += indexes.bytes;
+  s.index_bytes = indexes.bytes;
+  s.index_capacity = indexes.capacity;
+  s.indexed_tables = indexes.tables;
+  s.index_loads = indexes.loads;
+  s.index_unloads = indexes.unloads;
   add_leaving(ledger_.leaving(), &s);
   for (const TreeLoad& load : loads) s.deadline_work_bytes += deadlines_.work_bytes(load.tree->id);
   const Status error = health_.error();
@@ -112,6 +119,21 @@ Result<TreeMap> DbImpl::tree_map(DatabaseId database, std::size_t max_cells) {
   return map;
 }
 
+std::vector<std::string> DbImpl::damage() {
+  std::vector<std::string> lines;
+  for (DatabaseId d = 0; d < settings_.databases; ++d) {
+    const TreePtr tree = trees_.tree_of(d);
+    const auto tables = tree == nullptr ? nullptr : trees_.live_tables(tree->id);
+    if (tables != nullptr) list_damage(d, *tables, &lines);
+  }
+  return lines;
+}
+
+Result<VerifyReport> DbImpl::verify(DatabaseId database) {
+  const std::shared_ptr<Lease> lease = lease_of(trees_.tree_of(database));
+  return lease == nullptr ? VerifyReport{} : scrubber_.verify(*lease);
+}
+
 Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
   const CheckpointEnv env{.fs = &fs_,
                           .dir = settings_.dir,
@@ -123,11 +145,12 @@ Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
                           .unpin = [this](const std::shared_ptr<LogPin>& pin) { manifest_.unpin(pin); },
                           .closing = [this] { return closing_.load(); }};
   auto report = make_checkpoint(env, target);
-  obsolete_files_.remove_queued();  // files that were replaced while the checkpoint pinned them
+  obsolete_files_.remove_queued();  // files that the checkpoint pinned while they were replaced
   return report;
 }
 
-// The log has everything that the manifest's state relies on, and everything visible.
+// Records the state for a checkpoint. The log has every operation that the manifest's state relies on, and every visible
+// operation.
 Result<CheckpointState> DbImpl::checkpoint_state(SeqNum visible_seq) {
   MutexLock manifest(manifest_.mutex);
   TRY(versions_->status());

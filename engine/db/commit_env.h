@@ -1,4 +1,5 @@
-// What the commit pipeline (write/commit_pipeline.h) and the committer (write/committer.h) get of the database's components.
+// The functions of the database's components that the commit pipeline (write/commit_pipeline.h) and the committer
+// (write/committer.h) call.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@
 
 namespace ebbtide {
 
-/// The pipeline holds the commit mutex in its calls, except insert(). The thread-safety analysis does not follow it there.
+/// The pipeline holds the commit mutex when it calls these functions, except insert(). The thread-safety analysis cannot see
+/// that.
 struct CommitEnv {
   const EngineTime& time;
   Health& health;
@@ -23,7 +25,7 @@ struct CommitEnv {
   TreeRegistry& trees;
   TreePlacer& placer;
   ManifestEditor& manifest;
-  const std::unique_ptr<GroupCommit>& log_owner;  ///< made when the database opens
+  const std::unique_ptr<GroupCommit>& log_owner;  ///< set when the database opens
 
   // --- for the committer
   bool log_failed() { return log_owner->failed(); }

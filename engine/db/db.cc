@@ -1,4 +1,4 @@
-// The public face: each call goes to the part that does it.
+// The public interface: each call is passed to the component that carries it out.
 #include <engine/db.h>
 
 #include "db/db_impl.h"
@@ -15,9 +15,21 @@ PassGuard::~PassGuard() { static_cast<Epoch*>(epoch_)->leave(); }
 Db::Db(std::unique_ptr<DbImpl> impl) : impl_(std::move(impl)) {}
 Db::~Db() { (void)close(); }
 
+namespace {
+
+// Adds to an error about damage what an administrator can do, unless the error says it already.
+Status with_remedy(const Status& status, const std::string& dir) {
+  if (status.code() != Code::kCorruption || status.message().find("ebbtide-inspect") != Bytes::npos) return status;
+  return Status::corruption(std::string(status.message()) + ". See if it can be mended without a loss: ebbtide-inspect repair " +
+                            dir + ". Otherwise restore a backup, or save the rest of the data: ebbtide-inspect salvage " + dir +
+                            " NEW-DIRECTORY");
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Db>> Db::open(const Settings& settings, const Components& components) {
   auto impl = std::make_unique<DbImpl>(settings, components);
-  TRY(impl->open());
+  if (const Status status = impl->open(); !status.is_ok()) return with_remedy(status, settings.dir);
   return std::unique_ptr<Db>(new Db(std::move(impl)));
 }
 
@@ -61,7 +73,8 @@ Millis Db::now() const { return impl_->time_.now(); }
 Millis Db::stamped(Millis now) const { return impl_->time_.stamped(now); }
 
 ReadView Db::view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const {
-  // Tree, view and seq belong together if neither the mapping nor the tree's view changed while they were read (write/commit_pipeline.h).
+  // Tree, view and seq belong together if neither the mapping nor the tree's view changed while they were read
+  // (write/commit_pipeline.h).
   for (;;) {
     const std::uint64_t mapping = impl_->published_.mapping_version();
     const Tree* tree = impl_->published_.tree(database);
@@ -84,7 +97,7 @@ ReadView Db::lease(DatabaseId database) const {
     SeqNum seq = 0;
     if (tree != nullptr) {
       MutexLock lock(impl_->trees_.state_mutex);
-      owner = tree->view_owner;  // null: the tree was just dropped, and its database has another
+      owner = tree->view_owner;  // null: the tree was just dropped, and its database has another tree
       seq = visible_seq();
     } else {
       seq = visible_seq();
@@ -170,7 +183,8 @@ Status Db::reconfigure(const Settings& settings) {
   impl_->writes_.measure();
   if (impl_->trees_.deadlines_changed()) {
     MutexLock manifest(impl_->manifest_.mutex);
-    (void)impl_->manifest_.commit_deadlines();  // if it fails, the next tick retries, or reports that the database is read-only
+    // If this fails, the next tick tries again or reports that the database is read-only.
+    (void)impl_->manifest_.commit_deadlines();
   }
   return Status::ok();
 }
@@ -201,7 +215,7 @@ Result<PurgeStatus> Db::purge_status(const PurgeTicket& ticket) { return impl_->
 void Db::note_ticket(const PurgeTicket& ticket) { impl_->purges_.note_ticket(ticket); }
 std::vector<PurgeTicket> Db::open_tickets() { return impl_->purges_.open_tickets(); }
 
-// What is pending of the ticket becomes overdue: ticks and planners do the rest. The next tick flushes memtables.
+// Makes the pending deletes of the ticket overdue: ticks and planners do the rest. The next tick flushes memtables.
 Status Db::purge_now(const PurgeTicket& ticket) {
   TRY(impl_->purges_.status(ticket).status());
   impl_->surveyor_.make_overdue(ticket);
@@ -212,7 +226,8 @@ Status Db::purge_now(const PurgeTicket& ticket) {
 
 void Db::tick() { impl_->maintenance_.tick(); }
 
-// A stop that cannot end, because nothing can be written, refuses: a client that waits would wait for ever.
+// A stop that cannot end, since nothing can be written, does not count: writes are refused then, as a waiting client would wait
+// for ever.
 bool Db::writes_stopped() const {
   return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->health_.read_only() && !impl_->log_->failed();
 }
@@ -234,15 +249,5 @@ StampMode Db::stamp_mode(DatabaseId database) const {
 }
 
 StampMode Db::configured_stamp_mode(DatabaseId database) const { return impl_->trees_.configured_stamp_mode(database); }
-
-void DbImpl::schedule_filter_fit(const TreePtr& tree) {
-  if (tree->filter_fit_queued.exchange(true)) return;
-  submit(Priority::kLow, [this, tree] {
-    tree->filter_fit_queued = false;
-    MutexLock manifest(manifest_.mutex);
-    if (closing_ || tree->dropped || versions_->tree(tree->id) == nullptr) return;
-    (void)installer_.install(*tree, {}, 0);  // kAborted: the tree was dropped meanwhile
-  });
-}
 
 }  // namespace ebbtide

@@ -1,30 +1,31 @@
-// The parts of the engine and how they are wired. Components that know no database have rooms:
+// The parts of the engine and how they are connected. Components that do not know the database are in folders of their own:
 //
-//   trees/        all trees, one tree, what readers see of it, leases
+//   trees/        all trees, one tree, the views that readers use, leases
 //   read/         lookups, iterators, fetches, scans, estimates, filter memory
 //   write/        the commit pipeline, the tree of each operation, large batches, delays and refusals, the memory budget
-//   background/   flushes, planners and compactions, edits of the manifest, punching, scrub, quarantine, room on the disk, read-only, the clock
-//   purge/        when deletes have left all files
+//   background/   flushes, planners and compactions, edits of the manifest, punching, scrub, quarantine, room on the disk,
+//                 read-only mode, timed work
+//   purge/        finds out when deletes have left all files
 //   admin/        statistics, a tree in numbers and as a picture, checkpoints
 //
-// What is left to the database itself, by file:
+// The rest is in files of this folder:
 //
-//   commit_env.h   what commits get of the components                wiring.cc      what the components get of each other
-//   recovery.cc    open and close                                    log_replay.h   open: the log
-//   admin.cc       what the server asks about the database
+//   commit_env.h   functions that commits call             wiring.cc      connects the components
+//   recovery.cc    opens and closes the database           log_replay.h   replays the log at open
+//   admin.cc       answers questions of the server
 //
-// Locks, in the order they may nest:
-//   Maintenance's               one tick at a time
-//   Retention's                 one look at what is due at a time
-//   PurgeTracker's              one survey at a time; never held across I/O, except to check whether names exist
-//   DeadlineTracker's           the trees' deadlines; never held across I/O
-//   WriteController's           one measurement of the pressure at a time; never held across I/O
-//   Flusher::mutex              one flush at a time, held across I/O
+// Locks, in the order in which they may nest:
+//   Maintenance's               held during a tick, so that one runs at a time
+//   Retention's                 held during a tick of Retention
+//   PurgeTracker's              held during a survey; never held across I/O, except to check whether files exist
+//   DeadlineTracker's           guards the trees' deadlines; never held across I/O
+//   WriteController's           held during a measurement of the pressure; never held across I/O
+//   Flusher::gate               flushes of different trees share it; recovery after an error holds it alone; held across I/O
 //   ManifestEditor::mutex       held across I/O by each change of the set of tables; readers and writers never take it
 //   TreeRegistry::commit_mutex  the short critical section of a commit: seqs, databases, active memtables
-//   TreeRegistry::state_mutex   trees' views and frozen memtables; never held across I/O
-//   Health's                    the failure that made the database read-only; nothing nests in it
-// A tree's view is read without any lock, under the epoch.
+//   TreeRegistry::state_mutex   guards trees' views and frozen memtables; never held across I/O
+//   Health's                    guards the failure that made the database read-only; no other lock is taken while it is held
+// A tree's view is read without any lock, inside the epoch.
 #pragma once
 
 #include <array>
@@ -52,6 +53,7 @@
 #include "db/background/deadline_keeper.h"
 #include "db/background/disk_watch.h"
 #include "db/background/failed_outputs.h"
+#include "db/background/file_watch.h"
 #include "db/background/flush_job.h"
 #include "db/background/flush_scheduler.h"
 #include "db/background/flusher.h"
@@ -95,12 +97,14 @@
 #include "io/open_files.h"
 #include "io/removals_fs.h"
 #include "policy/policy.h"
+#include "table/index_cache.h"
 #include "version/version_set.h"
 #include "wal/group_commit.h"
 
 namespace ebbtide {
 
-/// Everything about the settings that can be known without the directory: kInvalidArgument names what is wrong (recovery.cc).
+/// Checks everything about the settings that can be checked without the directory. kInvalidArgument names the wrong setting
+/// (recovery.cc).
 Status check_settings(const Settings& settings);
 
 struct DbImpl {
@@ -119,9 +123,12 @@ struct DbImpl {
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
-  // wiring.cc
   Result<VerifyReport> verify(DatabaseId database);
   std::vector<std::string> damage();
+  Result<CheckpointReport> checkpoint(const std::string& target);
+  Result<CheckpointState> checkpoint_state(SeqNum visible_seq) EXCLUDES(manifest_.mutex);
+
+  // wiring.cc
   Surveyor::Env surveyor_env();
   LogRetirer::Env log_retirer_env();
   LogReplay::Env log_replay_env();
@@ -135,6 +142,7 @@ struct DbImpl {
   Maintenance::Env maintenance_env();
   TreeRegistry::Env trees_env();
   TreePlacer::Env placer_env();
+  FileWatch::Env file_watch_env();
   ManifestEditor::Env manifest_env();
   FailedOutputs::Env outputs_env();
   Flusher::Env flusher_env();
@@ -151,51 +159,39 @@ struct DbImpl {
   Progress::Env progress_env();
   RequestedWork::Env requested_work_env();
   FilterFitEnv filter_fit_env();
-  bool measure_and_fit_filters(Tree& tree, const TablesView& tables) EXCLUDES(trees_.state_mutex);
-  bool start_compaction(const Tree& tree, const Plan& plan, CompactionJob::Start* start);
-  Result<std::shared_ptr<const TablesView>> install_outputs(Tree& tree, const CompactionJob::OpenedTables& opened)
-      REQUIRES(manifest_.mutex);
   void background_progressed();
   std::shared_ptr<Lease> lease_of(const TreePtr& tree);
   void scrub(const std::vector<TreeLoad>& loads);
-  Quarantine::Place place_of(FileNum data_file);
-  Status commit_change(const Quarantine::Change& change) EXCLUDES(manifest_.mutex);
-  std::shared_ptr<const TablesView> tables_to_punch(TreeId id);
-  Status commit_punched(TreeId id, const HolePuncher::Punched& punched) EXCLUDES(manifest_.mutex);
-  Result<CheckpointReport> checkpoint(const std::string& target);
-  Result<CheckpointState> checkpoint_state(SeqNum visible_seq) EXCLUDES(manifest_.mutex);
-
-  // --- helpers, by file
-  // wiring.cc
-  void submit(Priority priority, BackgroundPool::Task task);
-  // db.cc
-  void schedule_filter_fit(const TreePtr& tree);
-  // wiring.cc
-  void write_time_mark(Millis mark) EXCLUDES(manifest_.mutex);
+  /// Kinds of background work. Upkeep is recovery from errors, edits of the manifest and removal of files.
+  enum class Work : std::uint8_t { kFlush, kUpkeep, kMerge };
+  void submit(Work work, BackgroundPool::Task task);
+  [[nodiscard]] bool writable() const;
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
   void say(Severity severity, const std::string& text);
   // recovery.cc
   Status open_manifest();
   Status start_time();
-  Status open_trees(SeqNum* last_seq) REQUIRES(trees_.commit_mutex);
+  Status open_trees(const std::vector<std::string>& names, SeqNum* last_seq) REQUIRES(trees_.commit_mutex);
   void compare_stamp_modes() REQUIRES(trees_.commit_mutex);
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(trees_.commit_mutex);
-  Status start_log(std::vector<LogSegment> segments, SeqNum last_seq);
-  Status remove_leftovers();
+  Status start_log(std::vector<LogSegment> segments, SeqNum last_seq, const Status& uncut);
+  Status serve_reads_only(const Status& refused);
+  void report_foreign_files(const std::vector<std::string>& names);
+  std::vector<std::string> leftovers(const std::vector<std::string>& names);
   Result<LogReplay::Replayed> replay_log() REQUIRES(trees_.commit_mutex);
-  Status flush_replayed(const std::vector<TreePtr>& trees);
 
   // --- constant after construction
   const Settings settings_;
   RemovalsFileSystem removals_;
-  FileSystem& fs_;  ///< removals_
+  FileSystem& fs_;  ///< refers to removals_
   const std::shared_ptr<OpenFiles> open_files_;
   Clock& clock_;
   EventListener* const events_;
-  const bool threads_;                      ///< false: the caller's pool, no log thread, no fetchers
+  const bool threads_;  ///< false: the caller's pool is used, and there is no log thread and no fetcher thread
   std::uint64_t empty_memtable_bytes_ = 0;  ///< set by open()
 
-  // --- own synchronization. What a table hands its files to when it goes outlives the epoch, which may have the last view of it.
+  // --- own synchronization. Tables pass their files to some of these members when they are destroyed. The epoch may destroy the
+  // last view of a table, so these members come before it.
   TreeRegistry trees_;
   TreePlacer placer_;
   ManifestEditor manifest_;
@@ -203,7 +199,7 @@ struct DbImpl {
   PurgeLedger ledger_;
   Surveyor surveyor_;
   PurgeTracker purges_;
-  LogPins log_pins_;  ///< come and go under manifest_.mutex
+  LogPins log_pins_;  ///< pins are added and removed under manifest_.mutex
   LogRetirer log_retirer_;
   Retention retention_;
   DeadlineTracker deadlines_;
@@ -220,27 +216,31 @@ struct DbImpl {
   FailedOutputs outputs_;
   Flusher flusher_;
   FlushScheduler flush_scheduler_;
+  IndexCache indexes_{epoch_};  ///< outlives the epoch: what that frees at its end leaves the cache
   Epoch epoch_;
   EngineTime time_;
   std::unique_ptr<BlockCache> cache_;
   std::unique_ptr<GroupCommit> log_;
   std::unique_ptr<PageFetcher> fetcher_;
-  std::unique_ptr<ThreadPool> own_pool_;    ///< compactions
-  std::unique_ptr<ThreadPool> flush_pool_;  ///< a thread for flushes and healing: they must not wait for a long merge to end
+  std::unique_ptr<ThreadPool> own_pool_;  ///< threads for compactions
+  // A task in one of these two pools never waits for a task of another kind.
+  std::unique_ptr<ThreadPool> flush_pool_;   ///< threads for flushes, which run side by side for different trees
+  std::unique_ptr<ThreadPool> upkeep_pool_;  ///< one thread for recovery from errors, edits of the manifest, removal of files
   BackgroundPool* pool_ = nullptr;
   const std::shared_ptr<std::atomic<bool>> alive_ = std::make_shared<std::atomic<bool>>(true);
   std::unique_ptr<FileLock> file_lock_;
-  std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_.mutex
+  std::unique_ptr<VersionSet> versions_;  ///< any thread may call new_file(); the rest is guarded by manifest_.mutex
   Publication published_;
   LeaseRegistry leases_;
-  const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
+  /// Pins that were returned to callers hold a reference, too.
+  const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();
   ReadEnv reads_{.epoch = epoch_, .memory = *memory_, .first_stamp_mode = [this](DatabaseId database) {
                    return trees_.configured_stamp_mode(database);
                  }};
   MemoryBudget budget_;
   WriteController writes_;
   std::atomic<bool> closing_{false};
-  Mutex link_mutex_;  ///< held while data files are linked or punched: a file with a second name keeps its bytes
+  Mutex link_mutex_;  ///< held while data files are linked or punched, since a file with a second name must keep its bytes
 
   Millis opened_at_ = 0;  ///< engine time; set by open()
 
@@ -255,6 +255,7 @@ struct DbImpl {
   LoadMeter load_meter_;  ///< used by writes_
   MemTableRelief relief_;
   DeadlineKeeper deadline_keeper_;
+  FileWatch file_watch_;
   Maintenance maintenance_;
 };
 

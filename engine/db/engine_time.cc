@@ -2,13 +2,30 @@
 
 namespace ebbtide {
 
-void EngineTime::start(Millis persisted_mark) {
-  const Millis begin = std::max(persisted_mark, clock_.wall_ms());
+namespace {
+
+// How far the boot clock is from the mark. When a mark is written it leads engine time by at most kLead, so a distance of more
+// than twice that is no reading of this clock.
+Millis left_to_mark(const BootMark& reached, std::uint64_t boot, Millis now) {
+  if (boot == 0 || reached.boot != boot || reached.at <= now) return 0;
+  return reached.at - now <= 2 * EngineTime::kLead ? reached.at - now : 0;
+}
+
+}  // namespace
+
+void EngineTime::start(Millis persisted_mark, const BootMark& reached) {
   const Millis boot = clock_.boot_ms();
+  const Millis reached_by_now = persisted_mark - std::min(persisted_mark, left_to_mark(reached, boot_, boot));
+  const Millis begin = std::max(reached_by_now, clock_.wall_ms());
   offset_.store(static_cast<std::int64_t>(begin) - static_cast<std::int64_t>(boot));
   last_.store(begin);
   mark_.store(begin);
   last_tick_boot_ = boot;
+}
+
+BootMark EngineTime::boot_mark(Millis mark) const {
+  const auto at = static_cast<std::int64_t>(mark) - offset_.load(std::memory_order_relaxed);
+  return {boot_, at > 0 ? static_cast<Millis>(at) : 0};
 }
 
 Millis EngineTime::tick() {
@@ -21,16 +38,17 @@ Millis EngineTime::tick() {
   const std::int64_t lead = boot + offset - wall;
   refused_.store(-lead > static_cast<std::int64_t>(kStepRefused), std::memory_order_relaxed);
   if (lead < 0 && !step_refused()) {
-    offset = wall - boot;  // the wall clock is ahead: follow it
+    offset = wall - boot;  // the wall clock is ahead, so follow it
     if (-lead > static_cast<std::int64_t>(kLead)) stepped_.store(static_cast<Millis>(wall), std::memory_order_relaxed);
   } else if (lead > 0 && lead <= static_cast<std::int64_t>(kLead) && elapsed > 0) {
-    offset -= std::min(lead, elapsed / 2);  // ahead of the wall clock by no more than a restart explains: half speed
+    offset -= std::min(lead, elapsed / 2);  // not further ahead of the wall clock than a restart explains: run at half speed
   }
   offset_.store(offset, std::memory_order_relaxed);
 
-  // The mark stays kLead ahead of the wall clock, not of a time that leads already: crash after crash, the lead never exceeds
-  // kLead. Only a lead that no restart explains (the wall clock was set back) takes the mark along. Nor does the mark follow a
-  // step that time does not: the next start would begin there.
+  // The mark stays kLead ahead of the wall clock, not of engine time, which may already be ahead: so repeated crashes never make
+  // engine time lead by more than kLead. Only if no restart explains the lead (the wall clock was set back), the mark follows
+  // engine time. The mark does not follow a step of the wall clock that engine time does not follow: otherwise the next start
+  // would begin at that step.
   const auto running = static_cast<Millis>(boot + offset), mark = mark_.load(std::memory_order_relaxed);
   const bool explained = !step_refused() && static_cast<std::int64_t>(running) - wall <= static_cast<std::int64_t>(kLead);
   const Millis next = explained ? static_cast<Millis>(wall) + kLead : running + kLead;

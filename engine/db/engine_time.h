@@ -2,41 +2,50 @@
 //
 //   engine time = max(persisted high-water mark + boot clock since, wall clock)
 //
-// It never goes back while the process runs. A mark ahead of it (kLead) is made durable. Two readings differ only while the mark cannot be
-// written: without free file handles, after a disk error, or while the manifest is busy for long.
+// With the mark goes the reading of the boot clock at which engine time reaches the mark. So a start in the same boot of the
+// machine, as after a kill, continues where the process before ended. After another boot engine time begins at the mark.
 //
-//   now()       runs on. Readers judge expiry by it, and lateness is measured by it: a manifest that fails stops no clock.
-//   stamped()   never passes the mark. Births and batches are stamped with it, and merges remove by it what has expired.
+// Engine time never goes back while the process runs. A mark that is kLead ahead of it is made durable. The two readings below
+// differ only while the mark cannot be written: without free file handles, after a disk error, or while the manifest is busy for
+// a long time.
 //
-// So after any crash the next start begins at or after every stamp, and nothing was removed that could be alive again. One case
-// remains: the mark could not be written, the process died, and the wall clock was set back. Then the next start begins before
-// what now() had reached, and a key that had expired in between may be read once more, until it expires again.
+//   now()       always advances. Readers judge expiry by it, and lateness is measured by it: a failing manifest stops no clock.
+//   stamped()   never passes the mark. Births and batches are stamped with it, and merges use it to remove expired entries.
 //
-// After a start, engine time may be up to kLead ahead of the wall clock. It then runs at half speed until the wall clock has caught up;
-// otherwise repeated restarts would move it ever further ahead. While running, engine time does not follow a step of the wall clock by more
-// than a day, which is probably an error.
+// So after any crash the next start begins at or after every stamp, and nothing was removed that could become alive again. One
+// case remains: the mark could not be written, the process died, and the wall clock was set back. Then the next start begins
+// before the time that now() had reached, and a key that had expired in between can be read until it expires again.
+//
+// After a power loss, engine time may be up to kLead ahead of the wall clock. It then runs at half speed until the wall clock has
+// caught up; otherwise repeated restarts would move it further and further ahead. While the process runs, engine time does not
+// follow a step of the wall clock by more than a day, which is probably an error.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 
 #include "base/clock.h"
+#include "version/version_edit.h"
 
 namespace ebbtide {
 
 class EngineTime {
  public:
   static constexpr Millis kLead = 10'000;
-  static constexpr Millis kMarkStep = 1000;  ///< a mark costs a sync: no more often than this
+  static constexpr Millis kMarkStep = 1000;  ///< smallest distance of two marks in ms, since a mark costs a sync
   static constexpr Millis kStepRefused = 24ull * 3600 * 1000;
   static constexpr Millis kOpenRefused = 30ull * 24 * 3600 * 1000;
 
-  explicit EngineTime(const Clock& clock) : clock_(clock) {}
+  /// `boot`: names the boot that the clock's boot_ms() belongs to; 0 = unknown.
+  explicit EngineTime(const Clock& clock, std::uint64_t boot = 0) : clock_(clock), boot_(boot) {}
 
-  /// First call: starts engine time at max(mark, wall clock). A mark of 0 means a new database.
-  void start(Millis persisted_mark);
+  /// Starts engine time at max(mark, wall clock). Must be called first. A mark of 0 means a new database. If this boot of the
+  /// machine has not come as far as `reached`, engine time begins before the mark by what is left.
+  void start(Millis persisted_mark, const BootMark& reached = {});
+  /// Returns when this boot reaches `mark`; it is persisted with the mark.
+  [[nodiscard]] BootMark boot_mark(Millis mark) const;
 
-  /// One clock call. Never decreases. Thread-safe.
+  /// Returns the engine time. Reads one clock. Never decreases. Thread-safe.
   [[nodiscard]] Millis now() const {
     const auto t = static_cast<Millis>(static_cast<std::int64_t>(clock_.boot_ms()) + offset_.load(std::memory_order_relaxed));
     Millis last = last_.load(std::memory_order_relaxed);
@@ -46,22 +55,23 @@ class EngineTime {
   }
   /// Returns `now`, or the mark if that is earlier: the time for data written to disk, and for removals.
   [[nodiscard]] Millis stamped(Millis now) const { return std::min(now, mark_.load(std::memory_order_relaxed)); }
-  /// stamped(now()): one clock call. Never decreases, since the mark does not. Thread-safe.
+  /// Returns stamped(now()). Reads one clock. Never decreases, since the mark never does. Thread-safe.
   [[nodiscard]] Millis stamped() const { return stamped(now()); }
 
-  /// Compares engine time with the wall clock; one thread calls it a few times a second. Returns the mark to make durable now, or 0 if the
-  /// current one is far enough ahead.
+  /// Compares engine time with the wall clock; one thread must call it several times a second. Returns the mark to make durable
+  /// now, or 0 if the current mark is far enough ahead.
   [[nodiscard]] Millis tick();
-  /// Call it when `mark` is durable: stamped() may then reach it.
+  /// Called when `mark` is durable: stamped() may then reach it.
   void set_mark(Millis mark) { mark_.store(mark, std::memory_order_relaxed); }
-  /// True while engine time does not follow the wall clock, because that is too far ahead.
+  /// True while engine time does not follow the wall clock, because the wall clock is too far ahead.
   [[nodiscard]] bool step_refused() const { return refused_.load(std::memory_order_relaxed); }
-  /// Engine time after its last jump by more than kLead to the wall clock; 0 = none.
+  /// Returns the engine time after its last jump by more than kLead to the wall clock; 0 = there was none.
   [[nodiscard]] Millis last_step() const { return stepped_.load(std::memory_order_relaxed); }
 
  private:
   const Clock& clock_;
-  std::atomic<std::int64_t> offset_{0};  // engine time less boot clock
+  const std::uint64_t boot_;
+  std::atomic<std::int64_t> offset_{0};  // engine time minus boot clock, in ms
   std::atomic<Millis> mark_{0};
   mutable std::atomic<Millis> last_{0};
   std::atomic<bool> refused_{false};

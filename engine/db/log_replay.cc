@@ -12,8 +12,9 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kMemTablePercent = 75;  // of memory_budget: there are no readers yet, whose cache has the rest later
-constexpr std::uint64_t kLookShare = 16;        // memtables are measured after so much of it was replayed
+// Percent of memory_budget for memtables during replay. The cache needs less than later, since there are no readers yet.
+constexpr std::uint64_t kMemTablePercent = 75;
+constexpr std::uint64_t kLookShare = 16;  // memtables are measured after 1 / 16 of memory_budget was replayed
 
 }  // namespace
 
@@ -30,17 +31,37 @@ LogReplay::LogReplay(Env env)
 
 Result<LogReplay::Replayed> LogReplay::run() {
   TRY_ASSIGN(files, find_segments());
-  TRY(sequence_.begin(files));
-  for (const FileNum file : files) TRY(read_segment(file));
-  TRY(sequence_.finish());
+  if (const Status status = read_segments(files); !status.is_ok()) return name_exchanged(status, files);
   out_.last_seq = sequence_.last();
-  for (const auto& [file, valid_bytes] : torn_) TRY(cut_torn_end(file, valid_bytes));
+  for (const auto& [file, valid_bytes] : torn_) {
+    const Status cut = cut_torn_end(file, valid_bytes);
+    if (out_.uncut.is_ok()) out_.uncut = cut.with_context("truncating the torn end of the write-ahead log");
+  }
   for (LogSegment& segment : out_.segments) segment.pieces_seq = pieces_.last_seq(segment.file);
   for (const SkippedLog& part : sequence_.skipped()) note_skipped(part);
   return std::move(out_);
 }
 
-// Oldest first. Removes those before the log's begin, which an unlinking before a crash may have left.
+Status LogReplay::read_segments(const std::vector<FileNum>& files) {
+  TRY(sequence_.begin(files));
+  for (const FileNum file : files) TRY(read_segment(file));
+  return sequence_.finish();
+}
+
+// Adds to an error about damage the segments whose content belongs to another file, as after two files have exchanged their names. The
+// log may not have been read up to the second of them.
+Status LogReplay::name_exchanged(const Status& error, const std::vector<FileNum>& files) const {
+  if (error.code() != Code::kCorruption) return error;
+  std::string text(error.message());
+  for (const FileNum file : files) {
+    const FileNum owner = log_owner(*env_.fs, env_.dir, file);
+    const std::string what = log_file_name(file) + ": segment header at 0: belongs to file " + std::to_string(owner);
+    if (owner != kNoFile && owner != file && text.find(what) == std::string::npos) text += "; " + join_path(env_.dir, what);
+  }
+  return Status::corruption(std::move(text));
+}
+
+// Returns the segments from the log's begin on, oldest first.
 Result<std::vector<FileNum>> LogReplay::find_segments() {
   TRY_ASSIGN(names, env_.fs->list(env_.dir));
   std::vector<FileNum> files;
@@ -49,7 +70,7 @@ Result<std::vector<FileNum>> LogReplay::find_segments() {
     FileNum file = kNoFile;
     if (!parse_file_name(name, &kind, &file) || kind != FileKind::kLog) continue;
     if (file < versions_.oldest_log()) {
-      TRY(env_.fs->unlink(join_path(env_.dir, name)));
+      out_.unneeded.push_back(name);
       continue;
     }
     files.push_back(file);
@@ -62,12 +83,15 @@ Result<std::vector<FileNum>> LogReplay::find_segments() {
 
 Status LogReplay::read_segment(FileNum file) {
   const std::string path = join_path(env_.dir, log_file_name(file));
-  // The reader calls back at once, on this thread, under the lock that is held here.
-  const auto on_record = [&](std::string payload, std::uint64_t offset) NO_THREAD_SAFETY_ANALYSIS -> Status {
-    return apply_record(payload, offset).with_context(path + ": record at " + std::to_string(offset));
+  const auto placed = [&](const Status& status, std::uint64_t offset) {
+    return status.is_ok() || sequence_.named_the_loss() ? status
+                                                        : status.with_context(path + ": record at " + std::to_string(offset));
   };
+  // read_log() calls these functions on this thread, before it returns: the lock that is held here covers them.
+  const auto on_record = [&](std::string payload, std::uint64_t offset)
+                             NO_THREAD_SAFETY_ANALYSIS -> Status { return placed(apply_record(payload, offset), offset); };
   const auto on_long_record = [&](const LogPayload& payload, std::uint64_t offset) NO_THREAD_SAFETY_ANALYSIS -> Status {
-    return apply_long_record(payload, offset).with_context(path + ": record at " + std::to_string(offset));
+    return placed(apply_long_record(payload, offset), offset);
   };
   const auto on_damage = [this](const LogDamage& damage) { return sequence_.damaged(damage); };
   file_ = file;
@@ -80,14 +104,19 @@ Status LogReplay::read_segment(FileNum file) {
   for (const PieceNote& note : pieces_.notes(file)) add_note(&notes_, {note.tree, 0, note.min_expiry});
   TRY_ASSIGN(torn, sequence_.leave(end));
   if (torn) torn_.emplace_back(file, end.valid_bytes);
-  if (torn && end.valid_bytes == 0) return Status::ok();  // a crash interrupted its creation
+  if (torn && end.valid_bytes == 0) return Status::ok();  // a crash interrupted the creation of the segment
+  if (end.foreign) {
+    out_.unneeded.push_back(log_file_name(file));
+    return Status::ok();
+  }
   TRY_ASSIGN(size, env_.fs->file_size(path));
   out_.segments.push_back({file, sequence_.last(), torn ? end.valid_bytes : size, notes_, {}, since_});
-  // Syncs what was replayed, since the database relies on it from now on: it may have been in the system's page cache only.
+  // Syncs the replayed segment, since the database relies on it from now on: its data may have been only in the system page
+  // cache.
   return env_.fs->sync_file(path);
 }
 
-// Removes a torn end. It would look like damage once a later segment has records.
+// Removes a torn end, which would look like damage once a later segment has records.
 Status LogReplay::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
   if (valid_bytes == 0) return env_.fs->unlink(join_path(env_.dir, log_file_name(file)));
   return cut_log(*env_.fs, env_.dir, file, valid_bytes);
@@ -96,6 +125,7 @@ Status LogReplay::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
 // The skipped part may have had values of any tree, and deletes of these or earlier values. None of the deletes was born before
 // the last batch ahead of the part.
 void LogReplay::note_skipped(const SkippedLog& part) {
+  if (part.stray) return env_.warn(part.to_text() + "; it is ignored and removed");
   env_.warn("a part of the write-ahead log is damaged and not needed: " + part.to_text());
   const Millis birth = part.time != 0 ? part.time : kUnknownBirth;
   for (LogSegment& segment : out_.segments) {
@@ -113,7 +143,7 @@ void LogReplay::report(std::uint64_t bytes) {
 }
 
 Status LogReplay::apply_record(Bytes group, std::uint64_t offset) {
-  // Called back at once, under the lock that is held here.
+  // each_batch() calls this function before it returns: the lock that is held here covers it.
   TRY(each_batch(group, [&](Bytes payload) NO_THREAD_SAFETY_ANALYSIS -> Status {
     TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
     TRY(begin_batch({batch.first_seq(), batch.time(), batch.count()}, offset));
@@ -157,7 +187,7 @@ Status LogReplay::apply(const WriteBatch::Op& op, SeqNum seq, Millis time) {
     return apply_mapping(op, seq, time);
   }
   const auto it = trees_.live().find(op.tree);
-  if (it == trees_.live().end()) return Status::ok();  // dropped by a later operation
+  if (it == trees_.live().end()) return Status::ok();  // a later operation has dropped the tree
   Tree& tree = *it->second;
   if (seq <= tree.view_owner->tables->version->flushed_seq) return Status::ok();
   if (op.kind == OpKind::kSecondaryDelete) tree.recorded->store(true, std::memory_order_relaxed);
@@ -193,13 +223,14 @@ Status LogReplay::apply_mapping(const WriteBatch::Op& op, SeqNum seq, Millis tim
   return Status::ok();
 }
 
-// Only while there are no readers.
+// Called only while there are no readers.
 void LogReplay::map(DatabaseId database, TreePtr tree) {
   env_.published->map(database, tree.get());
   trees_.map(database, std::move(tree));
 }
 
-// Everything up to `seq` has been replayed. One edit for all trees: of many databases each has a little.
+// Flushes memtables if they use too much memory. Every operation up to `seq` has been replayed. One edit covers all trees, since
+// each of many databases may have only a little data.
 void LogReplay::flush(SeqNum seq) {
   unmeasured_ = 0;
   if (flushes_fail_) return;
@@ -217,16 +248,16 @@ void LogReplay::flush(SeqNum seq) {
     if (!tree->frozen.empty()) trees.push_back(tree);
   }
   if (trees.empty()) return;
-  env_.published->start(seq);  // there are no readers; a flush keeps only what is visible
+  env_.published->start(seq);  // there are no readers, and a flush keeps only visible operations
   const std::string path = join_path(env_.dir, log_file_name(file_));
-  trees_.commit_mutex.unlock();              // nothing else runs yet; jobs that build tables ask for it
-  Status status = env_.fs->sync_file(path);  // an edit may name durable operations only
+  trees_.commit_mutex.unlock();              // nothing else runs yet; jobs that build tables take this mutex
+  Status status = env_.fs->sync_file(path);  // an edit may rely only on durable operations
   if (status.is_ok()) status = env_.flush(trees);
   trees_.commit_mutex.lock();
   env_.collect();  // frees the memtables
   flushes_fail_ = !status.is_ok();
   if (!status.is_ok()) {
-    env_.warn("a flush failed while the log was replayed, which goes on in memory: " + status.to_string());
+    env_.warn("a flush failed while the log was replayed; the replay continues in memory: " + status.to_string());
   }
 }
 

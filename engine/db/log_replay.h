@@ -1,16 +1,18 @@
-// Open reads the log.
+// Replays the log when the database opens.
 //
-// The log must continue without a gap that matters (wal/log_sequence.h). Where it does not, opening says so instead of going on. A damaged
-// part that nothing needs is skipped, with a warning, and its segment is retired at once. Its values and deletes are unknown, so no
-// deadline can be kept for them in another way. Nothing is cut or removed before all of the log is read.
+// The log must continue without a gap that matters (wal/log_sequence.h). If there is such a gap, opening fails with an error. A
+// damaged part that is not needed is skipped with a warning, and its segment is retired at once: the values and deletes in the
+// part are unknown, so their deadlines cannot be kept in another way. Nothing is truncated or removed before all of the log is
+// read.
 //
-// Memory: memtables are flushed once they have three quarters of memory_budget. A long record (kLongRecordBytes) stays in the file, and its
-// values are read from there one by one. So a replay takes no more than 7/8 of the budget, one value, the tables' metadata, and about 32 MiB
-// of buffers, however long the log is. There are two exceptions: trees that the manifest does not have yet, since they were created in the
-// last moments of the log; and a flush that fails, as on a full disk, after which opening goes on in memory.
+// Memory: memtables are flushed once they use three quarters of memory_budget. A long record (kLongRecordBytes) stays in the
+// file, and its values are read from the file one by one. So a replay uses at most 7/8 of the budget, one value, the tables'
+// metadata, and about 32 MiB of buffers, for any length of the log. There are two exceptions: trees that are not in the manifest
+// yet, since they were created in the last moments of the log; and a failed flush, for example on a full disk, after which the
+// replay continues in memory.
 //
-// The edit of such a flush is true whatever the rest of the log holds: it names operations that were read and are durable, and leaves the
-// log as it is. If opening fails later, the next one finds these operations in tables and skips them.
+// The edit of such a flush is correct for any contents of the rest of the log: it names operations that were read and are
+// durable, and leaves the log unchanged. If opening fails later, the next open finds these operations in tables and skips them.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +35,7 @@
 
 namespace ebbtide {
 
-/// One replay. Nothing else uses the database meanwhile, but jobs that build tables take the commit mutex.
+/// One replay. No other code uses the database during a replay, except jobs that build tables, which take the commit mutex.
 class LogReplay {
  public:
   struct Env {
@@ -44,25 +46,33 @@ class LogReplay {
     Publication* published = nullptr;
     std::uint64_t memory_budget = 0;
     std::uint64_t empty_memtable_bytes = 0;
-    std::function<void(Millis)> advance_time;                                 ///< later births are this time or later
-    std::function<Status(const std::vector<TreePtr>& trees)> flush;           ///< makes tables of all their frozen memtables
-    std::function<void()> collect;                                            ///< frees old views
-    std::function<void(std::uint64_t done, std::uint64_t total)> progressed;  ///< bytes of the log
+    std::function<void(Millis)> advance_time;                        ///< makes later births at least as late as this time
+    std::function<Status(const std::vector<TreePtr>& trees)> flush;  ///< writes all frozen memtables of the trees as tables
+    std::function<void()> collect;                                   ///< frees old views
+    std::function<void(std::uint64_t done, std::uint64_t total)> progressed;  ///< called with bytes of the log
     std::function<void(const std::string&)> warn;
   };
   struct Replayed {
-    std::vector<LogSegment> segments;  ///< those that are still there
-    SeqNum last_seq = 0;               ///< the last operation of the log; 0 = it has none
+    std::vector<LogSegment> segments;  ///< the segments that still exist
+    SeqNum last_seq = 0;               ///< seq of the last operation in the log; 0 = the log has none
     FileNum skipped_in = kNoFile;      ///< the last segment of which a part was skipped
+    /// Names of files that the log does not need: segments before its begin, since a crash may have undone their removal; and files
+    /// that are no segments but have the names of segments. To be removed once the database is open.
+    std::vector<std::string> unneeded;
+    /// Ok, or the error with which the disk refused to truncate a torn end. No record may then be written to a later segment: the
+    /// log must continue as after a failure, by GroupCommit::restart_after_failure().
+    Status uncut;
   };
 
   explicit LogReplay(Env env);
 
-  /// Applies all operations that tables and manifest lack to the trees. Cuts torn ends, and removes segments before the log's begin.
+  /// Applies all operations that tables and manifest lack to the trees. Truncates torn ends.
   Result<Replayed> run() REQUIRES(trees_.commit_mutex);
 
  private:
   Result<std::vector<FileNum>> find_segments();
+  Status read_segments(const std::vector<FileNum>& files) REQUIRES(trees_.commit_mutex);
+  [[nodiscard]] Status name_exchanged(const Status& error, const std::vector<FileNum>& files) const;
   Status read_segment(FileNum file) REQUIRES(trees_.commit_mutex);
   Status cut_torn_end(FileNum file, std::uint64_t valid_bytes);
   void note_skipped(const SkippedLog& part) REQUIRES(trees_.commit_mutex);
@@ -82,10 +92,10 @@ class LogReplay {
   LogPieces pieces_;
   LogSequence sequence_;
   std::uint64_t total_ = 0, done_ = 0;
-  std::vector<std::pair<FileNum, std::uint64_t>> torn_;  // segments, and how much of them is whole
-  std::uint64_t unmeasured_ = 0;                         // bytes of operations since memtables were measured
+  std::vector<std::pair<FileNum, std::uint64_t>> torn_;  // segments with a torn end, and the number of their whole bytes
+  std::uint64_t unmeasured_ = 0;                         // bytes of operations since memtables were last measured
   bool flushes_fail_ = false;
-  // of the current segment
+  // state of the current segment
   FileNum file_ = kNoFile;
   LogNotes notes_;
   Millis since_ = 0;

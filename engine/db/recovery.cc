@@ -1,6 +1,9 @@
-// Open: lock, manifest, tables, log (db/log_replay.h); and close.
+// Opens the database: lock, manifest, tables, log (db/log_replay.h). Closes it.
 #include <algorithm>
+#include <unordered_set>
 
+#include <engine/stamp_mode.h>
+#include "base/boot_id.h"
 #include "base/invariant.h"
 #include "base/random.h"
 #include "db/db_impl.h"
@@ -9,26 +12,20 @@
 namespace ebbtide {
 namespace {
 
-/// Reserved for a full disk, in memtables. Two may wait to be flushed when another program fills the disk from one moment to the next. A
-/// table may be twice as large as its memtable: of values of a little over half a page, tiles have one in each page.
+/// The reserve for a full disk, in memtables. Two memtables may wait to be flushed when another program suddenly fills the disk.
+/// A table may be twice as large as its memtable: if values are a little over half a page, each page has only one.
 constexpr std::uint64_t kReservedMemtables = 4;
+// At least two, so that a flush for a deadline does not wait for the long flush of another database.
+constexpr std::uint32_t kMinFlushThreads = 2;
 
-/// Small segments, as tests have them, get small pieces of batches, and a writer of pieces is not far ahead of the device there.
+/// Small segments, as in tests, get small pieces of batches, and a writer of pieces may be only a little ahead of the device.
 constexpr std::uint64_t kPiecesPerSegment = 512, kLeastPieceBytes = 128, kAheadPerSegment = 16;
 
-const char* mode_name(StampMode mode) {
-  switch (mode) {
-    case StampMode::kWriteTime:
-      return "write_time";
-    case StampMode::kExpireTime:
-      return "expire_time";
-    case StampMode::kExplicit:
-      return "explicit";
-  }
-  return "unknown";
-}
+/// Threads that read tables at open, beside the calling one. They mostly wait for the device.
+constexpr unsigned kOpenThreads = 7;
 
-/// "2024-05-01 12:00:00 UTC". Days to a date as in the proleptic Gregorian calendar, years counted from March.
+/// Returns a time as "2024-05-01 12:00:00 UTC". Computes the date in the proleptic Gregorian calendar, with years that begin in
+/// March.
 std::string utc(Millis time) {
   const std::uint64_t seconds = time / 1000, days = seconds / 86400 + 719468;
   const std::uint64_t era = days / 146097, day_of_era = days % 146097;
@@ -47,11 +44,16 @@ std::vector<TreeSettings> tree_settings(const Settings& settings) {
   return out;
 }
 
-/// The most common number of pages per delete tile, by entries.
+/// Returns true if the disk refused a write, so that reads can be served nevertheless.
+bool refused_by_disk(const Status& status) { return status.code() == Code::kNoSpace || status.code() == Code::kIoError; }
+
+/// Returns the most common number of pages per delete tile, by entries, of the tables that were read.
 std::uint32_t usual_tile_size(const TablesView& tables) {
   std::map<std::uint32_t, std::uint64_t> entries;
   for (const RunView& run : tables.runs) {
-    for (const OpenTablePtr& table : run.tables()) entries[table->reader->pages_per_tile()] += table->meta->stats.entries;
+    for (const OpenTablePtr& table : run.tables()) {
+      if (const std::uint32_t h = table->reader->pages_per_tile(); h != 0) entries[h] += table->meta->stats.entries;
+    }
   }
   const auto most = std::max_element(entries.begin(), entries.end(), [](auto& a, auto& b) { return a.second < b.second; });
   return most == entries.end() ? 1 : most->first;
@@ -101,11 +103,13 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       outputs_(outputs_env()),
       flusher_(flusher_env()),
       flush_scheduler_(flush_scheduler_env()),
-      time_(clock_),
+      time_(clock_, components.clock != nullptr ? 0 : system_boot_id()),
       budget_({.account = memory_,
                .clock = &clock_,
                .block_cache = settings.block_cache,
                .set_cache_capacity = [this](std::uint64_t bytes) { cache_->set_capacity(bytes); },
+               .set_index_capacity = [this](std::uint64_t bytes) { indexes_.set_capacity(bytes); },
+               .index_bytes = [this] { return indexes_.counts().bytes; },
                .flushes_fail = [this] { return health_.read_only(); },
                .cache_bytes = [this] { return cache_->usage(); }},
               settings.memory_budget),
@@ -135,6 +139,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       load_meter_(load_meter_env()),
       relief_(relief_env()),
       deadline_keeper_(deadline_keeper_env()),
+      file_watch_(file_watch_env()),
       maintenance_(maintenance_env()) {
   scrubber_.set_interval(settings.scrub_interval);
   pool_ = components.background;
@@ -146,7 +151,7 @@ DbImpl::~DbImpl() {
   MutexLock lock(trees_.commit_mutex);
   published_.unmap_all();
   trees_.clear();
-  epoch_.collect();  // retired views hold tables, whose end needs the cache
+  epoch_.collect();  // destroying the tables of retired views needs the cache
 }
 
 Status DbImpl::open() {
@@ -158,7 +163,8 @@ Status DbImpl::open() {
   cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);
   if (threads_) {
     own_pool_ = std::make_unique<ThreadPool>(settings_.background_threads, "ebbtide-bg", 5);
-    flush_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-flush", 5);
+    flush_pool_ = std::make_unique<ThreadPool>(std::max(kMinFlushThreads, settings_.background_threads / 2), "ebbtide-flush", 5);
+    upkeep_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-upkeep", 5);
     pool_ = own_pool_.get();
   }
   const auto note_charged = [this] { budget_.note_charged(); };
@@ -167,33 +173,42 @@ Status DbImpl::open() {
 
   SeqNum last_seq = versions_->last_seq();
   LogReplay::Replayed log;
+  std::vector<std::string> unused;  // files to be removed once nothing can need them
   {
     MutexLock lock(trees_.commit_mutex);
-    TRY(open_trees(&last_seq));
+    TRY_ASSIGN(names, fs_.list(settings_.dir));
+    TRY(open_trees(names, &last_seq));
+    unused = leftovers(names);
+    report_foreign_files(names);
     TRY_ASSIGN(replayed, replay_log());
     log = std::move(replayed);
+    unused.insert(unused.end(), log.unneeded.begin(), log.unneeded.end());
     last_seq = std::max(last_seq, log.last_seq);
     pipeline_.start(last_seq);
     compare_stamp_modes();
     trees_.settle();
   }
   published_.start(last_seq);
-  TRY(remove_leftovers());
+  for (const std::string& name : unused) obsolete_files_.remove(name);
 
-  // Written before the first write: a mark, since engine time would stand still without one until the first tick; and the first
-  // segment of the log, so that the loss of the whole log is noticed.
+  // Commits two values before the first write: a mark, since engine time could not advance without a mark until the first tick;
+  // and the first and last segment of the log, so that the loss of either is noticed.
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
+  edit.boot_mark = time_.boot_mark(*edit.time_mark);
   if (!log.segments.empty()) edit.oldest_log = log.segments.front().file;
-  opened_at_ = time_.stamped();  // before the first tick: what is late by now was due while no server ran
-  TRY(start_log(std::move(log.segments), last_seq));
-  {
-    MutexLock manifest(manifest_.mutex);  // the log thread may tick already
+  opened_at_ = time_.stamped();  // before the first tick: a delete that is late now was due while no server ran
+  Status written = start_log(std::move(log.segments), last_seq, log.uncut);
+  if (written.is_ok()) {
+    MutexLock manifest(manifest_.mutex);  // the log thread may already tick
     if (!edit.oldest_log) edit.oldest_log = log_->oldest_needed(last_seq + 1);
-    TRY(manifest_.commit(std::move(edit)));
-    time_.set_mark(versions_->time_mark());
+    edit.newest_log = log_->newest_segment();
+    edit.last_seq = last_seq;
+    written = manifest_.commit(std::move(edit));
+    if (written.is_ok()) time_.set_mark(versions_->time_mark());
   }
-  // Makes the removal of older files and of the old manifest durable, before a client can see it.
+  if (!written.is_ok()) TRY(serve_reads_only(written));
+  // Makes the removal of older files and of the old manifest durable, before a client can observe the new state.
   TRY(fs_.sync_dir(settings_.dir));
 
   writes_.measure();
@@ -201,34 +216,36 @@ Status DbImpl::open() {
     MutexLock lock(trees_.commit_mutex);
     if (trees_.mapping_changed()) manifest_.schedule_mapping();
   }
-  if (log.skipped_in != kNoFile) {  // what it had is unknown: it is removed as if a deadline required that
+  // The contents of the skipped part are unknown, so the part is removed as if a deadline required the removal.
+  if (log.skipped_in != kNoFile) {
     log_retirer_.retire_until(log.skipped_in);
     retention_.request_clean_up(false);
   }
-  deadline_keeper_.tick(tree_loads());  // overdue deletes first
+  deadline_keeper_.tick(tree_loads());  // overdue deletes come first
   for (const TreePtr& tree : trees_.live_trees()) {
     flush_scheduler_.schedule(tree);
-    hole_puncher_.note_dead(tree->id);  // dropped pages that were not punched yet
+    hole_puncher_.note_dead(tree->id);  // dropped pages that are not punched yet
     hole_puncher_.schedule(tree->id);
     scheduler_.schedule(tree);
   }
   return Status::ok();
 }
 
-// The directory, its lock, and what the manifest says; a new manifest where there is nothing yet.
+// Creates and locks the directory, and reads the manifest; creates a manifest if there is no database yet.
 Status DbImpl::open_manifest() {
   TRY(fs_.create_dir(settings_.dir));
-  TRY(fs_.sync_dir(parent_path(settings_.dir)));
+  // A database was made in it only after this sync, and a user may lack the right to read the parent.
+  if (!fs_.exists(join_path(settings_.dir, std::string(kCurrentFileName)))) TRY(fs_.sync_dir(parent_path(settings_.dir)));
   TRY_ASSIGN(lock_file, fs_.lock(join_path(settings_.dir, std::string(kLockFileName))));
   file_lock_ = std::move(lock_file);
 
-  TRY_ASSIGN(names, fs_.list(settings_.dir));
   auto versions = VersionSet::open(fs_, settings_.dir);
   if (versions.status().is_not_found()) {
+    TRY_ASSIGN(names, fs_.list(settings_.dir));
     for (const std::string& name : names) {
       FileKind kind{};
       FileNum file = kNoFile;
-      // None of these is made before CURRENT is durable; a power loss can leave any one of them alone.
+      // These files are made only after CURRENT is durable. A power loss before that leaves none of them.
       if (parse_file_name(name, &kind, &file) &&
           (kind == FileKind::kData || kind == FileKind::kMetadata || kind == FileKind::kLog)) {
         return Status::corruption(settings_.dir + ": has " + name +
@@ -239,12 +256,6 @@ Status DbImpl::open_manifest() {
   }
   if (!versions.is_ok()) return versions.status();
   versions_ = std::move(versions).value();
-  // Files that earlier runs left may have any number. None of these numbers may be assigned again.
-  for (const std::string& name : names) {
-    FileKind kind{};
-    FileNum file = kNoFile;
-    if (parse_file_name(name, &kind, &file) && file != kNoFile) versions_->mark_file_used(file);
-  }
   return Status::ok();
 }
 
@@ -256,16 +267,22 @@ Status DbImpl::start_time() {
         " was last used (" + utc(mark) +
         "): every key with an expiry would be removed. If the clock is right, start with --accept-clock");
   }
-  time_.start(mark);
+  time_.start(mark, versions_->boot_mark());
   return Status::ok();
 }
 
-// Opens the manifest's trees with their tables, and maps the databases to them.
-Status DbImpl::open_trees(SeqNum* last_seq) {
+// Opens the manifest's trees with their tables, and maps the databases to the trees.
+Status DbImpl::open_trees(const std::vector<std::string>& names, SeqNum* last_seq) {
   trees_.start_mapping(versions_->databases_seq());
   VersionEdit damaged;
-  TRY_ASSIGN(opened, quarantine_.open_tables(versions_->trees(), &damaged));
-  if (!damaged.trees.empty()) TRY(versions_->commit(std::move(damaged)));
+  std::unique_ptr<ThreadPool> pool;
+  if (threads_) pool = std::make_unique<ThreadPool>(kOpenThreads, "ebbtide-open", 0);
+  TRY_ASSIGN(opened, quarantine_.open_tables(versions_->trees(), names, &damaged, pool.get()));
+  if (!damaged.trees.empty()) {
+    // If the disk refuses it, the manifest is not writable, and open serves reads only. The damage is known in memory.
+    const Status status = versions_->commit(std::move(damaged));
+    if (!status.is_ok() && !refused_by_disk(status)) return status;
+  }
   for (const auto& [id, version] : versions_->trees()) {
     DatabaseId database = 0;
     for (const auto& [d, t] : versions_->databases()) {
@@ -281,7 +298,7 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
     auto view = std::make_shared<TreeView>(*tree->view_owner);
     const FilterNeeds needs = filter_needs(*tree);
     TRY_ASSIGN(tables, installer_.make_view(version, nullptr, opened, 0,
-                                            [&](const TablesView& fresh) { (void)fit_filters(fresh, needs, filter_fit_env()); }));
+                                            [&](TablesView& fresh) { (void)fit_filters(fresh, needs, filter_fit_env()); }));
     for (const Run& run : version->runs) {
       for (const FileMetaPtr& file : run.files) *last_seq = std::max(*last_seq, file->stats.max_seq);
     }
@@ -290,61 +307,21 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
     trees_.publish(*tree, std::move(view));
   }
   for (const auto& [database, id] : versions_->databases())
-    map_database(database, trees_.live_tree(id));  // the manifest was checked
+    map_database(database, trees_.live_tree(id));  // reading the manifest has checked that the tree exists
   return Status::ok();
 }
 
-// The replay's mutex is the registry's, which the analysis of locks cannot know.
+// The replay's mutex is the registry's mutex, which the thread-safety analysis cannot know.
 Result<LogReplay::Replayed> DbImpl::replay_log() NO_THREAD_SAFETY_ANALYSIS { return LogReplay(log_replay_env()).run(); }
 
-Status DbImpl::flush_replayed(const std::vector<TreePtr>& trees) {
-  MutexLock flushing(flusher_.mutex);
-  BuiltFlush built;
-  Status status;
-  for (const TreePtr& tree : trees) {
-    status = flush_job_.build(tree, kAllMemTables, time_.stamped(), &built);
-    if (!status.is_ok()) break;
-  }
-  if (!status.is_ok()) {
-    for (const BuiltFlush::Of& of : built.of) outputs_.unlink(of.tree, of.outputs);
-    for (const TreePtr& tree : trees) outputs_.note_failure(tree);
-    return status;
-  }
-  MutexLock manifest(manifest_.mutex);
-  built.edit.last_seq = built.relies_on;
-  status = versions_->commit(std::move(built.edit));  // settle() takes over the manifest's deadlines later
-  if (!status.is_ok()) {
-    for (const BuiltFlush::Of& of : built.of) outputs_.disown(of.tree, of.outputs);
-    return status.with_context("manifest");
-  }
-  for (const BuiltFlush::Of& of : built.of) {
-    FilterNeeds needs;
-    std::shared_ptr<const TablesView> before;
-    {
-      MutexLock state(trees_.state_mutex);
-      before = of.tree->view_owner->tables;
-      needs = filter_needs(*of.tree);
-    }
-    auto tables = installer_.make_view(versions_->tree(of.tree->id), before.get(), built.opened, 0,
-                                       [&](const TablesView& tables) { (void)fit_filters(tables, needs, filter_fit_env()); });
-    ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
-    MutexLock state(trees_.state_mutex);
-    auto view = std::make_shared<TreeView>(*of.tree->view_owner);
-    view->tables = std::move(tables).value();
-    view->memtables.resize(view->memtables.size() - of.memtables);
-    of.tree->frozen.erase(of.tree->frozen.begin(), of.tree->frozen.begin() + static_cast<std::ptrdiff_t>(of.memtables));
-    trees_.publish(*of.tree, std::move(view));
-  }
-  return Status::ok();
-}
-
-// A tree's mode is fixed when it is made: the stamps of its values could not be computed again.
+// Warns if a tree's stamp mode is not the configured one. The mode is fixed when the tree is made, since the stamps of its values
+// could not be computed again.
 void DbImpl::compare_stamp_modes() {
   for (DatabaseId d = 0; d < trees_.databases(); ++d) {
     const TreePtr& tree = trees_.mapped(d);
     if (tree == nullptr || tree->stamp == trees_.settings_of(d).stamp) continue;
-    say(Severity::kWarning, "database " + std::to_string(d) + " was made with the stamp mode " + mode_name(tree->stamp) +
-                                " and keeps it; the configured mode " + mode_name(trees_.settings_of(d).stamp) +
+    say(Severity::kWarning, "database " + std::to_string(d) + " was made with the stamp mode " + stamp_mode_name(tree->stamp) +
+                                " and keeps it; the configured mode " + stamp_mode_name(trees_.settings_of(d).stamp) +
                                 " takes effect when the database is flushed");
   }
 }
@@ -355,7 +332,7 @@ void DbImpl::map_database(DatabaseId database, TreePtr tree) {
   trees_.map(database, std::move(tree));
 }
 
-Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq) {
+Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq, const Status& uncut) {
   GroupCommitOptions log;
   log.fs = &fs_;
   log.dir = settings_.dir;
@@ -368,32 +345,62 @@ Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq) {
   log.own_thread = threads_;
   log.on_tick = [this] { maintenance_.tick(); };
   log_ = std::make_unique<GroupCommit>(std::move(log));
-  return log_->start(std::move(segments), last_seq);
+  return log_->start(std::move(segments), last_seq, uncut);
 }
 
-// Removes files that a crash left unfinished, and tables that no version names.
-Status DbImpl::remove_leftovers() {
-  std::set<FileNum> live;
+// All data can be read. Once the disk accepts writes, the database heals: the log continues in a new segment, and the next mark
+// of engine time names that segment. A database whose manifest names no log yet is not served: a later start could lose its log
+// in silence.
+Status DbImpl::serve_reads_only(const Status& refused) {
+  if (!refused_by_disk(refused) || versions_->oldest_log() == kNoFile) return refused;
+  health_.failed(refused, "the disk refused what a start writes, so that only reads are served until it accepts writes");
+  return Status::ok();
+}
+
+// Other programs' files are left alone. Deleted data in them, as in a copy of a table, is not purged, so they are reported.
+void DbImpl::report_foreign_files(const std::vector<std::string>& names) {
+  // The server's file, and the directory that file systems have at their root.
+  constexpr Bytes kKnown[] = {"DATABASE_ID", "lost+found"};
+  std::vector<std::string> foreign;
+  for (const std::string& name : names) {
+    FileKind kind{};
+    FileNum file = kNoFile;
+    if (std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown) || parse_file_name(name, &kind, &file))
+      continue;
+    foreign.push_back(name);
+  }
+  if (foreign.empty()) return;
+  say(Severity::kInfo, settings_.dir + ": " + std::to_string(foreign.size()) + " files that the database did not make, such as " +
+                           *std::min_element(foreign.begin(), foreign.end()) + ", are ignored; deletes do not purge them");
+}
+
+// Returns the files that a crash left unfinished, and the tables that no version names. If a table of a version is missing, the
+// manifest may be older than the tables: then a table that no version names may have replaced the missing table, so such tables
+// are kept for salvage.
+std::vector<std::string> DbImpl::leftovers(const std::vector<std::string>& names) {
+  std::unordered_set<FileNum> missing;
   for (const auto& [id, version] : versions_->trees()) {
     for (const Run& run : version->runs) {
-      for (const FileMetaPtr& file : run.files) {
-        live.insert(file->data_file);
-        live.insert(file->metadata_file);
-      }
+      for (const FileMetaPtr& file : run.files) missing.insert({file->data_file, file->metadata_file});
     }
   }
-  TRY_ASSIGN(names, fs_.list(settings_.dir));
+  std::vector<std::string> found, tables;
   for (const std::string& name : names) {
     FileKind kind{};
     FileNum file = kNoFile;
     if (!parse_file_name(name, &kind, &file)) continue;
     const bool table = kind == FileKind::kData || kind == FileKind::kMetadata;
     const bool old_manifest = kind == FileKind::kManifest && file != versions_->manifest_file();
-    if ((table && live.count(file) == 0) || kind == FileKind::kTemporary || old_manifest) {
-      TRY(fs_.unlink(join_path(settings_.dir, name)));
-    }
+    if (table && missing.erase(file) == 0) tables.push_back(name);
+    if (kind == FileKind::kTemporary || old_manifest) found.push_back(name);
   }
-  return Status::ok();
+  if (missing.empty()) found.insert(found.end(), tables.begin(), tables.end());
+  if (!missing.empty() && !tables.empty()) {
+    say(Severity::kWarning, settings_.dir + ": tables are missing, so " + std::to_string(tables.size()) +
+                                " files of tables that the manifest does not name are kept, such as " + tables.front() +
+                                ": the manifest may be older than they are");
+  }
+  return found;
 }
 
 Status DbImpl::close() {
@@ -401,25 +408,28 @@ Status DbImpl::close() {
   Status status;
   progress_.notify();
   if (log_ != nullptr) {
-    // Running jobs stop when they see closing_ or dropped. Queued ones never start.
+    // Running jobs stop when they see closing_ or dropped. Queued jobs never start.
     for (const TreePtr& tree : trees_.live_trees()) {
       tree->dropped = true;
       tree->jobs.abort_all();
     }
     status = log_->close();
   }
-  flush_pool_.reset();
-  own_pool_.reset();
+  // Tasks of one pool may submit tasks to another pool, so the pools are stopped but not destroyed.
+  for (ThreadPool* pool : {flush_pool_.get(), upkeep_pool_.get(), own_pool_.get()}) {
+    if (pool != nullptr) pool->stop();
+  }
   fetcher_.reset();
   if (versions_ != nullptr && log_ != nullptr && status.is_ok() && health_.is_ok()) {
-    // A clean end: the manifest states up to which seq the log must be complete. It has the present time as its mark, not one
-    // ahead of it.
+    // After a clean end, the manifest says up to which seq the log must be complete. The mark of engine time is then the current
+    // time, not a later time.
     MutexLock manifest(manifest_.mutex);
     VersionEdit edit;
     edit.last_seq = published_.visible_seq();
     manifest_.note_log_needs({}, {}, &edit);
-    edit.oldest_log.reset();  // nothing is unlinked any more
+    edit.oldest_log.reset();  // no file is unlinked any more
     edit.time_mark = time_.now();
+    edit.boot_mark = time_.boot_mark(*edit.time_mark);
     trees_.add_deadlines(*versions_, &edit);
     status = versions_->commit(std::move(edit));
   }

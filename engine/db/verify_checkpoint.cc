@@ -1,5 +1,5 @@
-// Verifies a whole checkpoint: reads all of its tables and its log, as open and verify would. The server does so before it
-// removes older checkpoints.
+// Verifies a whole checkpoint: reads all of its tables and its log with the same checks as open and verify. The server does this
+// before it removes older checkpoints.
 #include <engine/verify_checkpoint.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace ebbtide {
 namespace {
 
-/// A cache is required, but pages are read past it.
+/// TableReader requires a cache, but pages are read without it.
 constexpr std::uint64_t kCacheBytes = std::uint64_t{1} << 20;
 
 class CheckpointVerifier {
@@ -103,7 +103,7 @@ class CheckpointVerifier {
     return sequence->leave(end).status();
   }
 
-  /// Adds damage to the report. Any other error ends the verification.
+  /// Adds damage to the report. Returns any other error, which ends the verification.
   Status damage(const Status& status) {
     if (status.code() != Code::kCorruption && !status.is_not_found()) return status;
     report_.errors.push_back(status.to_string());

@@ -1,4 +1,4 @@
-// Wires the components: what each gets of the others.
+// Connects the components: defines the functions that each component calls in others.
 #include <algorithm>
 #include <utility>
 
@@ -8,10 +8,12 @@
 
 namespace ebbtide {
 
-// The caller's pool may run the task after the database is destroyed.
-void DbImpl::submit(Priority priority, BackgroundPool::Task task) {
-  BackgroundPool* pool = priority == Priority::kHigh && flush_pool_ != nullptr ? flush_pool_.get() : pool_;
-  pool->submit(priority, [alive = alive_, task = std::move(task)] {
+// The task checks `alive`, since a caller's pool may run it after the database is destroyed.
+void DbImpl::submit(Work work, BackgroundPool::Task task) {
+  BackgroundPool* pool = pool_;
+  if (work == Work::kFlush && flush_pool_ != nullptr) pool = flush_pool_.get();
+  if (work == Work::kUpkeep && upkeep_pool_ != nullptr) pool = upkeep_pool_.get();
+  pool->submit(work == Work::kMerge ? Priority::kLow : Priority::kHigh, [alive = alive_, task = std::move(task)] {
     if (*alive) task();
   });
 }
@@ -23,7 +25,7 @@ TreeRegistry::Env DbImpl::trees_env() {
           .now = [this] { return time_.stamped(); },
           .last_seq = [this] { return pipeline_.last_seq(); },
           .frozen = [this](const TreePtr& tree) { flush_scheduler_.schedule(tree); },
-          .filters_changed = [this](const TreePtr& tree) { schedule_filter_fit(tree); }};
+          .filters_changed = [this](const TreePtr& tree) { manifest_.schedule_filter_fit(tree); }};
 }
 
 TreePlacer::Env DbImpl::placer_env() {
@@ -37,6 +39,8 @@ TreePlacer::Env DbImpl::placer_env() {
               },
           .mapping_changed = [this] { manifest_.schedule_mapping(); }};
 }
+
+bool DbImpl::writable() const { return health_.is_ok() && !closing_; }
 
 void DbImpl::say(Severity severity, const std::string& text) {
   if (events_ != nullptr) events_->on_message(severity, text);
@@ -68,7 +72,11 @@ LogReplay::Env DbImpl::log_replay_env() {
           .memory_budget = budget_.bytes(),
           .empty_memtable_bytes = empty_memtable_bytes_,
           .advance_time = [this](Millis time) { pipeline_.advance_time(time); },
-          .flush = [this](const std::vector<TreePtr>& trees) { return flush_replayed(trees); },
+          .flush =
+              [this](const std::vector<TreePtr>& trees) {
+                FlushGateAlone alone(flusher_.gate);
+                return flusher_.flush_replayed(trees);
+              },
           .collect = [this] { epoch_.collect(); },
           .progressed =
               [this](std::uint64_t done, std::uint64_t total) {
@@ -101,7 +109,7 @@ Retention::Env DbImpl::retention_env() {
           .revoke_views = [this](const PurgeSurvey& survey) { revoke_hindering_leases(&leases_, survey); },
           .flush = [this](TreeId tree, bool freeze) { log_retirer_.flush(tree, freeze); },
           .retire_segments = [this](FileNum last) { log_retirer_.retire_until(last); },
-          .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
+          .submit = [this](std::function<void()> work) { submit(Work::kUpkeep, std::move(work)); },
           .shorten = [this](bool roll) { return manifest_.shorten(roll); },
           .sync_dir = [this] { return fs_.sync_dir(settings_.dir); },
           .closing = [this] { return closing_.load(); },
@@ -147,7 +155,8 @@ LoadMeter::Env DbImpl::load_meter_env() {
           .charged_bytes = [this] { return memory_->charged(); },
           .merge_bytes_per_ms = [this] { return deadlines_.merge_bytes_per_ms(); },
           .deadline_permille = [this] { return deadlines_.needed_permille(); },
-          .compactions_paused = [this] { return scheduler_.paused(); }};
+          .compactions_paused = [this] { return scheduler_.paused(); },
+          .index_bytes = [this] { return indexes_.counts().bytes; }};
 }
 
 MemTableRelief::Env DbImpl::relief_env() {
@@ -171,17 +180,21 @@ DeadlineKeeper::Env DbImpl::deadline_keeper_env() {
           .hurry = [this](const TreePtr& tree) { flush_scheduler_.hurry(tree); }};
 }
 
-// The order matters: what makes room comes before what needs it.
+// The order of the steps matters: steps that make room come before steps that need room.
 Maintenance::Env DbImpl::maintenance_env() {
   using Loads = Maintenance::Loads;
   return {.disk = &disk_,
+          .open_files = open_files_.get(),
           .advance_clock = [this] { return time_.tick(); },
           .step_refused = [this] { return time_.step_refused(); },
-          .write_mark = [this](Millis mark) { write_time_mark(mark); },
+          .write_mark =
+              [this](Millis mark) {
+                if (manifest_.try_time_mark(mark, time_.boot_mark(mark))) time_.set_mark(mark);
+              },
           .logged_bytes = [this] { return log_->bytes_written(); },
           .log_bytes = [this] { return log_->live_bytes(); },
           .loads = [this] { return tree_loads(); },
-          .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
+          .submit = [this](std::function<void()> work) { submit(Work::kMerge, std::move(work)); },
           .log = [this](Severity severity, const std::string& text) { say(severity, text); },
           .begin =
               [this] {
@@ -205,32 +218,23 @@ Maintenance::Env DbImpl::maintenance_env() {
                   [this](const Loads&) { writes_.measure(); },
                   [this](const Loads&) { obsolete_files_.tick(); },
                   [this](const Loads&) { manifest_.schedule_deadlines(); },
+                  [this](const Loads&) { file_watch_.tick(); },
                   [this](const Loads&) { retention_.tick(); },
                   [this](const Loads&) { quarantine_.tick(); },
                   [this](const Loads& loads) { scrub(loads); },
-                  [this](const Loads&) {
-                    if (!open_files_->newly_crowded()) return;
-                    const OpenFiles::Counts files = open_files_->counts();
-                    say(Severity::kWarning,
-                        "tables have " + std::to_string(files.files) + " files, of which at most " + std::to_string(files.limit) +
-                            " are kept open: reads of the others open them again, which costs time. Raise the "
-                            "limit of open files, or storage.max_open_files, or tree.file_size");
-                  },
               }};
 }
 
-// Does nothing while the manifest is being written, which may take long: the next tick tries again with a later mark.
-void DbImpl::write_time_mark(Millis mark) {
-  if (!manifest_.mutex.try_lock()) return;
-  VersionEdit edit;
-  edit.time_mark = mark;
-  const Status status = closing_ ? Status::aborted("") : manifest_.commit(std::move(edit));
-  manifest_.mutex.unlock();
-  if (status.is_ok()) {
-    time_.set_mark(mark);
-  } else if (!closing_) {
-    health_.failed(status, "engine time");
-  }
+FileWatch::Env DbImpl::file_watch_env() {
+  return {.fs = &fs_,
+          .dir = settings_.dir,
+          .clock = &clock_,
+          .healthy = [this] { return health_.is_ok() && !log_->failed(); },
+          .segments = [this] { return log_->segments(); },
+          .log_lost = [this](FileNum file, const Status& why) { log_->lose_segment(file, why); },
+          .with_manifest =
+              [this](const std::function<Status(FileNum, std::uint64_t)>& check) { return manifest_.check_manifest(check); },
+          .manifest_lost = [this](const Status& why) { health_.failed(why, "manifest"); }};
 }
 
 ManifestEditor::Env DbImpl::manifest_env() {
@@ -247,6 +251,9 @@ ManifestEditor::Env DbImpl::manifest_env() {
           .wait_synced = [this](SeqNum seq) { return log_->wait_synced(seq); },
           .oldest_needed = [this](SeqNum seq) { return log_->oldest_needed(seq); },
           .segments = [this] { return log_->segments(); },
+          .log_tip = [this]() -> LogTip {
+            return {log_->newest_segment(), log_->synced_seq()};
+          },
           .has_segments_below = [this](FileNum file) { return !log_->segments_below(file).empty(); },
           .take_segments_below = [this](FileNum file) { return log_->take_segments_below(file); },
           .await_settled = [this](SeqNum seq) { published_.await_settled(seq); },
@@ -255,7 +262,8 @@ ManifestEditor::Env DbImpl::manifest_env() {
                 hole_puncher_.forget(id);
                 planner_memory_.forget(id);
               },
-          .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
+          .submit = [this](std::function<void()> work) { submit(Work::kUpkeep, std::move(work)); },
+          .submit_later = [this](std::function<void()> work) { submit(Work::kMerge, std::move(work)); },
           .closing = [this] { return closing_.load(); },
           .healthy = [this] { return health_.is_ok(); },
           .failed = [this](const Status& status, const char* what) { health_.failed(status, what); },
@@ -299,7 +307,7 @@ ObsoleteFileRemover::Env DbImpl::obsolete_files_env() {
           .dir = settings_.dir,
           .collect = [this] { epoch_.collect(); },
           .forget = [this](FileNum file) { cache_->erase_file(file); },
-          .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
+          .submit = [this](std::function<void()> work) { submit(Work::kUpkeep, std::move(work)); },
           .warn = [this](const std::string& text) { say(Severity::kWarning, text); }};
 }
 
@@ -312,7 +320,7 @@ Scrubber::Env DbImpl::scrubber_env() {
           .report_damage = [this](FileNum file, const std::vector<Status>& errors) { quarantine_.report(file, errors); },
           .take_damage = [this] { return quarantine_.take_reports(); },
           .found_whole = [this](FileNum file) { return quarantine_.found_whole(file); },
-          .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
+          .submit = [this](std::function<void()> work) { submit(Work::kMerge, std::move(work)); },
           .closing = [this] { return closing_.load(); },
           .report_error = [this](const std::string& text) { say(Severity::kError, text); }};
 }
@@ -322,9 +330,10 @@ HolePuncher::Env DbImpl::hole_puncher_env() {
           .fs = &fs_,
           .dir = settings_.dir,
           .link_mutex = &link_mutex_,
-          .tables = [this](TreeId id) { return tables_to_punch(id); },
-          .commit = [this](TreeId id, const HolePuncher::Punched& punched) { return commit_punched(id, punched); },
-          .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
+          .tables = [this](TreeId id) { return trees_.live_tables(id); },
+          .writable = [this] { return writable(); },
+          .commit = [this](const TableChange& change) { return manifest_.commit_change(change); },
+          .submit = [this](std::function<void()> work) { submit(Work::kMerge, std::move(work)); },
           .done =
               [this](TreeId id) {
                 if (const TreePtr tree = trees_.tree_with(id); tree != nullptr) scheduler_.schedule(tree);
@@ -341,20 +350,16 @@ Quarantine::Env DbImpl::quarantine_env() {
       .dir = settings_.dir,
       .link_mutex = &link_mutex_,
       .ledger = &ledger_,
-      .find = [this](FileNum file) { return place_of(file); },
-      .commit = [this](const Quarantine::Change& change) { return commit_change(change); },
+      .live_tables = [this] { return trees_.live_tables(); },
+      .commit = [this](const TableChange& change) { return manifest_.commit_change(change); },
       .open = [this](const FileMeta& meta) { return installer_.open(meta); },
       .open_unreadable = [this](const FileMeta& meta, Status why) { return installer_.open_unreadable(meta, std::move(why)); },
       .read = [this](const FileMeta& meta, const std::function<bool()>& stopped,
                      TableCheck* check) { return errors_on_drive(fs_, settings_.dir, meta, stopped, check); },
-      .floor =
-          [this](TreeId id) {
-            const TreePtr tree = trees_.tree_with(id);
-            return tree == nullptr ? time_.stamped() : surveyor_.floor_of(tree);
-          },
-      .submit_soon = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
-      .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
-      .writable = [this] { return health_.is_ok() && !closing_; },
+      .floor = [this](TreeId id) { return surveyor_.floor_of(trees_.tree_with(id)); },
+      .submit_soon = [this](std::function<void()> work) { submit(Work::kUpkeep, std::move(work)); },
+      .submit = [this](std::function<void()> work) { submit(Work::kMerge, std::move(work)); },
+      .writable = [this] { return writable(); },
       .closing = [this] { return closing_.load(); },
       .failed = [this](const Status& status) { health_.failed(status, "quarantine"); },
       .changed =
@@ -369,12 +374,12 @@ Quarantine::Env DbImpl::quarantine_env() {
 
 Health::Env DbImpl::health_env() {
   return {.clock = &clock_,
-          .flush_mutex = &flusher_.mutex,
+          .gate = &flusher_.gate,
           .now = [this] { return time_.now(); },
           .give_up_reserve = [this] { return disk_.give_up_reserve(); },
-          .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
+          .submit = [this](std::function<void()> work) { submit(Work::kUpkeep, std::move(work)); },
           .closing = [this] { return closing_.load(); },
-          .recover = [this]() NO_THREAD_SAFETY_ANALYSIS { return flusher_.recover(); },  // Health holds the flush mutex
+          .recover = [this]() NO_THREAD_SAFETY_ANALYSIS { return flusher_.recover(); },  // Health holds the gate alone
           .changed =
               [this] {
                 progress_.notify();
@@ -397,6 +402,7 @@ TableInstaller::Env DbImpl::installer_env() {
           .dir = settings_.dir,
           .direct_io = settings_.direct_io,
           .open_files = open_files_.get(),
+          .indexes = &indexes_,
           .damage = quarantine_.sink(),
           .sink = obsolete_files_.sink(),
           .ledger = &ledger_,
@@ -407,10 +413,13 @@ TableInstaller::Env DbImpl::installer_env() {
           .version = [this](TreeId id) { return versions_->tree(id); },
           .fence = [this] { return surveyor_.fence(); },
           .floor = pending_floor,
-          .fit_filters = [this](Tree& tree, const TablesView& tables) { return measure_and_fit_filters(tree, tables); },
+          .fit_filters =
+              [this](Tree& tree, TablesView& tables) {
+                return measure_and_fit_filters(tree, tables, trees_.state_mutex, filter_fit_env());
+              },
           .fit_filters_later =
               [this](TreeId id) {
-                if (const TreePtr tree = trees_.tree_with(id); tree != nullptr) schedule_filter_fit(tree);
+                if (const TreePtr tree = trees_.tree_with(id); tree != nullptr) manifest_.schedule_filter_fit(tree);
               },
           .publish =
               [this](Tree& tree, std::shared_ptr<const TreeView> view) NO_THREAD_SAFETY_ANALYSIS {
@@ -423,16 +432,6 @@ FilterFitEnv DbImpl::filter_fit_env() {
   return {clock_, epoch_, [this](const std::string& text) { say(Severity::kWarning, text); }};
 }
 
-bool DbImpl::measure_and_fit_filters(Tree& tree, const TablesView& tables) {
-  FilterNeeds needs;
-  {
-    MutexLock lock(trees_.state_mutex);
-    if (tree.view_owner != nullptr) measure_lookups(tree);
-    needs = filter_needs(tree);
-  }
-  return fit_filters(tables, needs, filter_fit_env());
-}
-
 FlushJob::Env DbImpl::flush_job_env() {
   return {.state_mutex = &trees_.state_mutex,
           .installer = &installer_,
@@ -443,39 +442,36 @@ FlushJob::Env DbImpl::flush_job_env() {
           .settings = [](const Tree& tree) { return table_settings(tree); },
           .filters =
               [this](const Tree& tree, const TablesView& tables, std::uint64_t entries) {
-                FilterNeeds needs;
-                {
-                  MutexLock lock(trees_.state_mutex);
-                  needs = filter_needs(tree);
-                }
-                return filters_after_flush(tables, entries, needs);
+                return filters_after_flush(tables, entries, filter_needs(tree, trees_.state_mutex));
               }};
 }
 
 FlushScheduler::Env DbImpl::flush_scheduler_env() {
   return {.state_mutex = &trees_.state_mutex,
-          .flush_mutex = &flusher_.mutex,
+          .gate = &flusher_.gate,
           .compactions = &scheduler_,
           .memtable_size = settings_.memtable_size,
           .trees = [this] { return trees_.live_trees(); },
-          .flush = [this](const std::vector<TreePtr>& trees) NO_THREAD_SAFETY_ANALYSIS { return flusher_.flush(trees); },
-          .submit = [this](std::function<void()> work) { submit(Priority::kHigh, std::move(work)); },
-          .may_flush = [this] { return health_.is_ok() && !closing_; },
+          .flush = [this](const std::vector<TreePtr>& trees) { return flusher_.flush(trees); },
+          .submit = [this](std::function<void()> work) { submit(Work::kFlush, std::move(work)); },
+          .may_flush = [this] { return writable(); },
           .closing = [this] { return closing_.load(); },
           .progressed = [this] { background_progressed(); },
           .failed = [this](const Status& status) { health_.failed(status, "flush"); }};
 }
 
-// Jobs hold the manifest's mutex where they commit and install.
+// Jobs hold the manifest's mutex while they call commit and install.
 CompactionJob::Env DbImpl::job_env() {
   return {.clock = &clock_,
           .manifest_mutex = &manifest_.mutex,
+          .state_mutex = &trees_.state_mutex,
           .totals = &compaction_totals_,
           .memory = &planner_memory_,
           .puncher = &hole_puncher_,
           .memtable_size = settings_.memtable_size,
-          .start = [this](const Tree& tree, const Plan& plan,
-                          CompactionJob::Start* start) { return start_compaction(tree, plan, start); },
+          .settings = [](const Tree& tree) { return table_settings(tree); },
+          .filters = [this](const Tree& tree, const TablesView& tables,
+                            const Plan& plan) { return filters_after(tables, plan, filter_needs(tree, trees_.state_mutex)); },
           .now = [this] { return time_.stamped(); },
           .visible_seq = [this] { return published_.visible_seq(); },
           .deadline_room = [this] { return disk_.room(DiskUse::kDeadline); },
@@ -491,7 +487,7 @@ CompactionJob::Env DbImpl::job_env() {
           .version = [this](TreeId id) { return versions_->tree(id); },
           .commit = [this](VersionEdit edit) NO_THREAD_SAFETY_ANALYSIS { return manifest_.commit(std::move(edit)); },
           .install = [this](Tree& tree, const CompactionJob::OpenedTables& opened)
-                         NO_THREAD_SAFETY_ANALYSIS { return install_outputs(tree, opened); },
+                         NO_THREAD_SAFETY_ANALYSIS { return installer_.install(tree, opened, 0); },
           .unlink = [this](const TreePtr& tree,
                            const CompactionResult& result) { outputs_.unlink(tree, result.outputs, result.redescribed); },
           .disown = [this](const TreePtr& tree,
@@ -505,7 +501,7 @@ CompactionScheduler::Env DbImpl::scheduler_env() {
           .puncher = &hole_puncher_,
           .memtable_size = settings_.memtable_size,
           .run = [this](const TreePtr& tree, const RunningJob& job) { return CompactionJob(job_env_, tree, job).run(); },
-          .submit = [this](std::function<void()> work) { submit(Priority::kLow, std::move(work)); },
+          .submit = [this](std::function<void()> work) { submit(Work::kMerge, std::move(work)); },
           .threads = [this] { return pool_->width(); },
           .may_start = [this] { return health_.is_ok(); },
           .closing = [this] { return closing_.load(); },
@@ -547,125 +543,21 @@ RequestedWork::Env DbImpl::requested_work_env() {
           .progressed = [this] { background_progressed(); }};
 }
 
-bool DbImpl::start_compaction(const Tree& tree, const Plan& plan, CompactionJob::Start* start) {
-  FilterNeeds needs;
-  {
-    MutexLock lock(trees_.state_mutex);
-    if (tree.view_owner == nullptr) return false;
-    start->working = tree.work;
-    start->tables = tree.view_owner->tables;
-    start->policy = tree.policy;
-    start->settings = table_settings(tree);
-    needs = filter_needs(tree);
-  }
-  start->filters = filters_after(*start->tables, plan, needs);
-  return true;
-}
-
-Result<std::shared_ptr<const TablesView>> DbImpl::install_outputs(Tree& tree, const CompactionJob::OpenedTables& opened) {
-  TRY(installer_.install(tree, opened, 0));
-  MutexLock lock(trees_.state_mutex);
-  if (tree.view_owner == nullptr) return Status::aborted("");
-  return tree.view_owner->tables;
-}
-
 void DbImpl::background_progressed() {
   progress_.notify();
   writes_.measure();
   obsolete_files_.remove_queued();
 }
 
-// Null if the tree was dropped.
 std::shared_ptr<Lease> DbImpl::lease_of(const TreePtr& tree) {
-  if (tree == nullptr || tree->dropped) return nullptr;
-  MutexLock lock(trees_.state_mutex);
-  if (tree->view_owner == nullptr) return nullptr;
-  return leases_.lease(tree->view_owner, published_.visible_seq(), time_.now());
+  return trees_.lease(
+      tree, leases_, [this] { return published_.visible_seq(); }, [this] { return time_.now(); });
 }
 
 void DbImpl::scrub(const std::vector<TreeLoad>& loads) {
   std::vector<Scrubber::TreeTables> trees;
   for (const TreeLoad& load : loads) trees.push_back({load.tree->id, load.view->tables});
   scrubber_.tick(trees);
-}
-
-Result<VerifyReport> DbImpl::verify(DatabaseId database) {
-  const std::shared_ptr<Lease> lease = lease_of(trees_.tree_of(database));
-  return lease == nullptr ? VerifyReport{} : scrubber_.verify(*lease);
-}
-
-std::vector<std::string> DbImpl::damage() {
-  std::vector<std::string> lines;
-  for (DatabaseId d = 0; d < settings_.databases; ++d) {
-    const TreePtr tree = trees_.tree_of(d);
-    if (tree == nullptr) continue;
-    MutexLock lock(trees_.state_mutex);
-    if (tree->view_owner == nullptr) continue;
-    for (const FileMetaPtr& file : tree->view_owner->tables->quarantined) {
-      lines.push_back("database " + std::to_string(d) + ": " + file->damage);
-    }
-  }
-  return lines;
-}
-
-Quarantine::Place DbImpl::place_of(FileNum data_file) {
-  for (const TreePtr& tree : trees_.live_trees()) {
-    std::shared_ptr<const TablesView> tables;
-    {
-      MutexLock lock(trees_.state_mutex);
-      if (tree->view_owner != nullptr) tables = tree->view_owner->tables;
-    }
-    if (tables == nullptr) continue;
-    for (const Run& run : tables->version->runs) {
-      for (const FileMetaPtr& file : run.files) {
-        if (file->data_file == data_file) return {tree->id, file, tables};
-      }
-    }
-  }
-  return {};
-}
-
-Status DbImpl::commit_change(const Quarantine::Change& change) {
-  MutexLock manifest(manifest_.mutex);
-  if (closing_) return Status::aborted("");
-  VersionEdit edit = change.make(versions_->trees());
-  if (edit.trees.empty()) return Status::ok();
-  std::vector<TreeId> trees;
-  for (const TreeEdit& tree : edit.trees) trees.push_back(tree.tree);
-  TRY(manifest_.commit(std::move(edit)));
-  for (const TreeId id : trees) {
-    if (const TreePtr tree = trees_.tree_with(id); tree != nullptr)
-      (void)installer_.install(*tree, change.opened, 0);  // kAborted: the tree was dropped
-  }
-  if (change.installed) change.installed();
-  return Status::ok();
-}
-
-std::shared_ptr<const TablesView> DbImpl::tables_to_punch(TreeId id) {
-  const TreePtr tree = trees_.tree_with(id);
-  MutexLock lock(trees_.state_mutex);
-  if (closing_ || tree == nullptr || tree->dropped || tree->view_owner == nullptr || !health_.is_ok()) return nullptr;
-  return tree->view_owner->tables;
-}
-
-Status DbImpl::commit_punched(TreeId id, const HolePuncher::Punched& punched) {
-  const TreePtr tree = trees_.tree_with(id);
-  MutexLock manifest(manifest_.mutex);
-  const VersionPtr current = versions_->tree(id);
-  if (closing_ || tree == nullptr || tree->dropped || current == nullptr) return Status::aborted("");
-  VersionEdit edit;
-  TreeEdit& change = edit.trees.emplace_back();
-  change.tree = id;
-  for (const auto& [number, bytes] : punched) {
-    for (const Run& run : current->runs) {
-      const bool there = std::any_of(run.files.begin(), run.files.end(),
-                                     [number = number](const FileMetaPtr& file) { return file->data_file == number; });
-      if (there) change.punched.emplace_back(number, bytes);
-    }
-  }
-  if (change.punched.empty()) return Status::ok();
-  TRY(manifest_.commit(std::move(edit)));
-  return installer_.install(*tree, {}, 0);
 }
 
 }  // namespace ebbtide

@@ -1,8 +1,8 @@
-// The time by which a delete must be purged, from its birth and all deadline settings since then.
+// Computes the time by which a delete must be purged, from its birth and all deadline settings since then.
 //
 // A change of the setting neither extends a promise nor makes old deletes late at once. A delete born before the change, or in
-// the same ms, is due at min(old deadline, time of the change + new deadline). A later one goes by the new setting alone. Setting
-// 0 (no promise) keeps the promises that were made.
+// the same ms, is due at min(due time under the old deadline, time of the change + new deadline). For a later delete only the new
+// setting counts. Setting 0 (no promise) keeps the promises that were made.
 #pragma once
 
 #include <limits>
@@ -13,12 +13,12 @@
 
 namespace ebbtide {
 
-/// A value; pure.
+/// Copyable; pure.
 class DeadlineRule {
  public:
-  /// Returned by due(): no promise.
+  /// Returned by due() if there is no promise.
   static constexpr Millis kNever = std::numeric_limits<Millis>::max();
-  /// Number of changes remembered. Older ones are combined: the strictest of them counts.
+  /// Number of changes that are remembered. Older changes are combined into the strictest of them.
   static constexpr std::size_t kMostChanges = 16;
 
   /// A past setting.
@@ -28,23 +28,24 @@ class DeadlineRule {
     bool operator==(const Earlier&) const = default;
   };
 
-  /// `deadline` in ms, 0 = no promise.
+  /// `deadline` is in ms; 0 = no promise.
   explicit DeadlineRule(Millis deadline = 0) : deadline_(deadline) {}
-  /// From stored changes: at most kMostChanges, times ascending.
+  /// Restores a rule from stored changes: at most kMostChanges, times ascending.
   DeadlineRule(Millis deadline, std::vector<Earlier> earlier) : deadline_(deadline), earlier_(std::move(earlier)) {}
 
-  /// Sets the deadline from `now` on (engine time). Does nothing if `deadline` is in force already.
+  /// Sets the deadline from `now` on (engine time). Does nothing if `deadline` is already the setting.
   void change(Millis now, Millis deadline);
-  /// Forgets changes that concern only deletes born before `floor`, of which none is left. Returns true if it forgot any.
+  /// Forgets changes that concern only deletes born before `floor`, if no such delete is left. Returns true if it forgot any.
   bool forget(Millis floor);
 
-  /// Engine time by which every delete born at `birth` must be purged; kNever without a promise. Grows with `birth`.
+  /// Returns the engine time by which every delete born at `birth` must be purged; kNever without a promise. Never decreases as
+  /// `birth` grows.
   [[nodiscard]] Millis due(Millis birth) const;
-  /// The deadline of deletes born now; 0 = no promise.
+  /// The deadline of deletes born now, in ms; 0 = no promise.
   [[nodiscard]] Millis deadline() const { return deadline_; }
-  /// The shortest deadline that may still apply to any delete; 0 = none.
+  /// The shortest deadline that may still apply to any delete, in ms; 0 = none.
   [[nodiscard]] Millis shortest() const;
-  /// True if no delete has a promise, including those born before a change.
+  /// Returns true if no delete has a promise, including deletes born before a change.
   [[nodiscard]] bool never() const { return deadline_ == 0 && earlier_.empty(); }
   [[nodiscard]] const std::vector<Earlier>& earlier() const { return earlier_; }
   bool operator==(const DeadlineRule&) const = default;

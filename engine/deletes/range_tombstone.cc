@@ -1,11 +1,12 @@
-// The fragmenter: a sweep over the endpoints in key order, with the set of tombstones that are open at the sweep line; then the
-// tree. O(n log n).
+// The fragmenter sweeps over the endpoints in key order, and keeps the set of tombstones that are open at the sweep line. Then it
+// builds the segment tree. O(n log n).
 #include "deletes/range_tombstone.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "base/coding.h"
 #include "base/invariant.h"
 #include "base/planted_bug.h"
 
@@ -14,14 +15,14 @@ namespace {
 
 bool is_empty_range(const RangeTombstone& t) { return !t.end.empty() && t.start >= t.end; }
 
-/// Order of ends: "" is past every key.
+/// Returns true if end `a` is before end `b`; "" is past every key.
 bool end_before(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return !a.empty() && b.empty();
   return a < b;
 }
 
-/// Visits the endpoints in order: calls `open` and `close` as tombstones begin and end, and `piece` for each stretch between two
-/// neighbouring endpoints, before the calls for its right one.
+/// Visits the endpoints in order: calls `open` and `close` as tombstones begin and end. Calls `piece` for each stretch between
+/// two adjacent endpoints, before the calls for the right endpoint.
 template <typename Open, typename Close, typename Piece>
 void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close close, Piece piece) {
   std::vector<const RangeTombstone*> ends = starts;
@@ -30,7 +31,8 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
   const std::string* left = nullptr;
   for (std::size_t s = 0, e = 0; e < ends.size();) {
     const bool at_start = s < starts.size() && (ends[e]->end.empty() || starts[s]->start < ends[e]->end);
-    const std::string& at = at_start ? starts[s]->start : ends[e]->end;  // "" as an end: past every key, and the last of all
+    // As an end, "" is past every key, and is the last of all.
+    const std::string& at = at_start ? starts[s]->start : ends[e]->end;
     if (left != nullptr) piece(*left, at);
     left = &at;
     if (!at_start) {
@@ -41,8 +43,8 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
   }
 }
 
-/// Takes tombstones of one seq, sorted by start: duplicates of one tombstone, or pieces of it that were cut at file bounds. Where
-/// they overlap the older birth wins; pieces that touch and have the same birth are joined.
+/// Takes tombstones of one seq, sorted by start. They are duplicates of one tombstone, or pieces of one that was cut at file
+/// bounds. Where they overlap the older birth counts; adjacent pieces with the same birth are joined.
 void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<RangeTombstone>* out) {
   const std::size_t begin = out->size();
   const auto add = [&](std::string start, const std::string& end, SeqNum seq, Millis birth) {
@@ -61,7 +63,7 @@ void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<Ra
       });
 }
 
-/// Newest first; pieces of one seq in key order, without overlap.
+/// Returns the tombstones newest first; pieces of one seq are in key order and do not overlap.
 std::vector<RangeTombstone> canonical(std::span<const RangeTombstone> tombstones) {
   std::vector<const RangeTombstone*> sorted;
   sorted.reserve(tombstones.size());
@@ -91,6 +93,7 @@ FragmentedRangeTombstones::FragmentedRangeTombstones(std::span<const RangeTombst
   if (tombstones.empty()) return;
   const std::vector<RangeTombstone> pieces = canonical(tombstones);
   sweep(pieces);
+  build_words();
   spans_.reserve(pieces.size());
   const auto at = [&](const std::string& key) {
     const auto it = std::partition_point(fragments_.begin(), fragments_.end(), [&](const Fragment& f) { return f.start < key; });
@@ -107,7 +110,7 @@ void FragmentedRangeTombstones::sweep(const std::vector<RangeTombstone>& pieces)
   std::vector<const RangeTombstone*> all;
   all.reserve(pieces.size());
   for (const RangeTombstone& t : pieces) all.push_back(&t);
-  std::map<SeqNum, Millis> open;  // of one seq never more than one at a time
+  std::map<SeqNum, Millis> open;  // at most one open tombstone per seq
   std::multiset<Millis> births;
   sweep_line(
       std::move(all),
@@ -126,8 +129,8 @@ void FragmentedRangeTombstones::sweep(const std::vector<RangeTombstone>& pieces)
       });
 }
 
-// Node 1 is the root; 2k and 2k + 1 are below k; node (fragments + i) is fragment i. With any number of leaves the nodes above a
-// leaf are those that halving its number gives.
+// Node 1 is the root; 2k and 2k + 1 are below k; node (fragments + i) is fragment i. For any number of leaves, the nodes above a
+// leaf are found by halving its number.
 void FragmentedRangeTombstones::build_tree() {
   const std::size_t leaves = fragments_.size();
   node_begin_.assign(2 * leaves + 1, 0);
@@ -159,20 +162,37 @@ void FragmentedRangeTombstones::each_node_above(const Fragment& fragment, Visit 
   }
 }
 
+void FragmentedRangeTombstones::build_words() {
+  if (fragments_.empty()) return;
+  const std::string& first = fragments_.front().start;
+  common_ = first.substr(0, common_bytes(first, fragments_.back().start));
+  words_.reserve(fragments_.size());
+  for (const Fragment& fragment : fragments_) words_.push_back(key_word(fragment.start, common_.size()));
+}
+
+std::size_t FragmentedRangeTombstones::first_after(Bytes key) const {
+  if (fragments_.empty()) return 0;
+  if (const int order = key.substr(0, common_.size()).compare(common_); order != 0) return order < 0 ? 0 : fragments_.size();
+  const auto [from, to] = std::equal_range(words_.begin(), words_.end(), key_word(key, common_.size()));
+  // If words are equal, the whole keys decide.
+  const auto at = std::upper_bound(fragments_.begin() + (from - words_.begin()), fragments_.begin() + (to - words_.begin()), key,
+                                   [](Bytes k, const Fragment& f) { return k < Bytes(f.start); });
+  return static_cast<std::size_t>(at - fragments_.begin());
+}
+
 const FragmentedRangeTombstones::Fragment* FragmentedRangeTombstones::fragment_at(Bytes key) const {
-  auto it =
-      std::upper_bound(fragments_.begin(), fragments_.end(), key, [](Bytes k, const Fragment& f) { return k < Bytes(f.start); });
-  if (it == fragments_.begin()) return nullptr;
-  --it;
+  const std::size_t next = first_after(key);
+  if (next == 0) return nullptr;
+  const Fragment* it = &fragments_[next - 1];
   if (planted(PlantedBug::kRangeLeavesItsStart) && key == Bytes(it->start)) return nullptr;
-  return it->end.empty() || key < Bytes(it->end) ? &*it : nullptr;
+  return it->end.empty() || key < Bytes(it->end) ? it : nullptr;
 }
 
 const FragmentedRangeTombstones::Cover* FragmentedRangeTombstones::newest_cover(const Fragment& fragment, SeqNum view_seq) const {
   if (fragment.newest.seq <= view_seq) [[likely]]
     return &fragment.newest;
   if (fragment.oldest_seq > view_seq) return nullptr;
-  // Spans are numbered newest first.
+  // Spans are ordered newest first, so the smallest index is the newest.
   const auto seen = std::partition_point(spans_.begin(), spans_.end(), [&](const Span& s) { return s.cover.seq > view_seq; });
   const auto least = static_cast<std::uint32_t>(seen - spans_.begin());
   auto best = static_cast<std::uint32_t>(spans_.size());
@@ -209,7 +229,8 @@ RangeTombstone FragmentedRangeTombstones::tombstone(std::size_t i) const {
 
 std::size_t FragmentedRangeTombstones::memory_bytes() const {
   std::size_t bytes = sizeof(*this) + spans_.capacity() * sizeof(Span) + fragments_.capacity() * sizeof(Fragment) +
-                      (node_begin_.capacity() + node_spans_.capacity()) * sizeof(std::uint32_t);
+                      (node_begin_.capacity() + node_spans_.capacity()) * sizeof(std::uint32_t) +
+                      words_.capacity() * sizeof(std::uint64_t);
   for (const Fragment& f : fragments_) bytes += f.start.capacity() + f.end.capacity();
   return bytes;
 }

@@ -1,7 +1,8 @@
 #include "deletes/record.h"
 
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <unordered_set>
 
 #include "base/invariant.h"
 #include "base/oldest.h"
@@ -9,12 +10,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kMinTail = 16;  // a scan of so many records costs about as much as a search in a set of a few hundred
-// The tail of a set of n records has n / 8: each set is 9/8 of the one before, and all together have 9 times the last.
-constexpr std::size_t kTailFactor = 8;
-
-/// A record without a known birth counts as the oldest possible.
-Millis known(Millis birth) { return std::max<Millis>(birth, 1); }
+// A scan of so many records costs about as much as a search in a set of a few hundred.
+constexpr std::size_t kRecordLogSlots = 16;
 
 }  // namespace
 
@@ -23,114 +20,139 @@ std::string to_text(const Record& r) {
          (r.hi == kDeleteKeyEnd ? "*" : "<" + std::to_string(r.hi)) + ", born " + std::to_string(r.birth);
 }
 
-RecordSet::RecordSet(std::span<const Record> records) : records_(records.begin(), records.end()) {
-  if (records_.empty()) return;
-  std::sort(records_.begin(), records_.end(), [](const Record& a, const Record& b) { return a.seq < b.seq; });
-  for (const Record& record : records_) {
-    ASSERT_MSG(record.lo < record.hi && record.hi <= kDeleteKeyEnd, "a record has a range");
-    borders_.push_back(record.lo);
-    borders_.push_back(record.hi);
+RecordSet::RecordSet(std::span<const Record> records) {
+  for (const Record& record : records) {
+    ASSERT_MSG(record.lo < record.hi && record.hi <= kDeleteKeyEnd, "a record must have a valid range that is not empty");
   }
-  std::sort(borders_.begin(), borders_.end());
-  borders_.erase(std::unique(borders_.begin(), borders_.end()), borders_.end());
-  // A bottom-up segment tree: leaf i is node leaves + i, the parent of node n is n / 2, node 0 is not used. The range [l, r) of
-  // leaves is split into O(log) nodes.
-  const std::size_t leaves = borders_.size();
-  const auto for_each_node = [&](const Record& record, const auto& visit) {
-    const auto at = [&](DeleteKey d) {
-      return static_cast<std::size_t>(std::lower_bound(borders_.begin(), borders_.end(), d) - borders_.begin()) + leaves;
-    };
-    for (std::size_t l = at(record.lo), r = at(record.hi); l < r; l /= 2, r /= 2) {
-      if (l % 2 != 0) visit(l++);
-      if (r % 2 != 0) visit(--r);
-    }
-  };
-  first_of_.assign(2 * leaves + 1, 0);
-  for (const Record& record : records_) for_each_node(record, [&](std::size_t node) { ++first_of_[node + 1]; });
-  for (std::size_t node = 0; node < 2 * leaves; ++node) first_of_[node + 1] += first_of_[node];
-  covers_.resize(first_of_.back());
-  std::vector<std::uint32_t> next(first_of_.begin(), first_of_.end() - 1);
-  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-    for_each_node(*record, [&](std::size_t node) {
-      const std::uint32_t i = next[node]++;
-      const Millis before = i == first_of_[node] ? 0 : covers_[i - 1].oldest_birth;
-      covers_[i] = {record->seq, known(record->birth), older(known(record->birth), before)};
-    });
-  }
+  by_range_ = by_range_.changed({}, {records.begin(), records.end()});
+  by_seq_ = by_seq_.changed({}, {records.begin(), records.end()});
 }
 
-template <typename Visit>
-void RecordSet::visit_nodes(DeleteKey d, Visit visit) const {
-  if (records_.empty() || d < borders_.front() || d >= borders_.back()) return;
-  const auto leaf = static_cast<std::size_t>(std::upper_bound(borders_.begin(), borders_.end(), d) - borders_.begin()) - 1;
-  for (std::size_t node = leaf + borders_.size(); node != 0; node /= 2) {
-    const std::uint32_t first = first_of_[node], last = first_of_[node + 1];
-    if (first != last) visit(std::span<const Cover>(covers_.data() + first, covers_.data() + last));
+std::vector<Record> RecordSet::records() const {
+  std::vector<Record> out;
+  out.reserve(size());
+  by_seq_.walk([](const RecordPart&) { return true; },
+               [&](const Record& record) {
+                 out.push_back(record);
+                 return false;
+               });
+  return out;
+}
+
+const Record* RecordSet::find(SeqNum seq) const {
+  const std::size_t i = by_seq_.rank([seq](const Record& r) { return r.seq >= seq; });
+  if (i == size()) return nullptr;
+  const Record& record = at(i);
+  return record.seq == seq ? &record : nullptr;
+}
+
+Result<RecordSet> RecordSet::changed(std::span<const SeqNum> removed, std::span<const Record> added) const {
+  std::vector<SeqNum> seqs(removed.begin(), removed.end());
+  std::sort(seqs.begin(), seqs.end());
+  std::vector<Record> gone;
+  for (std::size_t i = 0; i < seqs.size(); ++i) {
+    const Record* const record = i > 0 && seqs[i] == seqs[i - 1] ? nullptr : find(seqs[i]);
+    if (record == nullptr) return Status::corruption("record " + std::to_string(seqs[i]) + " is not in the tree");
+    gone.push_back(*record);
   }
+  std::unordered_set<SeqNum> fresh;
+  for (const Record& record : added) {
+    const bool stays = find(record.seq) != nullptr && !std::binary_search(seqs.begin(), seqs.end(), record.seq);
+    if (stays || !fresh.insert(record.seq).second) {
+      return Status::corruption("record " + std::to_string(record.seq) + " is added, but is already in the tree");
+    }
+  }
+  RecordSet out;
+  out.by_range_ = by_range_.changed(gone, {added.begin(), added.end()});
+  out.by_seq_ = by_seq_.changed(std::move(gone), {added.begin(), added.end()});
+  return out;
+}
+
+bool RecordSet::covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const {
+  return by_range_.stab(
+      d, [&](const RecordPart& p) { return p.max_seq > entry_seq && p.min_seq <= view_seq; },
+      [&](const Record& r) { return r.seq > entry_seq && r.seq <= view_seq; });
 }
 
 SeqNum RecordSet::newest_cover(DeleteKey d, SeqNum view_seq) const {
   SeqNum newest = 0;
-  visit_nodes(d, [&](std::span<const Cover> covers) {
-    auto at = covers.begin();
-    if (at->seq > view_seq) {
-      at = std::partition_point(covers.begin(), covers.end(), [&](const Cover& c) { return c.seq > view_seq; });
-      if (at == covers.end()) return;
-    }
-    newest = std::max(newest, at->seq);
-  });
+  by_range_.stab(
+      d, [&](const RecordPart& p) { return p.max_seq > newest && p.min_seq <= view_seq; },
+      [&](const Record& r) {
+        if (r.seq <= view_seq) newest = std::max(newest, r.seq);
+        return false;
+      });
   return newest;
 }
 
 SeqNum RecordSet::oldest_cover_above(DeleteKey d, SeqNum entry_seq) const {
   SeqNum oldest = 0;
-  visit_nodes(d, [&](std::span<const Cover> covers) {
-    const auto end = std::partition_point(covers.begin(), covers.end(), [&](const Cover& c) { return c.seq > entry_seq; });
-    if (end == covers.begin()) return;
-    const SeqNum seq = std::prev(end)->seq;
-    oldest = oldest == 0 ? seq : std::min(oldest, seq);
-  });
+  by_range_.stab(
+      d, [&](const RecordPart& p) { return p.max_seq > entry_seq && (oldest == 0 || p.min_seq < oldest); },
+      [&](const Record& r) {
+        if (r.seq > entry_seq) oldest = oldest == 0 ? r.seq : std::min(oldest, r.seq);
+        return false;
+      });
   return oldest;
 }
 
 Millis RecordSet::oldest_birth(DeleteKey d, SeqNum above, SeqNum up_to) const {
   Millis oldest = 0;
-  visit_nodes(d, [&](std::span<const Cover> covers) {
-    const auto end = std::partition_point(covers.begin(), covers.end(), [&](const Cover& c) { return c.seq > above; });
-    if (end == covers.begin()) return;
-    if (covers.front().seq <= up_to) {
-      oldest = older(oldest, std::prev(end)->oldest_birth);
-      return;
-    }
-    for (auto at = covers.begin(); at != end; ++at) {
-      if (at->seq <= up_to) oldest = older(oldest, at->birth);
-    }
-  });
+  by_range_.stab(
+      d, [&](const RecordPart& p) { return p.max_seq > above && p.min_seq <= up_to && (oldest == 0 || p.min_birth < oldest); },
+      [&](const Record& r) {
+        if (r.seq > above && r.seq <= up_to) oldest = older(oldest, known_birth(r.birth));
+        return false;
+      });
   return oldest;
 }
 
 bool RecordSet::covers_all(DeleteKey min, DeleteKey max, SeqNum max_seq, SeqNum view_seq) const {
-  if (records_.empty() || min > max || min < borders_.front() || max >= borders_.back()) return false;
-  auto border = std::upper_bound(borders_.begin(), borders_.end(), min);  // the border after min's leaf
-  for (DeleteKey d = min;; d = *border++) {
-    if (newest_cover(d, view_seq) <= max_seq) return false;
-    if (*border > max) return true;
-  }
+  if (min > max) return false;
+  DeleteKey reach = min;  // every delete key from min up to here is covered
+  bool gap = false;
+  const auto wanted = [&](const RecordPart& p) {
+    if (gap || reach > max || p.max_hi <= reach) return false;
+    gap = p.min_lo > reach;  // later records begin at or after this one
+    if (gap || p.max_seq <= max_seq || p.min_seq > view_seq) return false;
+    if (!p.gapless || p.min_seq <= max_seq || p.max_seq > view_seq) return true;
+    reach = p.max_hi;
+    return false;
+  };
+  by_range_.walk(wanted, [&](const Record& r) {
+    gap = r.lo > reach;
+    if (!gap && max_seq < r.seq && r.seq <= view_seq) reach = std::max(reach, r.hi);
+    return gap || reach > max;
+  });
+  return reach > max;
+}
+
+// Returns true if a search by range is faster than one by seq. By range, a search reads every record that overlaps [min, max]. By
+// seq, it begins with the oldest record that counts, whose birth is mostly the oldest, and ends with the first record that
+// overlaps.
+bool RecordSet::is_narrow(DeleteKey min, DeleteKey max, SeqNum above) const {
+  const std::size_t first = by_range_.rank([min](const Record& r) { return r.lo > min; });
+  const std::size_t last = by_range_.rank([max](const Record& r) { return r.lo > max; });
+  const std::size_t over = last - first + 1;
+  const std::size_t newer = size() - by_seq_.rank([above](const Record& r) { return r.seq > above; });
+  return over < newer / over;
 }
 
 Millis RecordSet::oldest_birth_over(DeleteKey min, DeleteKey max, SeqNum min_seq, SeqNum applied_seq) const {
+  const SeqNum above = std::max(min_seq, applied_seq);
+  if (newest() <= above || min > max) return 0;
   Millis oldest = 0;
-  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-    if (record->seq <= std::max(min_seq, applied_seq)) break;
-    if (record->lo <= max && min < record->hi) oldest = older(oldest, known(record->birth));
-  }
+  const auto wanted = [&](const RecordPart& p) {
+    if (oldest != 0 && p.min_birth >= oldest) return false;
+    if (p.min_seq <= above || !p.all_overlap(min, max)) return true;
+    oldest = p.min_birth;  // each record of the part counts
+    return false;
+  };
+  visit_over(min, max, above, wanted, [&](const Record& r) { oldest = older(oldest, known_birth(r.birth)); });
   return oldest;
 }
 
-std::size_t RecordSet::memory_bytes() const {
-  return sizeof(*this) + records_.capacity() * sizeof(Record) + borders_.capacity() * sizeof(DeleteKey) +
-         first_of_.capacity() * sizeof(std::uint32_t) + covers_.capacity() * sizeof(Cover);
-}
+std::size_t RecordSet::memory_bytes() const { return sizeof(*this) + by_range_.memory_bytes() + by_seq_.memory_bytes(); }
 
 const SharedRecords& no_records() {
   static const SharedRecords kNone = std::make_shared<const RecordSet>();
@@ -143,7 +165,7 @@ std::vector<Record> merge_subsumed(std::vector<Record> records, Millis max_gap) 
   std::vector<Record> out;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record& record = records[i];
-    // Takes the oldest that qualifies, since its birth is nearest. Later ones may subsume that one in turn.
+    // Takes the oldest record that qualifies, since its birth is the nearest. A later record may subsume that one in turn.
     const auto by = std::find_if(records.begin() + static_cast<std::ptrdiff_t>(i) + 1, records.end(),
                                  [&](const Record& r) { return r.lo <= record.lo && record.hi <= r.hi; });
     if (by != records.end() && !stay_apart(record, *by)) {
@@ -155,19 +177,13 @@ std::vector<Record> merge_subsumed(std::vector<Record> records, Millis max_gap) 
   return out;
 }
 
-/// A set, and the records added after it. Slots of the tail are filled once, in order.
+/// Sets, with the oldest and largest first, and a log of the records added after them. Slots of the log are filled once, in
+/// order.
 struct RecordLog::State {
-  explicit State(SharedRecords records) : base(std::move(records)), tail(std::max(kMinTail, base->size() / kTailFactor)) {}
-  [[nodiscard]] std::span<const Record> filled() const { return {tail.data(), used.load(std::memory_order_acquire)}; }
-  [[nodiscard]] std::vector<Record> all() const {
-    std::vector<Record> out = base->records();
-    const auto rest = filled();
-    out.insert(out.end(), rest.begin(), rest.end());
-    return out;
-  }
+  [[nodiscard]] std::span<const Record> filled() const { return {log.data(), used.load(std::memory_order_acquire)}; }
 
-  const SharedRecords base;
-  std::vector<Record> tail;
+  std::vector<SharedRecords> sets;
+  std::array<Record, kRecordLogSlots> log{};
   std::atomic<std::size_t> used{0};
 };
 
@@ -175,17 +191,28 @@ RecordLog::RecordLog() = default;
 RecordLog::~RecordLog() = default;
 
 void RecordLog::insert(const Record& record) {
-  ASSERT_MSG(record.lo < record.hi && record.hi <= kDeleteKeyEnd, "a record has a range");
+  ASSERT_MSG(record.lo < record.hi && record.hi <= kDeleteKeyEnd, "a record must have a valid range that is not empty");
   MutexLock lock(mutex_);
-  if (states_.empty() || states_.back()->used.load(std::memory_order_relaxed) == states_.back()->tail.size()) {
-    SharedRecords base = states_.empty() ? no_records() : std::make_shared<const RecordSet>(states_.back()->all());
-    const std::size_t bytes = states_.empty() ? 0 : base->memory_bytes();
-    states_.push_back(std::make_unique<State>(std::move(base)));
-    memory_bytes_.fetch_add(sizeof(State) + bytes + states_.back()->tail.size() * sizeof(Record), std::memory_order_relaxed);
+  if (states_.empty() || states_.back()->used.load(std::memory_order_relaxed) == kRecordLogSlots) {
+    auto next = std::make_unique<State>();
+    std::size_t bytes = sizeof(State);
+    if (!states_.empty()) {
+      const State& full = *states_.back();
+      next->sets = full.sets;
+      std::vector<Record> all(full.log.begin(), full.log.end());
+      for (; !next->sets.empty() && next->sets.back()->size() <= all.size(); next->sets.pop_back()) {
+        const std::vector<Record> more = next->sets.back()->records();
+        all.insert(all.end(), more.begin(), more.end());
+      }
+      next->sets.push_back(std::make_shared<const RecordSet>(all));
+      bytes += next->sets.back()->memory_bytes() + next->sets.capacity() * sizeof(SharedRecords);
+    }
+    states_.push_back(std::move(next));
+    memory_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
   State& state = *states_.back();
   const std::size_t slot = state.used.load(std::memory_order_relaxed);
-  state.tail[slot] = record;
+  state.log[slot] = record;
   state.used.store(slot + 1, std::memory_order_release);
   state_.store(&state, std::memory_order_release);
   size_.fetch_add(1, std::memory_order_relaxed);
@@ -197,14 +224,28 @@ bool RecordLog::covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const {
   for (const Record& record : state->filled()) {
     if (record.covers(d, entry_seq, view_seq)) return true;
   }
-  return state->base->covers(d, entry_seq, view_seq);
+  return std::any_of(state->sets.begin(), state->sets.end(),
+                     [&](const SharedRecords& set) { return set->covers(d, entry_seq, view_seq); });
+}
+
+std::vector<SharedRecords> RecordLog::sets() const {
+  const State* state = state_.load(std::memory_order_acquire);
+  if (state == nullptr) return {};
+  std::vector<SharedRecords> out = state->sets;
+  if (const auto log = state->filled(); !log.empty()) out.push_back(std::make_shared<const RecordSet>(log));
+  return out;
 }
 
 SharedRecords RecordLog::snapshot() const {
-  const State* state = state_.load(std::memory_order_acquire);
-  if (state == nullptr) return no_records();
-  if (state->filled().empty()) return state->base;
-  return std::make_shared<const RecordSet>(state->all());
+  std::vector<SharedRecords> all = sets();
+  if (all.empty()) return no_records();
+  if (all.size() == 1) return all.front();
+  std::vector<Record> list;
+  for (const SharedRecords& set : all) {
+    const std::vector<Record> more = set->records();
+    list.insert(list.end(), more.begin(), more.end());
+  }
+  return std::make_shared<const RecordSet>(list);
 }
 
 }  // namespace ebbtide

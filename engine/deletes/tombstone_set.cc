@@ -9,10 +9,11 @@ namespace {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-constexpr std::size_t kLogSlots = 16;  // two compares each: about what a binary search in a run of a few hundred costs
-constexpr std::size_t kFanIn = 4;      // runs of one size that become one
-// The largest run: the insertion that makes one blocks its event loop for about 30 ms at this size. A memtable is full before it
-// has ten of them.
+// A scan compares each slot twice, and takes about as long as a binary search in a run of a few hundred.
+constexpr std::size_t kLogSlots = 16;
+constexpr std::size_t kFanIn = 4;  // number of runs of one size that become one run
+// Size of the largest run. Making a run of this size blocks the event loop for about 30 ms. A memtable is full before it has ten
+// such runs.
 constexpr std::size_t kLargestRun = 16'384;
 
 }  // namespace
@@ -25,7 +26,7 @@ struct TombstoneSet::Run {
 };
 
 struct TombstoneSet::State {
-  std::vector<std::shared_ptr<const Run>> runs;  // oldest and largest first
+  std::vector<std::shared_ptr<const Run>> runs;  // the oldest and largest first
   std::array<std::atomic<const RangeTombstone*>, kLogSlots> log{};
   std::atomic<std::size_t> logged{0};
 };
@@ -57,7 +58,8 @@ void TombstoneSet::roll_log(const State& full) {
   next->runs = full.runs;
   std::vector<const RangeTombstone*> members;
   for (const auto& slot : full.log) members.push_back(slot.load(std::memory_order_relaxed));
-  // A run of size s has s / kLogSlots logs. kFanIn runs of one size become one of the next size, like a carry of digits.
+  // A run of size s has the tombstones of s / kLogSlots logs. kFanIn runs of one size become one run of the next size, like a
+  // carry of digits.
   for (std::size_t size = kLogSlots; size < kLargestRun; size *= kFanIn) {
     const std::size_t count = static_cast<std::size_t>(
         std::count_if(next->runs.begin(), next->runs.end(), [&](const auto& run) { return run->members.size() == size; }));

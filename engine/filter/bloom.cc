@@ -1,5 +1,5 @@
-// A slice is a header, blocks, and 8 zeros (so that a row can be loaded as one word). Row r of a block is its bits
-// [r columns, (r + 1) columns), lowest bit first.
+// A slice is a header, blocks, and 8 zeros (so that a row can be loaded as one word). Row r of a block is the block's bits [r
+// columns, (r + 1) columns), lowest bit first.
 // Header: columns u8; probes u8; slice number u8; zero u8; keys u32 (0 = unknown); blocks u64; zeros up to 64 bytes.
 #include "filter/bloom.h"
 
@@ -27,14 +27,14 @@ std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 32)) * 0xd6e8feb86659fd93u;
   return z ^ (z >> 32);
 }
-// 0 for slice 0, which uses the key's hash unchanged.
+// Returns a number that is added to the key's hash; it is 0 for slice 0, which uses the hash unchanged.
 std::uint64_t salt_of(std::uint32_t slice) { return slice * 0x9e3779b97f4a7c15u; }
 
 std::uint64_t block_of(std::uint64_t hash, std::uint64_t blocks) {
   return static_cast<std::uint64_t>((static_cast<Uint128>(hash) * blocks) >> 64);
 }
 
-// Calls row(r) for each probe. The block takes the hash's high bits, the rows a mix of all.
+// Calls row(r) for each probe. The block is selected by the hash's high bits, the rows by a mix of all bits.
 template <typename Row>
 inline void each_row(std::uint64_t hash, std::uint32_t probes, Row row) {
   for (std::uint32_t done = 0; done < probes; done += kRowsPerWord) {
@@ -61,7 +61,7 @@ double rate_with(double bits_per_key, std::uint32_t probes) {
   return std::min(1.0, sum);
 }
 
-// ln p and k at steps of a quarter bit; between them ln p is taken as linear.
+// ln p and the number of probes k, at steps of a quarter bit. Between steps ln p is taken as linear.
 constexpr double kStepsPerBit = 4;
 constexpr std::size_t kSteps = static_cast<std::size_t>(kMaxBitsPerKey * kStepsPerBit);
 struct Calibration {
@@ -159,7 +159,7 @@ Result<BloomView> BloomView::parse(Bytes slice) {
   const std::uint64_t block_bytes = std::uint64_t{kBloomRows / 8} * view.columns_;
   const std::uint64_t room = slice.size() - kHeaderBytes - kTailBytes;
   if (view.blocks_ == 0 || view.blocks_ != room / block_bytes || room % block_bytes != 0) {
-    return Status::corruption("filter slice: its length is not that of its blocks");
+    return Status::corruption("filter slice: length does not match the number of blocks");
   }
   return view;
 }
@@ -167,7 +167,7 @@ Result<BloomView> BloomView::parse(Bytes slice) {
 std::uint64_t BloomView::candidates(std::uint64_t hash) const {
   if (salt_ != 0) hash = mix(hash + salt_);
   const char* const block = blocks_begin_ + block_of(hash, blocks_) * (kBloomRows / 8) * columns_;
-  // No early exit: the loads are independent and issued together, and no branch depends on their results.
+  // The loop has no early exit: the loads are independent and issued together, and no branch depends on their results.
   if (columns_ == 1) {
     std::uint64_t found = 1;
     each_row(hash, probes_, [&](std::uint32_t row) { found &= load_fixed<std::uint64_t>(block + row / 64 * 8) >> (row % 64); });
@@ -181,7 +181,7 @@ std::uint64_t BloomView::candidates(std::uint64_t hash) const {
     });
     return mask;
   }
-  // A row of more than 57 bits that begins inside a byte spans nine of them.
+  // A row of more than 57 bits that begins inside a byte spans nine bytes.
   each_row(hash, probes_, [&](std::uint32_t row) {
     const std::uint32_t bit = row * columns_, shift = bit % 8;
     std::uint64_t word = load_fixed<std::uint64_t>(block + bit / 8) >> shift;

@@ -1,18 +1,21 @@
-// Blocked Bloom filters in columns: one for a whole table. One step finds the pages of a tile that may have a key.
+// Blocked Bloom filters with columns: one filter for a whole table. One step finds the pages of a tile that may have a key.
 //
-// A table of tiles with h pages has a filter of h columns; column c has the keys of the c-th page of every tile. It is a sequence
-// of blocks; a block is 512 rows of h bits. A key's hash picks one block and k rows in it; the AND of the rows is the set of
-// columns, that is of pages, that may have the key. So
-//   * a lookup asks the filter before it searches the fences. "Nowhere" costs one cache line at h = 1 (a block is 64 bytes), and
-//     k independent loads from 64 h adjacent bytes otherwise. So there is no h-fold hashing cost as in Lethe (4.2.4);
-//   * each page has the false positive rate of a filter of its own (the memory is the same), and their sum is h p, as in the
-//     paper;
-//   * dropping a page needs no new filter: its keys stay in the column, and a lookup for them ends at the page's "dropped" flag
-//     without I/O. Replacing a page needs none either, as the replacement holds no other keys.
-// Considered and rejected: a filter per page after the fence search, with two more dependent cache misses for an absent key.
+// A table of tiles with h pages has a filter of h columns; column c has the keys of the c-th page of every tile. The filter is a
+// sequence of blocks; a block is 512 rows of h bits. A key's hash selects one block and k rows in it. The AND of these rows is
+// the set of columns, so of pages, that may have the key. So
+//   * a lookup tests the filter before it searches the fences. If the key is absent, this costs one cache line at h = 1 (a block
+//     is 64 bytes), and k independent loads from 64 h adjacent bytes otherwise. So there is no h-fold hashing cost as in Lethe
+//     (4.2.4);
+//   * each page has the false positive rate of a filter of its own (the memory is the same). The sum of the rates is h p, as in
+//     the paper;
+//   * dropping a page needs no new filter: its keys stay in the column, and a lookup of one ends at the page's "dropped" flag
+//     without I/O. Replacing a page needs no new filter either, since the replacement holds no other keys.
+// Considered and rejected: a filter per page after the fence search, which costs two more dependent cache misses for an absent
+// key.
 //
-// A filter is cut into slices: independent filters over the same keys (other hash, part of the bits), all of which must say
-// "maybe". Any subset of the slices is a correct filter, so slices are loaded and dropped apart.
+// A filter is cut into slices: independent filters over the same keys (with another hash and a part of the bits). A key is a
+// candidate only if all slices say "maybe". Any subset of the slices is a correct filter, so slices are loaded and dropped
+// separately.
 #pragma once
 
 #include <cstdint>
@@ -24,49 +27,50 @@
 
 namespace ebbtide {
 
-/// Rows of a block, and so the bits of one column in it.
+/// Number of rows of a block, which is also the number of bits of one column in a block.
 inline constexpr std::uint32_t kBloomRows = 512;
 inline constexpr std::uint32_t kMaxBloomColumns = 64;
 inline constexpr double kMaxBitsPerKey = 32;
 
-/// False positive rate of one column at `bits_per_key`, which need not be whole. Keys fall into blocks as a Poisson distribution
-/// and into rows at random (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, Eq. 3), k is
-/// bloom_probes(). 1 at 0 bits. Thread-safe.
+/// Returns the false positive rate of one column at `bits_per_key`, which need not be whole; 1 at 0 bits. Keys are distributed
+/// over blocks by a Poisson distribution, and over rows at random (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient
+/// Bloom Filters, Eq. 3). k is bloom_probes(). Thread-safe.
 double expected_false_positive_rate(double bits_per_key);
-/// The k with the smallest false positive rate; at least 1.
+/// Returns the number of probes k with the smallest false positive rate; at least 1.
 std::uint32_t bloom_probes(double bits_per_key);
 
-/// Collects the hashes of a table's keys; not thread-safe.
+/// Collects the hashes of a table's keys and builds filters. Not thread-safe.
 class BloomBuilder {
  public:
-  /// `columns` 1 to kMaxBloomColumns.
+  /// `columns` is from 1 to kMaxBloomColumns.
   explicit BloomBuilder(std::uint32_t columns);
-  /// Adding a key twice in a row to a column counts once.
+  /// Adds a key to a column. If a key is added twice in a row to a column, it counts once.
   void add(std::uint32_t column, std::uint64_t hash);
   [[nodiscard]] bool empty() const { return keys_ == 0; }
   [[nodiscard]] std::uint64_t keys() const { return keys_; }
-  /// The bytes of slice `slice`, with `bits_per_key` > 0 of its own.
+  /// Returns the bytes of slice number `slice`, which has `bits_per_key` > 0 for itself.
   [[nodiscard]] std::string build(double bits_per_key, std::uint32_t slice) const;
 
  private:
   std::uint32_t columns_;
   std::uint64_t keys_ = 0;
-  std::vector<std::vector<std::uint64_t>> hashes_;  ///< by column
+  std::vector<std::vector<std::uint64_t>> hashes_;  ///< hashes of the keys, by column
 };
 
-/// One slice in memory. Immutable; views bytes that must outlive it.
+/// One slice in memory. Immutable. Refers to bytes that must outlive the view.
 class BloomView {
  public:
   BloomView() = default;
-  /// kCorruption if the bytes are no slice.
+  /// Returns kCorruption if the bytes are not a slice.
   static Result<BloomView> parse(Bytes slice);
 
-  /// The columns that may have the key with this hash, as bits.
+  /// Returns the columns that may have the key with this hash: bit c stands for column c.
   [[nodiscard]] std::uint64_t candidates(std::uint64_t hash) const;
+  /// Starts the loads that candidates() needs.
   void prefetch(std::uint64_t hash) const;
   [[nodiscard]] std::uint32_t columns() const { return columns_; }
   [[nodiscard]] std::uint64_t bits() const { return blocks_ * kBloomRows * columns_; }
-  /// Number of keys it was built from; a key in several columns counts once in each. 0 = unknown.
+  /// Number of keys from which the slice was built; a key in several columns counts once in each. 0 = unknown.
   [[nodiscard]] std::uint32_t keys() const { return keys_; }
 
  private:

@@ -12,10 +12,10 @@ namespace {
 
 constexpr double kLn2Squared = 0.480453013918201424667;
 
-/// ln p over bits as straight lines that flatten: p is convex, so -p' has each value at one place only.
+/// ln p as a function of bits, as straight lines that become flatter. So p is convex, and -p' has each value in one place only.
 class ConvexCurve {
  public:
-  /// The lower hull of `points`, (bits, ln p) from (0, 0) on.
+  /// Makes the lower hull of `points`, each (bits, ln p), from (0, 0) on.
   explicit ConvexCurve(const std::vector<std::pair<double, double>>& points) {
     for (const auto& point : points) {
       while (knots_.size() > 1 && slope(knots_[knots_.size() - 2], knots_.back()) >= slope(knots_.back(), point))
@@ -24,13 +24,14 @@ class ConvexCurve {
     }
   }
 
-  /// The first point on the hull after 0: below it the points lie above the hull, so a filter is worth less than the hull
-  /// suggests.
+  /// The bits of the first point on the hull after 0. Between 0 and it the measured points lie above the hull, so a filter is
+  /// worth less than the hull suggests.
   [[nodiscard]] double first_touch() const { return knots_[1].first; }
 
-  /// Bits at which -p' is `steepness` > 0; 0 if it is smaller everywhere, the curve's end if it is larger everywhere.
+  /// Returns the bits at which -p' is `steepness` > 0; 0 if -p' is smaller everywhere, the curve's end if it is larger
+  /// everywhere.
   [[nodiscard]] double bits_at(double steepness) const {
-    // The first line at whose end -p' is at most `steepness`.
+    // Finds the first line at whose end -p' is at most `steepness`.
     std::size_t low = 1, high = knots_.size();
     while (low < high) {
       const std::size_t middle = (low + high) / 2;
@@ -49,7 +50,7 @@ class ConvexCurve {
   static double slope(const std::pair<double, double>& a, const std::pair<double, double>& b) {
     return (b.second - a.second) / (b.first - a.first);
   }
-  /// -d ln p / d bits on the line that ends at a knot.
+  /// Returns -d ln p / d bits on the line that ends at a knot.
   [[nodiscard]] double fall(std::size_t knot) const { return -slope(knots_[knot - 1], knots_[knot]); }
 
   std::vector<std::pair<double, double>> knots_;
@@ -79,7 +80,7 @@ FilterBits finish(std::span<const FilterRun> runs, std::vector<double> bits, Fil
   return out;
 }
 
-using Fixed = std::vector<std::optional<double>>;  // bits per entry that a run has regardless of the others
+using Fixed = std::vector<std::optional<double>>;  // for each run, the bits per entry that it must have, if they are fixed
 
 FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve, const Fixed& fixed) {
   const ConvexCurve& p = convex(curve);
@@ -99,7 +100,7 @@ FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurv
     if (run.entries > 0) most = std::max(most, weight(run) / static_cast<double>(run.entries));
   }
   if (most == 0 || !(budget_bits > 0)) return finish(runs, std::vector<double>(runs.size(), 0), curve);
-  double low = std::log(most) - 80, high = std::log(most);  // ln mu: spends too much, spends nothing
+  double low = std::log(most) - 80, high = std::log(most);  // ln mu at which too much is spent, and at which nothing is spent
   if (spend(std::exp(low)) > budget_bits) {
     for (int i = 0; i < 100; ++i) {
       const double middle = (low + high) / 2;
@@ -116,7 +117,7 @@ double entries_of(std::span<const FilterRun> runs) {
   return sum;
 }
 
-/// a of the runs of the last level (Eq. 13): misses there, of all lookups that come.
+/// Returns a, the share of lookups that reach a run of the last level and do not find their key there (Eq. 13).
 double last_level_arrivals(const FullTree& tree) {
   const double found = tree.mix / (tree.mix + 1);
   if (!tree.tiering) return 1 - found;
@@ -156,9 +157,9 @@ FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits,
   FilterBits best = solve(runs, budget_bits, curve, fixed);
   if (curve == FilterCurve::kIdeal) return best;
   // A filter has at least one probe, so a filter of less than about a bit is worse than the hull suggests. Such a run gets no
-  // filter, or a whole bit if that is better. There is rarely more than one.
+  // filter, or a whole bit if that is better. Rarely more than one run is concerned.
   const double touch = convex(curve).first_touch();
-  const std::size_t tries = 2 * runs.size();  // bits that one run does not use may bring another run into this state
+  const std::size_t tries = 2 * runs.size();  // bits that one run does not use may bring another run to this point
   for (std::size_t i = 0; i < tries; ++i) {
     const std::size_t r = i % runs.size();
     if (fixed[r] || best.bits_per_entry[r] <= 0 || best.bits_per_entry[r] >= touch) continue;
@@ -185,9 +186,9 @@ FilterBits allocate_uniform(std::span<const FilterRun> runs, double budget_bits,
   return finish(runs, std::vector<double>(runs.size(), each), curve);
 }
 
-// With x = M ln(2)^2 / N, q = mu n_L and p_{L-i} = q / T^i, p_L = q / a: Eq. 4 says x = ln(T) / (T - 1) - ln q + (T - 1) / T ln
-// a. So the last level has no filter (q = a) from x = ln(T) / (T - 1) - ln(a) / T on. The tree above it then has N / T entries,
-// and all its lookups miss.
+// Let x = M ln(2)^2 / N, q = mu n_L, p_{L-i} = q / T^i and p_L = q / a. Then Eq. 4 says x = ln(T) / (T - 1) - ln q + (T - 1) / T
+// ln a. So the last level has no filter (q = a) from x = ln(T) / (T - 1) - ln(a) / T on. The tree above it then has N / T
+// entries, and all its lookups miss.
 int unfiltered_levels(const FullTree& tree, double budget_bits) {
   ASSERT(tree.size_ratio > 1 && tree.levels >= 1 && tree.entries > 0 && tree.mix >= 0);
   const double t = tree.size_ratio, x = std::max(budget_bits, 0.0) * kLn2Squared / tree.entries;
@@ -202,7 +203,7 @@ double lookup_cost(const FullTree& tree, double budget_bits) {
   const double x = std::max(budget_bits, 0.0) * kLn2Squared / tree.entries;
   const double runs = tree.tiering ? t - 1 : 1;
   const int without = unfiltered_levels(tree, budget_bits);
-  // R = q T / (T - 1) runs, with a = 1 where the last level has no filter.
+  // R, the expected page reads for false positives, is q T / (T - 1) runs, with a = 1 where the last level has no filter.
   const double scale = std::pow(t, t / (t - 1)) * runs / (t - 1);
   if (without == 0) return scale * std::pow(last_level_arrivals(tree), (t - 1) / t) * std::exp(-x) + found;
   const double filtered = without == tree.levels ? 0 : scale * std::exp(-x * std::pow(t, without));

@@ -1,21 +1,21 @@
 // Computes how much filter memory each sorted run gets (Monkey: Dayan, Athanassoulis, Idreos, TODS 2018, section 4).
 //
-// A lookup reaches run r and does not find its key there with probability a_r. It then reads h_r p_r pages on average, one for
-// each false positive. So
+// Run r is reached, and does not have the wanted key, with probability a_r. The lookup then reads h_r p_r pages on average, one
+// for each false positive. So
 //
 //   minimise    sum over runs of a_r h_r p_r
 //   subject to  sum over runs of n_r bits(p_r) = M,   0 < p_r <= 1
 //
-// where n_r is the number of entries and bits(p) the bits per entry at which a filter errs with chance p. With Lagrange's
-// multiplier mu, and an ideal Bloom filter's bits(p) = -ln p / ln(2)^2, the answer is p_r = min(1, mu n_r / (a_r h_r)). It is in
-// proportion to the entries, as a page costs the same in any run. With all a_r = 1 this is Monkey for lookups of absent keys
+// where n_r is the number of entries and bits(p) the bits per entry with which a filter has false positive rate p. An ideal Bloom
+// filter has bits(p) = -ln p / ln(2)^2. With Lagrange's multiplier mu the answer is p_r = min(1, mu n_r / (a_r h_r)). It is
+// proportional to the entries, since a page costs the same in any run. With all a_r = 1 this is Monkey for lookups of absent keys
 // (Eqs. 5 to 8); with a smaller a for the last runs it is Monkey for a mix with existing keys (Eqs. 14 to 20).
 //
 // Real filters (bloom.h) are a little worse than ideal ones, and more so with more bits. allocate_filters() uses the slope of
-// their p(bits): run r gets the bits at which a_r h_r (-p'(bits)) / n_r is mu, or none if that is below mu from the first bit on.
-// mu is found by bisection. This needs a convex p(bits): the lower hull of ln p as straight lines between quarter bits. Above a
-// bit and a half the hull and the filters differ by thousandths. Below, a filter has only one probe and is worse than the hull, so a run
-// gets either no bits or a bit and a half.
+// their p(bits): run r gets the bits at which a_r h_r (-p'(bits)) / n_r is mu, or none if that slope is below mu from the first
+// bit on. mu is found by bisection. This needs a convex p(bits), so the lower hull of ln p is used: straight lines between
+// quarter bits. Above a bit and a half the hull and the filters differ by thousandths. Below, a filter has only one probe and is
+// worse than the hull, so a run gets either no bits or a bit and a half.
 #pragma once
 
 #include <cstdint>
@@ -27,52 +27,54 @@ namespace ebbtide {
 struct FilterRun {
   std::uint64_t entries = 0;  ///< n_r
   double pages_per_tile = 1;  ///< h_r, at least 1
-  double arrivals = 1;        ///< a_r, in [0, 1]: probability that a lookup reaches this run and does not find its key in it
+  double arrivals = 1;        ///< a_r: probability, in [0, 1], that a lookup reaches this run and does not find its key in it
 };
 
-/// The kind of filter that p(bits) describes.
+/// The kind of filter whose p(bits) is used.
 enum class FilterCurve : std::uint8_t {
-  kBlocked,  ///< bloom.h, as measured and fitted
-  kIdeal,    ///< an undivided Bloom filter with ln 2 bits probes each: e^(-bits ln(2)^2)
+  kBlocked,  ///< the filters of bloom.h, by a curve fitted to measurements
+  kIdeal,    ///< an undivided Bloom filter with ln 2 times its bits per entry as number of probes: p = e^(-bits ln(2)^2)
 };
 
 struct FilterBits {
-  std::vector<double> bits_per_entry;        ///< by run, fractions count; 0 = no filter
-  std::vector<double> false_positive_rates;  ///< by run; 1 without a filter
-  double lookup_pages = 0;                   ///< sum a_r h_r p_r: false-positive page reads per lookup
-  double bits = 0;                           ///< sum n_r bits_per_entry; at most the budget
+  std::vector<double> bits_per_entry;        ///< for each run, may be a fraction; 0 = no filter
+  std::vector<double> false_positive_rates;  ///< for each run; 1 without a filter
+  double lookup_pages = 0;                   ///< sum of a_r h_r p_r: pages that a lookup reads because of false positives
+  double bits = 0;                           ///< sum of n_r bits_per_entry; at most the budget
 };
 
-/// False positive rate at `bits_per_entry`, on `curve`. 1 at 0 bits and below.
+/// Returns the false positive rate at `bits_per_entry`, on `curve`. 1 at 0 bits and below.
 double false_positive_rate(FilterCurve curve, double bits_per_entry);
-/// Its inverse: bits per entry for a false positive rate of `rate`, in (0, 1]; kMaxBitsPerKey if no filter reaches it.
+/// The inverse of false_positive_rate(): returns the bits per entry for a rate in (0, 1]; kMaxBitsPerKey if no filter reaches
+/// that rate.
 double bits_for_rate(FilterCurve curve, double rate);
 
-/// Spreads at most `budget_bits` over the runs so that false positives cost the fewest page reads. A filter gets at most
-/// kMaxBitsPerKey bits per entry; the rest of the budget is then not spent. A run without entries, or with a_r = 0, gets none.
+/// Distributes at most `budget_bits` over the runs so that false positives cost the fewest page reads. A filter gets at most
+/// kMaxBitsPerKey bits per entry; the rest of the budget is then not spent. A run without entries, or with a_r = 0, gets no bits.
 FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
-/// As above, the budget as `bits_per_key` for every entry of all runs.
+/// Like allocate_filters(), with a budget of `bits_per_key` for every entry of all runs.
 FilterBits allocate_filters_per_key(std::span<const FilterRun> runs, double bits_per_key,
                                     FilterCurve curve = FilterCurve::kBlocked);
-/// For comparison: the same bits for every entry (capped at kMaxBitsPerKey).
+/// For comparison: gives every entry the same number of bits (at most kMaxBitsPerKey).
 FilterBits allocate_uniform(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
 
-/// Sum of a_r h_r p_r for given bits per entry.
+/// Returns the sum of a_r h_r p_r for given bits per entry.
 double lookup_pages(std::span<const FilterRun> runs, std::span<const double> bits_per_entry, FilterCurve curve);
 
-/// The closed form for full trees of equal entries and ideal filters. Each level i = 1 .. L has T times the entries of the one
-/// before, in one run or T - 1 (tiering). All levels have N entries, but for the 1 / T^L that a tree of L levels lacks. `mix` is
-/// v, the number of found keys per absent key, all in the last level (Eq. 12).
+/// The closed form for full trees whose entries have equal sizes, with ideal filters. Each level i = 1 .. L has T times as many
+/// entries as the level before, in one run or in T - 1 runs (tiering). All levels together have N entries, except the 1 / T^L
+/// that a tree of L levels lacks. `mix` is v, the number of found keys per absent key; all found keys are in the last level (Eq.
+/// 12).
 struct FullTree {
   double size_ratio = 2;
   int levels = 1;
   double entries = 0;  ///< N
   bool tiering = false;
-  double mix = 0;  ///< v
+  double mix = 0;  ///< v of Eq. 12
 };
-/// L_unfiltered, the largest levels that have no filter (Eqs. 8 and 18).
+/// Returns L_unfiltered, the number of largest levels that have no filter (Eqs. 8 and 18).
 int unfiltered_levels(const FullTree& tree, double budget_bits);
-/// Z, the pages that a lookup reads, those of the key that it finds included (Eqs. 7, 19, 20).
+/// Returns Z, the number of pages that a lookup reads, including those of the key that it finds (Eqs. 7, 19, 20).
 double lookup_cost(const FullTree& tree, double budget_bits);
 
 }  // namespace ebbtide

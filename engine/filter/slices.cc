@@ -10,21 +10,22 @@
 namespace ebbtide {
 namespace {
 
-// A filter with one probe saves the least per bit; a slice smaller than this is not worth a cache line.
+// The least bits of a slice. A filter with one probe saves the least per bit, and a smaller slice is not worth a cache line.
 constexpr double kLeastSliceBits = 1.5;
-// Bits that a run's filters need in addition when the tree grows by a level below it: log2(T) / ln 2, 3.7 at T = 6, 4.8 at T =
-// 10. A second such step needs no second reserve: until then compactions have rewritten the table.
+// Bits that a run's filters additionally need when the tree grows by a level below the run: log2(T) / ln 2, which is 3.7 at T = 6
+// and 4.8 at T = 10. No second reserve is needed for a further level: compactions have rewritten the table by then.
 constexpr double kReserveBits = 4;
-// Slices that are in memory count as this many times more useful.
+// Slices that are in memory count as this many times more useful than others.
 constexpr double kStay = 1.25;
 constexpr double kOverBudget = 1.0 / 32;
 
-/// The next slice of a table, by pages spared per bit.
+/// The next slice of a table, ordered by page reads saved per bit.
 struct Candidate {
   double worth;
   std::size_t table;
   bool operator<(const Candidate& other) const {
-    return worth != other.worth ? worth < other.worth : table > other.table;  // of equals the first table
+    // If both are worth the same, the first table comes first.
+    return worth != other.worth ? worth < other.worth : table > other.table;
   }
 };
 
@@ -52,7 +53,7 @@ std::vector<double> cut_filter(std::span<const FilterRun> runs, std::size_t run,
 std::vector<std::uint32_t> choose_slices(std::span<const FilterRun> runs, std::span<const SlicedTable> tables,
                                          double budget_bits) {
   std::vector<std::uint32_t> chosen(tables.size(), 0);
-  std::vector<double> rates(tables.size(), 1);  // false positive rates with the slices chosen so far
+  std::vector<double> rates(tables.size(), 1);  // for each table, the false positive rate with the slices chosen so far
   std::priority_queue<Candidate> candidates;
   const double over = budget_bits * kOverBudget;
   double left = budget_bits;
@@ -72,7 +73,7 @@ std::vector<std::uint32_t> choose_slices(std::span<const FilterRun> runs, std::s
     const std::size_t t = candidates.top().table;
     candidates.pop();
     const SliceWorth& slice = tables[t].have[chosen[t]];
-    // If it does not fit, stop: the table's later slices are worth less.
+    // If this slice does not fit, the table's later slices are not tried: they are worth less.
     const bool fits = slice.bits <= left + over && (chosen[t] == 0 || left >= slice.bits / 2);
     if (!fits) continue;
     left -= slice.bits;

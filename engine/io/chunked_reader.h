@@ -1,4 +1,4 @@
-// Reads forward through an untrusted file in chunks. It allocates one chunk, never the size that a length field claims.
+// Reads forward through an untrusted file in chunks. Allocates one chunk, never the size that a length field claims.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// Keeps one chunk; larger reads go directly to their destination. Not thread-safe. `file` outlives it.
+/// Keeps one chunk in memory; larger reads go directly to their destination. Not thread-safe. `file` must outlive the reader.
 class ChunkedReader {
  public:
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
@@ -19,7 +19,7 @@ class ChunkedReader {
 
   [[nodiscard]] std::uint64_t size() const { return file_.size(); }
 
-  /// Reads `length` bytes at `offset`; the range must be inside the file.
+  /// Reads `length` bytes at `offset` into `out`; the range must be inside the file.
   Status read(std::uint64_t offset, std::size_t length, char* out) {
     if (length > kChunkBytes) return file_.read(offset, length, out);
     if (offset < start_ || offset + length > start_ + chunk_.size()) {
@@ -31,7 +31,7 @@ class ChunkedReader {
     return Status::ok();
   }
 
-  /// Adds `length` bytes at `offset`, inside the file, to a checksum. Takes the memory of one chunk.
+  /// Adds `length` bytes at `offset`, inside the file, to a checksum. Needs memory for one chunk only.
   Status add_to(BlockChecksummer* checksum, std::uint64_t offset, std::uint64_t length) {
     std::string piece;
     for (std::uint64_t done = 0; done < length; done += piece.size()) {
@@ -48,8 +48,8 @@ class ChunkedReader {
   std::string chunk_;
 };
 
-/// Readers allocate up to this many bytes for a length field that may be damaged or hostile. For a larger one they check the checksum
-/// first.
+/// For a length field that may be damaged or hostile, readers allocate up to this many bytes at once. For a greater length they
+/// verify the checksum first.
 inline constexpr std::uint64_t kBelievedBytes = std::uint64_t{16} << 20;
 
 }  // namespace ebbtide

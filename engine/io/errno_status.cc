@@ -1,6 +1,8 @@
 #include "io/errno_status.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <string>
 #include <system_error>
 
@@ -25,8 +27,14 @@ Status errno_status(Bytes operation, Bytes path, int error) {
   }
 }
 
-bool is_device_error(const Status& status) {
-  return status.code() == Code::kIoError && status.message().find(std::generic_category().message(EIO)) != Bytes::npos;
+bool is_file_error(const Status& status) {
+  // ext4 and XFS report damaged metadata by EUCLEAN and EBADMSG. The following errors, up to ETIMEDOUT, come from the block
+  // layer, and direct reads return them.
+  constexpr int kErrors[] = {EIO, EUCLEAN, EBADMSG, ENODATA, EILSEQ, EREMOTEIO, ENOLINK, ETIMEDOUT, EACCES, EPERM};
+  if (status.code() != Code::kIoError) return false;
+  return std::any_of(std::begin(kErrors), std::end(kErrors), [&](int error) {
+    return status.message().find(": " + std::generic_category().message(error)) != Bytes::npos;
+  });
 }
 
 Status ends_early(Bytes path, std::uint64_t offset, std::size_t length, std::uint64_t end) {

@@ -1,16 +1,17 @@
-// Maps the system's error numbers to a Status, the same for the real and the simulated file system.
+// Maps error numbers of the system to a Status, in the same way for the real and the simulated file system.
 #pragma once
 
 #include <engine/status.h>
 
 namespace ebbtide {
 
-/// "<operation> <path>: <reason>". ENOENT is kNotFound, EEXIST kExists, ENOSPC and EDQUOT kNoSpace, EOPNOTSUPP and ENOSYS
-/// kUnsupported, everything else kIoError.
+/// Returns an error with the message "<operation> <path>: <reason>". ENOENT becomes kNotFound, EEXIST kExists, ENOSPC and EDQUOT
+/// kNoSpace, EOPNOTSUPP and ENOSYS kUnsupported, every other number kIoError.
 Status errno_status(Bytes operation, Bytes path, int error);
-/// True if the device failed (EIO); false for other errors, such as too few file descriptors.
-[[nodiscard]] bool is_device_error(const Status& status);
-/// kCorruption: a file ends at `end`, before the end of the range to read.
+/// Returns true if the error concerns this one file: the device or the file system fails (EIO, EUCLEAN, ...), or the file's
+/// permissions forbid the call. Returns false for errors that any file would get, such as too few file descriptors.
+[[nodiscard]] bool is_file_error(const Status& status);
+/// Returns kCorruption with the message that a file ends at `end`, before the end of the range to read.
 Status ends_early(Bytes path, std::uint64_t offset, std::size_t length, std::uint64_t end);
 
 }  // namespace ebbtide

@@ -39,7 +39,7 @@ std::uint64_t FaultFileSystem::failures() const {
 }
 
 Status FaultFileSystem::around(const FileCall& call, const Run& run) {
-  for (const auto& hook : count(call)) hook();  // without the mutex: a hook may call us
+  for (const auto& hook : count(call)) hook();  // the mutex is not held, since a hook may call this file system
   const Strike struck = strike(call);
   if (!struck.fails) {
     bool lost = false;
@@ -55,7 +55,7 @@ Status FaultFileSystem::around(const FileCall& call, const Run& run) {
   return struck.code == Code::kIoError ? errno_status(what, "", EIO) : Status(struck.code, what);
 }
 
-/// Counts the call and returns the hooks that are due.
+/// Counts the call, and returns the hooks that are due before it.
 std::vector<std::function<void()>> FaultFileSystem::count(const FileCall& call) {
   MutexLock lock(mutex_);
   ++counts_[call.op];
@@ -75,7 +75,7 @@ FaultFileSystem::Strike FaultFileSystem::strike(const FileCall& call) {
         call.path.find(fault.path_has) != std::string::npos || call.to.find(fault.path_has) != std::string::npos;
     if ((fault.ops & ops_of(call.op)) == 0 || !path_matches) continue;
     if (fault.nth > 0 && --fault.nth > 0) continue;
-    // nth stays 0 after the fault: a sticky fault applies again.
+    // nth stays 0 after the fault, so that a sticky fault applies again.
     if (!struck.fails) struck = {.fails = true, .effect = fault.effect, .code = fault.code};
   }
   std::erase_if(faults_, [](const FileFault& fault) { return fault.nth == 0 && !fault.sticky; });

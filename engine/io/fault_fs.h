@@ -1,11 +1,11 @@
-// Faults as scripts: the n-th call of a kind fails, once or from then on, over any file system; and a hook before the n-th call,
-// from which a test takes a crash_clone of the memory file system below.
+// Injects faults by scripts, over any file system: the n-th call of a kind fails, once or from then on. A hook can run before the
+// n-th call; in it a test takes a crash_clone of the memory file system below.
 //
 //   FaultFileSystem fs(memory);
 //   fs.inject({.ops = ops_of(FileOp::kSync), .nth = 3, .sticky = true, .path_has = ".wal"});
 //
-// After a failed sync, later syncs of the file return ok and make nothing durable, as on Linux. So a test with a crash finds code
-// that retries a sync on the same file.
+// After a failed sync, later syncs of the file return ok and make nothing durable, as on Linux. So a test with a crash detects
+// code that retries a sync on the same file.
 #pragma once
 
 #include <functional>
@@ -21,15 +21,15 @@ namespace ebbtide {
 
 struct FileFault {
   enum class Effect : std::uint8_t {
-    kNone,  ///< nothing happens
-    kHalf,  ///< a write gets half of its bytes through; nothing for other calls
-    kFull,  ///< the call takes effect and reports a failure
+    kNone,  ///< the call does nothing
+    kHalf,  ///< a write writes half of its bytes; other calls do nothing
+    kFull,  ///< the call takes effect, and then returns the failure
   };
   FileOps ops = kMutatingOps;
   std::uint64_t nth = 1;  ///< 1 is the next matching call after inject()
   bool sticky = false;    ///< all later matching calls fail, too, until clear_faults()
   Code code = Code::kIoError;
-  std::string path_has{};  ///< only calls whose path, or new name, contains it
+  std::string path_has{};  ///< matches only calls whose path, or new name, contains this text
   Effect effect = Effect::kNone;
 };
 
@@ -38,15 +38,15 @@ class FaultFileSystem final : public InterposedFileSystem {
  public:
   explicit FaultFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
 
-  /// Adds a fault. If several match a call, the first one decides.
+  /// Adds a fault. If several faults match a call, the first one counts.
   void inject(FileFault fault);
-  /// Removes all faults; files whose sync failed stay lost.
+  /// Removes all faults. Files whose sync failed stay broken: later syncs make nothing durable.
   void clear_faults();
-  /// Calls `hook` once, on the thread of the nth matching call from now, before that call. Hooks may use this file system; their
-  /// calls count too.
+  /// Calls `hook` once, before the nth matching call from now, on the thread of that call. Hooks may use this file system; their
+  /// calls are counted, too.
   void before_nth(std::uint64_t nth, FileOps ops, std::function<void()> hook);
 
-  /// Calls seen so far, failed ones included.
+  /// Number of calls so far, including failed ones.
   [[nodiscard]] std::uint64_t operations(FileOps ops = kMutatingOps) const;
   /// Number of injected failures so far.
   [[nodiscard]] std::uint64_t failures() const;

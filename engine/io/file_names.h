@@ -1,13 +1,14 @@
-// Names of the files in the data directory, and parsing them.
+// The names of the files in the data directory, and functions that parse them.
 //
 //   NNNNNN.data      data of a table            NNNNNN.wal        write-ahead log segment
 //   NNNNNN.meta      metadata of a table        MANIFEST-NNNNNN   log of version edits
 //   CURRENT          name of the manifest       LOCK              held by the process that has the directory open
 //   RESERVE          reserved space for a full disk; its content has no meaning
-//   *.tmp            unfinished; deleted at open
+//   *.tmp            unfinished; deleted when the database is opened
 //
-// NNNNNN is a file number in decimal, zero-padded to six digits, without further leading zeros. Each number has one spelling, so
-// a parsed name can be built again from its parts. A number past kMaxFileNum is invalid: no more numbers could follow it.
+// NNNNNN is a file number in decimal, padded with zeros to six digits, without further leading zeros. Each number has one
+// spelling, so a parsed name can be built again from its parts. A number above kMaxFileNum is invalid: too few numbers would be
+// left.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace ebbtide {
 
 enum class FileKind : std::uint8_t { kData, kMetadata, kLog, kManifest, kCurrent, kLock, kReserve, kTemporary };
 
-/// The largest file number that a name or a manifest may have: 146,000 years at a million numbers a second.
+/// The largest file number that a name or a manifest may have. It lasts 146,000 years at a million numbers a second.
 inline constexpr FileNum kMaxFileNum = (FileNum{1} << 62) - 1;
 
 inline constexpr Bytes kCurrentFileName = "CURRENT";
@@ -27,22 +28,24 @@ inline constexpr Bytes kLockFileName = "LOCK";
 inline constexpr Bytes kReserveFileName = "RESERVE";
 inline constexpr Bytes kTemporarySuffix = ".tmp";
 
-/// Names without a directory. `file` is not kNoFile.
+/// These return names without a directory. `file` must not be kNoFile.
 std::string data_file_name(FileNum file);
 std::string metadata_file_name(FileNum file);
 std::string log_file_name(FileNum file);
 std::string manifest_file_name(FileNum file);
 
-/// Returns true and sets `kind` and `file` if `name` (without a directory) is one of the above; `file` is kNoFile for CURRENT,
-/// LOCK, RESERVE and *.tmp. Returns false and sets nothing for every other name: the engine did not make such a file.
+/// Parses `name` (without a directory). Returns true and sets `kind` and `file` if it is one of the names above; `file` is
+/// kNoFile for CURRENT, LOCK, RESERVE and *.tmp. Returns false and sets nothing for every other name, since the engine did not
+/// make such a file.
 bool parse_file_name(Bytes name, FileKind* kind, FileNum* file);
 
-/// "dir/name"; just `name` if `dir` is empty.
+/// Returns "dir/name", or `name` if `dir` is empty.
 std::string join_path(Bytes dir, Bytes name);
-/// The parent directory of `path`: "." for a bare name, "/" for an entry of the root. Trailing slashes are ignored.
+/// Returns the parent directory of `path`: "." for a name without directory, "/" for an entry of the root. Trailing slashes are
+/// ignored.
 std::string parent_path(Bytes path);
-/// True if `path` is `dir` or inside it, by spelling alone; relative paths start at the working directory. ".", ".." and double
-/// slashes are resolved; symbolic links count as directories.
+/// Returns true if `path` is `dir` or inside it, by spelling alone; relative paths start at the working directory. ".", ".." and
+/// double slashes are resolved; symbolic links count as directories.
 bool lies_within(Bytes path, Bytes dir);
 
 }  // namespace ebbtide

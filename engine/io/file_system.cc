@@ -1,4 +1,4 @@
-// Functions that use only the FileSystem interface, the same for every implementation.
+// Functions that only use the FileSystem interface, so that they are the same for every implementation.
 #include "io/file_system.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Status copy_bytes(const RandomAccessFile& in, std::uint64_t offset, std::uint64_
   return out->close();
 }
 
-/// Writes incompressible bytes, since some file systems store zeros in less space.
+/// Writes a file of bytes that cannot be compressed, since some file systems store zeros in less space.
 Status write_incompressible(FileSystem& fs, const std::string& path, std::uint64_t bytes) {
   constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
   TRY_ASSIGN(file, fs.create(path));
@@ -77,19 +77,23 @@ Status copy_file(FileSystem& fs, const std::string& from, const std::string& to,
   Status status = copy_bytes(*in, offset, length, out.get());
   if (status.is_ok()) return status;
   out.reset();
-  (void)fs.unlink(to);  // best effort; the copy's error is reported
+  (void)fs.unlink(to);  // best effort; the error of the copy is returned
   return status;
 }
 
 Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::string& name, Bytes content) {
   const std::string path = join_path(dir, name);
   const std::string half_made = planted(PlantedBug::kReplaceInPlace) ? path : path + std::string(kTemporarySuffix);
-  // A crash may have left one; its content has no meaning.
+  // A crash may have left this file; its content has no meaning.
   if (fs.exists(half_made)) TRY(fs.unlink(half_made));
   Status status = write_and_sync(fs, half_made, content);
+  if (status.code() == Code::kExists) {  // a link to nothing, which does not count as existing
+    TRY(fs.unlink(half_made));
+    status = write_and_sync(fs, half_made, content);
+  }
   if (status.is_ok()) status = fs.rename(half_made, path);
   if (!status.is_ok()) {
-    (void)fs.unlink(half_made);  // best effort: the write's error is reported, and the next open deletes leftovers
+    (void)fs.unlink(half_made);  // best effort: the error of the write is returned, and the next open deletes leftovers
     return status;
   }
   return planted(PlantedBug::kUnlinkBeforeRenameIsDurable) ? Status::ok() : fs.sync_dir(dir);

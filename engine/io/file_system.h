@@ -1,11 +1,15 @@
-// The interface to the operating system's files. Nothing else in the engine opens, reads, writes, renames, syncs or unlinks.
+// The interface to the operating system's files. No other part of the engine opens, reads, writes, renames, syncs or unlinks
+// files.
 //
-// Implementations: posix_fs (real), memory_fs (simulated sectors and directory entries, power loss by seed), fault_fs (errors at
-// the n-th operation, over any other), trace_fs (a line per operation, over any other).
+// Implementations:
+//   posix_fs    the real files
+//   memory_fs   simulated sectors and directory entries, which can lose power; a seed decides what is lost
+//   fault_fs    errors at the n-th call, over any other file system
+//   trace_fs    writes a line per call, over any other file system
 //
-// Paths are plain strings, "dir/name". Errors name operation and path. Written data is durable after sync() of the file. A new,
-// renamed or linked name is durable after sync_dir() of its directory. truncate() and punch_hole() are durable after sync_file().
-// A new directory is an entry of its parent, and durable after sync_dir() of that.
+// Paths are plain strings, "dir/name". Errors name the operation and the path. Written data is durable after sync() of the file.
+// A new, renamed or linked name is durable after sync_dir() of its directory. truncate() and punch_hole() are durable after
+// sync_file(). A new directory is an entry of its parent, so it is durable after sync_dir() of the parent.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +24,25 @@
 
 namespace ebbtide {
 
-/// Appends only. One thread at a time may append; one other may call sync() or size() meanwhile. A sync covers at least the
-/// appends that had returned before it began. The destructor closes the file without a sync.
+/// A file that is only appended to. One thread at a time may append; one other thread may call sync() or size() meanwhile. A sync
+/// covers at least the appends that had returned before the sync began. The destructor closes the file without a sync.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
-  /// Appends all of it, in order, in as few system calls as possible. After an error the file's tail is undefined.
+  /// Appends all pieces, in order, in as few system calls as possible. After an error the end of the file is undefined.
   virtual Status append(std::span<const Bytes> pieces) = 0;
   Status append(Bytes data) { return append(std::span<const Bytes>(&data, 1)); }
-  /// Makes data and size durable. After an error the file is lost: never retry on it.
+  /// Makes data and size durable. After an error the file is unusable: never retry on it.
   virtual Status sync() = 0;
   /// Starts to write appended data to the device, and waits for the data that the previous call started to write. So a later
-  /// sync, of this file or another, waits for the data of at most two calls. Makes nothing durable. Errors: as for sync().
+  /// sync, of this file or another, waits for the data of at most two calls. Makes nothing durable. Errors are as for sync().
   virtual Status write_back() { return Status::ok(); }
   virtual Status close() = 0;
-  /// Bytes appended so far.
+  /// Number of bytes appended so far.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
 };
 
-/// Tells files apart that had the same name one after the other. All zero: not known.
+/// Distinguishes files that had the same name one after the other. All zero: not known.
 struct FileIdentity {
   std::uint64_t device = 0, inode = 0;
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
@@ -47,23 +51,23 @@ struct FileIdentity {
 /// The system's handle of an open file, for a ReadQueue.
 struct NativeFile {
   int descriptor = -1;          ///< -1: not a file of the operating system
-  std::uint64_t alignment = 1;  ///< of offset, length and memory of a read
-  std::shared_ptr<const void> keeps_open =
-      nullptr;  ///< the descriptor is valid as long as this; null: as long as the file object
+  std::uint64_t alignment = 1;  ///< alignment that offset, length and memory of a read must have, in bytes
+  /// The descriptor is valid as long as this pointer is held; null: as long as the file object lives.
+  std::shared_ptr<const void> keeps_open = nullptr;
 };
 
 /// Reads at any offset. Thread-safe.
 class RandomAccessFile {
  public:
   virtual ~RandomAccessFile() = default;
-  /// Reads exactly `length` bytes into `buffer`; kCorruption if the file ends before.
+  /// Reads exactly `length` bytes into `buffer`; returns kCorruption if the file is shorter.
   virtual Status read(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
-  /// Like read(), but never waits for the device: returns false, with nothing read, if it would have to.
+  /// Like read(), but never waits for the device: if it would have to, it reads nothing and returns false.
   virtual Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
   /// Size of the file when it was opened.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
   [[nodiscard]] virtual NativeFile native() const { return {}; }
-  /// Of the file when it was opened.
+  /// Identity of the file when it was opened.
   [[nodiscard]] virtual FileIdentity identity() const { return {}; }
 };
 
@@ -74,69 +78,71 @@ class FileLock {
 
 struct DiskSpace {
   std::uint64_t total_bytes = 0;
-  std::uint64_t free_bytes = 0;  ///< available to this user
+  std::uint64_t free_bytes = 0;  ///< bytes available to this user
 };
 
 struct OpenOptions {
-  bool direct = false;  ///< reads bypass the page cache if possible; callers need not align them
+  bool direct = false;  ///< reads bypass the system page cache if possible; callers need not align them
 };
 
 /// Thread-safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  /// Creates an empty file, mode 0600; kExists if the name is taken.
+  /// Creates an empty file, mode 0600. Returns kExists if the name is in use.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) = 0;
-  /// kNotFound if there is no such file.
+  /// Opens a file for reading. Returns kNotFound if there is no such file.
   virtual Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) = 0;
-  /// Null if this file system has no read queue.
+  /// Returns null if this file system has no read queue.
   virtual std::unique_ptr<ReadQueue> new_read_queue() { return nullptr; }
-  /// Replaces `to` if it exists.
+  /// Renames a file. If `to` exists, it is replaced.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status unlink(const std::string& path) = 0;
   virtual Status link(const std::string& from, const std::string& to) = 0;
-  /// Truncates the file, or extends it with zeros.
+  /// Truncates the file to `size`, or extends it with zeros.
   virtual Status truncate(const std::string& path, std::uint64_t size) = 0;
-  /// Makes data, size and holes of a file durable that is not open for writing: after truncate() and punch_hole().
+  /// Makes data, size and holes of a file durable. For files that are not open for writing, after truncate() and punch_hole().
   virtual Status sync_file(const std::string& path) = 0;
-  /// Makes all creations, renames, links and unlinks in the directory durable. An empty name is the working directory.
+  /// Makes all creations, renames, links and unlinks in the directory durable. An empty name means the working directory.
   virtual Status sync_dir(const std::string& dir) = 0;
-  /// Mode 0700; ok if it exists.
+  /// Creates a directory, mode 0700. Returns ok if it exists.
   virtual Status create_dir(const std::string& dir) = 0;
   /// Removes an empty directory.
   virtual Status remove_dir(const std::string& dir) = 0;
-  /// Names of the entries of a directory, in no order.
+  /// Returns the names of the entries of a directory, in no order.
   virtual Result<std::vector<std::string>> list(const std::string& dir) = 0;
   virtual Result<std::uint64_t> file_size(const std::string& path) = 0;
   [[nodiscard]] virtual bool exists(const std::string& path) = 0;
-  /// Zeros the range up to the end of the file and frees the space of all whole file system blocks in it. Other bytes in the same
-  /// blocks stay unchanged, even after a power loss. kUnsupported where the file system cannot do it.
+  /// Zeros the range, up to the end of the file, and frees the space of all whole file-system blocks in it. Other bytes in the
+  /// same blocks stay unchanged, even after a power loss. Returns kUnsupported if the file system cannot do this.
   virtual Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) = 0;
-  /// Bytes that the file occupies on disk.
+  /// Returns the number of bytes that the file occupies on disk.
   virtual Result<std::uint64_t> allocated_bytes(const std::string& path) = 0;
-  /// Number of names (hard links) of the file. If more than one, a checkpoint may rely on its bytes, holes included.
+  /// Returns the number of names (hard links) of the file. If there is more than one, a checkpoint may rely on the file's bytes,
+  /// including holes.
   virtual Result<std::uint64_t> link_count(const std::string& path) = 0;
   virtual Result<DiskSpace> disk_space(const std::string& dir) = 0;
   /// Creates a file of `bytes` bytes that occupies all of them, so that as many are freed when it is unlinked. The file is
-  /// synced, its name is not. Its content has no meaning. kExists as create(); after any error the file is removed if possible.
-  /// May take as long as writing.
+  /// synced, its name is not. Its content has no meaning. Returns kExists as create() does; after any error the file is removed
+  /// if possible. May take as long as writing the bytes.
   virtual Status allocate(const std::string& path, std::uint64_t bytes);
-  /// Locks the file until the result is destroyed or the process ends. kBusy, naming the path, if another process or object holds
-  /// it.
+  /// Locks the file until the result is destroyed or the process ends. Returns kBusy, with the path, if another process or object
+  /// holds the lock.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
 
-/// The real file system. Never destroyed.
+/// Returns the real file system, which is never destroyed.
 FileSystem* posix_file_system();
 
-/// Far above any file that is read whole: metadata of the largest tables has a few dozen MiB.
+/// The size limit of read_file(). It is far above any file that is read whole: the metadata of the largest tables has a few dozen
+/// MiB.
 inline constexpr std::uint64_t kMaxWholeFileBytes = std::uint64_t{1} << 30;
-/// Reads a whole file. kCorruption, before anything is allocated, if it has more than `max_bytes`.
+/// Reads a whole file. If it has more than `max_bytes`, returns kCorruption before any memory is allocated.
 Result<std::string> read_file(FileSystem& fs, const std::string& path, std::uint64_t max_bytes = kMaxWholeFileBytes);
-/// Copies `length` bytes of a file, from `offset` on, to a new file; syncs it, but not its name. kExists as create(); kCorruption
-/// if the source is shorter. After any other error the new file is removed if possible.
+/// Copies `length` bytes of a file, from `offset` on, to a new file. Syncs the new file, but not its name. Returns kExists as
+/// create() does, and kCorruption if the source is too short. After any other error the new file is removed if possible.
 Status copy_file(FileSystem& fs, const std::string& from, const std::string& to, std::uint64_t length, std::uint64_t offset = 0);
-/// Writes dir/name.tmp, syncs it, renames it over dir/name and syncs the directory. After a crash the file has the old or the new
+/// Writes dir/name.tmp, syncs it, renames it to dir/name and syncs the directory. After a crash the file has the old or the new
 /// content, never a mix.
 Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::string& name, Bytes content);
 

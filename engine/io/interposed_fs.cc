@@ -109,7 +109,7 @@ class InterposedFileSystem::Reader final : public RandomAccessFile {
   const std::uint64_t handle_;
 };
 
-/// around() for calls that return a value.
+/// Like around(), for calls that return a value.
 template <typename T, typename Call>
 Result<T> InterposedFileSystem::answer(const FileCall& call, Call below) {
   std::optional<Result<T>> result;

@@ -1,4 +1,4 @@
-// A file system over another that intercepts every call: the common part of fault_fs and trace_fs.
+// A file system over another one that intercepts every call. fault_fs and trace_fs are built on it.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace ebbtide {
 
-/// The kind of a call. allocate() is one kCreate; sync_file() is kSync, as a file's sync() is; kStat is file_size(),
-/// allocated_bytes() and link_count().
+/// The kind of a call. allocate() is one kCreate. sync_file() is kSync, like a file's sync(). file_size(), allocated_bytes() and
+/// link_count() are kStat.
 enum class FileOp : std::uint8_t {
   kCreate,
   kWrite,
@@ -35,7 +35,7 @@ enum class FileOp : std::uint8_t {
   kWriteBack,
 };
 
-/// "create", "write", "sync_dir", ...
+/// Returns the name of an operation, such as "create", "write" or "sync_dir".
 const char* file_op_name(FileOp op);
 
 /// A set of kinds of calls.
@@ -46,7 +46,7 @@ constexpr FileOps ops_of(FileOp op, Rest... rest) {
   return ops_of(op) | ops_of(rest...);
 }
 inline constexpr FileOps kReadOps = ops_of(FileOp::kOpen, FileOp::kRead, FileOp::kList, FileOp::kStat);
-/// Calls that change something on disk; closing and locking do not.
+/// The calls that change something on disk; closing and locking do not.
 inline constexpr FileOps kMutatingOps =
     ops_of(FileOp::kCreate, FileOp::kWrite, FileOp::kSync, FileOp::kRename, FileOp::kUnlink, FileOp::kLink, FileOp::kTruncate,
            FileOp::kPunchHole, FileOp::kSyncDir, FileOp::kCreateDir, FileOp::kRemoveDir);
@@ -55,16 +55,16 @@ inline constexpr FileOps kAllOps = kReadOps | kMutatingOps | ops_of(FileOp::kClo
 struct FileCall {
   FileOp op = FileOp::kRead;
   std::string path{};
-  std::string to{};          ///< rename, link: the new name
-  std::uint64_t offset = 0;  ///< read, punch_hole; the new size for truncate
-  std::uint64_t length = 0;  ///< read, write, punch_hole
-  std::uint64_t handle = 0;  ///< identifies an open file; 0 for calls by name
+  std::string to{};          ///< the new name of a rename or link
+  std::uint64_t offset = 0;  ///< offset of a read or punch_hole; the new size of a truncate
+  std::uint64_t length = 0;  ///< length of a read, write or punch_hole
+  std::uint64_t handle = 0;  ///< identifies an open file; 0 for calls that name a path
 };
 
 /// Thread-safe if around() is. exists() and disk_space() are not intercepted.
 class InterposedFileSystem : public FileSystem {
  public:
-  /// `base` outlives this object and the files opened through it. This object outlives those files too.
+  /// `base` must outlive this object and the files opened through it. This object must outlive those files, too.
   explicit InterposedFileSystem(FileSystem& base) : base_(base) {}
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) final;
@@ -88,10 +88,10 @@ class InterposedFileSystem : public FileSystem {
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) final;
 
  protected:
-  /// Makes the call on the file system below. A write writes only the first `length` bytes; other calls ignore `length`.
+  /// Makes the call on the file system below. A write passes on only the first `length` bytes; other calls ignore `length`.
   using Run = std::function<Status(std::uint64_t length)>;
-  /// Called once for each call; implementations add their own work around run(). If it returns ok, run() was called and returned
-  /// ok.
+  /// Called once for each call. Implementations add their own work before and after run(). If around() returns ok, it has called
+  /// run(), which returned ok.
   virtual Status around(const FileCall& call, const Run& run) = 0;
 
  private:

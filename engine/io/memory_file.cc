@@ -12,7 +12,7 @@ constexpr std::uint64_t kSector = MemoryFile::kSectorBytes;
 
 std::uint64_t sectors_of(std::uint64_t bytes) { return (bytes + kSector - 1) / kSector; }
 
-/// The bytes of one sector of an image; zeros past its end.
+/// Returns the bytes of one sector of an image; zeros after the image's end.
 std::string sector_of(Bytes image, std::uint64_t sector) {
   std::string bytes(kSector, '\0');
   const std::uint64_t start = sector * kSector;
@@ -23,18 +23,18 @@ std::string sector_of(Bytes image, std::uint64_t sector) {
 }  // namespace
 
 std::uint64_t MemoryFile::appendable(std::uint64_t length, std::uint64_t free_bytes) const {
-  // The last sector, if it is allocated and has room, takes bytes without further allocation.
+  // The last sector takes bytes without further allocation, if it is allocated and has room.
   const std::uint64_t used_of_last = size() % kSector;
   const bool last_is_ours = used_of_last != 0 && sectors_[size() / kSector].allocated;
   const std::uint64_t in_last = last_is_ours ? kSector - used_of_last : 0;
   if (length <= in_last) return length;
   const std::uint64_t fresh = free_bytes / kSector * kSector;
-  // If a hole ends inside a sector, the first new sector only has the rest of that sector.
+  // If a hole ends inside a sector, the first new sector has room only for the rest of that sector.
   const std::uint64_t lost = used_of_last != 0 && !last_is_ours ? std::min(fresh, used_of_last) : 0;
   return std::min(length, in_last + fresh - lost);
 }
 
-/// Marks the sectors as written, and as allocated or given back.
+/// Marks the sectors as written, and as allocated or freed.
 void MemoryFile::touch(std::uint64_t first, std::uint64_t end, bool allocate) {
   if (first >= end) return;
   if (end > sectors_.size()) sectors_.resize(end);
@@ -128,7 +128,7 @@ MemoryFile MemoryFile::torn_copy(Random& random) const {
   const std::uint64_t size = random.one_in(3)   ? data_.size()
                              : random.one_in(2) ? durable_.size()
                                                 : low + random.uniform(high - low + 1);
-  // The part that is kept differs from crash to crash, not only from sector to sector.
+  // The share of kept sectors differs from crash to crash, not only from sector to sector.
   const std::uint64_t kept_of_8 = random.uniform(9);
   std::string bytes = durable_;
   bytes.resize(sectors_.size() * kSector);
@@ -152,7 +152,7 @@ MemoryFile MemoryFile::torn_copy(Random& random) const {
   return synced(std::move(bytes), std::move(sectors));
 }
 
-/// Leaves a mix of old and new bytes: the new ones first, the new ones last, or eight bytes of either in turn.
+/// Writes a mix of old and new bytes: first new then old ones, first old then new ones, or eight bytes of each in turn.
 void MemoryFile::tear_sector(Random& random, std::uint64_t sector, std::string* bytes) const {
   const std::string fresh = sector_of(data_, sector);
   const std::uint64_t start = sector * kSector;

@@ -1,4 +1,4 @@
-// One file of the memory file system: two images of its bytes and the sectors in which they may differ.
+// A file of the memory file system: two images of its bytes, durable and volatile, and the sectors in which they may differ.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// Not thread-safe; the file system's mutex guards it. Memory: both images.
+/// Not thread-safe; the file system's mutex guards it. Takes memory for both images.
 class MemoryFile {
  public:
   static constexpr std::uint64_t kSectorBytes = 512;
@@ -20,17 +20,18 @@ class MemoryFile {
   [[nodiscard]] Bytes data() const { return data_; }
   /// Bytes of the allocated sectors.
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_sectors_ * kSectorBytes; }
-  /// How many of `length` appended bytes fit if only `free_bytes` more may be allocated.
+  /// Returns how many of `length` bytes can be appended if only `free_bytes` more may be allocated.
   [[nodiscard]] std::uint64_t appendable(std::uint64_t length, std::uint64_t free_bytes) const;
 
   void append(Bytes data);
-  /// Truncates, or extends by a hole.
+  /// Truncates the file, or extends it by a hole.
   void truncate(std::uint64_t size);
-  /// Zeros the range up to the end of the file; frees whole sectors in it.
+  /// Zeros the range up to the end of the file, and frees whole sectors in it.
   void punch(std::uint64_t offset, std::uint64_t length);
   void sync();
 
-  /// A possible state after a crash: the durable bytes, or a random mix of them and the volatile ones. All of it is durable.
+  /// These return a possible state after a crash, all of it durable: only the durable bytes, a random mix of durable and volatile
+  /// bytes, or all volatile bytes.
   [[nodiscard]] MemoryFile durable_copy() const;
   [[nodiscard]] MemoryFile torn_copy(Random& random) const;
   [[nodiscard]] MemoryFile volatile_copy() const;
@@ -38,8 +39,8 @@ class MemoryFile {
  private:
   struct Sector {
     bool dirty = false;      // written since the last sync
-    bool allocated = false;  // in the volatile image
-    bool durable = false;    // allocated on the device
+    bool allocated = false;  // true if the volatile image has the sector
+    bool durable = false;    // true if the device has the sector
   };
   static MemoryFile synced(std::string bytes, std::vector<Sector> sectors);
   void touch(std::uint64_t first, std::uint64_t end, bool allocate);
@@ -47,9 +48,9 @@ class MemoryFile {
 
   std::string data_;
   std::string durable_;
-  std::vector<Sector> sectors_;  // of the longer image
+  std::vector<Sector> sectors_;  // the sectors of the longer image
   std::uint64_t allocated_sectors_ = 0;
-  std::uint64_t dirty_first_ = 0, dirty_end_ = 0;  // range of sectors that has all dirty ones
+  std::uint64_t dirty_first_ = 0, dirty_end_ = 0;  // a range of sectors that contains all dirty ones
 };
 
 }  // namespace ebbtide

@@ -1,11 +1,11 @@
-// Files and directories are nodes; names are edges, in two maps per directory. A change of names goes into the volatile map at
-// once and into a list of pending changes; a sync of the directory applies it to the durable map.
+// Files and directories are nodes. Names are edges between them, in two maps per directory. A change of names goes into the
+// volatile map at once, and into a list of pending changes; a sync of the directory applies it to the durable map.
 //
 // Invariants:
-// 1. Applying every pending change, in order, to the durable maps gives the volatile ones.
+// 1. Applying every pending change, in order, to the durable maps gives the volatile maps.
 // 2. If a change becomes durable, by a sync or in a crash, so does each earlier pending change of the same entry. So the
-//    surviving changes of an entry are a prefix of its history. A rename changes two entries in one step.
-// 3. used_ counts the nodes that have a name or are open. A durable name alone does not count, as no program can see it.
+//    surviving changes of an entry are the first part of its history. A rename changes two entries in one step.
+// 3. used_ counts the nodes that have a name or are open. A durable name alone does not count, since no program can see it.
 #include "io/memory_fs.h"
 
 #include <algorithm>
@@ -31,12 +31,12 @@ using Names = std::map<std::string, NodePtr>;
 struct Node {
   explicit Node(bool is_directory) : directory(is_directory) {}
   const bool directory;
-  // A file:
+  // Members of a file:
   MemoryFile file;
-  unsigned names = 0;    // volatile ones
-  unsigned handles = 0;  // open files
+  unsigned names = 0;    // number of volatile names
+  unsigned handles = 0;  // number of open files
   bool locked = false;
-  // A directory:
+  // Members of a directory:
   Names entries;
   Names durable;
 };
@@ -47,15 +47,15 @@ struct NameChange {
   std::string name;
   NodePtr node;
 };
-/// Applied as a whole or not at all.
+/// Changes that are applied as a whole or not at all.
 using Change = std::vector<NameChange>;
 using Entry = std::pair<const Node*, std::string>;
 
 /// A resolved path: its parent directory, its name there, and its node.
 struct Place {
   NodePtr dir;
-  std::string name;  // empty if the path is a root
-  NodePtr node;      // null if there is nothing
+  std::string name;  // "" if the path is a root
+  NodePtr node;      // null if there is no such file or directory
 };
 
 std::vector<std::string> parts_of(Bytes path) {
@@ -69,13 +69,13 @@ std::vector<std::string> parts_of(Bytes path) {
   return parts;
 }
 
-/// Builds the tree of a clone from the names that a crash leaves.
+/// Builds the tree of a clone from the names that survive a crash.
 class Cloner {
  public:
   Cloner(CrashMode mode, std::uint64_t seed) : mode_(mode), random_(seed) {}
 
   void choose_names(const std::vector<Change>& pending) {
-    // As for sectors, the part that is kept differs from crash to crash.
+    // As for sectors, the share of kept changes differs from crash to crash.
     const std::uint64_t kept_of_8 = random_.uniform(9);
     std::set<Entry> lost;
     for (const Change& change : pending) {
@@ -131,13 +131,13 @@ class Cloner {
 
   const CrashMode mode_;
   Random random_;
-  std::unordered_map<const Node*, Names> names_;  // the crash's view of directories
+  std::unordered_map<const Node*, Names> names_;  // for each directory, the names that survive the crash
   std::unordered_map<const Node*, NodePtr> clones_;
 };
 
 }  // namespace
 
-/// The state; every public function takes the mutex once.
+/// The state of the file system. Every public function locks the mutex once.
 class MemoryFileSystem::Disk {
  public:
   std::shared_ptr<Disk> crash(std::uint64_t seed, CrashMode mode) {
@@ -208,7 +208,7 @@ class MemoryFileSystem::Disk {
     if (source.node == nullptr) return errno_status("rename", both, ENOENT);
     if (source.name.empty()) return errno_status("rename", both, EBUSY);
     TRY_ASSIGN(target, find("rename", to, both, source.node.get()));
-    if (target.node == source.node) return Status::ok();  // POSIX: two names of one file stay both
+    if (target.node == source.node) return Status::ok();  // POSIX: two names of the same file both stay
     if (target.node != nullptr) {
       if (target.node->directory != source.node->directory)
         return errno_status("rename", both, source.node->directory ? ENOTDIR : EISDIR);
@@ -266,7 +266,7 @@ class MemoryFileSystem::Disk {
   Status sync_dir(const std::string& path) {
     MutexLock lock(mutex_);
     TRY_ASSIGN(place, directory("sync directory", path));
-    // From the last to the first, so that predecessors of a needed change become needed too.
+    // Goes from the last change to the first, so that the predecessors of a needed change become needed, too.
     std::set<Entry> needed_entries;
     std::vector<bool> needed(pending_.size());
     for (std::size_t i = pending_.size(); i-- > 0;) {
@@ -313,7 +313,7 @@ class MemoryFileSystem::Disk {
 
   // Contents -------------------------------------------------------------------------------------------------------------------
 
-  /// Appends as much as fits.
+  /// Appends as many bytes as there is room for.
   Status append(Node* node, std::span<const Bytes> pieces, const std::string& path, std::uint64_t* size) {
     MutexLock lock(mutex_);
     const std::uint64_t before = node->file.allocated_bytes();
@@ -350,7 +350,7 @@ class MemoryFileSystem::Disk {
     return node->file.size();
   }
 
-  /// Runs `change` on a closed file.
+  /// Runs `change` on a file that is not open.
   template <typename Function>
   Status with_file(Bytes operation, const std::string& path, Function change) {
     MutexLock lock(mutex_);
@@ -359,7 +359,7 @@ class MemoryFileSystem::Disk {
     if (place.node->directory) return errno_status(operation, path, EISDIR);
     const std::uint64_t before = place.node->file.allocated_bytes();
     change(place.node->file);
-    used_ += place.node->file.allocated_bytes() - before;  // may be negative: unsigned arithmetic wraps back
+    used_ += place.node->file.allocated_bytes() - before;  // the difference may be negative: unsigned arithmetic wraps around
     return Status::ok();
   }
 
@@ -378,8 +378,8 @@ class MemoryFileSystem::Disk {
     return total > used_ ? total - used_ : 0;
   }
 
-  /// kNotFound or ENOTDIR if a directory on the way is missing or is no directory. `shown`: the path in errors. A path through
-  /// `not_below` is refused: a directory cannot move into itself.
+  /// Resolves a path. Returns kNotFound or ENOTDIR if a directory on the way is missing or is not a directory. `shown` is the
+  /// path in error messages. A path through `not_below` is refused, since a directory cannot move into itself.
   Result<Place> find(Bytes operation, const std::string& path, Bytes shown = {}, const Node* not_below = nullptr)
       REQUIRES(mutex_) {
     if (shown.empty()) shown = path;
@@ -414,7 +414,7 @@ class MemoryFileSystem::Disk {
       if (c.node != nullptr) ++c.node->names;
       Cloner::set_name(&c.dir->entries, c);
     }
-    // Only now: a rename removes the file's old name before it adds the new one.
+    // This comes last, since a rename removes the file's old name before it adds the new one.
     for (const NodePtr& node : replaced) release(*node);
     pending_.push_back(std::move(change));
   }
@@ -435,7 +435,7 @@ class MemoryFileSystem::Disk {
   Mutex mutex_;
   NodePtr relative_root_ GUARDED_BY(mutex_) = std::make_shared<Node>(true);
   NodePtr absolute_root_ GUARDED_BY(mutex_) = std::make_shared<Node>(true);
-  std::vector<Change> pending_ GUARDED_BY(mutex_);  // volatile and not yet durable, in order
+  std::vector<Change> pending_ GUARDED_BY(mutex_);  // volatile changes that are not durable yet, in order
   std::uint64_t capacity_ GUARDED_BY(mutex_) = 0;
   std::uint64_t used_ GUARDED_BY(mutex_) = 0;
 };

@@ -2,14 +2,14 @@
 //
 // All state exists twice: as programs see it (volatile) and as the device has it (durable). Files are compared by sectors of 512
 // bytes, directories by entries:
-// 1. sync() and sync_file() make a file's data, size and holes durable, and never its name.
-// 2. sync_dir() makes the creations, links, renames and unlinks of one directory durable, and never a file's data. A new
-//    directory is an entry of its parent, durable after sync_dir() of that.
+// 1. sync() and sync_file() make a file's data, size and holes durable, but never its name.
+// 2. sync_dir() makes the creations, links, renames and unlinks of one directory durable, but never a file's data. A new
+//    directory is an entry of its parent, so it is durable after sync_dir() of the parent.
 // 3. After a power loss each unsynced sector has its old content, its new content, or a mix. The size is between the durable and
-//    the volatile one. Each unsynced change of a name has happened or not, a rename as a whole. Changes of one entry keep their
-//    order; changes of different entries do not. So an unlink may survive while an earlier rename does not.
+//    the volatile size. Each unsynced change of a name has happened or not; a rename happens as a whole. Changes of one entry
+//    keep their order; changes of different entries do not. So an unlink may survive although an earlier rename does not.
 //
-// Unlike some real devices, it never loses a completed sync and never changes synced sectors.
+// Unlike some real devices, this file system never loses a completed sync and never changes synced sectors.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@
 
 namespace ebbtide {
 
-/// How much unsynced state survives a crash.
+/// The part of the unsynced state that survives a crash.
 enum class CrashMode : std::uint8_t {
-  kNothing,     ///< the durable state only
-  kEverything,  ///< all of it: the process was killed, the machine lives
-  kRandom,      ///< each sector and each change of a name by seed
+  kNothing,     ///< only the durable state
+  kEverything,  ///< the whole state: the process was killed, but the machine was not
+  kRandom,      ///< the seed decides for each sector and each change of a name
 };
 
-/// Thread-safe. Paths: "a", "./a" and "a/" are the same entry of the working directory "" (or "."); "/a" is of another root, "/".
-/// Both roots exist from the start.
+/// Thread-safe. The paths "a", "./a" and "a/" are the same entry of the working directory "" (or "."); "/a" is an entry of the
+/// other root, "/". Both roots exist from the start.
 class MemoryFileSystem final : public FileSystem {
  public:
   static constexpr std::uint64_t kSectorBytes = 512;
@@ -39,15 +39,15 @@ class MemoryFileSystem final : public FileSystem {
   MemoryFileSystem(const MemoryFileSystem&) = delete;
   MemoryFileSystem& operator=(const MemoryFileSystem&) = delete;
 
-  /// A copy as the device could be after a power loss now: all of it durable, nothing open or locked, without a capacity limit.
-  /// The same state, mode and seed give the same copy. This file system is not changed.
+  /// Returns a copy as the device could be after a power loss now. All of the copy is durable, nothing in it is open or locked,
+  /// and it has no capacity limit. The same state, mode and seed give the same copy. This file system does not change.
   [[nodiscard]] std::unique_ptr<MemoryFileSystem> crash_clone(std::uint64_t seed, CrashMode mode = CrashMode::kRandom) const;
 
-  /// Sets the capacity for all files together, in bytes of whole sectors; 0 is no limit. If more is used already, no file can
-  /// grow until enough was freed. An unlinked file counts as long as it is open.
+  /// Sets the capacity for all files together, in bytes of whole sectors; 0 = no limit. If more bytes are in use already, no file
+  /// can grow until enough were freed. An unlinked file counts as long as it is open.
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t used_bytes() const;
-  /// Paths of all files and directories, sorted; a directory's ends with a slash. For messages of failing tests.
+  /// Paths of all files and directories, sorted; that of a directory ends with a slash. For messages of failing tests.
   [[nodiscard]] std::vector<std::string> tree() const;
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) override;
@@ -75,7 +75,7 @@ class MemoryFileSystem final : public FileSystem {
   class Reader;
   class Lock;
   explicit MemoryFileSystem(std::shared_ptr<Disk> disk);
-  const std::shared_ptr<Disk> disk_;  // shared with the open files, which may outlive this
+  const std::shared_ptr<Disk> disk_;  // shared with the open files, which may outlive this object
 };
 
 }  // namespace ebbtide

@@ -28,7 +28,7 @@ class OpenFiles::File final : public RandomAccessFile {
   }
 
   Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const override {
-    // Opening may wait for the device.
+    // A closed file is not opened, since that may wait for the device.
     const auto base = current();
     if (base == nullptr) return length == 0;
     return base->read_if_cached(offset, length, buffer);
@@ -38,7 +38,7 @@ class OpenFiles::File final : public RandomAccessFile {
   [[nodiscard]] FileIdentity identity() const override { return identity_; }
   [[nodiscard]] NativeFile native() const override {
     auto base = owner_->acquire(*this);
-    if (!base.is_ok()) return {};  // the caller then uses read(), which has the error
+    if (!base.is_ok()) return {};  // the caller then calls read(), which returns the error
     NativeFile native = base.value()->native();
     native.keeps_open = std::move(base).value();
     return native;
@@ -47,7 +47,7 @@ class OpenFiles::File final : public RandomAccessFile {
  private:
   friend class OpenFiles;
 
-  /// Null if it is closed. Marks the file as read.
+  /// Returns null if the file is closed. Marks the file as read.
   [[nodiscard]] std::shared_ptr<const RandomAccessFile> current() const {
     if (!read_lately_.load(std::memory_order_relaxed)) read_lately_.store(true, std::memory_order_relaxed);
     MutexLock lock(mutex_);
@@ -60,8 +60,8 @@ class OpenFiles::File final : public RandomAccessFile {
   const std::uint64_t size_;
   const FileIdentity identity_;
   mutable std::atomic<bool> read_lately_{true};
-  mutable bool listed_ = false;                       ///< under the owner's mutex
-  mutable std::list<const File*>::iterator place_{};  ///< in the owner's list, if listed
+  mutable bool listed_ = false;                       ///< guarded by the owner's mutex
+  mutable std::list<const File*>::iterator place_{};  ///< place in the owner's list, if listed_
   mutable Mutex mutex_;
   mutable std::shared_ptr<const RandomAccessFile> base_ GUARDED_BY(mutex_);
 };
@@ -96,19 +96,20 @@ bool OpenFiles::newly_crowded() {
 Result<std::shared_ptr<const RandomAccessFile>> OpenFiles::acquire(const File& of) {
   if (auto base = of.current(); base != nullptr) return base;
   auto again = open_base(of.path_, of.options_);
-  if (!again.is_ok() && again.status().is_not_found()) return Status::corruption(of.path_ + ": is missing; it was there before");
+  if (!again.is_ok() && again.status().is_not_found())
+    return Status::corruption(of.path_ + ": is missing, although it existed when the database was opened");
   if (!again.is_ok()) return again.status();
   std::shared_ptr<const RandomAccessFile> base = std::move(again).value();
   if (base->size() != of.size_) {
-    return Status::corruption(of.path_ + ": has " + std::to_string(base->size()) + " bytes, had " + std::to_string(of.size_) +
-                              " when it was opened");
+    return Status::corruption(of.path_ + ": has " + std::to_string(base->size()) + " bytes instead of " +
+                              std::to_string(of.size_) + " as when it was opened");
   }
   if (base->identity() != of.identity_)
     return Status::corruption(of.path_ + ": was replaced by another file while the database is open");
   reopened_.fetch_add(1, std::memory_order_relaxed);
   {
     MutexLock lock(of.mutex_);
-    if (of.base_ != nullptr) return of.base_;  // another reader was faster
+    if (of.base_ != nullptr) return of.base_;  // another reader opened the file first
     of.base_ = base;
   }
   opened(&of);
@@ -146,7 +147,7 @@ void OpenFiles::forget(const File* file) {
 
 std::vector<std::shared_ptr<const RandomAccessFile>> OpenFiles::close_down_to(std::size_t most) {
   std::vector<std::shared_ptr<const RandomAccessFile>> closed;
-  // Each file is passed over at most once, however fast others read them.
+  // Each file is skipped at most once, however fast other threads read the files.
   for (std::size_t spared = 0, all = open_.size(); open_.size() > most;) {
     const File* const oldest = open_.front();
     if (spared < all && oldest->read_lately_.exchange(false, std::memory_order_relaxed)) {

@@ -1,10 +1,10 @@
-// The real file system: Linux system calls, without state besides file descriptors.
+// The real file system: Linux system calls, with no state but file descriptors.
 //
 // Rules:
-// 1. Every descriptor is close-on-exec; files are 0600, directories 0700, whatever the umask adds.
+// 1. Every descriptor is close-on-exec. Files have mode 0600, directories 0700; the umask may remove more.
 // 2. A failed sync is reported once and never retried: the kernel has already marked the pages clean.
-// 3. fdatasync is enough for data and size; it leaves out only times. Names need sync_dir.
-// 4. Errors read "<operation> <path>: <reason>".
+// 3. fdatasync is enough for data and size; it only omits times. Names need sync_dir.
+// 4. Error messages have the form "<operation> <path>: <reason>".
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "io/errno_status.h"
+#include "io/file_names.h"
 #include "io/file_system.h"
 #include "io/uring_queue.h"
 #include "io/vectors.h"
@@ -48,13 +49,30 @@ class Fd {
   int fd_;
 };
 
-Result<Fd> open_fd(Bytes operation, const std::string& path, int flags, mode_t mode = 0) {
+/// Opens a file; tries again after EINTR. Returns the descriptor, or -1 with errno set.
+int open_retrying(const std::string& path, int flags, mode_t mode = 0) {
   int fd;
   do {
     fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+Result<Fd> open_fd(Bytes operation, const std::string& path, int flags, mode_t mode = 0) {
+  const int fd = open_retrying(path, flags, mode);
   if (fd < 0) return errno_status(operation, path, errno);
   return Fd(fd);
+}
+
+/// Opens a file for reading. Returns kCorruption if the path is not a file, but a loop of links or a socket, for example.
+Result<Fd> open_to_read(const std::string& path, int flags = 0) {
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
+  const int fd = open_retrying(path, O_RDONLY | O_NONBLOCK | flags);
+  if (fd >= 0) return Fd(fd);
+  const int error = errno;
+  Status status = errno_status("open", path, error);
+  const bool no_file = error == ELOOP || error == ENOTDIR || error == ENXIO || error == ENODEV;
+  return no_file ? Status::corruption(std::string(status.message())) : status;
 }
 
 class PosixWritableFile final : public WritableFile {
@@ -80,8 +98,8 @@ class PosixWritableFile final : public WritableFile {
     return Status::ok();
   }
 
-  // Whole pages only: the last one will be appended to. Only write errors count. If the file system or a filter of system calls
-  // does not support this call, sync() does all the work.
+  // Only whole pages are written, since the last one will be appended to. Only write errors count. If the file system or a filter
+  // of system calls does not support this call, sync() does all the work.
   Status write_back() override {
     const auto range = [this](std::uint64_t from, std::uint64_t to, unsigned flags) {
       if (from == to) return Status::ok();
@@ -99,7 +117,7 @@ class PosixWritableFile final : public WritableFile {
 
   Status close() override {
     const int fd = fd_.release();
-    // On Linux the descriptor is released even if close fails; EINTR is no failure.
+    // On Linux the descriptor is released even if close fails; EINTR does not mean that it failed.
     if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return errno_status("close", path_, errno);
     return Status::ok();
   }
@@ -110,7 +128,7 @@ class PosixWritableFile final : public WritableFile {
   static constexpr std::size_t kVectors = std::min(IOV_MAX, 256);
   static constexpr std::uint64_t kPageBytes = 4096;
 
-  /// The kernel may write fewer bytes than requested: at 2 GiB, on a full disk, after a signal.
+  /// Writes all bytes in several calls if needed: the kernel may write fewer bytes at 2 GiB, on a full disk, or after a signal.
   Status write_all(std::span<iovec> vectors) {
     while (!vectors.empty()) {
       const ssize_t written = ::writev(fd_.get(), vectors.data(), static_cast<int>(vectors.size()));
@@ -126,11 +144,11 @@ class PosixWritableFile final : public WritableFile {
   Fd fd_;
   const std::string path_;
   std::atomic<std::uint64_t> size_{0};
-  // For write_back(): the offsets up to which it has waited, and has started to write.
+  // For write_back(): the offsets up to which writing has ended, and has started.
   std::uint64_t settled_ = 0, started_ = 0;
 };
 
-/// Calls pread until `length` bytes were read; fewer only at the end of the file.
+/// Calls pread until `length` bytes were read, or the file ends. Returns the number of bytes.
 Result<std::size_t> read_up_to(int fd, Bytes path, std::uint64_t offset, std::size_t length, char* buffer) {
   std::size_t done = 0;
   while (done < length) {
@@ -143,7 +161,7 @@ Result<std::size_t> read_up_to(int fd, Bytes path, std::uint64_t offset, std::si
   return done;
 }
 
-/// Of a file that was just opened.
+/// Facts about a file that was just opened.
 struct FileInfo {
   std::uint64_t size = 0;
   FileIdentity identity;
@@ -165,8 +183,8 @@ class PosixRandomAccessFile final : public RandomAccessFile {
     const iovec vector{buffer, length};
     const ssize_t got = ::preadv2(fd_.get(), &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT);
     if (got == static_cast<ssize_t>(length)) return true;
-    // Nothing is cached, or the kernel or file system does not support the call. The caller then uses a plain read, which also
-    // reports real errors.
+    // The bytes are not cached, or the kernel or file system does not support the call. The caller then uses an ordinary read,
+    // which also reports real errors.
     if (got != 0) return false;
     return ends_early(path_, offset, length, std::min(offset, info_.size));
   }
@@ -181,7 +199,7 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   const FileInfo info_;
 };
 
-/// Reads past the page cache. Device blocks of up to 4 KiB want offset, length and memory aligned to them.
+/// Reads that bypass the system page cache. Devices with blocks of up to 4 KiB require aligned offsets, lengths and memory.
 class DirectRandomAccessFile final : public RandomAccessFile {
  public:
   DirectRandomAccessFile(Fd fd, std::string path, const FileInfo& info)
@@ -210,7 +228,7 @@ class DirectRandomAccessFile final : public RandomAccessFile {
  private:
   static constexpr std::size_t kAlignment = 4096;
 
-  /// As read_up_to, but continues only from aligned offsets: a read that ends elsewhere has reached the end of the file.
+  /// Like read_up_to(), but continues only from aligned offsets: a read that ends elsewhere has reached the end of the file.
   Result<std::size_t> read_span(std::uint64_t start, std::size_t span, char* buffer) const {
     std::size_t done = 0;
     while (done < span) {
@@ -230,10 +248,10 @@ class DirectRandomAccessFile final : public RandomAccessFile {
 
 class PosixFileLock final : public FileLock {
  public:
-  explicit PosixFileLock(Fd fd) : fd_(std::move(fd)) {}
+  explicit PosixFileLock(Fd fd, Fd of_dir = Fd()) : fd_(std::move(fd)), of_dir_(std::move(of_dir)) {}
 
  private:
-  const Fd fd_;  // closing it releases the lock
+  const Fd fd_, of_dir_;  // closing these descriptors releases the locks
 };
 
 class PosixFileSystem final : public FileSystem {
@@ -245,16 +263,15 @@ class PosixFileSystem final : public FileSystem {
 
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options) override {
     if (options.direct) {
-      auto direct = open_fd("open", path, O_RDONLY | O_DIRECT | O_NONBLOCK);
+      auto direct = open_to_read(path, O_DIRECT);
       if (direct.is_ok()) {
         TRY_ASSIGN(info, describe("open", path, direct->get()));
         return std::unique_ptr<RandomAccessFile>(new DirectRandomAccessFile(std::move(direct).value(), path, info));
       }
       if (direct.status().is_not_found()) return direct.status();
-      // Not every file system supports O_DIRECT; buffered reads return the same bytes.
+      // Some file systems do not support O_DIRECT; buffered reads return the same bytes.
     }
-    TRY_ASSIGN(fd,
-               open_fd("open", path, O_RDONLY | O_NONBLOCK));  // without it, opening a pipe of that name would wait for a writer
+    TRY_ASSIGN(fd, open_to_read(path));
     TRY_ASSIGN(info, describe("open", path, fd.get()));
     return std::unique_ptr<RandomAccessFile>(new PosixRandomAccessFile(std::move(fd), path, info));
   }
@@ -345,7 +362,7 @@ class PosixFileSystem final : public FileSystem {
   Result<std::uint64_t> allocated_bytes(const std::string& path) override {
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) return errno_status("stat", path, errno);
-    return static_cast<std::uint64_t>(info.st_blocks) * 512;  // POSIX: st_blocks counts 512-byte units, whatever st_blksize is
+    return static_cast<std::uint64_t>(info.st_blocks) * 512;  // POSIX: st_blocks is in units of 512 bytes, whatever st_blksize is
   }
 
   Result<std::uint64_t> link_count(const std::string& path) override {
@@ -367,15 +384,36 @@ class PosixFileSystem final : public FileSystem {
     return status.code() == Code::kUnsupported ? FileSystem::allocate(path, bytes) : status;
   }
 
-  /// flock belongs to the open file, not to the process: a second lock() in this process is refused like any other.
+  /// flock belongs to the open file, not to the process: a second lock() in this process is refused like any other. Locking a
+  /// database's file LOCK also locks its directory. Otherwise a second server could start after an administrator removed the lock
+  /// file.
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
-    TRY_ASSIGN(fd, open_fd("lock", path, O_RDWR | O_CREAT, 0600));
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd)));
+    auto opened = open_fd("lock", path, O_RDWR | O_CREAT, 0600);
+    if (!opened.is_ok()) {
+      struct stat info {};
+      const bool no_file = ::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+      return no_file ? Status::io_error(std::string(opened.status().message()) + "; remove it: this file has no content")
+                     : opened.status();
+    }
+    Fd fd = std::move(opened).value();
+    TRY(lock_now(path, fd));
+    const std::string dir = parent_path(path);
+    if (Bytes(path).substr(path.rfind('/') + 1) != kLockFileName)
+      return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd)));
+    TRY_ASSIGN(of_dir, open_fd("lock", dir, O_RDONLY | O_DIRECTORY));
+    const Status status = lock_now(dir, of_dir);
+    if (status.code() == Code::kBusy) return status.with_context(path + " was removed while it was locked");
+    // Some file systems do not lock directories; then only the file is locked.
+    return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd), std::move(of_dir)));
+  }
+
+ private:
+  static Status lock_now(const std::string& path, const Fd& fd) {
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return Status::ok();
     if (errno == EWOULDBLOCK) return Status::busy("lock " + path + ": held by another process, or open twice in this one");
     return errno_status("lock", path, errno);
   }
 
- private:
   static Status allocate_blocks(const std::string& path, std::uint64_t bytes) {
     TRY_ASSIGN(fd, open_fd("allocate", path, O_WRONLY | O_CREAT | O_EXCL, 0600));
     int result = 0;
@@ -390,7 +428,7 @@ class PosixFileSystem final : public FileSystem {
   static Result<FileInfo> describe(Bytes operation, const std::string& path, int fd) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return errno_status(operation, path, errno);
-    // This is damage, not a failure of the device: retrying does not help if the path is no longer a file.
+    // Such a path is damage, not a failure of the device: retrying does not help.
     if (!S_ISREG(info.st_mode)) {
       return Status::corruption(std::string(operation) + " " + path +
                                 (S_ISDIR(info.st_mode) ? ": a directory" : ": not a regular file"));

@@ -7,10 +7,10 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-/// The longest wait, so that a caller with a large request at a low rate asks again after a while.
+/// The longest wait. A caller with a large request at a low rate then asks again after a while.
 constexpr std::uint64_t kMaxDebtNs = 3600 * kNsPerSecond;
 
-/// a * b / c without intermediate overflow, at most kMaxDebtNs; c > 0.
+/// Returns a * b / c without overflow, at most kMaxDebtNs; c > 0.
 std::uint64_t scaled(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   const double result = static_cast<double>(a) * static_cast<double>(b) / static_cast<double>(c);
   return result >= static_cast<double>(kMaxDebtNs) ? kMaxDebtNs : static_cast<std::uint64_t>(result);

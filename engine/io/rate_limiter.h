@@ -1,7 +1,7 @@
-// Limits the rate of background reads and writes: a token bucket that returns how long to wait and never waits itself.
+// Limits the rate of background reads and writes. It is a token bucket that returns how long to wait, and never waits itself.
 //
-// Its state is one number, the time at which the bucket has no debt (the generic cell rate algorithm). A request moves that time forward by
-// bytes / rate; its caller waits until then. The time is never earlier than now minus the burst (50 ms of bytes).
+// The state is one number: the time at which the bucket has no debt (the generic cell rate algorithm). A request moves that time
+// forward by bytes / rate; its caller waits until then. The time is never earlier than now minus the burst (the bytes of 50 ms).
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace ebbtide {
 
-/// Thread-safe. Requests are served in call order. A request waits for the bytes of earlier ones and its own.
+/// Thread-safe. Requests are served in the order of the calls. A request waits for the bytes of earlier requests and its own.
 class RateLimiter {
  public:
   static constexpr std::uint64_t kBurstNs = 50'000'000;
 
-  /// `bytes_per_second` 0 is unlimited. `clock` outlives this.
+  /// `bytes_per_second` 0 = no limit. `clock` must outlive this object.
   RateLimiter(const Clock& clock, std::uint64_t bytes_per_second);
 
-  /// Takes `bytes` now and returns how many ns the caller should wait before it uses them.
+  /// Takes `bytes` now, and returns how many ns the caller should wait before it uses these bytes.
   std::uint64_t request(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// Applies at once, to existing debt too.
+  /// Sets the rate, which applies at once, to existing debt, too.
   void set_rate(std::uint64_t bytes_per_second) EXCLUDES(mutex_);
   [[nodiscard]] std::uint64_t rate() const EXCLUDES(mutex_);
 

@@ -15,8 +15,9 @@ std::vector<std::string> RemovalsFileSystem::unremoved() const {
   return {unremoved_.begin(), unremoved_.end()};
 }
 
-// Two counts, since a removal takes time. A removal that a sync did not cover had not ended when the sync began. So the number
-// ended by then is smaller than the number begun when a reader sees that the name is removed.
+// There are two counts, since a removal takes time. If a sync does not cover a removal, the removal had not ended when the sync
+// began. So the number of ended removals then is smaller than the number of begun removals when a reader sees that the name is
+// removed.
 Status RemovalsFileSystem::rename(const std::string& from, const std::string& to) {
   if (!is_watched(to)) return base_.rename(from, to);
   begun_.fetch_add(1, std::memory_order_acq_rel);
@@ -35,6 +36,8 @@ Status RemovalsFileSystem::unlink(const std::string& path) {
   FileKind kind{};
   FileNum file = kNoFile;
   if (!parse_file_name(name, &kind, &file) || file == kNoFile) return status;
+  // A directory of that name has no bytes of ours, so no purge waits for it.
+  if (base_.open(path).status().code() == Code::kCorruption) return status;
   MutexLock lock(mutex_);
   unremoved_.insert(name);
   unremoved_count_.store(unremoved_.size(), std::memory_order_relaxed);

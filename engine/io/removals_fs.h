@@ -1,7 +1,7 @@
-// A file system over another that tracks which removals in one directory are not durable yet.
+// A file system over another one that tracks which removals in one directory are not durable yet.
 //
-// Until its directory is synced, an unlinked name may return after a power loss. A name whose unlink failed still exists. Purge
-// tickets depend on both. All other calls go directly to the base, as do open files.
+// Until its directory is synced, an unlinked name may come back after a power loss. A name whose unlink failed still exists.
+// Purge tickets depend on both. All other calls go directly to the base, and so do those on open files.
 #pragma once
 
 #include <atomic>
@@ -18,16 +18,16 @@ namespace ebbtide {
 /// Thread-safe.
 class RemovalsFileSystem final : public FileSystem {
  public:
-  /// `base` outlives this. `dir`: the directory to watch; names are "dir/name" as join_path makes them.
+  /// `base` must outlive this object. `dir` is the watched directory; names are "dir/name", as join_path() makes them.
   RemovalsFileSystem(FileSystem& base, const std::string& dir) : base_(base), dir_(spelled(dir)) {}
 
-  /// Number of removals that have begun. If a caller sees that a name is removed, that removal counts. It is durable once
+  /// Number of removals that have begun. A removal counts before any caller can see that the name is removed. It is durable once
   /// durable_removals() reaches this number.
   [[nodiscard]] std::uint64_t removals() const { return begun_.load(std::memory_order_acquire); }
   /// Number of removals that had ended when the latest sync of the directory began.
   [[nodiscard]] std::uint64_t durable_removals() const { return durable_.load(std::memory_order_acquire); }
-  /// Names of numbered files, without the directory, whose unlink failed since the last call: retry them. Files without a number
-  /// are replaced by their writers.
+  /// Returns the names (without the directory) of numbered files whose unlink failed since the last call, so that the caller
+  /// retries them. Files without a number are left out, since the code that writes them replaces them.
   std::vector<std::string> take_unremoved();
   [[nodiscard]] std::vector<std::string> unremoved() const;
   [[nodiscard]] bool has_unremoved() const { return unremoved_count_.load(std::memory_order_relaxed) != 0; }
@@ -60,7 +60,7 @@ class RemovalsFileSystem final : public FileSystem {
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override { return base_.lock(path); }
 
  private:
-  /// A directory as parent_path() spells it: "data/" is "data".
+  /// Spells a directory as parent_path() does: "data/" becomes "data".
   [[nodiscard]] static std::string spelled(const std::string& dir) { return parent_path(join_path(dir, "x")); }
   [[nodiscard]] bool is_watched(const std::string& path) const { return parent_path(path) == dir_; }
 

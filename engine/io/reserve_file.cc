@@ -14,8 +14,12 @@ ReserveFile::ReserveFile(FileSystem& fs, std::string dir)
 Status ReserveFile::open(std::uint64_t bytes) {
   const auto occupied = fs_.allocated_bytes(path_);
   if (occupied.status().is_not_found()) return Status::ok();
-  if (!occupied.is_ok()) return occupied.status();
-  if (*occupied < bytes) return fs_.unlink(path_);
+  if (!occupied.is_ok() || *occupied < bytes) {
+    // A reserve that cannot be examined has no valuable content. If it cannot be removed, as a directory of that name, the database
+    // works without a reserve; create() reports the reason.
+    (void)fs_.unlink(path_);
+    return Status::ok();
+  }
   bytes_.store(*occupied, std::memory_order_release);
   return Status::ok();
 }
@@ -24,6 +28,8 @@ Status ReserveFile::create(std::uint64_t bytes) {
   if (bytes == 0 || bytes_.load(std::memory_order_acquire) != 0 || creating_.exchange(true)) return Status::ok();
   const std::string half_made = path_ + std::string(kTemporarySuffix);
   Status status = fs_.exists(half_made) ? fs_.unlink(half_made) : Status::ok();
+  // A name that cannot be replaced is found before the space is allocated, since that may take long and is tried often.
+  if (status.is_ok()) status = fs_.exists(path_) ? fs_.unlink(path_) : Status::ok();
   if (status.is_ok()) status = fs_.allocate(half_made, bytes);
   if (status.is_ok()) {
     status = fs_.rename(half_made, path_);

@@ -1,5 +1,5 @@
-// Reserved space for a full disk: a file that occupies blocks and has no content. When the disk is full it is unlinked, and the
-// space lets deletes, flushes and compactions go on, which free more.
+// Reserved space for a full disk: a file that occupies blocks and has no content. When the disk is full, the file is unlinked.
+// Its space lets deletes, flushes and compactions go on, which free more space.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,18 @@ namespace ebbtide {
 /// Thread-safe. release() never waits for create().
 class ReserveFile {
  public:
-  /// Does nothing yet. `fs` outlives this.
+  /// The constructor does no I/O. `fs` must outlive this object.
   ReserveFile(FileSystem& fs, std::string dir);
 
-  /// Takes over the file of an earlier run if it occupies at least `bytes`; removes it if not.
+  /// Takes over the file of an earlier run if it occupies at least `bytes`. Removes the file if it is smaller, or if its size
+  /// cannot be read. Returns ok in each case: a database can work without a reserve.
   Status open(std::uint64_t bytes);
-  /// Reserves `bytes`, durably. Ok if space is reserved already, or another call is reserving it. kNoSpace: there is too little
-  /// space, and no file is left behind. May take as long as writing the bytes.
+  /// Reserves `bytes`, durably. Returns ok if space is reserved already, or another call is reserving it. If there is too little
+  /// space, returns kNoSpace and leaves no file behind. May take as long as writing the bytes.
   Status create(std::uint64_t bytes);
-  /// Releases the space; ok if none is reserved. After an error it still counts as reserved.
+  /// Releases the space; returns ok if none is reserved. After an error the space still counts as reserved.
   Status release();
-  /// Bytes reserved now; 0 = none.
+  /// Number of bytes reserved now; 0 = none.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_.load(std::memory_order_acquire); }
 
  private:

@@ -1,4 +1,4 @@
-// Side effects as text: a line per call, for golden tests of what is synced, renamed and unlinked, and in which order.
+// Records calls as text, one line per call, for golden tests of which files are synced, renamed and unlinked, and in which order.
 //
 //   create data/000001.wal
 //   write data/000001.wal
@@ -17,18 +17,18 @@
 namespace ebbtide {
 
 struct TraceOptions {
-  FileOps ops = kMutatingOps;  ///< which calls are recorded
-  bool lengths = false;        ///< "write data/000001.wal 32"
+  FileOps ops = kMutatingOps;  ///< the calls that are recorded
+  bool lengths = false;        ///< if true, lines have lengths, such as "write data/000001.wal 32"
 };
 
-/// Thread-safe. A line is written when its call has returned.
+/// Thread-safe. The line of a call is written when the call has returned.
 class TraceFileSystem final : public InterposedFileSystem {
  public:
   explicit TraceFileSystem(FileSystem& base, TraceOptions options = {}) : InterposedFileSystem(base), options_(options) {}
 
-  /// All lines so far.
+  /// Returns all lines so far.
   [[nodiscard]] std::vector<std::string> lines() const;
-  /// All lines so far, each ended by a newline; then starts afresh.
+  /// Returns all lines so far, each ended by a newline, and removes them.
   std::string take();
 
  private:

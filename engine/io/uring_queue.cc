@@ -15,9 +15,9 @@
 namespace ebbtide {
 namespace {
 
-// Reads submitted at a time; others wait in the queue.
+// Most reads in the kernel at once; further reads wait in the queue.
 constexpr unsigned kDepth = 256;
-// Buffers are aligned to this for all files, so that each buffer fits any read.
+// Buffers are aligned to this for all files, so that each buffer can be used for any read.
 constexpr std::size_t kBufferUnit = 4096;
 
 class UringQueue final : public ReadQueue {
@@ -48,12 +48,12 @@ class UringQueue final : public ReadQueue {
   void submit() override {
     no_memory_ = false;
     while (!waiting_.empty() && !free_.empty() && prepare(waiting_.front())) waiting_.pop_front();
-    // Entries that the kernel refuses for now (out of memory) stay in the ring for the next call.
+    // Entries that the kernel refuses for now (out of memory) stay in the ring until the next call.
     if (io_uring_sq_ready(&ring_) != 0) (void)io_uring_submit(&ring_);
   }
 
   void reap(std::size_t most, const Take& take) override {
-    // No read is in the kernel, and there is no memory to begin one: the caller must read in another way.
+    // If no read is in the kernel, and there is no memory to begin one, the caller must read in another way.
     while (no_memory_ && free_.size() == kDepth && !waiting_.empty() && most != 0) {
       const std::uint64_t tag = waiting_.front().tag;
       waiting_.pop_front();
@@ -76,8 +76,8 @@ class UringQueue final : public ReadQueue {
   }
 
   void wait() override {
-    ASSERT_MSG(unfinished() != 0, "nothing would end the wait");
-    if (free_.size() == kDepth) return;  // no read could begin; reap() reports that
+    ASSERT_MSG(unfinished() != 0, "wait() needs an unfinished read");
+    if (free_.size() == kDepth) return;  // no read could begin, so no read can end; reap() passes this on to the caller
     io_uring_cqe* first = nullptr;
     (void)io_uring_submit_and_wait(&ring_, 1);
     (void)io_uring_peek_cqe(&ring_, &first);
@@ -96,16 +96,16 @@ class UringQueue final : public ReadQueue {
   struct FreeBuffer {
     void operator()(char* p) const { std::free(p); }
   };
-  /// A read that was submitted, or is about to be.
+  /// A read that was submitted, or will be soon.
   struct Slot {
     std::unique_ptr<char, FreeBuffer> buffer;
     std::size_t capacity = 0;
-    std::size_t skip = 0, length = 0;  ///< position of the requested bytes in the buffer
+    std::size_t skip = 0, length = 0;  ///< place of the requested bytes in the buffer
     std::uint64_t tag = 0;
-    std::shared_ptr<const void> keeps_open;  ///< NativeFile::keeps_open
+    std::shared_ptr<const void> keeps_open;  ///< see NativeFile::keeps_open
   };
 
-  /// False: there is no memory for its buffer now.
+  /// Puts a read into the ring. Returns false if there is no memory for its buffer now, or the ring is full.
   bool prepare(Wanted& wanted) {
     const std::uint64_t unit = wanted.file.alignment;
     const std::uint64_t start = wanted.offset / unit * unit;
@@ -120,7 +120,7 @@ class UringQueue final : public ReadQueue {
       if (no_memory_) return false;
     }
     io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
-    if (entry == nullptr) return false;  // full of what the kernel has not taken
+    if (entry == nullptr) return false;  // the kernel has not taken the entries in the ring
     slot.skip = skip;
     slot.length = wanted.length;
     slot.tag = wanted.tag;
@@ -141,21 +141,21 @@ class UringQueue final : public ReadQueue {
     slot.capacity = 0;
   }
 
-  // Pages fit; larger buffers are freed after the read.
+  // Buffers up to this size, which is enough for pages, are kept; larger ones are freed after the read.
   static constexpr std::size_t kKeptBuffer = 16 << 10;
 
   io_uring ring_;
   std::array<Slot, kDepth> slots_;
   std::vector<unsigned> free_;
   std::deque<Wanted> waiting_;
-  bool no_memory_ = false;  ///< the last submit() had no memory for the next read's buffer
+  bool no_memory_ = false;  ///< true if the last submit() had no memory for the next read's buffer
 };
 
 }  // namespace
 
 std::unique_ptr<ReadQueue> new_uring_queue() {
   io_uring ring{};
-  // The thread polls for results in each pass, so the kernel need not interrupt it.
+  // The thread polls for results in each pass, so the kernel need not interrupt the thread.
   if (io_uring_queue_init(kDepth, &ring, IORING_SETUP_COOP_TASKRUN) != 0 && io_uring_queue_init(kDepth, &ring, 0) != 0)
     return nullptr;
   return std::make_unique<UringQueue>(ring);

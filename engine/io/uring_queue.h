@@ -1,4 +1,4 @@
-// ReadQueue over io_uring.
+// A ReadQueue that uses io_uring.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Null if the kernel, or a sandbox around this process, does not allow it.
+/// Returns null if the kernel, or a sandbox around this process, does not allow io_uring.
 std::unique_ptr<ReadQueue> new_uring_queue();
 
 }  // namespace ebbtide

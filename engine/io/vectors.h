@@ -1,4 +1,4 @@
-// The rest of a gathered write after the kernel wrote a part of it.
+// Computes the rest of a gathered write after the kernel wrote a part of it.
 #pragma once
 
 #include <sys/uio.h>
@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// Drops the first `written` bytes; `vectors` has at least as many.
+/// Removes the first `written` bytes. `vectors` must have at least as many.
 inline void drop_written(std::span<iovec>* vectors, std::size_t written) {
   while (!vectors->empty() && written >= vectors->front().iov_len) {
     written -= vectors->front().iov_len;

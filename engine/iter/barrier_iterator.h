@@ -1,9 +1,10 @@
-// Takes the place of an unreadable table in a merging iterator.
+// Stands in for an unreadable table in a merging iterator.
 //
-// Forward, it shows a *barrier* at the table's first key: a tombstone whose value is the error. A VisibleIterator that meets one
-// ends with that error. If a range tombstone of a newer source covers the key, it skips to the end of that tombstone, and meets the barrier
-// again if the table extends further. Entries of older sources behind a barrier are not shown, since the table may have deleted them.
-// Backward, the first step that would enter the table is an error.
+// When it moves forward, it shows a *barrier* at the table's first key: a tombstone whose value is the error. A VisibleIterator
+// that reaches a barrier ends with that error. A range tombstone of a newer source may cover the barrier's key. Then the
+// VisibleIterator skips to the end of that tombstone, and reaches the barrier again if the table extends further. Entries of
+// older sources after a barrier are not shown, since the table may have deleted them. Backward, the first step that would enter
+// the table is an error.
 #pragma once
 
 #include <string>
@@ -15,7 +16,7 @@ namespace ebbtide {
 
 class BarrierIterator final : public InternalIterator {
  public:
-  /// `stats` must outlive it. Keys before `start` are not read.
+  /// `stats` must outlive this object. Keys before `start` are not read.
   BarrierIterator(const TableStats& stats, Bytes start, Status why);
 
   void seek_to_first() override { stand_at({}); }
@@ -32,11 +33,11 @@ class BarrierIterator final : public InternalIterator {
   const TableStats& stats_;
   const std::string start_;  // the first key that is read
   const Status why_;
-  const std::string text_;  // of why_
-  std::string key_;         // of the barrier
+  const std::string text_;  // the text of why_
+  std::string key_;         // key of the barrier
 };
 
-/// The error of a barrier; ok for every other entry.
+/// Returns the error of a barrier; ok for every other entry.
 Status barrier_status(const Entry& entry);
 
 }  // namespace ebbtide

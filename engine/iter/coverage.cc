@@ -18,17 +18,16 @@ void Coverage::narrow_high(Bytes border) {
 }
 
 void Coverage::look_up_in(const TombstoneSource& source, Bytes key) {
-  // The last set that begins at or before the key, then the last fragment in it that does.
+  // Finds the last set that begins at or before the key, then the last fragment in it that begins at or before the key.
   auto set = std::upper_bound(source.sets.begin(), source.sets.end(), key,
                               [](Bytes k, const SharedTombstones& s) { return k < Bytes(s->fragments().front().start); });
   if (set != source.sets.end()) narrow_high((*set)->fragments().front().start);
   if (set == source.sets.begin()) return;
   const auto& fragments = (*std::prev(set))->fragments();
-  auto next = std::upper_bound(fragments.begin(), fragments.end(), key,
-                               [](Bytes k, const FragmentedRangeTombstones::Fragment& f) { return k < Bytes(f.start); });
-  if (next != fragments.end()) narrow_high(next->start);
-  const FragmentedRangeTombstones::Fragment& fragment = *std::prev(next);
-  if (!fragment.end.empty() && key >= Bytes(fragment.end)) {  // in the gap behind it
+  const std::size_t next = (*std::prev(set))->first_after(key);
+  if (next != fragments.size()) narrow_high(fragments[next].start);
+  const FragmentedRangeTombstones::Fragment& fragment = fragments[next - 1];
+  if (!fragment.end.empty() && key >= Bytes(fragment.end)) {  // the key is in the gap after the fragment
     low_ = std::max(low_, Bytes(fragment.end));
     return;
   }

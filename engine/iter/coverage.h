@@ -1,8 +1,8 @@
-// Finds the range tombstone that covers a key, for an iterator that queries keys in order.
+// Finds the range tombstone that covers a key, for an iterator whose keys come in order.
 //
 // A source (memtable, or sorted run) has sets of fragments with disjoint bounds; an iterator has several sources. Between two
-// neighbouring fragment borders of all sources the answer cannot change. So the cursor keeps the last interval and its answer,
-// and most queries cost one or two key comparisons. Without range tombstones a query costs one branch.
+// adjacent fragment borders of all sources the answer cannot change. So Coverage keeps the last interval and its answer, and most
+// calls cost one or two key comparisons. Without range tombstones a call costs one branch.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,12 @@
 
 namespace ebbtide {
 
-/// The range tombstones of one source. A memtable has several, of one age, that may overlap: the runs of its TombstoneSet.
+/// The range tombstones of one source. A memtable has several sources of one age, which may overlap: the runs of its
+/// TombstoneSet.
 struct TombstoneSource {
-  std::size_t age = 0;                 ///< position of the source among the walk's children, 0 = newest
-  std::vector<SharedTombstones> sets;  ///< in key order, disjoint: one per table, or one of a memtable's runs
+  std::size_t age = 0;  ///< position of the source among the walk's children, 0 = newest
+  /// In key order, disjoint: one set per table of a run, or one run of a memtable's TombstoneSet.
+  std::vector<SharedTombstones> sets;
 };
 
 /// Not thread-safe.
@@ -25,14 +27,14 @@ class Coverage {
   struct Answer {
     SeqNum seq = 0;  ///< 0 = the key is not covered
     Millis birth = 0;
-    std::size_t age = 0;  ///< of the source it is in
-    Bytes start, end;     ///< of its fragment; end "" = no upper bound
+    std::size_t age = 0;  ///< age of the source that has the tombstone
+    Bytes start, end;     ///< of the tombstone's fragment; end "" = no upper bound
   };
 
   Coverage(std::vector<TombstoneSource> sources, SeqNum view_seq);
 
   [[nodiscard]] bool empty() const { return sources_.empty(); }
-  /// Valid until the next call. Views in it are valid as long as the sets.
+  /// Returns the answer for `key`. The reference is valid until the next call; views in it are valid as long as the sets.
   const Answer& at(Bytes key) {
     if (sources_.empty()) return answer_;
     if (known_ && key >= low_ && (high_open_ || key < high_)) return answer_;
@@ -45,11 +47,11 @@ class Coverage {
   void look_up_in(const TombstoneSource& source, Bytes key);
   void narrow_high(Bytes border);
 
-  std::vector<TombstoneSource> sources_;  // without empty sets
+  std::vector<TombstoneSource> sources_;  // sets that are empty were left out
   const SeqNum view_seq_;
   bool known_ = false;
-  Bytes low_, high_;       // the interval of answer_
-  bool high_open_ = true;  // no upper border
+  Bytes low_, high_;       // the interval for which answer_ is valid
+  bool high_open_ = true;  // true if the interval has no upper border
   Answer answer_;
 };
 

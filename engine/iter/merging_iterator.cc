@@ -60,7 +60,7 @@ void MergingIterator::build() {
   settle();
 }
 
-/// Replays the path of the winner to the root after it has moved.
+/// Replays the path from the winner to the root after the winner has moved.
 void MergingIterator::replay() {
   std::uint32_t winner = tree_[0];
   load(winner);
@@ -89,7 +89,7 @@ void MergingIterator::seek_to_last() {
 }
 
 void MergingIterator::seek(Bytes key) {
-  pivot_.assign(key);  // `key` may be a view into a child that is about to move
+  pivot_.assign(key);  // `key` may be a view of a child that is about to move
   forward_ = true;
   for (auto& child : children_) child->seek(pivot_);
   build();
@@ -118,7 +118,7 @@ void MergingIterator::prev() {
   replay();
 }
 
-/// Every child goes to its first entry after the current one.
+/// Moves every child to its first entry after the current one.
 void MergingIterator::turn_forward() {
   pivot_.assign(entry().key);
   const SeqNum seq = entry().seq;
@@ -132,7 +132,7 @@ void MergingIterator::turn_forward() {
   build();
 }
 
-/// Every child goes to its last entry before the current one.
+/// Moves every child to its last entry before the current one.
 void MergingIterator::turn_backward() {
   pivot_.assign(entry().key);
   const SeqNum seq = entry().seq;

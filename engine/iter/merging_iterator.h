@@ -1,15 +1,15 @@
 // A k-way merge of iterators, forward and backward.
 //
-// A tournament tree of losers: node i of 1..k-1 stores the loser there, node 0 the overall winner. Advancing the winner replays
-// only its path to the root. So a step costs ceil(log2 k) comparisons, and none for k = 1. A binary heap needs up to twice as
-// many; a sorted array is cheaper only while one child wins in long streaks.
+// The children form a tournament tree of losers: node i of 1..k-1 stores the loser there, node 0 the overall winner. When the
+// winner advances, only its path to the root is replayed. So a step costs ceil(log2 k) comparisons, and none for k = 1. A binary
+// heap needs up to twice as many; a sorted array is cheaper only while one child wins many times in a row.
 //
-// A comparison rarely touches the keys: each child caches eight bytes of its current key as a big-endian number. Keys of one
-// merge often start alike ("user:0000..."), so the cached bytes begin after the prefix that the caller knows all keys to share.
+// A comparison rarely reads the keys: each child caches eight bytes of its current key as a big-endian number. Keys of one merge
+// often begin alike ("user:0000..."), so the cached bytes begin after the prefix that the caller knows all keys to share.
 //
-// (key, seq) is unique among the children, so there are no ties. Invariant between calls, with E the current entry: forward,
-// every child but the winner is at its first entry after E; backward, at its last entry before E. Changing direction is one step
-// of each child (a few, if a memtable grew meanwhile), not a seek.
+// (key, seq) is unique among the children, so there are no ties. Invariant between calls, with E the current entry: if the
+// iterator moves forward, every child but the winner is at its first entry after E; if backward, at its last entry before E. A
+// change of direction is one step of each child (a few, if a memtable grew meanwhile), not a seek.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ namespace ebbtide {
 
 class MergingIterator final : public InternalIterator {
  public:
-  /// Children in order of age, newest first (the order matters to skip_older only). `shared_prefix`: the number of leading bytes
-  /// that all keys are known to have in common; 0 is always correct.
+  /// The children are ordered by age, newest first (the order matters only for skip_older()). `shared_prefix`: the number of
+  /// leading bytes that all keys are known to have in common; 0 is always correct.
   explicit MergingIterator(std::vector<std::unique_ptr<InternalIterator>> children, std::size_t shared_prefix = 0);
 
   void seek_to_first() override;
@@ -34,14 +34,14 @@ class MergingIterator final : public InternalIterator {
   void next() override;
   void prev() override;
 
-  /// Moves every child older than child `age` that is at a key < `key` forward to `key` ("" = to its end). Only after a forward
-  /// move (seek, seek_to_first or next). The current entry is then the smallest of all children, possibly the same as before. For
-  /// range tombstones of child `age`, which cover everything that older children have in their range.
+  /// Moves each child older than child `age` whose key is < `key` forward to `key` ("" = to the child's end). Call it only after
+  /// a forward move (seek, seek_to_first or next). The current entry is then the smallest of all children; it may be the same as
+  /// before. For range tombstones of child `age`, which cover everything that older children have in their range.
   void skip_older(std::size_t age, Bytes key);
-  /// The same backward: older children at a key >= `key` go to their last entry before `key`.
+  /// Like skip_older(), backward: moves older children whose key is >= `key` to their last entry before `key`.
   void skip_older_backward(std::size_t age, Bytes key);
 
-  /// The position (age) of the child that has the current entry. Needs valid().
+  /// The index (age) of the child that has the current entry. Requires valid().
   [[nodiscard]] std::size_t child() const { return tree_[0]; }
   [[nodiscard]] std::size_t children() const { return children_.size(); }
 
@@ -49,7 +49,7 @@ class MergingIterator final : public InternalIterator {
   struct Leaf {
     InternalIterator* it = nullptr;
     std::uint64_t prefix = 0;
-    bool live = false;  ///< it is at an entry
+    bool live = false;  ///< true if the child is at an entry
   };
 
   void load(std::size_t i);
@@ -64,7 +64,7 @@ class MergingIterator final : public InternalIterator {
 
   std::vector<std::unique_ptr<InternalIterator>> children_;
   std::vector<Leaf> leaves_;
-  std::vector<std::uint32_t> tree_;  ///< [0] the winner, [i] the loser at inner node i; leaf j hangs at node k + j
+  std::vector<std::uint32_t> tree_;  ///< [0] is the winner, [i] the loser at inner node i; leaf j is at node k + j
   std::size_t shared_prefix_;
   bool forward_ = true;
   std::string pivot_;

@@ -18,7 +18,8 @@ class ErrorIterator final : public InternalIterator {
   void prev() override {}
 };
 
-/// The first index in [lo, hi) for which `holds` is true, given that it is false before and true from there on; hi if none.
+/// Returns the first index in [lo, hi) for which `holds` is true; hi if there is none. `holds` must be true for all later
+/// indexes, too.
 template <typename Predicate>
 std::size_t first_where(std::size_t lo, std::size_t hi, Predicate holds) {
   while (lo < hi) {
@@ -44,7 +45,7 @@ RunIterator::RunIterator(RunFiles run, KeyRange bounds) : run_(std::move(run)) {
   current_ = end_;
 }
 
-/// Makes `file` the current one; false if there is no such file.
+/// Makes `file` the current file; returns false if there is no such file.
 bool RunIterator::enter(std::size_t file) {
   valid_ = false;
   status_ = Status::ok();
@@ -65,7 +66,7 @@ void RunIterator::settle() {
   }
 }
 
-/// From the end of a file without error to the start of the next that has an entry.
+/// If the current file has ended without an error, moves to the start of the next file that has an entry.
 void RunIterator::skip_forward() {
   settle();
   while (!valid_ && status_.is_ok() && enter(current_ + 1)) {

@@ -1,8 +1,8 @@
-// Iterates over a sorted run: its files one after the other, each opened when it is reached.
+// Iterates over a sorted run: over its files one after the other. A file is opened when the iterator reaches it.
 //
-// The files of a run have disjoint bounds, so a merge needs one child per run, not per file. Files outside `bounds` are never
-// opened. Bounds include range tombstones, so a seek may find no entry in the file whose bounds contain the key; it goes on to
-// the next.
+// The files of a run have disjoint bounds, so a merge needs one child per run, not one per file. Files outside `bounds` are never
+// opened. Bounds include range tombstones, so a seek may find no entry in the file whose bounds contain the key; it then goes on
+// to the next file.
 #pragma once
 
 #include <functional>
@@ -13,17 +13,17 @@
 
 namespace ebbtide {
 
-/// Access to the run. Both functions must outlive the iterator; they take 0 .. files - 1, in key order.
+/// Access to the run. Both functions must outlive the iterator. Their arguments are 0 .. files - 1, in key order.
 struct RunFiles {
   std::size_t files = 0;
-  std::function<const TableStats&(std::size_t)> stats;  ///< for the bounds
-  /// An iterator over one file; one with an error status if the file cannot be opened (error_iterator below).
+  std::function<const TableStats&(std::size_t)> stats;  ///< stats of a file, for its bounds
+  /// Returns an iterator over one file, or error_iterator() if the file cannot be opened.
   std::function<std::unique_ptr<InternalIterator>(std::size_t)> open;
 };
 
 class RunIterator final : public InternalIterator {
  public:
-  /// Files outside `bounds` are left out. Entries are not clipped; the caller does that once, after merging.
+  /// Files outside `bounds` are left out. Entries outside are not; the caller leaves them out once, after merging.
   RunIterator(RunFiles run, KeyRange bounds);
 
   void seek_to_first() override;
@@ -40,12 +40,12 @@ class RunIterator final : public InternalIterator {
   void settle();
 
   RunFiles run_;
-  std::size_t begin_ = 0, end_ = 0;  ///< the files that meet the bounds
-  std::size_t current_ = 0;          ///< file of child_
+  std::size_t begin_ = 0, end_ = 0;  ///< the files that overlap the bounds
+  std::size_t current_ = 0;          ///< index of the file of child_
   std::unique_ptr<InternalIterator> child_;
 };
 
-/// An empty iterator with `status`.
+/// Returns an empty iterator whose status is `status`.
 std::unique_ptr<InternalIterator> error_iterator(Status status);
 
 }  // namespace ebbtide

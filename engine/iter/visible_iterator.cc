@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// A seek of a walk over ten sources costs about as much as this many steps.
+// Over ten sources, a seek takes about as long as this many steps.
 constexpr std::uint32_t kManyVersions = 16;
 constexpr std::uint32_t kManyCovered = 8;
 
@@ -36,7 +36,7 @@ void VisibleIterator::end() {
 void VisibleIterator::seek_to_first() { seek(options_.bounds.start); }
 
 void VisibleIterator::seek(Bytes target) {
-  resume_key_.assign(std::max(target, Bytes(options_.bounds.start)));  // the target may be a view into this very iterator
+  resume_key_.assign(std::max(target, Bytes(options_.bounds.start)));  // the target may be a view of an entry of this iterator
   begin_move();
   forward_ = true;
   if (resume_key_.empty()) {
@@ -88,7 +88,8 @@ void VisibleIterator::prev() {
   find_backward();
 }
 
-/// If the steps are used up, pauses; the next call resumes with the first key after `key`, or (not behind) the last before it.
+/// Pauses if the steps are used up, and returns true. The next call resumes with the first key after `key` (`behind`), or with
+/// the last key before it.
 bool VisibleIterator::pause_at(Bytes key, bool behind) {
   if (options_.max_steps == 0 || steps_ < options_.max_steps) return false;
   valid_ = false;
@@ -98,7 +99,7 @@ bool VisibleIterator::pause_at(Bytes key, bool behind) {
   return true;
 }
 
-/// Ends the iteration at a barrier, unless a newer source's range tombstone covers it: then skips that range at once.
+/// Ends the iteration at a barrier. If a range tombstone of a newer source covers the barrier, skips that range instead.
 void VisibleIterator::meet_barrier(const Entry& barrier, std::size_t child) {
   if (!coverage_.empty()) {
     const Coverage::Answer& cover = coverage_.at(barrier.key);
@@ -112,7 +113,7 @@ void VisibleIterator::meet_barrier(const Entry& barrier, std::size_t child) {
   status_ = barrier_status(barrier);
 }
 
-/// True if a key whose newest version in view is `entry` exists. Counts covered keys in a row.
+/// Returns true if the key whose newest version in view is `entry` exists. Counts covered keys in a row.
 bool VisibleIterator::exists(const Entry& entry, std::size_t child) {
   if (entry.is_barrier()) [[unlikely]] {
     meet_barrier(entry, child);
@@ -149,7 +150,7 @@ void VisibleIterator::find_forward() {
     }
     if (in_view) ++steps_;
     if (!source_->status().is_ok() || !status_.is_ok()) break;
-    if (!leaps_ && pause_at(key_, true)) return;  // another barrier follows directly
+    if (!leaps_ && pause_at(key_, true)) return;  // after a jump over a barrier, the next barrier follows at once
     leaps_ = false;
     if (covered_in_row_ >= kManyCovered) jump_forward();
     if (in_view) leave_key_forward();
@@ -157,7 +158,7 @@ void VisibleIterator::find_forward() {
   end();
 }
 
-/// Skips the versions of key_ that are newer than the view; false if there are no others.
+/// Skips the versions of key_ that are newer than the view; returns false if there are no others.
 bool VisibleIterator::skip_newer() {
   while (source_->entry().seq > options_.view_seq) {
     source_->next();
@@ -204,11 +205,12 @@ void VisibleIterator::find_backward() {
   end();
 }
 
-/// Reads all versions of key_ and saves the newest in view; false if there is none. Leaves the source at the key before.
+/// Reads all versions of key_ and saves the newest one in view; returns false if there is none. Leaves the source at the key
+/// before.
 bool VisibleIterator::newest_in_view_backward() {
   bool found = false;
   for (std::uint32_t passed = 0; on_key(); ++passed) {
-    if (source_->entry().seq > options_.view_seq) {  // so are the rest
+    if (source_->entry().seq > options_.view_seq) {  // all further versions are newer than the view, too
       leave_key_backward();
       return found;
     }
@@ -221,7 +223,7 @@ bool VisibleIterator::newest_in_view_backward() {
   return found;
 }
 
-/// The same for a key with many versions: from the newest on.
+/// Like newest_in_view_backward(), for a key with many versions: seeks to the newest version and reads forward.
 bool VisibleIterator::newest_in_view_by_seek() {
   source_->seek(key_);
   const bool found = on_key() && skip_newer();

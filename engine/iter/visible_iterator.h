@@ -1,15 +1,16 @@
 // Turns an iterator over versions into a reader's view: one entry per key that exists at (view_seq, now), forward and backward.
 //
-//   1. Only a key's newest version with seq <= view_seq counts. If it is a tombstone, expired at `now`, or covered by a range
-//   tombstone or a record with a greater seq <= view_seq, the key does not exist; older versions are never read.
-//   2. Forward, versions come newest first: the first in view decides. Backward they come oldest first: the last in view before
-//      the key changes decides, so it is copied while the iterator reads on. After kManyVersions of one key both directions seek
-//      instead.
-//   3. A range tombstone of source a covers everything that older sources have in its range (age order of runs). So after several
-//      covered keys in a row the older sources skip the fragment. Source a and newer ones do not: they may hold newer entries.
-//   4. Work is bounded: a move pauses after max_steps versions. It pauses only between keys and after at least one key, so
-//      resuming makes progress, skips no key and repeats none. Only versions of one key that are newer than the view are not
-//      counted.
+//   1. Only a key's newest version with seq <= view_seq counts. The key does not exist if that version is a tombstone, expired at
+//      `now`, or covered by a range tombstone or a record with a greater seq <= view_seq. Older versions are never read.
+//   2. Forward, versions come newest first, so the first one in view decides. Backward they come oldest first, so the last one in
+//      view before the key changes decides; it is copied while the iterator reads on. After kManyVersions of one key both
+//      directions seek instead.
+//   3. A range tombstone of source a covers everything that older sources have in its range (runs are ordered by age). So after
+//      several covered keys in a row the older sources skip the fragment. Source a and newer ones do not, since they may have
+//      newer entries.
+//   4. Work is bounded: a move pauses after max_steps versions. It pauses only between keys and after at least one key. So after
+//      a pause the iterator always makes progress, skips no key and repeats none. Versions of one key that are newer than the
+//      view are not counted.
 #pragma once
 
 #include <memory>
@@ -23,17 +24,17 @@
 namespace ebbtide {
 
 struct VisibleOptions {
-  KeyRange bounds{};  ///< exact: nothing outside is shown
+  KeyRange bounds{};  ///< keys outside are not shown
   SeqNum view_seq = 0;
   Millis now = 0;
-  std::uint64_t max_steps = 0;           ///< as IteratorOptions; 0 = no limit
-  std::vector<SharedRecords> records{};  ///< secondary range tombstones; empty sets may be left out
+  std::uint64_t max_steps = 0;           ///< see IteratorOptions::max_steps; 0 = no limit
+  std::vector<SharedRecords> records{};  ///< sets of secondary range tombstones; empty sets may be left out
 };
 
-/// Semantics of every call are those of engine/iterator.h. Not thread-safe.
+/// Every call has the meaning that engine/iterator.h gives. Not thread-safe.
 class VisibleIterator {
  public:
-  /// `tombstones`: their `age` is the number of the child in `source`. Sources without range tombstones may be left out.
+  /// The `age` of each of `tombstones` is the index of the child in `source`. Sources without range tombstones may be left out.
   VisibleIterator(std::unique_ptr<MergingIterator> source, std::vector<TombstoneSource> tombstones, VisibleOptions options);
 
   void seek_to_first();
@@ -46,11 +47,11 @@ class VisibleIterator {
   [[nodiscard]] bool valid() const { return valid_; }
   [[nodiscard]] bool paused() const { return paused_; }
   [[nodiscard]] Bytes resume_key() const { return resume_key_; }
-  /// Needs valid(). Views in it are valid until the iterator moves.
+  /// The current entry; requires valid(). Views in it are valid until the iterator moves.
   [[nodiscard]] const Entry& entry() const { return *shown_; }
-  /// Ok at the end of the range and when paused.
+  /// Ok, or the error that ended the iteration. Ok at the end of the range and in a pause.
   [[nodiscard]] const Status& status() const { return status_; }
-  /// Versions and tombstones skipped since the beginning.
+  /// Number of versions and tombstones skipped since the beginning.
   [[nodiscard]] std::uint64_t steps() const { return total_steps_ + steps_; }
 
  private:
@@ -78,17 +79,17 @@ class VisibleIterator {
   const VisibleOptions options_;
 
   bool valid_ = false, paused_ = false, forward_ = true;
-  const Entry* shown_ = nullptr;  // the source's, or backward saved_
+  const Entry* shown_ = nullptr;  // the source's entry, or, when moving backward, saved_
   Status status_;
   std::string key_;          // the current key
-  std::string saved_value_;  // backward: the value of entry_
+  std::string saved_value_;  // when moving backward: the value of saved_
   Entry saved_;
   std::size_t saved_child_ = 0;
   std::string resume_key_;
   std::uint64_t steps_ = 0, total_steps_ = 0;
-  std::uint32_t covered_in_row_ = 0;  // keys in a row that an older source had and a newer one's range tombstone covers
-  bool leaps_ = false;                // a jump passes over a barrier
-  Coverage::Answer cover_;            // the range tombstone that covered the last of them
+  std::uint32_t covered_in_row_ = 0;  // keys in a row that an older source has and a newer source's range tombstone covers
+  bool leaps_ = false;                // true after a jump that skips a barrier
+  Coverage::Answer cover_;            // the range tombstone that covered the last of these keys
 };
 
 }  // namespace ebbtide

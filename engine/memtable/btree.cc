@@ -29,7 +29,7 @@ void BTreeNode::insert_at(std::size_t at, KeyNode* node) {
   words[at].store(key_word(key_bytes, skip.load(kRelaxed)), kRelease);
   keys[at].store(node, kRelease);
   count.store(static_cast<std::uint16_t>(n + 1), kRelease);
-  // Splits set the skip of both halves; a node that begins small sets it while it grows.
+  // A split sets the skip of both halves. A node that never was larger sets it while growing.
   if (n + 1 == 4 || n + 1 == 16) extend_skip();
 }
 
@@ -47,7 +47,7 @@ void BTreeNode::extend_skip() {
 
 void BTreeNode::shrink_skip_for(Bytes key_bytes) {
   const std::size_t old_skip = skip.load(kRelaxed), n = count.load(kRelaxed);
-  char bytes[8 * kCommonWords + 8];  // the common prefix, then the key's own word: no key need be read
+  char bytes[8 * kCommonWords + 8];  // the common prefix and a key's word are the key's first bytes, so no key is read
   const auto put_word = [&](std::size_t at, std::uint64_t word) {
     word = __builtin_bswap64(word);
     std::memcpy(bytes + at, &word, 8);
@@ -78,7 +78,7 @@ BTree::BTree(Arena& arena) : arena_(arena), root_(make_node(true)) {}
 
 BTreeNode* BTree::make_node(bool leaf) {
   const std::size_t bytes = leaf ? sizeof(BTreeNode) : sizeof(BTreeInner);
-  const auto raw = reinterpret_cast<std::uintptr_t>(arena_.allocate(bytes + 56));  // the arena aligns to 8
+  const auto raw = reinterpret_cast<std::uintptr_t>(arena_.allocate(bytes + 56));  // the arena aligns to 8 bytes; a node needs 64
   auto* memory = reinterpret_cast<void*>((raw + 63) & ~std::uintptr_t{63});
   if (leaf) return new (memory) BTreeNode(true);
   return new (memory) BTreeInner();
@@ -107,7 +107,7 @@ BTree::Outcome BTree::try_insert(KeyNode* node, KeyNode** there) {
       *there = at->key(below);
       return at->unchanged(version) ? Outcome::kDone : Outcome::kRetry;
     }
-    // Full nodes are split on the way down, so that a split below always finds room for its separator.
+    // Full nodes are split on the way down, so that a split below this node always finds room for its separator.
     if (size == kSlots) return try_split(parent, parent_version, at, version, below == size);
     if (at->leaf) {
       if (!at->try_lock(version)) return Outcome::kRetry;
@@ -128,7 +128,7 @@ BTree::Outcome BTree::try_insert(KeyNode* node, KeyNode** there) {
   }
 }
 
-/// Always returns kRetry: the insertion starts over.
+/// Splits a full node. Always returns kRetry, so that the insertion starts over.
 BTree::Outcome BTree::try_split(BTreeNode* parent, std::uint64_t parent_version, BTreeNode* node, std::uint64_t version,
                                 bool appending) {
   if (parent != nullptr && !parent->try_lock(parent_version)) return Outcome::kRetry;
@@ -136,11 +136,11 @@ BTree::Outcome BTree::try_split(BTreeNode* parent, std::uint64_t parent_version,
     if (parent != nullptr) parent->unlock();
     return Outcome::kRetry;
   }
-  // Only the thread that has the root locked replaces it.
+  // Only the thread that has locked the root replaces it.
   const bool lost_root = parent == nullptr && root_.load(std::memory_order_acquire) != node;
   if (!lost_root) {
     BTreeNode* right = make_node(node->leaf);
-    // Keys that come in ascending order leave full nodes behind.
+    // With `appending`, the left node stays full: keys that come in ascending order then leave full nodes behind.
     const std::size_t middle = appending ? kSlots - 1 : kSlots / 2;
     KeyNode* separator = node->keys[middle].load(kRelaxed);
     if (node->leaf) {
@@ -177,7 +177,7 @@ BTree::Outcome BTree::try_split(BTreeNode* parent, std::uint64_t parent_version,
   return Outcome::kRetry;
 }
 
-/// Moves to the first key >= *key, or, with `before`, to the last key < *key. A null key is past every key.
+/// Moves the cursor to the first key >= *key, or, with `before`, to the last key < *key. A null key is past every key.
 BTree::Outcome BTree::try_seek(const Bytes* key, bool before, Cursor* cursor) const {
   const BTreeNode* at = root_.load(std::memory_order_acquire);
   std::uint64_t version = at->begin_read();
@@ -239,7 +239,7 @@ void BTree::Cursor::seek_to_last() {
 void BTree::Cursor::seek_before(Bytes key) {
   while (tree_->try_seek(&key, true, this) == Outcome::kRetry) {
   }
-  at_ = at_ == 0 ? count_ : at_ - 1;  // the first of this leaf is the first of all, see above
+  at_ = at_ == 0 ? count_ : at_ - 1;  // no key of this leaf is < key: so none of the tree is (btree.h)
 }
 
 void BTree::Cursor::next() {

@@ -1,19 +1,21 @@
-// Keys in order: a B+ tree for many writers and readers (optimistic lock coupling: Leis et al., "The ART of Practical
-// Synchronization", 2016), insert-only.
+// An ordered index of keys: a B+ tree for many concurrent writers and readers, insert-only. It uses optimistic lock coupling
+// (Leis et al., "The ART of Practical Synchronization", 2016).
 //
-// Why it is faster than a skiplist: a descent reads three or four wide nodes, whose cache lines are fetched together, instead of
-// about twenty nodes one after the other. Keys are compared as 8-byte words in the node; a key itself is read only if words are
-// equal.
-//   * Each node stores the common prefix of its keys (up to 40 bytes) once, in its header. So the word of "user:000012345" begins
-//     where its neighbours differ, not at "user:000".
-//   * Words order as keys padded with zeros do. If words are equal, the keys are compared.
+// A B+ tree is faster than a skiplist. A skiplist's descent reads about twenty nodes one after the other. Here it reads three or
+// four wide nodes, whose cache lines are fetched together. Keys are compared as 8-byte words in the node; a key itself is read
+// only if words are equal.
+//   * Each node stores the common prefix of its keys (up to 40 bytes) once, in its header. So the word of "user:000012345" has
+//     bytes that differ between neighbours, not "user:000".
+//   * Words are ordered like keys that are padded with zeros. If words are equal, the keys are compared.
 //
-// Locking: a node's version is odd while a writer holds it. Readers note the version, read, and start over if it has changed;
-// writers turn an unchanged version odd. All fields are atomics, loaded with acquire and stored with release: a reader that sees
-// a field of a later state also sees the odd version. Nodes are never freed and separators are keys of the tree, so that:
-//   * a leaf whose lower separator is s contains s: the last key before `key` is always in the leaf that separators < `key` lead
-//     to;
-//   * a cursor copies a leaf and reads the copy; the copied link leads to the end of the copy, even after later splits.
+// Locking: a node's version is odd while a writer holds the node. Readers note the version, read, and start over if the version
+// has changed; writers turn an unchanged version odd. All fields are atomics, loaded with acquire and stored with release: a
+// reader that sees a field of a later state also sees the odd version. Nodes are never freed and separators are keys of the tree,
+// so that:
+//   * a leaf whose lower separator is s contains s. So if separators < `key` lead to a leaf, that leaf has the last key before
+//     `key`;
+//   * a cursor copies a leaf and reads the copy; the copied link leads to the leaf after the copy, even if the leaf is split
+//     later.
 #pragma once
 
 #include <array>
@@ -34,16 +36,16 @@ class BTree {
   /// Capacity of a node in keys. 64 words are 8 cache lines, loaded in parallel.
   static constexpr std::size_t kSlots = 64;
 
-  /// Nodes come from `arena`, which must outlive the tree.
+  /// Nodes are allocated from `arena`, which must outlive the tree.
   explicit BTree(Arena& arena);
   BTree(const BTree&) = delete;
   BTree& operator=(const BTree&) = delete;
 
-  /// Adds `node`, or returns the existing node of the same key.
+  /// Adds `node` and returns it, or returns the existing node of the same key.
   KeyNode* insert(KeyNode* node);
 
-  /// A position in the tree: at a key, or past either end (node() is null). It may or may not show keys that are added while it
-  /// is open.
+  /// A position in the tree: at a key, or past either end (node() is null). A cursor may or may not show keys that are added
+  /// while it is open.
   class Cursor {
    public:
     explicit Cursor(const BTree* tree) : tree_(tree) {}
@@ -54,14 +56,14 @@ class BTree {
     void seek(Bytes key);
     /// The last key < key.
     void seek_before(Bytes key);
-    /// Both need a node().
+    /// next() and prev() require that node() is not null.
     void next();
     void prev();
 
    private:
     friend class BTree;
-    void enter(const BTreeNode* leaf);        // its copy, at its first key
-    static constexpr std::size_t kAhead = 6;  // keys whose loads are started before the walk is there
+    void enter(const BTreeNode* leaf);        // copies the leaf; the cursor is at the leaf's first key
+    static constexpr std::size_t kAhead = 6;  // number of keys ahead of the cursor whose loads are started early
 
     const BTree* tree_;
     const BTreeNode* next_leaf_ = nullptr;

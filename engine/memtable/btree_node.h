@@ -13,20 +13,20 @@
 
 namespace ebbtide {
 
-/// Readers read fields while a writer changes them, and use the result only if unchanged(version) is true afterwards. In any
-/// mixture of states, indexes are below kSlots and keys below `count` are keys.
+/// Readers read fields while a writer changes them, and use the result only if unchanged(version) is true afterwards. Even if a
+/// reader sees fields of different states, indexes are below kSlots and keys below `count` are valid pointers to keys.
 struct alignas(64) BTreeNode {
   static constexpr std::size_t kSlots = BTree::kSlots;
   static constexpr std::size_t kCommonWords = 5;
 
-  std::atomic<std::uint64_t> version{0};  // odd: locked
+  std::atomic<std::uint64_t> version{0};  // odd while the node is locked
   std::atomic<std::uint16_t> count{0};
-  std::atomic<std::uint16_t> skip{0};  // bytes that all keys here begin with; at most 8 * kCommonWords
+  std::atomic<std::uint16_t> skip{0};  // number of bytes that all keys of the node begin with; at most 8 * kCommonWords
   const bool leaf;
-  std::atomic<BTreeNode*> next{nullptr};                          // leaves: the one to the right
-  std::array<std::atomic<std::uint64_t>, kCommonWords> common{};  // those bytes, zeros after them
+  std::atomic<BTreeNode*> next{nullptr};                          // the leaf to the right; null in inner nodes
+  std::array<std::atomic<std::uint64_t>, kCommonWords> common{};  // these common bytes, followed by zeros
   std::array<std::atomic<std::uint64_t>, kSlots> words{};         // key_word(key, skip)
-  std::array<std::atomic<KeyNode*>, kSlots> keys{};               // ascending; in inner nodes, children[i + 1] begins at keys[i]
+  std::array<std::atomic<KeyNode*>, kSlots> keys{};  // ascending; the child children[i + 1] of an inner node begins at keys[i]
 
   explicit BTreeNode(bool is_leaf) : leaf(is_leaf) {}
 
@@ -35,7 +35,7 @@ struct alignas(64) BTreeNode {
     for (unsigned spins = 0;; spins++) {
       const std::uint64_t v = version.load(std::memory_order_acquire);
       if ((v & 1) == 0) return v;
-      if (spins > 100) std::this_thread::yield();  // the writer was interrupted
+      if (spins > 100) std::this_thread::yield();  // the writer's thread was interrupted
     }
   }
   [[nodiscard]] bool unchanged(std::uint64_t v) const { return version.load(std::memory_order_acquire) == v; }
@@ -52,7 +52,7 @@ struct alignas(64) BTreeNode {
     const auto* line = reinterpret_cast<const char*>(words.data());
     for (std::size_t i = 0; i < sizeof(words); i += 64) __builtin_prefetch(line + i);
   }
-  /// <0, 0, >0: how `key` compares, padded, with the common bytes.
+  /// Compares `key`, padded with zeros, with the common bytes: returns < 0, 0 or > 0.
   [[nodiscard]] int compare_common(Bytes key) const {
     const std::size_t bytes = skip.load(std::memory_order_acquire);
     for (std::size_t i = 0; i * 8 < bytes; i++) {
@@ -64,7 +64,7 @@ struct alignas(64) BTreeNode {
     }
     return 0;
   }
-  /// How many of the first n words are smaller than `word`.
+  /// Returns the number of the first n words that are smaller than `word`.
   [[nodiscard]] std::size_t words_below(std::uint64_t word, std::size_t n) const {
     if (n == 0) return 0;
     std::size_t base = 0;
@@ -75,7 +75,7 @@ struct alignas(64) BTreeNode {
     }
     return base + (words[base].load(std::memory_order_acquire) < word ? 1 : 0);
   }
-  /// The number of keys < `key`; *equal says whether the next one is `key` itself.
+  /// Returns the number of keys less than `target`. Sets `equal` to true if the next key equals `target`.
   [[nodiscard]] std::size_t lower_bound(Bytes target, bool* equal) const {
     *equal = false;
     const std::size_t n = size();
@@ -100,11 +100,11 @@ struct alignas(64) BTreeNode {
     return lo;
   }
 
-  // --- writing: only with the node locked, or not yet shared
+  // --- writing: requires that the node is locked, or not yet shared
   void insert_at(std::size_t at, KeyNode* node);
   /// Extends the common prefix if the keys share at least two bytes more.
   void extend_skip();
-  /// Shortens the common prefix to one that `key` has too.
+  /// Shortens the common prefix so that `key` has it too.
   void shrink_skip_for(Bytes key);
   /// Copies keys [from, size) to the start of the empty node `to`.
   void copy_tail(std::size_t from, BTreeNode* to) const;

@@ -13,12 +13,13 @@ namespace ebbtide {
 namespace {
 constexpr std::size_t kKeysPerBucket = 4;
 constexpr unsigned kMinLog2 = 3, kMaxLog2 = 26;
-constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // a table of this size or more is mapped, not taken from the arena
+constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // tables of this size or more are mapped, not taken from the arena
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kNodeAhead = 192;  // bytes of a node to prefetch: the key, and a first version with a value of 100 bytes
-// One bucket in 16 has an overflow bucket at about four keys a bucket: then the table grows.
+// Bytes of a node that are prefetched: the key, and a first version with a value of 100 bytes.
+constexpr std::size_t kNodeAhead = 192;
+// A table grows when one bucket in 16 has an overflow bucket, which is at about four keys a bucket.
 constexpr std::size_t kOverflowShare = 16;
-// Buckets that one add() moves. A move of n buckets begins with some 4 n keys and ends n / 2 keys later.
+// Number of buckets that one add() moves. A move of n buckets begins with some 4 n keys and ends n / 2 keys later.
 constexpr std::size_t kMoveStep = 2;
 
 unsigned last_log2(std::size_t expected_keys) {
@@ -27,9 +28,10 @@ unsigned last_log2(std::size_t expected_keys) {
   return std::clamp(log2, kMinLog2 + 1, kMaxLog2);
 }
 
-/// Memory that the system zeroes page by page when it is touched; of 2 MiB and more, in huge pages. Null if there is none.
+/// Maps memory that the system zeroes page by page when it is touched. Memory of 2 MiB or more is in huge pages. Returns null if
+/// the system has no memory.
 void* map_zeroed(std::size_t bytes) {
-  const std::size_t slack = bytes >= kHugePage ? kHugePage : 0;  // to begin at a huge page's border
+  const std::size_t slack = bytes >= kHugePage ? kHugePage : 0;  // room to begin at a huge page's border
   void* const memory = ::mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   if (slack == 0) return memory;
@@ -60,17 +62,17 @@ HashIndex::~HashIndex() {
   }
 }
 
-/// 0 if the system has no memory for it.
+/// Makes an empty table; returns 0 if the system has no memory for it.
 HashIndex::Table HashIndex::make_table(unsigned log2) {
   const std::size_t buckets = std::size_t{1} << log2, bytes = buckets * sizeof(Bucket);
   Bucket* table = nullptr;
   if (bytes < kMappedBytes) {
-    // The arena aligns to 8; a bucket needs a cache line of its own.
+    // The arena aligns to 8 bytes; a bucket needs a cache line of its own.
     const auto raw = reinterpret_cast<std::uintptr_t>(arena_.allocate(bytes + alignof(Bucket) - 8));
     table = reinterpret_cast<Bucket*>((raw + alignof(Bucket) - 1) & ~(alignof(Bucket) - 1));
     for (std::size_t i = 0; i < buckets; ++i) new (table + i) Bucket{};
   } else {
-    table = static_cast<Bucket*>(map_zeroed(bytes));  // all-zero is what an empty bucket is
+    table = static_cast<Bucket*>(map_zeroed(bytes));  // an empty bucket is all zeros
     if (table == nullptr) return 0;
     mapped_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
@@ -137,7 +139,7 @@ void HashIndex::add_to(Table table, std::uint64_t hash, KeyNode* node) {
     for (auto& place : b->slots) {
       std::uint64_t slot = place.load(std::memory_order_acquire);
       if (slot == 0 && place.compare_exchange_strong(slot, mine, std::memory_order_seq_cst, std::memory_order_acquire)) return;
-      if (slot == mine) return;  // added by a writer of the same key, or moved
+      if (slot == mine) return;  // a writer of the same key added the node, or it was moved here
     }
     Bucket* next = b->overflow.load(std::memory_order_acquire);
     if (next == nullptr) {
@@ -163,7 +165,7 @@ void HashIndex::grow_if_full(Table table) {
   if (log2_of(table) == last_log2_ || generations_[number].overflows.load(std::memory_order_relaxed) <= buckets / kOverflowShare)
     return;
   if (table_.load(std::memory_order_acquire) != table || growing_.exchange(true, std::memory_order_acq_rel)) return;
-  // Another thread grew it and ended the move meanwhile; `table` is no longer the current one.
+  // Another thread may have grown the table and ended the move meanwhile; then `table` is no longer the current one.
   const Table next = table_.load(std::memory_order_acquire) == table ? make_table(log2_of(table) + kGrowBits) : 0;
   if (next == 0) {
     growing_.store(false, std::memory_order_release);
@@ -200,7 +202,8 @@ void HashIndex::move_some(Table to) {
     }
   }
   if (generation.moved.fetch_add(end - begin, std::memory_order_acq_rel) + (end - begin) != buckets) return;
-  table_.store(without_growing(to), std::memory_order_seq_cst);  // only the last mover gets here; growing_ excludes others
+  // Only the last mover gets here, and growing_ excludes other threads.
+  table_.store(without_growing(to), std::memory_order_seq_cst);
   growing_.store(false, std::memory_order_release);
 }
 

@@ -1,18 +1,20 @@
 // A hash index of keys: buckets of one cache line, lock-free lookups and insertions, no removal.
 //
 // A bucket has seven slots and a link to an overflow bucket. A slot holds a node's address and, in the 16 bits that addresses
-// leave free, a tag from the hash: a miss reads one line and no node (but for one in 9,000 or so), a hit one line and its node.
-// Slots fill in order and never empty. So the first writer of a slot wins, and two writers of one key compete for the same slot.
+// leave free, a tag from the key's hash. So a lookup of an absent key reads one line and no node, but for one lookup in about
+// 9,000. A lookup of a present key reads one line and its node. Slots fill in order and never become empty. So the first writer
+// of a slot wins, and two writers of one key compete for the same slot.
 //
-// The table of buckets begins with 2 KiB or less and grows by a factor of eight, up to a size for the expected number of keys;
-// more keys than expected make chains, not errors. Growing is incremental: each add() moves a few buckets, no thread waits.
-//   1. While it grows, keys are added to the new table. A reader that misses there asks the old one, whose keys stay in it.
-//   2. A writer may add to a part of the old table that has moved already. So add() checks the current table again afterwards,
-//      and adds the key there too if it has changed. When add() returns, the key is in the current table, or in a part yet to be
-//      moved. Slots and `table_` are written and read in one total order (seq_cst): either the move sees the slot, or the writer
-//      sees the new table.
-//   3. A writer that found a node makes it known to others. So find_to_write() follows rule 2 as well.
-// Readers are not counted, so old tables stay until the index is destroyed: a seventh of the memory of the last one.
+// The table of buckets begins with 2 KiB or less and grows by a factor of eight, up to a size for the expected number of keys.
+// More keys than expected make chains, not errors. Growing is incremental: each add() moves a few buckets, and no thread waits.
+//   1. While the table grows, keys are added to the new table. A reader that finds no key there searches the old table, which
+//      keeps its keys.
+//   2. A writer may add to a part of the old table that has already moved. So add() checks the current table again afterwards,
+//      and also adds the key there if the table has changed. When add() returns, the key is in the current table, or in a part
+//      yet to be moved. Slots and `table_` are written and read in one total order (seq_cst). So either the move sees the slot,
+//      or the writer sees the new table.
+//   3. A writer that found a node may tell others about its write. So find_to_write() follows rule 2 as well.
+// Readers are not counted, so old tables stay until the index is destroyed. They take a seventh of the memory of the last table.
 #pragma once
 
 #include <array>
@@ -29,24 +31,26 @@ namespace ebbtide {
 /// Thread-safe, lock-free.
 class HashIndex {
  public:
-  /// Grows to have room for `expected_keys` at two to four keys a bucket; small tables and overflow buckets come from `arena`,
-  /// which must outlive this.
+  /// The index grows until it has room for `expected_keys`, with two to four keys a bucket. Small tables and overflow buckets are
+  /// allocated from `arena`, which must outlive the index.
   HashIndex(std::size_t expected_keys, Arena& arena);
   ~HashIndex();
   HashIndex(const HashIndex&) = delete;
   HashIndex& operator=(const HashIndex&) = delete;
 
-  /// The node of `key`, or null.
+  /// Returns the node of `key`, or null.
   [[nodiscard]] KeyNode* find(const LookupKey& key) const;
-  /// The same for a writer that will add a version to the node: when it returns, every later find() finds the node.
+  /// Like find(), for a writer that will add a version to the node: when this returns, every later find() finds the node.
   [[nodiscard]] KeyNode* find_to_write(const LookupKey& key);
-  /// Adds `node`, the node of `key`; no effect if the index has it. The index must not have another node of that key.
+  /// Adds `node`, the node of `key`; has no effect if the index already has this node. The index must not have another node of
+  /// that key.
   void add(const LookupKey& key, KeyNode* node);
-  /// Starts the load of the bucket (stage 0), or of the node that find() would read (stage 1): true if there is one.
+  /// Starts the load of the bucket (stage 0), or of the node that find() would read (stage 1). Stage 1 returns true if there is a
+  /// node.
   bool prefetch(const LookupKey& key, int stage) const;
-  /// Bytes of tables outside the arena.
+  /// Bytes of the tables outside the arena.
   [[nodiscard]] std::size_t memory_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
-  /// Buckets of the current table.
+  /// Number of buckets of the current table.
   [[nodiscard]] std::size_t buckets() const { return std::size_t{1} << log2_of(table_.load(std::memory_order_acquire)); }
 
  private:
@@ -58,15 +62,17 @@ class HashIndex {
   };
   static_assert(sizeof(Bucket) == 64, "one cache line");
 
-  /// A table in one word, so that a reader loads it whole: the address of its buckets, with log2 of their number in the low bits.
+  /// A table in one word, so that a reader loads all of it at once: the address of its buckets, with log2 of their number in the
+  /// low bits.
   using Table = std::uint64_t;
   static constexpr Table kLog2Mask = 31, kGrowing = 32, kFlags = 63;
-  static constexpr unsigned kGrowBits = 3;  // a table has eight times the buckets of the one before
+  static constexpr unsigned kGrowBits = 3;  // a table has eight times as many buckets as the table before
   static constexpr std::size_t kMaxTables = 8;
   struct Generation {
     std::atomic<Table> table{0};
-    std::atomic<std::size_t> overflows{0};          // overflow buckets, which say how full it is
-    std::atomic<std::size_t> claimed{0}, moved{0};  // buckets, on the way to the next table
+    std::atomic<std::size_t> overflows{0};  // number of overflow buckets, which shows how full the table is
+    // Number of buckets that threads have begun, and finished, to move to the next table.
+    std::atomic<std::size_t> claimed{0}, moved{0};
   };
 
   static unsigned log2_of(Table table) { return table & kLog2Mask; }
@@ -85,10 +91,10 @@ class HashIndex {
   void move_some(Table to);
   Table make_table(unsigned log2);
 
-  std::atomic<Table> table_{0};  // the current one
+  std::atomic<Table> table_{0};  // the current table
   Arena& arena_;
   const unsigned last_log2_, first_log2_;
-  std::atomic<bool> growing_{false};  // from before the new table is made until the last bucket has moved
+  std::atomic<bool> growing_{false};  // true from before a new table is made until its last bucket has moved
   std::atomic<std::size_t> mapped_bytes_{0};
   std::array<Generation, kMaxTables> generations_;
 };

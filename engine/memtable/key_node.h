@@ -1,6 +1,7 @@
-// The contents of a memtable's arena: a node for each key, and its versions, newest first.
+// Nodes in a memtable's arena: one for each key, with a chain of versions, newest first.
 //
-// Both are written before a release store publishes them. Afterwards only their links change. They are never unlinked.
+// Key nodes and versions are written before a release store publishes them. Afterwards only their links change. They are never
+// unlinked.
 #pragma once
 
 #include <atomic>
@@ -14,27 +15,27 @@
 
 namespace ebbtide {
 
-/// One version of a key. Optional fields, then the value or the reference to it, follow: most versions have neither expiry nor
-/// debt.
+/// One version of a key. Optional fields follow this struct, then the value or the reference to it: most versions have neither
+/// expiry nor debt.
 struct VersionNode {
   static constexpr std::uint8_t kFirst = 1, kHasExpiry = 2, kHasDebt = 4, kShared = 8;
 
   std::atomic<VersionNode*> older;
   DeleteKey delete_key;
   std::uint64_t seq_kind_flags;  // seq << 8 | kind << 4 | flags
-  std::uint32_t value_bytes;     // of a value that is not shared
+  std::uint32_t value_bytes;     // length of the value, unless it is shared
 
-  static constexpr std::size_t kFieldsOffset = 28;  // what follows begins in what would be padding
+  static constexpr std::size_t kFieldsOffset = 28;  // optional fields begin where padding would be
 
   [[nodiscard]] SeqNum seq() const { return seq_kind_flags >> 8; }
   [[nodiscard]] std::uint8_t flags() const { return seq_kind_flags & 0xf; }
 
-  /// Bytes that a version of this entry takes, a multiple of 8.
+  /// The bytes that a version of `entry` takes, a multiple of 8.
   static std::size_t bytes_for(const Entry& entry, bool shared) {
     const std::size_t value = shared ? sizeof(void*) : entry.value.size();
     return (kFieldsOffset + (entry.expiry != 0 ? 8 : 0) + (entry.debt != 0 ? 8 : 0) + value + 7) & ~std::size_t{7};
   }
-  /// Writes a version into `memory`. `shared`, if given, lives as long as the arena and holds the value.
+  /// Writes a version into `memory`. If `shared` is given, it holds the value and must live as long as the arena.
   static VersionNode* create(char* memory, const Entry& entry, const std::shared_ptr<const std::string>* shared) {
     auto* node = new (memory) VersionNode;
     node->older.store(nullptr, std::memory_order_relaxed);
@@ -53,7 +54,7 @@ struct VersionNode {
     }
     return node;
   }
-  /// Fills in everything but the key.
+  /// Sets all fields of `out` except the key.
   void read(Entry* out) const {
     const char* p = reinterpret_cast<const char*>(this) + kFieldsOffset;
     out->seq = seq();
@@ -87,8 +88,8 @@ struct VersionNode {
   }
 };
 
-/// A key and the head of its versions. The key's bytes follow, then, in the same allocation, its first version: a hit on a key
-/// that was written once walks through adjacent cache lines.
+/// A key and the head of its chain of versions. The key's bytes follow, then, in the same allocation, its first version. So
+/// finding a key that was written once reads adjacent cache lines.
 struct KeyNode {
   std::atomic<VersionNode*> newest;
   std::uint32_t key_bytes;
@@ -105,7 +106,7 @@ struct KeyNode {
     if (!key.empty()) std::memcpy(memory + kKeyOffset, key.data(), key.size());
     return node;
   }
-  static constexpr std::size_t kKeyOffset = 12;  // the key begins in what would be padding
+  static constexpr std::size_t kKeyOffset = 12;  // the key begins where padding would be
 };
 
 }  // namespace ebbtide

@@ -1,9 +1,9 @@
-// How an insertion becomes visible.
+// The order in which an insertion becomes visible.
 //
 // A new key goes into the ordered index first, then into the hash index. The ordered index decides which node a key has, so two
-// writers that both missed in the hash index end with one node. A node in the hash index is in the ordered index too, so a writer
-// that finds one may report its version as done at once. In the other order an overwrite could return before iterators see the
-// key.
+// writers that both missed in the hash index use the same node. A node in the hash index is in the ordered index too. So a writer
+// that finds a node in the hash index may report its version as done at once. With the other order, an overwrite could return
+// before iterators see the key.
 #include "memtable/memtable.h"
 
 #include <algorithm>
@@ -22,16 +22,16 @@
 namespace ebbtide {
 namespace {
 
-// Assumed bytes of an average key with its node, version and value. With four keys per bucket, the hash index takes 1/16 of a
-// memtable.
+// Assumed bytes of an average key with its node, version and value. With four keys per bucket, the hash index then takes 1/16 of
+// a memtable.
 constexpr std::size_t kExpectedBytesPerKey = 256;
 
-// A block is at most 1/32 of the memtable, so that an unused block does not make a small memtable full.
+// A block is at most 1/32 of the memtable, so that one unused block does not make a small memtable count as full.
 std::size_t block_bytes(std::size_t expected_bytes) {
   return std::clamp<std::size_t>(expected_bytes / 32, std::size_t{4} << 10, std::size_t{2} << 20);
 }
 
-/// Lowers `value` to `candidate`; 0 counts as none on both sides.
+/// Lowers `value` to `candidate` if that is smaller; 0 counts as none for both.
 void lower(std::atomic<Millis>& value, Millis candidate) {
   if (candidate == 0) return;
   Millis now = value.load(std::memory_order_relaxed);
@@ -67,7 +67,7 @@ struct MemTable::Impl {
   BTree ordered;
   TombstoneSet ranges;
   RecordLog records;
-  // Written by every insertion: on other cache lines than the fields that readers need.
+  // Every insertion writes these, so they are on other cache lines than the fields that readers need.
   alignas(64) std::atomic<KeptValue*> kept_values{nullptr};
   std::atomic<std::size_t> kept_bytes{0};
   std::atomic<std::size_t> charged_bytes{0};
@@ -75,11 +75,12 @@ struct MemTable::Impl {
   std::atomic<std::uint64_t> tombstones{0};
   std::atomic<Millis> oldest_birth{0};
   std::atomic<Millis> min_expiry{0};
+  std::atomic<bool> collections{false};
 };
 
 const std::shared_ptr<const std::string>* MemTable::Impl::keep(const Entry& entry) {
   auto* kept = new (arena.allocate(sizeof(KeptValue))) KeptValue;
-  // The buffer is shared only if the value is all of it: a version stores the buffer without an offset.
+  // The buffer is shared only if the value is the whole buffer, since a version stores no offset into it.
   const bool whole =
       entry.shared != nullptr && (*entry.shared)->data() == entry.value.data() && (*entry.shared)->size() == entry.value.size();
   kept->value = whole ? *entry.shared : std::make_shared<const std::string>(entry.value);
@@ -99,7 +100,7 @@ void MemTable::Impl::add_version(KeyNode* node, VersionNode* version) {
       link = &older->older;
       older = link->load(std::memory_order_acquire);
     }
-    ASSERT_MSG(older == nullptr || older->seq() != version->seq(), "a seq is given to one operation");
+    ASSERT_MSG(older == nullptr || older->seq() != version->seq(), "two versions of a key have the same seq");
     version->older.store(older, std::memory_order_relaxed);
     if (link->compare_exchange_strong(older, version, std::memory_order_release, std::memory_order_relaxed)) return;
   }
@@ -123,13 +124,16 @@ void MemTable::insert(const LookupKey& key, const Entry& entry) {
     mine->newest.store(version, std::memory_order_relaxed);
     node = m.ordered.insert(mine);
     m.hash.add(key, node);
-    if (node != mine) Impl::add_version(node, version);  // lost a race for the key; the unused node stays in the arena
+    if (node != mine) Impl::add_version(node, version);  // another thread added the key first; the unused node stays in the arena
   }
   m.entries.fetch_add(1, std::memory_order_relaxed);
   if (entry.is_tombstone()) {
     m.tombstones.fetch_add(1, std::memory_order_relaxed);
     lower(m.oldest_birth, entry.birth());
+  } else if (entry.kind != EntryKind::kValue) {
+    m.collections.store(true, std::memory_order_relaxed);
   }
+  lower(m.oldest_birth, entry.debt);
   lower(m.min_expiry, entry.expiry);
 }
 
@@ -146,7 +150,7 @@ void MemTable::insert_record(const Record& record) {
 void MemTable::set_place(const EntryPlace& place) {
   ASSERT(place.first_seq != 0 && impl_->place.first_seq == 0);
   impl_->place = place;
-  if (tombstones() != 0) lower(impl_->oldest_birth, place.time);
+  if (tombstones() != 0 || oldest_birth() != 0) lower(impl_->oldest_birth, place.time);  // debts had no birth yet
 }
 
 bool MemTable::get(const LookupKey& key, SeqNum view_seq, Entry* out) const {
@@ -185,15 +189,16 @@ std::uint64_t MemTable::tombstones() const { return impl_->tombstones.load(std::
 Millis MemTable::oldest_birth() const { return impl_->oldest_birth.load(std::memory_order_relaxed); }
 Millis MemTable::min_expiry() const {
   const Millis smallest = impl_->min_expiry.load(std::memory_order_relaxed);
-  // An entry that had expired by the batch's time is a delete, born at the batch's time.
+  // settle() turns an entry that had expired by the batch's time into a delete, born at that time, so no expiry is earlier.
   return smallest == 0 ? 0 : std::max(smallest, impl_->place.time);
 }
+bool MemTable::has_collections() const { return impl_->collections.load(std::memory_order_relaxed); }
 bool MemTable::empty() const { return entries() == 0 && impl_->ranges.empty() && impl_->records.empty(); }
 
 namespace {
 
-/// Reads the ordered index key by key and the chain of each key version by version. Chains are linked one way. Going backward,
-/// the versions of a key are collected once when it is entered, so that a long chain costs linear time.
+/// Reads the ordered index key by key, and each key's chain version by version. A chain is linked in one direction. An iterator
+/// that moves backward collects the versions of a key once, when it enters the key, so that a long chain costs linear time.
 class MemTableIterator final : public InternalIterator {
  public:
   MemTableIterator(const BTree& index, const EntryPlace& place) : cursor_(&index), place_(place) {}
@@ -244,7 +249,7 @@ class MemTableIterator final : public InternalIterator {
     version->read(&entry_);
     if (place_.first_seq != 0) place_.settle(&entry_);
   }
-  /// To the key that the cursor is on, if it is on one.
+  /// Makes the cursor's key the current one; returns false if the cursor is on no key.
   bool enter_key() {
     newer_.clear();
     collected_ = false;
@@ -272,7 +277,8 @@ class MemTableIterator final : public InternalIterator {
   BTree::Cursor cursor_;
   const EntryPlace place_;
   const VersionNode* version_ = nullptr;
-  std::vector<const VersionNode*> newer_;  // if collected_: the current key's versions newer than version_, newest first
+  // If collected_: the versions of the current key that are newer than version_, newest first.
+  std::vector<const VersionNode*> newer_;
   bool collected_ = false;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLn2Squared = 0.480453013918201424667;
 
-/// True if levels go down as a whole. Endure's leveling and 1-leveling do, the engine's do not.
+/// True if the layout merges levels as a whole. Endure's leveling and 1-leveling do so; the engine's move files one by one.
 bool whole_levels(const Tuning& tuning, Equations equations) {
   switch (tuning.layout) {
     case Layout::kLeveling:
@@ -28,17 +28,17 @@ bool engine_filters(const Tuning& tuning, Equations equations) {
   return equations == Equations::kEngine || !whole_levels(tuning, equations);
 }
 
-/// R, the flushes that merge into level 1 together.
+/// Returns R, the number of flushes that merge into level 1 together.
 double flushes_per_merge(const Tuning& tuning) { return tuning.layout == Layout::kLeveling ? 1 : tuning.level0_runs; }
 
-/// C_i in buffers, of a tree of `levels` levels.
+/// Returns C_i, the capacity of a level in buffers, in a tree of `levels` levels.
 double capacity(const Tuning& t, int levels, int level, bool whole) {
   if (whole) return (t.size_ratio - 1) * std::pow(t.size_ratio, level - 1);
   if (t.layout == Layout::kGarnering) return garnering_capacity({t.size_ratio, t.scaling_ratio, t.level0_runs}, levels, level);
   return std::max(t.size_ratio, flushes_per_merge(t)) * std::pow(t.size_ratio, level - 1);
 }
 
-/// K_i, at most T - 1 (Endure, Table 3).
+/// Returns K_i, at most T - 1 (Endure, Table 3).
 double runs_at(const Tuning& t, int levels, int level) {
   const double most = std::max(1.0, t.size_ratio - 1);
   switch (t.layout) {
@@ -57,15 +57,16 @@ double runs_at(const Tuning& t, int levels, int level) {
   }
 }
 
-/// Units that a run of a whole level takes: q.
+/// Returns q, the number of units (outputs of the level above) in a run of a whole level.
 double units_per_run(double size_ratio, double runs) { return std::ceil((size_ratio - 1) / runs - 1e-9); }
 
-/// A_i of whole levels as the engine works: positions 1 .. q in each run, of T - 1 units in all, and the T-th unit once.
+/// Returns A_i of a whole level of the engine. The first T - 1 units fill runs of q units; the p-th unit of a run counts p, and
+/// the T-th unit counts 1. A_i is the sum divided by T.
 double writes_of_whole_level(double size_ratio, double runs, bool first) {
   const double q = units_per_run(size_ratio, runs), full = std::floor((size_ratio - 1) / q + 1e-9),
                rest = size_ratio - 1 - full * q;
   double sum = full * q * (q + 1) / 2 + rest * (rest + 1) / 2 + 1;
-  // A flush is written before it merges, so one that joins a run is written once more.
+  // A flush is written before it merges, so a flush that joins a run is written once more.
   if (first) sum += size_ratio - 1 - full - (rest > 0.5 ? 1 : 0);
   return sum / size_ratio;
 }
@@ -76,7 +77,7 @@ double miss_ratio(const System& system, int level) {
   return system.miss_ratios[std::min(at, system.miss_ratios.size() - 1)];
 }
 
-/// The tree's levels, and what is computed from them, step by step.
+/// Computes the levels of a tree, and from them its costs, step by step.
 class Model {
  public:
   Model(const System& system, const Tuning& tuning, const PerOperation& mix, Equations equations)
@@ -108,13 +109,13 @@ class Model {
     each([&](LevelCost& level, int i) {
       level.miss_ratio = miss_ratio(s_, i);
       level.runs = i == 0 ? flushes_per_merge(t_) - 1 : whole_ ? runs_at(t_, deepest_, i) : 1;
-      // The engine's runs are full with q units, so there may be fewer than K_i.
+      // A run of the engine is full with q units, so a level may have fewer than K_i runs.
       if (whole_ && equations_ == Equations::kEngine) level.runs = effective_runs(t_.size_ratio, level.runs);
       const double holds = i == 0 ? level.runs * buffer : capacity(t_, deepest_, i, whole_) * buffer;
-      // The papers' equations have full trees.
+      // The papers' equations assume full trees.
       level.entries = equations_ != Equations::kEngine && whole_ ? holds : i == deepest_ ? left : std::min(holds, left);
       left = std::max(0.0, left - level.entries);
-      // Garnering adds a level when the last one is full, and fills the one before first: its last level may be empty.
+      // Garnering adds a level when the last level is full, and fills the level before it first: so the last level may be empty.
       if (i > 0 && level.entries <= 0) level.runs = 0;
     });
     if (equations_ == Equations::kPaperRelaxed && whole_)
@@ -164,7 +165,8 @@ class Model {
     }
   }
 
-  /// a_i, the chance that a point read comes to a run of level i and does not find its key there, on average over the level's runs.
+  /// Computes a_i: the chance that a point read searches a run of level i and does not find its key there, averaged over the
+  /// level's runs.
   void arrivals() {
     const double points = mix_[kEmptyRead] + mix_[kRead], found = points > 0 ? mix_[kRead] / points : 0;
     double before = 0;
@@ -176,8 +178,8 @@ class Model {
     });
   }
 
-  /// p_i = min(1, mu n_i / (a_i h K_i)) (filter/monkey.h), exactly: levels at 1 are left out until none is above. A level that is left
-  /// out raises mu, so it stays out.
+  /// Computes p_i = min(1, mu n_i / (a_i h K_i)) (filter/monkey.h) exactly. A level whose p_i is 1 or more is left out, and mu is
+  /// computed again, until no p_i is above 1. Leaving out a level raises mu, so the level stays out.
   void allocate_ideal() {
     std::array<bool, kMostLevels + 1> out{};
     const auto weight = [&](const LevelCost& level, std::size_t i) { return arrivals_[i] * t_.tile_pages * level.runs; };
@@ -204,7 +206,7 @@ class Model {
   void set_costs() {
     const double per_page = s_.entries_per_page(), h = t_.tile_pages;
     PerOperation& costs = out_.costs;
-    double all = 0, before = 0, range = 0;  // false positives of the levels before
+    double all = 0, before = 0, range = 0;  // `before`: false positives of the levels before this level
     each([&](const LevelCost& level, int) { all += level.entries; });
     each([&](const LevelCost& level, int) {
       const double wrong = h * level.false_positive_rate * level.miss_ratio;
@@ -237,7 +239,7 @@ class Model {
     out_.transient_space = 1 + out_.longest_merge_bytes / data;
   }
 
-  static constexpr double kMostBits = 32;  // as kMaxBitsPerKey
+  static constexpr double kMostBits = 32;  // equal to kMaxBitsPerKey
   const System& s_;
   const Tuning& t_;
   const PerOperation& mix_;

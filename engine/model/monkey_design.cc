@@ -13,19 +13,19 @@ namespace {
 
 constexpr double kFilterBase = 0.480453013918201424667;  // ln(2)^2
 
-/// v, found keys per absent key (Eq. 12); a large number if all are found.
+/// Returns v, found keys per absent key (Eq. 12); a large number if all keys are found.
 double found_per_absent(const PerOperation& mix) { return mix[kRead] / std::max(mix[kEmptyRead], 1e-12); }
 
 double levels_of(const System& s, double size_ratio, double buffer_bits) {
   return std::max(1.0, std::log(s.data_bits() / buffer_bits * (size_ratio - 1) / size_ratio) / std::log(size_ratio));
 }
 
-/// Page reads of a write per level (Eq. 10).
+/// Returns the page reads of a write at each level (Eq. 10).
 double write_per_level(const System& s, bool tiering, double t) {
   return (t - 1) / (tiering ? t : 2) * (1 + s.write_asymmetry) / s.entries_per_page();
 }
 
-/// The T >= 2 with T^(L+1) / (T - 1) = ratio; none if two levels per factor of four are too many already.
+/// Returns the T >= 2 with T^(L+1) / (T - 1) = ratio, or none if `ratio` is too small for `levels` levels even with T = 2.
 std::optional<double> ratio_for_levels(double ratio, int levels) {
   const auto log_size = [&](double t) { return (levels + 1) * std::log(t) - std::log(t - 1); };
   if (log_size(2) > std::log(ratio)) return std::nullopt;
@@ -71,7 +71,7 @@ double monkey_filter_memory(const System& system, const PerOperation& mix, bool 
   const auto h = [&](double x) { return x - std::log(alpha * beta / gamma * (memory - x)) / beta; };
   double x = memory - page;
   if (gamma == 0 || h(x) <= 0) return x;
-  for (double step = memory; step > page / 16;) {  // h is convex and rises, so the steps from the right do not pass the root
+  for (double step = memory; step > page / 16;) {  // h is convex and rises, so Newton steps from the right never pass the root
     const double next = std::max(0.0, x - h(x) / (1 + 1 / (beta * (memory - x))));
     step = std::abs(next - x);
     x = next;
@@ -88,7 +88,7 @@ Result<MonkeyDesign> monkey_design(const System& system, const PerOperation& mix
     return Status::invalid_argument("memory is " + number_text(system.memory_bits / 8) + " bytes; allowed: more than a page");
   std::optional<MonkeyDesign> best;
   bool any = false;
-  // Steps in filter memory get smaller around the best, round by round.
+  // Each round searches filter memory in smaller steps around the best point of the round before.
   constexpr int kPoints = 32, kRounds = 6;
   for (int levels = 1; levels <= 60; ++levels) {
     for (const bool tiering : {false, true}) {
@@ -111,7 +111,7 @@ Result<MonkeyDesign> monkey_design(const System& system, const PerOperation& mix
       if (here && (!best || here->cost < best->cost)) best = here;
     }
   }
-  if (!any) return Status::invalid_argument("the data fits into the memory: there is nothing to design");
+  if (!any) return Status::invalid_argument("the data fits into the memory, so there is nothing to design");
   if (!best) return Status::invalid_argument("no design keeps the bounds");
   return *best;
 }

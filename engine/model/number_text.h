@@ -6,7 +6,7 @@
 
 namespace ebbtide {
 
-/// "0.25", "1e+10": six digits, without zeros at the end.
+/// Returns the number with up to six digits and without trailing zeros: "0.25", "1e+10".
 inline std::string number_text(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%g", value);

@@ -17,8 +17,8 @@ double dearest(const PerOperation& mix, const PerOperation& costs) {
 
 struct Tilt {
   PerOperation mix{};     ///< v_i ~ w_i e^((c_i - most) theta)
-  double divergence = 0;  ///< of it from w
-  double slope = 0;       ///< of the divergence in theta: theta times the variance of the costs under v
+  double divergence = 0;  ///< divergence of `mix` from w
+  double slope = 0;       ///< derivative of the divergence with respect to theta: theta times the variance of the costs under v
 };
 
 Tilt tilt(const PerOperation& mix, const PerOperation& costs, double most, double theta) {
@@ -62,7 +62,7 @@ WorstCase worst_case(const PerOperation& mix, const PerOperation& costs, double 
     low = high;
     high *= 4;
   }
-  // Newton's method, kept within the bounds: below `low` the divergence is at most rho.
+  // Newton's method within the bounds `low` and `high`: at `low` the divergence is at most rho.
   double theta = (low + high) / 2;
   for (int i = 0; i < 100 && high - low > high * 1e-13; ++i) {
     const Tilt now = tilt(mix, costs, most, theta);
@@ -72,7 +72,7 @@ WorstCase worst_case(const PerOperation& mix, const PerOperation& costs, double 
     const double next = now.slope > 0 ? theta - (now.divergence - rho) / now.slope : low;
     theta = next > low && next < high ? next : (low + high) / 2;
   }
-  found.mix = tilt(mix, costs, most, low).mix;  // within the ball
+  found.mix = tilt(mix, costs, most, low).mix;  // `low` keeps the mix within the ball
   found.cost = mean_cost(found.mix, costs);
   found.lambda = low > 0 ? 1 / low : found.lambda;
   return found;

@@ -9,13 +9,17 @@
 namespace ebbtide {
 namespace {
 
-/// What a tuning outside of the limits costs at least, so that the search moves towards them.
+/// Smallest score of a tuning outside the limits, far above every real cost. Scores grow with the distance from the limits, so
+/// that the search moves towards them.
 constexpr double kOutside = 1e12;
-constexpr int kCoarse = 6, kFine = 24;  // points in a range of the buffer: equally spaced, and of the golden-section search
-/// Ranges whose best coarse point is this many times the best so far are not refined. Within a range the cost is smooth.
+// Number of points in a range of the buffer: of equally spaced points, and of points of the golden-section search.
+constexpr int kCoarse = 6, kFine = 24;
+/// A range is not refined if its best coarse point costs more than this many times the best cost so far. Within a range the cost
+/// is smooth.
 constexpr double kHopeless = 1.1;
-constexpr double kSmallestShareOfMemory = 1e-3;  // of the buffer
-constexpr std::size_t kCandidates = 6;           // compared with the engine's filter curve
+// Smallest share of the memory for the buffer, once a tuning within the limits is found.
+constexpr double kSmallestShareOfMemory = 1e-3;
+constexpr std::size_t kCandidates = 6;  // number of candidates that are compared with the engine's filter curve
 
 double over(double value, double limit) { return value > limit * (1 + 1e-9) ? value / limit : 0; }
 
@@ -35,7 +39,7 @@ class LayoutSearch {
  public:
   LayoutSearch(const TuneRequest& request, const System& system) : r_(request), s_(system) {}
 
-  /// The best tuning for each T, c and h.
+  /// Returns the best tuning for each T, c and h.
   std::vector<Candidate> candidates(Layout layout) {
     const std::vector<double> none = {1};
     std::vector<double> tiles = {1};
@@ -58,7 +62,7 @@ class LayoutSearch {
     return all;
   }
 
-  /// The best division of the memory for everything else in `tuning`.
+  /// Returns `tuning` with the best division of the memory; the other fields stay.
   Candidate best_memory(Tuning tuning) {
     if (r_.filter_bits) {
       tuning.filter_bits = *r_.filter_bits;
@@ -71,7 +75,7 @@ class LayoutSearch {
       const double above = levels == 1 ? s_.memory_bits : s_.data_bits() / buffers_of_full_tree(tuning, levels - 1, r_.equations);
       const double high = std::min(above * (1 - 1e-7), s_.memory_bits);
       if (high < r_.smallest_buffer_bits && levels > 1) break;
-      // Even smaller buffers leave the filters next to nothing more.
+      // Even smaller buffers would give hardly more memory to the filters.
       if (high < s_.memory_bits * kSmallestShareOfMemory && best.score < kOutside) break;
       if (low > high) continue;
       search(tuning, low, high, &best);
@@ -86,7 +90,7 @@ class LayoutSearch {
     return with_runs(tuning);
   }
 
-  /// Best buffer from `low` to `high`.
+  /// Searches the best buffer from `low` to `high` bits, and replaces `*best` if it is better.
   void search(const Tuning& tuning, double low, double high, Candidate* best) {
     Candidate here;
     int where = 0;
@@ -130,13 +134,13 @@ class LayoutSearch {
     return worst_case(r_.mix, report.costs, r_.rho).cost + s_.deletes.secondary_per_operation * report.secondary_delete;
   }
 
-  /// The best runs for everything else in `tuning`, if its layout has them to choose.
+  /// Returns `tuning` with the best numbers of runs, if its layout has a choice of runs.
   Candidate with_runs(Tuning tuning) {
     const bool fluid = tuning.layout == Layout::kFluid;
     if (!fluid && tuning.layout != Layout::kKlsm) return {score(tuning), std::move(tuning)};
     const auto groups = static_cast<std::size_t>(fluid ? 2 : levels_needed(s_, tuning, r_.equations));
     set_choices(tuning.size_ratio);
-    // The runs of the point before are a good start for this one.
+    // The best runs for the previous point are a good start for this point.
     if (chosen_.size() != groups ||
         std::any_of(chosen_.begin(), chosen_.end(), [&](std::size_t at) { return at >= choices_.size(); }))
       chosen_.assign(groups, 0);
@@ -150,7 +154,7 @@ class LayoutSearch {
     return best;
   }
 
-  /// All K that make a difference for T: in the engine many have the same run size.
+  /// Lists each K for T that gives a different tree: in the engine several K lead to the same runs.
   void set_choices(double size_ratio) {
     choices_.clear();
     for (double k = 1; k < size_ratio; ++k) {
@@ -158,7 +162,7 @@ class LayoutSearch {
     }
   }
 
-  /// Moves one K as long as that helps, by steps that double while they do.
+  /// Moves one K while the score falls, by steps that double. Returns true if K has changed.
   bool step_one(std::size_t i, Candidate* best) {
     bool moved = false;
     const auto last = static_cast<std::ptrdiff_t>(choices_.size()) - 1;
@@ -185,8 +189,8 @@ class LayoutSearch {
   const TuneRequest& r_;
   const System& s_;
   double best_ = std::numeric_limits<double>::infinity();
-  std::vector<double> choices_;      // values of K for the present T, ascending
-  std::vector<std::size_t> chosen_;  // places in choices_, by group
+  std::vector<double> choices_;      // values of K for the current T, ascending
+  std::vector<std::size_t> chosen_;  // index into choices_, by group of levels
 };
 
 Status check_request(const TuneRequest& r) {
@@ -204,8 +208,9 @@ Status check_request(const TuneRequest& r) {
   if (r.level0_runs < 1 || r.level0_runs > 64)
     return wrong("level0_runs is " + std::to_string(r.level0_runs) + "; allowed: 1 to 64");
   if (r.filter_bits.has_value() != r.buffer_bits.has_value())
-    return wrong("filter memory and buffer are fixed both or not at all");
-  if (r.filter_bits && !(*r.filter_bits >= 0 && *r.buffer_bits >= 1)) return wrong("filter memory and buffer are above 0 bytes");
+    return wrong("filter memory and buffer must both be fixed, or neither");
+  if (r.filter_bits && !(*r.filter_bits >= 0 && *r.buffer_bits >= 1))
+    return wrong("filter memory must be 0 bytes or more, and buffer above 0 bytes");
   if (!r.filter_bits && !(r.smallest_buffer_bits >= 1 && r.smallest_buffer_bits <= r.system.memory_bits))
     return wrong("memory is " + number_text(r.system.memory_bits / 8) + " bytes; allowed: at least the smallest buffer, " +
                  number_text(r.smallest_buffer_bits / 8));

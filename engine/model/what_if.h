@@ -1,5 +1,5 @@
-// Answers what-if questions: the costs of a tuning before and after a change of the system or of the mix (Dayan et al., Monkey, sections 4.2
-// and 4.5).
+// Answers what-if questions: the costs of a tuning before and after a change of the system or of the mix (Dayan et al., Monkey,
+// sections 4.2 and 4.5).
 //
 // Pure functions on values; any thread may call them.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace ebbtide {
 
-/// What changes; the rest stays.
+/// The fields that change; the others stay.
 struct Change {
-  std::optional<double> memory_bits;  ///< filters and buffer keep their shares of it
+  std::optional<double> memory_bits;  ///< filters and buffer keep their shares of the memory
   std::optional<double> entries, entry_bytes, page_bytes;
   std::optional<double> write_asymmetry, sequential_cost, range_selectivity;
   std::optional<PerOperation> mix;
@@ -21,14 +21,14 @@ struct Change {
 
 struct WhatIf {
   Advice before, after;           ///< the same layout, T and runs
-  std::optional<Advice> retuned;  ///< the best tuning after the change; none if no tuning keeps the limits
+  std::optional<Advice> retuned;  ///< the best tuning after the change; not set if no tuning keeps the limits
 };
 
-/// The request after the change; its fixed memory, too, changes in proportion.
+/// Returns the request after the change. If filter and buffer memory are fixed, they change in proportion to the memory.
 TuneRequest changed(const TuneRequest& request, const Change& change);
 
-/// Costs of `tuning` before and after `change`, and those of the best tuning after it. kInvalidArgument: request, tuning or the changed
-/// request are wrong.
+/// Returns the costs of `tuning` before and after `change`, and those of the best tuning after it. kInvalidArgument: the request,
+/// the tuning or the changed request is wrong.
 Result<WhatIf> what_if(const TuneRequest& request, const Tuning& tuning, const Change& change);
 
 }  // namespace ebbtide

@@ -22,7 +22,7 @@ void add_to(PerOperation* sum, const PerOperation& values) {
   for (std::size_t i = 0; i < kOperations; ++i) (*sum)[i] += values[i];
 }
 
-/// Windows of at least kSmallestWindow operations each.
+/// Merges neighbouring windows to windows of at least kSmallestWindow operations each.
 std::vector<PerOperation> merged_windows(std::span<const PerOperation> windows) {
   std::vector<PerOperation> merged;
   PerOperation open{};
@@ -66,7 +66,7 @@ PerOperation mix_of_counts(const PerOperation& counts) {
 PerOperation with_smallest_share(const PerOperation& mix, double smallest) {
   ASSERT(smallest >= 0 && smallest * kOperations <= 1);
   PerOperation raised = mix;
-  // Shrinking the others may bring one of them below the limit, so at most kOperations rounds.
+  // When the larger shares shrink, another share may fall below the limit; that can happen in at most kOperations rounds.
   std::array<bool, kOperations> fixed{};
   for (std::size_t round = 0; round < kOperations; ++round) {
     double free = 1, rest = 0;
@@ -95,7 +95,7 @@ double kl_divergence(const PerOperation& p, const PerOperation& q) {
     if (q[i] == 0) return std::numeric_limits<double>::infinity();
     sum += p[i] * std::log(p[i] / q[i]);
   }
-  return std::max(sum, 0.0);  // rounding
+  return std::max(sum, 0.0);  // rounding may make the sum negative
 }
 
 Result<Uncertainty> uncertainty_from_history(std::span<const PerOperation> windows) {
@@ -132,7 +132,7 @@ Result<Uncertainty> uncertainty_from_ranges(const PerOperation& low, const PerOp
     return Status::invalid_argument("no mix lies within the ranges: the low ends sum to " + number_text(sum_of(low)) +
                                     ", the high ends to " + number_text(sum_of(high)));
   Uncertainty found{with_smallest_share(mix_of_counts(middle)), 0};
-  // In a corner all shares but one are at an end of their range, and that one is the rest.
+  // In a corner all shares but one are at an end of their range; the remaining share is the rest to 1.
   for (std::size_t rest = 0; rest < kOperations; ++rest) {
     for (unsigned ends = 0; ends < 1U << kOperations; ++ends) {
       PerOperation corner{};

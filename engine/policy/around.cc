@@ -10,7 +10,7 @@ namespace {
 
 bool end_before(Bytes a, Bytes b) { return !a.empty() && (b.empty() || a < b); }
 
-/// The intersection of `range` and `frozen`, which overlap.
+/// Returns the intersection of `range` and `frozen`, which overlap.
 KeyRange within(const KeyRange& range, const KeyRange& frozen) {
   return {std::max(range.start, frozen.start), end_before(range.end, frozen.end) ? range.end : frozen.end};
 }
@@ -29,8 +29,8 @@ struct Layer {
   bool busy = false;
 };
 
-/// Returns the runs' files in a frozen range that are newer than all its quarantined files, newest first. Empty if one of them
-/// is not cut yet.
+/// Returns the runs' files in a frozen range that are newer than all its quarantined files, newest first. Returns an empty list
+/// if one of these files still has to be cut.
 std::vector<Layer> layers_above(const TreeShape& shape, const KeyRange& frozen) {
   std::vector<Layer> layers;
   for (const RunShape& run : shape.runs) {

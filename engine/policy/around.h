@@ -1,9 +1,10 @@
-// Plans for the surroundings of quarantined files (tree/frozen.h). Pure.
+// Plans for files that overlap a frozen range, that is, the key range of quarantined files (tree/frozen.h). Pure functions.
 //
-//   cut     A file partly in a frozen range is cut at the range's ends, within its run. Policies can then use the rest.
-//   stack   Flushes add files to a frozen range that are newer than the quarantined ones. Once more than kFrozenRuns runs have
-//           files there, the newest of them are merged: as many as are together no larger than the next. So their number exceeds
-//           kFrozenRuns by a logarithm at most. No merge goes past a quarantined file.
+//   cut     A file partly in a frozen range is cut at the range's ends, within its run. Policies can then use the parts outside.
+//   stack   Flushes add files to a frozen range that are newer than the quarantined files. Once more than kFrozenRuns runs have
+//           such files, the newest of these files are merged: one after another, until the next file is larger than all merged
+//           files together. So the number of runs exceeds kFrozenRuns by a logarithm at most. No merge goes past a quarantined
+//           file.
 #pragma once
 
 #include "policy/policy.h"
@@ -12,10 +13,11 @@ namespace ebbtide {
 
 inline constexpr std::size_t kFrozenRuns = 8;
 
-/// The next cut that is due, or an empty plan. Sets `*busy` if a running job has a file that must be cut. `shape` has all files, also
-/// those in frozen ranges.
+/// Returns the next cut that is due, or an empty plan. Sets `*busy` to true if a running job has a file that must be cut. `shape`
+/// has all files, also those in frozen ranges.
 Plan plan_cut(const TreeShape& shape, bool* busy);
-/// A cut or a stack. `shape` has all files, also those in frozen ranges. Returns an empty plan if there is no work, or only with busy files.
+/// Returns a cut or a stack plan. `shape` has all files, also those in frozen ranges. Returns an empty plan if there is no work,
+/// or only work on busy files.
 Plan plan_around(const TreeShape& shape);
 
 }  // namespace ebbtide

@@ -12,14 +12,14 @@
 namespace ebbtide {
 namespace {
 
-/// How many expired files are tried while disk space is short. One try costs microseconds.
+/// The number of expired files that are tried while disk space is short. A try costs microseconds.
 constexpr std::size_t kMostTried = 64;
 
-/// A slice takes less than four files of each run: one of the target's size, and one that straddles each end.
+/// A slice takes less than four files of each run: one of the target's size and one that straddles each end.
 constexpr std::uint64_t kPartsOfSlice = 4;
-constexpr std::uint64_t kSmallestPart = 64;  // 1 / n of the target size
+constexpr std::uint64_t kSmallestPart = 64;  // the smallest part is 1 / 64 of the target size
 
-/// One query: finds the expired files, orders them, and chooses among the strategies' proposals.
+/// Carries out one query: finds the expired files, orders them, and chooses among the strategies' proposals.
 class Fade {
  public:
   Fade(const TreeShape& shape, const Policy& policy, const FadeContext& context)
@@ -49,16 +49,23 @@ class Fade {
   [[nodiscard]] std::vector<ExpiredFile> find_expired() const {
     std::vector<ExpiredFile> expired;
     for (std::size_t run = 0; run < shape_.runs.size(); ++run) {
-      const int level = shape_.runs[run].level;
-      for (const FileShape& file : shape_.runs[run].files) {
-        // A bottommost file has more time than any other. So a file that has not expired by the other rules needs no check of the
-        // runs below.
-        if (!due_.is_expired(file, level)) continue;
-        const bool final = is_final_in(shape_, run, file.range());
-        if (due_.is_expired(file, level, final)) expired.push_back({run, &file, final});
+      const FileShapes& files = shape_.runs[run].files;
+      for (std::size_t c = 0; c < files.chunks(); ++c) {
+        const ShapeSums sums = FileShapes::sums_of(files.at_chunk(c));
+        if (due_.any_may_be_expired(sums, shape_.runs[run].level)) add_expired(run, files.at_chunk(c), &expired);
       }
     }
     return expired;
+  }
+  void add_expired(std::size_t run, const FileShapes::Chunk& chunk, std::vector<ExpiredFile>* expired) const {
+    const int level = shape_.runs[run].level;
+    for (const FileShape& file : chunk.items) {
+      // A bottommost file has more time than any other. So a file that has not expired as a file above needs no check of the runs
+      // below.
+      if (!due_.is_expired(file, level)) continue;
+      const bool final = is_final_in(shape_, run, file.range());
+      if (due_.is_expired(file, level, final)) expired->push_back({run, &file, final});
+    }
   }
 
   [[nodiscard]] std::vector<ExpiredFile> by_urgency(std::vector<ExpiredFile> expired) const {
@@ -77,7 +84,7 @@ class Fade {
     return a.file->smallest < b.file->smallest;
   }
 
-  /// False if the context leaves the file out for now.
+  /// False if the context excludes the file for now.
   [[nodiscard]] bool is_to_be_done(const FileShape& file) const {
     if (std::binary_search(context_.skip.begin(), context_.skip.end(), file.num)) return false;
     if (due_.is_late(file)) return true;
@@ -99,19 +106,20 @@ class Fade {
   }
 
   [[nodiscard]] bool fits(const Proposal& proposal) const { return proposal.reserved.bytes <= context_.room; }
-  /// Order while disk space is short: plans that fit, then late ones, then the smallest.
+  /// True if `a` comes before `b` while disk space is short: plans that fit come first, then late plans, then the smallest.
   [[nodiscard]] bool is_better(const Proposal& a, const Proposal& b) const {
     if (fits(a) != fits(b)) return fits(a);
     if (a.plan.urgent != b.plan.urgent) return a.plan.urgent;
     return a.reserved.bytes < b.reserved.bytes;
   }
-  /// The first step of a plan that does not fit: splits its largest file, so that the next slice takes fewer bytes. Returns the
-  /// plan itself if no file can be split: it succeeds anyway if its inputs have more dead bytes than it lacks space.
+  /// Returns the first step for a plan that does not fit: a split of its largest file, so that the next slice takes fewer bytes.
+  /// If no file can be split, returns the plan itself: it may still succeed if its inputs have dead bytes, which are not written.
   [[nodiscard]] Plan split_for(Proposal proposal) const {
     const std::uint64_t part = part_bytes(context_.room, shape_.runs.size(), shape_.file_bytes);
     const FileShape* file = proposal.reserved.largest;
-    const bool can = file != nullptr && file->bytes <= context_.room && file->bytes >= 2 * part &&
-                     file->entries >= 2 * (file->bytes / part);  // otherwise its entries are too large for a split
+    // A file with few, large entries cannot be split.
+    const bool can =
+        file != nullptr && file->bytes <= context_.room && file->bytes >= 2 * part && file->entries >= 2 * (file->bytes / part);
     if (can) proposal.plan.action = Rewrite{proposal.reserved.largest_run, file->num};
     return std::move(proposal.plan);
   }
@@ -139,22 +147,28 @@ Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& con
 
 FadeWork fade_work(const TreeShape& shape, Millis now) {
   FadeWork work;
-  std::map<FileNum, std::pair<Millis, std::uint64_t>> due;  // by file: latest time, and bytes
+  std::map<FileNum, std::pair<Millis, std::uint64_t>> due;  // by file: the earliest deadline for it, and its bytes
   const auto add = [&](const FileShape& file, Millis deadline) {
     auto& entry = due.try_emplace(file.num, deadline, file.bytes).first->second;
     entry.first = std::min(entry.first, deadline);
   };
+  const auto add_file = [&](std::size_t run, const FileShape& file) {
+    work.oldest_birth = older(work.oldest_birth, file.oldest_birth);
+    if (file.deadline == 0) return;
+    work.deadline = older(work.deadline, file.deadline);
+    add(file, file.deadline);
+    const KeyRange range = file.range();
+    const std::size_t below = oldest_overlapping(shape, run + 1, range);
+    if (below == shape.runs.size()) return;
+    for (const FileShape& target : files_in(shape.runs[below], range)) add(target, file.deadline);
+  };
   for (std::size_t run = 0; run < shape.runs.size(); ++run) {
-    for (const FileShape& file : shape.runs[run].files) {
-      if (file.oldest_birth == 0) continue;
-      work.oldest_birth = older(work.oldest_birth, file.oldest_birth);
-      if (file.deadline == 0) continue;
-      work.deadline = older(work.deadline, file.deadline);
-      add(file, file.deadline);
-      const KeyRange range = file.range();
-      const std::size_t below = oldest_overlapping(shape, run + 1, range);
-      if (below == shape.runs.size()) continue;
-      for (const FileShape& target : files_in(shape.runs[below], range)) add(target, file.deadline);
+    const FileShapes& files = shape.runs[run].files;
+    for (std::size_t c = 0; c < files.chunks(); ++c) {
+      if (FileShapes::sums_of(files.at_chunk(c)).oldest_birth == 0) continue;
+      for (const FileShape& file : files.at_chunk(c).items) {
+        if (file.oldest_birth != 0) add_file(run, file);
+      }
     }
   }
   std::vector<std::pair<Millis, std::uint64_t>> by_deadline;

@@ -6,7 +6,8 @@
 namespace ebbtide {
 namespace {
 
-/// The part of its time that a delete may spend above level 1, if deadlines are shorter than the tree takes to fill.
+/// The smallest part of its time that a delete may spend above level 1, if deadlines are shorter than the time in which the tree
+/// fills.
 constexpr double kLevel0Share = 0.5;
 
 }  // namespace
@@ -55,6 +56,16 @@ Millis expires_at(Millis birth, Millis deadline, Millis margin, double share) {
 
 bool DueTimes::is_late(const FileShape& file) const {
   return file.deadline != 0 && now_ >= expires_at(file.oldest_birth, file.deadline, margin_ / 2, 1);
+}
+
+// expires_at() grows with birth and deadline, so no file expires before the time computed from the smallest of each. expires_at()
+// rounds, so the time may be a millisecond off.
+bool DueTimes::any_may_be_expired(const ShapeSums& sums, int level) const {
+  if (sums.oldest_birth == 0) return false;
+  if (sums.oldest_birth <= purge_before_) return true;
+  if (sums.deadline == 0) return false;
+  const double share = by_file_ ? shares_.level(level) : 1;
+  return now_ + 1 >= expires_at(sums.oldest_birth, sums.deadline, margin_, share);
 }
 
 bool DueTimes::is_expired(const FileShape& file, int level, bool final) const {

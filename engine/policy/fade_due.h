@@ -1,16 +1,17 @@
-// When pending deletes are due: by when each must leave the memtable, each level, and the files. Pure.
+// Computes when pending deletes are due: the times by which each must leave the memtable, each level, and the files. Pure.
 //
-// Each level above the final run has a TTL, d_0 (the memtable) to d_{n-1}. The TTLs divide the time from birth to deadline, less a
-// margin for the work itself, in the ratio of the levels' capacities: the paper's geometric rule for any capacities. A file of the
-// i-th level is expired once its age exceeds d_0 + ... + d_i. A slice goes directly to the final run. So in trees of slices a file
-// has the whole time: earlier slices would write each target more often and no tombstone less. The same is true for obligations of
-// final files (engine/docs/decisions/0007-one-ttl-for-slices.md).
+// Each level above the final run has a TTL, d_0 (the memtable) to d_{n-1}. The TTLs divide the time from birth to deadline, less
+// a margin for the work itself, in the ratio of the levels' capacities: the paper's geometric rule for any capacities. A file of
+// the i-th level is expired once its age exceeds d_0 + ... + d_i. In trees that use slices (all but by_file), a slice goes
+// directly to the final run, so a file there has the whole time: earlier slices would write each target more often and drop no
+// more tombstones. Final files of all trees have the whole time for the same reason
+// (engine/docs/decisions/0007-one-ttl-for-slices.md).
 //
-// If less data arrives within a deadline than the levels above the last hold, deadlines move data down, not growth. Each step would
-// then rewrite the whole next level once per TTL. So trees that go file by file treat data below level 0 as the others do: it has
-// the whole time, and goes down in one slice from all levels from 1 on. So the tree is written once per deadline
-// (engine/docs/decisions/0024-down-in-one-go.md). Memtable and level 0 keep shares, by capacities of at most the arriving data;
-// level 0 has at least half of the time.
+// If less data arrives within a deadline than the levels above the last hold, deadlines move data down, not growth. If each level
+// had its TTL then, each step would rewrite the whole next level once per TTL. So in this case trees that go file by file give
+// data below level 0 the whole time too. They move the data down in one slice through all levels from level 1 on, and the tree is
+// written once per deadline (engine/docs/decisions/0024-down-in-one-go.md). Memtable and level 0 keep their shares, in which no
+// capacity counts more than the arriving data; level 0 gets at least half of the time.
 #pragma once
 
 #include <span>
@@ -20,12 +21,11 @@
 
 namespace ebbtide {
 
-/// d_0 .. d_{n-1} for the capacities c_0 .. c_{n-1} of the levels above the final run, memtable first: ms, as fractions.
-/// d_i = (deadline - margin) c_i / sum(c). `margin` is at most `deadline`.
+/// Returns d_i = (deadline - margin) c_i / sum(c), in ms with fractions, for the capacities c_0 .. c_{n-1} of the levels above
+/// the final run, memtable first. `margin` is at most `deadline`.
 std::vector<double> level_ttls(double deadline, double margin, std::span<const double> capacities);
 
-/// For each level, the share of its time after which a delete must have left that level: [0] the memtable, [i + 1] level i; 1 for
-/// deeper levels.
+/// For each level, the share of its time after which a delete must have left that level. 1 for the last level and deeper levels.
 class TtlShares {
  public:
   TtlShares(const TreeShape& shape, const Policy& policy);
@@ -40,27 +40,30 @@ class TtlShares {
   bool in_one_go_ = false;
 };
 
-/// The time by which a delete born at `birth` and due at `deadline` must leave a level that ends at `share` of its time.
-/// `margin`: how long before the deadline all work for it is to be done; at most half of the time counts.
+/// Returns the engine time by which a delete born at `birth` and due at `deadline` must leave a level that ends at `share` of its
+/// time. `margin`: ms before the deadline at which all work for the delete is to be done; at most half of the time counts as
+/// margin.
 Millis expires_at(Millis birth, Millis deadline, Millis margin, double share);
 
-/// The due times of the files of one tree at one moment. A value; keeps no reference to the shape.
+/// The due times of the files of one tree at one moment. Holds no reference to the shape.
 class DueTimes {
  public:
   DueTimes(const TreeShape& shape, const Policy& policy, Millis now, Millis margin)
       : purge_before_(shape.purge_before), now_(now), margin_(margin), by_file_(policy.by_file()), shares_(shape, policy) {}
 
-  /// True if PURGE.NOW asks for the file's pending deletes.
+  /// True if a PURGE.NOW applies to the file's pending deletes.
   [[nodiscard]] bool is_purged_now(const FileShape& file) const {
     return file.oldest_birth != 0 && file.oldest_birth <= purge_before_;
   }
-  /// The deadline of an expired file, for the order of work: PURGE.NOW comes before all others.
+  /// Returns the deadline of an expired file for the order of work; 0 for PURGE.NOW, which comes before all deadlines.
   [[nodiscard]] Millis deadline_of(const FileShape& file) const { return is_purged_now(file) ? 0 : file.deadline; }
-  /// True if half of the margin is used up. Then running jobs may be aborted for the file.
+  /// True if at most half of the margin before the file's deadline is left. Then running jobs may be aborted for the file.
   [[nodiscard]] bool is_late(const FileShape& file) const;
-  /// True if the file's time on this level is over. Until it is known whether the file is final, `final` is false: a final file has
-  /// more time than any other.
+  /// True if the file's time on this level is over. `final`: the file is bottommost, and has more time than any other. Pass false
+  /// while this is unknown.
   [[nodiscard]] bool is_expired(const FileShape& file, int level, bool final = false) const;
+  /// False only if is_expired() is false for all files whose sums `sums` are.
+  [[nodiscard]] bool any_may_be_expired(const ShapeSums& sums, int level) const;
   /// True if files that expire below level 0 go down in one slice (TtlShares::in_one_go).
   [[nodiscard]] bool in_one_go() const { return shares_.in_one_go(); }
 

@@ -1,9 +1,9 @@
-// A slice: the key range of files of the oldest overlapping run (the targets), merged from all runs from the newest expired one
-// down into these files. No run is added, removed or moved.
+// A slice: the key range of some files of the oldest overlapping run (the targets). The files of that range in all runs, from the
+// newest run with an expired file down, are merged into the targets. No run is added, removed or moved.
 //
-// It begins with the target under the oldest obligation and grows over neighbours, up to kSliceFiles or kOneGoFiles. The more of a
-// straddling file it takes, the less is written only to clip that file. While disk space is short it does not grow, and takes the target that makes
-// it smallest.
+// A slice begins with the target under the oldest obligation and grows over neighbours, up to kSliceFiles or kOneGoFiles. The
+// more a slice takes of a straddling file, the less is written only to clip that file. While disk space is short a slice does not
+// grow, and takes the target for which it is smallest.
 #include <algorithm>
 
 #include "policy/fade.h"
@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-/// How many targets of a file are tried while disk space is short. One try costs microseconds.
+/// The number of targets of a file that are tried while disk space is short. A try costs microseconds.
 constexpr std::size_t kMostTargets = 16;
 
 class SliceDown {
@@ -58,11 +58,13 @@ class SliceDown {
   }
   [[nodiscard]] std::uint64_t most_bytes() const { return shape_.file_bytes * (in_one_go_ ? kOneGoFiles : kSliceFiles); }
 
-  /// The smallest slice of a single target. Candidates start at the one under the oldest obligation and wrap around; a busy one is
-  /// taken only if all are busy.
+  /// Returns the smallest slice of a single target. Candidates start at the target under the oldest obligation and wrap around. A
+  /// busy target is taken only if all targets are busy.
   [[nodiscard]] Draft smallest() const {
-    const std::span<const FileShape> targets = files_in(shape_.runs[below_], expired_.file->range());
-    const auto first = static_cast<std::size_t>(&most_urgent_target(query_, expired_, below_) - targets.data());
+    const FileSpan targets = files_in(shape_.runs[below_], expired_.file->range());
+    const FileNum most_urgent = most_urgent_target(query_, expired_, below_).num;
+    std::size_t first = 0;
+    for (auto file = targets.begin(); file->num != most_urgent; ++file) ++first;
     std::optional<Draft> best;
     for (std::size_t i = 0; i < std::min(targets.size(), kMostTargets); ++i) {
       const KeyRange range = targets[(first + i) % targets.size()].range();
@@ -76,9 +78,9 @@ class SliceDown {
     return a.bytes < b.bytes;
   }
 
-  /// The newest run that takes part. Usually that is the newest run with an expired file in the range, so that the target is
-  /// written once. In one go it is the newest run below level 0, and all older runs take part, expired or not. After that, the
-  /// range has no pending deletes below level 0.
+  /// Returns the newest run that takes part. Usually that is the newest run with an expired file in the range, so that the target
+  /// is written once. In one go, it is the newest run below level 0, and all older runs take part, expired or not. Then the range
+  /// has no pending deletes below level 0 any more.
   [[nodiscard]] std::size_t newest_run_of(const KeyRange& range) const {
     std::size_t run = 0;
     if (in_one_go_) {
@@ -98,7 +100,7 @@ class SliceDown {
     for (std::size_t run = newest; run <= below_; ++run) draft.list.take(shape_.runs[run], files_in(shape_.runs[run], range));
     return draft;
   }
-  /// The range grown to whole files of the younger runs, and then to whole targets.
+  /// Returns the range extended to whole files of the younger runs, and then to whole targets.
   [[nodiscard]] KeyRange over_whole_files(std::size_t newest, KeyRange range) const {
     for (std::size_t run = newest; run <= below_; ++run) {
       const auto files = files_in(shape_.runs[run], range);
@@ -106,7 +108,8 @@ class SliceDown {
     }
     return range;
   }
-  /// The range. In one go it is extended over the next target, although files of the levels between are clipped at its end.
+  /// Returns the range; in one go, extended over the next target, although files of the levels between are then clipped at its
+  /// end.
   [[nodiscard]] KeyRange over_next_target(const KeyRange& range) const {
     const RunShape& run = shape_.runs[below_];
     const std::size_t next = run.overlapping(range.start, range.end).second;
@@ -117,7 +120,7 @@ class SliceDown {
   const TreeShape& shape_;
   const ExpiredFile& expired_;
   const bool in_one_go_;
-  const std::size_t below_;  // the run of the targets
+  const std::size_t below_;  // index of the run that has the targets
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-/// The earliest deadline of expired files above `target`.
+/// Returns the earliest deadline of the expired files above `target`.
 Millis earliest_deadline_over(const FadeQuery& query, const FileShape& target, std::size_t below) {
   Millis earliest = std::numeric_limits<Millis>::max();
   const KeyRange range = target.range();
@@ -21,7 +21,7 @@ Millis earliest_deadline_over(const FadeQuery& query, const FileShape& target, s
 
 }  // namespace
 
-void InputList::take(const RunShape& run, std::span<const FileShape> files) {
+void InputList::take(const RunShape& run, FileSpan files) {
   if (files.empty()) return;
   PlanInput& input = inputs.emplace_back(PlanInput{run.id, {}});
   for (const FileShape& file : files) {
@@ -34,9 +34,10 @@ void InputList::take(const RunShape& run, std::span<const FileShape> files) {
   }
 }
 
-std::span<const FileShape> files_in(const RunShape& run, const KeyRange& range) {
+FileSpan files_in(const RunShape& run, const KeyRange& range) {
   const auto [first, last] = run.overlapping(range.start, range.end);
-  return std::span(run.files).subspan(first, last - first);
+  const auto begin = run.files.begin();
+  return {begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(last)};
 }
 
 std::size_t next_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range) {

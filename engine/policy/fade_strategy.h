@@ -1,11 +1,11 @@
-// The two ways in which a file's pending deletes go down: a step into the next older run, and a slice into the oldest. Each is a
-// function from values to a proposal; policy/fade.cc chooses among the proposals. This header has what both need: the query, and
-// the files that a plan takes.
+// The two ways in which a file's pending deletes go down: a step into the next older run, and a slice into the oldest run. Each
+// is a function from values to a proposal; policy/fade.cc chooses among the proposals. This header has the query and the lists of
+// files that both ways use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "policy/fade_due.h"
@@ -14,12 +14,12 @@ namespace ebbtide {
 
 /// A file with pending deletes whose time on its level is over.
 struct ExpiredFile {
-  std::size_t run = 0;  ///< index of its run: smaller is newer
+  std::size_t run = 0;  ///< index of the file's run; a smaller index is newer
   const FileShape* file = nullptr;
-  bool final = false;  ///< no older run overlaps it
+  bool final = false;  ///< true if no older run overlaps the file
 };
 
-/// The input of a strategy, beside the file.
+/// The input of both strategies, except for the file.
 struct FadeQuery {
   const TreeShape& shape;
   const DueTimes& due;
@@ -31,10 +31,10 @@ struct FadeQuery {
   [[nodiscard]] bool goes_in_one(const ExpiredFile& e) const { return by_file && due.in_one_go() && shape.runs[e.run].level > 0; }
 };
 
-/// The files that a plan takes.
+/// The files that a plan takes as inputs.
 struct Reservation {
-  std::uint64_t bytes = 0;  ///< of the inputs: the plan writes at most as many
-  bool busy = false;        ///< a running job has reserved an input: the plan must wait
+  std::uint64_t bytes = 0;  ///< bytes of the inputs; the plan writes at most as many bytes
+  bool busy = false;        ///< true if a running job has reserved an input: the plan must wait
   /// The largest input and its run; null if the plan takes one file alone.
   const FileShape* largest = nullptr;
   RunId largest_run = 0;
@@ -46,30 +46,49 @@ struct Proposal {
   Reservation reserved{};
 };
 
-/// A merge that moves the file one level down, from level 0 with all runs there. Returns none if that needs a slice: if the level
-/// has surplus runs, there is a run in between, or the merge would be very large (kLargestMerge).
+/// Returns a merge that moves the file one level down; from level 0, together with all runs there. Returns none if a slice is
+/// needed: if the level has surplus runs, if there is a run in between, or if the merge would be very large (kLargestMerge).
 [[nodiscard]] std::optional<Proposal> propose_step_down(const FadeQuery& query, const ExpiredFile& e);
 
-/// A merge of one key range, from the file's run or a newer one down to the oldest run that overlaps the file. `e` is not final.
+/// Returns a merge of one key range, from the file's run or a newer run down to the oldest run that overlaps the file. `e` must
+/// not be final.
 [[nodiscard]] Proposal propose_slice(const FadeQuery& query, const ExpiredFile& e);
 
-/// The inputs of a plan, taken run by run, newest first.
+/// Adjacent files of one run. The class exists because clang 14 cannot compile std::ranges::subrange of libstdc++ 12.
+class FileSpan {
+ public:
+  FileSpan(FileShapes::const_iterator first, FileShapes::const_iterator last) : begin_(first), end_(last) {}
+  [[nodiscard]] FileShapes::const_iterator begin() const { return begin_; }
+  [[nodiscard]] FileShapes::const_iterator end() const { return end_; }
+  [[nodiscard]] bool empty() const { return begin_ == end_; }
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(end_ - begin_); }
+  [[nodiscard]] const FileShape& operator[](std::size_t i) const { return begin_[static_cast<std::ptrdiff_t>(i)]; }
+  /// front() and back() require that the span is not empty.
+  [[nodiscard]] const FileShape& front() const { return *begin_; }
+  [[nodiscard]] const FileShape& back() const { return (*this)[size() - 1]; }
+
+ private:
+  FileShapes::const_iterator begin_, end_;
+};
+
+/// The inputs of a plan, collected run by run, newest first.
 struct InputList {
   std::vector<PlanInput> inputs{};
   Reservation reserved{};
 
-  void take(const RunShape& run, std::span<const FileShape> files);
+  void take(const RunShape& run, FileSpan files);
 };
 
-/// The files of a run that overlap the range.
-[[nodiscard]] std::span<const FileShape> files_in(const RunShape& run, const KeyRange& range);
-/// Index of the first run from `run` on with files in the range, and of the last; shape.runs.size() if there is none.
+/// Returns the files of a run that overlap the range.
+[[nodiscard]] FileSpan files_in(const RunShape& run, const KeyRange& range);
+/// Return the index of the first, or last, run from `run` on with files in the range; shape.runs.size() if there is none.
 [[nodiscard]] std::size_t next_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range);
 [[nodiscard]] std::size_t oldest_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range);
 /// True if no run older than `run` has files in the range.
 [[nodiscard]] bool is_final_in(const TreeShape& shape, std::size_t run, const KeyRange& range);
 
-/// Returns the file of run `below`, overlapped by the expired file, that is under the oldest obligation; the smallest of equals.
+/// Returns the file of run `below` that overlaps the expired file and is under the oldest obligation; of equal files, the file
+/// with the smallest keys.
 [[nodiscard]] const FileShape& most_urgent_target(const FadeQuery& query, const ExpiredFile& e, std::size_t below);
 
 }  // namespace ebbtide

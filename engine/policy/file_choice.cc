@@ -7,7 +7,7 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-/// Negative if a comes first, positive if b does, 0 if tied.
+/// Returns a negative number if `a` comes first, a positive number if `b` does, and 0 for a tie.
 template <typename T>
 int smaller_first(T a, T b) {
   return a < b ? -1 : (b < a ? 1 : 0);
@@ -21,7 +21,7 @@ std::uint64_t tombstones(const FileShape& file) { return file.tombstones + file.
 int most_tombstones_first(const FileShape& a, const FileShape& b) { return smaller_first(tombstones(b), tombstones(a)); }
 
 int by_overlap(const FileCandidate& a, const FileCandidate& b) {
-  // overlap_a / bytes_a against overlap_b / bytes_b, without rounding. An empty file (bytes 0) counts as one byte.
+  // Compares overlap_a / bytes_a with overlap_b / bytes_b without rounding. An empty file (bytes 0) counts as one byte.
   const auto cross = [](const FileCandidate& x, const FileCandidate& y) {
     return static_cast<Wide>(x.overlap_bytes) * (y.file->bytes == 0 ? 1 : y.file->bytes);
   };
@@ -41,7 +41,7 @@ int by_age(const FileCandidate& a, const FileCandidate& b) {
   return smaller_first(a.file->min_seq, b.file->min_seq);
 }
 
-/// The first of the best, in key order.
+/// Returns the first of the best candidates in key order.
 template <typename Compare>
 const FileCandidate* first_best(std::span<const FileCandidate> candidates, Compare compare) {
   const FileCandidate* best = nullptr;

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-/// Bounds the work on a shape with absurd numbers; a tree of T = 2, c = 1 with 60 levels has 2^60 memtables.
+/// Bounds the work on a shape with absurd numbers; a tree of 60 levels with T = 2 and c = 1 has 2^60 memtables.
 constexpr int kMostLevels = 60;
 
 std::uint64_t bytes_at(const TreeShape& shape, int level) {
@@ -23,18 +23,18 @@ std::uint64_t bytes_from(const TreeShape& shape, int level) {
   return sum;
 }
 double memtable(const TreeShape& shape) { return static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1)); }
-/// A tree that never had a count, another policy's, begins with the levels that it has.
+/// Returns the number of levels. A tree without a persisted number, such as a tree of another policy before, has the levels that
+/// it uses.
 int level_count(const TreeShape& shape) {
   return std::clamp(shape.levels == 0 ? shape.last_level() : shape.levels, 1, kMostLevels);
 }
 
-/// Everything at or below level `last` becomes one run of level `last`; nothing while anything is busy.
+/// Returns a plan that makes one run of level `last` from all runs at or below that level; returns an empty plan while any run is
+/// busy.
 Plan lift(const TreeShape& shape, int last) {
   Merge merge;
   for (const RunShape& run : shape.runs) {
-    for (const FileShape& file : run.files) {
-      if (file.busy) return {};
-    }
+    if (run.is_busy()) return {};
     if (run.level < last || run.files.empty()) continue;
     merge.inputs.push_back(whole_run(run));
   }
@@ -64,7 +64,8 @@ GarneringPolicy::GarneringPolicy(std::string name, const GarneringParameters& pa
          parameters.level0_runs >= 1);
 }
 
-// The last level is never over its capacity: it increases L instead. So it has no limit, and deeper levels are not reached.
+// The last level never exceeds its capacity, since a full last level increases L. So it has no limit here, and deeper levels are
+// not reached.
 LeveledPolicy GarneringPolicy::leveling_for(const TreeShape& shape) const {
   const int last = level_count(shape);
   LevelVectors vectors;

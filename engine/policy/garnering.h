@@ -1,15 +1,16 @@
-// Garnering (Zhao et al., Autumn, section 3): leveling whose level sizes depend on the number of levels. The ratio of the last
-// level to the one above is T, and grows by 1/c per level upwards (Eq. 4), so that
+// Garnering (Zhao et al., Autumn, section 3): leveling whose level sizes depend on the number of levels. The last level is T
+// times as large as the level above it; the ratio grows by 1/c per level upwards (Eq. 4), so that
 //
 //   C_i = T^i / c^((2L - 1 - i) i / 2) B,  i = 1 .. L                                                      (Eq. 5)
 //
-// with fewer levels than leveling (O(sqrt(log n))) and small levels that grow with L. L is persisted (TreeShape::levels):
-//   * delayed last-level compaction: a full last level increases L by one, which makes every level larger, and compacts nothing.
-//     So no file ever goes below level L;
-//   * L shrinks when all data would fill at most half of the last level of a tree with one level less. The half is hysteresis:
-//     else a tree at the border would rewrite its last level repeatedly. Files below the new level L merge with level L.
-// The tiered first level (section 3.2) is extra, as level 0 of one_leveling: its runs merge down by count.
-// B is the memtable, or more where level 0 alone would be larger than C_1 of leveling: max(1, level0_runs / T) memtables.
+// with fewer levels than leveling (O(sqrt(log n))) and small levels that grow with L. B is the memtable, or more where level 0
+// alone would be larger than C_1 of leveling: max(1, level0_runs / T) memtables. L is persisted (TreeShape::levels):
+//   * delayed last-level compaction: a full last level increases L by one, which makes every level larger, and starts no
+//     compaction. So no file ever goes below level L;
+//   * L shrinks when all data would fill at most half of the last level of a tree with one level less. With a limit
+//     above half, a tree at the border would rewrite its last level repeatedly. Files below the new level L merge with level L.
+// The tiered first level (section 3.2) is an additional level 0, as in one_leveling: its runs merge down when they reach their
+// number.
 #pragma once
 
 #include <string>
@@ -19,13 +20,13 @@
 namespace ebbtide {
 
 struct GarneringParameters {
-  double size_ratio = 2;     ///< T, of the last two levels
+  double size_ratio = 2;     ///< T, the ratio of the last two levels
   double scaling_ratio = 1;  ///< c, in (0, 1]; 1 is leveling
   int level0_runs = 1;
 };
 
-/// Capacity of level `level` >= 1 of a tree with `levels` >= 1 levels, in memtables: Eq. 5. Level `levels` + 1 and deeper have
-/// that of level `levels`.
+/// Returns the capacity of level `level` >= 1 of a tree with `levels` >= 1 levels, in memtables (Eq. 5). Levels deeper than
+/// `levels` have the capacity of level `levels`.
 double garnering_capacity(const GarneringParameters& parameters, int levels, int level);
 
 class GarneringPolicy final : public Policy {

@@ -10,9 +10,7 @@
 namespace ebbtide {
 namespace {
 
-bool is_busy(const RunShape& run) {
-  return std::any_of(run.files.begin(), run.files.end(), [](const FileShape& file) { return file.busy; });
-}
+bool is_busy(const RunShape& run) { return run.is_busy(); }
 
 Plan merge_plan(std::vector<PlanInput> inputs, PlanTarget target) {
   Plan plan;
@@ -23,17 +21,17 @@ Plan merge_plan(std::vector<PlanInput> inputs, PlanTarget target) {
 
 }  // namespace
 
-/// One level as the policy sees it; runs newest first.
+/// One level of the shape, with its units; runs are newest first.
 struct KLsmPolicy::Level {
-  std::vector<const RunShape*> runs;  ///< with files
-  std::vector<std::uint64_t> units;   ///< of each
-  const RunShape* oldest = nullptr;   ///< of all, files or not
+  std::vector<const RunShape*> runs;  ///< the runs that have files
+  std::vector<std::uint64_t> units;   ///< units of each of `runs`
+  const RunShape* oldest = nullptr;   ///< the oldest run of the level, with or without files
   std::uint64_t total = 0, bytes = 0, run_units = 1;
   std::size_t limit = 1;
   bool busy = false;
 };
 
-/// The merge that a level needs: the whole level moves down, or its newest `merge` runs become one.
+/// The merge that a level needs: the whole level moves down, or its newest `merge` runs become one run.
 struct KLsmPolicy::Step {
   bool down = false;
   std::size_t merge = 0;
@@ -81,7 +79,7 @@ std::vector<KLsmPolicy::Level> KLsmPolicy::levels_of(const TreeShape& shape) con
     level.bytes += bytes;
     level.busy |= is_busy(run);
   }
-  levels.emplace_back();  // the level below the last
+  levels.emplace_back();  // the level that the last level overflows to
   const auto arrivals = static_cast<std::size_t>(vectors_.size_ratio) - 1;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     levels[i].limit = static_cast<std::size_t>(run_limit(static_cast<int>(i), last_level));
@@ -116,7 +114,7 @@ Plan KLsmPolicy::merge_down(const TreeShape& shape, const std::vector<Level>& le
     target.run = below.oldest->id;
   }
   if (inputs.size() > 1) return merge_plan(std::move(inputs), target);
-  const std::vector<FileShape>& files = here.runs.front()->files;
+  const FileShapes& files = here.runs.front()->files;
   const bool movable =
       std::all_of(files.begin(), files.end(), [&](const FileShape& file) { return may_move(shape, file, target, context.now); });
   if (!movable) return merge_plan(std::move(inputs), target);
@@ -129,7 +127,7 @@ Plan KLsmPolicy::merge_down(const TreeShape& shape, const std::vector<Level>& le
 Plan KLsmPolicy::next(const TreeShape& shape, const PolicyContext& context) const {
   const std::vector<Level> levels = levels_of(shape);
   const auto ratio = static_cast<std::uint64_t>(vectors_.size_ratio);
-  std::vector<std::pair<double, std::size_t>> due;  // by how much a level is over its limit, and the level
+  std::vector<std::pair<double, std::size_t>> due;  // the factor by which a level exceeds its limit, and the level
   for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
     const Level& level = levels[i];
     if (level.busy || !due_step(level, ratio).any()) continue;
@@ -137,7 +135,7 @@ Plan KLsmPolicy::next(const TreeShape& shape, const PolicyContext& context) cons
                                  static_cast<double>(level.runs.size()) / static_cast<double>(level.limit + 1));
     due.emplace_back(over, i);
   }
-  // Stable: of equals the smallest level stays first.
+  // The sort is stable: among equal levels the smallest stays first.
   std::stable_sort(due.begin(), due.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [over, i] : due) {
     const Level& level = levels[i];
@@ -156,7 +154,7 @@ Plan KLsmPolicy::next(const TreeShape& shape, const PolicyContext& context) cons
 std::uint64_t KLsmPolicy::debt_bytes(const TreeShape& shape) const {
   const std::vector<Level> levels = levels_of(shape);
   const auto ratio = static_cast<std::uint64_t>(vectors_.size_ratio);
-  std::uint64_t debt = 0, carried = 0;  // bytes that come down from the level above
+  std::uint64_t debt = 0, carried = 0;  // `carried`: bytes that come down from the level above
   for (std::size_t i = 0; i < levels.size() || carried > 0; ++i) {
     static const Level kNone;
     const Level& level = i < levels.size() ? levels[i] : kNone;
@@ -198,8 +196,8 @@ double KLsmPolicy::capacity_bytes(const TreeShape& shape, int level) const {
   return vectors_.capacity(level) * static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1));
 }
 
-// As in leveled.cc: three merges' worth of runs may wait before writes slow down, six before they stop. Level 0 goes down, or
-// merges, one run above its limit, and never holds more than T.
+// As in leveled.cc, writes slow down when level 0 has the runs of three merges, and stop at six. A merge of level 0 begins at one
+// run above its limit, and takes at most T runs.
 int KLsmPolicy::slowdown_runs() const {
   return 3 * std::min(vectors_.run_limit(0) + 1, static_cast<int>(vectors_.size_ratio)) + 4;
 }

@@ -1,20 +1,20 @@
-// K-LSM (Endure, section 4): every level holds up to K_i runs and goes down as a whole. Tiering is K_i = T - 1. Lazy leveling is
-// tiering with one run on the last level (Dostoevsky). Any other vector is allowed.
+// K-LSM (Endure, section 4): every level holds up to K_i runs and merges down as a whole. Tiering is K_i = T - 1. Lazy leveling
+// is tiering with one run on the last level (Dostoevsky). Any other vector of K_i is allowed.
 //
-// The unit of level i is the output of one merge of the level above: size_ratio^i memtables (a flush, for level 0). Level i holds
-// at most T - 1 units; a run of it is full at q = ceil((T - 1) / K_i). So
-//   * a flush opens a run of level 0, and merges into the newest one while that stays within q units;
-//   * the output of a level merges into the newest run of the next one under the same condition, else it opens a run there;
+// The unit of level i is the output of one merge of the level above: size_ratio^i memtables. For level 0 it is a flush. Level i
+// holds at most T - 1 units; a run of level i is full at q = ceil((T - 1) / K_i) units. So
+//   * a flush opens a run of level 0, and merges into the newest run while that run stays within q units;
+//   * the output of a level merges into the newest run of the next level under the same condition, else it opens a run there;
 //   * the T-th unit merges the whole level down, as one run. Runs are never split (T = 6, K = 2: runs of 3 and 2 units).
-// Endure's level i is level i - 1 here: its level 1 is where memtables are flushed to.
+// Endure's level i is level i - 1 here: memtables are flushed to Endure's level 1.
 //
-// Units are counted by bytes, at least one per run, rounded to the nearest whole. So they follow from the shape alone, and a run
-// that updates and deletes made small takes more data before it is full.
+// Units are counted in bytes, at least one per run, rounded to the nearest whole number. So they follow from the shape alone, and
+// a run that updates and deletes made small takes more data before it is full.
 //
 // Concurrent jobs may rely on:
 //   1. a plan takes whole runs of which no file is busy;
 //   2. a level's runs go down together: while any of them is busy no other job takes runs of that level, so that one job at a
-//      time brings something to the next level;
+//      time adds data to the next level;
 //   3. runs that are going down no longer count: data that arrives meanwhile opens a run in front of them;
 //   4. no data is merged into a level that is due and can still go down itself.
 #pragma once
@@ -27,8 +27,8 @@ namespace ebbtide {
 
 class KLsmPolicy final : public Policy {
  public:
-  /// `vectors`: run_limits are the K_i >= 1, capacities one level's T - 1 memtables, size_ratio T (whole, at least 2).
-  /// `last_runs`: replaces K_i on the last level that has files; 0 = K_i applies.
+  /// `vectors`: run_limits are the K_i >= 1; capacities[0] is T - 1 memtables; size_ratio is T (whole, at least 2). `last_runs`:
+  /// replaces K_i on the last level that has files; 0 = K_i applies.
   KLsmPolicy(std::string name, LevelVectors vectors, int last_runs);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
@@ -54,7 +54,8 @@ class KLsmPolicy final : public Policy {
   const int last_runs_;
 };
 
-/// K_i = runs[i], the last one for all deeper levels; at least one value. More than T - 1 runs are never reached.
+/// Returns the vectors for K_i = runs[i]; the last value holds for all deeper levels. `runs` has at least one value. A level
+/// never has more than T - 1 runs.
 LevelVectors klsm_vectors(int size_ratio, std::vector<int> runs);
 
 }  // namespace ebbtide

@@ -14,13 +14,13 @@ namespace {
 
 /// The runs of one level, newest first, and their sums.
 struct Level {
-  std::vector<const RunShape*> runs;  ///< all, empty ones too
+  std::vector<const RunShape*> runs;  ///< all runs, also those without files
   std::vector<const RunShape*> with_files;
-  std::uint64_t bytes = 0, idle_bytes = 0;  ///< idle: in files that are not busy
-  bool busy = false;                        ///< any file is
+  std::uint64_t bytes = 0, idle_bytes = 0;  ///< idle_bytes: bytes in files that are not busy
+  bool busy = false;                        ///< true if any file is busy
 
   [[nodiscard]] int count() const { return static_cast<int>(with_files.size()); }
-  /// The run that files from above merge into: the one with files, else an empty one, else 0 (a new run).
+  /// Returns the run that files from above merge into: the run with files, else an empty run, else 0 (a new run).
   [[nodiscard]] RunId target() const {
     if (!with_files.empty()) return with_files.back()->id;
     return runs.empty() ? 0 : runs.back()->id;
@@ -35,18 +35,17 @@ std::vector<Level> levels_of(const TreeShape& shape) {
     Level& level = levels[at];
     level.runs.push_back(&run);
     if (!run.files.empty()) level.with_files.push_back(&run);
-    for (const FileShape& file : run.files) {
-      level.bytes += file.bytes;
-      level.idle_bytes += file.busy ? 0 : file.bytes;
-      level.busy |= file.busy;
-    }
+    const std::uint64_t bytes = run.bytes();
+    level.bytes += bytes;
+    level.idle_bytes += bytes - run.busy_bytes();
+    level.busy |= run.is_busy();
   }
-  levels.emplace_back();  // the level below the last: where that one overflows to
+  levels.emplace_back();  // the level that the last level overflows to
   return levels;
 }
 
-/// The files of the target level that a job over `range` must take; none if one of them is busy or the level has runs to merge
-/// first.
+/// The files of the target level that a job over `range` must take. overlap_with() returns none if one of these files is busy or
+/// the level has runs to merge first.
 struct Overlap {
   PlanInput input;
   std::uint64_t bytes = 0;
@@ -70,8 +69,8 @@ bool contains(const KeyRange& outer, const KeyRange& inner) {
   return outer.start <= inner.start && (outer.end.empty() || (!inner.end.empty() && inner.end <= outer.end));
 }
 
-/// The chosen file, and neighbours inside the span of it and the files of `below` that it overlaps (at least one). Taking them
-/// rewrites no further file of `below`. At most `bytes` of neighbours.
+/// Returns the chosen file and neighbours, of at most `bytes` bytes. The neighbours lie inside the span of the chosen file and of
+/// the files of `below` that it overlaps (at least one file). So they rewrite no further file of `below`.
 std::vector<FileNum> chosen_and_spanned(const RunShape& run, const FileShape& chosen, const RunShape& below,
                                         std::uint64_t bytes) {
   KeyRange range = chosen.range();
@@ -82,7 +81,8 @@ std::vector<FileNum> chosen_and_spanned(const RunShape& run, const FileShape& ch
     bytes -= file.bytes;
     return true;
   };
-  auto first = run.files.begin() + (&chosen - run.files.data()), last = first + 1;
+  auto first = run.files.begin() + static_cast<std::ptrdiff_t>(run.overlapping(chosen.smallest, chosen.range().end).first);
+  auto last = first + 1;
   while (first != run.files.begin() && take(*std::prev(first))) --first;
   while (last != run.files.end() && take(*last)) ++last;
   std::vector<FileNum> files;
@@ -136,18 +136,92 @@ Plan merge_surplus(const std::vector<Level>& levels, int level) {
   return make_plan(std::move(inputs), {here.target(), level}, Reason::kRunCount);
 }
 
-Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int level, int level0_limit,
+/// Walks along a run and finds, for each of its files, the overlapping files of the run below. Both runs are in key order, so one
+/// pass finds the overlaps of all files.
+class Below {
+ public:
+  /// `below` is null if the level below has no files.
+  explicit Below(const RunShape* below) : run_(below) {
+    if (run_ != nullptr) at_ = run_->files.begin();
+  }
+  /// Starts the walk at `file`. Without this call, the walk starts at the first file.
+  void begin_at(const FileShape& file) {
+    if (run_ != nullptr) at_ = run_->files.partition_point([&](const FileShape& f) { return f.is_before(file); });
+  }
+  /// True if `file`, the next file of the walk, overlaps nothing.
+  bool is_clear_under(const FileShape& file) {
+    if (run_ == nullptr) return true;
+    while (at_ != run_->files.end() && at_->is_before(file)) ++at_;
+    return at_ == run_->files.end() || file.is_before(*at_);
+  }
+  /// Returns the bytes of the files that `file`, the next file of the walk, overlaps; none if one of them is busy.
+  std::optional<std::uint64_t> bytes_under(const FileShape& file) {
+    if (run_ == nullptr) return 0;
+    while (at_ != run_->files.end() && at_->is_before(file)) ++at_;
+    std::uint64_t bytes = 0;
+    for (auto under = at_; under != run_->files.end() && !file.is_before(*under); ++under) {
+      if (under->busy) return std::nullopt;
+      bytes += under->bytes;
+    }
+    return bytes;
+  }
+
+ private:
+  const RunShape* const run_;
+  FileShapes::const_iterator at_{};
+};
+
+/// Returns the files of a level that could go down, with the bytes that they overlap. Ends early if no later file can be chosen.
+std::vector<FileCandidate> candidates_of(const RunShape& run, const RunShape* below, FileChoice choice) {
+  std::uint64_t most_tombstones = 0;
+  run.files.for_each_sums([&](const ShapeSums& sums) { most_tombstones = std::max(most_tombstones, sums.most_tombstones); });
+  std::vector<FileCandidate> candidates;
+  Below walk(below);
+  for (const FileShape& file : run.files) {
+    if (file.busy) continue;
+    const std::optional<std::uint64_t> bytes = walk.bytes_under(file);
+    if (!bytes) continue;
+    candidates.push_back({&file, *bytes});
+    const bool best = *bytes == 0 && file.tombstones + file.range_tombstones == most_tombstones;
+    if (choice == FileChoice::kLeastOverlap && best) break;  // of equal files the first is chosen
+  }
+  return candidates;
+}
+
+/// The most files of one move, so that the edit stays small.
+constexpr std::size_t kMostMoved = 4096;
+/// In runs of up to this many files, files move one at a time, each chosen by its overlap at that time: early moves cost writes
+/// (Garnering).
+constexpr std::size_t kManyFiles = 256;
+
+/// Returns the chosen file, which overlaps nothing below, and the following files that overlap nothing either, until `bytes` go
+/// down.
+std::vector<FileNum> chosen_and_next(const TreeShape& shape, const RunShape& run, const FileShape& chosen, const RunShape* below,
+                                     const PlanTarget& target, double bytes, Millis now) {
+  Below walk(below);
+  walk.begin_at(chosen);
+  std::vector<FileNum> files;
+  auto file = run.files.begin() + static_cast<std::ptrdiff_t>(run.overlapping(chosen.smallest, chosen.range().end).first);
+  const std::size_t most = run.files.size() > kManyFiles ? kMostMoved : 1;
+  for (; file != run.files.end() && bytes > 0 && files.size() < most; ++file) {
+    if (file->busy || !walk.is_clear_under(*file) || !may_move(shape, *file, target, now)) break;
+    files.push_back(file->num);
+    bytes -= static_cast<double>(file->bytes);
+  }
+  return files;
+}
+
+/// Returns the plan that takes one file, with neighbours, from `level` to the next level. `excess`: bytes above the level's
+/// capacity.
+Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int level, int level0_limit, double excess,
                const PolicyContext& context) {
   const Level& here = levels[static_cast<std::size_t>(level)];
   const Level& below = levels[static_cast<std::size_t>(level) + 1];
   const PlanTarget target{below.target(), level + 1};
   if (here.count() != 1 || (target.run == 0 && here.busy)) return {};
-  std::vector<FileCandidate> candidates;
-  for (const FileShape& file : here.with_files.front()->files) {
-    if (file.busy) continue;
-    const KeyRange range = file.range();
-    if (const auto overlap = overlap_with(below, range)) candidates.push_back({&file, overlap->bytes});
-  }
+  if (below.count() > 1) return {};  // the runs below are merged first
+  const RunShape* const run_below = below.with_files.empty() ? nullptr : below.with_files.front();
+  const std::vector<FileCandidate> candidates = candidates_of(*here.with_files.front(), run_below, context.file_choice);
   const auto at = static_cast<std::size_t>(level);
   const Bytes cursor = at < shape.cursors.size() ? Bytes(shape.cursors[at]) : Bytes();
   const FileCandidate* chosen = choose_file(context.file_choice, candidates, cursor);
@@ -155,12 +229,14 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
   Overlap overlap = *overlap_with(below, chosen->file->range());
   std::vector<PlanInput> inputs{{here.with_files.front()->id, {chosen->file->num}}};
   if (!overlap.input.files.empty()) {
-    // Do not delay level 0: nothing new starts with files that its merge needs.
+    // Do not delay level 0: no new job takes files that its merge needs.
     const bool level0_waits = level == 1 && levels[0].count() >= level0_limit;
     const std::uint64_t most = level0_waits ? 0 : chosen->file->bytes + overlap.bytes;
     inputs.front().files = chosen_and_spanned(*here.with_files.front(), *chosen->file, *below.with_files.front(), most);
     inputs.push_back(std::move(overlap.input));
   } else if (may_move(shape, *chosen->file, target, context.now)) {
+    inputs.front().files =
+        chosen_and_next(shape, *here.with_files.front(), *chosen->file, run_below, target, excess, context.now);
     return make_move(inputs.front(), target, Reason::kSize);
   }
   return make_plan(std::move(inputs), target, Reason::kSize);
@@ -199,7 +275,7 @@ bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& t
   const bool expired = file.min_expiry != 0 && file.min_expiry <= now;
   if (file.tombstones == 0 && file.range_tombstones == 0 && file.dead == 0 && file.oldest_birth == 0 && !expired) return true;
   const KeyRange range = file.range();
-  bool older = false;  // than the target
+  bool older = false;  // true for runs older than the target
   for (const RunShape& run : shape.runs) {
     if (target.run == 0 ? run.level >= target.level : older) {
       const auto [first, last] = run.overlapping(range.start, range.end);
@@ -242,9 +318,11 @@ Plan LeveledPolicy::next(const TreeShape& shape, const PolicyContext& context) c
     }
   }
   for (const Due& d : due) {
+    const double excess =
+        static_cast<double>(levels[static_cast<std::size_t>(d.level)].idle_bytes) - capacity_bytes(shape, d.level);
     Plan plan = d.level == 0 ? merge_level0(shape, levels, context)
                 : d.surplus  ? merge_surplus(levels, d.level)
-                             : step_down(shape, levels, d.level, level0_limit, context);
+                             : step_down(shape, levels, d.level, level0_limit, excess, context);
     if (!plan.empty()) return plan;
   }
   return {};
@@ -262,7 +340,7 @@ std::uint64_t LeveledPolicy::debt_bytes(const TreeShape& shape) const {
     if (level < levels.size() && levels[level].count() > vectors_.run_limit(static_cast<int>(level))) debt += bytes_at(level);
     const double size = bytes_at(level) + arriving;
     arriving = std::max(0.0, size - capacity_bytes(shape, static_cast<int>(level)));
-    // The excess goes down, together with its share of the next level.
+    // The excess goes down, and is merged with its share of the next level.
     if (arriving > 0) debt += arriving * (1 + bytes_at(level + 1) / size);
   }
   return saturating(debt);
@@ -270,7 +348,7 @@ std::uint64_t LeveledPolicy::debt_bytes(const TreeShape& shape) const {
 
 std::string LeveledPolicy::check(const TreeShape& shape) const {
   const std::vector<Level> levels = levels_of(shape);
-  // The runs of level 0 go down once there are as many as its limit, so that at rest there are fewer.
+  // The runs of level 0 go down once they reach its limit, so that a level 0 at rest has fewer.
   if (levels[0].count() >= vectors_.run_limit(0)) return too_many_runs(0, levels[0].count(), vectors_.run_limit(0) - 1);
   for (std::size_t level = 1; level < levels.size(); ++level) {
     const int limit = vectors_.run_limit(static_cast<int>(level));
@@ -288,9 +366,9 @@ double LeveledPolicy::capacity_bytes(const TreeShape& shape, int level) const {
   return vectors_.capacity(level) * static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1));
 }
 
-// Level 0 fills while its merge into level 1 runs, and that one rewrites up to max(size_ratio, level0_runs) + level0_runs
-// memtables. Three level-0 merges' worth of runs may wait before writes slow down, six before they stop; the constants keep a
-// small level0_runs from stopping writes over a handful of small flushes.
+// Level 0 fills while its merge into level 1 runs; that merge rewrites up to max(size_ratio, level0_runs) + level0_runs
+// memtables. Runs of three merges of level 0 may wait before writes slow down, runs of six before writes stop. The constants
+// prevent that a small level0_runs stops writes because of a few small flushes.
 int LeveledPolicy::slowdown_runs() const { return 3 * vectors_.run_limit(0) + 4; }
 int LeveledPolicy::stop_runs() const { return 6 * vectors_.run_limit(0) + 8; }
 

@@ -1,19 +1,19 @@
-// Policies whose tree is a list of levels. Two vectors define each policy: for each level the maximum number of runs, and of
-// bytes.
+// Policies whose tree is a list of levels. Two vectors define each policy: for each level, the maximum number of runs and the
+// maximum number of bytes.
 //
 // Level 0 receives every flush as a new run. A level is due if it exceeds its runs (level 0: reaches them) or its bytes. The
-// level with the largest excess comes first; of equals, the smallest level. Then:
+// level with the largest excess comes first; of equal levels, the smallest number. Then:
 //   * level 0: all its runs merge, with every file of level 1 within their range, into the run of level 1;
-//   * a level over its bytes: one file (file_choice.h), and its neighbours within the span of the files of the next level that it
-//     overlaps, merge with those; without overlap it moves;
-//   * a level with too many runs (left by another policy): they merge into its oldest run.
+//   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, together with
+//     neighbours within the span of those files; a file without overlap moves;
+//   * a level with too many runs, which another policy left: the runs merge into the oldest of them.
 //
 // Concurrent jobs may rely on:
-//   1. no plan takes or needs a busy file: otherwise another plan is chosen, or none;
+//   1. no plan takes or needs a busy file: the policy chooses another plan, or none;
 //   2. the runs of level 0 go down together, so while any of them is busy no second merge of them starts;
 //   3. two jobs into one run have disjoint ranges: a job takes every file of the target that its own range overlaps;
-//   4. a level's first run is made by one job alone: while a file of level i is busy, no plan opens a new run at level i + 1;
-//   5. while level 0 is due but blocked, no new job starts from level 1: else jobs there could block it forever.
+//   4. only one job makes a level's first run: while a file of level i is busy, no plan opens a new run at level i + 1;
+//   5. while level 0 is due but blocked, no new job starts from level 1: else jobs there could block level 0 forever.
 #pragma once
 
 #include <string>
@@ -23,21 +23,21 @@
 
 namespace ebbtide {
 
-/// The parameters of a leveled policy. The last run limit holds for all deeper levels; capacities past the end grow by size_ratio
-/// per level.
+/// The parameters of a leveled policy. The last run limit holds for all deeper levels. After the last value, capacities grow by
+/// size_ratio per level.
 struct LevelVectors {
-  std::vector<int> run_limits;     ///< [0]: runs of level 0 at which they merge down; [i]: runs that level i may have
-  std::vector<double> capacities;  ///< in memtables; [0]: level 0
+  std::vector<int> run_limits;     ///< [0]: number of runs at which level 0 merges down; [i]: runs that level i may have
+  std::vector<double> capacities;  ///< in memtables; [0] is that of level 0
   double size_ratio = 2;
 
   [[nodiscard]] int run_limit(int level) const;
-  /// Capacity of a level, in memtables.
+  /// Returns the capacity of a level in memtables.
   [[nodiscard]] double capacity(int level) const;
 };
 
-/// Leveling, or 1-leveling with a tiered level 0 of `level0_runs` runs: level i >= 1 holds
-/// memtable * max(size_ratio, level0_runs) * size_ratio^(i - 1) bytes in one run (T^i memtables, as Monkey's section 2 has it,
-/// unless level 0 alone is larger than that).
+/// Returns the vectors of leveling, or of 1-leveling with a tiered level 0 of `level0_runs` runs: level i >= 1 holds memtable *
+/// max(size_ratio, level0_runs) * size_ratio^(i - 1) bytes in one run. That is T^i memtables, as in Monkey's section 2, unless
+/// level 0 alone is larger.
 LevelVectors leveling_vectors(double size_ratio, int level0_runs);
 
 class LeveledPolicy final : public Policy {
@@ -59,9 +59,10 @@ class LeveledPolicy final : public Policy {
   const LevelVectors vectors_;
 };
 
-/// True if a file may move to `target` without being read. False if it has tombstones, delete debts, covered or expired entries
-/// that a rewrite could drop there: a move would carry deleted data past the place where it ends. They are still needed if an
-/// older entry is below each of its keys. The keys are unknown, so the test is for one older file that spans the whole file.
+/// True if a file may move to `target` without being read. False if the file has tombstones, delete debts, covered or expired
+/// entries that a rewrite could drop at the target: a move would carry deleted data past the place where it ends. Such entries
+/// are still needed if an older entry is below each of their keys. The keys are unknown here, so the test is for one older file
+/// that spans the whole file.
 bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& target, Millis now);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// A merge policy: a pure function from the shape of a tree to the next plan. The engine's scheduler and the simulator call the
+// A merge policy: a pure function from the shape of a tree to the next plan. The engine's scheduler and the simulator use the
 // same objects. engine/docs/policies.md has a table of every policy's parameters, triggers and level numbering.
 #pragma once
 
@@ -17,54 +17,56 @@ struct PolicyContext {
   FileChoice file_choice = FileChoice::kLeastOverlap;
 };
 
-/// When to call Policy::next().
+/// Says when the scheduler calls Policy::next().
 enum class Cadence : std::uint8_t {
-  kAlways,        ///< after every change of the shape, until it returns no plan
+  kAlways,        ///< after every change of the shape, until next() returns an empty plan
   kOncePerFlush,  ///< one decision per flush, with the flushed run in the shape
-  kWithFlush,     ///< as kOncePerFlush, and flush and merge are one step: flushed entries are written only to the merge's output
+  kWithFlush,  ///< like kOncePerFlush, but flush and merge are one step: flushed entries are written only to the merge's output
 };
 
-/// Stateless and immutable; thread-safe.
+/// Policies are stateless, immutable and thread-safe.
 class Policy {
  public:
   virtual ~Policy() = default;
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// Returns the most urgent plan that uses no busy files; an empty plan if there is none. Files of running jobs are marked busy
-  /// in the shape.
+  /// Returns the most urgent plan that uses no busy files, or an empty plan if there is none. Files of running jobs are marked
+  /// busy in the shape.
   [[nodiscard]] virtual Plan next(const TreeShape& shape, const PolicyContext& context) const = 0;
-  /// Compaction debt: bytes to rewrite until the shape satisfies the policy. Write stalls depend on it.
+  /// Returns the compaction debt: bytes to rewrite until the shape satisfies the policy. Write stalls depend on the debt.
   [[nodiscard]] virtual std::uint64_t debt_bytes(const TreeShape& shape) const = 0;
-  /// Capacity of a level in bytes. For level 0 (the memtable and the runs flushed from it): the memtable's size times the number
-  /// of runs before they merge down.
+  /// Returns the capacity of a level in bytes. For level 0 (the memtable and the runs flushed from it), the memtable's size times
+  /// the number of runs at which level 0 merges down.
   [[nodiscard]] virtual double capacity_bytes(const TreeShape& shape, int level) const = 0;
-  /// Number of runs of level 0, empty ones not counted, at which writes slow down, and at which they stop.
+  /// Return the number of runs of level 0 at which writes slow down, and at which they stop. Empty runs do not count.
   [[nodiscard]] virtual int slowdown_runs() const = 0;
   [[nodiscard]] virtual int stop_runs() const = 0;
   /// Returns "" if a tree at rest is within the policy's bounds (runs of a level, capacities, depth of a stack), else a text with
-  /// level, figure and bound. While a job runs or a plan is due, bounds may be exceeded: check_bounds() handles that.
+  /// level, value and bound. While a job runs or a plan is due, bounds may be exceeded: use check_bounds() then.
   [[nodiscard]] virtual std::string check(const TreeShape& shape) const = 0;
 
   [[nodiscard]] virtual Cadence cadence() const { return Cadence::kAlways; }
-  /// For static schedules: plans depend on TreeShape::flushes, so the merge of one flush must end before the next flush.
+  /// True for static schedules: their plans depend on TreeShape::flushes, so the merge of one flush must end before the next
+  /// flush.
   [[nodiscard]] virtual bool by_schedule() const { return false; }
-  /// True if levels from 1 on are one run each and single files go down. Then FADE moves single files down too (fade.h).
+  /// True if each level from 1 on is one run and single files go down. Then FADE moves single files down too (fade.h).
   [[nodiscard]] virtual bool by_file() const { return false; }
-  /// The new value of TreeShape::levels. The caller stores it with this change of the shape or the next. Only Garnering has a
-  /// persisted number of levels; the other policies reset it to 0.
+  /// Returns the new value of TreeShape::levels. The caller stores it with this change of the shape or the next. Only Garnering
+  /// has a persisted number of levels; the other policies reset it to 0.
   [[nodiscard]] virtual int levels(const TreeShape&) const { return 0; }
-  /// The new value of TreeShape::flushes. Called when a plan is done or before the next flush is counted; only static stacks ever
-  /// reset it.
+  /// Returns the new value of TreeShape::flushes. Called when a plan is done or before the next flush is counted. Only static
+  /// stacks reset the number.
   [[nodiscard]] virtual std::uint64_t flushes(const TreeShape& shape) const { return shape.flushes; }
 };
 
-/// For code that changes a tree; call it after each edit. Returns "" while a job runs or the policy has a plan, otherwise the
-/// result of Policy::check().
+/// Returns "" while a job runs or the policy has a plan, otherwise the result of Policy::check(). Code that changes a tree calls
+/// this after each edit.
 std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context);
-/// Like check_bounds(), when next() returned no plan: "" while a job runs or the number of levels is about to change.
+/// Like check_bounds(), for a shape for which next() has returned no plan: returns "" while a job runs or the number of levels is
+/// about to change.
 std::string check_at_rest(const Policy& policy, const TreeShape& shape);
 
-/// Makes a policy by name and checks its parameters. kInvalidArgument names the policy or parameter, the value and what is
-/// allowed.
+/// Makes a policy by name and checks its parameters. kInvalidArgument names the policy or parameter, the value and the allowed
+/// values.
 Result<std::shared_ptr<const Policy>> make_policy(const PolicySettings& settings);
 
 }  // namespace ebbtide

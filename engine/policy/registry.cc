@@ -82,7 +82,7 @@ Status check_parameters(const PolicyInfo& policy, const PolicySettings& settings
   return Status::ok();
 }
 
-/// The parameters of one policy, with defaults for those left out.
+/// The parameters of one policy, with defaults for those that the settings omit.
 class Values {
  public:
   Values(const PolicyInfo& policy, const PolicySettings& settings) : policy_(policy), settings_(settings) {}
@@ -101,7 +101,7 @@ using PolicyPtr = std::shared_ptr<const Policy>;
 
 PolicyPtr make_klsm(const std::string& name, const Values& values) {
   const int size_ratio = values.whole("size_ratio");
-  if (name != "klsm") {  // tiering, and lazy leveling: the same but for its last level
+  if (name != "klsm") {  // tiering and lazy leveling, which differ only in the last level
     return std::make_shared<KLsmPolicy>(name, klsm_vectors(size_ratio, {size_ratio - 1}), name == "lazy_leveling" ? 1 : 0);
   }
   std::vector<int> runs;

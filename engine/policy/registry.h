@@ -11,16 +11,16 @@ namespace ebbtide {
 struct PolicyParameter {
   const char* name;
   double min, max, fallback;  ///< min and max are allowed values; fallback is the default
-  bool whole;                 ///< whole numbers only
+  bool whole;                 ///< true if only whole numbers are allowed
 };
 
 struct PolicyInfo {
   const char* name;
   std::span<const PolicyParameter> parameters;
-  bool by_file;  ///< its levels go down file by file, not as a whole
+  bool by_file;  ///< true if levels go down file by file, not as a whole
 };
 
-/// All policies, in the order of the documentation.
+/// Returns all policies in the order of the documentation.
 std::span<const PolicyInfo> all_policies();
 
 }  // namespace ebbtide

@@ -19,7 +19,7 @@ double sum_of(Sizes sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), 0.0, [](double a, auto b) { return a + static_cast<double>(b); });
 }
 
-/// True if every run of `sizes`, with the newest `merged` as one, is larger than all newer ones together.
+/// True if every run is larger than all newer runs together, when the newest `merged` runs of `sizes` count as one.
 bool dominates(Sizes sizes, std::size_t merged) {
   double newer = sum_of(sizes.first(merged));
   for (std::size_t i = merged; i < sizes.size(); ++i) {
@@ -43,12 +43,12 @@ struct Group {
   [[nodiscard]] Range range() const { return {first, first + length - 1}; }
 };
 
-/// Returns the best group of `shortest` to `longest` neighbours for which `fits` holds. `better` decides; of equal groups the
-/// oldest is taken, as in HBase.
+/// Returns the best group of `shortest` to `longest` neighbours for which `fits` holds. `better` compares two groups; of equal
+/// groups the oldest is taken, as in HBase.
 template <typename Fits, typename Better>
 Choice best_group(Sizes sizes, std::size_t shortest, std::size_t longest, Fits fits, Better better) {
   std::optional<Group> best;
-  for (std::size_t end = sizes.size(); end > 0; --end) {  // of the group, exclusive: its oldest run is end - 1
+  for (std::size_t end = sizes.size(); end > 0; --end) {  // `end`: exclusive end of the group; the group's oldest run is end - 1
     Group group{end, 0, 0};
     double largest = 0;
     while (group.first > 0 && group.length < longest) {
@@ -138,9 +138,7 @@ StackPolicy::StackPolicy(std::string name, StackRule rule, const StackParameters
 
 Plan StackPolicy::next(const TreeShape& shape, const PolicyContext&) const {
   std::vector<const RunShape*> stack = stack_of(shape);
-  const auto busy = std::find_if(stack.begin(), stack.end(), [](const RunShape* run) {
-    return std::any_of(run->files.begin(), run->files.end(), [](const FileShape& file) { return file.busy; });
-  });
+  const auto busy = std::find_if(stack.begin(), stack.end(), [](const RunShape* run) { return run->is_busy(); });
   if (busy != stack.end()) {
     if (rule_ != StackRule::kConcurrent) return {};
     stack.erase(busy, stack.end());
@@ -167,8 +165,8 @@ double StackPolicy::capacity_bytes(const TreeShape& shape, int) const {
   return parameters_.k * static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1));
 }
 
-// While a merge of everything runs, flushes go on: k more runs may wait for it before writes slow down, a few times as many
-// before they stop.
+// While all runs merge, flushes go on: k more runs may wait for the merge before writes slow down, and a few times as many before
+// writes stop.
 int StackPolicy::slowdown_runs() const { return 2 * parameters_.k + 4; }
 int StackPolicy::stop_runs() const { return 6 * parameters_.k + 8; }
 

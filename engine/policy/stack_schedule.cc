@@ -11,7 +11,7 @@ __extension__ typedef unsigned __int128 Wide;
 
 std::uint64_t add(std::uint64_t a, std::uint64_t b) { return a > kLots - b ? kLots : a + b; }
 
-/// The smallest m in [0, most] for which `large_enough` holds; it must hold at `most` and stay true once it does.
+/// Returns the smallest m in [0, most] for which `large_enough` is true. `large_enough` must be true at `most`, and monotone.
 template <typename Predicate>
 std::uint64_t smallest(std::uint64_t most, Predicate large_enough) {
   std::uint64_t low = 0, high = most;
@@ -26,8 +26,9 @@ std::uint64_t smallest(std::uint64_t most, Predicate large_enough) {
   return low;
 }
 
-/// B(m, k, t): the stack depth of node t of the tree t*(m, k). The thesis' recurrence: B(m, k, 0) = 0, and with c = C(m + k - 1,
-/// k) it is B(m - 1, k, t) below c, else 1 + B(m, k - 1, t - c). The steps that only make m smaller are taken at once.
+/// Returns B(m, k, t), the stack depth of node t of the tree t*(m, k). The thesis' recurrence: B(m, k, 0) = 0, and with c = C(m +
+/// k - 1, k), B(m, k, t) = B(m - 1, k, t) if t < c, else 1 + B(m, k - 1, t - c). Steps that only make m smaller are taken
+/// together.
 std::uint64_t stack_depth(std::uint64_t m, std::uint64_t k, std::uint64_t t) {
   std::uint64_t depth = 0;
   while (t > 0) {
@@ -39,7 +40,7 @@ std::uint64_t stack_depth(std::uint64_t m, std::uint64_t k, std::uint64_t t) {
   return depth;
 }
 
-/// T_k(m). For i > k the terms are C(i + k - 1, k - 1), of which those up to m sum to C(m + k, k) (the hockey stick).
+/// Returns T_k(m). For i > k the terms are C(i + k - 1, k - 1), and those up to m sum to C(m + k, k) (hockey-stick identity).
 std::uint64_t flushes_until(std::uint64_t k, std::uint64_t m) {
   std::uint64_t sum = 0;
   for (std::uint64_t i = 1; i <= std::min(m, k); ++i) sum = add(sum, binomial_coefficient(2 * i - 1, i));

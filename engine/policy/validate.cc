@@ -1,4 +1,4 @@
-// Checks policy settings of a configuration, for code that reads or shows one.
+// Checks the policy settings of a configuration, for code that reads or shows a configuration.
 #include <engine/options.h>
 #include <engine/policies.h>
 

@@ -14,8 +14,8 @@
 namespace ebbtide {
 namespace {
 
-// The key's first 8 bytes after the table's common prefix, as a number. Its sign bit is flipped, so that the signed comparisons of
-// SSE order numbers as bytes are ordered.
+// Returns the key's first 8 bytes after the table's common prefix, as a number. Its sign bit is flipped: SSE compares signed
+// numbers, and these must have the order of the bytes.
 inline std::int64_t number_of(Bytes key, std::size_t prefix) {
   return static_cast<std::int64_t>(key_word(key, prefix) ^ (std::uint64_t{1} << 63));
 }
@@ -25,7 +25,7 @@ inline std::uint32_t count_up_to(const std::int64_t* numbers, std::int64_t numbe
   std::uint32_t count = 0;
 #if defined(__SSE4_2__)
   const __m128i wanted = _mm_set1_epi64x(number);
-  __m128i greater = _mm_setzero_si128();  // each lane counts down
+  __m128i greater = _mm_setzero_si128();  // each lane counts down by 1 for each greater number
   for (int i = 0; i < 16; i += 2) {
     greater = _mm_add_epi64(greater, _mm_cmpgt_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers + i)), wanted));
   }
@@ -64,7 +64,7 @@ void Fences::build(std::string prefix, const std::vector<std::string>& separator
 }
 
 void Fences::build_levels(std::vector<std::int64_t> numbers) {
-  std::vector<std::vector<Node>> levels;  // from the leaves
+  std::vector<std::vector<Node>> levels;  // the levels, beginning with the leaves
   for (;;) {
     const std::size_t count = numbers.size(), nodes = (count + kFanout - 1) / kFanout;
     numbers.resize(nodes * kFanout, std::numeric_limits<std::int64_t>::max());
@@ -84,13 +84,13 @@ void Fences::build_levels(std::vector<std::int64_t> numbers) {
   leaves_ = nodes_.data() + levels_.back().first;
 }
 
-// Returns the node of the last level with the last tile whose number is <= `number`. Tile 0 has the smallest number, so there
-// always is one.
+// Returns the node of the last level that has the last tile whose number is <= `number`. Tile 0 has the smallest number, so there
+// always is such a tile.
 std::uint32_t Fences::leaf_of(std::int64_t number) const {
   std::uint32_t node = 0;
   for (std::size_t level = 0; level + 1 < levels_.size(); ++level) {
     node = node * kFanout + count_up_to(nodes_[levels_[level].first + node].numbers, number) - 1;
-    // Padding equals the largest number: do not step past the level's end.
+    // Padding equals the largest number, so the search must not step past the level's end.
     node = std::min(node, levels_[level + 1].nodes - 1);
   }
   return node;
@@ -100,10 +100,11 @@ std::uint32_t Fences::find_in(std::uint32_t leaf, std::int64_t number, Bytes key
   const std::uint32_t last = leaf * kFanout + count_up_to(leaves_[leaf].numbers, number) - 1;
   const std::uint32_t tile = std::min(last, size() - 1);
   if (this->number(tile) != number) [[likely]]
-    return tile;  // a smaller number decides
+    return tile;  // the tile's number is smaller, so its separator is too
   const Bytes rest = key.substr(prefix_.size());
   if (stripped(tile) <= rest) return tile;
-  // Its number equals the key's, its separator is greater: look among the tiles with that number, and the one before them.
+  // The tile's number equals the key's, but its separator is greater: search the tiles with that number, and the tile before
+  // them.
   std::uint32_t low = 0, high = tile;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;

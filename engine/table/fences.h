@@ -1,11 +1,12 @@
-// Fence pointers on the sort key: they locate the tile that may have a key.
+// Fence pointers on the sort key: they find the tile that may have a key.
 //
-// Tile t begins at its separator. separator[0] is ""; separator[t] is the shortest string greater than every key of tile t - 1
-// and no greater than any of tile t. If versions of one key are in both tiles, the separator is that key. In memory a tile costs
-// 12 bytes and its separator without the common prefix of the table's keys. The separator's first 8 bytes are stored as a number
-// of the same order; the rest is read only if the key has the same number. The numbers form a static B-tree of fan-out 16: a
-// search reads one pair of cache lines per level, and all levels but the last two fit into the processor's cache. A search can be
-// done in two steps, begin() and finish(), with other work while the last level's lines are loaded.
+// Tile t begins at its separator. separator[0] is ""; separator[t] is the shortest string that is greater than every key of tile
+// t - 1 and not greater than any key of tile t. If versions of one key are in both tiles, the separator is that key. In memory a
+// tile costs 12 bytes and its separator without the common prefix of the table's keys. The separator's first 8 bytes are stored
+// as a number of the same order; the other bytes are read only if the key has the same number. The numbers form a static B-tree
+// of fan-out 16. A search reads one pair of cache lines per level, and all levels but the last two fit into the processor's
+// cache. A search can be done in two steps, begin() and finish(): other work is done between them, while the last level's lines
+// are loaded.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace ebbtide {
 
-/// The shortest string s with below < s <= at; `at` itself if they are equal (one key's versions).
+/// Returns the shortest string s with below < s <= at; returns `at` if both are equal (versions of one key).
 std::string shortest_separator(Bytes below, Bytes at);
 
 /// Immutable after build; thread-safe.
@@ -26,18 +27,18 @@ class Fences {
   Fences(const Fences&) = delete;
   Fences& operator=(const Fences&) = delete;
 
-  /// `separators` in order, the first "", all others beginning with `prefix`.
+  /// `separators` are in order; the first is "", and all others begin with `prefix`.
   void build(std::string prefix, const std::vector<std::string>& separators);
 
-  /// The last tile whose separator is <= key; 0 if there is none. Needs size() > 0.
+  /// Returns the last tile whose separator is <= key; 0 if there is none. Requires size() > 0.
   [[nodiscard]] std::uint32_t find(Bytes key) const;
-  /// The same in two steps, for a key that begins with prefix(): begin() searches all levels but the last, where it starts the
-  /// loads of what finish() reads.
+  /// Together these do what find() does, for a key that begins with prefix(). begin() searches all levels but the last and starts
+  /// the loads of what finish() reads. finish() takes the result of begin() for the same key.
   [[nodiscard]] std::uint32_t begin(Bytes key) const;
   [[nodiscard]] std::uint32_t finish(Bytes key, std::uint32_t begun) const;
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size()); }
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
-  /// The whole separator of a tile.
+  /// Returns the whole separator of a tile.
   [[nodiscard]] std::string separator(std::uint32_t tile) const;
   [[nodiscard]] std::uint64_t memory_bytes() const;
 
@@ -48,7 +49,7 @@ class Fences {
   };
   static_assert(sizeof(Node) == 128, "two cache lines");
   struct Level {
-    std::uint32_t first = 0, nodes = 0;  ///< in nodes_
+    std::uint32_t first = 0, nodes = 0;  ///< the level: its first node in nodes_, and its number of nodes
   };
   [[nodiscard]] Bytes stripped(std::uint32_t tile) const {
     const std::uint32_t begin = tile == 0 ? 0 : ends_[tile - 1];
@@ -60,11 +61,12 @@ class Fences {
   [[nodiscard]] std::uint32_t find_in(std::uint32_t leaf, std::int64_t number, Bytes key) const;
 
   std::string prefix_;
-  std::string bytes_;                ///< stripped separators, one after the other
-  std::vector<std::uint32_t> ends_;  ///< by tile, into bytes_
-  std::vector<Node> nodes_;          ///< level by level from the root; padded with the largest number
-  std::vector<Level> levels_;        ///< from the root; the last has all tiles' numbers, each above it every 16th
-  const Node* leaves_ = nullptr;     ///< of the last level
+  std::string bytes_;                ///< separators without their prefix, one after the other
+  std::vector<std::uint32_t> ends_;  ///< for each tile, the end of its separator in bytes_
+  std::vector<Node> nodes_;          ///< level by level from the root; unused places have the largest number
+  /// From the root; the last level has the numbers of all tiles, each level above has every 16th number of the level below.
+  std::vector<Level> levels_;
+  const Node* leaves_ = nullptr;  ///< the first node of the last level
 };
 
 }  // namespace ebbtide

@@ -80,7 +80,7 @@ std::uint64_t append_block(std::string* out, Bytes payload, Compression compress
 }
 
 Result<CheckedBlock> check_block(Bytes block, BlockKind expected, const BlockPlace& place) {
-  if (block.size() < kBlockTrailerBytes) return place.corruption("too short");
+  if (block.size() < kBlockTrailerBytes) return place.corruption("shorter than its trailer");
   CheckedBlock checked;
   const char* const trailer = block.data() + block.size() - kBlockTrailerBytes;
   checked.checksum = load_fixed<std::uint64_t>(trailer + 5);
@@ -92,7 +92,7 @@ Result<CheckedBlock> check_block(Bytes block, BlockKind expected, const BlockPla
   const auto type = static_cast<unsigned char>(trailer[4]);
   if (payload_bytes > block.size() - kBlockTrailerBytes) return place.corruption("payload longer than the block");
   if ((type & 3u) > static_cast<unsigned>(Compression::kZstd)) return place.corruption("unknown compression");
-  if (type >> 2 != static_cast<unsigned>(expected)) return place.corruption("is a block of another kind");
+  if (type >> 2 != static_cast<unsigned>(expected)) return place.corruption("block of another kind than expected");
   checked.payload = block.substr(0, payload_bytes);
   checked.compression = static_cast<Compression>(type & 3u);
   checked.kind = expected;
@@ -103,14 +103,14 @@ Result<std::size_t> decoded_bytes(const CheckedBlock& block, const BlockPlace& p
   if (block.compression == Compression::kNone) return block.payload.size();
   if (block.payload.size() < kRawLengthBytes) return place.corruption("compressed payload too short");
   const std::size_t bytes = load_fixed<std::uint32_t>(block.payload.data());
-  if (bytes > kMaxBlockBytes) return place.corruption("decodes to more than a block may hold");
+  if (bytes > kMaxBlockBytes) return place.corruption("decoded length exceeds the maximum");
   return bytes;
 }
 
 Status decode_block(const CheckedBlock& block, char* out, std::size_t bytes, const BlockPlace& place) {
   Bytes body = block.payload;
   if (block.compression == Compression::kNone) {
-    if (body.size() != bytes) return place.corruption("has another length than expected");
+    if (body.size() != bytes) return place.corruption("length differs from the expected one");
     body.copy(out, bytes);
     return Status::ok();
   }

@@ -1,9 +1,9 @@
-// The block format of both files of a table.
+// The format of blocks in both files of a table.
 //
 // A block is  payload | zeros | payload length u32 | type u8 | checksum u64.  Its length is a multiple of the file's unit: 8
-// bytes, or the file system's block if pages are punched out (h > 1). The checksum covers everything before it and is bound to
-// the file's number and the block's offset, so it detects a change of any byte. The type byte has the kind of block and the
-// compression of its payload. A compressed payload is  raw length u32 | compressed bytes.
+// bytes, or the file system's block if pages are punched out (h > 1). The checksum covers everything before the checksum and is
+// bound to the file's number and the block's offset, so it detects a change of any byte. The type byte has the kind of block and
+// the compression of its payload. A compressed payload is  raw length u32 | compressed bytes.
 // engine/docs/formats.md has the grammar.
 #pragma once
 
@@ -19,17 +19,20 @@ namespace ebbtide {
 
 inline constexpr std::uint32_t kTableDataMagic = 0x44544245;      // "EBTD"
 inline constexpr std::uint32_t kTableMetadataMagic = 0x4d544245;  // "EBTM"
-inline constexpr std::uint32_t kTableVersion = 1;
+inline constexpr std::uint32_t kTableVersion = 2;                 // version 1 has no compact entries
+inline constexpr std::uint32_t kOldestTableVersion = 1;
 
 inline constexpr std::size_t kBlockTrailerBytes = 13;
-inline constexpr std::uint32_t kSmallUnit = 8;     ///< of files with h = 1: offsets in units of it fit into 31 bits up to 16 GiB
-inline constexpr std::uint32_t kPunchUnit = 4096;  ///< of files with h > 1: file systems punch holes in units of this
+/// Unit of files with h = 1: offsets up to 16 GiB, counted in this unit, fit into 31 bits.
+inline constexpr std::uint32_t kSmallUnit = 8;
+inline constexpr std::uint32_t kPunchUnit = 4096;  ///< unit of files with h > 1: file systems punch holes in multiples of this
 /// The largest decoded size of a block. A larger length field is damage, and no memory is allocated for it.
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
-/// Bytes of a large value in each of its blocks.
+/// The bytes of a large value that each of its blocks has.
 inline constexpr std::size_t kLargeChunkBytes = std::size_t{256} << 10;
 
-/// Numbers are part of the format: bits 2 to 4 of the type byte. Bits 0 and 1 are the compression, bits 5 to 7 zero.
+/// The numbers are part of the format: they are bits 2 to 4 of the type byte. Bits 0 and 1 are the compression, bits 5 to 7 are
+/// zero.
 enum class BlockKind : std::uint8_t { kPage = 0, kLargeIndex = 1, kLargeChunk = 2, kFileHeader = 3 };
 
 /// The place of a block, for checksums and messages.
@@ -38,7 +41,7 @@ struct BlockPlace {
   FileNum file = kNoFile;
   std::uint64_t offset = 0;
 
-  /// "dir/000012.data: block at 8192: <what>"
+  /// Returns a message like "dir/000012.data: block at 8192: <what>".
   [[nodiscard]] Status corruption(const std::string& what) const;
 };
 
@@ -46,14 +49,15 @@ struct BlockPlace {
   return (payload_bytes + kBlockTrailerBytes + unit - 1) / unit * unit;
 }
 
-/// Compresses a payload if that saves at least an eighth. Reuses its state between calls. Not thread-safe.
+/// Compresses payloads, if that saves at least an eighth. Keeps its state for the next call. Not thread-safe.
 class Compressor {
  public:
   explicit Compressor(Compression compression);
   ~Compressor();
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
-  /// Returns the payload for `raw`: a view of it, or of an inner buffer until the next call. Sets `*used` to the compression.
+  /// Returns the payload for `raw`: a view of `raw`, or of a buffer that is valid until the next call. Sets `*used` to the
+  /// compression.
   Bytes compress(Bytes raw, Compression* used);
 
  private:
@@ -62,8 +66,8 @@ class Compressor {
   std::string buffer_;
 };
 
-/// Appends the block of `payload` to `out`, for `offset` of `file`. `length`: the block's, at least padded_block_bytes(). Returns
-/// its checksum.
+/// Appends the block of `payload` to `out`, to be stored at `offset` of `file`. `length` is the block's length, at least
+/// padded_block_bytes(). Returns the block's checksum.
 std::uint64_t append_block(std::string* out, Bytes payload, Compression compression, BlockKind kind, std::uint64_t length,
                            FileNum file, std::uint64_t offset);
 
@@ -74,13 +78,13 @@ struct CheckedBlock {
   BlockKind kind = BlockKind::kPage;
   std::uint64_t checksum = 0;
 };
-/// Checks checksum, kind and padding; the payload views `block`.
+/// Checks checksum, kind and padding. The payload of the result is a view of `block`.
 Result<CheckedBlock> check_block(Bytes block, BlockKind expected, const BlockPlace& place);
-/// Bytes of the decoded payload, at most kMaxBlockBytes.
+/// Returns the size of the decoded payload, at most kMaxBlockBytes.
 Result<std::size_t> decoded_bytes(const CheckedBlock& block, const BlockPlace& place);
-/// Decodes into `out`, which has room for exactly decoded_bytes().
+/// Decodes a block into `out`, which has room for exactly decoded_bytes().
 Status decode_block(const CheckedBlock& block, char* out, std::size_t bytes, const BlockPlace& place);
-/// Checks and decodes a block: the result is a view of `block` if it is not compressed, else of `scratch`.
+/// Checks and decodes a block. The result is a view of `block` if that is not compressed, otherwise of `scratch`.
 Result<Bytes> decode_block(Bytes block, BlockKind expected, const BlockPlace& place, std::string* scratch);
 
 }  // namespace ebbtide

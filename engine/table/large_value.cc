@@ -20,7 +20,7 @@ Status LargeValueFile::read_index(const LargeValueRef& ref, std::string* block, 
   *payload = checked.payload;
   std::uint64_t length = 0, total = index_block;
   if (payload->size() != large_index_bytes(ref.length) || !get_u64(payload, &length) || length != ref.length) {
-    return place.corruption("index of a large value does not fit its reference");
+    return place.corruption("index of a large value does not match its reference");
   }
   for (Bytes rest = *payload; !rest.empty();) {
     std::uint32_t bytes = 0;
@@ -45,7 +45,8 @@ Status LargeValueFile::visit(const LargeValueRef& ref, std::uint64_t first, std:
     block.resize(block_bytes);
     TRY(file->read(place.offset, block.size(), block.data()));
     TRY_ASSIGN(checked, check_block(block, BlockKind::kLargeChunk, place));
-    if (checked.payload.size() != bytes) return place.corruption("chunk of a large value has another length than its index says");
+    if (checked.payload.size() != bytes)
+      return place.corruption("length of a large value's chunk differs from the one in the index");
     TRY(chunk(i, checked, place));
   }
   return Status::ok();
@@ -69,7 +70,7 @@ Result<std::string> LargeValueFile::read(const LargeValueRef& ref) const {
   if (ref.length > kMaxValueBytes)
     return BlockPlace{path, number, ref.offset}.corruption("large value is longer than the maximum");
   TRY(visit(ref, 0, large_chunks(ref.length), [&](std::uint64_t i, const CheckedBlock& block, const BlockPlace& place) {
-    if (i == 0) value.resize(ref.length);  // now that the index has been checked
+    if (i == 0) value.resize(ref.length);  // the index has been checked by now, so this length is true
     return decode(ref, i, block, place, value.data() + i * kLargeChunkBytes);
   }));
   return value;
@@ -77,7 +78,7 @@ Result<std::string> LargeValueFile::read(const LargeValueRef& ref) const {
 
 Status LargeValueFile::copy(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const {
   if (to.empty()) return Status::ok();
-  std::string decoded;  // of a chunk at an edge
+  std::string decoded;  // a decoded chunk of which only a part is copied
   const std::uint64_t last = offset + to.size() - 1;
   return visit(ref, offset / kLargeChunkBytes, last / kLargeChunkBytes + 1,
                [&](std::uint64_t i, const CheckedBlock& block, const BlockPlace& place) -> Status {

@@ -1,11 +1,12 @@
-// Values of more than kLargeValueBytes: blocks of their own in the data file, one after the other.
+// Values of more than kLargeValueBytes: each is stored in blocks of its own in the data file, one after the other.
 //
 //   chunk block, ..., chunk block, index block
 //
-// A chunk holds kLargeChunkBytes of the value (the last one the rest), each compressed on its own; the index holds the value's
-// length (u64) and each chunk's payload length (u32). It comes last, so that chunks are written while the value is compressed.
-// The end of the extent is enough to find everything, so a miss identifies a large value in 31 bits: its end in units of
-// kSmallUnit. A copy into another table checks and re-binds each chunk's checksum, without decompression.
+// A chunk holds kLargeChunkBytes of the value (the last chunk holds the rest) and is compressed on its own. The index holds the
+// value's length (u64) and each chunk's payload length (u32). The index comes last, so that chunks are written while the value is
+// compressed. The end of these blocks is enough to find everything. So a lookup that misses the value can name it in 31 bits: by
+// this end, in units of kSmallUnit. A copy into another table checks each chunk's checksum and binds it to the new place, without
+// decompression.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +20,17 @@
 
 namespace ebbtide {
 
-/// The number of chunks of a value of `length` bytes.
+/// Returns the number of chunks of a value of `length` bytes.
 [[nodiscard]] inline std::uint64_t large_chunks(std::uint64_t length) {
   return (length + kLargeChunkBytes - 1) / kLargeChunkBytes;
 }
-/// Bytes of the value that a chunk has.
+/// Returns how many bytes of a value of `length` bytes chunk `i` has.
 [[nodiscard]] inline std::uint64_t large_chunk_bytes(std::uint64_t length, std::uint64_t i) {
   return std::min<std::uint64_t>(kLargeChunkBytes, length - i * kLargeChunkBytes);
 }
 [[nodiscard]] inline std::uint64_t large_index_bytes(std::uint64_t length) { return 8 + 4 * large_chunks(length); }
 
-/// Reads large values from a data file. A value type; the file must outlive it. Thread-safe.
+/// Reads large values from a data file. Copyable; the file must outlive it. Thread-safe.
 struct LargeValueFile {
   const RandomAccessFile* file = nullptr;
   const std::string* path = nullptr;
@@ -37,20 +38,20 @@ struct LargeValueFile {
   std::uint32_t unit = kSmallUnit;
   std::uint64_t data_bytes = 0;
 
-  /// Passes each chunk in order, checked but not decoded; the views are valid during the call.
+  /// Calls `chunk` with each chunk in order, checked but not decoded. The views are valid during the call.
   Status visit(const LargeValueRef& ref, const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const;
   /// Reads the whole value.
   Result<std::string> read(const LargeValueRef& ref) const;
   /// Copies to.size() bytes from `offset` on; they must be inside the value. Reads the index and the chunks that have them.
   Status copy(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
-  /// Reads and decodes all of it, a chunk at a time.
+  /// Reads and decodes the whole value, one chunk at a time.
   Status verify(const LargeValueRef& ref) const;
 
  private:
   using Chunk = std::function<Status(std::uint64_t i, const CheckedBlock& block, const BlockPlace& place)>;
-  /// The chunks first <= i < end in order, checked but not decoded.
+  /// Calls a function with the chunks first <= i < end in order, checked but not decoded.
   Status visit(const LargeValueRef& ref, std::uint64_t first, std::uint64_t end, const Chunk& chunk) const;
-  /// Reads the bytes of a chunk, and checks their number.
+  /// Decodes chunk `i` into `out`, and checks the number of bytes.
   static Status decode(const LargeValueRef& ref, std::uint64_t i, const CheckedBlock& block, const BlockPlace& place, char* out);
   Status read_index(const LargeValueRef& ref, std::string* block, Bytes* payload) const;
 };

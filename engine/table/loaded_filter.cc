@@ -13,7 +13,7 @@ namespace {
 
 std::size_t rounded(std::size_t n) { return (n + 63) / 64 * 64; }
 
-// A piece of memory whose cache lines are the filter's blocks.
+// Allocates memory for a filter's blocks, aligned to cache lines.
 std::shared_ptr<char> blocks_of(std::size_t bytes) {
   return {static_cast<char*>(::operator new[](bytes, std::align_val_t{64})),
           [](char* p) { ::operator delete[](p, std::align_val_t{64}); }};

@@ -22,10 +22,10 @@ void append_header(FileNum file, FileNum data_file, std::string* out) {
   put_u64(out, block_checksum(*out, file, 0));
 }
 
-// One answer for both kinds of file, so that the messages agree.
+// Used for both kinds of file, so that their messages agree.
 Status check_version(std::uint32_t version, const std::string& path) {
-  if (version == kTableVersion) return Status::ok();
-  return Status::unsupported(path + ": table format version " + std::to_string(version) + "; this program reads version " +
+  if (kOldestTableVersion <= version && version <= kTableVersion) return Status::ok();
+  return Status::unsupported(path + ": table format version " + std::to_string(version) + "; this program reads versions up to " +
                              std::to_string(kTableVersion));
 }
 
@@ -39,7 +39,7 @@ void PageMeta::add(const Entry& e) {
   ++entries;
   min_seq = std::min(min_seq, e.seq);
   max_seq = std::max(max_seq, e.seq);
-  if (e.kind != EntryKind::kValue) flags &= ~kPagePlainOnly;
+  if (!e.is_plain()) flags &= ~kPagePlainOnly;
   if (!e.first) flags &= ~kPageAllFirst;
   if (e.debt != 0) flags |= kPageHasDebts;
   if (e.is_large()) flags |= kPageHasLarge;
@@ -88,10 +88,10 @@ void unpack_permutation(Bytes packed, std::uint32_t pages, std::uint64_t entries
   }
 }
 
-std::string encode_data_header(FileNum data_file, std::uint32_t unit, std::uint64_t* checksum) {
+std::string encode_data_header(std::uint32_t version, FileNum data_file, std::uint32_t unit, std::uint64_t* checksum) {
   std::string payload, block;
   put_u32(&payload, kTableDataMagic);
-  put_u32(&payload, kTableVersion);
+  put_u32(&payload, version);
   put_u64(&payload, data_file);
   put_u32(&payload, unit);
   put_u32(&payload, 0);
@@ -99,17 +99,17 @@ std::string encode_data_header(FileNum data_file, std::uint32_t unit, std::uint6
   return block;
 }
 
-Status check_data_header(Bytes block, FileNum data_file, std::uint32_t unit, const std::string& path) {
+Status check_data_header(Bytes block, std::uint32_t version, FileNum data_file, std::uint32_t unit, const std::string& path) {
   const BlockPlace place{&path, data_file, 0};
   TRY_ASSIGN(checked, check_block(block, BlockKind::kFileHeader, place));
   Bytes in = checked.payload;
-  std::uint32_t magic = 0, version = 0, its_unit = 0;
+  std::uint32_t magic = 0, its_version = 0, its_unit = 0;
   std::uint64_t file = 0;
-  if (!get_u32(&in, &magic) || !get_u32(&in, &version) || magic != kTableDataMagic)
-    return place.corruption("is no table's data file");
-  TRY(check_version(version, path));
-  if (!get_u64(&in, &file) || !get_u32(&in, &its_unit) || file != data_file || its_unit != unit) {
-    return place.corruption("header does not fit the metadata file");
+  if (!get_u32(&in, &magic) || !get_u32(&in, &its_version) || magic != kTableDataMagic)
+    return place.corruption("not a data file of a table");
+  TRY(check_version(its_version, path));
+  if (!get_u64(&in, &file) || !get_u32(&in, &its_unit) || its_version != version || file != data_file || its_unit != unit) {
+    return place.corruption("header does not match the metadata file");
   }
   return Status::ok();
 }
@@ -154,7 +154,7 @@ bool TableMetadata::names_can_be_renewed() const {
 
 std::uint64_t TableMetadata::sum_checksums() const {
   std::uint64_t sum = 0;
-  encode_data_header(data_file, unit, &sum);
+  encode_data_header(data_version, data_file, unit, &sum);
   sum += large_checksum;
   for (const PageMeta& page : pages) {
     if (!page.dropped() && !page.replaced()) sum += page.checksum;
@@ -166,7 +166,7 @@ std::string TableMetadata::encode(FileNum metadata_file, std::uint64_t* metadata
   std::string out;
   append_header(metadata_file, data_file, &out);
   SectionWriter writer(metadata_file, &out);
-  // Replaced pages come first: the page table says where they are. Leaves come before the top that points to them.
+  // Replaced pages come first, since the page table says where they are. Leaves come before the top, which points to them.
   if (!replaced.empty()) {
     writer.begin(SectionType::kReplacedPages, 0);
     append_replaced_pages(this, metadata_file, &out);
@@ -211,16 +211,16 @@ Result<TableMetadata> TableMetadata::decode(Bytes file, FileNum metadata_file, c
   std::uint32_t magic = 0, version = 0;
   std::uint64_t number = 0, checksum = 0;
   TableMetadata m;
-  if (file.size() < kHeaderBytes) return start.corruption("too short for a table's metadata file");
+  if (file.size() < kHeaderBytes) return start.corruption("metadata file is too short");
   if (!get_u32(&header, &magic) || !get_u32(&header, &version) || !get_u64(&header, &number) || !get_u64(&header, &m.data_file) ||
       !get_u64(&header, &checksum) || magic != kTableMetadataMagic ||
       checksum != block_checksum(file.substr(0, kHeaderBytes - 8), metadata_file, 0)) {
     return start.corruption("header of the metadata file is damaged");
   }
   TRY(check_version(version, path));
-  if (number != metadata_file) return start.corruption("is the metadata file " + std::to_string(number));
-  TRY_ASSIGN(sections, SectionReader::open(file, kHeaderBytes, metadata_file, path));
-  TRY(decode_properties(sections, &m));
+  if (number != metadata_file) return start.corruption("belongs to metadata file " + std::to_string(number));
+  TRY_ASSIGN(sections, SectionReader::open(file, kHeaderBytes, version, metadata_file, path));
+  TRY(decode_properties(sections, version, &m));
   TRY(decode_page_table(sections, &m));
   TRY(decode_fences(sections, &m));
   TRY(decode_filters(sections, &m));

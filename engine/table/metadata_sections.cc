@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t kDirectoryEntryBytes = 32;
 constexpr std::size_t kFooterBytes = 32;
-// Directory entry flag: a reader that does not know the section's type may skip it.
+// Flag of a directory entry: a reader that does not know the section's type may skip the section.
 constexpr std::uint16_t kSectionOptional = 1;
 
-// In the page table, below the page's own flags.
+// Flags of a page in the page table; they are below the flags of PageMeta.
 constexpr std::uint32_t kHasDeleteKeys = 1, kHasExpiries = 2;
 constexpr std::uint32_t kPageFieldBits = 2;
 
@@ -48,7 +48,8 @@ void SectionWriter::finish() {
   put_u64(out_, block_checksum(Bytes(*out_).substr(at), file_, at));
 }
 
-Result<SectionReader> SectionReader::open(Bytes file, std::uint64_t first, FileNum number, const std::string& path) {
+Result<SectionReader> SectionReader::open(Bytes file, std::uint64_t first, std::uint32_t file_version, FileNum number,
+                                          const std::string& path) {
   SectionReader reader;
   reader.path_ = &path;
   reader.file_ = number;
@@ -65,7 +66,7 @@ Result<SectionReader> SectionReader::open(Bytes file, std::uint64_t first, FileN
   get_u64(&footer, &checksum);
   if (directory_at < first || directory_at > footer_at ||
       std::uint64_t{count} * kDirectoryEntryBytes != footer_at - directory_at || magic != kTableMetadataMagic ||
-      version != kTableVersion ||
+      version != file_version ||
       checksum != block_checksum(file.substr(directory_at, file.size() - 8 - directory_at), number, directory_at)) {
     return reader.place(footer_at).corruption("footer or section directory is damaged");
   }
@@ -133,9 +134,10 @@ void append_properties(const TableMetadata& m, std::string* out) {
   put_varint(out, m.tiles.size());
   put_varint(out, m.pages.size());
   put_bytes(out, m.key_prefix);
+  put_varint(out, m.data_version);
 }
 
-Status decode_properties(const SectionReader& sections, TableMetadata* m) {
+Status decode_properties(const SectionReader& sections, std::uint32_t version, TableMetadata* m) {
   TRY_ASSIGN(section, sections.need(SectionType::kProperties));
   Bytes in = section.content;
   auto stats = TableStats::decode(&in);
@@ -147,22 +149,27 @@ Status decode_properties(const SectionReader& sections, TableMetadata* m) {
       !get_varint32(&in, &m->unit) || !get_varint32(&in, &m->pages_per_tile) || !get_varint32(&in, &m->page_size) ||
       !get_varint32(&in, &compression) || !get_varint32(&in, &kind) || !get_u64(&in, &bits) || !get_varint(&in, &slices) ||
       !get_varint(&in, &tombstone_slices) || !get_varint(&in, &tiles) || !get_varint(&in, &pages) ||
-      !get_string(&in, &m->key_prefix) || !in.empty()) {
+      !get_string(&in, &m->key_prefix)) {
     return sections.corruption(section, "malformed");
   }
+  m->data_version = version;  // a table of version 1 has two files of version 1
+  if (version > 1 && !get_varint32(&in, &m->data_version)) return sections.corruption(section, "malformed");
+  if (!in.empty()) return sections.corruption(section, "malformed");
   m->filter_bits_per_key = std::bit_cast<double>(bits);
   if ((m->unit != kSmallUnit && m->unit != kPunchUnit) || m->pages_per_tile < 1 || m->pages_per_tile > 64 ||
       compression > static_cast<unsigned>(Compression::kZstd) || slices > 255 || tombstone_slices > 255 ||
-      m->data_bytes < data_header_bytes(m->unit)) {
+      m->data_bytes < data_header_bytes(m->unit) || m->data_version < kOldestTableVersion || m->data_version > version) {
     return sections.corruption(section, "a value is out of range");
   }
   if (kind > static_cast<unsigned>(FilterKind::kColumns)) {
     return Status::unsupported(
         std::string(sections.corruption(section, "filter of unknown kind " + std::to_string(kind)).message()));
   }
-  // A page takes a few bytes of the page table, a tile at least one page: larger counts are refused.
+  // A page takes a few bytes of the page table, a tile at least one page: larger counts are refused, so no memory is allocated
+  // for them.
   TRY_ASSIGN(table, sections.need(SectionType::kPages));
-  if (pages > table.content.size() || tiles > pages) return sections.corruption(section, "more pages than there is room for");
+  if (pages > table.content.size() || tiles > pages)
+    return sections.corruption(section, "more pages than the page table has room for");
   m->compression = static_cast<Compression>(compression);
   m->filter_kind = static_cast<FilterKind>(kind);
   m->filter_slices.resize(slices);
@@ -213,7 +220,7 @@ void append_page_table(const TableMetadata& m, std::string* out) {
 
 namespace {
 
-// Reads one page's fields; `end` is where the page before ends in the data file.
+// Reads one page's fields. `end` is where the page before ends in the data file. Returns false if the fields are malformed.
 bool read_page(Bytes* in, SeqNum base_seq, DeleteKey base_delete_key, std::uint64_t end, PageMeta* page) {
   std::uint32_t packed = 0;
   std::uint64_t gap = 0, span = 0;
@@ -265,7 +272,7 @@ Status decode_page_table(const SectionReader& sections, TableMetadata* m) {
       return sections.corruption(section, "a replaced page is out of range");
     }
   }
-  return in.empty() ? Status::ok() : sections.corruption(section, "longer than its pages");
+  return in.empty() ? Status::ok() : sections.corruption(section, "bytes after the last page");
 }
 
 // --- fences
@@ -313,11 +320,11 @@ void append_fence_top(const TableMetadata& m, const std::vector<FenceLeaf>& leav
 
 namespace {
 
-// The most bytes that Fences can index. Shared prefixes are stored once per leaf, so a small file could claim more.
+// The most bytes that Fences can index. Leaves store shared prefixes once, so a small damaged file could claim more.
 constexpr std::uint64_t kMaxSeparatorBytes = 0xffffffffu;
 
-// Decodes tiles [*tile, *tile + tiles) from one leaf, and moves *tile behind them. Adds the bytes of their separators after the
-// table's prefix to *bytes.
+// Decodes tiles [*tile, *tile + tiles) from one leaf, and moves *tile past them. Adds the bytes of their separators after the
+// table's prefix to *bytes. Returns false if the leaf is malformed.
 bool read_leaf(Bytes in, std::uint32_t tiles, Bytes first_separator, std::size_t* tile, std::uint64_t* page, std::uint64_t* bytes,
                TableMetadata* m) {
   std::string separator;
@@ -383,7 +390,7 @@ Status decode_fences(const SectionReader& sections, TableMetadata* m) {
     if (!read_leaf(content, leaf.tiles, separator, &tile, &page, &bytes, m)) return sections.corruption(leaves, "malformed");
   }
   if (!in.empty() || next != leaves.content.size() || tile != m->tiles.size() || page != m->pages.size()) {
-    return sections.corruption(top, "does not fit tiles and pages");
+    return sections.corruption(top, "does not match tiles and pages");
   }
   return fences_in_order(*m) ? Status::ok() : sections.corruption(leaves, "tiles are out of order");
 }
@@ -397,7 +404,7 @@ Status decode_filters(const SectionReader& sections, TableMetadata* m) {
       if (section == nullptr) return sections.place(0).corruption("a filter slice is missing");
       auto parsed = BloomView::parse(section->content);
       if (!parsed.is_ok()) return sections.corruption(*section, std::string(parsed.status().message()));
-      // A filter whose number of columns differs from the pages per tile would hide keys.
+      // If the number of columns differed from the pages per tile, the filter would hide keys.
       if (parsed->columns() != (type == SectionType::kFilter ? m->pages_per_tile : 1))
         return sections.corruption(*section, "wrong number of columns");
       (*slices)[i].assign(section->content);
@@ -405,7 +412,7 @@ Status decode_filters(const SectionReader& sections, TableMetadata* m) {
     return Status::ok();
   };
   if (m->filter_kind == FilterKind::kNone && m->filter_slices.size() + m->tombstone_filter_slices.size() > 0) {
-    return sections.place(0).corruption("filter slices of no kind");
+    return sections.place(0).corruption("filter slices, although the table has no filter");
   }
   TRY(take(SectionType::kFilter, &m->filter_slices));
   return take(SectionType::kTombstoneFilter, &m->tombstone_filter_slices);
@@ -432,7 +439,7 @@ Status decode_permutations(const SectionReader& sections, TableMetadata* m) {
     for (const std::uint8_t page : order) ++counts[page];
     for (std::uint32_t p = 0; p < 128; ++p) {
       if (counts[p] != (p < tile.pages ? m->pages[tile.first_page + p].entries : 0))
-        return sections.corruption(section, "does not fit the pages");
+        return sections.corruption(section, "does not match the pages");
     }
   }
   return Status::ok();
@@ -461,7 +468,7 @@ Status decode_range_tombstones(const SectionReader& sections, TableMetadata* m) 
     if (!t.end.empty() && t.end <= t.start) return sections.corruption(section, "a range is empty");
     m->range_tombstones.push_back(std::move(t));
   }
-  return in.empty() ? Status::ok() : sections.corruption(section, "longer than its tombstones");
+  return in.empty() ? Status::ok() : sections.corruption(section, "bytes after the last tombstone");
 }
 
 void append_holes(const TableMetadata& m, std::string* out) {
@@ -474,7 +481,7 @@ void append_holes(const TableMetadata& m, std::string* out) {
   }
 }
 
-// Punching trusts these ranges, so none may overlap a page.
+// Pages must not overlap these ranges, since punching trusts them.
 Status decode_holes(const SectionReader& sections, TableMetadata* m) {
   const SectionReader::Section* const section = sections.find(SectionType::kHoles);
   if (section == nullptr) return Status::ok();
@@ -493,10 +500,10 @@ Status decode_holes(const SectionReader& sections, TableMetadata* m) {
     hole.offset = end + gap;
     end = hole.offset + hole.length;
     while (page < m->pages.size() && m->pages[page].offset + m->pages[page].length <= hole.offset) ++page;
-    if (page < m->pages.size() && m->pages[page].offset < end) return sections.corruption(*section, "a hole meets a page");
+    if (page < m->pages.size() && m->pages[page].offset < end) return sections.corruption(*section, "a hole overlaps a page");
     m->holes.push_back(hole);
   }
-  return in.empty() ? Status::ok() : sections.corruption(*section, "longer than its holes");
+  return in.empty() ? Status::ok() : sections.corruption(*section, "bytes after the last hole");
 }
 
 void append_replaced_pages(TableMetadata* m, FileNum file, std::string* out) {
@@ -517,17 +524,17 @@ Status check_whole(const SectionReader& sections, const TableMetadata& m) {
   for (const PageMeta& page : m.pages) entries += page.entries;
   if (entries != m.stats.entries) return sections.place(0).corruption("pages and properties disagree on the number of entries");
   if (m.range_tombstones.size() != m.stats.range_tombstones) {
-    return sections.place(0).corruption("range tombstones and properties disagree on their number");
+    return sections.place(0).corruption("section and properties disagree on the number of range tombstones");
   }
-  // Without a filter slice for a kind of page, that kind must not occur: a missing slice would hide keys.
+  // If there is no filter slice for a kind of page, the table must not have such pages: the missing slice would hide their keys.
   const bool filtered = m.filter_kind != FilterKind::kNone;
   for (const PageMeta& page : m.pages) {
     const auto& slices = (page.flags & kPageTombstones) != 0 ? m.tombstone_filter_slices : m.filter_slices;
     if (filtered && !page.dropped() && slices.empty()) return sections.place(0).corruption("pages without a filter slice");
   }
   for (const TileMeta& tile : m.tiles) {
-    // Only the last page of a tile can be the one of its tombstones, and only if h > 1; the others must have a filter column
-    // each.
+    // Only the last page of a tile can be the page of its tombstones, and only if h > 1. Each other page must have a filter
+    // column.
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
       const bool tombstones = (m.pages[tile.first_page + p].flags & kPageTombstones) != 0;
       if (tombstones ? (p + 1 != tile.pages || m.pages_per_tile == 1) : p >= m.pages_per_tile) {

@@ -8,14 +8,14 @@
 
 namespace ebbtide {
 
-/// Numbers are part of the format.
+/// The numbers are part of the format.
 enum class SectionType : std::uint16_t {
   kProperties = 1,
   kPages = 2,
   kFenceTop = 3,
   kFenceLeaves = 4,
-  kFilter = 5,           ///< index = slice
-  kTombstoneFilter = 6,  ///< index = slice
+  kFilter = 5,           ///< the index is the number of the slice
+  kTombstoneFilter = 6,  ///< the index is the number of the slice
   kPermutations = 7,
   kRangeTombstones = 8,
   kReplacedPages = 9,
@@ -26,7 +26,7 @@ enum class SectionType : std::uint16_t {
 class SectionWriter {
  public:
   SectionWriter(FileNum file, std::string* out) : file_(file), out_(out) {}
-  /// Starts a section: all bytes appended to the file until end() belong to it.
+  /// Begins a section: all bytes that are appended to the file until end() belong to it.
   void begin(SectionType type, std::uint32_t index);
   void end();
   void add(SectionType type, std::uint32_t index, Bytes content) {
@@ -44,7 +44,7 @@ class SectionWriter {
   std::uint64_t begin_ = 0;
 };
 
-/// The directory of a file, every section's checksum verified.
+/// The sections of a file, by its directory. The checksums of all sections were verified.
 class SectionReader {
  public:
   struct Section {
@@ -53,9 +53,11 @@ class SectionReader {
     std::uint64_t offset = 0;
     Bytes content;
   };
-  /// Checks that sections are adjacent from `first` to the directory, so that every byte belongs to one.
-  static Result<SectionReader> open(Bytes file, std::uint64_t first, FileNum number, const std::string& path);
-  /// The only section of that type and index, or null.
+  /// Reads the directory of `file` and verifies all checksums. Checks that sections are adjacent, from offset `first` to the
+  /// directory, so that every byte belongs to a section.
+  static Result<SectionReader> open(Bytes file, std::uint64_t first, std::uint32_t file_version, FileNum number,
+                                    const std::string& path);
+  /// Returns the section of that type and index, or null. There is at most one.
   [[nodiscard]] const Section* find(SectionType type, std::uint32_t index = 0) const;
   /// Like find(), but returns kCorruption if the section is missing.
   Result<Section> need(SectionType type) const;
@@ -68,10 +70,11 @@ class SectionReader {
   FileNum file_ = kNoFile;
 };
 
-/// A leaf of the two-level fence index: up to kTilesPerLeaf tiles. It has its own checksum, so that leaves can be cached apart.
+/// A leaf of the two-level fence index: up to kTilesPerLeaf tiles. Each leaf has a checksum, so that leaves can be cached
+/// separately.
 struct FenceLeaf {
   std::uint32_t tiles = 0;
-  std::uint64_t offset = 0;  ///< within the section
+  std::uint64_t offset = 0;  ///< begin of the leaf in its section
   std::uint64_t length = 0;
   std::uint64_t checksum = 0;
 };
@@ -85,7 +88,7 @@ void append_range_tombstones(const TableMetadata& m, std::string* out);
 void append_holes(const TableMetadata& m, std::string* out);
 void append_replaced_pages(TableMetadata* m, FileNum file, std::string* out);
 
-Status decode_properties(const SectionReader& sections, TableMetadata* m);
+Status decode_properties(const SectionReader& sections, std::uint32_t version, TableMetadata* m);
 Status decode_page_table(const SectionReader& sections, TableMetadata* m);
 Status decode_fences(const SectionReader& sections, TableMetadata* m);
 Status decode_filters(const SectionReader& sections, TableMetadata* m);

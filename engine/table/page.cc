@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-// Reads a varint of a checked page: it is known to end inside the page.
+// Reads a varint of a checked page, so the varint is known to end inside the page.
 inline std::uint64_t take_varint(const char** p) {
   const auto* q = reinterpret_cast<const unsigned char*>(*p);
   std::uint64_t v = *q++;
@@ -28,13 +28,14 @@ inline std::uint64_t take_varint(const char** p) {
 }
 
 constexpr std::size_t kLine = 64;
-// Bytes of an entry that are prefetched, the value included. The processor's own prefetching loads the rest of a longer entry.
+// Number of bytes of an entry that are prefetched, the value included. The processor's own prefetching loads the rest of a longer
+// entry.
 constexpr std::ptrdiff_t kEntryAhead = 256;
 
 // A binary search prefetches all entries that its next kSearchAhead steps may read.
 constexpr std::uint32_t kSearchAhead = 3;
 
-// The first 8 of n bytes as a number of the same order; fewer are padded with zeros. Bytes up to `end` may be read.
+// Returns the first 8 of n bytes as a number of the same order; fewer bytes are padded with zeros. May read up to `end`.
 inline std::uint64_t word_of(const char* p, std::size_t n, const char* end) {
   std::uint64_t word = 0;
   if (end - p >= 8) [[likely]] {
@@ -46,7 +47,7 @@ inline std::uint64_t word_of(const char* p, std::size_t n, const char* end) {
   return word;
 }
 
-// Bit i set: tags[i] == tag, for the n <= 16 tags that `tags` has; reads 16 bytes if `whole`.
+// Returns a number in which bit i is set if tags[i] == tag. `tags` has n <= 16 tags; 16 bytes are read if `whole`.
 inline std::uint32_t match_tags(const char* tags, std::uint32_t n, std::uint8_t tag, bool whole) {
 #if defined(__SSE2__)
   if (whole) {
@@ -60,7 +61,7 @@ inline std::uint32_t match_tags(const char* tags, std::uint32_t n, std::uint8_t 
   return mask;
 }
 
-// The fields of an entry that decide its place among the others.
+// The fields of an entry that decide its place in the order of entries.
 struct Placed {
   Bytes suffix;
   SeqNum seq = 0;
@@ -69,7 +70,7 @@ struct Placed {
 const char* check_entry(Bytes entry, SeqNum min_seq, std::uint64_t prefix_bytes, std::uint64_t data_bytes, Placed* placed) {
   std::uint8_t flags = 0;
   std::uint64_t skipped = 0;
-  if (!get_u8(&entry, &flags) || (flags & 0x80) != 0 || (flags & 3) == 0) return "entry flags";
+  if (!get_u8(&entry, &flags) || (flags & 0x80) != 0) return "entry flags";
   if (!get_bytes(&entry, &placed->suffix) || placed->suffix.size() + prefix_bytes > kMaxKeyBytes) return "entry key";
   if (!get_varint(&entry, &placed->seq) || placed->seq > kMaxSeqNum - min_seq) return "entry seq";
   placed->seq += min_seq;
@@ -161,7 +162,7 @@ bool PageView::get(const LookupKey& key, SeqNum view_seq, const TableLookup* tab
       p += bytes;
       *seen = true;
       const char* q = p;
-      if (min_seq + take_varint(&q) > view_seq) continue;  // a newer version; older ones follow
+      if (min_seq + take_varint(&q) > view_seq) continue;  // this version is too new; older ones follow
       read_fields(p, flags, i, table, entry);
       return true;
     }
@@ -201,7 +202,7 @@ void PageView::prefetch_middles(std::uint32_t low, std::uint32_t high, std::uint
 std::uint32_t PageView::lower_bound(Bytes key) const {
   const Bytes common = prefix();
   const int order = key.substr(0, common.size()).compare(common);
-  if (order < 0) return 0;  // also if the key is only the beginning of the prefix
+  if (order < 0) return 0;  // this includes keys that are only the beginning of the prefix
   if (order > 0) return count_;
   const Bytes wanted = key.substr(common.size());
   const std::uint64_t word = word_of(wanted.data(), wanted.size(), wanted.data() + wanted.size());

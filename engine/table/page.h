@@ -1,14 +1,14 @@
-// One page in memory: entries in sort-key order, found by tag or binary search, read without a copy.
+// One page in memory: entries in sort-key order. Lookups find them by tag or binary search and read them without a copy.
 //
 // Layout (little endian):
 //   count u32, flags u32 (bit 0: offsets are u32), smallest seq u64, smallest delete key u64, prefix length u32, zero u32
-//   tags     count u8: low byte of each key's hash; a lookup compares 16 at a time and reads only entries with an equal tag
-//   offsets  count u16 or u32: where each entry begins, from the start of the page; the last ends with the page
+//  tags     count u8: low byte of each key's hash; a lookup compares 16 tags at once and reads only entries whose tag is equal
+//  offsets  count u16 or u32: where each entry begins, counted from the start of the page; the last entry ends with the page
 //   prefix   the common prefix of all keys of the page
 //   entries  flags u8, suffix length varint, suffix, seq - smallest varint, [delete key - smallest varint], [expiry varint],
 //            [debt varint]; then the value to the entry's end, or for a large one offset, stored bytes and length as varints
 //
-// A page is checked once, when it is read from disk (check_page); every other function here trusts it.
+// check_page() checks a page once, when it is read from disk; every other function here trusts the page.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,19 @@ namespace ebbtide {
 inline constexpr std::size_t kPageHeaderBytes = 32;
 inline constexpr std::uint32_t kPageWideOffsets = 1;
 
-/// Flags byte of an entry. Numbers are part of the format; bits 0 and 1 are the EntryKind, bit 7 is zero.
+/// Flags byte of an entry. The numbers are part of the format. Bits 0 and 1 are the EntryKind. Bit 7 is reserved
+/// for elements of collections, and zero.
 inline constexpr std::uint8_t kEntryFirst = 4, kEntryHasDeleteKey = 8, kEntryHasExpiry = 16, kEntryHasDebt = 32, kEntryLarge = 64;
 
 inline std::uint8_t page_tag(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
 
-/// Returns null if `page` is well-formed, else the fault: lengths, offsets, every entry's grammar, and the order of entries.
-/// `data_bytes` bounds the references to large values.
+/// Checks lengths, offsets, every entry's grammar, and the order of entries. Returns null if `page` is well-formed, otherwise the
+/// name of the faulty part. `data_bytes` is the size of the data file; it bounds the references to large values.
 const char* check_page(Bytes page, std::uint64_t data_bytes);
 
 class TableLookup;  // table/table_lookup.h
 
-/// Reads a checked page. Views into it are valid as long as the page's bytes. Trivially copyable.
+/// Reads a checked page. Views that it returns are valid as long as the page's bytes. Trivially copyable.
 class PageView {
  public:
   PageView() = default;
@@ -49,16 +50,17 @@ class PageView {
   [[nodiscard]] Bytes prefix() const { return {offsets_ + std::size_t{count_} * (wide_ ? 4 : 2), prefix_bytes_}; }
   [[nodiscard]] std::uint8_t tag(std::uint32_t i) const { return static_cast<std::uint8_t>(begin_[kPageHeaderBytes + i]); }
 
-  /// Finds the newest version of `key` with seq <= view_seq; false if there is none. Sets all fields of `entry` except `key`;
-  /// `table` becomes part of a reference to a large value. Sets `*seen` if the page has any version of the key.
+  /// Finds the newest version of `key` with seq <= view_seq. Sets all fields of `entry` except `key`; `table` becomes part of a
+  /// reference to a large value. Sets `*seen` to true if the page has any version of the key. Returns false if there is no such
+  /// version.
   bool get(const LookupKey& key, SeqNum view_seq, const TableLookup* table, Entry* entry, bool* seen) const;
   /// Starts the load of the entry that get() will probably read.
   void prefetch(std::uint64_t hash) const;
-  /// Index of the first entry whose key is >= key, count() if none.
+  /// Returns the index of the first entry whose key is >= `key`; count() if there is none.
   [[nodiscard]] std::uint32_t lower_bound(Bytes key) const;
-  /// Decodes entry i < count(). `*key` receives the assembled key.
+  /// Decodes entry i < count(). Sets `*key` to its whole key.
   void read(std::uint32_t i, const TableLookup* table, std::string* key, Entry* entry) const;
-  /// The key of entry i without the prefix.
+  /// Returns the key of entry i without the page's prefix.
   [[nodiscard]] Bytes suffix(std::uint32_t i) const;
 
  private:

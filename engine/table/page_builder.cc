@@ -15,7 +15,7 @@ char* put_bytes_at(char* p, Bytes bytes) {
   return p + bytes.size();
 }
 
-/// Writes the entry at `p`, where there is room for it; returns its end.
+/// Writes the entry at `p`, where there is room for it. Returns the entry's end.
 char* put_entry(const Entry& e, std::size_t prefix_bytes, SeqNum min_seq, DeleteKey min_delete_key, char* p) {
   std::uint8_t flags = static_cast<std::uint8_t>(e.kind);
   if (e.first) flags |= kEntryFirst;
@@ -50,7 +50,8 @@ void build_page(std::span<const PendingEntry> entries, std::span<const std::uint
     const Entry& e = entries[i].entry;
     min_seq = std::min(min_seq, e.seq);
     min_delete_key = std::min(min_delete_key, e.delete_key);
-    // Generous: the page fits, and one under 64 KiB by this count is one in fact. Flags, suffix length, varints, tag, offset.
+    // An upper bound, so that the page fits, and a page that is under 64 KiB by this count is so in fact. Counts flags, suffix
+    // length, varints, tag and offset.
     bytes +=
         1 + 4 + e.key.size() - prefix_bytes + 4 * kMaxVarintBytes + 3 + (e.is_large() ? 3 * kMaxVarintBytes : e.value.size());
   }

@@ -14,11 +14,11 @@
 namespace ebbtide {
 namespace {
 
-/// The survivors of a page that was read.
+/// The survivors of a page that was dropped in part.
 struct Remains {
-  std::vector<bool> stays;  // by entry
-  std::string payload;      // of what stays; empty if nothing does
-  PageMeta meta;            // without a place
+  std::vector<bool> stays;  // says for each entry whether it stays
+  std::string payload;      // the page of the entries that stay; empty if none does
+  PageMeta meta;            // offsets and lengths are not set yet
 };
 
 class Rebuild {
@@ -31,7 +31,7 @@ class Rebuild {
     TRY(rebuild_pages());
     rebuild_tiles();
     rebuild_stats();
-    m_.data_checksum = m_.sum_checksums();  // encode() puts the checksums of replaced pages in the place of the old ones
+    m_.data_checksum = m_.sum_checksums();  // encode() replaces the checksums of replaced pages by new ones
     return Status::ok();
   }
 
@@ -60,7 +60,7 @@ class Rebuild {
     *page = gone;
   }
 
-  /// Rebuilds the page list: dropped pages, replaced pages, and the payloads of pages that an earlier drop has replaced.
+  /// Rebuilds the page list: dropped pages, replaced pages, and the payloads of pages that an earlier drop had replaced.
   Status rebuild_pages() {
     const std::vector<PageMeta> before = m_.pages;
     for (const std::uint32_t p : request_.whole) {
@@ -135,15 +135,16 @@ class Rebuild {
     entry->delete_key = birth;
     entry->expiry = 0;
     entry->value = {};
-    if (entry->debt >= birth) entry->debt = 0;  // its own birth is as old
+    if (entry->debt >= birth) entry->debt = 0;  // the debt is not older than the tombstone's birth
   }
 
-  /// A tile's entries in sort-key order, by page number.
+  /// For each entry of a tile in sort-key order, the number of its page.
   struct Order {
     std::vector<std::uint8_t> pages{};
-    bool lost_first = false, lost_last = false;  ///< an entry that becomes a tombstone keeps its name and its place
+    bool lost_first = false, lost_last = false;  ///< true if the first, or last, entry was removed; an entry that becomes a
+                                                 ///< tombstone keeps its key
   };
-  /// The order of the tile's entries after the drop.
+  /// Returns the order of the tile's entries after the drop.
   [[nodiscard]] Order order_of(std::size_t t, Bytes packed, std::uint64_t entries) const {
     const TileMeta& tile = m_.tiles[t];
     std::vector<std::uint8_t> before;
@@ -168,7 +169,7 @@ class Rebuild {
     old.tiles = m_.tiles;
     old.separators.swap(m_.separators);
     old.permutations.swap(m_.permutations);
-    m_.pages = old.pages;  // order_of() and tile_entries() read these
+    m_.pages = old.pages;  // order_of() and tile_entries() read m_.pages
     TableMetadata out;
     Bytes permutations = old.permutations;
     for (std::size_t t = 0; t < old.tiles.size(); ++t) {
@@ -196,7 +197,7 @@ class Rebuild {
     return entries;
   }
 
-  /// The tile's pages become holes. Separators around it may become bounds of the table.
+  /// Removes a tile, so that its pages become holes. Separators around it may become bounds of the table.
   void remove_tile(std::size_t t, const TableMetadata& old, bool at_the_front) {
     const TileMeta& tile = old.tiles[t];
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
@@ -207,7 +208,7 @@ class Rebuild {
     if (end_separator_.empty()) end_separator_ = old.separators[t];
   }
 
-  /// `packed`: the tile's permutation of `entries` entries, before the drop.
+  /// `packed` is the tile's permutation of `entries` entries before the drop.
   void keep_tile(std::size_t t, const TableMetadata& old, Bytes packed, std::uint64_t entries, TableMetadata* out) {
     TileMeta tile = old.tiles[t];
     last_lost_ = false;
@@ -255,6 +256,7 @@ class Rebuild {
     s.tombstones = old.tombstones + new_tombstones_;
     s.oldest_tombstone = older(old.oldest_tombstone, oldest_new_);
     s.large_values = old.large_values;
+    if (s.entries != 0) s.collections = old.collections;
     if (debts) s.debts = old.debts, s.oldest_debt = old.oldest_debt;
     if (unstamped) s.unstamped = old.unstamped;
     if (old.entries != 0) {
@@ -269,7 +271,8 @@ class Rebuild {
     return static_cast<double>(now.entries) / static_cast<double>(before.entries);
   }
 
-  /// Bounds of the remaining entries; from separators where tiles at an end were removed. Never wider than before.
+  /// Sets the bounds of the remaining entries. Uses separators where tiles at an end of the table were removed. The bounds are
+  /// never wider than before.
   void set_bounds(const TableStats& old, const TableStats& ranges, TableStats* s) {
     s->smallest = first_separator_.empty() ? old.smallest : first_separator_;
     s->unbounded = old.unbounded;
@@ -279,7 +282,7 @@ class Rebuild {
       s->unbounded = false;
       s->largest = end_separator_;
       s->largest_exclusive = true;
-      outcome_.names_may_linger = true;  // the separator may be the first key of a tile that went
+      outcome_.names_may_linger = true;  // the separator may be the first key of a removed tile
     }
     if (ranges.range_tombstones == 0) return;
     s->smallest = std::min(s->smallest, ranges.smallest);
@@ -291,23 +294,24 @@ class Rebuild {
   TableMetadata m_;
   PageDropOutcome outcome_;
   std::vector<PageMeta> old_pages_;
-  std::vector<Remains> remains_;  // by old page number
-  std::vector<bool> changed_;     // by old tile number
-  bool last_lost_ = false;        // the last remaining tile has lost its last entry
-  std::string first_separator_;   // of the first tile that stays, if one before it went
-  std::string end_separator_;     // of the first tile after the last that stays
+  std::vector<Remains> remains_;  // survivors, by the number that the page had before the drop
+  std::vector<bool> changed_;     // says whether a tile changed, by the number that it had before the drop
+  bool last_lost_ = false;        // true if the last entry of the last remaining tile was removed
+  std::string first_separator_;   // separator of the first remaining tile, if a tile before it was removed
+  std::string end_separator_;     // separator of the first removed tile after the last remaining one
   std::uint64_t new_tombstones_ = 0;
   Millis oldest_new_ = 0;
 };
 
-/// Replaces names of purged keys by names of existing ones.
+/// Replaces keys of purged entries, in separators and bounds, by keys that exist.
 class Renewal {
  public:
   Renewal(const TableReader& table, TableMetadata m) : table_(table), m_(std::move(m)) {}
 
   Status run() {
     if (!m_.names_can_be_renewed())
-      return Status::invalid_argument(data_file_name(m_.data_file) + ": its names cannot be renewed");
+      return Status::invalid_argument(data_file_name(m_.data_file) +
+                                      ": separators and bounds cannot be renewed without rewriting the table");
     std::size_t at = 0;
     for (std::size_t t = 0; t < m_.tiles.size(); ++t) {
       const Bytes packed = Bytes(m_.permutations).substr(at);
@@ -315,7 +319,7 @@ class Renewal {
       if ((m_.tiles[t].flags & kTileStale) != 0) TRY(renew_separator(t, packed));
       if (t + 1 == m_.tiles.size()) TRY(renew_end(t, packed));
     }
-    // The stored payloads of replaced pages: the new file gets copies.
+    // Payloads of replaced pages: the new metadata file gets copies of them.
     for (std::uint32_t p = 0; p < m_.pages.size(); ++p) {
       if (!m_.pages[p].replaced()) continue;
       TRY_ASSIGN(payload, table_.read_page(p, nullptr));
@@ -328,7 +332,8 @@ class Renewal {
   [[nodiscard]] const ReadCounters& reads() const { return reads_; }
 
  private:
-  /// The key of the first, or the last, entry of a tile in sort-key order: the first, or last, of its page.
+  /// Returns the key of the first, or with `last` the last, entry of a tile in sort-key order. It is the first, or last, entry of
+  /// its page.
   Result<std::string> key_at_end(std::size_t t, Bytes packed, bool last) {
     const TileMeta& tile = m_.tiles[t];
     std::vector<std::uint8_t> order;
@@ -340,8 +345,8 @@ class Renewal {
     view.read(last ? view.count() - 1 : 0, &table_, &key, &entry);
     return key;
   }
-  /// The shortest prefix of the first key that is no less than the old separator, so keys before the old one are before the new
-  /// one.
+  /// Sets the separator to the shortest prefix of the tile's first key that is no less than the old separator. So keys before the
+  /// old separator are also before the new one.
   Status renew_separator(std::size_t t, Bytes packed) {
     TRY_ASSIGN(key, key_at_end(t, packed, false));
     m_.tiles[t].flags &= static_cast<std::uint8_t>(~kTileStale);
@@ -366,17 +371,17 @@ class Renewal {
   ReadCounters reads_;
 };
 
-/// Writes the file; unlinks it if that fails.
+/// Writes the file; unlinks it if writing fails.
 Status write_metadata(FileSystem& fs, const std::string& path, Bytes bytes) {
   TRY_ASSIGN(file, fs.create(path));
   Status status = file->append(bytes);
   if (status.is_ok()) status = file->sync();
   if (status.is_ok()) status = file->close();
-  if (!status.is_ok()) (void)fs.unlink(path);  // if that fails too, open finds it as a leftover
+  if (!status.is_ok()) (void)fs.unlink(path);  // if the unlink fails too, the next open of the database removes the file
   return status;
 }
 
-/// Encodes and writes the changed metadata of a drop or a renewal, and opens it without reading it back.
+/// Encodes and writes the metadata that a drop or a renewal changed, and opens it without reading it back.
 Status finish(const TableReader& table, TableMetadata* m, FileSystem& fs, const std::string& dir, FileNum metadata_file,
               PageDropOutcome* out) {
   out->built.data_file = m->data_file;

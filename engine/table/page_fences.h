@@ -1,8 +1,9 @@
-// A page's ranges of delete keys, expiries and seqs, for page drops that do not read the page.
+// The ranges of delete keys, expiries and seqs of each page, for page drops that do not read the page.
 //
-// A bound is stored as a 32-bit number of steps from the table's smallest value: 8 bytes per page and kind of range. Kinds that
-// the table does not have are not stored. The step is a power of two, 1 while the table spans less than 2^31 (for times in ms: 24
-// days). Beyond that minima are rounded down and maxima up, so a stored range may be wider than the true one, never narrower.
+// A bound is stored as a 32-bit number of steps from the table's smallest value. Each kind of range costs 8 bytes per page; kinds
+// that the table does not have are not stored. The step is a power of two: it is 1 while the table spans less than 2^31 (for
+// times in ms: 24 days). For wider spans, minima are rounded down and maxima are rounded up, so a stored range may be wider than
+// the true one, never narrower.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +15,13 @@
 
 namespace ebbtide {
 
-/// Numbers in few bits, rounded outward. Immutable after build.
+/// Ranges whose numbers are stored in few bits, rounded outward. Immutable after build().
 class RoundedRanges {
  public:
   struct Range {
     std::uint64_t min, max;
   };
-  static constexpr Range kNone{1, 0};  ///< min > max
+  static constexpr Range kNone{1, 0};  ///< the empty range: min > max
 
   void build(const std::vector<Range>& ranges) {
     std::uint64_t low = ~std::uint64_t{0}, high = 0;
@@ -32,7 +33,7 @@ class RoundedRanges {
     steps_.clear();
     if (low > high) return;
     base_ = low;
-    // One step is kept free: the largest maximum, rounded up, must fit too.
+    // The largest number of steps stays unused, so that the largest maximum, rounded up, also fits.
     const int bits = std::bit_width(high - low);
     shift_ = static_cast<std::uint32_t>(std::max(0, bits - 31));
     steps_.reserve(ranges.size());
@@ -58,7 +59,7 @@ class RoundedRanges {
   };
   std::uint64_t base_ = 0;
   std::uint32_t shift_ = 0;
-  std::vector<Steps> steps_;  ///< empty if no range is
+  std::vector<Steps> steps_;  ///< empty if all ranges are empty
 };
 
 }  // namespace ebbtide

@@ -20,23 +20,24 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kWriteBytes = std::size_t{256} << 10;
-// A table's data is written to the device in such steps while it is built. One sync at the end would take a fifth of a second for
-// 64 MiB, and a concurrent sync of the log as long.
+// A table's data is sent to the device in steps of this size while the table is built. One sync at the end would take a fifth of
+// a second for 64 MiB, and would delay a concurrent sync of the log as long.
 constexpr std::size_t kWriteBackBytes = std::size_t{1} << 20;
-// Versions of one key stay in one tile until it is this many times its size (or a MiB); then the tile is no longer `unique_keys`.
+// Versions of one key stay in one tile until the tile is this many times its size (or a MiB); then the tile is no longer
+// `unique_keys`.
 constexpr std::uint64_t kTileStretch = 4;
 constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
 // Keeps any page far below kMaxBlockBytes.
 constexpr std::uint64_t kMaxTileBytes = std::uint64_t{8} << 20;
-// h > 1: how much fuller than page_size a page is made, at most, because it compresses: its size counts after compression.
+// For h > 1: page_size counts after compression, so a page may be at most this many times larger before it.
 constexpr std::uint64_t kMaxPageGrowth = 8;
-// h = 1: a page's size counts before compression. Pages are not punched one by one, so they are close together in the file. The
-// cost of a page is its memory in the cache, where it is decompressed: a read brings in about page_size, however well it
-// compresses. The part of page_size that is left free for page header, block trailer and the cache's header. Then a page of 4 KiB
-// is one block of the drive, and one allocation of 4 KiB instead of the allocator's next size, 5 KiB.
+// For h = 1: bytes of page_size that are left free for page header, block trailer and the cache's header. A page of 4 KiB is then
+// one block of the drive, and one allocation of 4 KiB instead of the allocator's next size, 5 KiB. Here a page's size counts
+// before compression. Pages are not punched one by one, so they are close together in the file. The cost of a page is its memory
+// in the cache, where it is decompressed: a read brings in about page_size, however well the page compresses.
 constexpr std::uint64_t kPageSlackBytes = 224;
-// h = 1: a page is stretched to the end of its block of the file system if that costs at most this share of it. Pages that nearly
-// fill a block then lie in one each, and reading one reads one.
+// For h = 1: a page is stretched to the end of its file-system block if that costs at most this share of the page. Pages that
+// nearly fill a block then lie in one block each, so reading such a page reads one block.
 constexpr std::uint64_t kStretchShare = 8;
 
 }  // namespace
@@ -66,7 +67,7 @@ struct TableBuilder::Impl {
     TRY_ASSIGN(created, options.fs->create(data_path));
     file = std::move(created);
     std::uint64_t checksum = 0;
-    buffer = encode_data_header(options.data_file, meta.unit, &checksum);
+    buffer = encode_data_header(meta.data_version, options.data_file, meta.unit, &checksum);
     meta.data_checksum += checksum;
     return Status::ok();
   }
@@ -82,7 +83,7 @@ struct TableBuilder::Impl {
     return file->write_back();
   }
 
-  // Appends a block to the data file. `place`, if not null, receives its place.
+  // Appends a block to the data file. If `place` is not null, sets its offset, length and checksum.
   Status append(Bytes payload, Compression used, BlockKind kind, PageMeta* place) {
     const std::uint64_t at = offset();
     std::uint64_t length = padded_block_bytes(payload.size(), meta.unit);
@@ -102,10 +103,10 @@ struct TableBuilder::Impl {
     return buffer.size() >= kWriteBytes ? write_buffer() : Status::ok();
   }
 
-  // Writes a value as blocks of its own, or copies the blocks of another table's value; sets `ref` to their new place.
+  // Writes a value in blocks of its own, or copies the blocks of another table's value. Sets `ref` to their new place.
   Status append_large(const Entry& entry, LargeValueRef* ref) {
     std::string index;
-    ref->table = this;  // only to mark the entry as large
+    ref->table = this;  // only marks the entry as large
     ref->offset = offset();
     ref->length = entry.value_length();
     put_u64(&index, ref->length);
@@ -130,14 +131,15 @@ struct TableBuilder::Impl {
   [[nodiscard]] std::uint64_t tile_limit() const { return std::min(page_target * options.pages_per_tile, kMaxTileBytes); }
 
   Status add(const Entry& entry) {
-    // Entries of a merge come from disk. Pages are checked one by one, so faults between pages are detected here first.
+    // The entries of a merge come from disk. Pages were checked one by one, so faults between pages are first detected here.
     if (entry.key.size() > kMaxKeyBytes || entry.value_length() > kMaxValueBytes || entry.seq > kMaxSeqNum)
-      return Status::corruption(data_path + ": an entry to be written here is longer or newer than any may be");
+      return Status::corruption(data_path +
+                                ": an entry to be written to this table exceeds a maximum (key, value or sequence number)");
     TRY(begin());
     const int order = has_last ? Bytes(last_key).compare(entry.key) : -1;
     const bool same_key = order == 0;
     if (same_key ? entry.seq >= last_seq : order > 0)
-      return Status::corruption(data_path + ": the entries to be written here come out of order");
+      return Status::corruption(data_path + ": the entries to be written to this table are out of order");
     if (!same_key) hash = hash_key(entry.key);
     Entry copy = entry;
     if (entry.is_large() || entry.value.size() > kLargeValueBytes) {
@@ -157,7 +159,7 @@ struct TableBuilder::Impl {
     return Status::ok();
   }
 
-  // `continues`: the next tile begins with a version of this one's last key.
+  // Writes the tile in progress. `continues` is true if the next tile begins with a version of this tile's last key.
   Status flush_tile(bool continues) {
     TileMeta t;
     t.first_page = static_cast<std::uint32_t>(meta.pages.size());
@@ -204,7 +206,7 @@ struct TableBuilder::Impl {
     return Status::ok();
   }
 
-  // Pages of h > 1 fill whole blocks of the file system: the next tile's are made as large as will just fit, compressed.
+  // For h > 1: adapts page_target, so that the next tile's pages, compressed, just fit into whole blocks of the file system.
   void aim(std::uint64_t largest_raw, std::size_t pages, std::uint64_t largest_payload) {
     if (options.pages_per_tile == 1 || pages < options.pages_per_tile) return;
     const std::uint64_t room =
@@ -257,7 +259,7 @@ struct TableBuilder::Impl {
   TableBuilderOptions options;
   std::string data_path, metadata_path;
   std::unique_ptr<WritableFile> file;
-  std::string buffer;  // not yet written
+  std::string buffer;  // bytes that are not yet written
   std::uint64_t written = 0, written_back = 0;
   Compressor compressor;
   BloomBuilder filter, tombstone_filter;
@@ -265,14 +267,14 @@ struct TableBuilder::Impl {
   TileBuilder tile;
   TilePages split;
   std::uint64_t page_target;    // bytes of a page before compression
-  std::string page_bytes;       // of the page in progress
-  bool tile_continues = false;  // the tile in progress begins with the last key of the one before
+  std::string page_bytes;       // the page in progress
+  bool tile_continues = false;  // true if the tile in progress begins with the last key of the tile before
   std::string last_tile_key;
   bool has_last = false;
   std::string first_key, last_key;
   SeqNum last_seq = 0;
-  std::uint64_t hash = 0;  // of last_key
-  Status status;           // the first error; it sticks
+  std::uint64_t hash = 0;  // hash of last_key
+  Status status;           // the first error; add() and finish() return it from then on
   bool metadata_created = false, finished = false;
 };
 
@@ -285,7 +287,7 @@ TableBuilder::TableBuilder(TableBuilderOptions options) : impl_(std::make_unique
 
 TableBuilder::~TableBuilder() {
   if (impl_->finished) return;
-  // Nothing refers to these files; if they cannot be unlinked, open finds them as leftovers.
+  // Nothing refers to these files. If they cannot be unlinked, the next open of the database removes them.
   if (impl_->file != nullptr) (void)impl_->options.fs->unlink(impl_->data_path);
   if (impl_->metadata_created) (void)impl_->options.fs->unlink(impl_->metadata_path);
 }

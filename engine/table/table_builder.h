@@ -1,9 +1,9 @@
 // Writes one table: a data file of pages in delete tiles, and a metadata file that describes them (engine/docs/formats.md).
 //
 //   TableBuilder builder(options);
-//   while (...) TRY(builder.add(entry));      // key ascending, seq descending
-//   builder.add_range_tombstone(t);           // any time, any order
-//   TRY_ASSIGN(built, builder.finish());      // both files written and synced; directory not yet
+//   while (...) TRY(builder.add(entry));      // keys ascend; versions of a key descend by seq
+//   builder.add_range_tombstone(t);           // may be called at any time, in any order
+//   TRY_ASSIGN(built, builder.finish());      // writes and syncs both files, but not their directory
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ namespace ebbtide {
 struct TableBuilderOptions {
   FileSystem* fs = nullptr;
   std::string dir;
-  FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< numbers of the two files, both fresh
-  std::uint32_t page_size = 4096;                        ///< bytes of a page: before compression if h = 1, else after it
-  std::uint32_t pages_per_tile = 1;                      ///< h, 1 to 64
-  /// Bits per key of the filter's slices, at most 16. Slices are loaded and dropped separately, the last one first; each loaded
-  /// slice costs a lookup a cache miss. Empty = no filter.
+  FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< numbers of the two files; neither was used before
+  std::uint32_t page_size = 4096;    ///< size of a page in bytes: before compression if h = 1, otherwise after compression
+  std::uint32_t pages_per_tile = 1;  ///< h, 1 to 64
+  /// For each slice of the filter, its bits per key; at most 16 slices. Slices are loaded and dropped separately, the last one
+  /// first. Each loaded slice costs a lookup a cache miss. Empty = no filter.
   std::vector<double> filter_slices = {10};
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;
@@ -35,9 +35,9 @@ struct TableBuilderOptions {
 struct BuiltTable {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;
-  std::uint64_t data_checksum = 0;      ///< over the pages' checksums
+  std::uint64_t data_checksum = 0;      ///< sum of the checksums of the data file's blocks
   std::uint64_t metadata_checksum = 0;  ///< over the whole metadata file
-  std::uint64_t dead_bytes = 0;         ///< of the data file: dropped and replaced pages (page_drop.h)
+  std::uint64_t dead_bytes = 0;         ///< bytes of dropped and replaced pages in the data file (page_drop.h)
   TableStats stats;
 };
 
@@ -45,22 +45,23 @@ struct BuiltTable {
 class TableBuilder {
  public:
   explicit TableBuilder(TableBuilderOptions options);
-  /// Unlinks the files unless finish() succeeded.
+  /// Unlinks both files unless finish() succeeded.
   ~TableBuilder();
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
 
-  /// Entries must come in key order, versions of a key by descending seq. Otherwise kCorruption, since a merge's entries come
-  /// from files. An entry with `large` set is copied from its table without being decoded. A value above kLargeValueBytes is
-  /// written as blocks of its own.
+  /// Adds an entry. Entries must come in key order, versions of a key by descending seq. Otherwise returns kCorruption, since a
+  /// merge's entries come from files. An entry with `large` set is copied from its table without being decoded. A value above
+  /// kLargeValueBytes is written in blocks of its own.
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
-  /// Lowers the options' applied_seq. Needed if an entry stays although a secondary range tombstone of at most that seq covers
-  /// it.
+  /// Lowers the applied_seq of the options. Needed if an entry stays although a secondary range tombstone with a seq of at most
+  /// that number covers it.
   void lower_applied_seq(SeqNum applied_seq);
-  /// Bytes of the data file so far, the tile in progress included (before compression): for the splitting of outputs.
+  /// Bytes of the data file so far, including the tile in progress before compression. Used to decide where an output file ends.
   [[nodiscard]] std::uint64_t data_bytes() const;
   [[nodiscard]] bool empty() const;
+  /// Writes the rest of the table, and syncs both files. Nothing may be added afterwards.
   Result<BuiltTable> finish();
 
  private:

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Sizes and checksums of the two files by the manifest; open() checks them.
+/// The sizes and checksums that the manifest has for the two files. open() compares the files with them.
 struct TableFiles {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;

@@ -11,21 +11,22 @@ namespace ebbtide {
 
 const TableStats& TableInspector::stats() const { return r_.stats; }
 const TableFiles& TableInspector::files() const { return r_.files; }
-std::uint32_t TableInspector::pages_per_tile() const { return r_.h; }
-std::uint32_t TableInspector::page_count() const { return static_cast<std::uint32_t>(r_.pages.size()); }
-std::uint32_t TableInspector::tile_count() const { return static_cast<std::uint32_t>(r_.tiles.size()); }
+std::uint32_t TableInspector::pages_per_tile() const { return r_.h.load(std::memory_order_acquire); }
+std::uint32_t TableInspector::page_count() const { return static_cast<std::uint32_t>(r_.held().pages.size()); }
+std::uint32_t TableInspector::tile_count() const { return r_.tile_count.load(std::memory_order_relaxed); }
 
-std::uint32_t TableInspector::first_tile(Bytes key) const { return r_.first_tile(key); }
-std::string TableInspector::tile_start(std::uint32_t tile) const { return r_.fences.separator(tile); }
+std::uint32_t TableInspector::first_tile(Bytes key) const { return r_.held().first_tile(key); }
+std::string TableInspector::tile_start(std::uint32_t tile) const { return r_.held().fences.separator(tile); }
 
 Result<bool> TableInspector::collect_stamps(std::uint32_t tile, DeleteKey lo, DeleteKey hi, Bytes from,
                                             std::vector<std::string>* keys, ReadCounters* counters) const {
-  const TileInfo& info = r_.tiles[tile];
+  const TableIndex& index = r_.held();
+  const TileInfo& info = index.tiles[tile];
   bool looked = false;
   std::string key;
   for (std::uint32_t p = info.first_page; p < info.first_page + info.pages; ++p) {
-    const PageInfo& page = r_.pages[p];
-    const auto [min, max] = r_.delete_keys[p];
+    const PageInfo& page = index.pages[p];
+    const auto [min, max] = index.delete_keys[p];
     if (page.dropped() || (page.flags & kPageTombstones) != 0 || min > max || max < lo || min >= hi) continue;
     looked = true;
     TRY_ASSIGN(block, r_.load_page(page, true, counters));
@@ -39,23 +40,24 @@ Result<bool> TableInspector::collect_stamps(std::uint32_t tile, DeleteKey lo, De
   return looked;
 }
 
-bool TableInspector::names_can_be_renewed() const { return r_.renewable; }
+bool TableInspector::names_can_be_renewed() const { return r_.held().renewable; }
 
 PageFence TableInspector::page_fence(std::uint32_t page) const {
-  const auto tile = std::upper_bound(r_.tiles.begin(), r_.tiles.end(), page,
+  const TableIndex& index = r_.held();
+  const auto tile = std::upper_bound(index.tiles.begin(), index.tiles.end(), page,
                                      [](std::uint32_t p, const TileInfo& t) { return p < t.first_page; }) -
                     1;
-  const PageInfo& info = r_.pages[page];
+  const PageInfo& info = index.pages[page];
   PageFence fence;
-  fence.tile = static_cast<std::uint32_t>(tile - r_.tiles.begin());
+  fence.tile = static_cast<std::uint32_t>(tile - index.tiles.begin());
   fence.flags = info.flags;
   fence.unique_keys = (tile->flags & kTileUniqueKeys) != 0;
   fence.single_versions = (tile->flags & kTileSingleVersions) != 0;
   fence.entries = info.entries;
   fence.stored_bytes = info.length;
-  const auto [min_key, max_key] = r_.delete_keys[page];
-  const auto [min_expiry, max_expiry] = r_.expiries[page];
-  const auto [min_seq, max_seq] = r_.seqs[page];
+  const auto [min_key, max_key] = index.delete_keys[page];
+  const auto [min_expiry, max_expiry] = index.expiries[page];
+  const auto [min_seq, max_seq] = index.seqs[page];
   fence.min_delete_key = min_key;
   fence.max_delete_key = max_key;
   fence.min_expiry = min_expiry;
@@ -66,11 +68,13 @@ PageFence TableInspector::page_fence(std::uint32_t page) const {
 }
 
 KeyRange TableInspector::tile_range(std::uint32_t tile) const {
+  const TableIndex& index = r_.held();
   KeyRange range;
-  range.start = tile == 0 ? r_.stats.smallest : r_.fences.separator(tile);
-  if (tile + 1 < r_.tiles.size()) {
-    range.end = r_.fences.separator(tile + 1);
-    if ((r_.tiles[tile + 1].flags & kTileContinues) != 0) range.end.push_back('\0');  // that key is in this tile, too
+  range.start = tile == 0 ? r_.stats.smallest : index.fences.separator(tile);
+  if (tile + 1 < index.tiles.size()) {
+    range.end = index.fences.separator(tile + 1);
+    // Versions of that key are in this tile, too.
+    if ((index.tiles[tile + 1].flags & kTileContinues) != 0) range.end.push_back('\0');
   } else if (!r_.stats.unbounded) {
     range.end = r_.stats.largest;
     if (!r_.stats.largest_exclusive) range.end.push_back('\0');
@@ -79,7 +83,7 @@ KeyRange TableInspector::tile_range(std::uint32_t tile) const {
 }
 
 Result<std::string> TableInspector::read_page(std::uint32_t page, ReadCounters* counters) const {
-  const PageInfo& info = r_.pages[page];
+  const PageInfo& info = r_.held().pages[page];
   ASSERT(!info.dropped());
   std::string block(info.length, '\0'), scratch;
   TRY(r_.report(r_.file_of(info)->read(info.offset, block.size(), block.data())));
@@ -92,15 +96,15 @@ Result<std::string> TableInspector::read_page(std::uint32_t page, ReadCounters* 
   return std::string(*decoded);
 }
 
-std::uint64_t TableInspector::replaced_bytes() const { return r_.replaced_bytes; }
-const std::vector<FileExtent>& TableInspector::dead_extents() const { return r_.dead; }
+std::uint64_t TableInspector::replaced_bytes() const { return r_.held().replaced_bytes; }
+const std::vector<FileExtent>& TableInspector::dead_extents() const { return r_.held().dead; }
 
 Result<TableMetadata> TableReaderImpl::load_metadata() const {
-  if (!unreadable.is_ok()) return unreadable;
+  if (failed.load(std::memory_order_acquire)) return why;
   const auto bytes = read_file(*options.fs, metadata_path);
   if (bytes.status().is_not_found()) return report(Status::corruption(metadata_path + ": is missing"));
   if (!bytes.is_ok()) return report(bytes.status());
-  auto metadata = TableMetadata::decode(*bytes, files.metadata_file, metadata_path);
+  auto metadata = check_metadata(*bytes);
   if (!metadata.is_ok()) return report(metadata.status());
   return metadata;
 }
@@ -115,50 +119,49 @@ std::uint64_t TableInspector::filter_bits() const {
 }
 
 double TableInspector::false_positive_rate() const {
-  const std::uint32_t loaded = r_.loaded_filter()->slices();
+  const std::uint32_t h = pages_per_tile();
+  if (h == 0) return 1;
+  const std::size_t kept = std::min<std::size_t>(r_.wanted_slices.load(std::memory_order_relaxed), r_.slices.size());
   double page = 1;
-  for (std::uint32_t i = 0; i < loaded; ++i) page *= r_.slices[i].rate;
-  return 1 - std::pow(1 - page, r_.h);
+  for (std::size_t i = 0; i < kept; ++i) page *= r_.slices[i].rate;
+  return 1 - std::pow(1 - page, h);
 }
 
-std::uint64_t TableInspector::memory_bytes() const {
-  return sizeof(TableReader) + sizeof(r_) + r_.fences.memory_bytes() + r_.pages.capacity() * sizeof(PageInfo) +
-         r_.tiles.capacity() * sizeof(TileInfo) + r_.delete_keys.memory_bytes() + r_.expiries.memory_bytes() +
-         r_.seqs.memory_bytes() + r_.permutations.capacity() + r_.permutation_offsets.capacity() * 8 +
-         r_.loaded_filter()->memory_bytes() + r_.tombstone_bytes + r_.dead.capacity() * sizeof(FileExtent);
+std::uint64_t TableInspector::resident_bytes() const {
+  const std::uint64_t slices = r_.h.load(std::memory_order_acquire) != 0 ? r_.slices.capacity() * sizeof(SliceInfo) : 0;
+  return sizeof(TableReader) + sizeof(r_) + r_.data_path.capacity() + r_.metadata_path.capacity() + r_.options.dir.capacity() +
+         r_.stats.smallest.capacity() + r_.stats.largest.capacity() + slices;
 }
 
-std::uint64_t TableReaderImpl::begin_of(std::uint32_t tile) const {
-  // A replaced page's offset is of another file: its neighbours tell where the tile lies.
-  for (std::uint32_t p = tile < tiles.size() ? tiles[tile].first_page : ~std::uint32_t{0}; p < pages.size(); ++p) {
-    if (!pages[p].replaced()) return pages[p].offset;
-  }
-  return files.data_bytes;
-}
+std::uint64_t TableInspector::memory_bytes() const { return resident_bytes() + r_.loaded_bytes(); }
 
 std::uint64_t TableInspector::approximate_bytes(const KeyRange& range) const {
-  if (r_.tiles.empty() || !r_.stats.overlaps(range)) return 0;
+  const TableIndex& index = r_.held();
+  if (index.tiles.empty() || !r_.stats.overlaps(range)) return 0;
   const bool from_start = Bytes(range.start) <= Bytes(r_.stats.smallest);
   const bool to_end = range.end.empty() || r_.stats.ends_before(range.end);
-  const std::uint32_t first = from_start ? 0 : r_.fences.find(range.start);
-  const std::uint32_t last = to_end ? static_cast<std::uint32_t>(r_.tiles.size()) : r_.fences.find(range.end);
-  if (first < last) return r_.begin_of(last) - (from_start ? 0 : r_.begin_of(first));
-  return (r_.begin_of(first + 1) - r_.begin_of(first)) / 2;  // somewhere inside one tile
+  const std::uint32_t first = from_start ? 0 : index.fences.find(range.start);
+  const std::uint32_t last = to_end ? static_cast<std::uint32_t>(index.tiles.size()) : index.fences.find(range.end);
+  if (first < last)
+    return index.begin_of(last, r_.files.data_bytes) - (from_start ? 0 : index.begin_of(first, r_.files.data_bytes));
+  return (index.begin_of(first + 1, r_.files.data_bytes) - index.begin_of(first, r_.files.data_bytes)) /
+         2;  // both ends are in one tile, so half of the tile is assumed
 }
 
 std::vector<std::string> TableInspector::split_points(const KeyRange& range, std::size_t count) const {
+  const TableIndex& index = r_.held();
   std::vector<std::string> points;
-  if (r_.tiles.empty() || count == 0) return points;
-  // Only separators strictly inside the range count. A tile that begins with the last key of the tile before is no cut.
-  const std::uint32_t first = range.start.empty() ? 1 : r_.fences.find(range.start) + 1;
-  const std::uint32_t last = range.end.empty() ? r_.fences.size() : r_.fences.find(range.end) + 1;
+  if (index.tiles.empty() || count == 0) return points;
+  // Only separators strictly inside the range count. A tile that begins with the last key of the tile before gives no cut.
+  const std::uint32_t first = range.start.empty() ? 1 : index.fences.find(range.start) + 1;
+  const std::uint32_t last = range.end.empty() ? index.fences.size() : index.fences.find(range.end) + 1;
   if (first >= last) return points;
   const std::uint64_t available = last - first;
   const std::uint64_t wanted = std::min<std::uint64_t>(count, available);
   for (std::uint64_t i = 0; i < wanted; ++i) {
     const auto tile = static_cast<std::uint32_t>(first + (2 * i + 1) * available / (2 * wanted));
-    if ((r_.tiles[tile].flags & kTileContinues) != 0) continue;
-    std::string separator = r_.fences.separator(tile);
+    if ((index.tiles[tile].flags & kTileContinues) != 0) continue;
+    std::string separator = index.fences.separator(tile);
     if (separator <= range.start || (!range.end.empty() && separator >= range.end)) continue;
     if (points.empty() || points.back() < separator) points.push_back(std::move(separator));
   }
@@ -166,19 +169,20 @@ std::vector<std::string> TableInspector::split_points(const KeyRange& range, std
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> TableInspector::byte_samples(const KeyRange& range, std::size_t count) const {
+  const TableIndex& index = r_.held();
   std::vector<std::pair<std::string, std::uint64_t>> samples;
-  if (r_.tiles.empty() || !r_.stats.overlaps(range)) return samples;
-  const std::uint32_t first = Bytes(range.start) <= Bytes(r_.stats.smallest) ? 0 : r_.fences.find(range.start);
-  const auto tiles = static_cast<std::uint32_t>(r_.tiles.size());
-  const std::uint32_t last = range.end.empty() ? tiles : std::min(tiles, r_.fences.find(range.end) + 1);
+  if (index.tiles.empty() || !r_.stats.overlaps(range)) return samples;
+  const std::uint32_t first = Bytes(range.start) <= Bytes(r_.stats.smallest) ? 0 : index.fences.find(range.start);
+  const auto tiles = static_cast<std::uint32_t>(index.tiles.size());
+  const std::uint32_t last = range.end.empty() ? tiles : std::min(tiles, index.fences.find(range.end) + 1);
   const std::uint64_t available = last - first;
   const std::uint64_t pieces = std::min<std::uint64_t>(count, available);
   for (std::uint64_t i = 0; i < pieces; ++i) {
     const auto from = static_cast<std::uint32_t>(first + i * available / pieces);
     const auto to = static_cast<std::uint32_t>(first + (i + 1) * available / pieces);
     const std::uint32_t middle = from + (to - from) / 2;
-    const std::uint64_t begin = r_.begin_of(from), end = r_.begin_of(to);
-    samples.emplace_back(middle == 0 ? r_.stats.smallest : r_.fences.separator(middle), end > begin ? end - begin : 0);
+    const std::uint64_t begin = index.begin_of(from, r_.files.data_bytes), end = index.begin_of(to, r_.files.data_bytes);
+    samples.emplace_back(middle == 0 ? r_.stats.smallest : index.fences.separator(middle), end > begin ? end - begin : 0);
   }
   return samples;
 }

@@ -1,8 +1,8 @@
 // Iterates over a table in sort-key order, forward and backward, for any h.
 //
-// The tile's permutation gives the page of each next entry, so a move needs no comparison: position i of the tile is entry
-// position(q) of page q = order[i], where position(q) counts the entries of that page before i. A seek searches each page of one
-// tile for the key's lower bound; the sum of the results is the position.
+// The tile's permutation gives the page of each next entry, so a move needs no comparison. Position i of the tile is entry
+// position(q) of page q = order[i], where position(q) counts the entries of page q before i. A seek finds the key's lower bound
+// in each page of one tile; the sum of these results is the position.
 #include <algorithm>
 #include <vector>
 
@@ -11,16 +11,16 @@
 namespace ebbtide {
 namespace {
 
-// Bytes that compactions read at once. A scan through the cache begins with single pages and doubles up to it while it is
-// sequential.
+// Number of bytes that compactions read at once. A scan through the cache begins with single pages; while it is sequential, the
+// number of bytes doubles up to this.
 constexpr std::size_t kReadaheadBytes = std::size_t{256} << 10;
 
-// Reads the data file beside the cache, and further than requested. Not thread-safe.
+// Reads the data file without the cache, and more bytes than requested. Not thread-safe.
 class Readahead {
  public:
   Readahead(const TableReaderImpl& r, bool eager) : r_(r), eager_(eager), window_(eager ? kReadaheadBytes : 0) {}
 
-  // Returns the bytes of a block, valid until the next call. `forward`: the direction of the walk.
+  // Returns the bytes of a block, valid until the next call. `forward` is the direction of the walk.
   Result<Bytes> read(std::uint64_t offset, std::size_t length, bool forward, ReadCounters* counters) {
     if (offset >= begin_ && offset + length <= begin_ + buffer_.size()) return Bytes(buffer_).substr(offset - begin_, length);
     const bool straight_on = forward ? offset == expected_ : offset + length == expected_;
@@ -47,19 +47,20 @@ class Readahead {
   const bool eager_;
   std::size_t window_;
   std::string buffer_;
-  std::uint64_t begin_ = 0;     // where buffer_ lies in the file
-  std::uint64_t expected_ = 0;  // the next read of a sequential walk begins here (ends, if backward)
+  std::uint64_t begin_ = 0;     // offset of buffer_ in the file
+  std::uint64_t expected_ = 0;  // where the next read of a sequential walk begins (ends, if it goes backward)
 };
 
 class TableIterator final : public InternalIterator {
  public:
-  TableIterator(std::shared_ptr<const TableLookup> reader, const TableReaderImpl& r, const TableIteratorOptions& options)
-      : reader_(std::move(reader)), r_(r), options_(options), readahead_(r, !options.fill_cache) {
-    if (r_.tiles.empty()) return;
-    first_tile_ = options_.bounds.start.empty() ? 0 : r_.first_tile(options_.bounds.start);
-    start_tile_ = options_.bounds.start.empty() ? 0 : r_.fences.find(options_.bounds.start);
-    // The first tile that can hold the bound: if the key's versions fill several tiles, all later ones are past the bound.
-    last_tile_ = options_.bounds.end.empty() ? r_.fences.size() - 1 : r_.first_tile(options_.bounds.end);
+  TableIterator(std::shared_ptr<const TableReader> pinned, const TableReaderImpl& r, const TableIteratorOptions& options)
+      : reader_(std::move(pinned)), r_(r), index_(r.held()), options_(options), readahead_(r, !options.fill_cache) {
+    if (index_.tiles.empty()) return;
+    first_tile_ = options_.bounds.start.empty() ? 0 : index_.first_tile(options_.bounds.start);
+    start_tile_ = options_.bounds.start.empty() ? 0 : index_.fences.find(options_.bounds.start);
+    // The first tile that can have the bound as a key. If the versions of that key fill several tiles, all later ones are past
+    // the bound.
+    last_tile_ = options_.bounds.end.empty() ? index_.fences.size() - 1 : index_.first_tile(options_.bounds.end);
     empty_ = !options_.bounds.end.empty() && options_.bounds.end <= options_.bounds.start;
   }
 
@@ -78,7 +79,7 @@ class TableIterator final : public InternalIterator {
     key = std::max(key, Bytes(options_.bounds.start));
     if (past_end(key)) return;
     forward_ = true;
-    if (load_tile(r_.first_tile(key))) position_ = lower_bound(key);
+    if (load_tile(index_.first_tile(key))) position_ = lower_bound(key);
     settle_forward();
   }
 
@@ -87,7 +88,7 @@ class TableIterator final : public InternalIterator {
     if (past_end(key)) key = options_.bounds.end;
     if (key <= Bytes(options_.bounds.start)) return;
     forward_ = false;
-    if (load_tile(r_.first_tile(key))) position_ = lower_bound(key);
+    if (load_tile(index_.first_tile(key))) position_ = lower_bound(key);
     settle_backward();
   }
 
@@ -107,16 +108,16 @@ class TableIterator final : public InternalIterator {
   // A page of the current tile.
   struct Slot {
     PageView page;
-    std::uint32_t position = 0;  // entries before the iterator's position; the entry there, if it is this page's turn
+    std::uint32_t position = 0;  // number of the page's entries before the iterator's position
     std::shared_ptr<const CachedBlock> pin;
     std::string own;
   };
 
-  // Returns false if no tile is within the bounds.
+  // Makes the iterator invalid and clears its status. Returns false if no tile is within the bounds.
   bool reset() {
     valid_ = false;
     status_ = Status::ok();
-    return !r_.tiles.empty() && !empty_;
+    return !index_.tiles.empty() && !empty_;
   }
   [[nodiscard]] bool past_end(Bytes key) const { return !options_.bounds.end.empty() && key >= Bytes(options_.bounds.end); }
   [[nodiscard]] std::uint32_t page_at(std::uint32_t i) const { return single_ ? 0 : order_[i]; }
@@ -128,22 +129,22 @@ class TableIterator final : public InternalIterator {
     return false;
   }
 
-  // Makes `tile` current, at position 0. Returns false and sets status_ if it cannot be read.
+  // Makes `tile` the current tile, at position 0. Returns false and sets status_ if the tile cannot be read.
   bool load_tile(std::uint32_t tile) {
-    const TileInfo& info = r_.tiles[tile];
+    const TileInfo& info = index_.tiles[tile];
     if (tile != tile_) {
       tile_ = kNoTile;
       if (slots_.size() < info.pages) slots_.resize(info.pages);
       count_ = 0;
       for (std::uint32_t p = 0; p < info.pages; ++p) {
-        const PageInfo& page = r_.pages[info.first_page + p];
+        const PageInfo& page = index_.pages[info.first_page + p];
         if (page.dropped()) continue;
         if (!load_page(page, &slots_[p])) return false;
         count_ += page.entries;
       }
       single_ = info.pages == 1;
       if (!single_) {
-        const Bytes packed = Bytes(r_.permutations).substr(r_.permutation_offsets[tile]);
+        const Bytes packed = Bytes(index_.permutations).substr(index_.permutation_offsets[tile]);
         unpack_permutation(packed, info.pages, count_, &order_);
       }
       tile_ = tile;
@@ -172,7 +173,7 @@ class TableIterator final : public InternalIterator {
       slot->page = PageView(slot->pin->bytes());
       return true;
     }
-    // A page that was not compressed lies in the readahead buffer, which the tile's next page may replace.
+    // A page that was not compressed lies in the readahead buffer, which the tile's next page may replace. So the page is copied.
     if (decoded->data() != slot->own.data()) slot->own.assign(*decoded);
     slot->page = PageView(slot->own);
     return true;
@@ -186,12 +187,12 @@ class TableIterator final : public InternalIterator {
     return Bytes(replaced_);
   }
 
-  // Moves each page to its first entry >= key, and returns the position in the tile.
+  // Moves each page to its first entry >= key. Returns the position in the tile.
   std::uint32_t lower_bound(Bytes key) {
     std::uint32_t sum = 0;
-    const TileInfo& info = r_.tiles[tile_];
+    const TileInfo& info = index_.tiles[tile_];
     for (std::uint32_t p = 0; p < info.pages; ++p) {
-      if (r_.pages[info.first_page + p].dropped()) continue;
+      if (index_.pages[info.first_page + p].dropped()) continue;
       slots_[p].position = slots_[p].page.lower_bound(key);
       sum += slots_[p].position;
     }
@@ -199,12 +200,12 @@ class TableIterator final : public InternalIterator {
   }
 
   void jump_to_end() {
-    const TileInfo& info = r_.tiles[tile_];
-    for (std::uint32_t p = 0; p < info.pages; ++p) slots_[p].position = r_.pages[info.first_page + p].entries;
+    const TileInfo& info = index_.tiles[tile_];
+    for (std::uint32_t p = 0; p < info.pages; ++p) slots_[p].position = index_.pages[info.first_page + p].entries;
     position_ = count_;
   }
 
-  // Shows the entry at position_, going on to later tiles if there is none.
+  // Shows the entry at position_; if the tile has none, goes on to later tiles.
   void settle_forward() {
     valid_ = false;
     if (!status_.is_ok()) return;
@@ -216,7 +217,7 @@ class TableIterator final : public InternalIterator {
     if (valid_ && tile_ == last_tile_ && past_end(entry_.key)) valid_ = false;
   }
 
-  // Shows the entry before position_, going on to earlier tiles if there is none.
+  // Shows the entry before position_; if the tile has none, goes on to earlier tiles.
   void settle_backward() {
     valid_ = false;
     if (!status_.is_ok()) return;
@@ -241,34 +242,35 @@ class TableIterator final : public InternalIterator {
   }
 
   void disorder() {
-    const PageInfo& page = r_.pages[r_.tiles[tile_].first_page + page_at(position_)];
+    const PageInfo& page = index_.pages[index_.tiles[tile_].first_page + page_at(position_)];
     (void)fail(r_.place(page).corruption("page and permutation of its tile disagree"));
   }
 
   static constexpr std::uint32_t kNoTile = 0xffffffffu;
-  const std::shared_ptr<const TableLookup> reader_;
+  const std::shared_ptr<const TableReader> reader_;  // with its index
   const TableReaderImpl& r_;
+  const TableIndex& index_;
   const TableIteratorOptions options_;
   Readahead readahead_;
-  std::uint32_t first_tile_ = 0, last_tile_ = 0;  // no tile outside these is read
+  std::uint32_t first_tile_ = 0, last_tile_ = 0;  // only these tiles and those between them are read
   std::uint32_t start_tile_ = 0;                  // the last tile that can have keys before the lower bound
   bool empty_ = false;                            // true if no key is within the bounds
   bool forward_ = true;
 
-  // The current tile, if any: entries in [0, count_), the iterator at position_.
+  // The current tile, if any, has entries [0, count_); the iterator is at position_.
   std::uint32_t tile_ = kNoTile, count_ = 0, position_ = 0;
-  bool single_ = true;  // it has one page and so no permutation
+  bool single_ = true;  // true if the tile has one page, and so no permutation
   std::vector<Slot> slots_;
   std::vector<std::uint8_t> order_;
-  std::string key_;       // of the entry shown
+  std::string key_;       // key of the current entry
   std::string replaced_;  // block of a page that lies in the metadata file
 };
 
 }  // namespace
 
-std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableLookup> reader, const TableReaderImpl& impl,
+std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> pinned, const TableReaderImpl& impl,
                                                      const TableIteratorOptions& options) {
-  return std::make_unique<TableIterator>(std::move(reader), impl, options);
+  return std::make_unique<TableIterator>(std::move(pinned), impl, options);
 }
 
 }  // namespace ebbtide

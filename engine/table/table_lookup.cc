@@ -1,4 +1,4 @@
-// Point reads: the filter, the fences and the pages of one table; and what a read lacked.
+// Point reads in one table: filter, fences and pages. Also reads pages and large values that an earlier lookup missed.
 #include "table/table_lookup.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// A thread's read buffers, for the duration of one read; freed after an unusually large page.
+// A thread's read buffers, for one read. They are freed after an unusually large page.
 class Scratch {
  public:
   struct Buffers {
@@ -40,16 +40,18 @@ struct OwnBlock {
 
 }  // namespace
 
-const Status& TableLookup::unreadable() const { return r_.unreadable; }
-const SharedTombstones& TableLookup::range_tombstones() const { return r_.tombstones; }
+const Status& TableLookup::unreadable() const {
+  static const Status ok = Status::ok();
+  return r_.failed.load(std::memory_order_acquire) ? r_.why : ok;
+}
+const SharedTombstones& TableLookup::range_tombstones() const { return r_.held().tombstones; }
 const TableStats& TableLookup::stats() const { return r_.stats; }
 const TableFiles& TableLookup::files() const { return r_.files; }
 
 std::unique_ptr<InternalIterator> TableLookup::new_iterator(const TableIteratorOptions& options) const {
-  if (!r_.unreadable.is_ok()) {
-    return std::make_unique<BarrierIterator>(r_.stats, options.bounds.start, r_.unreadable);
-  }
-  return new_table_iterator(shared_from_this(), r_, options);
+  auto pinned = r_.pinned();
+  if (!pinned.is_ok()) return std::make_unique<BarrierIterator>(r_.stats, options.bounds.start, pinned.status());
+  return new_table_iterator(std::move(pinned).value(), r_, options);
 }
 
 // --- pages
@@ -59,8 +61,7 @@ Result<Bytes> TableReaderImpl::decode_page(const PageInfo& page, Bytes block, st
   TRY_ASSIGN(decoded, decode_block(block, BlockKind::kPage, where, scratch));
   if (const char* why = check_page(decoded, files.data_bytes); why != nullptr)
     return where.corruption(std::string("malformed page: ") + why);
-  if (PageView(decoded).count() != page.entries)
-    return where.corruption("page has another number of entries than the page table says");
+  if (PageView(decoded).count() != page.entries) return where.corruption("number of entries differs from the page table's");
   return decoded;
 }
 
@@ -104,32 +105,53 @@ Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::take_block(const Pag
 }
 
 Result<std::shared_ptr<const void>> TableLookup::fetch_page(std::uint32_t page, ReadCounters* counters) const {
-  if (page >= r_.pages.size()) return Status::invalid_argument(r_.data_path + ": has no page " + std::to_string(page));
-  TRY_ASSIGN(block, r_.load_page(r_.pages[page], true, counters));
+  TRY_ASSIGN(pin, r_.pinned());
+  if (page == kIndexMiss) return std::shared_ptr<const void>(std::move(pin));
+  const TableIndex& index = r_.held();
+  if (page >= index.pages.size()) return Status::invalid_argument(r_.data_path + ": has no page " + std::to_string(page));
+  TRY_ASSIGN(block, r_.load_page(index.pages[page], true, counters));
   return std::shared_ptr<const void>(std::move(block));
 }
 
 std::shared_ptr<const void> TableLookup::fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const {
-  if (page >= r_.pages.size()) return nullptr;
-  auto block = r_.load_page(r_.pages[page], false, counters);
+  auto pin = r_.pinned_if_loaded();
+  if (pin == nullptr || page == kIndexMiss) return pin;
+  const TableIndex& index = r_.held();
+  if (page >= index.pages.size()) return nullptr;
+  auto block = r_.load_page(index.pages[page], false, counters);
   return block.is_ok() ? std::shared_ptr<const void>(std::move(block).value()) : nullptr;
 }
 
 std::shared_ptr<const void> TableLookup::pin_page(std::uint32_t page) const {
-  if (page >= r_.pages.size() || r_.options.cache == nullptr) return nullptr;
-  return r_.options.cache->pin(r_.block_key(r_.pages[page]));
+  auto pin = r_.pinned_if_loaded();
+  if (pin == nullptr || page == kIndexMiss) return pin;
+  const TableIndex& index = r_.held();
+  if (page >= index.pages.size() || r_.options.cache == nullptr) return nullptr;
+  return r_.options.cache->pin(r_.block_key(index.pages[page]));
 }
 
 TableLookup::PagePlace TableLookup::page_place(std::uint32_t page) const {
-  if (page >= r_.pages.size()) return {};
-  const PageInfo& info = r_.pages[page];
+  const auto pin = r_.pinned_if_loaded();
+  if (pin == nullptr || page == kIndexMiss) return {};
+  const TableIndex& index = r_.held();
+  if (page >= index.pages.size()) return {};
+  const PageInfo& info = index.pages[page];
   return {r_.file_of(info), info.offset, info.length};
 }
 
 Result<std::shared_ptr<const void>> TableLookup::take_page(std::uint32_t page, Bytes block, ReadCounters* counters) const {
-  TRY_ASSIGN(kept, r_.take_block(r_.pages[page], block, counters));
+  TRY_ASSIGN(pin, r_.pinned());
+  TRY_ASSIGN(kept, r_.take_block(r_.held().pages[page], block, counters));
   return std::shared_ptr<const void>(std::move(kept));
 }
+
+void TableLookup::add_index_miss(MissSet* misses) const {
+  Status status;
+  if (r_.index.load(std::memory_order_acquire) == nullptr) (void)r_.index_for(misses, &status);
+}
+
+std::shared_ptr<const void> TableLookup::pin_index_if_loaded() const { return r_.pinned_if_loaded(); }
+bool TableLookup::is_crowded() const { return r_.options.indexes != nullptr && r_.options.indexes->crowded(); }
 
 // --- large values
 
@@ -157,7 +179,7 @@ Status TableLookup::copy_large(const LargeValueRef& ref, std::uint64_t offset, s
 }
 
 Status TableLookup::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
-  bool read = true;  // an error of `chunk` does not concern this table
+  bool read = true;  // false if `chunk` failed, which does not concern this table
   const Status status = r_.large_file().visit(ref, [&](const CheckedBlock& block, const BlockPlace&) {
     Status taken = chunk(block.payload, block.compression);
     read = taken.is_ok();
@@ -168,22 +190,13 @@ Status TableLookup::visit_large(const LargeValueRef& ref, const std::function<St
 
 // --- lookup
 
-std::uint32_t TableReaderImpl::first_tile(Bytes key) const {
-  std::uint32_t tile = fences.find(key);
-  return any_continues ? first_of(tile, key) : tile;
-}
-
-std::uint32_t TableReaderImpl::first_of(std::uint32_t tile, Bytes key) const {
-  while (tile > 0 && (tiles[tile].flags & kTileContinues) != 0 && fences.separator(tile) == key) --tile;
-  return tile;
-}
-
 namespace {
 
-// A lookup's state over its candidate pages: the newest version found so far.
+// The state of a lookup over its candidate pages: the newest version found so far.
 struct Search {
   const TableLookup* reader;
   const TableReaderImpl& r;
+  const TableIndex& index;
   const LookupKey& key;
   SeqNum view_seq;
   MissSet* misses;
@@ -195,13 +208,13 @@ struct Search {
   bool found = false, missing = false;
 
   Status tile(std::uint32_t number, std::uint64_t mask, bool tombstones) {
-    if (r.h == 1) {  // tile and page have the same number
-      const PageInfo& page = r.pages[number];
+    if (index.h == 1) {  // with h = 1, tile and page have the same number
+      const PageInfo& page = index.pages[number];
       return is_candidate(page, 0, mask, tombstones) ? look(page, number) : Status::ok();
     }
-    const TileInfo& tile = r.tiles[number];
+    const TileInfo& tile = index.tiles[number];
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
-      const PageInfo& page = r.pages[tile.first_page + p];
+      const PageInfo& page = index.pages[tile.first_page + p];
       if (is_candidate(page, p, mask, tombstones)) TRY(look(page, tile.first_page + p));
     }
     return Status::ok();
@@ -231,7 +244,7 @@ struct Search {
     return Status::ok();
   }
 
-  // Returns true if the page has a newer version than the one found before.
+  // Searches a page. Returns true if it has a newer version than the pages before.
   bool take(const PageView& page) {
     bool seen = false, newer = false;
     if (!found) {
@@ -258,99 +271,104 @@ Lookup TableLookup::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, 
                         ReadCounters* counters, Status* status, const LookupState* known) const {
   const TableReaderImpl& r = r_;
   const LoadedFilter& filter = *r.filter.load(std::memory_order_acquire);
+  const TableIndex* const index = r.index_for(misses, status);
+  if (index == nullptr) [[unlikely]]
+    return status->is_ok() ? Lookup::kNotResident : Lookup::kError;
   bool tombstones = false;
   std::uint64_t mask = 0;
   std::uint32_t tile = 0;
-  if (known != nullptr) {
+  if (known != nullptr && known->tile != LookupState::kNoPage) {
     mask = known->columns;
     tombstones = known->tombstones;
     tile = known->tile;
   } else {
-    if (r.tiles.empty()) {
-      *status = r.unreadable;
-      return r.unreadable.is_ok() ? Lookup::kAbsent : Lookup::kError;
-    }
+    known = nullptr;
+    if (index->tiles.empty()) return Lookup::kAbsent;
     mask = filter.candidates(key.hash, &tombstones);
     if (mask == 0 && !tombstones) {
       if (counters != nullptr) ++counters->filter_negatives;
       return Lookup::kAbsent;
     }
-    if (!key.key.starts_with(r.fences.prefix())) return Lookup::kAbsent;
-    tile = r.first_tile(key.key);
+    if (!key.key.starts_with(index->fences.prefix())) return Lookup::kAbsent;
+    tile = index->first_tile(key.key);
   }
   if (counters != nullptr && !filter.empty()) ++counters->filter_positives;
-  Search search{this, r, key, view_seq, misses, counters, entry, pin, known, !filter.empty()};
-  // Where one key's versions fill several tiles, the first tile with a visible one has the newest.
+  Search search{this, r, *index, key, view_seq, misses, counters, entry, pin, known, !filter.empty()};
+  // Where the versions of a key fill several tiles, the first tile with a visible version has the newest one.
   for (;; ++tile) {
     if (Status s = search.tile(tile, mask, tombstones); !s.is_ok()) [[unlikely]] {
       *status = std::move(s);
       return Lookup::kError;
     }
-    if (search.found || search.missing || !r.any_continues || !r.goes_on(tile, key.key)) break;
+    if (search.found || search.missing || !index->any_continues || !index->goes_on(tile, key.key)) break;
   }
   if (search.missing) {
-    misses->keep_alive.push_back(shared_from_this());
+    // With the pin, the fetch finds the pages' places in memory. Without it, it reads the index again.
+    auto kept = is_crowded() ? nullptr : pin_index_if_loaded();
+    misses->keep_alive.push_back(kept != nullptr ? std::move(kept) : shared_from_this());
     return Lookup::kNotResident;
   }
   return search.found ? Lookup::kFound : Lookup::kAbsent;
 }
 
+Lookup TableLookup::newest_cover(Bytes key, SeqNum view_seq, MissSet* misses, const FragmentedRangeTombstones::Cover** cover,
+                                 Status* status) const {
+  const TableIndex* const index = r_.index_for(misses, status);
+  if (index == nullptr) [[unlikely]]
+    return status->is_ok() ? Lookup::kNotResident : Lookup::kError;
+  *cover = index->tombstones->newest_cover(key, view_seq);
+  return *cover != nullptr ? Lookup::kFound : Lookup::kAbsent;
+}
+
 bool TableLookup::may_contain(const LookupKey& key, const LoadedFilter& filter) const {
-  if (!r_.unreadable.is_ok()) return true;
-  if (r_.tiles.empty() || !key.key.starts_with(r_.fences.prefix())) return false;
+  const TableIndex* const index = r_.index.load(std::memory_order_acquire);
+  if (index == nullptr) return true;
+  if (index->tiles.empty() || !key.key.starts_with(index->fences.prefix())) return false;
   bool tombstones = false;
   return filter.candidates(key.hash, &tombstones) != 0 || tombstones;
 }
 
 std::shared_ptr<const LoadedFilter> TableLookup::filter() const { return r_.loaded_filter(); }
 
+// A state without a tile says that the index was not in memory at one of the stages.
 bool TableLookup::prefetch(const LookupKey& key, int stage, LookupState* state) const {
   const TableReaderImpl& r = r_;
+  if (stage == 0) {
+    r.filter.load(std::memory_order_acquire)->prefetch(key.hash);
+    return true;
+  }
+  const TableIndex* const index = r.index.load(std::memory_order_acquire);
+  if (index == nullptr || (stage > 1 && state->tile == LookupState::kNoPage)) [[unlikely]] {
+    state->tile = state->page = LookupState::kNoPage;
+    state->block = nullptr;
+    return true;
+  }
   switch (stage) {
-    case 0:
-      r.filter.load(std::memory_order_acquire)->prefetch(key.hash);
-      return true;
     case 1:
-      if (r.tiles.empty()) return false;
+      r.searched(true);
+      if (index->tiles.empty()) return false;
       state->columns = r.filter.load(std::memory_order_acquire)->candidates(key.hash, &state->tombstones);
-      if ((state->columns == 0 && !state->tombstones) || !key.key.starts_with(r.fences.prefix())) return false;
+      if ((state->columns == 0 && !state->tombstones) || !key.key.starts_with(index->fences.prefix())) return false;
       state->block = nullptr;
-      state->tile = r.fences.begin(key.key);
+      state->tile = index->fences.begin(key.key);
       return true;
     case 2:
-      state->tile = r.fences.finish(key.key, state->tile);
-      if (r.any_continues) state->tile = r.first_of(state->tile, key.key);
-      r.prefetch_tile(state->tile);
+      state->tile = index->fences.finish(key.key, state->tile);
+      if (index->any_continues) state->tile = index->first_of(state->tile, key.key);
+      index->prefetch_tile(state->tile);
       return true;
     default:
-      r.prefetch_page(key, stage, state);
+      r.prefetch_page(*index, key, stage, state);
       return true;
   }
 }
 
-void TableReaderImpl::prefetch_tile(std::uint32_t tile) const {
-  if (h == 1) {  // tile and page have the same number
-    __builtin_prefetch(&pages[tile]);
-  } else {
-    __builtin_prefetch(&tiles[tile]);
-  }
-}
-
-std::uint32_t TableReaderImpl::first_candidate(const LookupState& state) const {
-  if (h == 1) return is_candidate(pages[state.tile], 0, state.columns, state.tombstones) ? state.tile : LookupState::kNoPage;
-  const TileInfo& tile = tiles[state.tile];
-  for (std::uint32_t p = 0; p < tile.pages; ++p) {
-    if (is_candidate(pages[tile.first_page + p], p, state.columns, state.tombstones)) return tile.first_page + p;
-  }
-  return LookupState::kNoPage;
-}
-
-// A second candidate is rare: get() looks it up by itself.
-void TableReaderImpl::prefetch_page(const LookupKey& key, int stage, LookupState* state) const {
+// Prefetches only the first candidate page. A second candidate is rare; get() finds it without a prefetch.
+void TableReaderImpl::prefetch_page(const TableIndex& now, const LookupKey& key, int stage, LookupState* state) const {
   if (options.cache == nullptr) return;
-  if (stage == 3) state->page = first_candidate(*state);
+  if (stage == 3) state->page = now.first_candidate(*state);
   if (state->page == LookupState::kNoPage) return;
-  const BlockKey block = block_key(pages[state->page]);
+  const BlockKey block = block_key(now.pages[state->page]);
   if (stage == 3) {
     state->found = options.cache->start(block);
   } else if (stage == 4) {

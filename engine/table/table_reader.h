@@ -1,8 +1,9 @@
-// An open table. In memory: page table, fences, filters, range tombstones. Pages are read through the block cache.
+// An open table. Its statistics are in memory. The page table, fences, filters and range tombstones are read when the table is
+// opened, or when a search needs them; the index cache decides how long they stay. Pages are read through the block cache.
 //
-// Its functions are in two facets. Code that only reads takes one facet, not the reader:
+// The functions are in two base classes (facets). Code that only reads takes a facet, not the reader:
 //
-//   TableLookup      table_lookup.h      point reads, iterators, and the pages and large values that they lack
+//   TableLookup      table_lookup.h      point reads, iterators, and the pages and large values that these lack
 //   TableInspector   table_inspector.h   fences, sizes, metadata, verification
 #pragma once
 
@@ -17,9 +18,13 @@
 
 namespace ebbtide {
 
-class OpenFiles;  // io/open_files.h
+class IndexCache;  // table/index_cache.h
+class OpenFiles;   // io/open_files.h
 
-/// Receives read errors of a table: damage, and errors of the device. Thread-safe; must not block.
+/// More than a filter has (LoadedFilter::kMaxSlices).
+inline constexpr std::uint32_t kAllSlices = 255;
+
+/// Receives the read errors of tables: damage, and errors of the device. Called by any thread; must not block.
 class DamageSink {
  public:
   virtual ~DamageSink() = default;
@@ -31,29 +36,33 @@ struct TableReaderOptions {
   BlockCache* cache = nullptr;
   std::string dir;
   bool direct_io = false;
-  std::uint32_t filter_slices = 255;  ///< load at most this many of the filter's slices; 0 = none; see keep_slices()
-  DamageSink* damage = nullptr;       ///< may be null; outlives the readers
-  OpenFiles* open_files = nullptr;    ///< opens what is read for as long as the reader lives; null: fs does
+  std::uint32_t filter_slices = kAllSlices;  ///< load at most this many slices of the filter; 0 = none; see keep_slices()
+  DamageSink* damage = nullptr;              ///< may be null; must outlive the readers
+  OpenFiles* open_files = nullptr;           ///< opens the files that the reader keeps open; null: fs opens them
+  IndexCache* indexes = nullptr;             ///< bounds the indexes in memory; null: indexes stay in memory
 };
 
-/// One slice of a table's filter, in memory or not.
+/// One slice of a table's filter, whether it is in memory or not.
 struct SliceInfo {
-  std::uint64_t bits = 0;        ///< of memory
-  std::uint64_t block_bits = 0;  ///< memory is allocated in units of this
+  std::uint64_t bits = 0;        ///< bits of memory that the slice takes
+  std::uint64_t block_bits = 0;  ///< memory is allocated in multiples of this many bits
   double rate = 1;               ///< false positive rate of this slice alone, for one page
 };
 
-/// Immutable after open(), except for the loaded part of the filter; thread-safe.
+/// Immutable after open(), except for what is in memory; thread-safe.
 class TableReader : public TableLookup, public TableInspector {
  public:
-  /// Reads the metadata file whole and checks it; kCorruption names file and offset.
+  /// Reads the whole metadata file and checks it. Errors of kind kCorruption name file and offset.
   static Result<std::shared_ptr<TableReader>> open(const TableReaderOptions& options, const TableFiles& files);
-  /// Makes a placeholder for a table that cannot be opened: each lookup and iterator returns `why`, its filter denies no key, it
-  /// has no pages. Does no I/O.
+  /// Opens a table without I/O: the files are read when the index is first needed, and checked then as open() does. If they are
+  /// damaged, the damage is reported, and the table is unreadable() from then on. `stats`: by the manifest.
+  static std::shared_ptr<TableReader> lazy(const TableReaderOptions& options, const TableFiles& files, const TableStats& stats);
+  /// Makes a placeholder for a table that cannot be opened. Each lookup and iterator returns `why`. The filter of a placeholder
+  /// denies no key, and it has no pages. Does no I/O.
   static std::shared_ptr<TableReader> unreadable(const TableReaderOptions& options, const TableFiles& files,
                                                  const TableStats& stats, Status why);
-  /// Opens the same data file with a new metadata file that was just written. `metadata` is its content and is checked as if it
-  /// had been read. Reads only the data file's header.
+  /// Opens the same data file with a new metadata file that was just written. `metadata` is the content of the new file; it is
+  /// checked as if it had been read. Reads only the data file's header.
   [[nodiscard]] Result<std::shared_ptr<TableReader>> redescribed(const TableFiles& files, Bytes metadata) const;
   ~TableReader();
 
@@ -61,15 +70,28 @@ class TableReader : public TableLookup, public TableInspector {
   using TableInspector::stats;
   using TableLookup::unreadable;
 
-  /// All slices that the filter was built with; the first filter()->slices() of them are in memory.
+  /// The same table, with its index in memory as long as the result lives: reads it if necessary. Errors as of open(), and
+  /// kAborted after abandon() if the files are gone.
+  [[nodiscard]] Result<std::shared_ptr<TableReader>> pinned() const;
+  /// The same without I/O: null if the index is not in memory.
+  [[nodiscard]] std::shared_ptr<TableReader> pinned_if_loaded() const;
+  /// The files may be unlinked from now on.
+  void abandon();
+
+  /// All slices that the filter was built with. The first filter()->slices() of them are in memory. Empty before the first load.
   [[nodiscard]] const std::vector<SliceInfo>& slices() const;
-  /// Keeps the first `count` slices in memory, or all if there are fewer; reads missing ones from the metadata file. If that
-  /// fails (kIoError, kCorruption), nothing changes. Returns the old filter, which readers may still use: keep it until all
-  /// current EpochGuards have ended. Null if nothing changed. One thread at a time.
+  /// The number of slices that are in memory, or will be with the index.
+  [[nodiscard]] std::uint32_t kept_slices() const;
+  /// Keeps the first `count` slices in memory, or all if there are fewer; reads missing ones from the metadata file. If the index
+  /// is not in memory, they are read with it. If reading fails (kIoError, kCorruption), nothing changes. Returns the old filter,
+  /// or null if nothing changed. Readers may still use the old filter: keep it until all current EpochGuards have ended. One
+  /// thread at a time.
   Result<std::shared_ptr<const void>> keep_slices(std::uint32_t count);
 
  private:
   explicit TableReader(std::unique_ptr<TableReaderImpl> impl);
+  static std::shared_ptr<TableReader> make(const TableReaderOptions& options, const TableFiles& files);
+  Status load(Bytes metadata);
   const std::unique_ptr<TableReaderImpl> impl_;
 };
 

@@ -1,8 +1,9 @@
-// The inside of a TableReader, shared by its facets, iterator and verify. Not for includes from other layers.
+// The members of a TableReader, shared by its facets, iterator and verify. Other layers must not include this file.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,80 +11,104 @@
 
 #include "base/mutex.h"
 #include "base/planted_bug.h"
-#include "table/fences.h"
+#include "table/index_cache.h"
 #include "table/large_value.h"
 #include "table/loaded_filter.h"
 #include "table/metadata.h"
 #include "table/page.h"
-#include "table/page_fences.h"
+#include "table/table_index.h"
 #include "table/table_reader.h"
 
 namespace ebbtide {
 
-/// The resident data of a page: 16 bytes.
-struct PageInfo {
-  std::uint64_t offset : 48;  ///< in the data file, or the metadata file if it is replaced
-  std::uint64_t flags : 16;
-  std::uint32_t length;
-  std::uint32_t entries;
-
-  [[nodiscard]] bool dropped() const { return (flags & kPageDropped) != 0; }
-  [[nodiscard]] bool replaced() const { return (flags & kPageReplaced) != 0; }
-};
-static_assert(sizeof(PageInfo) == 16);
-
-struct TileInfo {
-  std::uint32_t first_page;
-  std::uint8_t pages;
-  std::uint8_t flags;
-};
-static_assert(sizeof(TileInfo) == 8);
-
-/// A candidate page of a lookup.
-[[nodiscard]] inline bool is_candidate(const PageInfo& page, std::uint32_t number, std::uint64_t mask, bool tombstones) {
-  if (page.dropped()) return false;
-  if ((page.flags & kPageTombstones) != 0) return tombstones;
-  return (mask >> number & 1) != 0;
-}
-
 struct TableReaderImpl {
-  // --- constant after open
-  const TableLookup* lookup = nullptr;  ///< the reader; stored in references to large values
+  // --- constant after construction
+  TableReader* reader = nullptr;        ///< the reader whose data this is
+  const TableLookup* lookup = nullptr;  ///< the TableReader; stored in references to large values
   TableReaderOptions options;
   TableFiles files;
   std::string data_path, metadata_path;
-  std::unique_ptr<RandomAccessFile> data, metadata;  ///< metadata is open only if it has pages
   TableStats stats;
-  std::uint32_t unit = kSmallUnit, h = 1;
-  Fences fences;
-  std::vector<PageInfo> pages;
-  std::vector<TileInfo> tiles;
-  RoundedRanges delete_keys, expiries, seqs;  ///< by page
-  std::string permutations;
-  std::vector<std::uint64_t> permutation_offsets;  ///< by tile; empty if h = 1
-  std::vector<FileExtent> dead;                    ///< TableMetadata::dead_extents
-  std::uint64_t tombstone_bytes = 0, replaced_bytes = 0;
-  std::vector<SliceInfo> slices;  ///< of the whole filter
-  bool any_continues = false;     ///< a tile begins with the last key of the one before
-  bool renewable = false;         ///< TableMetadata::names_can_be_renewed
-  SharedTombstones tombstones;
-  Status unreadable;  ///< the reason if the table could not be opened; then only names and stats are set
 
-  // --- the filter: read without a lock, under the epoch
-  std::atomic<const LoadedFilter*> filter{nullptr};
+  // --- set by the first load, before `index` is; then constant
+  mutable std::unique_ptr<RandomAccessFile> data, metadata;  ///< metadata is open only if that file has pages
+  mutable std::uint32_t unit = kSmallUnit;
+  mutable std::vector<SliceInfo> slices;  ///< all slices of the filter
+  mutable std::atomic<std::uint32_t> tile_count{0};
+  mutable std::atomic<std::uint32_t> h{0};  ///< 0 before that; stored last
 
+  // --- what leaves memory and comes back: read without a lock, inside an epoch or by the holder of a pin
+  mutable std::atomic<const TableIndex*> index{nullptr};
+  mutable std::atomic<const LoadedFilter*> filter{nullptr};  ///< never null; without the index it denies nothing
+  mutable std::atomic<std::uint8_t> searches{0};             ///< 0 to 2: since the index cache last looked, see searched()
+
+  std::atomic<std::uint32_t> wanted_slices{kAllSlices};
+  std::atomic<bool> abandoned{false};  ///< the files may be unlinked: that they are missing is no damage
+  mutable std::atomic<bool> failed{false};
+  mutable Status why;  ///< if `failed`: the reason, then constant
+
+  mutable Mutex loading;  ///< held while the index is read; before `mutex`
   mutable Mutex mutex;
-  std::shared_ptr<const LoadedFilter> filter_owner GUARDED_BY(mutex);
-  // large values that are in memory
-  mutable std::vector<std::pair<std::uint64_t, std::weak_ptr<const std::string>>> large GUARDED_BY(mutex);  ///< by offset
+  mutable std::shared_ptr<const TableIndex> index_owner GUARDED_BY(mutex);
+  mutable std::shared_ptr<const LoadedFilter> filter_owner GUARDED_BY(mutex);
+  mutable std::uint32_t pins GUARDED_BY(mutex) = 0;
+  // Large values that readers have in memory.
+  mutable std::vector<std::pair<std::uint64_t, std::weak_ptr<const std::string>>> large
+      GUARDED_BY(mutex);  ///< pairs of offset and value
 
-  /// `bytes` are those of the metadata file.
-  Status open(Bytes bytes);
-  Status load(TableMetadata m);
-  /// Opens a file that is read for as long as the reader lives.
+  /// Guarded by the index cache's mutex.
+  struct InCache {
+    std::list<const TableReaderImpl*>::iterator place{};
+    std::uint64_t bytes = 0;
+    std::atomic<bool> listed{false};  ///< stored last; false: the cache does not know the table, and may have ended
+  };
+  mutable InCache in_cache;
+
+  TableReaderImpl();
+  ~TableReaderImpl();
+  TableReaderImpl(const TableReaderImpl&) = delete;
+  TableReaderImpl& operator=(const TableReaderImpl&) = delete;
+
+  /// `bytes` is the content of the metadata file. Checks it and the data file, and puts index and filter into memory.
+  /// `described`, if not null, gets the file's statistics.
+  Status load(Bytes bytes, TableStats* described) const REQUIRES(loading);
+  /// See TableReader::pinned().
+  Result<std::shared_ptr<TableReader>> pinned() const EXCLUDES(loading, mutex);
+  std::shared_ptr<TableReader> pinned_if_loaded() const EXCLUDES(mutex);
+  /// The index for a search by the thread that has the guard. Null: with `misses`, a miss was added; otherwise *status is an
+  /// error.
+  const TableIndex* index_for(MissSet* misses, Status* status) const {
+    const TableIndex* const now = index.load(std::memory_order_acquire);
+    if (now == nullptr) [[unlikely]]
+      return index_or_miss(misses, status);
+    searched(false);
+    return now;
+  }
+  /// The index, for a caller that keeps it in memory (by a pin, or since nothing leaves memory without a cache). An unreadable
+  /// table has an empty one.
+  [[nodiscard]] const TableIndex& held() const;
+  /// Notes a search. The first one after a load is the one that caused it, and does not make the table hot. `ahead`: of a
+  /// prefetch, which get() follows unless the filter denies the key.
+  void searched(bool ahead) const {
+    const std::uint8_t now = searches.load(std::memory_order_relaxed);
+    if (now == 1 || (now == 0 && !ahead)) searches.store(static_cast<std::uint8_t>(now + 1), std::memory_order_relaxed);
+  }
+  /// True if the table is hot; from now on it is not, until its next search.
+  bool take_hot() const {
+    std::uint8_t hot = 2;
+    return searches.compare_exchange_strong(hot, 1, std::memory_order_relaxed);
+  }
+  /// Takes index and filter out of memory, and adds them to `retired`. False if they are pinned, or not in memory.
+  bool unload(std::vector<std::shared_ptr<const void>>* retired) const EXCLUDES(mutex);
+  /// Bytes of index and filter that are in memory.
+  [[nodiscard]] std::uint64_t loaded_bytes() const EXCLUDES(mutex);
+  /// Opens a file that is read as long as the reader lives.
   Result<std::unique_ptr<RandomAccessFile>> open_file(const std::string& path, const OpenOptions& how) const;
-  void take_fences(const TableMetadata& m);
+  /// From now on each read returns `status`.
+  Status fail(Status status) const;
 
+  /// Decodes the content of the metadata file. kCorruption if it is not the file that the manifest names.
+  [[nodiscard]] Result<TableMetadata> check_metadata(Bytes bytes) const;
   /// See TableInspector::load_metadata().
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
   /// See TableLookup::filter().
@@ -92,7 +117,7 @@ struct TableReaderImpl {
     return filter_owner;
   }
 
-  /// Reports a read's error to the damage sink, and returns it.
+  /// Reports a read error to the damage sink, and returns it.
   Status report(Status status) const {
     const bool damage = status.code() == Code::kCorruption || status.code() == Code::kIoError;
     if (damage && options.damage != nullptr) options.damage->report(files.data_file, status);
@@ -109,33 +134,29 @@ struct TableReaderImpl {
     return page.replaced() ? metadata.get() : data.get();
   }
   [[nodiscard]] LargeValueFile large_file() const { return {data.get(), &data_path, files.data_file, unit, files.data_bytes}; }
-  /// Checks a page's block and decodes it: a view of `block` or of `scratch`. The result may be trusted.
+  /// Checks a page's block and decodes it. The result, a view of `block` or of `scratch`, has passed check_page().
   Result<Bytes> decode_page(const PageInfo& page, Bytes block, std::string* scratch) const;
-  /// Returns a page from the cache, or reads it into the cache. With `may_wait` false: null if that would wait for the device.
+  /// Returns a page from the cache, or reads it into the cache. With `may_wait` false, returns null if the read would wait for
+  /// the device.
   Result<std::shared_ptr<const CachedBlock>> load_page(const PageInfo& page, bool may_wait, ReadCounters* counters) const;
-  /// Checks and decodes a block that was read, and keeps the page in the cache.
+  /// Checks and decodes a block that was read, and puts the page into the cache.
   Result<std::shared_ptr<const CachedBlock>> take_block(const PageInfo& page, Bytes block, ReadCounters* counters) const;
-  /// Copies a decoded page into the cache; without a cache, or if it is too large for it, into a block of its own.
+  /// Copies a decoded page into the cache. Without a cache, or if the page is too large for it, copies it into a separate block.
   std::shared_ptr<const CachedBlock> keep_page(const PageInfo& page, Bytes decoded) const;
 
-  /// The approximate start of a tile in the data file; for the tile past the last, the end of the last.
-  [[nodiscard]] std::uint64_t begin_of(std::uint32_t tile) const;
-  /// The first tile that can have a version of `key`.
-  [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
-  /// The same, given the last tile that begins at or before `key`.
-  [[nodiscard]] std::uint32_t first_of(std::uint32_t tile, Bytes key) const;
-  /// The first page of the state's tile that may have its key, or LookupState::kNoPage.
-  [[nodiscard]] std::uint32_t first_candidate(const LookupState& state) const;
-  /// The later stages of TableLookup::prefetch: load the tile's row in the page table, then start, guess and confirm in the
-  /// cache.
-  void prefetch_tile(std::uint32_t tile) const;
-  void prefetch_page(const LookupKey& key, int stage, LookupState* state) const;
-  [[nodiscard]] bool goes_on(std::uint32_t tile, Bytes key) const {
-    return tile + 1 < tiles.size() && (tiles[tile + 1].flags & kTileContinues) != 0 && fences.separator(tile + 1) == key;
-  }
+  /// The later stages of TableLookup::prefetch(), in the cache.
+  void prefetch_page(const TableIndex& now, const LookupKey& key, int stage, LookupState* state) const;
+
+ private:
+  const TableIndex* index_or_miss(MissSet* misses, Status* status) const;
+  Result<std::shared_ptr<TableReader>> read_and_pin() const REQUIRES(loading);
+  void publish(std::shared_ptr<const TableIndex> fresh, std::shared_ptr<const LoadedFilter> whole) const EXCLUDES(mutex);
+  [[nodiscard]] std::shared_ptr<TableReader> handle() const;
+  void unpin() const EXCLUDES(mutex);
 };
 
-std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableLookup> reader, const TableReaderImpl& impl,
+/// `pinned` keeps the index of `impl` in memory.
+std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> pinned, const TableReaderImpl& impl,
                                                      const TableIteratorOptions& options);
 bool verify_table(const TableReaderImpl& impl, std::vector<Status>* errors, std::uint64_t* pages, std::uint64_t* entries,
                   const std::function<bool()>& stopped);

@@ -14,10 +14,15 @@ class Verifier {
   Verifier(const TableReaderImpl& r, std::vector<Status>* errors) : r_(r), errors_(errors) {}
 
   bool run(std::uint64_t* pages, std::uint64_t* entries, const std::function<bool()>& stopped) {
+    const auto pin = r_.pinned();
+    if (!pin.is_ok()) return error(pin.status());
+    index_ = &r_.held();
     auto loaded = r_.load_metadata();
     if (!loaded.is_ok()) return error(loaded.status());
     m_ = std::move(loaded).value();
-    filter_ = LoadedFilter::load(m_, LoadedFilter::kMaxSlices);  // slices that are not in memory are checked too
+    if (!(m_.stats == r_.stats)) error("properties differ from the manifest's");
+    // LoadedFilter::load() also loads slices that the open table does not have in memory, so all slices are checked
+    filter_ = LoadedFilter::load(m_, LoadedFilter::kMaxSlices);
     counted_.applied_seq = m_.stats.applied_seq;
     for (const RangeTombstone& t : m_.range_tombstones) counted_.add_range_tombstone(t);
     add_extent(0, data_header_bytes(m_.unit));
@@ -25,8 +30,8 @@ class Verifier {
       if (stopped && stopped()) return errors_->size() == before_;
       tile(t, pages, entries);
     }
-    // Not compared if a page was unreadable, since its entries were not counted.
-    if (errors_->size() == before_ && !described()) error("properties do not describe the entries");
+    // Properties are not compared if a page was unreadable, since its entries were not counted.
+    if (errors_->size() == before_ && !described()) error("properties do not match the entries");
     for (const FileExtent& hole : m_.holes) add_extent(hole.offset, hole.length);
     check_extents();
     return errors_->size() == before_;
@@ -42,17 +47,16 @@ class Verifier {
 
   void add_extent(std::uint64_t offset, std::uint64_t length) { extents_.emplace_back(offset, length); }
 
-  // The decoded page `p` of the file, or empty after reporting what is wrong.
+  // Reads and decodes page `p`. Reports faults, and returns "" if the page is unusable.
   std::string read_page(std::size_t p) {
-    const PageInfo& page = r_.pages[p];
+    const PageInfo& page = index_->pages[p];
     std::string block(page.length, '\0'), scratch;
     if (Status s = r_.file_of(page)->read(page.offset, block.size(), block.data()); !s.is_ok()) {
       error(s);
       return {};
     }
     auto checked = check_block(block, BlockKind::kPage, r_.place(page));
-    if (checked.is_ok() && checked->checksum != m_.pages[p].checksum)
-      error(page, "is not the page that the page table describes");
+    if (checked.is_ok() && checked->checksum != m_.pages[p].checksum) error(page, "checksum differs from the page table's");
     auto decoded = r_.decode_page(page, block, &scratch);
     if (!decoded.is_ok()) {
       error(decoded.status());
@@ -82,9 +86,9 @@ class Verifier {
     if (whole) order(t, views, entries);
   }
 
-  // Checks within a page: tags, filter, and its row of the page table.
+  // Checks a page: its tags, its filter column and its row of the page table.
   void page(std::size_t number, std::uint32_t column, const PageView& view) {
-    const PageInfo& info = r_.pages[number];
+    const PageInfo& info = index_->pages[number];
     PageMeta counted;
     std::string key;
     Entry entry;
@@ -105,7 +109,7 @@ class Verifier {
     counted.replaced_length = expected.replaced_length;
     counted.checksum = expected.checksum;
     counted.flags |= expected.flags & (kPageReplaced | kPageTombstones);
-    if (!(counted == expected)) error(info, "the page table does not describe its entries");
+    if (!(counted == expected)) error(info, "the page table does not match the page's entries");
   }
 
   void large(const PageInfo& page, const Entry& entry) {
@@ -114,15 +118,15 @@ class Verifier {
     if (entry.kind == EntryKind::kTombstone) error(page, "a tombstone has a value");
   }
 
-  // Checks across the pages of a tile and between tiles: order, separators, flags.
+  // Checks the pages of a tile together, and the tile with its neighbours: order, separators, flags.
   void order(std::size_t t, const std::vector<PageView>& views, std::uint64_t* entries) {
     const TileMeta& tile = m_.tiles[t];
     std::vector<std::uint8_t> order;
     const std::uint64_t count = m_.tile_entries(t);
-    const Bytes packed = tile.pages > 1 ? Bytes(r_.permutations).substr(r_.permutation_offsets[t]) : Bytes();
+    const Bytes packed = tile.pages > 1 ? Bytes(index_->permutations).substr(index_->permutation_offsets[t]) : Bytes();
     unpack_permutation(packed, tile.pages, count, &order);
     std::vector<std::uint32_t> at(tile.pages, 0);
-    const PageInfo& first = r_.pages[tile.first_page];
+    const PageInfo& first = index_->pages[tile.first_page];
     bool unique = (tile.flags & kTileContinues) == 0, single = true;
     for (std::uint64_t i = 0; i < count; ++i) {
       Entry entry;
@@ -133,7 +137,7 @@ class Verifier {
       if (any_ && !version_before(last_key_, last_seq_, entry.key, entry.seq))
         error(first, "entries of the tile are out of order");
       if (i == 0 && same != ((tile.flags & kTileContinues) != 0))
-        error(first, "the tile's flag does not say whether a key goes on in it");
+        error(first, "the tile's flag is wrong: does its first key continue the tile before?");
       if (entry.key < Bytes(m_.separators[t])) error(first, "a key lies before the tile's separator");
       if (t + 1 < m_.tiles.size() && entry.key >= Bytes(m_.separators[t + 1])) {
         if (entry.key != Bytes(m_.separators[t + 1]) || (m_.tiles[t + 1].flags & kTileContinues) == 0)
@@ -146,14 +150,15 @@ class Verifier {
       last_seq_ = entry.seq;
       any_ = true;
     }
-    if (unique != ((tile.flags & kTileUniqueKeys) != 0)) error(first, "the tile's flag does not say whether its keys are unique");
-    // After a page drop, a tile may have single versions without the flag.
+    if (unique != ((tile.flags & kTileUniqueKeys) != 0)) error(first, "the tile's flag is wrong: are its keys unique?");
+    // After a page drop, a tile may have single versions without this flag.
     const bool says_single = (tile.flags & kTileSingleVersions) != 0;
     if (says_single ? !(unique && single) : unique && single && !m_.has_drops())
-      error(first, "the tile's flag does not say whether its keys have single versions");
+      error(first, "the tile's flag is wrong: do its keys have single versions?");
   }
 
-  // Compares the properties with the entries; if pages were dropped unread, checks that they bound them.
+  // Compares the properties with the entries. If pages were dropped without being read, checks that the properties are bounds of
+  // the entries.
   [[nodiscard]] bool described() {
     if (!m_.has_drops()) return counted_ == m_.stats;
     const TableStats& stated = m_.stats;
@@ -164,20 +169,22 @@ class Verifier {
                                                                            : !stated.ends_before(loose.largest));
       if (!ends_inside) return false;
     }
-    if (loose.debts > stated.debts || loose.unstamped > stated.unstamped) return false;
+    if (loose.debts > stated.debts || loose.unstamped > stated.unstamped || loose.collections > stated.collections) return false;
     if (loose.oldest_debt != 0 && (stated.oldest_debt == 0 || stated.oldest_debt > loose.oldest_debt)) return false;
     loose.smallest = stated.smallest;
     loose.largest = stated.largest;
     loose.largest_exclusive = stated.largest_exclusive;
     loose.debts = stated.debts;
     loose.unstamped = stated.unstamped;
+    loose.collections = stated.collections;
     loose.oldest_debt = stated.oldest_debt;
     loose.key_bytes = stated.key_bytes;
     loose.value_bytes = stated.value_bytes;
     return loose == stated;
   }
 
-  // Header, pages, large values and holes fill the data file: pages that refer to large values are not dropped.
+  // Header, pages, large values and holes must fill the data file. Large values always count, since pages that refer to them are
+  // not dropped.
   void check_extents() {
     std::sort(extents_.begin(), extents_.end());
     std::uint64_t end = 0;
@@ -193,6 +200,7 @@ class Verifier {
   }
 
   const TableReaderImpl& r_;
+  const TableIndex* index_ = nullptr;
   std::vector<Status>* errors_;
   const std::size_t before_ = errors_->size();
   TableMetadata m_;

@@ -80,7 +80,7 @@ void TileBuilder::split(std::uint64_t page_bytes, TilePages* out) const {
     for (std::uint32_t i = 0; i < count; ++i) all[i] = i;
     return;
   }
-  std::vector<std::pair<DeleteKey, std::uint32_t>> values;  // kNoStamp is the greatest delete key: unstamped entries come last
+  std::vector<std::pair<DeleteKey, std::uint32_t>> values;  // kNoStamp is the greatest delete key, so unstamped entries come last
   std::vector<std::uint32_t> tombstones;
   for (std::uint32_t i = 0; i < count; ++i) {
     const Entry& entry = entries_[i].entry;
@@ -91,8 +91,8 @@ void TileBuilder::split(std::uint64_t page_bytes, TilePages* out) const {
     }
   }
   std::sort(values.begin(), values.end());
-  // A tile that is not full (the last of a table) has fewer pages rather than small ones: each takes whole blocks of the file
-  // system.
+  // A tile that is not full (the last of a table) has fewer pages instead of small ones, since each page takes whole blocks of
+  // the file system.
   const std::uint64_t wanted = std::clamp<std::uint64_t>((bytes() + page_bytes - 1) / page_bytes, 1, pages_per_tile_);
   const std::uint64_t pages = std::min<std::uint64_t>(wanted, values.size());
   for (std::uint64_t p = 0; p < pages; ++p) {

@@ -1,9 +1,9 @@
-// Collects the entries of one delete tile and decides which page each goes to.
+// Collects the entries of one delete tile and decides which page each entry goes to.
 //
 // The tile takes entries in sort-key order until it is full. It does not split the versions of a key, unless they alone far
-// exceed its size. Its values are then put in delete-key order, unstamped ones last, and cut into h parts of equal counts; each
-// part, back in sort-key order, is a page. For h > 1 the tombstones make one more page: they outlive the values around them and
-// would prevent a page of values from being dropped.
+// exceed its size. Its values are then put in delete-key order, unstamped values last, and cut into h parts of equal counts. Each
+// part, back in sort-key order, is a page. For h > 1 the tombstones make one more page: they outlive the values around them, so
+// among values they would prevent a page from being dropped.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace ebbtide {
 
 /// The entries of each page of a tile: indexes in sort-key order.
 struct TilePages {
-  std::vector<std::vector<std::uint32_t>> pages;  ///< in delete-key order; the tombstones' last
+  std::vector<std::vector<std::uint32_t>> pages;  ///< in delete-key order; the page of tombstones is last
   bool last_is_tombstones = false;
   std::vector<std::uint8_t> order;  ///< page number of each entry in sort-key order
 };
 
-/// Reused from tile to tile. Not thread-safe.
+/// A builder is used again for each next tile. Not thread-safe.
 class TileBuilder {
  public:
   explicit TileBuilder(std::uint32_t pages_per_tile) : pages_per_tile_(pages_per_tile) {}
@@ -37,23 +37,24 @@ class TileBuilder {
   [[nodiscard]] Bytes last_key() const { return entries_.back().entry.key; }
   /// Approximate bytes of the tile's pages before compression.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_ - entries_.size() * prefix_bytes_; }
-  /// The same with one more entry.
+  /// The result that bytes() would have with one more entry.
   [[nodiscard]] std::uint64_t bytes_with(const Entry& entry) const;
-  /// Needs an entry. `page_bytes` is what a page should hold before compression.
+  /// Distributes the entries to pages. Requires at least one entry. `page_bytes`: the bytes that a page should hold before
+  /// compression.
   void split(std::uint64_t page_bytes, TilePages* out) const;
 
  private:
   Bytes copy(Bytes bytes);
   static std::uint64_t entry_bytes(const Entry& entry);
-  /// The new prefix_bytes_ if that key is added. Needs an entry.
+  /// Returns what prefix_bytes_ becomes if `key` is added. Requires at least one entry.
   [[nodiscard]] std::size_t prefix_with(Bytes key) const;
 
   const std::uint32_t pages_per_tile_;
   std::vector<PendingEntry> entries_;
   std::uint64_t bytes_ = 0;
-  bool repeated_ = false;         ///< a key has several versions
+  bool repeated_ = false;         ///< true if a key has several versions
   std::size_t prefix_bytes_ = 0;  ///< length of the common prefix of all keys so far
-  // Chunks of memory; they do not move, and the next tile uses them again.
+  // Chunks of memory for keys and values. Chunks do not move, and the next tile uses them again.
   static constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
   std::vector<std::unique_ptr<char[]>> chunks_, oversized_;
   std::size_t chunk_ = 0, used_ = kChunkBytes;

@@ -1,26 +1,12 @@
 #include <algorithm>
 
+#include "base/quote.h"
 #include "io/file_names.h"
 #include "tools/inspect.h"
 
 namespace ebbtide {
 
-std::string json_string(Bytes bytes) {
-  static const char kHex[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte >= 0x20 && byte < 0x7f) {
-      out += c;
-    } else {
-      out += {'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return out + "\"";
-}
+std::string json_string(Bytes bytes) { return quote(bytes, "\\u00"); }
 
 JsonArray json_strings(const std::vector<std::string>& texts) {
   JsonArray out;

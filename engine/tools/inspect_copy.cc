@@ -1,17 +1,58 @@
 // Copies a whole database: a backup to a data directory, or the data directory of a stopped server to a backup.
 //
-// It copies the files that the current manifest names: tables, the log from its beginning, and the manifest itself. It does not
-// copy leftovers or foreign files. CURRENT is written last, when all the rest is durable: an interrupted copy has none, and does
-// not open.
+// The copy has the files that the current manifest names: tables, the log from its beginning, and the manifest itself. It has no
+// leftovers or foreign files. CURRENT is written last, when all other files are durable: an interrupted copy has no CURRENT, and
+// does not open.
 //
 // Tables may be linked: their files are never written again, and holes are punched only into files with a single name. The log
-// may not: opening truncates a torn end.
+// may not be linked: opening a database truncates a torn end of the log.
+#include "tools/inspect_copy.h"
+
 #include <algorithm>
 
 #include "io/file_names.h"
-#include "tools/inspect.h"
 
 namespace ebbtide {
+
+Result<std::vector<DatabaseFile>> files_of_database(FileSystem& fs, const std::string& dir, const LoadedManifest& loaded) {
+  std::vector<DatabaseFile> files;
+  for (const auto& [id, version] : loaded.state.trees) {
+    for (const Run& run : version->runs) {
+      for (const FileMetaPtr& file : run.files) {
+        files.push_back({data_file_name(file->data_file), true});
+        files.push_back({metadata_file_name(file->metadata_file), true});
+      }
+    }
+  }
+  TRY_ASSIGN(logs, files_of_kind(fs, dir, static_cast<int>(FileKind::kLog)));
+  for (const FileNum log : logs) {
+    if (log >= loaded.state.oldest_log) files.push_back({log_file_name(log), false});
+  }
+  files.push_back({manifest_file_name(loaded.file), false});
+  return files;
+}
+
+Result<std::unique_ptr<FileLock>> lock_source(FileSystem& fs, const std::string& dir) {
+  const std::string lock = join_path(dir, kLockFileName);
+  if (!fs.exists(lock)) return std::unique_ptr<FileLock>();
+  auto held = fs.lock(lock);
+  if (held.is_ok()) return std::move(held).value();
+  if (held.status().code() != Code::kBusy) return std::unique_ptr<FileLock>();
+  return held.status().with_context("a server has " + dir + " open; BGSAVE makes a backup of it while it runs");
+}
+
+Status check_source(FileSystem& fs, const std::string& dir) {
+  if (fs.exists(join_path(dir, kCurrentFileName))) return Status::ok();
+  return Status::not_found(dir + " has no CURRENT: it is not a data directory, or an unfinished backup");
+}
+
+Status check_target(FileSystem& fs, const std::string& dir) {
+  if (!fs.exists(dir)) return Status::ok();
+  TRY_ASSIGN(names, fs.list(dir));
+  if (names.empty()) return Status::ok();
+  return Status::exists(dir + " is not empty; a database is copied to a new or an empty directory");
+}
+
 namespace {
 
 class Copy {
@@ -29,7 +70,7 @@ class Copy {
     out_.json.add("from", from_).add("to", to_).add("files", files_).add("bytes", bytes_).add("links", links_);
     if (finished_) {
       out_.text += to_ + " has " + std::to_string(files_) + " files, " + std::to_string(bytes_) + " bytes, " +
-                   std::to_string(links_) + " of them links to those of " + from_ + "\n";
+                   std::to_string(links_) + " of them hard links to files of " + from_ + "\n";
     } else {
       out_.text += "Nothing was copied.\n";
     }
@@ -41,11 +82,10 @@ class Copy {
     if (lies_within(to_, from_) || lies_within(from_, to_)) {
       return Status::invalid_argument(to_ + " and " + from_ + ": neither may be inside the other");
     }
-    if (!fs_.exists(join_path(from_, kCurrentFileName))) {
-      return Status::not_found(from_ + " has no CURRENT: it is not a data directory, or an unfinished backup");
-    }
-    TRY(check_target());
-    TRY(lock_source());
+    TRY(check_source(fs_, from_));
+    TRY(check_target(fs_, to_));
+    TRY_ASSIGN(lock, lock_source(fs_, from_));
+    lock_ = std::move(lock);
     const Inspection verified = inspect_verify(fs_, from_);
     out_.text += verified.text;
     out_.errors = verified.errors;
@@ -55,41 +95,11 @@ class Copy {
     return bring(loaded);
   }
 
-  Status check_target() {
-    if (!fs_.exists(to_)) return Status::ok();
-    TRY_ASSIGN(names, fs_.list(to_));
-    if (names.empty()) return Status::ok();
-    return Status::exists(to_ + " is not empty; a database is copied to a new or an empty directory");
-  }
-  /// A backup made by BGSAVE has no lock. If locking fails for another reason than a running server, the file system is
-  /// read-only.
-  Status lock_source() {
-    const std::string lock = join_path(from_, kLockFileName);
-    if (!fs_.exists(lock)) return Status::ok();
-    auto held = fs_.lock(lock);
-    if (held.status().code() == Code::kBusy) {
-      return held.status().with_context("a server has " + from_ + " open; BGSAVE makes a backup of it while it runs");
-    }
-    if (held.is_ok()) lock_ = std::move(held).value();
-    return Status::ok();
-  }
-
   Status bring(const LoadedManifest& loaded) {
     made_directory_ = !fs_.exists(to_);
     TRY(fs_.create_dir(to_));
-    for (const auto& [id, version] : loaded.state.trees) {
-      for (const Run& run : version->runs) {
-        for (const FileMetaPtr& file : run.files) {
-          TRY(bring(data_file_name(file->data_file), link_));
-          TRY(bring(metadata_file_name(file->metadata_file), link_));
-        }
-      }
-    }
-    TRY_ASSIGN(logs, files_of_kind(fs_, from_, static_cast<int>(FileKind::kLog)));
-    for (const FileNum log : logs) {
-      if (log >= loaded.state.oldest_log) TRY(bring(log_file_name(log), false));
-    }
-    TRY(bring(manifest_file_name(loaded.file), false));
+    TRY_ASSIGN(files, files_of_database(fs_, from_, loaded));
+    for (const DatabaseFile& file : files) TRY(bring(file.name, link_ && file.table));
     TRY(fs_.sync_dir(to_));
     made_.emplace_back(kCurrentFileName);
     TRY(write_current(fs_, to_, loaded.file));

@@ -1,8 +1,8 @@
-// The pending deletes of a data directory: by level, by file, and in the log. Ages and deadlines follow the engine's rules: a
-// tombstone has its delete's birth; an expiry that has passed is a delete born then.
+// Prints the pending deletes of a data directory: by level, by file, and in the log. Ages and deadlines follow the engine's
+// rules: a tombstone keeps the birth of its delete; an expiry that has passed is a delete born at the expiry.
 //
-// Due times follow the promise in the manifest (deletes/deadline.h), or a given deadline. A deadline configured since counts from
-// the next start on. Trees without a promise in the manifest have no due times.
+// Due times follow the promise in the manifest (deletes/deadline.h), or a given deadline. A deadline that was configured since
+// applies from the next start on. Trees without a promise in the manifest have no due times.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -22,7 +22,7 @@ namespace {
 /// Engine time is at most this far behind the persisted mark.
 constexpr Millis kMarkAhead = 10'000;
 
-/// Columns as wide as their widest cell, numbers to the right.
+/// A table of text whose columns are as wide as their widest cell; the first column is aligned left, the others right.
 class Table {
  public:
   explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
@@ -102,7 +102,7 @@ class Report {
       ++total.runs;
       for (std::size_t f = 0; f < run.files.size(); ++f) {
         FileShape file = shape.runs[r].files[f];
-        // Policies do not see deletes that need no merge: lingering names and pages to punch. They are pending too.
+        // Policies ignore deletes that need no merge: lingering names and pages to punch. These deletes are pending too.
         file.oldest_birth = older(file.oldest_birth, run.files[f]->oldest_obligation());
         levels[run.level].add(*run.files[f], file, now_);
         total.add(*run.files[f], file, now_);
@@ -118,7 +118,7 @@ class Report {
     trees_.add(json.str());
   }
 
-  /// `oldest_log`: where the log begins.
+  /// `oldest_log`: number of the segment at which the log begins.
   void log(FileSystem& fs, const std::string& dir, FileNum oldest_log) {
     const auto numbers = files_of_kind(fs, dir, static_cast<int>(FileKind::kLog));
     if (!numbers.is_ok()) return out_->error(numbers.status());
@@ -232,7 +232,7 @@ class Report {
                     " pending deletes, oldest first" +
                     (shown < debtors.size() ? " (" + std::to_string(shown) + " of them; --files shows more)" : "") + "\n";
     }
-    Table table({"file", "level", "run", "size", "tombstones", "ranges", "debts", "owes to", "born", "age", "due in"});
+    Table table({"file", "level", "run", "size", "tombstones", "ranges", "debts", "oldest delete", "born", "age", "due in"});
     JsonArray rows;
     for (std::size_t i = 0; i < shown; ++i) {
       const auto& [run, meta, shape] = debtors[i];
@@ -251,7 +251,7 @@ class Report {
     json->add("files_owing", debtors.size()).add("files", rows);
   }
 
-  /// The kind of the file's oldest pending delete.
+  /// Returns the kind of the file's oldest pending delete.
   static const char* cause(const FileMeta& meta, Millis birth) {
     const TableStats& s = meta.stats;
     if (birth == s.oldest_tombstone) return "tombstone";
@@ -267,7 +267,7 @@ class Report {
     std::size_t cursor = 0;
     for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
       const bool is_delete = op.kind == OpKind::kTombstone || op.kind == OpKind::kRangeTombstone ||
-                             op.kind == OpKind::kSecondaryDelete || op.kind == OpKind::kFlushDatabase;
+                             op.kind == OpKind::kSecondaryDelete || op.kind == OpKind::kFlushDatabase || op.debt;
       if (!is_delete) continue;
       ++written->deletes;
       written->oldest = older(written->oldest, batch.time());
@@ -278,7 +278,7 @@ class Report {
   const DeletesQuery query_;
   const Millis now_;
   Inspection* const out_;
-  DeadlineRule rule_;  ///< of the tree at hand
+  DeadlineRule rule_;  ///< rule of the tree that is being printed
   JsonArray trees_;
 };
 

@@ -1,8 +1,8 @@
-// The entries of a table, one by one as its iterator gives them.
+// Prints the entries of a table, in the order of its iterator.
 //
-// A table and its text may be larger than memory: an entry is written before the next one is read, and only one tile of pages is
-// in memory. So the columns cannot be as wide as their widest cell. Their widths follow from the largest numbers in the metadata;
-// key and value, which have no bound, come last.
+// A table and its text may be larger than memory: an entry is written before the next entry is read, and only one tile of pages
+// is in memory. So the columns cannot be as wide as their widest cell. Their widths follow from the largest numbers in the
+// metadata; key and value, whose lengths have no bound, come last.
 #include <algorithm>
 #include <array>
 
@@ -15,14 +15,16 @@
 namespace ebbtide {
 namespace {
 
-/// Bytes of a value that are printed.
+/// Number of bytes of a value that are printed.
 constexpr std::size_t kShownValueBytes = 64;
 
-/// Digits of a Unix time in ms, until the year 2286.
+/// Digits of a Unix time in ms; enough until the year 2286.
 constexpr std::size_t kTimeDigits = 13;
 
 const char* kind_name(EntryKind kind) {
   switch (kind) {
+    case EntryKind::kCompact:
+      return "compact";
     case EntryKind::kTombstone:
       return "tombstone";
     case EntryKind::kValue:
@@ -42,8 +44,8 @@ std::string number_or_dash(std::uint64_t number, std::uint64_t none) { return nu
 
 struct ShownEntry {
   const Entry* entry;
-  bool has_value = false;  ///< false: of a tombstone, or it cannot be read
-  Bytes value;             ///< the beginning
+  bool has_value = false;  ///< false for a tombstone and for a value that cannot be read
+  Bytes value;             ///< the beginning of the value
 
   [[nodiscard]] bool is_cut() const { return has_value && value.size() < entry->value_length(); }
 };
@@ -113,7 +115,7 @@ std::string entry_json(const ShownEntry& shown) {
   return json.str();
 }
 
-/// The beginning of a large value: reads only its index and first chunk.
+/// Returns the beginning of a large value: reads only its index and first chunk.
 Result<std::string> large_beginning(const TableLookup& reader, const LargeValueRef& ref, const std::string& data_path) {
   const BlockPlace place{&data_path, reader.files().data_file, ref.offset};
   std::string chunk;
@@ -126,7 +128,7 @@ Result<std::string> large_beginning(const TableLookup& reader, const LargeValueR
     chunk.resize(bytes);
     TRY(decode_block(block, chunk.data(), bytes, place));
     decoded = true;
-    return Status::aborted("the rest is not wanted");
+    return Status::aborted("the rest of the value is not printed");
   });
   if (!decoded) return status.is_ok() ? place.corruption("large value is incomplete") : status;
   chunk.resize(std::min(chunk.size(), kShownValueBytes));
@@ -137,7 +139,7 @@ Result<std::shared_ptr<TableReader>> open_table(FileSystem& fs, const LoadedTabl
   TableReaderOptions options;
   options.fs = &fs;
   options.dir = table.dir;
-  options.filter_slices = 0;  // there are no lookups
+  options.filter_slices = 0;  // no slices are loaded, since there are no lookups
   const TableMetadata& metadata = table.metadata;
   return TableReader::open(options, {metadata.data_file, table.metadata_file, metadata.data_bytes, table.metadata_bytes,
                                      metadata.data_checksum, table.metadata_checksum});
@@ -156,7 +158,7 @@ void each_entry(const TableLookup& reader, const std::string& data_path, const E
     if (entry.is_large()) {
       auto read = large_beginning(reader, entry.large, data_path);
       shown.has_value = read.is_ok();
-      // The entry itself and those after it are whole.
+      // A damaged large value does not affect the entry itself or the entries after it.
       if (!read.is_ok()) errors->push_back(read.status().to_string());
       if (read.is_ok()) beginning = std::move(read).value();
       shown.value = beginning;
@@ -167,7 +169,7 @@ void each_entry(const TableLookup& reader, const std::string& data_path, const E
   if (!walk->status().is_ok()) errors->push_back(walk->status().to_string());
 }
 
-/// Writes the lines of the entries after their heading, or the elements of the JSON array.
+/// Writes the entries: lines below a heading, or elements of a JSON array.
 void print_entries(FileSystem& fs, const LoadedTable& table, const EntriesQuery& query, bool json,
                    const std::function<void(Bytes piece)>& write, std::vector<std::string>* errors) {
   const auto reader = open_table(fs, table);
@@ -199,7 +201,7 @@ std::vector<std::string> inspect_entries(FileSystem& fs, const std::string& path
     found.error(table.status());
   }
   if (json) {
-    // The object is left open behind the beginning of the array.
+    // The JSON object stays open after the beginning of the array.
     std::string begun = found.json.raw("entries", "[").str();
     begun.pop_back();
     write(begun);

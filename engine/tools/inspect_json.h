@@ -9,7 +9,7 @@
 
 namespace ebbtide {
 
-/// A string in quotes. Bytes past ASCII become \u00XX, one by one, so that any bytes give valid JSON.
+/// Returns a string in quotes. Each byte past ASCII becomes \u00XX, so that any bytes give valid JSON.
 std::string json_string(Bytes bytes);
 
 class JsonArray {
@@ -21,7 +21,7 @@ class JsonArray {
   std::string body_;
 };
 
-/// An array of strings.
+/// Returns an array of strings.
 JsonArray json_strings(const std::vector<std::string>& texts);
 
 class JsonObject {

@@ -1,7 +1,7 @@
 // ebbtide-inspect: prints, verifies, copies, repairs and salvages the engine's files.
 //
-// Exit status: 0 clean, 1 damage (printed on standard error, or under "errors" in JSON), 2 wrong use. Of salvage: 0 everything
-// was saved, 1 something was lost, 2 refused or failed. Progress is printed on standard error if that is a terminal.
+// Exit status: 0 no damage, 1 damage (printed on standard error, or under "errors" in JSON), 2 wrong use. Exit status of salvage:
+// 0 all data was saved, 1 data was lost, 2 refused or failed. Progress is printed on standard error if that is a terminal.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "tools/inspect.h"
 #include "tools/inspect_progress.h"
+#include "tools/inspect_stream.h"
+#include "tools/inspect_versions.h"
 
 namespace {
 
@@ -38,7 +40,7 @@ int print(Inspection found, bool json) {
 std::atomic<bool> stop_asked{false};
 
 int run_salvage(ebbtide::FileSystem& fs, const std::string& path, const std::string& target, bool include, bool json) {
-  // The first signal removes the new files; the second ends the process at once and leaves a directory that does not open.
+  // The first signal removes the new files. The second ends the process at once and leaves a directory that does not open.
   std::signal(SIGINT, [](int) {
     stop_asked = true;
     std::signal(SIGINT, SIG_DFL);
@@ -48,7 +50,37 @@ int run_salvage(ebbtide::FileSystem& fs, const std::string& path, const std::str
   return outcome.exit_status;
 }
 
-/// The options of `table`.
+constexpr const char* kStream = "-";
+
+/// Writes a backup to standard output; the report goes to standard error.
+int run_send(ebbtide::FileSystem& fs, const std::string& path) {
+  if (::isatty(STDOUT_FILENO) != 0) {
+    std::fprintf(stderr, "standard output is a terminal: pipe the stream to a file or a program\n");
+    return 2;
+  }
+  Inspection found = send_database(fs, path, [](ebbtide::Bytes piece) {
+    return std::fwrite(piece.data(), 1, piece.size(), stdout) == piece.size() && std::fflush(stdout) == 0
+               ? ebbtide::Status::ok()
+               : ebbtide::Status::io_error("standard output cannot be written");
+  });
+  std::fputs(found.text.c_str(), stderr);
+  tell(found.errors);
+  return found.errors.empty() ? 0 : 1;
+}
+
+/// Restores from a backup stream on standard input.
+Inspection receive(ebbtide::FileSystem& fs, const std::string& target) {
+  return receive_database(
+      fs,
+      [](char* buffer, std::size_t size) -> ebbtide::Result<std::size_t> {
+        const std::size_t bytes = std::fread(buffer, 1, size, stdin);
+        if (bytes == 0 && std::ferror(stdin) != 0) return ebbtide::Status::io_error("standard input cannot be read");
+        return bytes;
+      },
+      target);
+}
+
+/// The options of the command `table`.
 class TableCommand {
  public:
   void add_options(CLI::App* app) {
@@ -59,22 +91,22 @@ class TableCommand {
       return app->add_option(name, value, about)->type_name(type)->needs(entries);
     };
     add("--from", from_, "KEY",
-        "only entries of this key and later ones; a key in double quotes is in the form in which keys are printed");
-    add("--to", to_, "KEY", "only entries of keys before this one");
+        "only entries of this key and later keys; a key in double quotes is read in the form in which keys are printed");
+    add("--to", to_, "KEY", "only entries of keys before this key");
     add("--limit", query_.limit, "N", "at most N entries")->check(not_negative);
   }
 
   int run(ebbtide::FileSystem& fs, const std::string& path, bool json) {
     if (!entries_) return print(inspect_table(fs, path), json);
     if (!parse("--from", from_, &query_.keys.start) || !parse("--to", to_, &query_.keys.end)) return 2;
-    if (!to_.empty() && query_.keys.end.empty()) query_.limit = 0;  // an empty end: no key is before it
+    if (!to_.empty() && query_.keys.end.empty()) query_.limit = 0;  // an empty end excludes every key
     const auto errors = inspect_entries(fs, path, query_, json, write_out);
     if (!json) tell(errors);
     return errors.empty() ? 0 : 1;
   }
 
  private:
-  /// CLI11 would take -1 as the largest of all numbers.
+  /// CLI11 would read -1 as the largest number.
   static std::string not_negative(const std::string& text) { return text.starts_with('-') ? "negative: " + text : ""; }
   static bool parse(const char* option, const std::string& text, std::string* key) {
     const auto parsed = ebbtide::parse_key_argument(text);
@@ -109,7 +141,7 @@ int main(int argc, char** argv) {
   };
   const CLI::App* tree = command("tree", "Trees, runs and files", "data directory");
   CLI::App* deletes = command("deletes", "Pending deletes: tombstones, ages, deadlines", "data directory");
-  deletes->add_option("--deadline", deadline, "a deadline instead of the one in the manifest, like 24h");
+  deletes->add_option("--deadline", deadline, "use this deadline, such as 24h, instead of the deadline in the manifest");
   deletes->add_option("--files", query.files, "number of files listed per tree");
   CLI::App* wal = command("wal", "Batches and operations of the log", "segment NNNNNN.wal, or data directory");
   wal->add_flag("--values", values, "print values too, not only their lengths");
@@ -118,30 +150,32 @@ int main(int argc, char** argv) {
   table_command.add_options(table);
   const CLI::App* manifest = command("manifest", "Edits of a manifest", "MANIFEST-NNNNNN, or data directory");
   command("verify", "Checks every file against its checksums and the manifest", "data directory");
+  const CLI::App* versions =
+      command("versions", "Format versions of the files, and the first release that opens them", "data directory, or backup");
   const auto copy = [&](const char* name, const char* about, const char* path_about, const char* target_about) {
     CLI::App* sub = command(name, about, path_about);
     sub->add_option("TO", target, target_about)->required();
-    sub->add_flag("--link", link, "link tables instead of copying them, where the file system can");
+    sub->add_flag("--link", link, "make hard links of tables instead of copies, if the file system can");
     return sub;
   };
-  const CLI::App* restore =
-      copy("restore", "Verifies a backup and makes a data directory of it", "backup", "data directory, new or empty");
-  const CLI::App* backup = copy("backup", "Makes a backup of a stopped server (for a running one use BGSAVE)", "data directory",
-                                "backup, new or empty");
+  const CLI::App* restore = copy("restore", "Verifies a backup and makes a data directory from it",
+                                 "backup, or - for a stream from standard input", "data directory, new or empty");
+  const CLI::App* backup =
+      copy("backup", "Makes a backup of a stopped server (for a running one use BGSAVE)", "data directory, or a backup of BGSAVE",
+           "backup, new or empty; or - for standard output: a tar archive, compressed by zstd");
   CLI::App* repair = command("repair", "Prints the steps that repair a directory that does not open, without losing data",
                              "data directory of a stopped server");
   repair->add_flag("--write", write, "carry out the steps");
   CLI::App* salvage = command(
       "salvage",
-      "Makes a new database of all readable data of a damaged one, and lists the lost parts by file, offset and keys. Never "
+      "Makes a new database of all readable data of a damaged database, and lists the lost parts by file, offset and keys. Never "
       "writes to PATH.\n\n"
-      "A lost part may have held deletes. Keys that it may have deleted go to OUT-possibly-deleted, a database of its own:\n"
+      "A lost part may have had deletes. Keys that a lost part may have deleted go to OUT-possibly-deleted, a second database:\n"
       "  a lost page or table:  older versions of the keys in its range\n"
-      "  a lost part of the log:  every key whose newest version is older than what follows the part, of each database whose "
-      "tables "
-      "do not have all operations up to there\n"
+      "  a lost part of the log:  every key whose newest version is older than the operations after the part, of each database "
+      "whose tables do not have all operations up to the end of the part\n"
       "  a lost end of the log, or a lost manifest:  every key\n\n"
-      "Exit status: 0 everything was saved, 1 data was lost, 2 refused or failed, and nothing was written.",
+      "Exit status: 0 all data was saved, 1 data was lost, 2 refused or failed, and nothing was written.",
       "data directory of a stopped server, or backup");
   salvage->add_option("OUT", target, "data directory, new or empty")->required();
   salvage->add_flag("--include-possibly-deleted", include, "write everything to OUT: deleted keys and values may return");
@@ -165,9 +199,12 @@ int main(int argc, char** argv) {
     return print(inspect_deletes(fs, path, query), json);
   }
   if (tree->parsed()) return print(inspect_tree(fs, path), json);
+  if (versions->parsed()) return print(inspect_versions(fs, path), json);
   if (wal->parsed()) return print(inspect_wal(fs, path, values), json);
   if (table->parsed()) return table_command.run(fs, path, json);
   if (manifest->parsed()) return print(inspect_manifest(fs, path), json);
+  if (backup->parsed() && target == kStream) return run_send(fs, path);
+  if (restore->parsed() && path == kStream) return print(receive(fs, target), json);
   if (restore->parsed() || backup->parsed()) return print(copy_database(fs, path, target, link), json);
   if (salvage->parsed()) return run_salvage(fs, path, target, include, json);
   if (repair->parsed()) return print(inspect_repair(fs, path, write), json);

@@ -10,12 +10,13 @@
 
 namespace ebbtide {
 
-/// A file system that counts bytes read and written. For one thread.
+/// A file system that counts the bytes read and written, and reports them. For one thread.
 class InspectProgress final : public InterposedFileSystem {
  public:
   static constexpr std::uint64_t kEveryNs = 2'000'000'000;
 
-  /// `tell` gets a line without a newline, such as "1.25 GiB read, in 000123.data". The arguments outlive this object.
+  /// `tell` is called every kEveryNs with a line without a newline, such as "1.25 GiB read, in 000123.data". The arguments must
+  /// outlive this object.
   InspectProgress(FileSystem& base, const Clock& clock, std::function<void(const std::string&)> tell);
 
  private:

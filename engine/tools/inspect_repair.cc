@@ -1,15 +1,15 @@
 // Repairs a data directory that does not open, without losing a readable operation.
 //
-//   1. CURRENT is lost or damaged, or the manifest that it names is. The newest whole manifest replaces it if it is complete:
-//      each table that it names exists, the log continues from it without a gap, and no other table has operations past the end
-//      of that log. Newer manifests are moved to DIR-repair.
-//   2. A log segment has the torn end of a crash. A copy goes to DIR-repair, then it is truncated.
-//   3. Leftover files are removed, unless CURRENT was just replaced: then the next start removes them.
+//   1. CURRENT, or the manifest that it names, is lost or damaged. The newest whole manifest replaces it if that manifest is
+//      complete: each table that the manifest names exists, the log continues from it without a gap, and no other table has
+//      operations past the end of that log. Newer manifests are moved to DIR-repair.
+//   2. A log segment has an end that a crash tore. A copy of this end goes to DIR-repair, then the segment is truncated.
+//   3. Leftover files are removed. If CURRENT was just replaced, they stay: the next start removes them.
 //
-// Opening a database also does 2 and 3, without the copy. Other damage needs a backup. It is reported, and then no step is
-// carried out: a partly changed directory is harder to save.
+// Opening a database also does steps 2 and 3, without the copy. Other damage needs a backup. Such damage is reported, and then no
+// step is carried out: a partly changed directory is harder to save.
 //
-// DIR-repair is beside the directory, as backups are: files inside the directory would break delete deadlines.
+// DIR-repair lies beside the directory, as backups do: files inside the directory would break delete deadlines.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -24,21 +24,21 @@
 namespace ebbtide {
 namespace {
 
-/// Pages are not read; the cache only has to exist.
+/// A small cache: TableReader requires one, but no page is read.
 constexpr std::uint64_t kRepairCacheBytes = std::uint64_t{1} << 20;
 
-/// One thing to do. `about` goes on after "would".
+/// One step of the repair. `about` describes the step after the word "would".
 struct Step {
   std::string action, file, about;
   std::function<Status()> carry_out;
   bool done = false;
 };
 
-/// The database that a manifest describes.
+/// The state of the database that a manifest describes.
 struct Findings {
   LogFindings log;
-  std::set<FileNum> live;  ///< files of tables
-  SeqNum last_seq = 0;     ///< of everything together
+  std::set<FileNum> live;  ///< files of the tables that the manifest names
+  SeqNum last_seq = 0;     ///< the highest seq in manifest, tables and log
   std::vector<std::string> errors;
 };
 
@@ -78,7 +78,7 @@ class Repair {
     return plan_removals();
   }
 
-  /// The lock is a file: none is made in a foreign directory, or without --write.
+  /// The lock needs a lock file: no lock file is made in a foreign directory, or without --write.
   Status lock() {
     TRY_ASSIGN(manifests, files_of_kind(fs_, dir_, static_cast<int>(FileKind::kManifest)));
     if (manifests.empty()) {
@@ -122,13 +122,13 @@ class Repair {
     return Status::ok();
   }
 
-  /// Returns true if the manifest is complete and may become the current one. An error ends the search: the manifest may be good
-  /// but unreadable at the moment, or by this version.
+  /// Returns true if the manifest is complete and may become the current manifest. An error ends the search: the manifest may be
+  /// good but unreadable at the moment, or written by a newer version.
   Result<bool> try_manifest(FileNum file, std::vector<std::string>* errors) {
     const auto loaded = load_manifest_file(fs_, dir_, file);
     if (!loaded.is_ok()) {
       if (loaded.status().code() != Code::kCorruption) return loaded.status();
-      // The fault of the one that CURRENT names was reported already.
+      // The damage of the manifest that CURRENT names was reported already.
       if (loaded.status().to_string() != errors->front()) errors->push_back(loaded.status().to_string());
       return false;
     }
@@ -168,7 +168,7 @@ class Repair {
     return found;
   }
 
-  /// Tables that the manifest does not name, and that may have operations of their own.
+  /// Finds tables that the manifest does not name and that may have operations of their own.
   void find_strangers(Findings* found) {
     const auto numbers = files_of_kind(fs_, dir_, static_cast<int>(FileKind::kMetadata));
     if (!numbers.is_ok()) return found->errors.push_back(numbers.status().to_string());
@@ -228,7 +228,7 @@ class Repair {
     std::set<FileNum> logs(found_.log.unneeded.begin(), found_.log.unneeded.end());
     for (const LogFindings::Segment& segment : found_.log.segments) {
       const bool torn = !segment.end.clean && segment.end.valid_bytes == 0;
-      if (torn) logs.insert(segment.file);  // its creation was interrupted
+      if (torn) logs.insert(segment.file);  // the creation of the segment was interrupted
     }
     for (const std::string& name : std::set<std::string>(names.begin(), names.end())) {
       FileKind kind{};
@@ -249,7 +249,7 @@ class Repair {
     return fs_.unlink(path(name));
   }
 
-  /// An unused path in DIR-repair for a file of that name.
+  /// Returns an unused path in DIR-repair for a file of that name.
   [[nodiscard]] std::string aside(const std::string& name) const {
     std::string free = join_path(aside_, name);
     for (int i = 2; fs_.exists(free); ++i) free = join_path(aside_, name) + std::to_string(i);
@@ -288,13 +288,13 @@ class Repair {
                    " does not need will be removed at the next start: the log has their data\n";
     }
     if (!out_.errors.empty()) {
-      out_.text += any_done ? "Not everything could be done.\n"
+      out_.text += any_done ? "Not all steps could be carried out.\n"
                             : "Nothing was changed: this damage cannot be repaired. If no server has the directory open, "
                               "restore a backup.\n";
     } else if (steps_.empty()) {
       out_.text += "There is nothing to repair.\n";
     } else if (!write_) {
-      out_.text += "Nothing was changed; --write does it.\n";
+      out_.text += "Nothing was changed; run again with --write to carry out these steps.\n";
     }
     if (out_.errors.empty()) {
       out_.text += "The pages of the tables were not read: ebbtide-inspect verify " + dir_ + " does that.\n";
@@ -309,7 +309,7 @@ class Repair {
   Epoch epoch_;
   BlockCache cache_;
   std::unique_ptr<FileLock> lock_;
-  FileNum manifest_ = kNoFile;  ///< that is, or will be, the current one
+  FileNum manifest_ = kNoFile;  ///< the manifest that is, or will be, the current one
   Findings found_;
   bool rewrites_current_ = false, removed_ = false;
   std::uint64_t leftovers_ = 0;

@@ -1,10 +1,10 @@
-// Makes a new database of the readable parts of a damaged one. engine/docs/salvage.md has the rules.
+// Salvage: makes a new database of the readable parts of a damaged database. engine/docs/salvage.md has the rules.
 //
-//   1. The manifest is read as far as it goes, then the tables that it names, tile by tile, then the log.
+//   1. Salvage reads the manifest as far as possible, then the tables that it names, tile by tile, then the log.
 //   2. Keys that an unreadable part may have deleted are doubtful.
-//   3. Certain keys are written to OUT, doubtful ones to OUT-possibly-deleted. Both are verified.
+//   3. Certain keys are written to OUT, doubtful keys to OUT-possibly-deleted. Both databases are verified.
 //
-// DIR is never written to. Nothing in OUT opens before all of it is durable.
+// DIR is never written to. OUT opens only once all its files are durable.
 #include <algorithm>
 #include <set>
 
@@ -89,7 +89,7 @@ class Salvage {
     }
     return fs_.list(dir_).status();
   }
-  /// If locking fails for another reason than a running server, the directory is on a read-only file system.
+  /// If locking fails for another reason than a running server, the directory is taken to be on a read-only file system.
   Status lock_source() {
     const std::string lock = join_path(dir_, kLockFileName);
     if (!fs_.exists(lock)) return Status::ok();
@@ -106,7 +106,7 @@ class Salvage {
     }
   }
 
-  /// Trees of an unknown database get an unused database number.
+  /// Gives trees of an unknown database an unused database number.
   void place_trees() {
     std::set<TreeId> placed;
     for (const auto& [database, id] : found_.databases) placed.insert(id);

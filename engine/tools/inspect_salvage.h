@@ -1,5 +1,5 @@
-// Shared data of salvage: inspect_salvage_read.cc (manifest, tables), inspect_salvage_log.cc (the log), inspect_salvage_write.cc
-// (the new databases), inspect_salvage.cc (the sequence of steps, and the report).
+// Shared data of salvage. inspect_salvage_read.cc reads manifest and tables, inspect_salvage_log.cc reads the log,
+// inspect_salvage_write.cc writes the new databases, and inspect_salvage.cc has the sequence of steps and the report.
 #pragma once
 
 #include <atomic>
@@ -18,17 +18,17 @@
 
 namespace ebbtide {
 
-/// Above every seq.
+/// A number above every seq.
 inline constexpr SeqNum kBeyondAllSeqs = ~SeqNum{0};
 
-/// An unreadable part.
+/// A lost part: a file or a part of it that cannot be read.
 struct SalvageLoss {
-  std::string file;                     ///< without the directory
-  std::optional<std::uint64_t> offset;  ///< none: all of the file
-  std::optional<TreeId> tree;           ///< none: any tree
-  KeyRange keys;                        ///< keys that were, or may have been, in it
-  SeqNum first = 0, last = 0;           ///< operations that it may have had; 0 = unknown
-  std::string what;                     ///< the fault
+  std::string file;                     ///< file name without the directory
+  std::optional<std::uint64_t> offset;  ///< offset in the file; none: the whole file is lost
+  std::optional<TreeId> tree;           ///< the tree whose data is lost; none: any tree
+  KeyRange keys;                        ///< keys that were, or may have been, in the part
+  SeqNum first = 0, last = 0;           ///< seqs of the first and last operation that the part may have had; 0 = unknown
+  std::string what;                     ///< the fault, for the report
 };
 
 /// A lost part may have held deletes of these keys: a key whose newest version is older than `below` is possibly deleted.
@@ -40,7 +40,7 @@ struct SalvageDoubt {
 /// A table with at least one readable part.
 struct SalvageTable {
   std::shared_ptr<TableReader> reader;
-  std::vector<KeyRange> good;  ///< ascending; each range can be read without an error
+  std::vector<KeyRange> good;  ///< key ranges that can be read without an error, ascending
   /// Entries of readable pages in damaged tiles, in (key, seq) order. Entries with large values refer to `reader`.
   struct Rescued {
     std::string key, value;
@@ -53,10 +53,10 @@ struct SalvageTree {
   TreeId id = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
   bool stamp_known = true;
-  VersionPtr version;      ///< null: the manifest does not know it
-  SeqNum flushed_seq = 0;  ///< operations up to it are in tables
+  VersionPtr version;      ///< null: the manifest does not have the tree
+  SeqNum flushed_seq = 0;  ///< operations up to this seq are in tables
   std::vector<SalvageTable> tables;
-  std::unique_ptr<MemTable> memtable;  ///< operations of the log
+  std::unique_ptr<MemTable> memtable;  ///< operations that the log has for the tree
   std::vector<SalvageDoubt> doubts;
 
   /// True if all keys of the tree are possibly deleted.
@@ -67,24 +67,24 @@ struct SalvageTree {
 struct Salvaged {
   std::map<TreeId, SalvageTree> trees;
   std::map<DatabaseId, TreeId> databases;
-  VersionState state;  ///< as far as the manifest could be read
+  VersionState state;  ///< the readable part of the manifest
   bool manifest_whole = false;
-  SeqNum last_seq = 0;  ///< of everything that was read
-  Millis time = 0;      ///< the latest engine time that was found
+  SeqNum last_seq = 0;  ///< highest seq in all readable parts
+  Millis time = 0;      ///< latest engine time in all readable parts
   std::vector<SalvageLoss> lost;
   std::vector<std::string> notes;
 
   SalvageTree& tree(TreeId id);
-  /// Doubts every tree that may lack operations below `below`.
+  /// Adds a doubt to every tree that may lack operations below `below`.
   void doubt_lacking(SeqNum below);
 };
 
-/// Reads DIR.
+/// Reads the readable parts of the damaged directory DIR.
 class SalvageReader {
  public:
   SalvageReader(SalvageSource& source, std::string dir);
 
-  /// kNotFound: it has no file of a database.
+  /// Fills `out`. kNotFound: DIR has no file of a database.
   Status read(Salvaged* out);
 
  private:
@@ -103,21 +103,21 @@ class SalvageReader {
   BlockCache cache_;
 };
 
-/// Reads the log of DIR into the memtables of `out`.
+/// Reads the log in `dir` into the memtables of `out`.
 Status salvage_log(SalvageSource& source, const std::string& dir, Salvaged* out);
 
-/// Writes one new database: the certain keys of each tree, or the doubtful ones, or both.
+/// A new database to write: the certain keys of each tree, the doubtful keys, or both.
 struct SalvageTarget {
   std::string dir;
   bool certain = true, doubtful = false;
-  const std::atomic<bool>* stop = nullptr;  ///< may be null; if set, ends with kAborted
+  const std::atomic<bool>* stop = nullptr;  ///< may be null; once true, the write ends with kAborted
 };
 struct SalvageWritten {
   std::uint64_t keys = 0, bytes = 0, tables = 0;
   std::map<DatabaseId, std::uint64_t> keys_by_database;
 };
-/// After an error the new files are removed if possible. A directory without keys is not created, unless it is the one of the
-/// certain keys.
+/// Writes one new database. After an error the new files are removed if possible. If there are no keys, the directory is created
+/// only for the certain keys.
 Result<SalvageWritten> write_salvaged(FileSystem& fs, const SalvageTarget& target, const Salvaged& salvaged);
 
 }  // namespace ebbtide

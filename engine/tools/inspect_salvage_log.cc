@@ -1,8 +1,8 @@
-// Salvage: reads every whole record of the log, also after unreadable parts.
+// Salvage of the log: reads every whole record, also after unreadable parts.
 //
 // An unreadable part may have had any operation: a delete of any key, a range delete, FLUSHDB. A tree whose tables have all
-// operations up to the end of the part is not affected. In any other tree only keys whose newest version is from after the part
-// are certain. If the part reaches the end of the log, no key of any tree is certain.
+// operations up to the end of the part is not affected. In any other tree, a key is certain only if its newest version was
+// written after the part. If the part reaches the end of the log, no key of any tree is certain.
 #include <algorithm>
 
 #include "db/write/inserts.h"
@@ -30,7 +30,12 @@ class LogSalvage {
     if (oldest != kNoFile && (numbers.empty() || numbers.front() != oldest)) {
       open_gap(oldest, {}, "corruption: " + log_file_name(oldest) + " is missing: the log begins there, as the manifest says");
     }
-    for (const FileNum file : numbers) TRY(read_segment(file));
+    if (out_.manifest_whole && out_.state.newest_log >= oldest) named_[out_.state.newest_log] = "the manifest";
+    for (const FileNum file : numbers) {
+      note_missing(file);
+      TRY(read_segment(file));
+    }
+    note_missing(~FileNum{0});
     if (!gap_ && out_.manifest_whole && expected_ != 0 && expected_ - 1 < out_.state.last_seq) {
       open_gap(numbers.back(), end_,
                "corruption: " + log_file_name(numbers.back()) + ": the log ends with operation " + std::to_string(expected_ - 1) +
@@ -42,7 +47,16 @@ class LogSalvage {
   }
 
  private:
+  // Named segments below `file` that were not read.
+  void note_missing(FileNum file) {
+    for (; !named_.empty() && named_.begin()->first < file; named_.erase(named_.begin())) {
+      const auto& [missing, namer] = *named_.begin();
+      open_gap(missing, {}, "corruption: " + log_file_name(missing) + " is missing: " + namer + " names it");
+    }
+  }
+
   Status read_segment(FileNum file) {
+    const bool named = named_.erase(file) != 0;
     records_ = 0;
     pieces_.on_in_tables = [&](const PieceCommit& commit, std::uint64_t offset) {
       ++records_;
@@ -57,7 +71,7 @@ class LogSalvage {
       return Status::ok();
     };
     const auto on_damage = [&](const LogDamage& damage) -> Result<bool> {
-      // Unsynced writes after a power loss: the second one may be whole, and the first one not. Only records without a gap are
+      // Of two unsynced writes before a power loss, the second may be whole and the first not. Only records without a gap are
       // used.
       const bool durable = damage.durable || !out_.manifest_whole || expected_ == 0 || expected_ <= out_.state.last_seq;
       if (!durable && damage.next_seq != expected_) return false;
@@ -70,11 +84,17 @@ class LogSalvage {
       open_gap(file, {}, end.status().to_string());
       return Status::ok();
     }
+    // As in LogSequence: what has the name of a segment that nothing names is no part of the log.
+    if (end->foreign && !named && out_.manifest_whole && out_.state.newest_log != kNoFile && file != out_.state.oldest_log) {
+      out_.notes.push_back("no part of the log: " + end->what);
+      return Status::ok();
+    }
     if (records_ == 0 && end->first_seq != 0) continue_at(end->first_seq, file, 0);
     end_ = end->valid_bytes;
+    if (end->next > file) named_.emplace(end->next, log_file_name(file));
     if (end->clean) return Status::ok();
     const bool relied_on = out_.manifest_whole && expected_ != 0 && expected_ <= out_.state.last_seq;
-    if (end->valid_after || relied_on || (end->valid_bytes == 0 && file == out_.state.oldest_log)) {
+    if (end->valid_after || relied_on || (end->valid_bytes == 0 && (named || file == out_.state.oldest_log))) {
       open_gap(file, end->valid_bytes, "corruption: " + end->what);
     } else {
       torn_ = "; before it, " + end->what;
@@ -95,7 +115,7 @@ class LogSalvage {
     gap_ = SalvageLoss{log_file_name(file), offset, {}, {}, expected_, 0, what};
   }
 
-  /// The log goes on with `next`.
+  /// Notes that the next whole record begins with operation `next`, and opens or closes a gap.
   void continue_at(SeqNum next, FileNum file, std::uint64_t offset) {
     const bool begins_late = expected_ == 0 && out_.manifest_whole && next > out_.state.last_seq + 1;
     if (!gap_ && ((expected_ != 0 && next > expected_) || begins_late)) {
@@ -156,7 +176,7 @@ class LogSalvage {
     }
     auto at = out_.trees.find(op.tree);
     if (at == out_.trees.end()) {
-      // A later operation dropped the tree, unless the operation that created it is lost.
+      // A later operation dropped the tree, or the operation that created the tree is lost.
       if (out_.manifest_whole && out_.lost.empty()) return;
       if (op.tree < out_.state.next_tree && out_.manifest_whole) return;
       SalvageTree& tree = out_.tree(op.tree);
@@ -191,7 +211,7 @@ class LogSalvage {
     if (op.kind == OpKind::kFlushDatabase) {
       if (op.tree == op.hi) return;  // the database was empty and kept its tree
       if (const auto old = out_.databases.find(a); old != out_.databases.end()) out_.trees.erase(old->second);
-      out_.trees.erase(b);  // the old tree, which the operation names
+      out_.trees.erase(b);  // the operation names the old tree
     }
     out_.tree(op.tree).stamp = op.mode;
     out_.databases[a] = op.tree;
@@ -201,9 +221,10 @@ class LogSalvage {
   const std::string dir_;
   Salvaged& out_;
   LogPieces pieces_;
-  SeqNum expected_ = 0;  // 0: unknown
+  SeqNum expected_ = 0;  // seq of the next operation; 0: unknown
   std::uint64_t records_ = 0, end_ = 0;
   std::optional<SalvageLoss> gap_;
+  std::map<FileNum, std::string> named_;  // segments that were durable, not read yet, and the file that says so
   std::string torn_;
 };
 

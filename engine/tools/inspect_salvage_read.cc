@@ -1,4 +1,4 @@
-// Salvage: reads the readable part of the manifest, and every tile of every table that has a whole page.
+// Salvage of manifest and tables: reads the readable part of the manifest, and every tile of every table that has a whole page.
 #include <algorithm>
 #include <set>
 
@@ -86,8 +86,8 @@ Status SalvageReader::read(Salvaged* out) {
   return Status::ok();
 }
 
-// Uses the manifest that CURRENT names if it is undamaged. Otherwise a newer one: a snapshot of the same state, written before
-// CURRENT was replaced. Otherwise the readable part of one, without the edits after the damage.
+// Uses the manifest that CURRENT names if it is undamaged. If not, uses a newer manifest, which is a snapshot of the same state,
+// written before CURRENT was replaced. If that is damaged too, uses the readable part of a manifest, up to the damage.
 Status SalvageReader::read_manifest(Salvaged* out) {
   TRY_ASSIGN(manifests, files_of_kind(source_, dir_, static_cast<int>(FileKind::kManifest)));
   std::reverse(manifests.begin(), manifests.end());
@@ -134,7 +134,8 @@ Status SalvageReader::read_manifest(Salvaged* out) {
   return Status::ok();
 }
 
-/// Returns whether the manifest gave a state: the whole manifest, or, without `whole_only`, the part before the damage.
+/// Returns true if the manifest gave a state: from the whole manifest, or, if `whole_only` is false, from the part before the
+/// damage.
 Result<bool> SalvageReader::take_manifest(FileNum file, bool whole_only, Salvaged* out) {
   std::vector<VersionEdit> edits;
   const auto on_record = [&](Bytes payload, std::uint64_t) -> Status {
@@ -176,7 +177,7 @@ void SalvageReader::read_tables(Salvaged* out) {
   }
 }
 
-// Tables that the readable part of the manifest does not name. Their tree is unknown.
+// Reads tables that the readable part of the manifest does not name. Their tree is unknown.
 void SalvageReader::read_strangers(Salvaged* out) {
   std::set<FileNum> named;
   for (const auto& [id, version] : out->state.trees) {
@@ -186,7 +187,7 @@ void SalvageReader::read_strangers(Salvaged* out) {
   }
   const auto numbers = files_of_kind(source_, dir_, static_cast<int>(FileKind::kMetadata));
   if (!numbers.is_ok()) return;
-  std::map<FileNum, FileNum> newest;  // by data file: pages that were dropped are in older descriptions still
+  std::map<FileNum, FileNum> newest;  // by data file, the newest metadata file: older ones still have pages that were dropped
   std::map<FileNum, TableMetadata> strangers;
   for (const FileNum file : *numbers) {
     if (named.contains(file)) continue;
@@ -197,7 +198,7 @@ void SalvageReader::read_strangers(Salvaged* out) {
       out->lost.push_back({metadata_file_name(file), {}, {}, {}, 0, 0, metadata.status().to_string()});
       continue;
     }
-    newest[metadata->data_file] = file;  // ascending
+    newest[metadata->data_file] = file;  // files come in ascending order, so the newest stays
     strangers[file] = std::move(metadata).value();
   }
   if (newest.empty()) return;
@@ -227,12 +228,13 @@ void SalvageReader::read_table(const TableFiles& files, const TableStats& stats,
   const std::string path = join_path(dir_, data_file_name(files.data_file));
   auto reader = TableReader::open(options, files);
   if (!reader.is_ok() && reader.status().code() == Code::kCorruption) {
-    // The data file may be cut short, its first block damaged, or missing as a whole: its pages have checksums of their own.
+    // The data file may be truncated, have a damaged first block, or be missing. Its pages have checksums of their own.
     const auto metadata = load_table(source_, join_path(dir_, metadata_file_name(files.metadata_file)));
     if (metadata.is_ok()) {
       const Status why = reader.status();
       std::uint64_t checksum = 0;
-      source_.expect(path, files.data_bytes, encode_data_header(files.data_file, metadata->metadata.unit, &checksum));
+      const TableMetadata& m = metadata->metadata;
+      source_.expect(path, files.data_bytes, encode_data_header(m.data_version, files.data_file, m.unit, &checksum));
       reader = TableReader::open(options, files);
       if (reader.is_ok()) out->notes.push_back(why.to_string() + ": its undamaged pages are read");
     }
@@ -261,7 +263,8 @@ void SalvageReader::scan_table(const std::shared_ptr<TableReader>& reader, Salva
     keys.start = reader->tile_start(tile);
     if (tile + 1 < reader->tile_count()) {
       keys.end = reader->tile_start(tile + 1);
-      if (keys.start == keys.end) continue;  // versions of one key go on: they are walked with the last of its tiles
+      // The versions of one key continue in the next tile. They are read together with the last tile that has the key.
+      if (keys.start == keys.end) continue;
     } else {
       keys.end.clear();
     }
@@ -291,7 +294,8 @@ bool SalvageReader::tile_is_whole(const TableLookup& reader, const KeyRange& key
   return walk->status().is_ok();
 }
 
-// Page by page: each has a checksum of its own. Every tile that meets `keys`, as versions of a key may go on from tile to tile.
+// Reads a damaged tile page by page, since each page has a checksum of its own. Versions of a key may continue from tile to tile,
+// so pages of all tiles that overlap `keys` are read.
 void SalvageReader::rescue_tile(std::uint32_t tile, const KeyRange& keys, SalvageTable* table, SalvageTree* tree, Salvaged* out) {
   const TableReader& reader = *table->reader;
   const auto metadata = reader.load_metadata();

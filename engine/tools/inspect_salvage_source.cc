@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-/// What a drive reads or fails to read at once.
+/// Bytes that a drive reads or fails to read as a unit.
 constexpr std::uint64_t kSectorBytes = 4096;
 
 class TolerantFile final : public RandomAccessFile {
@@ -46,7 +46,7 @@ class TolerantFile final : public RandomAccessFile {
     }
   }
 
-  const std::unique_ptr<RandomAccessFile> in_;  // null: there is no such file
+  const std::unique_ptr<RandomAccessFile> in_;  // null: the file does not exist
   const std::string path_;
   const std::uint64_t size_;
   const std::string head_;

@@ -1,5 +1,5 @@
-// Read access to the damaged directory. Unreadable sectors and missing file ends read as zeros, so that single blocks fail their
-// checksums and the rest of the file is readable.
+// Read access to the damaged directory. Unreadable sectors and missing ends of files read as zeros: so the blocks with them fail
+// their checksums, and the rest of the file is readable.
 #pragma once
 
 #include <atomic>
@@ -11,20 +11,20 @@
 
 namespace ebbtide {
 
-/// For one thread.
+/// Reads files of the damaged directory. For one thread.
 class SalvageSource final : public InterposedFileSystem {
  public:
-  /// `stop` may be null; once it is set all reads fail.
+  /// `stop` may be null; once it is true, all reads fail.
   SalvageSource(FileSystem& base, const std::atomic<bool>* stop) : InterposedFileSystem(base), stop_(stop) {}
   [[nodiscard]] bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
 
-  /// Makes reads of `path` see a file of `bytes` bytes that begins with `head`, even if the real one is shorter, missing or
+  /// Makes reads of `path` return a file of `bytes` bytes that begins with `head`, even if the real file is shorter, missing or
   /// damaged.
   void expect(const std::string& path, std::uint64_t bytes, std::string head);
 
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options) override;
 
-  /// A place that the drive could not read, and why.
+  /// A place that the drive could not read, and the reason.
   struct Unreadable {
     std::string path;
     std::uint64_t offset = 0, length = 0;
@@ -34,7 +34,7 @@ class SalvageSource final : public InterposedFileSystem {
   void note_unreadable(const std::string& path, std::uint64_t offset, std::uint64_t length, const Status& status);
 
  private:
-  /// Refuses every change.
+  /// Refuses every operation that changes a file.
   Status around(const FileCall& call, const Run& run) override;
 
   struct Expected {

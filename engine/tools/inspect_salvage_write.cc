@@ -1,8 +1,8 @@
 // Salvage: writes the new databases.
 //
-// Each tree becomes one run, by the same survivors and the same builder as a flush: tombstones, range tombstones, secondary range
-// deletes and expiries are applied as everywhere. Before that, keys are divided: a key is doubtful if its newest version is older
-// than an operation that a lost part may have had for it.
+// Each tree becomes one run, by the same survivors and the same builder as a flush: so tombstones, range tombstones, secondary
+// range tombstones and expiries are applied as everywhere. Before that, keys are divided: a key is doubtful if its newest version
+// is older than an operation that a lost part may have had for the key.
 #include <algorithm>
 #include <set>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kSalvageWriteCacheBytes = std::uint64_t{8} << 20;
 
-/// An iterator that only moves forward, for flushes.
+/// An iterator that only moves forward, which suffices for flushes.
 class ForwardIterator : public InternalIterator {
  public:
   void seek_to_last() override { valid_ = false; }
@@ -28,7 +28,7 @@ class ForwardIterator : public InternalIterator {
   void prev() override { valid_ = false; }
 };
 
-/// The good ranges of a table, one after the other.
+/// Iterates over the good ranges of a table, one after the other.
 class GoodParts final : public ForwardIterator {
  public:
   explicit GoodParts(const SalvageTable& table) : table_(table) {}
@@ -82,8 +82,8 @@ class RescuedEntries final : public ForwardIterator {
   std::size_t at_ = 0;
 };
 
-/// Passes each version once, even if both a merged table and the merge's output exist. Selects certain keys, doubtful keys, or
-/// all.
+/// Passes on each version once, even if two tables have it: a merge's input and its output may both exist. Selects certain keys,
+/// doubtful keys, or all keys.
 class Chosen final : public ForwardIterator {
  public:
   Chosen(std::vector<std::unique_ptr<InternalIterator>> sources, const SalvageTree& tree, const SalvageTarget& target)
@@ -167,7 +167,7 @@ class Writer {
       add(table.reader->range_tombstones());
     }
     if (tree.version != nullptr) {
-      const std::vector<Record>& known = tree.version->records->records();
+      const std::vector<Record> known = tree.version->records->records();
       records.insert(records.end(), known.begin(), known.end());
     }
     Chosen chosen(std::move(sources), tree, target_);
@@ -222,11 +222,11 @@ class Writer {
     edit.create = true;
     edit.stamp = tree.stamp;
     edit.flushes.reset();
-    edit.added_records.clear();  // applied
+    edit.added_records.clear();  // the new tables have the records applied
     if (tree.version != nullptr) edit.deadlines = tree.version->deadlines;
   }
 
-  // CURRENT comes last: an interrupted salvage has none, and its directory does not open.
+  // Writes CURRENT last: an interrupted salvage has no CURRENT, and its directory does not open.
   Status finish() {
     std::set<TreeId> there;
     for (const TreeEdit& tree : edit_.trees) there.insert(tree.tree);

@@ -7,7 +7,8 @@
 namespace ebbtide {
 namespace {
 
-/// The metadata file of the table that `path` belongs to: itself, or the one in the same directory that describes the data file.
+/// Returns the metadata file of the table that `path` belongs to: `path` itself, or the newest file in its directory that
+/// describes the data file.
 Result<FileNum> find_metadata(FileSystem& fs, const SplitPath& split) {
   FileKind kind{};
   FileNum file = kNoFile;
@@ -16,7 +17,7 @@ Result<FileNum> find_metadata(FileSystem& fs, const SplitPath& split) {
   }
   if (kind == FileKind::kMetadata) return file;
   TRY_ASSIGN(numbers, files_of_kind(fs, split.dir, static_cast<int>(FileKind::kMetadata)));
-  // A page drop writes a newer metadata file for the same data: the newest counts.
+  // A page drop writes a newer metadata file for the same data file, so the newest is valid.
   for (std::size_t i = numbers.size(); i-- > 0;) {
     const std::string path = join_path(split.dir, metadata_file_name(numbers[i]));
     const auto bytes = read_file(fs, path);
@@ -81,6 +82,7 @@ void describe_properties(const TableMetadata& table, Inspection* out) {
   both("range_tombstones", s.range_tombstones);
   both("debts", s.debts);
   both("large_values", s.large_values);
+  both("collections", s.collections);
   both("unstamped", s.unstamped);
   both("key_bytes", s.key_bytes);
   both("value_bytes", s.value_bytes);

@@ -10,9 +10,9 @@
 namespace ebbtide {
 namespace {
 
-/// Pages are read beside the cache; it only has to exist.
+/// A small cache: TableReader requires one, but verify() reads pages without it.
 constexpr std::uint64_t kVerifyCacheBytes = std::uint64_t{8} << 20;
-/// The server keeps the id of the database for its backups in this file.
+/// The server keeps the database's id, which its backups contain, in this file.
 constexpr Bytes kServersFile = "DATABASE_ID";
 
 struct Totals {

@@ -31,7 +31,7 @@ const char* op_name(OpKind kind) {
   return "unknown";
 }
 
-/// One operation: " put tree 3 \"k\" = 12 bytes stamp 7".
+/// Returns one operation as text: "put tree 3 \"k\" = 12 bytes stamp 7".
 std::string describe_op(const WriteBatch::Op& op, bool values, JsonObject* json) {
   std::string text = std::string(op_name(op.kind)) + " tree " + std::to_string(op.tree);
   json->add("op", op_name(op.kind)).add("tree", op.tree);
@@ -43,6 +43,8 @@ std::string describe_op(const WriteBatch::Op& op, bool values, JsonObject* json)
       if (values) json->add("value", key_to_text(op.value));
       if (op.stamp != kNoStamp) text += " stamp " + std::to_string(op.stamp), json->add("stamp", op.stamp);
       if (op.expiry != 0) text += " expiry " + std::to_string(op.expiry), json->add("expiry", op.expiry);
+      if (op.value_kind == EntryKind::kCompact) text += " compact", json->raw("compact", "true");
+      if (op.debt) text += " debt", json->raw("debt", "true");
       break;
     case OpKind::kTombstone:
       text += " " + key_to_text(op.key);
@@ -77,7 +79,7 @@ Status describe_batch(Bytes payload, bool values, Inspection* out, JsonArray* ba
   return Status::ok();
 }
 
-/// "piece 3 of batch 7-1, 1048576 bytes"
+/// Appends the text "piece 3 of batch 7-1, 1048576 bytes".
 Status describe_piece(Bytes payload, Inspection* out, JsonObject* json) {
   LogPiece piece;
   TRY(decode_piece(payload, &piece));
@@ -87,7 +89,7 @@ Status describe_piece(Bytes payload, Inspection* out, JsonObject* json) {
   return Status::ok();
 }
 
-/// "batch 7-1 of 200 pieces, 209715200 bytes: seq 501, 200000 operations, time 1732400000000"
+/// Appends the text "batch 7-1 of 200 pieces, 209715200 bytes: seq 501, 200000 operations, time 1732400000000".
 Status describe_commit(Bytes payload, Inspection* out, JsonObject* json) {
   TRY_ASSIGN(commit, decode_commit(payload));
   out->text += "batch " + commit.id.to_text() + " of " + std::to_string(commit.pieces) + " pieces, " +
@@ -139,7 +141,7 @@ void examine_segment(FileSystem& fs, const std::string& dir, FileNum file, LogSe
   const Result<bool> torn = sequence->leave(*end);
   if (!torn.is_ok()) return damaged(torn.status());
   LogEnd shown = *end;
-  if (!*torn) shown.clean = true;  // there is no torn end
+  if (!*torn) shown.clean = true;  // the segment has no torn end
   found->segments.push_back({file, shown, sequence->skipped().size() != skipped});
 }
 
@@ -153,7 +155,7 @@ void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool las
   JsonObject json;
   json.add("file", name);
   const auto end = read_log(fs, dir, file, [&](std::string payload, std::uint64_t offset) {
-    // A malformed batch is reported, and the next one is read: the checksum was right.
+    // A malformed batch is reported, and the next record is read, since the checksum was right.
     if (Status status = describe_record(payload, offset, values, out, &records); !status.is_ok())
       out->error(status.with_context(name));
     return Status::ok();
@@ -163,6 +165,10 @@ void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool las
     out->error(end.status().with_context(name));
   } else {
     json.add("first_seq", end->first_seq).add("valid_bytes", end->valid_bytes).add("end", end->clean ? "clean" : end->what);
+    if (end->next != kNoFile) {
+      json.add("next", log_file_name(end->next));
+      out->text += "# the next segment is " + log_file_name(end->next) + "\n";
+    }
     if (!end->clean) {
       if (end->valid_after || !last) out->errors.push_back("corruption: " + end->what);
       out->text += "# " + std::string(end->valid_after || !last ? "damage: " : "torn tail: ") + end->what + "\n";

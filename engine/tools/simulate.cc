@@ -15,8 +15,8 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kProgressEvery = 4096;
-constexpr double kLargestFile = 1e6;  // memtables
-/// No tree needs so many merges for one flush. A policy that returns more plans never stops.
+constexpr double kLargestFile = 1e6;  // in memtables
+/// No tree needs so many merges for one flush: a policy that returns more plans never stops.
 constexpr std::size_t kMostPlans = 100'000;
 
 std::string cell_key(std::uint32_t cell) {
@@ -25,7 +25,7 @@ std::string cell_key(std::uint32_t cell) {
   return text;
 }
 
-/// The files of the first run below what `merge` writes.
+/// Returns the files of the first run below the output of `merge`.
 std::vector<BelowFile> files_below(const TreeShape& shape, const Merge& merge) {
   const RunId target = merge.target.run, before = target != 0 ? 0 : place_new_run(shape, merge.inputs, merge.target.level);
   std::vector<BelowFile> below;
@@ -91,7 +91,8 @@ FileShape Simulation::add_file(Content content) {
   return file;
 }
 
-/// Cuts like the engine, at cells instead of keys: a file closes before a cell if half of that cell would make it too large.
+/// Cuts outputs into files as the engine does, at cells instead of keys: a file closes before a cell if half of that cell would
+/// make it too large.
 std::vector<FileShape> Simulation::cut(const Content& merged, std::vector<BelowFile> below) {
   OutputSplitter splitter({.file_bytes = shape_.file_bytes, .aligned = true}, {}, std::move(below));
   std::vector<FileShape> files;
@@ -127,7 +128,7 @@ Simulation::Content Simulation::merge(const std::vector<PlanInput>& inputs) cons
       for (std::size_t i = 0; i < content.cells.size(); ++i) {
         Span& into = merged.cells[content.first + i];
         const Span& span = content.cells[i];
-        // The data of a cell in a run ends at the moment where the data of the next newer run with that cell begins.
+        // `span` must end at the moment at which the data of the cell that is merged already begins.
         ASSERT(into.from == into.to || into.from == span.to);
         into = into.from == into.to ? span : Span{span.from, into.to};
       }
@@ -149,7 +150,7 @@ Status Simulation::carry_out(const Plan& plan, bool with_flush) {
       outputs.push_back({0, std::move(file)});
     }
     written_ += static_cast<double>(bytes);
-    // A flush that is part of the merge is not on disk before.
+    // A flush that is part of the merge is not on disk before the merge.
     const RunShape* flushed = with_flush ? shape_.run(flushed_run_) : nullptr;
     count_peak(before + bytes - (flushed == nullptr ? 0 : flushed->bytes()));
   } else if (!std::holds_alternative<Move>(plan.action)) {

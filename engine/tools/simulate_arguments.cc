@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-/// Lower case, without - and _.
+/// Returns the name in lower case, without - and _.
 std::string bare(const std::string& name) {
   std::string out;
   for (const char c : name) {
@@ -133,7 +133,7 @@ Result<TreeChoices> parse_tree_choices(const std::string& yaml) {
   TreeChoices choices;
   try {
     const YAML::Node root = YAML::Load(yaml);
-    // yaml-cpp throws if a missing node is read, so its existence is checked first.
+    // yaml-cpp throws if the value of a missing node is read, so the code first checks that the node exists.
     const YAML::Node tree = root.IsMap() && root["tree"] ? root["tree"] : YAML::Node();
     const YAML::Node policy = tree.IsMap() && tree["policy"] ? tree["policy"] : YAML::Node();
     if (!policy.IsMap() || !policy["name"]) return Status::invalid_argument("tree.policy.name is missing");

@@ -1,6 +1,6 @@
 // ebbtide-simulate: computes the costs of merge policies without a database.
 //
-// Exit status: 0 done, 1 a policy failed or a file could not be read, 2 wrong use.
+// Exit status: 0 success, 1 a policy failed or a file could not be read, 2 wrong use.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -49,14 +49,14 @@ std::string policies_text() {
 void add_options(CLI::App* app, Arguments* a) {
   app->add_option("--policy", a->policies, "NAME[:parameter=value,...]; several separated by commas, or the option repeated");
   app->add_option("--config", a->config,
-                  "also simulate tree.policy of this YAML file; its tree.file_choice applies to all policies");
+                  "also simulate tree.policy of this YAML file; the file's tree.file_choice applies to all policies");
   app->add_option("--flushes", a->flushes, "number of flushed memtables")->check(CLI::Range(std::uint64_t{1}, kMostFlushes));
-  app->add_option("--at", a->at, "numbers of flushes at which figures are printed: 1000,3000,5000");
-  app->add_option("--points", a->points, "without --at: number of evenly spaced figures")->check(CLI::Range(1, 10'000));
+  app->add_option("--at", a->at, "numbers of flushes at which results are printed, for example 1000,3000,5000");
+  app->add_option("--points", a->points, "without --at: number of evenly spaced results")->check(CLI::Range(1, 10'000));
   app->add_option("--format", a->format, "table, csv, plot (characters) or svg")
       ->check(CLI::IsMember({"table", "csv", "plot", "svg"}));
   app->add_option("--metric", a->metric,
-                  "the figure in plot and svg: write_amp, avg_runs, max_runs, space_amp, transient_space_amp");
+                  "the result to plot: write_amp (default), avg_runs, max_runs, space_amp or transient_space_amp");
   app->add_flag("--log", a->log, "logarithmic axes, and --points spaced by a constant factor");
   app->add_option("--sizes", a->sizes, "sizes of flushes: equal, or random (0.5 to 1.5 memtables)")
       ->check(CLI::IsMember({"equal", "random"}));
@@ -67,20 +67,21 @@ void add_options(CLI::App* app, Arguments* a) {
   app->add_option("--seed", a->seed, "seed of random sizes");
   app->add_option(
       "--cells", a->cells,
-      "parts of the key space, of which files consist: a power of two up to 4096; 0 = by policy. With "
-      "1024, results are within 3 % of the engine; with 64, the default of policies that work by file, 4 % less is written");
-  app->add_option("--file-size", a->file_size, "size of tables in memtables, if there are cells");
+      "number of cells into which the key space is divided: a power of two up to 4096; 0 (default) = by policy. With 1024 cells, "
+      "results are within 3 % of the engine; with 64, the default of policies that go file by file, 4 % less is written");
+  app->add_option("--file-size", a->file_size, "size of a table, in memtables (default 1); matters only with more than one cell");
   app->add_option("--file-choice", a->file_choice,
-                  "round_robin, least_overlap (default), most_tombstones or oldest; overrides --config. Files have no tombstones "
-                  "here, so the last two choose the smallest key");
+                  "round_robin, least_overlap (default), most_tombstones or oldest; overrides --config. Simulated "
+                  "files have no tombstones, so the last two choose the smallest key");
   app->add_flag("--as-engine", a->as_engine,
-                "as in the engine: write each flush before its merges, and ask policies until they return no plan");
+                "work as the engine does: write each flush before its merges, and call a policy until it returns no plan");
   app->add_flag("--quiet", a->quiet, "no progress on standard error");
   for (const auto& [name, flags] : parameter_flags()) {
     std::string names;
     for (const std::string& flag : flags) names += (names.empty() ? "--" : ",--") + flag;
     app->add_option_function<double>(
-           names, [a, name = name](double value) { a->flags[name] = value; }, "for every named policy with this parameter")
+           names, [a, name = name](double value) { a->flags[name] = value; },
+           "sets this parameter of every named policy that has it")
         ->group("Parameters");
   }
   app->footer(policies_text());
@@ -171,11 +172,11 @@ int main(int argc, char** argv) {
   const SimulationMetric* metric = find_simulation_metric(a.metric);
   if (metric == nullptr)
     return wrong_use("--metric is \"" + a.metric + "\"; allowed: a column of the CSV except policy and flushes");
-  if (a.updates + a.deletes > kMostRewrites) return wrong_use("--updates and --deletes are more than 0.99 together");
+  if (a.updates + a.deletes > kMostRewrites) return wrong_use("--updates and --deletes together are more than 0.99");
   const auto choices = choices_of(a);
   if (!choices.is_ok()) return wrong_use(choices.status().to_string());
   const bool plots = a.format == "plot" || a.format == "svg";
-  // A plot has at least one point per column, unless moments are given.
+  // A plot has at least one point per column, unless --at is given.
   Result<std::vector<std::uint64_t>> at =
       a.at.empty() ? spread_moments(a.flushes, plots ? std::max<std::uint64_t>(a.points, 200) : a.points, a.log)
                    : parse_moments(a.at, a.flushes);

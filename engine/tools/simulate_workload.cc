@@ -19,7 +19,7 @@ Workload::Moment Workload::after(const Moment& before, double operations) const 
   now.live = std::max(0.0, before.live + inserts - operations * settings_.deletes);
   now.hazard = before.hazard;
   if (before.live > 0 && rewrites > 0) {
-    // The integral of d(rewrites) / live, while live goes evenly from one value to the other.
+    // The integral of d(rewrites) / live, while live changes linearly from one value to the other.
     const double change = now.live / before.live - 1;
     const double spread = std::abs(change) < 1e-9 ? 1 : std::log1p(std::max(change, -1 + 1e-9)) / change;
     now.hazard += rewrites / before.live * spread;
@@ -37,7 +37,7 @@ void Workload::flush() {
     moments_.push_back(after(before, size));
     return;
   }
-  // The memtable is full at `size` keys; how many operations that takes follows by bisection, as size grows with them.
+  // The memtable is full at `size` keys. Its size grows with the operations, so bisection finds their number.
   double low = size, high = size / (1 - rewrites);
   for (int i = 0; i < 60 && high - low > size * 1e-12; ++i) {
     const double middle = (low + high) / 2;

@@ -1,15 +1,15 @@
-// The workload of a simulated tree, as expected values instead of keys: a million flushes cost a million steps for any memtable
+// The workload of a simulated tree, as expected values instead of keys: a million flushes take a million steps for any memtable
 // size.
 //
-// Time is counted in flushes; moment t lies after flush t. A run that holds everything written between moments s and t, with one
-// entry a key, has
+// Time is counted in flushes; moment t is after flush t. A run that holds everything written between moments s and t, with one
+// entry per key, has
 //
 //   inserted(s, t) + live(s) (1 - exp(-(hazard(t) - hazard(s))))
 //
-// entries: the keys new in that time, and those of the keys from before that an update or delete has hit. Updates and deletes
-// take any live key with the same chance, so that a key survives them untouched with probability exp(-(operations per live key)),
-// summed over time as `hazard`. A run that reaches back to moment 0 is final: it holds the live keys only. Tombstones are as
-// large as entries.
+// entries: the keys that are new in that time, and the older keys that an update or delete has hit. Updates and deletes hit each
+// live key with the same chance, so a key stays untouched with probability exp(-(operations per live key)); `hazard` is that
+// exponent, summed over time. A run that reaches back to moment 0 is final: it holds only the live keys. Tombstones are as large
+// as entries.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,30 @@
 
 namespace ebbtide {
 
-/// Bytes of a simulated memtable; a power of two, so that parts of it are exact.
+/// Bytes of a simulated memtable; a power of two, so that fractions of it are exact.
 inline constexpr std::uint64_t kSimulatedMemtable = std::uint64_t{1} << 20;
 
 struct WorkloadSettings {
-  bool random_sizes = false;  ///< flushes of 0.5 to 1.5 memtables, evenly spread, instead of one
+  bool random_sizes = false;  ///< flushes have 0.5 to 1.5 memtables, uniformly distributed, instead of one memtable
   double updates = 0;         ///< share of the operations that overwrite a live key
-  double deletes = 0;         ///< share that delete one; updates + deletes at most kMostRewrites
+  double deletes = 0;         ///< share of the operations that delete a live key; updates + deletes at most kMostRewrites
   std::uint64_t seed = 1;
 };
 inline constexpr double kMostRewrites = 0.99;
 
-/// Entries count as a byte each.
+/// The amounts of data at each moment. Each entry counts as one byte.
 class Workload {
  public:
   explicit Workload(const WorkloadSettings& settings);
 
-  /// The next flush: moment() grows by one.
+  /// Adds the next flush: moment() grows by one.
   void flush();
   [[nodiscard]] std::uint64_t moment() const { return moments_.size() - 1; }
-  /// Bytes of a run with everything written between two moments, s < t.
+  /// Returns the bytes of a run with everything written between two moments, s < t.
   [[nodiscard]] double bytes(std::uint64_t s, std::uint64_t t) const;
-  /// Bytes of the flush that ended at moment t.
+  /// Returns the bytes of the flush that ended at moment t.
   [[nodiscard]] double flushed(std::uint64_t t) const { return moments_[t].size; }
-  /// Bytes of the live keys now.
+  /// Returns the bytes of the live keys now.
   [[nodiscard]] double live() const { return moments_.back().live; }
 
  private:

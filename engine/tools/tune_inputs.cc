@@ -15,45 +15,50 @@ namespace ebbtide {
 namespace {
 
 constexpr TuneKey kTuneKeys[] = {
-    {"entries", "Data", "number of entries: 1e10, 10G (powers of 1000)"},
-    {"entry_size", "Data", "bytes of an entry, key and value: 1KiB"},
-    {"page_size", "Data", "bytes of a page: 4KiB"},
-    {"memory", "Data", "bytes for filters and buffer (memtable) together: 1GiB"},
-    {"write_asymmetry", "Device", "cost of writing a page / cost of reading it; 1"},
-    {"sequential_cost", "Device", "cost of a page in a sequential access / in a random one; 1"},
+    {"entries", "Data", "number of entries, for example 1e10 or 10G (powers of 1000)"},
+    {"entry_size", "Data", "bytes of an entry, key and value, for example 1KiB"},
+    {"page_size", "Data", "bytes of a page (default 4KiB)"},
+    {"memory", "Data", "bytes for filters and buffer (memtable) together, for example 1GiB"},
+    {"write_asymmetry", "Device", "cost of writing a page / cost of reading a page (default 1)"},
+    {"sequential_cost", "Device", "cost of a page in a sequential access / cost in a random access (default 1)"},
     {"miss_ratios", "Device",
-     "fraction of page reads that miss the cache, by level from level 1 on, the last for all deeper ones: 0,0.2,0.9; 1"},
+     "fraction of page reads that miss the cache, by level from level 1 on, for example 0,0.2,0.9; the last value holds for all "
+     "deeper levels (default 1)"},
     {"filter_curve", "Device",
      "engine (default): the false positives of this engine's filters; ideal: those of an ideal Bloom filter"},
     {"mix", "Operations",
-     "shares of empty point reads, point reads, range reads and writes, or percentages: 0.33,0.33,0.33,0.01"},
-    {"range_selectivity", "Operations", "fraction of all entries that a range read returns; 0"},
-    {"delete_share", "Deletes", "fraction of writes that are deletes; 0"},
-    {"writes_per_deadline", "Deletes", "writes within a delete deadline: rate times deadline; 0 = no deadline"},
-    {"entries_per_file", "Deletes", "entries of a table file; 65536"},
-    {"secondary_deletes", "Deletes", "range deletes by stamp per operation; 0"},
-    {"equations", "Tuning", "engine (default), paper (Endure as printed) or paper_relaxed (as its tables)"},
-    {"layout", "Tuning", "leveling, tiering, lazy_leveling, one_leveling, fluid, klsm or garnering"},
+     "shares of empty point reads, point reads, range reads and writes, or percentages, for example 0.33,0.33,0.33,0.01"},
+    {"range_selectivity", "Operations", "fraction of all entries that a range read returns (default 0)"},
+    {"delete_share", "Deletes", "fraction of writes that are deletes (default 0)"},
+    {"writes_per_deadline", "Deletes",
+     "writes within a delete deadline, that is, write rate times deadline (default 0 = no deadline)"},
+    {"entries_per_file", "Deletes", "entries of a table file (default 65536)"},
+    {"secondary_deletes", "Deletes", "range deletes by stamp, per operation of the mix (default 0)"},
+    {"equations", "Tuning", "engine (default), paper (Endure as printed) or paper_relaxed (as in Endure's tables)"},
+    {"layout", "Tuning", "leveling, tiering, lazy_leveling, one_leveling (default), fluid, klsm or garnering"},
     {"policy", "Tuning",
-     "instead of a layout: a policy of the engine, simulated: exploring:k=4,lambda=1.5 (engine/docs/policies.md)"},
-    {"size_ratio", "Tuning", "T, size of a level / size of the level above; 6"},
+     "instead of a layout, a policy of the engine, which is simulated, for example exploring:k=4,lambda=1.5 "
+     "(engine/docs/policies.md)"},
+    {"size_ratio", "Tuning", "T, size of a level / size of the level above (default 6)"},
     {"runs", "Tuning",
-     "klsm: runs of each level, the last value for all deeper ones: 4,4,1; fluid: runs of upper levels, of the last"},
-    {"buffer", "Tuning", "bytes of the memtable; the rest of the memory is for filters; 64MiB, at most half of the memory"},
-    {"scaling_ratio", "Tuning", "c of garnering, in (0, 1]; 0.8"},
-    {"level0_runs", "Tuning", "flushes that one_leveling and garnering merge down together; 4"},
-    {"tile_pages", "Tuning", "pages of a delete tile, 1 to 64; 1"},
-    {"layouts", "Search", "layouts to search: leveling,tiering; all"},
-    {"size_ratios", "Search", "T to search: 2,32 (smallest, largest)"},
-    {"rho", "Search", "how far the mix may move (KL divergence): 0 = not at all, 0.25 a little, 2 a lot; 0"},
-    {"unlikely_mix", "Search", "rho is the divergence of this mix from the expected one"},
-    {"mix_low", "Search", "with mix_high: mix and rho from ranges of shares, their low ends"},
-    {"mix_high", "Search", "their high ends"},
-    {"smallest_buffer", "Search", "smallest memtable that the search considers: 1MiB"},
-    {"max_transient_space", "Search", "limit: bytes on disk during a merge / bytes of the data: 1.5"},
-    {"max_merge", "Search", "limit: bytes that one merge writes: 100GiB"},
-    {"max_read", "Search", "limit: page reads of a point read: 1.2"},
-    {"max_write", "Search", "limit: page reads that a write costs: 3"},
+     "klsm: runs of each level, for example 4,4,1; the last value holds for all deeper levels; fluid: runs of each upper level, "
+     "and runs of the last level"},
+    {"buffer", "Tuning", "bytes of the memtable; filters get the rest of the memory (default 64MiB, at most half of the memory)"},
+    {"scaling_ratio", "Tuning", "c of garnering, above 0, at most 1 (default 0.8)"},
+    {"level0_runs", "Tuning", "flushes that one_leveling and garnering merge down together (default 4)"},
+    {"tile_pages", "Tuning", "pages of a delete tile, 1 to 64 (default 1)"},
+    {"layouts", "Search", "layouts to search, for example leveling,tiering (default all)"},
+    {"size_ratios", "Search", "smallest and largest T to search (default 2,32)"},
+    {"rho", "Search", "how far the mix may move (KL divergence): 0 (default) not at all, 0.25 a little, 2 a lot"},
+    {"unlikely_mix", "Search", "sets rho to the divergence of this mix from the expected mix"},
+    {"mix_low", "Search", "low ends of ranges of shares; with mix_high, sets mix and rho"},
+    {"mix_high", "Search", "high ends of ranges of shares; with mix_low, sets mix and rho"},
+    {"smallest_buffer", "Search", "bytes of the smallest memtable that the search considers (default 1MiB)"},
+    {"max_transient_space", "Search",
+     "limit of bytes on disk during a merge / bytes of the data, for example 1.5 (default no limit)"},
+    {"max_merge", "Search", "limit of bytes that one merge writes, for example 100GiB (default no limit)"},
+    {"max_read", "Search", "limit of page reads of a point read, for example 1.2 (default no limit)"},
+    {"max_write", "Search", "limit of the cost of a write in page reads, for example 3 (default no limit)"},
 };
 
 std::vector<std::string> pieces(const std::string& text, char at) {
@@ -72,7 +77,7 @@ Status wrong_value(const std::string& key, const std::string& text, const std::s
   return Status::invalid_argument(key + " is \"" + text + "\"; allowed: " + allowed);
 }
 
-/// A number and what follows it.
+/// Parses a number and the unit behind it, which may be empty.
 Result<std::pair<double, std::string>> number_and_unit(const std::string& key, const std::string& text, const char* allowed) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -122,7 +127,7 @@ Result<Layout> parse_layout_word(const std::string& key, const std::string& text
   return wrong_value(key, text, allowed);
 }
 
-/// Reads values one by one; the first that is wrong is kept, and later ones are not looked at.
+/// Reads values one by one; keeps the first error, and ignores later values.
 class Reader {
  public:
   explicit Reader(const TuneValues& values) : values_(values) {}
@@ -179,7 +184,7 @@ void read_tuning(Reader* in, const System& system, Tuning* t) {
   t->layout = Layout::kOneLeveling;
   t->size_ratio = 6;
   t->scaling_ratio = 0.8;
-  t->buffer_bits = std::min(64.0 * 1024 * 1024, system.memory_bits / 16);  // half of the memory at most
+  t->buffer_bits = std::min(64.0 * 1024 * 1024, system.memory_bits / 16);  // at most half of the memory
   in->read("layout", &t->layout, parse_layout_word);
   in->read("size_ratio", &t->size_ratio, parse_plain);
   in->read("runs", &t->runs, parse_numbers);
@@ -222,7 +227,7 @@ void read_search(Reader* in, TuneRequest* r) {
   in->read("max_write", &r->limits.write, parse_plain);
 }
 
-/// mix and rho from one of their sources.
+/// Sets mix and rho from one of their sources.
 Status read_uncertainty(Reader* in, TuneRequest* r) {
   in->read("mix", &r->mix, parse_mix);
   in->read("rho", &r->rho, parse_plain);
@@ -232,7 +237,7 @@ Status read_uncertainty(Reader* in, TuneRequest* r) {
   if (in->has("mix_low") != in->has("mix_high")) return Status::invalid_argument("mix_low and mix_high go together");
   Uncertainty found;
   if (in->has("unlikely_mix")) {
-    in->need("mix", "unlikely_mix is compared with it");
+    in->need("mix", "unlikely_mix is compared with mix");
     PerOperation unlikely{};
     in->read("unlikely_mix", &unlikely, parse_mix);
     TRY(in->status());
@@ -284,7 +289,7 @@ Result<PerOperation> parse_mix(const std::string& key, const std::string& text) 
     if (!(shares[i] >= 0)) return wrong_value(key, text, "shares of 0 or more");
     sum += mix[i] = shares[i];
   }
-  // 0.33 three times and 0.01, or 33 and 1, are meant to be all.
+  // 0.33,0.33,0.33,0.01 and 33,33,33,1 must pass, so the sum may be off by a little.
   if (std::abs(sum - 1) > 0.011 && std::abs(sum - 100) > 1.1)
     return wrong_value(key, text, "shares that sum to 1, or percentages that sum to 100");
   return mix_of_counts(mix);

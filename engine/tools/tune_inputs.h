@@ -1,6 +1,6 @@
-// Reads what ebbtide-tune works on: values by key, from a YAML file and from flags.
+// Reads the inputs of ebbtide-tune: values by key, from a YAML file and from flags.
 //
-// Every key of kTuneKeys is a key of the file and a flag, with - for _. Flags replace values of the file.
+// Each key of kTuneKeys can be given in the file, and as a flag with - instead of _. Flags replace values of the file.
 #pragma once
 
 #include <map>
@@ -21,34 +21,35 @@ struct TuneKey {
 };
 std::span<const TuneKey> tune_keys();
 
-/// Values as text, by key.
+/// Values as text by key.
 using TuneValues = std::map<std::string, std::string>;
 
 struct TuneInputs {
   TuneRequest request;
-  Tuning tuning;  ///< for `model` and `what-if`; the buffer is set, and the rest of the memory is for filters
-  std::optional<PolicySettings> policy;  ///< simulated instead of the tuning's layout
+  Tuning tuning;                         ///< for `model` and `what-if`; filters get the memory that the buffer leaves
+  std::optional<PolicySettings> policy;  ///< if set, this policy is simulated instead of the tuning's layout
 };
 
-/// The values of a YAML file: a map whose values are numbers, words, lists, or for `mix` a map of empty_read, read, range and write.
-/// kInvalidArgument: no YAML, an unknown key, or a value of another kind.
+/// Returns the values of a YAML file: a map whose values are numbers, words, lists, or for `mix` a map of empty_read, read, range
+/// and write. kInvalidArgument: not YAML, an unknown key, or a value of another kind.
 Result<TuneValues> parse_tune_file(const std::string& yaml);
 
-/// kInvalidArgument names the key, its value and what is allowed.
+/// Returns the inputs for `values`. kInvalidArgument names the key, its value and the allowed values.
 Result<TuneInputs> parse_tune_inputs(const TuneValues& values);
 
-/// "memory=2GiB": one change of a what-if question. Keys: memory, entries, entry_size, page_size, mix, write_asymmetry, sequential_cost,
-/// range_selectivity. kInvalidArgument: no such key, or a wrong value.
+/// Parses one change of a what-if question: "memory=2GiB". Keys: memory, entries, entry_size, page_size, mix, write_asymmetry,
+/// sequential_cost, range_selectivity. kInvalidArgument: unknown key, or wrong value.
 Result<Change> parse_change(const std::string& text);
 
-/// Windows of a history: a line each of four counts (empty reads, reads, ranges, writes) separated by commas; lines that begin with a letter
-/// or # are skipped. kInvalidArgument names the line.
+/// Parses a history: each line is a window, with four counts (empty reads, reads, ranges, writes) separated by commas. Lines that
+/// begin with a letter or # are skipped. kInvalidArgument names the line.
 Result<std::vector<PerOperation>> parse_history(const std::string& csv);
 
-/// "64MiB", "4096": bytes, with KiB, MiB, GiB or TiB. "10G", "1e10": a count, with K, M, G or T for powers of 1000.
+/// parse_bytes() parses bytes, with KiB, MiB, GiB or TiB: "64MiB", "4096". parse_count() parses a count, with K, M, G or T for
+/// powers of 1000: "10G", "1e10". `key` is for error messages.
 Result<double> parse_bytes(const std::string& key, const std::string& text);
 Result<double> parse_count(const std::string& key, const std::string& text);
-/// "0.5,0.2,0.1,0.2", or percentages that sum to 100.
+/// Parses four shares, "0.5,0.2,0.1,0.2", or percentages that sum to 100.
 Result<PerOperation> parse_mix(const std::string& key, const std::string& text);
 
 }  // namespace ebbtide

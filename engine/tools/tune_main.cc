@@ -1,6 +1,6 @@
-// ebbtide-tune: computes what operations cost under a tuning, and finds the tuning that costs least, without a database.
+// ebbtide-tune: computes the costs of operations under a tuning, and finds the tuning with the lowest costs, without a database.
 //
-// Exit status: 0 done, 1 a file could not be read, 2 wrong use.
+// Exit status: 0 success, 1 a file could not be read, 2 wrong use.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -19,8 +19,9 @@ constexpr const char* kIntroduction =
     "Computes what operations cost under a tuning, and finds the tuning that costs least. It needs no database and changes "
     "none.\n"
     "\n"
-    "Costs are page reads: a read that finds its page costs 1, a write a share of the merges that it causes. Give the data, the "
-    "memory for\n"
+    "Costs are page reads: a read that finds its page costs 1, a write costs a share of the merges that it causes. Give the "
+    "data, "
+    "the memory for\n"
     "filters and memtable, and the mix of operations; all other values have defaults.";
 constexpr const char* kExamples =
     "Start with `model` for the tuning that you have, then `tune`, then `what-if`:\n"
@@ -47,9 +48,9 @@ struct Arguments {
   TuneValues flags;
 };
 
-/// Flags of whole groups of keys, and of single keys.
+/// Adds the flags of whole groups of keys, and of single keys.
 void add_flags(CLI::App* app, Arguments* a, const std::vector<std::string>& groups, const std::vector<std::string>& keys = {}) {
-  app->add_option("--file", a->file, "a YAML file with values; flags replace them");
+  app->add_option("--file", a->file, "a YAML file with values; flags replace values of the file");
   for (const TuneKey& key : tune_keys()) {
     const bool whole_group = std::find(groups.begin(), groups.end(), key.group) != groups.end();
     if (!whole_group && std::find(keys.begin(), keys.end(), key.name) == keys.end()) continue;
@@ -130,20 +131,20 @@ int main(int argc, char** argv) {
   model
       ->add_option_function<std::string>(
           "--rho", [&a](const std::string& value) { a.flags["rho"] = value; },
-          "also print the worst mix within this divergence; 0")
+          "also print the worst mix within this divergence (default 0)")
       ->type_name("")
       ->group("Operations");
   tune_command
       ->add_option_function<std::string>(
           "--equations", [&a](const std::string& value) { a.flags["equations"] = value; },
-          "engine (default), paper (Endure as printed) or paper_relaxed (as its tables)")
+          "engine (default), paper (Endure as printed) or paper_relaxed (as in Endure's tables)")
       ->type_name("")
       ->group("Search");
   tune_command
       ->add_option("--history", a.history,
-                   "mix and rho from a CSV file: a line per window with counts of empty reads, reads, ranges and writes")
+                   "take mix and rho from a CSV file with a line per window: counts of empty reads, reads, ranges and writes")
       ->group("Search");
-  what_if_command->add_option("--change", a.changes, "KEY=VALUE; may be repeated, one question each")->required()->take_all();
+  what_if_command->add_option("--change", a.changes, "KEY=VALUE; each --change is a question of its own")->required()->take_all();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

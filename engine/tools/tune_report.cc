@@ -42,7 +42,7 @@ void add_costs(const PerOperation& costs, Row* row) {
   for (const double cost : costs) row->push_back(number(cost));
 }
 
-/// Runs up to the last level that exists; deeper ones repeat it.
+/// Returns the runs up to the last level that exists, without repetitions at the end.
 std::vector<double> used_runs(const Tuning& tuning, int levels) {
   std::vector<double> runs = tuning.runs;
   if (tuning.layout == Layout::kKlsm && runs.size() > static_cast<std::size_t>(levels))
@@ -54,7 +54,7 @@ std::vector<double> used_runs(const Tuning& tuning, int levels) {
 }
 
 std::string levels_table(const CostReport& report, const char* unit) {
-  const bool runs = std::string(unit) == "run";  // a run has neither runs nor a known number of writes
+  const bool runs = std::string(unit) == "run";  // for single runs, these two columns are unknown
   std::vector<Row> rows = {{unit, "entries", "filter bits", "false positives"}};
   if (!runs) rows[0].insert(rows[0].end(), {"runs", "writes of an entry"});
   for (int i = 0; i < report.levels; ++i) {
@@ -66,7 +66,7 @@ std::string levels_table(const CostReport& report, const char* unit) {
   return aligned_table(rows);
 }
 
-/// Costs of each operation, their mean, and what merges need.
+/// Prints the costs of each operation, their mean, and the work and space of merges.
 std::string report_text(const TuneRequest& request, const Advice& advice) {
   const CostReport& report = advice.report;
   std::vector<Row> rows = {{"operation", "share", "page reads", "part of the mean"}};
@@ -162,7 +162,7 @@ std::string settings_text(const TuneRequest& request, const Tuning& t) {
   if (t.tile_pages > 1) out += "  pages_per_tile: " + number(t.tile_pages, "%g") + "\n";
   out +=
       "  filters:\n" + indent + "bits_per_key: " + number(std::min(32.0, t.filter_bits / request.system.entries), "%.2f") + "\n";
-  if (t.size_ratio > 32) out += "The engine takes size ratios up to 32: this one is of the paper's range.\n";
+  if (t.size_ratio > 32) out += "The engine takes size ratios up to 32; this size ratio is in the paper's range only.\n";
   if (t.buffer_bits / 8 > 0x1p34) out += "The engine takes memtables up to 16 GiB.\n";
   return out;
 }

@@ -1,4 +1,4 @@
-// Prints what ebbtide-tune finds, as aligned tables.
+// Prints the results of ebbtide-tune as aligned tables.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace ebbtide {
 
-/// Columns side by side: the first is aligned to the left, the others to the right.
+/// Returns the rows as columns: the first is aligned left, the others right.
 std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
 
-/// "T = 6, runs 2,2,1, buffer 64 MiB, filters 9.4 bits".
+/// Returns a tuning as text: "leveling, T = 6, buffer 64 MiB, filters 9.40 bits an entry".
 std::string tuning_text(const Tuning& tuning, const System& system);
-/// Costs of each operation, the levels, and what the longest merge needs.
+/// Returns the costs of each operation, the levels, and the bytes and space of the longest merge.
 std::string model_text(const TuneRequest& request, const Advice& advice);
-/// The same for a policy whose costs come from a simulation; `report` has its runs in place of levels.
+/// Like model_text(), for a policy whose costs come from a simulation; `report` has the policy's runs in place of levels.
 std::string simulated_text(const TuneInputs& inputs, const CostReport& report);
-/// One row per layout, the best first, and the settings for it.
+/// Returns one row per layout, the best first, and the settings for the best layout.
 std::string advices_text(const TuneRequest& request, const std::vector<Advice>& advices);
-/// The keys of ebbtide.yaml for a tuning; says what the engine cannot do.
+/// Returns the keys of ebbtide.yaml for a tuning; says if a value is out of the engine's range.
 std::string settings_text(const TuneRequest& request, const Tuning& tuning);
 
-/// Monkey's design in its own terms (model/monkey_design.h), whose T need not be whole.
+/// Returns Monkey's design in the paper's terms (model/monkey_design.h); its T need not be a whole number.
 std::string monkey_text(const TuneRequest& request, const MonkeyDesign& design);
 
 struct Answer {
@@ -32,7 +32,7 @@ struct Answer {
   TuneRequest after;     ///< the request after the change
   WhatIf effect;
 };
-/// One row for now and one per question.
+/// Returns one row for the costs now, and rows for each question.
 std::string what_if_text(const TuneRequest& request, const std::vector<Answer>& answers);
 
 }  // namespace ebbtide

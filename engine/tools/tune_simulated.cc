@@ -9,10 +9,10 @@
 namespace ebbtide {
 namespace {
 
-constexpr double kMoments = 256;  // at which reads are counted, about
+constexpr double kMoments = 256;  // approximate number of moments at which reads are counted
 constexpr double kGoldenRatio = 0.618033988749895;
 
-/// Point and range reads of one shape of the tree.
+/// Computes the costs of point and range reads for one shape of the tree.
 class ShapeReads {
  public:
   ShapeReads(const System& system, double filter_bits, const PerOperation& mix) : s_(system), filter_bits_(filter_bits) {
@@ -25,7 +25,8 @@ class ShapeReads {
     std::vector<FilterRun> filters;
     double all = 0, before = 0, wrong = 0;
     for (const RunShape& run : shape.runs) all += static_cast<double>(run.bytes());
-    const double entries = s_.entries / all;  // per simulated byte; later moments have more data, and as many bits for each entry
+    // Entries per simulated byte. Later moments of the simulation have more data, and as many filter bits per entry.
+    const double entries = s_.entries / all;
     for (const RunShape& run : shape.runs) {
       if (run.bytes() == 0) continue;
       LevelCost cost;
@@ -54,7 +55,7 @@ class ShapeReads {
   const System& s_;
   const double filter_bits_;
   double found_ = 0;
-  std::vector<LevelCost> runs_;  // of the last shape
+  std::vector<LevelCost> runs_;  // the runs of the last shape
 };
 
 }  // namespace
@@ -75,7 +76,7 @@ Result<CostReport> simulated_costs(const System& system, const PolicySettings& p
   const double written_before = simulation->sample().write_amp * static_cast<double>(half);
   CostReport report;
   ShapeReads reads(system, filter_bits, mix);
-  // Multiples of the golden ratio have evenly spread fractions, unlike multiples of a step, which would meet the same levels each time.
+  // Multiples of the golden ratio have evenly spread fractions. Multiples of a fixed step would always meet the same levels.
   const double chosen = kMoments / static_cast<double>(flushes - half);
   double moments = 0;
   for (std::uint64_t i = half; i < flushes; ++i) {
@@ -94,7 +95,7 @@ Result<CostReport> simulated_costs(const System& system, const PolicySettings& p
   report.transient_space = simulation->sample().transient_space_amp;
   report.longest_merge_bytes = (report.transient_space - 1) * system.entries * system.entry_bytes;
   PerOperation ignored{};
-  reads.add_to(&ignored, simulation->shape());  // the runs at the end
+  reads.add_to(&ignored, simulation->shape());  // for the report: the runs at the end of the simulation
   report.levels = static_cast<int>(std::min(reads.runs().size(), report.level.size()));
   report.level_count = report.levels;
   std::copy_n(reads.runs().begin(), report.levels, report.level.begin());

@@ -1,8 +1,10 @@
-// Costs of a merge policy that has no closed form, by simulation: the stack-based policies of the thesis, and any other for comparison.
+// Computes the costs of a merge policy by simulation: for stack-based policies of the thesis, which have no closed form, and, for
+// comparison, for any other policy.
 //
-// The simulator (simulate.h) fills a tree with as many flushes as the data has buffers, as the engine would. Costs are averages over the
-// second half of them: point reads by the filters that the allocator would build for the runs at that moment, range reads by the number of
-// runs, writes by what was written. The cost model (model/cost.h) gives those of a full tree instead, which are higher.
+// The simulator (simulate.h) fills a tree with as many flushes as the data has buffers, and merges as the engine does. Costs are
+// averages over the second half of the flushes. Point reads use the filters that the allocator would build for the runs at that
+// moment; range reads count the runs; writes count the bytes written. The cost model (model/cost.h) gives the costs of a full
+// tree instead, which are higher.
 #pragma once
 
 #include <engine/options.h>
@@ -11,12 +13,12 @@
 
 namespace ebbtide {
 
-/// More flushes take too long: the data has at most this many buffers.
+/// The most buffers that the data may have, since more flushes take too long to simulate.
 inline constexpr double kMostSimulatedFlushes = 100'000;
 
-/// `system` and `mix` as for costs_of(); `filter_bits` and `buffer_bits` as in Tuning. The report's levels are the runs at the end, the
-/// newest first, as far as there is room; deadlines are not counted. kInvalidArgument: no such policy or wrong parameters, or more than
-/// kMostSimulatedFlushes.
+/// Returns the costs of `policy`. `system` and `mix` are as for costs_of(); `filter_bits` and `buffer_bits` as in Tuning. The
+/// report's levels are the runs at the end, the newest first, as many as fit; deadlines are not counted. kInvalidArgument:
+/// unknown policy, wrong parameters, or more than kMostSimulatedFlushes buffers.
 Result<CostReport> simulated_costs(const System& system, const PolicySettings& policy, double filter_bits, double buffer_bits,
                                    const PerOperation& mix);
 

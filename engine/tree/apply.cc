@@ -12,7 +12,7 @@ RunShape* find_run(TreeShape* shape, RunId id) {
   return nullptr;
 }
 
-/// The numbers in ascending order, to search in: a merge may have thousands of inputs in a run of tens of thousands.
+/// Returns the numbers in ascending order, to be searched: a merge may have thousands of inputs in a run of tens of thousands.
 std::vector<FileNum> sorted(std::vector<FileNum> files) {
   std::sort(files.begin(), files.end());
   return files;
@@ -28,14 +28,13 @@ Result<std::vector<FileShape>> take_inputs(TreeShape* shape, const std::vector<P
     RunShape* run = find_run(shape, input.run);
     if (run == nullptr) return Status::invalid_argument("run " + std::to_string(input.run) + " is not in the tree");
     const std::vector<FileNum> wanted = sorted(input.files);
-    std::vector<FileShape> stay;
     std::vector<FileNum> found;
-    for (FileShape& file : run->files) {
-      const bool is_input = has(wanted, file.num);
-      if (is_input) found.push_back(file.num);
-      (is_input ? taken : stay).push_back(std::move(file));
+    for (const FileShape& file : run->files) {
+      if (!has(wanted, file.num)) continue;
+      found.push_back(file.num);
+      taken.push_back(file);
     }
-    run->files = std::move(stay);
+    run->files.erase_if([&](const FileShape& file) { return has(wanted, file.num); });
     found = sorted(std::move(found));
     for (FileNum num : wanted) {
       if (!has(found, num)) {
@@ -49,12 +48,11 @@ Result<std::vector<FileShape>> take_inputs(TreeShape* shape, const std::vector<P
 
 void insert_file(RunShape* run, FileShape file) {
   file.busy = false;
-  const auto at = std::partition_point(run->files.begin(), run->files.end(),
-                                       [&](const FileShape& other) { return other.smallest < file.smallest; });
+  const auto at = run->files.partition_point([&](const FileShape& other) { return other.smallest < file.smallest; });
   run->files.insert(at, std::move(file));
 }
 
-/// The default target run of outputs; created if it is new.
+/// Returns the target run of outputs, which is created if it is new.
 Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vector<PlanInput>& inputs, RunId fresh,
                              RunId before) {
   const PlanTarget* target = target_of(plan);
@@ -74,7 +72,7 @@ Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vect
 }  // namespace
 
 Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs) {
-  // Results that depend on the shape before the change.
+  // These results depend on the shape before the change.
   const std::vector<PlanInput> inputs = inputs_of(plan);
   const PlanTarget* target = target_of(plan);
   const RunId before = target != nullptr && target->run == 0 ? place_new_run(shape, inputs, target->level) : 0;
@@ -102,7 +100,9 @@ Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<Pla
       out.cursors.resize(static_cast<std::size_t>(cursor->first) + 1);
     out.cursors[static_cast<std::size_t>(cursor->first)] = cursor->second;
   }
-  if (std::string wrong = check(out); !wrong.empty()) return Status::invalid_argument("after the plan: " + wrong);
+  for (RunShape& run : out.runs) run.files.seal();
+  if (std::string wrong = check(out); !wrong.empty())
+    return Status::invalid_argument("the shape after the plan would be wrong: " + wrong);
   return out;
 }
 
@@ -114,7 +114,7 @@ RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs
     if (is_input) at = i;
   }
   while (at < shape.runs.size() && shape.runs[at].level < level) ++at;
-  // A plan that moves data up from deeper levels takes all of their files, so the runs skipped here are empty.
+  // A plan that moves data up from deeper levels takes all of their files, so the runs skipped here will be empty.
   while (at > 0 && shape.runs[at - 1].level > level) --at;
   return at < shape.runs.size() ? shape.runs[at].id : 0;
 }
@@ -123,7 +123,7 @@ std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan) {
   std::vector<RunId> gone;
   if (std::holds_alternative<Slice>(plan.action) || std::holds_alternative<Rewrite>(plan.action)) return gone;
   const PlanTarget* target = target_of(plan);
-  const auto* drop = std::get_if<Drop>(&plan.action);  // a part of each file in `pages` remains
+  const auto* drop = std::get_if<Drop>(&plan.action);  // the files in `pages` stay, without these pages
   for (const PlanInput& input : drop != nullptr ? drop->inputs : inputs_of(plan)) {
     const RunShape* run = shape.run(input.run);
     if (run == nullptr || input.files.size() < run->files.size() || (target != nullptr && target->run == run->id)) continue;
@@ -138,10 +138,7 @@ void mark_busy(TreeShape* shape, const Plan& plan, bool busy) {
   for (const PlanInput& input : inputs_of(plan)) {
     RunShape* run = find_run(shape, input.run);
     if (run == nullptr) continue;
-    const std::vector<FileNum> inputs = sorted(input.files);
-    for (FileShape& file : run->files) {
-      if (has(inputs, file.num)) file.busy = busy;
-    }
+    set_busy(run, sorted(input.files), busy);
   }
 }
 

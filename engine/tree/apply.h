@@ -1,6 +1,6 @@
 // Computes the shape after a plan. The executor (through version edits), the simulator and the tests share these rules.
 //
-// A run that a plan empties is removed, except the oldest run of a level from 1 on: it stays as a placeholder, because other
+// A run that a plan empties is removed. The oldest run of a level >= 1 is an exception: it stays as a placeholder, because other
 // running jobs may have its id as their target.
 #pragma once
 
@@ -15,32 +15,33 @@
 
 namespace ebbtide {
 
-/// A file that a plan wrote. Only a Slice writes into more than one run (the clipped younger files); a Rewrite into its file's.
+/// A file that a plan wrote. Only a Slice writes into more than one run (also into the runs of younger files that it clips); a
+/// Rewrite writes into its file's run.
 struct PlanOutput {
-  RunId run = 0;  ///< 0 = the plan's target, or the run of the rewritten file; always set for a Drop's pages
+  RunId run = 0;  ///< 0 = the plan's target, or the run of the rewritten file; must be set for the pages of a Drop
   FileShape file;
 };
 
-/// Returns the shape after `plan` with `outputs`, in any order (none for a Move or Drop; a moved file keeps its number). A new
-/// target run gets the id next_run_id(shape). Cursors advance (cursor_after). kInvalidArgument, with the reason: an input is
-/// missing, or outputs overlap files that stay.
+/// Returns the shape after `plan` wrote `outputs`, which may be in any order. A Move or Drop of whole files has no outputs; a
+/// moved file keeps its number. A new target run gets the id next_run_id(shape). Cursors advance (cursor_after). Returns
+/// kInvalidArgument, with the reason, if an input is missing or outputs overlap files that stay.
 Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs);
 
-/// Place of a plan's new run of `level`: returns the run that it goes just before (newer than), 0 = after all. It takes the place
-/// of the oldest input run, or the nearest place that keeps levels in order.
+/// Returns the run before which (newer than which) a plan's new run of `level` is placed; 0 = after all runs. The new run takes
+/// the place of the oldest input run, or the nearest place that keeps levels in order.
 RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs, int level);
 
-/// The runs that `plan` removes because it takes all their files: see the top of this file.
+/// Returns the runs that `plan` removes because it takes all their files; see the top of this file.
 std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan);
 
-/// Marks the plan's inputs as busy, or as free again.
+/// Marks the plan's inputs as busy, or as no longer busy.
 void mark_busy(TreeShape* shape, const Plan& plan, bool busy);
 
-/// The round-robin cursor after `plan`: source level, and the end of the last file that it takes from there; none if the plan
-/// moves nothing down.
+/// Returns the round-robin cursor after `plan`: the source level, and the end of the last file that the plan takes from it.
+/// Nothing if the plan moves no files down.
 std::optional<std::pair<int, std::string>> cursor_after(const TreeShape& shape, const Plan& plan);
 
-/// An id above all runs of the shape.
+/// Returns an id greater than those of all runs of the shape.
 RunId next_run_id(const TreeShape& shape);
 
 }  // namespace ebbtide

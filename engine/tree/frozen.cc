@@ -12,8 +12,12 @@ bool ends_at_or_before(Bytes end, Bytes start) { return !end.empty() && end <= s
 std::vector<KeyRange> frozen_ranges(const TreeShape& shape) {
   std::vector<KeyRange> all;
   for (const RunShape& run : shape.runs) {
-    for (const FileShape& file : run.files) {
-      if (file.quarantined) all.push_back(file.range());
+    for (std::size_t c = 0; c < run.files.chunks(); ++c) {
+      const FileShapes::Chunk& chunk = run.files.at_chunk(c);
+      if (FileShapes::sums_of(chunk).quarantined == 0) continue;
+      for (const FileShape& file : chunk.items) {
+        if (file.quarantined) all.push_back(file.range());
+      }
     }
   }
   std::sort(all.begin(), all.end(), [](const KeyRange& a, const KeyRange& b) { return a.start < b.start; });
@@ -39,7 +43,8 @@ void leave_out_frozen(TreeShape* shape) {
   shape->frozen = frozen_ranges(*shape);
   if (shape->frozen.empty()) return;
   for (RunShape& run : shape->runs) {
-    std::erase_if(run.files, [&](const FileShape& file) { return frozen_at(shape->frozen, file.range()) != nullptr; });
+    run.files.erase_if([&](const FileShape& file) { return frozen_at(shape->frozen, file.range()) != nullptr; });
+    run.files.seal();
   }
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 struct Span {
   std::size_t run, file;
-  KeyRange range;  // an empty end is past every key
+  KeyRange range;  // an empty end means no upper bound
   double weight;
 };
 
@@ -37,7 +37,8 @@ std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShap
   }
   std::sort(bounds.begin(), bounds.end());
   bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-  // Interval i begins at bounds[i]; the last one has no end. First the change in density at each bound, then the sums.
+  // Interval i begins at bounds[i]; the last one has no end. The loop first computes the change in density at each bound, then
+  // the sums.
   std::vector<double> density(bounds.size() + 1, 0);
   const auto ends = [&](const Span& span) {
     return std::pair(index_of(bounds, span.range.start),
@@ -54,7 +55,7 @@ std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShap
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     at[i] = total;
     height += density[i];
-    total += std::max(height, 0.0);  // below 0 only by rounding, between disjoint files
+    total += std::max(height, 0.0);  // rounding between disjoint files may give a height below 0
   }
   at[bounds.size()] = total;
   std::vector<std::vector<std::pair<double, double>>> out(shape.runs.size());

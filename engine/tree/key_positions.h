@@ -1,8 +1,8 @@
-// Positions of a tree's files on a line, without their keys: for drawings of a tree.
+// Computes positions of a tree's files on a line, without their keys: for drawings of a tree.
 //
-// The sorted bounds of all files divide the key space into intervals. Each file spreads its bytes evenly over its intervals; the
-// sum is the width of an interval. So the last level, which has most of the data, is drawn about to scale, and a file of a level
-// above spans exactly the files it overlaps.
+// The sorted bounds of all files divide the key space into intervals. Each file's bytes are distributed evenly over its
+// intervals; an interval is as wide as its sum of bytes. So the last level, which has most of the data, is drawn about to scale,
+// and a file of a level above spans exactly the files that it overlaps.
 #pragma once
 
 #include <utility>
@@ -12,8 +12,8 @@
 
 namespace ebbtide {
 
-/// For each run, newest first, and each of its files: start and end, 0 <= start < end <= 1. Two files overlap in position if and
-/// only if their ranges overlap. O(n log n) comparisons of keys for n files.
+/// Returns, for each run (newest first) and each of its files, start and end, 0 <= start < end <= 1. Two files overlap in
+/// position if and only if their ranges overlap. Takes O(n log n) comparisons of keys for n files.
 std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShape& shape);
 
 }  // namespace ebbtide

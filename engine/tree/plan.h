@@ -1,4 +1,4 @@
-// A plan: the value by which a policy asks for a compaction; one executor carries it out.
+// A plan: a value by which a policy asks for a compaction. The executor carries it out.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,35 @@
 
 namespace ebbtide {
 
-/// The reason for a plan; a label of metrics. reason_name() gives its text.
+/// The reason for a plan; metrics have it as a label. reason_name() returns its text.
 enum class Reason : std::uint8_t { kFlush, kSize, kRunCount, kDeadline, kManual, kSpace, kScrub, kDropped };
 inline constexpr std::size_t kReasons = 8;
 const char* reason_name(Reason reason);
 
-/// Files of one run that take part.
+/// Files of one run that a plan reads, moves or drops.
 struct PlanInput {
   RunId run = 0;
   std::vector<FileNum> files;
   bool operator==(const PlanInput&) const = default;
 };
-/// All files of a run.
+/// Returns all files of a run.
 PlanInput whole_run(const RunShape& run);
 
-/// The target of outputs: an existing run (its files outside the merge stay), or a new one.
+/// The target of outputs: an existing run (its files outside the merge stay), or a new run.
 struct PlanTarget {
-  RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or the nearest place that `level` allows
+  RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or at the nearest place that `level` allows
   int level = 0;  ///< level of the run; place_new_run() (tree/apply.h) has the exact rule
   bool operator==(const PlanTarget&) const = default;
 };
 
-/// Merges the inputs (newest run first). A group of a single file that may move is moved instead.
+/// Merges the inputs (newest run first) into the target. A group of a single file is moved instead if that is possible.
 struct Merge {
   std::vector<PlanInput> inputs;
   PlanTarget target;
   bool operator==(const Merge&) const = default;
 };
-/// Merges only the keys in `range` from all inputs into the target run's files; younger files that straddle the range are
-/// clipped.
+/// Merges only the keys in `range`, from all inputs into the target run's files. The parts of younger files outside the range
+/// stay in their runs.
 struct Slice {
   std::vector<PlanInput> inputs;
   KeyRange range;
@@ -60,17 +60,17 @@ struct Rewrite {
   FileNum file = kNoFile;
   bool operator==(const Rewrite&) const = default;
 };
-/// Pages of one file, by ascending page number. Without pages, key names of purged keys in the file's metadata are replaced by
-/// those of existing keys (table/page_drop.h: renew_names).
+/// Pages of one file, ascending. If there are no pages, keys of purged entries in the file's metadata are replaced by keys that
+/// exist (table/page_drop.h: renew_names).
 struct PageSet {
   RunId run = 0;
   FileNum file = kNoFile;
   std::vector<std::uint32_t> whole;  ///< dropped without being read
-  std::vector<std::uint32_t> parts;  ///< read, and replaced by their survivors
+  std::vector<std::uint32_t> parts;  ///< read, and replaced by the entries that survive
   bool operator==(const PageSet&) const = default;
 };
-/// Drops files and pages without reading them. Dropped files are wholly covered by a newer range tombstone, or empty. The rest of
-/// the files in `pages` stays in its run.
+/// Drops files and pages without merging. A dropped file is empty, or a newer range tombstone covers all of it. A file in `pages`
+/// stays in its run without these pages.
 struct Drop {
   std::vector<PlanInput> inputs{};
   std::vector<PageSet> pages{};
@@ -80,15 +80,15 @@ struct Drop {
 struct Plan {
   std::variant<std::monostate, Merge, Slice, Move, Rewrite, Drop> action;
   Reason reason = Reason::kSize;
-  bool urgent = false;  ///< may abort running jobs that hold its files
+  bool urgent = false;  ///< true if it may abort running jobs that use its files
 
   [[nodiscard]] bool empty() const { return action.index() == 0; }
   bool operator==(const Plan&) const = default;
 };
 
-/// All files that the plan reads, changes or moves, newest run first; they are busy while it runs.
+/// Returns all files that the plan reads, changes or moves, newest run first; they are busy while the plan runs.
 std::vector<PlanInput> inputs_of(const Plan& plan);
-/// The target of the plan's outputs; null for plans without one (Rewrite, Drop, none).
+/// Returns the target of the plan's outputs; null for plans without a target (Rewrite, Drop, none).
 const PlanTarget* target_of(const Plan& plan);
 
 }  // namespace ebbtide

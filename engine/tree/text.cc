@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 
+#include "base/quote.h"
+
 namespace ebbtide {
 namespace {
 
@@ -54,7 +56,7 @@ std::string target_text(const PlanTarget& target) {
   return " -> " + (target.run == 0 ? std::string("new") : "r" + std::to_string(target.run)) + " L" + std::to_string(target.level);
 }
 
-/// A cursor over text that stores the first error; after that every read fails.
+/// Reads text from left to right and stores the first error. After an error every read fails.
 class Scanner {
  public:
   explicit Scanner(Bytes text) : text_(text) {}
@@ -69,14 +71,14 @@ class Scanner {
     if (ok()) error_ = "at \"" + std::string(text_.substr(at_, 20)) + "\": expected " + wanted;
     return false;
   }
-  /// Skips `word` and returns true if it comes next.
+  /// If `word` comes next, skips it and returns true.
   bool take(Bytes word) {
     skip_spaces();
     if (!ok() || text_.substr(at_, word.size()) != word) return false;
     at_ += word.size();
     return true;
   }
-  /// As take(), but without skipping blanks first.
+  /// Like take(), but does not skip blanks first.
   bool take_close(Bytes word) { return at_ < text_.size() && text_[at_] != ' ' && take(word); }
   bool need(Bytes word) { return take(word) || fail("\"" + std::string(word) + "\""); }
 
@@ -358,23 +360,7 @@ bool parse_action(Scanner* in, const std::string& verb, Plan* plan) {
 }  // namespace
 
 std::string key_to_text(Bytes key) {
-  if (!key.empty() && std::all_of(key.begin(), key.end(), plain)) return std::string(key);
-  static const char kHex[] = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : key) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte >= 0x20 && byte < 0x7f) {
-      out += c;
-    } else {
-      out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    }
-  }
-  return out + "\"";
+  return !key.empty() && std::all_of(key.begin(), key.end(), plain) ? std::string(key) : quote(key, "\\x");
 }
 
 std::string bytes_to_text(std::uint64_t bytes) {

@@ -1,6 +1,6 @@
-// The text notation of shapes and plans, for tests, logs, tools and the simulator; both ways.
+// The text notation of shapes and plans, for tests, logs, tools and the simulator. It can be written and parsed.
 //
-// A shape has a line of nonzero values of the whole tree, then a line per run, newest first:
+// A shape has a line with the values of the whole tree that are not zero, then a line per run, newest first:
 //
 //   tree memtable=64M file=64M flushes=12 levels=3
 //   cursor L1 k17
@@ -10,11 +10,11 @@
 //
 //   file    = number "[" smallest ".." largest " " bytes attributes "]"
 //   largest = key (inclusive) | "<" key (exclusive) | "*" (unbounded)
-//   bytes   = a number, with K, M, G for 2^10, 2^20, 2^30 where it is a whole multiple
-//   attributes, each only if it says something: 100e entries, 3t point tombstones, 2rt range tombstones, 7b entries that these
+//   bytes   = a number; a multiple of 2^10, 2^20 or 2^30 is written with K, M or G
+//   attributes, each only if it is not zero: 100e entries, 3t point tombstones, 2rt range tombstones, 7b entries that these
 //     invalidate, 5d dead entries, born=ms oldest birth, deadline=ms, seq=lo..hi, D=lo..hi delete keys, expiry=lo..hi, busy,
 //     quarantined
-//   key     = letters, digits and _ - : / as they are; anything else in double quotes with \" \\ and \xNN
+//   key     = letters, digits and _ - : / without quotes; other keys in double quotes with \" \\ and \xNN
 //
 // A plan is one line:
 //
@@ -34,16 +34,16 @@ namespace ebbtide {
 
 std::string to_text(const TreeShape& shape);
 std::string to_text(const Plan& plan);
-/// One file, as in a shape.
+/// Returns one file, in the notation that it has in a shape.
 std::string to_text(const FileShape& file);
-/// A key in this notation.
+/// Returns a key in this notation.
 std::string key_to_text(Bytes key);
-/// Back from key_to_text; kInvalidArgument as for a shape.
+/// The inverse of key_to_text(). Returns kInvalidArgument if `text` is malformed.
 Result<std::string> parse_key(Bytes text);
-/// A number of bytes in this notation: "64M".
+/// Returns a number of bytes in this notation, such as "64M".
 std::string bytes_to_text(std::uint64_t bytes);
 
-/// kInvalidArgument names the line, its text, and what is allowed. Does not check() the shape.
+/// These return kInvalidArgument, with the line, its text and what is allowed. parse_shape() does not check() the shape.
 Result<TreeShape> parse_shape(Bytes text);
 Result<Plan> parse_plan(Bytes text);
 

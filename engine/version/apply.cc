@@ -1,6 +1,7 @@
 // Applies an edit to a version. Any mismatch is kCorruption, since the edit may come from a damaged manifest.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/coding.h"
 #include "version/version_edit.h"
@@ -25,66 +26,95 @@ void add_run(Version* version, const TreeEdit::AddedRun& added) {
   version->next_run = std::max(version->next_run, added.id + 1);
 }
 
-/// Removes files of one run in one pass.
-Status remove_files(Version* version, RunId id, std::vector<FileNum> files) {
-  const auto run = find_run(&version->runs, id);
-  if (run == version->runs.end()) return no_run(id);
-  std::sort(files.begin(), files.end());
-  std::vector<bool> found(files.size());
-  std::erase_if(run->files, [&](const FileMetaPtr& file) {
-    const auto at = std::lower_bound(files.begin(), files.end(), file->data_file);
-    if (at == files.end() || *at != file->data_file) return false;
-    found[static_cast<std::size_t>(at - files.begin())] = true;
-    return true;
-  });
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!found[i]) return Status::corruption("file " + std::to_string(files[i]) + " is not in run " + std::to_string(id));
+/// Sets by_number if it is not set: in versions that code builds by hand, and in versions before their first edit.
+void number_files(Version* version) {
+  if (version->is_numbered()) return;
+  std::vector<NumberedFile> files;
+  for (const Run& run : version->runs) {
+    for (const FileMetaPtr& file : run.files) files.push_back({file->data_file, file});
   }
-  return Status::ok();
+  std::stable_sort(files.begin(), files.end(), [](const NumberedFile& a, const NumberedFile& b) { return a.num < b.num; });
+  version->by_number = std::move(files);
+}
+
+auto first_numbered(const Version& version, FileNum num) {
+  return version.by_number.partition_point([num](const NumberedFile& file) { return file.num < num; });
+}
+
+FileList::const_iterator place_of(const FileList& files, Bytes smallest) {
+  return files.partition_point([&](const FileMetaPtr& file) { return Bytes(file->stats.smallest) < smallest; });
+}
+
+/// The places of a file: in its run, and in by_number.
+struct FilePlace {
+  FileList::const_iterator in_run;
+  NumberedFiles::const_iterator in_numbers;
+};
+
+/// Finds a file of a run by its number. A damaged manifest may give one number to two files, and one start to two files of a run.
+std::optional<FilePlace> find_file(const Version& version, const Run& run, FileNum num) {
+  for (auto numbered = first_numbered(version, num); numbered != version.by_number.end() && numbered->num == num; ++numbered) {
+    const Bytes smallest = numbered->file->stats.smallest;
+    auto at = place_of(run.files, smallest);
+    for (; at != run.files.end() && Bytes((*at)->stats.smallest) == smallest; ++at) {
+      if ((*at)->data_file == num) return FilePlace{at, numbered};
+    }
+  }
+  return std::nullopt;
 }
 
 Status remove_files(Version* version, const TreeEdit& edit) {
-  std::map<RunId, std::vector<FileNum>> by_run;
-  for (const auto& [run, file] : edit.removed_files) by_run[run].push_back(file);
-  for (auto& [run, files] : by_run) TRY(remove_files(version, run, std::move(files)));
+  for (const auto& [id, num] : edit.removed_files) {
+    const auto run = find_run(&version->runs, id);
+    if (run == version->runs.end()) return no_run(id);
+    const std::optional<FilePlace> place = find_file(*version, *run, num);
+    if (!place) return Status::corruption("file " + std::to_string(num) + " is not in run " + std::to_string(id));
+    version->by_number.erase(place->in_numbers);
+    run->files.erase(place->in_run);
+  }
   return Status::ok();
 }
 
 Status add_file(Version* version, RunId id, const FileMeta& added) {
   const auto run = find_run(&version->runs, id);
   if (run == version->runs.end()) return no_run(id);
-  const auto at = std::partition_point(run->files.begin(), run->files.end(),
-                                       [&](const FileMetaPtr& f) { return f->stats.smallest < added.stats.smallest; });
-  run->files.insert(at, std::make_shared<const FileMeta>(added));
+  auto file = std::make_shared<const FileMeta>(added);
+  version->by_number.insert(first_numbered(*version, added.data_file), {added.data_file, file});
+  run->files.insert(place_of(run->files, added.stats.smallest), std::move(file));
   return Status::ok();
 }
 
-Status note_punched(Version* version, FileNum num, std::uint64_t bytes) {
+/// Replaces the FileMeta of a file by `changed`.
+Status replace_file(Version* version, FileNum num, FileMeta changed) {
+  auto file = std::make_shared<const FileMeta>(std::move(changed));
   for (Run& run : version->runs) {
-    for (FileMetaPtr& file : run.files) {
-      if (file->data_file != num) continue;
-      if (bytes > file->dead_bytes) break;
-      auto changed = std::make_shared<FileMeta>(*file);
-      changed->punched_bytes = std::max(changed->punched_bytes, bytes);
-      if (changed->punched_bytes == changed->dead_bytes) changed->dead_birth = 0;
-      file = std::move(changed);
-      return Status::ok();
-    }
+    const std::optional<FilePlace> place = find_file(*version, run, num);
+    if (!place) continue;
+    version->by_number.replace(place->in_numbers, {num, file});
+    run.files.replace(place->in_run, file);
+    return Status::ok();
   }
-  return Status::corruption("file " + std::to_string(num) + " has no " + std::to_string(bytes) + " bytes to be punched");
+  return Status::corruption("file " + std::to_string(num) + " is not in the tree");
+}
+
+Status note_punched(Version* version, FileNum num, std::uint64_t bytes) {
+  const FileMetaPtr file = version->find(num);
+  if (file == nullptr || bytes > file->dead_bytes) {
+    return Status::corruption("file " + std::to_string(num) + " has fewer dead bytes than the " + std::to_string(bytes) +
+                              " that are punched");
+  }
+  FileMeta changed = *file;
+  changed.punched_bytes = std::max(changed.punched_bytes, bytes);
+  if (changed.punched_bytes == changed.dead_bytes) changed.dead_birth = 0;
+  return replace_file(version, num, std::move(changed));
 }
 
 Status set_damage(Version* version, FileNum num, const std::string& damage) {
-  for (Run& run : version->runs) {
-    for (FileMetaPtr& file : run.files) {
-      if (file->data_file != num) continue;
-      auto changed = std::make_shared<FileMeta>(*file);
-      changed->damage = damage.substr(0, kMaxDamageText);
-      file = std::move(changed);
-      return Status::ok();
-    }
-  }
-  return Status::corruption("file " + std::to_string(num) + " is quarantined, but not in the tree");
+  const FileMetaPtr file = version->find(num);
+  if (file == nullptr) return Status::corruption("file " + std::to_string(num) + " is to be quarantined, but is not in the tree");
+  FileMeta changed = *file;
+  changed.damage = damage.substr(0, kMaxDamageText);
+  return replace_file(version, num, std::move(changed));
 }
 
 Status remove_run(Version* version, RunId id) {
@@ -97,23 +127,8 @@ Status remove_run(Version* version, RunId id) {
 
 Status change_records(Version* version, const TreeEdit& edit) {
   if (edit.removed_records.empty() && edit.added_records.empty()) return Status::ok();
-  std::map<SeqNum, Record> records;
-  for (const Record& record : version->records->records()) records.emplace(record.seq, record);
-  for (const SeqNum seq : edit.removed_records) {
-    if (records.erase(seq) == 0) return Status::corruption("record " + std::to_string(seq) + " is not in the tree");
-  }
-  for (const Record& record : edit.added_records) {
-    if (!records.emplace(record.seq, record).second) {
-      return Status::corruption("record " + std::to_string(record.seq) + " is added but is there already");
-    }
-  }
-  if (records.empty()) {
-    version->records = no_records();
-    return Status::ok();
-  }
-  std::vector<Record> list;
-  for (const auto& [seq, record] : records) list.push_back(record);
-  version->records = std::make_shared<const RecordSet>(list);
+  TRY_ASSIGN(records, version->records->changed(edit.removed_records, edit.added_records));
+  version->records = records.empty() ? no_records() : std::make_shared<const RecordSet>(std::move(records));
   return Status::ok();
 }
 
@@ -125,8 +140,8 @@ Status set_cursor(Version* version, int level, const std::string& key) {
   return Status::ok();
 }
 
-// A cursor contains a key, which must be purged in time. So it is kept only while it is the smallest key of a file of its level;
-// else it moves on to the next one, where round robin would continue. The file's deadline then covers it.
+// A cursor is a key that may have to be purged. So it stays only while it is the smallest key of a file of its level; otherwise
+// it moves on to the next such key, where round robin would continue. The file's deadline then covers the cursor.
 void move_cursors(Version* version) {
   for (std::size_t level = 0; level < version->cursors.size(); ++level) {
     std::string& cursor = version->cursors[level];
@@ -134,8 +149,7 @@ void move_cursors(Version* version) {
     const std::string* next = nullptr;
     for (const Run& run : version->runs) {
       if (static_cast<std::size_t>(run.level) != level) continue;
-      const auto file = std::partition_point(run.files.begin(), run.files.end(),
-                                             [&](const FileMetaPtr& f) { return f->stats.smallest < cursor; });
+      const auto file = place_of(run.files, cursor);
       if (file != run.files.end() && (next == nullptr || (*file)->stats.smallest < *next)) next = &(*file)->stats.smallest;
     }
     cursor = next == nullptr ? std::string() : *next;
@@ -143,9 +157,9 @@ void move_cursors(Version* version) {
   while (!version->cursors.empty() && version->cursors.back().empty()) version->cursors.pop_back();
 }
 
-// Concurrent jobs may have found different common prefixes of all keys; their common prefix is the result. It may be a key, or
-// most of one, which must be purged in time. So it is removed with the last file bound that begins with it, whose deadline covers
-// it.
+// Concurrent jobs may have found different common prefixes of all keys; the result is the common prefix of these. It may be a
+// key, or most of one, that must be purged in time. So it is removed with the last file bound that begins with it: that file's
+// deadline covers it.
 void change_key_space(Version* version, const TreeEdit& edit) {
   std::optional<std::string>& mine = version->key_space;
   if (edit.key_space && mine) {
@@ -165,10 +179,12 @@ void change_key_space(Version* version, const TreeEdit& edit) {
 }  // namespace
 
 Status change_in_place(Version* version, const TreeEdit& edit) {
+  number_files(version);
   for (const auto& run : edit.added_runs) {
-    if (run.id == ~RunId{0}) return Status::corruption("run id " + std::to_string(run.id) + " is the largest there is");
+    if (run.id == ~RunId{0})
+      return Status::corruption("run id " + std::to_string(run.id) + " is the maximum, which cannot be used");
     if (find_run(&version->runs, run.id) != version->runs.end()) {
-      return Status::corruption("run " + std::to_string(run.id) + " is added but is there already");
+      return Status::corruption("run " + std::to_string(run.id) + " is added, but is already in the tree");
     }
     add_run(version, run);
   }
@@ -195,11 +211,18 @@ Status change_in_place(Version* version, const TreeEdit& edit) {
   return Status::ok();
 }
 
+void seal(Version* version) {
+  for (Run& run : version->runs) run.files.seal();
+}
+
 Result<VersionPtr> apply(const Version& base, const TreeEdit& edit) {
   const std::string who = "tree " + std::to_string(edit.tree);
   auto version = std::make_shared<Version>(base);
   if (Status status = change_in_place(version.get(), edit); !status.is_ok()) return status.with_context(who);
-  if (std::string wrong = check(*version); !wrong.empty()) return Status::corruption(who + ": " + wrong);
+  if (std::string wrong = check_added(*version, edit.added_files); !wrong.empty()) {
+    return Status::corruption(who + ": " + wrong);
+  }
+  seal(version.get());
   return VersionPtr(std::move(version));
 }
 

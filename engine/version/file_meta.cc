@@ -33,20 +33,20 @@ Result<FileMeta> FileMeta::decode(Bytes* in) {
   if (file.data_file == kNoFile || file.metadata_file == kNoFile) return Status::corruption("file description has file number 0");
   if (std::max(file.data_file, file.metadata_file) > kMaxFileNum) {
     return Status::corruption("file description has file number " + std::to_string(std::max(file.data_file, file.metadata_file)) +
-                              ", past the largest there is");
+                              ", which exceeds the maximum");
   }
   TRY_ASSIGN(stats, TableStats::decode(in));
   file.stats = std::move(stats);
   if (planted(PlantedBug::kForgetBirths)) {
     file.stats.oldest_tombstone = file.stats.oldest_range_tombstone = file.stats.oldest_debt = 0;
   }
-  if (in->empty()) return file;  // an old version of the format ends here
+  if (in->empty()) return file;  // an older version of the format ends here
   if (!get_varint(in, &file.dead_bytes) || !get_varint(in, &file.punched_bytes) || !get_varint(in, &file.lingering_birth) ||
       !get_varint(in, &file.dead_birth)) {
     return Status::corruption("file description is too short");
   }
   if (file.dead_bytes > file.data_bytes || file.punched_bytes > file.dead_bytes)
-    return Status::corruption("file description has more dead or punched bytes than there can be");
+    return Status::corruption("file description has more dead bytes than data, or more punched bytes than dead ones");
   return file;
 }
 
@@ -68,17 +68,17 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   out.entries = stats.entries;
   out.tombstones = stats.tombstones;
   out.range_tombstones = stats.range_tombstones;
-  // A tombstone invalidates at least the version it was written for. A range counts as one too: the fences of older files are
-  // known only to the database (db/read/key_estimate.h).
+  // A tombstone invalidates at least the version for which it was written. A range tombstone also counts as one: only the
+  // database knows the fences of older files (db/read/key_estimate.h).
   out.invalidated = stats.tombstones + stats.range_tombstones;
-  out.oldest_birth = stats.oldest_obligation();  // names and dead pages are purged without a merge
+  out.oldest_birth = stats.oldest_obligation();  // lingering names and dead pages are purged without a merge
   if (stats.min_expiry != 0 && stats.min_expiry <= now) {
-    // An expired entry is a tombstone born at its expiry. At least one has expired; the number is unknown.
+    // An expired entry is a tombstone born at its expiry. At least one entry has expired; the number is unknown.
     out.dead = 1;
     out.oldest_birth = older(out.oldest_birth, stats.min_expiry);
   }
   if (const Millis birth = records_birth(stats, records); birth != 0) {
-    ++out.dead;  // the number of covered entries is unknown too, and may be 0
+    ++out.dead;  // the number of covered entries is unknown, too, and may be 0
     out.oldest_birth = older(out.oldest_birth, birth);
   }
   if (delete_deadline != 0 && out.oldest_birth != 0) {

@@ -1,4 +1,4 @@
-// A table's entry in the manifest.
+// A table as the manifest describes it.
 #pragma once
 
 #include <memory>
@@ -9,43 +9,44 @@
 
 namespace ebbtide {
 
-/// Immutable once in a Version. The two checksums catch swapped and stale files.
+/// Immutable once in a Version. The two checksums detect swapped and stale files.
 struct FileMeta {
   FileNum data_file = kNoFile;  ///< identifies the table
   FileNum metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;
   std::uint64_t data_checksum = 0, metadata_checksum = 0;
   TableStats stats;
-  std::uint64_t dead_bytes = 0;     ///< of the data file: pages that were dropped or replaced
-  std::uint64_t punched_bytes = 0;  ///< of the dead bytes: those that were durably returned to the file system
+  std::uint64_t dead_bytes = 0;     ///< bytes of the data file in pages that were dropped or replaced
+  std::uint64_t punched_bytes = 0;  ///< dead bytes that were durably returned to the file system
   Millis lingering_birth = 0;       ///< oldest birth of deletes whose keys may still be in fences or bounds; 0 = none
-  Millis dead_birth = 0;            ///< oldest birth of the deletes whose dead bytes are not punched yet; 0 = all are
+  Millis dead_birth = 0;            ///< oldest birth of the deletes whose dead bytes are not punched yet; 0 = all are punched
 
-  /// The damage found in the files; "" = none. A damaged table is quarantined: no plan takes it, and it may hold any entry of its
-  /// range. Not part of encode(): TreeEdit::quarantined has it.
+  /// The damage that was found in the files; "" = none. A damaged table is quarantined: no plan reads or replaces it, and it may
+  /// hold any entry of its range. encode() leaves this out; TreeEdit::quarantined has it.
   std::string damage;
 
   [[nodiscard]] bool quarantined() const { return !damage.empty(); }
-  /// Bytes of the two files without dead bytes.
+  /// Bytes of both files without dead bytes.
   [[nodiscard]] std::uint64_t live_bytes() const { return data_bytes - dead_bytes + metadata_bytes; }
-  /// The smallest birth of the table's pending deletes, lingering names included; 0 = none.
+  /// The oldest birth of the table's pending deletes, lingering names included; 0 = none.
   [[nodiscard]] Millis oldest_obligation() const;
 
-  /// True if one of its bounds begins with `prefix`.
+  /// Returns true if one of the table's bounds begins with `prefix`.
   [[nodiscard]] bool has_in_bounds(Bytes prefix) const {
     return stats.smallest.starts_with(prefix) || stats.largest.starts_with(prefix);
   }
 
   void encode(std::string* out) const;
-  /// Decodes all of `in`.
+  /// Decodes all of `in`; returns kCorruption if it is malformed.
   static Result<FileMeta> decode(Bytes* in);
-  /// The file as policies see it. `delete_deadline` 0 = none. Births of records that may cover entries count like those of
-  /// tombstones. Those of lingering names and dead bytes do not count, since they are purged without a merge (planner::names).
+  /// Returns the file as policies see it. `delete_deadline` 0 = none. Births of records that may cover entries count like those
+  /// of tombstones. Births of lingering names and dead bytes do not count, since these are purged without a merge
+  /// (planner::names).
   [[nodiscard]] FileShape shape(Millis delete_deadline, Millis now, const RecordSet& records = *no_records()) const;
   bool operator==(const FileMeta&) const = default;
 };
 
-/// The oldest birth of the records that may cover entries of a table; 0 = no record may.
+/// Returns the oldest birth of the records that may cover entries of a table; 0 = no record may.
 Millis records_birth(const TableStats& stats, const RecordSet& records);
 
 using FileMetaPtr = std::shared_ptr<const FileMeta>;

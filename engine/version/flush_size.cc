@@ -5,15 +5,15 @@
 
 namespace ebbtide {
 namespace {
-constexpr double kMemory = 8;         // full memtables that the average remembers
-constexpr double kRestored = 4;       // a share from the manifest counts as so many memtables
+constexpr double kMemory = 8;         // number of full memtables that the average remembers
+constexpr double kRestored = 4;       // a share from the manifest counts as this many memtables
 constexpr double kEnough = 0.25;      // part of a memtable; smaller flushes are not representative
-constexpr double kHysteresis = 0.25;  // the share in use changes when the average differs by this part
+constexpr double kHysteresis = 0.25;  // the share in use changes when the average differs from it by this part
 }  // namespace
 
 std::uint64_t FlushShare::bytes(std::uint32_t share, std::uint64_t memtable_size) {
   if (share == 0) return memtable_size;
-  // No product: memtable_size times a share may not fit.
+  // Two products, since memtable_size * share may overflow.
   return memtable_size / kOne * share + memtable_size % kOne * share / kOne;
 }
 

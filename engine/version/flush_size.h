@@ -1,16 +1,16 @@
-// Measures the size on disk of a full memtable of a tree: the unit of level capacities.
+// Measures the size on disk of a full memtable of a tree. This size is the unit of level capacities.
 //
-// A memtable is larger than its flush: in memory an entry has a node, indexes and a plain value; in a table it is packed and
-// compressed. With memtable_size as the unit, data that compresses to a tenth would have levels ten times too large for their
+// A memtable is larger than its flush: in memory an entry has a node, indexes and a plain value; in a table the entry is packed
+// and compressed. If memtable_size were the unit, data that compresses to a tenth would have levels ten times too large for their
 // input, and each flush would rewrite ten times its share. So flushes are measured.
 //
-// Weights. A flush is weighted by how full its memtables were, and its bytes are scaled to full memtables. So a memtable that was
+// Weights: a flush is weighted by how full its memtables were, and its bytes are scaled to full memtables. So a memtable that was
 // flushed early (by a deadline, a command or lack of memory) counts as a smaller sample. The average is the plain mean of the
-// first few full memtables, then an exponential one.
+// first few full memtables, then an exponential average.
 //
-// Hysteresis. The value in use changes only when the average differs from it by a quarter, so that levels at their bounds do not
-// appear and disappear with every flush. The manifest stores it as a share of memtable_size (TreeEdit::flush_share): after a
-// restart with another memtable_size the level sizes change at once.
+// Hysteresis: the value in use changes only when the average differs from it by a quarter, so that levels at their bounds do not
+// appear and disappear with every flush. The manifest stores it as a share of memtable_size (TreeEdit::flush_share). So level
+// sizes change at once after a restart with another memtable_size.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +18,28 @@
 
 namespace ebbtide {
 
-/// Bytes of tables that a full memtable flushes to, as a share of memtable_size.
+/// The bytes of tables to which a full memtable is flushed, as a share of memtable_size: 16.16 fixed point.
 struct FlushShare {
   static constexpr std::uint32_t kOne = 1 << 16;
-  /// The smallest share. Repeated overwrites of hot keys, or deletes alone, flush to almost nothing; levels must not become as
+  /// The smallest share. Repeated overwrites of hot keys, or deletes alone, flush to almost nothing; levels must not become that
   /// small.
   static constexpr std::uint32_t kLeast = kOne / 64;
   static constexpr std::uint32_t kMost = kOne * 2;
 
-  /// `share` of `memtable_size` in bytes; memtable_size itself if `share` is 0 (not measured yet).
+  /// Returns `share` of `memtable_size` in bytes; memtable_size itself if `share` is 0 (not measured yet).
   static std::uint64_t bytes(std::uint32_t share, std::uint64_t memtable_size);
 };
 
-/// The moving average of one tree. Not thread-safe.
+/// The moving average for one tree. Not thread-safe.
 class FlushSize {
  public:
-  /// Adds one flush. `full_memtables`: the used parts of its memtables, summed (1 for a full or overfull one). `written`: the
+  /// Adds one flush. `full_memtables`: the sum of how full its memtables were (1 for a full or overfull memtable). `written`: the
   /// bytes of its tables. `in_force`: the tree's present share, 0 = none. Returns the new share if it changes.
   std::optional<std::uint32_t> add(double full_memtables, std::uint64_t written, std::uint64_t memtable_size,
                                    std::uint32_t in_force);
 
  private:
-  double mean_ = 0;    // share
+  double mean_ = 0;    // the average share
   double weight_ = 0;  // number of memtables in the average
 };
 

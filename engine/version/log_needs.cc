@@ -18,7 +18,9 @@ std::string tree_name(const VersionState& state, TreeId id) {
 }  // namespace
 
 LogNeeds log_needs(const VersionState& state) {
-  return {state.oldest_log, state.last_seq, [&state](SeqNum upto) { return lacking(state, upto); }};
+  const FileNum newest = state.newest_log < state.oldest_log ? kNoFile : state.newest_log;
+  return {state.oldest_log, newest, state.last_seq, state.newest_log != kNoFile,
+          [&state](SeqNum upto) { return lacking(state, upto); }};
 }
 
 std::string lacking(const VersionState& state, SeqNum upto) {

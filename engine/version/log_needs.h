@@ -8,11 +8,12 @@
 
 namespace ebbtide {
 
-/// The state's needs of the log. `state` must outlive the value.
+/// Returns which part of the log the state needs. `state` must outlive the result.
 LogNeeds log_needs(const VersionState& state);
 
-/// Names the trees, and the mapping of databases, that may lack operations up to `upto`: "tree 3 (database 0), whose tables have
-/// everything up to 400". At most three by name, then how many more. "" = none: tables and manifest have them all.
+/// Names the trees, and the mapping of databases, that may lack operations up to `upto`. For example "tree 3 (database 0) has
+/// everything up to 400". At most three are named, then comes the number of others. "" = tables and manifest have all these
+/// operations.
 std::string lacking(const VersionState& state, SeqNum upto);
 
 }  // namespace ebbtide

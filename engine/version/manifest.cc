@@ -11,17 +11,17 @@
 namespace ebbtide {
 namespace {
 
-// header: magic u32, version u32, file u64, checksum u64 of these
+// header: magic u32, version u32, file u64, checksum u64 of magic, version and file
 // record: length u32, checksum u64 of length and payload, payload
-// seal:   magic u32, checksum u64 of it
+// seal:   magic u32, checksum u64 of the magic
 constexpr std::size_t kHeaderBytes = 24;
 constexpr std::size_t kRecordHeaderBytes = 12;
 constexpr std::size_t kSealBytes = 12;
 constexpr std::size_t kChecksummedHeaderBytes = 16;
 constexpr char kSealMagic[] = {'S', 'E', 'A', 'L'};
-/// CURRENT is one short line.
+/// CURRENT is one short line, so a longer file is damaged.
 constexpr std::uint64_t kMaxCurrentBytes = 1024;
-/// An edit of this size would describe tens of millions of files.
+/// The greatest payload of a record. An edit of this size would describe tens of millions of files.
 constexpr std::size_t kMaxPayloadBytes = std::size_t{1} << 30;
 
 std::uint64_t record_checksum(Bytes length, Bytes payload, FileNum file, std::uint64_t offset) {
@@ -46,7 +46,7 @@ std::string header_bytes(FileNum file) {
   return out;
 }
 
-/// "MANIFEST-000007 0123456789abcdef\n": the name, and its checksum in hex.
+/// Returns the content of CURRENT, "MANIFEST-000007 0123456789abcdef\n": the name, and its checksum in hex.
 std::string current_content(FileNum file) {
   static const char kHex[] = "0123456789abcdef";
   std::string out = manifest_file_name(file);
@@ -56,7 +56,7 @@ std::string current_content(FileNum file) {
   return out + "\n";
 }
 
-/// A manifest on disk and the places of its parts. Holds one record at a time.
+/// Reads the parts of a manifest on disk. Holds one record at a time.
 class ManifestReader {
  public:
   ManifestReader(const RandomAccessFile& in, FileNum file) : in_(in), file_(file) {}
@@ -65,7 +65,7 @@ class ManifestReader {
     if (size() < kHeaderBytes) return Status::corruption("header at 0: the file has only " + std::to_string(size()) + " bytes");
     char header[kHeaderBytes];
     TRY(in_.read(0, sizeof(header), header));
-    if (load_fixed<std::uint32_t>(header) != kManifestMagic) return Status::corruption("header at 0: this is no manifest");
+    if (load_fixed<std::uint32_t>(header) != kManifestMagic) return Status::corruption("header at 0: not a manifest");
     if (load_fixed<std::uint64_t>(header + kChecksummedHeaderBytes) !=
         block_checksum(Bytes(header, kChecksummedHeaderBytes), file_, 0)) {
       return Status::corruption("header at 0: checksum mismatch");
@@ -78,16 +78,16 @@ class ManifestReader {
     if (version == 0) return Status::corruption("header at 0: version 0");
     return Status::ok();
   }
-  /// Reads the payload of the record at `offset`. `what` is empty, or the reason why there is no whole record.
+  /// Reads the payload of the record at `offset`. Sets `what` to "", or to the reason why there is no whole record.
   Status record_at(std::uint64_t offset, std::string* payload, std::string* what) {
     what->clear();
     const std::uint64_t left = size() - offset;
-    if (left < kRecordHeaderBytes) return *what = "record header is cut off", Status::ok();
+    if (left < kRecordHeaderBytes) return *what = "record header is incomplete", Status::ok();
     char header[kRecordHeaderBytes];
     TRY(in_.read(offset, sizeof(header), header));
     const auto length = load_fixed<std::uint32_t>(header);
     const auto stored = load_fixed<std::uint64_t>(header + 4);
-    if (length > left - kRecordHeaderBytes) return *what = "record is cut off", Status::ok();
+    if (length > left - kRecordHeaderBytes) return *what = "record is incomplete", Status::ok();
     const std::uint64_t at = offset + kRecordHeaderBytes;
     if (length > kBelievedBytes) {
       BlockChecksummer checksum(file_, offset);
@@ -106,7 +106,7 @@ class ManifestReader {
     TRY(in_.read(offset, sizeof(bytes), bytes));
     return Bytes(bytes, sizeof(bytes)) == seal_bytes(file_, offset);
   }
-  /// True if any byte from `offset` on was once durable. Calls with ascending offsets search the file once in all.
+  /// Returns true if some byte at or after `offset` was once durable. Calls with ascending offsets search the file once in all.
   Result<bool> sealed_after(std::uint64_t offset) {
     if (!searched_) TRY(find_last_seal(offset));
     return last_seal_ != 0 && last_seal_ >= offset;
@@ -114,7 +114,7 @@ class ManifestReader {
   [[nodiscard]] std::uint64_t size() const { return in_.size(); }
 
  private:
-  /// Record boundaries are unknown there, so every place that begins like a seal is tried.
+  /// Finds the last seal. Record boundaries are unknown after `offset`, so every place that begins like a seal is tried.
   Status find_last_seal(std::uint64_t offset) {
     constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
     std::string piece;
@@ -134,7 +134,7 @@ class ManifestReader {
   ChunkedReader in_;
   const FileNum file_;
   bool searched_ = false;
-  std::uint64_t last_seal_ = 0;  // behind the header, so 0 is none
+  std::uint64_t last_seal_ = 0;  // 0 = none, since a seal lies after the header
 };
 
 Status damage(std::uint64_t offset, const std::string& what) {
@@ -152,7 +152,7 @@ Result<ManifestEnd> walk(ManifestReader& manifest, const std::function<Status(By
     TRY(manifest.record_at(at, &payload, &what));
     if (!what.empty()) {
       TRY_ASSIGN(was_durable, manifest.sealed_after(at));
-      // The snapshot was durable before anything named this file.
+      // The snapshot was durable before CURRENT named this file.
       if (end.records == 0 || was_durable) return damage(at, what);
       end.torn = what + " at " + std::to_string(at);
       return end;
@@ -172,7 +172,7 @@ Result<ManifestEnd> walk(ManifestReader& manifest, const std::function<Status(By
     TRY_ASSIGN(was_durable, manifest.sealed_after(at));
     if (end.records == 1 || was_durable) return damage(at, "seal is damaged or missing");
     if (at < manifest.size()) {
-      // Not synced with its record: the next record may be whole behind it, or lost too.
+      // The seal was not synced with its record. The next record may be whole after the seal, or may be lost, too.
       end.torn = "seal is damaged at " + std::to_string(at);
       at = std::min(at + kSealBytes, manifest.size());
     }
@@ -196,7 +196,7 @@ Result<std::unique_ptr<ManifestWriter>> ManifestWriter::create(FileSystem& fs, c
   if (status.is_ok()) status = fs.sync_dir(dir);
   if (!status.is_ok()) {
     writer.reset();
-    (void)fs.unlink(path);  // best effort; no file names it, and the next open removes it
+    (void)fs.unlink(path);  // best effort: CURRENT does not name the file, and the next open removes it
     return status;
   }
   return writer;
@@ -244,7 +244,7 @@ Result<FileNum> read_current(FileSystem& fs, const std::string& dir) {
   const Bytes name = Bytes(content).substr(0, content.find(' '));
   const bool named = parse_file_name(name, &kind, &file) && kind == FileKind::kManifest;
   if (!named || content != current_content(file)) {
-    return Status::corruption(path + ": offset 0: not one line of a manifest's name and its checksum");
+    return Status::corruption(path + ": offset 0: expected one line with a manifest's name and its checksum");
   }
   return file;
 }

@@ -1,10 +1,10 @@
-// MANIFEST-NNNNNN: a log of records, each an encoded VersionEdit, the first a snapshot of the whole state; and CURRENT, which
-// names it. engine/docs/formats.md has the grammar.
+// The manifest: MANIFEST-NNNNNN is a log of records, each an encoded VersionEdit; the first record is a snapshot of the whole
+// state. CURRENT has the name of the valid manifest. engine/docs/formats.md has the grammar.
 //
-// A record is valid once it is synced. After that sync a *seal* is appended: a few bytes that state that everything before was
-// durable. Seals need no sync of their own; they distinguish damage from a crash. Bytes that are no record, without a seal after
-// them, are the rest of a write that was never acknowledged: they are ignored. With a seal anywhere after them they were durable,
-// so the disk has lost data: kCorruption. Without seals a flipped bit in the last record would silently undo an edit.
+// A record is valid once it is synced. After that sync a *seal* is appended: a few bytes that state that everything before the
+// seal was durable. Seals need no sync of their own; they distinguish damage from a crash. If bytes are no record and no seal
+// follows, they are the rest of a write that was never acknowledged, and are ignored. If a seal follows anywhere, the bytes were
+// durable, so the disk has lost data: kCorruption. Without seals a flipped bit in the last record would silently undo an edit.
 #pragma once
 
 #include <functional>
@@ -21,14 +21,14 @@ inline constexpr std::uint32_t kManifestVersion = 1;
 /// Not thread-safe.
 class ManifestWriter {
  public:
-  /// Creates manifest `file` with `snapshot` as its first record, and syncs it, the seal included, and the directory. On failure
-  /// the file is removed if possible; CURRENT does not name it.
+  /// Creates manifest `file` with `snapshot` as its first record, and syncs the file, including the seal, and the directory.
+  /// After an error the file is removed if possible; CURRENT does not name it.
   static Result<std::unique_ptr<ManifestWriter>> create(FileSystem& fs, const std::string& dir, FileNum file, Bytes snapshot);
   ~ManifestWriter();
 
-  /// Appends a record and syncs. After an error the file is lost: never call it again.
+  /// Appends a record and syncs. After an error the file is unusable: do not call append() again.
   Status append(Bytes payload);
-  /// Appends the seal after append(). After an error the record is valid, but the file takes no more records.
+  /// Appends the seal; call it after append(). After an error the record is valid, but the file takes no more records.
   Status seal();
   [[nodiscard]] FileNum file() const { return file_; }
   [[nodiscard]] std::uint64_t size() const;
@@ -40,23 +40,24 @@ class ManifestWriter {
   const FileNum file_;
 };
 
-/// How a manifest ended.
+/// The end of a manifest, as a reader found it.
 struct ManifestEnd {
-  std::uint64_t bytes = 0;        ///< of the file
+  std::uint64_t bytes = 0;        ///< size of the file
   std::uint64_t valid_bytes = 0;  ///< length of the valid part
   std::uint64_t records = 0;
-  std::string torn;  ///< the rest of an interrupted write after the valid bytes; "" if none
+  std::string torn;  ///< message about an interrupted write after the valid bytes; "" if there is none
 };
 
-/// Calls `on_record` with each whole record in order, the snapshot first; payloads are valid during the call. An error of
-/// `on_record` ends the reading and is returned with file and offset. kCorruption: damage, with its place. kUnsupported: a newer
-/// format.
+/// Calls `on_record` with each whole record in order, the snapshot first. The payload is valid during the call. An error of
+/// `on_record` ends the reading and is returned with file and offset. Returns kCorruption, with the place, if the manifest is
+/// damaged; kUnsupported if its format is newer.
 Result<ManifestEnd> read_manifest(FileSystem& fs, const std::string& dir, FileNum file,
                                   const std::function<Status(Bytes payload, std::uint64_t offset)>& on_record);
 
-/// Returns the manifest that CURRENT names. kNotFound: there is no CURRENT. kCorruption: it is not one line of name and checksum.
+/// Returns the manifest that CURRENT names. Returns kNotFound if there is no CURRENT; kCorruption if CURRENT is not one line of
+/// name and checksum.
 Result<FileNum> read_current(FileSystem& fs, const std::string& dir);
-/// Writes the name of `file` to CURRENT, atomically and durably. After an error CURRENT may have either name.
+/// Writes the name of `file` to CURRENT, atomically and durably. After an error CURRENT may have the old or the new name.
 Status write_current(FileSystem& fs, const std::string& dir, FileNum file);
 
 }  // namespace ebbtide

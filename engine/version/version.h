@@ -1,55 +1,78 @@
-// The tables of one tree at one moment. Immutable, shared by readers, replaced as a whole by each VersionEdit.
+// The tables of one tree at one moment. A version is immutable and shared by readers; each VersionEdit replaces it by a new
+// version.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <engine/options.h>
 #include "deletes/deadline.h"
 #include "deletes/record.h"
-#include "version/file_meta.h"
+#include "version/file_list.h"
 #include "version/flush_size.h"
 
 namespace ebbtide {
 
-/// Far above any tree; bounds the memory that a damaged or hostile manifest can make the engine allocate.
+/// The greatest level number. It is far above that of any tree, and limits the memory that a damaged or hostile manifest can make
+/// the engine allocate.
 inline constexpr int kMaxLevel = 1000;
 
 struct Run {
   RunId id = 0;
   int level = 0;
-  std::vector<FileMetaPtr> files;  ///< disjoint, in key order; may be empty (a placeholder)
+  FileList files;  ///< disjoint, in key order; may be empty (the run is then a placeholder)
 };
 
-/// Each lookup checks the records. Above this number, the work that retires the oldest of them comes first.
+/// Each lookup checks the records. Above this number of records, the work that removes the oldest of them comes first.
 inline constexpr std::size_t kManyRecords = 1024;
 
 struct Version {
   TreeId tree = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
   std::vector<Run> runs;                 ///< newest first
-  SeqNum flushed_seq = 0;                ///< every operation of this tree up to it is in tables and records
+  NumberedFiles by_number;               ///< the same files, for find(). Edits update it; code that sets `runs` need not
+  SeqNum flushed_seq = 0;                ///< each operation of this tree with a seq up to this is in tables and records
   SharedRecords records = no_records();  ///< secondary range tombstones that may still cover entries in the tables
-  std::vector<std::string> cursors;      ///< by level, for round robin: the smallest key of a file of it, or ""
+  std::vector<std::string> cursors;  ///< for each level: the smallest key of one of its files, where round robin continues, or ""
+  /// Persisted count of flushes; see TreeShape::flushes.
   std::uint64_t flushes = 0;
+  /// Persisted number of levels; see TreeShape::levels.
   int levels = 0;
-  std::uint32_t flush_share = 0;  ///< bytes of a full memtable's flush / memtable_size (FlushShare); 0 = not measured yet
-  std::optional<DeadlineRule> deadlines{};  ///< none: not stored yet
-  /// The common prefix of all keys that were partitioned by global range (compaction/partitions.h); none: no merge was. It only
-  /// becomes shorter. It may be part of a key, so it is removed with the last file that has it in its bounds.
+  /// Bytes of a full memtable's flush as a share of memtable_size (FlushShare); 0 = not measured yet.
+  std::uint32_t flush_share = 0;
+  std::optional<DeadlineRule> deadlines{};  ///< not set: the manifest does not have them yet
+  /// The common prefix of all keys that were partitioned by global range (compaction/partitions.h); none: there was no such
+  /// merge. The prefix only becomes shorter. It may be a part of a purged key, so it is removed with the last file that has it in
+  /// its bounds.
   std::optional<std::string> key_space{};
   RunId next_run = 1;
 
-  /// Deletes born by then are treated as overdue, to reduce the number of records; 0 = none. For TreeShape::purge_before.
+  /// Deletes born by this time are treated as overdue, to reduce the number of records; 0 = none. For TreeShape::purge_before.
   [[nodiscard]] Millis overdue_before() const {
-    return records->size() <= kManyRecords ? 0 : records->records()[records->size() - kManyRecords - 1].birth;
+    return records->size() <= kManyRecords ? 0 : records->at(records->size() - kManyRecords - 1).birth;
   }
 
-  /// `busy` returns whether a running job uses a data file. The shape's memtable_bytes is the size to which a memtable of
-  /// `memtable_size` flushes.
+  /// Returns the file with this number; null if there is none.
+  [[nodiscard]] FileMetaPtr find(FileNum data_file) const;
+  /// Like the other find(), but searches one run.
+  [[nodiscard]] FileMetaPtr find(const Run& run, FileNum data_file) const;
+  /// Returns true if by_number has the files of `runs`.
+  [[nodiscard]] bool is_numbered() const;
+  [[nodiscard]] bool has_quarantined() const;
+  [[nodiscard]] FileSums sums() const;  ///< sums over all files
+
+  /// Returns the tree as policies see it, with the deadlines of `rule`, or without deadlines if `rule` is null. No file is marked
+  /// as busy. The result shares most of its memory with the shapes of earlier versions. For `memtable_size` see shape().
+  [[nodiscard]] TreeShape shape_at(std::uint64_t memtable_size, std::uint64_t file_bytes, Millis now,
+                                   const DeadlineRule* rule = nullptr) const;
+
+  /// Like shape_at(). `busy` returns whether a running job uses a data file. The shape's memtable_bytes is the size on disk of a
+  /// flushed memtable of `memtable_size`.
   template <typename Busy>
   [[nodiscard]] TreeShape shape(std::uint64_t memtable_size, std::uint64_t file_bytes, Millis deadline, Millis now,
                                 Busy busy) const {
@@ -60,36 +83,27 @@ struct Version {
     out.flushes = flushes;
     out.levels = levels;
     for (const Run& run : runs) {
-      RunShape shape{run.id, run.level, {}};
+      std::vector<FileShape> files;
       for (const FileMetaPtr& file : run.files) {
-        shape.files.push_back(file->shape(deadline, now, *records));
-        shape.files.back().busy = busy(file->data_file);
+        files.push_back(file->shape(deadline, now, *records));
+        files.back().busy = busy(file->data_file);
       }
-      out.runs.push_back(std::move(shape));
+      out.runs.push_back({run.id, run.level, std::move(files)});
     }
     return out;
   }
-  /// The plain shape: no target sizes, no deadlines, no busy files.
-  [[nodiscard]] TreeShape shape() const {
-    return shape(0, 0, 0, 0, [](FileNum) { return false; });
-  }
+  /// The shape without target sizes, deadlines and busy files.
+  [[nodiscard]] TreeShape shape() const { return shape_at(0, 0, 0); }
 };
 
 using VersionPtr = std::shared_ptr<const Version>;
 
-/// Records that the version no longer needs, and records to merge: `removed` and `added` are as in TreeEdit. A record retires
-/// when no file may have an entry that it covers. Inputs of running jobs are in the version, and entries in memtables are newer
-/// than every record here. A record subsumed by a newer one is merged into it, with its birth: every reader of this version has a
-/// seq above all of its records.
-struct RecordChanges {
-  std::vector<SeqNum> removed;
-  std::vector<Record> added;
-};
-RecordChanges tidy_records(const Version& version);
-
-/// Returns "", or the invariant that `version` breaks: order and disjointness of files, run and level order, unique ids. Checked
+/// Returns "", or the invariant that `version` breaks: order and disjointness of files, run and level order, unique ids. Called
 /// after each edit. Files do not show whether a newer run has the newer versions of a key: slices move parts of runs down, so seq
-/// ranges of neighbouring runs may overlap.
+/// ranges of adjacent runs may overlap.
 std::string check(const Version& version);
+/// Like check(), for a version that broke no invariant before an edit added these files to these runs. Takes time in proportion
+/// to the edit.
+std::string check_added(const Version& version, std::span<const std::pair<RunId, FileMeta>> added);
 
 }  // namespace ebbtide

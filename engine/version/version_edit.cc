@@ -1,17 +1,18 @@
-// Encoding: a sequence of fields, each tag, length, payload. A reader refuses an edit with an unknown tag, unless the tag has the
-// bit kMaySkip. engine/docs/formats.md has the grammar.
+// Encoding: an edit is a sequence of fields, each with tag, length and payload. A reader refuses an edit with an unknown tag,
+// unless the tag has the bit kMaySkip. engine/docs/formats.md has the grammar.
 #include "version/version_edit.h"
 
 #include <functional>
 #include <utility>
 
+#include <engine/stamp_mode.h>
 #include "base/coding.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
 namespace {
 
-/// Tags with this bit may be skipped by a version that does not know them.
+/// A program that does not know a tag with this bit may skip the field.
 constexpr std::uint32_t kMaySkip = 0x40;
 
 enum EditTag : std::uint32_t {
@@ -23,7 +24,10 @@ enum EditTag : std::uint32_t {
   kLastSeq = 6,
   kTimeMark = 7,
   kDatabasesSeq = 8,
-  kCompleteSeq = 1 | kMaySkip,  // without it a damaged part of the log is needed unless trees confirm it themselves
+  // If a reader skips it: a damaged part of the log counts as needed unless trees have confirmed it themselves.
+  kCompleteSeq = 1 | kMaySkip,
+  kNewestLog = 2 | kMaySkip,  // if skipped: the removal of the newest segment may look like the log's end
+  kBootMark = 3 | kMaySkip,   // if skipped: engine time begins at the mark
 };
 enum TreeTag : std::uint32_t {
   kId = 1,
@@ -42,10 +46,10 @@ enum TreeTag : std::uint32_t {
   kRemovedRecord = 14,
   kAddedRecord = 15,
   kPunched = 16,
-  kFlushShare = 1 | kMaySkip,   // without it the unit of capacities is memtable_size
-  kDeadlines = 2 | kMaySkip,    // without it pending deletes have the configured deadline alone
-  kKeySpace = 3 | kMaySkip,     // without it partitions begin at other keys for a while
-  kQuarantined = 4 | kMaySkip,  // without it the next read or merge finds the damage again
+  kFlushShare = 1 | kMaySkip,   // if a reader skips it: the unit of level capacities is memtable_size
+  kDeadlines = 2 | kMaySkip,    // if a reader skips it: pending deletes have only the configured deadline
+  kKeySpace = 3 | kMaySkip,     // if a reader skips it: partitions begin at other keys for a while
+  kQuarantined = 4 | kMaySkip,  // if a reader skips it: the next read or merge finds the damage again
 };
 
 // --- writing
@@ -116,7 +120,7 @@ void encode_tree(const TreeEdit& edit, std::string* out) {
 
 // --- reading
 
-/// The payload of one field. A missing or too large value makes it bad; finish() reports that.
+/// The payload of one field. A missing or too large value makes the field bad, which finish() reports.
 class Field {
  public:
   explicit Field(Bytes in) : in_(in) {}
@@ -136,9 +140,9 @@ class Field {
     *out = std::move(file);
     return Status::ok();
   }
-  /// The rest of the payload: a field that consists of fields.
+  /// Returns the rest of the payload, for a field that consists of fields.
   Bytes rest() { return std::exchange(in_, Bytes()); }
-  /// Sets an optional; a second time is an error.
+  /// Sets an optional value. Setting it twice makes the field bad.
   template <typename T>
   void once(std::optional<T>* out, std::uint64_t value) {
     if (out->has_value()) good_ = false;
@@ -153,14 +157,14 @@ class Field {
   bool good_ = true;
 };
 
-/// Reads all fields; `on_field` returns false for an unknown tag.
+/// Reads all fields and calls `on_field` for each; that returns false for an unknown tag.
 Status for_each_field(Bytes in, const char* what, const std::function<Result<bool>(std::uint32_t tag, Field* field)>& on_field) {
   const std::size_t total = in.size();
   while (!in.empty()) {
     const std::string where = std::string(what) + ": field at byte " + std::to_string(total - in.size());
     std::uint32_t tag = 0;
     Bytes payload;
-    if (!get_varint32(&in, &tag) || !get_bytes(&in, &payload)) return Status::corruption(where + " is cut off");
+    if (!get_varint32(&in, &tag) || !get_bytes(&in, &payload)) return Status::corruption(where + " is incomplete");
     Field field(payload);
     Result<bool> known = on_field(tag, &field);
     if (!known.is_ok()) return known.status().with_context(where);
@@ -291,7 +295,7 @@ Result<bool> decode_tree_field(std::uint32_t tag, Field* field, TreeEdit* edit) 
 
 Status decode_tree(Bytes in, TreeEdit* edit) {
   TRY(for_each_field(in, "tree", [edit](std::uint32_t tag, Field* field) { return decode_tree_field(tag, field, edit); }));
-  if (edit->tree == kNoTree) return Status::corruption("tree: has no id");
+  if (edit->tree == kNoTree) return Status::corruption("tree: id is missing");
   return Status::ok();
 }
 
@@ -309,18 +313,6 @@ std::string quoted(Bytes key) {
     }
   }
   return out + "\"";
-}
-
-const char* stamp_name(StampMode stamp) {
-  switch (stamp) {
-    case StampMode::kWriteTime:
-      return "write_time";
-    case StampMode::kExpireTime:
-      return "expire_time";
-    case StampMode::kExplicit:
-      return "explicit";
-  }
-  return "unknown";
 }
 
 std::string deadlines_text(const DeadlineRule& rule) {
@@ -351,7 +343,7 @@ std::string tree_text(const TreeEdit& edit) {
   const std::string who = "tree " + std::to_string(edit.tree) + ": ";
   std::string out;
   const auto line = [&](const std::string& text) { out += who + text + "\n"; };
-  if (edit.create) line(std::string("create, stamp ") + stamp_name(edit.stamp));
+  if (edit.create) line(std::string("create, stamp ") + stamp_mode_name(edit.stamp));
   if (edit.drop) line("drop");
   for (const auto& run : edit.added_runs) {
     line("add run " + std::to_string(run.id) + " level " + std::to_string(run.level) +
@@ -398,6 +390,8 @@ void VersionEdit::encode(std::string* out) const {
   if (time_mark) put_numbers(out, kTimeMark, *time_mark);
   if (databases_seq) put_numbers(out, kDatabasesSeq, *databases_seq);
   if (complete_seq) put_numbers(out, kCompleteSeq, *complete_seq);
+  if (newest_log) put_numbers(out, kNewestLog, *newest_log);
+  if (boot_mark) put_numbers(out, kBootMark, boot_mark->boot, boot_mark->at);
 }
 
 Result<VersionEdit> VersionEdit::decode(Bytes in) {
@@ -430,6 +424,15 @@ Result<VersionEdit> VersionEdit::decode(Bytes in) {
       case kCompleteSeq:
         field->once(&edit.complete_seq, field->number(kMaxSeqNum));
         return true;
+      case kBootMark: {
+        const std::uint64_t boot = field->number();
+        field->require(!edit.boot_mark);
+        edit.boot_mark = {boot, field->number()};
+        return true;
+      }
+      case kNewestLog:
+        field->once(&edit.newest_log, field->number(kMaxFileNum));
+        return true;
       case kTree:
         TRY(decode_tree(field->rest(), &edit.trees.emplace_back()));
         return true;
@@ -451,10 +454,14 @@ std::string VersionEdit::to_text() const {
   if (next_file) out += "next file " + std::to_string(*next_file) + "\n";
   if (next_tree) out += "next tree " + std::to_string(*next_tree) + "\n";
   if (oldest_log) out += "oldest log " + std::to_string(*oldest_log) + "\n";
+  if (newest_log) out += "newest log " + std::to_string(*newest_log) + "\n";
   if (last_seq) out += "last seq " + std::to_string(*last_seq) + "\n";
   if (databases_seq) out += "databases seq " + std::to_string(*databases_seq) + "\n";
   if (complete_seq) out += "complete seq " + std::to_string(*complete_seq) + "\n";
   if (time_mark) out += "time mark " + std::to_string(*time_mark) + "\n";
+  if (boot_mark) {
+    out += "boot " + std::to_string(boot_mark->boot) + " reaches the mark at " + std::to_string(boot_mark->at) + " ms\n";
+  }
   return out;
 }
 

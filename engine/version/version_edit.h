@@ -1,4 +1,4 @@
-// A change of the set of tables: the manifest logs it, apply() carries it out.
+// A change of the set of tables. The manifest logs it, and apply() carries it out.
 #pragma once
 
 #include <cstdint>
@@ -11,71 +11,90 @@
 
 namespace ebbtide {
 
-/// Change to one tree.
+/// The greatest length of FileMeta::damage.
 inline constexpr std::size_t kMaxDamageText = 1024;
 
+/// Continues engine time after a kill of the process.
+struct BootMark {
+  std::uint64_t boot = 0;  ///< names the boot of the machine; 0 = unknown
+  Millis at = 0;           ///< reading of that boot's clock at which engine time reaches the mark
+  bool operator==(const BootMark&) const = default;
+};
+
+/// The changes to one tree.
 struct TreeEdit {
   TreeId tree = kNoTree;
-  bool create = false;  ///< with `stamp`
+  bool create = false;  ///< creates the tree, with the stamp mode `stamp`
   bool drop = false;
   StampMode stamp = StampMode::kWriteTime;
   struct AddedRun {
     RunId id = 0;
     int level = 0;
-    RunId before = 0;     ///< placed just before (newer than) this run; 0 = oldest of all. If that run was removed since the
-                          ///< edit was made: as the newest of its level.
-    bool newest = false;  ///< placed as the newest of its level, whatever `before` is: for flushes
+    /// The new run is placed just before (newer than) this run; 0 = it is the oldest of all. If that run was removed since the
+    /// edit was made, the new run becomes the newest of its level.
+    RunId before = 0;
+    bool newest = false;  ///< the new run becomes the newest of its level, whatever `before` is: for flushes
     bool operator==(const AddedRun&) const = default;
   };
-  std::vector<AddedRun> added_runs;  ///< applied in order, first of all
+  std::vector<AddedRun> added_runs;  ///< applied before everything else, in order
   std::vector<std::pair<RunId, FileNum>> removed_files;
   std::vector<std::pair<RunId, FileMeta>> added_files;
-  std::vector<std::pair<FileNum, std::uint64_t>> punched;    ///< data file, and the number of its dead bytes that are punched
-  std::vector<std::pair<FileNum, std::string>> quarantined;  ///< data file, and FileMeta::damage from now on; "" ends it
-  std::vector<RunId> removed_runs;                           ///< must be empty by then; applied last
-  std::vector<std::pair<RunId, int>> relabeled;              ///< run, and its new level
-  std::vector<SeqNum> removed_records;                       ///< by seq
-  std::vector<Record> added_records;                         ///< applied after the removals: a record may change its birth
+  std::vector<std::pair<FileNum, std::uint64_t>> punched;  ///< data file, and how many of its dead bytes are punched
+  /// Data file, and its FileMeta::damage from now on; "" ends the quarantine.
+  std::vector<std::pair<FileNum, std::string>> quarantined;
+  std::vector<RunId> removed_runs;               ///< these must be empty after the other changes; applied last
+  std::vector<std::pair<RunId, int>> relabeled;  ///< run, and its new level
+  std::vector<SeqNum> removed_records;           ///< seqs of the removed records
+  std::vector<Record> added_records;             ///< applied after the removals, so that a record may get another birth
   std::optional<SeqNum> flushed_seq;
   std::vector<std::pair<int, std::string>> cursors;
   std::optional<std::uint64_t> flushes;
   std::optional<int> levels;
   std::optional<std::uint32_t> flush_share;
-  std::optional<DeadlineRule> deadlines;  ///< the new deadline, and earlier ones that still apply to pending deletes
-  std::optional<std::string> key_space;   ///< as in Version; applied after the files: the result is the common prefix of both
+  std::optional<DeadlineRule> deadlines;  ///< the new deadline, and earlier deadlines that still apply to pending deletes
+  /// See Version::key_space; applied after the files: the result is the common prefix of the old and this one.
+  std::optional<std::string> key_space;
   std::optional<RunId> next_run;
   bool operator==(const TreeEdit&) const = default;
 };
 
-/// One atomic change. Everything is optional; omitted values do not change.
+/// One atomic change. Every field is optional; a field that is not set changes nothing.
 struct VersionEdit {
   std::vector<TreeEdit> trees;
-  std::vector<std::pair<DatabaseId, TreeId>> databases;  ///< database now maps to tree (kNoTree: to none)
-  std::optional<SeqNum> databases_seq;  ///< every create, flush and swap of databases up to this seq is in the manifest
+  std::vector<std::pair<DatabaseId, TreeId>> databases;  ///< the database now maps to this tree (kNoTree: to none)
+  std::optional<SeqNum> databases_seq;  ///< the manifest has every create, flush and swap of databases up to this seq
+  /// Every operation up to this seq, on any tree or on the mapping of databases, is in tables or in the manifest.
   std::optional<SeqNum> complete_seq;
   std::optional<FileNum> next_file;
   std::optional<TreeId> next_tree;
-  std::optional<FileNum> oldest_log;  ///< the log begins with this segment, which is durable; those before it are not needed
-  std::optional<SeqNum> last_seq;     ///< sync the log up to this seq before the edit is logged
-  std::optional<Millis> time_mark;    ///< high-water mark of engine time
+  std::optional<FileNum> oldest_log;  ///< the log begins with this segment, which is durable; earlier segments are not needed
+  std::optional<FileNum> newest_log;  ///< the log has this segment, which is durable; it may have no record yet
+  std::optional<SeqNum> last_seq;     ///< the log must be synced up to this seq before the edit is logged
+  std::optional<Millis> time_mark;    ///< the persisted mark of engine time
+  std::optional<BootMark> boot_mark;  ///< belongs to `time_mark`, which the edit must have, too
 
   /// engine/docs/formats.md has the grammar.
   void encode(std::string* out) const;
-  /// kCorruption: names the byte. kUnsupported: a field of a newer version that may not be skipped.
+  /// Returns kCorruption, with the byte, if the edit is malformed; kUnsupported if it has a field of a newer version that may not
+  /// be skipped.
   static Result<VersionEdit> decode(Bytes in);
-  [[nodiscard]] std::string to_text() const;  ///< one line a change, for inspect and tests
+  [[nodiscard]] std::string to_text() const;  ///< one line per change, for inspect and tests
   bool operator==(const VersionEdit&) const = default;
 };
 
-/// Returns the tree after the edit, or kCorruption with the mismatch. Pure. The version set handles `create` and `drop`.
+/// Returns the tree after the edit, or kCorruption with the mismatch. Pure. The version set handles the fields `create` and
+/// `drop`.
 Result<VersionPtr> apply(const Version& base, const TreeEdit& edit);
 
-/// The same in place, for many edits in a row. `version` may break invariants afterwards: call check(). After an error do not use
-/// `version`.
+/// Like apply(), but changes `version` itself: for many edits in a row. Afterwards `version` may break invariants, so call
+/// check(). Do not use `version` after an error.
 Status change_in_place(Version* version, const TreeEdit& edit);
 
+/// Computes the sums of all changed chunks of files. Call it before other threads get the version.
+void seal(Version* version);
+
 /// Gives the added runs of `edit` new ids if `base` has given theirs to other runs since the edit was made (two jobs that end at
-/// the same time). In an edit, an id at or past the next_run it was made from always means its own new run.
+/// the same time). In an edit, an id at or above the next_run from which the edit was made always means its own new run.
 void renumber_added_runs(const Version& base, TreeEdit* edit);
 
 }  // namespace ebbtide

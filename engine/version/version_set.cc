@@ -2,20 +2,20 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <vector>
 
 #include "io/file_names.h"
 #include "version/manifest.h"
+#include "version/record_needs.h"
 
 namespace ebbtide {
 namespace {
 
-// A manifest is rolled when it exceeds both. Small ones are not worth a roll. A roll costs one snapshot, so with a factor of 4
-// rolls add at most a quarter to the edits.
+// A manifest is rolled (replaced) when its size exceeds both limits. The first limit keeps small ones from being rolled. A roll
+// costs one snapshot, so with a factor of 4 rolls add at most a quarter to the edits.
 constexpr std::uint64_t kRollBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kRollFactor = 4;
-// Never reached by counting. The numbers above suffice for the life of a process.
+// A directory with a greater number is refused. Counting never gets there: the numbers above suffice for the life of a process.
 constexpr FileNum kLastFileNum = kMaxFileNum - (FileNum{1} << 48);
 
 }  // namespace
@@ -24,26 +24,28 @@ struct VersionSet::Impl {
   FileSystem& fs;
   const std::string dir;
   VersionState state;
+  RecordKeeper records;
   std::atomic<FileNum> next_file{1};
   std::atomic<TreeId> next_tree{1};
-  FileNum manifest = kNoFile;  ///< the last known content of CURRENT
+  FileNum manifest = kNoFile;  ///< the manifest that CURRENT named when last read or written
   std::uint64_t manifest_bytes = 0;
   std::uint64_t snapshot_bytes = 0;
   std::unique_ptr<ManifestWriter> writer;  ///< null: the next commit begins a new manifest
-  std::vector<FileNum> leftovers;          ///< other manifests in the directory; CURRENT may name one after a failed roll
+  std::vector<FileNum> leftovers;          ///< other manifests in the directory; CURRENT may name one of them after a failed roll
   Status bad;
   std::string torn_tail;
 
   Impl(FileSystem& files, std::string directory) : fs(files), dir(std::move(directory)) {}
 
-  /// Marks the numbers of all files in the directory as used, and notes manifests to unlink.
+  /// Marks the numbers of all files in the directory as used, and collects the manifests to unlink.
   Status look_around() {
     TRY_ASSIGN(names, fs.list(dir));
     for (const std::string& name : names) {
       FileKind kind{};
       FileNum file = kNoFile;
       if (!parse_file_name(name, &kind, &file) || file == kNoFile) continue;
-      if (file >= kLastFileNum) return Status::corruption(join_path(dir, name) + ": its number leaves none for new files");
+      if (file >= kLastFileNum)
+        return Status::corruption(join_path(dir, name) + ": file number is so large that none are left for new files");
       mark_used(file);
       if (kind == FileKind::kManifest && file != manifest) leftovers.push_back(file);
     }
@@ -67,12 +69,12 @@ struct VersionSet::Impl {
     writer.reset();
     auto created = ManifestWriter::create(fs, dir, file, snapshot_record());
     if (!created.is_ok()) {
-      leftovers.push_back(file);  // retried if it could not be unlinked
+      leftovers.push_back(file);  // if the file could not be unlinked, the next roll tries again
       return bad = created.status().with_context("new manifest");
     }
     if (Status status = write_current(fs, dir, file); !status.is_ok()) {
       // CURRENT names the old manifest or this one. Both have the same state as long as neither is written to, so neither is. If
-      // CURRENT was not replaced, as on a full disk, the new manifest is removed at once; another try creates another.
+      // CURRENT was not replaced, as on a full disk, the new manifest is removed at once; the next try creates another one.
       created = Status(status);
       const auto named = read_current(fs, dir);
       const bool replaced = !(manifest == kNoFile ? named.status().is_not_found() : named.is_ok() && *named == manifest);
@@ -88,7 +90,7 @@ struct VersionSet::Impl {
     return Status::ok();
   }
 
-  /// CURRENT is durable by now. Files that cannot be unlinked are retried at the next roll.
+  /// Unlinks old manifests; CURRENT is durable by now. Files that cannot be unlinked are tried again at the next roll.
   void unlink_leftovers() {
     std::erase_if(leftovers, [this](FileNum file) { return unlink_manifest(file); });
   }
@@ -117,29 +119,11 @@ struct VersionSet::Impl {
     next_tree = state.next_tree;
     if (state.next_file > kLastFileNum) {
       return Status::corruption(manifest_file_name(manifest) + ": record at " + std::to_string(last) +
-                                ": the next file number is " + std::to_string(state.next_file) + "; none are left");
+                                ": no file numbers are left; the next one is " + std::to_string(state.next_file));
     }
     return Status::ok();
   }
 };
-
-namespace {
-
-// An edit may remove the last entry that a record was kept for.
-void retire_records(const VersionState& after, TreeEdit* edit) {
-  const auto tree = after.trees.find(edit->tree);
-  if (tree == after.trees.end()) return;
-  RecordChanges changes = tidy_records(*tree->second);
-  for (const SeqNum seq : changes.removed) {
-    // A record that the edit itself would add is left out of it.
-    if (std::erase_if(edit->added_records, [seq](const Record& r) { return r.seq == seq; }) == 0) {
-      edit->removed_records.push_back(seq);
-    }
-  }
-  edit->added_records.insert(edit->added_records.end(), changes.added.begin(), changes.added.end());
-}
-
-}  // namespace
 
 VersionSet::VersionSet(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 VersionSet::~VersionSet() = default;
@@ -161,8 +145,8 @@ Result<std::unique_ptr<VersionSet>> VersionSet::open(FileSystem& fs, const std::
     return Status::corruption(join_path(dir, kCurrentFileName) + ": offset 0: names " + path + ", which does not exist");
   TRY(impl->read());
   TRY(impl->look_around());
-  // If the process before was killed between a write and its sync, the content read may be only in memory. Files that it does not
-  // name are about to be unlinked, so it must be durable first.
+  // If the last process was killed between a write and its sync, the content read here may be only in memory. Files that the
+  // manifest does not name are about to be unlinked, so the manifest must be durable first.
   TRY(fs.sync_file(path));
   TRY(fs.sync_dir(dir));
   return std::unique_ptr<VersionSet>(new VersionSet(std::move(impl)));
@@ -170,21 +154,20 @@ Result<std::unique_ptr<VersionSet>> VersionSet::open(FileSystem& fs, const std::
 
 Status VersionSet::commit(VersionEdit edit) {
   Impl& self = *impl_;
-  if (!self.bad.is_ok()) return self.bad.with_context("the manifest failed before");
+  if (!self.bad.is_ok()) return self.bad.with_context("an earlier write of the manifest failed");
   edit.next_file = std::max(edit.next_file.value_or(0), self.next_file.load());
   edit.next_tree = std::max(edit.next_tree.value_or(0), self.next_tree.load());
   for (TreeEdit& tree : edit.trees) {
     if (const auto at = self.state.trees.find(tree.tree); at != self.state.trees.end()) renumber_added_runs(*at->second, &tree);
   }
-  TRY_ASSIGN(without, apply(self.state, edit));
-  std::set<TreeId> tidied;  // several edits may change one tree: only the last one retires its records
-  for (auto tree = edit.trees.rbegin(); tree != edit.trees.rend(); ++tree) {
-    if (tidied.insert(tree->tree).second) retire_records(without, &*tree);
+  TRY_ASSIGN(next, apply(self.state, edit));
+  if (self.records.plan(self.state.trees, next.trees, &edit.trees)) {
+    TRY_ASSIGN(without, apply(self.state, edit));
+    next = std::move(without);
   }
   if (self.writer == nullptr || self.outgrown()) TRY(self.roll());
-  // The roll has used a file number.
-  edit.next_file = std::max(*edit.next_file, self.next_file.load());
-  TRY_ASSIGN(next, apply(self.state, edit));
+  // The roll may have used a file number.
+  edit.next_file = next.next_file = std::max(*edit.next_file, self.next_file.load());
   std::string payload;
   edit.encode(&payload);
   if (Status status = self.writer->append(payload); !status.is_ok()) {
@@ -192,7 +175,8 @@ Status VersionSet::commit(VersionEdit edit) {
     return self.bad = status;
   }
   self.state = std::move(next);
-  // The record is durable. Without its seal the file takes no more records; the next commit begins another manifest.
+  self.records.note_committed();
+  // The record is durable. Without its seal the file takes no more records, so the next commit begins another manifest.
   if (!self.writer->seal().is_ok()) {
     self.writer.reset();
     return Status::ok();
@@ -211,10 +195,12 @@ VersionPtr VersionSet::tree(TreeId id) const {
 }
 const std::map<DatabaseId, TreeId>& VersionSet::databases() const { return impl_->state.databases; }
 FileNum VersionSet::oldest_log() const { return impl_->state.oldest_log; }
+FileNum VersionSet::newest_log() const { return impl_->state.newest_log; }
 SeqNum VersionSet::last_seq() const { return impl_->state.last_seq; }
 SeqNum VersionSet::databases_seq() const { return impl_->state.databases_seq; }
 const VersionState& VersionSet::state() const { return impl_->state; }
 Millis VersionSet::time_mark() const { return impl_->state.time_mark; }
+const BootMark& VersionSet::boot_mark() const { return impl_->state.boot_mark; }
 FileNum VersionSet::manifest_file() const { return impl_->manifest; }
 std::uint64_t VersionSet::manifest_bytes() const { return impl_->manifest_bytes; }
 const Status& VersionSet::status() const { return impl_->bad; }

@@ -1,10 +1,10 @@
-// Every tree's current Version, the mapping from databases to trees, and the manifest that makes them durable.
+// The current Version of every tree, the mapping from databases to trees, and the manifest that makes both durable.
 //
-// Files: `MANIFEST-NNNNNN` (a log of edits, the first a whole snapshot; manifest.h), `CURRENT` (its name, replaced atomically).
-// A failed manifest write makes the set bad, and the caller becomes read-only. roll() begins a new manifest.
+// Files: `MANIFEST-NNNNNN` is a log of edits that begins with a snapshot (manifest.h); `CURRENT` has its name and is replaced
+// atomically. After a failed manifest write the set is bad, and the caller becomes read-only. roll() begins a new manifest.
 //
-// Only the process that created a manifest writes to it: after open() the first commit begins a new one. So no record is ever
-// appended after a torn tail. The manifest is also rolled, before a commit, when it has outgrown its snapshot.
+// A process writes only to manifests that it created: after open() the first commit begins a new manifest. So no record is ever
+// appended after a torn end. A manifest that has outgrown its snapshot is also replaced, before a commit.
 //
 // A failed commit may still be on disk. So the files that its edit added must not be unlinked until a roll() has succeeded, which
 // makes sure that the edit has no effect.
@@ -22,29 +22,29 @@
 
 namespace ebbtide {
 
-/// Only new_file() and new_tree() are thread-safe; the owner serialises the others. commit() does I/O: hold no lock that readers
-/// need.
+/// Only new_file() and new_tree() are thread-safe; the owner serialises all other calls. commit() does I/O, so the caller holds
+/// no lock that readers need.
 class VersionSet {
  public:
-  /// Creates the first manifest in a directory without one; it overwrites leftovers of a crashed create. kExists: there is a
-  /// CURRENT.
+  /// Creates the first manifest in a directory without one, and overwrites leftovers of a crashed create. Returns kExists if
+  /// there is a CURRENT.
   static Result<std::unique_ptr<VersionSet>> create(FileSystem& fs, const std::string& dir);
-  /// Reads CURRENT and its manifest, and syncs both, since an earlier process may have been killed before it did; writes nothing.
-  /// Numbers of all files in `dir` count as taken. kNotFound: no CURRENT.
-  /// kCorruption: file and offset named. kUnsupported: newer format, both versions named.
+  /// Reads CURRENT and its manifest, and syncs both, since an earlier process may have been killed before its sync. Writes
+  /// nothing. The numbers of all files in `dir` count as used. Returns kNotFound if there is no CURRENT; kCorruption with file
+  /// and offset; kUnsupported, with both versions, if the format is newer.
   static Result<std::unique_ptr<VersionSet>> open(FileSystem& fs, const std::string& dir);
   ~VersionSet();
 
-  /// Logs the edit, syncs, then makes it current. Fills in next_file and next_tree, renumbers added runs whose ids were taken
-  /// since (renumber_added_runs), and adds the changes to records of the trees that it changes (tidy_records). After an I/O error
-  /// the state in memory is unchanged and the set is bad until a roll(). An edit that does not apply is kCorruption: nothing was
-  /// written, and the set stays usable.
+  /// Logs the edit, syncs, then makes it current. Sets next_file and next_tree, renumbers added runs whose ids were used since
+  /// (renumber_added_runs), and adds changes of records (tidy_records) to the trees that the edit changes. After an I/O error the
+  /// state in memory is unchanged and the set is bad until a roll(). If the edit cannot be applied, returns kCorruption: nothing
+  /// was written, and the set stays usable.
   Status commit(VersionEdit edit);
-  /// Starts a new manifest with a snapshot of the state, switches CURRENT to it, unlinks the old ones. After an error the set is
-  /// bad.
+  /// Begins a new manifest with a snapshot of the state, makes CURRENT name it, and unlinks the old manifests. After an error the
+  /// set is bad.
   Status roll();
 
-  /// The whole state as the first record of a manifest, for ManifestWriter::create.
+  /// The whole state as the first record of a manifest, for ManifestWriter::create().
   [[nodiscard]] std::string snapshot_record();
 
   [[nodiscard]] const std::map<TreeId, VersionPtr>& trees() const;
@@ -53,20 +53,22 @@ class VersionSet {
   [[nodiscard]] SeqNum databases_seq() const;
   [[nodiscard]] const VersionState& state() const;
   [[nodiscard]] FileNum oldest_log() const;
+  [[nodiscard]] FileNum newest_log() const;
   [[nodiscard]] SeqNum last_seq() const;
   [[nodiscard]] Millis time_mark() const;
+  [[nodiscard]] const BootMark& boot_mark() const;
   [[nodiscard]] FileNum manifest_file() const;
   [[nodiscard]] std::uint64_t manifest_bytes() const;
   /// Ok, or the error that made the set bad.
   [[nodiscard]] const Status& status() const;
-  /// The torn end that open() found after the last complete record of the manifest; "" if none.
+  /// The message about the torn end that open() found after the last complete record of the manifest; "" if there was none.
   [[nodiscard]] const std::string& torn_tail() const;
-  /// Returns an unused file or tree number. Both are thread-safe. The numbers become durable with the next commit.
+  /// new_file() and new_tree() return unused numbers. Both are thread-safe. The numbers become durable with the next commit.
   FileNum new_file();
   TreeId new_tree();
-  /// All trees so far have smaller numbers. Thread-safe.
+  /// A number greater than that of every tree so far. Thread-safe.
   [[nodiscard]] TreeId tree_limit() const;
-  /// For recovery: numbers up to and including these are taken.
+  /// For recovery: these numbers, and all smaller ones, count as used.
   void mark_file_used(FileNum file);
   void mark_tree_used(TreeId tree);
 

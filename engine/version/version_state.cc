@@ -23,7 +23,7 @@ Status StateBuilder::add_tree(const TreeEdit& edit) {
     return Status::corruption(who + " is not below the next tree number " + std::to_string(state_.next_tree));
   }
   const auto there = state_.trees.find(edit.tree);
-  if (edit.create && there != state_.trees.end()) return Status::corruption(who + " is created but is there already");
+  if (edit.create && there != state_.trees.end()) return Status::corruption(who + " is created, but already exists");
   if (!edit.create && there == state_.trees.end()) return Status::corruption(who + " does not exist");
   std::shared_ptr<Version>& tree = changed_[edit.tree];
   if (edit.create) {
@@ -47,7 +47,9 @@ Status StateBuilder::add(const VersionEdit& edit) {
   if (edit.next_file) state_.next_file = std::max(state_.next_file, *edit.next_file);
   if (edit.next_tree) state_.next_tree = std::max(state_.next_tree, *edit.next_tree);
   if (edit.oldest_log) state_.oldest_log = std::max(state_.oldest_log, *edit.oldest_log);
+  if (edit.newest_log) state_.newest_log = std::max(state_.newest_log, *edit.newest_log);
   if (edit.last_seq) state_.last_seq = std::max(state_.last_seq, *edit.last_seq);
+  if (edit.time_mark) state_.boot_mark = edit.boot_mark.value_or(BootMark{});
   if (edit.time_mark) state_.time_mark = *edit.time_mark;  // a clean close lowers the mark to the current time
   if (edit.databases_seq) state_.databases_seq = std::max(state_.databases_seq, *edit.databases_seq);
   if (edit.complete_seq) state_.complete_seq = std::max(state_.complete_seq, *edit.complete_seq);
@@ -73,6 +75,23 @@ Result<VersionState> StateBuilder::finish() {
     if (std::string wrong = check(*tree); !wrong.empty()) {
       return Status::corruption("tree " + std::to_string(id) + ": " + wrong);
     }
+    seal(tree.get());
+    state_.trees[id] = std::move(tree);
+  }
+  changed_.clear();
+  return std::move(state_);
+}
+
+Result<VersionState> StateBuilder::finish_one(const VersionEdit& edit) {
+  for (const TreeEdit& change : edit.trees) {
+    const auto tree = changed_.find(change.tree);
+    if (tree == changed_.end()) continue;  // the tree was dropped
+    if (std::string wrong = check_added(*tree->second, change.added_files); !wrong.empty()) {
+      return Status::corruption("tree " + std::to_string(change.tree) + ": " + wrong);
+    }
+  }
+  for (auto& [id, tree] : changed_) {
+    seal(tree.get());
     state_.trees[id] = std::move(tree);
   }
   changed_.clear();
@@ -82,7 +101,7 @@ Result<VersionState> StateBuilder::finish() {
 Result<VersionState> apply(const VersionState& base, const VersionEdit& edit) {
   StateBuilder builder(base);
   TRY(builder.add(edit));
-  return builder.finish();
+  return builder.finish_one(edit);
 }
 
 VersionEdit snapshot(const VersionState& state) {
@@ -115,8 +134,10 @@ VersionEdit snapshot(const VersionState& state) {
   edit.next_file = state.next_file;
   edit.next_tree = state.next_tree;
   edit.oldest_log = state.oldest_log;
+  if (state.newest_log != kNoFile) edit.newest_log = state.newest_log;
   edit.last_seq = state.last_seq;
   edit.time_mark = state.time_mark;
+  if (state.boot_mark.boot != 0) edit.boot_mark = state.boot_mark;
   edit.databases_seq = state.databases_seq;
   if (state.complete_seq != 0) edit.complete_seq = state.complete_seq;
   return edit;

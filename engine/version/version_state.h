@@ -1,4 +1,4 @@
-// The state that a manifest describes, the sum of its edits, as a value. Pure. The version set and the tools use it.
+// The state that a manifest describes, which is the sum of its edits, as a value. Pure. The version set and the tools use it.
 #pragma once
 
 #include <map>
@@ -10,26 +10,30 @@ namespace ebbtide {
 struct VersionState {
   std::map<TreeId, VersionPtr> trees;
   std::map<DatabaseId, TreeId> databases;
-  FileNum next_file = 1;  ///< every smaller number is in use
+  FileNum next_file = 1;  ///< every smaller number may be in use
   TreeId next_tree = 1;
   FileNum oldest_log = kNoFile;
+  FileNum newest_log = kNoFile;  ///< below oldest_log: the log begins after it
   SeqNum last_seq = 0;
   SeqNum databases_seq = 0;
   SeqNum complete_seq = 0;
   Millis time_mark = 0;
+  BootMark boot_mark;  ///< of time_mark
 };
 
-/// Applies edits one by one. It copies and checks each changed tree once, since a manifest has thousands of edits to trees of
+/// Applies edits one by one. Copies and checks each changed tree once, since a manifest has thousands of edits to trees of
 /// thousands of files.
 class StateBuilder {
  public:
   StateBuilder() = default;
   explicit StateBuilder(const VersionState& base) : state_(base) {}
 
-  /// kCorruption names the mismatch; afterwards the builder is unusable.
+  /// Adds an edit. Returns kCorruption, with the mismatch; afterwards the builder is unusable.
   Status add(const VersionEdit& edit);
-  /// The state after all edits; kCorruption if a tree breaks an invariant. Last call.
+  /// Returns the state after all edits, or kCorruption if a tree breaks an invariant. The builder is then used up.
   Result<VersionState> finish();
+  /// Like finish(), after a single edit to a state that breaks no invariant: checks only the changes of the edit.
+  Result<VersionState> finish_one(const VersionEdit& edit);
 
  private:
   Status add_tree(const TreeEdit& edit);
@@ -37,10 +41,10 @@ class StateBuilder {
   std::map<TreeId, std::shared_ptr<Version>> changed_;  // copies of the changed trees; state_.trees has the originals
 };
 
-/// The state after the edit, or kCorruption, which names the mismatch. File, tree and sequence numbers only grow.
+/// Returns the state after the edit, or kCorruption with the mismatch. File, tree and sequence numbers only grow.
 Result<VersionState> apply(const VersionState& base, const VersionEdit& edit);
 
-/// The edit that changes an empty state to `state`.
+/// Returns the edit that changes an empty state to `state`.
 VersionEdit snapshot(const VersionState& state);
 
 }  // namespace ebbtide

@@ -9,8 +9,8 @@
 
 namespace ebbtide {
 
-/// Calls visit(Bytes payload of a batch) -> Status for each batch in order; returns the first error. kCorruption if the group is
-/// truncated.
+/// Calls visit(payload of a batch), which returns a Status, for each batch in order. Stops at the first error and returns that
+/// error. Returns kCorruption if the group is truncated.
 template <typename Visit>
 Status each_batch(Bytes group, Visit visit) {
   while (!group.empty()) {
@@ -22,11 +22,11 @@ Status each_batch(Bytes group, Visit visit) {
   return Status::ok();
 }
 
-/// Number of leading bytes that looks_like_group() checks.
+/// The number of leading bytes of a group that looks_like_group() checks.
 inline constexpr std::size_t kGroupPrefixBytes = sizeof(std::uint32_t) + WriteBatch::kHeaderBytes;
 
-/// True if a group of `bytes` bytes may begin with `prefix`, which has kGroupPrefixBytes. A cheap test for a search at every
-/// offset. Sets `first_seq` to the seq of the group's first operation.
+/// Returns true if `prefix`, of kGroupPrefixBytes bytes, may begin a group of `bytes` bytes. This test is cheap, since a search
+/// makes it at every offset. Sets `first_seq` to the seq of the group's first operation.
 inline bool looks_like_group(Bytes prefix, std::uint64_t bytes, SeqNum* first_seq) {
   constexpr std::uint64_t kLeastOperationBytes = 6;
   if (prefix.size() < kGroupPrefixBytes || bytes < kGroupPrefixBytes) return false;

@@ -1,12 +1,15 @@
 #include "wal/group_commit.h"
 
+#include <algorithm>
+
 #include "base/coding.h"
 #include "base/invariant.h"
 #include "base/planted_bug.h"
 
 namespace ebbtide {
 namespace {
-constexpr std::size_t kLargeBytes = std::size_t{4} << 20;  // larger batches are written by the log thread: some ms
+// Writing more than this takes some ms, so larger batches are left to the log thread.
+constexpr std::size_t kLargeBytes = std::size_t{4} << 20;
 }  // namespace
 
 void GroupCommit::Group::clear() {
@@ -37,22 +40,31 @@ GroupCommit::~GroupCommit() {
   give_up_all_pieces();
 }
 
-Status GroupCommit::start(std::vector<LogSegment> recovered, SeqNum last_seq) {
-  TRY_ASSIGN(writer, LogWriter::create(*options_.fs, options_.dir, options_.new_file(), last_seq + 1));
+Status GroupCommit::start(std::vector<LogSegment> recovered, SeqNum last_seq, const Status& uncut) {
+  Result<std::unique_ptr<LogWriter>> fresh =
+      uncut.is_ok() ? LogWriter::create(*options_.fs, options_.dir, options_.new_file(), last_seq + 1) : uncut;
+  const Code code = fresh.status().code();
+  const bool refused = (code == Code::kNoSpace || code == Code::kIoError) && !recovered.empty();
+  if (!fresh.is_ok() && !refused) return fresh.status();
   MutexLock lock(mutex_);
-  writer_ = std::move(writer);
+  started_ = true;
   for (LogSegment& s : recovered) segments_.add(std::move(s));
-  segments_.add({writer_->file(), last_seq, writer_->size(), {}, writer_});
+  if (refused) {
+    fail(fresh.status());
+  } else {
+    writer_ = std::move(fresh).value();
+    segments_.add({writer_->file(), last_seq, writer_->size(), {}, writer_});
+  }
   queued_seq_ = logged_seq_ = synced_seq_ = last_seq;
   last_sync_ns_ = options_.clock->mono_ns();
   if (options_.own_thread) thread_ = std::thread([this] { run(); });
-  return Status::ok();
+  return bad_;
 }
 
 Status GroupCommit::close() {
   {
     MutexLock lock(mutex_);
-    if (stop_ || writer_ == nullptr) return bad_;
+    if (stop_ || !started_) return bad_;
     stop_ = true;
   }
   wake_.notify_all();
@@ -72,7 +84,7 @@ void GroupCommit::enqueue(const WriteBatch& batch, std::span<const LogNote> note
   pieces.clear();
   batch.append_payload(&pieces);
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return;  // the commit was refused, or its reply is an error; no record may follow a gap
+  if (!bad_.is_ok()) return;  // no record may follow a gap; the commit was refused, or its reply is an error
   if (!pending_.empty() && pending_.bytes.size() + pending_.splice_bytes + batch.payload_bytes() > kMaxGroupBytes) {
     full_groups_.push_back(std::exchange(pending_, {}));
   }
@@ -105,7 +117,7 @@ void GroupCommit::enqueue(const WriteBatch& batch, Prepared prepared, std::span<
   group.since = batch.time();
   group.notes.assign(notes.begin(), notes.end());
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return;  // as above
+  if (!bad_.is_ok()) return;  // a failed log takes no record, as in the other enqueue()
   queue_group(std::move(group));
   large_queued_ = true;
   wake_.notify_one();
@@ -118,7 +130,7 @@ void GroupCommit::queue_group(Group group) {
   has_pending_.store(true, std::memory_order_relaxed);
 }
 
-// The group stores the places of shared values.
+// Appends a batch. Shared values are not copied; the group stores where they belong.
 void GroupCommit::append_batch(Group* group, const WriteBatch& batch, const std::vector<Bytes>& pieces) {
   put_u32(&group->bytes, static_cast<std::uint32_t>(batch.payload_bytes()));
   group->last_seq = batch.last_seq();
@@ -149,7 +161,8 @@ void GroupCommit::become_writer() {
   writing_ = true;
 }
 
-// A sync releases the mutex. Meanwhile a loop may have ended its pass and left its batches to the writer.
+// A sync releases the mutex. Meanwhile a loop may have ended its pass and left its batches to the writer, so the writer looks
+// again.
 void GroupCommit::done_writing(bool large_too) {
   if (bad_.is_ok()) (void)write_groups(large_too);
   writing_ = false;
@@ -173,7 +186,7 @@ void GroupCommit::set_listener(std::function<void()> listener) {
   listening_.store(true, std::memory_order_release);
 }
 
-// Under `always` the log thread syncs at once what was only written so far.
+// Under `always`, the log thread syncs at once operations that were only written until now.
 void GroupCommit::set_fsync(FsyncMode mode) {
   {
     MutexLock lock(mutex_);
@@ -191,7 +204,7 @@ Status GroupCommit::write_groups(bool large_too) {
       full_groups_.pop_front();
     }
     has_pending_.store(false, std::memory_order_relaxed);
-    // Before the write: a record may be on disk even if its write fails.
+    // Notes are added before the write, since a record may be on disk even if its write fails.
     for (const LogNote& note : in_flight_.notes) add_note(&segments_.current().notes, note);
     if (segments_.current().since == 0) segments_.current().since = in_flight_.since;
     LogRecord record;
@@ -216,7 +229,7 @@ Status GroupCommit::write_groups(bool large_too) {
   return bad_;
 }
 
-// Appends wait meanwhile. Used under `always`, and where no append may come between a sync and a switch.
+// Appends wait during this sync. It is used under `always`, and where no append may come between a sync and a switch.
 void GroupCommit::sync_as_writer() {
   const SeqNum covered = logged_seq();
   if (planted(PlantedBug::kAcknowledgeBeforeSync)) synced_seq_.store(covered, std::memory_order_release);
@@ -233,22 +246,38 @@ void GroupCommit::sync_as_writer() {
   moved_.notify_all();
 }
 
-// Pieces have no seq: their commit record may come in the next segment. So the bytes decide whether a sync is needed.
+// Pieces have no seq, and their commit record may come in the next segment. So a sync may be needed although all seqs are synced:
+// the bytes decide.
 void GroupCommit::switch_segment() {
   const bool unsynced = writer_->synced_bytes() < writer_->size() && !planted(PlantedBug::kSyncBySeq);
   if (synced_seq() < logged_seq() || unsynced) sync_as_writer();
   if (!bad_.is_ok()) return;
   const SeqNum first_seq = logged_seq() + 1;
   mutex_.unlock();
-  (void)writer_->close();
   auto fresh = LogWriter::create(*options_.fs, options_.dir, options_.new_file(), first_seq);
+  const Status ended = fresh.is_ok() ? writer_->end((*fresh)->file()) : fresh.status();
   mutex_.lock();
-  if (!fresh.is_ok()) {
-    fail(fresh.status());
-    return;
+  if (fresh.is_ok()) {
+    // Also if the end mark failed: it may be on disk, and the segment that it names must stay as long as this one.
+    std::shared_ptr<LogWriter> next = std::move(fresh).value();
+    segments_.current().bytes = writer_->size();
+    segments_.add({next->file(), logged_seq(), next->size(), {}, next});
+    if (ended.is_ok()) ended_ = std::exchange(writer_, std::move(next));
   }
-  writer_ = std::move(fresh).value();
-  segments_.add({writer_->file(), logged_seq(), writer_->size(), {}, writer_});
+  if (!ended.is_ok()) fail(ended);
+}
+
+// Under `always` the caller also makes the next sync of the log, so no batch behind the end mark is acknowledged before this
+// sync.
+void GroupCommit::sync_ended() {
+  const std::shared_ptr<LogWriter> ended = std::exchange(ended_, nullptr);
+  if (ended == nullptr) return;
+  const bool sync = fsync() != FsyncMode::kNo && !planted(PlantedBug::kSyncBySeq);
+  mutex_.unlock();
+  const Status status = sync ? ended->sync() : Status::ok();
+  (void)ended->close();
+  mutex_.lock();
+  if (!status.is_ok()) fail(status);
 }
 
 bool GroupCommit::write() {
@@ -262,9 +291,9 @@ bool GroupCommit::write() {
   }
   {
     MutexLock lock(mutex_);
-    if (writing_) return some;  // the writer looks at the queue again before it stops
+    if (writing_) return some;  // the writer checks the queue again before it stops
     const bool large_too = !options_.own_thread;
-    if (large_queued_ && !large_too) return some;  // the log thread is on its way
+    if (large_queued_ && !large_too) return some;  // the log thread will write the queue
     writing_ = true;
     if (bad_.is_ok()) (void)write_groups(large_too);
     if (!options_.own_thread && bad_.is_ok()) {
@@ -274,6 +303,7 @@ bool GroupCommit::write() {
     }
     if (options_.own_thread && (segment_full() || large_queued_)) wake_.notify_one();
     done_writing(large_too);
+    if (!options_.own_thread) sync_ended();
   }
   notify_listener();
   return some;
@@ -302,7 +332,7 @@ Status GroupCommit::wait_synced(SeqNum seq) {
       if (bad_.is_ok() && synced_seq() < logged_seq()) sync_as_writer();
       const bool short_of = bad_.is_ok() && synced_seq() < seq;
       done_writing();
-      ASSERT_MSG(!short_of, "waiting for a seq that was not queued");
+      ASSERT_MSG(!short_of, "a thread waits for a seq that was not queued");
     }
   }
   return synced_seq() >= seq ? Status::ok() : Status::unknown_outcome(std::string(bad_.message()));
@@ -312,6 +342,16 @@ Status GroupCommit::status() const {
   if (!failed()) return Status::ok();
   MutexLock lock(mutex_);
   return bad_;
+}
+
+void GroupCommit::lose_segment(FileNum file, const Status& why) {
+  {
+    MutexLock lock(mutex_);
+    const std::vector<LogSegment> all = segments_.all();
+    if (std::none_of(all.begin(), all.end(), [file](const LogSegment& segment) { return segment.file == file; })) return;
+    fail(why);
+  }
+  notify_listener();
 }
 
 void GroupCommit::salvage() {
@@ -345,7 +385,7 @@ void GroupCommit::restart_after_failure(SeqNum last_seq) {
   {
     MutexLock lock(mutex_);
     become_writer();
-    ASSERT_MSG(prepared_ != nullptr, "the segment to go on in has been prepared");
+    ASSERT_MSG(prepared_ != nullptr, "prepare_restart() must be called before restart_after_failure()");
     writer_ = std::move(prepared_);
     pending_.clear();
     full_groups_.clear();
@@ -356,7 +396,7 @@ void GroupCommit::restart_after_failure(SeqNum last_seq) {
     queued_seq_.store(last_seq, std::memory_order_relaxed);
     logged_seq_.store(last_seq, std::memory_order_release);
     synced_seq_.store(last_seq, std::memory_order_release);
-    give_up_all_pieces();  // the log begins after them now
+    give_up_all_pieces();  // the log now begins after all pieces
     bad_ = Status::ok();
     failed_.store(false, std::memory_order_release);
     done_writing();
@@ -382,6 +422,11 @@ std::vector<LogSegment> GroupCommit::segments() const {
   for (const Group& group : full_groups_) add_notes(group);
   add_notes(pending_);
   return segments;
+}
+
+FileNum GroupCommit::newest_segment() const {
+  MutexLock lock(mutex_);
+  return segments_.current().file;
 }
 
 std::vector<LogSegment> GroupCommit::segments_below(FileNum oldest) const {

@@ -1,11 +1,11 @@
-// Batches in pieces, as they are written to the log (log_pieces.h).
+// Writes batches to the log in pieces (log_pieces.h).
 //
 // Invariants:
-//   * A commit record is written after all pieces, into the same segment or a later one. A segment is synced as a whole before the next
-//     one is written to. So a sync of the commit record has synced the pieces.
-//   * From the first piece to the enqueue() the segments stay because of pieces_, and afterwards, as long as the batch's seq is needed,
-//     because of LogSegment::pieces_seq. Both change under the mutex, so one of them always holds.
-//   * The thread that writes pieces writes the queue after each of them, like any writer.
+//   * A commit record is written after all pieces, into the same segment or a later one. A segment is synced as a whole before
+//     the next segment is written to. So a sync of the commit record has also synced the pieces.
+//   * Until enqueue(), pieces_ keeps the segments that have pieces. Afterwards, LogSegment::pieces_seq keeps them as long as the
+//     batch's seq is needed. Both change under the mutex, so one of them always holds.
+//   * The thread that writes pieces also writes the queue after each piece, like any writer.
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +23,7 @@ class Cutter {
     batch.append_payload(&left_);
     left_.front().remove_prefix(WriteBatch::kHeaderBytes);
   }
-  /// False at the end.
+  /// Sets `piece` to the next piece; returns false after the last one.
   bool next(LogRecord* piece) {
     piece->clear();
     std::size_t room = piece_bytes_;
@@ -72,13 +72,13 @@ Result<GroupCommit::Prepared> GroupCommit::write_pieces(const WriteBatch& batch,
   Cutter cutter(batch, options_.piece_bytes);
   for (LogRecord payload; cutter.next(&payload);) {
     if (stop != nullptr && stop->load(std::memory_order_relaxed))
-      return Status::aborted("writing a batch to the log was stopped");
+      return Status::aborted("stopped while writing a batch to the log");
     if (!write_piece(&pieces, payload)) return Prepared{};
   }
   return prepared;
 }
 
-// False: the pieces were given up, or the log failed.
+// Returns false if the pieces were given up or the log failed.
 bool GroupCommit::write_piece(Pieces* pieces, const LogRecord& payload) {
   bool goes_on = false;
   {
@@ -100,7 +100,7 @@ void GroupCommit::append_piece(Pieces* pieces, const LogRecord& payload) {
     pieces->checksum = std::make_unique<BlockChecksummer>(pieces->id.file, pieces->id.number);
     pieces_.push_back(pieces);
   }
-  // Before the write: a record may be on disk even if its write fails.
+  // Notes are added before the write, since a record may be on disk even if its write fails.
   for (const PieceNote& note : pieces->notes) add_note(&segment.notes, {note.tree, 0, note.min_expiry});
   const std::string head =
       encode_piece_head({pieces->id, static_cast<std::uint32_t>(pieces->ends.size()), pieces->notes, Bytes()});
@@ -122,7 +122,8 @@ void GroupCommit::append_piece(Pieces* pieces, const LogRecord& payload) {
   bytes_written_.fetch_add(bytes + head.size(), std::memory_order_relaxed);
 }
 
-// The log thread begins the next segment after a sync, beside which appends go on. Pieces would be written faster than that sync.
+// The log thread begins the next segment after a sync, during which appends go on. Without a pause, pieces would be written
+// faster than that sync ends.
 bool GroupCommit::far_ahead() const {
   if (segment_full()) return true;
   return fsync() != FsyncMode::kNo && writer_->size() - writer_->synced_bytes() > options_.most_ahead_bytes;
@@ -137,7 +138,8 @@ void GroupCommit::pace(const Pieces& pieces) {
     } else {
       sync_as_writer();
     }
-    return done_writing();
+    done_writing();
+    return sync_ended();
   }
   ++pacing_;
   while (bad_.is_ok() && !stop_ && !pieces.given_up && far_ahead()) {
@@ -151,7 +153,7 @@ bool GroupCommit::enqueue_commit(const WriteBatch& batch, Pieces* pieces, std::s
   std::vector<Bytes> payload;
   batch.append_payload(&payload);
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return true;  // as for every batch: the commit was refused, or its reply is an error
+  if (!bad_.is_ok()) return true;  // no record may follow a gap; the commit was refused, or its reply is an error
   if (pieces->given_up) return false;
   PieceCommit commit;
   commit.header = payload.front().substr(0, WriteBatch::kHeaderBytes);

@@ -8,13 +8,14 @@
 namespace ebbtide {
 namespace {
 
-// Kind, flags and tree, two keys and their lengths, stamp, expiry and the value's length.
+// Upper bound of an operation's bytes without its value: kind, flags and tree, two keys and their lengths, stamp, expiry, value
+// length.
 constexpr std::uint64_t kLongestHeadBytes = 2 * kMaxKeyBytes + 64;
-constexpr std::uint64_t kWindowBytes = 4 * kLongestHeadBytes;  // its last quarter is read again with the next one
+constexpr std::uint64_t kWindowBytes = 4 * kLongestHeadBytes;  // a window's last quarter may be read again with the next window
 
 }  // namespace
 
-// The window has `bytes` from at_ on, or all that the payload has.
+// Loads the window so that it has `bytes` bytes from at_ on, or all that the payload has left.
 Status GroupReader::fill(std::uint64_t bytes) {
   const std::uint64_t needed = std::min(bytes, payload_.size() - at_);
   if (at_ >= window_begin_ && at_ + needed <= window_begin_ + window_.size()) return Status::ok();
@@ -39,8 +40,7 @@ Result<bool> GroupReader::next_batch(Batch* batch) {
   const bool read = get_u64(&in, &batch->first_seq) && get_u64(&in, &batch->time) && get_u64(&in, &replication_id) &&
                     get_u32(&in, &batch->count) && get_u32(&in, &reserved);
   if (!read || batch->first_seq > kMaxSeqNum - batch->count) {
-    return Status::corruption("write batch: sequence number " + std::to_string(batch->first_seq) +
-                              " is past the largest there is");
+    return Status::corruption("write batch: first sequence number " + std::to_string(batch->first_seq) + " exceeds the maximum");
   }
   at_ = batch_at_ + WriteBatch::kHeaderBytes;
   ops_ = 0;
@@ -52,7 +52,8 @@ Result<bool> GroupReader::next_op(WriteBatch::Op* op) {
   value_.reset();
   if (at_ == batch_end_) {
     if (ops_ == count_) return false;
-    return Status::corruption("write batch: " + std::to_string(ops_) + " operations, its header says " + std::to_string(count_));
+    return Status::corruption("write batch: " + std::to_string(ops_) + " operations, but its header says " +
+                              std::to_string(count_));
   }
   TRY(fill(std::min(kLongestHeadBytes, batch_end_ - at_)));
   const Bytes all = window().substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(window().size(), batch_end_ - at_)));
@@ -70,7 +71,7 @@ Result<bool> GroupReader::next_op(WriteBatch::Op* op) {
     op->value = *value_;
     op->shared = &value_;
   } else if (value_length > in.size()) {
-    TRY(fill(head + value_length));  // moves what the head pointed to
+    TRY(fill(head + value_length));  // this moves the bytes that the head pointed to, so the operation is read again
     return next_op(op);
   } else {
     op->value = in.substr(0, static_cast<std::size_t>(value_length));

@@ -3,7 +3,7 @@
 //   GroupReader group(payload);
 //   while (group.next_batch(&batch)) while (group.next_op(&op)) ...          (each with its Status)
 //
-// It holds a window of the payload, and the current value if that does not fit into the window.
+// A reader holds a window of the payload, and the current value if that does not fit into the window.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace ebbtide {
 
-/// Checks the grammar like WriteBatch::parse(), but reports a fault at the end of a batch only when it gets there. Not
-/// thread-safe. `payload` outlives it.
+/// Checks the grammar like WriteBatch::parse(), but reports a fault at the end of a batch only when the reading arrives there.
+/// Not thread-safe. `payload` must outlive the reader.
 class GroupReader {
  public:
   explicit GroupReader(const LogPayload& payload) : payload_(payload) {}
@@ -26,10 +26,11 @@ class GroupReader {
     Millis time = 0;
     std::uint32_t count = 0;
   };
-  /// The next batch; false after the last one. All operations of the one before have been read.
+  /// Reads the head of the next batch; returns false after the last batch. Call only after all operations of the batch before
+  /// have been read.
   Result<bool> next_batch(Batch* batch);
-  /// The next operation of that batch; false after the last one. Views in `op` are valid until the next call. `op->shared` is set
-  /// for values above kLargeValueBytes, and may be kept.
+  /// Reads the next operation of the current batch; returns false after the last operation. Views in `op` are valid until the
+  /// next call. `op->shared` is set for values above kLargeValueBytes, and the caller may keep that value.
   Result<bool> next_op(WriteBatch::Op* op);
 
  private:
@@ -37,9 +38,9 @@ class GroupReader {
   [[nodiscard]] Bytes window() const { return Bytes(window_).substr(static_cast<std::size_t>(at_ - window_begin_)); }
 
   const LogPayload& payload_;
-  std::uint64_t at_ = 0;         // the next byte
-  std::uint64_t batch_at_ = 0;   // where the batch begins
-  std::uint64_t batch_end_ = 0;  // where it ends
+  std::uint64_t at_ = 0;         // offset of the next byte
+  std::uint64_t batch_at_ = 0;   // offset of the batch's first byte
+  std::uint64_t batch_end_ = 0;  // offset of the batch's end
   std::uint32_t ops_ = 0, count_ = 0;
   std::string window_;
   std::uint64_t window_begin_ = 0;

@@ -1,4 +1,4 @@
-// The payload of a long record, or of a batch in pieces. It stays in the log's files; readers read parts of it.
+// The payload of a long record, or of a batch in pieces. The bytes stay in the log's files, and readers read parts of them.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace ebbtide {
 
-/// Parts in order, in memory or in files. Not thread-safe.
+/// A sequence of parts, each in memory or in a file. Not thread-safe.
 class LogPayload {
  public:
   void add(std::string bytes);
   void add(std::shared_ptr<const RandomAccessFile> file, std::uint64_t offset, std::uint64_t length);
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// Copies `length` bytes from `offset` on to `out`; they must be inside the payload.
+  /// Copies the `length` bytes from `offset` on to `out`. These bytes must be inside the payload.
   Status read(std::uint64_t offset, std::size_t length, char* out) const;
-  /// Returns the whole payload. If it is one part in memory, that is moved.
+  /// Returns the whole payload. If the payload is one part in memory, that part is moved, not copied.
   [[nodiscard]] Result<std::string> to_string() &&;
 
  private:
   struct Part {
-    std::uint64_t begin = 0;  // in the payload
-    std::string bytes;        // unless it is in a file
+    std::uint64_t begin = 0;  // begin of the part in the payload
+    std::string bytes;        // the bytes, unless they are in a file
     std::shared_ptr<const RandomAccessFile> file;
-    std::uint64_t offset = 0, length = 0;  // in the file
+    std::uint64_t offset = 0, length = 0;  // place of the bytes in the file
   };
   std::vector<Part> parts_;
   std::uint64_t size_ = 0;

@@ -13,9 +13,9 @@
 namespace ebbtide {
 namespace {
 
-// In the place of the first batch's length, which is at least WriteBatch::kHeaderBytes.
+// These tags are in the place of a group's first length, which is at least WriteBatch::kHeaderBytes, so tags and lengths differ.
 constexpr std::uint32_t kPieceTag = 1, kCommitTag = 2;
-constexpr std::size_t kPieceHeadBytes = 4 + 8 + 4 + 4 + 4;  // without notes
+constexpr std::size_t kPieceHeadBytes = 4 + 8 + 4 + 4 + 4;  // size of a piece's head without its notes
 constexpr std::size_t kPieceNoteBytes = 4 + 8;
 constexpr std::size_t kCommitBytes = 4 + WriteBatch::kHeaderBytes + 8 + 4 + 4 + 4 + 8 + 8;
 
@@ -134,7 +134,7 @@ Status LogPieces::add(FileNum file, std::uint64_t offset, Bytes payload) {
     const auto same = [&](const PieceNote& have) { return have.tree == note.tree && have.min_expiry == note.min_expiry; };
     if (std::none_of(notes.begin(), notes.end(), same)) notes.push_back(note);
   }
-  if (piece.id.file < oldest_log_) return Status::ok();  // its first pieces were removed: tables have the batch
+  if (piece.id.file < oldest_log_) return Status::ok();  // the batch's first pieces were removed, so tables have the batch
   const std::uint64_t at = offset + kLogRecordHeaderBytes + (payload.size() - piece.bytes.size());
   if (!places_[piece.id].try_emplace(piece.index, Place{file, at, piece.bytes.size()}).second) {
     return Status::corruption("piece " + std::to_string(piece.index) + " of batch " + piece.id.to_text() + " appears twice");
@@ -154,7 +154,7 @@ Result<LogPieces::Assembled> LogPieces::assemble(const PieceCommit& commit) {
     SeqNum& last = last_seqs_[place.file];
     last = std::max(last, commit.last_seq());
   }
-  std::uint32_t present = 0;  // from piece 0 on
+  std::uint32_t present = 0;  // number of pieces without a gap, from piece 0 on
   for (const auto& [index, place] : places) present += index == present ? 1 : 0;
   if (present < commit.pieces) {
     out.fault = "piece " + std::to_string(present) + " of " + std::to_string(commit.pieces) + " of batch " + commit.id.to_text() +
@@ -176,7 +176,8 @@ Result<LogPieces::Assembled> LogPieces::assemble(const PieceCommit& commit) {
   return out;
 }
 
-// Returns their checksum. Their records were valid before, but may belong to another batch than the commit record's.
+// Adds the bytes of a batch's pieces to `out` and returns their checksum. Each piece's record was valid, but the pieces may
+// belong to another batch than the commit record's, so the caller compares the checksum.
 Result<std::uint64_t> LogPieces::read(const PieceId& id, const Places& places, LogPayload* out) {
   std::shared_ptr<const RandomAccessFile> in;
   FileNum open = kNoFile;

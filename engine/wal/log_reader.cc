@@ -1,9 +1,9 @@
-// Reads from the header to the first place without a valid record, then searches the rest for marks and, if the caller asks for
-// it, for the next valid record.
+// Reads a segment from its header to the first place without a valid record. Then searches the rest for marks and, if the caller
+// asks for this, for the next valid record.
 //
-// Record boundaries are unknown after a bad place. If the record's length is intact, it leads to the next record. Else every
-// offset is tried: a cheap test of the first bytes decides whether a checksum is computed. Values from a hostile client may pass
-// that test often, so checksums have a budget.
+// Record boundaries are unknown after a bad place. If the length of the bad record is intact, it leads to the next record.
+// Otherwise every offset is tried: a cheap test of the first bytes decides whether a checksum is computed. Values from a hostile
+// client may pass that test often, so checksums have a budget.
 //
 // No data is used before its checksum is verified. Lengths are bounded by the file's size, and a long record is checked before
 // memory is allocated, so a damaged length in a sparse file allocates almost nothing.
@@ -40,12 +40,13 @@ class SegmentReader {
 
   Result<LogEnd> walk() {
     std::uint64_t offset = kLogHeaderBytes;
-    Result<std::string> header_fault = read_header();
+    bool foreign = false;
+    Result<std::string> header_fault = read_header(&foreign);
     if (!header_fault.is_ok()) {
       if (!on_damage_ || header_fault.status().code() != Code::kCorruption) return header_fault.status();
       const std::string what(header_fault.status().message());
       TRY_ASSIGN(resumed, resume({.fault = what, .next = offset, .durable = true}, 0));
-      if (resumed == 0) return LogEnd{.clean = false, .valid_bytes = 0, .what = what, .valid_after = true};
+      if (resumed == 0) return LogEnd{.clean = false, .valid_bytes = 0, .what = what, .valid_after = true, .foreign = foreign};
       offset = resumed;
     } else if (!header_fault->empty()) {
       return LogEnd{.clean = false, .valid_bytes = 0, .what = *header_fault, .valid_after = false};
@@ -65,8 +66,10 @@ class SegmentReader {
       if (!found.whole) {
         TRY_ASSIGN(end, finish(offset, found));
         end.first_seq = first_seq_;
+        end.next = next_;
         return end;
       }
+      if (found.next_file != kNoFile) next_ = found.next_file;
       if (!found.mark) TRY(hand_out(std::move(payload), offset));
       offset = next;
     }
@@ -75,18 +78,20 @@ class SegmentReader {
  private:
   struct Found {
     bool whole = false;
-    bool mark = false;       // not passed to the caller
-    std::string fault{};     // if not whole; empty at the end of the file
-    std::uint64_t next = 0;  // if not whole: start of the next record if the length is intact; 0 = it cannot be intact
-    bool durable = false;    // if not whole: the place was durable, known without a mark
+    bool mark = false;            // the record is a mark or an end mark, which is not passed to the caller
+    FileNum next_file = kNoFile;  // the segment that the record names, if it is an end mark
+    std::string fault{};          // the fault, if the record is not whole; "" at the end of the file
+    std::uint64_t next = 0;       // offset of the next record, if this one is not whole but its length may be intact; otherwise 0
+    bool durable = false;         // true if the record is not whole and its place is known, without a mark, to have been durable
   };
-  /// The search computes checksums of at most this many bytes per byte of the segment.
+  /// Checksums of the search may read this many bytes per byte of the segment.
   static constexpr std::uint64_t kSearchBudget = 16;
 
-  /// Empty if the header is good; else what is wrong with it, if the segment's creation was interrupted.
-  Result<std::string> read_header() {
+  /// Returns "" if the header is good, or the fault if the segment's creation was interrupted. Any other fault is an error. Sets
+  /// `foreign` if the header is that of another segment.
+  Result<std::string> read_header(bool* foreign) {
     if (size_ < kLogHeaderBytes)
-      return name_ + ": segment header at 0: cut short, the file has " + std::to_string(size_) + " bytes";
+      return name_ + ": segment header at 0: incomplete, since the file has only " + std::to_string(size_) + " bytes";
     char header[kLogHeaderBytes];
     TRY(reader_.read(0, sizeof(header), header));
     const auto version = load_fixed<std::uint32_t>(header + 4);
@@ -97,10 +102,11 @@ class SegmentReader {
     } else if (load_fixed<std::uint64_t>(header + 24) != block_checksum(Bytes(header, 24), owner, 0)) {
       fault = name_ + ": segment header at 0: checksum mismatch";
     } else if (owner != number_) {
-      return Status::corruption(name_ + ": segment header at 0: it is of file " + std::to_string(owner));
+      *foreign = true;
+      return Status::corruption(name_ + ": segment header at 0: belongs to file " + std::to_string(owner));
     } else if (version > kLogVersion) {
-      return Status::unsupported(name_ + ": log format version " + std::to_string(version) + ", and this program reads up to " +
-                                 std::to_string(kLogVersion));
+      return Status::unsupported(name_ + ": log format version " + std::to_string(version) +
+                                 "; this program reads versions up to " + std::to_string(kLogVersion));
     } else if (version == 0) {
       return Status::corruption(name_ + ": segment header at 0: version 0");
     }
@@ -119,16 +125,17 @@ class SegmentReader {
     return visitor_.on_record(std::move(bytes), offset);
   }
 
-  /// A long payload is left in the file.
+  /// Reads the record at `offset`. A long payload is not read: `payload` then refers to the file.
   Result<Found> read_record(std::uint64_t offset, LogPayload* payload) {
     const std::uint64_t left = size_ - offset;
     if (left == 0) return Found{};
-    if (left < kLogRecordHeaderBytes) return fault_at(offset, "header cut short, " + std::to_string(left) + " bytes");
+    if (left < kLogRecordHeaderBytes) return fault_at(offset, "incomplete header of " + std::to_string(left) + " bytes");
     char header[kLogRecordHeaderBytes];
     TRY(reader_.read(offset, sizeof(header), header));
     const auto field = load_fixed<std::uint32_t>(header);
     const bool mark = (field & kLogMarkFlag) != 0;
-    if (mark && field != kLogMarkLength) return fault_at(offset, "length field " + std::to_string(field) + " is invalid");
+    const bool end = field == kLogEndLength;
+    if (mark && !end && field != kLogMarkLength) return fault_at(offset, "length field " + std::to_string(field) + " is invalid");
     const std::uint64_t length = field & ~kLogMarkFlag;
     if (length > left - kLogRecordHeaderBytes) {
       return fault_at(offset,
@@ -150,11 +157,15 @@ class SegmentReader {
     if (checksum.digest() != stored && !planted(PlantedBug::kAcceptGarbageTail)) {
       return fault_at(offset, "checksum mismatch", at + length);
     }
+    if (end && bytes.front() != kLogEndKind)
+      return fault_at(offset, "an end mark of the unknown kind " + std::to_string(bytes.front()));
+    Found found{.whole = true, .mark = mark};
+    if (end) found.next_file = load_fixed<FileNum>(bytes.data() + 1);
     payload->add(std::move(bytes));
-    return Found{.whole = true, .mark = mark};
+    return found;
   }
 
-  /// Turns a whole record into a group for the caller.
+  /// Collects a piece, or replaces a commit record by the group that its pieces form. Leaves a group as it is.
   Status take_piece(std::uint64_t offset, std::uint64_t next, LogPayload* payload, Found* found) {
     const auto at = [&](const Status& status) { return status.with_context(name_ + ": record at " + std::to_string(offset)); };
     TRY_ASSIGN(kind, kind_of(*payload));
@@ -188,7 +199,7 @@ class SegmentReader {
     end.valid_bytes = offset;
     if (found.fault.empty()) return end;
     TRY_ASSIGN(zeros, only_zeros_from(offset));
-    if (zeros) return end;  // preallocated space, or a size that became durable without its data
+    if (zeros) return end;  // the zeros are preallocated space, or the file's size became durable without its data
     TRY_ASSIGN(vouched, vouched_after(offset));
     end.clean = false;
     end.valid_after = found.durable || vouched > offset;
@@ -206,7 +217,8 @@ class SegmentReader {
     return true;
   }
 
-  /// Offset at which the caller wants to resume after the bad place at `offset`; 0 if it does not, or if no whole record follows.
+  /// Asks the caller whether to resume after the bad place at `offset`. Returns the offset of the next whole record, or 0 if the
+  /// caller declines or no whole record follows.
   Result<std::uint64_t> resume(const Found& found, std::uint64_t offset) {
     LogDamage damage{.file = number_, .offset = offset, .first_seq = first_seq_, .what = found.fault};
     bool whole = false;
@@ -227,7 +239,7 @@ class SegmentReader {
     return goes_on ? damage.resumes : 0;
   }
 
-  /// True if a whole record with operations begins at `offset`, or marks and pieces followed by such a record.
+  /// Returns true if a whole record with operations begins at `offset`, or marks and pieces followed by such a record.
   Result<bool> is_record(std::uint64_t offset, SeqNum* first_seq) {
     for (;;) {
       LogPayload payload;
@@ -242,7 +254,7 @@ class SegmentReader {
     }
   }
 
-  /// Start of the first whole record at or after `offset`; 0 if there is none.
+  /// Returns the offset of the first whole record at or after `offset`; 0 if there is none.
   Result<std::uint64_t> next_record(std::uint64_t offset, SeqNum* first_seq) {
     constexpr std::uint64_t kNeeded = kLogRecordHeaderBytes + kGroupPrefixBytes;
     std::string chunk;
@@ -269,7 +281,8 @@ class SegmentReader {
     return "; a later mark says that " + std::to_string(vouched) + " bytes were durable";
   }
 
-  /// The largest number of durable bytes in any whole mark after `offset`; 0 if there is none. Offsets only grow between calls.
+  /// The largest number of durable bytes that a whole mark after `offset` states; 0 if there is none. Offsets only grow between
+  /// calls.
   Result<std::uint64_t> vouched_after(std::uint64_t offset) {
     if (!marks_known_) TRY(find_marks(offset));
     marks_known_ = true;
@@ -280,7 +293,7 @@ class SegmentReader {
     return vouched;
   }
 
-  /// Record boundaries are unknown after `offset`, so every place that begins like a mark is tried.
+  /// Finds the marks after `offset`. Record boundaries are unknown there, so every place that begins like a mark is tried.
   Status find_marks(std::uint64_t offset) {
     char pattern[sizeof(kLogMarkLength)];
     store_fixed(pattern, kLogMarkLength);
@@ -315,18 +328,36 @@ class SegmentReader {
   const LogVisitor& visitor_;
   const OnLogDamage& on_damage_;
   LogPieces* const pieces_;
-  std::uint64_t search_budget_;  // bytes of candidates that may still be checked
+  std::uint64_t search_budget_;  // bytes whose checksums the search may still compute
   bool marks_known_ = false;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;  // offset of a valid mark, and the number of durable bytes that it
-                                                                // states
+  // For each valid mark, its offset and the number of durable bytes that it states.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;
   SeqNum first_seq_ = 0;
+  FileNum next_ = kNoFile;  // by its end mark
 };
 
 }  // namespace
 
+FileNum log_owner(FileSystem& fs, const std::string& dir, FileNum file) {
+  const auto in = fs.open(join_path(dir, log_file_name(file)));
+  char header[kLogHeaderBytes];
+  if (!in.is_ok() || !(*in)->read(0, sizeof(header), header).is_ok()) return kNoFile;
+  const auto owner = load_fixed<std::uint64_t>(header + 8);
+  const bool good = load_fixed<std::uint32_t>(header) == kLogMagic &&
+                    load_fixed<std::uint64_t>(header + 24) == block_checksum(Bytes(header, 24), owner, 0);
+  return good ? owner : kNoFile;
+}
+
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor) {
-  TRY_ASSIGN(in, fs.open(join_path(dir, log_file_name(file))));
-  return SegmentReader(std::move(in), file, visitor).walk();
+  auto in = fs.open(join_path(dir, log_file_name(file)));
+  // The first code means a directory or the like, the second one a link to nothing.
+  const bool no_file = in.status().code() == Code::kCorruption || in.status().is_not_found();
+  if (no_file && visitor.on_damage) {
+    const std::string what = log_file_name(file) + ": " + std::string(in.status().message());
+    return LogEnd{.clean = false, .valid_bytes = 0, .what = what, .valid_after = true, .foreign = true};
+  }
+  if (!in.is_ok()) return in.status();
+  return SegmentReader(std::move(in).value(), file, visitor).walk();
 }
 
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const OnLogRecord& on_record,

@@ -1,4 +1,4 @@
-// Reads segments back.
+// Reads the records of log segments back.
 #pragma once
 
 #include <functional>
@@ -10,40 +10,49 @@
 
 namespace ebbtide {
 
-/// How a segment ended.
+/// The end of a segment, as a reader found it.
 struct LogEnd {
-  bool clean = true;              ///< ended at a record boundary, followed by nothing or only zeros
-  std::uint64_t valid_bytes = 0;  ///< complete up to here; 0 if the segment's header is bad
-  std::string what;               ///< if not clean: the fault ("000007.wal: record at 8192: checksum mismatch")
-  /// If not clean: a valid mark after the bad place states that the place was durable. So it is damage, not a torn end.
+  bool clean = true;              ///< true if the segment ends at a record boundary, followed by nothing or only by zeros
+  std::uint64_t valid_bytes = 0;  ///< the segment is complete up to this offset; 0 if its header is bad
+  std::string what;               ///< the fault, if the end is not clean, such as "000007.wal: record at 8192: checksum mismatch"
+  /// If not clean: true if a valid mark after the bad place states that the place was durable. The place is then damage, not a
+  /// torn end.
   bool valid_after = false;
-  SeqNum first_seq = 0;  ///< seq of the first operation it may have, by its header; 0 = unknown
+  SeqNum first_seq = 0;    ///< seq of the first operation that the segment may have, from its header; 0 = unknown
+  FileNum next = kNoFile;  ///< the segment that its end mark names, which was durable by then; kNoFile = it has no end mark
+  /// True if the segment with this number is not there, but something else has its name: a copy of another segment, or no regular
+  /// file. Only set if the reader looks for damage (`on_damage`).
+  bool foreign = false;
 };
 
-/// A part of a segment without a whole record, followed by a whole record.
+/// A bad part of a segment: it has no whole record, but a whole record follows it.
 struct LogDamage {
   FileNum file = kNoFile;
-  std::uint64_t offset = 0;   ///< where it begins; 0 = with the segment's header
-  std::uint64_t resumes = 0;  ///< where the next whole record begins
-  SeqNum next_seq = 0;        ///< first operation of that record
-  SeqNum first_seq = 0;       ///< as LogEnd::first_seq
-  std::string what;           ///< as LogEnd::what
-  bool durable = false;       ///< a valid mark after it states that the place was durable
+  std::uint64_t offset = 0;   ///< begin of the bad part; 0 = the segment's header is bad
+  std::uint64_t resumes = 0;  ///< offset of the next whole record
+  SeqNum next_seq = 0;        ///< seq of the first operation of that record
+  SeqNum first_seq = 0;       ///< like LogEnd::first_seq
+  std::string what;           ///< like LogEnd::what
+  bool durable = false;       ///< true if a valid mark after the bad part states that the part was durable
 };
-/// Returns true to resume at `resumes`; otherwise the segment ends at `offset`. An error ends the reading.
+/// Called for each bad part. Return true to resume reading at `resumes`; false ends the segment at `offset`. An error ends the
+/// reading.
 using OnLogDamage = std::function<Result<bool>(const LogDamage&)>;
 
-/// Calls `on_record` with each whole record (the payload is moved in) and its offset in the file, in order, and returns how the
-/// segment ended. An error of `on_record` ends the reading and is returned. A file of at most the header's size has no record:
-/// with a bad header it is a segment whose creation was interrupted, not clean and without a valid byte.
-/// kCorruption: the header is bad and the file is longer than one, or the header names another file. kUnsupported: written by a
-/// newer version; both are named. kNotFound: no such segment.
-/// With `pieces`, a batch in pieces is passed as one record, a group, at the place of its commit record; other pieces are not
-/// passed. A commit record whose pieces cannot be read is not whole. Without `pieces`, all records are passed as they are.
+/// Reads a segment and returns how it ended. Calls `on_record` with each whole record in order: the payload is moved into the
+/// call, `offset` is the record's place in the file. An error of `on_record` ends the reading and is returned.
+/// A file of at most the header's size has no record. If its header is bad, the segment's creation was interrupted: the result is
+/// not clean and has no valid byte.
+/// Errors: kCorruption if the header is bad and the file is longer than a header, or the header names another file. kUnsupported
+/// if a newer version wrote the segment. kNotFound if there is no such segment. Messages name the segment, and both versions.
+/// With `pieces`, a batch in pieces is passed as one record, a group, at the place of its commit record; the pieces themselves
+/// are not passed. A commit record whose pieces cannot be read is not whole. Without `pieces`, all records are passed as they
+/// are.
 /// With `on_damage`, the reader searches for the next whole record after a bad place and calls `on_damage` if there is one.
-/// Records must be groups of batches (batch_group.h) or parts of one (log_pieces.h). A bad header is then no error but such a
-/// place; if no whole record follows, the segment ends there with `valid_after` set.
-/// With `on_long_record`, a record longer than kLongRecordBytes is passed to it instead; its payload may still be in the file.
+/// Records must then be groups of batches (batch_group.h) or parts of a batch (log_pieces.h). A bad header is then no error but
+/// such a place; if no whole record follows, the segment ends there with `valid_after` set.
+/// With `on_long_record`, a record longer than kLongRecordBytes is passed to that function instead of `on_record`; its payload
+/// may still be in the file.
 using OnLogRecord = std::function<Status(std::string payload, std::uint64_t offset)>;
 using OnLongLogRecord = std::function<Status(const LogPayload& payload, std::uint64_t offset)>;
 inline constexpr std::uint64_t kLongRecordBytes = std::uint64_t{4} << 20;
@@ -54,12 +63,14 @@ struct LogVisitor {
   OnLongLogRecord on_long_record = {};
 };
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor);
-/// The same, with all records in memory.
+/// Returns the number of the file that a segment's header belongs to; kNoFile if the header is bad or cannot be read.
+FileNum log_owner(FileSystem& fs, const std::string& dir, FileNum file);
+/// Like the other read_log(), but passes all records in memory.
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const OnLogRecord& on_record,
                         const OnLogDamage& on_damage = {}, LogPieces* pieces = nullptr);
 
-/// Truncates a segment to `valid_bytes`, durably. Else the torn end of one crash would look like damage after the next, when a
-/// later segment has records.
+/// Truncates a segment to `valid_bytes`, durably. Without this, the torn end of one crash would look like damage after the next
+/// crash, when a later segment has records.
 Status cut_log(FileSystem& fs, const std::string& dir, FileNum file, std::uint64_t valid_bytes);
 
 }  // namespace ebbtide

@@ -53,7 +53,8 @@ Millis LogSegments::oldest_batch() const {
 
 std::vector<std::vector<Millis>> log_debts(const std::vector<LogSegment>& segments, Millis now) {
   std::vector<std::vector<Millis>> debts(segments.size());
-  // Oldest births in this and later segments. A map, since each FLUSHDB creates a tree, so there may be many.
+  // For each tree, the oldest birth in this and later segments. A map, since each FLUSHDB creates a tree, so there may be many
+  // trees.
   std::unordered_map<TreeId, Millis> oldest;
   for (std::size_t at = segments.size(); at-- > 0;) {
     for (const LogNote& note : segments[at].notes) {

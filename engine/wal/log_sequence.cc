@@ -8,6 +8,8 @@
 namespace ebbtide {
 namespace {
 
+constexpr int kNamedFiles = 3;  // in one error
+
 std::string operations(SeqNum first, SeqNum next) {
   if (first == 0) return "operations up to " + std::to_string(next - 1);
   return "operations " + std::to_string(first) + " to " + std::to_string(next - 1);
@@ -16,8 +18,9 @@ std::string operations(SeqNum first, SeqNum next) {
 }  // namespace
 
 std::string SkippedLog::to_text() const {
+  if (stray) return what + "; neither the manifest nor another segment names it, so it is no part of the write-ahead log";
   if (first == next) return what + "; no operation is lost there";
-  return what + "; " + operations(first, next) + " are skipped: tables and manifest have them";
+  return what + "; " + operations(first, next) + " are skipped, since tables and manifest have them";
 }
 
 LogSequence::LogSequence(std::string dir, LogNeeds needs) : dir_(std::move(dir)), needs_(std::move(needs)) {}
@@ -26,19 +29,44 @@ std::string LogSequence::path(FileNum file) const { return join_path(dir_, log_f
 
 Status LogSequence::begin(const std::vector<FileNum>& segments) {
   if (needs_.oldest_log == kNoFile || (!segments.empty() && segments.front() == needs_.oldest_log)) return Status::ok();
-  const std::string what = path(needs_.oldest_log) + " is missing: the write-ahead log begins there, as the manifest says";
+  const std::string what = path(needs_.oldest_log) + " is missing; according to the manifest, the write-ahead log begins with it";
   if (segments.empty()) return Status::corruption(what);
   gap_ = {needs_.oldest_log, 0, what};
   open_gap_ = true;
   return Status::ok();
 }
 
+// A segment is durable before the end mark of the one before, or the manifest, names it. It may have no record yet; but then it
+// has its header, and open starts no log without it.
+std::string LogSequence::named_by(FileNum file) const {
+  if (file == needs_.oldest_log) return "the manifest says that the log begins here";
+  if (file == next_) return path(namer_) + " names it as the next segment";
+  if (file == needs_.newest_log) return "the manifest says that the log had it";
+  return "";
+}
+
+// Segments that are named, follow the current one and come before `before` are not there.
+void LogSequence::note_missing(FileNum before) {
+  for (const FileNum named : {std::min(next_, needs_.newest_log), std::max(next_, needs_.newest_log)}) {
+    if (named > std::max(file_, needs_.oldest_log) && named < before && missing_ != named) {
+      missing_ = named;
+      open_gap(named, 0, path(named) + " is missing: " + named_by(named));
+    }
+  }
+}
+
+void LogSequence::enter(FileNum file) {
+  note_missing(file);
+  file_ = file;
+  has_records_ = false;
+}
+
 Status LogSequence::follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset) {
-  // All operations before the first record are in tables; the manifest relied on them when it recorded that.
+  // All operations before the first record are in tables: the manifest recorded that, and relies on their seqs.
   const bool follows = expected_ != 0 ? first == expected_ : first <= needs_.last_seq + 1;
   if ((!follows || open_gap_) && !lost_) {
     if (expected_ != 0 && first < expected_) {
-      return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " + std::to_string(expected_) +
+      return Status::corruption("begins with operation " + std::to_string(first) + " instead of " + std::to_string(expected_) +
                                 (open_gap_ ? "; before it, " + gap_.what : ""));
     }
     TRY(close_gap(first, offset));
@@ -50,23 +78,23 @@ Status LogSequence::follow(SeqNum first, std::uint32_t count, Millis time, std::
   return Status::ok();
 }
 
-// The log goes on with `next`. Operations in between, if any, must not be needed.
+// Ends the gap: the log continues with operation `next`. Operations in the gap, if any, must not be needed.
 Status LogSequence::close_gap(SeqNum next, std::uint64_t offset) {
   if (!open_gap_) {
     gap_ = {file_, offset,
-            path(file_) + ": begins with operation " + std::to_string(next) + ", expected was " +
+            path(file_) + ": begins with operation " + std::to_string(next) + " instead of " +
                 (expected_ != 0 ? std::to_string(expected_) : "at most " + std::to_string(needs_.last_seq + 1)) +
                 (torn_.empty() ? ": a part of the log is missing before it" : "; before it, " + torn_)};
   }
   if (const std::string lacks = needs_.lacking(next - 1); next != expected_ && !lacks.empty()) {
     return lost(gap_.what, expected_, next, lacks);
   }
-  skipped_.push_back({gap_.file, gap_.offset, file_, offset, expected_, next, time_, gap_.what});
+  skipped_.push_back({false, gap_.file, gap_.offset, file_, offset, expected_, next, time_, gap_.what});
   open_gap_ = false;
   return Status::ok();
 }
 
-// Handles a segment without a record: its header has the first seq.
+// Handles a segment without a record, whose header has the first seq.
 Status LogSequence::take_header(SeqNum first_seq) {
   if (has_records_ || first_seq == 0) return Status::ok();
   if (!lost_ && (open_gap_ || (expected_ != 0 && first_seq > expected_))) TRY(close_gap(first_seq, 0));
@@ -75,9 +103,11 @@ Status LogSequence::take_header(SeqNum first_seq) {
   return Status::ok();
 }
 
-Status LogSequence::lost(const std::string& what, SeqNum first, SeqNum next, const std::string& lacks) const {
-  return Status::corruption(what + "; " + operations(first, next) + " are lost, and only the log had them: " + lacks +
-                            ". Restore a backup, or save what is left: ebbtide-inspect salvage " + dir_ + " NEW-DIRECTORY");
+Status LogSequence::lost(const std::string& what, SeqNum first, SeqNum next, const std::string& lacks) {
+  named_loss_ = true;
+  return Status::corruption(what + "; " + operations(first, next) + " are lost, since only the log had them (" + lacks +
+                            "). Restore a backup, or save the rest of the data: ebbtide-inspect salvage " + dir_ +
+                            " NEW-DIRECTORY");
 }
 
 Result<bool> LogSequence::damaged(const LogDamage& damage) {
@@ -86,34 +116,52 @@ Result<bool> LogSequence::damaged(const LogDamage& damage) {
   const bool back = expected_ != 0 && damage.next_seq < expected_;
   const std::string lacks = damage.next_seq == expected_ || lost_ ? "" : needs_.lacking(damage.next_seq - 1);
   if (back || !lacks.empty()) {
-    // If the manifest or a mark relies on it, it was durable. Else a power loss kept the second of two writes without the first.
+    // If the manifest or a mark relies on the bad part, that part was durable. Otherwise a power loss kept the second of two
+    // writes and lost the first.
     if (!damage.durable && (expected_ == 0 || expected_ > needs_.last_seq)) return false;
     if (!back) return lost(what, expected_, damage.next_seq, lacks);
-    return Status::corruption(what + "; behind it the log goes back to operation " + std::to_string(damage.next_seq));
+    return Status::corruption(what + "; the next readable record repeats operation " + std::to_string(damage.next_seq));
   }
-  open_gap(damage.offset, what, damage.durable);
+  open_gap(file_, damage.offset, what, damage.durable);
   return true;
 }
 
-void LogSequence::open_gap(std::uint64_t offset, const std::string& what, bool durable) {
-  if (!open_gap_) gap_ = {file_, offset, what, durable};
+// Names each damaged file once: of two segments that were exchanged, both.
+void LogSequence::open_gap(FileNum file, std::uint64_t offset, const std::string& what, bool durable) {
+  if (!open_gap_) {
+    gap_ = {file, offset, what, file, durable};
+  } else if (gap_.last_file != file) {
+    gap_.last_file = file;
+    if (++gap_.files <= kNamedFiles) gap_.what += "; " + what;
+  }
   gap_.durable |= durable;
   open_gap_ = true;
 }
 
+bool LogSequence::is_stray(const LogEnd& end) const { return end.foreign && needs_.names_segments && named_by(file_).empty(); }
+
 Result<bool> LogSequence::leave(const LogEnd& end) {
+  if (is_stray(end)) {
+    skipped_.push_back({.stray = true, .file = file_, .next_file = file_, .what = join_path(dir_, end.what)});
+    return false;
+  }
   TRY(take_header(end.first_seq));
   end_ = path(file_) + ": the write-ahead log ends at " + std::to_string(end.valid_bytes);
+  if (end.next != kNoFile) {
+    namer_ = file_;
+    next_ = end.next;
+  }
   if (end.clean) return false;
   const std::string what = join_path(dir_, end.what);
   if (end.valid_after) {
-    open_gap(end.valid_bytes, what + ", and what follows says that it was whole once");
-  } else if (end.valid_bytes == 0 && file_ == needs_.oldest_log) {
-    open_gap(0, what + ", but the manifest says that the log begins here");
+    open_gap(file_, end.valid_bytes, what + "; a later record shows that this place was durable");
+  } else if (const std::string named = named_by(file_); end.valid_bytes == 0 && !named.empty()) {
+    open_gap(file_, 0, what + "; " + named);
   } else if (expected_ != 0 && expected_ <= needs_.last_seq) {
-    open_gap(end.valid_bytes, what + ", and the manifest relies on operations up to " + std::to_string(needs_.last_seq));
+    open_gap(file_, end.valid_bytes, what + "; the manifest relies on operations up to " + std::to_string(needs_.last_seq));
   } else {
-    // Unsynced pieces of a batch, of which a power loss removed one, and their commit record: all of it is the torn end.
+    // If a power loss removed one of a batch's unsynced pieces, the other pieces and their commit record are part of the torn
+    // end.
     if (open_gap_ && !gap_.durable && gap_.file == file_) open_gap_ = false;
     torn_ = what;
     return true;
@@ -122,16 +170,19 @@ Result<bool> LogSequence::leave(const LogEnd& end) {
 }
 
 Status LogSequence::finish() {
+  note_missing(~FileNum{0});
   if (open_gap_) {
-    return Status::corruption(gap_.what +
-                              "; it cannot be known which operations followed. Restore a backup, or save what is left: " +
+    const std::string known = expected_ <= 1 ? "" : "; the log has operations up to " + std::to_string(expected_ - 1);
+    return Status::corruption(gap_.what + known +
+                              "; operations that followed it are unknown. Restore a backup, or save the rest of the data: " +
                               "ebbtide-inspect salvage " + dir_ + " NEW-DIRECTORY");
   }
-  // Tables and manifest name the operations that they rely on; the log must reach the last of them. An empty log reaches up to
+  // Tables and manifest name the operations that they rely on; the log must reach the last of these. An empty log reaches up to
   // the seq at which it would begin.
   if (expected_ == 0 || expected_ - 1 >= needs_.last_seq) return Status::ok();
-  return Status::corruption(end_ + " with operation " + std::to_string(expected_ - 1) + ", the manifest relies on " +
-                            std::to_string(needs_.last_seq) + (torn_.empty() ? "" : "; " + torn_));
+  return Status::corruption(end_ + " with operation " + std::to_string(expected_ - 1) +
+                            ", but the manifest relies on operation " + std::to_string(needs_.last_seq) +
+                            (torn_.empty() ? "" : "; " + torn_));
 }
 
 void LogSequence::lose() {

@@ -1,13 +1,18 @@
-// Checks while a log is read that its operations continue without a gap in needed ones.
+// Checks, while a log is read, that no needed operation is missing from its sequence.
 //
-// Every operation has a seq, and each batch begins where the one before ended. A crash leaves a torn end of a segment; it is
-// harmless if and only if the next segment continues from there. The manifest names the oldest needed segment and the seqs that
-// it relies on. A log that begins later, or ends before the last of them, has lost data.
+// Every operation has a seq, and each batch begins with the seq after the batch before. A crash leaves a torn end of a segment;
+// that end is harmless if and only if the next segment continues from there. The manifest names the oldest needed segment and the
+// seqs that the manifest relies on. A log that begins later, or ends before the last of these seqs, has lost data.
 //
-// Operations in tables are not needed. An unreadable part of the log, or a missing segment, is skipped if the operation after it
-// is known and tables and manifest have all earlier ones. If the part reaches the end of the log, no later operation is known:
-// the part may have held any number of acknowledged writes, and is never skipped. A record that neither the manifest nor a mark
-// relies on is a torn end, as always.
+// Operations that are in tables are not needed. An unreadable part of the log, or a missing segment, is skipped if the next
+// operation after that part is known, and tables and manifest have all earlier operations. If the part reaches the end of the
+// log, no later operation is known: the part may have held any number of acknowledged writes, and is never skipped. A last record
+// that neither the manifest nor a mark relies on is only a torn end.
+//
+// A name of a segment may belong to something else: an administrator has copied a segment, or made a directory. The segment with that
+// number is then missing. That matters if the manifest or an end mark names it, or if the operations have a gap there. Otherwise
+// no write to such a segment was ever acknowledged (docs/decisions/0043), and the log is complete without it. This needs a manifest
+// that names segments: older programs wrote to segments that nothing names.
 #pragma once
 
 #include <functional>
@@ -21,78 +26,93 @@ namespace ebbtide {
 /// The part of the log that the manifest needs.
 struct LogNeeds {
   FileNum oldest_log = kNoFile;  ///< the first segment of the log; kNoFile = unknown
+  FileNum newest_log = kNoFile;  ///< the manifest says that the log had this segment; kNoFile = none, or the log begins after it
   SeqNum last_seq = 0;           ///< the last operation that the manifest relies on
-  /// Names the trees or the manifest if they may lack operations up to `upto`; "" = they have all of these.
+  bool names_segments = false;   ///< false: the manifest is from a program that named no segments
+  /// Called with the last seq of an unreadable part. Returns the names of the trees, or the manifest, that may lack operations up
+  /// to `upto`; "" = none lacks any.
   std::function<std::string(SeqNum upto)> lacking;
 };
 
-/// A skipped part of the log, not needed by any table.
+/// A skipped part of the log. No table needs its operations.
 struct SkippedLog {
-  FileNum file = kNoFile;    ///< segment in which it begins; it may be missing
-  std::uint64_t offset = 0;  ///< where in it
+  bool stray = false;        ///< `file` is no segment of the log, although it has the name of one
+  FileNum file = kNoFile;    ///< segment in which the part begins; that segment may be missing
+  std::uint64_t offset = 0;  ///< offset in `file` at which the part begins
+  /// The segment in which the log continues.
   FileNum next_file = kNoFile;
-  std::uint64_t next_offset = 0;  ///< where the log goes on; 0 = in the header of next_file
-  SeqNum first = 0;               ///< the first operation that it may have had; 0 = unknown
-  SeqNum next = 0;                ///< the first operation after it
-  Millis time = 0;                ///< time of the last batch before it, the oldest possible time in it; 0 = unknown
+  std::uint64_t next_offset = 0;  ///< offset in next_file at which the log continues; 0 = in the header
+  SeqNum first = 0;               ///< the first operation that the part may have had; 0 = unknown
+  SeqNum next = 0;                ///< the first operation after the part
+  Millis time = 0;                ///< time of the last batch before the part, so the oldest possible time in it; 0 = unknown
   std::string what;               ///< file, place and fault
 
-  /// "data/000007.wal: record at 8192: checksum mismatch; operations 501 to 600 are skipped: tables have them"
+  /// For example "data/000007.wal: record at 8192: checksum mismatch; operations 501 to 600 are skipped: tables and manifest have
+  /// them".
   [[nodiscard]] std::string to_text() const;
 };
 
-/// The reader of the log calls it, segment by segment. After an error only lose() may be called.
+/// Checks one log. The reader of the log calls the functions in the order of its segments and batches. After an error only lose()
+/// may be called.
 class LogSequence {
  public:
-  /// `dir`: for messages.
+  /// `dir` is used in messages.
   LogSequence(std::string dir, LogNeeds needs);
 
-  /// The segments from the oldest needed one on, ascending. kCorruption: there is none, although one is needed.
+  /// Begins the log. `segments`: the numbers of the segments from the oldest needed one on, ascending. Returns kCorruption if the
+  /// oldest needed segment is missing and operations in it are needed.
   Status begin(const std::vector<FileNum>& segments);
-  /// The next segment.
-  void enter(FileNum file) {
-    file_ = file;
-    has_records_ = false;
-  }
-  /// The next batch, of `count` operations from `first` on. kCorruption: it does not follow. The caller adds the place.
+  /// Called when the reading of the next segment begins.
+  void enter(FileNum file);
+  /// Called for each batch, which has `count` operations from seq `first` on. Returns kCorruption if the batch does not follow
+  /// the one before. The caller adds the place to the message.
   Status follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset);
-  /// For OnLogDamage.
+  /// Decides on a bad part of the segment; suits OnLogDamage.
   Result<bool> damaged(const LogDamage& damage);
-  /// Ends the segment. Returns true if the bytes after `end.valid_bytes` are the torn end of a crash. The caller truncates them
-  /// (or unlinks a segment without a valid byte) once the whole log was found good.
+  /// Ends the segment. Returns true if the bytes after `end.valid_bytes` are the torn end of a crash. The caller truncates these
+  /// bytes (or unlinks a segment without a valid byte) once the whole log was found good.
   Result<bool> leave(const LogEnd& end);
-  /// Ends the log. kCorruption: it ends before the last operation that the manifest relies on.
+  /// Ends the log. Returns kCorruption if the log ends before the last operation that the manifest relies on.
   Status finish();
+  /// True if the last error names the place of what is lost, which lies before the present record.
+  [[nodiscard]] bool named_the_loss() const { return named_loss_; }
   /// For tools that continue after an error: the next batch may have any seq.
   void lose();
 
   [[nodiscard]] const std::vector<SkippedLog>& skipped() const { return skipped_; }
-  /// Of the last operation; 0 = there is none.
+  /// The seq of the last operation; 0 = there is none.
   [[nodiscard]] SeqNum last() const { return expected_ == 0 ? 0 : expected_ - 1; }
 
  private:
-  /// An unreadable part; its extent is known once the log goes on.
+  /// An unreadable part. Its extent becomes known when the log continues.
   struct Gap {
     FileNum file = kNoFile;
     std::uint64_t offset = 0;
     std::string what;
-    bool durable = true;  // it was written completely
+    FileNum last_file = kNoFile;  // the last file that `what` names
+    bool durable = true;          // true if the part was durable
+    int files = 1;                // number of files that are unreadable in the gap
   };
   [[nodiscard]] std::string path(FileNum file) const;
+  [[nodiscard]] std::string named_by(FileNum file) const;
+  [[nodiscard]] bool is_stray(const LogEnd& end) const;
+  void note_missing(FileNum before);
   Status close_gap(SeqNum next, std::uint64_t offset);
-  void open_gap(std::uint64_t offset, const std::string& what, bool durable = true);
+  void open_gap(FileNum file, std::uint64_t offset, const std::string& what, bool durable = true);
   Status take_header(SeqNum first_seq);
-  [[nodiscard]] Status lost(const std::string& what, SeqNum first, SeqNum next, const std::string& lacks) const;
+  [[nodiscard]] Status lost(const std::string& what, SeqNum first, SeqNum next, const std::string& lacks);
 
   const std::string dir_;
   const LogNeeds needs_;
   FileNum file_ = kNoFile;
-  SeqNum expected_ = 0;       // that the next batch must begin with; 0 = unknown
-  Millis time_ = 0;           // of the last batch
-  bool has_records_ = false;  // of the current segment
-  bool open_gap_ = false, lost_ = false;
-  Gap gap_;           // if open_gap_
-  std::string torn_;  // where an earlier segment ended badly
+  FileNum missing_ = kNoFile;                 // the last segment that was found missing
+  FileNum namer_ = kNoFile, next_ = kNoFile;  // the last segment with an end mark, and the segment that this mark names
+  SeqNum expected_ = 0;                       // seq that the next batch must begin with; 0 = unknown
+  Millis time_ = 0;                           // time of the last batch
+  bool has_records_ = false;                  // true if the current segment has records
+  bool open_gap_ = false, lost_ = false, named_loss_ = false;
+  Gap gap_;           // valid if open_gap_
+  std::string torn_;  // message about an earlier segment that ended in a torn record; "" if none did
   std::string end_;   // "<segment>: the write-ahead log ends at <offset>"
   std::vector<SkippedLog> skipped_;
 };

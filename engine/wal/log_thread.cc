@@ -1,4 +1,4 @@
-// The thread of the log: it syncs, switches segments, writes large batches, and calls on_tick.
+// The thread of the log. It syncs, switches segments, writes large batches, and calls on_tick.
 #include <pthread.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ void GroupCommit::run() {
     bool moved = work();
     const std::uint64_t now = options_.clock->mono_ns();
     const bool tick = now - last_tick >= kTickMs * 1'000'000ull;
-    if (tick && !writing_ && bad_.is_ok() && !queue_empty()) {  // no loop has ended a pass since
+    if (tick && !writing_ && bad_.is_ok() && !queue_empty()) {  // no loop has ended a pass since these batches were queued
       writing_ = moved = true;
       done_writing();
     }
@@ -39,7 +39,7 @@ void GroupCommit::run() {
 }
 
 bool GroupCommit::wants_group_sync() const {
-  if (!bad_.is_ok()) return false;  // waiters see that
+  if (!bad_.is_ok()) return false;  // the waiting threads read bad_ themselves
   const bool something = synced_seq() < logged_seq() || !queue_empty();
   return something && (sync_wanted_ > synced_seq() || fsync() == FsyncMode::kAlways);
 }
@@ -64,13 +64,14 @@ bool GroupCommit::work() {
   return true;
 }
 
-// Both atomics change under the mutex. So a caller of enqueue() sees delayed_until_, or its batch is seen here.
+// Both atomics change under the mutex. So either the caller of enqueue() sees delayed_until_, or this thread sees the batch.
 void GroupCommit::delay_sync() {
   const std::uint64_t wanted = fsync() == FsyncMode::kAlways ? delay_.wanted() : 0;
   const auto queued = [this] { return queued_seq_.load(std::memory_order_relaxed) - synced_seq(); };
   const std::uint64_t before = queued();
   if (before >= wanted) return;
-  const std::uint64_t until = system_clock()->mono_ns() + delay_.limit_ns();  // real time, even if options_.clock is simulated
+  // The delay is in real time, even if options_.clock is simulated.
+  const std::uint64_t until = system_clock()->mono_ns() + delay_.limit_ns();
   delayed_until_.store(synced_seq() + wanted, std::memory_order_relaxed);
   while (!stop_ && queued() < wanted) {
     const std::uint64_t now = system_clock()->mono_ns();
@@ -81,7 +82,7 @@ void GroupCommit::delay_sync() {
   delay_.waited(before, queued());
 }
 
-// Writes the queue and syncs the log for a waiting thread. A full segment ends here, too: under `always` no other place ends it.
+// Writes the queue and syncs the log for a waiting thread. Also ends a full segment: under `always` no other place does that.
 void GroupCommit::write_and_sync() {
   delay_sync();
   const SeqNum synced_before = synced_seq();
@@ -93,9 +94,11 @@ void GroupCommit::write_and_sync() {
                 options_.clock->mono_ns() - begun);
   if (bad_.is_ok() && segment_full()) switch_segment();
   done_writing();
+  sync_ended();
 }
 
-// No thread waits for this sync. Appends go on beside its long part. Only a switch excludes them, for the few that came since.
+// Syncs while no thread waits for it. Appends go on during the long part. Only a switch of segments excludes appends, and then
+// syncs the few that came meanwhile.
 void GroupCommit::sync_beside_appends() {
   const std::shared_ptr<LogWriter> writer = writer_;
   const SeqNum covered = logged_seq();
@@ -106,7 +109,7 @@ void GroupCommit::sync_beside_appends() {
   syncing_beside_ = false;
   moved_.notify_all();
   last_sync_ns_ = options_.clock->mono_ns();
-  if (writer != writer_) return;  // another write failed, and the log has restarted
+  if (writer != writer_) return;  // a write failed meanwhile, and the log has restarted
   if (!status.is_ok()) {
     fail(status);
     return;
@@ -118,6 +121,7 @@ void GroupCommit::sync_beside_appends() {
   become_writer();
   if (bad_.is_ok() && segment_full()) switch_segment();
   done_writing();
+  sync_ended();
 }
 
 }  // namespace ebbtide

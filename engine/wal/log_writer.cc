@@ -1,5 +1,5 @@
 // Invariants: size_ counts only whole appends. synced_bytes_ covers only appends that had returned when the sync began. A mark
-// states at most the value of synced_bytes_ when its append began.
+// states at most the value that synced_bytes_ had when the mark's append began.
 #include "wal/log_writer.h"
 
 #include "base/checksum.h"
@@ -36,7 +36,7 @@ Result<std::unique_ptr<LogWriter>> LogWriter::create(FileSystem& fs, const std::
   TRY_ASSIGN(out, fs.create(path));
   std::unique_ptr<LogWriter> writer(new LogWriter(std::move(out), file));
   if (Status status = writer->start(fs, dir, first_seq); !status.is_ok()) {
-    (void)fs.unlink(path);  // best effort: the next open skips an empty segment
+    (void)fs.unlink(path);  // best effort: if the unlink fails, the next open skips an empty segment
     return status;
   }
   return writer;
@@ -63,11 +63,23 @@ Status LogWriter::append(std::span<const LogRecord> records) {
     }
   }
   if (records.empty()) return Status::ok();
+  return append_all(records, false);
+}
 
+Status LogWriter::end(FileNum next) {
+  TRY(usable());
+  std::string payload(1, kLogEndKind);
+  put_u64(&payload, next);
+  const LogRecord record{payload};
+  return append_all(std::span(&record, 1), true);
+}
+
+/// `end`: the only record is an end mark.
+Status LogWriter::append_all(std::span<const LogRecord> records, bool end) {
   const std::uint64_t synced = synced_bytes();
   const bool mark = synced > marked_bytes_;
   pieces_.clear();
-  scratch_.resize(records.size() * kLogRecordHeaderBytes + kLogMarkBytes);  // must not grow later: pieces_ points into it
+  scratch_.resize(records.size() * kLogRecordHeaderBytes + kLogMarkBytes);  // must not grow later, since pieces_ points into it
   char* scratch = scratch_.data();
   std::uint64_t offset = size();
   char vouched[sizeof(std::uint64_t)];
@@ -77,16 +89,16 @@ Status LogWriter::append(std::span<const LogRecord> records) {
     add_record(std::span(&payload, 1), kLogMarkLength, &offset, &scratch);
   }
   for (const LogRecord& record : records) {
-    add_record(record, static_cast<std::uint32_t>(payload_bytes(record)), &offset, &scratch);
+    add_record(record, end ? kLogEndLength : static_cast<std::uint32_t>(payload_bytes(record)), &offset, &scratch);
   }
 
   if (Status status = out_->append(pieces_); !status.is_ok()) return fail(status);
   size_.store(offset, std::memory_order_release);
   if (mark) marked_bytes_ = synced;
-  return usable();  // a sync that failed meanwhile fails this append too
+  return usable();  // if a sync failed meanwhile, this append fails too
 }
 
-/// Puts header and payload of one record into pieces_.
+/// Appends the header and the payload of one record to pieces_.
 void LogWriter::add_record(std::span<const Bytes> payload, std::uint32_t length, std::uint64_t* offset, char** scratch) {
   char* header = *scratch;
   store_fixed<std::uint32_t>(header, length);

@@ -1,4 +1,4 @@
-// Appends records to one segment. The commit pipeline does queueing and grouping, and decides when to sync.
+// Appends records to one segment. The commit pipeline (group_commit.h) queues and groups batches, and decides when to sync.
 #pragma once
 
 #include <atomic>
@@ -12,32 +12,35 @@
 
 namespace ebbtide {
 
-/// One record: the pieces of a WriteBatch payload, in order.
+/// One record, as the pieces of its payload in order.
 using LogRecord = std::vector<Bytes>;
 
-/// One thread at a time may append; one other may sync() meanwhile. size(), synced_bytes() and file() from any thread.
+/// One thread at a time may append; one other thread may sync() meanwhile. Any thread may call size(), synced_bytes() and file().
 class LogWriter {
  public:
-  /// Creates segment `file` in `dir`, writes its header, syncs file and directory. After an error the file is removed if
-  /// possible. `first_seq`: seq of the first operation that it may have; 0 = unknown.
+  /// Creates segment `file` in `dir`, writes its header, and syncs file and directory. After an error the file is removed if
+  /// possible. `first_seq`: seq of the first operation that the segment may have; 0 = unknown.
   static Result<std::unique_ptr<LogWriter>> create(FileSystem& fs, const std::string& dir, FileNum file, SeqNum first_seq = 0);
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// Appends all records in one write; none if one is too long (kInvalidArgument; the writer stays usable). After any other error
-  /// the segment stays bad: every later append and sync fails with that error.
+  /// Appends all records in one write. If one record is too long, appends none and returns kInvalidArgument; the writer stays
+  /// usable. After any other error the segment stays bad: every later append and sync fails with that error.
   Status append(std::span<const LogRecord> records);
-  /// Makes all appends durable that had returned before. After an error the segment stays bad, as above: a sync is never retried,
-  /// because the system may have dropped the pages that it could not write.
+  /// Appends an end mark, which names the next segment. That segment must be durable. No append may follow. The next sync() makes
+  /// the end mark durable. Errors are those of append().
+  Status end(FileNum next);
+  /// Makes all appends durable that had returned before this call. After an error the segment stays bad, as above. A failed sync
+  /// is never retried, because the system may have dropped the pages that it could not write.
   Status sync();
-  /// After a failed append: makes the appends before it durable. Fails after a failed sync. Not concurrently with another sync,
+  /// After a failed append: makes the appends before it durable. Fails if a sync has failed. Must not run beside another sync,
   /// whose error it might miss.
   Status salvage();
   /// Closes the file without a sync. No append or sync may follow.
   Status close();
   [[nodiscard]] FileNum file() const { return file_; }
-  /// Bytes appended, the header included.
+  /// Bytes appended, including the header.
   [[nodiscard]] std::uint64_t size() const { return size_.load(std::memory_order_acquire); }
   /// Bytes known to be durable.
   [[nodiscard]] std::uint64_t synced_bytes() const { return synced_bytes_.load(std::memory_order_acquire); }
@@ -48,6 +51,7 @@ class LogWriter {
   Status sync_appended() EXCLUDES(mutex_);
   Status usable() EXCLUDES(mutex_);
   Status fail(const Status& status) EXCLUDES(mutex_);
+  Status append_all(std::span<const LogRecord> records, bool end);
   void add_record(std::span<const Bytes> payload, std::uint32_t length, std::uint64_t* offset, char** scratch);
 
   const std::unique_ptr<WritableFile> out_;
@@ -61,9 +65,9 @@ class LogWriter {
   std::atomic<std::uint64_t> synced_bytes_{0};
 
   // Used by the appending thread only.
-  std::uint64_t marked_bytes_ = 0;  // durable bytes in the last mark
-  std::string scratch_;             // record headers of one append, and its mark
-  std::vector<Bytes> pieces_;       // the data of one append
+  std::uint64_t marked_bytes_ = 0;  // number of durable bytes that the last mark states
+  std::string scratch_;             // record headers, and the mark, of one append
+  std::vector<Bytes> pieces_;       // pieces of one append, in the order of the file
 };
 
 }  // namespace ebbtide

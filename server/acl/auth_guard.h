@@ -1,11 +1,11 @@
 // Delays and logs authentication attempts after failures from the same network.
 //
-// The first failures of a network cause no delay, since people mistype. From then on each attempt waits before it is checked,
-// right or wrong, so that the delay reveals nothing; the wait doubles with each failure up to a limit. A client with the right
-// password from the same network is accepted at most kMaxDelayMs later.
+// The first failures of a network cause no delay, since people mistype. From then on each attempt waits before its password is
+// checked, right or wrong, so that the delay reveals nothing. The wait doubles with each failure up to a limit. A client with the
+// right password from the same network is accepted at most kMaxDelayMs later.
 //
 // Effect: at most limits.unauthenticated_clients connections (128) wait at the same time, so one network tries 128 / 2 s = 64
-// passwords a second, instead of 200,000. A random password of 8 letters and digits (2.8 * 10^12) takes it 1,400 years.
+// passwords a second, instead of 200,000. Guessing a random password of 8 letters and digits (2.8 * 10^12) takes 1,400 years.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,17 @@ class AuthGuard {
   static constexpr std::uint32_t kFirstDelayMs = 100;
   static constexpr std::uint32_t kMaxDelayMs = 2'000;  ///< well below limits.authentication_timeout, 10 s
   static constexpr std::int64_t kForgetMs = 60'000;    ///< a network without a failure for this long is forgotten
-  /// Number of networks remembered, 150 bytes each: 600 KB. A peer with more networks can displace the oldest, but then each of
-  /// its networks had only 3 attempts.
+  /// The number of networks remembered, 150 bytes each: 600 KB. A peer with more networks can displace the oldest, but then each
+  /// of its networks had only 3 attempts.
   static constexpr std::size_t kNetworks = 4'096;
   static constexpr std::int64_t kLogMs = 10'000;     ///< at most one log line per network in this time
   static constexpr std::uint32_t kLinesASecond = 5;  ///< log lines of all networks together
 
-  /// Time that an attempt from this network waits before it is checked.
+  /// Returns how many ms an attempt from this network waits before its password is checked.
   [[nodiscard]] std::uint32_t delay_ms(Bytes network, std::int64_t now_ms);
   /// Counts a failed attempt. Returns the log line, or nothing if the rate limit of log lines is reached.
   [[nodiscard]] std::optional<std::string> failed(Bytes network, Bytes address, Bytes user, std::int64_t now_ms);
-  /// Networks that are remembered now.
+  /// Returns the number of networks that are remembered now.
   [[nodiscard]] std::size_t networks() const;
 
  private:
@@ -53,9 +53,9 @@ class AuthGuard {
   bool line_allowed(std::int64_t now_ms);
 
   mutable std::mutex mutex_;
-  InOrder in_order_;                                            // guarded by mutex_; by last failure, the earliest first
+  InOrder in_order_;                                            // guarded by mutex_; by last failure, earliest first
   std::unordered_map<std::string, InOrder::iterator> by_name_;  // guarded by mutex_
-  std::int64_t second_ = 0;                                     // guarded by mutex_; in which `lines_` were written
+  std::int64_t second_ = 0;                                     // guarded by mutex_; the second in which `lines_` were written
   std::uint32_t lines_ = 0;                                     // guarded by mutex_
 };
 

@@ -10,7 +10,7 @@ namespace ebbtide {
 
 using Sha256 = std::array<std::uint8_t, 32>;
 
-/// The time depends only on the length of `text`.
+/// Returns the hash of `text`. The time depends only on the text's length.
 Sha256 sha256(Bytes text);
 
 }  // namespace ebbtide

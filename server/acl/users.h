@@ -1,55 +1,103 @@
-// Users and their passwords.
+// Users: which may log in, with which passwords, and the rights of each.
 //
 // A file of users has Redis's form, a user a line; empty lines and lines that begin with # are skipped:
 //
 //     user default off
-//     user alice on >a-password ~* &* +@all
-//     user bob on #9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 ~* &* +@all
+//     user alice on >a-password ~alice:* &* +@all -@dangerous
+//     user bob on #9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 %R~* resetchannels +@read (~bob:* +set)
 //
-// A user with `on` may log in, one with `off` may not. >TEXT and #SHA256 (64 hex digits) are passwords, each of which is
-// accepted; `nopass` accepts any password. All users have the same rights. A user that is on must have all keys (~*), all
-// channels (&*) and all commands (+@all), so that a file that restricts a user is refused instead of misread.
+// A user with `on` may log in, a user with `off` may not. >TEXT and #SHA256 (64 hex digits) add a password; any of a user's
+// passwords is accepted. <TEXT and !SHA256 remove a password; `nopass` accepts any password, `resetpass` none. Rules outside of
+// parentheses belong to the user's first selector (selector.h); each pair of parentheses has the rules of one more selector.
+// `clearselectors` removes those, `reset` removes everything. Rules apply in order. A new user is off, has no password and may do
+// nothing.
+//
+// Payloads of RESTORE are always checked, so `sanitize-payload` and `skip-sanitize-payload` are stored but have no effect.
 #pragma once
 
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <engine/result.h>
+#include "acl/selector.h"
 #include "acl/sha256.h"
 
 namespace ebbtide {
 
+/// One user. A value type; const members are thread-safe.
 struct User {
+  std::string name;
   bool on = false;
   bool any_password = false;
-  std::vector<Sha256> passwords;
+  bool skips_sanitizing = false;
+  std::vector<Sha256> passwords;                      ///< hashes of the passwords, in the order in which they were added
+  std::vector<AclSelector> selectors{AclSelector()};  ///< the first selector is the user's own; never empty
   friend bool operator==(const User&, const User&) = default;
+
+  /// Applies one rule. Returns "" on success; otherwise Redis's text for the error, and changes nothing. The text never has a
+  /// password.
+  std::string apply(const AclCatalog& commands, Bytes rule);
+  /// Returns whether a selector allows the command. If none does, the verdict has the most specific right that the command lacks.
+  [[nodiscard]] AclVerdict check(const AclRequest& request) const;
+  /// Returns true if a selector allows a subscription.
+  [[nodiscard]] bool allows_channel(Bytes channel, bool is_pattern) const;
+  /// Returns true if no check can fail.
+  [[nodiscard]] bool unrestricted() const;
+  /// Returns true if a check may need the keys of a command.
+  [[nodiscard]] bool limits_keys() const;
+  /// Returns the rules in one line, as in the file, with passwords as their hashes.
+  [[nodiscard]] std::string text() const;
 };
 
-/// A value; const members are thread-safe.
+/// Returns the hex digits of a hash, in lower case.
+std::string shown_hash(const Sha256& hash);
+
+/// All users. A value type; const members are thread-safe.
 class Users {
  public:
-  /// Only "default", which accepts any password, so that no client has to authenticate.
+  /// Makes the user "default" only, which accepts any password and may do everything, so that no client has to authenticate.
   Users();
-  /// kInvalidArgument names file, line, and what is allowed. A file that does not name "default" leaves that user as above.
-  static Result<Users> parse(const std::string& text, const std::string& file);
+  /// Parses a file of users. kInvalidArgument names the file, the line, and what is allowed. If the file does not name "default",
+  /// that user is as in Users().
+  static Result<Users> parse(const std::string& text, const std::string& file, const AclCatalog& commands);
 
-  /// A copy in which "default" needs this password, unless it is empty. kInvalidArgument if a file defines "default" too.
+  /// Returns a copy in which "default" needs this password, unless `password` is empty. kInvalidArgument if a file gives
+  /// "default" other passwords.
   [[nodiscard]] Result<Users> with_default_password(Bytes password) const;
+  /// Like with_default_password(), after a change of the configured password; "" removes it. The rights of "default" stay.
+  [[nodiscard]] Result<Users> with_changed_password(Bytes password) const;
+  /// Returns a copy in which a user, which may be new, has further rules. kInvalidArgument: a rule or the name is wrong, and the
+  /// message is Redis's reply to ACL SETUSER.
+  [[nodiscard]] Result<Users> with_rules(Bytes name, std::span<const Bytes> rules, const AclCatalog& commands) const;
+  /// Returns a copy without these users, and sets `removed` to the number of them that existed. kInvalidArgument: "default"
+  /// cannot be removed.
+  [[nodiscard]] Result<Users> without(std::span<const Bytes> names, std::uint64_t* removed) const;
 
-  /// Takes the same time for unknown users, and for any position of a difference in the password.
+  /// Returns the user; null if there is none of this name.
+  [[nodiscard]] std::shared_ptr<const User> find(Bytes name) const;
+  /// Returns true if the user may log in with the password. Takes the same time for unknown users, and wherever passwords differ.
   [[nodiscard]] bool check(Bytes name, Bytes password) const;
-  /// True if a new connection must authenticate.
+  /// Returns true if a new connection must authenticate.
   [[nodiscard]] bool password_required() const;
-  /// A line for each user, as in the file, with passwords as their hashes; by name.
+  /// Returns the names, in order.
+  [[nodiscard]] std::vector<std::string> names() const;
+  /// Returns a line for each user, as in the file, with passwords as their hashes; ordered by name.
   [[nodiscard]] std::vector<std::string> lines() const;
-  /// Names of users of this set that `other` does not have, or that differ there.
+  /// Returns the text of a file that parse() reads together with the configured password. There is no line for "default" if the
+  /// password is all that it has. kInvalidArgument: "default" has other passwords than the configured one.
+  [[nodiscard]] Result<std::string> file_text(Bytes configured_password) const;
+  /// Returns the names of users of this set that `other` does not have, or that differ there.
   [[nodiscard]] std::vector<std::string> names_changed_in(const Users& other) const;
 
  private:
-  std::map<std::string, User, std::less<>> users_;  ///< always has "default"
-  std::string default_from_;                        ///< the file that defines "default"; "" = none
+  void put(User user);
+  [[nodiscard]] const User& default_user() const;
+
+  std::map<std::string, std::shared_ptr<const User>, std::less<>> users_;  ///< always has "default"
+  std::string default_from_;                                               ///< the file that defines "default"; "" = none
 };
 
 }  // namespace ebbtide

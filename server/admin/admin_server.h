@@ -13,23 +13,24 @@
 
 namespace ebbtide {
 
-/// The port's data sources. Called from its threads.
+/// The port's data sources. They are called on its threads.
 struct AdminHandlers {
   std::function<std::string()> metrics;  ///< Prometheus's text format
-  /// Empty if the server accepts reads and writes, else the reason.
+  /// Returns "" if the server accepts reads and writes, else the reason why not.
   std::function<std::string()> not_ready;
-  /// The console's data of a database, as JSON, or nothing if there is no such database; null: no console.
+  /// Returns the console's data of a database, as JSON; nullopt if there is no such database. Null: no console.
   std::function<std::optional<std::string>(DatabaseId)> console = nullptr;
   /// Logs a request that broke the protocol, at a limited rate; may be null.
   std::function<void(const std::string&)> bad_request = nullptr;
 };
 
-/// Has threads of its own: neither a slow client nor /metrics or the console delays /healthz. Nothing here changes the server.
+/// The server of the HTTP port. It has threads of its own: neither a slow client nor /metrics or the console delays /healthz. No
+/// request changes the database server.
 class AdminServer {
  public:
   explicit AdminServer(AdminHandlers handlers, HttpLimits limits = {});
 
-  /// Listens and serves; port 0 takes a free one. Returns "" or the error.
+  /// Listens and serves. Port 0 takes a free port. Returns "" or the error.
   std::string start(const std::string& address, std::uint16_t port);
   [[nodiscard]] std::uint16_t port() const;
   void stop();

@@ -1,6 +1,6 @@
-// The console: one page at / of the HTTP port, and the numbers that it shows.
+// The console: one page at / of the HTTP port, and the data that it shows.
 //
-// The page (console/page.html with its style and script, put together by the build) loads nothing from anywhere and asks for
+// The page (console/page.html with its style and script, put together by the build) loads nothing else, and requests
 // /console.json once a second. It is read-only. The JSON has no key and no value: files have a number and a position in the key
 // space. Texts that may come from users (a reason from the engine, a ticket's name) are escaped for JSON here, and the page
 // inserts them as text.
@@ -25,34 +25,34 @@ struct ConsoleTicket {
   std::uint64_t files_left = 0, bytes_left = 0;
 };
 
-/// The data of one moment. Counters count since the start; the page computes rates.
+/// The console's data at one moment. Counters count since the start; the page computes rates.
 struct ConsoleSnapshot {
   std::string version;
   std::string not_ready;  ///< empty, or the reason why reads or writes are refused
   std::uint64_t uptime_ms = 0;
   std::uint64_t clients = 0, commands = 0, errors = 0, net_in_bytes = 0, net_out_bytes = 0;
   std::uint64_t resident_bytes = 0;
-  // of the engine, once it is open
+  // Data of the engine, once it is open.
   std::optional<Stats> engine;
   std::vector<TreeInfo> trees;  ///< one per database that has a tree
-  std::optional<TreeMap> map;   ///< of the database that was asked for
+  std::optional<TreeMap> map;   ///< map of the database that was asked for
   std::uint64_t open_tickets = 0;
   std::vector<ConsoleTicket> tickets;  ///< the first of them
   std::uint32_t databases = 0;
 };
 
-/// The approximate maximum number of cells of a tree that are sent: as many as a wide screen can show.
+/// The approximate maximum of cells of a tree that are sent: as many as a wide screen can show.
 inline constexpr std::size_t kConsoleCells = 1200;
 
-/// The answer to /console.json.
+/// Returns the body of the reply to /console.json.
 std::string console_json(const ConsoleSnapshot& snapshot);
 
-/// The whole page, and the Content-Security-Policy that lets it run its own style and script and nothing else.
+/// Return the whole page, and the Content-Security-Policy that allows only the page's own style and script.
 std::string_view console_page();
 std::string_view console_policy();
 
-/// True if a request with this Host header may read the console of a port bound to `bind`. A foreign page whose name resolves to
-/// 127.0.0.1 must not read it (DNS rebinding): on loopback, the name must be one of loopback too.
+/// Returns true if a request with this Host header may read the console of a port bound to `bind`. A foreign page whose name
+/// resolves to 127.0.0.1 must not read the console (DNS rebinding): on loopback, the Host must be a name of loopback, too.
 bool console_host_allowed(std::string_view host, std::string_view bind);
 
 }  // namespace ebbtide

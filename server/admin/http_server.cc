@@ -29,7 +29,7 @@ using boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using Where = HttpRoute::Where;
 
-constexpr std::chrono::milliseconds kAcceptPause{50};  // pause after a failure that an immediate retry would repeat
+constexpr std::chrono::milliseconds kAcceptPause{50};  // the pause after a failure that an immediate retry would repeat
 constexpr std::chrono::milliseconds kLinger{1'000};
 constexpr std::size_t kLingerBytes = std::size_t{1} << 16;
 
@@ -50,16 +50,16 @@ std::string_view query_argument(std::string_view query, std::string_view name) {
 struct HttpServer::Impl {
   class Session;
   using Sessions = std::list<std::shared_ptr<Session>>;
-  // An answer that a worker computes, and the connections that wait for it.
+  // A reply that a worker computes, and the connections that wait for it.
   struct Job {
     const HttpRoute* route = nullptr;
     HttpRequest request = {};
-    std::vector<std::shared_ptr<Session>> sessions = {};  // of the I/O thread
-    std::atomic<bool> begun{false};                       // later requests need another answer
+    std::vector<std::shared_ptr<Session>> sessions = {};  // the connections that wait; used on the I/O thread
+    std::atomic<bool> begun{false};                       // later requests need a new job
   };
   struct Worker {
     asio::thread_pool threads{1};
-    // Of the I/O thread: queued or running, the oldest first.
+    // Jobs that are queued or running, the oldest first. Used on the I/O thread.
     std::list<std::shared_ptr<Job>> jobs = {};
   };
 
@@ -85,12 +85,13 @@ struct HttpServer::Impl {
   std::uint16_t port = 0;
   std::thread thread;
   Worker quick, slow;
-  // Of the I/O thread. Each connection is in one of the two, the one that has been there longest at the front.
-  Sessions waiting;  // for a request
-  Sessions busy;     // with a reply, or its end
+  // Used on the I/O thread. Each connection is in one of the two lists; the connection that has been there longest is first.
+  Sessions waiting;  // connections that wait for a request
+  Sessions busy;     // connections that wait for a reply, or for its end
 };
 
-// A connection: waits for a request, reads its header, has it answered, sends the reply, and so on. Runs on the I/O thread.
+// A connection. It waits for a request, reads its header, waits for the reply, sends it, and starts again. Runs on the I/O
+// thread.
 class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Impl* server, Tcp::socket socket)
@@ -100,7 +101,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     if (!ignored) peer_ = peer.address().to_string();
   }
 
-  // The worker's answer.
+  // Called with the worker's reply.
   void answered(HttpReply reply) {
     if (!closed_) send(std::move(reply));
   }
@@ -110,7 +111,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     read_header();
   }
 
-  // Ends the connection at once; what is under way for it finds it closed.
+  // Closes the connection at once. Operations that are under way for it find it closed.
   void close() {
     if (closed_) return;
     closed_ = true;
@@ -127,7 +128,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     waiting_ = waiting;
   }
 
-  // The next request of a connection that stays open. The deadline of its header begins with its first byte.
+  // Waits for the next request of a connection that stays open. The deadline for its header begins with its first byte.
   void wait_for_next() {
     move_to(true);
     if (buffer_.size() > 0) return read_header();
@@ -142,7 +143,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
 
   void read_header() {
     parser_.emplace();
-    parser_->body_limit(std::numeric_limits<std::uint64_t>::max());  // none is read
+    parser_->body_limit(std::numeric_limits<std::uint64_t>::max());  // no body is read
     parser_->header_limit(static_cast<std::uint32_t>(server_->limits.header_bytes));
     stream_.expires_after(std::chrono::milliseconds(server_->limits.header_ms));
     http::async_read_header(stream_, buffer_, *parser_, [self = shared_from_this()](const error_code& error, std::size_t) {
@@ -151,7 +152,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void header_failed(const error_code& error) {
-    const bool silent = buffer_.size() == 0;  // a connection without a request is no mistake
+    const bool silent = buffer_.size() == 0;  // a connection without a request is no error
     if (error == beast::error::timeout) {
       if (!silent) complain("its header was not complete after " + std::to_string(server_->limits.header_ms) + " ms");
       return close();
@@ -166,7 +167,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     if (error == http::error::header_limit || error == http::error::buffer_overflow) {
       const auto data = buffer_.data();
       const std::string_view head(static_cast<const char*>(data.data()), data.size());
-      const bool line = head.find('\n') == std::string_view::npos;  // not even the first line has ended
+      const bool line = head.find('\n') == std::string_view::npos;  // true: not even the first line is complete
       complain((line ? "its request line" : "its header") + (" has over " + limit) + " bytes");
       return send(
           plain(line ? 414 : 431, std::string(line ? "the request line" : "the header") + " has over " + limit + " bytes"));
@@ -183,7 +184,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     move_to(false);
     const auto& header = parser_->get();
     head_ = header.method() == http::verb::head;
-    // A body is not read, so the connection cannot be used after it.
+    // A body is not read, so a connection that sends a body cannot be used afterwards.
     keep_alive_ = header.keep_alive() && !parser_->chunked() && parser_->content_length().value_or(0) == 0;
     const std::string_view target(header.target().data(), header.target().size());
     const std::size_t mark = target.find('?');
@@ -219,7 +220,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void send(HttpReply reply) {
-    // A client of 1.0 keeps its connection only if the reply says so, which its version decides.
+    // An HTTP/1.0 client keeps its connection only if the reply allows that, which the reply's version decides.
     reply_.emplace(static_cast<http::status>(reply.status), keep_alive_ ? parser_->get().version() : 11);
     reply_->set(http::field::content_type, reply.type);
     for (const auto& [name, value] : reply.headers) reply_->set(name, value);
@@ -239,7 +240,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     http::async_write(stream_, *serializer_, sent);
   }
 
-  // All is sent. Closing while the client still sends would reset the connection, and the reply might not arrive.
+  // Called when all is sent. Closing while the client still sends would reset the connection, and the reply might be lost.
   void finish() {
     error_code ignored;
     stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);
@@ -319,7 +320,7 @@ void HttpServer::Impl::accept() {
       std::make_shared<Session>(this, std::move(socket))->begin();
       return accept();
     }
-    if (!waiting.empty()) evict();  // no file descriptor is left, so an idle client's is freed for another
+    if (!waiting.empty()) evict();  // no file descriptor is left, so an idle client is closed to free one
     pause.expires_after(kAcceptPause);
     pause.async_wait([this](const error_code& stopped) {
       if (!stopped) accept();
@@ -343,7 +344,7 @@ void HttpServer::Impl::stop() {
     worker->threads.stop();
     worker->threads.join();
   }
-  // Replies posted by the workers find their connection closed and are dropped.
+  // Replies that workers post from now on find their connection closed, and are dropped.
   thread.join();
 }
 

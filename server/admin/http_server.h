@@ -1,14 +1,17 @@
-// A small HTTP/1.1 server for the admin port, on Boost.Beast. Callers give the routes.
+// A small HTTP/1.1 server for the admin port, on Boost.Beast. Its user gives the routes.
 //
-// One thread does all input and output without blocking, so no client delays another. Rules for all client behaviour:
+// One thread does all input and output without blocking, so no client delays another. These rules hold for any behaviour of
+// clients:
 //   - Every wait for a client has a deadline in total, not from byte to byte: a request header that arrives slowly is cut off.
-//   - There are never more than `connections`. A new one takes the place of the one that has waited longest for a request, or,
-//     if none waits, of the one that has been sending longest. So a probe is accepted for any number of idle clients.
-//   - Routes that only read atomics answer on the I/O thread. The others run on a worker thread of their class, and wait for this
+//   - There are never more than `connections`. A new connection replaces the connection that has waited longest for a request,
+//     or,
+//     if none waits, the connection that has been sending longest. So a probe is accepted for any number of idle clients.
+//   - Routes that only read atomics run on the I/O thread. The others run on a worker thread of their class, and wait for this
 //     class only.
-//   - Requests for a `shared` route that wait for its worker get one answer, computed once, after all of them came. So clients that
-//     ask for /metrics and do not read neither fill the worker's queue nor keep a scrape from its answer.
-// Request bodies are not read: every route answers GET and HEAD.
+//   - Requests for a `shared` route that wait for its worker get one reply, computed once, after all of them came. So clients
+//     that
+//     request /metrics and do not read the reply neither fill the worker's queue nor delay a scrape.
+// Request bodies are not read: every route replies to GET and HEAD.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +30,7 @@ struct HttpRequest {
   std::string host;   ///< the header Host, "" without one
 };
 
-/// The value of `name` in a query, not decoded; null data() if it is not there.
+/// Returns the value of `name` in a query, not decoded; null data() if the query does not have it.
 std::string_view query_argument(std::string_view query, std::string_view name);
 
 struct HttpReply {
@@ -39,7 +42,7 @@ struct HttpReply {
 
 struct HttpRoute {
   /// The thread of a route. kIo: the I/O thread; the route must not block, lock or compute for long. kQuick and kLong each have a
-  /// worker thread: kQuick may take a lock, kLong may also take long.
+  /// worker thread: a kQuick route may take a lock, a kLong route may also take long.
   enum class Where : std::uint8_t { kIo, kQuick, kLong };
   std::string path;
   Where where = Where::kIo;
@@ -48,30 +51,31 @@ struct HttpRoute {
 };
 
 struct HttpLimits {
-  /// A dashboard's scrapes, probes and a few browsers with six connections each need less. Each takes a file descriptor.
+  /// Enough for a dashboard's scrapes, probes, and a few browsers with six connections each. Each connection takes a file
+  /// descriptor.
   std::size_t connections = 64;
   std::int64_t header_ms = 5'000;  ///< from the start of the connection, or the first byte of a later request, to the end of the
                                    ///< header
   std::int64_t idle_ms = 75'000;   ///< between requests; longer than the usual scrape interval of a minute
-  std::int64_t send_ms = 10'000;   ///< for a whole reply
+  std::int64_t send_ms = 10'000;   ///< time limit for sending a whole reply
   std::size_t header_bytes = 8'192;
-  std::size_t queued_jobs = 16;  ///< of each worker; beyond it the reply is 503. Of a shared route there are at most two
+  std::size_t queued_jobs = 16;  ///< limit of each worker; beyond it the reply is 503. A shared route has at most two jobs
 };
 
 class HttpServer {
  public:
-  /// `bad_request` gets one line for each request that breaks the protocol, on the I/O thread; the caller limits the rate.
-  /// `not_found` is the body of 404.
+  /// `bad_request` is called with one line for each request that breaks the protocol, on the I/O thread; the caller limits the
+  /// rate. `not_found` is the body of the reply 404.
   HttpServer(std::vector<HttpRoute> routes, std::string not_found, HttpLimits limits,
              std::function<void(const std::string&)> bad_request);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// Listens on an address or host name, and serves; port 0 takes a free one. Returns "" or the error.
+  /// Listens on an address or host name, and serves. Port 0 takes a free port. Returns "" or the error.
   std::string start(const std::string& address, std::uint16_t port);
   [[nodiscard]] std::uint16_t port() const;
-  /// Closes all connections; returns when no route runs any more.
+  /// Closes all connections. Returns when no route runs any more.
   void stop();
 
  private:

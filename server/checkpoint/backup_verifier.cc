@@ -53,7 +53,7 @@ void BackupVerifier::verify_one(const std::string& path) {
   std::uint64_t debt_ns = 0;
   const auto report = env_.verify(path, [&](std::uint64_t bytes) { return pace(bytes, &debt_ns); });
   BackupCheckState next = state();
-  if (!report.is_ok() && report.status().code() == Code::kAborted) return;  // the server ends
+  if (!report.is_ok() && report.status().code() == Code::kAborted) return;  // the server is stopping
   const bool good = report.is_ok() && report->errors.empty();
   next.result = good ? BackupCheck::kOk : BackupCheck::kDamaged;
   next.pruning_held.clear();
@@ -76,7 +76,8 @@ void BackupVerifier::verify_one(const std::string& path) {
   state_ = std::move(next);
 }
 
-// Waits as long as reading `bytes` takes at the rate, in steps of at least kStepNs. Returns false at once when the server stops.
+// Waits as long as reading `bytes` takes at kBackupVerifyRate, in steps of at least kStepNs. Returns false at once when the
+// server stops.
 bool BackupVerifier::pace(std::uint64_t bytes, std::uint64_t* debt_ns) {
   constexpr std::uint64_t kStepNs = 50'000'000, kSecond = 1'000'000'000;
   const auto seconds = static_cast<double>(bytes) / static_cast<double>(env_.bytes_per_second);

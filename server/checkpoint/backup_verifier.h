@@ -1,7 +1,7 @@
 // Verifies each new backup in the background, and removes older ones only after that.
 //
-// A new backup consists of links to the database's files, or copies, and has the same damage. So it replaces no other backup
-// before every byte of it was read. While any damage is known, no backup is removed: an older one may be the last good one.
+// A new backup consists of links to the database's files, or copies, and has the same damage. So it replaces no older backup
+// before every byte of it was read. While any damage is known, no backup is removed: an older backup may be the last good one.
 #pragma once
 
 #include <condition_variable>
@@ -18,18 +18,18 @@
 
 namespace ebbtide {
 
-/// Bytes per second. Low, since verification must not disturb the service and is not urgent.
+/// The rate of verification, in bytes per second. It is low, since verification must not disturb the service and is not urgent.
 inline constexpr std::uint64_t kBackupVerifyRate = std::uint64_t{64} << 20;
 
-/// Thread-safe.
+/// Verifies backups on a thread of its own. Thread-safe.
 class BackupVerifier {
  public:
   struct Env {
-    /// Reads a backup: as verify_checkpoint() (engine/verify_checkpoint.h).
+    /// Reads a whole backup, like verify_checkpoint() (engine/verify_checkpoint.h).
     std::function<Result<VerifyReport>(const std::string& path, const std::function<bool(std::uint64_t bytes)>& go_on)> verify;
-    /// The known damage of the database, for people; "" = none.
+    /// Returns the known damage of the database, for people; "" if there is none.
     std::function<std::string()> damage;
-    /// Removes backups older than the one at `path`, except as many as must be kept.
+    /// Removes backups older than the backup at `path`, except as many as must be kept.
     std::function<Status(const std::string& path)> prune;
     std::function<void(bool error, const std::string& text)> log;
     std::function<std::uint64_t()> unix_seconds;
@@ -37,7 +37,7 @@ class BackupVerifier {
   };
 
   explicit BackupVerifier(Env env);
-  /// Aborts the running verification.
+  /// Aborts the running verification, and waits for its end.
   ~BackupVerifier();
   BackupVerifier(const BackupVerifier&) = delete;
   BackupVerifier& operator=(const BackupVerifier&) = delete;
@@ -56,10 +56,10 @@ class BackupVerifier {
   const Env env_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string waiting_;  // path; "" = none. mutex_ guards this and all members below
+  std::string waiting_;  // a path; "" = none. mutex_ guards this and all members below
   bool busy_ = false, stop_ = false;
   BackupCheckState state_;
-  std::thread thread_;  // begun by the first check()
+  std::thread thread_;  // started by the first check()
 };
 
 }  // namespace ebbtide

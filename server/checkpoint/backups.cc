@@ -24,7 +24,7 @@ bool finished(const fs::path& backup) {
   return fs::exists(backup / "CURRENT", error);
 }
 
-/// The database's backups in `dir`, oldest first. A symbolic link never counts as a backup.
+/// Returns the database's backups in `dir`, oldest first. A symbolic link never counts as a backup.
 std::vector<fs::path> backups_in(const std::string& dir, const std::string& id) {
   std::vector<fs::path> found;
   std::error_code error, of_entry;
@@ -36,7 +36,7 @@ std::vector<fs::path> backups_in(const std::string& dir, const std::string& id) 
   return found;
 }
 
-// Creates the directory if it is missing, but not its parents, since the path may have a typing error.
+// Creates the directory if it is missing. Its parents are not created, since the path may have a typing error.
 Status provide(std::string dir) {
   while (dir.size() > 1 && dir.back() == '/') dir.pop_back();  // otherwise a link would be followed
   std::error_code error;
@@ -56,7 +56,7 @@ bool is_id(const std::string& text) {
   return text.size() == kIdDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// Reads the first line. Opens only regular files, since opening a pipe would block.
+// Returns the first line of a file. Opens only regular files, since opening a pipe would block.
 std::string id_in(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return {};
@@ -94,7 +94,7 @@ Result<std::string> database_id(const std::string& data_dir, std::uint64_t rando
   std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(random & 0xffffffff));
   const fs::path scratch = path.string() + ".tmp";
   std::error_code missing;
-  fs::remove(scratch, missing);  // it may be a pipe or a link
+  fs::remove(scratch, missing);  // the name may belong to a pipe or a link
   std::ofstream out(scratch, std::ios::trunc);
   out << text << '\n';
   out.close();
@@ -108,10 +108,10 @@ Status remove_older_backups(const std::string& verified, const std::string& id, 
   std::reverse(found.begin(), found.end());
   std::uint64_t kept = 0;
   for (const fs::path& backup : found) {
-    if (backup.filename() > fs::path(verified).filename()) continue;  // not verified, and possibly unfinished
+    if (backup.filename() > fs::path(verified).filename()) continue;  // such a backup was not verified, and may be unfinished
     if (finished(backup) && kept++ < keep) continue;
     std::error_code error;
-    fs::remove(backup / "CURRENT", error);  // first: a partly removed backup must not open
+    fs::remove(backup / "CURRENT", error);  // removed first, since a partly removed backup must not open
     fs::remove_all(backup, error);
     if (error) return Status::io_error("cannot remove the old backup " + backup.string() + ": " + error.message());
   }

@@ -4,9 +4,9 @@
 //                                                     directory was
 //
 // The name ends with the id of the database. Its data directory has the id in the file DATABASE_ID, which the server creates if
-// it is missing. Several databases may share a backup directory: each removes only its own backups, unfinished ones included.
+// it is missing. Several databases may share a backup directory: each removes only its own backups, unfinished backups included.
 // Directories with other names and symbolic links are never touched. A backup has no DATABASE_ID: a database restored from it
-// gets a new id, and never removes the backups of the old one.
+// gets a new id, and never removes the backups of the old id.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,20 @@ namespace ebbtide {
 struct BackupSettings {
   std::string data_dir;
   std::string dir;  ///< outside data_dir, not a symbolic link; created if missing, but its parent must exist
-  std::string id;   ///< of the database
+  std::string id;   ///< id of the database
 };
 
-/// Thread-safe.
+/// Makes the backups of one database. Thread-safe.
 class Backups {
  public:
-  /// Time of the database's newest finished backup in `dir`, in seconds of Unix time; `otherwise` if there is none.
+  /// Returns the time of the database's newest finished backup in `dir`, in seconds of Unix time; `otherwise` if there is none.
   static std::uint64_t newest(const std::string& dir, const std::string& id, std::uint64_t otherwise);
 
   explicit Backups(std::uint64_t last_unix_seconds);
-  /// Claims the right to make a backup; false if another one is under way. After true the caller calls run().
+  /// Claims the right to make a backup. Returns false if a backup is under way. After true the caller must call run().
   bool begin(std::uint64_t unix_micros);
-  /// Makes the backup and returns its path. kInvalidArgument: the backup directory is inside the data directory. May take as long
-  /// as copying the data, if the two are on different file systems.
+  /// Makes the backup and returns its path. kInvalidArgument: the backup directory is inside the data directory. If the
+  /// directories are on different file systems, this takes as long as copying the data.
   Result<std::string> run(Db& db, const BackupSettings& settings, const ServerControl& clock);
   [[nodiscard]] SaveState state() const;
 
@@ -44,17 +44,18 @@ class Backups {
   SaveState state_;  // guarded by mutex_
 };
 
-/// The id of the database in a data directory, 8 hex digits, from its file DATABASE_ID. If it is missing or damaged, makes an id
-/// from `random` and writes it; an error if that fails.
+/// Returns the id of the database in a data directory, 8 hex digits, from its file DATABASE_ID. If the file is missing or
+/// damaged, makes an id from `random` and writes it; fails if that is not possible.
 Result<std::string> database_id(const std::string& data_dir, std::uint64_t random);
 
-/// Removes backups of the database in the directory of `verified`, a backup, that are older than it: unfinished ones, and
-/// finished ones until `keep` are left, `verified` included.
+/// Removes backups of the database that are older than the backup `verified` and in the same directory: all unfinished backups,
+/// and finished backups until `keep` are left, `verified` included.
 Status remove_older_backups(const std::string& verified, const std::string& id, std::uint64_t keep);
 
-/// "2026-11-21T22-41-07.312Z-3f9a1c07"
+/// Returns a name like "2026-11-21T22-41-07.312Z-3f9a1c07".
 std::string backup_name(std::uint64_t unix_micros, const std::string& id);
-/// The time of a backup in seconds, if `name` is the name of a backup of the database with this id; otherwise 0.
+/// Returns the time of a backup in seconds of Unix time, if `name` is the name of a backup of the database with this id;
+/// otherwise 0.
 std::uint64_t backup_unix_seconds(const std::string& name, const std::string& id);
 
 }  // namespace ebbtide

@@ -1,25 +1,22 @@
-// ACL: lists users, and names the connection's user. Users come from a file (acl/users.h). All have the same rights, so no
-// subcommand changes a user.
+// ACL: users and their rights (acl/users.h), and the log of failed authentications and denied commands.
 #include <algorithm>
-#include <array>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "acl/catalog.h"
+#include "acl/users.h"
 #include "commands/families.h"
+#include "commands/help_spec.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
+#include "dispatch/permissions.h"
 #include "dispatch/table.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
-
-/// All categories of Redis 7.2, in its order. Some have no command in this server.
-constexpr std::array<Bytes, 21> kCategories = {"keyspace",   "read",        "write",    "set",         "sortedset", "list",
-                                               "hash",       "string",      "bitmap",   "hyperloglog", "geo",       "stream",
-                                               "pubsub",     "admin",       "fast",     "slow",        "blocking",  "dangerous",
-                                               "connection", "transaction", "scripting"};
 
 Status acl_whoami(Ctx& ctx) {
   ctx.reply.bulk(user_of(ctx.session));
@@ -27,18 +24,84 @@ Status acl_whoami(Ctx& ctx) {
 }
 
 Status acl_list(Ctx& ctx) {
-  const auto lines = ctx.server().user_lines();
+  const auto lines = ctx.server().users()->lines();
   ctx.reply.array(lines.size());
   for (const std::string& line : lines) ctx.reply.bulk(line);
   return Status::ok();
 }
 
 Status acl_users(Ctx& ctx) {
-  const auto lines = ctx.server().user_lines();
-  ctx.reply.array(lines.size());
-  for (const std::string& line : lines) {
-    const std::size_t name = line.find(' ') + 1;
-    ctx.reply.bulk(line.substr(name, line.find(' ', name) - name));
+  const auto names = ctx.server().users()->names();
+  ctx.reply.array(names.size());
+  for (const std::string& name : names) ctx.reply.bulk(name);
+  return Status::ok();
+}
+
+Status acl_setuser(Ctx& ctx) {
+  TRY(ctx.server().set_user(ctx.arg(2), ctx.args.list.subspan(3), ctx.client_id));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status acl_deluser(Ctx& ctx) {
+  TRY_ASSIGN(removed, ctx.server().delete_users(ctx.args.list.subspan(2), ctx.client_id));
+  ctx.reply.integer(static_cast<std::int64_t>(removed));
+  return Status::ok();
+}
+
+void reply_texts(Reply& reply, const AclSelector& selector) {
+  reply.bulk("commands");
+  reply.bulk(selector.commands_text());
+  reply.bulk("keys");
+  reply.bulk(selector.keys_text());
+  reply.bulk("channels");
+  reply.bulk(selector.channels_text());
+}
+
+Status acl_getuser(Ctx& ctx) {
+  Reply& reply = ctx.reply;
+  const auto user = ctx.server().users()->find(ctx.arg(2));
+  if (user == nullptr) {
+    reply.null();
+    return Status::ok();
+  }
+  reply.map(6);
+  reply.bulk("flags");
+  reply.set(user->any_password ? 3 : 2);
+  reply.bulk(user->on ? "on" : "off");
+  if (user->any_password) reply.bulk("nopass");
+  reply.bulk(user->skips_sanitizing ? "skip-sanitize-payload" : "sanitize-payload");
+  reply.bulk("passwords");
+  reply.array(user->passwords.size());
+  for (const Sha256& hash : user->passwords) reply.bulk(shown_hash(hash));
+  reply_texts(reply, user->selectors[0]);
+  reply.bulk("selectors");
+  reply.array(user->selectors.size() - 1);
+  for (std::size_t i = 1; i < user->selectors.size(); ++i) {
+    reply.map(3);
+    reply_texts(reply, user->selectors[i]);
+  }
+  return Status::ok();
+}
+
+Status acl_dryrun(Ctx& ctx) {
+  const auto user = ctx.server().users()->find(ctx.arg(2));
+  if (user == nullptr) return reply_error("ERR User '" + std::string(shown(ctx.arg(2))) + "' not found");
+  const std::span<const Bytes> arguments = ctx.args.list.subspan(3);
+  const CommandTable& table = *env_of(ctx).table;
+  const Command* command = table.find(arguments[0]);
+  if (command != nullptr && !command->spec->subcommands.empty() && arguments.size() > 1) {
+    command = table.find_subcommand(*command, arguments[1]);
+  }
+  if (command == nullptr) return reply_error("ERR Command '" + std::string(shown(arguments[0])) + "' not found");
+  if (!command->spec->arity_ok(arguments.size())) {
+    return reply_error("ERR wrong number of arguments for '" + command->full_name + "' command");
+  }
+  const AclVerdict verdict = check_permission(*user, *command, arguments);
+  if (verdict.allowed()) {
+    ctx.reply.ok();
+  } else {
+    ctx.reply.bulk(denial_text(verdict, user->name, *command, arguments, true));
   }
   return Status::ok();
 }
@@ -61,6 +124,26 @@ Status acl_load(Ctx& ctx) {
   TRY(ctx.server().load_users(ctx.client_id));
   ctx.reply.ok();
   return Status::ok();
+}
+
+Status acl_save(Ctx& ctx) {
+  TRY(ctx.server().save_users());
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Bytes reason_of(const AclLogEntry& entry) {
+  switch (entry.reason) {
+    case AclDenial::kNone:
+      break;
+    case AclDenial::kCommand:
+      return "command";
+    case AclDenial::kKey:
+      return "key";
+    case AclDenial::kChannel:
+      return "channel";
+  }
+  return "auth";
 }
 
 Status acl_log(Ctx& ctx) {
@@ -88,7 +171,7 @@ Status acl_log(Ctx& ctx) {
     reply.bulk("count");
     reply.integer(static_cast<std::int64_t>(entry.count));
     reply.bulk("reason");
-    reply.bulk("auth");
+    reply.bulk(reason_of(entry));
     reply.bulk("context");
     reply.bulk(entry.context);
     reply.bulk("object");
@@ -115,12 +198,12 @@ Status acl_cat(Ctx& ctx) {
                        "'. Try ACL HELP.");
   }
   if (ctx.argc() == 2) {
-    ctx.reply.array(kCategories.size());
-    for (const Bytes category : kCategories) ctx.reply.bulk(category);
+    ctx.reply.array(kAclCategories.size());
+    for (const Bytes category : kAclCategories) ctx.reply.bulk(category);
     return Status::ok();
   }
   const Bytes asked = ctx.arg(2);
-  if (std::none_of(kCategories.begin(), kCategories.end(), [asked](Bytes c) { return equal_ignoring_case(c, asked); })) {
+  if (!acl_category(asked)) {
     return reply_error("ERR Unknown category '" + std::string(shown(asked)) + "'");
   }
   const std::uint64_t hole = ctx.reply.begin_array();
@@ -140,8 +223,15 @@ constexpr ArgDoc kLogOperation[] = {{.name = "count", .type = ArgDoc::Type::kInt
                                     {.name = "reset", .type = ArgDoc::Type::kPureToken, .token = "RESET"}};
 constexpr ArgDoc kLogArguments[] = {
     {.name = "operation", .type = ArgDoc::Type::kOneOf, .flags = ArgDoc::kOptional, .arguments = kLogOperation}};
+constexpr ArgDoc kUserArguments[] = {{.name = "username"}};
+constexpr ArgDoc kUsersArguments[] = {{.name = "username", .flags = ArgDoc::kMultiple}};
+constexpr ArgDoc kSetuserArguments[] = {{.name = "username"},
+                                        {.name = "rule", .flags = ArgDoc::kOptional | ArgDoc::kMultiple, .since = "6.0.0"}};
+constexpr ArgDoc kDryrunArguments[] = {
+    {.name = "username"}, {.name = "command"}, {.name = "arg", .flags = ArgDoc::kOptional | ArgDoc::kMultiple}};
 constexpr auto kAsk = kNoScript | kLoading | kStale;
 constexpr auto kManage = kAdmin | kAsk;
+constexpr auto kChange = kManage | kOffload | kNeverInline;
 constexpr Bytes kContainer = "acl";
 
 constexpr CommandSpec kSubcommands[] = {
@@ -155,6 +245,26 @@ constexpr CommandSpec kSubcommands[] = {
      .group = Group::kServer,
      .arguments = kCatArguments,
      .container = kContainer},
+    {.name = "deluser",
+     .arity = at_least(3),
+     .flags = kChange,
+     .run = acl_deluser,
+     .since = "6.0.0",
+     .complexity = "O(1) amortized time considering the typical user.",
+     .summary = "Deletes ACL users, and terminates their connections.",
+     .group = Group::kServer,
+     .arguments = kUsersArguments,
+     .container = kContainer},
+    {.name = "dryrun",
+     .arity = at_least(4),
+     .flags = kManage,
+     .run = acl_dryrun,
+     .since = "7.0.0",
+     .complexity = "O(1).",
+     .summary = "Simulates the execution of a command by a user, without executing the command.",
+     .group = Group::kServer,
+     .arguments = kDryrunArguments,
+     .container = kContainer},
     {.name = "genpass",
      .arity = at_least(2),
      .flags = kAsk,
@@ -165,18 +275,28 @@ constexpr CommandSpec kSubcommands[] = {
      .group = Group::kServer,
      .arguments = kGenpassArguments,
      .container = kContainer},
+    {.name = "getuser",
+     .arity = exactly(3),
+     .flags = kManage,
+     .run = acl_getuser,
+     .since = "6.0.0",
+     .complexity = "O(N). Where N is the number of password, command and pattern rules that the user has.",
+     .summary = "Lists the ACL rules of a user.",
+     .group = Group::kServer,
+     .arguments = kUserArguments,
+     .container = kContainer},
     {.name = "list",
      .arity = exactly(2),
      .flags = kManage,
      .run = acl_list,
      .since = "6.0.0",
      .complexity = "O(N). Where N is the number of configured users.",
-     .summary = "Lists the users as the file of users has them, with passwords as their SHA-256.",
+     .summary = "Lists the users in the form of the file of users, with passwords as their SHA-256.",
      .group = Group::kServer,
      .container = kContainer},
     {.name = "load",
      .arity = exactly(2),
-     .flags = kManage | kOffload | kNeverInline,
+     .flags = kChange,
      .run = acl_load,
      .since = "6.0.0",
      .complexity = "O(N). Where N is the number of configured users.",
@@ -189,9 +309,28 @@ constexpr CommandSpec kSubcommands[] = {
      .run = acl_log,
      .since = "6.0.0",
      .complexity = "O(N) with N being the number of entries shown.",
-     .summary = "Lists the latest authentications that failed.",
+     .summary = "Lists the latest authentications that failed and commands that were denied.",
      .group = Group::kServer,
      .arguments = kLogArguments,
+     .container = kContainer},
+    {.name = "save",
+     .arity = exactly(2),
+     .flags = kChange,
+     .run = acl_save,
+     .since = "6.0.0",
+     .complexity = "O(N). Where N is the number of configured users.",
+     .summary = "Saves the effective ACL rules in the configured ACL file.",
+     .group = Group::kServer,
+     .container = kContainer},
+    {.name = "setuser",
+     .arity = at_least(3),
+     .flags = kChange,
+     .run = acl_setuser,
+     .since = "6.0.0",
+     .complexity = "O(N). Where N is the number of rules provided.",
+     .summary = "Creates and modifies an ACL user and its rules.",
+     .group = Group::kServer,
+     .arguments = kSetuserArguments,
      .container = kContainer},
     {.name = "users",
      .arity = exactly(2),
@@ -211,15 +350,7 @@ constexpr CommandSpec kSubcommands[] = {
      .summary = "Returns the name of the user of the connection.",
      .group = Group::kServer,
      .container = kContainer},
-    {.name = "help",
-     .arity = exactly(2),
-     .flags = kLoading | kStale,
-     .run = container_help,
-     .since = "6.0.0",
-     .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.",
-     .group = Group::kServer,
-     .container = kContainer},
+    help_of(kContainer, "6.0.0", Group::kServer),
 };
 
 constexpr CommandSpec kAcl[] = {{.name = kContainer,

@@ -1,7 +1,7 @@
 // BITFIELD and BITFIELD_RO: integers of any width within a string.
 //
 // All arguments are checked before the first operation. As in Redis, a command that sets or adds first extends the string to its
-// furthest field. The string stays so even if OVERFLOW FAIL refuses every number.
+// furthest field. The string stays extended even if OVERFLOW FAIL refuses every number.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -36,7 +36,7 @@ Result<BitOverflow> overflow_argument(Bytes word) {
   return reply_error("ERR Invalid OVERFLOW type specified");
 }
 
-/// Takes the operation at the cursor, if all its arguments follow.
+/// Takes the name of the operation at the cursor, if all its arguments follow.
 Result<FieldOp::Kind> take_kind(ArgCursor& cursor) {
   if (cursor.left() >= 3 && cursor.take_word("GET")) return FieldOp::Kind::kGet;
   if (cursor.left() >= 4 && cursor.take_word("SET")) return FieldOp::Kind::kSet;
@@ -95,7 +95,7 @@ Status get_fields(Ctx& ctx, const std::vector<FieldOp>& ops) {
     ValuePart part;
     const Status status = found ? ctx.view.read_part(*found, first, end - first, &part) : Status::ok();
     resident &= !status.is_not_resident();
-    if (!resident) continue;  // goes on: the pages that all fields miss are read together
+    if (!resident) continue;  // continues, since the pages that all fields miss are read together
     TRY(status);
     ctx.reply.integer(get_field(part.bytes, op.type, op.position % 8));
   }
@@ -120,7 +120,7 @@ Status bitfield(Ctx& ctx) {
   TRY(ctx.reserve(size));
   std::string value(size, '\0');
   if (old) TRY(copy_value(ctx, *old, value.data()));
-  // Written even if the operations together have changed nothing.
+  // The value is written even if the operations together have changed nothing.
   bool changed = !old || size != old->length;
   ctx.reply.array(ops.size());
   for (const FieldOp& op : ops) {

@@ -20,7 +20,7 @@
 namespace ebbtide {
 namespace {
 
-/// Returns a bit of a value; 0 beyond its end, or without a value.
+/// Reads a bit of a value; the bit is 0 beyond the value's end, or if there is no value.
 Status read_bit(Ctx& ctx, const std::optional<Found>& found, std::uint64_t position, bool* bit) {
   *bit = false;
   if (!found || position / 8 >= found->length) return Status::ok();
@@ -37,7 +37,7 @@ Status setbit(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
   TRY(strings.locate_for_update(ctx.key(), &old));
-  if (old && old->length <= kValuePieceBytes) TRY(strings.read(&*old));  // it will probably be written: one fetch instead of two
+  if (old && old->length <= kValuePieceBytes) TRY(strings.read(&*old));  // one fetch, since it will probably be written
   bool was = false;
   TRY(read_bit(ctx, old, offset, &was));
   const std::uint64_t before = old ? old->length : 0, size = std::max(before, offset / 8 + 1);
@@ -70,7 +70,7 @@ Result<bool> unit_argument(Bytes word) {
   return syntax_error();
 }
 
-/// A range with both ends included, as clients give it: negative numbers count from the end.
+/// A range in the form of a client's arguments: both ends are included, and negative numbers count from the end.
 struct BitRange {
   std::int64_t start = 0, end = 0;
 
@@ -80,15 +80,15 @@ struct BitRange {
     end = std::min(end, size - 1);
   }
   [[nodiscard]] bool empty() const { return start > end; }
-  /// The range in bits, from one in units of 1 or 8 bits. Requires !empty().
+  /// Return the first and last bit of a range that is in bits (`in_bits`) or bytes. Require !empty().
   [[nodiscard]] std::uint64_t first(bool in_bits) const { return static_cast<std::uint64_t>(start) * (in_bits ? 1 : 8); }
   [[nodiscard]] std::uint64_t last(bool in_bits) const {
     return in_bits ? static_cast<std::uint64_t>(end) : static_cast<std::uint64_t>(end) * 8 + 7;
   }
 };
 
-/// Calls `visit`, in order, with the bytes that have the bits [first, last] of a value. Its other arguments are the first and
-/// last of those bits, counted from the piece's begin, and the offset of the piece's first bit in the value.
+/// Calls `visit`, in order, with the pieces of a value that have the bits [first, last]. Its other arguments are the first and
+/// last of those bits, counted from the piece's beginning, and the offset of the piece's first bit in the value.
 Status visit_bits(Ctx& ctx, const Found& found, std::uint64_t first, std::uint64_t last,
                   const std::function<Status(Bytes piece, std::uint64_t first, std::uint64_t last, std::uint64_t base)>& visit) {
   const std::uint64_t begin = first / 8, bytes = last / 8 - begin + 1;
@@ -102,7 +102,7 @@ Status visit_bits(Ctx& ctx, const Found& found, std::uint64_t first, std::uint64
 Status bitcount(Ctx& ctx) {
   std::optional<Found> found;
   TRY(ctx.strings().locate(ctx.key(), &found));
-  // As in Redis, a missing key's range is not checked.
+  // As in Redis, the range is not checked if the key is missing.
   if (!found) {
     ctx.reply.integer(0);
     return Status::ok();
@@ -184,7 +184,7 @@ Status bitpos(Ctx& ctx) {
           return Status::not_found();  // stops the walk
         });
     if (end.is_not_found()) {
-      // found: `position` is set
+      // a bit was found, and `position` is set
     } else if (!end.is_ok()) {
       return end;
     } else if (bit == 0 && !where.has_end) {
@@ -206,20 +206,20 @@ std::optional<BitOp> bit_op(Bytes name) {
   return std::nullopt;
 }
 
-/// The strings of all keys but the first.
+/// Locates the strings of all keys but the first, which is the destination.
 Status locate_sources(Ctx& ctx, Strings& strings, std::vector<std::optional<Found>>* found) {
   found->resize(ctx.keys.size() - 1);
   bool resident = true;
   for (std::size_t i = 0; i < found->size(); ++i) {
     const Status status = strings.locate_for_update(ctx.key(i + 1), &(*found)[i]);
     resident &= !status.is_not_resident();
-    // Goes on: the pages that all keys miss are read together.
+    // The loop continues, since the pages that all keys miss are read together.
     if (resident) TRY(status);
   }
   return resident ? Status::ok() : Status::not_resident();
 }
 
-/// The result is as long as the longest source. Shorter and missing sources are filled up with 0.
+/// Computes the result, which is as long as the longest source. Shorter and missing sources are extended with zero bits.
 Status combine_sources(Ctx& ctx, BitOp op, const std::vector<std::optional<Found>>& sources, std::string* result) {
   std::uint64_t longest = 0;
   for (const auto& source : sources) {
@@ -239,7 +239,7 @@ Status combine_sources(Ctx& ctx, BitOp op, const std::vector<std::optional<Found
         return Status::ok();
       });
       resident &= !status.is_not_resident();
-      if (resident) TRY(status);  // else it goes on: the pages that all sources miss are read together
+      if (resident) TRY(status);  // else continues, since the pages that all sources miss are read together
     }
     if (step == BitOp::kAnd) std::fill(result->begin() + static_cast<std::ptrdiff_t>(length), result->end(), '\0');
   }
@@ -258,10 +258,7 @@ Status bitop(Ctx& ctx) {
   std::string result;
   TRY(combine_sources(ctx, *op, found, &result));
   ctx.reply.integer(static_cast<std::int64_t>(result.size()));
-  if (!result.empty()) {
-    strings.set(ctx.key(0), {}, 0, ctx.share(std::move(result)));
-    return Status::ok();
-  }
+  if (!result.empty()) return strings.set(ctx.key(0), {}, 0, ctx.share(std::move(result)));
   std::optional<Found> old;
   TRY(strings.locate_any_for_update(ctx.key(0), &old));
   if (old) strings.remove(ctx.key(0));

@@ -6,6 +6,7 @@
 #include "commands/client_tracking.h"
 #include "commands/connection_docs.h"
 #include "commands/families.h"
+#include "commands/help_spec.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
 #include "store/numbers.h"
@@ -14,9 +15,7 @@ namespace ebbtide {
 namespace {
 
 Status set_text(Bytes text, const char* what, std::string* target) {
-  if (!is_valid_client_text(text)) {
-    return reply_error("ERR " + std::string(what) + " cannot contain spaces, newlines or special characters.");
-  }
+  if (!is_valid_client_text(text)) return invalid_client_text(text, what);
   *target = std::string(text);
   return Status::ok();
 }
@@ -100,7 +99,7 @@ Result<ClientFilter> parse_kill_filter(const Ctx& ctx) {
     } else if (cursor.take_option("LADDR", &value)) {
       filter.laddr = std::string(value);
     } else if (cursor.take_option("USER", &value)) {
-      if (value != "default") return reply_error("ERR No such user '" + std::string(shown(value)) + "'");
+      if (ctx.server().users()->find(value) == nullptr) return reply_error("ERR No such user '" + std::string(shown(value)) + "'");
       filter.user = std::string(value);
     } else if (cursor.take_option("SKIPME", &value)) {
       if (!equal_ignoring_case(value, "yes") && !equal_ignoring_case(value, "no")) return syntax_error();
@@ -332,15 +331,7 @@ constexpr CommandSpec kSubcommands[] = {
      .group = kGroup,
      .arguments = kUnblockArguments,
      .container = kClient},
-    {.name = "help",
-     .arity = exactly(2),
-     .flags = kLoading | kStale,
-     .run = container_help,
-     .since = "5.0.0",
-     .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.",
-     .group = kGroup,
-     .container = kClient},
+    help_of(kClient, "5.0.0", kGroup),
 };
 
 constexpr CommandSpec kClients[] = {

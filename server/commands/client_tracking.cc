@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-/// Checking and storing prefixes takes its loop's time. A client with more of them is better served with all keys.
+/// The most prefixes of a client. Checking and storing prefixes takes its loop's time; a client with more should track all keys.
 constexpr std::size_t kMostPrefixes = 32'768;
 
 Status too_many_prefixes() { return reply_error("ERR A client can have at most " + std::to_string(kMostPrefixes) + " prefixes"); }
@@ -45,7 +45,7 @@ Result<Tracking> parse_tracking(const Ctx& ctx) {
   return wanted;
 }
 
-/// True if one prefix begins with another. In sorted order, the texts that begin with a prefix directly follow it.
+/// Returns true if one prefix begins with another. In sorted order, the texts that begin with a prefix directly follow it.
 bool any_overlap(const std::vector<std::string>& have, const std::vector<std::string>& added) {
   std::vector<Bytes> all(have.begin(), have.end());
   all.insert(all.end(), added.begin(), added.end());
@@ -53,11 +53,11 @@ bool any_overlap(const std::vector<std::string>& have, const std::vector<std::st
   return std::adjacent_find(all.begin(), all.end(), [](Bytes a, Bytes b) { return b.starts_with(a); }) != all.end();
 }
 
-/// Prefixes of one client must not overlap: the client would get two invalidations for one key.
+/// Fails if prefixes of one client overlap, since the client would get two invalidations for one key.
 Status check_prefixes(const std::vector<std::string>& have, const std::vector<std::string>& added) {
   if (have.size() + added.size() > kMostPrefixes) return too_many_prefixes();
   if (!any_overlap(have, added)) return Status::ok();
-  constexpr std::size_t kNamed = 1024;  // beyond that, finding the two that overlap would take long: its time is quadratic
+  constexpr std::size_t kNamed = 1024;  // with more prefixes the two are not named, since finding them takes quadratic time
   if (have.size() + added.size() > kNamed) return reply_error("ERR Prefixes for a single client must not overlap.");
   const auto overlap = [](const std::string& a, const std::string& b) { return a.starts_with(b) || b.starts_with(a); };
   for (std::size_t i = 0; i < added.size(); ++i) {
@@ -104,7 +104,7 @@ Status client_tracking(Ctx& ctx) {
   if (equal_ignoring_case(ctx.arg(2), "on")) {
     TRY(check_tracking(have, wanted));
     wanted.on = true;
-    // Without a prefix the client tracks all keys. Redis shows that as an empty prefix.
+    // A client without a prefix tracks all keys. Redis shows this as an empty prefix.
     const bool all = wanted.broadcast && wanted.prefixes.empty();
     if (all && std::find(have.prefixes.begin(), have.prefixes.end(), "") == have.prefixes.end()) wanted.prefixes.emplace_back();
     wanted.prefixes.insert(wanted.prefixes.begin(), have.prefixes.begin(), have.prefixes.end());

@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "commands/families.h"
+#include "commands/help_spec.h"
 #include "commands/server_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
+#include "dispatch/command_keys.h"
 #include "dispatch/context.h"
 #include "dispatch/table.h"
 #include "store/glob.h"
@@ -55,8 +57,28 @@ void reply_flags(Reply& reply, std::uint32_t flags, std::span<const FlagName> na
   }
 }
 
-/// Relative to the first key: 0 is the first key itself.
+/// Returns the position of the last key relative to the first; 0 is the first key itself.
 int relative_last(const KeySpec& keys) { return keys.last == 0 ? 0 : keys.last < 0 ? keys.last : keys.last - keys.first; }
+
+/// The keys whose positions do not depend on an argument: all but those that are counted.
+KeySpec fixed_part(const KeySpec& keys) {
+  if (keys.count_at == 0) return keys;
+  return keys.first < keys.count_at ? KeySpec{.first = keys.first, .last = keys.first} : KeySpec{.step = 0};
+}
+
+void reply_key_count(Reply& reply) {
+  reply.map(2);
+  reply.bulk("type");
+  reply.bulk("keynum");
+  reply.bulk("spec");
+  reply.map(3);
+  reply.bulk("keynumidx");
+  reply.integer(0);
+  reply.bulk("firstkey");
+  reply.integer(1);
+  reply.bulk("keystep");
+  reply.integer(1);
+}
 
 void reply_key_spec(Reply& reply, const KeySpec& keys) {
   reply.map(3);
@@ -69,8 +91,9 @@ void reply_key_spec(Reply& reply, const KeySpec& keys) {
   reply.bulk("spec");
   reply.map(1);
   reply.bulk("index");
-  reply.integer(keys.first);
+  reply.integer(keys.count_at == 0 ? keys.first : keys.count_at);
   reply.bulk("find_keys");
+  if (keys.count_at != 0) return reply_key_count(reply);
   reply.map(2);
   reply.bulk("type");
   reply.bulk("range");
@@ -85,9 +108,9 @@ void reply_key_spec(Reply& reply, const KeySpec& keys) {
 }
 
 void reply_key_specs(Reply& reply, const CommandSpec& spec) {
-  if (spec.keys.first == 0) return reply.array(0);
+  if (spec.keys.first == 0) return reply.set(0);
   const std::span<const KeySpec> parts = spec.key_specs.empty() ? std::span(&spec.keys, 1) : spec.key_specs;
-  reply.array(parts.size());
+  reply.set(parts.size());
   for (const KeySpec& part : parts) reply_key_spec(reply, part);
 }
 
@@ -98,28 +121,30 @@ void reply_info(Ctx& ctx, const Command& command) {
   reply.bulk(command.full_name);
   reply.integer(spec.arity);
   reply_flags(reply, spec.flags, kFlagNames);
-  reply.integer(spec.keys.first);
-  reply.integer(spec.keys.first == 0 ? 0 : spec.keys.last == 0 ? spec.keys.first : spec.keys.last);
-  reply.integer(spec.keys.first == 0 ? 0 : spec.keys.step);
+  const KeySpec keys = fixed_part(spec.keys);
+  reply.integer(keys.first);
+  reply.integer(keys.first == 0 ? 0 : keys.last == 0 ? keys.first : keys.last);
+  reply.integer(keys.first == 0 ? 0 : keys.step);
   const auto categories = acl_categories(spec);
   reply.set(categories.size());
   for (const Bytes category : categories) reply.simple(category);
-  reply.array(0);  // tips
+  reply.set(0);  // tips
   reply_key_specs(reply, spec);
-  reply.array(spec.subcommands.size());
+  spec.subcommands.empty() ? reply.set(0) : reply.array(spec.subcommands.size());  // as in Redis
   for (std::size_t i = 0; i < spec.subcommands.size(); ++i)
     reply_info(ctx, env_of(ctx).table->all()[command.first_subcommand + i]);
 }
 
+/// The approximate size of a command's description in a reply, in bytes.
+constexpr std::uint64_t kDescriptionBytes = 1024;
+
 Status command_all(Ctx& ctx) {
   const auto& commands = env_of(ctx).table->top_level();
+  TRY(ctx.work(commands.size() * kDescriptionBytes));
   ctx.reply.array(commands.size());
   for (const Command* command : commands) reply_info(ctx, *command);
   return Status::ok();
 }
-
-/// Approximate size of a command's description in a reply.
-constexpr std::uint64_t kDescriptionBytes = 1024;
 
 Status command_info(Ctx& ctx) {
   if (ctx.argc() == 2) return command_all(ctx);
@@ -233,7 +258,7 @@ Status command_docs(Ctx& ctx) {
   return Status::ok();
 }
 
-/// True if the command passes the filter of FILTERBY.
+/// Returns true if the command passes the filter of FILTERBY.
 using Filter = bool (*)(const Command& command, Bytes argument);
 
 Status command_list(Ctx& ctx) {
@@ -247,6 +272,8 @@ Status command_list(Ctx& ctx) {
     } else if (cursor.take_option("ACLCAT", &argument)) {
       filter = in_category;
     } else if (cursor.take_option("PATTERN", &argument)) {
+      TRY(check_name_pattern(argument));
+      TRY(ctx.work(argument.size() * env_of(ctx).table->all().size()));
       filter = [](const Command& command, Bytes pattern) { return glob_match(pattern, command.full_name, true); };
     } else {
       return syntax_error();
@@ -263,7 +290,7 @@ Status command_list(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The positions of a command's keys among its own arguments. The command's name is argument 2 of COMMAND GETKEYS.
+/// Returns the positions of a command's keys among its own arguments. The command's name is argument 2 of COMMAND GETKEYS.
 Result<std::vector<std::size_t>> key_positions(const Ctx& ctx, const Command** found) {
   const Command* command = env_of(ctx).table->find(ctx.arg(2));
   if (command != nullptr && !command->spec->subcommands.empty() && ctx.argc() > 3) {
@@ -273,67 +300,45 @@ Result<std::vector<std::size_t>> key_positions(const Ctx& ctx, const Command** f
   if (command->spec->keys.first == 0) return reply_error("ERR The command has no key arguments");
   const std::size_t argc = ctx.argc() - 2;
   if (!command->spec->arity_ok(argc)) return reply_error("ERR Invalid number of arguments specified for command");
-  for (const KeySpec& part : command->spec->key_specs) {
-    if (part.last_of(static_cast<int>(argc)) < part.first) return reply_error("ERR Invalid arguments specified for command");
-  }
+  const auto arguments = ctx.args.list.subspan(2);
   const KeySpec& keys = command->spec->keys;
+  const auto invalid = [] { return reply_error("ERR Invalid arguments specified for command"); };
+  if (keys.count_at != 0 && counted_keys(keys, arguments) == 0) return invalid();
+  for (const KeySpec& part : command->spec->key_specs) {
+    if (part.count_at == 0 && part.last_of(static_cast<int>(argc)) < part.first) return invalid();
+  }
   std::vector<std::size_t> positions;
-  const int last = std::min(keys.last_of(static_cast<int>(argc)), static_cast<int>(argc) - 1);
-  for (int i = keys.first; i <= last; i += keys.step) positions.push_back(static_cast<std::size_t>(i) + 2);
+  const int last = last_key(keys, arguments);
+  for (int i = keys.first; i <= last; i = next_key(keys, i)) positions.push_back(static_cast<std::size_t>(i) + 2);
   *found = command;
   return positions;
 }
 
+/// The work, in bytes, for each argument among which keys are looked for.
+constexpr std::uint64_t kArgumentWork = 64;
+
 Status command_getkeys(Ctx& ctx) {
+  TRY(ctx.work(kArgumentWork * ctx.argc()));
   const Command* command = nullptr;
   TRY_ASSIGN(positions, key_positions(ctx, &command));
   ctx.reply.array(positions.size());
-  for (const std::size_t i : positions) ctx.reply.bulk(ctx.arg(i));
+  for (const std::size_t i : positions) {
+    ctx.reply.bulk(ctx.arg(i));
+    TRY(ctx.reserve_reply());
+  }
   return Status::ok();
 }
 
-/// SET with GET reads the value that it overwrites. Argument `first` is its first option.
-std::uint16_t access_of_set(const Args& args, std::size_t first) {
-  for (std::size_t i = first; i < args.size(); ++i) {
-    if (equal_ignoring_case(args[i], "get")) return KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate;
-  }
-  return KeySpec::kOw | KeySpec::kUpdate;
-}
-
-/// BITFIELD with GETs alone writes nothing. Argument `first` is its first operation; an invalid one counts as a write.
-std::uint16_t access_of_bitfield(const Args& args, std::size_t first) {
-  for (std::size_t i = first; i < args.size();) {
-    if (!equal_ignoring_case(args[i], "get") || i + 2 >= args.size()) {
-      if (!equal_ignoring_case(args[i], "overflow") || i + 1 >= args.size()) {
-        return KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate;
-      }
-      i += 2;
-    } else {
-      i += 3;
-    }
-  }
-  return KeySpec::kRo | KeySpec::kAccess;
-}
-
-/// The access to the key at `position` of a command with `argc` arguments. The command's name is argument 2 of `args`.
-std::uint16_t access_to(const CommandSpec& spec, const Args& args, int position) {
-  if (spec.name == "set") return access_of_set(args, 5);
-  if (spec.name == "bitfield") return access_of_bitfield(args, 4);
-  const int argc = static_cast<int>(args.size()) - 2;
-  for (const KeySpec& part : spec.key_specs) {
-    if (position >= part.first && position <= part.last_of(argc)) return part.access;
-  }
-  return spec.keys.access;
-}
-
 Status command_getkeysandflags(Ctx& ctx) {
+  TRY(ctx.work(kArgumentWork * ctx.argc()));
   const Command* command = nullptr;
   TRY_ASSIGN(positions, key_positions(ctx, &command));
   ctx.reply.array(positions.size());
   for (const std::size_t i : positions) {
     ctx.reply.array(2);
     ctx.reply.bulk(ctx.arg(i));
-    reply_flags(ctx.reply, access_to(*command->spec, ctx.args, static_cast<int>(i) - 2), kAccessNames);
+    reply_flags(ctx.reply, key_access(*command->spec, ctx.args.list.subspan(2), static_cast<int>(i) - 2), kAccessNames);
+    TRY(ctx.reserve_reply());
   }
   return Status::ok();
 }
@@ -377,7 +382,7 @@ constexpr CommandSpec kSubcommands[] = {
      .extra_acl = kAcl},
     {.name = "list",
      .arity = at_least(2),
-     .flags = kFlags,
+     .flags = kFlags | kMayLeave,
      .run = command_list,
      .since = "7.0.0",
      .complexity = "O(N) where N is the total number of commands",
@@ -388,7 +393,7 @@ constexpr CommandSpec kSubcommands[] = {
      .extra_acl = kAcl},
     {.name = "getkeys",
      .arity = at_least(3),
-     .flags = kFlags,
+     .flags = kFlags | kMayLeave,
      .run = command_getkeys,
      .since = "2.8.13",
      .complexity = "O(N) where N is the number of arguments to the command",
@@ -398,7 +403,7 @@ constexpr CommandSpec kSubcommands[] = {
      .extra_acl = kAcl},
     {.name = "getkeysandflags",
      .arity = at_least(3),
-     .flags = kFlags,
+     .flags = kFlags | kMayLeave,
      .run = command_getkeysandflags,
      .since = "7.0.0",
      .complexity = "O(N) where N is the number of arguments to the command",
@@ -406,22 +411,13 @@ constexpr CommandSpec kSubcommands[] = {
      .group = Group::kServer,
      .container = kCommand,
      .extra_acl = kAcl},
-    {.name = "help",
-     .arity = exactly(2),
-     .flags = kFlags,
-     .run = container_help,
-     .since = "5.0.0",
-     .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.",
-     .group = Group::kServer,
-     .container = kCommand,
-     .extra_acl = kAcl},
+    help_of(kCommand, "5.0.0", Group::kServer, kAcl),
 };
 
 constexpr CommandSpec kCommands[] = {
     {.name = kCommand,
      .arity = at_least(1),
-     .flags = kFlags,
+     .flags = kFlags | kMayLeave,
      .run = command_all,
      .since = "2.8.13",
      .complexity = "O(N) where N is the total number of commands",

@@ -8,6 +8,7 @@
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
+#include "dispatch/permissions.h"
 #include "dispatch/table.h"
 #include "pubsub/pubsub.h"
 
@@ -50,11 +51,13 @@ Status quit(Ctx& ctx) {
 }
 
 Status reset(Ctx& ctx) {
-  // A call removes at most kSliceArguments subscriptions; the loop calls again in its next round. Messages may arrive until the reply.
+  // Each call removes at most kSliceArguments subscriptions; the loop calls again in its next round. Messages may arrive until
+  // the reply.
   auto* const subscriptions = static_cast<Subscriptions*>(state_of(*ctx.client).subscriptions.get());
   ctx.unfinished = subscriptions != nullptr && !subscriptions->remove_some(Ctx::kSliceArguments);
   if (ctx.unfinished) return Status::ok();
   reset_session(*ctx.client);
+  (void)rights_of(ctx.session, ctx.server());  // looks up the rights: if the user may do everything, the connection is in no mode
   ctx.client->authenticated = !ctx.server().password_required();
   ctx.reply.set_protocol(2);
   ctx.reply.simple("RESET");
@@ -62,13 +65,14 @@ Status reset(Ctx& ctx) {
 }
 
 Status authenticate(Ctx& ctx, Bytes user, Bytes password) {
-  if (!ctx.server().check_password(user, password)) {
+  const auto users = ctx.server().users();
+  if (!users->check(user, password)) {
     const bool in_transaction = (ctx.session.modes & Session::kInTransaction) != 0;
     const auto now_ms = static_cast<std::int64_t>(ctx.server().unix_micros() / 1000);
-    if (!in_transaction) ctx.session.last_command = &ctx.command;  // the entry of the ACL log shows it
+    if (!in_transaction) ctx.session.last_command = &ctx.command;  // the entry in the ACL log shows the last command
     env_of(ctx).observers->acl_log.add({.context = in_transaction ? "multi" : "toplevel",
                                         .object = std::string(ctx.arg(0)),
-                                        .user = std::string(user),
+                                        .user = std::string(user.substr(0, kMaxClientTextBytes)),
                                         .client = describe_client(*ctx.client, now_ms, false),
                                         .updated_ms = now_ms});
     ctx.server().authentication_failed(ctx.client->network, ctx.client->address, user);
@@ -76,6 +80,7 @@ Status authenticate(Ctx& ctx, Bytes user, Bytes password) {
   }
   ctx.client->authenticated = true;
   ctx.session.user = user;
+  act_as(ctx.session, users->find(user));
   return Status::ok();
 }
 
@@ -110,9 +115,7 @@ Result<HelloOptions> parse_hello(const Ctx& ctx) {
       options.password = cursor.take();
     } else if (cursor.left() > 1 && cursor.take_word("SETNAME")) {
       options.name = cursor.take();
-      if (!is_valid_client_text(*options.name)) {
-        return reply_error("ERR Client names cannot contain spaces, newlines or special characters.");
-      }
+      if (!is_valid_client_text(*options.name)) return invalid_client_text(*options.name, "Client names");
     } else {
       return reply_error("ERR Syntax error in HELLO option '" + std::string(shown(option)) + "'");
     }

@@ -1,5 +1,5 @@
-// Strings as numbers: INCR, DECR and the like. A changed number keeps its expiry and its stamp. A large value cannot be a number:
-// it is located without its bytes, so its text is empty, which gives the same error.
+// Strings as numbers: INCR, DECR and similar commands. A changed number keeps its expiry and its stamp. A large value cannot be a
+// number: it is located without its bytes, so its text is empty, and the command gets the right error.
 #include <cmath>
 #include <limits>
 #include <optional>

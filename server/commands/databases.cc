@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-/// ASYNC and SYNC have the same effect: the old tree's files are removed once no reader uses them.
+/// Checks the option. ASYNC and SYNC have the same effect: the old tree's files are removed once no reader uses them.
 Status check_flush_mode(const Ctx& ctx) {
   ArgCursor cursor(ctx.args, 1);
   if (!cursor.done() && !cursor.take_word("ASYNC") && !cursor.take_word("SYNC")) return syntax_error();
@@ -20,7 +20,7 @@ Status check_flush_mode(const Ctx& ctx) {
 
 Status flushdb(Ctx& ctx) {
   TRY(check_flush_mode(ctx));
-  // Off the loop a database without keys may get some before the commit, so it is emptied, too.
+  // If the command runs off the loop, a database that has no keys now may have some at the commit, so it is emptied, too.
   if (ctx.off_loop != nullptr || ctx.has_tree()) ctx.batch.flush_database(ctx.session.database);
   ctx.reply.ok();
   return Status::ok();
@@ -29,7 +29,7 @@ Status flushdb(Ctx& ctx) {
 Status flushall(Ctx& ctx) {
   TRY(check_flush_mode(ctx));
   for (DatabaseId database = 0; database < ctx.server().databases(); ++database) {
-    // As in flushdb().
+    // The condition is that of flushdb().
     if (ctx.off_loop != nullptr || ctx.has_tree(env_of(ctx).db->view(database, ctx.now, ReadMode::kResident, nullptr)))
       ctx.batch.flush_database(database);
   }

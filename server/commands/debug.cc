@@ -1,4 +1,4 @@
-// DEBUG: a small part of Redis's, for the tests of client libraries. server.debug_commands enables it.
+// DEBUG: a small part of Redis's command, for the tests of client libraries. server.debug_commands enables it.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -10,6 +10,7 @@
 #include "store/glob.h"
 #include "store/key_codec.h"
 #include "store/numbers.h"
+#include "store/collections.h"
 #include "store/strings.h"
 
 namespace ebbtide {
@@ -70,15 +71,21 @@ Status protocol(Ctx& ctx) {
   return Status::ok();
 }
 
-/// DEBUG OBJECT of the key at argument 2. Tools search the reply for its fields.
+/// Runs DEBUG OBJECT for the key at argument 2. Tools search the reply for its fields.
 Status object(Ctx& ctx) {
   std::string buffer;
   const Bytes key = escape_key(ctx.arg(2), &buffer);
   std::optional<Found> found;
   TRY(ctx.strings().locate_any({key, hash_key(key)}, &found));
-  ctx.client->seen_seq = std::max(ctx.client->seen_seq, ctx.view.seq());  // dispatch takes DEBUG for a command that reads no data
+  ctx.client->seen_seq = std::max(ctx.client->seen_seq, ctx.view.seq());  // dispatch treats DEBUG as a command that reads no data
   if (!found) return reply_error("ERR no such key");
-  ctx.reply.simple("Value at:0x0 refcount:1 encoding:" + std::string(string_encoding(*found)) +
+  Bytes encoding = string_encoding(*found);
+  if (found->kind == EntryKind::kCompact) {
+    TRY(ctx.strings().read(&*found));
+    TRY_ASSIGN(of_collection, collection_encoding(found->value));
+    encoding = of_collection;
+  }
+  ctx.reply.simple("Value at:0x0 refcount:1 encoding:" + std::string(encoding) +
                    " serializedlength:" + std::to_string(found->length + 1) + " lru:0 lru_seconds_idle:0");
   return Status::ok();
 }
@@ -101,7 +108,7 @@ Status debug(Ctx& ctx) {
   } else if (is("stringmatch-len", 4)) {
     return match(ctx);
   } else if (is("error", 3)) {
-    std::string text(shown(ctx.arg(2), 1024));  // the text itself, without an error code in front
+    std::string text(shown(ctx.arg(2), 1024));  // the text is the whole error, without a code in front
     std::replace_if(
         text.begin(), text.end(), [](char c) { return c == '\r' || c == '\n'; }, ' ');
     ctx.reply.error(text);

@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "commands/exec_walk.h"
 #include "commands/families.h"
+#include "commands/help_spec.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
@@ -89,7 +91,11 @@ Status latency_graph(Ctx& ctx) {
   return Status::ok();
 }
 
+/// The work, in bytes, that is counted for the look-up of one name among the arguments.
+constexpr std::uint64_t kNameWork = 64;
+
 Status latency_reset(Ctx& ctx) {
+  TRY(ctx.work(kNameWork * ctx.argc()));
   std::size_t gone = ctx.argc() == 2 ? env_of(ctx).observers->latency.reset_all() : 0;
   for (std::size_t i = 2; i < ctx.argc(); ++i) gone += env_of(ctx).observers->latency.reset(ctx.arg(i)) ? 1 : 0;
   ctx.reply.integer(static_cast<std::int64_t>(gone));
@@ -102,7 +108,7 @@ Status latency_doctor(Ctx& ctx) {
   if (monitor.threshold_ms() == 0) {
     text =
         "Latency events are not recorded: CONFIG SET latency-monitor-threshold <milliseconds> records them. LATENCY HISTOGRAM, "
-        "SLOWLOG GET and the metrics port say how long commands take without it.\n";
+        "SLOWLOG GET and the metrics port show how long commands take in any case.\n";
   } else if (const auto events = monitor.events(); events.empty()) {
     text = "No command has kept an event loop for " + std::to_string(monitor.threshold_ms()) + " ms or more.\n";
   } else {
@@ -112,17 +118,22 @@ Status latency_doctor(Ctx& ctx) {
       text += name + ": " + std::to_string(event.samples.size()) + " latency spikes (average " +
               std::to_string(sum / event.samples.size()) + " ms, worst of all times " + std::to_string(event.max_ms) + " ms).\n";
     }
-    text += "SLOWLOG GET names the commands. All others of the same event loop waited for them: server.threads adds loops.\n";
+    text +=
+        "SLOWLOG GET names the commands. All other commands of the same event loop waited for them; server.threads adds loops.\n";
   }
   ctx.reply.verbatim("txt", text);
   return Status::ok();
 }
 
 Status latency_histogram(Ctx& ctx) {
+  TRY(ctx.work(kNameWork * ctx.argc()));
   const auto counts = env_of(ctx).stats->commands();
   std::vector<const Command*> shown;
+  std::vector<bool> is_shown(counts.size());  // a command that is named several times is shown once
   const auto add = [&](const Command& command) {
-    if (command.spec->run != nullptr && counts[command.index].calls != 0) shown.push_back(&command);
+    if (command.spec->run == nullptr || counts[command.index].calls == 0 || is_shown[command.index]) return;
+    is_shown[command.index] = true;
+    shown.push_back(&command);
   };
   if (ctx.argc() == 2) {
     for (const Command& command : env_of(ctx).table->all()) add(command);
@@ -142,7 +153,7 @@ Status latency_histogram(Ctx& ctx) {
     ctx.reply.bulk("calls");
     ctx.reply.integer(static_cast<std::int64_t>(c.calls));
     ctx.reply.bulk("histogram_usec");
-    // The cumulative counts by upper bound, where they grow.
+    // The cumulative count for each upper bound at which the count grows.
     std::vector<std::pair<std::int64_t, std::uint64_t>> rows;
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < std::size(kCallBounds); ++i) {
@@ -161,7 +172,7 @@ Status latency_histogram(Ctx& ctx) {
 
 // --- MEMORY
 
-/// Estimated memory of an entry in a memtable, beside its key and value.
+/// Estimated memory, beside its key and value, of an entry in a memtable.
 constexpr std::size_t kEntryBytes = 56;
 
 Status memory_usage(Ctx& ctx) {
@@ -182,6 +193,7 @@ Status memory_usage(Ctx& ctx) {
 }
 
 Status memory_stats(Ctx& ctx) {
+  if (ctx.in_exec()) TRY(ctx.work(kEstimateBytes));
   const ServerInfo info = ctx.server().info();
   const MemoryAccount& account = env_of(ctx).db->memory();
   const std::pair<Bytes, std::uint64_t> rows[] = {
@@ -211,7 +223,7 @@ Status memory_doctor(Ctx& ctx) {
   if (info.resident_bytes > budget + budget / 4) {
     ctx.reply.verbatim("txt", "The process holds " + std::to_string(info.resident_bytes >> 20) +
                                   " MiB, well over storage.memory_budget (" + std::to_string(budget >> 20) +
-                                  " MiB): the allocator may keep what was freed.\n");
+                                  " MiB): the allocator may keep freed memory.\n");
   } else {
     ctx.reply.verbatim("txt", "Memory is within storage.memory_budget.\n");
   }
@@ -232,7 +244,7 @@ Status memory_purge(Ctx& ctx) {
 
 Status monitor(Ctx& ctx) {
   state_of(*ctx.client).monitored = &env_of(ctx).observers->monitors;
-  ctx.client->subscriber = true;  // the connection counts as busy, however long it sends nothing
+  ctx.client->subscriber = true;  // the connection counts as busy even if it sends nothing for a long time
   env_of(ctx).observers->monitors.add(*ctx.client);
   ctx.reply.ok();
   return Status::ok();
@@ -241,9 +253,9 @@ Status monitor(Ctx& ctx) {
 // --- LOLWUT
 
 Status lolwut(Ctx& ctx) {
-  // The version chooses a picture in Redis; this server has one.
+  // In Redis the version chooses a picture. This server has one picture.
   if (ctx.argc() >= 3 && equal_ignoring_case(ctx.arg(1), "version")) TRY(integer_argument(ctx.arg(2)).status());
-  // The ebb: each wave leaves a little less on the sand.
+  // The ebb: each row has a little less water than the row above.
   std::string picture;
   for (int row = 0; row < 8; ++row) {
     for (int column = 0; column < 48; ++column)
@@ -280,15 +292,7 @@ constexpr CommandSpec kSlowlog[] = {
      .group = kGroup,
      .arguments = kCount,
      .container = "slowlog"},
-    {.name = "help",
-     .arity = exactly(2),
-     .flags = kHelpFlags,
-     .run = container_help,
-     .since = "6.2.0",
-     .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.",
-     .group = kGroup,
-     .container = "slowlog"},
+    help_of("slowlog", "6.2.0", kGroup),
     {.name = "len",
      .arity = exactly(2),
      .flags = kAdmin | kHelpFlags,
@@ -329,18 +333,10 @@ constexpr CommandSpec kLatency[] = {
      .group = kGroup,
      .arguments = kEvent,
      .container = "latency"},
-    {.name = "help",
-     .arity = exactly(2),
-     .flags = kHelpFlags,
-     .run = container_help,
-     .since = "2.8.13",
-     .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.",
-     .group = kGroup,
-     .container = "latency"},
+    help_of("latency", "2.8.13", kGroup),
     {.name = "histogram",
      .arity = at_least(2),
-     .flags = kLook,
+     .flags = kLook | kMayLeave,
      .run = latency_histogram,
      .since = "7.0.0",
      .complexity = "O(N) where N is the number of commands",
@@ -369,7 +365,7 @@ constexpr CommandSpec kLatency[] = {
      .container = "latency"},
     {.name = "reset",
      .arity = at_least(2),
-     .flags = kLook,
+     .flags = kLook | kMayLeave,
      .run = latency_reset,
      .since = "2.8.13",
      .complexity = "O(1)",
@@ -388,15 +384,7 @@ constexpr CommandSpec kMemory[] = {
      .summary = "Reports whether memory use is within its budget.",
      .group = kGroup,
      .container = "memory"},
-    {.name = "help",
-     .arity = exactly(2),
-     .flags = kHelpFlags,
-     .run = container_help,
-     .since = "4.0.0",
-     .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.",
-     .group = kGroup,
-     .container = "memory"},
+    help_of("memory", "4.0.0", kGroup),
     {.name = "malloc-stats",
      .arity = exactly(2),
      .run = memory_malloc_stats,

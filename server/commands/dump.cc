@@ -1,6 +1,6 @@
 // DUMP and RESTORE: values in the form of Redis's RDB files (store/dump.h).
 //
-// Only strings are supported. IDLETIME and FREQ are checked and have no effect: the server does not record when a key was read.
+// Only strings are supported. IDLETIME and FREQ are checked but have no effect: the server does not record when a key was read.
 #include <limits>
 #include <memory>
 #include <optional>
@@ -21,11 +21,12 @@ namespace {
 
 Status dump(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(ctx.strings().locate(ctx.key(), &found));
+  TRY(ctx.strings().locate_any(ctx.key(), &found));
   if (!found) {
     ctx.reply.null();
     return Status::ok();
   }
+  if (found->kind != EntryKind::kValue) return reply_error("ERR DUMP supports strings only");
   if (found->length <= kMaxIntegerText) {
     ctx.reply.bulk(dump_string(found->value));
     return Status::ok();
@@ -70,7 +71,8 @@ Result<RestoreOptions> parse_options(const Ctx& ctx) {
   return options;
 }
 
-/// The absolute expiry; 0: never. `now` if the expiry is too far away to be expressed: as in Redis, the key is then gone at once.
+/// Parses the absolute expiry in ms; 0: none. Returns `now` if the expiry is too far away: as in Redis, the key is then gone at
+/// once.
 Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
   TRY_ASSIGN(ttl, integer_argument(ctx.arg(2)));
   if (ttl < 0) return reply_error("ERR Invalid TTL value, must be >= 0");
@@ -94,7 +96,7 @@ Status restore(Ctx& ctx) {
   auto value = load_string(ctx.arg(3));
   if (!value) return reply_error("ERR Bad data format");
   if (expiry == 0 || !has_passed(expiry, ctx.now)) {
-    strings.set(ctx.key(), {}, static_cast<Millis>(expiry), ctx.share(std::move(*value)));
+    TRY(strings.set(ctx.key(), {}, static_cast<Millis>(expiry), ctx.share(std::move(*value))));
   } else if (old) {
     strings.remove(ctx.key());
   }
@@ -102,7 +104,7 @@ Status restore(Ctx& ctx) {
   return Status::ok();
 }
 
-// RESTORE reads its key before it overwrites it, and dispatch is given that access. COMMAND INFO shows Redis's.
+// RESTORE reads its key before it overwrites it, so dispatch gets this access. COMMAND INFO shows Redis's.
 constexpr KeySpec kRestoreKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate}};
 
 constexpr CommandSpec kDump[] = {

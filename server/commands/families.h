@@ -20,6 +20,10 @@ std::span<const CommandSpec> lcs_commands();           ///< lcs.cc
 std::span<const CommandSpec> bitmap_commands();        ///< bitmaps.cc
 std::span<const CommandSpec> bitfield_commands();      ///< bitfields.cc
 std::span<const CommandSpec> hyperloglog_commands();   ///< hyperloglog.cc
+std::span<const CommandSpec> hash_commands();          ///< hashes.cc
+std::span<const CommandSpec> set_commands();           ///< sets.cc
+std::span<const CommandSpec> sorted_set_commands();    ///< zsets.cc
+std::span<const CommandSpec> list_commands();          ///< lists.cc
 std::span<const CommandSpec> key_commands();           ///< keys.cc
 std::span<const CommandSpec> transfer_commands();      ///< transfer.cc: RENAME, COPY, MOVE
 std::span<const CommandSpec> dump_commands();          ///< dump.cc: DUMP, RESTORE
@@ -36,12 +40,12 @@ std::span<const CommandSpec> tree_commands();          ///< trees.cc: TREE.*
 std::span<const CommandSpec> purge_commands();         ///< purge.cc: PURGE.*, whether deleted data has left the files
 std::span<const CommandSpec> stamp_commands();         ///< stamps.cc: STAMP.*, keys by stamp
 
-/// The families above, for CommandTable.
+/// Returns the families above, for CommandTable.
 std::span<const std::span<const CommandSpec>> command_families();
 
-/// HELP of a container command (help.cc).
+/// Handles HELP of a container command (help.cc).
 Status container_help(Ctx& ctx);
-/// The text of HELP.
+/// Writes the lines of HELP for a container command.
 void reply_help(Reply& reply, Bytes container);
 
 }  // namespace ebbtide

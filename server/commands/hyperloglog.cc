@@ -1,7 +1,7 @@
 // PFADD, PFCOUNT, PFMERGE. A sketch that was changed keeps its expiry and its stamp.
 //
-// PFCOUNT of one key stores its result with the value, as Redis does. So it counts as a read that may write. Where it cannot
-// write, it computes the result every time.
+// PFCOUNT of one key stores its result with the value, as Redis does. So it counts as a read that may write. If it cannot write,
+// it computes the result every time.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -23,17 +23,28 @@ using Type = ArgDoc::Type;
 
 Status corrupt_sketch() { return reply_error("INVALIDOBJ Corrupted HLL object detected"); }
 
-/// The value of a key, if it has one, must be a sketch.
+/// Fails if the key has a value that is no sketch.
 Status check_sketch(const std::optional<Found>& found) {
   if (!found || hll::is_valid(found->value)) return Status::ok();
   return reply_error("WRONGTYPE Key is not a valid HyperLogLog string value.");
 }
 
+/// Reads a located value, which must be a sketch. A value of any length may look like a sketch, so its length counts as work.
+Status read_sketch(Ctx& ctx, const Strings& strings, std::optional<Found>* found) {
+  if (!*found) return Status::ok();
+  TRY(ctx.work((*found)->length));
+  TRY(strings.read(&**found));
+  return check_sketch(*found);
+}
+
 Status pfadd(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
-  TRY(strings.get_for_update(ctx.key(), &old));
-  TRY(check_sketch(old));
+  TRY(strings.locate_for_update(ctx.key(), &old));
+  TRY(read_sketch(ctx, strings, &old));
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 2; i < ctx.argc(); ++i) bytes += ctx.arg(i).size();
+  TRY(ctx.work(bytes));
   if (old) TRY(ctx.reserve(old->value.size()));
   std::string value = old ? std::string(old->value) : hll::make_empty();
   bool changed = !old;
@@ -53,8 +64,8 @@ Status pfadd(Ctx& ctx) {
 Status count_one(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> found;
-  TRY(strings.get(ctx.key(), &found));
-  TRY(check_sketch(found));
+  TRY(strings.locate(ctx.key(), &found));
+  TRY(read_sketch(ctx, strings, &found));
   if (!found) {
     ctx.reply.integer(0);
     return Status::ok();
@@ -63,8 +74,8 @@ Status count_one(Ctx& ctx) {
   if (!count) {
     count = hll::count(found->value);
     if (!count) return corrupt_sketch();
-    // Stored if the key is protected: a loop holds its lock, and EXEC off its loop has marked it. And only if that neither fails nor
-    // waits, since the command is a read.
+    // The result is stored if the key is protected: a loop holds the key's lock, and EXEC off its loop has marked the key. A
+    // store that would fail or wait is left out, since the command is a read.
     if (ctx.may_store_result() && ctx.reserve(found->value.size()).is_ok()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);
@@ -86,12 +97,13 @@ Status merge_all(Ctx& ctx, Strings& strings, Union* merged) {
   bool resident = true;
   for (const LookupKey& key : ctx.keys) {
     std::optional<Found> found;
-    const Status status = strings.get_for_update(key, &found);
+    Status status = strings.locate_for_update(key, &found);
+    if (status.is_ok()) status = read_sketch(ctx, strings, &found);
+    if (ctx.too_long) return status;
     resident &= !status.is_not_resident();
-    // Goes on: the pages that all keys miss are read together.
+    // The loop continues, since the pages that all keys miss are read together.
     if (!resident) continue;
     TRY(status);
-    TRY(check_sketch(found));
     if (!found) continue;
     TRY(ctx.work(hll::kRegisters));
     merged->any_dense |= hll::is_dense(found->value);
@@ -114,7 +126,8 @@ Status pfmerge(Ctx& ctx) {
   const auto merged = std::make_unique<Union>();
   TRY(merge_all(ctx, strings, merged.get()));
   std::optional<Found> old;
-  TRY(strings.get_for_update(ctx.key(0), &old));
+  TRY(strings.locate_for_update(ctx.key(0), &old));
+  TRY(read_sketch(ctx, strings, &old));
   if (old) TRY(ctx.reserve(old->value.size()));
   std::string value = old ? std::string(old->value) : hll::make_empty();
   if (!hll::raise(&value, merged->registers, merged->any_dense)) return corrupt_sketch();
@@ -124,10 +137,11 @@ Status pfmerge(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Adds known elements and compares the estimates of both encodings, and of a union, with the exact count.
+/// Adds known elements, and compares the estimates of both encodings, and of a union, with the exact count.
 Status pfselftest(Ctx& ctx) {
   constexpr std::uint64_t kElements = 100'000;
-  constexpr double kAllowed = 4 * 0.0081;  // four standard errors of 16384 registers
+  TRY(ctx.work(std::uint64_t{kElements} * 100));  // about as long as that of so many bytes
+  constexpr double kAllowed = 4 * 0.0081;         // four standard errors of 16384 registers
   std::string sketches[2] = {hll::make_empty(), hll::make_empty()};
   const auto check = [](std::uint64_t truth, std::optional<std::uint64_t> estimate) {
     const double bound = std::max(1.0, kAllowed * static_cast<double>(truth));

@@ -1,7 +1,8 @@
-// INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and one section of this server's own.
+// INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and one section that Redis does not
+// have.
 //
-// A field without a meaning here is printed, as Redis prints it for an unused feature, if tools expect it. Other such fields are
-// left out. The numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` marks them); DBSIZE counts.
+// A field of Redis that has no meaning here is printed, with Redis's value for an unused feature, only if tools expect it. The
+// numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` marks them); DBSIZE counts.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -56,7 +57,7 @@ class InfoText {
   std::string text_;
 };
 
-/// Formats like Redis's bytesToHuman: "1.50M".
+/// Formats bytes like Redis's bytesToHuman: "1.50M".
 std::string human_bytes(std::uint64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "K", "M", "G", "T", "P"};
   if (bytes < 1024) return std::to_string(bytes) + "B";
@@ -74,8 +75,8 @@ struct Facts {
   std::uint64_t now_micros;
   TrackingTable::Counts tracking;
 
-  /// The trees of the databases that have one, in order. Collected for the first section that needs them, since that looks at all
-  /// files.
+  /// Returns the trees of the databases that have one, in order. The first section that needs them collects them, since that
+  /// looks at all files.
   [[nodiscard]] const std::vector<TreeInfo>& trees() const {
     if (known_trees) return *known_trees;
     known_trees.emplace();
@@ -209,7 +210,8 @@ void info_persistence(const Facts& facts, InfoText& out) {
   out.field("rdb_last_save_time", save.last_unix_seconds);
   out.field("rdb_last_bgsave_status", save.last_ok ? "ok" : "err");
   out.field("rdb_last_bgsave_time_sec", std::to_string(save.last_took_seconds));
-  out.field("rdb_current_bgsave_time_sec", saving ? std::to_string((now - save.running_since_micros) / 1'000'000) : "-1");
+  out.field("rdb_current_bgsave_time_sec",
+            saving ? std::to_string((now - std::min(now, save.running_since_micros)) / 1'000'000) : "-1");
   constexpr const char* kChecks[] = {"none", "running", "ok", "damaged"};
   out.field("backup_verify_status", kChecks[static_cast<std::size_t>(save.check.result)]);
   out.field("backup_damaged_tables", save.last_damaged);
@@ -284,6 +286,9 @@ void info_stats(const Facts& facts, InfoText& out) {
   out.field("client_query_buffer_limit_disconnections", server.query_buffer_limit_disconnections);
   out.field("client_output_buffer_limit_disconnections", server.output_buffer_limit_disconnections);
   out.field("acl_access_denied_auth", server.acl_access_denied_auth);
+  out.field("acl_access_denied_cmd", server.acl_access_denied_cmd);
+  out.field("acl_access_denied_key", server.acl_access_denied_key);
+  out.field("acl_access_denied_channel", server.acl_access_denied_channel);
   out.field("total_error_replies", totals.errors);
   out.field("total_passes", totals.passes);
   out.field("total_waits_for_disk", totals.waits_for_disk);
@@ -367,8 +372,8 @@ void info_keyspace(const Facts& facts, InfoText& out) {
   }
 }
 
-/// By database: the tombstones that memtables and tables still have, and the deadline by which their data must be gone. The
-/// fields are not named `db0`: client libraries put all sections into one dictionary.
+/// Writes, for each database, the tombstones that memtables and tables still have, and the deadline by which their data must be
+/// gone. The fields are not named `db0`: client libraries put all sections into one dictionary.
 void info_deletes(const Facts& facts, InfoText& out) {
   out.section("Deletes");
   for (const TreeInfo& info : facts.trees()) {
@@ -419,6 +424,11 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("filter_false_positives", engine.filter_false_positives);
   out.field("snapshots", engine.snapshots);
   out.field("snapshots_revoked", engine.leases_revoked);
+  out.field("indexed_tables", engine.indexed_tables);
+  out.field("index_bytes", engine.index_bytes);
+  out.field("index_capacity_bytes", engine.index_capacity);
+  out.field("index_loads", engine.index_loads);
+  out.field("index_unloads", engine.index_unloads);
   out.field("table_files", engine.table_files);
   out.field("table_files_open", engine.table_files_open);
   out.field("table_files_reopened", engine.table_files_reopened);

@@ -1,7 +1,7 @@
 // Commands on keys of any type: DEL, EXISTS, EXPIRE, TTL and others.
 //
-// One run finds the pages that a command misses of all its keys, so that they are read together. No byte of a large value is
-// read, unless the entry has to be written again with another expiry.
+// If a command misses pages, one run finds the missing pages of all its keys, so that they are read together. No byte of a large
+// value is read, unless the entry has to be written again with another expiry.
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -17,11 +17,11 @@
 namespace ebbtide {
 namespace {
 
-/// The keys that a command has met already: DEL k k removes one key.
+/// The keys that a command has handled already: DEL k k removes one key.
 class SeenKeys {
  public:
   explicit SeenKeys(std::size_t keys) : many_(keys > kFew) {}
-  /// Returns false if the key was met before.
+  /// Returns false if the key was inserted before.
   bool insert(const LookupKey& key) {
     if (many_) return set_.insert(key.key).second;
     for (const LookupKey& other : few_) {
@@ -59,7 +59,7 @@ Status del(Ctx& ctx) {
   return Status::ok();
 }
 
-/// EXISTS and TOUCH count a key twice if it is named twice.
+/// Counts the keys that exist, for EXISTS and TOUCH. A key that is named twice counts twice.
 Status exists(Ctx& ctx) {
   Strings strings = ctx.strings();
   bool resident = true;
@@ -79,9 +79,12 @@ Status exists(Ctx& ctx) {
 }
 
 Status type(Ctx& ctx) {
+  Strings strings = ctx.strings();
   std::optional<Found> found;
-  TRY(ctx.strings().locate_any(ctx.key(), &found));
-  ctx.reply.simple(found ? "string" : "none");
+  TRY(strings.locate_any(ctx.key(), &found));
+  Bytes name = "none";
+  if (found) TRY(strings.type_of(*found, &name));
+  ctx.reply.simple(name);
   return Status::ok();
 }
 

@@ -1,4 +1,4 @@
-// LCS. It may take seconds, so it runs on an offload thread.
+// LCS. The command may take seconds, so it runs on an offload thread.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -69,13 +69,13 @@ Status reply_matches(Ctx& ctx, const Lcs& found, const LcsOptions& options) {
   return Status::ok();
 }
 
-/// Memory of the two rows of lengths, for each byte of the second text.
+/// The memory, in bytes, of the two rows of lengths, for each byte of the second text.
 constexpr std::uint64_t kLcsRowBytes = 2 * sizeof(std::uint32_t);
 
-/// The limit inside EXEC, where the whole event loop waits: some tens of milliseconds of work.
+/// The most pairs of bytes that LCS compares inside EXEC, where the whole event loop waits: some tens of milliseconds of work.
 constexpr std::uint64_t kMaxInlineCells = std::uint64_t{16} << 20;
 
-/// The most memory that lcs_length() or lcs() allocates.
+/// Returns the most memory that lcs_length() or lcs() allocates, in bytes.
 std::uint64_t lcs_bytes(std::uint64_t a, std::uint64_t b, bool only_length) {
   const std::uint64_t rows = kLcsRowBytes * (b + 1);
   if (only_length) return rows;
@@ -100,6 +100,7 @@ Status lcs_command(Ctx& ctx) {
   if (lcs_cells(a_size, b_size) > kMaxLcsCells) {
     return reply_error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
   }
+  TRY(ctx.work(lcs_cells(a_size, b_size)));  // a pair of bytes takes about a nanosecond
   if (a) TRY(strings.read(&*a));
   if (b) TRY(strings.read(&*b));
   const Bytes a_text = a ? a->value : Bytes(), b_text = b ? b->value : Bytes();

@@ -1,19 +1,21 @@
 // OBJECT: the encoding that Redis would use for a value, and other facts about it.
 //
-// This server keeps values as bytes. ENCODING replies what Redis replies for such a value right after it was set. REFCOUNT is 1,
-// and IDLETIME 0, since the server does not record when a key was read.
+// This server keeps values as bytes. ENCODING replies with Redis's encoding of such a value right after it was set. REFCOUNT is
+// 1, and IDLETIME is 0, since the server does not record when a key was read.
 #include <optional>
 
 #include "commands/families.h"
+#include "commands/help_spec.h"
 #include "commands/keys_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
+#include "store/collections.h"
 #include "store/strings.h"
 
 namespace ebbtide {
 namespace {
 
-/// The entry of the key. If there is none, a null is replied.
+/// Looks up the entry of the key. If there is none, replies null.
 Status look_up(Ctx& ctx, std::optional<Found>* found) {
   TRY(ctx.strings().locate_any(ctx.key(), found));
   if (!found->has_value()) ctx.reply.null();
@@ -23,7 +25,15 @@ Status look_up(Ctx& ctx, std::optional<Found>* found) {
 Status encoding(Ctx& ctx) {
   std::optional<Found> found;
   TRY(look_up(ctx, &found));
-  if (found) ctx.reply.bulk(string_encoding(*found));
+  if (!found) return Status::ok();
+  Bytes name = string_encoding(*found);
+  if (found->kind == EntryKind::kCompact) {
+    TRY(ctx.work(found->length));
+    TRY(ctx.strings().read(&*found));
+    TRY_ASSIGN(encoding, collection_encoding(found->value));
+    name = encoding;
+  }
+  ctx.reply.bulk(name);
   return Status::ok();
 }
 
@@ -73,14 +83,7 @@ constexpr CommandSpec kSubcommands[] = {
      .summary = "Returns the logarithmic access frequency counter of a Redis object.",
      .arguments = kObjectArguments,
      .container = "object"},
-    {.name = "help",
-     .arity = exactly(2),
-     .flags = kLoading | kStale,
-     .run = container_help,
-     .since = "6.2.0",
-     .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.",
-     .container = "object"},
+    help_of("object", "6.2.0"),
     {.name = "idletime",
      .arity = exactly(3),
      .keys = kKey,

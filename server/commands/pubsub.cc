@@ -1,7 +1,10 @@
 // Publish and subscribe: channels, patterns, shard channels, and PUBSUB. The server is one node, so every shard channel is here.
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "commands/families.h"
+#include "commands/help_spec.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
@@ -20,7 +23,7 @@ Subscriptions& subscriptions_of(const Ctx& ctx) {
   return static_cast<Subscriptions&>(*state);
 }
 
-/// Updates the counts, which CLIENT LIST shows, and the session's mode, which dispatch checks.
+/// Updates the counts that CLIENT LIST shows, and the session's mode, which dispatch checks.
 void note_counts(Ctx& ctx, const Subscriptions& subscriptions) {
   Session& session = ctx.session;
   session.wrote_pushes = is_quiet(session) && !ctx.in_exec();
@@ -43,14 +46,19 @@ void confirm(Ctx& ctx, Bytes word, const Bytes* name, std::size_t count) {
   ctx.reply.integer(static_cast<std::int64_t>(count));
 }
 
+/// A slice ends after so many bytes of names.
+constexpr std::size_t kSliceBytes = std::size_t{1} << 20;
+
 Status subscribe_to(Ctx& ctx, Kind kind, Bytes word) {
   Subscriptions& subscriptions = subscriptions_of(ctx);
-  for (std::size_t i = ctx.slice_begin(); i < ctx.slice_end(); ++i) {
+  std::size_t i = ctx.slice_begin(), bytes = 0;
+  for (; i < ctx.slice_end() && (bytes < kSliceBytes || ctx.in_exec()); ++i) {
     const Bytes name = ctx.arg(i);
     subscriptions.add(kind, name);
     confirm(ctx, word, &name, subscriptions.count(kind));
+    bytes += name.size();
   }
-  ctx.end_slice();
+  ctx.end_slice(i);
   note_counts(ctx, subscriptions);
   return Status::ok();
 }
@@ -82,7 +90,7 @@ Status unsubscribe_from(Ctx& ctx, Kind kind, Bytes word) {
 Status subscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kChannel, "subscribe"); }
 Status psubscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kPattern, "psubscribe"); }
 Status ssubscribe(Ctx& ctx) {
-  // Redis refuses this one of the three ways to subscribe inside a transaction.
+  // Redis refuses only SSUBSCRIBE inside a transaction, not SUBSCRIBE and PSUBSCRIBE.
   if (ctx.in_exec()) return reply_error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
   return subscribe_to(ctx, Kind::kShard, "ssubscribe");
 }
@@ -90,25 +98,48 @@ Status unsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kChannel, "uns
 Status punsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kPattern, "punsubscribe"); }
 Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "sunsubscribe"); }
 
-// The reply precedes the message that the publisher itself gets as a subscriber. A message may depend on what its publisher has
-// read or written, so it waits for the log as the publisher's replies do. Inside EXEC the message leaves once the transaction is
-// committed. It goes to the clients that were subscribed when the command ran, not to a publisher that subscribes later in the
-// same transaction.
+/// The work (Ctx::work) of a delivery: 2,048 deliveries take more than a millisecond.
+constexpr std::uint64_t kDeliveryBytes = 512;
+
+// The reply comes before the message that the publisher itself gets as a subscriber, unless thousands of clients get it. A message
+// may depend on data that its publisher has read or written, so it waits for the log as the publisher's replies do. Inside EXEC the message leaves once the
+// transaction is committed. It goes to the clients that were subscribed when the command ran, not to a publisher that subscribes
+// later in the same transaction.
 Status publish_to(Ctx& ctx, Kind kind) {
   PubSub& pubsub = *env_of(ctx).pubsub;
   TRY(ctx.work(pubsub.pattern_work(kind, ctx.arg(1))));
   if (ctx.in_exec() || ctx.off_loop != nullptr) {
-    auto audience = std::make_shared<PubSub::Audience>(pubsub.audience(kind, ctx.arg(1)));
+    auto audience = std::make_shared<PubSub::Audience>();
+    PubSub::Search search(pubsub, kind, ctx.arg(1));
+    const auto cancelled = [&ctx] { return ctx.is_cancelled(); };
+    if (!search.go_on(audience.get(), ~std::size_t{0}, cancelled)) return Status::aborted("the client has disconnected");
+    TRY(ctx.work(kDeliveryBytes * audience->size()));
     ctx.reply.integer(static_cast<std::int64_t>(audience->size()));
-    // The arguments lie in the queue or with the connection, which outlive the effects.
-    ctx.after_run([audience, kind, channel = ctx.arg(1), message = ctx.arg(2)](const Origin& origin) {
-      PubSub::send(std::move(*audience), kind, channel, message, origin.loop, origin.seen_seq);
+    MemoryCharge charge;
+    if (Db* const db = env_of(ctx).db; db != nullptr) {
+      if (!db->try_charge(MemoryAccount::Kind::kCommands, audience->memory()))
+        return refused_charge(db->memory(), audience->memory());
+      charge.took(db->memory(), MemoryAccount::Kind::kCommands, audience->memory());
+    }
+    struct Publication {
+      MemoryCharge charge;
+      PubSub::Sending sending;
+    };
+    // The arguments are stored in the queue or with the connection, which outlive the effects.
+    auto publication = std::make_shared<Publication>(
+        std::move(charge), PubSub::Sending(pubsub, std::move(*audience), kind, ctx.arg(1), ctx.arg(2), ctx.shared_arg(2)));
+    Effects& effects = ctx.in_exec() ? *ctx.exec->effects : *ctx.off_loop->effects;
+    effects.push_back([publication](const Origin& origin, const Slice& slice) {
+      return publication->sending.go_on(origin.loop, origin.seen_seq, [&slice] { return slice.over(); });
     });
     return Status::ok();
   }
+  PubSub::Audience audience = pubsub.audience(kind, ctx.arg(1));
+  TRY(ctx.work(kDeliveryBytes * audience.size()));
   const bool quiet = is_quiet(ctx.session);
   if (quiet) ctx.session.wrote_pushes = true;
-  pubsub.publish(kind, ctx.arg(1), ctx.arg(2), ctx.client->loop, ctx.client->seen_seq, quiet ? nullptr : &ctx.reply);
+  if (!quiet) ctx.reply.integer(static_cast<std::int64_t>(audience.size()));
+  pubsub.send(std::move(audience), kind, ctx.arg(1), ctx.arg(2), ctx.client->loop, ctx.client->seen_seq, ctx.shared_arg(2));
   return Status::ok();
 }
 
@@ -117,9 +148,13 @@ Status spublish(Ctx& ctx) { return publish_to(ctx, Kind::kShard); }
 
 Status list_names(Ctx& ctx, Kind kind) {
   if (ctx.argc() > 3) return wrong_subcommand_arguments(ctx.command, ctx.args);
-  const auto names = env_of(ctx).pubsub->names(kind, ctx.argc() == 3 ? ctx.arg(2) : Bytes("*"));
+  const auto names =
+      env_of(ctx).pubsub->names(kind, ctx.argc() == 3 ? ctx.arg(2) : Bytes("*"), [&ctx] { return ctx.is_cancelled(); });
   ctx.reply.array(names.size());
-  for (const std::string& name : names) ctx.reply.bulk(name);
+  for (const std::string& name : names) {
+    ctx.reply.bulk(name);
+    TRY(ctx.reserve_reply());
+  }
   return Status::ok();
 }
 
@@ -128,6 +163,7 @@ Status count_subscribers(Ctx& ctx, Kind kind) {
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
     ctx.reply.bulk(ctx.arg(i));
     ctx.reply.integer(static_cast<std::int64_t>(env_of(ctx).pubsub->count(kind, ctx.arg(i))));
+    TRY(ctx.reserve_reply());
   }
   return Status::ok();
 }
@@ -208,15 +244,7 @@ constexpr CommandSpec kSubcommands[] = {
      .group = kGroup,
      .arguments = kMaybeShardChannels,
      .container = kContainer},
-    {.name = "help",
-     .arity = exactly(2),
-     .flags = kLoading | kStale,
-     .run = container_help,
-     .since = "6.2.0",
-     .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.",
-     .group = kGroup,
-     .container = kContainer},
+    help_of(kContainer, "6.2.0", kGroup),
 };
 
 constexpr CommandSpec kPubSubCommands[] = {
@@ -226,7 +254,7 @@ constexpr CommandSpec kPubSubCommands[] = {
      .run = subscribe,
      .since = "2.0.0",
      .complexity = "O(N) where N is the number of channels.",
-     .summary = "Makes the connection receive what is published to channels.",
+     .summary = "Makes the connection receive the messages published to channels.",
      .group = kGroup,
      .arguments = kChannels},
     {.name = "psubscribe",
@@ -235,7 +263,7 @@ constexpr CommandSpec kPubSubCommands[] = {
      .run = psubscribe,
      .since = "2.0.0",
      .complexity = "O(N) where N is the number of patterns.",
-     .summary = "Makes the connection receive what is published to channels that match patterns.",
+     .summary = "Makes the connection receive the messages published to channels that match patterns.",
      .group = kGroup,
      .arguments = kPatterns},
     {.name = "ssubscribe",
@@ -244,7 +272,7 @@ constexpr CommandSpec kPubSubCommands[] = {
      .run = ssubscribe,
      .since = "7.0.0",
      .complexity = "O(N) where N is the number of shard channels.",
-     .summary = "Makes the connection receive what is published to shard channels.",
+     .summary = "Makes the connection receive the messages published to shard channels.",
      .group = kGroup,
      .arguments = kShardChannels},
     {.name = "unsubscribe",
@@ -253,7 +281,7 @@ constexpr CommandSpec kPubSubCommands[] = {
      .run = unsubscribe,
      .since = "2.0.0",
      .complexity = "O(N) where N is the number of channels.",
-     .summary = "Ends subscriptions to channels, to all of them if none is named.",
+     .summary = "Ends subscriptions to channels; to all channels if none is named.",
      .group = kGroup,
      .arguments = kMaybeChannels},
     {.name = "punsubscribe",
@@ -262,7 +290,7 @@ constexpr CommandSpec kPubSubCommands[] = {
      .run = punsubscribe,
      .since = "2.0.0",
      .complexity = "O(N) where N is the number of patterns.",
-     .summary = "Ends subscriptions to patterns, to all of them if none is named.",
+     .summary = "Ends subscriptions to patterns; to all patterns if none is named.",
      .group = kGroup,
      .arguments = kMaybePatterns},
     {.name = "sunsubscribe",
@@ -271,7 +299,7 @@ constexpr CommandSpec kPubSubCommands[] = {
      .run = sunsubscribe,
      .since = "7.0.0",
      .complexity = "O(N) where N is the number of shard channels.",
-     .summary = "Ends subscriptions to shard channels, to all of them if none is named.",
+     .summary = "Ends subscriptions to shard channels; to all shard channels if none is named.",
      .group = kGroup,
      .arguments = kMaybeShardChannels},
     {.name = "publish",

@@ -1,8 +1,7 @@
 // PURGE.*: reports whether deleted data is purged, and starts purges.
 //
-// A ticket's text has all that identifies it (engine/purge.h), so these commands store nothing. They may look at the metadata of
-// all tables, so they run on offload threads. PURGE.WAIT holds no thread while it waits: it checks, and runs again a little
-// later.
+// A ticket's text identifies it completely (engine/purge.h), so these commands store nothing. They may read the metadata of all
+// tables, so they run on offload threads. PURGE.WAIT holds no thread while it waits: it checks, and runs again a little later.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -78,7 +77,7 @@ Status wait(Ctx& ctx) {
   TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
   TRY_ASSIGN(limit, timeout_argument(ctx.arg(2), ctx.now));
   TRY_ASSIGN(status, env_of(ctx).db->purge_status(asked));
-  // Like WAIT, it does not block inside a transaction.
+  // Like WAIT, the command does not block inside a transaction.
   if (!status.done && !ctx.in_exec() && !ctx.unblocked() && (limit == 0 || ctx.waited_ms() < limit)) {
     std::uint64_t ms = std::clamp<std::uint64_t>(ctx.waited_ms() / 4, kFirstPollMs, kLastPollMs);
     if (limit != 0) ms = std::min(ms, limit - ctx.waited_ms());
@@ -111,7 +110,7 @@ Status list(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Formats like "2024-05-01T12:00:00.123Z", in quotes; null for 0.
+/// Formats a time like "2024-05-01T12:00:00.123Z", in quotes; null for 0.
 std::string json_time(Millis time) {
   if (time == 0) return "null";
   const auto seconds = static_cast<std::time_t>(time / 1000);
@@ -148,7 +147,8 @@ std::string report_of(const PurgeTicket& ticket, const PurgeStatus& status, cons
                               ",\"bytes\":" + std::to_string(status.damage.bytes) +
                               ",\"oldest_birth\":" + json_time(status.damage.oldest_birth) + "}");
   field("databases_not_promised", "[" + databases + "]");
-  field("scope", "\"the files of the data directory; not what the file system's journal, the drive, or backups keep\"");
+  field("scope",
+        "\"the files of the data directory; not the copies that the file system's journal, the drive, or backups keep\"");
   field("written_at", json_time(now));
   field("server_version", "\"" + server.version + "\"");
   field("run_id", "\"" + server.run_id + "\"");
@@ -197,7 +197,8 @@ constexpr CommandSpec kPurge[] = {
      .run = wait,
      .since = "0.1.0",
      .complexity = "O(N) where N is the number of files, again and again.",
-     .summary = "Blocks until the deletes of a ticket have left the files, or so many milliseconds are over; 0 = no limit.",
+     .summary =
+         "Blocks until the deletes of a ticket have left the files, or the given number of milliseconds is over; 0 = no limit.",
      .group = Group::kExtension,
      .arguments = kWaitArguments},
     {.name = "purge.now",

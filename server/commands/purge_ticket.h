@@ -5,7 +5,7 @@ namespace ebbtide {
 
 struct Ctx;
 
-/// Replies purge-<n>-<tree>: n is the time at which the delete was born, tree the tree that it belongs to. For Ctx::after_commit.
+/// Replies purge-<n>-<tree>: n is the time of the delete, tree is the tree that the delete belongs to. For Ctx::after_commit.
 void reply_ticket(Ctx& ctx);
 
 }  // namespace ebbtide

@@ -1,12 +1,13 @@
 // DELRANGE, DELPREFIX and COUNTRANGE: deletes and counts of all keys in a range.
 //
 // A range delete is one operation, however many keys the range has. It holds all locks, so that no command that has read a value
-// writes it back after the delete.
+// before the delete writes it back afterwards.
 #include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "commands/exec_walk.h"
 #include "commands/families.h"
 #include "commands/purge_ticket.h"
 #include "commands/range_argument.h"
@@ -26,9 +27,20 @@ std::optional<Bytes> bound(Bytes argument) {
   return argument;
 }
 
+/// Fails if a bound is longer than any key. A bound of megabytes would take its loop's time, and stay in files.
+Status check_bound(Bytes argument) {
+  const auto zeros =
+      static_cast<std::size_t>(argument.size() <= kMaxKeyBytes ? std::count(argument.begin(), argument.end(), '\0') : 0);
+  if (argument.size() + zeros <= kMaxKeyBytes) return Status::ok();
+  return reply_error("ERR a bound of " + std::to_string(argument.size()) + " bytes is too long: " + std::to_string(kMaxKeyBytes) +
+                     " bytes are allowed, zero bytes counting twice");
+}
+
 }  // namespace
 
-KeyRange range_argument(const Ctx& ctx, std::size_t i) {
+Result<KeyRange> range_argument(const Ctx& ctx, std::size_t i) {
+  TRY(check_bound(ctx.arg(i)));
+  TRY(check_bound(ctx.arg(i + 1)));
   const std::optional<Bytes> nothing = Bytes();
   if (ctx.arg(i) == "+" || ctx.arg(i + 1) == "-") return engine_range(nothing, nothing);
   return engine_range(bound(ctx.arg(i)), bound(ctx.arg(i + 1)));
@@ -37,16 +49,23 @@ KeyRange range_argument(const Ctx& ctx, std::size_t i) {
 namespace {
 
 Status delete_keys(Ctx& ctx, const KeyRange& range) {
-  // Without a tree nothing was ever written, so there is nothing to delete.
+  // Without a tree nothing was ever written to the database, so there is nothing to delete.
   if (ctx.has_tree() && !is_empty(range)) ctx.batch.delete_range(ctx.session.database, range.start, range.end);
   ctx.after_commit = reply_ticket;
   return Status::ok();
 }
 
-Status delrange(Ctx& ctx) { return delete_keys(ctx, range_argument(ctx, 1)); }
-Status delprefix(Ctx& ctx) { return delete_keys(ctx, engine_prefix_range(ctx.arg(1))); }
+Status delrange(Ctx& ctx) {
+  TRY_ASSIGN(range, range_argument(ctx, 1));
+  return delete_keys(ctx, range);
+}
 
-/// COUNTRANGE without EXACT counts so many keys, and skips so many versions. Beyond that it estimates.
+Status delprefix(Ctx& ctx) {
+  TRY(check_bound(ctx.arg(1)));
+  return delete_keys(ctx, engine_prefix_range(ctx.arg(1)));
+}
+
+/// The limits of COUNTRANGE without EXACT: the keys that it counts, and the versions that it skips. Beyond them it estimates.
 constexpr std::uint64_t kMaxCountedKeys = 100'000;
 constexpr std::uint64_t kMaxCountSteps = 1'000'000;
 
@@ -59,17 +78,19 @@ Result<RangeCount> count_keys(const Ctx& ctx, const KeyRange& range, bool exact)
   RangeCount out;
   IteratorOptions options;
   options.bounds = range;
-  if (!exact || ctx.in_exec()) options.max_steps = ctx.in_exec() ? kMaxCountedKeys : kMaxCountSteps;
+  if (!exact || ctx.in_exec()) options.max_steps = ctx.in_exec() ? walk_limit(ctx) : kMaxCountSteps;
   const auto walk = ctx.iterate(options);
+  ExecWalk limit(ctx, *walk);
+  std::uint64_t looked_at = 0;
   const auto too_many = [] {
-    return reply_error("ERR COUNTRANGE EXACT inside a transaction counts at most " + std::to_string(kMaxCountedKeys) + " keys");
+    return reply_error("ERR COUNTRANGE EXACT inside a transaction counts at most " + std::to_string(Ctx::kExecKeys) + " keys");
   };
   for (walk->seek_to_first(); walk->valid() && !ctx.is_cancelled(); walk->next()) {
-    if (is_element_key(walk->key())) continue;
-    if (ctx.in_exec() && out.keys + walk->steps() >= kMaxCountedKeys) {
+    if (limit.is_spent(++looked_at)) {
       if (exact) return too_many();
       return out;
     }
+    if (is_element_key(walk->key())) continue;
     if (!exact && (out.keys == kMaxCountedKeys || walk->steps() >= kMaxCountSteps)) return out;
     ++out.keys;
   }
@@ -86,11 +107,12 @@ Status countrange(Ctx& ctx) {
   ArgCursor cursor(ctx.args, 3);
   const bool exact = cursor.take_word("EXACT");
   if (!cursor.done()) return syntax_error();
-  const KeyRange range = range_argument(ctx, 1);
+  TRY_ASSIGN(range, range_argument(ctx, 1));
   std::uint64_t count = 0;
   if (ctx.has_tree() && !is_empty(range)) {
     TRY_ASSIGN(counted, count_keys(ctx, range, exact));
     count = counted.keys;
+    if (!counted.complete && ctx.in_exec()) TRY(ctx.work(kEstimateBytes));
     if (!counted.complete) count = std::max(count, env_of(ctx).db->estimate_keys(ctx.session.database, range));
   }
   ctx.reply.integer(static_cast<std::int64_t>(count));
@@ -123,7 +145,8 @@ constexpr CommandSpec kRangeDeletes[] = {
      .summary = "Deletes every key from start up to, but not including, end; - and + leave an end open. Returns a purge ticket.",
      .group = kOwn,
      .arguments = kRangeArguments,
-     .extra_acl = "@keyspace"},
+     .extra_acl = "@keyspace",
+     .scope = KeyScope::kRange},
     {.name = "delprefix",
      .arity = exactly(2),
      .flags = kRangeDelete,
@@ -133,7 +156,8 @@ constexpr CommandSpec kRangeDeletes[] = {
      .summary = "Deletes every key that starts with a prefix. Returns a purge ticket.",
      .group = kOwn,
      .arguments = kPrefixArguments,
-     .extra_acl = "@keyspace"},
+     .extra_acl = "@keyspace",
+     .scope = KeyScope::kPrefix},
     {.name = "countrange",
      .arity = at_least(3),
      .flags = kReadOnly | kOffload | kLong,
@@ -144,7 +168,8 @@ constexpr CommandSpec kRangeDeletes[] = {
                 "unless EXACT is given.",
      .group = kOwn,
      .arguments = kCountArguments,
-     .extra_acl = "@keyspace"},
+     .extra_acl = "@keyspace",
+     .scope = KeyScope::kRange},
 };
 
 }  // namespace

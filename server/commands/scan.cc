@@ -1,15 +1,16 @@
 // Walks over the key space: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //
-// All of them may read for long, so they run on an offload thread with a leased view. SCAN returns every key that exists from its
-// first call to its last: in key order, each call goes on from the first key that the call before it did not look at. One call is
-// limited to COUNT keys, kMaxSteps skipped versions per key, and kMaxScanBytes of reply. A MATCH that begins with literal text
-// reads the range of that prefix only.
+// All of them may read for a long time, so they run on an offload thread with a leased view. SCAN returns every key that exists
+// from its first call to its last, in key order: each call continues at the first key that the call before it did not look at.
+// One call is limited to COUNT keys, kMaxSteps skipped versions per key, and kMaxScanBytes of reply. A MATCH that begins with
+// literal text reads only the range of that prefix.
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "commands/exec_walk.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
 #include "dispatch/arg_cursor.h"
@@ -25,12 +26,10 @@ namespace {
 
 constexpr std::uint64_t kMaxSteps = 10'000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
-constexpr std::size_t kLargeKeyBytes = 1024;  // freed one by one while the reply gets them
-/// DBSIZE walks a database of up to this many entries. Of a larger one it looks at a sample.
+constexpr std::size_t kLargeKeyBytes = 1024;  // longer keys are freed one by one as the reply gets them
+/// DBSIZE counts a database of up to this many entries. For a larger one it looks at a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
-/// The limit of KEYS and DBSIZE inside a transaction, for which writers may wait.
-constexpr std::uint64_t kMaxInlineKeys = 100'000;
-/// RANDOMKEY tries so many random places. Behind each it skips kMaxSteps versions at most.
+/// The number of random places that RANDOMKEY tries. After each place it skips kMaxSteps versions at most.
 constexpr int kRandomPlaces = 8;
 
 struct ScanOptions {
@@ -65,24 +64,36 @@ KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
   return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
 }
 
-/// True if a command inside a transaction has reached its limit.
-bool is_spent(const Ctx& ctx, const Iterator& walk, std::uint64_t keys) {
-  return ctx.in_exec() && keys + walk.steps() > kMaxInlineKeys;
+/// Returns whether a key matches a pattern; kAborted once the client has disconnected: a long pattern and a long key take seconds.
+Result<bool> matches(const Ctx& ctx, Bytes pattern, Bytes key) {
+  constexpr std::size_t kSteps = 1 << 20;
+  GlobMatch match(pattern, key);
+  while (true) {
+    if (const std::optional<bool> matched = match.go_on(kSteps)) return *matched;
+    if (ctx.is_cancelled()) return Status::aborted("the client has disconnected");
+  }
 }
 
-/// Collects keys from `walk` on, and looks at `limit` of them at most. Returns the key to go on with, or nullopt at the end of
-/// the range.
+/// The type's name of the key at `walk`. A collection's value is read, since its first byte says its type.
+Bytes type_of(Iterator& walk) { return type_name(walk.kind(), walk.kind() == EntryKind::kCompact ? walk.value() : Bytes()); }
+
+/// Collects keys from `walk` on, and looks at `limit` keys at most. Returns the key at which to continue, or nullopt at the end
+/// of the range.
 Result<std::optional<std::string>> collect(Ctx& ctx, const ScanOptions& options, Iterator& walk, std::vector<std::string>* keys,
                                            std::uint64_t* looked_at) {
   std::string buffer;
   std::size_t bytes = 0, reserved = 0;
+  ExecWalk limit(ctx, walk);
   for (*looked_at = 0; walk.valid(); walk.next(), ++*looked_at) {
-    if (std::cmp_greater_equal(*looked_at, options.count) || bytes >= kMaxScanBytes || is_spent(ctx, walk, *looked_at))
+    if (std::cmp_greater_equal(*looked_at, options.count) || bytes >= kMaxScanBytes || limit.is_spent(*looked_at))
       return std::optional(std::string(walk.key()));
     if (is_element_key(walk.key())) continue;
     TRY_ASSIGN(key, unescape_key(walk.key(), &buffer));
-    if (options.match && !glob_match(*options.match, key)) continue;
-    if (options.type && !equal_ignoring_case(*options.type, type_name(walk.kind()))) continue;
+    if (options.match) {
+      TRY_ASSIGN(matched, matches(ctx, *options.match, key));
+      if (!matched) continue;
+    }
+    if (options.type && !equal_ignoring_case(*options.type, type_of(walk))) continue;
     bytes += key.size();
     if (bytes > reserved + Ctx::kReplyStep) {
       TRY(ctx.reserve(bytes - reserved));
@@ -99,7 +110,7 @@ Status scan(Ctx& ctx) {
   TRY_ASSIGN(options, parse_scan(ctx));
   IteratorOptions walk_options;
   walk_options.bounds = range_of_pattern(options.match);
-  walk_options.max_steps = kMaxSteps;
+  walk_options.max_steps = std::min(kMaxSteps, walk_limit(ctx));
   std::string start = walk_options.bounds.start;
   if (options.cursor != 0) {
     TRY_ASSIGN(resume, resume_scan(*env_of(ctx).cursors, ctx.session.database, options.cursor));
@@ -122,7 +133,7 @@ Status scan(Ctx& ctx) {
   ctx.reply.array(keys.size());
   for (std::string& key : keys) {
     ctx.reply.bulk(key);
-    if (key.size() > kLargeKeyBytes) std::string().swap(key);  // the reply has it
+    if (key.size() > kLargeKeyBytes) std::string().swap(key);  // the reply has a copy
     TRY(ctx.reserve_reply());
   }
   return Status::ok();
@@ -132,23 +143,24 @@ Status keys(Ctx& ctx) {
   const Bytes pattern = ctx.arg(1);
   IteratorOptions options;
   options.bounds = range_of_pattern(pattern);
-  options.max_steps = ctx.in_exec() ? kMaxInlineKeys : 0;
+  options.max_steps = ctx.in_exec() ? walk_limit(ctx) : 0;
   const std::uint64_t hole = ctx.reply.begin_array();
   std::size_t count = 0;
   if (ctx.has_tree()) {
     std::string buffer;
     const auto walk = ctx.iterate(options);
+    ExecWalk limit(ctx, *walk);
     std::uint64_t looked_at = 0;
     const auto too_many = [] {
-      return reply_error("ERR KEYS inside a transaction looks at no more than " + std::to_string(kMaxInlineKeys) +
-                         " keys: use SCAN");
+      return reply_error("ERR KEYS inside a transaction examines at most " + std::to_string(Ctx::kExecKeys) + " keys: use SCAN");
     };
     for (walk->seek(options.bounds.start); walk->valid(); walk->next()) {
       if (ctx.is_cancelled()) break;
-      if (is_spent(ctx, *walk, ++looked_at)) return too_many();
+      if (limit.is_spent(++looked_at)) return too_many();
       if (is_element_key(walk->key())) continue;
       TRY_ASSIGN(key, unescape_key(walk->key(), &buffer));
-      if (!glob_match(pattern, key)) continue;
+      TRY_ASSIGN(matched, matches(ctx, pattern, key));
+      if (!matched) continue;
       if (ctx.reply.out().overflown()) break;  // the client will be closed
       ctx.reply.bulk(key);
       TRY(ctx.reserve_reply());
@@ -161,8 +173,8 @@ Status keys(Ctx& ctx) {
   return Status::ok();
 }
 
-/// A place between two keys: their common prefix, then random bytes, the first of them between the keys' own. nullopt is the
-/// place before both; it is as likely as each such byte.
+/// Returns a place between two keys: their common prefix, then random bytes, of which the first lies between the keys' own bytes.
+/// nullopt is the place before both keys; it is as likely as each value of that byte.
 std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t random) {
   std::size_t common = 0;
   while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;
@@ -178,27 +190,30 @@ std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t r
 
 /// Moves to the first key from `from` on, in moves of max_steps. Afterwards `walk` is valid, unless there is no key, the client
 /// has disconnected, or a transaction's limit is reached.
-void walk_on(const Ctx& ctx, Iterator& walk, const std::string& from) {
-  for (walk.seek(from); walk.paused() && !ctx.is_cancelled() && !is_spent(ctx, walk, 0);)
-    walk.seek(std::string(walk.resume_key()));
+void walk_on(const Ctx& ctx, Iterator& walk, ExecWalk& limit, const std::string& from) {
+  for (walk.seek(from); walk.paused() && !ctx.is_cancelled() && !limit.is_spent(0);) walk.seek(std::string(walk.resume_key()));
 }
 
 /// Moves to the key that follows a random place. Each move skips kMaxSteps versions at most, so millions of deleted entries cost
-/// a few such moves: where a move ends without a key, another place is tried. After kRandomPlaces of them the walk goes on to the
+/// only a few moves: if a move ends without a key, another place is tried. After kRandomPlaces places the walk continues to the
 /// first key of all. Returns false if there is no key.
 Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
+  ExecWalk limit(ctx, walk);
   walk.seek_to_first();
   if (!walk.valid() && !walk.paused()) return false;
-  const std::string first(walk.valid() ? walk.key() : walk.resume_key());  // no key is before it
+  const std::string first(walk.valid() ? walk.key() : walk.resume_key());  // no key is before this one
   walk.seek_to_last();
   if (!walk.valid() && !walk.paused()) return false;
   const bool last_known = walk.valid();
-  const std::string last(last_known ? walk.key() : walk.resume_key());  // no key is behind it
+  const std::string last(last_known ? walk.key() : walk.resume_key());  // no key is after this one
   std::uint64_t random = ctx.random;
   for (int i = 0; i < kRandomPlaces; ++i, random = random * 6364136223846793005u + 1442695040888963407u) {
     walk.seek(random_place(first, last, i == 0 ? random : random >> 16).value_or(first));
     if (walk.valid()) return true;
-    if (walk.paused()) continue;
+    if (walk.paused()) {
+      if (limit.is_spent(0)) break;
+      continue;
+    }
     TRY(walk.status());
     if (last_known) {
       walk.seek(last);
@@ -206,19 +221,18 @@ Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
     }
   }
   TRY(ctx.go_on_for_long());
-  walk_on(ctx, walk, first);
+  walk_on(ctx, walk, limit, first);
   if (walk.paused() && !ctx.is_cancelled()) {
-    return reply_error("ERR RANDOMKEY inside a transaction passes over no more than " + std::to_string(kMaxInlineKeys) +
-                       " deleted entries");
+    return reply_error("ERR RANDOMKEY inside a transaction skips at most " + std::to_string(Ctx::kExecKeys) + " deleted entries");
   }
   return walk.valid();
 }
 
-/// The key that follows a random place in the key space. Any key can be returned, but keys behind a large gap are returned more
-/// often.
+/// Replies with the key that follows a random place in the key space. Any key can be returned, but keys after a large gap are
+/// returned more often.
 Status randomkey(Ctx& ctx) {
   IteratorOptions options;
-  options.max_steps = kMaxSteps;
+  options.max_steps = std::min(kMaxSteps, walk_limit(ctx));
   const auto walk = ctx.has_tree() ? ctx.iterate(options) : nullptr;
   bool found = false;
   if (walk != nullptr) {
@@ -236,17 +250,19 @@ Status randomkey(Ctx& ctx) {
   return Status::ok();
 }
 
-/// DBSIZE inside a transaction.
+/// Runs DBSIZE inside a transaction.
 Status dbsize_inline(Ctx& ctx) {
   IteratorOptions options;
-  options.max_steps = kMaxInlineKeys;
+  options.max_steps = walk_limit(ctx);
   const auto walk = ctx.iterate(options);
-  std::uint64_t size = 0;
-  for (walk->seek_to_first(); walk->valid() && !is_spent(ctx, *walk, size); walk->next()) {
+  ExecWalk limit(ctx, *walk);
+  std::uint64_t size = 0, looked_at = 0;
+  for (walk->seek_to_first(); walk->valid() && !limit.is_spent(looked_at); walk->next(), ++looked_at) {
     size += is_element_key(walk->key()) ? 0 : 1;
   }
   TRY(walk->status());
-  if (walk->valid() || walk->paused()) {  // the count did not reach the end; 0 would mean that there is no key
+  if (walk->valid() || walk->paused()) {  // the count did not reach the end, and 0 would mean that there is no key
+    TRY(ctx.work(kEstimateBytes));
     size = std::max({size, env_of(ctx).db->estimate_keys(ctx.session.database, KeyRange{}), std::uint64_t{1}});
   }
   ctx.reply.integer(static_cast<std::int64_t>(size));

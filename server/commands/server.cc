@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "commands/families.h"
+#include "commands/help_spec.h"
 #include "commands/server_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
@@ -17,10 +18,16 @@ namespace ebbtide {
 namespace {
 
 Status config_get(Ctx& ctx) {
-  constexpr std::uint64_t kPatternBytes = 4096;  // of all keys, with which each pattern is compared
-  TRY(ctx.work(ctx.argc() * kPatternBytes));
+  constexpr std::uint64_t kPatternBytes = 4096;  // the bytes of all key names, with which each pattern is compared
+  constexpr std::uint64_t kKeys = 128;           // an estimate of the number of keys
   std::vector<Bytes> patterns;
-  for (std::size_t i = 2; i < ctx.argc(); ++i) patterns.push_back(ctx.arg(i));
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 2; i < ctx.argc(); ++i) {
+    TRY(check_name_pattern(ctx.arg(i)));
+    patterns.push_back(ctx.arg(i));
+    bytes += ctx.arg(i).size();
+  }
+  TRY(ctx.work(ctx.argc() * kPatternBytes + bytes * kKeys));
   std::vector<std::pair<std::string, std::string>> items;
   ctx.server().config_get(patterns, &items);
   ctx.reply.map(items.size());
@@ -53,7 +60,7 @@ Status config_resetstat(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Replies with seconds and microseconds of one reading of the clock.
+/// Replies with the seconds and microseconds of one reading of the clock.
 Status time(Ctx& ctx) {
   constexpr std::uint64_t kMicros = 1'000'000;
   const std::uint64_t now = ctx.server().unix_micros();
@@ -65,7 +72,7 @@ Status time(Ctx& ctx) {
 
 constexpr const char* kSaving = "ERR Background save already in progress";
 
-/// A backup of BGSAVE, for which no client waits.
+/// A backup by BGSAVE. No client waits for it.
 class BackgroundSave final : public OffloadWork {
  public:
   explicit BackgroundSave(ServerControl& control) : control_(control) {}
@@ -75,7 +82,7 @@ class BackgroundSave final : public OffloadWork {
   ServerControl& control_;
 };
 
-/// The server has no replicas, so it is always a master without any.
+/// Replies "master": the server has no replicas.
 Status role(Ctx& ctx) {
   ctx.reply.array(3);
   ctx.reply.bulk("master");
@@ -92,7 +99,7 @@ Status save(Ctx& ctx) {
 }
 
 Status bgsave(Ctx& ctx) {
-  // SCHEDULE waits for a rewrite of Redis's append-only file, which this server does not have.
+  // In Redis SCHEDULE waits for a rewrite of the append-only file, which this server does not have.
   if (ctx.argc() > 2 || (ctx.argc() == 2 && !ArgCursor(ctx.args, 1).take_word("SCHEDULE"))) return syntax_error();
   const auto start = [&env = env_of(ctx)] {
     if (!env.control->begin_save()) return false;
@@ -102,7 +109,8 @@ Status bgsave(Ctx& ctx) {
   if (!ctx.in_exec()) {
     if (!start()) return reply_error(kSaving);
   } else {
-    // Inside EXEC this attempt may have to be repeated, and the backup must have the transaction's writes.
+    // Inside EXEC this attempt may have to be repeated, and the backup must have the transaction's writes. So the backup starts
+    // after it.
     if (ctx.server().save_state().running_since_micros != 0) return reply_error(kSaving);
     ctx.after_run([start](const Origin&) { (void)start(); });
   }
@@ -183,15 +191,7 @@ constexpr CommandSpec kConfigSubcommands[] = {
      .summary = "Resets the server's statistics.",
      .group = Group::kServer,
      .container = kConfig},
-    {.name = "help",
-     .arity = exactly(2),
-     .flags = kLoading | kStale,
-     .run = container_help,
-     .since = "5.0.0",
-     .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.",
-     .group = Group::kServer,
-     .container = kConfig},
+    help_of(kConfig, "5.0.0", Group::kServer),
 };
 
 constexpr CommandSpec kServer[] = {

@@ -3,15 +3,17 @@
 // A range of stamps is [lo, hi); - and + leave an end open. Keys without a stamp are in no range, not even in open ones.
 //
 // STAMP.DELRANGE deletes the entries that are current at its commit. It is one operation, however many entries it covers. It
-// holds all locks, so that no command that has read a value writes it back with its stamp after the delete.
+// holds all locks, so that no command that has read a value before the delete writes it back with its stamp afterwards.
 //
-// STAMP.SCAN goes in key order, as SCAN does, with the same guarantee: it returns every key that exists, with its stamp in the
+// STAMP.SCAN walks in key order, as SCAN does, with the same guarantee: it returns every key that exists, with its stamp in the
 // range, from the first call to the last.
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <engine/stamp_mode.h>
+#include "commands/exec_walk.h"
 #include "commands/families.h"
 #include "commands/purge_ticket.h"
 #include "commands/set_value.h"
@@ -33,13 +35,11 @@ Result<DeleteKey> stamp_argument(Bytes text) {
   return static_cast<DeleteKey>(*number);
 }
 
-/// A call of STAMP.SCAN may read so many pages, even if it is to find fewer keys.
+/// A call of STAMP.SCAN reads COUNT pages at most, or this many if COUNT is smaller.
 constexpr std::uint64_t kMinPages = 64;
 constexpr std::size_t kKeysAtOnce = 1000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
-/// Keys that a command looks at inside a transaction, where its whole loop waits.
-constexpr std::uint64_t kMaxInlineKeys = 100'000;
-/// Versions that a walk may skip for each key of a scan.
+/// The most versions that a walk skips for each key of a scan.
 constexpr std::uint64_t kMaxSteps = 10'000;
 
 struct StampRange {
@@ -77,20 +77,20 @@ Status get(Ctx& ctx) {
 Status set(Ctx& ctx) {
   TRY_ASSIGN(stamp, stamp_argument(ctx.arg(2)));
   if (const StampMode mode = ctx.strings().stamp_mode(); mode != StampMode::kExplicit) {
-    return reply_error("ERR stamps of this database are not chosen by clients: its stamp mode is " +
-                       std::string(mode == StampMode::kWriteTime ? "write_time" : "expire_time"));
+    return reply_error(std::string("ERR clients do not choose the stamps of this database: its stamp mode is ") +
+                       stamp_mode_name(mode));
   }
   return set_value(ctx, 3, stamp);
 }
 
 Status delrange(Ctx& ctx) {
   TRY_ASSIGN(range, range_argument(ctx));
-  // Without a tree nothing was ever written, so there is nothing to delete.
+  // Without a tree nothing was ever written to the database, so there is nothing to delete.
   if (ctx.has_tree() && !range.empty()) {
     ctx.batch.delete_stamps(ctx.session.database, range.lo, range.hi);
     if (ctx.in_exec() && ctx.strings().stamp_mode() == StampMode::kWriteTime) {
-      // Entries that the transaction has written so far get the time of its commit as stamp. Its next commands take that time for
-      // now.
+      // Entries that the transaction has written so far get the time of its commit as stamp. The next commands of the transaction
+      // use that time as the current time.
       for (const DeleteKey border : {range.lo, range.hi}) {
         if (border > ctx.now && border != kDeleteKeyEnd) ctx.batch.rely_on_expiry(border);
       }
@@ -100,16 +100,17 @@ Status delrange(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Walks the database, with the transaction's writes, from `from` on. Calls `visit` for each key in the range. Returns the key to
-/// go on with, or nullopt at the end.
+/// Walks the database, with the transaction's writes, from `from` on. Calls `visit` for each key in the range. Returns the key at
+/// which to continue, or nullopt at the end.
 template <typename Visit>
 Result<std::optional<std::string>> walk_pending(Ctx& ctx, const StampRange& range, const std::string& from, Visit visit) {
   IteratorOptions options;
-  options.max_steps = kMaxSteps;
+  options.max_steps = std::min(kMaxSteps, walk_limit(ctx));
   const auto walk = ctx.iterate(options);
+  ExecWalk limit(ctx, *walk);
   std::uint64_t looked_at = 0;
   for (walk->seek(from); walk->valid(); walk->next()) {
-    if (++looked_at + walk->steps() > kMaxInlineKeys) return std::optional(std::string(walk->key()));
+    if (limit.is_spent(++looked_at)) return std::optional(std::string(walk->key()));
     if (is_element_key(walk->key()) || !range.has(walk->stamp())) continue;
     TRY_ASSIGN(goes_on, visit(walk->key(), walk->kind()));
     if (!goes_on) return std::optional(std::string(walk->key()));
@@ -127,7 +128,7 @@ Result<std::uint64_t> count_exactly(Ctx& ctx, const StampRange& range) {
                  return true;
                }));
     if (resume) {
-      return reply_error("ERR STAMP.COUNT EXACT inside a transaction looks at no more than " + std::to_string(kMaxInlineKeys) +
+      return reply_error("ERR STAMP.COUNT EXACT inside a transaction examines at most " + std::to_string(Ctx::kExecKeys) +
                          " keys");
     }
     return count;
@@ -153,6 +154,7 @@ Status count(Ctx& ctx) {
       TRY_ASSIGN(counted, count_exactly(ctx, range));
       count = counted;
     } else {
+      if (ctx.in_exec()) TRY(ctx.work(kEstimateBytes));
       count = env_of(ctx).db->estimate_stamps(ctx.session.database, range.lo, range.hi);
     }
   }
@@ -188,13 +190,16 @@ Result<ScanOptions> parse_scan(const Ctx& ctx) {
   return options;
 }
 
-/// The keys that one call returns.
+/// The keys that one call of STAMP.SCAN returns.
 class Batch {
  public:
-  explicit Batch(const ScanOptions& options) : options_(options) {}
+  Batch(const ScanOptions& options, Strings strings) : options_(options), strings_(strings) {}
   Status add(Bytes engine_key, EntryKind kind) {
     ++looked_at_;
-    if (options_.type && !equal_ignoring_case(*options_.type, type_name(kind))) return Status::ok();
+    if (options_.type) {
+      TRY_ASSIGN(matches, has_type(engine_key, kind));
+      if (!matches) return Status::ok();
+    }
     TRY_ASSIGN(key, unescape_key(engine_key, &buffer_));
     bytes_ += key.size();
     keys_.emplace_back(key);
@@ -205,7 +210,19 @@ class Batch {
   [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
 
  private:
+  /// The stamps of a tree do not say which type a collection has, so the key is looked up.
+  Result<bool> has_type(Bytes engine_key, EntryKind kind) {
+    Bytes name = type_name(kind, {});
+    std::optional<Found> found;
+    if (kind == EntryKind::kCompact) {
+      TRY(strings_.locate_any({engine_key, hash_key(engine_key)}, &found));
+      if (found) TRY(strings_.type_of(*found, &name));
+    }
+    return equal_ignoring_case(*options_.type, name);
+  }
+
   const ScanOptions& options_;
+  Strings strings_;
   std::vector<std::string> keys_;
   std::string buffer_;
   std::uint64_t looked_at_ = 0;
@@ -231,7 +248,7 @@ Result<std::optional<std::string>> scan_committed(Ctx& ctx, const ScanOptions& o
 Status scan(Ctx& ctx) {
   TRY_ASSIGN(options, parse_scan(ctx));
   TRY_ASSIGN(from, resume_scan(*env_of(ctx).cursors, ctx.session.database, options.cursor));
-  Batch batch(options);
+  Batch batch(options, ctx.strings());
   std::optional<std::string> resume;
   if (ctx.has_tree() && !options.range.empty()) {
     if (ctx.in_exec()) {
@@ -274,7 +291,7 @@ constexpr ArgDoc kScanArguments[] = {
     {.name = "type", .token = "TYPE", .flags = ArgDoc::kOptional},
 };
 
-// Without a condition, GET or KEEPTTL it overwrites its key without reading it, like SET.
+// STAMP.SET without a condition, GET or KEEPTTL overwrites its key without reading it, like SET.
 constexpr KeySpec kStampSetKey = {
     .first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate | KeySpec::kVariableFlags, .blind_argc = 4};
 
@@ -287,7 +304,7 @@ constexpr CommandSpec kStamps[] = {
      .since = "0.1.0",
      .complexity = "O(1)",
      .summary = "Sets the string value of a key and its stamp, an integer from 0 to 2^63-1, where the database's stamp mode is "
-                "explicit. Options as of SET.",
+                "explicit. Takes the options of SET.",
      .group = Group::kExtension,
      .arguments = kStampSetArguments,
      .extra_acl = "@string"},
@@ -298,7 +315,7 @@ constexpr CommandSpec kStamps[] = {
      .run = get,
      .since = "0.1.0",
      .complexity = "O(1)",
-     .summary = "Returns the stamp of a key, or nil if there is no key or it has none.",
+     .summary = "Returns the stamp of a key, or nil if the key is missing or has no stamp.",
      .group = Group::kExtension,
      .arguments = kKeyArgument,
      .extra_acl = "@keyspace"},
@@ -312,7 +329,8 @@ constexpr CommandSpec kStamps[] = {
                 "stamp stay. Returns a purge ticket.",
      .group = Group::kExtension,
      .arguments = kRangeArguments,
-     .extra_acl = "@keyspace"},
+     .extra_acl = "@keyspace",
+     .scope = KeyScope::kAll},
     {.name = "stamp.count",
      .arity = at_least(3),
      .flags = kReadOnly | kOffload | kLong,
@@ -326,7 +344,8 @@ constexpr CommandSpec kStamps[] = {
          "counts them.",
      .group = Group::kExtension,
      .arguments = kCountArguments,
-     .extra_acl = "@keyspace"},
+     .extra_acl = "@keyspace",
+     .scope = KeyScope::kAll},
     {.name = "stamp.scan",
      .arity = at_least(4),
      .flags = kReadOnly | kOffload,
@@ -337,7 +356,8 @@ constexpr CommandSpec kStamps[] = {
          "Iterates over the names of the keys with a stamp from lo up to, but not including, hi; - and + leave an end open.",
      .group = Group::kExtension,
      .arguments = kScanArguments,
-     .extra_acl = "@keyspace"},
+     .extra_acl = "@keyspace",
+     .scope = KeyScope::kAll},
 };
 
 }  // namespace

@@ -19,8 +19,8 @@
 namespace ebbtide {
 namespace {
 
-// Replies with bytes of a value of `length`. Only a large value is charged where it lies. A leased view copies a smaller value,
-// and the reply is charged with its copy.
+// Replies with bytes of a value of `length`. Only a large value is charged in its own memory. A leased view copies a smaller
+// value, and the reply is charged with the copy.
 void reply_bytes(Reply& reply, std::uint64_t length, const std::shared_ptr<const void>& pin, Bytes bytes) {
   length > kLargeValueBytes ? reply.bulk_shared(pin, bytes) : reply.bulk(bytes);
 }
@@ -43,7 +43,7 @@ Status mget(Ctx& ctx) {
   for (const LookupKey& key : ctx.keys) {
     std::optional<Found> found;
     const Status status = strings.get_any(key, &found);
-    // Goes on: the pages that all keys miss are read together.
+    // The loop continues, since the pages that all keys miss are read together.
     resident &= !status.is_not_resident();
     if (!resident) continue;
     TRY(status);
@@ -56,7 +56,7 @@ Status mget(Ctx& ctx) {
   return resident ? Status::ok() : Status::not_resident();
 }
 
-/// The option by which SET and GETEX set an expiry.
+/// The options by which SET and GETEX set an expiry.
 enum class ExpiryOption : std::uint8_t { kNone, kEx, kPx, kExAt, kPxAt, kKeepTtl, kPersist };
 
 constexpr ExpiryForm form_of(ExpiryOption option) {
@@ -65,7 +65,8 @@ constexpr ExpiryForm form_of(ExpiryOption option) {
           .relative = option == ExpiryOption::kEx || option == ExpiryOption::kPx};
 }
 
-/// Takes an expiry option at the cursor, if there is one. Options exclude each other. If one is repeated, the last one counts.
+/// Takes an expiry option at the cursor. Returns false if there is none, or if it excludes an earlier option. If an option is
+/// repeated, the last value is used.
 bool take_expiry(ArgCursor& cursor, ExpiryOption* option, Bytes* value) {
   static constexpr struct {
     Bytes word;
@@ -85,7 +86,7 @@ Status invalid_expire_time(const Ctx& ctx) {
   return reply_error("ERR invalid expire time in '" + std::string(ctx.command.spec->name) + "' command");
 }
 
-/// The absolute expiry of an option and its value.
+/// Returns the absolute expiry in ms that an option and its value mean.
 Result<std::int64_t> parse_expiry(const Ctx& ctx, ExpiryOption option, Bytes value) {
   TRY_ASSIGN(number, integer_argument(value));
   const auto expiry = positive_absolute_expiry(number, form_of(option), ctx.now);
@@ -126,8 +127,7 @@ Status write_value(Ctx& ctx, Strings& strings, std::size_t value_arg, std::int64
     if (old) strings.remove(ctx.key());
     return Status::ok();
   }
-  strings.set(ctx.key(), ctx.arg(value_arg), static_cast<Millis>(expiry), ctx.shared_arg(value_arg), stamp);
-  return Status::ok();
+  return strings.set(ctx.key(), ctx.arg(value_arg), static_cast<Millis>(expiry), ctx.shared_arg(value_arg), stamp);
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ namespace {
 
 Status set(Ctx& ctx) {
   if (ctx.argc() > 3) return set_value(ctx, 2, kNoStamp);
-  ctx.strings().set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
+  TRY(ctx.strings().set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2)));
   ctx.reply.ok();
   return Status::ok();
 }
@@ -172,7 +172,7 @@ Status setnx(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
   TRY(strings.locate_any_for_update(ctx.key(), &old));
-  if (!old) strings.set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
+  if (!old) TRY(strings.set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2)));
   ctx.reply.integer(old ? 0 : 1);
   return Status::ok();
 }
@@ -193,8 +193,7 @@ Status getset(Ctx& ctx) {
   std::optional<Found> old;
   TRY(strings.get_for_update(ctx.key(), &old));
   reply_value(ctx.reply, old);
-  strings.set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
-  return Status::ok();
+  return strings.set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
 }
 
 Status getdel(Ctx& ctx) {
@@ -228,7 +227,7 @@ Status getex(Ctx& ctx) {
     expiry = 0;
   }
   const bool expires_now = expiry && *expiry != 0 && has_passed(*expiry, ctx.now);
-  if (expiry && !expires_now) TRY(ctx.work(found->length));  // before the value is read, because a long write reads it by itself
+  if (expiry && !expires_now) TRY(ctx.work(found->length));  // counted before the value is read, so that a long write reads it
   if (found) TRY(strings.read(&*found));
   if (expires_now) strings.remove(ctx.key());
   if (expiry && !expires_now) strings.set_expiry(ctx.key(), *found, static_cast<Millis>(*expiry));
@@ -238,16 +237,20 @@ Status getex(Ctx& ctx) {
 
 Status check_pairs(const Ctx& ctx) {
   if (ctx.argc() % 2 == 1) return Status::ok();
-  return reply_error("ERR wrong number of arguments for '" + std::string(ctx.command.spec->name) + "' command");
+  return wrong_arity(ctx.command);
 }
 
 Status set_pairs(Ctx& ctx, Strings& strings) {
+  bool resident = true;
   for (std::size_t i = 0; i < ctx.keys.size(); ++i) {
     const std::size_t value = 2 * i + 2;
     TRY(ctx.work(ctx.arg(value).size()));
-    strings.set(ctx.key(i), ctx.arg(value), 0, ctx.shared_arg(value));
+    const Status status = strings.set(ctx.key(i), ctx.arg(value), 0, ctx.shared_arg(value));
+    // Goes on: the pages that all keys miss are read together.
+    resident &= !status.is_not_resident();
+    if (resident) TRY(status);
   }
-  return Status::ok();
+  return resident ? Status::ok() : Status::not_resident();
 }
 
 Status mset(Ctx& ctx) {
@@ -351,7 +354,7 @@ constexpr KeySpec kUpdateKey = {.first = 1, .access = KeySpec::kRw | KeySpec::kA
 constexpr KeySpec kOverwriteKey = {.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate};
 constexpr auto kUpdate = kWrite | kDenyOom;
 
-// These commands read their keys before they overwrite them, and dispatch is given that access. COMMAND INFO shows Redis's.
+// These commands read their keys before they overwrite them, so dispatch gets this access. COMMAND INFO shows Redis's.
 constexpr KeySpec kSetnxKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kInsert}};
 constexpr KeySpec kMsetnxKeys[] = {{.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kInsert}};
 

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-/// Memory of a watched key beside its bytes: a node of the map, and what is rounded up.
+/// Memory, beside the key's bytes, of a watched key: a node of the map, rounded up.
 constexpr std::size_t kWatchedBytes = sizeof(WatchedKeys::Place) + sizeof(WatchedKey) + 48;
 
 Status multi(Ctx& ctx) {
@@ -44,7 +44,7 @@ Status watch(Ctx& ctx) {
   std::string buffer;
   for (std::size_t i = ctx.slice_begin(); i < ctx.slice_end(); ++i) {
     LookupKey key;
-    if (ctx.keys.empty()) {  // of a sliced command, dispatch collects no keys
+    if (ctx.keys.empty()) {  // dispatch collects no keys of a sliced command
       const Bytes name = escape_key(ctx.arg(i), &buffer);
       key = {name, hash_key(name)};
     } else {
@@ -70,7 +70,7 @@ Status watch(Ctx& ctx) {
 }
 
 Status unwatch(Ctx& ctx) {
-  // Inside EXEC the watched keys have been compared already, and are forgotten after it.
+  // Inside EXEC the watched keys have been compared already, and are freed after it.
   Transaction* transaction = transaction_of(*ctx.client);
   if (!ctx.in_exec() && transaction != nullptr) transaction->end();
   ctx.reply.ok();
@@ -107,7 +107,7 @@ constexpr CommandSpec kTransactions[] = {
      .run = discard,
      .since = "2.0.0",
      .complexity = "O(N) where N is the number of queued commands.",
-     .summary = "Forgets the queued commands and the watched keys.",
+     .summary = "Discards the queued commands and stops watching keys.",
      .group = kGroup},
     {.name = "watch",
      .arity = at_least(2),
@@ -125,7 +125,7 @@ constexpr CommandSpec kTransactions[] = {
      .run = unwatch,
      .since = "2.2.0",
      .complexity = "O(1)",
-     .summary = "Forgets the watched keys.",
+     .summary = "Stops watching all keys.",
      .group = kGroup},
 };
 

@@ -18,7 +18,7 @@ namespace {
 Status no_such_key() { return reply_error("ERR no such key"); }
 Status same_object() { return reply_error("ERR source and destination objects are the same"); }
 
-/// Looks up two keys together, so that the pages which both miss are read together.
+/// Looks up two keys, so that the pages missing for either are read together.
 Status locate_both(Strings& source, const LookupKey& from, std::optional<Found>* value, Strings& target, const LookupKey& to,
                    std::optional<Found>* old) {
   const Status first = source.locate_any_for_update(from, value);
@@ -43,7 +43,7 @@ Status rename_generic(Ctx& ctx, bool only_if_absent) {
   if (ctx.key(0).key != ctx.key(1).key) {
     TRY(ctx.work(value->length));
     TRY(strings.read(&*value));
-    strings.put_copy(ctx.key(1), *value, strings.stamp_mode());
+    TRY(strings.put_copy(ctx.key(1), *value, strings.stamp_mode()));
     strings.remove(ctx.key(0));
   }
   only_if_absent ? ctx.reply.integer(1) : ctx.reply.ok();
@@ -73,7 +73,7 @@ Status move(Ctx& ctx) {
   if (moves) {
     TRY(ctx.work(value->length));
     TRY(strings.read(&*value));
-    target.put_copy(ctx.key(), *value, strings.stamp_mode());
+    TRY(target.put_copy(ctx.key(), *value, strings.stamp_mode()));
     strings.remove(ctx.key());
   }
   ctx.reply.integer(moves ? 1 : 0);
@@ -104,7 +104,7 @@ Status copy(Ctx& ctx) {
   if (copies) {
     TRY(ctx.work(value->length));
     TRY(strings.read(&*value));
-    target.put_copy(ctx.key(1), *value, strings.stamp_mode());
+    TRY(target.put_copy(ctx.key(1), *value, strings.stamp_mode()));
   }
   ctx.reply.integer(copies ? 1 : 0);
   return Status::ok();

@@ -123,13 +123,17 @@ Status tree_flush(Ctx& ctx) {
 
 Status tree_compact(Ctx& ctx) {
   if (ctx.argc() != 1 && ctx.argc() != 3) return syntax_error();
-  const KeyRange range = ctx.argc() == 3 ? range_argument(ctx, 1) : KeyRange{};
+  KeyRange range;
+  if (ctx.argc() == 3) {
+    TRY_ASSIGN(given, range_argument(ctx, 1));
+    range = std::move(given);
+  }
   if (ctx.view.has_tree() && !is_empty(range)) TRY(env_of(ctx).db->compact(ctx.session.database, range));
   ctx.reply.ok();
   return Status::ok();
 }
 
-/// The value of a policy key of the current database's tree; "" if it is not set.
+/// Returns the value of a policy key of the current database's tree; "" if it is not set.
 std::string policy_key(const Ctx& ctx, const std::string& name) {
   const std::string key = "databases." + std::to_string(ctx.session.database) + ".policy." + name;
   const Bytes pattern = key;
@@ -155,7 +159,7 @@ void show_policy(Ctx& ctx) {
   }
 }
 
-/// Has the effect of CONFIG SET of `databases.<n>.policy`, so that a later CONFIG SET or REWRITE keeps the policy.
+/// Changes the policy like CONFIG SET of `databases.<n>.policy`, so that a later CONFIG SET or REWRITE keeps it.
 Status tree_policy(Ctx& ctx) {
   if (ctx.argc() == 1) {
     show_policy(ctx);
@@ -171,7 +175,7 @@ Status tree_policy(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The longest pause that TREE.PAUSE takes. Without a time, it lasts until TREE.RESUME.
+/// The longest pause that TREE.PAUSE takes, in ms. Without a time, the pause lasts until TREE.RESUME.
 constexpr std::int64_t kMaxPauseMs = std::int64_t{7} * 24 * 3600 * 1000;
 
 Status tree_pause(Ctx& ctx) {

@@ -1,7 +1,7 @@
-// WAIT and WAITAOF: how many copies of the writes exist.
+// WAIT and WAITAOF: reply with the number of copies that the writes have.
 //
-// There are no replicas, and none can come while a client waits. So the reply leaves at once, where Redis waits for the timeout.
-// WAITAOF with numlocal = 1 waits until the log is synced past everything that was visible when it began.
+// There are no replicas, and none can come while a client waits. So the reply leaves at once, while Redis would wait for the
+// timeout. WAITAOF with numlocal = 1 waits until the log is synced past everything that was visible when it began.
 #include "commands/families.h"
 #include "commands/keys_docs.h"
 #include "dispatch/arg_cursor.h"
@@ -25,7 +25,7 @@ Status waitaof(Ctx& ctx) {
   if (!replicas || *replicas < 0) return reply_error("ERR value is out of range, must be positive");
   TRY(timeout_argument(ctx.arg(3), ctx.now).status());
   const SeqNum seen = ctx.view.seq();
-  // As in Redis, nothing waits inside a transaction.
+  // As in Redis, the command does not wait inside a transaction.
   const bool waits = local == 1 && !ctx.in_exec();
   if (waits) TRY(env_of(ctx).db->wait_synced(seen));
   const bool synced = waits || env_of(ctx).db->stats().synced_seq >= seen;

@@ -40,7 +40,7 @@ Status wrong(const std::string& where, const std::string& name, const std::strin
   return Status::invalid_argument(where + ": " + (name.empty() ? "" : name + ": ") + what);
 }
 
-// A YAML document becomes a flat list of names and texts.
+// Turns a YAML document into a flat list of names and texts.
 Status flatten(const YAML::Node& node, const std::string& name, const std::string& file, std::vector<Assignment>* out) {
   const std::string where = at(file, node.Mark());
   if (node.IsMap()) {
@@ -60,7 +60,8 @@ Status flatten(const YAML::Node& node, const std::string& name, const std::strin
     }
     return Status::ok();
   }
-  if (name.empty()) return node.IsNull() ? Status::ok() : wrong(where, {}, "the file must be a map of sections");
+  if (name.empty())
+    return node.IsNull() ? Status::ok() : wrong(where, {}, "the file must consist of sections, such as server: and storage:");
   if (is_section(name)) {
     return node.IsNull() ? Status::ok() : wrong(where, name, "is a section; its keys must be below it");
   }
@@ -82,7 +83,7 @@ Status flatten(const YAML::Node& node, const std::string& name, const std::strin
 
 std::string name_from_environment(const std::string& variable) {
   std::string name;
-  for (std::size_t i = 8; i < variable.size(); ++i) {  // after EBBTIDE_
+  for (std::size_t i = 8; i < variable.size(); ++i) {  // the part after EBBTIDE_
     if (variable.compare(i, 2, "__") == 0) {
       name += '.';
       ++i;
@@ -93,7 +94,8 @@ std::string name_from_environment(const std::string& variable) {
   return name;
 }
 
-// Defaults of all databases before overrides of one, a policy's name before its parameters; else in order.
+// The order of assignment: defaults of all databases before overrides of one database, a policy's name before its parameters, and
+// else the order in the sources.
 int rank(const Assignment& a) {
   const int database = a.name.compare(0, 10, "databases.") == 0 ? 2 : 0;
   constexpr Bytes kPolicyName = ".policy.name";
@@ -134,7 +136,8 @@ class Strict final : public YAML::EventHandler {
   void OnMapEnd() override {}
 
  private:
-  // "?" is the tag of a plain value, "!" of a quoted one. The others are YAML's own types, which are implicit for every value.
+  // "?" is the tag of a plain value, "!" of a quoted one. The other tags are YAML's own types, which are implicit for every
+  // value.
   static void check(const YAML::Mark& mark, const std::string& tag) {
     constexpr Bytes kOwn = "tag:yaml.org,2002:";
     if (tag.empty() || tag == "?" || tag == "!") return;
@@ -149,7 +152,8 @@ class Strict final : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-/// Throws YAML::Exception. Does not use YAML::LoadAll, which never returns for some invalid texts such as ",,".
+/// Checks the text with Strict, and throws YAML::Exception. YAML::LoadAll is not used, since it never returns for some invalid
+/// texts such as ",,".
 void check_strictly(const std::string& text) {
   std::istringstream in(text);
   YAML::Parser parser(in);
@@ -157,8 +161,8 @@ void check_strictly(const std::string& text) {
   if (parser.HandleNextDocument(strict)) (void)parser.HandleNextDocument(strict);
 }
 
-/// A value from the command line or the environment. A list may be written as in YAML, [a, b]; it becomes the blank-separated text
-/// that its key takes.
+/// Returns the text of a value from the command line or the environment. A list may be written as in YAML, [a, b]; it becomes the
+/// blank-separated text that its key takes.
 Result<std::string> given_value(const std::string& name, const std::string& value, const std::string& where) {
   const ConfigKeyPtr key = find_config_key(name);
   const std::size_t first = value.find_first_not_of(' ');
@@ -202,14 +206,15 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
     layers[2].push_back({name, given, "command line"});
   }
   Config config;
-  for (int kind = 0; kind < 4; kind += 2) {  // all sources of the defaults, then all sources of the overrides
+  for (int kind = 0; kind < 4; kind += 2) {  // first the defaults from all sources, then the overrides from all sources
     for (const auto& layer : layers) {
       TRY(apply(layer, kind, &config));
       TRY(apply(layer, kind + 1, &config));
     }
   }
   Status status = validate(config);
-  // Not in validate(), since CONFIG SET may replace the password of a file until the next start. CONFIG REWRITE is refused then.
+  // This check is not in validate(), since CONFIG SET may replace the password of a file until the next start. CONFIG REWRITE is
+  // refused then.
   if (status.is_ok() && !config.password.empty() && !config.password_file.empty()) {
     status = Status::invalid_argument("server.password and server.password_file are both set; only one of them is allowed");
   }
@@ -217,12 +222,10 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
   return config;
 }
 
-namespace {
-
-Result<std::string> content_of(const std::string& path) {
+Result<std::string> read_text_file(const std::string& path) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
-  if (in.is_open()) in.peek();  // opening a directory succeeds; this read fails
+  if (in.is_open()) in.peek();  // opening a directory succeeds, but this read fails
   if (!in.is_open() || in.bad())
     return Status::invalid_argument(path + ": cannot be read: " + std::generic_category().message(errno));
   std::ostringstream content;
@@ -230,10 +233,12 @@ Result<std::string> content_of(const std::string& path) {
   return content.str();
 }
 
-// Reads the password from password_file, which may have other permissions than the configuration file.
+namespace {
+
+// Reads the password from password_file, whose permissions may differ from those of the configuration file.
 Status read_password(Config* config) {
   if (config->password_file.empty()) return Status::ok();
-  TRY_ASSIGN(secret, content_of(config->password_file));
+  TRY_ASSIGN(secret, read_text_file(config->password_file));
   if (!secret.empty() && secret.back() == '\n') secret.pop_back();
   if (!secret.empty() && secret.back() == '\r') secret.pop_back();
   if (secret.empty()) return Status::invalid_argument(config->password_file + " is empty");
@@ -245,8 +250,8 @@ Status read_password(Config* config) {
 
 Result<Users> read_users(const Config& config) {
   if (config.users_file.empty()) return Users();
-  TRY_ASSIGN(text, content_of(config.users_file));
-  TRY_ASSIGN(users, Users::parse(text, config.users_file));
+  TRY_ASSIGN(text, read_text_file(config.users_file));
+  TRY_ASSIGN(users, Users::parse(text, config.users_file, config.commands == nullptr ? AclCatalog() : *config.commands));
   TRY(users.with_default_password(config.secret()).status());
   return users;
 }
@@ -254,14 +259,18 @@ Result<Users> read_users(const Config& config) {
 Result<Config> load_config(const ConfigSources& sources) {
   std::string text;
   if (!sources.file.empty()) {
-    TRY_ASSIGN(content, content_of(sources.file));
+    TRY_ASSIGN(content, read_text_file(sources.file));
     text = std::move(content);
   }
   TRY_ASSIGN(config, load_config_text(text, sources.file, sources));
   TRY(read_password(&config).with_context("server.password_file"));
+  config.commands = sources.commands;
   auto users = read_users(config);
   if (!users.is_ok()) return users.status().with_context("server.users_file");
   config.file_users = std::move(users).value();
+  if (std::string why; config.tls_port != 0 && TlsContext::make(config.tls, &why) == nullptr) {
+    return Status::invalid_argument(why);
+  }
   config.file = sources.file;
   return config;
 }
@@ -270,7 +279,7 @@ std::vector<double> Config::percentiles() const {
   std::vector<double> numbers;
   for (const std::string& text : latency_percentiles) {
     double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);  // valid: checked when it was set
+    std::from_chars(text.data(), text.data() + text.size(), value);  // cannot fail: checked when the value was set
     numbers.push_back(value);
   }
   return numbers;
@@ -278,7 +287,9 @@ std::vector<double> Config::percentiles() const {
 
 Status validate(const Config& config) {
   Settings engine = config.engine;
-  if (engine.memory_budget == 0) engine.memory_budget = Settings{}.memory_budget;  // auto: resolved later, always in range
+  // `auto` is resolved later, and then always in range
+  if (engine.memory_budget == 0) engine.memory_budget = Settings{}.memory_budget;
+  if (engine.background_threads == 0) engine.background_threads = Settings{}.background_threads;
   TRY(validate(engine));
   if (config.engine.memory_budget != 0 && config.engine.memtable_size > config.engine.memory_budget) {
     return Status::invalid_argument("storage.memtable_size is " + format_size(config.engine.memtable_size) +
@@ -287,6 +298,15 @@ Status validate(const Config& config) {
   if (config.engine.memory_budget != 0 && config.engine.block_cache > config.engine.memory_budget) {
     return Status::invalid_argument("storage.block_cache is " + format_size(config.engine.block_cache) +
                                     ", more than storage.memory_budget, which is " + format_size(config.engine.memory_budget));
+  }
+  if (config.tls_port != 0 && (config.tls.cert_file.empty() || config.tls.key_file.empty())) {
+    return Status::invalid_argument("server.tls.port is set and needs server.tls.cert_file and server.tls.key_file");
+  }
+  if (config.tls_port != 0 && config.tls_port == config.port) {
+    return Status::invalid_argument("server.tls.port and server.port are both " + std::to_string(config.port));
+  }
+  if (config.tls_port != 0 && config.tls_port == config.metrics_port) {
+    return Status::invalid_argument("server.tls.port and metrics.port are both " + std::to_string(config.tls_port));
   }
   if (config.metrics_port != 0 && config.metrics_port == config.port) {
     return Status::invalid_argument("metrics.port and server.port are both " + std::to_string(config.port));

@@ -1,8 +1,9 @@
-// The configuration: the values of YAML file, environment and command line as one value, and the table of its keys.
+// The configuration: the settings from YAML file, environment and command line as one value, and the table of its keys.
 //
-// One table (config_keys()) has type, range, meaning and Redis name of each key, and functions that read it from and write it to
-// a Config. The loader, CONFIG GET, SET and REWRITE and the check of config/ebbtide.yaml use it. Only keys that have an effect
-// are in the table. The keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for one.
+// One table (config_keys()) has the type, range, meaning and Redis name of each key, and functions that read a key from a Config
+// and write it. The loader, CONFIG GET, SET and REWRITE and the check of config/ebbtide.yaml use the table. Only keys that have
+// an effect are in it. The keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for one
+// database.
 //
 // Precedence: command line, then environment (EBBTIDE_A__B__C), then file, then default.
 #pragma once
@@ -17,25 +18,29 @@
 #include <engine/options.h>
 #include <engine/result.h>
 #include "acl/users.h"
+#include "tls/tls_context.h"
 
 namespace ebbtide {
 
-/// The clients that may run DEBUG.
+/// Which clients may run DEBUG.
 enum class DebugCommands : std::uint8_t { kNo, kLocal, kYes };
-/// A threshold that is never reached.
+/// A threshold, in microseconds, that no command reaches.
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-/// Bytes that may wait for a client of one class: closed at `hard`, or after `soft_ms` above `soft`; 0 = no limit.
+/// Limits of the bytes that wait to be sent to a client of one class. The client is closed at `hard`, or after `soft_ms` above
+/// `soft`; 0 = no limit.
 struct OutputBufferLimits {
   std::uint64_t hard = 0, soft = 0, soft_ms = 60'000;
 };
 
-/// Every setting. Sizes in bytes, times in ms. 0 stands for "auto" where a key allows auto.
+/// All settings. Sizes are in bytes, times in ms. 0 stands for "auto" where a key allows auto.
 struct Config {
-  // server
+  // The section `server`.
   std::vector<std::string> bind = {"127.0.0.1", "::1"};
   std::uint64_t port = 6379;
-  std::uint64_t threads = 0;  ///< event loops; 0 = auto
+  std::string unixsocket;           ///< path of a local socket; "" = none
+  unsigned unixsocket_mode = 0700;  ///< permissions of the socket
+  std::uint64_t threads = 0;        ///< event loops; 0 = auto
   std::uint64_t max_clients = 10'000;
   std::uint64_t tcp_backlog = 511;
   std::string password;
@@ -43,14 +48,18 @@ struct Config {
   std::string file_password;  ///< content of password_file when the configuration was loaded
   std::string users_file;     ///< "" = none
   Users file_users;           ///< content of users_file at that time
+  AclCatalogPtr commands;     ///< commands that rules of users can name; no setting; null = none
+  std::uint64_t acl_log_max_len = 128;
+  std::uint64_t tls_port = 0;  ///< 0 = off
+  TlsSettings tls;
   bool protected_mode = true;
   bool core_dumps = false;
   bool protected_configs = false;
   std::string backup_dir = "auto";
   std::uint64_t backup_keep = 3;
-  // storage and tree; memory_budget 0 = auto until resolved
+  // The sections `storage` and `tree`. memory_budget is 0 (auto) until it is resolved.
   Settings engine = default_engine();
-  // limits
+  // The section `limits`.
   std::uint64_t timeout_ms = 0;
   std::uint64_t tcp_keepalive_ms = 300'000;
   std::uint64_t slowlog_slower_than_us = 10'000;  ///< kNever: none
@@ -58,7 +67,7 @@ struct Config {
   DebugCommands debug_commands = DebugCommands::kNo;
   std::uint64_t slowlog_max_len = 128;
   std::vector<std::string> latency_percentiles = {"50", "99", "99.9"};  ///< numbers from 0 to 100
-  /// The same as numbers.
+  /// Returns latency_percentiles as numbers.
   [[nodiscard]] std::vector<double> percentiles() const;
   bool slowlog_arguments = false;
   std::string notify_keyspace_events;  ///< letters as Redis's; "" = none
@@ -69,84 +78,90 @@ struct Config {
   OutputBufferLimits output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
   OutputBufferLimits pubsub_output_buffer = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
   OutputBufferLimits replica_output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};  ///< shown only
-  // metrics, log
+  // The sections `metrics` and `log`.
   std::string metrics_bind = "127.0.0.1";
   std::uint64_t metrics_port = 9736;  ///< 0 = off
   bool console = true;
   std::string log_level = "info";
-  std::string log_file;  ///< "" = standard output
+  std::string log_file;             ///< "" = standard output
+  std::string log_format = "text";  ///< "text" or "json"
 
   std::string file;  ///< the configuration file; "" = none
 
-  /// The password in effect; "" = none.
+  /// Returns the password in effect; "" = none.
   [[nodiscard]] const std::string& secret() const { return password.empty() ? file_password : password; }
   static Settings default_engine();
 };
 
-/// Reads users_file; without one, returns only "default". kInvalidArgument: the file cannot be read, Users::parse() refuses it,
-/// or it conflicts with the password.
+/// Reads users_file; if it is not set, returns the user "default" only. kInvalidArgument: the file cannot be read, Users::parse()
+/// refuses it, or it conflicts with the password.
 Result<Users> read_users(const Config& config);
 
-/// The backup directory: backup_dir with `auto` resolved.
+/// Returns the backup directory: backup_dir with `auto` resolved.
 std::string backup_directory(const Config& config);
 
 enum class ConfigType : std::uint8_t { kBool, kInteger, kNumber, kSize, kDuration, kText, kName, kList };
 
-/// One key.
+/// A key of the configuration, with the functions that read and write it.
 struct ConfigKey {
-  std::string name;  ///< "storage.memtable_size"; of a tree key, without the `tree.`
+  std::string name;  ///< "storage.memtable_size"; the name of a tree key is without the `tree.`
   ConfigType type = ConfigType::kText;
-  std::string allowed;        ///< for people: "16KiB to 16GiB, or auto"
-  std::string doc;            ///< one sentence
-  bool changeable = false;    ///< by CONFIG SET, while running
+  std::string allowed;        ///< allowed values, for people: "16KiB to 16GiB, or auto"
+  std::string doc;            ///< meaning of the key in one sentence
+  bool changeable = false;    ///< CONFIG SET may change the key while the server runs
   bool is_protected = false;  ///< CONFIG SET needs server.protected_configs, since the value is a path
   std::string redis_name;     ///< "" = Redis has none
-  /// Canonical text, as in the YAML.
+  /// Returns the value's canonical text, as in the YAML.
   std::function<std::string(const Config&)> get;
-  /// Sets from text. kInvalidArgument says what is allowed, without the key's name.
+  /// Sets the value from its text. kInvalidArgument says what is allowed, without the key's name.
   std::function<Status(Config&, Bytes)> set;
-  /// The same in Redis's form, if that differs.
+  /// Like get and set, with the text in Redis's form. Null if that is the same form.
   std::function<std::string(const Config&)> redis_get;
   std::function<Status(Config&, Bytes)> redis_set;
 };
 
-/// All keys, tree keys as `tree.<name>`. Built once.
+/// Returns all keys; tree keys are named `tree.<name>`. The table is built once.
 const std::vector<ConfigKey>& config_keys();
 using ConfigKeyPtr = std::shared_ptr<const ConfigKey>;
 /// Finds a key by its dotted name, including `databases.<n>.<tree key>` and parameters of policies; null if there is none. A
 /// parameter that no policy has is found, too: setting it returns an error that says so.
 ConfigKeyPtr find_config_key(Bytes name);
-/// By Redis's name; null if there is none.
+/// Finds a key by Redis's name; null if there is none.
 ConfigKeyPtr find_redis_key(Bytes name);
-/// The end of an error message for an unknown key: similar names, or that the key has no effect yet.
+/// Returns the end of an error message for an unknown key: the nearest known name, if there is one.
 std::string explain_unknown_key(Bytes name);
+
+/// Returns the content of a file. kInvalidArgument: "PATH: cannot be read: REASON".
+Result<std::string> read_text_file(const std::string& path);
 
 /// The sources of settings.
 struct ConfigSources {
   std::string file;                                               ///< "" = none
   std::vector<std::pair<std::string, std::string>> environment;   ///< as in `environ`; only EBBTIDE_* is used
   std::vector<std::pair<std::string, std::string>> command_line;  ///< dotted name, value; in order
+  AclCatalogPtr commands = nullptr;                               ///< Config::commands
 };
 
-/// Reads and checks everything. Errors: "config/ebbtide.yaml:12: storage.fsync: 'sometimes' is not allowed; ...".
+/// Reads all sources and checks the result. Errors have the form "config/ebbtide.yaml:12: storage.fsync: 'sometimes' is not
+/// allowed; ...".
 Result<Config> load_config(const ConfigSources& sources);
-/// The same for a text instead of the file; `file` is for messages.
+/// Like load_config(), with the file's content in `text`; `file` is its name for messages.
 Result<Config> load_config_text(const std::string& text, const std::string& file, const ConfigSources& sources);
-/// Checks rules that concern several keys, and the engine's rules.
+/// Checks rules between several keys, and the engine's rules.
 Status validate(const Config& config);
 
 /// Returns `text`, a configuration file, with the values of `config`. Values that differ are replaced in place or added to their
 /// section; everything else stays, comments included. kInvalidArgument if the text cannot be edited.
 Result<std::string> rewrite_config(const std::string& text, const std::string& file, const Config& config);
 
-// --- texts of values
-/// "64MiB", "1GiB", "0B": a whole number and a unit (B, KiB, MiB, GiB, TiB); 0 needs none.
+// --- values as text
+/// Parses and formats a size: a whole number and a unit (B, KiB, MiB, GiB, TiB), like "64MiB"; 0 needs no unit.
 Result<std::uint64_t> parse_size(Bytes text);
 std::string format_size(std::uint64_t bytes);
-/// "250ms", "30s", "5m", "24h", "7d"; 0 needs no unit.
+/// Parses and formats a duration, in ms: "250ms", "30s", "5m", "24h", "7d"; 0 needs no unit.
 Result<std::uint64_t> parse_duration_ms(Bytes text);
 std::string format_duration_ms(std::uint64_t ms);
-/// Like Redis's memtoll: "100", "1k" = 1000, "1kb" = 1024, ...; also the units of parse_size().
+/// Parses a size like Redis's memtoll: "100", "1k" = 1000, "1kb" = 1024, ...; also takes the units of parse_size().
 Result<std::uint64_t> parse_redis_memory(Bytes text);
 
 }  // namespace ebbtide

@@ -1,5 +1,5 @@
-// Functions that make configuration keys, one for each type, from name, field in a Config, range and meaning. Only for
-// config_keys.cc, which has the table.
+// Functions that make configuration keys, one for each type. Their arguments are the name, the field in a Config, the range and
+// the meaning. Only config_keys.cc, which has the table, includes this.
 #pragma once
 
 #include <algorithm>
@@ -100,7 +100,7 @@ inline ConfigKey duration_key(std::string name, Field<std::uint64_t> field, std:
     field(c) = *value;
     return Status::ok();
   };
-  key.redis_get = [=](const Config& c) { return std::to_string(read(field, c) / 1000); };  // Redis counts seconds
+  key.redis_get = [=](const Config& c) { return std::to_string(read(field, c) / 1000); };  // in seconds, as in Redis
   key.redis_set = [=, set = key.set](Config& c, Bytes text) {
     const bool plain = !text.empty() && text.find_first_not_of("0123456789") == Bytes::npos;
     return set(c, plain ? std::string(text) + "s" : std::string(text));
@@ -143,7 +143,7 @@ inline ConfigKey text_key(std::string name, Field<std::string> field, std::strin
   return key;
 }
 
-// One of several names; each stands for a value.
+// Makes a key whose value is one of several names; each name stands for a value of type T.
 template <typename T>
 ConfigKey name_key(std::string name, Field<T> field, std::vector<std::pair<std::string, T>> names, std::string doc) {
   ConfigKey key;
@@ -186,7 +186,7 @@ inline ConfigKey number_key(std::string name, Field<double> field, double low, d
   return key;
 }
 
-// A list: separated by spaces or commas as a text, a sequence in the YAML.
+// Makes a key whose value is a list: separated by spaces or commas as a text, a sequence in the YAML.
 inline ConfigKey list_key(std::string name, Field<std::vector<std::string>> field, std::string allowed, std::string doc) {
   ConfigKey key;
   key.name = std::move(name);
@@ -221,14 +221,14 @@ Field<T> of(T Settings::*member) {
   return [member](Config& c) -> T& { return c.engine.*member; };
 }
 
-// The settings of a tree: the defaults, or those of one database.
+// Returns the settings of a tree: the defaults, or those of one database.
 using TreeOf = std::function<TreeSettings&(Config&)>;
 template <typename T>
 Field<T> of(const TreeOf& tree, T TreeSettings::*member) {
   return [tree, member](Config& c) -> T& { return tree(c).*member; };
 }
 
-// 0s means no promise. The shortest deadline is a second, since merges need time.
+// Makes a key for a delete deadline. 0s means no promise. The shortest deadline is a second, since merges need time.
 inline ConfigKey deadline_key(std::string name, Field<std::uint64_t> field, std::string doc) {
   constexpr std::uint64_t kLow = 1000, kHigh = 3650 * std::uint64_t{86'400'000};
   ConfigKey key = duration_key(std::move(name), std::move(field), kHigh, std::move(doc));

@@ -1,11 +1,16 @@
 // The table of all configuration keys.
 #include <arpa/inet.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <limits>
 #include <sstream>
+#include <type_traits>
+#include <utility>
 
+#include <engine/stamp_mode.h>
 #include "config/config.h"
 #include "config/config_key_makers.h"
 
@@ -18,14 +23,14 @@ constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 constexpr std::uint64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 constexpr DatabaseId kMostDatabases = 1024;
 
-/// True for an IP address; an IPv6 one may have a zone, as fe80::1%eth0 has.
+/// Returns true for an IP address. An IPv6 address may have a zone: fe80::1%eth0.
 bool is_address(const std::string& text) {
   in_addr v4{};
   in6_addr v6{};
   return ::inet_pton(AF_INET, text.c_str(), &v4) == 1 || ::inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), &v6) == 1;
 }
 
-// Formats the letters like Redis: in its order, A if all classes of A are set, each letter once.
+// Formats the letters like Redis: in Redis's order, A if all classes of A are set, each letter once.
 std::string notify_letters(Bytes text) {
   static constexpr Bytes kAll = "g$lshzxetd";
   const auto has = [text](char c) {
@@ -36,7 +41,7 @@ std::string notify_letters(Bytes text) {
   for (const char c : kAll) {
     if (!all && has(c)) out += c;
   }
-  // Redis's order: n, K, E, m if not all classes are set; otherwise K, E, m, n.
+  // Redis's order is n, K, E, m if not all classes are set, and otherwise K, E, m, n.
   if (!all && has('n')) out += 'n';
   for (const char c : Bytes("KEm")) {
     if (has(c)) out += c;
@@ -48,6 +53,8 @@ std::string notify_letters(Bytes text) {
 const std::vector<std::pair<std::string, Compression>> kCompressions = {
     {"none", Compression::kNone}, {"lz4", Compression::kLz4}, {"zstd", Compression::kZstd}};
 
+std::pair<std::string, StampMode> stamp_mode(StampMode mode) { return {stamp_mode_name(mode), mode}; }
+
 void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, const TreeOf& tree, bool changeable) {
   const std::size_t first = keys->size();
   ConfigKey policy;
@@ -56,10 +63,10 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   policy.allowed =
       "one_leveling, leveling, tiering, lazy_leveling, klsm, garnering, bigtable, constant, exploring, concurrent, "
       "min_latency, binomial";
-  policy.doc = "The merge policy; its parameters are beside it.";
+  policy.doc = "The merge policy; the keys beside this one are its parameters.";
   policy.get = [tree](const Config& c) { return tree(const_cast<Config&>(c)).policy.name; };
   policy.set = [tree](Config& c, Bytes text) {
-    PolicySettings settings;  // parameters of another policy do not apply
+    PolicySettings settings;  // the parameters of the old policy do not apply
     settings.name = std::string(text);
     if (tree(c).policy.name == settings.name) return Status::ok();
     TRY(validate(settings));
@@ -68,17 +75,17 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   };
   keys->push_back(policy);
   keys->push_back(size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB,
-                           "Size at which a table file is finished; half as large again at most."));
+                           "Size at which a table file ends; a file is at most half as large again."));
   keys->push_back(size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB,
-                           "Size of a page, before compression with pages_per_tile 1, else after it."));
+                           "Size of a page: before compression if pages_per_tile is 1, otherwise after compression."));
   keys->push_back(integer_key("pages_per_tile", of(tree, &TreeSettings::pages_per_tile), 1, 64,
-                              "Pages of a delete tile; auto follows the measured deletes by stamp and reads.", true));
+                              "Pages of a delete tile; auto follows the measured numbers of deletes by stamp and reads.", true));
   keys->push_back(name_key<FileChoice>("file_choice", of(tree, &TreeSettings::file_choice),
                                        {{"round_robin", FileChoice::kRoundRobin},
                                         {"least_overlap", FileChoice::kLeastOverlap},
                                         {"most_tombstones", FileChoice::kMostTombstones},
                                         {"oldest", FileChoice::kOldest}},
-                                       "The file of a level that is too large that moves down first."));
+                                       "Which file of a level moves down first if the level is too large."));
   keys->push_back(name_key<Partitioning>(
       "partitioning", of(tree, &TreeSettings::partitioning),
       {{"size", Partitioning::kSize}, {"local_range", Partitioning::kLocalRange}, {"global_range", Partitioning::kGlobalRange}},
@@ -89,19 +96,19 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   keys->push_back(number_key("filters.bits_per_key", of(tree, &TreeSettings::filter_bits_per_key), 0, 32,
                              "Filter memory per key on average, in bits; 0 = no filters."));
   keys->push_back(size_key("filters.memory", of(tree, &TreeSettings::filter_memory), 64 * kKiB, 1024 * kGiB,
-                           "Filter memory of a database, instead of bits_per_key; auto = by bits_per_key.", "auto"));
+                           "Filter memory of a database, instead of bits_per_key; auto = bits_per_key decides.", "auto"));
   keys->push_back(name_key<FilterLookups>("filters.lookups", of(tree, &TreeSettings::filter_lookups),
                                           {{"measured", FilterLookups::kMeasured}, {"zero_result", FilterLookups::kZeroResult}},
-                                          "Lookups for which filter memory is distributed."));
+                                          "The kind of lookups that the distribution of filter memory favours."));
   keys->push_back(
-      deadline_key("deletes.deadline", of(tree, &TreeSettings::delete_deadline), "Time after which deleted data is in no file."));
-  keys->push_back(size_key("deletes.io_budget", of(tree, &TreeSettings::delete_io_budget), 16 * kKiB, 64 * kGiB,
-                           "Bytes per second that merges for deadlines may read and write; exceeded rather than miss a deadline.",
-                           "auto"));
+      deadline_key("deletes.deadline", of(tree, &TreeSettings::delete_deadline), "Time after which no file has deleted data."));
+  keys->push_back(size_key(
+      "deletes.io_budget", of(tree, &TreeSettings::delete_io_budget), 16 * kKiB, 64 * kGiB,
+      "Bytes per second that merges for deadlines may read and write; merges exceed it if a deadline needs more.", "auto"));
   keys->push_back(name_key<StampMode>(
       "deletes.stamp", of(tree, &TreeSettings::stamp),
-      {{"write_time", StampMode::kWriteTime}, {"expire_time", StampMode::kExpireTime}, {"explicit", StampMode::kExplicit}},
-      "Where a key's stamp comes from; fixed when the database gets its first key."));
+      {stamp_mode(StampMode::kWriteTime), stamp_mode(StampMode::kExpireTime), stamp_mode(StampMode::kExplicit)},
+      "The source of a key's stamp; fixed when the database gets its first key."));
   for (std::size_t i = first; i < keys->size(); ++i) {
     (*keys)[i].name = prefix + (*keys)[i].name;
     (*keys)[i].changeable = changeable && (*keys)[i].name.find("deletes.stamp") == std::string::npos;
@@ -136,7 +143,7 @@ class Table {
   void add_server() {
     ConfigKey& bind =
         add(list_key("server.bind", of(&Config::bind), "a list of IP addresses, * for all of IPv4",
-                     "Addresses to listen on. An address that the machine does not have is skipped if another one works."),
+                     "Addresses to listen on. An address that the machine does not have is skipped if another address works."),
             "bind");
     bind.set = [set = bind.set, allowed = bind.allowed](Config& c, Bytes text) {
       Config next;
@@ -148,13 +155,14 @@ class Table {
       return Status::ok();
     };
     add(integer_key("server.port", of(&Config::port), 0, 65535, "Port to listen on; 0 = any free one."), "port");
-    add(integer_key("server.threads", of(&Config::threads), 1, 64, "Event loops; auto goes by the cores and the cgroup's quota.",
-                    true),
+    add_unixsocket();
+    add(integer_key("server.threads", of(&Config::threads), 1, 64,
+                    "Number of event loops; auto follows the cores and the cgroup's quota.", true),
         "io-threads");
     add(integer_key("server.databases", of(&Settings::databases), 1, kMostDatabases, "Number of databases, for SELECT."),
         "databases");
     add(integer_key("server.max_clients", of(&Config::max_clients), 1, 1'000'000,
-                    "Connections at the same time; the next one is refused."),
+                    "Most connections at the same time; further connections are refused."),
         "maxclients", true);
     add(integer_key("server.tcp_backlog", of(&Config::tcp_backlog), 1, 65535,
                     "Connections that the kernel queues until they are accepted."),
@@ -166,8 +174,9 @@ class Table {
         "server.password_file", of(&Config::password_file), "a path; empty = none",
         "A file with the password, read once at the start; one newline at its end does not count. Instead of server.password."));
     add(text_key("server.users_file", of(&Config::users_file), "a path; empty = none",
-                 "A file of users in Redis's form, each with passwords of its own: user NAME on >PASSWORD ~* &* +@all."),
+                 "A file of users in Redis's form, each with its passwords and rights: user NAME on >PASSWORD ~* &* +@all."),
         "aclfile");
+    add_tls();
     add(bool_key("server.protected_mode", of(&Config::protected_mode), "Without a password, serve clients of this machine only."),
         "protected-mode", true);
     add(name_key<DebugCommands>("server.debug_commands", of(&Config::debug_commands),
@@ -181,8 +190,73 @@ class Table {
                  "Whether a crash may write a core file; it holds keys and values."));
   }
 
+  void add_unixsocket() {
+    // The system's limit for such a path, without the zero at its end.
+    constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+    auto& path = add(text_key("server.unixsocket", of(&Config::unixsocket),
+                              "a path of at most " + std::to_string(kLongest) + " bytes; empty = none",
+                              "A socket of the file system to listen on, besides the port."),
+                     "unixsocket");
+    path.set = [set = path.set, allowed = path.allowed](Config& c, Bytes text) {
+      return text.size() <= kLongest && text.find('\0') == Bytes::npos ? set(c, text) : not_allowed(text, allowed);
+    };
+    ConfigKey mode;
+    mode.name = "server.unixsocket_mode";
+    mode.type = ConfigType::kText;
+    mode.allowed = "three octal digits, such as 700 or 770";
+    mode.doc = "Permissions of the socket at server.unixsocket: users who may write to it may connect.";
+    mode.get = [](const Config& c) {
+      char text[8];
+      return std::string(text, static_cast<std::size_t>(std::snprintf(text, sizeof(text), "%03o", c.unixsocket_mode & 0777)));
+    };
+    mode.set = [allowed = mode.allowed](Config& c, Bytes text) {
+      const Bytes digits = text.size() == 4 && text[0] == '0' ? text.substr(1) : text;
+      if (digits.size() != 3 || digits.find_first_not_of("01234567") != Bytes::npos) return not_allowed(text, allowed);
+      c.unixsocket_mode = 0;
+      for (const char digit : digits) c.unixsocket_mode = c.unixsocket_mode * 8 + static_cast<unsigned>(digit - '0');
+      return Status::ok();
+    };
+    add(std::move(mode), "unixsocketperm");
+  }
+
+  void add_tls() {
+    const auto field = [](auto TlsSettings::*member) {
+      using T = std::remove_reference_t<decltype(std::declval<TlsSettings&>().*member)>;
+      return Field<T>([member](Config& c) -> T& { return c.tls.*member; });
+    };
+    add(integer_key("server.tls.port", of(&Config::tls_port), 0, 65535, "Port for TLS, beside server.port; 0 = none."),
+        "tls-port");
+    add(text_key("server.tls.cert_file", field(&TlsSettings::cert_file), "a path; empty = none",
+                 "The server's certificate in PEM form, followed by the certificates between it and its root."),
+        "tls-cert-file", true);
+    add(text_key("server.tls.key_file", field(&TlsSettings::key_file), "a path; empty = none",
+                 "The private key of the server's certificate, in PEM form."),
+        "tls-key-file", true);
+    add(text_key("server.tls.key_password_file", field(&TlsSettings::key_password_file), "a path; empty = none",
+                 "A file with the password of the private key, if the key is encrypted."),
+        "", true);
+    add(text_key("server.tls.ca_cert_file", field(&TlsSettings::ca_cert_file), "a path; empty = none",
+                 "Certificates, in PEM form, of the authorities whose certificates of clients are trusted."),
+        "tls-ca-cert-file", true);
+    add(name_key<TlsClients>("server.tls.auth_clients", field(&TlsSettings::auth_clients),
+                             {{"no", TlsClients::kNo}, {"optional", TlsClients::kOptional}, {"yes", TlsClients::kYes}},
+                             "Whether clients must (yes), may (optional) or need not (no) show a certificate."),
+        "tls-auth-clients", true);
+    ConfigKey& protocols = add(text_key("server.tls.protocols", field(&TlsSettings::protocols),
+                                        "TLSv1.2, TLSv1.3, or both; empty = both", "Versions of TLS that clients may use."),
+                               "tls-protocols", true);
+    protocols.set = [set = protocols.set, allowed = protocols.allowed](Config& c, Bytes text) {
+      std::istringstream words{std::string(text)};
+      for (std::string word; words >> word;) {
+        if (word != "TLSv1.2" && word != "TLSv1.3") return not_allowed(text, allowed);
+      }
+      return set(c, text);
+    };
+  }
+
   void add_storage() {
-    add(text_key("storage.dir", of(&Settings::dir), "a path", "The data directory; made if it is missing."), "dir");
+    add(text_key("storage.dir", of(&Settings::dir), "a path", "The data directory; the server creates it if it is missing."),
+        "dir");
     add(name_key<FsyncMode>("storage.fsync", of(&Settings::fsync),
                             {{"always", FsyncMode::kAlways}, {"everysec", FsyncMode::kEverySecond}, {"no", FsyncMode::kNo}},
                             "When the log is synced: before each reply, once a second, or when the system decides."),
@@ -192,15 +266,16 @@ class Table {
     add(name_key<Compression>("storage.compression_last_level", compression(&TreeSettings::compression_last_level), kCompressions,
                               "Compression of pages on the last level."));
     add(size_key("storage.memory_budget", of(&Settings::memory_budget), 4 * kMiB, std::uint64_t{1} << 46,
-                 "Memory for memtables, cache, filters, indexes and large values; auto = half of the machine's or the cgroup's.",
+                 "Memory for memtables, cache, filters, indexes and large values; auto = half of the machine's memory or the "
+                 "cgroup's limit.",
                  "auto"),
         "maxmemory", true);
     add(size_key("storage.memtable_size", of(&Settings::memtable_size), 16 * kKiB, 16 * kGiB,
                  "Size at which a memtable is flushed."));
     add(size_key("storage.block_cache", of(&Settings::block_cache), kMiB, std::uint64_t{1} << 46,
-                 "Memory for pages read from disk; auto = what the budget leaves.", "auto"));
+                 "Memory for pages read from disk; auto = the rest of the budget.", "auto"));
     add(size_key("storage.max_disk_bytes", of(&Settings::max_disk_bytes), 16 * kMiB, std::uint64_t{1} << 50,
-                 "Disk space for the data directory; auto = all but 5 % of the disk.", "auto"));
+                 "Disk space for the data directory; auto = 95 % of the disk.", "auto"));
     add(size_key("storage.wal_segment_size", of(&Settings::wal_segment_size), 64 * kKiB, 4 * kGiB,
                  "Size at which a log file is finished."));
     add(duration_key("storage.scrub_interval", of(&Settings::scrub_interval), 3650 * std::uint64_t{86'400'000},
@@ -208,12 +283,12 @@ class Table {
         "", true);
     add(bool_key("storage.direct_io", of(&Settings::direct_io), "Bypass the system's page cache for reads of tables."));
     add(integer_key("storage.background_threads", of(&Settings::background_threads), 1, 256,
-                    "Threads for merges; flushes have one of their own."));
-    add(bool_key("storage.io_uring", of(&Settings::io_uring), "Read missing pages by io_uring where the system allows it."));
+                    "Threads for merges; auto = a quarter of the cores. Flushes have a thread of their own.", true));
+    add(bool_key("storage.io_uring", of(&Settings::io_uring), "Read missing pages by io_uring if the system allows it."));
     add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
                     "Threads that read large values, and missing pages without io_uring."));
     add(integer_key("storage.max_open_files", of(&Settings::max_open_files), 1, std::uint64_t{1} << 30,
-                    "Files of tables that are kept open; auto = what the limit of open files leaves.", true),
+                    "Files of tables that are kept open; auto = the part of the limit of open files that clients leave.", true),
         "", true);
     ConfigKey& backups =
         add(text_key("storage.backup_dir", of(&Config::backup_dir), "a path outside storage.dir, or auto",
@@ -225,13 +300,13 @@ class Table {
       return set(c, text);
     };
     add(integer_key("storage.backup_keep", of(&Config::backup_keep), 1, 100'000,
-                    "Number of newest finished backups to keep; older ones are removed once a new one has been verified."),
+                    "Number of newest finished backups to keep; older backups are removed once a new one has been verified."),
         "", true);
     add(bool_key("storage.accept_clock", of(&Settings::accept_clock),
                  "Open the database although the clock is far past its last use; keys that expired meanwhile are removed."));
   }
 
-  // One setting for all trees: there is no compression setting per database.
+  // Returns the field of a compression setting that holds for all trees: there is no such setting per database.
   static Field<Compression> compression(Compression TreeSettings::*member) {
     return [member](Config& c) -> Compression& { return c.engine.tree.*member; };
   }
@@ -239,10 +314,10 @@ class Table {
   void add_limits() {
     auto& notify =
         add(text_key("server.notify_keyspace_events", of(&Config::notify_keyspace_events), "letters of KEg$lshzxetdmnA",
-                     "Keyspace notifications to publish: K or E, and g, $, x, n, m or A."),
+                     "The keyspace notifications to publish: K or E, and g, $, x, n, m or A."),
             "notify-keyspace-events", true);
     notify.set = [set = notify.set](Config& c, Bytes text) {
-      // Redis's words, which its clients know.
+      // The error has Redis's words, which client libraries know.
       if (text.find_first_not_of("KEg$lshzxetdmnA") != Bytes::npos)
         return Status::invalid_argument("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
       return set(c, notify_letters(text));
@@ -251,30 +326,33 @@ class Table {
     add(integer_key("log.slow_commands_kept", of(&Config::slowlog_max_len), 0, 1'000'000,
                     "Maximum number of entries of the slow log."),
         "slowlog-max-len", true);
+    add(integer_key("log.denials_kept", of(&Config::acl_log_max_len), 0, 1'000'000,
+                    "Maximum number of entries of ACL LOG: failed authentications and denied commands."),
+        "acllog-max-len", true);
     auto& percentiles =
         add(list_key("log.latency_percentiles", of(&Config::latency_percentiles), "a list of numbers from 0 to 100",
                      "The percentiles of each command's time that INFO latencystats shows."),
             "latency-tracking-info-percentiles", true);
     percentiles.set = [allowed = percentiles.allowed](Config& c, Bytes text) { return set_percentiles(c, text, allowed); };
     add(bool_key("log.slow_commands_arguments", of(&Config::slowlog_arguments),
-                 "Whether the slow log shows the arguments of commands, names of keys and values, too."),
+                 "Whether the slow log shows the arguments of commands, including names of keys and values."),
         "", true);
     add(duration_key("limits.timeout", of(&Config::timeout_ms), 365 * std::uint64_t{86'400'000},
-                     "Idle clients are closed after this; 0s = never."),
+                     "Time after which idle clients are closed; 0s = never."),
         "timeout", true);
     add(duration_key("limits.tcp_keepalive", of(&Config::tcp_keepalive_ms), 86'400'000,
                      "Idle time after which the kernel probes a peer; 0s = never."),
         "tcp-keepalive", true);
     add(duration_key("limits.authentication_timeout", of(&Config::authentication_timeout_ms), 86'400'000,
-                     "Clients that have not authenticated by then are closed; 0s = never."),
+                     "Time after which clients that have not authenticated are closed; 0s = never."),
         "", true);
     add(integer_key("limits.unauthenticated_clients", of(&Config::unauthenticated_clients), 1, 1'000'000,
-                    "Clients at the same time that have not authenticated."),
+                    "Most clients that have not authenticated at the same time."),
         "", true);
     add(size_key("limits.client_query_buffer_limit", of(&Config::client_query_buffer_limit), kMiB, 4 * kGiB,
-                 "Input of a client that is not a whole command yet; one value over 64KiB does not count."),
+                 "Most bytes of an incomplete command of a client; one value over 64KiB does not count."),
         "client-query-buffer-limit", true);
-    add(size_key("limits.proto_max_bulk_len", of(&Config::proto_max_bulk_len), kMiB, 512 * kMiB, "Length of one argument."),
+    add(size_key("limits.proto_max_bulk_len", of(&Config::proto_max_bulk_len), kMiB, 512 * kMiB, "Most bytes of one argument."),
         "proto-max-bulk-len", true);
     add_output_limits("limits.client_output_buffer_limit.", &Config::output_buffer, "Replies waiting for a client");
     add_output_limits("limits.client_output_buffer_limit.pubsub.", &Config::pubsub_output_buffer,
@@ -297,10 +375,10 @@ class Table {
       return [limits, field](Config& c) -> std::uint64_t& { return (c.*limits).*field; };
     };
     add(size_key(prefix + "hard", member(&OutputBufferLimits::hard), 0, 64 * kGiB,
-                 what + " above which it is closed; 0B = no limit."),
+                 what + " above which the client is closed; 0B = no limit."),
         "", true);
     add(size_key(prefix + "soft", member(&OutputBufferLimits::soft), 0, 64 * kGiB,
-                 "The same, if it lasts for soft_time; 0B = no limit."),
+                 "The client is closed if it stays above this for soft_time; 0B = no limit."),
         "", true);
     add(duration_key(prefix + "soft_time", member(&OutputBufferLimits::soft_ms), 86'400'000,
                      "How long the soft limit may be exceeded."),
@@ -310,7 +388,7 @@ class Table {
   void add_slow_log() {
     auto& slow =
         add(integer_key("log.slow_commands_us", of(&Config::slowlog_slower_than_us), 0, kMaxInteger,
-                        "Commands that take so many microseconds, work and waits, go into the slow log; 0 = all, off = none."),
+                        "Commands whose work and waits take so many microseconds go into the slow log; 0 = all, off = none."),
             "slowlog-log-slower-than", true);
     slow.allowed += ", or off";
     slow.get = [](const Config& c) {
@@ -329,7 +407,7 @@ class Table {
     slow.redis_set = set_or("-1");
     slow.set = set_or("off");
     add(integer_key("log.latency_threshold_ms", of(&Config::latency_threshold_ms), 0, kMaxInteger,
-                    "Commands that run for so many milliseconds are samples of LATENCY's events; 0 = none."),
+                    "Commands that run for at least so many milliseconds become samples of LATENCY; 0 = none."),
         "latency-monitor-threshold", true);
   }
 
@@ -348,7 +426,7 @@ class Table {
     return Status::ok();
   }
 
-  // "<class> <hard> <soft> <seconds>", repeatable; classes that are not named keep their limits.
+  // Parses "<class> <hard> <soft> <seconds>", which may be repeated. Classes that are not named keep their limits.
   static Status set_output_limits(Config& config, Bytes text) {
     std::vector<std::string> words(1);
     for (const char c : text) {
@@ -386,7 +464,7 @@ class Table {
       return is_address(std::string(text)) ? set(c, text) : not_allowed(text, allowed);
     };
     add(integer_key("metrics.port", of(&Config::metrics_port), 0, 65535, "Port for metrics and health; 0 = off."));
-    add(bool_key("metrics.console", of(&Config::console), "Whether the port shows the console, a page for people, too."));
+    add(bool_key("metrics.console", of(&Config::console), "Whether the HTTP port serves the console, a page for people."));
     auto& level = add(name_key<std::string>("log.level", of(&Config::log_level),
                                             {{"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}},
                                             "The least important messages that are still logged."),
@@ -399,10 +477,12 @@ class Table {
     };
     add(text_key("log.file", of(&Config::log_file), "a path; empty = standard output", "The log file. SIGHUP reopens it."),
         "logfile");
+    add(name_key<std::string>("log.format", of(&Config::log_format), {{"text", "text"}, {"json", "json"}},
+                              "The form of each message: a line of text, or a JSON object."));
   }
 };
 
-std::size_t distance(Bytes a, Bytes b) {  // Levenshtein's
+std::size_t distance(Bytes a, Bytes b) {  // the Levenshtein distance
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -429,12 +509,12 @@ bool parse_policy_parameter(Bytes name, std::string* parameter) {
   return true;
 }
 
-// Keys that are not in the table because their names vary: parameters of policies, and keys under databases.<n>.
+// Makes keys that are not in the table because their names vary: parameters of policies, and keys under databases.<n>.
 ConfigKey parameter_key(const std::string& name, const TreeOf& tree, const std::string& parameter) {
   ConfigKey key;
   key.name = name;
   key.type = ConfigType::kNumber;
-  key.allowed = "what the policy allows";
+  key.allowed = "the values that the policy allows";
   key.changeable = true;
   key.get = [tree, parameter](const Config& c) {
     const auto& parameters = tree(const_cast<Config&>(c)).policy.parameters;
@@ -454,7 +534,8 @@ ConfigKey parameter_key(const std::string& name, const TreeOf& tree, const std::
   return key;
 }
 
-// Access to a database's tree creates an override if there is none. Reading must not, so it uses a copy.
+// Makes the key's reads use a copy of the Config: access to a database's tree adds an override if there is none, and reading must
+// not.
 void reads_on_a_copy(ConfigKey* key) {
   key->get = [get = key->get](const Config& c) {
     const Config copy = c;
@@ -466,7 +547,8 @@ void reads_on_a_copy(ConfigKey* key) {
 
 Settings Config::default_engine() {
   Settings settings;
-  settings.memory_budget = 0;  // auto
+  settings.memory_budget = 0;       // auto
+  settings.background_threads = 0;  // auto
   settings.tree.policy.parameters = {{"size_ratio", 6}, {"level0_runs", 4}};
   return settings;
 }
@@ -478,7 +560,7 @@ const std::vector<ConfigKey>& config_keys() {
 
 ConfigKeyPtr find_config_key(Bytes name) {
   for (const ConfigKey& key : config_keys()) {
-    if (key.name == name) return {ConfigKeyPtr(), &key};  // of the table, which stays
+    if (key.name == name) return {ConfigKeyPtr(), &key};  // a key of the table, which is never destroyed
   }
   TreeOf tree = [](Config& c) -> TreeSettings& { return c.engine.tree; };
   Bytes rest;
@@ -518,7 +600,7 @@ std::string explain_unknown_key(Bytes name) {
   if (name.empty()) return "the name of a key is missing; a key is, for example, server.port";
   std::string prefix;
   Bytes tail = name;
-  if (name.substr(0, 10) == "databases.") {  // suggest among the tree's keys
+  if (name.substr(0, 10) == "databases.") {  // suggests a name among the tree's keys
     const std::size_t dot = name.find('.', 10);
     const Bytes database = name.substr(10, dot == Bytes::npos ? dot : dot - 10);
     if (DatabaseId number = 0; !parse_database(database, &number))

@@ -1,6 +1,6 @@
-// CONFIG REWRITE replaces values in the text of the file one by one, and parses the changed text again for each. Places from the
-// parser (line, column) are used only if the text there is as expected. At the end the result is loaded and compared with the
-// configuration. If the file cannot be edited safely, the error names the key.
+// CONFIG REWRITE replaces values in the text of the file one by one, and parses the changed text again for each value. A position
+// from the parser (line, column) is used only if the text there is as expected. At the end the result is loaded and compared with
+// the configuration. If the file cannot be edited safely, the error names the key.
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ class Editor {
     return insert(key, node, depth == 0 ? std::nullopt : std::optional(parent_key), parts, depth, wanted);
   }
 
-  // Removes a key: its line, or its place in { }.
+  // Removes a key: its line, or its part of a { }.
   Status erase(const std::string& name) {
     const YAML::Node root = YAML::Load(text_);
     YAML::Node node = root, key;
@@ -104,7 +104,7 @@ class Editor {
     std::size_t begin = offset(key.Mark());
     std::size_t end = scalar_end(offset(node.Mark()));
     const std::size_t line = text_.rfind('\n', begin) + 1;
-    if (text_.find_first_not_of(' ', line) == begin) {  // a line of its own
+    if (text_.find_first_not_of(' ', line) == begin) {  // the key has a line of its own
       end = text_.find('\n', end);
       text_.erase(line, end == std::string::npos ? std::string::npos : end + 1 - line);
       return Status::ok();
@@ -131,7 +131,7 @@ class Editor {
     return at + static_cast<std::size_t>(mark.column);
   }
 
-  // The end of the scalar or of the [ ] or { } that begins at `begin`.
+  // Returns the end of the scalar, [ ] or { } that begins at `begin`.
   std::size_t scalar_end(std::size_t begin) const {
     const char first = text_[begin];
     if (first == '"' || first == '\'') {
@@ -159,7 +159,7 @@ class Editor {
       }
       return text_.size();
     }
-    // Plain: to the comment, the end of the line, or, inside { } or [ ], the next separator.
+    // A plain scalar ends at the comment, the end of the line, or, inside { } or [ ], the next separator.
     std::size_t end = text_.find('\n', begin);
     if (end == std::string::npos) end = text_.size();
     if (const std::size_t comment = text_.find(" #", begin); comment < end) end = comment;
@@ -168,8 +168,8 @@ class Editor {
     return end;
   }
 
-  // True if a { or [ of the same line is open at `at`. Braces over several lines are not recognised: the final check then
-  // refuses.
+  // Returns true if a { or [ of the same line is open at `at`. Braces over several lines are not recognised: the final check then
+  // refuses the edit.
   bool in_flow(std::size_t at) const {
     int open = 0;
     for (std::size_t i = text_.rfind('\n', at) + 1; i < at; ++i) {
@@ -196,7 +196,8 @@ class Editor {
     return Status::ok();
   }
 
-  // `node` is the deepest map on the way that exists (or an empty section), `parent_key` its key.
+  // Inserts a key. `node` is the deepest map on the key's path that exists (or an empty section), and `parent_key` is that map's
+  // key.
   Status insert(const ConfigKey& key, const YAML::Node& node, const std::optional<YAML::Node>& parent_key,
                 const std::vector<std::string>& parts, std::size_t depth, const std::string& wanted) {
     const auto block = [&](std::size_t indent) {
@@ -241,7 +242,7 @@ class Editor {
   std::string text_, file_;
 };
 
-// Every key that has a value in either, by name.
+// Returns the names of all keys that have a value in `a` or `b`, in order.
 std::vector<std::string> key_names(const Config& a, const Config& b) {
   std::vector<std::string> names;
   for (const ConfigKey& key : config_keys()) names.push_back(key.name);

@@ -1,4 +1,4 @@
-// Texts of sizes and durations.
+// Sizes and durations as text.
 #include <charconv>
 #include <span>
 

@@ -16,10 +16,10 @@
 namespace ebbtide {
 namespace {
 
-// Parameters that tools for Redis read, and that are fixed in this server.
+// Parameters that tools for Redis read, and that cannot be changed in this server.
 constexpr std::pair<const char*, const char*> kFacts[] = {
-    {"save", ""}, {"appendonly", "yes"}, {"maxmemory-policy", "noeviction"}, {"latency-tracking", "yes"},
-    {"hz", "10"}, {"dynamic-hz", "no"},
+    {"save", ""}, {"appendonly", "yes"}, {"maxmemory-policy", "noeviction"},      {"latency-tracking", "yes"},
+    {"hz", "10"}, {"dynamic-hz", "no"},  {"acl-pubsub-default", "resetchannels"},
 };
 
 std::string lower(Bytes text) {
@@ -29,7 +29,7 @@ std::string lower(Bytes text) {
   return out;
 }
 
-// Shortens an error with a long value or name to its beginning and its end, which has the allowed values.
+// Shortens an error with a long value or name to its beginning and its end; the end has the allowed values.
 std::string shortened(const std::string& text) {
   constexpr std::size_t kPart = 200;
   if (text.size() <= 3 * kPart) return text;
@@ -73,7 +73,7 @@ void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std:
     if (const std::string name = lower(pattern); name.compare(0, 10, "databases.") == 0 && glob_is_literal(name)) {
       const ConfigKeyPtr key = find_config_key(name);
       const std::string value = key == nullptr ? std::string() : key->get(config);
-      if (!value.empty()) offer(pattern, name, [&] { return value; });  // empty: a parameter that its policy does not have
+      if (!value.empty()) offer(pattern, name, [&] { return value; });  // empty: not a parameter of the database's policy
     }
   }
 }
@@ -88,7 +88,7 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
     bool redis;
   };
   std::vector<Change> changes;
-  for (const auto& [given, value] : items) {  // names before values, as in Redis
+  for (const auto& [given, value] : items) {  // names are checked before values, as in Redis
     const std::string name = lower(given);
     ConfigKeyPtr key = find_redis_key(name);
     const bool redis = key != nullptr;
@@ -117,8 +117,8 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
   return Status::ok();
 }
 
-// If the file has the password and other users could read it, only the owner may read the new file. Otherwise its mode stays, with
-// the rights of its group.
+// If the file has the password and other users could read it, the new file has mode 0600. Otherwise its mode stays, with the
+// rights of its group.
 Status LiveConfig::rewrite(std::string* warning) {
   namespace fs = std::filesystem;
   std::lock_guard lock(mutex_);
@@ -131,7 +131,7 @@ Status LiveConfig::rewrite(std::string* warning) {
   if (!rewritten.is_ok())
     return Status::invalid_argument("ERR Rewriting config file: " + std::string(rewritten.status().message()));
   std::error_code error;
-  const std::string file = fs::canonical(config_.file, error).string();  // the target, if it is a link
+  const std::string file = fs::canonical(config_.file, error).string();  // the target, if the file is a link
   struct stat before {};
   if (error || ::stat(file.c_str(), &before) != 0) {
     return Status::invalid_argument("ERR Rewriting config file: " + config_.file + " cannot be read");
@@ -140,7 +140,7 @@ Status LiveConfig::rewrite(std::string* warning) {
   const bool is_open = !config_.password.empty() && (mode & fs::perms::others_read) != fs::perms::none;
   const std::string scratch = file + ".new";
   fs::remove(scratch, error);
-  std::ofstream out(scratch, std::ios::binary | std::ios::trunc);  // the umask makes it private
+  std::ofstream out(scratch, std::ios::binary | std::ios::trunc);  // the umask makes the file private
   fs::permissions(scratch, fs::perms::owner_read | fs::perms::owner_write, error);
   out << *rewritten;
   out.close();

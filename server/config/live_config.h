@@ -12,27 +12,28 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// The configuration of a running server. Thread-safe.
 class LiveConfig {
  public:
-  /// Puts a changed configuration into effect; after an error nothing has changed. Called with the lock held.
+  /// Puts a changed configuration into effect. After an error nothing has changed. Called with the lock held.
   using Apply = std::function<Status(const Config& before, const Config& after)>;
 
   /// Returns the configuration in effect, for values that the system limits further, such as open files. get() with patterns
-  /// shows it.
+  /// returns its values.
   using Effective = std::function<Config(Config)>;
 
   LiveConfig(Config config, Apply apply, Effective effective)
       : config_(std::move(config)), apply_(std::move(apply)), effective_(std::move(effective)) {}
 
   [[nodiscard]] Config get() const;
-  /// Calls `f` with the lock held, so that the configuration does not change meanwhile, and returns its result.
+  /// Calls `f` with the lock held, so that the configuration does not change meanwhile. Returns its result.
   Status with(const std::function<Status(const Config&)>& f) const;
   /// See ServerControl::config_get.
   void get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const;
   /// See ServerControl::config_set.
   Status set(std::span<const std::pair<Bytes, Bytes>> items);
-  /// See ServerControl::config_rewrite. Sets `*warning` if it succeeded but the operator should know something.
+  /// See ServerControl::config_rewrite. Sets `*warning` if the file was rewritten but there is something that the operator should
+  /// know.
   Status rewrite(std::string* warning);
 
  private:

@@ -6,11 +6,15 @@
 namespace ebbtide {
 
 void AclLog::add(AclLogEntry entry) {
+  constexpr std::size_t kObjectBytes = 1024;
+  entry.object.resize(std::min(entry.object.size(), kObjectBytes));
   std::lock_guard lock(mutex_);
   auto at = entries_.begin();
   for (std::size_t i = 0; at != entries_.end() && i < kCompared; ++at, ++i) {
     const bool near = entry.updated_ms - at->updated_ms <= kGroupMs;
-    if (!near || at->context != entry.context || at->object != entry.object || at->user != entry.user) continue;
+    if (!near || at->reason != entry.reason || at->context != entry.context || at->object != entry.object ||
+        at->user != entry.user)
+      continue;
     ++at->count;
     at->updated_ms = entry.updated_ms;
     at->client = std::move(entry.client);
@@ -20,7 +24,7 @@ void AclLog::add(AclLogEntry entry) {
   entry.count = 1;
   entry.created_ms = entry.updated_ms;
   entries_.push_front(std::move(entry));
-  if (entries_.size() > kEntries) entries_.pop_back();
+  while (entries_.size() > limit_) entries_.pop_back();
 }
 
 std::vector<AclLogEntry> AclLog::newest(std::size_t most) const {
@@ -28,6 +32,12 @@ std::vector<AclLogEntry> AclLog::newest(std::size_t most) const {
   std::vector<AclLogEntry> out;
   for (auto at = entries_.begin(); at != entries_.end() && out.size() < most; ++at) out.push_back(*at);
   return out;
+}
+
+void AclLog::set_limit(std::size_t entries) {
+  std::lock_guard lock(mutex_);
+  limit_ = entries;
+  while (entries_.size() > limit_) entries_.pop_back();
 }
 
 void AclLog::reset() {

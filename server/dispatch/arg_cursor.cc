@@ -53,4 +53,11 @@ bool ArgCursor::take_option(Bytes word, Bytes* value) {
   return true;
 }
 
+Status check_name_pattern(Bytes pattern) {
+  constexpr std::size_t kMost = 4096;
+  if (pattern.size() <= kMost) return Status::ok();
+  return reply_error("ERR a pattern of " + std::to_string(pattern.size()) + " bytes is too long: " + std::to_string(kMost) +
+                     " bytes are allowed");
+}
+
 }  // namespace ebbtide

@@ -13,23 +13,26 @@
 
 namespace ebbtide {
 
-/// "ERR syntax error"
+/// Returns the error "ERR syntax error".
 Status syntax_error();
-/// "ERR value is not an integer or out of range"
+/// Returns the error "ERR value is not an integer or out of range".
 Status not_an_integer();
-/// An error reply; the text starts with its code.
+/// Returns an error reply. The text starts with the error's code.
 inline Status reply_error(std::string text) { return Status::invalid_argument(std::move(text)); }
 
-/// A client's text as Redis puts it into an error: up to the first zero byte, at most `max` bytes.
+/// Returns a client's text as Redis puts it into an error: up to the first zero byte, at most `max` bytes.
 inline Bytes shown(Bytes text, std::size_t max = 128) { return text.substr(0, std::min(text.find('\0'), max)); }
 
-/// An int64, or not_an_integer().
+/// Fails if a glob pattern is far longer than the names of commands and configuration keys: comparing it would take long.
+Status check_name_pattern(Bytes pattern);
+
+/// Parses an int64. Fails with not_an_integer().
 Result<std::int64_t> integer_argument(Bytes text);
-/// An int64 in [min, max], with the errors of Redis's getRangeLongFromObjectOrReply.
+/// Parses an int64 in [min, max], with the errors of Redis's getRangeLongFromObjectOrReply.
 Result<std::int64_t> integer_argument_in(Bytes text, std::int64_t min, std::int64_t max);
-/// A time in ms from `now` on, with the errors of Redis's getTimeoutFromObjectOrReply.
+/// Parses a timeout in ms and returns `now` plus it, with the errors of Redis's getTimeoutFromObjectOrReply.
 Result<std::uint64_t> timeout_argument(Bytes text, Millis now);
-/// A long double, or "ERR value is not a valid float".
+/// Parses a long double. Fails with "ERR value is not a valid float".
 Result<long double> float_argument(Bytes text);
 
 /// Walks over the arguments from `first` on.
@@ -42,9 +45,9 @@ class ArgCursor {
   [[nodiscard]] Bytes peek() const { return args_[next_]; }
   /// Requires !done().
   Bytes take() { return args_[next_++]; }
-  /// Takes the next argument if it is this word, in any case.
+  /// Takes the next argument if it equals `word`, in any case.
   bool take_word(Bytes word);
-  /// Takes the word and the argument after it, if both are there.
+  /// Takes `word` and the argument after it, if both are there.
   bool take_option(Bytes word, Bytes* value);
 
  private:

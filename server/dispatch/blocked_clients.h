@@ -1,5 +1,6 @@
-// Clients whose command waits. In a command that blocks (PURGE.WAIT), CLIENT UNBLOCK can end the wait, and INFO counts it. Under
-// CLIENT PAUSE the wait lasts until the pause ends, or until CLIENT UNPAUSE.
+// Clients whose command waits: in a command that blocks (PURGE.WAIT), or because of CLIENT PAUSE. CLIENT UNBLOCK can end the wait
+// of a blocking command, and INFO counts such waits. A wait under CLIENT PAUSE lasts until the pause ends, or until CLIENT
+// UNPAUSE.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe; outlives the waits in it.
+/// Thread-safe. It outlives its Wait objects.
 class BlockedClients {
  public:
   enum class End : std::uint8_t {
@@ -24,7 +25,7 @@ class BlockedClients {
   /// The wait of one client, listed as long as this object lives. Used on the client's loop.
   class Wait {
    public:
-    /// `may_end`: whether CLIENT UNBLOCK may end it.
+    /// `may_end`: CLIENT UNBLOCK may end this wait.
     Wait(BlockedClients& list, const Client& client, bool may_end = true)
         : list_(list), id_(client.id), loop_(client.loop), may_end_(may_end) {
       std::lock_guard lock(list_.mutex_);
@@ -48,7 +49,8 @@ class BlockedClients {
     std::atomic<End> end_{End::kNotYet};
   };
 
-  /// Ends the wait of a client; false if it does not wait. Its loop runs the command again soon, and the command replies.
+  /// Ends the wait of a client. Returns false if the client does not wait. Its loop runs the command again soon, and the command
+  /// replies.
   bool unblock(std::uint64_t client_id, End end) {
     std::lock_guard lock(mutex_);
     const auto found = waits_.find(client_id);

@@ -1,4 +1,4 @@
-// How long the calls of one command took: a log-linear histogram, for percentiles.
+// Counts how long the calls of one command took, in a log-linear histogram for percentiles.
 //
 // Each power of two of nanoseconds is split into kParts buckets of equal width. So a bucket's width is at most 1/kParts of its
 // lower bound. percentile() returns the middle of a bucket, which is within 1/(2 kParts) = 1.6 % of every time in it. Times above
@@ -29,7 +29,7 @@ class CallTimes {
     const int shift = std::max(0, static_cast<int>(std::bit_width(capped)) - (kPartBits + 1));
     return static_cast<std::size_t>(shift) * kParts + static_cast<std::size_t>(capped >> shift);
   }
-  /// The middle of a bucket's times, in ns.
+  /// Returns the middle of a bucket, in ns.
   static constexpr double middle_of(std::size_t bucket) {
     const std::size_t shift = bucket < 2 * kParts ? 0 : bucket / kParts - 1;
     const std::uint64_t first = static_cast<std::uint64_t>(bucket - shift * kParts) << shift;
@@ -49,7 +49,7 @@ class CallTimes {
   std::array<std::atomic<std::uint64_t>, kBuckets> counts_{};
 };
 
-/// The time in ns that `percent` (0 to 100) of the calls did not exceed, from summed counts; 0 if there are none.
+/// Returns the time in ns that `percent` (0 to 100) of the calls did not exceed, from summed counts; 0 if there are no calls.
 inline double percentile(std::span<const std::uint64_t> counts, double percent) {
   std::uint64_t all = 0;
   for (const std::uint64_t n : counts) all += n;

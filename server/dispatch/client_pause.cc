@@ -5,7 +5,7 @@
 namespace ebbtide {
 namespace {
 
-/// Commands ask again so soon because CLIENT UNPAUSE may come.
+/// A paused command waits at most this long before it checks the pause again, since CLIENT UNPAUSE may have ended it.
 constexpr std::uint64_t kLongestWaitMs = 20;
 
 }  // namespace

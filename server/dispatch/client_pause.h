@@ -13,11 +13,11 @@ class ClientPause {
  public:
   explicit ClientPause(Switches& switches) : switches_(switches) {}
 
-  /// Pauses writes, with `all` reads too, until a monotonic time in ms. If a pause is in effect, the later end and the stricter
-  /// mode count.
+  /// Pauses writes, and with `all` reads too, until `until_ms` on the monotonic clock. If a pause is in effect, the later end and
+  /// the stricter mode apply.
   void begin(std::uint64_t until_ms, bool all);
   void end();
-  /// Returns how many ms a command waits before it asks again; 0: it may run. Ends a pause whose time is over.
+  /// Returns how many ms a command waits before it calls this again; 0 if it may run. Ends a pause whose time is over.
   [[nodiscard]] std::uint32_t wait_ms(std::uint64_t now_ms, bool writes);
 
  private:

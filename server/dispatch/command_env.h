@@ -1,7 +1,7 @@
 // The parts of a server that all its dispatchers share.
 //
-// Dispatch includes this, and so do the families of commands that show or change the server itself (INFO, PURGE.*, TREE.*,
-// CLIENT ...). Handlers of keys and values do without: they have their Ctx, and through it ServerControl.
+// Dispatch includes this, and so do the families of commands that show or change the server itself (INFO, PURGE.*, TREE.*, CLIENT
+// ...). Handlers of keys and values include only Ctx, and reach the server through ServerControl.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ class BlockedClients;
 class CommandTable;
 class Intents;
 class KeyLocks;
+class KeyWaiters;
 class Offload;
 class PubSub;
 class ScanCursors;
@@ -38,12 +39,13 @@ struct CommandEnv {
   std::uint32_t databases = 16;
   MemoryAccount* memory = nullptr;  ///< charged with what clients keep
   Intents* intents = nullptr;
+  KeyWaiters* key_waiters = nullptr;
 
-  /// Engine time in ms; Unix time while the database is being opened.
+  /// Returns engine time in ms; Unix time while the database is being opened.
   [[nodiscard]] Millis now() const { return db == nullptr ? control->unix_micros() / 1000 : db->now(); }
 };
 
-/// The environment of a handler's run.
+/// Returns the environment of a handler's run.
 inline CommandEnv& env_of(const Ctx& ctx) { return *ctx.env.env_; }
 
 }  // namespace ebbtide

@@ -10,12 +10,63 @@
 #include "store/numbers.h"
 
 namespace ebbtide {
+namespace {
+
+/// Returns the access of SET: with GET it reads the value that it overwrites. Argument `first` is its first option.
+std::uint16_t access_of_set(std::span<const Bytes> arguments, std::size_t first) {
+  for (std::size_t i = first; i < arguments.size(); ++i) {
+    if (equal_ignoring_case(arguments[i], "get")) return KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate;
+  }
+  return KeySpec::kOw | KeySpec::kUpdate;
+}
+
+/// Returns the access of BITFIELD: if all operations are GETs, it writes nothing. Argument `first` is its first operation; an
+/// invalid operation counts as a write.
+std::uint16_t access_of_bitfield(std::span<const Bytes> arguments, std::size_t first) {
+  for (std::size_t i = first; i < arguments.size();) {
+    if (!equal_ignoring_case(arguments[i], "get") || i + 2 >= arguments.size()) {
+      if (!equal_ignoring_case(arguments[i], "overflow") || i + 1 >= arguments.size()) {
+        return KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate;
+      }
+      i += 2;
+    } else {
+      i += 3;
+    }
+  }
+  return KeySpec::kRo | KeySpec::kAccess;
+}
+
+}  // namespace
+
+int counted_keys(const KeySpec& spec, std::span<const Bytes> arguments) {
+  const auto after = static_cast<std::int64_t>(arguments.size()) - spec.count_at - 1;
+  const auto count = after > 0 ? parse_integer(arguments[static_cast<std::size_t>(spec.count_at)]) : std::nullopt;
+  return count && *count > 0 && *count <= after ? static_cast<int>(*count) : 0;
+}
+
+int last_key(const KeySpec& spec, std::span<const Bytes> arguments) {
+  const int argc = static_cast<int>(arguments.size());
+  if (spec.count_at != 0) [[unlikely]]
+    return spec.count_at + counted_keys(spec, arguments);
+  return std::min(spec.last_of(argc), argc - 1);
+}
+
+std::uint16_t key_access(const CommandSpec& spec, std::span<const Bytes> arguments, int position) {
+  if (spec.name == "set") return access_of_set(arguments, 3);
+  if (spec.name == "stamp.set") return access_of_set(arguments, 4);
+  if (spec.name == "bitfield") return access_of_bitfield(arguments, 2);
+  const int argc = static_cast<int>(arguments.size());
+  for (const KeySpec& part : spec.key_specs) {
+    const int last = part.count_at == 0 ? part.last_of(argc) : argc - 1;
+    if (position >= part.first && position <= last) return part.access;
+  }
+  return spec.keys.access;
+}
 
 Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
                     std::size_t* escaped_used) {
-  const int argc = static_cast<int>(args.size());
-  const int last = std::min(spec.last_of(argc), argc - 1);
-  for (int i = spec.first; i != 0 && i <= last; i += spec.step) {
+  const int last = last_key(spec, args.list);
+  for (int i = spec.first; i != 0 && i <= last; i = next_key(spec, i)) {
     const Bytes user_key = args[static_cast<std::size_t>(i)];
     Bytes key = user_key;
     if (needs_escape(key)) [[unlikely]] {

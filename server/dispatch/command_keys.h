@@ -1,8 +1,11 @@
 // Collects the keys of a command as engine keys.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,15 +17,28 @@
 
 namespace ebbtide {
 
+/// The positions of a command's keys are spec.first, then next_key() of each, up to last_key(); none if spec.first is 0.
+inline int next_key(const KeySpec& spec, int position) {
+  return spec.count_at == 0 ? position + spec.step : std::max(position, spec.count_at) + 1;
+}
+/// The position of the last key, at most that of the last argument. A number of keys that is no number, or larger than the number
+/// of arguments that follow, counts as 0.
+int last_key(const KeySpec& spec, std::span<const Bytes> arguments);
+/// The number of keys that argument spec.count_at says; 0 if it is invalid. Requires spec.count_at != 0.
+int counted_keys(const KeySpec& spec, std::span<const Bytes> arguments);
+
 /// Appends the keys as engine keys with hashes, in the order of the arguments. Keys that must be escaped are put into `escaped`,
 /// whose strings stay in place while it grows; `escaped_used` of them are in use. Fails if a key is too long.
 Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
                     std::size_t* escaped_used);
 
-/// The user key of an engine key; the engine key itself if it is not a user's key.
+/// Returns the access (KeySpec::Access) to the key at `position` among the arguments. It may depend on the command's options.
+std::uint16_t key_access(const CommandSpec& spec, std::span<const Bytes> arguments, int position);
+
+/// Returns the user key of an engine key; the engine key itself if it is not a user's key.
 std::string user_key(Bytes engine_key);
 
-/// The database that COPY or MOVE writes its last key to. `selected` for other commands, and if they name none.
+/// Returns the database that COPY or MOVE writes its last key to; `selected` if the arguments name none, or for other commands.
 DatabaseId target_database(const CommandSpec& spec, const Args& args, DatabaseId selected);
 
 }  // namespace ebbtide

@@ -13,8 +13,8 @@ namespace ebbtide {
 
 struct Command;
 
-/// The keys of a command that existed before it: views into its engine keys. Dispatch looks them up only if events of new keys or
-/// of misses are on.
+/// Those keys of a command that existed before it ran, as views into its engine keys. Dispatch looks them up only if events of
+/// new keys or of misses are on.
 using PresentKeys = std::unordered_set<Bytes>;
 
 /// The client whose command has effects. It may have disconnected.
@@ -24,18 +24,18 @@ struct Origin {
   Origin(ClientLoop* its_loop, std::uint64_t id, Bytes its_address, SeqNum seq)
       : loop(its_loop), client_id(id), address(its_address), seen_seq(seq) {}
 
-  ClientLoop* loop;  ///< on whose thread the effects happen
+  ClientLoop* loop;  ///< the loop on whose thread the effects happen
   std::uint64_t client_id;
-  Bytes address;    ///< outlives this
-  SeqNum seen_seq;  ///< as in Client
+  Bytes address;    ///< points to memory that outlives this object
+  SeqNum seen_seq;  ///< the same as in Client
 };
 
 struct CommittedCommand {
   const Command& command;
   const Args& args;
-  DatabaseId database;  ///< in which it ran
+  DatabaseId database;  ///< the database in which the command ran
   const WriteBatch& batch;
-  SeqNum seq;  ///< of the batch's last operation
+  SeqNum seq;  ///< seq of the batch's last operation
   const PresentKeys& had;
   Millis time;  ///< engine time of the commit
 };

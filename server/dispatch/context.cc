@@ -23,7 +23,7 @@ bool Ctx::may_store_result() const {
 }
 
 Status Ctx::reserve_slowly(std::uint64_t bytes) {
-  if (env.env_->db == nullptr) return Status::ok();  // while the database is being opened, no command builds values
+  if (env.env_->db == nullptr) return Status::ok();  // no command builds values while the database is being opened
   if (!env.env_->db->try_charge(kKind, bytes)) return refused_charge(env.env_->db->memory(), charge.bytes() + bytes);
   charge.took(env.env_->db->memory(), kKind, bytes);
   return Status::ok();

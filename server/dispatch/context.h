@@ -23,6 +23,7 @@
 #include "dispatch/table.h"
 #include "resp/args.h"
 #include "resp/reply.h"
+#include "store/collections.h"
 #include "store/pending_writes.h"
 #include "store/strings.h"
 
@@ -30,33 +31,42 @@ namespace ebbtide {
 
 struct CommandEnv;
 
-/// An effect of a command or transaction, which its loop runs after the commit. Returns false if the slice ended before the
-/// effect was complete: it is called again.
+/// An effect of a command or transaction, which its loop calls after the commit. Returns false if the slice ended before the
+/// effect was complete; then the loop calls it again.
 using Effect = std::function<bool(const Origin& origin, const Slice& slice)>;
 using Effects = std::vector<Effect>;
 
 /// The additional context of a run inside EXEC.
 struct ExecCtx {
-  /// The writes of the transaction's earlier commands; null for after_commit.
+  /// The writes of the transaction's earlier commands. Null in after_commit.
   const PendingWrites* pending = nullptr;
   Effects* effects = nullptr;                           ///< null for after_commit
-  std::size_t first_op = 0, ops_end = ~std::size_t{0};  ///< for after_commit: Ctx::first_op
+  std::uint64_t* keys_left = nullptr;                   ///< on a loop: what walks may still look at (exec_walk.h)
+  std::size_t first_op = 0, ops_end = ~std::size_t{0};  ///< the command's operations in the batch (Ctx::first_op)
 };
 
 /// The additional context of a run off its event loop.
 struct OffLoopCtx {
   const std::atomic<bool>* cancelled = nullptr;  ///< set once no client waits for the reply
-  bool on_short_thread = false;                  ///< it runs on a thread for short work (Ctx::go_on_for_long)
-  std::uint64_t waited_ms = 0;                   ///< of a kBlocking command: how long its client has waited
-  bool unblocked = false;                        ///< of a kBlocking command: CLIENT UNBLOCK has ended its wait
+  bool on_short_thread = false;                  ///< the command runs on a thread for short work (Ctx::go_on_for_long)
+  std::uint64_t waited_ms = 0;                   ///< how long the client of a kBlocking command has waited
+  bool unblocked = false;                        ///< CLIENT UNBLOCK has ended the wait of a kBlocking command
   Effects* effects = nullptr;                    ///< happen on the loop, after the reply; null inside EXEC
 
   // --- results
-  bool wants_long = false;     ///< it is to run again on a thread for long work
-  std::uint32_t again_ms = 0;  ///< it blocks: there is no reply, and it is to run again after so many ms
+  bool wants_long = false;     ///< the command is to run again on a thread for long work
+  std::uint32_t again_ms = 0;  ///< the command blocks: there is no reply, and it runs again after so many ms; 0: it has replied
 };
 
-/// The server around a run; only env_of() (command_env.h) gives access to it.
+/// What a command that waits for an element (BLPOP) and dispatch exchange.
+struct ElementWait {
+  bool has_waited = false;       ///< the command has waited, and looks at its keys again
+  bool is_over = false;          ///< its time is over, or CLIENT UNBLOCK has ended the wait
+  bool wanted = false;           ///< result: the command has found nothing, and waits
+  std::uint64_t timeout_ms = 0;  ///< result: how long it waits in all; 0: without end
+};
+
+/// The server around a run. Only env_of() (command_env.h) opens it.
 class EnvHandle {
  public:
   EnvHandle(CommandEnv& env) : env_(&env) {}  // NOLINT(google-explicit-constructor): Ctx is made of a CommandEnv
@@ -77,9 +87,9 @@ struct Ctx {
   /// The run's writes. Dispatch commits them if the handler returns ok.
   WriteBatch& batch;
   Reply& reply;
-  /// The connection's session; off the loop a copy, whose changes are lost.
+  /// The connection's session. Off the loop it is a copy, whose changes are lost.
   Session& session;
-  /// Null off the loop.
+  /// The connection. Null off the loop.
   Client* client = nullptr;
   std::uint64_t client_id = 0;
   /// Engine time of this run, in ms.
@@ -92,78 +102,95 @@ struct Ctx {
   /// The views of other databases inside EXEC and off the loop; null elsewhere (view_of).
   const std::function<ReadView(DatabaseId)>* other_view = nullptr;
 
+  ElementWait element_wait = {};  ///< of a kBlocking command that writes
+
   // --- results
-  /// Set by a handler: called once its batch is committed, or at once if the batch is empty. It writes the part of the reply that
-  /// depends on the commit, and must not fail.
+  /// Set by a handler. Dispatch calls it once the batch is committed, or at once if the batch is empty. It writes the part of the
+  /// reply that depends on the commit, and must not fail.
   void (*after_commit)(Ctx&) = nullptr;
   ReadCounts counts = {};
-  /// Memory that this run has reserved, except for values that it has built: those carry their charge themselves.
+  /// Memory that this run has reserved. Values that it has built are not in it, since they carry a charge of their own.
   MemoryCharge charge = {};
-  /// Bytes of values that the run may still process where it is. A transaction's commands share them.
+  /// Bytes of values that the run may still process on its thread. A transaction's commands share them.
   std::uint64_t work_left = ~std::uint64_t{0};
-  bool too_long = false;  ///< work() has refused: the run leaves its loop
-  /// For a kSliced command outside EXEC: how many arguments earlier runs have processed. Replies and effects of those runs stand.
+  bool too_long = false;  ///< work() has failed, so the run leaves its loop
+  /// For a kSliced command outside EXEC: the number of arguments that earlier runs have processed. Replies and effects of those
+  /// runs stay.
   std::size_t args_done = 0;
-  bool unfinished = false;  ///< some arguments are left for the next run, in the loop's next round
+  bool unfinished = false;  ///< arguments are left for the next run, in the loop's next round
 
   // --- arguments and keys
   [[nodiscard]] std::size_t argc() const { return args.size(); }
   [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
-  /// Argument `i` if it was received as a value of its own, else null. Such a value carries its charge (EventLoop::hand_over).
+  /// Returns argument `i` if it was received as a separate value, else null. Such a value carries its charge
+  /// (EventLoop::hand_over).
   [[nodiscard]] SharedValue shared_arg(std::size_t i) const { return args.shared(i); }
   [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }
 
   // --- data
   [[nodiscard]] Strings strings() { return strings_in(view); }
-  /// The same in another database's view.
+  /// Like strings(), in another database's view.
   [[nodiscard]] Strings strings_in(const ReadView& other) { return Strings(other, batch, counts, pending()); }
+  [[nodiscard]] Collections collections() { return Collections(view, batch, counts, pending()); }
   /// True if the command's database was ever written to.
   [[nodiscard]] bool has_tree() const { return has_tree(view); }
   [[nodiscard]] bool has_tree(const ReadView& other) const {
     return pending() == nullptr ? other.has_tree() : pending()->has_tree(other);
   }
-  /// Walks the command's database. Inside EXEC, where a walk may keep its loop busy, the caller limits it.
+  /// Returns a walk over the command's database. Inside EXEC a walk may keep its loop busy, so the caller limits it there.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const IteratorOptions& options) const;
-  /// Another database at the moment of this run, for COPY and MOVE. The view is taken now: the command holds all locks, or its
-  /// keys in that database are marked.
+  /// Returns the view of another database at the moment of this run, for COPY and MOVE. Taking it now is safe: the command holds
+  /// all locks, or its keys in that database are marked.
   [[nodiscard]] ReadView view_of(DatabaseId database) const;
-  /// True if a command that reads may store what it has computed: on a loop or in EXEC, while the engine accepts writes without
-  /// waiting.
+  /// True if a command that reads may store a result that it has computed: on a loop or in EXEC, while the engine accepts writes
+  /// without a wait.
   [[nodiscard]] bool may_store_result() const;
 
   // --- where it runs
   [[nodiscard]] bool in_exec() const { return exec != nullptr; }
-  /// True once no client waits for the reply. Long walks look at it.
+  /// True once no client waits for the reply. Long walks check this.
   [[nodiscard]] bool is_cancelled() const {
     return off_loop != nullptr && off_loop->cancelled != nullptr && off_loop->cancelled->load(std::memory_order_relaxed);
   }
-  /// Called before work without a bound. kNotResident: dispatch runs the command again, on a thread for long work.
+  /// A handler calls this before work without a bound. kNotResident: dispatch runs the command again, on a thread for long work.
   [[nodiscard]] Status go_on_for_long() {
     if (off_loop == nullptr || !off_loop->on_short_thread) return Status::ok();
     off_loop->wants_long = true;
     return Status::not_resident();
   }
-  /// For a kBlocking command outside EXEC: how long its client has waited.
+  /// For a kBlocking command outside EXEC: how long its client has waited, in ms.
   [[nodiscard]] std::uint64_t waited_ms() const { return off_loop->waited_ms; }
-  /// For a kBlocking command outside EXEC: CLIENT UNBLOCK has ended its wait, so it replies now.
+  /// For a kBlocking command outside EXEC: true if CLIENT UNBLOCK has ended the wait, so that the command replies now.
   [[nodiscard]] bool unblocked() const { return off_loop->unblocked; }
-  /// Called by a kBlocking command outside EXEC that has no reply yet. It runs again after `ms`, and holds no thread meanwhile.
+  /// For a kBlocking command outside EXEC that has no reply yet: runs it again after `ms`. It holds no thread meanwhile.
   void run_again_after(std::uint32_t ms) { off_loop->again_ms = ms; }
 
-  /// Called by a command inside EXEC or off its loop: `effect` is called on the loop, inside EXEC once the transaction is committed.
+  /// For a kBlocking command that writes and has found no element: the command waits until one of its keys has elements, and runs
+  /// again. Returns false if it replies now instead: inside EXEC, or once its time is over.
+  [[nodiscard]] bool wait_for_element(std::uint64_t timeout_ms) {
+    element_wait.wanted = !in_exec() && !element_wait.is_over;
+    element_wait.timeout_ms = timeout_ms;
+    return element_wait.wanted;
+  }
+  /// True if that command has waited. Keys of other types do not concern it any more.
+  [[nodiscard]] bool has_waited() const { return element_wait.has_waited; }
+
+  /// For a command inside EXEC or off its loop: calls `effect` later on the loop, inside EXEC once the transaction is committed.
   void after_run(std::function<void(const Origin&)> effect) {
     (in_exec() ? *exec->effects : *off_loop->effects).push_back([effect = std::move(effect)](const Origin& origin, const Slice&) {
       effect(origin);
       return true;
     });
   }
-  /// For after_commit: where the command's own operations are in the batch, as cursors of WriteBatch::next_op.
+  /// For after_commit: the range of the command's own operations in the batch, as cursors of WriteBatch::next_op.
   [[nodiscard]] std::size_t first_op() const { return exec == nullptr ? 0 : exec->first_op; }
   [[nodiscard]] std::size_t ops_end() const { return exec == nullptr ? ~std::size_t{0} : exec->ops_end; }
 
   // --- limits
-  /// Called before `bytes` of values are copied or computed on. kNotResident: too long for the loop; dispatch runs the command
-  /// off it. There any number is allowed; kAborted once the client has disconnected.
+  /// The most keys and skipped versions that a walk inside EXEC looks at: about 20 milliseconds of work.
+  static constexpr std::uint64_t kExecKeys = 100'000;
+  /// A handler calls this before it copies or computes on `bytes` of values. kNotResident: they are too many for the loop, so
+  /// dispatch runs the command off it, where any number is allowed. kAborted: the client has disconnected.
   [[nodiscard]] Status work(std::uint64_t bytes) {
     if (bytes <= work_left) [[likely]] {
       work_left -= bytes;
@@ -172,31 +199,34 @@ struct Ctx {
     too_long = true;
     return Status::not_resident();
   }
-  /// For a kSliced command: the first argument that this run processes, and the end of them.
+  /// For a kSliced command: the first argument that this run processes, and the end of its arguments.
   [[nodiscard]] std::size_t slice_begin() const { return std::max<std::size_t>(args_done, 1); }
   [[nodiscard]] std::size_t slice_end() const { return in_exec() ? argc() : std::min(argc(), slice_begin() + kSliceArguments); }
-  /// The arguments before slice_end() are processed.
-  void end_slice() {
-    args_done = slice_end();
+  /// Notes that the arguments before slice_end() are processed.
+  void end_slice() { end_slice(slice_end()); }
+  /// Notes that the arguments before `end` are processed.
+  void end_slice(std::size_t end) {
+    args_done = end;
     unfinished = args_done < argc();
   }
   static constexpr std::size_t kSliceArguments = 1024;  ///< about a millisecond of work
 
-  /// Called before `bytes` are allocated for a value or a reply. kOutOfMemory: the budget has no room for them. Nothing is charged
-  /// up to kLargeValueBytes: a batch copies such a value into its own memory.
+  /// A handler calls this before it allocates `bytes` for a value or a reply. kOutOfMemory: the budget has no room for them. Up
+  /// to kLargeValueBytes are free of charge, since a batch copies such a value into its own memory.
   [[nodiscard]] Status reserve(std::uint64_t bytes) { return bytes <= kLargeValueBytes ? Status::ok() : reserve_slowly(bytes); }
-  /// Called while a reply grows: charges, in steps, what its buffer has taken since the last call.
+  /// A handler calls this while its reply grows: charges, in steps, the memory that the reply's buffer has taken since the last
+  /// call.
   [[nodiscard]] Status reserve_reply() {
     return reply.out().memory() <= reply_charged + kReplyStep ? Status::ok() : reserve_reply_slowly();
   }
-  /// `value` for a batch or a reply. It carries its part of what is reserved.
+  /// Returns `value` for a batch or a reply. The value carries its part of the reserved memory.
   [[nodiscard]] SharedValue share(std::string value) { return charged_value(std::move(value), &charge); }
-  /// Bytes that a reply may grow by before they are charged.
+  /// Bytes by which a reply may grow before they are charged.
   static constexpr std::uint64_t kReplyStep = std::uint64_t{1} << 20;
-  std::uint64_t reply_charged = 0;  ///< of the reply's buffer, or in it before this run
+  std::uint64_t reply_charged = 0;  ///< bytes of the reply's buffer that are charged, or were in it before this run
 
   // --- the server
-  /// All that a handler may ask of the server around it.
+  /// The server: all that a handler may use outside the database and its connection.
   [[nodiscard]] ServerControl& server() const;
 
  private:

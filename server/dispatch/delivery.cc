@@ -1,17 +1,18 @@
 // Delivers the effects of long commands in slices: invalidations of client-side caches, keyspace notifications, messages of EXEC.
 //
-// An MSET of 300,000 keys has 600,000 notifications, each for any number of subscribers. Its loop delivers them for kPassNanos in a
-// round, so that other clients have their turn in between. A slice begins when all loops have sent the messages of the slices before
-// it. So a loop has the messages of one slice at a time, and memory does not grow.
+// An MSET of 300,000 keys has 600,000 notifications, each for any number of subscribers. Its loop delivers them for kPassNanos in
+// a round, so that other clients have their turn in between. A slice begins once all loops have sent the messages of the slices
+// before it. So a loop has the messages of one slice at a time, and memory does not grow.
 //
 //   1. The command replies, and its client's next command runs, once all of its effects are delivered. A client has at most one
 //      such command, so the number of clients limits them. Their memory is that of their commands, and is charged as such.
 //   2. Effects outlive their client: they happen even if it has disconnected, since the data is changed.
 //   3. Invalidations come first. Until a client has got them all, its cache may be older than what it reads.
-//   4. Notifications of a key have the order of its writes. From the commit on, firm marks (intents.h) of the written keys make later
-//      writes of these keys wait until all is delivered. Notifications of different keys have no order.
+//   4. Notifications of a key have the order of its writes. From the commit on, firm marks (intents.h) of the written keys make
+//      later writes of these keys wait until all is delivered. Notifications of different keys have no order.
 //   5. Several commands take turns, a slice each, so that a short one does not wait for a long one.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "dispatch/dispatch_state.h"
@@ -24,10 +25,10 @@
 namespace ebbtide {
 namespace {
 
-/// A command with no more arguments stays on its loop, however many clients listen.
+/// A command with at most this many arguments stays on its loop, however many clients listen.
 constexpr std::size_t kFewArguments = 8;
 
-/// Calls effects in order. False if the slice is over before all are complete.
+/// Calls effects in order. Returns false if the slice ends before all effects are complete.
 bool deliver(OffLoopWork& work, const Slice& slice) {
   const Origin origin(work.loop, work.client_id, work.address, work.seen_seq);
   while (work.next_effect < work.effects.size()) {
@@ -45,6 +46,21 @@ bool Dispatcher::notifies_many(std::size_t arguments) const {
   return observers.notifications.listeners && arguments * observers.notifications.listeners() > kLoopNotifications;
 }
 
+bool Dispatcher::notifies_long(const PendingCommand& pending, const Prepared& prepared) const {
+  Observers& observers = *env_.observers;
+  const bool writes = prepared.command->spec->has(kWrite);
+  if (writes && notifies_many(pending.args.size())) return true;
+  const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
+  std::size_t bytes = 0;
+  for (const LookupKey& key : keys) bytes += key.key.size();
+  if (observers.notifications.work_of(keys.size(), bytes) <= kLoopWorkBytes) return false;
+  if (writes || (observers.notifications.flags() & kNotifyMiss) != 0) return true;
+  const DatabaseId database = session_of(*pending.client).database;
+  return observers.expiries.on() && std::any_of(keys.begin(), keys.end(), [&](const LookupKey& key) {
+           return observers.expiries.is_due(database, key.key, now_);
+         });
+}
+
 void Dispatcher::order_notifications(LongWrite& work) {
   if (!env_.observers->switches.has(Switches::kNotifications) || work.writes().empty()) return;
   env_.intents->unmark(work.marks);
@@ -52,7 +68,7 @@ void Dispatcher::order_notifications(LongWrite& work) {
   work.ordering_marks->keys = std::move(work.written);
   work.ordering_marks->keys.keep_only_keys();  // FLUSHDB and SWAPDB have no notifications
   work.ordering_marks->lasting = true;
-  // Other firm marks on these keys are broken, else this command would not have been committed.
+  // Other firm marks on these keys are broken now: had they been whole, this command would not have been committed.
   if (!env_.intents->mark(work.ordering_marks, true, {work.loop, work.client_id})) work.ordering_marks = nullptr;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "blocking/key_waiters.h"
 #include "dispatch/blocked_clients.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/long_write.h"
@@ -15,7 +16,7 @@ namespace ebbtide {
 
 inline constexpr std::uint64_t kNanosPerMilli = 1'000'000;
 
-/// The pages that a command missed, and has fetched. The fetcher owns this while `busy`.
+/// The pages that a command missed and fetches. While `busy` is set, the fetcher owns this object.
 struct Dispatcher::Fetched {
   MissSet set;
   std::uint32_t rounds = 0;
@@ -24,7 +25,7 @@ struct Dispatcher::Fetched {
 
 struct Dispatcher::Waiting final : Continuation {
   Waiting() = default;
-  /// Runs when the command ends for any reason: it removes the marks, and tells threads that the client needs no result.
+  /// Runs when the command ends for any reason: removes the marks, and notifies threads that the client needs no result.
   ~Waiting() override {
     if (job != nullptr) job->client_gone.store(true, std::memory_order_relaxed);
     if (long_write == nullptr) return;
@@ -34,25 +35,28 @@ struct Dispatcher::Waiting final : Continuation {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  std::shared_ptr<Fetched> fetched;       ///< one set for all runs: a later run finds what earlier ones fetched
-  std::shared_ptr<OffLoopRun> job;        ///< set while it runs or waits off the loop
-  std::shared_ptr<LongWrite> long_write;  ///< set while it runs off the loop and writes
-  Stage stage = Stage::kDisk;             ///< what it waits for
-  std::optional<std::uint64_t> since;     ///< when that wait began, monotonic ns
+  std::shared_ptr<Fetched> fetched;       ///< one object for all runs: a later run finds the pages that earlier runs fetched
+  std::shared_ptr<OffLoopRun> job;        ///< set while the command runs or waits off the loop
+  std::shared_ptr<LongWrite> long_write;  ///< set while the command runs off the loop and writes
+  Stage stage = Stage::kDisk;             ///< what the command waits for
+  std::optional<std::uint64_t> since;     ///< when that wait began, monotonic ns; nothing: the command does not wait
   StageNanos waits{};                     ///< waits that are over
   bool stalled = false;                   ///< the write stall has delayed its commit by the requested time
   std::uint32_t stalls = 0;               ///< number of these delays
   /// The wait for memory (memory_wait.cc).
   struct {
-    std::uint64_t wanted = 0;            ///< bytes; 0: it does not wait for memory
+    std::uint64_t wanted = 0;            ///< bytes; 0: the command does not wait for memory
     std::optional<std::uint64_t> since;  ///< monotonic ns, of the first wait
-    std::uint32_t looks = 0;             ///< how often it has asked whether there is room
+    std::uint32_t looks = 0;             ///< how often the command has asked whether there is room
     std::uint32_t races = 0;             ///< runs that failed although there was room right afterwards
   } memory;
   std::uint64_t blocked_since = 0;         ///< monotonic ns; of a kBlocking command
   std::optional<std::uint64_t> judged_at;  ///< monotonic ns: when an AUTH that is delayed is checked
   std::optional<BlockedClients::Wait> blocked;
-  std::size_t args_done = 0;  ///< of a kSliced command: arguments that earlier runs have processed
+  MemoryCharge names_charge;                    ///< the memory of `for_element`
+  std::optional<KeyWaiters::Wait> for_element;  ///< set while the command waits for an element of one of its keys
+  std::uint64_t timeout_ms = 0;                 ///< how long it waits for that in all; 0: without end
+  std::size_t args_done = 0;                    ///< arguments of a kSliced command that earlier runs have processed
 };
 
 inline Dispatcher::Waiting& Dispatcher::waiting_of(PendingCommand& pending) {

@@ -12,27 +12,31 @@
 #include "dispatch/intents.h"
 #include "dispatch/key_locks.h"
 #include "dispatch/long_write.h"
+#include "dispatch/permissions.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
 
-/// Keys of a window whose prefetch results are kept between the stages.
+/// The number of a window's keys whose prefetch results are kept between the stages.
 constexpr std::size_t kStates = 1024;
-/// A command that the write stall has stopped asks again after so many ms.
+/// A command that a write stall has stopped is tried again after this many ms.
 constexpr std::uint32_t kStopPollMs = 10;
 
-/// The first argument that may be a password.
+/// Returns the index of the first argument that may be a password, among those that the slow log shows.
 std::size_t first_secret(const CommandSpec& spec, const Args& args) {
   if (spec.name == "auth") return 1;
   if (spec.name == "hello") return 2;
-  for (std::size_t i = 2; spec.container == "config" && spec.name == "set" && i < args.size(); i += 2) {
-    if (to_lower(args[i]).find("pass") != std::string::npos) return i + 1;
+  if (spec.container == "acl" && spec.name == "setuser") return 2;
+  constexpr std::size_t kNameBytes = 128;  // no key of the configuration has a longer name
+  const std::size_t end = std::min(args.size(), SlowLog::kMaxArguments);
+  for (std::size_t i = 2; spec.container == "config" && spec.name == "set" && i < end; i += 2) {
+    if (to_lower(args[i].substr(0, kNameBytes)).find("pass") != std::string::npos) return i + 1;
   }
   return args.size();
 }
 
-/// Formats like "(waited: disk 12034 us, stall 500 us)"; "" if there was no wait.
+/// Formats waits like "(waited: disk 12034 us, stall 500 us)"; returns "" if there was no wait.
 std::string text_of(const StageNanos& waits) {
   std::string text;
   for (std::size_t i = 0; i < waits.size(); ++i) {
@@ -40,6 +44,28 @@ std::string text_of(const StageNanos& waits) {
     text += (text.empty() ? "(waited: " : ", ") + std::string(kStageNames[i]) + " " + std::to_string(waits[i] / 1000) + " us";
   }
   return text.empty() ? text : text + ")";
+}
+
+/// Fails if arguments are far longer than the command can use, since it would copy or compare them all the same. Commands that
+/// store or send values take any length.
+Status check_lengths(const CommandSpec& spec, const Args& args) {
+  constexpr std::size_t kLongest = kMaxKeyBytes + 64;             // longest key, or channel of its notifications
+  constexpr std::size_t kLongestTogether = std::size_t{8} << 20;  // bytes of all arguments above 64 KiB, in commands without keys
+  constexpr Bytes kTakeValues[] = {"ping", "echo", "publish", "spublish"};
+  if (spec.has(kWrite) || std::find(std::begin(kTakeValues), std::end(kTakeValues), spec.name) != std::end(kTakeValues))
+    return Status::ok();
+  std::size_t together = 0;
+  for (const SharedArg& arg : args.shared_list) {
+    const std::size_t bytes = arg.value->size();
+    if (bytes > kLongest) {
+      return reply_error("ERR an argument of " + std::to_string(bytes) + " bytes is too long: " + std::to_string(kLongest) +
+                         " bytes are allowed");
+    }
+    together += bytes;
+  }
+  if (spec.keys.first != 0 || spec.has(kSliced) || together <= kLongestTogether) return Status::ok();
+  return reply_error("ERR arguments of " + std::to_string(together) + " bytes are too long: " + std::to_string(kLongestTogether) +
+                     " bytes are allowed");
 }
 
 bool starts_with_code(Bytes message) {
@@ -101,7 +127,7 @@ void Dispatcher::note_slow(Client& client, const Command& command, const Args& a
   }
   const bool runs_queue = command.spec->has(kRunsQueue);
   if (command.spec->has(kSkipSlowlog) && !runs_queue) return;
-  // EXEC's commands have entries of their own. What all of them waited for is in EXEC's entry.
+  // The commands inside EXEC have entries of their own. EXEC's entry has the waits of them all.
   const std::uint64_t total = std::accumulate(waits.begin(), waits.end(), runs_queue ? 0 : nanos);
   if (unlogged == nullptr && (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0))) return;
   std::size_t hidden = first_secret(*command.spec, args);
@@ -125,7 +151,7 @@ void Dispatcher::settle_unlogged() {
   const SeqNum durable = env_.db->durable_seq();
   const std::uint64_t now = env_.control->mono_nanos();
   std::erase_if(unlogged_, [&](Unlogged& command) {
-    if (command.seq > durable && !env_.db->write_status().is_ok()) return true;  // a log that has failed sends no reply
+    if (command.seq > durable && !env_.db->write_status().is_ok()) return true;  // if the log has failed, no reply leaves
     if (command.seq > durable) return false;
     const std::uint64_t waited = now - std::min(now, command.since);
     counters_->call(command.command, command.nanos + waited);
@@ -157,9 +183,11 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
     commands = commands.subspan(n);
   }
   env_.observers->tracking.send_broadcasts(here);
+  if (!waited_for_.empty()) [[unlikely]]
+    env_.key_waiters->wake(std::exchange(waited_for_, {}));
   counters_->stage(Stage::kQueue, begun_ - start);
   if (nanos_ != begun_) counters_->stage(Stage::kMemory, nanos_ - begun_);
-  look_around();  // reads that the pass has requested begin while its replies are sent
+  look_around();  // the reads that this pass has requested begin while its replies are sent
 }
 
 void Dispatcher::poll() {
@@ -221,7 +249,7 @@ void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
     return;
   }
   if (pending.args.size() > Ctx::kSliceArguments && prepared->command->spec->has(kSliced))
-    return;  // its handler collects them, slice by slice
+    return;  // the handler collects the keys, slice by slice
   prepared->error = collect(pending.args, prepared);
 }
 
@@ -237,10 +265,10 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
   const std::size_t states = std::min(keys_.size(), kStates);
   if (states_.size() < states) states_.resize(states);
   for (std::size_t k = 0; k < states; ++k) {
-    states_[k].tables = nullptr;  // results under the guard of another window are no longer valid
+    states_[k].tables = nullptr;  // results from another window's guard are no longer valid
     keys_[k].state = &states_[k];
   }
-  // For each run of commands in one database; there is nearly always one only.
+  // One step for each sequence of commands in the same database; there is nearly always one only.
   ahead_.clear();
   ReadView view;
   for (std::size_t i = 0; i < commands.size(); ++i) {
@@ -253,8 +281,9 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
       view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
       if (!view.has_tree()) continue;
     }
-    // A command that overwrites blindly needs the memtable's bucket and nothing of the tables.
-    const bool blind = prepared.command->spec->keys.blind(commands[i].args.size());
+    // A command that overwrites without reading needs only the memtable's bucket, and nothing of the tables. If the database may
+    // have collections, the command looks for a collection of the key (Strings::set).
+    const bool blind = prepared.command->spec->keys.blind(commands[i].args.size()) && !view.may_have_collections();
     for (std::uint32_t k = prepared.first_key; k < prepared.first_key + prepared.keys; ++k) {
       blind ? view.prefetch(keys_[k], 0) : ahead_.push_back(&keys_[k]);
     }
@@ -271,11 +300,40 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
   if (!prepared.error.is_ok()) return reject(pending, command, prepared.error);
   if (pending.args.refused) [[unlikely]]
     return reject(pending, command, Status::out_of_memory("the command's values did not fit into memory"));
+  if (!pending.args.shared_list.empty()) [[unlikely]] {
+    if (const Status status = check_lengths(*command->spec, pending.args); !status.is_ok())
+      return reject(pending, command, status);
+  }
   if (env_.db == nullptr && !command->spec->has(kLoading)) [[unlikely]]
     return reject(pending, command, Status::invalid_argument("LOADING Redis is loading the dataset in memory"));
   if ((session_of(client).modes | env_.observers->switches.word()) != 0) [[unlikely]]
-    return run_observed(pending, prepared);
+    return run_in_mode(pending, prepared);
   run_admitted(pending, prepared);
+}
+
+void Dispatcher::run_in_mode(PendingCommand& pending, const Prepared& prepared) {
+  const Session& session = session_of(*pending.client);
+  // A command that has begun continues, even if its user's rights have changed meanwhile.
+  if ((session.modes & Session::kChecked) != 0 && pending.continuation == nullptr && !permitted(pending, prepared)) return;
+  const bool other_modes = (session.modes & static_cast<std::uint8_t>(~Session::kChecked)) != 0;
+  if (other_modes || env_.observers->switches.word() != 0) return run_observed(pending, prepared);
+  run_admitted(pending, prepared);
+}
+
+bool Dispatcher::permitted(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  Session& session = session_of(client);
+  const User& user = rights_of(session, *env_.control);
+  const Command& command = *prepared.command;
+  const bool in_transaction = (session.modes & Session::kInTransaction) != 0;
+  if (in_transaction && !command.spec->has(kImmediate) && command.spec->has(kNoMulti | kNeverInline)) return true;  // see queue()
+  const std::span<const Bytes> arguments = pending.args.list;
+  const AclVerdict verdict = check_permission(user, command, arguments);
+  if (verdict.allowed()) return true;
+  const std::string name(user_of(session));
+  note_denial(env_, client, verdict, name, command, arguments, in_transaction);
+  reject(pending, &command, Status::invalid_argument("NOPERM " + denial_text(verdict, name, command, arguments, false)));
+  return false;
 }
 
 void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared) {
@@ -310,7 +368,7 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
     case RunEnd::kWaitsForSync:
       return wait_for_sync(pending, prepared, std::move(synced), start);
     case RunEnd::kMissesPages:
-      return;  // they are being read
+      return;  // the pages are being read
     case RunEnd::kWaitsForMemory:
       reply.rollback(mark);
       return park_for_memory(pending, memory_ms_);
@@ -321,6 +379,9 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
       reply.rollback(mark);
       begin_wait(waiting_of(pending), Stage::kThread);
       return leave_waiting(pending);
+    case RunEnd::kWaitsForElement:
+      reply.rollback(mark);
+      return wait_for_element(pending, prepared, std::span(keys_).subspan(prepared.first_key, prepared.keys), block_ms_);
     case RunEnd::kLeavesLoop:
       reply.rollback(mark);
       return leave_loop(pending, prepared);
@@ -333,7 +394,7 @@ bool Dispatcher::resume(PendingCommand& pending, const Prepared& prepared) {
   if (waiting.job != nullptr) return finish_job(pending, prepared), false;
   if (waiting.long_write != nullptr) return continue_long_write(pending, prepared), false;
   if (waiting.fetched != nullptr && waiting.fetched->busy.load(std::memory_order_acquire)) {
-    return leave_waiting(pending), false;  // it was resumed for another reason
+    return leave_waiting(pending), false;  // the command was resumed for another reason
   }
   if (waiting.blocked && waiting.blocked->end() == BlockedClients::End::kError) {
     Reply reply(&pending.client->out, pending.client->protocol);
@@ -341,6 +402,7 @@ bool Dispatcher::resume(PendingCommand& pending, const Prepared& prepared) {
     return finish(pending, *prepared.command, ended, reply, reply.mark()), false;
   }
   if (waiting.stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs), false;
+  if (waiting.for_element) waiting.for_element->begin_look();
   end_wait(waiting);
   return true;
 }
@@ -391,8 +453,9 @@ bool Dispatcher::replies_synced(Client& client, const CommandSpec& spec) {
 
 bool Dispatcher::is_long(const Transaction* transaction) const {
   return transaction != nullptr && transaction->open && !transaction->failed && transaction->may_leave &&
-         (transaction->walks || transaction->arguments + transaction->watched.size() > kLoopArguments ||
-          transaction->bytes > kLoopWorkBytes || (transaction->writes && notifies_many(transaction->arguments)));
+         (transaction->is_long || transaction->arguments + transaction->watched.size() > kLoopArguments ||
+          transaction->bytes > kLoopWorkBytes || (transaction->writes && notifies_many(transaction->arguments)) ||
+          env_.observers->notifications.work_of(transaction->arguments, transaction->bytes) > kLoopWorkBytes);
 }
 
 void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
@@ -401,21 +464,26 @@ void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
   commits ? start_long_write(pending, prepared) : start_offload(pending, prepared);
 }
 
-Status Dispatcher::commit(Client& client, bool waited) {
-  if (env_.intents->any()) [[unlikely]]
-    return commit_beside_marks(client, waited);
+Status Dispatcher::commit(Client& client, bool waited, KeyWaiters::Wait* own) {
+  if (env_.intents->any() || env_.key_waiters->any()) [[unlikely]]
+    return commit_beside_others(client, waited, own);
   Status status = env_.db->try_commit(batch_, waited, &stall_ms_);
   if (batch_.payload_bytes() > kMeasuredCommitBytes && status.is_ok()) [[unlikely]]
     note_large_commit(batch_, false);
   return status;
 }
 
-Status Dispatcher::commit_beside_marks(Client& client, bool waited) {
-  const KeySet written(batch_);
-  marked_ = env_.intents->must_wait(written, nullptr, {client.loop, client.id});
-  if (marked_) return Status::busy("the keys are marked by a long write");
+Status Dispatcher::commit_beside_others(Client& client, bool waited, KeyWaiters::Wait* own) {
+  std::optional<KeySet> written;
+  if (env_.intents->any()) {
+    written.emplace(batch_);
+    marked_ = env_.intents->must_wait(*written, nullptr, {client.loop, client.id});
+    if (marked_) return Status::busy("the keys are marked by a long write");
+  }
+  std::vector<KeyWaiters::Written> waited_for = env_.key_waiters->waited_for(batch_, own != nullptr);
   TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
-  env_.intents->committed(written, nullptr);
+  if (written) env_.intents->committed(*written, nullptr);
+  note_waited_for(std::move(waited_for), own);
   note_large_commit(batch_, false);
   return Status::ok();
 }
@@ -444,7 +512,8 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
   Session& session = session_of(client);
   const CommandSpec& spec = *prepared.command->spec;
   const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
-  const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  KeyWaiters::Wait* own = waiting != nullptr && waiting->for_element ? &*waiting->for_element : nullptr;
   const bool leaves = prepared.command->may_leave_loop;
   const bool block = !leaves && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
   MissSet& misses = misses_of(pending);
@@ -456,7 +525,7 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
   bool too_long = false;
   for (int i = 0; i < kMaxRetries; ++i) {
     batch_.clear();
-    // Held from before the view is taken until the commit is visible.
+
     std::optional<KeyLocks::Guard> lock;
     if (spec.has(kWrite | kMayReplicate) && env_.locks->enabled()) {
       spec.has(kLockAll) ? lock.emplace(*env_.locks) : lock.emplace(*env_.locks, keys, session.database);
@@ -468,16 +537,23 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
     ctx.now = now_;
     ctx.random = random;
     ctx.work_left = work_left;
-    if (waiting != nullptr) ctx.args_done = waiting->args_done;
+    if (waiting != nullptr) {
+      ctx.args_done = waiting->args_done;
+      ctx.element_wait = element_wait_of(*waiting);
+    }
     if (spec.has(kWrite | kReadOnly)) client.seen_seq = std::max(client.seen_seq, ctx.view.seq());
     *status = spec.run(ctx);
-    // A thread writes a large batch to the log, in pieces.
+
     if (leaves && status->is_ok() && LongWrite::stages(batch_)) [[unlikely]]
       return RunEnd::kLeavesLoop;
     if (status->is_ok() && !batch_.empty()) {
       stall_ms_ = 0;
-      *status = commit(client, waiting != nullptr && waiting->stalled);
+      *status = commit(client, waiting != nullptr && waiting->stalled, own);
       if (status->is_ok()) client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
+    }
+    if (status->is_ok() && ctx.element_wait.wanted) [[unlikely]] {
+      block_ms_ = ctx.element_wait.timeout_ms;
+      return RunEnd::kWaitsForElement;
     }
     if (status->is_ok()) [[likely]] {
       if (ctx.after_commit != nullptr) ctx.after_commit(ctx);
@@ -535,7 +611,7 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
 }
 
 void Dispatcher::begin_wait(Waiting& waiting, Stage stage) {
-  if (waiting.since && waiting.stage == stage) return;  // the wait goes on
+  if (waiting.since && waiting.stage == stage) return;  // the same wait continues
   end_wait(waiting);
   waiting.stage = stage;
   waiting.since = env_.control->mono_nanos();
@@ -549,24 +625,26 @@ void Dispatcher::end_wait(Waiting& waiting) {
   waiting.since.reset();
 }
 
-// The client's next commands wait for this one, so the pages that they will miss are read together with its pages.
+// The client's next commands wait for this command, so their missing pages are read together with its pages.
 void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
   ReadView view;
   for (auto i = static_cast<std::size_t>(&pending - window_.data()) + 1; i < window_.size(); ++i) {
     if (window_[i].client != pending.client) return;
     const Prepared& next = prepared_[i];
-    if (next.keys == 0 || next.command->spec->keys.blind(window_[i].args.size())) continue;
+    if (next.keys == 0) continue;
     if (!view.has_tree()) view = env_.db->view(session_of(*pending.client).database, now_, ReadMode::kResident, misses);
+    if (next.command->spec->keys.blind(window_[i].args.size()) && !view.may_have_collections()) continue;
     for (const LookupKey& key : std::span(keys_).subspan(next.first_key, next.keys)) view.add_expected_miss(key, misses);
   }
 }
 
-// The write stall delays the command. It has written nothing; its loop runs it again later, and other clients go on. While writes
-// are stopped, thousands of clients may wait, so a command that has asked more often asks at longer intervals.
+// Delays a command because of the write stall. The command has written nothing; its loop runs it again later, and other clients
+// continue. While writes are stopped, thousands of clients may wait, so a command that was tried often is tried at longer
+// intervals.
 void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   Waiting& waiting = waiting_of(pending);
   waiting.stalled = true;
-  // A stall may last. Meanwhile the command must not keep replaced tables open.
+  // A stall may last long. Meanwhile the command must not keep replaced tables open.
   if (waiting.fetched != nullptr) waiting.fetched->set.clear();
   stall_ms_ = 0;
   pending.retry_ms = ms + std::min<std::uint32_t>(waiting.stalls++ * 10, 90);
@@ -582,9 +660,10 @@ bool Dispatcher::authenticates(const CommandSpec& spec, const Args& args) {
   return found;
 }
 
-// A right password waits as long as a wrong one, so that the delay reveals nothing.
+// Delays a right password as long as a wrong password, so that the delay reveals nothing. An EXEC with several passwords waits as
+// after many failures.
 bool Dispatcher::delay_authentication(PendingCommand& pending, const CommandSpec& spec) {
-  constexpr std::uint64_t kNextPasswordMs = 2'000, kMostMs = 3'600'000;  // EXEC of several waits as after many failures
+  constexpr std::uint64_t kNextPasswordMs = 2'000, kMostMs = 3'600'000;
   Client& client = *pending.client;
   std::uint64_t passwords = 0;
   if (!spec.has(kRunsQueue)) {
@@ -637,7 +716,7 @@ void Dispatcher::reject(PendingCommand& pending, const Command* command, const S
   const bool in_transaction = (session_of(client).modes & Session::kInTransaction) != 0;
   if (command != nullptr && command->spec->has(kRunsQueue)) {
     send_error(reply, transaction_discarded(error));
-    end_transaction(client);  // also the watched keys of a client without MULTI
+    end_transaction(client);  // this also frees the watched keys of a client without MULTI
   } else {
     send_error(reply, error);
     if (in_transaction) transaction_of(client)->failed = true;
@@ -690,8 +769,8 @@ void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Rep
 }
 
 void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
-  // Fetches and threads under way own what they use, from now on the arguments too. resume() does nothing for a client that is
-  // gone.
+  // Fetches and threads that still run own all that they use, and from now on the arguments too. resume() does nothing if the
+  // client has disconnected.
   if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
   const auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
   if (waiting.job != nullptr) waiting.job->input = client.take_input();

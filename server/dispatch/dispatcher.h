@@ -1,17 +1,17 @@
 // Runs commands: the only place that locks, commits and counts.
 //
 // A pass is a span of commands: the pipelines of all connections that are ready. Dispatch takes it in windows of kWindow
-// commands. For a window it resolves names, escapes and hashes keys once, and prefetches for all keys stage by stage, so that
-// their cache misses overlap. Then it runs the handlers in order, each against a view of the newest state, and commits what they
-// write.
+// commands. For each window it resolves names, escapes and hashes keys once, and prefetches for all keys stage by stage, so that
+// their cache misses overlap. Then it runs the handlers in order, each against a view of the newest state, and commits their
+// writes.
 //
 // Invariants:
-//   1. A command has all of its effects at once. While it waits it has none: no reply, no write, no count.
+//   1. All effects of a command happen at once. A waiting command has had none: no reply, no write, no count.
 //   2. Commands of one client run in order. A command that waits delays its own client only.
 //   3. client.seen_seq covers everything that the handlers' replies could depend on.
 //   4. No lock is held across I/O, nor during a write stall. Walks inside EXEC are the exception: they read under locks.
 //
-// A command may wait. It does so through PendingCommand::continuation and ClientLoop::resume, for one of these reasons:
+// A command may wait, through PendingCommand::continuation and ClientLoop::resume, for one of these reasons:
 //   * It misses pages. The handler ran in ReadMode::kResident and returned kNotResident. All its misses are read together, and it
 //     runs again on the same loop, with the pages pinned. A reader that still misses pages after kFetchRounds goes to an offload
 //     thread with a leased view. A writer leaves its loop after kWriteRounds, or, if it must stay, reads on the loop.
@@ -38,6 +38,7 @@
 
 #include <engine/db.h>
 
+#include "blocking/key_waiters.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/random.h"
@@ -52,8 +53,8 @@ struct OffLoopRun;
 struct OffLoopWork;
 class TransactionRun;
 
-/// The error reply, without '-', for a Status that a handler or a commit returned. A kInvalidArgument message that starts with a
-/// code in capitals ("WRONGTYPE ...") is sent as it is.
+/// Returns the error reply, without '-', for a Status that a handler or a commit returned. A kInvalidArgument message that starts
+/// with a code in capitals ("WRONGTYPE ...") is sent unchanged.
 std::string error_reply(const Status& status);
 
 /// One per event loop; used on its thread only.
@@ -62,27 +63,28 @@ class Dispatcher final : public CommandSink {
   static constexpr std::size_t kWindow = 32;
   static constexpr std::uint32_t kFetchRounds = 3;
   static constexpr std::uint32_t kWriteRounds = 16;
-  /// Limit of the runs of one command, or transaction, that find an expiry passed at their commit. Each run sees a later time, so
-  /// the second succeeds unless expiries pass during every run.
+  /// The most runs of one command, or transaction, whose commits fail because an expiry has passed. Each run sees a later time,
+  /// so the second run succeeds unless expiries pass during every run.
   static constexpr int kMaxRetries = 16;
-  /// Commands of more arguments run off the loop: about a millisecond of work.
+  /// A command of more arguments runs off the loop. So many arguments are about a millisecond of work.
   static constexpr std::size_t kLoopArguments = 1024;
-  /// A command that has committed more bytes is counted, and entered into the slow log, when the log has its batch and its reply
-  /// may leave. The wait of smaller commits for the log is in the stage `wal` only, which saves them that work.
+  /// A command that has committed more bytes is counted, and entered into the slow log, only when the log has its batch and its
+  /// reply may leave. Smaller commits are spared that work: their wait for the log is counted in the stage `wal` only.
   static constexpr std::uint64_t kLargeCommitBytes = 1 << 20;
-  /// Commands that process more bytes of values run off the loop, too (Ctx::work): a few hundred microseconds of work.
+  /// A command that processes more bytes of values runs off the loop (Ctx::work). So many bytes are a few hundred microseconds of
+  /// work.
   static constexpr std::uint64_t kLoopWorkBytes = 1 << 20;
-  /// A pass that has taken so long begins no further command. Otherwise a pipeline of thousands of short commands would delay
-  /// other clients for seconds.
+  /// A pass that has taken so many nanoseconds begins no further command. Otherwise a pipeline of thousands of short commands
+  /// would delay other clients for seconds.
   static constexpr std::uint64_t kPassNanos = 5'000'000;
-  /// So does a pass that has committed so many bytes, since the loop writes them to the log after it: 10 milliseconds or so. Smaller
-  /// commits than the second number do not count, since a pass has no time for many of them.
+  /// A pass that has committed kPassBytes begins no further command either, since the loop then writes them to the log for about
+  /// 10 milliseconds. Commits below kMeasuredCommitBytes do not count, since a pass has no time for many of them.
   static constexpr std::uint64_t kPassBytes = 4 << 20, kMeasuredCommitBytes = 4 << 10;
-  /// A command whose arguments, times the subscribers that may be notified of each, are more runs off the loop, too: about 20
+  /// A command runs off the loop if its arguments, times the subscribers that may be notified of each, are more: about 20
   /// milliseconds of notifications.
   static constexpr std::uint64_t kLoopNotifications = 32'768;
 
-  /// `env` outlives the dispatcher. `seed` is for the random numbers that handlers get.
+  /// `env` must outlive the dispatcher. `seed` begins the random numbers that handlers get.
   Dispatcher(CommandEnv& env, std::uint64_t seed);
   ~Dispatcher() override;
 
@@ -103,24 +105,25 @@ class Dispatcher final : public CommandSink {
   };
   struct Fetched;
   struct Waiting;
-  /// The state that a run of a command has ended in. Reply and effects are valid only after kDone, kSliced and kWaitsForSync.
+  /// How a run of a command has ended. Reply and effects are valid only after kDone, kSliced and kWaitsForSync.
   enum class RunEnd : std::uint8_t {
-    kDone,            ///< with its reply, or an error
-    kSliced,          ///< a kSliced command has processed some of its arguments
-    kWaitsForSync,    ///< committed; the reply leaves when the log is synced
-    kMissesPages,     ///< it runs again when they are read
-    kWaitsForMemory,  ///< for memory_ms_
-    kWaitsForStall,   ///< the write stall delays it for stall_ms_
-    kWaitsForMarks,   ///< of long writes
-    kLeavesLoop,      ///< it is long: it runs off its loop
+    kDone,             ///< the command is done: it has its reply, or an error
+    kSliced,           ///< a kSliced command has processed some of its arguments
+    kWaitsForSync,     ///< the command has committed; its reply leaves when the log is synced
+    kMissesPages,      ///< the command runs again when its missing pages are read
+    kWaitsForMemory,   ///< the command waits for memory, for memory_ms_
+    kWaitsForStall,    ///< the write stall delays it for stall_ms_
+    kWaitsForMarks,    ///< marks of long writes delay the command
+    kWaitsForElement,  ///< the command waits until another client has written one of its keys
+    kLeavesLoop,       ///< the command is long: it runs off its loop
   };
-  /// A command whose large batch the log does not have yet.
+  /// A command whose large batch is not in the log yet.
   struct Unlogged {
     SeqNum seq;
-    std::size_t command;                  ///< its index
-    std::uint64_t nanos;                  ///< its running time
+    std::size_t command;                  ///< index of the command
+    std::uint64_t nanos;                  ///< running time of the command
     std::uint64_t since;                  ///< monotonic ns: the end of its run
-    std::optional<SlowLog::Entry> entry;  ///< for the slow log, without the wait for the log
+    std::optional<SlowLog::Entry> entry;  ///< the entry for the slow log, without the wait for the log
     std::uint64_t entry_nanos = 0;        ///< the time that the entry shows so far
   };
 
@@ -130,84 +133,103 @@ class Dispatcher final : public CommandSink {
   Status collect(const Args& args, Prepared* prepared);
   void prefetch(std::span<PendingCommand> commands);
   void run(PendingCommand& pending, const Prepared& prepared);
-  /// Like run(), once the command is admitted.
+  /// Like run(), for use while there are observers (observers.h) or the connection is in a mode.
+  void run_in_mode(PendingCommand& pending, const Prepared& prepared);
+  /// Returns false, and rejects the command, if the session's user may not run it.
+  bool permitted(PendingCommand& pending, const Prepared& prepared);
+  /// Runs a command that admit() has let pass, and writes its reply.
   void run_admitted(PendingCommand& pending, const Prepared& prepared);
-  /// Called for a command that has waited. True: it runs now. False: it waits on, has ended, or goes on off its loop.
+  /// Called for a command that has waited. Returns true if the command runs now. False: it still waits, has ended, or continues
+  /// off its loop.
   bool resume(PendingCommand& pending, const Prepared& prepared);
-  /// Like run_admitted(), while observers are in use (observers.h) or the connection is in a mode.
+  /// Like run_admitted(), for use while there are observers or the connection is in a mode other than kChecked.
   void run_observed(PendingCommand& pending, Prepared prepared);
   /// True if CLIENT PAUSE delays the command.
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
-  /// Returns true if engine time was read, too.
+  /// Reads the clock. Returns true if engine time was read, too.
   bool refresh_time();
-  /// The database as of now; empty while the server is loading.
+  /// Returns a view of the database as of now; an empty view while the server is loading.
   [[nodiscard]] ReadView view_of(DatabaseId database, ReadMode mode, MissSet* misses) const;
-  /// Enters a command that took `nanos` of work, and `waits`, into the slow log and LATENCY. With `unlogged`, the slow log's
-  /// entry goes there, whatever the threshold.
+  /// Enters a command that worked for `nanos` and waited for `waits` into the slow log and LATENCY. If `unlogged` is set, the
+  /// slow log's entry is stored there, whatever the threshold.
   void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
                  Unlogged* unlogged = nullptr);
-  /// Finishes what is done, and begins reads that were requested.
+  /// Completes fetches that are done, and begins reads that commands have requested.
   void look_around();
-  /// Counts the commands whose batches the log has by now, and enters them into the slow log.
+  /// Counts the commands whose batches have reached the log since the last call, and enters them into the slow log.
   void settle_unlogged();
 
-  /// Runs the command and commits its writes; repeats that while kRetry. kDone: `status` says how.
+  /// Runs the command and commits its writes, again and again while the commit fails with kRetry. After kDone, `status` is the
+  /// result.
   RunEnd run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// True if EXEC of the transaction runs off its loop from the start.
+  /// Returns true if EXEC of the transaction runs on another thread than its loop from the start.
   [[nodiscard]] bool is_long(const Transaction* transaction) const;
   /// Handles kSliced: the loop runs other commands before the next slice.
   void continue_later(PendingCommand& pending);
   /// Handles kLeavesLoop.
   void leave_loop(PendingCommand& pending, const Prepared& prepared);
-  /// Commits batch_ of a command of this client, while its locks are held. kBusy: it waits, for stall_ms_, or (marked_) until
-  /// marks of long writes are removed.
-  Status commit(Client& client, bool waited);
-  /// Called after a commit of more than kMeasuredCommitBytes. `logged`: the log has the batch already.
+  /// Commits batch_, the writes of a command of this client, while its locks are held. `own`: the command's wait for an element, or
+  /// null. kBusy: the command waits, for stall_ms_ or
+  /// (if marked_ is set) until marks of long writes are removed.
+  Status commit(Client& client, bool waited, KeyWaiters::Wait* own = nullptr);
+  /// Called after a commit of more than kMeasuredCommitBytes. `logged`: the batch is already in the log.
   void note_large_commit(const WriteBatch& batch, bool logged);
-  /// Like commit(), while long writes have marked keys.
-  Status commit_beside_marks(Client& client, bool waited);
+  /// Like commit(), while long writes have marked keys, or clients wait for elements of keys.
+  Status commit_beside_others(Client& client, bool waited, KeyWaiters::Wait* own);
   /// Like run_and_commit(), also for EXEC. After EXEC the transaction is over unless it has to run again.
   RunEnd run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// Like run_once(), but repeats it while the missing pages are available without waiting. kMissesPages: they are being read.
+  /// Like run_once(), and runs the command again while its missing pages are available without a wait. kMissesPages: they are
+  /// being read.
   RunEnd run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
-  /// The state that a run with this error ends in.
+  /// Returns the state that a run with this error ends in.
   RunEnd end_of_failed(PendingCommand& pending, const Status& status, bool too_long);
-  /// True if the command's reply waits for the log's sync.
+  /// Returns true if the command's reply waits for the log's sync.
   [[nodiscard]] static bool replies_synced(Client& client, const CommandSpec& spec);
 
   // transaction.cc
-  /// For a connection in a mode (Session::Modes): whether the command runs now. If not, it was queued or refused.
+  /// For a connection in a mode (Session::Modes): returns true if the command runs now. If not, the command was queued or
+  /// refused.
   bool admit(PendingCommand& pending, const Prepared& prepared);
   void queue(PendingCommand& pending, const Prepared& prepared);
   RunEnd run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply, Status* status);
-  /// `too_long`: set if the run is not for a loop.
+  /// Sets `too_long` if the run takes too long for a loop.
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long);
   static Status transaction_discarded(const Status& error);
   /// Fills in the inputs of a run of this client's transaction.
   void prepare_run(Client& client, TransactionRun* run);
-  /// Counts the commands of a committed run. False: its replies are not written, but its effects may write pushes.
+  /// Counts the commands of a committed run. Returns false if its replies are not written; its effects may still write pushes.
   bool begin_effects(Client& client, TransactionRun& run);
   void write_replies(Client& client, TransactionRun& run, const ReadView& view, Reply& reply);
   void count_queued(Client& client, const TransactionRun& run);
   void watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database);
   [[nodiscard]] PresentKeys which_are_there(std::span<const LookupKey> keys, DatabaseId database) const;
 
-  /// Returns true if all pages were at hand: the command runs again at once. False: it waits.
+  /// Returns true if all pages are in memory already, so that the command runs again at once; false if it waits for them.
   bool fetch_pages(PendingCommand& pending);
-  /// Adds the pages that the client's next commands of the window will miss.
+  /// Adds to `misses` the pages that the client's next commands of the window will miss.
   void look_ahead(const PendingCommand& pending, MissSet* misses);
-  /// The set that a run of this command reads with: from its first fetch on, a set of its own.
+  /// Returns the set of misses that a run of this command reads with. After its first fetch the command has a set of its own.
   MissSet& misses_of(const PendingCommand& pending);
-  /// True if the command gives a password that is checked.
+  /// Returns true if the command has a password that will be checked.
   static bool authenticates(const CommandSpec& spec, const Args& args);
-  /// True if it waits: a command that checks passwords, after failures from the same network, or EXEC that checks several.
+  /// Returns true if the command waits: it checks a password after failures from the same network, or is an EXEC that checks
+  /// several.
   bool delay_authentication(PendingCommand& pending, const CommandSpec& spec);
   void park(PendingCommand& pending, std::uint32_t ms);
+  // element_wait.cc
+  /// Returns what a run of the command knows of its wait for an element.
+  [[nodiscard]] ElementWait element_wait_of(const Waiting& waiting) const;
+  /// Called when a batch is committed that has written keys for which clients wait. `own`: the command's own wait, or null.
+  void note_waited_for(std::vector<KeyWaiters::Written> keys, KeyWaiters::Wait* own);
+  /// Handles kWaitsForElement. `keys`: the command's keys.
+  void wait_for_element(PendingCommand& pending, const Prepared& prepared, std::span<const LookupKey> keys,
+                        std::uint64_t timeout_ms);
   // memory_wait.cc
-  /// Returns how many ms a failed command waits for memory before it runs again; 0: not at all. Releases its memory.
+  /// Returns how many ms a failed command waits for memory before it runs again; 0 if it does not wait. Releases the command's
+  /// memory.
   std::uint32_t memory_wait_ms(PendingCommand& pending, const Status& status);
   void park_for_memory(PendingCommand& pending, std::uint32_t ms);
-  /// Returns true if it goes on waiting.
+  /// Returns true if the command still waits for memory.
   bool waits_for_memory(PendingCommand& pending, Waiting& waiting);
   void begin_wait(Waiting& waiting, Stage stage);
   void end_wait(Waiting& waiting);
@@ -217,21 +239,26 @@ class Dispatcher final : public CommandSink {
   /// Fills in the inputs that all off-loop commands have in common.
   void send_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
-  /// `run`: the run of EXEC, committed, unless no command was run.
+  /// `run` is the committed run of EXEC; null if no command was run.
   void finish_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work, Waiting& waiting,
                        TransactionRun* run = nullptr);
-  /// Handles kWaitsForSync. `job` has the reply of the run, which began at `start` (as nanos_).
+  /// Handles kWaitsForSync. `job` has the reply of the run, which began at `start` (on the clock of nanos_).
   void wait_for_sync(PendingCommand& pending, const Prepared& prepared, std::shared_ptr<OffLoopRun> job, std::uint64_t start);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
   // delivery.cc
-  /// Delivers the effects of a command that has many, before it replies. True: it waits until all are delivered.
+  /// Delivers the effects of a command that has many, before its reply. Returns true if the command waits until all are
+  /// delivered.
   bool deliver_first(PendingCommand& pending, Waiting& waiting, const std::shared_ptr<OffLoopWork>& work);
-  /// Delivers effects of one command, and resumes it after the last one if `resumes`. The next slice follows in a later round.
+  /// Delivers a slice of effects of one command; if `resumes`, resumes the command after the last effect. The next slice follows
+  /// in a later round.
   void deliver_slice(ClientLoop* here, bool resumes);
-  /// Called under the locks of a commit: later writes of its keys wait until its notifications are delivered.
+  /// Called under the locks of a commit. Makes later writes of the same keys wait until the notifications of `work` are
+  /// delivered.
   void order_notifications(LongWrite& work);
-  /// True if the notifications of a command with so many arguments take too long for its loop.
+  /// Returns true if the notifications of a command with so many arguments take too long for its loop.
   [[nodiscard]] bool notifies_many(std::size_t arguments) const;
+  /// The same for any reason: its keys are compared with many patterns, too. With its keys collected.
+  [[nodiscard]] bool notifies_long(const PendingCommand& pending, const Prepared& prepared) const;
   // long_write.cc
   void start_long_write(PendingCommand& pending, const Prepared& prepared);
   void submit_long_write(PendingCommand& pending, Waiting& waiting);
@@ -241,7 +268,7 @@ class Dispatcher final : public CommandSink {
   bool hold_back_commit(PendingCommand& pending);
   /// Frees a finished long write.
   void dispose_finished();
-  /// The writes of the current command.
+  /// Returns the writes of the current command.
   [[nodiscard]] const WriteBatch& written_batch() const;
   void reject(PendingCommand& pending, const Command* command, const Status& error);
   void finish(PendingCommand& pending, const Command& command, const Status& status, Reply& reply, const Reply::Mark& mark);
@@ -260,30 +287,34 @@ class Dispatcher final : public CommandSink {
   std::span<PendingCommand> window_;
   std::vector<Prepared> prepared_;
   std::vector<LookupKey> keys_;
-  std::vector<LookupState> states_;      ///< by key: the result of its prefetch
+  std::vector<LookupState> states_;      ///< results of prefetches, by key
   std::vector<const LookupKey*> ahead_;  ///< keys whose prefetch goes on after the first stage
-  std::deque<std::string> escaped_;      ///< its strings stay in place while it grows
+  std::deque<std::string> escaped_;      ///< the strings stay in place while the deque grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
   bool failed_ = false;                  ///< a command has finished with an error since this was last cleared
   std::shared_ptr<LongWrite> finished_;  ///< set if the current command was a long write that is done
   bool reported_ = false;                ///< the current command has reported its keys to the observers itself
-  /// Commands whose effects are being delivered, a slice in turn.
+  /// Commands whose effects are being delivered. They take turns, one slice each.
   std::deque<std::shared_ptr<OffLoopWork>> deliveries_;
-  MemoryCharge pass_charge_;  ///< of replies, until their connections charge their buffers after the pass
+  MemoryCharge pass_charge_;  ///< the charge of replies, until their connections charge their buffers after the pass
   SeqNum large_commit_ = 0;   ///< last seq of the current command, if its batch was large
   std::vector<Unlogged> unlogged_;
-  std::uint32_t memory_ms_ = 0;                ///< of the latest run: how long it waits for memory, 0 = not
-  std::uint32_t stall_ms_ = 0;                 ///< of the latest commit: how long the write stall delays it, 0 = not
-  bool marked_ = false;                        ///< of the latest commit: it waits until marks of long writes are removed
-  std::shared_ptr<Fetched> misses_;            ///< for commands that have fetched nothing yet
+  std::uint32_t memory_ms_ = 0;  ///< how long the latest run waits for memory; 0 = not
+  std::uint64_t block_ms_ = 0;   ///< how long the latest run waits for an element; 0: without end
+  std::uint32_t stall_ms_ = 0;   ///< how long the write stall delays the latest commit; 0 = not
+  /// Keys that commands of this pass have written and clients wait for. The clients are woken after the pass, so that a reader of
+  /// notifications sees a push before the pop that it causes.
+  std::vector<KeyWaiters::Written> waited_for_;
+  bool marked_ = false;                        ///< the latest commit waits until marks of long writes are removed
+  std::shared_ptr<Fetched> misses_;            ///< used by commands that have fetched nothing yet
   const std::unique_ptr<FetchQueue> fetches_;  ///< null: fetcher threads read the pages
 
   Millis now_ = 0;                ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;       ///< the monotonic clock at the end of the latest command
   std::uint64_t begun_ = 0;       ///< nanos_ when the latest command of the pass was begun
-  std::uint64_t pass_end_ = 0;    ///< from then on the pass begins no command
-  std::uint64_t pass_bytes_ = 0;  ///< committed in this pass, without small commits
+  std::uint64_t pass_end_ = 0;    ///< the time from which the pass begins no command
+  std::uint64_t pass_bytes_ = 0;  ///< bytes committed in this pass, without small commits
   bool noted_ = false;            ///< note_slow() has seen the latest command
   std::uint64_t now_nanos_ = 0;   ///< the monotonic clock when now_ was read
 };

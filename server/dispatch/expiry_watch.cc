@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// Estimated memory of a key that was written during a sweep, beside its bytes.
+/// Estimated memory, beside the key's bytes, of a key that was written during a sweep.
 constexpr std::size_t kTouchedBytes = 64;
 constexpr Millis kForever = std::numeric_limits<Millis>::max();
 
@@ -46,7 +46,7 @@ void ExpiryWatch::add(const std::string& id, Millis expiry, Millis known) {
   order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
   bytes_ += id.size();
   while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
-    // If too many keys expire at the first moment of all, some are dropped: room for them would never come.
+    // If too many keys expire at the earliest moment that is known, some are dropped: there would never be room for them.
     const Millis first = order_.begin()->first, last = std::prev(order_.end())->first, known = first == last ? last : last - 1;
     if (sweeping_) horizon_ = std::min(horizon_, known);
     full_ = std::min(full_, known);
@@ -111,14 +111,19 @@ void ExpiryWatch::forget() {
   bytes_ = 0;
 }
 
-std::vector<ExpiryWatch::Key> ExpiryWatch::take_due(Millis now) {
-  std::vector<Key> due;
+std::optional<ExpiryWatch::Key> ExpiryWatch::take_first_due(Millis now) {
   std::lock_guard lock(mutex_);
-  while (!order_.empty() && order_.begin()->first <= now) {
-    due.push_back(key_of(*order_.begin()->second));
-    erase(order_.begin());
-  }
-  return due;
+  if (order_.empty() || order_.begin()->first > now) return std::nullopt;
+  Key key = key_of(*order_.begin()->second);
+  erase(order_.begin());
+  return key;
+}
+
+bool ExpiryWatch::is_due(DatabaseId database, Bytes key, Millis now) {
+  const std::string id = id_of(database, key);
+  std::lock_guard lock(mutex_);
+  const auto it = expiries_.find(id);
+  return it != expiries_.end() && it->second <= now;
 }
 
 bool ExpiryWatch::take_due(DatabaseId database, Bytes key, Millis now) {
@@ -133,7 +138,7 @@ bool ExpiryWatch::take_due(DatabaseId database, Bytes key, Millis now) {
 std::optional<ExpiryWatch::Sweep> ExpiryWatch::begin_sweep(Millis now) {
   std::lock_guard lock(mutex_);
   if (!sweeping_ || under_way_ || horizon_ > now + kHorizon / 4) return std::nullopt;
-  // Expirations that were missed are made up for, if they are less than a minute old.
+  // Expirations that were missed are reported late, if they are less than a minute old.
   const Millis after = std::max(horizon_, now > kHorizon ? now - kHorizon : Millis{0});
   under_way_ = true;
   full_ = kForever;
@@ -155,7 +160,7 @@ void ExpiryWatch::end_sweep(std::optional<Millis> until) {
   if (std::exchange(stale_, false)) return forget();
   if (!until || !sweeping_) return;
   horizon_ = std::min(*until, full_);
-  // The key was written meanwhile, and expires later than the watch knows of other keys.
+  // Drops keys that were written during the sweep and expire after the new horizon.
   while (!order_.empty() && std::prev(order_.end())->first > horizon_) erase_last();
 }
 

@@ -20,7 +20,7 @@ void sort_unique(std::vector<T>* values) {
   values->erase(std::unique(values->begin(), values->end()), values->end());
 }
 
-/// True if two ascending lists share a value. Walks both; if one is much shorter, looks its values up in the other.
+/// Returns true if two ascending lists share a value. Walks both lists; if one is much shorter, looks its values up in the other.
 template <typename T>
 bool share(const std::vector<T>& a, const std::vector<T>& b) {
   if (a.size() > b.size()) return share(b, a);
@@ -58,7 +58,7 @@ KeySet::KeySet(const WriteBatch& batch) {
         add_all(static_cast<DatabaseId>(op.hi));
         break;
       case OpKind::kCreateTree:
-        break;  // no handler writes these
+        break;  // no handler writes such operations
     }
   }
   seal();

@@ -4,19 +4,19 @@
 //   thread                  \-- leases a view, runs the handler --/
 //   other writers             SET marked key: breaks the mark, or waits if the mark is firm
 //
-// A long write is atomic: what it may read or write does not change between its marks and its commit, or it runs again.
+// A long write is atomic: nothing that it may read or write changes between its marks and its commit, or else it runs again.
 //   1. Marks are set on a loop's thread, under the key locks of all marked keys; so is the commit. The view is taken after the
 //      marks. So a write of a marked key is in the view, or its loop sees the mark.
 //   2. A loop that has committed a write of a marked key breaks all marks of that holder, once. The holder finds them broken
 //      under the locks, before its commit, and runs again.
 //   3. After two such conflicts the marks are firm: point writes of these keys wait until the marks are removed. Only one holder
-//      can have firm marks on a key; another one waits before it marks anything. A holder of firm marks waits for no mark, so no
-//      two holders wait for each other.
+//      can have firm marks on a key; another holder waits before it marks anything. A holder of firm marks waits for no mark, so
+//      no two holders wait for each other.
 //   4. Deletes of ranges, FLUSHDB and SWAPDB wait for no mark. They break all marks in their databases, even firm ones.
 //
-// A command that writes calls any() once, which is a load. It looks further only while a long write is under way. The committed
-// batch says which keys a command has written, not its arguments. Keys are compared by 64-bit hashes: two keys with the same hash
-// may cause a second run, never a wrong result.
+// A command that writes calls any() once, which is one atomic load. It checks marks only while a long write is under way. The
+// keys that a command has written come from the committed batch, not from its arguments. Keys are compared by 64-bit hashes: two
+// keys with the same hash may cause a second run, never a wrong result.
 #pragma once
 
 #include <atomic>
@@ -32,24 +32,24 @@ namespace ebbtide {
 
 class ClientLoop;
 
-/// Keys of several databases, and whole databases. One thread builds it; then any thread may read it.
+/// A set of keys of several databases, and of whole databases. One thread builds it; then any thread may read it.
 class KeySet {
  public:
   KeySet() = default;
-  /// The keys that a batch will write: those of point operations; all other operations count as whole databases.
+  /// Makes the set of keys that a batch will write: the keys of point operations; any other operation adds its whole database.
   explicit KeySet(const WriteBatch& batch);
 
   void add(DatabaseId database, std::uint64_t hash);
   /// Adds all keys of the database, including those that do not exist yet.
   void add_all(DatabaseId database);
-  /// Removes the whole databases.
+  /// Removes the whole databases from the set.
   void keep_only_keys() { whole_.clear(); }
-  /// Called after the last add, before anything else.
+  /// Called after the last add(), before any other method.
   void seal();
 
-  /// True if both have a key, or one has all of a database of which the other has keys.
+  /// True if both sets have a common key, or one has a whole database of which the other has keys.
   [[nodiscard]] bool meets(const KeySet& other) const;
-  /// True if this set has all of a database of which `other` has keys.
+  /// True if this set has a whole database of which `other` has keys.
   [[nodiscard]] bool covers_some(const KeySet& other) const;
   [[nodiscard]] std::size_t size() const { return keys_.size(); }
 
@@ -61,7 +61,7 @@ class KeySet {
 /// Thread-safe.
 class Intents {
  public:
-  /// A command that waits until firm marks are removed; then it is resumed.
+  /// A command that waits until firm marks are removed. Intents resumes it then.
   struct Waiter {
     ClientLoop* loop = nullptr;
     std::uint64_t client_id = 0;
@@ -70,23 +70,25 @@ class Intents {
   struct Marks {
     KeySet keys;
     bool set = false, firm = false, broken = false;
-    bool lasting = false;  ///< nothing breaks them: the command is committed, and later writes only wait for its notifications
+    bool lasting = false;  ///< nothing breaks these marks: the command is committed; later writes only wait for its notifications
     std::vector<Waiter> waiters;
   };
 
-  /// True if any command holds marks. One load. With several loops, called under the locks of the keys that are written.
+  /// True if any command holds marks. This is one atomic load. With several loops, called under the locks of the keys to be
+  /// written.
   [[nodiscard]] bool any() const { return holders_count_.load(std::memory_order_relaxed) != 0; }
 
-  /// Sets all marks, unbroken. With `firm`, false if another holder's firm marks are in the way: then none is set, and `waiter`
-  /// is resumed when those are removed. Called under the locks of all keys.
+  /// Sets all marks, unbroken. If another holder's firm marks are in the way of `firm` marks, it returns false, sets none, and
+  /// resumes `waiter` when those are removed. Called under the locks of all keys.
   [[nodiscard]] bool mark(const std::shared_ptr<Marks>& marks, bool firm, Waiter waiter);
-  /// Removes the marks, if they are set, and resumes the commands that wait for that.
+  /// Removes the marks, if they are set, and resumes the commands that wait for their removal.
   void unmark(const std::shared_ptr<Marks>& marks);
   [[nodiscard]] bool is_broken(const Marks& marks) const;
 
-  /// True if a commit of `written` has to wait for firm marks other than `own`. If so, `waiter` is resumed when they are removed.
+  /// Returns true if a commit of `written` has to wait for firm marks other than `own`. Then `waiter` is resumed when they are
+  /// removed.
   [[nodiscard]] bool must_wait(const KeySet& written, const Marks* own, Waiter waiter);
-  /// `written` is committed: breaks all marks on its keys, except for `own`.
+  /// Called after the commit of `written`: breaks all marks on its keys, except for `own`.
   void committed(const KeySet& written, const Marks* own);
 
  private:

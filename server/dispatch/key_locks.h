@@ -1,4 +1,4 @@
-// Keeps a command's read and write of a key together while several loops run commands.
+// Locks keys so that no other loop writes a key between a command's read and its write of it.
 //
 // There are 1024 stripes, chosen by a key's hash. A write command holds the stripes of its keys from before its reads until its
 // commit. It takes them in ascending order, each once, so that no two commands wait for each other. Commands whose keys are not
@@ -24,20 +24,20 @@ class KeyLocks {
   /// `loops`: the number of threads that run write commands.
   explicit KeyLocks(std::uint32_t loops) : enabled_(loops > 1) {}
 
-  /// Holds stripes as long as it lives. For one command.
+  /// Holds the stripes of one command as long as the guard lives.
   class Guard {
    public:
     Guard() = default;
     Guard(KeyLocks& locks, std::span<const LookupKey> keys, DatabaseId database);
-    /// For keys of several databases: their stripes, in any order.
+    /// Takes the stripes of keys of several databases, given in any order.
     Guard(KeyLocks& locks, std::vector<std::uint16_t> stripes);
-    /// All stripes.
+    /// Takes all stripes.
     explicit Guard(KeyLocks& locks);
     ~Guard();
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
-    /// The stripes of several keys that it holds, in the order in which it took them. Empty if it holds one stripe, all or none.
+    /// Returns the stripes that the guard holds, in the order in which it took them. Empty if it holds one stripe, all or none.
     [[nodiscard]] std::span<const std::uint16_t> stripes() const { return stripes_; }
 
    private:

@@ -6,7 +6,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kRows = 4, kColumns = 80;
-/// The top of a column, by the height within its row; below it is a bar.
+/// The characters for the top of a column, by its height within the row; below the top a column is drawn as a bar.
 constexpr Bytes kTops = "_o#";
 
 std::string age_text(std::int64_t seconds) {

@@ -1,7 +1,7 @@
 // Slow commands, as LATENCY's events: for each event and second, the slowest command.
 //
-// Only the time that a command spent running counts: all other commands of its event loop wait for that. Its waits for the disk,
-// the log or other threads do not count.
+// Only the time that a command spent running counts, since all other commands of its event loop wait for that time. Its waits for
+// the disk, the log or other threads do not count.
 #pragma once
 
 #include <array>
@@ -27,20 +27,20 @@ class LatencyMonitor {
   };
   struct Event {
     std::vector<Sample> samples;  ///< the oldest first, at least one
-    std::uint64_t max_ms = 0;     ///< since the last reset
+    std::uint64_t max_ms = 0;     ///< the maximum since the last reset
   };
 
-  /// Commands of `ms` or more become samples; 0: no command does.
+  /// Sets the least time of a sample: commands of `ms` or more become samples; with 0 none does.
   void set_threshold(std::uint64_t ms) { threshold_ms_.store(ms, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t threshold_ms() const { return threshold_ms_.load(std::memory_order_relaxed); }
-  /// A command of `event` took `ms`. Ignored if that is below the threshold.
+  /// Adds a sample: a command of `event` took `ms`. Ignored if `ms` is below the threshold.
   void add(Bytes event, std::uint64_t ms, std::int64_t unix_seconds);
 
-  /// All events, by name.
+  /// Returns all events, by name.
   [[nodiscard]] std::map<std::string, Event> events() const;
-  /// One event; without samples if there is none.
+  /// Returns one event; it has no samples if the event is unknown.
   [[nodiscard]] Event event(Bytes name) const;
-  /// Removes one event; false if there is none.
+  /// Removes one event. Returns false if the event is unknown.
   bool reset(Bytes name);
   std::size_t reset_all();
 
@@ -50,7 +50,7 @@ class LatencyMonitor {
   std::map<std::string, Event, std::less<>> events_;  // guarded by mutex_
 };
 
-/// The samples in the form that Redis draws: the oldest to the left, with each one's age at `now` below it.
+/// Draws the samples as Redis does: the oldest to the left, and below each sample its age at `now_unix_seconds`.
 std::string draw_latency(Bytes name, const LatencyMonitor::Event& event, std::int64_t now_unix_seconds);
 
 }  // namespace ebbtide

@@ -17,13 +17,13 @@
 namespace ebbtide {
 namespace {
 
-/// With more operations or commands, a transaction's effects are delivered in slices.
+/// The effects of a transaction with more operations or commands are delivered in slices.
 constexpr std::size_t kFewOperations = 8;
 
-/// The effect of the SWAPDB commands of a queue up to one of its commands.
+/// The combined effect of the SWAPDB commands that stand in a queue before a given command.
 class Swaps {
  public:
-  /// `args`: of SWAPDB. If they are wrong, it will fail.
+  /// Adds a SWAPDB with arguments `args`. Wrong arguments are ignored, since the command will fail.
   void add(std::span<const Bytes> args) {
     const auto a = args.size() == 3 ? parse_integer(args[1]) : std::nullopt, b = a ? parse_integer(args[2]) : std::nullopt;
     if (!b) return;
@@ -32,7 +32,7 @@ class Swaps {
     sources_[first] = source(second);
     sources_[second] = source_of_first;
   }
-  /// The database that is read as `database`.
+  /// Returns the database in which a read of `database` finds its data.
   [[nodiscard]] DatabaseId source(DatabaseId database) const {
     const auto it = sources_.find(database);
     return it == sources_.end() ? database : it->second;
@@ -43,7 +43,7 @@ class Swaps {
   std::map<DatabaseId, DatabaseId> sources_;
 };
 
-/// Bytes of arguments that a batch would copy.
+/// Returns the number of argument bytes that a batch would copy.
 std::uint64_t copied_bytes(const Args& args) {
   std::uint64_t bytes = 0;
   for (std::size_t i = 1; i < args.size(); ++i) bytes += args.shared(i) == nullptr ? args[i].size() : 0;
@@ -68,6 +68,13 @@ void LongWrite::run() {
   complete();
 }
 
+void LongWrite::forget_collected() {
+  collected = false;
+  marks = std::make_shared<Intents::Marks>();
+  stripes = {};
+  forget_keys();
+}
+
 Status LongWrite::collect() {
   const auto add = [this](DatabaseId database, const LookupKey& key) {
     marks->keys.add(database, key.hash);
@@ -82,7 +89,7 @@ Status LongWrite::collect() {
   } else {
     one_view = !transaction->selects;
     for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
-    // FLUSHDB and SWAPDB read nothing, so they need no marks. After SWAPDB a key is read from where it was before.
+    // FLUSHDB and SWAPDB read nothing, so they need no marks. After SWAPDB a key is read from the database where it was before.
     Swaps swaps;
     const auto add_keys = [&](DatabaseId database, const QueuedCommand& queued) {
       const DatabaseId source = swaps.source(database);
@@ -109,6 +116,7 @@ Status LongWrite::collect() {
   marks->keys.seal();
   std::sort(stripes.begin(), stripes.end());
   stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());
+  collected = true;
   return Status::ok();
 }
 
@@ -127,11 +135,11 @@ void LongWrite::forget_run() {
 Status LongWrite::attempt() {
   forget_run();
   counts = {};
-  session.database = database;  // an earlier run may have selected another
+  session.database = database;  // an earlier run may have selected another database
   const ReadView view = env->db->lease(database);
   seen_seq = std::max(seen_seq, view.seq());
   TRY(look_before(view));
-  if (transaction == nullptr) TRY(charge_batch(copied_bytes(args)));  // about what the batch will copy
+  if (transaction == nullptr) TRY(charge_batch(copied_bytes(args)));  // an estimate of the bytes that the batch will copy
   TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
   TRY(charge_batch(batch.payload_bytes() - batch.shared_bytes()));
   look_after(view);
@@ -140,7 +148,7 @@ Status LongWrite::attempt() {
 }
 
 Status LongWrite::charge_batch(std::uint64_t bytes) {
-  if (bytes <= kLargeValueBytes) bytes = 0;  // as in Ctx::reserve()
+  if (bytes <= kLargeValueBytes) bytes = 0;  // small values are free of charge, as in Ctx::reserve()
   const std::uint64_t have = batch_charge.bytes();
   if (bytes <= have) {
     (void)batch_charge.split(have - bytes);
@@ -156,7 +164,7 @@ Status LongWrite::stage() {
   auto made = env->db->stage(std::move(batch), &client_gone);
   if (made.is_ok()) {
     staged = std::move(made).value();
-  } else if (made.status().code() != Code::kUnsupported) {  // else the batch is committed as it is
+  } else if (made.status().code() != Code::kUnsupported) {  // kUnsupported: the batch is committed unstaged
     return made.status();
   }
   return Status::ok();
@@ -170,6 +178,7 @@ Status LongWrite::run_command(const ReadView& view) {
   ctx.random = random;
   OffLoopCtx off_loop{.cancelled = &client_gone};
   ctx.off_loop = &off_loop;
+  ctx.element_wait = element_wait;
   const std::function<ReadView(DatabaseId)> other_view = [this](DatabaseId other) {
     ReadView lease = env->db->lease(other);
     seen_seq = std::max(seen_seq, lease.seq());
@@ -177,6 +186,7 @@ Status LongWrite::run_command(const ReadView& view) {
   };
   ctx.other_view = &other_view;
   TRY(command->spec->run(ctx));
+  element_wait = ctx.element_wait;
   charge = std::move(ctx.charge);
   counts = ctx.counts;
   return Status::ok();
@@ -193,6 +203,7 @@ Status LongWrite::run_transaction(const ReadView& view) {
   run.notes_reads = notes_reads;
   run.cancelled = &client_gone;
   TRY(run.run(view));
+  did_much = ~std::uint64_t{0} - run.work_left > Dispatcher::kLoopWorkBytes;
   charge = std::move(run.charge);
   seen_seq = std::max(seen_seq, run.seen_seq);
   Reply reply(&out, protocol);
@@ -209,7 +220,11 @@ Status LongWrite::run_transaction(const ReadView& view) {
 }
 
 bool LongWrite::has_many_effects() const {
-  return !effects.empty() && (reports_keys || writes().count() > kFewOperations || effects.size() > kFewOperations);
+  if (effects.empty()) return false;
+  const bool compares_many =
+      transaction != nullptr &&
+      env->observers->notifications.work_of(transaction->arguments, transaction->bytes) > Dispatcher::kLoopWorkBytes;
+  return reports_keys || did_much || writes().count() > kFewOperations || effects.size() > kFewOperations || compares_many;
 }
 
 void LongWrite::add_effects() {
@@ -245,7 +260,8 @@ void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepa
     work->transaction = std::move(state_of(*pending.client).transaction);
   }
   Waiting& waiting = waiting_of(pending);
-  waiting.fetched = nullptr;  // its thread reads pages by itself
+  work->element_wait = element_wait_of(waiting);
+  waiting.fetched = nullptr;  // the thread of the long write reads pages by itself
   waiting.long_write = work;
   submit_long_write(pending, waiting);
 }
@@ -260,17 +276,25 @@ void Dispatcher::submit_long_write(PendingCommand& pending, Waiting& waiting) {
 void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& prepared) {
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
   LongWrite& work = *waiting.long_write;
-  if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);  // it was resumed for another reason
+  if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);  // the command was resumed for another reason
   if (work.status.is_ok() && work.delivery == OffLoopWork::Delivery::kNotBegun) {
+    if (!work.collected) return submit_long_write(pending, waiting);  // the command has waited for memory
     if (work.step == LongWrite::Step::kMark) return mark_long_write(pending, waiting);
     if (!commit_long_write(pending, waiting)) return;
+    if (work.status.is_ok() && work.element_wait.wanted) {
+      env_.intents->unmark(work.marks);
+      end_wait(waiting);
+      const std::shared_ptr<LongWrite> ended = std::move(waiting.long_write);  // has the keys
+      return wait_for_element(pending, prepared, ended->collected_keys(), ended->element_wait.timeout_ms);
+    }
     if (work.status.is_ok()) work.add_effects();
   }
   env_.intents->unmark(work.marks);
   end_wait(waiting);
   if (const std::uint32_t ms = memory_wait_ms(pending, work.status); ms != 0) {
     work.status = Status::ok();
-    work.step = LongWrite::Step::kMark;  // it starts from the beginning, and has read nothing yet
+    work.step = LongWrite::Step::kMark;  // the command starts from the beginning, and has read nothing yet
+    work.forget_collected();
     return park_for_memory(pending, ms);
   }
   if (deliver_first(pending, waiting, waiting.long_write)) return;
@@ -282,7 +306,7 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
     if (work.status.is_ok()) session_of(*pending.client).database = work.session.database;
     if (!work.status.is_ok()) work.status = transaction_discarded(work.status);
   }
-  const std::shared_ptr<LongWrite> kept = waiting.long_write;  // finish() ends the wait, which owns the work
+  const std::shared_ptr<LongWrite> kept = waiting.long_write;  // finish() ends the wait, which owns the long write
   if (work.status.is_ok()) finished_ = kept;
   finish_off_loop(pending, prepared, work, waiting, work.transaction_run.get());
 }
@@ -309,10 +333,10 @@ void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
   submit_long_write(pending, waiting);
 }
 
-// True: the command is done, and `status` is its result. False: it waits, or runs again.
+// Returns true if the command is done, with `status` as its result. False: it waits, or runs again.
 bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
-  if (work.writes().empty() && work.one_view) return true;  // it has read the state of one moment
+  if (work.writes().empty() && work.one_view) return true;  // the command has read the state of one moment
   if (!work.writes().empty() && hold_back_commit(pending)) return false;
   bool broken = false;
   stall_ms_ = 0;
@@ -322,18 +346,22 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
     if (!broken) {
       if (env_.intents->must_wait(work.written, work.marks.get(), {work.loop, work.client_id}))
         return leave_waiting(pending), false;
+      KeyWaiters::Wait* const own = waiting.for_element ? &*waiting.for_element : nullptr;
+      std::vector<KeyWaiters::Written> waited_for;
+      if (env_.key_waiters->any()) waited_for = env_.key_waiters->waited_for(work.writes(), own != nullptr);
       work.status = work.staged != nullptr ? env_.db->try_commit(*work.staged, waiting.stalled, &stall_ms_)
                                            : env_.db->try_commit(work.batch, waiting.stalled, &stall_ms_);
       if (work.status.is_ok()) {
+        note_waited_for(std::move(waited_for), own);
         env_.intents->committed(work.written, work.marks.get());
         order_notifications(work);
-        // At once: later writes by others must not be forgotten.
+        // This happens at once, so that later writes by other commands are not forgotten.
         if (work.changes_databases) env_.observers->expiries.databases_changed();
       }
     }
     if (broken || work.status.code() == Code::kRetry) env_.intents->unmark(work.marks);
   }
-  if (stall_ms_ != 0) {  // the batch and the marks are kept
+  if (stall_ms_ != 0) {  // the batch and the marks are kept meanwhile
     work.status = Status::ok();
     park(pending, stall_ms_);
     return false;

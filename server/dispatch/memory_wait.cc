@@ -1,12 +1,12 @@
-// Commands that wait for memory: they fit into the budget once memtables have been flushed.
+// Commands that wait for memory: the budget has room for them once memtables have been flushed.
 //
-// A waiting command holds no memory but its arguments, no thread and no marks. So waiting commands never wait for each other. A
-// command's loop asks the engine repeatedly whether there is room, and then runs the command from the start. The command gets
-// -OOM if there is still no room after kLongestNs, or if flushes would not make enough.
+// A waiting command holds no thread, no marks, and no memory but its arguments. So waiting commands never wait for each other. A
+// command's loop repeatedly asks the engine whether there is room, and then runs the command from the start. The command gets
+// -OOM if there is still no room after kLongestNs, or if flushes would not make enough room.
 //
-// The memory that a run needs is estimated: the charge that was refused, and the run's earlier charges as far as they are known.
-// A run may be refused although there is room right afterwards: others had charged more meanwhile, or the run had charged more
-// than is known. Such a run is repeated a few times only.
+// The memory that a run needs is estimated as the charge that was refused, plus the run's earlier charges as far as they are
+// known. A run may be refused although there is room right afterwards: other commands had charged more meanwhile, or the run had
+// charged more than is known. Such a run is repeated a few times only.
 #include <algorithm>
 
 #include "dispatch/dispatch_state.h"
@@ -15,7 +15,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kLongestNs = 10'000 * kNanosPerMilli;  // a flush of a few hundred megabytes, and its sync
+constexpr std::uint64_t kLongestNs = 10'000 * kNanosPerMilli;  // enough for a flush of a few hundred megabytes, and its sync
 constexpr std::uint32_t kFirstMs = 10, kMoreMs = 10, kMostMs = 100;
 constexpr std::uint32_t kMostRaces = 8;
 

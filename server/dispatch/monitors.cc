@@ -7,9 +7,10 @@
 namespace ebbtide {
 namespace {
 
-/// Bytes of a command's arguments that a line shows: more would keep the loop busy. Quoted they are up to four times as long.
+/// The bytes of a command's arguments that a line shows: more would keep the loop busy. Quoted, they take up to four times as
+/// many.
 constexpr std::size_t kShownBytes = 256 << 10;
-/// From this length on monitors share a line.
+/// Monitors share one copy of a line of at least so many bytes.
 constexpr std::size_t kSharedLineBytes = 4 << 10;
 
 /// Quotes a text as Redis does: bytes that are not printable become \xhh.
@@ -30,7 +31,7 @@ std::string quoted(Bytes text) {
   return out + "\"";
 }
 
-/// The arguments quoted, each behind a space. What exceeds kShownBytes is counted, in the words of the slow log.
+/// Quotes the arguments, each after a space. The bytes beyond kShownBytes are only counted, in the words of the slow log.
 std::string quoted_arguments(const Args& args) {
   std::string out;
   std::size_t left = kShownBytes, i = 0;
@@ -38,7 +39,7 @@ std::string quoted_arguments(const Args& args) {
     const Bytes shown = args[i].substr(0, left);
     out += " " + quoted(shown);
     if (const std::size_t more = args[i].size() - shown.size(); more > 0) out += "... (" + std::to_string(more) + " more bytes)";
-    left -= std::min(left, shown.size() + 3);  // with its space and its quotes
+    left -= std::min(left, shown.size() + 3);  // the space and the quotes count, too
   }
   if (i < args.size()) out += "... (" + std::to_string(args.size() - i) + " more arguments)";
   return out;
@@ -63,7 +64,8 @@ void Monitors::show(const Args& args, DatabaseId database, const Origin& client,
   std::string line = "+" + std::to_string(unix_micros / 1'000'000) + "." + fraction + " [" + std::to_string(database) + " " +
                      std::string(client.address) + "]";
   line += quoted_arguments(args) + "\r\n";
-  const auto text = std::make_shared<const std::string>(std::move(line));
+  const auto text =
+      line.size() < kSharedLineBytes ? std::make_shared<const std::string>(std::move(line)) : texts.share(std::move(line));
   std::lock_guard lock(mutex_);
   for (const auto& [id, loop] : monitors_) {
     const auto deliver = [loop = loop, id = id, text] {

@@ -1,4 +1,4 @@
-// MONITOR: clients that are sent every command that the server runs.
+// MONITOR: clients that receive every command that the server runs.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "dispatch/switches.h"
 #include "resp/args.h"
 #include "resp/client.h"
+#include "resp/shared_texts.h"
 
 namespace ebbtide {
 
@@ -19,10 +20,13 @@ class Monitors {
  public:
   explicit Monitors(Switches& switches) : switches_(switches) {}
 
+  /// Charges long lines. Set once, before use.
+  SharedTexts texts;
+
   /// Sends the client every command from now on, until remove(). Called on the client's loop.
   void add(Client& client);
   void remove(std::uint64_t client_id);
-  /// Sends all monitors a line for the command. Called on the loop of `client`, which has issued it.
+  /// Sends all monitors a line for the command. Called on the loop of `client`, which sent the command.
   void show(const Args& args, DatabaseId database, const Origin& client, std::uint64_t unix_micros);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 struct Event {
   Bytes command;
-  Bytes name;  ///< of a put; a delete is "del"
+  Bytes name;  ///< name of the event of a put; a delete has "del"
   std::uint32_t type;
 };
 constexpr Event kEvents[] = {
@@ -50,8 +50,55 @@ constexpr Event kEvents[] = {
     {"getex", "expire", kNotifyGeneric},
 };
 
+constexpr struct {
+  char letter;
+  std::uint32_t type;
+} kCollectionTypes[] = {{'l', kNotifyList}, {'s', kNotifySet}, {'h', kNotifyHash}, {'z', kNotifyZset}};
+
+/// The flag of a letter of a collection's class; 0 for another letter.
+std::uint32_t collection_type(char letter) {
+  for (const auto& known : kCollectionTypes) {
+    if (known.letter == letter) return known.type;
+  }
+  return 0;
+}
+
 bool has_word(const Args& args, Bytes word) {
   return std::any_of(args.begin(), args.end(), [word](Bytes argument) { return equal_ignoring_case(argument, word); });
+}
+
+/// The options of ZADD end at the first score.
+bool zadd_increments(const Args& args) {
+  constexpr Bytes kOptions[] = {"nx", "xx", "ch", "gt", "lt"};
+  for (std::size_t i = 2; i < args.size(); ++i) {
+    if (equal_ignoring_case(args[i], "incr")) return true;
+    const auto is = [&](Bytes option) { return equal_ignoring_case(args[i], option); };
+    if (std::none_of(std::begin(kOptions), std::end(kOptions), is)) return false;
+  }
+  return false;
+}
+
+/// The events of a key that a command on elements has changed: mostly one.
+struct ElementEvents {
+  Bytes first, second = {};
+};
+
+ElementEvents element_events(const CommandSpec& spec, const Args& args, const std::string& key) {
+  const Bytes name = spec.name;
+  const auto is = [&args](std::size_t i, Bytes word) { return equal_ignoring_case(args[i], word); };
+  if (name == "zadd" && zadd_increments(args)) return {"zincr"};
+  if (name == "smove" && key != args[1]) return {"sadd"};
+  if (name == "lmpop" || name == "zmpop" || name == "blmpop" || name == "bzmpop") {
+    const auto after = static_cast<std::size_t>(last_key(spec.keys, args.list)) + 1;
+    if (name.ends_with("zmpop")) return {is(after, "max") ? Bytes("zpopmax") : Bytes("zpopmin")};
+    return {is(after, "right") ? Bytes("rpop") : Bytes("lpop")};
+  }
+  const bool moves = name == "lmove" || name == "blmove";
+  if (!moves && name != "rpoplpush" && name != "brpoplpush") return {spec.event.name};
+  const Bytes push = moves && is(4, "right") ? "rpush" : "lpush";
+  const Bytes pop = moves && is(3, "left") ? "lpop" : "rpop";
+  if (args[1] == args[2]) return {push, pop};  // the list is rotated
+  return {key == args[1] ? pop : push};
 }
 
 }  // namespace
@@ -68,6 +115,7 @@ std::optional<std::uint32_t> parse_notify_flags(Bytes text) {
         break;
       case 'A':
         flags |= kNotifyGeneric | kNotifyString | kNotifyExpired | kNotifyOthers;
+        for (const auto& known : kCollectionTypes) flags |= known.type;
         break;
       case 'g':
         flags |= kNotifyGeneric;
@@ -85,67 +133,116 @@ std::optional<std::uint32_t> parse_notify_flags(Bytes text) {
         flags |= kNotifyNew;
         break;
       default:
-        if (Bytes("lshzetd").find(c) == Bytes::npos) return std::nullopt;
-        flags |= kNotifyOthers;
+        if (const std::uint32_t type = collection_type(c); type != 0) {
+          flags |= type;
+        } else {
+          if (Bytes("etd").find(c) == Bytes::npos) return std::nullopt;
+          flags |= kNotifyOthers;
+        }
     }
   }
   return flags;
 }
 
 void Notifications::set_flags(std::uint32_t flags) {
-  constexpr std::uint32_t kSome = kNotifyGeneric | kNotifyString | kNotifyExpired | kNotifyMiss | kNotifyNew;
+  constexpr std::uint32_t kSome = kNotifyGeneric | kNotifyString | kNotifyExpired | kNotifyMiss | kNotifyNew | kNotifyList |
+                                  kNotifySet | kNotifyHash | kNotifyZset;
   const bool on = (flags & (kNotifyKeyspace | kNotifyKeyevent)) != 0 && (flags & kSome) != 0;
   flags_.store(on ? flags : 0, std::memory_order_relaxed);
   switches_.set(Switches::kNotifications, on);
 }
 
-void Notifications::notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, SeqNum seq) {
+std::uint64_t Notifications::work_of(std::size_t keys, std::size_t bytes) const {
+  constexpr std::size_t kNameBytes = 32;  // of both channels, without the key
   const std::uint32_t on = flags();
-  if ((on & type) == 0) return;
-  const std::string number = std::to_string(database);
-  if ((on & kNotifyKeyspace) != 0) publish("__keyspace@" + number + "__:" + std::string(key), event, here, seq);
-  if ((on & kNotifyKeyevent) != 0) publish("__keyevent@" + number + "__:" + std::string(event), key, here, seq);
+  if (on == 0 || !work) return 0;
+  return work(kNameBytes * keys + ((on & kNotifyKeyspace) != 0 ? bytes : 0));  // only these channels have the keys' names
 }
 
-bool Notifications::expired(DatabaseId database, Bytes engine_key, ClientLoop* here) {
-  notify(kNotifyExpired, "expired", user_key(engine_key), database, here, 0);
+void Notifications::notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, SeqNum seq,
+                           Outbox* outbox) {
+  const std::uint32_t on = flags();
+  if ((on & type) == 0) return;
+  const auto send = [&](const std::string& channel, Bytes message) {
+    if (outbox->empty() && !(publish_in_parts && work && work(channel.size()) > kSentAtOnce))
+      return publish(channel, message, here, seq);
+    outbox->add(publish_in_parts(channel, message, here, seq));
+  };
+  const std::string number = std::to_string(database);
+  if ((on & kNotifyKeyspace) != 0) send("__keyspace@" + number + "__:" + std::string(key), event);
+  if ((on & kNotifyKeyevent) != 0) send("__keyevent@" + number + "__:" + std::string(event), key);
+}
+
+bool Notifications::expired(DatabaseId database, Bytes engine_key, ClientLoop* here, Outbox* outbox) {
+  notify(kNotifyExpired, "expired", user_key(engine_key), database, here, 0, outbox);
   return (flags() & kNotifyExpired) != 0;
 }
 
 bool Notifications::missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
-                           DatabaseId database, ClientLoop* here, SeqNum seq, std::size_t* next, const Slice& slice) {
-  // In Redis, commands that only write, OBJECT and MEMORY USAGE send no event for a missing key.
+                           DatabaseId database, ClientLoop* here, SeqNum seq, Misses* progress, const Slice& slice) {
+  // In Redis, OBJECT, MEMORY USAGE and commands that only write send no event for a missing key.
   constexpr Bytes kReaders[] = {"getex", "getdel", "getset", "set", "bitfield", "bitop", "pfcount", "pfmerge", "copy"};
+  // These look up their sources as reads, and overwrite their first key.
+  constexpr Bytes kStores[] = {"sinterstore", "sunionstore", "sdiffstore", "zunionstore",
+                               "zinterstore", "zdiffstore",  "zrangestore"};
   const CommandSpec& spec = *command.spec;
-  const bool reads = spec.has(kReadOnly) ? spec.container.empty()
-                                         : std::find(std::begin(kReaders), std::end(kReaders), spec.name) != std::end(kReaders);
+  const bool stores = std::find(std::begin(kStores), std::end(kStores), spec.name) != std::end(kStores);
+  const bool reads = spec.has(kReadOnly)
+                         ? spec.container.empty()
+                         : stores || std::find(std::begin(kReaders), std::end(kReaders), spec.name) != std::end(kReaders);
   if (!reads || (spec.name == "set" && !has_word(args, "GET"))) return true;
   if (spec.name == "bitfield" && (has_word(args, "SET") || has_word(args, "INCRBY"))) return true;
-  const bool writes_first = spec.name == "bitop";
+  const bool writes_first = stores || spec.name == "bitop";
   const std::size_t last = spec.name == "copy" ? 1 : keys.size();
-  for (std::size_t i = std::max<std::size_t>(*next, writes_first ? 1 : 0); i < last; ++i) {
-    if (!had.contains(keys[i].key)) notify(kNotifyMiss, "keymiss", user_key(keys[i].key), database, here, seq);
-    *next = i + 1;
-    if (slice.over()) return *next >= last;
+  Outbox* const outbox = &progress->outbox;
+  for (std::size_t i = std::max<std::size_t>(progress->next, writes_first ? 1 : 0); i < last; ++i) {
+    if (!outbox->send(slice)) return false;
+    if (!had.contains(keys[i].key)) notify(kNotifyMiss, "keymiss", user_key(keys[i].key), database, here, seq, outbox);
+    progress->next = i + 1;
+    if (slice.over()) return progress->next >= last && outbox->empty();
   }
-  return true;
+  return outbox->send(slice);
+}
+
+bool Notifications::elements_changed(const CommittedCommand& commit, ClientLoop* here, Progress* progress, const Slice& slice) {
+  const CommandSpec& spec = *commit.command.spec;
+  const std::uint32_t type = collection_type(spec.event.letter);
+  Outbox* const outbox = &progress->outbox;
+  for (WriteBatch::Op op; outbox->send(slice);) {
+    if (!commit.batch.next_op(&progress->cursor, &op)) break;
+    const std::string key = user_key(op.key);
+    const auto send = [&](std::uint32_t of, Bytes event) { notify(of, event, key, commit.database, here, commit.seq, outbox); };
+    const bool deletes = op.kind == OpKind::kTombstone;
+    const bool is_new = !deletes && !commit.had.contains(op.key);
+    if (is_new && (flags() & kNotifyNew) != 0) send(kNotifyNew, "new");
+    if (!deletes || spec.event.before_delete) {
+      const ElementEvents events = element_events(spec, commit.args, key);
+      send(type, events.first);
+      if (!events.second.empty()) send(type, events.second);
+    }
+    if (deletes) send(kNotifyGeneric, "del");
+    if (slice.over()) return false;
+  }
+  return outbox->empty();
 }
 
 bool Notifications::committed(const CommittedCommand& commit, ClientLoop* here, Progress* progress, const Slice& slice) {
+  if (!commit.command.spec->event.name.empty()) return elements_changed(commit, here, progress, slice);
   const Bytes name = commit.command.spec->name;
   const Args& args = commit.args;
   const SeqNum seq = commit.seq;
+  Outbox* const outbox = &progress->outbox;
   const bool renames = name == "rename" || name == "renamenx", moves = name == "move";
-  // These commands delete the key that they overwrite, so it counts as new.
+  // These commands delete the key that they overwrite, so the key counts as new.
   const bool replaces = renames || moves || name == "copy" || name == "restore";
   const DatabaseId target = target_database(*commit.command.spec, args, commit.database);
   const auto announce_new = [&](const WriteBatch::Op& op) {
     if ((flags() & kNotifyNew) == 0 || (!replaces && commit.had.contains(op.key))) return;
-    if (progress->new_keys.insert(op.key).second) notify(kNotifyNew, "new", user_key(op.key), target, here, seq);
+    if (progress->new_keys.insert(op.key).second) notify(kNotifyNew, "new", user_key(op.key), target, here, seq, outbox);
   };
   const auto announce_delete = [&](const WriteBatch::Op& op) {
     const Bytes event = renames ? "rename_from" : moves ? "move_from" : "del";
-    notify(kNotifyGeneric, event, user_key(op.key), commit.database, here, seq);
+    notify(kNotifyGeneric, event, user_key(op.key), commit.database, here, seq, outbox);
   };
   const auto* known = std::find_if(std::begin(kEvents), std::end(kEvents), [name](const Event& e) { return e.command == name; });
   const bool sets_expiry =
@@ -154,20 +251,22 @@ bool Notifications::committed(const CommittedCommand& commit, ClientLoop* here, 
     if (!replaces) announce_new(op);
     const std::string key = user_key(op.key);
     const Bytes event = name == "getex" && op.expiry == 0 ? Bytes("persist") : known->name;
-    notify(known->type, event, key, target, here, seq);
-    if (sets_expiry && op.expiry != 0) notify(kNotifyGeneric, "expire", key, target, here, seq);
+    notify(known->type, event, key, target, here, seq, outbox);
+    if (sets_expiry && op.expiry != 0) notify(kNotifyGeneric, "expire", key, target, here, seq, outbox);
   };
   // Three walks over the batch: keys that are replaced count as new first, and the event of the source key comes before that of
   // the target key.
   for (; progress->walks < 3; ++progress->walks, progress->cursor = 0) {
     const bool replaced = progress->walks == 0, deletes = progress->walks == 1;
     if ((replaced && !replaces) || (!replaced && !deletes && known == std::end(kEvents))) continue;
-    for (WriteBatch::Op op; commit.batch.next_op(&progress->cursor, &op);) {
+    for (WriteBatch::Op op; outbox->send(slice);) {
+      if (!commit.batch.next_op(&progress->cursor, &op)) break;
       if (replaced && op.kind == OpKind::kPut) announce_new(op);
       if (deletes && op.kind == OpKind::kTombstone) announce_delete(op);
       if (!replaced && !deletes && op.kind == OpKind::kPut) announce_put(op);
       if (slice.over()) return false;
     }
+    if (!outbox->empty()) return false;
   }
   return true;
 }

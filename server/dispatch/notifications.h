@@ -1,14 +1,16 @@
 // Keyspace notifications: messages about what commands did to keys, on channels that Redis defines.
 //
-// Events follow from a command and its committed batch; handlers take no part. The events of one command have Redis's order.
+// Events follow from a command and its committed batch, without its handler. The events of one command have Redis's order.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <span>
 #include <unordered_set>
+#include <utility>
 
 #include <engine/types.h>
 
@@ -29,9 +31,13 @@ enum NotifyFlags : std::uint32_t {
   kNotifyExpired = 16,  ///< x
   kNotifyMiss = 32,     ///< m
   kNotifyNew = 64,      ///< n
-  kNotifyOthers = 128,  ///< l s h z e t d: of types and events that this server does not have
+  kNotifyOthers = 128,  ///< e t d: of types and events that this server does not have
+  kNotifyList = 256,    ///< l
+  kNotifySet = 512,     ///< s
+  kNotifyHash = 1024,   ///< h
+  kNotifyZset = 2048,   ///< z
 };
-/// The flags that the letters of `text` name; nullopt if one of the letters is unknown.
+/// Returns the flags that the letters of `text` name; nullopt if a letter is unknown.
 std::optional<std::uint32_t> parse_notify_flags(Bytes text);
 
 /// Thread-safe, except for `publish`.
@@ -39,40 +45,79 @@ class Notifications {
  public:
   explicit Notifications(Switches& switches) : switches_(switches) {}
 
-  /// Sends a message: PubSub::publish. `here`: the loop of the calling thread, null if it is no loop. The message leaves when the
-  /// log has `seq`. Set once, before use.
+  /// Sends a message (PubSub::publish) once the log has `seq`. `here` is the event loop of the calling thread; null if the thread
+  /// runs no loop. Set once, before use.
   using Publish = std::function<void(Bytes channel, Bytes message, ClientLoop* here, SeqNum seq)>;
   Publish publish;
-  /// Calls a function whose messages reach other loops together, in their order. Set once, before use; null: each by itself.
+  /// Like publish(), in parts, for channels that are compared with many patterns. The result is called until it returns true. Set
+  /// once, before use; null: publish() sends each message.
+  using InParts = std::function<bool(const Slice&)>;
+  std::function<InParts(Bytes channel, Bytes message, ClientLoop* here, SeqNum seq)> publish_in_parts;
+  /// Returns the cost of comparing a channel of so many bytes with all patterns, in bytes (PubSub::pattern_work). Set once, before
+  /// use; null: there are no patterns.
+  std::function<std::uint64_t(std::size_t channel_bytes)> work;
+  /// Calls a function, and sends its messages to each other loop together, in their order. Set once, before use; null: each
+  /// message is sent by itself.
   std::function<void(const std::function<void()>&)> together;
-  /// How many subscribers an event may have, at most. Set once, before use; null: none.
+  /// Returns the most subscribers that an event may have. Set once, before use; null: there are none.
   std::function<std::size_t()> listeners;
 
   void set_flags(std::uint32_t flags);
-  /// NotifyFlags; 0 if no event could be published. One load.
+  /// NotifyFlags that are on; 0 if no event could be published. This is one atomic load.
   [[nodiscard]] std::uint32_t flags() const { return flags_.load(std::memory_order_relaxed); }
 
-  /// The progress of publishing a command's events.
+  /// Messages that are sent in parts, in order.
+  class Outbox {
+   public:
+    void add(InParts message) { messages_.push_back(std::move(message)); }
+    [[nodiscard]] bool empty() const { return messages_.empty(); }
+    /// Returns false if the slice ends before all messages are sent.
+    bool send(const Slice& slice) {
+      for (; !messages_.empty(); messages_.pop_front()) {
+        if (!messages_.front()(slice)) return false;
+      }
+      return true;
+    }
+
+   private:
+    std::deque<InParts> messages_;
+  };
+
+  /// Returns the cost of finding the subscribers of the events of so many keys, which have so many bytes together; as `work`.
+  [[nodiscard]] std::uint64_t work_of(std::size_t keys, std::size_t bytes) const;
+
+  /// How far the publishing of a command's events has come.
   struct Progress {
+    Outbox outbox;
     std::uint32_t walks = 0;             ///< over the batch that are complete
-    std::size_t cursor = 0;              ///< of the current walk
+    std::size_t cursor = 0;              ///< position of the current walk
     std::unordered_set<Bytes> new_keys;  ///< announced: MSET may name a key twice
   };
-  /// Publishes the events of a command's writes. False if the slice is over before all are published: to be called again.
+  /// Publishes the events of a command's writes. Returns false if the slice ends before all are published; then it is called
+  /// again.
   bool committed(const CommittedCommand& commit, ClientLoop* here, Progress* progress, const Slice& slice);
   void committed(const CommittedCommand& commit, ClientLoop* here) {
     Progress progress;
     committed(commit, here, &progress, Slice());
   }
-  /// Publishes key-miss events of a command that has run: for those of its keys that are not in `had`, from the key number `*next`
-  /// on. False if the slice is over before all are published: to be called again.
+  /// How far the publishing of a command's misses has come.
+  struct Misses {
+    Outbox outbox;
+    std::size_t next = 0;  ///< number of the next key
+  };
+  /// Publishes key-miss events of a command that has run: for those of its keys that are not in `had`. Returns false if the slice
+  /// ends before all are published; then it is called again.
   bool missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
-              DatabaseId database, ClientLoop* here, SeqNum seq, std::size_t* next, const Slice& slice);
-  /// Publishes that a key has expired. False if these events are off.
-  bool expired(DatabaseId database, Bytes engine_key, ClientLoop* here);
+              DatabaseId database, ClientLoop* here, SeqNum seq, Misses* progress, const Slice& slice);
+  /// Publishes that a key has expired. Messages that take long are left in the outbox. Returns false if these events are off.
+  bool expired(DatabaseId database, Bytes engine_key, ClientLoop* here, Outbox* outbox);
 
  private:
-  void notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, SeqNum seq);
+  /// The part of committed() for commands on elements of collections.
+  bool elements_changed(const CommittedCommand& commit, ClientLoop* here, Progress* progress, const Slice& slice);
+  /// A message is sent in parts if finding its subscribers takes longer: a tenth of a millisecond.
+  static constexpr std::uint64_t kSentAtOnce = 64 << 10;
+  void notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, SeqNum seq, Outbox* outbox);
 
   Switches& switches_;
   std::atomic<std::uint32_t> flags_{0};

@@ -8,7 +8,7 @@ namespace ebbtide {
 void Observers::set_tracking(Client& client, const Tracking& wanted) {
   tracking.set(client, wanted);
   if (!wanted.on) return;
-  // Turned on at once: keys that the client reads next may expire before refresh_expiries() is called.
+  // The watch is turned on at once, since keys that the client reads next may expire before refresh_expiries() is called.
   std::lock_guard lock(mode_mutex_);
   if (!expiries.on()) expiries.set_mode(true, false, 0);
 }
@@ -28,14 +28,14 @@ bool Observers::announce(const CommittedCommand& commit, const Origin& origin, P
   return !switches.has(Switches::kNotifications) || notifications.committed(commit, origin.loop, &progress->events, slice);
 }
 
-void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here) {
-  const bool published = notifications.expired(database, engine_key, here);
+void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here, Notifications::Outbox* outbox) {
+  const bool published = notifications.expired(database, engine_key, here, outbox);
   const bool invalidated = tracking.expired(engine_key, here);
   if (published || invalidated) expired_reported_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Observers::refresh_expiries(Millis now) {
-  std::lock_guard lock(mode_mutex_);  // so that no tracking that begins meanwhile is overlooked
+  std::lock_guard lock(mode_mutex_);  // no client may begin tracking meanwhile
   const bool events = (notifications.flags() & kNotifyExpired) != 0;
   expiries.set_mode(events || switches.has(Switches::kTracking), events, now);
 }

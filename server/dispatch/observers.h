@@ -1,10 +1,10 @@
-// All that observes commands: keyspace notifications, client-side caches, monitors, pauses, logs of slow commands.
+// Everything that observes commands: keyspace notifications, client-side caches, monitors, pauses, logs of slow commands.
 //
-// Each is a component with a header of its own. They share one word, `switches`: while it is 0, a command's only cost is to load
-// it. Observers see a command and its committed batch; handlers take no part.
+// Each observer is a component with a header of its own. They share one word, `switches`: while it is 0, a command's only cost is
+// to load it. Observers see a command and its committed batch; handlers take no part.
 //
-// Expiry is no operation in this engine: an expired key is absent. So a watch over the keys that expire next (expiry_watch.h)
-// finds the moments of which clients are notified.
+// Expiry is no operation in this engine: an expired key is absent. So clients are notified of expirations by a watch over the
+// keys that expire next (expiry_watch.h).
 #pragma once
 
 #include <atomic>
@@ -37,37 +37,44 @@ class Observers {
   Monitors monitors{switches};
   ClientPause pause{switches};
   SlowLog slow_log{switches};
-  /// Dispatch reports a command when a millisecond has passed.
+  /// Dispatch reports a command here if it took a millisecond or more.
   LatencyMonitor latency;
   AclLog acl_log;
   /// The keys that expire next, for events and client-side caches.
   ExpiryWatch expiries;
 
-  /// Replaces the client's settings of CLIENT TRACKING. Called on its loop.
+  /// Replaces the client's settings of CLIENT TRACKING. Called on the client's loop.
   void set_tracking(Client& client, const Tracking& wanted);
-  /// A command's writes are committed. Called on the loop of its client.
+  /// Called on the client's loop once a command's writes are committed.
   void committed(const CommittedCommand& commit, const Client& client);
-  /// The parts of committed(). First the invalidations of a batch, which is a command's or a whole transaction's.
+  /// The first part of committed(): the invalidations of a batch, which is a command's or a whole transaction's.
   void invalidate(const WriteBatch& batch, const Origin& origin, SeqNum seq) {
     if (switches.has(Switches::kTracking)) tracking.committed(batch, origin, seq);
   }
-  /// The progress of announce().
+  /// How far announce() has come.
   struct Progress {
     bool watched = false;    ///< the expiry watch has all keys
-    std::size_t cursor = 0;  ///< of its walk
+    std::size_t cursor = 0;  ///< position of the walk
     Notifications::Progress events;
   };
-  /// Then, for each command, what the expiry watch learns, and keyspace notifications. False if the slice is over before all is
-  /// done: to be called again.
+  /// The second part of committed(), for each command: updates the expiry watch, and sends keyspace notifications. Returns false
+  /// if the slice ends before all is done; then it is called again.
   bool announce(const CommittedCommand& commit, const Origin& origin, Progress* progress, const Slice& slice);
-  /// Calls a function on the thread of `here` once all loops have run what was posted to them before. Null: there is one loop.
+  /// Calls `then` on the thread of `here` once all loops have run the tasks that were posted to them before. Null if there is one
+  /// loop.
   std::function<void(ClientLoop* here, std::function<void()> then)> after_all_loops;
-  /// A key has expired. `here`: the loop of the calling thread, null if it is no loop.
-  void expired(DatabaseId database, Bytes engine_key, ClientLoop* here);
-  /// Expirations that clients were notified of since the start.
+  /// Called when a key has expired. `here` is the event loop of the calling thread; null if the thread runs no loop. Messages that
+  /// take long are left in the outbox.
+  void expired(DatabaseId database, Bytes engine_key, ClientLoop* here, Notifications::Outbox* outbox);
+  void expired(DatabaseId database, Bytes engine_key, ClientLoop* here) {
+    Notifications::Outbox outbox;
+    expired(database, engine_key, here, &outbox);
+    outbox.send(Slice());
+  }
+  /// Returns the number of expirations since the start that clients were notified of.
   [[nodiscard]] std::uint64_t expired_reported() const { return expired_reported_.load(std::memory_order_relaxed); }
-  /// Turns the expiry watch on or off, as the settings and the tracking clients need it. Called now and then; `now` is engine
-  /// time.
+  /// Turns the expiry watch on or off, as the settings and the tracking clients need it. Called about every 100 ms; `now` is
+  /// engine time.
   void refresh_expiries(Millis now);
 
  private:

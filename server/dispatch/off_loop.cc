@@ -1,4 +1,4 @@
-// Commands off their loop, as the loop sees them: what it sends to a thread, and the results that come back.
+// Commands off their loop, as the loop sees them: the inputs that it sends to a thread, and the results that come back.
 #include "dispatch/off_loop.h"
 
 #include <algorithm>
@@ -14,19 +14,42 @@
 namespace ebbtide {
 namespace {
 
-/// Keys that are noted under one lock.
+/// The number of keys that are noted under one lock.
 constexpr std::size_t kKeysAtOnce = 1024;
-/// Estimated memory of a key that was there.
+/// The memory of a collected key. Its hash is among the marks, in a list that grows by doubling.
+constexpr std::uint64_t kKeyBytes = sizeof(LookupKey) + 2 * sizeof(std::uint64_t);
+/// Estimated memory of a note that a key existed before the command.
 constexpr std::uint64_t kHadBytes = 64;
 
 }  // namespace
 
+Status OffLoopWork::charge_keys(std::size_t count) {
+  keys_charge.release();
+  const std::uint64_t bytes = kKeyBytes * count;
+  if (bytes > kLargeValueBytes && env->db != nullptr) {  // small values are free of charge, as in Ctx::reserve()
+    if (!env->db->try_charge(MemoryAccount::Kind::kCommands, bytes)) return refused_charge(env->db->memory(), bytes);
+    keys_charge.took(env->db->memory(), MemoryAccount::Kind::kCommands, bytes);
+  }
+  keys.reserve(count);
+  return Status::ok();
+}
+
+void OffLoopWork::forget_keys() {
+  keys = {};
+  escaped = {};
+  keys_charge.release();
+}
+
 Status OffLoopWork::collect_reads() {
   keys.clear();
+  const KeySpec& places = command->spec->keys;
+  const int last = last_key(places, args.list);
+  if (places.first == 0 || last < places.first) return Status::ok();
+  TRY(charge_keys(static_cast<std::size_t>((last - places.first) / places.step) + 1));
   std::size_t escaped_used = 0;
   TRY(collect_keys(command->spec->keys, args, &keys, &escaped, &escaped_used));
   if (!reports_keys || !notes_reads) return Status::ok();
-  // In pieces, since the loops need the table's lock.
+  // The keys are noted in pieces, since the loops need the table's lock.
   for (std::size_t i = 0; i < keys.size(); i += kKeysAtOnce) {
     env->observers->tracking.note_reads(client_id, std::span(keys).subspan(i, std::min(kKeysAtOnce, keys.size() - i)));
   }
@@ -63,8 +86,9 @@ void OffLoopWork::look_after(const ReadView& view) {
     if (view.has_tree() && view.locate(key, &found).is_ok()) observers.expiries.seen(database, key.key, found.expiry);
   }
   if ((observers.notifications.flags() & kNotifyMiss) == 0) return;
-  effects.push_back([this, next = std::size_t{0}](const Origin& origin, const Slice& slice) mutable {
-    return env->observers->notifications.missed(*command, args, keys, had, database, origin.loop, origin.seen_seq, &next, slice);
+  effects.push_back([this, progress = Notifications::Misses()](const Origin& origin, const Slice& slice) mutable {
+    return env->observers->notifications.missed(*command, args, keys, had, database, origin.loop, origin.seen_seq, &progress,
+                                                slice);
   });
 }
 
@@ -86,15 +110,16 @@ Status OffLoopRun::attempt(Reply& reply) {
   ctx.off_loop = &off_loop;
   const Status ran = command->spec->run(ctx);
   // A handler that asks the engine directly (for counts, or for a tree's description) may have seen more than its view has.
-  // Commands that read no data, such as INFO, also reply while the log cannot be written.
+  // Commands that read no data, such as INFO, reply even while the log cannot be written.
   if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
   wants_long = off_loop.wants_long;
+  did_much = ~std::uint64_t{0} - ctx.work_left > Dispatcher::kLoopWorkBytes;
   TRY(ran);
   look_after(view);
   charge = std::move(ctx.charge);
   again_ms = off_loop.again_ms;
   counts = ctx.counts;
-  // Only loops lock and commit.
+  // Only loops may lock and commit.
   if (!batch.empty()) return reply_error("ERR '" + command->full_name + "' tried to write outside its event loop");
   return Status::ok();
 }
@@ -121,7 +146,7 @@ void Dispatcher::send_off_loop(PendingCommand& pending, const Prepared& prepared
   work.env = &env_;
   work.command = prepared.command;
   work.args = pending.args;
-  session_of(client).last_command = prepared.command;  // CLIENT LIST shows it
+  session_of(client).last_command = prepared.command;  // CLIENT LIST shows the last command
   work.session = session_of(client);
   work.protocol = client.protocol;
   work.out.set_limit(client.out.limit());
@@ -174,10 +199,10 @@ void Dispatcher::wait_for_sync(PendingCommand& pending, const Prepared& prepared
   job->command = prepared.command;
   job->client_id = client.id;
   job->loop = client.loop;
-  // A ticket stands for earlier deletes, too. So its reply waits even where there was nothing to delete.
+  // A ticket covers earlier deletes, too. So its reply waits even if there was nothing to delete.
   job->seen_seq = batch_.empty() ? env_.db->visible_seq() : batch_.last_seq();
   job->nanos = nanos_ - start;
-  large_commit_ = 0;  // its wait for the log is counted with the others
+  large_commit_ = 0;  // the command's wait for the log is counted with its other waits
   Waiting& waiting = waiting_of(pending);
   waiting.job = job;
   begin_wait(waiting, Stage::kWal);
@@ -206,11 +231,11 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   if (job->again_ms != 0 && job->status.is_ok()) {
     waiting.job = nullptr;
     if (waiting.blocked->end() != BlockedClients::End::kNotYet)
-      return run_admitted(pending, prepared);  // it was unblocked while the job ran
+      return run_admitted(pending, prepared);  // the command was unblocked while the job ran
     pending.retry_ms = job->again_ms;
     return leave_waiting(pending);
   }
-  if (waiting.blocked) waiting.waits = {};  // its client has asked for that wait
+  if (waiting.blocked) waiting.waits = {};  // a client has asked for this wait, so it is not counted
   if (deliver_first(pending, waiting, job)) return;
   reported_ = job->reports_keys;
   finish_off_loop(pending, prepared, *job, waiting);
@@ -226,7 +251,7 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
   const bool has_effects = work.status.is_ok() && work.delivery == OffLoopWork::Delivery::kNotBegun && !work.effects.empty();
   if (run != nullptr && work.status.is_ok()) begin_effects(client, *run);
   Session& session = session_of(client);
-  session.wrote_pushes |= has_effects && is_quiet(session);  // messages of the effects to this client are pushes
+  session.wrote_pushes |= has_effects && is_quiet(session);  // messages from the effects to this client are pushes
   if (work.status.is_ok() && !session.wrote_pushes) client.out.take(work.out);
   pass_charge_.join(std::move(work.charge));
   if (work.out.overflown()) client.out.overflow();
@@ -234,7 +259,7 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
     for (const Effect& effect : work.effects) effect(client, Slice());
   }
   count_reads(work.counts);
-  nanos_ -= std::min(nanos_, work.nanos);  // the command's time is the run's; the time between the steps does not count
+  nanos_ -= std::min(nanos_, work.nanos);  // the command's time is the run's, without the time between the steps
   std::uint64_t& off_loop = waiting.waits[static_cast<std::size_t>(Stage::kThread)];
   off_loop -= std::min(off_loop, work.nanos);
   finish(pending, *prepared.command, work.status, reply, mark);

@@ -51,7 +51,7 @@ void ThreadOffload::submit(OffloadClass kind, std::shared_ptr<OffloadWork> work)
   std::deque<std::shared_ptr<OffloadWork>> dropped;  // destroyed after the lock is released
   {
     std::lock_guard lock(queue.mutex);
-    // Only now and then, so that a piece of work costs next to nothing.
+    // The queue is pruned only now and then, so that this costs next to nothing for each piece of work.
     if (queue.work.size() >= queue.prune_at) {
       const auto unwanted =
           std::stable_partition(queue.work.begin(), queue.work.end(), [](const auto& piece) { return piece->wanted(); });

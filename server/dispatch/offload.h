@@ -1,12 +1,12 @@
 // Threads for work that may take long: walks over a database, long writes, waits for the log's sync.
 //
-// Each class of work has threads and a queue of its own, so that no class waits for another. Short work is limited, such as a
-// SCAN step or a read that goes to the disk repeatedly. Long work walks whole databases, or waits for background work to end.
-// Waits for a sync follow the order of the log, so one thread is enough for them. Long writes (long_write.h) are limited, too,
-// but other commands may wait for their keys. So long writes wait in the queue for each other only.
+// Each class of work has its own threads and queue, so that no class waits for another. Short work is limited, such as a SCAN
+// step or a read that repeatedly goes to the disk. Long work walks whole databases, or waits for background work to end. Waits
+// for a sync follow the order of the log, so one thread is enough for them. Long writes (long_write.h) are limited, too, but
+// other commands may wait for their keys. So long writes wait in their queue for each other only.
 //
-// Work is unwanted once its client has disconnected: it is not begun, and leaves its queue. A client has at most one piece of
-// work, so the number of clients limits the queues.
+// Work is unwanted once its client has disconnected: then it is not begun, and leaves its queue. A client has at most one piece
+// of work, so the number of clients limits the queues.
 #pragma once
 
 #include <array>
@@ -23,11 +23,11 @@
 
 namespace ebbtide {
 
-/// A piece of work. Any thread may call its methods.
+/// A piece of work. Its methods may be called on any thread.
 class OffloadWork {
  public:
   virtual ~OffloadWork() = default;
-  /// Called at most once, and not if wanted() returned false before.
+  /// Does the work. Called at most once, and not after wanted() has returned false.
   virtual void run() = 0;
   [[nodiscard]] virtual bool wanted() const { return true; }
 };
@@ -38,7 +38,7 @@ enum class OffloadClass : std::uint8_t { kShort, kLong, kSync, kWrite };
 class Offload {
  public:
   virtual ~Offload() = default;
-  /// Runs `work` once if it is still wanted: on another thread, or on this one before submit() returns.
+  /// Runs `work` once if it is still wanted: later on another thread, or on this thread before submit() returns.
   virtual void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) = 0;
 };
 
@@ -47,16 +47,16 @@ class ThreadOffload final : public Offload {
  public:
   static constexpr std::size_t kClasses = 4;
 
-  /// At least one thread each. Long writes have as many threads as long work. `collect` gives memory of the calling thread that others
-  /// have freed back to the system; null: nothing does.
+  /// Starts at least one thread for each class. Long writes have as many threads as long work. `collect` gives back to the system
+  /// the memory of the calling thread that other threads have freed; null: nothing does.
   ThreadOffload(unsigned short_threads, unsigned long_threads, std::function<void()> collect = nullptr);
-  /// Runs the work that is queued and wanted, then stops.
+  /// Runs the queued work that is still wanted, then stops.
   ~ThreadOffload() override;
 
   void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) override;
-  /// Lets each thread collect freed memory, soon. A busy thread does it after its piece of work.
+  /// Makes each thread collect freed memory soon. A busy thread does so after its piece of work.
   void collect();
-  /// The number of queued pieces that are not begun.
+  /// Returns the number of queued pieces that are not begun.
   [[nodiscard]] std::size_t queued(OffloadClass kind) const;
 
  private:
@@ -80,7 +80,7 @@ class ThreadOffload final : public Offload {
   std::array<Queue, kClasses> queues_;
 };
 
-/// Frees what event loops hand over, on the threads of long writes.
+/// Frees the memory that event loops give it, on the threads of long writes.
 class OffloadDisposer final : public Disposer {
  public:
   explicit OffloadDisposer(Offload& offload) : offload_(offload) {}

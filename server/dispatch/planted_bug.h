@@ -1,4 +1,4 @@
-// Bugs that can be planted into the dispatch layer, to see whether the tests find them.
+// Bugs that a test can plant into the dispatch layer, to check that the tests find them.
 //
 // This is like engine/base/planted_bug.h, which this layer cannot include. The switch exists in builds with sanitizers only.
 #pragma once
@@ -15,7 +15,7 @@ enum class PlantedServerBug : std::uint8_t {
 };
 
 #ifdef EBBTIDE_PLANTED_BUGS
-/// For tests. At most one at a time, set while no command runs.
+/// Set by tests while no command runs. At most one bug is in effect.
 inline std::atomic<PlantedServerBug> planted_server_bug_in_effect{PlantedServerBug::kNone};
 inline bool planted(PlantedServerBug bug) { return planted_server_bug_in_effect.load(std::memory_order_relaxed) == bug; }
 #else

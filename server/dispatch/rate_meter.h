@@ -1,4 +1,4 @@
-// The rate at which a counter grows, for INFO's instantaneous_*: the mean of the last kSamples samples, as Redis takes it.
+// The rate at which a counter grows, for INFO's instantaneous_*: the mean of the last kSamples samples, as in Redis.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@ class RateMeter {
  public:
   static constexpr std::size_t kSamples = 16;
 
-  /// Adds a sample: the counter has the value `total` at a monotonic time in ns. A lower value than before is a reset counter.
+  /// Adds a sample: the counter was `total` at `mono_nanos` on the monotonic clock. A lower value than before means a reset
+  /// counter.
   void sample(std::uint64_t mono_nanos, std::uint64_t total) {
     if (last_nanos_ != 0 && mono_nanos > last_nanos_ && total >= last_total_) {
       rates_[next_] = static_cast<double>(total - last_total_) * 1e9 / static_cast<double>(mono_nanos - last_nanos_);

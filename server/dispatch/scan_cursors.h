@@ -1,11 +1,11 @@
 // SCAN's cursors: decimal numbers that stand for the key to go on from.
 //
 // A cursor is an id in a table of resume keys, whose size is limited. No id is used twice: its upper bits are a random number
-// drawn at start, its lower bits a counter. So a cursor from before a restart, or an evicted one, gives an error and never the
-// place of another scan. Ids stay below 2^53, so that clients which read numbers as doubles can parse them.
+// A cursor is an id in a table of resume keys, whose size is limited. No id is used twice: its upper bits are a random number
+// drawn at start, its lower bits a counter. So a cursor from before a restart, or an evicted cursor, gives an error and never the
 //
-// Eviction: a scan leaves one cursor behind at each call. It uses an old cursor again only if a reply was lost. So cursors that
-// were used are evicted first, the least recently used one first. A fast scan cannot evict the cursor of a slow one.
+// Eviction: a scan leaves one cursor behind at each call, and uses an old cursor again only if a reply was lost. So cursors that
+// were used are evicted first, the least recently used first. A fast scan cannot evict the cursor of a slow one.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ class ScanCursors {
   /// `seed`: a random number drawn at start.
   explicit ScanCursors(std::uint64_t seed, std::size_t max_cursors = kMaxCursors, std::size_t max_bytes = kMaxBytes);
 
-  /// The charge of the cursors' memory. Its functions are set once, before use.
+  /// Charges the cursors' memory. Its functions are set once, before use.
   SteppedCharge memory;
-  /// Sets the size of the memory budget.
+  /// Sets the size of the memory budget, in bytes.
   void set_budget(std::uint64_t bytes);
 
   /// Returns a new cursor, never 0, for going on at `resume_key`, an engine key.
   std::uint64_t add(DatabaseId database, std::string resume_key);
-  /// The resume key of a cursor; nullopt if it is unknown or belongs to another database.
+  /// Returns the resume key of a cursor; nullopt if the cursor is unknown or belongs to another database.
   std::optional<std::string> find(DatabaseId database, std::uint64_t cursor);
   [[nodiscard]] std::size_t size() const;
 
@@ -57,18 +57,18 @@ class ScanCursors {
   const std::size_t max_cursors_, largest_bytes_;
 
   mutable std::mutex mutex_;
-  // Guarded by mutex_. The oldest comes first.
+  // The members below are guarded by mutex_. The oldest cursor comes first.
   List fresh_, used_;
   std::unordered_map<std::uint64_t, List::iterator> by_id_;
   std::uint64_t counter_ = 0;
-  std::size_t bytes_ = 0;  // memory of the cursors, which `memory` follows
+  std::size_t bytes_ = 0;  // memory of the cursors, which `memory` charges
   std::size_t max_bytes_;
 };
 
-/// Parses a cursor as Redis does, by strtoul: an empty text is 0, and a sign is allowed.
+/// Parses a cursor as Redis does, with strtoul: an empty text is 0, and a sign is allowed.
 Result<std::uint64_t> parse_scan_cursor(Bytes text);
 
-/// The key where a scan goes on: "" for cursor 0; an error for an unknown cursor.
+/// Returns the key at which a scan continues: "" for cursor 0. Fails if the cursor is unknown.
 Result<std::string> resume_scan(ScanCursors& cursors, DatabaseId database, std::uint64_t cursor);
 
 }  // namespace ebbtide

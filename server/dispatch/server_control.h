@@ -1,27 +1,31 @@
-// The server around a command, as handlers see it: everything but keys and the connection.
+// The server around a command, as handlers see it: everything except keys and the connection.
 //
-// Implemented by server.cc, and by a fake in tests. Loop threads call it, and offload threads where a comment says so.
+// server.cc implements it, and a fake in tests. Loop threads call it, and offload threads where a comment says so.
 // Implementations are thread-safe, and do not block unless a comment says so.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <engine/result.h>
 #include <engine/status.h>
 #include <engine/types.h>
 
+#include "acl/users.h"
+
 namespace ebbtide {
 
-/// Facts that INFO and HELLO print, and neither dispatch nor the engine knows. Sizes are in bytes, times in seconds.
+/// Facts that INFO and HELLO print and that neither dispatch nor the engine knows. Sizes are in bytes, times in seconds.
 struct ServerInfo {
-  std::string version;  ///< of this server, "0.1.0"
+  std::string version;  ///< version of this server, "0.1.0"
   std::string run_id;   ///< 40 hex digits, new at each start
   std::string executable;
   std::string config_file;
-  std::string os;            ///< as uname: "Linux 6.1.0 x86_64"
+  std::string os;            ///< the system in the form of uname: "Linux 6.1.0 x86_64"
   std::string compiler;      ///< "12.2.0"
   std::string multiplexing;  ///< "epoll"
   std::uint64_t process_id = 0;
@@ -32,7 +36,7 @@ struct ServerInfo {
   std::uint64_t max_clients = 0;
   // clients
   std::uint64_t connected_clients = 0;
-  std::uint64_t blocked_clients = 0;  ///< in a blocking command; waits for the disk do not count
+  std::uint64_t blocked_clients = 0;  ///< clients in a blocking command; waits for the disk do not count
   std::uint64_t waiting_clients = 0;  ///< waiting for the disk or an offload thread
   std::uint64_t max_input_buffer = 0, max_output_buffer = 0;
   // stats
@@ -41,13 +45,14 @@ struct ServerInfo {
   std::uint64_t net_reads = 0, net_writes = 0;  ///< system calls
   std::uint64_t query_buffer_limit_disconnections = 0, output_buffer_limit_disconnections = 0;
   std::uint64_t acl_access_denied_auth = 0;
-  // while the database is being opened: of the log that is being replayed
+  std::uint64_t acl_access_denied_cmd = 0, acl_access_denied_key = 0, acl_access_denied_channel = 0;
+  // While the database is being opened: bytes of the log that is being replayed.
   std::uint64_t loading_total_bytes = 0, loading_loaded_bytes = 0;
   double commands_per_second = 0, net_input_per_second = 0, net_output_per_second = 0;  ///< over the last 1.6 s; bytes
   // memory
   std::string allocator;  ///< "mimalloc-2.0.9"
   std::uint64_t resident_bytes = 0, peak_resident_bytes = 0, clients_bytes = 0, system_memory = 0;
-  // cpu
+  // cpu, in seconds
   double cpu_sys = 0, cpu_user = 0, cpu_sys_children = 0, cpu_user_children = 0;
 };
 
@@ -66,7 +71,7 @@ struct BackupCheckState {
 
 /// The state of backups (SAVE and BGSAVE).
 struct SaveState {
-  std::uint64_t last_unix_seconds = 0;  ///< of the last successful one; of the server's start, if there is none
+  std::uint64_t last_unix_seconds = 0;  ///< time of the last successful backup, or of the server's start if there is none
   bool last_ok = true;
   std::int64_t last_took_seconds = -1;     ///< -1: no backup since the start
   std::uint64_t running_since_micros = 0;  ///< Unix time; 0: no backup is under way
@@ -86,34 +91,34 @@ class ServerControl {
  public:
   virtual ~ServerControl() = default;
 
-  // --- time, where engine time does not fit
+  // --- time, for uses that engine time does not suit
   /// Unix time in microseconds, for TIME.
   [[nodiscard]] virtual std::uint64_t unix_micros() const = 0;
   /// A monotonic clock in nanoseconds, for durations.
   [[nodiscard]] virtual std::uint64_t mono_nanos() const = 0;
 
   // --- life
-  /// Begins to shut down. On success the client gets no reply; otherwise an error with the reason.
+  /// Begins to shut down. On success the client gets no reply; otherwise the error says why.
   virtual Status shutdown(const ShutdownRequest& request) = 0;
-  /// kNotFound if no shutdown is under way that can be stopped.
+  /// Stops a shutdown. Returns kNotFound if no shutdown is under way that can be stopped.
   virtual Status abort_shutdown() = 0;
 
-  // --- configuration. Names are dotted YAML keys or Redis's; case-insensitive.
-  /// Appends name and value of each parameter that matches one of the glob patterns, without repeats. Each name has the form that
-  /// the pattern matched: Redis's, or the YAML key.
+  // --- configuration. Names are dotted YAML keys or Redis's names, in any case.
+  /// Appends the name and value of each parameter that matches one of the glob patterns, without repeats. Each name has the form
+  /// that the pattern matched: Redis's name, or the YAML key.
   virtual void config_get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const = 0;
-  /// Sets all of them or none. On error the message is the whole reply after '-', as Redis words it: "ERR Unknown option or
-  /// number of arguments for CONFIG SET - 'x'", or "ERR CONFIG SET failed (possibly related to argument 'x') - why". May block:
-  /// only offload threads call it.
+  /// Sets all items or none. On error the message is the whole reply after '-', as Redis words it: "ERR Unknown option or number
+  /// of arguments for CONFIG SET - 'x'", or "ERR CONFIG SET failed (possibly related to argument 'x') - why". May block, so only
+  /// offload threads call it.
   virtual Status config_set(std::span<const std::pair<Bytes, Bytes>> items) = 0;
-  /// Rewrites the file. Errors as in config_set(): "ERR The server is running without a config file". Only offload threads call
-  /// it.
+  /// Rewrites the configuration file. Errors have the form of config_set(): "ERR The server is running without a config file".
+  /// Only offload threads call it.
   virtual Status config_rewrite() = 0;
 
   // --- backups
-  /// Claims the right to make a backup; false if one is under way. A caller that gets it calls save().
+  /// Claims the right to make a backup; returns false if one is under way. A caller that gets true must call save().
   virtual bool begin_save() = 0;
-  /// Makes the backup. Errors are logged, too. May take long: only offload threads call it.
+  /// Makes the backup, and logs its errors, too. May take long, so only offload threads call it.
   virtual Status save() = 0;
   [[nodiscard]] virtual SaveState save_state() const = 0;
 
@@ -123,40 +128,48 @@ class ServerControl {
   [[nodiscard]] virtual Debugging debugging() const = 0;
   /// Writes a line to the server's log.
   virtual void log_message(const std::string& text) = 0;
-  /// Stops compactions until resume_compactions(), or for `ms` (0: no limit). If called again, the latest limit counts.
+  /// Stops compactions until resume_compactions(), or for `ms` (0: no limit). After several calls, the latest limit applies.
   virtual void pause_compactions(std::uint64_t ms) = 0;
   virtual void resume_compactions() = 0;
-  /// DEBUG SLEEP: blocks the calling thread.
+  /// Blocks the calling thread, for DEBUG SLEEP.
   virtual void sleep_ms(std::uint64_t ms) = 0;
 
   // --- authentication
   /// True if a new connection, as user "default", has to authenticate.
   [[nodiscard]] virtual bool password_required() const = 0;
-  /// Compares in constant time. A user without a password accepts any; "default" has none unless one is configured.
-  [[nodiscard]] virtual bool check_password(Bytes user, Bytes password) const = 0;
-  /// A line for each user, in ACL LIST's form "user NAME ...", sorted by name.
-  [[nodiscard]] virtual std::vector<std::string> user_lines() const = 0;
+  /// Returns the current users; never null.
+  [[nodiscard]] virtual std::shared_ptr<const Users> users() const = 0;
+  /// Applies rules to a user, for ACL SETUSER; a user that is missing is made. When it returns, the rules apply to all of the
+  /// user's connections. Those with a subscription that the user has no right to any more are closed. On error the message is the
+  /// whole reply after '-', and nothing has changed. Only offload threads call this function and the next three.
+  virtual Status set_user(Bytes name, std::span<const Bytes> rules, std::uint64_t self_id) = 0;
+  /// Removes users, for ACL DELUSER, and closes their connections. Returns how many of the users existed.
+  virtual Result<std::uint64_t> delete_users(std::span<const Bytes> names, std::uint64_t self_id) = 0;
   /// Reads the file of users again, and closes the connections of users that have changed; the calling client's after its reply.
-  /// On error the message is the whole reply after '-', and nothing has changed. Only offload threads call it.
+  /// On error the message is the whole reply after '-', and nothing has changed.
   virtual Status load_users(std::uint64_t self_id) = 0;
-  /// `bits` random bits from the system, as hexadecimal digits, for ACL GENPASS.
+  /// Writes the users to their file, which only its owner may read. Errors have the form of load_users().
+  virtual Status save_users() = 0;
+  /// Counts and logs a command that the rights of its user do not allow. `address` is Client::address.
+  virtual void access_denied(AclDenial denial, Bytes address, Bytes user, Bytes command) = 0;
+  /// Returns `bits` random bits from the system as hexadecimal digits, for ACL GENPASS.
   [[nodiscard]] virtual std::string random_secret(std::size_t bits) = 0;
-  /// Counts and logs a failed AUTH or HELLO. `network` and `address` are Client's.
+  /// Counts and logs a failed AUTH or HELLO. `network` and `address` are those of Client.
   virtual void authentication_failed(Bytes network, Bytes address, Bytes user) = 0;
-  /// How long an AUTH or HELLO from `network` is delayed because others from there have failed; 0: not at all.
+  /// Returns how many ms an AUTH or HELLO from `network` is delayed because of earlier failures from there; 0: not at all.
   [[nodiscard]] virtual std::uint32_t authentication_delay_ms(Bytes network) = 0;
 
   // --- facts
   [[nodiscard]] virtual ServerInfo info() const = 0;
-  /// How many databases there are: SELECT takes 0 to databases() - 1.
+  /// Returns the number of databases: SELECT takes 0 to databases() - 1.
   [[nodiscard]] virtual std::uint32_t databases() const = 0;
   virtual void reset_stats() = 0;
 
   // --- clients
   /// True if a client with this id is connected.
   [[nodiscard]] virtual bool has_client(std::uint64_t id) const = 0;
-  /// One line per client, as describe_client (session.h) makes it, each with a newline, ordered by id. May wait for other loops:
-  /// only offload threads call it.
+  /// Returns one line per client, as describe_client (session.h) makes it, each with a newline, ordered by id. May wait for other
+  /// loops, so only offload threads call it.
   [[nodiscard]] virtual std::string client_list(const ClientFilter& filter) = 0;
   /// Closes the matching clients and returns their number. The calling client is closed after its reply. Only offload threads
   /// call it.

@@ -1,12 +1,12 @@
-// Counts of what dispatch does: per command, and in total. INFO and the metrics read them.
+// Counts the commands that dispatch runs: each command, and in total. INFO and the metrics read the counts.
 //
 // Each dispatcher writes a block of its own (one writer, relaxed atomics, no shared cache line); readers sum the blocks. A reset
-// stores the sums of that moment and subtracts them from then on, so writers take no part in it.
+// stores the sums of that moment and later subtracts them, so the writers take no part in it.
 //
-// A command's time is the time of work, measured by one reading of the clock when it ends: the time since the reading before. So
-// the first command of a window also has the time of looking up and prefetching for the whole window. A command also has the time
-// of commands that ran before it without ending: refused ones, and those that began to wait for pages. The waits themselves
-// belong to no command; the stages have them. Receiving, sending and the write to the log are in the times of passes only.
+// A command's time is its working time, from one reading of the clock at its end: the time since the reading before. So the first
+// command of a window also has the time of looking up and prefetching for the whole window. A command also has the time of
+// commands that ran before it without ending: refused commands, and commands that began to wait for pages. The waits belong to no
+// command, but to stages. Receiving, sending and the write to the log are in the times of passes only.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// Upper bounds, in nanoseconds, of the buckets for a call's time; one more bucket has the longer times. The bounds are close
-/// together around a microsecond, which is what a command takes whose data is in memory.
+/// Upper bounds, in nanoseconds, of the buckets for a call's time; one more bucket has the longer times. The bounds are dense
+/// around a microsecond, which is the time of a command whose data is in memory.
 inline constexpr std::array<std::uint64_t, 15> kCallBounds = {1'000,      2'500,      5'000,       10'000,        25'000,
                                                               50'000,     100'000,    250'000,     1'000'000,     2'500'000,
                                                               10'000'000, 50'000'000, 250'000'000, 1'000'000'000, 10'000'000'000};
@@ -47,7 +47,7 @@ inline constexpr std::size_t kCallBuckets = kCallBounds.size() + 1;
 
 namespace call_buckets {
 
-/// kCallBounds, and a last bound that no time exceeds.
+/// Returns kCallBounds, and a last bound that no time exceeds.
 constexpr auto padded_bounds() {
   std::array<std::uint64_t, kCallBuckets> bounds{};
   for (std::size_t i = 0; i < kCallBounds.size(); ++i) bounds[i] = kCallBounds[i];
@@ -56,7 +56,7 @@ constexpr auto padded_bounds() {
 }
 inline constexpr auto kBounds = padded_bounds();
 
-/// By a time's bit width: the bucket of the shortest time of that width.
+/// Returns, for each bit width of a time, the bucket of the shortest time of that width.
 constexpr auto buckets_by_width() {
   std::array<std::uint8_t, 65> buckets{};
   for (std::size_t width = 1; width < buckets.size(); ++width) {
@@ -76,32 +76,33 @@ static_assert(one_bound_a_width(), "bucket_of compares once");
 
 }  // namespace call_buckets
 
-/// The bucket of a call that took `nanos` ns.
+/// Returns the bucket of a call that took `nanos` ns.
 constexpr std::size_t bucket_of(std::uint64_t nanos) {
   const std::size_t first = call_buckets::kByWidth[static_cast<std::size_t>(std::bit_width(nanos))];
   return first + static_cast<std::size_t>(nanos > call_buckets::kBounds[first]);
 }
 
-/// The stages of the time until a reply may leave.
+/// The stages before a reply may leave.
 enum class Stage : std::uint8_t {
-  kQueue,   ///< behind earlier commands of its pass: measured for the last command of each pass
-  kMemory,  ///< running, with all data at hand: measured for the last command of each pass
-  kDisk,    ///< until pages are there: measured for each wait
-  kThread,  ///< on another thread, including the ways there and back: measured each time
+  kQueue,   ///< the command waits behind earlier commands of its pass: measured for the last command of each pass
+  kMemory,  ///< the command runs with all data at hand: measured for the last command of each pass
+  kDisk,    ///< the command waits until pages are there: measured for each wait
+  kThread,  ///< the command is on another thread, or on the way there or back: measured each time
   kStall,   ///< delayed by the write stall, or until there is memory: measured each time
-  /// Until the log has what the commands of a pass did, as durably as configured: measured for passes that find something to
-  /// write, one at a time per loop. And until the log is synced: measured for each command whose reply waits for that.
+  /// Until the log has the writes of a pass, as durably as configured: measured for passes that find something to write, one at a
+  /// time per loop. Also until the log is synced: measured for each command whose reply waits for the sync.
   kWal,
 };
 inline constexpr std::array<const char*, 6> kStageNames = {"queue", "memory", "disk", "thread", "stall", "wal"};
 
 using StageNanos = std::array<std::uint64_t, kStageNames.size()>;  ///< indexed by Stage
 
-/// Bounds of the buckets for SCAN's calls, by the keys and versions that they looked at. They begin at COUNT's default, 10.
+/// Bounds of the buckets for SCAN's calls, by the number of keys and versions that a call read. They begin at COUNT's default,
+/// 10.
 inline constexpr std::array<std::uint64_t, 8> kScanBounds = {1, 10, 30, 100, 300, 1'000, 10'000, 100'000};
 
 struct ScanCounts {
-  std::uint64_t steps = 0;                                      ///< of all calls
+  std::uint64_t steps = 0;                                      ///< steps of all calls
   std::array<std::uint64_t, kScanBounds.size() + 1> buckets{};  ///< calls, by kScanBounds
 };
 
@@ -145,7 +146,7 @@ class DispatchCounters {
     counters.nanos.add(nanos);
     counters.buckets[bucket_of(nanos)].add(1);
   }
-  /// Counts a SCAN that looked at so many keys and versions.
+  /// Counts a SCAN that read `steps` keys and versions.
   void scan(std::uint64_t steps) {
     const auto bucket = std::lower_bound(kScanBounds.begin(), kScanBounds.end(), steps) - kScanBounds.begin();
     scan_steps_.add(steps);
@@ -159,7 +160,7 @@ class DispatchCounters {
  private:
   friend class ServerStats;
   // The number of calls is the sum of the buckets. A call that finds its data in memory writes to one cache line here, and to one
-  // of CallTimes.
+  // cache line of CallTimes.
   struct alignas(64) PerCommand {
     Counter nanos;
     std::atomic<CallTimes*> times{nullptr};  ///< made at the first call
@@ -177,7 +178,7 @@ class DispatchCounters {
   }
 
   std::unique_ptr<PerCommand[]> commands_;
-  std::vector<std::unique_ptr<CallTimes>> times_;  ///< for the writer; readers go through PerCommand::times
+  std::vector<std::unique_ptr<CallTimes>> times_;  ///< used by the writer; readers go through PerCommand::times
   std::array<PerStage, kStageNames.size()> stages_;
   Counter scan_steps_;
   std::array<Counter, kScanBounds.size() + 1> scans_;
@@ -188,28 +189,28 @@ class ServerStats {
  public:
   explicit ServerStats(std::size_t commands) : commands_(commands), base_commands_(commands), base_times_(commands) {}
 
-  /// Adds a block for a new dispatcher. It lives as long as this.
+  /// Adds a block for a new dispatcher. The block lives as long as this object.
   DispatchCounters* add_dispatcher();
 
-  /// By the command's index in the table, since the start or the last reset.
+  /// Returns the counts by the command's index in the table, since the start or the last reset.
   [[nodiscard]] std::vector<CommandCounts> commands() const;
   [[nodiscard]] TotalCounts totals() const;
-  /// By Stage, since the start; a reset does not change them.
+  /// Returns the counts by Stage, since the start; a reset does not change them.
   [[nodiscard]] std::array<StageCounts, kStageNames.size()> stages() const;
-  /// Since the start; a reset does not change it.
+  /// Returns the counts of SCAN since the start; a reset does not change them.
   [[nodiscard]] ScanCounts scans() const;
-  /// The times in ns that the `percents` (0 to 100) of a command's calls did not exceed, exact to 2 %. Since the start or the
-  /// last reset.
+  /// Returns the times in ns that the `percents` (0 to 100) of a command's calls did not exceed, exact to 2 %. Since the start or
+  /// the last reset.
   [[nodiscard]] std::vector<double> percentiles(std::size_t command, std::span<const double> percents) const;
-  /// The percentiles that INFO's latencystats shows.
+  /// Sets the percentiles that INFO's latencystats shows.
   void set_shown_percentiles(std::vector<double> percents);
   [[nodiscard]] std::vector<double> shown_percentiles() const;
 
-  /// Counts an error reply by its code, the first word of `message`. At most 128 codes are counted separately.
+  /// Counts an error reply by its code, the first word of `message`. At most 128 codes have counts of their own.
   void count_error(Bytes message);
   [[nodiscard]] std::map<std::string, std::uint64_t> errors_by_code() const;
 
-  /// CONFIG RESETSTAT.
+  /// Resets the counts, for CONFIG RESETSTAT.
   void reset();
 
  private:
@@ -224,7 +225,7 @@ class ServerStats {
   std::vector<CommandCounts> base_commands_;
   TotalCounts base_totals_;
   std::map<std::string, std::uint64_t> errors_;
-  std::vector<std::vector<std::uint64_t>> base_times_;  ///< by command; empty: none at the last reset
+  std::vector<std::vector<std::uint64_t>> base_times_;  ///< counts at the last reset, by command; empty: none
   std::vector<double> shown_percentiles_ = {50, 99, 99.9};
 };
 

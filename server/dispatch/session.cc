@@ -6,12 +6,19 @@
 #include "resp/disposal.h"
 
 namespace ebbtide {
+namespace {
+
+/// A tracked prefix is stored three times: here, and twice in TrackingTable. Its strings and nodes there are estimated at 320
+/// bytes.
+constexpr std::size_t kPrefixCopies = 3, kPrefixBytes = 320;
+
+}  // namespace
 
 SessionState::~SessionState() {
   if (observers != nullptr) observers->set_tracking(*client, Tracking{});
   if (monitored != nullptr) monitored->remove(client->id);
   if (subscriptions != nullptr && subscriptions->memory() >= kDisposedBytes) {
-    let_go(std::shared_ptr<ClientState>(std::move(subscriptions)), true);  // the client is closed, so no message reaches it
+    let_go(std::shared_ptr<ClientState>(std::move(subscriptions)), true);  // the client is closed, so it gets no more messages
   }
 }
 
@@ -23,7 +30,7 @@ void make_session(Client& client) {
 
 std::size_t SessionState::memory() const {
   std::size_t bytes = subscriptions == nullptr ? 0 : subscriptions->memory();
-  for (const std::string& prefix : tracking.prefixes) bytes += sizeof(std::string) + prefix.size();
+  for (const std::string& prefix : tracking.prefixes) bytes += kPrefixBytes + kPrefixCopies * prefix.size();
   return bytes;
 }
 
@@ -39,7 +46,7 @@ void set_tracking(Client& client, Observers& observers, const Tracking& tracking
 
 Transaction& make_transaction(Client& client, MemoryAccount& memory) {
   auto& transaction = state_of(client).transaction;
-  // An account from before the database was open is kept as long as something is charged to it.
+  // The transaction keeps an account from before the database was opened as long as memory is charged to that account.
   const bool moves = transaction != nullptr && &transaction->memory != &memory && transaction->charged == 0;
   if (transaction == nullptr || moves) transaction = std::make_unique<Transaction>(memory);
   return *transaction;
@@ -49,7 +56,8 @@ Status check_debugging(const ServerControl& control, const Client* client) {
   using Debugging = ServerControl::Debugging;
   const Debugging who = control.debugging();
   const Bytes address = client == nullptr ? Bytes() : Bytes(client->address);
-  const bool local = address.starts_with("127.") || address.starts_with("[::1]:") || address.starts_with("::1:");
+  const bool local = address.starts_with("127.") || address.starts_with("[::1]:") || address.starts_with("::1:") ||
+                     address.starts_with("/");  // a socket of the file system
   if (who == Debugging::kYes || (who == Debugging::kLocal && local)) return Status::ok();
   return Status::invalid_argument(
       "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local "
@@ -128,7 +136,15 @@ std::string describe_client(Client& client, std::int64_t now_ms, bool blocked) {
 }
 
 bool is_valid_client_text(Bytes text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '!' && c <= '~'; });
+  return text.size() <= kMaxClientTextBytes && std::all_of(text.begin(), text.end(), [](char c) { return c >= '!' && c <= '~'; });
+}
+
+Status invalid_client_text(Bytes text, Bytes what) {
+  if (text.size() > kMaxClientTextBytes) {
+    return Status::invalid_argument("ERR " + std::string(what) + " cannot have more than " + std::to_string(kMaxClientTextBytes) +
+                                    " bytes.");
+  }
+  return Status::invalid_argument("ERR " + std::string(what) + " cannot contain spaces, newlines or special characters.");
 }
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// A share of a round of an event loop, for work that takes many rounds.
+// A limit of time for a piece of work that takes many rounds of an event loop.
 #pragma once
 
 #include <functional>
@@ -6,10 +6,10 @@
 
 namespace ebbtide {
 
-/// Work calls over() after each step, so that every slice has at least one.
+/// The work calls over() after each step, so that every slice has at least one step.
 class Slice {
  public:
-  /// Never over.
+  /// Makes a slice that is never over.
   Slice() = default;
   explicit Slice(std::function<bool()> over) : over_(std::move(over)) {}
 

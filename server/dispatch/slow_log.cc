@@ -79,14 +79,14 @@ void SlowLog::add(Entry entry) {
   keep_limits();
 }
 
-// The lock is held for some entries at a time: loops that add others wait for it.
+// The lock is held for a limited number of entries at a time, since loops that add entries wait for it.
 std::vector<SlowLog::Entry> SlowLog::latest(std::size_t count) const {
   constexpr std::size_t kAtOnce = 1024;
   std::vector<Entry> out;
   while (out.size() < count) {
     std::lock_guard lock(mutex_);
     if (entries_.empty()) break;
-    // Ids count up without a gap, so they say where the next entry has moved to.
+    // Ids count up without a gap, so they tell where the next entry to copy has moved to.
     const std::uint64_t first = out.empty() ? 0 : entries_.front().id - out.back().id + 1;
     if (first >= entries_.size()) break;
     const std::uint64_t end = std::min<std::uint64_t>(entries_.size(), first + std::min(kAtOnce, count - out.size()));

@@ -1,14 +1,14 @@
 // SLOWLOG: the slowest commands.
 //
-// A command's time is the time that it ran, and its own waits: for pages, other threads, the write stall, and a sync that its
-// reply needs. Two waits do not count: the write to the log, which a pass makes for all of its commands, and a wait that a client
-// asked for (PURGE.WAIT).
+// A command's time is its running time, plus its own waits: for pages, other threads, the write stall, and a sync that its reply
+// needs. Two waits do not count: the write to the log, which a pass makes for all of its commands, and a wait that a client asked
+// for (PURGE.WAIT).
 //
-// An entry has the command's name, and as its last argument the waits, so that every client shows them. The command's arguments
-// are keys and values. A delete of those would not reach the slow log, so it keeps arguments only if configured: the first
-// kMaxArguments of them, each cut at kMaxArgumentBytes.
+// An entry has the command's name, and as its last argument the waits, so that every client library shows them. The command's
+// other arguments are keys and values. A delete of those would not reach the slow log, so it keeps arguments only if configured:
+// the first kMaxArguments of them, each cut at kMaxArgumentBytes.
 //
-// All entries together have a part of the memory budget. The oldest ones go early if they would take more.
+// All entries together have a share of the memory budget. The oldest entries are removed when the share is exceeded.
 #pragma once
 
 #include <atomic>
@@ -40,29 +40,29 @@ class SlowLog {
     std::uint64_t micros = 0;
     std::vector<std::string> arguments;
     std::string address, name;
-    bool has_arguments = false;  ///< it has arguments beside the name
+    bool has_arguments = false;  ///< the command has arguments beside its name
   };
 
   /// The entries' share of the memory budget, at most.
   static constexpr std::uint64_t kBudgetPart = 64;
 
-  /// The charge of the entries' memory. Its functions are set once, before use.
+  /// Charges the entries' memory. Its functions are set once, before use.
   SteppedCharge memory;
-  /// Sets the size of the memory budget.
+  /// Sets the size of the memory budget, in bytes.
   void set_budget(std::uint64_t bytes);
 
   /// Keeps the latest `entries` of the commands that took `micros` or more, with or without their arguments. Switching the
-  /// arguments off removes all entries. Dispatch looks at a command's time when a millisecond has passed; a lower threshold
-  /// makes it look at every command (Switches::kEveryTime).
+  /// arguments off removes all entries. Dispatch checks a command's time only if at least a millisecond has passed; a lower
+  /// threshold makes it check every command (Switches::kEveryTime).
   void configure(std::uint64_t micros, std::uint64_t entries, bool arguments);
   [[nodiscard]] std::uint64_t threshold_nanos() const { return threshold_nanos_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool keeps_arguments() const { return arguments_.load(std::memory_order_relaxed); }
 
-  /// A command's arguments as the log shows them, the name first. Those from `secret` on become "(redacted)".
+  /// Returns a command's arguments as the log shows them, the name first. Those from index `secret` on become "(redacted)".
   static std::vector<std::string> shorten(const Args& args, std::size_t secret);
-  /// Adds `entry` under a new id. Drops it if it has arguments and they were switched off meanwhile.
+  /// Adds `entry` under a new id. Drops it if it has arguments and arguments were switched off meanwhile.
   void add(Entry entry);
-  /// At most `count` entries, the latest first.
+  /// Returns at most `count` entries, the latest first.
   [[nodiscard]] std::vector<Entry> latest(std::size_t count) const;
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t memory_bytes() const;
@@ -70,7 +70,7 @@ class SlowLog {
 
  private:
   void drop_oldest();  // the caller holds mutex_
-  void keep_limits();  // the same
+  void keep_limits();  // the caller holds mutex_
 
   Switches& switches_;
   std::atomic<std::uint64_t> threshold_nanos_{10'000'000};
@@ -80,7 +80,7 @@ class SlowLog {
   std::uint64_t next_id_ = 0;                     // guarded by mutex_
   std::deque<Entry> entries_;                     // guarded by mutex_; the latest first
   std::uint64_t most_bytes_ = ~std::uint64_t{0};  // guarded by mutex_
-  std::size_t bytes_ = 0;                         // guarded by mutex_; memory of entries_, which `memory` follows
+  std::size_t bytes_ = 0;                         // guarded by mutex_; memory of entries_, which `memory` charges
 };
 
 }  // namespace ebbtide

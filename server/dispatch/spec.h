@@ -15,12 +15,12 @@ namespace ebbtide {
 
 struct Ctx;
 
-/// Maps (view, arguments) to (reply, batch). Handlers are pure except for what they ask of Ctx, so dispatch may run one several
+/// Maps (view, arguments) to (reply, batch). A handler has no other effects except through Ctx, so dispatch may run it several
 /// times before a run counts. If the Status is not ok, it becomes the reply (error_reply in dispatcher.h), and the run's writes
 /// are dropped.
 using Handler = Status (*)(Ctx&);
 
-/// Flags for dispatch and for COMMAND INFO; the names of printed flags are Redis's.
+/// Flags for dispatch and for COMMAND INFO. Printed flags have Redis's names.
 enum CommandFlags : std::uint32_t {
   kWrite = 1u << 0,
   kReadOnly = 1u << 1,
@@ -38,23 +38,24 @@ enum CommandFlags : std::uint32_t {
   kMovableKeys = 1u << 13,
   kAllowBusy = 1u << 14,
   kNoAsyncLoading = 1u << 15,
-  kSentinel = 1u << 16,  ///< for COMMAND INFO only: Redis's own table has it
+  kSentinel = 1u << 16,  ///< the flag is used by COMMAND INFO only: Redis's own table has it
   // These are not printed:
-  kSliced = 1u << 17,       ///< with very many arguments, it processes some per round of its loop (Ctx::end_slice)
+  kSliced = 1u << 17,       ///< a command with very many arguments processes some per round of its loop (Ctx::end_slice)
   kOnLoop = 1u << 18,       ///< keeps state with its connection, so it never runs on an offload thread
   kRunsQueue = 1u << 19,    ///< EXEC
-  kImmediate = 1u << 20,    ///< inside MULTI it runs at once instead of being queued
-  kNeverInline = 1u << 21,  ///< with kOffload: may wait for other threads, and is refused inside MULTI
+  kImmediate = 1u << 20,    ///< inside MULTI the command runs at once instead of being queued
+  kNeverInline = 1u << 21,  ///< for kOffload: the command may wait for other threads, and is refused inside MULTI
   kSubscriber = 1u << 22,   ///< allowed on a RESP2 connection that has subscribed
-  kAnyThread = 1u << 23,    ///< it reads no keys; inside EXEC it may run on any thread
-  kDangerous = 1u << 24,    ///< in @dangerous without being in @admin
+  kAnyThread = 1u << 23,    ///< the command reads no keys; inside EXEC it may run on any thread
+  kDangerous = 1u << 24,    ///< the command is in @dangerous without being in @admin
   kOffload = 1u << 25,      ///< may read for long: it runs on an offload thread with a leased view, and its connection waits
-  kLockAll = 1u << 26,      ///< while it runs, no other command is between its read and its write of a key
-  kLong = 1u << 28,         ///< with kOffload: without a bound, so it runs on threads that short work does not wait for
+  kLockAll = 1u << 26,      ///< while the command runs, no other command is between its read and its write of a key
+  kLong = 1u << 28,         ///< for kOffload: the command has no time bound, so short work does not wait for its thread
   kReplySynced = 1u << 27,  ///< the reply leaves after the log is synced past the batch, in every fsync mode
-  /// Counts as a read, but may write: PFCOUNT stores its result. It holds its keys' locks.
+  /// The command counts as a read, but may write: PFCOUNT stores its result. It holds its keys' locks.
   kMayReplicate = 1u << 29,
-  /// Uses no keys, and runs on its loop unless Ctx::work() refuses. Off the loop its effects (Ctx::effects) wait for its end.
+  /// The command uses no keys, and runs on its loop unless Ctx::work() fails. Off the loop its effects (Ctx::effects) wait for
+  /// its end.
   kMayLeave = 1u << 30,
 };
 
@@ -78,6 +79,9 @@ struct KeySpec {
   int step = 1;
   std::uint16_t access = 0;
   int blind_argc = 0;  ///< with exactly so many arguments the keys are overwritten without a read, although `access` says kRw
+  /// The argument with the number of keys, which follow it: 1 of ZUNION 2 a b. 0: none. `first` is the argument after it, or one
+  /// key before it, and `last` and `step` are unused. The keys are visited by next_key() and last_key() (command_keys.h).
+  int count_at = 0;
 
   /// True if a command of `argc` arguments overwrites its keys without reading them.
   [[nodiscard]] constexpr bool blind(std::size_t argc) const {
@@ -89,11 +93,27 @@ struct KeySpec {
   }
 };
 
+/// Keys that a command uses without naming each key. The user needs the right to all of them (permissions.h).
+enum class KeyScope : std::uint8_t {
+  kNone,
+  kRange,   ///< keys from argument 1 up to argument 2; - and + leave an end open
+  kPrefix,  ///< keys that begin with argument 1
+  kAll,
+};
+
+/// The event of a key that a command has changed, for keyspace notifications.
+struct EventSpec {
+  std::string_view name = {};  ///< empty: the event follows from the command's name (notifications.cc)
+  char letter = 0;             ///< of its class in notify-keyspace-events
+  /// If the command deletes the key, it has removed the last element: "del" follows this event. Otherwise "del" is sent alone.
+  bool before_delete = false;
+};
+
 /// Redis's form of arity: positive is exact, negative means "at least". The name counts.
 constexpr int exactly(int arguments) { return arguments; }
 constexpr int at_least(int arguments) { return -arguments; }
 
-/// The group of a command in COMMAND DOCS. kExtension is this server's own ("ebbtide").
+/// The group of a command in COMMAND DOCS. kExtension ("ebbtide") has the commands that Redis does not have.
 enum class Group : std::uint8_t {
   kConnection,
   kString,
@@ -103,10 +123,14 @@ enum class Group : std::uint8_t {
   kBitmap,
   kHyperLogLog,
   kTransactions,
-  kPubSub
+  kPubSub,
+  kHash,
+  kSet,
+  kSortedSet,
+  kList
 };
 
-/// One argument in COMMAND DOCS. redis-cli makes its hints from these.
+/// One argument in COMMAND DOCS. redis-cli makes its hints from the arguments.
 struct ArgDoc {
   enum class Type : std::uint8_t { kString, kInteger, kDouble, kKey, kPattern, kUnixTime, kPureToken, kOneOf, kBlock };
   enum Flags : std::uint8_t { kOptional = 1, kMultiple = 2, kMultipleToken = 4 };
@@ -116,8 +140,8 @@ struct ArgDoc {
   std::string_view token = {};
   std::uint8_t flags = 0;
   std::string_view since = {};
-  std::span<const ArgDoc> arguments = {};  ///< of kOneOf and kBlock
-  std::uint8_t key_spec = 0;               ///< of kKey: the index of its key specification
+  std::span<const ArgDoc> arguments = {};  ///< the choices of kOneOf, or the arguments of kBlock
+  std::uint8_t key_spec = 0;               ///< index of the key specification of kKey
 };
 
 struct CommandSpec {
@@ -134,19 +158,21 @@ struct CommandSpec {
   std::span<const CommandSpec> subcommands = {};
   std::string_view container = {};  ///< name of the container, of a subcommand
   std::string_view extra_acl = {};  ///< categories beside those of flags and group; for group generic, instead of @keyspace
-  /// For COMMAND INFO, if the accesses to the keys differ: each part of `keys`, which spans them all, with its own access.
+  /// For COMMAND INFO, if the accesses to the keys differ: the parts of `keys`, each with its own access.
   std::span<const KeySpec> key_specs = {};
+  KeyScope scope = KeyScope::kNone;
+  EventSpec event = {};
 
   [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
   /// True if the command reads, or may read, a whole database.
   [[nodiscard]] constexpr bool walks() const { return has(kOffload) && has(kReadOnly) && keys.first == 0; }
-  /// True if the command empties or swaps databases, and does no more.
+  /// True if the command empties or swaps databases, and does nothing else.
   [[nodiscard]] constexpr bool changes_databases() const { return has(kLockAll) && has(kAnyThread); }
-  /// True if the command may move from its event loop to an offload thread if it turns out to be long.
+  /// True if the command may move from its event loop to an offload thread when it proves to be long.
   [[nodiscard]] constexpr bool may_leave_loop() const {
     const bool locks_unknown_keys = has(kLockAll) && keys.first == 0;  // the keys of COPY and MOVE are known
     return !has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&
-           has(kReadOnly | kWrite | kMayLeave);
+           has(kReadOnly | kWrite | kMayLeave | kOffload);
   }
   [[nodiscard]] constexpr bool arity_ok(std::size_t argc) const {
     const long long n = static_cast<long long>(argc);

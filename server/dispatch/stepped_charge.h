@@ -11,10 +11,10 @@ class SteppedCharge {
  public:
   static constexpr std::size_t kStep = std::size_t{64} << 10;
 
-  /// Charges memory to the budget. Set once, before use; null: nothing is charged. The same for `release`.
+  /// Charge and release bytes of the memory budget. Set once, before use; if null, nothing is charged.
   std::function<void(std::size_t bytes)> charge, release;
 
-  /// The owner has so many bytes now: whole steps of them are charged.
+  /// Called when the owner's memory has changed to `bytes`: charges or releases whole steps.
   void follow(std::size_t bytes) {
     const std::size_t now = bytes / kStep * kStep;
     if (now > charged_ && charge) charge(now - charged_);

@@ -19,7 +19,7 @@ class Switches {
     kMonitors = 16,
   };
 
-  /// All bits; one load.
+  /// Returns all bits. This is one atomic load.
   [[nodiscard]] std::uint32_t word() const { return word_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool has(Bit bit) const { return (word() & bit) != 0; }
   void set(Bit bit, bool on) {

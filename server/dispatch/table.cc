@@ -12,12 +12,13 @@ CommandTable::CommandTable(std::span<const std::span<const CommandSpec>> familie
   for (const auto& family : families) {
     for (const CommandSpec& spec : family) count += 1 + spec.subcommands.size();
   }
-  commands_.reserve(count);  // pointers into it must stay valid
+  commands_.reserve(count);  // commands_ must not move, since there are pointers into it
   for (const auto& family : families) {
     for (const CommandSpec& spec : family) {
       const auto index = static_cast<std::uint32_t>(commands_.size());
       commands_.push_back({&spec, index, index + 1, std::string(spec.name), spec.may_leave_loop()});
       top_level_.push_back(&commands_.back());
+      longest_ = std::max(longest_, spec.name.size());
       for (const CommandSpec& sub : spec.subcommands) {
         const auto sub_index = static_cast<std::uint32_t>(commands_.size());
         commands_.push_back({&sub, sub_index, 0, std::string(spec.name) + "|" + std::string(sub.name), sub.may_leave_loop()});
@@ -43,7 +44,7 @@ std::uint32_t CommandTable::hash(Bytes name) {
 
 namespace {
 
-/// Like equal_ignoring_case, for a `lower` that is in lower case already. Every command runs this.
+/// Like equal_ignoring_case, if `lower` is in lower case already. Every command calls this.
 inline bool equals_lower(Bytes lower, Bytes name) {
   if (lower.size() != name.size()) return false;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -56,6 +57,7 @@ inline bool equals_lower(Bytes lower, Bytes name) {
 }  // namespace
 
 const Command* CommandTable::find(Bytes name) const {
+  if (name.size() > longest_) return nullptr;  // hashing megabytes would keep the loop busy
   for (std::uint32_t slot = hash(name) & mask_; slots_[slot] != nullptr; slot = (slot + 1) & mask_) {
     if (equals_lower(slots_[slot]->spec->name, name)) return slots_[slot];
   }
@@ -123,6 +125,14 @@ std::string_view group_name(Group group) {
       return "transactions";
     case Group::kPubSub:
       return "pubsub";
+    case Group::kHash:
+      return "hash";
+    case Group::kSet:
+      return "set";
+    case Group::kSortedSet:
+      return "sorted-set";
+    case Group::kList:
+      return "list";
   }
   return "";
 }
@@ -134,13 +144,17 @@ std::vector<std::string_view> acl_categories(const CommandSpec& spec) {
   if (spec.group == Group::kString) out.push_back("@string");
   if (spec.group == Group::kBitmap) out.push_back("@bitmap");
   if (spec.group == Group::kHyperLogLog) out.push_back("@hyperloglog");
+  if (spec.group == Group::kHash) out.push_back("@hash");
+  if (spec.group == Group::kSet) out.push_back("@set");
+  if (spec.group == Group::kSortedSet) out.push_back("@sortedset");
+  if (spec.group == Group::kList) out.push_back("@list");
   if (spec.group == Group::kGeneric && spec.run != nullptr && spec.extra_acl.empty()) out.push_back("@keyspace");
   if (spec.has(kAdmin)) out.push_back("@admin");
   if (spec.has(kAdmin | kDangerous)) out.push_back("@dangerous");
   if (spec.group == Group::kConnection) out.push_back("@connection");
   if (spec.has(kPubSub)) out.push_back("@pubsub");
-  if (spec.has(kBlocking)) out.push_back("@blocking");
   out.push_back(spec.has(kFast) ? "@fast" : "@slow");
+  if (spec.has(kBlocking)) out.push_back("@blocking");
   if (spec.group == Group::kTransactions) out.push_back("@transaction");
   for (Bytes rest = spec.extra_acl; !rest.empty();) {
     const std::size_t end = std::min(rest.find(' '), rest.size());

@@ -1,7 +1,8 @@
 // The table of commands, by name.
 //
-// It is open-addressed, at most a quarter full, and hashed over the name's bytes with the case bit set. So a look-up takes one
-// multiplication per byte, one probe and one comparison, and allocates nothing. Built once, then immutable and thread-safe.
+// The table is open-addressed, at most a quarter full, and hashed over the name's bytes with the case bit set. So a look-up takes
+// one multiplication per byte, one probe and one comparison, and allocates nothing. It is built once, then immutable and
+// thread-safe.
 #pragma once
 
 #include <array>
@@ -27,18 +28,18 @@ struct Command {
 
 class CommandTable {
  public:
-  /// The specs must outlive the table. No two names are equal.
+  /// The specs must outlive the table. No two names may be equal.
   explicit CommandTable(std::span<const std::span<const CommandSpec>> families);
 
-  /// The command of a name, in any case; null if there is none, or if it is a subcommand's.
+  /// Returns the command of a name, in any case; null if there is none, or if the name is a subcommand's.
   [[nodiscard]] const Command* find(Bytes name) const;
-  /// The subcommand of a name, in any case; null if there is none.
+  /// Returns the subcommand of a name, in any case; null if there is none.
   [[nodiscard]] const Command* find_subcommand(const Command& container, Bytes name) const;
-  /// Like find(), also for names such as "config|get".
+  /// Like find(), but finds names such as "config|get" too.
   [[nodiscard]] const Command* find_full(Bytes name) const;
-  /// All commands by index; subcommands follow their container.
+  /// Returns all commands by index; subcommands follow their container.
   [[nodiscard]] const std::vector<Command>& all() const { return commands_; }
-  /// The commands that are no subcommands, in order of definition.
+  /// Returns the commands that are no subcommands, in order of definition.
   [[nodiscard]] const std::vector<const Command*>& top_level() const { return top_level_; }
 
  private:
@@ -48,10 +49,11 @@ class CommandTable {
   std::vector<const Command*> top_level_;
   std::vector<const Command*> slots_;
   std::uint32_t mask_ = 0;
+  std::size_t longest_ = 0;  ///< length of the longest name in slots_
 };
 
-/// CommandTable::find() for a thread whose clients repeat a few commands: it remembers the latest short names as clients spell
-/// them. Not thread-safe.
+/// Finds commands for a thread whose clients repeat a few commands: remembers the latest short names as clients spell them. Not
+/// thread-safe.
 class RecentCommands {
  public:
   [[nodiscard]] const Command* find(const CommandTable& table, Bytes name) {
@@ -73,7 +75,7 @@ class RecentCommands {
     std::size_t size = 0;
     const Command* command = nullptr;
   };
-  /// The bytes of a name of 1 to 8 bytes as a word. Names of one length have equal words only if they are equal.
+  /// Returns the bytes of a name of 1 to 8 bytes as a word. Different names of one length have different words.
   static std::uint64_t word_of(Bytes name) {
     const std::size_t n = name.size();
     if (n >= 4) {
@@ -89,20 +91,20 @@ class RecentCommands {
   std::array<Recent, std::size_t{1} << kLog2> recent_{};
 };
 
-/// The error for an unknown command, with the beginning of its arguments, as Redis words it.
+/// Returns Redis's error for an unknown command, with the beginning of its arguments.
 Status unknown_command(const Args& args);
-/// The error for an unknown subcommand of a container.
+/// Returns the error for an unknown subcommand of a container.
 Status unknown_subcommand(const Command& container, Bytes name);
-/// The error for arguments that a known subcommand (argument 1) does not take.
+/// Returns the error for arguments that a known subcommand (argument 1) does not take.
 Status wrong_subcommand_arguments(const Command& command, const Args& args);
-/// The error for a wrong number of arguments.
+/// Returns the error for a wrong number of arguments.
 Status wrong_arity(const Command& command);
 
-/// The ACL categories of a command, each with its '@': "@read @string @fast".
+/// Returns the ACL categories of a command, each with its '@': "@read @string @fast".
 std::vector<std::string_view> acl_categories(const CommandSpec& spec);
-/// True if the command is in a category, named without '@' and in any case.
+/// True if the command is in a category, which is named without '@' and in any case.
 bool in_category(const Command& command, Bytes category);
-/// The group's name: "string", "generic", ...
+/// Returns the group's name: "string", "generic", ...
 std::string_view group_name(Group group);
 
 }  // namespace ebbtide

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 #include <utility>
 
 #include "dispatch/command_keys.h"
@@ -12,33 +13,27 @@
 namespace ebbtide {
 namespace {
 
-/// Estimated memory of a noted key, and of a client that has noted it, beside the key's bytes.
+/// Estimated memory, beside the key's bytes, of a noted key, and of each client that has noted it.
 constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
-/// Operations, and notes that they end, for which clients are sent one invalidation: about a millisecond of work.
+/// The most operations, and the most notes that they end, that are handled before their invalidations are sent: about a
+/// millisecond of work.
 constexpr std::size_t kOpsAtOnce = 1024, kNotesAtOnce = 4096;
 
-/// From this length on clients share an invalidation's keys.
+/// Clients share the keys of an invalidation if these have at least so many bytes.
 constexpr std::size_t kSharedKeysBytes = 4 << 10;
 
-/// `keys`: engine keys, or pairs that begin with one.
-template <typename Keys>
-std::shared_ptr<const std::string> encode(const Keys& keys) {
-  std::string out = "*" + std::to_string(keys.size()) + "\r\n";
-  for (const auto& key : keys) {
-    std::string shown;
-    if constexpr (requires { key.first; }) {
-      shown = user_key(key.first);
-    } else {
-      shown = user_key(key);
-    }
-    out += "$" + std::to_string(shown.size()) + "\r\n";
-    out += shown;
-    out += "\r\n";
-  }
-  return std::make_shared<const std::string>(std::move(out));
+/// If prefixes have more lists of keys together, or more bytes of lists that they do not share, all keys are invalidated instead. That
+/// limits a broadcast to a few milliseconds of work.
+constexpr std::size_t kMostLists = 64 << 10, kMostCopiedBytes = 4 << 20;
+
+Bytes engine_key_of(const std::pair<const std::string, std::uint64_t>& written) { return written.first; }
+Bytes engine_key_of(const std::shared_ptr<const std::string>& key) { return *key; }
+
+std::size_t common_bytes(Bytes a, Bytes b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-/// Writes an invalidation to a client: of `keys`, or of all keys.
+/// Writes an invalidation to a client: of `keys`, or of all keys if it is null.
 void write_invalidation(Client& client, const std::shared_ptr<const std::string>& keys) {
   Reply reply(&client.out, client.protocol);
   if (client.protocol == 3) {
@@ -56,10 +51,10 @@ void write_invalidation(Client& client, const std::shared_ptr<const std::string>
   }
 }
 
-/// With more invalidations that are kept for a client, all of its keys are invalidated instead.
+/// If more invalidations are kept for a client, all of its keys are invalidated instead.
 constexpr std::size_t kMostKept = 256;
 
-/// Sends a client a push: the client that received its invalidations has disconnected.
+/// Sends a client a push which says that the client that received its invalidations has disconnected.
 void report_broken_redirect(Client& client, std::uint64_t redirect) {
   if (client.protocol != 3) return;
   Reply reply(&client.out, client.protocol);
@@ -70,6 +65,19 @@ void report_broken_redirect(Client& client, std::uint64_t redirect) {
 }
 
 }  // namespace
+
+// Returns engine keys in the form of a reply.
+template <typename Keys>
+TrackingTable::EncodedKeys TrackingTable::encode(const Keys& keys) const {
+  std::string out = "*" + std::to_string(keys.size()) + "\r\n";
+  for (const auto& key : keys) {
+    const std::string shown = user_key(engine_key_of(key));
+    out += "$" + std::to_string(shown.size()) + "\r\n";
+    out += shown;
+    out += "\r\n";
+  }
+  return out.size() < kSharedKeysBytes ? std::make_shared<const std::string>(std::move(out)) : texts.share(std::move(out));
+}
 
 void keep_invalidations(Client& client) {
   auto& kept = state_of(client).kept_invalidations;
@@ -90,20 +98,59 @@ void TrackingTable::set(Client& client, const Tracking& tracking) {
   std::lock_guard lock(mutex_);
   const auto before = trackers_.find(client.id);
   for (std::size_t i = 0; before != trackers_.end() && i < before->second.prefixes.size(); ++i) {
-    const auto prefix = prefixes_.find(before->second.prefixes[i]);
-    prefix->second.clients.erase(client.id);
-    if (prefix->second.clients.empty()) prefixes_.erase(prefix);
+    remove_prefix(client.id, before->second.prefixes[i]);
   }
   if (tracking.on) {
     Tracker& tracker = trackers_[client.id];
     tracker = {client.loop, tracking.no_loop, tracking.redirect, tracking.prefixes, tracking.broadcast};
     if (tracking.broadcast && tracking.prefixes.empty()) tracker.prefixes.emplace_back();  // every key
-    for (const std::string& prefix : tracker.prefixes) prefixes_[prefix].clients.insert(client.id);
+    for (const std::string& prefix : tracker.prefixes) add_prefix(client.id, prefix);
   } else {
-    trackers_.erase(client.id);  // its notes are removed when their keys are written, or at the limits
+    trackers_.erase(client.id);  // its notes are removed when their keys are written, or when the table is full
   }
   if (trackers_.empty()) forget_notes();
   switches_.set(Switches::kTracking, !trackers_.empty());
+}
+
+// The longest prefix of a text is the text before it in sorted order, or one of that text's parents: all that is between a prefix
+// and the text begins with the prefix.
+TrackingTable::Prefixes::value_type* TrackingTable::longest_prefix_of(Bytes text) {
+  const auto next = prefixes_.upper_bound(text);
+  if (next == prefixes_.begin()) return nullptr;
+  Prefixes::value_type* prefix = &*std::prev(next);
+  const std::size_t common = common_bytes(prefix->first, text);
+  while (prefix != nullptr && prefix->first.size() > common) prefix = prefix->second.parent;
+  return prefix;
+}
+
+void TrackingTable::add_prefix(std::uint64_t client_id, const std::string& prefix) {
+  auto it = prefixes_.find(prefix);
+  if (it == prefixes_.end()) {
+    Prefixes::value_type* const parent = longest_prefix_of(prefix);
+    it = prefixes_.try_emplace(prefix).first;
+    it->second.parent = parent;
+    for (auto child = std::next(it); child != prefixes_.end() && child->first.starts_with(prefix); ++child) {
+      if (child->second.parent == parent) child->second.parent = &*it;
+    }
+  }
+  it->second.clients.insert(client_id);
+}
+
+void TrackingTable::remove_prefix(std::uint64_t client_id, const std::string& prefix) {
+  const auto it = prefixes_.find(prefix);
+  it->second.clients.erase(client_id);
+  if (!it->second.clients.empty()) return;
+  Prefixes::value_type* const parent = it->second.parent;
+  for (auto child = std::next(it); child != prefixes_.end() && child->first.starts_with(prefix); ++child) {
+    if (child->second.parent == &*it) child->second.parent = parent;
+  }
+  if (!it->second.keys.empty()) {
+    std::erase(written_, &*it);
+    if (parent != nullptr) {
+      for (const auto& [key, writer] : it->second.keys) note_written(*parent, key, writer);
+    }
+  }
+  prefixes_.erase(it);
 }
 
 void TrackingTable::note_reads(std::uint64_t client_id, std::span<const LookupKey> keys) {
@@ -139,11 +186,14 @@ void TrackingTable::set_budget(std::uint64_t bytes) {
 }
 
 void TrackingTable::take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out) {
+  std::shared_ptr<const std::string> key;  // for all clients
   for (const std::uint64_t id : it->second) {
     const auto tracker = trackers_.find(id);
     if (tracker == trackers_.end() || tracker->second.broadcast || (tracker->second.no_loop && id == writer)) continue;
-    auto& keys = out->try_emplace(id, std::vector<std::string>()).first->second;
-    if (keys) keys->push_back(it->first);
+    auto& keys = out->try_emplace(id, std::vector<std::shared_ptr<const std::string>>()).first->second;
+    if (!keys) continue;
+    if (key == nullptr) key = std::make_shared<const std::string>(it->first);
+    keys->push_back(key);
   }
   items_ -= it->second.size();
   bytes_ -= kKeyBytes + it->first.size() + kItemBytes * it->second.size();
@@ -154,61 +204,113 @@ void TrackingTable::take_notes(NotedKeys::iterator it, std::uint64_t writer, Inv
 void TrackingTable::invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out) {
   if (const auto it = noted_.find(key); it != noted_.end()) take_notes(it, writer, out);
   if (prefixes_.empty()) return;
-  const std::string shown_key = user_key(key);
-  // The prefixes of the key, from the longest to the shortest. In sorted order, all of them come before the key, and the last text
-  // before it shares as much with the key as they do, or more.
-  Bytes probe = shown_key;
-  for (auto next = prefixes_.upper_bound(probe); next != prefixes_.begin(); next = prefixes_.upper_bound(probe)) {
-    auto& [prefix, broadcast] = *std::prev(next);
-    const auto common = std::mismatch(prefix.begin(), prefix.end(), probe.begin(), probe.end()).first - prefix.begin();
-    probe = probe.substr(0, static_cast<std::size_t>(common));
-    if (probe.size() < prefix.size()) continue;
-    const auto [it, is_new] = broadcast.keys.try_emplace(std::string(key), writer);
-    if (!is_new && it->second != writer) it->second = 0;
-    has_broadcasts_.store(true, std::memory_order_relaxed);
-    if (probe.empty()) break;
-    probe.remove_suffix(1);
+  Prefixes::value_type* const prefix = longest_prefix_of(user_key(key));
+  if (prefix == nullptr) return;
+  note_written(*prefix, key, writer);
+  has_broadcasts_.store(true, std::memory_order_relaxed);
+}
+
+void TrackingTable::note_written(Prefixes::value_type& prefix, Bytes key, std::uint64_t writer) {
+  WrittenKeys& keys = prefix.second.keys;
+  if (keys.empty()) written_.push_back(&prefix);
+  const auto [it, is_new] = keys.try_emplace(std::string(key), writer);
+  if (!is_new && it->second != writer) it->second = 0;
+}
+
+/// The invalidations to send: keys in groups, by their longest prefix, and the groups of each prefix. So a key that thousands of
+/// prefixes begin is stored and encoded once.
+struct TrackingTable::Broadcasts {
+  struct Receiver {
+    std::uint64_t id;
+    bool no_loop;
+  };
+  struct OfPrefix {
+    std::vector<std::size_t> groups;
+    std::vector<Receiver> receivers;
+  };
+  std::vector<WrittenKeys> groups;
+  std::vector<OfPrefix> prefixes;
+  std::vector<std::uint64_t> all;  ///< clients for which all keys are invalidated; then the rest is empty
+  SeqNum seq = 0;
+};
+
+void TrackingTable::take_broadcasts(Broadcasts* out) {
+  std::unordered_map<const Prefix*, std::size_t> numbers;
+  std::size_t lists = 0;
+  out->seq = broadcast_seq_;
+  // As in Redis, a client gets the keys of its prefixes in the prefixes' order. Those that begin with one prefix stand together, and no
+  // prefix of a client begins another prefix of the client.
+  std::sort(written_.begin(), written_.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
+  for (Prefixes::value_type* const longest : std::exchange(written_, {})) {
+    out->groups.emplace_back().swap(longest->second.keys);
+    for (auto* prefix = longest; prefix != nullptr && lists <= kMostLists; prefix = prefix->second.parent, ++lists) {
+      const auto [it, is_new] = numbers.try_emplace(&prefix->second, out->prefixes.size());
+      if (is_new) {
+        auto& receivers = out->prefixes.emplace_back().receivers;
+        for (const std::uint64_t id : prefix->second.clients) receivers.push_back({id, trackers_.at(id).no_loop});
+      }
+      out->prefixes[it->second].groups.push_back(out->groups.size() - 1);
+    }
+  }
+  if (lists <= kMostLists) return;
+  out->prefixes.clear();
+  for (const auto& [id, tracker] : trackers_) {
+    if (tracker.broadcast) out->all.push_back(id);
   }
 }
 
 void TrackingTable::send_broadcasts(ClientLoop* here) {
   if (!has_broadcasts_.load(std::memory_order_relaxed)) return;
-  struct Receiver {
-    std::uint64_t id;
-    bool no_loop;
-  };
-  struct Broadcast {
-    std::map<std::string, std::uint64_t> keys;
-    std::vector<Receiver> receivers;
-  };
-  std::vector<Broadcast> broadcasts;  // one per prefix
-  SeqNum seq = 0;
+  Broadcasts broadcasts;
   {
     std::lock_guard lock(mutex_);
     has_broadcasts_.store(false, std::memory_order_relaxed);
-    seq = broadcast_seq_;
-    for (auto& [name, prefix] : prefixes_) {
-      if (prefix.keys.empty()) continue;
-      Broadcast& broadcast = broadcasts.emplace_back();
-      broadcast.keys.swap(prefix.keys);
-      for (const std::uint64_t id : prefix.clients) broadcast.receivers.push_back({id, trackers_.at(id).no_loop});
-    }
+    take_broadcasts(&broadcasts);
   }
-  for (const Broadcast& broadcast : broadcasts) {
-    EncodedKeys all;
-    std::set<std::uint64_t> writers;
-    for (const auto& [key, writer] : broadcast.keys) writers.insert(writer);
-    for (const Receiver& receiver : broadcast.receivers) {
-      if (!receiver.no_loop || !writers.contains(receiver.id)) {
-        if (all == nullptr) all = encode(broadcast.keys);
-        send_to(receiver.id, all, here, seq);
-        continue;
+  for (const std::uint64_t id : broadcasts.all) send_to(id, nullptr, here, broadcasts.seq);
+  std::vector<EncodedKeys> texts(broadcasts.groups.size());  // of groups
+  std::vector<std::set<std::uint64_t>> writers_of(broadcasts.groups.size());
+  std::size_t copied = 0;
+  /// Returns the keys of several groups in order, without those of one writer; an empty text if there are none, and null, which means
+  /// all keys, if they would be too long.
+  const auto join = [&](const std::vector<std::size_t>& groups, std::uint64_t left_out) -> EncodedKeys {
+    std::vector<std::shared_ptr<const std::string>> keys;
+    for (const std::size_t group : groups) {
+      for (const auto& [key, writer] : broadcasts.groups[group]) {
+        if (copied > kMostCopiedBytes) return nullptr;
+        if (left_out != 0 && writer == left_out) continue;
+        copied += key.size() + kKeyBytes;
+        keys.push_back(std::make_shared<const std::string>(key));
       }
-      std::vector<std::string> keys;
-      for (const auto& [key, writer] : broadcast.keys) {
-        if (writer != receiver.id) keys.push_back(key);
+    }
+    std::sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return *a < *b; });
+    return keys.empty() ? std::make_shared<const std::string>() : encode(keys);
+  };
+  // Neighbours mostly have the same groups, and share their text.
+  const Broadcasts::OfPrefix* before = nullptr;
+  EncodedKeys text;
+  std::set<std::uint64_t> writers;
+  for (const Broadcasts::OfPrefix& prefix : broadcasts.prefixes) {
+    if (before == nullptr || before->groups != prefix.groups) {
+      EncodedKeys& first = texts[prefix.groups.front()];
+      if (prefix.groups.size() == 1 && first == nullptr) first = encode(broadcasts.groups[prefix.groups.front()]);
+      text = prefix.groups.size() == 1 ? first : join(prefix.groups, 0);
+      writers.clear();
+      for (const std::size_t group : prefix.groups) {
+        if (copied > kMostCopiedBytes) break;  // then all keys are invalidated
+        if (writers_of[group].empty()) {
+          for (const auto& [key, writer] : broadcasts.groups[group]) writers_of[group].insert(writer);
+        }
+        writers.insert(writers_of[group].begin(), writers_of[group].end());
+        copied += prefix.groups.size() == 1 ? 0 : kItemBytes * writers_of[group].size();
       }
-      if (!keys.empty()) send_to(receiver.id, encode(keys), here, seq);
+    }
+    before = &prefix;
+    if (copied > kMostCopiedBytes && prefix.groups.size() > 1) text = nullptr;
+    for (const Broadcasts::Receiver& receiver : prefix.receivers) {
+      const bool leaves_out = receiver.no_loop && writers.contains(receiver.id);
+      const EncodedKeys own = leaves_out ? join(prefix.groups, receiver.id) : text;
+      if (own == nullptr || !own->empty()) send_to(receiver.id, own, here, broadcasts.seq);
     }
   }
 }
@@ -234,14 +336,14 @@ TrackingTable::Counts TrackingTable::counts() {
 
 void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out) {
   switch (op.kind) {
-    // It is unknown which keys a delete by stamp deletes. So it invalidates all keys, as FLUSHDB does.
+    // The keys that a delete by stamp deletes are unknown. So it invalidates all keys, as FLUSHDB does.
     case OpKind::kFlushDatabase:
     case OpKind::kSwapDatabases:
     case OpKind::kSecondaryDelete:
       for (const auto& [id, tracker] : trackers_) (*out)[id] = std::nullopt;
       return forget_notes();
     case OpKind::kRangeTombstone:
-      // It is unknown which keys a broadcasting client has cached, so all of them are invalidated.
+      // The keys that a broadcasting client has cached are unknown, so all keys are invalidated.
       for (const auto& [id, tracker] : trackers_) {
         if (tracker.broadcast && !(tracker.no_loop && id == writer)) (*out)[id] = std::nullopt;
       }
@@ -269,7 +371,7 @@ void TrackingTable::invalidate_range(const WriteBatch::Op& op, std::uint64_t wri
   for (auto it = first; !ends(it);) take_notes(it++, writer, out);
 }
 
-// A few operations at a time: other loops need the lock, and the clients' messages take time, too.
+// A few operations are handled at a time: other loops need the lock, and the clients' messages take time, too.
 bool TrackingTable::committed(const WriteBatch& batch, const Origin& writer, SeqNum seq, std::size_t* cursor,
                               const Slice& slice) {
   while (true) {
@@ -292,21 +394,31 @@ bool TrackingTable::committed(const WriteBatch& batch, const Origin& writer, Seq
 }
 
 void TrackingTable::send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq) {
-  for (const auto& [id, keys] : invalidations) send_to(id, keys ? encode(*keys) : nullptr, here, seq);
+  // Clients that have noted the same keys share their text.
+  const std::vector<std::shared_ptr<const std::string>>* encoded = nullptr;
+  EncodedKeys text;
+  for (const auto& [id, keys] : invalidations) {
+    if (keys && (encoded == nullptr || *encoded != *keys)) {
+      text = encode(*keys);
+      encoded = &*keys;
+    }
+    send_to(id, keys ? text : nullptr, here, seq);
+  }
 }
 
 void TrackingTable::send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoop* here, SeqNum seq) {
-  Tracker tracker;
+  ClientLoop* loop = nullptr;
+  std::uint64_t redirect = 0;
   {
     std::lock_guard lock(mutex_);
     const auto it = trackers_.find(id);
     if (it == trackers_.end()) return;
-    tracker = it->second;
+    loop = it->second.loop;
+    redirect = it->second.redirect;
   }
-  const std::uint64_t redirect = tracker.redirect;
   const auto deliver = [redirected = redirect != 0, keys, seq](Client& client) {
     if (client.protocol == 2 && !(redirected && client.subscriber)) return;
-    // A client that others' invalidations go to has to expect them at any time.
+    // A client that receives the invalidations of another client has to expect them at any time, so they are not kept for it.
     if (auto& kept = state_of(client).kept_invalidations; kept && !redirected) {
       if (kept->size() < kMostKept) return kept->push_back({keys, seq});
       kept->assign(1, {nullptr, std::max(kept->back().seq, seq)});
@@ -317,10 +429,10 @@ void TrackingTable::send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoo
     client.loop->touch(&client);
   };
   const auto on_own_loop = [&](auto function) {
-    const auto task = [loop = tracker.loop, id, function] {
+    const auto task = [loop, id, function] {
       if (Client* client = loop->find(id)) function(*client);
     };
-    tracker.loop == here ? task() : tracker.loop->post(task);
+    loop == here ? task() : loop->post(task);
   };
   if (redirect == 0) {
     on_own_loop(deliver);

@@ -1,8 +1,8 @@
 // CLIENT TRACKING: stores which clients have read which keys, and sends them invalidations.
 //
 // A tracking client's reads are noted before they run, so that no write is missed in between. A write sends one invalidation to
-// every client that has noted one of its keys, and forgets the note. A range delete invalidates the noted keys in its range, or
-// all keys if thousands were noted there. A broadcasting client has no notes: a range delete tells it that any key may be gone.
+// every client that has noted one of its keys, and removes the note. A range delete invalidates the noted keys in its range, or
+// all keys if thousands were noted there. A broadcasting client has no notes, so a range delete invalidates all keys for it.
 // FLUSHDB, SWAPDB and deletes by stamp invalidate all keys of all clients.
 #pragma once
 
@@ -16,6 +16,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <engine/types.h>
@@ -27,13 +28,14 @@
 #include "dispatch/switches.h"
 #include "resp/args.h"
 #include "resp/client.h"
+#include "resp/shared_texts.h"
 
 namespace ebbtide {
 
 /// A client's settings of CLIENT TRACKING.
 struct Tracking {
   bool on = false, broadcast = false, opt_in = false, opt_out = false, no_loop = false;
-  std::optional<bool> caching = {};  ///< of CLIENT CACHING, for the client's next command
+  std::optional<bool> caching = {};  ///< argument of CLIENT CACHING, for the client's next command
   std::uint64_t redirect = 0;
   std::vector<std::string> prefixes = {};
 
@@ -43,19 +45,20 @@ struct Tracking {
   }
 };
 
-/// An invalidation as a client is sent it. Keys as a reply has them, in either protocol, for any number of clients; null: all keys.
+/// An invalidation as a client receives it. `keys` have the form of a reply, in either protocol, for any number of clients; null:
+/// all keys.
 struct Invalidation {
   std::shared_ptr<const std::string> keys;
-  SeqNum seq = 0;  ///< it leaves when the log has this
+  SeqNum seq = 0;  ///< the message leaves when the log has this operation
 };
 
-/// Keeps a client's invalidations from now on, on its loop. A command that reads off its loop may reply with values older than
-/// invalidations that come meanwhile. If these were sent first, the client would then cache the older values.
+/// Keeps a client's invalidations back from now on. Called on its loop. A command that reads off its loop may reply with values
+/// older than invalidations that come meanwhile. If these were sent first, the client would then cache the older values.
 void keep_invalidations(Client& client);
-/// Stops keeping invalidations, and sends those that were kept. Called once the reply is written.
+/// Sends the invalidations that were kept back, and later ones at once. Called after the reply is written.
 void send_kept_invalidations(Client& client);
 
-/// The clients that track, and their notes. Thread-safe, except for what is set before use.
+/// The tracking clients, and their notes. Thread-safe, except for members that are set before use.
 class TrackingTable {
  public:
   /// Limits of the notes. Beyond them the first keys are invalidated as if they had changed.
@@ -66,34 +69,38 @@ class TrackingTable {
 
   explicit TrackingTable(Switches& switches, std::size_t max_bytes = kMaxBytes) : switches_(switches), max_bytes_(max_bytes) {}
 
-  /// True if a client is connected. Set once, before use.
+  /// Returns true if a client is connected. Set once, before use.
   std::function<bool(std::uint64_t client_id)> is_connected;
   /// Calls a function with a client on the client's loop, or not at all if the client has disconnected. Set once, before use.
   using ToClient = std::function<void(std::uint64_t client_id, std::function<void(Client&)>)>;
   ToClient to_client;
 
-  /// The charge of the notes' memory. Its functions are set once, before use.
+  /// Charges the notes' memory. Its functions are set once, before use.
   SteppedCharge memory;
-  /// Sets the size of the memory budget. Notes beyond their share are dropped at the next read.
+  /// Charges the keys of invalidations. Set once, before use.
+  SharedTexts texts;
+  /// Sets the size of the memory budget, in bytes. Notes beyond their share are dropped at the next read.
   void set_budget(std::uint64_t bytes);
 
-  /// Replaces the client's settings; `on` false removes them. Called on the client's loop.
+  /// Replaces the client's settings; if `on` is false, removes them. Called on the client's loop.
   void set(Client& client, const Tracking& tracking);
-  /// The client has read, or is about to read, these engine keys.
+  /// Notes that the client has read, or is about to read, these engine keys.
   void note_reads(std::uint64_t client_id, std::span<const LookupKey> keys);
-  /// Sends the invalidations of a committed batch, but those of broadcasting clients. `writer`: the client whose command it was.
+  /// Sends the invalidations of a committed batch, except those of broadcasting clients. `writer` is the client that sent the
+  /// command.
   void committed(const WriteBatch& batch, const Origin& writer, SeqNum seq) {
     std::size_t cursor = 0;
     (void)committed(batch, writer, seq, &cursor, Slice());
   }
-  /// The same from `cursor` on, which begins at 0. False if the slice is over before all operations are handled.
+  /// Like the other committed(), from `*cursor` on, which begins at 0. Returns false if the slice ends before all operations are
+  /// handled.
   [[nodiscard]] bool committed(const WriteBatch& batch, const Origin& writer, SeqNum seq, std::size_t* cursor,
                                const Slice& slice);
-  /// Sends the invalidations of a key that has expired. `here`: the loop of the calling thread, null if it is no loop.
-  /// False if there was none to send.
+  /// Sends the invalidations of a key that has expired. `here` is the event loop of the calling thread; null if it runs no loop.
+  /// Returns false if there was none to send.
   bool expired(Bytes engine_key, ClientLoop* here);
-  /// Sends each broadcasting client one message per prefix, with the keys written since the last call. Redis does so at the end
-  /// of its event loop's round. `here`: as in expired().
+  /// Sends each broadcasting client one message per prefix, with the keys written since the last call. Called at the end of each
+  /// round, as in Redis. `here`: as in expired().
   void send_broadcasts(ClientLoop* here);
 
   struct Counts {
@@ -108,28 +115,44 @@ class TrackingTable {
     ClientLoop* loop = nullptr;
     bool no_loop = false;
     std::uint64_t redirect = 0;
-    std::vector<std::string> prefixes;  ///< of a broadcast
+    std::vector<std::string> prefixes;  ///< prefixes of a broadcasting client
     bool broadcast = false;
   };
+  /// Engine keys, and the id of the client that wrote each; 0: none, or several.
+  using WrittenKeys = std::map<std::string, std::uint64_t>;
   struct Prefix {
     std::set<std::uint64_t> clients;
-    /// Written since the last broadcast: engine key -> id of the client that wrote it; 0: none, or several.
-    std::map<std::string, std::uint64_t> keys;
+    std::pair<const std::string, Prefix>* parent = nullptr;  ///< the longest of the prefixes that begin this one
+    /// Written since the last broadcast, of keys of which this is the longest prefix. They are broadcast for its parents, too.
+    WrittenKeys keys;
   };
+  using Prefixes = std::map<std::string, Prefix, std::less<>>;
   using NotedKeys = std::map<std::string, std::set<std::uint64_t>, std::less<>>;
   /// Engine keys to invalidate, by client id; nullopt: all keys.
-  using Invalidations = std::map<std::uint64_t, std::optional<std::vector<std::string>>>;
+  using Invalidations = std::map<std::uint64_t, std::optional<std::vector<std::shared_ptr<const std::string>>>>;
+  struct Broadcasts;
 
-  /// Adds the clients with a note for the key, and drops the note. Called with the lock held.
+  /// Adds the clients with a note for the key to `out`, and removes the note. The caller holds the lock.
   void take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out);
-  /// Like take_notes(), and stores the key for broadcasts of its prefixes. Called with the lock held.
+  /// Like take_notes(), and stores the key for broadcasts of its prefixes. The caller holds the lock.
   void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
-  /// Adds the clients that an operation concerns. With the lock held.
+  /// Adds the clients that an operation concerns to `out`. The caller holds the lock.
   void invalidate(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void invalidate_range(const WriteBatch::Op& op, std::uint64_t writer, Invalidations* out);
   void forget_notes();
+  // Called with the lock held.
+  void add_prefix(std::uint64_t client_id, const std::string& prefix);
+  void remove_prefix(std::uint64_t client_id, const std::string& prefix);
+  /// Null if no prefix begins the text.
+  Prefixes::value_type* longest_prefix_of(Bytes text);
+  /// Stores a key for the next broadcast of the prefix and its parents.
+  void note_written(Prefixes::value_type& prefix, Bytes key, std::uint64_t writer);
+  /// Takes the keys that are to be broadcast, and finds their receivers.
+  void take_broadcasts(Broadcasts* out);
   /// The encoded keys of an invalidation, as in Invalidation::keys.
   using EncodedKeys = std::shared_ptr<const std::string>;
+  template <typename Keys>
+  EncodedKeys encode(const Keys& keys) const;
   void send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq);
   void send_to(std::uint64_t id, const EncodedKeys& keys, ClientLoop* here, SeqNum seq);
 
@@ -138,10 +161,11 @@ class TrackingTable {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::map<std::uint64_t, Tracker> trackers_;
-  std::map<std::string, Prefix, std::less<>> prefixes_;
-  SeqNum broadcast_seq_ = 0;  ///< of the latest commit with keys in prefixes_
+  Prefixes prefixes_;
+  std::vector<Prefixes::value_type*> written_;  ///< prefixes that have keys
+  SeqNum broadcast_seq_ = 0;                    ///< seq of the latest commit with keys in prefixes_
   NotedKeys noted_;
-  std::size_t items_ = 0;  ///< as in Counts
+  std::size_t items_ = 0;  ///< the same as in Counts
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;  ///< memory of the notes, estimated
 };

@@ -1,17 +1,17 @@
 // MULTI and EXEC in dispatch: queues commands, and runs the queue as one command.
 //
-// A transaction runs against one view, into one batch, with one commit, so all of it is visible or none. Each of its commands
-// writes into a batch of its own, which joins the transaction's batch if the command does not fail. It reads the writes of
-// earlier commands through PendingWrites. If an attempt does not count, its replies and writes are dropped, the session is
-// restored, the queue stays, and nothing is counted. Before the first command runs, all keys of all commands are looked up, so
-// that their pages are read together.
+// A transaction runs against one view, into one batch, with one commit, so all of its writes become visible together or none
+// does. Each of its commands writes into a batch of its own, which joins the transaction's batch if the command does not fail. A
+// command reads the writes of earlier commands through PendingWrites. If an attempt does not count, its replies and writes are
+// dropped, the session is restored, the queue stays, and nothing is counted. Before the first command runs, all keys of all
+// commands are looked up, so that their pages are read together.
 //
-// A long transaction runs off the loop (long_write.h), unless one of its commands must stay there. It is long by its arguments,
-// by the bytes that it processes, or because it walks.
+// A long transaction runs off the loop (long_write.h), unless one of its commands must stay there. A transaction is long by its
+// arguments, by the bytes that it processes, or because it walks.
 //
-// A transaction that writes holds the locks of its keys, as a single command does. So does one that reads several databases: it
-// takes another database's view later than its own, and no key may change in between. A transaction that walks on its loop holds
-// all locks, because a walk begins on a lease of its own.
+// A transaction that writes holds the locks of its keys, as a single command does. So does a transaction that reads several
+// databases: it takes the view of another database later than its first view, and no key may change in between. A transaction
+// that walks on its loop holds all locks, because a walk begins on a lease of its own.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -20,16 +20,17 @@
 #include "dispatch/command_keys.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/key_locks.h"
+#include "dispatch/permissions.h"
 #include "dispatch/transaction_run.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
 
-/// Estimated memory of a queued argument, beside its bytes.
+/// Estimated memory, beside its bytes, of a queued argument.
 constexpr std::uint64_t kArgumentBytes = 64;
 
-/// Locks as a single command does: from before the view is taken until the commit is visible.
+/// Takes locks as for a single command, which holds them from before its view is taken until its commit is visible.
 void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLocks::Guard>* guard) {
   if (!locks.enabled()) return;
   if (transaction.locks_all) guard->emplace(locks);
@@ -43,6 +44,27 @@ void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLock
     for (const LookupKey& key : queued.keys) stripes.push_back(KeyLocks::stripe_of(key, queued.database));
   }
   guard->emplace(locks, std::move(stripes));
+}
+
+/// A transaction with a command that cannot leave its loop (SUBSCRIBE, CLIENT, DELPREFIX ...) keeps that loop busy. So it has limits:
+/// of the arguments of its commands, and of the bytes that they process (Ctx::work) or that are compared with patterns. Each is some
+/// tens of milliseconds of work.
+constexpr std::uint64_t kStayingArguments = 64 << 10, kStayingWorkBytes = 32 << 20;
+
+Status stays_too_long_error() {
+  return reply_error(
+      "a transaction with a command that cannot leave its event loop, such as SUBSCRIBE, CLIENT or DELPREFIX, can have " +
+      std::to_string(kStayingArguments) + " arguments and process " + std::to_string(kStayingWorkBytes) + " bytes");
+}
+
+bool stays_too_long(const Transaction& transaction, const Notifications& notifications) {
+  if (transaction.arguments > kStayingArguments) return true;
+  std::size_t keys = 0, bytes = 0;
+  for (const QueuedCommand& queued : transaction.queue) {
+    keys += queued.keys.size();
+    for (const LookupKey& key : queued.keys) bytes += key.key.size();
+  }
+  return notifications.work_of(keys, bytes) > kStayingWorkBytes;
 }
 
 }  // namespace
@@ -63,7 +85,7 @@ bool Dispatcher::admit(PendingCommand& pending, const Prepared& prepared) {
 }
 
 bool Dispatcher::hold_back(PendingCommand& pending, const CommandSpec& spec) {
-  // A command that has begun goes on; only new ones wait.
+  // A command that has begun continues; only new commands wait.
   if (!env_.observers->switches.has(Switches::kPause) || pending.continuation != nullptr) return false;
   Client& client = *pending.client;
   const bool queues = (session_of(client).modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
@@ -94,12 +116,13 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
     session_of(client).modes &= static_cast<std::uint8_t>(~Session::kPaused);
   }
   const bool queues = (session.modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
-  if (prepared.long_by_arguments && queues) {  // a queue needs its keys; else its thread reports them to the observers
+  if (prepared.long_by_arguments && queues) {  // a queue needs the keys; else the command reports them off the loop
     const Status status = collect(pending.args, &prepared);
     if (!status.is_ok()) return reject(pending, prepared.command, status);
   }
   if (session.modes != 0 && !admit(pending, prepared)) return;
-  if (spec.keys.first != 0 && spec.has(kWrite) && prepared.command->may_leave_loop && notifies_many(pending.args.size())) {
+  if (spec.keys.first != 0 && prepared.command->may_leave_loop && observers.switches.has(Switches::kNotifications) &&
+      notifies_long(pending, prepared)) {
     prepared.long_by_arguments = true;
     prepared.keys = 0;
   }
@@ -112,6 +135,8 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
   if (asked != 0) had = which_are_there(keys, database);
   if (observers.expiries.on()) {
     for (const LookupKey& key : keys) {
+      // A command that cannot leave its loop leaves an event that takes long to the server's timer.
+      if (observers.notifications.work_of(1, key.key.size()) > kLoopWorkBytes) continue;
       if (observers.expiries.take_due(database, key.key, now_)) observers.expired(database, key.key, client.loop);
     }
   }
@@ -121,9 +146,9 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
   run_admitted(pending, prepared);
   if (pending.state == PendingCommand::State::kDone) {
     if (tracking != nullptr && observers.expiries.on()) watch_what_was_read(keys, database);
-    // Shown after the run, as in Redis: SELECT is shown with the database that it selects.
+    // A command is shown after its run, as in Redis: SELECT is shown with the database that it selects.
     show_to_monitors(env_, client, *prepared.command, pending.args, session.database);
-    // finish() has done this if a millisecond has passed, or if the command had to wait.
+    // If a millisecond has passed, or the command had to wait, finish() has called note_slow() already.
     if (observers.switches.has(Switches::kEveryTime) && !noted_) {
       note_slow(client, *prepared.command, pending.args, nanos_ - std::min(nanos_, start), {});
     }
@@ -131,9 +156,9 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
       tracking->caching.reset();
     }
     if (!failed_ && !reported_ && (asked & kNotifyMiss) != 0) {
-      std::size_t next = 0;
-      observers.notifications.missed(*prepared.command, pending.args, keys, had, database, client.loop, client.seen_seq, &next,
-                                     Slice());
+      Notifications::Misses progress;
+      observers.notifications.missed(*prepared.command, pending.args, keys, had, database, client.loop, client.seen_seq,
+                                     &progress, Slice());
     }
   }
   // EXEC and long commands have reported their keys themselves.
@@ -142,7 +167,8 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
   observers.committed({*prepared.command, pending.args, database, batch, batch.last_seq(), had, batch.time()}, client);
 }
 
-// A client-side cache has these keys now, so their expiry is watched. They were just read, so a look-up in memory is enough.
+// A client-side cache has these keys now, so their expiries are watched. The keys were just read, so a look-up in memory is
+// enough.
 void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database) {
   MissSet misses;
   const ReadView view = view_of(database, ReadMode::kResident, &misses);
@@ -153,7 +179,7 @@ void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId
   }
 }
 
-// Reads from disk if it must: events of new keys and of misses need it.
+// Returns the keys that exist. Reads from the disk if necessary, since events of new keys and of misses must be right.
 PresentKeys Dispatcher::which_are_there(std::span<const LookupKey> keys, DatabaseId database) const {
   PresentKeys had;
   const ReadView view = view_of(database, ReadMode::kBlocking, nullptr);
@@ -232,6 +258,7 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
     }
     transaction.may_leave = transaction.may_leave && (prepared.command->may_leave_loop || spec.has(kAnyThread));
     transaction.walks |= spec.walks();
+    transaction.is_long |= spec.has(kOffload);
     transaction.arguments += args.size();
     if (spec.has(kNoAuth) && authenticates(spec, args)) ++transaction.passwords;
     transaction.locks_all |= spec.has(kLockAll) || spec.walks();
@@ -255,6 +282,10 @@ Dispatcher::RunEnd Dispatcher::run_transaction(PendingCommand& pending, bool blo
   }
   if (transaction->failed) {
     *status = reply_error("EXECABORT Transaction discarded because of previous errors.");
+    return RunEnd::kDone;
+  }
+  if (!transaction->may_leave && stays_too_long(*transaction, env_.observers->notifications)) {
+    *status = transaction_discarded(stays_too_long_error());
     return RunEnd::kDone;
   }
   MissSet& misses = misses_of(pending);
@@ -292,9 +323,10 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
   TransactionRun run(env_, transaction, session, &client, batch_);
   prepare_run(client, &run);
   run.now = now_;
-  if (transaction.may_leave) run.work_left = kLoopWorkBytes;
+  run.work_left = transaction.may_leave ? kLoopWorkBytes : kStayingWorkBytes;
   const Status ran = run.run(view);
   *too_long = run.too_long;
+  if (run.too_long && !transaction.may_leave) return stays_too_long_error();
   client.seen_seq = std::max(client.seen_seq, run.seen_seq);
   TRY(ran);
   if (run.changed) {
@@ -361,6 +393,7 @@ void Dispatcher::count_queued(Client& client, const TransactionRun& run) {
     } else {
       counters_->failed(command.index);
       count_error(outcome.error);
+      if (!outcome.denied.allowed()) note_denial(env_, client, outcome.denied, outcome.user, command, queued.list, true);
     }
   }
 }

@@ -1,9 +1,8 @@
 // The state of MULTI and WATCH of a connection.
 //
-// WATCH has no cost for other clients. It stores of each key whether it existed and in which version, and EXEC compares. A
-// version is a seq, and no two versions share one, so that overwrites, FLUSHDB, SWAPDB, range deletes and expirations are
-// noticed. A key that was absent, and was created and deleted again, is noticed by the seq of its tombstone as long as that
-// exists.
+// WATCH has no cost for other clients. It stores for each key whether the key existed and in which version, and EXEC compares. A
+// version is a seq, and no two versions share a seq, so overwrites, FLUSHDB, SWAPDB, range deletes and expirations are noticed.
+// If an absent key was created and deleted again, EXEC notices the seq of its tombstone, as long as the tombstone exists.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ struct Command;
 /// A queued command: copies of its arguments, and its keys as engine keys.
 struct QueuedCommand {
   const Command* command = nullptr;
-  DatabaseId database = 0;  ///< in which it will run
+  DatabaseId database = 0;  ///< the database in which the command will run
   DatabaseId target = 0;    ///< target database of COPY and MOVE; otherwise the same
   std::span<const Bytes> list;
   std::vector<SharedArg> shared;
@@ -38,7 +37,7 @@ struct QueuedCommand {
   QueuedCommand* next = nullptr;
 };
 
-/// Queued commands in order, and their bytes. A command stays in place until all are cleared.
+/// Queued commands in order, and their bytes. A command does not move until the queue is cleared.
 class CommandQueue {
  public:
   class Iterator {
@@ -66,7 +65,7 @@ class CommandQueue {
     return *this;
   }
 
-  /// Copies arguments and keys. Shared arguments are referenced.
+  /// Copies arguments and keys. Shared arguments are referenced, not copied.
   QueuedCommand& add(const Args& args, std::span<const LookupKey> keys);
   [[nodiscard]] Iterator begin() const { return Iterator(first_); }
   [[nodiscard]] Iterator end() const { return Iterator(nullptr); }
@@ -82,16 +81,16 @@ class CommandQueue {
 struct WatchedKey {
   std::uint64_t hash = 0;
   SeqNum seen_seq = 0;   ///< Client::seen_seq at the WATCH
-  SeqNum entry_seq = 0;  ///< of the entry, if it existed
+  SeqNum entry_seq = 0;  ///< seq of the entry, if it existed
   bool present = false;
 };
-/// Watched keys by database and engine key. Their memory is gathered, so that any thread frees it quickly.
+/// Watched keys by database and engine key. Their memory is gathered, so that any thread can free it quickly.
 class WatchedKeys {
  public:
   using Place = std::pair<DatabaseId, Bytes>;
 
   [[nodiscard]] bool contains(const Place& place) const { return kept_ != nullptr && kept_->keys.contains(place); }
-  /// Copies the key. Not if it is there.
+  /// Copies the key, unless it is watched already.
   void add(const Place& place, const WatchedKey& key) {
     if (kept_ == nullptr) kept_ = std::make_unique<Kept>();
     kept_->keys.emplace(Place(place.first, kept_->memory.copy(place.second)), key);
@@ -125,7 +124,7 @@ class WatchedKeys {
   std::unique_ptr<Kept> kept_;
 };
 
-/// Belongs to its client's loop thread.
+/// The state of MULTI and WATCH of one connection. It belongs to its client's loop thread.
 struct Transaction {
   explicit Transaction(MemoryAccount& account) : memory(account) {}
   ~Transaction() {
@@ -136,14 +135,15 @@ struct Transaction {
   Transaction& operator=(const Transaction&) = delete;
 
   MemoryAccount& memory;                                                    ///< charged with what is queued and watched
-  bool open = false;                                                        ///< after MULTI
+  bool open = false;                                                        ///< MULTI was called
   bool failed = false;                                                      ///< a command could not be queued, so EXEC fails
-  bool writes = false, locks_all = false, synced = false, selects = false;  ///< requirements of its commands
-  bool walks = false;                                                       ///< one of its commands reads a whole database
-  bool may_leave = true;                                                    ///< all of its commands may run off the loop
-  std::uint64_t arguments = 0;                                              ///< of all its commands
+  bool writes = false, locks_all = false, synced = false, selects = false;  ///< requirements of the queued commands
+  bool walks = false;                                                       ///< one of the queued commands reads a whole database
+  bool is_long = false;                                                     ///< a queued command never runs on a loop alone
+  bool may_leave = true;                                                    ///< all of the queued commands may run off the loop
+  std::uint64_t arguments = 0;                                              ///< arguments of all queued commands
   std::uint64_t passwords = 0;                                              ///< number of passwords that EXEC will check
-  DatabaseId database = 0;  ///< the selected one after the queued commands: SELECT changes it
+  DatabaseId database = 0;  ///< the selected database after the queued commands: SELECT changes it
   CommandQueue queue;
   std::uint64_t charged = 0;  ///< bytes charged for the queue, without large arguments, which carry their charge
   std::uint64_t bytes = 0;    ///< bytes of queued commands
@@ -155,7 +155,7 @@ struct Transaction {
     charged += n;
     return true;
   }
-  /// The charge of a large queue is released when its memory is.
+  /// Frees the queue. The charge of a large queue is released when its memory is.
   void forget_queue() {
     MemoryCharge charge;
     if (charged != 0) charge.took(memory, MemoryAccount::Kind::kConnections, charged);
@@ -169,17 +169,17 @@ struct Transaction {
     if (watched.size() > kDisposedPieces) let_go(std::make_shared<WatchedKeys>(std::move(watched)), true);
     watched.clear();
   }
-  /// After EXEC and DISCARD: forgets the queue and the watched keys.
+  /// Frees the queue and the watched keys, after EXEC and DISCARD.
   void end() {
     forget_queue();
     forget_watched();
-    open = failed = writes = locks_all = synced = selects = walks = false;
+    open = failed = writes = locks_all = synced = selects = walks = is_long = false;
     may_leave = true;
     arguments = passwords = 0;
   }
 
  private:
-  struct Forgotten {  // its last member ends first
+  struct Forgotten {  // members are destroyed in reverse order, so its last member ends first
     std::shared_ptr<MemoryAccount> account;
     MemoryCharge charge;
     CommandQueue queue;

@@ -6,24 +6,29 @@
 #include <utility>
 
 #include "dispatch/dispatcher.h"
+#include "dispatch/permissions.h"
 #include "dispatch/random.h"
 
 namespace ebbtide {
 namespace {
 
-/// Memory is charged in steps of so many bytes.
+/// Memory is charged in steps of this many bytes.
 constexpr std::uint64_t kChargeStep = std::uint64_t{1} << 20;
-/// An operation's bytes are in the batch, which may have grown to twice its contents, and in PendingWrites.
+/// The bytes of an operation are stored in the batch, which may have grown to twice its contents, and in PendingWrites.
 constexpr std::uint64_t kCopies = 3;
-/// Estimated memory of an operation in PendingWrites, and of a command's outcome, beside their bytes.
+/// Estimated memory, beside their bytes, of an operation in PendingWrites and of a command's outcome.
 constexpr std::uint64_t kOperationBytes = 256;
+/// Work (Ctx::work) on a loop, in bytes: of a walk, which may look at kLeastExecKeys in any case, and of each byte in the reply of a
+/// command that describes the server, such as INFO.
+constexpr std::uint64_t kWalkBytes = 16 << 10, kDescribedByteWork = 16;
 
 /// Appends the operations of `from` to a batch.
 void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
   std::size_t cursor = 0;
   for (WriteBatch::Op op; from.next_op(&cursor, &op);) {
     if (pending != nullptr) pending->apply(op);
-    const WriteBatch::PutOptions options{.stamp = op.stamp, .expiry = op.expiry};
+    const WriteBatch::PutOptions options{
+        .stamp = op.stamp, .expiry = op.expiry, .kind = op.value_kind, .debt = op.debt, .shrinks = !from.adds_data()};
     switch (op.kind) {
       case OpKind::kPut:
         op.shared != nullptr ? to->put_shared(op.tree, op.key, *op.shared, options) : to->put(op.tree, op.key, op.value, options);
@@ -45,10 +50,21 @@ void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
         break;
       case OpKind::kHeader:
       case OpKind::kCreateTree:
-        break;  // no handler writes these
+        break;  // no handler writes such operations
     }
   }
   to->rely_on_expiry(from.relied_expiry());
+}
+
+/// Returns Redis's error for a queued command that its user may not run any more.
+Status permission_lost(const AclVerdict& verdict) {
+  const char* const why = verdict.denial == AclDenial::kCommand ? "no permission to execute the command or subcommand"
+                          : verdict.denial == AclDenial::kKey   ? "no permission to touch the specified keys"
+                                                                : "no permission to access one of the channels used as arguments";
+  return Status::invalid_argument(
+      std::string("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command "
+                  "is no longer allowed for the following reason: ") +
+      why);
 }
 
 }  // namespace
@@ -104,13 +120,13 @@ Status TransactionRun::look_ahead(const ReadView& view) {
   const bool looks = view.mode() != ReadMode::kBlocking;
   for (const QueuedCommand& queued : transaction_.queue) {
     if (!looks) break;
-    if (queued.command->spec->keys.blind(queued.list.size())) continue;
     const ReadView at = view_in(queued.database, view);
+    if (queued.command->spec->keys.blind(queued.list.size()) && !at.may_have_collections()) continue;
     for (const LookupKey& key : queued.keys) {
       Found found;
       const bool large = look(at, key, &found).is_ok() && found.large.table != nullptr;
       const bool is_read = (queued.command->spec->keys.access & KeySpec::kAccess) != 0;
-      // A command may need only a part of a longer value, or reject it for lack of memory, so such a value is not read here.
+      // A command may need only a part of a longer value, or reject it because memory is short, so such a value is not read here.
       if (large && is_read && found.length <= Dispatcher::kLoopWorkBytes) resident &= !at.read(&found).is_not_resident();
     }
   }
@@ -120,12 +136,12 @@ Status TransactionRun::look_ahead(const ReadView& view) {
 void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed) {
   Observers& observers = *env_.observers;
   if (!failed && (observers.notifications.flags() & kNotifyMiss) != 0) {
-    effects.push_back(
-        [&observers, &queued, had, database, next = std::size_t{0}](const Origin& origin, const Slice& slice) mutable {
-          const Args args{queued.list, queued.shared};
-          return observers.notifications.missed(*queued.command, args, queued.keys, had, database, origin.loop, origin.seen_seq,
-                                                &next, slice);
-        });
+    effects.push_back([&observers, &queued, had, database, progress = Notifications::Misses()](const Origin& origin,
+                                                                                               const Slice& slice) mutable {
+      const Args args{queued.list, queued.shared};
+      return observers.notifications.missed(*queued.command, args, queued.keys, had, database, origin.loop, origin.seen_seq,
+                                            &progress, slice);
+    });
   }
   if (observers.switches.has(Switches::kMonitors)) {
     effects.push_back([this, &queued, selected = session_.database](const Origin& origin, const Slice&) {
@@ -134,7 +150,7 @@ void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId datab
     });
   }
   if (observers.switches.word() == 0 || own_.empty()) return;
-  if (client_ == nullptr && queued.command->spec->changes_databases()) {  // without events; commit_long_write reports it
+  if (client_ == nullptr && queued.command->spec->changes_databases()) {  // without events; commit_long_write() reports them
     for (const auto& progress : announced_) progress->watched = true;
     return announced_.clear();
   }
@@ -161,6 +177,11 @@ Status TransactionRun::account() {
   return Status::ok();
 }
 
+AclVerdict TransactionRun::check_rights(const QueuedCommand& queued) {
+  if ((session_.modes & Session::kChecked) == 0) return {};
+  return check_permission(rights_of(session_, *env_.control), *queued.command, queued.list);
+}
+
 Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& view) {
   const std::uint64_t start = env_.control->mono_nanos();
   const CommandSpec& spec = *queued.command->spec;
@@ -174,7 +195,7 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   ctx.client_id = client_id;
   ctx.now = now;
   ctx.random = next_random(&random);
-  const ExecCtx exec{.pending = writes_, .effects = &effects};
+  const ExecCtx exec{.pending = writes_, .effects = &effects, .keys_left = client_ == nullptr ? nullptr : &keys_left_};
   OffLoopCtx off_loop{.cancelled = cancelled};
   ctx.exec = &exec;
   if (client_ == nullptr) ctx.off_loop = &off_loop;
@@ -191,17 +212,21 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
     }
     ctx.counts = {};
   }
-  TRY(ctx.work(0));
-  const Status status = spec.run(ctx);
+  const AclVerdict verdict = check_rights(queued);
+  Status status = ctx.work(client_ != nullptr && spec.walks() ? kWalkBytes : 0);
+  if (status.is_ok()) status = verdict.allowed() ? spec.run(ctx) : permission_lost(verdict);
+  if (status.is_ok() && client_ != nullptr && spec.keys.first == 0 && !spec.walks()) {
+    status = ctx.work(kDescribedByteWork * (part.out.end() - mark.out.position));
+  }
   work_left = ctx.work_left;
   too_long |= ctx.too_long;
-  // The whole transaction fails: the memory that is missing is taken by what its earlier commands have built.
+  // The whole transaction fails, because its earlier commands have taken the memory that is missing.
   if (status.code() == Code::kOutOfMemory) {
     if (status.refused_bytes() == 0) return status;
     return refused_charge(env_.db->memory(), status.refused_bytes() + charge.bytes() + batch_.shared_bytes());
   }
   if (status.is_not_resident() || (client_ == nullptr && status.code() == Code::kRevoked) || ctx.is_cancelled()) return status;
-  // A handler that asks the engine directly may have seen more than the view has.
+  // A handler that asks the engine directly may have seen more than its view has.
   if (spec.has(kOffload) && env_.db != nullptr) seen_seq = std::max(seen_seq, env_.db->visible_seq());
   std::string error;
   if (!status.is_ok()) {
@@ -223,8 +248,9 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
       begin_part();
     }
   }
-  outcomes.push_back({&queued, std::move(error), env_.control->mono_nanos() - start, ctx.counts});
-  ctx.charge.release();  // its reply is charged with those of the other commands
+  outcomes.push_back({&queued, std::move(error), env_.control->mono_nanos() - start, ctx.counts, verdict,
+                      std::string(verdict.allowed() ? Bytes() : user_of(session_))});
+  ctx.charge.release();  // the reply is charged with those of the other commands
   return account();
 }
 

@@ -1,8 +1,8 @@
 // One run of a queue of commands, for EXEC: on a loop, or off it as a long write.
 //
-// The commands run in order against one view. Each writes into a batch of its own, which joins the transaction's batch if the
-// command does not fail, and reads the writes of earlier commands through PendingWrites. Replies, effects and counts stay here
-// until the run is committed, so nothing of a run without a commit is seen.
+// The commands run in order against one view. Each command writes into a batch of its own, which joins the transaction's batch if
+// the command does not fail, and reads the writes of earlier commands through PendingWrites. Replies, effects and counts stay in
+// this object until the run is committed, so a run without a commit has no visible effect.
 #pragma once
 
 #include <atomic>
@@ -23,22 +23,24 @@ namespace ebbtide {
 
 class TransactionRun {
  public:
-  /// Replies up to and including a command whose own reply depends on the commit.
+  /// Replies up to and including the reply of a command that depends on the commit.
   struct Part {
     OutputBuffer out;
     const QueuedCommand* last = nullptr;
     void (*after_commit)(Ctx&) = nullptr;
-    DatabaseId database = 0;                ///< in which it ran
-    std::size_t first_op = 0, ops_end = 0;  ///< its writes in the batch
+    DatabaseId database = 0;                ///< the database in which the command ran
+    std::size_t first_op = 0, ops_end = 0;  ///< the command's writes in the batch
   };
   struct Outcome {
     const QueuedCommand* queued;
     std::string error;  ///< "" if it succeeded
     std::uint64_t nanos;
     ReadCounts counts;
+    AclVerdict denied = {};  ///< set if the rights of its user did not allow it
+    std::string user = {};   ///< the user whose rights were checked
   };
 
-  /// All arguments outlive the run. `client`: null off its loop.
+  /// All arguments must outlive the run. `client` is null off its loop.
   TransactionRun(CommandEnv& env, const Transaction& transaction, Session& session, Client* client, WriteBatch& batch)
       : env_(env), transaction_(transaction), session_(session), client_(client), batch_(batch) {}
   TransactionRun(const TransactionRun&) = delete;
@@ -46,32 +48,34 @@ class TransactionRun {
 
   // --- set before run()
   std::uint64_t client_id = 0;
-  int protocol = 2;             ///< off the loop; on it the client's protocol counts
-  std::size_t reply_limit = 0;  ///< of OutputBuffer::set_limit
+  int protocol = 2;             ///< used off the loop; on it the client's protocol is used
+  std::size_t reply_limit = 0;  ///< argument of OutputBuffer::set_limit
   Millis now = 0;
   std::uint64_t random = 0;
-  bool notes_reads = false;                     ///< for a client-side cache (TrackingTable::note_reads)
+  bool notes_reads = false;                     ///< a client-side cache needs the keys that are read (TrackingTable::note_reads)
   std::uint64_t work_left = ~std::uint64_t{0};  ///< Ctx::work
   const std::atomic<bool>* cancelled = nullptr;
 
   /// Compares the watched keys. If none has changed, runs all commands and leaves their writes in the batch. kNotResident: pages
-  /// of its keys are missing, or (too_long) it takes too long for a loop.
+  /// of the keys are missing, or (if too_long is set) the run takes too long for a loop.
   Status run(const ReadView& view);
 
   // --- results
   MemoryCharge charge;   ///< for the writes and replies that the run has built, except for values that carry their charge
   bool changed = false;  ///< a watched key has changed, and no command was run
   bool too_long = false;
-  SeqNum seen_seq = 0;  ///< covers all views
+  SeqNum seen_seq = 0;  ///< the latest operation that any of the views has
   std::deque<Part> parts;
   std::vector<Outcome> outcomes;
-  Effects effects;         ///< they happen once it is committed
+  Effects effects;         ///< effects that happen once the transaction is committed
   Millis commit_time = 0;  ///< set before the effects happen
 
-  /// The view of another database: as of now on the loop; off the loop, as of the first call for that database.
+  /// Returns the view of another database: as of now on the loop; off the loop, as of the first call for that database.
   ReadView view_in(DatabaseId database, const ReadView& view);
 
  private:
+  /// Checks the rights of the session's user, which may have changed since the command was queued.
+  AclVerdict check_rights(const QueuedCommand& queued);
   [[nodiscard]] int current_protocol() const { return client_ == nullptr ? protocol : client_->protocol; }
   void begin_part() {
     if (!parts.empty()) replies_ += parts.back().out.memory();
@@ -83,7 +87,7 @@ class TransactionRun {
   /// Charges the current memory of the run. kOutOfMemory: the budget has no room for it. kInvalidArgument: the batch is too large
   /// for a commit.
   Status account();
-  /// Moves cursor_ behind the operations that are in the transaction's batch, and returns it.
+  /// Moves cursor_ past the operations in the transaction's batch, and returns it.
   std::size_t pass_ops();
 
   CommandEnv& env_;
@@ -91,15 +95,16 @@ class TransactionRun {
   Session& session_;
   Client* const client_;
   WriteBatch& batch_;
-  PendingWrites* writes_ = nullptr;  ///< set while it runs
-  WriteBatch own_;                   ///< of the current command
-  /// Off the loop: views of other databases than the first. The whole run sees one moment of each.
+  PendingWrites* writes_ = nullptr;  ///< set while the transaction runs
+  WriteBatch own_;                   ///< writes of the current command
+  /// Off the loop: the views of databases other than the first. The whole run sees one moment of each.
   std::vector<ReadView> leases_;
   std::function<ReadView(DatabaseId)> other_view_;
-  /// Of earlier commands, off the loop: what the expiry watch would learn from them is forgotten if databases are emptied or swapped.
+  /// Off the loop: what earlier commands have to announce to the expiry watch. It is dropped if databases are emptied or swapped.
   std::vector<std::shared_ptr<Observers::Progress>> announced_;
-  std::uint64_t replies_ = 0;  ///< memory of all parts but the last
-  std::size_t cursor_ = 0;     ///< the position of pass_ops()
+  std::uint64_t keys_left_ = Ctx::kExecKeys;  ///< on a loop: what its walks may still look at, together
+  std::uint64_t replies_ = 0;                 ///< memory of all parts but the last
+  std::size_t cursor_ = 0;                    ///< the position of pass_ops()
 };
 
 /// Sends the command to the monitors.

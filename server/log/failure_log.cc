@@ -20,15 +20,16 @@ namespace {
 constexpr std::size_t kMaxPath = 4096, kMaxLine = 1024;
 constexpr std::int64_t kMicros = 1'000'000, kDaySeconds = 86'400;
 
-// Set once, by install_failure_log.
+// Set once, by install_failure_log().
 char log_path[kMaxPath];
 std::int64_t utc_offset_seconds = 0;
+bool log_json = false;
 
 std::atomic<std::uint64_t> budget{0};
 std::atomic<bool> failing{false};
 thread_local std::uint64_t refused_bytes = 0;
 
-/// Decimal digits of a number, with at least `width` of them.
+/// The decimal digits of a number, at least `width` of them.
 class Digits {
  public:
   explicit Digits(std::uint64_t number, int width = 1) {
@@ -50,7 +51,8 @@ struct Date {
   unsigned month, day;
 };
 
-/// The date of a day since 1970-01-01 in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Returns the date of a day since 1970-01-01 in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date
+/// algorithms").
 Date date_of(std::int64_t day) {
   constexpr std::int64_t kEraDays = 146'097, kEpoch = 719'468;  // 400 years; from 0000-03-01 to 1970-01-01
   day += kEpoch;
@@ -58,12 +60,12 @@ Date date_of(std::int64_t day) {
   const auto of_era = static_cast<unsigned>(day - era * kEraDays);
   const unsigned year = (of_era - of_era / 1460 + of_era / 36'524 - of_era / 146'096) / 365;
   const unsigned of_year = of_era - (365 * year + year / 4 - year / 100);
-  const unsigned month = (5 * of_year + 2) / 153;  // from March
+  const unsigned month = (5 * of_year + 2) / 153;  // counted from March
   return {static_cast<std::int64_t>(year) + era * 400 + (month >= 10 ? 1 : 0), month < 10 ? month + 3 : month - 9,
           of_year - (153 * month + 2) / 5 + 1};
 }
 
-/// The second field of /proc/self/statm (resident pages) in bytes; 0 if it cannot be read.
+/// Returns the second field of /proc/self/statm (resident pages) in bytes; 0 if the file cannot be read.
 std::uint64_t resident_now() {
   const int fd = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
@@ -86,7 +88,7 @@ void write_failure(std::span<const std::string_view> text) {
   timespec now{};
   (void)::clock_gettime(CLOCK_REALTIME, &now);
   char line[kMaxLine];
-  const std::size_t length = format_failure(line, now.tv_sec * kMicros + now.tv_nsec / 1000, utc_offset_seconds, text);
+  const std::size_t length = format_failure(line, now.tv_sec * kMicros + now.tv_nsec / 1000, utc_offset_seconds, text, log_json);
   const int file = log_path[0] == '\0' ? -1 : ::open(log_path, O_WRONLY | O_APPEND | O_CLOEXEC);
   (void)!::write(file >= 0 ? file : STDOUT_FILENO, line, length);
   if (file >= 0) ::close(file);
@@ -108,13 +110,13 @@ void log_out_of_memory() {
   write_failure(text);
 }
 
-// Threads may fail at the same time: the first one logs.
+// Threads may fail at the same time; only the first thread logs.
 void allocation_failed() {
   if (!failing.exchange(true)) log_out_of_memory();
   std::abort();
 }
 
-// Handles an abort by the allocator. abort() continues when this returns.
+// Handles an abort by the allocator. abort() continues when this function returns.
 void aborted(int /*signal*/) {
   if (refused_bytes != 0 && !failing.exchange(true)) log_out_of_memory();
 }
@@ -124,7 +126,7 @@ void log_uncaught(std::string_view what) {
   write_failure(text);
 }
 
-// A thread needs memory for its stack. Under a small limit, starting a thread fails before any allocation.
+// A new thread needs memory for its stack. Under a small limit, starting a thread fails before any allocation does.
 void log_no_thread(std::string_view what) {
   const std::string_view text[] = {"out of memory or threads: the system refused to start a thread (", what,
                                    "): a limit of the process (ulimit -v, ulimit -u) or of the machine is too small"};
@@ -136,7 +138,7 @@ void terminated() {
   try {
     if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) std::rethrow_exception(thrown);
     log_uncaught("no exception is known");
-  } catch (const std::bad_alloc&) {  // of an allocation other than by operator new
+  } catch (const std::bad_alloc&) {  // an allocation other than by operator new has failed
     log_out_of_memory();
   } catch (const std::system_error& e) {
     e.code() == std::errc::resource_unavailable_try_again ? log_no_thread(e.what()) : log_uncaught(e.what());
@@ -150,7 +152,8 @@ void terminated() {
 
 }  // namespace
 
-void install_failure_log(const std::string& file) {
+void install_failure_log(const std::string& file, bool json) {
+  log_json = json;
   const std::size_t length = std::min(file.size(), kMaxPath - 1);
   std::memcpy(log_path, file.data(), length);
   log_path[length] = '\0';
@@ -170,22 +173,36 @@ void note_refused_allocation(std::uint64_t bytes) { refused_bytes = bytes; }
 void set_failure_log_budget(std::uint64_t bytes) { budget.store(bytes, std::memory_order_relaxed); }
 
 std::size_t format_failure(std::span<char> out, std::int64_t unix_micros, std::int64_t utc_offset,
-                           std::span<const std::string_view> text) {
+                           std::span<const std::string_view> text, bool json) {
+  constexpr std::string_view kEnd = "\"}";
   std::size_t length = 0;
+  const std::size_t room = out.size() - 1 - (json ? kEnd.size() : 0);
   const auto add = [&](std::string_view part) {
-    const std::size_t n = std::min(part.size(), out.size() - 1 - length);
+    const std::size_t n = std::min(part.size(), room - length);
     std::memcpy(out.data() + length, part.data(), n);
     length += n;
   };
   const auto number = [&](std::int64_t value, int width) { add(Digits(static_cast<std::uint64_t>(value), width).text()); };
   const std::int64_t seconds = unix_micros / kMicros + utc_offset, day = seconds / kDaySeconds, of_day = seconds % kDaySeconds;
   const Date date = date_of(day);
+  if (json) add("{\"time\":\"");
   number(date.year, 4), add("-"), number(date.month, 2), add("-"), number(date.day, 2), add("T");
   number(of_day / 3600, 2), add(":"), number(of_day / 60 % 60, 2), add(":"), number(of_day % 60, 2), add(".");
   number(unix_micros / 1000 % 1000, 3);
   const std::int64_t offset_minutes = (utc_offset < 0 ? -utc_offset : utc_offset) / 60;
-  add(utc_offset < 0 ? "-" : "+"), number(offset_minutes / 60, 2), add(":"), number(offset_minutes % 60, 2), add(" E ");
-  for (const std::string_view part : text) add(part);
+  add(utc_offset < 0 ? "-" : "+"), number(offset_minutes / 60, 2), add(":"), number(offset_minutes % 60, 2);
+  add(json ? "\",\"level\":\"error\",\"message\":\"" : " E ");
+  for (const std::string_view part : text) {
+    if (!json) add(part);
+    for (const char& c : json ? part : std::string_view()) {  // characters that JSON would have to escape are replaced
+      const auto byte = static_cast<unsigned char>(c);
+      add(byte < 0x20 || byte >= 0x7f || c == '\\' ? "?" : c == '"' ? "'" : std::string_view(&c, 1));
+    }
+  }
+  if (json) {
+    std::memcpy(out.data() + length, kEnd.data(), kEnd.size());
+    length += kEnd.size();
+  }
   out[length++] = '\n';
   return length;
 }

@@ -19,7 +19,8 @@ spdlog::level::level_enum level_of(const std::string& name) {
   return name == "error" ? spdlog::level::err : spdlog::level::info;
 }
 
-// Length of the UTF-8 character at the beginning of `text`, 1 to 4; 0 if there is none, or a control character (C0, DEL, C1).
+// Returns the length of the UTF-8 character at the beginning of `text`, 1 to 4; 0 if there is none, or it is a control character
+// (C0, DEL, C1).
 std::size_t printable(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -30,7 +31,7 @@ std::size_t printable(std::string_view text) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
   const unsigned second = byte(1);
-  // C1 controls, overlong forms, surrogates, and numbers past Unicode.
+  // Rejects C1 controls, overlong forms, surrogates, and numbers beyond Unicode.
   const bool wrong = (first == 0xc2 && second < 0xa0) || (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
                      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
   return wrong ? 0 : size;
@@ -65,8 +66,25 @@ std::optional<std::string> LogLimiter::pass(const std::string& text, std::int64_
   }
   last_ms_ = now_ms;
   const std::uint64_t suppressed = std::exchange(suppressed_, 0);
-  return suppressed == 0 ? text : text + " (" + std::to_string(suppressed) + " more like it since the last such line)";
+  return suppressed == 0 ? text : text + " (" + std::to_string(suppressed) + " similar messages since the last such line)";
 }
+
+std::string json_escape(std::string_view text) {
+  std::string out;
+  for (const char c : escape_controls(text)) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+namespace {
+
+const char* pattern(bool json) {
+  return json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":"%v"})" : "%Y-%m-%dT%H:%M:%S.%e%z %L %v";
+}
+
+}  // namespace
 
 struct ServerLog::Sinks {
   std::shared_ptr<spdlog::sinks::dist_sink_mt> all = std::make_shared<spdlog::sinks::dist_sink_mt>();
@@ -74,14 +92,15 @@ struct ServerLog::Sinks {
   spdlog::sink_ptr current;  // guarded by mutex
 };
 
-ServerLog::ServerLog(const std::string& level, const std::string& file) : sinks_(std::make_unique<Sinks>()), file_(file) {
+ServerLog::ServerLog(const std::string& level, const std::string& file, const std::string& format)
+    : sinks_(std::make_unique<Sinks>()), file_(file), json_(format == "json") {
   logger_ = std::make_shared<spdlog::logger>("ebbtide", sinks_->all);
-  logger_->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %L %v");
+  logger_->set_pattern(pattern(json_));
   logger_->flush_on(spdlog::level::info);
   set_level(level);
   if (file.empty()) {
     sinks_->current = std::make_shared<spdlog::sinks::stdout_sink_mt>();
-    sinks_->current->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %L %v");
+    sinks_->current->set_pattern(pattern(json_));
     sinks_->all->add_sink(sinks_->current);
   } else if (const std::string why = reopen(); !why.empty()) {
     throw std::runtime_error(why);
@@ -93,7 +112,7 @@ ServerLog::~ServerLog() { logger_->flush(); }
 void ServerLog::write(Level level, const std::string& text) {
   constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
                                                    spdlog::level::err};
-  logger_->log(kLevels[static_cast<int>(level)], "{}", escape_controls(text));
+  logger_->log(kLevels[static_cast<int>(level)], "{}", json_ ? json_escape(text) : escape_controls(text));
 }
 
 void ServerLog::set_level(const std::string& level) { logger_->set_level(level_of(level)); }
@@ -102,7 +121,7 @@ std::string ServerLog::reopen() {
   if (file_.empty()) return {};
   try {
     auto next = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file_);
-    next->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %L %v");
+    next->set_pattern(pattern(json_));
     std::lock_guard lock(sinks_->mutex);
     sinks_->all->add_sink(next);
     if (sinks_->current != nullptr) sinks_->all->remove_sink(sinks_->current);

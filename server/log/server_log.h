@@ -17,14 +17,17 @@ class logger;
 
 namespace ebbtide {
 
-/// Returns the text with control characters, and bytes that are not UTF-8, as \n, \r, \t or \x1b.
+/// Returns the text with control characters, and bytes that are not UTF-8, written as \n, \r, \t or \x1b.
 std::string escape_controls(std::string_view text);
+/// Returns the inside of a JSON string: escape_controls(text), with quotes and backslashes escaped. So a message has the same
+/// text in both formats of the log.
+std::string json_escape(std::string_view text);
 
-/// Lets one message of a kind through per interval and counts the others. Thread-safe.
+/// Passes one message of a kind per interval and counts the others. Thread-safe.
 class LogLimiter {
  public:
   explicit LogLimiter(std::int64_t interval_ms) : interval_ms_(interval_ms) {}
-  /// Returns the line to write, with the number of suppressed messages since the last line; nothing if it is too early.
+  /// Returns the line to write, with the number of suppressed messages since the last line; nullopt if the interval is not over.
   [[nodiscard]] std::optional<std::string> pass(const std::string& text, std::int64_t now_ms);
 
  private:
@@ -34,18 +37,19 @@ class LogLimiter {
   std::uint64_t suppressed_ = 0;         // guarded by mutex_
 };
 
-/// Thread-safe, except for the constructor.
+/// The log. Thread-safe, except for the constructor.
 class ServerLog {
  public:
   enum class Level { kDebug, kInfo, kWarning, kError };
 
-  /// `file` empty: standard output. Throws std::runtime_error if the file cannot be opened.
-  ServerLog(const std::string& level, const std::string& file);
+  /// `file`: the log file; empty for standard output. `format`: "text", or "json" for an object with time, level and message a
+  /// line. Throws std::runtime_error if the file cannot be opened.
+  ServerLog(const std::string& level, const std::string& file, const std::string& format = "text");
   ~ServerLog();
 
   void write(Level level, const std::string& text);
   void set_level(const std::string& level);
-  /// Reopens the file, for log rotation. Returns the error, or "".
+  /// Reopens the file, for log rotation. Returns "" or the error.
   std::string reopen();
 
  private:
@@ -53,6 +57,7 @@ class ServerLog {
   std::unique_ptr<Sinks> sinks_;
   std::shared_ptr<spdlog::logger> logger_;
   const std::string file_;
+  const bool json_;
 };
 
 }  // namespace ebbtide

@@ -23,7 +23,7 @@
 namespace ebbtide {
 namespace {
 
-// A line "<name>: <n> kB" of a file in /proc.
+// Returns the bytes in a line "<name>: <n> kB" of a file in /proc.
 std::uint64_t proc_kilobytes(const char* path, const std::string& name) {
   std::ifstream in(path);
   std::string line;
@@ -56,6 +56,10 @@ UsableCores usable_cores(const std::string& root) {
           "the CPU quota " + std::string(text) + " in " + quota->file};
 }
 
+unsigned event_loops_for(unsigned cores) { return cores <= 2 ? 1 : std::min(cores / 2, 16u); }
+
+unsigned merge_threads_for(unsigned cores) { return std::clamp(cores / 4, 1u, 256u); }
+
 UsableMemory usable_memory(const std::string& root) {
   const std::uint64_t machine = proc_kilobytes((root + "/proc/meminfo").c_str(), "MemTotal");
   const auto limit = cgroup_memory_limit(root);
@@ -69,7 +73,7 @@ std::string system_name() {
   return std::string(name.sysname) + " " + name.release + " " + name.machine;
 }
 
-// Takes about 10 us, a fraction of the time for VmRSS in /proc/self/status.
+// Takes about 10 us, a fraction of the time of reading VmRSS in /proc/self/status.
 std::uint64_t resident_bytes() {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   std::uint64_t pages = 0;
@@ -94,8 +98,8 @@ std::string allocator_name() {
 #ifdef EBBTIDE_WITH_MIMALLOC
 namespace {
 
-// Receives mimalloc's messages. mimalloc ends the process without calling the new handler, and only this message has the number
-// of bytes. Must not allocate.
+// Called with mimalloc's messages. mimalloc ends the process without calling the new handler, and only this message has the
+// number of bytes. Must not allocate.
 void hear_mimalloc(const char* text, void* refused) {
   constexpr std::string_view kMark = "unable to allocate memory (";
   const char* at = std::strstr(text, kMark.data());
@@ -149,7 +153,7 @@ CpuTimes cpu_times() {
 std::uint64_t raise_file_limit(std::uint64_t wanted) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  if (limit.rlim_max < wanted) {  // root may go further
+  if (limit.rlim_max < wanted) {  // root may raise the hard limit
     const rlimit further{wanted, wanted};
     if (::setrlimit(RLIMIT_NOFILE, &further) == 0) return wanted;
   }
@@ -163,7 +167,7 @@ std::uint64_t raise_file_limit(std::uint64_t wanted) {
 
 namespace {
 
-constexpr std::uint64_t kOtherFiles = 128;  // logs, files that are written, event loops, the metrics port
+constexpr std::uint64_t kOtherFiles = 128;  // log files, files being written, event loops, the metrics port
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Processors, memory and limits of the machine or container. Read at start and for INFO.
+// Processors, memory and limits of the machine or container. They are read at the start and for INFO.
 #pragma once
 
 #include <cstdint>
@@ -6,52 +6,61 @@
 
 namespace ebbtide {
 
-/// Processor cores that the affinity mask and the cgroup's CPU quota allow, whichever is less; at least 1.
+/// The number of processor cores that the affinity mask or the cgroup's CPU quota allow, whichever is less; at least 1.
 struct UsableCores {
   unsigned count = 1;
   std::string source;  ///< for the log: "8 cores", "the CPU quota 1.5 in /sys/fs/cgroup/x/cpu.max"
 };
-/// `root` is prepended to the paths in /proc and /sys: tests pass a directory tree.
+/// Returns the cores for this process. `root` is prepended to the paths in /proc and /sys: tests pass a directory tree.
 UsableCores usable_cores(const std::string& root = "");
-/// Memory of the machine or, if that is less, the limit of a cgroup on the way from this process's up to the root.
+/// Returns the number of event loops for `cores` usable cores: one on up to three cores, since the engine needs another core;
+/// half of more cores, at most 16.
+unsigned event_loops_for(unsigned cores);
+/// Returns the number of threads for merges on `cores` usable cores: a quarter of them, at least 1. The other cores are for event
+/// loops, the log and flushes.
+unsigned merge_threads_for(unsigned cores);
+
+/// The memory of the machine or, if that is less, the smallest limit of the process's cgroups.
 struct UsableMemory {
   std::uint64_t bytes = 0;
   std::string source;  ///< for the log: "the machine's 16011 MiB", "the limit 1024 MiB in /sys/fs/cgroup/x/memory.max"
 };
 UsableMemory usable_memory(const std::string& root = "");
-/// "Linux 6.1.0 x86_64".
+/// Returns a text like "Linux 6.1.0 x86_64".
 std::string system_name();
-/// Bytes of this process in memory, now and at most.
+/// Return the bytes of this process in memory, now and at the most so far.
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();
 
 /// Makes mimalloc call `refused` with the bytes of each failed allocation, on its thread, before the allocation returns.
-/// Suppresses mimalloc's own messages. Has no effect with another allocator, which calls std::get_new_handler() instead. Call it
+/// Suppresses mimalloc's own messages. Has no effect with another allocator, which calls std::get_new_handler() instead. Called
 /// once.
 void report_refused_allocations(void (*refused)(std::uint64_t bytes));
-/// "mimalloc-2.0.9", "libc".
+/// Returns the allocator's name: "mimalloc-2.0.9" or "libc".
 std::string allocator_name();
-/// True if resident_bytes() says how much memory is used. A sanitizer's is a multiple of that.
+/// Returns true if resident_bytes() shows how much memory is used. With a sanitizer, resident_bytes() is a multiple of it.
 bool keeps_to_budget();
 /// Makes the allocator return freed memory to the system at once, instead of keeping it for idle threads.
 void give_freed_memory_back();
-/// Collects memory of this thread that other threads have freed, since they cannot return it themselves. Takes 10 us or more.
+/// Collects memory of this thread that other threads have freed, since they cannot return it to the system. Takes 10 us or more.
 void collect_freed_memory();
-/// Seconds of processor time of this process.
+/// The processor time of this process, in seconds.
 struct CpuTimes {
   double user = 0, system = 0, user_children = 0, system_children = 0;
 };
 CpuTimes cpu_times();
-/// Raises the limit of open files to the hard limit. If that is below `wanted`, root raises both to `wanted`. Returns the limit.
+/// Raises the limit of open files to the hard limit. If that is below `wanted` and the process is root, raises both limits to
+/// `wanted`. Returns the limit.
 std::uint64_t raise_file_limit(std::uint64_t wanted);
 
-/// Parts of the limit of open files. The rest is for logs, files that merges write, event loops and the metrics port.
+/// The parts of the limit of open files. The rest is for logs, files that merges write, event loops and the metrics port.
 struct FileShares {
   std::uint64_t clients = 0, tables = 0;
 };
-/// All clients that are wanted get a file if two thirds of what the rest leaves suffice; tables get what remains. Both get at least 1.
+/// Divides the limit of open files between clients and tables, after descriptors for other uses are reserved. Each wanted client gets
+/// a file if two thirds of that part suffice; tables get the remaining files. Both parts are at least 1.
 FileShares share_files(std::uint64_t limit, std::uint64_t wanted_clients);
-/// The limit from which share_files() serves all clients that are wanted.
+/// Returns the smallest limit with which share_files() serves all wanted clients.
 std::uint64_t file_limit_for(std::uint64_t clients);
 /// Enables or disables core files.
 void set_core_dumps(bool allowed);

@@ -1,5 +1,6 @@
-// Reports to the service manager that started this process, as systemd's sd_notify(3) and sd_watchdog_enabled(3) describe: datagrams of
-// text to the socket that $NOTIFY_SOCKET names. Without that variable there is no manager, and reports do nothing.
+// Reports to the service manager that started this process, as systemd's sd_notify(3) and sd_watchdog_enabled(3) describe:
+// datagrams of text to the socket that $NOTIFY_SOCKET names. If that variable is not set there is no manager, and reports do
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe. A report never blocks: a manager that does not read loses it.
+/// Sends reports to a service manager. Thread-safe. A report never blocks: if the manager does not read, the report is lost.
 class ServiceManager {
  public:
   /// `socket`: the value of $NOTIFY_SOCKET, empty for no manager: an absolute path, or "@name" in the abstract namespace.
@@ -18,22 +19,22 @@ class ServiceManager {
   void ready() const { report("READY=1\nSTATUS=ready to accept connections"); }
   /// Reports that the service is stopping.
   void stopping() const { report("STOPPING=1\nSTATUS=stopping"); }
-  /// Reports that the start is still under way: the manager waits for another `extend_ms`. `text` is one line. Returns the same as
-  /// report().
+  /// Reports that the start is still under way, so that the manager waits for another `extend_ms`. `text` is one line. Returns
+  /// the result of report().
   std::string starting(std::string_view text,
                        std::uint64_t extend_ms) const;  // NOLINT(modernize-use-nodiscard): only the first caller needs it
   /// Reports to the watchdog that the service still works.
   void alive() const { report("WATCHDOG=1"); }
 
-  /// Sends `state`, lines of NAME=value. Returns "" if it was sent or there is no manager, otherwise the error.
+  /// Sends `state`, which has lines of NAME=value. Returns "" if it was sent or there is no manager, otherwise the error.
   std::string report(std::string_view state) const;  // NOLINT(modernize-use-nodiscard): most callers cannot do anything about it
 
  private:
   const std::string socket_;
 };
 
-/// How often alive() must be called, in ms: half of the manager's limit; 0 if it watches nothing or another process.
-/// `usec` and `pid`: the values of $WATCHDOG_USEC and $WATCHDOG_PID, empty if they are not set.
+/// Returns how often alive() must be called, in ms: half of the manager's limit; 0 if there is no watchdog, or it watches another
+/// process. `usec` and `pid` are the values of $WATCHDOG_USEC and $WATCHDOG_PID, empty if they are not set.
 [[nodiscard]] std::uint64_t watchdog_period_ms(std::string_view usec, std::string_view pid, std::int64_t own_pid);
 
 }  // namespace ebbtide

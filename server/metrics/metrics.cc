@@ -82,7 +82,7 @@ class Collector final : public prometheus::Collectable {
     gauge("loading", "1 while the database is being opened.", std::uint64_t{s_.loading ? 1u : 0u});
     auto& calls = family("commands_total", "Commands run.", kCounter);
     for (const auto& c : s_.commands) add(calls, static_cast<double>(c.calls), {{"cmd", c.name}});
-    auto& failed = family("commands_failed_total", "Commands that were refused, or ended in an error.", kCounter);
+    auto& failed = family("commands_failed_total", "Commands that were rejected, or that failed.", kCounter);
     for (const auto& c : s_.commands) {
       if (c.rejected + c.failed == 0) continue;
       add(failed, static_cast<double>(c.rejected), {{"cmd", c.name}, {"how", "rejected"}});
@@ -91,11 +91,11 @@ class Collector final : public prometheus::Collectable {
     auto& times =
         family("command_seconds", "Time spent running a command, without waits for pages, threads and syncs.", kHistogram);
     for (const auto& c : s_.commands) {
-      if (c.calls > 0) add(times, c.times, {{"cmd", c.name}});  // seventeen lines each: only what has been used
+      if (c.calls > 0) add(times, c.times, {{"cmd", c.name}});  // a histogram has seventeen lines, so unused commands have none
     }
     auto& stages =
         family("command_stage_seconds",
-               "Time until a reply, by stage. queue: waiting for earlier commands; memory: running with resident pages; "
+               "Time until a reply, by stage. queue: waiting for earlier commands; memory: running, with all pages in memory; "
                "both for the last command of each pass. disk, thread, stall: waiting for pages, running on "
                "another thread, delayed by the write stall; each time. wal: waiting for the log, for commands whose "
                "pass writes one at a time and commands whose reply waits for a sync.",
@@ -108,7 +108,7 @@ class Collector final : public prometheus::Collectable {
     many("keyspace_lookups_total", "Look-ups of keys by commands that read.", kCounter,
          {{{{"result", "hit"}}, s_.keyspace_hits}, {{{"result", "miss"}}, s_.keyspace_misses}});
     counter("expired_keys_total",
-            "Expirations that clients were notified of, by an event or an invalidation. Others are not counted, since "
+            "Expirations that clients were notified of, by an event or an invalidation. Other expirations are not counted, since "
             "expiry is no operation.",
             s_.expired_reported);
     histogram("scan_steps", "Keys, and versions and tombstones between them, that a call of SCAN read.", s_.scan_steps);
@@ -123,8 +123,9 @@ class Collector final : public prometheus::Collectable {
     gauge("connected_clients", "Connections.", s_.clients);
     gauge("blocked_clients", "Connections whose command blocks until its timeout or the event that it waits for.",
           s_.blocked_clients);
-    gauge("waiting_clients", "Connections whose command waits for the disk or another thread.", s_.waiting_clients);
-    gauge("unauthenticated_clients", "Connections that have not given the password.", s_.unauthenticated_clients);
+    gauge("waiting_clients", "Connections whose command waits for pages from the disk or for another thread.",
+          s_.waiting_clients);
+    gauge("unauthenticated_clients", "Connections that have not authenticated.", s_.unauthenticated_clients);
     gauge("max_clients", "server.max_clients.", s_.max_clients);
     gauge("client_bytes", "Memory for input and output of clients.", s_.client_bytes);
     counter("connections_total", "Connections accepted.", s_.connections);
@@ -132,15 +133,24 @@ class Collector final : public prometheus::Collectable {
          {{{{"reason", "max_clients"}}, s_.rejected_max_clients},
           {{{"reason", "protected_mode"}}, s_.rejected_protected},
           {{{"reason", "unauthenticated_clients"}}, s_.rejected_strangers}});
-    counter("authentication_failures_total", "AUTH and HELLO with a wrong name or password.", s_.authentication_failures);
-    many("connections_closed_total", "Connections closed by the server for a reason.", kCounter,
+    counter("authentication_failures_total", "AUTH and HELLO commands with a wrong name or password.",
+            s_.authentication_failures);
+    many("tls_handshakes_total", "TLS handshakes of clients, by result.", kCounter,
+         {{{{"result", "ok"}}, s_.tls_handshakes}, {{{"result", "failed"}}, s_.tls_failures}});
+    gauge("tls_certificate_expiry_seconds", "Unix time at which the certificate of server.tls expires; 0 without TLS.",
+          s_.certificate_expires_at);
+    many("commands_denied_total", "Commands that their user has no right to run, by the missing right.", kCounter,
+         {{{{"reason", "command"}}, s_.denied_commands},
+          {{{"reason", "key"}}, s_.denied_keys},
+          {{{"reason", "channel"}}, s_.denied_channels}});
+    many("connections_closed_total", "Connections that the server closed, by reason.", kCounter,
          {{{{"reason", "query_buffer"}}, s_.closed_query_limit},
           {{{"reason", "output_buffer"}}, s_.closed_output_limit},
           {{{"reason", "idle"}}, s_.closed_idle},
           {{{"reason", "unauthenticated_clients"}}, s_.evicted_strangers},
           {{{"reason", "authentication_timeout"}}, s_.closed_auth_timeout},
           {{{"reason", "protocol"}}, s_.protocol_errors}});
-    many("net_bytes_total", "Bytes from and to clients.", kCounter,
+    many("net_bytes_total", "Bytes received from and sent to clients.", kCounter,
          {{{{"direction", "in"}}, s_.net_in_bytes}, {{{"direction", "out"}}, s_.net_out_bytes}});
     many("net_calls_total", "System calls for clients' sockets.", kCounter,
          {{{{"call", "read"}}, s_.net_reads}, {{{"call", "write"}}, s_.net_writes}, {{{"call", "wait"}}, s_.net_waits}});
@@ -160,8 +170,9 @@ class Collector final : public prometheus::Collectable {
     counter("trivial_moves_total", "Files moved to another run without being read.", e.trivial_moves);
     counter("sub_merges_total", "Parts of merges, by key range, that can run in parallel.", e.sub_merges);
     counter("files_dropped_total", "Files dropped without being read.", e.files_dropped);
-    many("pages_dropped_total", "Pages dropped: whole, without being read; in part, replaced by their survivors.", kCounter,
-         {{{{"mode", "full"}}, e.pages_dropped_full}, {{{"mode", "partial"}}, e.pages_dropped_partial}});
+    many("pages_dropped_total",
+         "Pages dropped by deletes: whole, without being read, or in part, replaced by a page with the remaining entries.",
+         kCounter, {{{{"mode", "full"}}, e.pages_dropped_full}, {{{"mode", "partial"}}, e.pages_dropped_partial}});
     many("reclaimed_bytes_total", "Bytes that drops returned to the file system.", kCounter,
          {{{{"how", "unlink"}}, e.reclaimed_bytes_unlinked}, {{{"how", "punch"}}, e.reclaimed_bytes_punched}});
     auto& merged = family("compaction_bytes_total", "Bytes read and written by merges, by reason.", kCounter);
@@ -178,15 +189,15 @@ class Collector final : public prometheus::Collectable {
          {{{{"result", "hit"}}, e.cache_hits}, {{{"result", "miss"}}, e.cache_misses}});
     counter("pages_read_total", "Pages read from files, because the block cache did not have them.", e.pages_read);
     counter("fetches_total", "Batches of pages fetched for commands.", e.fetches);
-    many("filter_results_total", "Look-ups that a filter ended (negative), and false positives.", kCounter,
+    many("filter_results_total", "Look-ups that a filter answered with no (negative), and false positives.", kCounter,
          {{{{"result", "negative"}}, e.filter_negatives}, {{{"result", "false_positive"}}, e.filter_false_positives}});
-    histogram("runs_probed_per_get", "Runs whose tables or filters a point read asked.", e.runs_probed);
+    histogram("runs_probed_per_get", "Runs whose tables or filters a point read checked.", e.runs_probed);
     auto& stalls = family("write_stall_seconds_total", "Time that writes were delayed or stopped.", kCounter);
     add(stalls, seconds(e.stall_micros_memtable), {{"reason", "memtable"}});
     add(stalls, seconds(e.stall_micros_runs), {{"reason", "runs"}});
     add(stalls, seconds(e.stall_micros_pending_bytes), {{"reason", "pending_bytes"}});
     add(stalls, seconds(e.stall_micros_deadline), {{"reason", "deadline"}});
-    many("delete_deadline_missed_total", "Deletes that were in a file past their deadline.", kCounter,
+    many("delete_deadline_missed_total", "Deletes whose data was still in a file after their deadline.", kCounter,
          {{{{"reason", "down"}}, e.deadlines_missed_down},
           {{{"reason", "clock"}}, e.deadlines_missed_clock},
           {{{"reason", "disk"}}, e.deadlines_missed_disk},
@@ -197,7 +208,7 @@ class Collector final : public prometheus::Collectable {
           seconds(1000 * e.least_feasible_deadline));
     gauge("delete_deadline_work_bytes", "Bytes that merges must still read for the deadlines, estimated.", e.deadline_work_bytes);
     histogram("delete_persist_seconds",
-              "Time from a delete until it was purged from all files; for deletes purged together, that of the oldest.",
+              "Time from a delete until it was purged from all files; for deletes purged together, the time of the oldest.",
               e.delete_persist_seconds);
     many("garbage_bytes",
          "Bytes of files that are no longer needed: entries hidden by deletes (an estimate), dropped pages, files to be removed.",
@@ -225,28 +236,33 @@ class Collector final : public prometheus::Collectable {
           {{{"owner", "fetched_pages"}}, e.pinned_page_bytes},
           {{{"owner", "commands"}}, e.command_bytes}});
     gauge("cache_capacity_bytes", "Memory that the block cache may use.", e.cache_capacity);
+    gauge("index_bytes", "Memory of the indexes and filters of tables that are in memory; part of the owner \"tables\".",
+          e.index_bytes);
+    gauge("index_capacity_bytes", "Memory that indexes and filters of tables may use.", e.index_capacity);
+    gauge("indexed_tables", "Tables whose index is in memory.", e.indexed_tables);
+    counter("index_loads_total", "Times that a table's index came into memory, because the table was written or searched.",
+            e.index_loads);
+    counter("index_unloads_total", "Times that a table's index left memory to make room.", e.index_unloads);
     many("disk_bytes", "Disk space by kind of file.", kGauge,
          {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
-    gauge("disk_used_ratio", "Part of the disk, or of storage.max_disk_bytes, that is used, whichever is fuller.",
-          e.disk_used_ratio);
-    gauge("snapshots", "Leased views.", e.snapshots);
-    gauge("snapshot_oldest_age_seconds", "Age of the oldest leased view.", age(e.oldest_snapshot));
+    gauge("disk_used_ratio", "Used part of the disk or of storage.max_disk_bytes, whichever is fuller.", e.disk_used_ratio);
+    gauge("snapshots", "Open views (leases), each of which keeps the files that it reads.", e.snapshots);
+    gauge("snapshot_oldest_age_seconds", "Age of the oldest open view (lease).", age(e.oldest_snapshot));
     gauge("table_files", "Files of tables that are in use.", e.table_files);
     gauge("table_files_open", "Files of tables that are open: at most storage.max_open_files.", e.table_files_open);
-    counter("table_files_reopened_total", "Times that a read had to open its table's file again.", e.table_files_reopened);
+    counter("table_files_reopened_total", "Times that a read had to open the file of its table again.", e.table_files_reopened);
     counter("scrub_bytes_total", "Bytes of tables that the scrub has read from the drive and checked.", e.scrub_bytes);
     counter("scrub_errors_total", "Faults of tables found by the scrub and TREE.VERIFY.", e.scrub_errors);
-    counter("merge_bounds_broken_total", "Trees that were out of the bounds of their merge policy without a merge to do: a bug.",
-            e.bounds_broken);
-    counter("snapshots_revoked_total", "Leased views that were revoked to meet a delete deadline.", e.leases_revoked);
+    counter("merge_bounds_broken_total",
+            "Times that a tree was outside the bounds of its merge policy with no merge to do: a bug.", e.bounds_broken);
+    counter("snapshots_revoked_total", "Open views (leases) that were revoked to meet a delete deadline.", e.leases_revoked);
     const double user = static_cast<double>(e.user_bytes_written);
     if (user > 0) {
-      gauge("write_amplification_ratio", "Bytes written to disk per byte written by users, since the start.",
+      gauge("write_amplification_ratio", "Bytes written to disk for each byte written by users, since the start.",
             static_cast<double>(e.wal_bytes_written + e.flush_bytes_written + e.compaction_bytes_written) / user);
     }
     if (e.gets > 0) {
-      gauge("read_amplification_ratio",
-            "Runs whose tables a point read asked, their filters included, on average, since the start.",
+      gauge("read_amplification_ratio", "Runs whose tables or filters a point read checked, on average since the start.",
             e.runs_probed.sum / static_cast<double>(e.gets));
     }
     many("sequence", "Sequence numbers.", kGauge,
@@ -264,18 +280,20 @@ class Collector final : public prometheus::Collectable {
     auto& bytes = family("level_bytes", "Bytes of tables.", kGauge);
     auto& entries = family("level_entries", "Entries, tombstones included.", kGauge);
     auto& bits = family("filter_bits_per_key", "Filter memory per entry, in bits.", kGauge);
-    auto& wrong = family("filter_false_positive_ratio",
-                         "False positives per look-up of a key that a run of the level does not have: expected from the filters' "
-                         "sizes, and observed since the start.",
-                         kGauge);
+    auto& wrong =
+        family("filter_false_positive_ratio",
+               "Part of the look-ups of absent keys in a run of the level that were false positives: expected from the filters' "
+               "sizes, and observed since the start.",
+               kGauge);
     auto& tombstones = family("tombstones", "Tombstones in tables.", kGauge);
     auto& oldest =
         family("oldest_tombstone_age_seconds",
-               "Age of the oldest delete with traces in tables; an expiry that has passed counts as a delete.", kGauge);
+               "Age of the oldest delete whose data is still in tables; an expiry that has passed counts as a delete.", kGauge);
     auto& records = family("secondary_records", "Deletes by stamp that may still cover entries.", kGauge);
     auto& pending = family("compaction_pending_bytes", "Bytes that must be merged until the tree satisfies its policy.", kGauge);
     auto& keys = family("estimated_keys", "Estimated number of keys.", kGauge);
-    auto& space = family("space_amplification_ratio", "Bytes of all tables per byte of the last level's.", kGauge);
+    auto& space =
+        family("space_amplification_ratio", "Bytes of all tables for each byte of the tables of the last level.", kGauge);
     auto& deadlines = family("delete_deadline_seconds", "The delete deadline; databases without a promise are left out.", kGauge);
     auto& tiles = family("pages_per_tile", "Pages per delete tile of new files.", kGauge);
     auto& budgets = family("delete_io_budget_bytes_per_second",
@@ -336,7 +354,7 @@ class Collector final : public prometheus::Collectable {
   }
 
   const MetricsSnapshot& s_;
-  mutable std::deque<prometheus::MetricFamily> families_;  // family() hands out references
+  mutable std::deque<prometheus::MetricFamily> families_;  // a deque, since family() returns references into it
 };
 
 }  // namespace

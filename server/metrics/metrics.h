@@ -1,7 +1,7 @@
 // The metrics of engine and server, collected at each scrape and written in Prometheus's text format.
 //
 // This code has no counters: each component has its own, one set per thread, and a scrape sums them. Names have the prefix
-// ebbtide_, base units, _total for counters; no label ever holds a key.
+// ebbtide_, base units, and _total for counters; no label ever has a key.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace ebbtide {
 
 /// The values of all metrics at one moment.
 struct MetricsSnapshot {
-  /// A histogram of durations: `buckets[i]` counts those in (bounds[i - 1], bounds[i]] seconds; the last bucket those above all
-  /// bounds.
+  /// A histogram of durations: `buckets[i]` counts durations in (bounds[i - 1], bounds[i]] seconds; the last bucket counts those
+  /// above all bounds.
   struct Durations {
     std::vector<double> bounds;
     std::vector<std::uint64_t> buckets;
@@ -27,7 +27,7 @@ struct MetricsSnapshot {
     std::uint64_t calls = 0, rejected = 0, failed = 0;
     Durations times;  ///< one per call
   };
-  // service
+  // The service.
   std::string version;
   double start_seconds = 0, uptime_seconds = 0;
   bool loading = false;
@@ -36,7 +36,7 @@ struct MetricsSnapshot {
     std::string name;
     Durations times;
   };
-  std::vector<Stage> stages;  ///< of commands; dispatch/server_stats.h
+  std::vector<Stage> stages;  ///< stages of commands (dispatch/server_stats.h)
   Durations passes;
   std::uint64_t errors = 0, keyspace_hits = 0, keyspace_misses = 0, waits_for_disk = 0;
   std::uint64_t expired_reported = 0;  ///< expirations that clients were notified of
@@ -44,17 +44,19 @@ struct MetricsSnapshot {
   std::uint64_t clients = 0, blocked_clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0,
                 client_bytes = 0;
   std::uint64_t connections = 0, rejected_max_clients = 0, rejected_protected = 0, rejected_strangers = 0, evicted_strangers = 0,
-                authentication_failures = 0;
+                authentication_failures = 0, denied_commands = 0, denied_keys = 0, denied_channels = 0, tls_handshakes = 0,
+                tls_failures = 0;
+  double certificate_expires_at = 0;  ///< Unix time; 0: no TLS
   std::uint64_t net_in_bytes = 0, net_out_bytes = 0, net_reads = 0, net_writes = 0, net_waits = 0;
   std::uint64_t closed_query_limit = 0, closed_output_limit = 0, closed_idle = 0, closed_auth_timeout = 0, protocol_errors = 0;
   std::uint64_t resident_bytes = 0;
   double cpu_user_seconds = 0, cpu_system_seconds = 0;
-  // engine, once it is open
+  // The engine, once it is open.
   std::optional<Stats> engine;
-  std::vector<TreeInfo> trees;  ///< of databases that have one
+  std::vector<TreeInfo> trees;  ///< trees of the databases that have a tree
 };
 
-/// The whole answer to a scrape.
+/// Returns the body of the reply to a scrape.
 std::string metrics_text(const MetricsSnapshot& snapshot);
 
 }  // namespace ebbtide

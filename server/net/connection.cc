@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "resp/reply.h"
 
@@ -12,9 +14,10 @@ namespace ebbtide {
 namespace {
 
 constexpr int kPieces = 64;
-constexpr std::size_t kSendPerRound = 4 << 20;  // after that the other connections have their turn
-constexpr int kBigReads = 8;                    // receives of the size of `scratch` per round, for the same reason
+constexpr std::size_t kSendPerRound = 4 << 20;  // after these bytes, other connections have their turn
+constexpr int kBigReads = 8;                    // receives into `scratch` per round, so that other connections have their turn
 constexpr std::size_t kCommandsPerRound = 4096;
+constexpr int kRecordsPerRound = 64;  // TLS records, a megabyte
 
 }  // namespace
 
@@ -22,7 +25,95 @@ Connection::~Connection() {
   if (fd >= 0) ::close(fd);
 }
 
+Connection::Io Connection::shake_hands() {
+  switch (tls->shake_hands()) {
+    case TlsStream::Io::kOk:
+      return Io::kOk;
+    case TlsStream::Io::kWaitsToRead:
+      readable = peer_ended;  // the end of input is reported only once, so it must be read
+      return peer_ended ? Io::kError : Io::kBlocked;
+    case TlsStream::Io::kWaitsToWrite:
+      writable = false;  // the handshake continues once the socket takes bytes
+      return Io::kBlocked;
+    default:
+      return Io::kError;
+  }
+}
+
+// A record has at most 16 KiB, and parts of the next records may be in the stream. For a short input no second call is needed to
+// find that nothing is left.
+Connection::Io Connection::receive_decrypted(const ParserLimits& limits, std::span<char> scratch, LoopCounters& counters) {
+  constexpr std::size_t kRecordOverhead = 64;  // size of a record's header and trailer
+  const bool begins_empty = !tls->has_more();
+  std::size_t received = 0;
+  for (int round = 0; round < kRecordsPerRound; ++round) {
+    const bool big = parser.big_missing() > 0;
+    const std::span<char> room = big ? scratch : parser.room(limits);
+    std::size_t n = 0;
+    const TlsStream::Io io = tls->read(room, &n);
+    counters.reads.add(1);
+    if (io == TlsStream::Io::kWaitsToRead) return readable = false, round == 0 ? Io::kBlocked : Io::kOk;
+    if (io == TlsStream::Io::kWaitsToWrite) return writable = false, Io::kBlocked;
+    if (io == TlsStream::Io::kEnd) return end_of_input = true, readable = false, Io::kEnd;
+    if (io == TlsStream::Io::kError) return Io::kError;
+    counters.bytes_in.add(n);
+    if (big) {
+      parser.feed(Bytes(room.data(), n), limits);
+    } else {
+      parser.received(n);
+    }
+    if (n == room.size()) break;
+    received += n + kRecordOverhead;
+    if (begins_empty && received < TlsStream::kLittleBytes && !tls->has_more()) return readable = peer_ended, Io::kOk;
+  }
+  return Io::kOk;
+}
+
+Connection::Io Connection::send_encrypted(std::uint64_t limit, LoopCounters& counters) {
+  thread_local std::array<char, TlsStream::kRecordBytes> record;
+  for (std::size_t sent = 0; out.begin() < limit && sent < kSendPerRound;) {
+    iovec pieces[kPieces];
+    const int count = out.pieces(pieces, kPieces, limit);
+    const std::size_t most = unfinished_write != 0 ? unfinished_write : record.size();
+    std::size_t size = 0;
+    for (int i = 0; i < count && size < most; ++i) {
+      const std::size_t part = std::min(pieces[i].iov_len, most - size);
+      std::memcpy(record.data() + size, pieces[i].iov_base, part);
+      size += part;
+    }
+    std::size_t n = 0;
+    const TlsStream::Io io = tls->write(std::span<const char>(record.data(), size), &n);
+    counters.writes.add(1);
+    if (io == TlsStream::Io::kWaitsToWrite || io == TlsStream::Io::kWaitsToRead) {
+      unfinished_write = size;
+      return writable = false, Io::kBlocked;
+    }
+    if (io != TlsStream::Io::kOk) return Io::kError;
+    unfinished_write = 0;
+    counters.bytes_out.add(n);
+    out.consume(n);
+    sent += n;
+  }
+  return Io::kOk;
+}
+
+void Connection::send_at_once(Bytes error) {
+  if (!out.empty() || !writable) return;
+  std::size_t n = 0;
+  if (tls == nullptr) {
+    (void)!::send(fd, error.data(), error.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  } else if (tls->established()) {
+    (void)tls->write(std::span<const char>(error.data(), error.size()), &n);
+  }
+}
+
+void Connection::end_output() {
+  if (tls != nullptr) tls->close();
+  ::shutdown(fd, SHUT_WR);
+}
+
 Connection::Io Connection::receive(const ParserLimits& limits, std::span<char> scratch, LoopCounters& counters) {
+  if (tls != nullptr) return receive_decrypted(limits, scratch, counters);
   for (int round = 0;; ++round) {
     const bool big = parser.big_missing() > 0;
     const std::span<char> room = big ? scratch : parser.room(limits);
@@ -44,8 +135,8 @@ Connection::Io Connection::receive(const ParserLimits& limits, std::span<char> s
     } else {
       parser.received(static_cast<std::size_t>(n));
     }
-    // Fewer bytes than requested: the socket is empty, and epoll reports later input. The end of input is different: once
-    // reported, it is not reported again, so it must be read.
+    // If fewer bytes than requested came, the socket is empty, and epoll reports later input. The end of input is different:
+    // epoll reports it only once, so it must be read.
     if (static_cast<std::size_t>(n) < room.size()) return readable = peer_ended, Io::kOk;
     if (!big || round >= kBigReads || parser.big_missing() == 0) return Io::kOk;
   }
@@ -65,6 +156,7 @@ void Connection::open_gates(std::uint64_t durable_seq) {
 Connection::Io Connection::send(std::uint64_t durable_seq, LoopCounters& counters) {
   open_gates(durable_seq);
   const std::uint64_t limit = gates.empty() ? out.end() : gates.front().from;
+  if (tls != nullptr) return send_encrypted(limit, counters);
   std::size_t sent = 0;
   while (out.begin() < limit && sent < kSendPerRound) {
     iovec pieces[kPieces];
@@ -94,7 +186,7 @@ void Connection::hand_in(const ParserLimits& limits, std::vector<PendingCommand>
         command.state = PendingCommand::State::kNotRun;
         ++command.attempt;
         command.retry_ms = 0;
-        command.unfinished = false;
+        command.unfinished = command.blocked = false;
       }
       pass->push_back(std::move(command));
       if (close_after_command) break;
@@ -102,7 +194,7 @@ void Connection::hand_in(const ParserLimits& limits, std::vector<PendingCommand>
     pending.clear();
     return;
   }
-  // An unauthenticated client's commands are parsed one by one, since AUTH may lift the limits for the next ones.
+  // An unauthenticated client's commands are parsed one by one, since AUTH may lift the limits for the following commands.
   const std::size_t count = parser.parse(limits, limits.stranger ? 1 : kCommandsPerRound);
   for (std::size_t i = 0; i < count; ++i) {
     PendingCommand& command = pass->emplace_back();
@@ -126,7 +218,7 @@ void Connection::take_back(std::span<PendingCommand> part) {
   for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
 }
 
-// A thread still reads this input. Its charge, as part of the connection, ends with the connection.
+// Called while a thread still reads this input. The connection's charge for the input ends with the connection.
 std::shared_ptr<const void> Connection::take_input() {
   const std::size_t bytes = parser.input_memory();
   auto input = parser.take_input();
@@ -149,7 +241,7 @@ void Connection::close_gate(std::uint64_t durable_seq, std::int64_t now_ms) {
 void Connection::give_up_gated(std::uint64_t durable_seq) {
   open_gates(durable_seq);
   if (gates.empty()) return;
-  // Replies before the gate are sent or may leave. Those behind it might be wrong.
+  // Replies before the gate are sent or may leave. Replies after it might be wrong.
   out.drop_from(gates.front().from);
   gates.clear();
   Reply(&out, protocol).error("UNKNOWN the log could not be written: the outcome of the commands is not known");

@@ -1,55 +1,65 @@
-// One client socket: its input that has not run, its output that is not sent, and when output may leave.
+// One client socket: its input that has not run, its output that is not sent, and the conditions for sending it.
 //
 // A loop drives the connection, which schedules nothing by itself. Input moves in one direction:
 //   socket -> parser -> pending (handed to the sink) -> done
-// While commands are pending nothing is read, so that their arguments stay in place. The kernel's buffers then slow the peer down.
+// While commands are pending nothing is read, so that their arguments stay in place. The kernel's buffers then slow the peer
+// down.
 // Replies leave in order. A reply that depends on seq s leaves once the log has reached s (the gate).
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "net/settings.h"
 #include "resp/client.h"
 #include "resp/parser.h"
+#include "tls/tls_stream.h"
 
 namespace ebbtide {
 
-/// Loop thread only.
+/// A client's connection. Loop thread only.
 class Connection final : public Client {
  public:
   /// Takes ownership of the socket, which must be non-blocking.
-  explicit Connection(int socket) { fd = socket; }
+  explicit Connection(int socket, std::unique_ptr<TlsStream> stream = nullptr) : tls(std::move(stream)) { fd = socket; }
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   enum class Io : std::uint8_t { kOk, kBlocked, kEnd, kError };
 
-  /// Receives once; for a big bulk several times, through `scratch`. kBlocked: the socket is empty now. kEnd: the peer has
-  /// closed.
+  /// Receives once; a big bulk is received several times, through `scratch`. kBlocked: the socket is empty now. kEnd: the peer
+  /// has closed.
   Io receive(const ParserLimits& limits, std::span<char> scratch, LoopCounters& counters);
-  /// Sends what may leave. kOk: everything was sent, or the share of this round.
+  /// Sends the replies that may leave. kOk: they were sent, or as many as one round allows.
   Io send(std::uint64_t durable_seq, LoopCounters& counters);
-  /// Parses, and appends ready commands to `pass`; commands left from earlier passes come first.
+  /// Parses input, and appends ready commands to `pass`; commands left from earlier passes come first.
   void hand_in(const ParserLimits& limits, std::vector<PendingCommand>* pass);
-  /// Takes back the connection's commands after the pass, and keeps those that are not done.
+  /// Called after the pass with the connection's commands. Keeps the commands that are not done.
   void take_back(std::span<PendingCommand> part);
-  /// Makes replies that were appended since the last call depend on seen_seq.
+  /// Makes replies that were appended since the last call wait until the log has seen_seq.
   void close_gate(std::uint64_t durable_seq, std::int64_t now_ms);
-  /// Removes the gates that the log has reached, even if the socket does not take the replies behind them.
+  /// Removes the gates that the log has reached, even if the socket does not take the replies after them.
   void open_gates(std::uint64_t durable_seq);
-  /// Replaces the replies whose outcome is unknown by one error, after which the connection closes.
+  /// Replaces the replies whose outcome is unknown by one error; then the connection closes.
   void give_up_gated(std::uint64_t durable_seq);
 
   [[nodiscard]] std::size_t query_bytes() const override { return parser.buffered(); }
   [[nodiscard]] std::size_t query_free_bytes() const override { return parser.unused(); }
   [[nodiscard]] std::size_t argument_bytes() const override;
   [[nodiscard]] std::size_t total_bytes() const override { return sizeof(Connection) + parser.memory() + out.memory(); }
+  /// Returns the bytes that are charged to the budget as a buffer, and those of shared texts in the output, which carry their charge.
+  [[nodiscard]] std::size_t buffers_and_state() const {
+    return parser.buffer_memory() + out.memory() + state_bytes + (tls == nullptr ? 0 : TlsStream::kMemoryBytes);
+  }
   [[nodiscard]] std::shared_ptr<const void> take_input() override;
   [[nodiscard]] bool has_pending() const { return !pending.empty(); }
-  /// True if more input may be read now.
+  /// True if the waiting command waits for another client.
+  [[nodiscard]] bool is_blocked() const { return waiting && !pending.empty() && pending.front().blocked; }
+  /// Returns true if more input may be read now.
   [[nodiscard]] bool may_read() const {
     return readable && pending.empty() && !closing() && !end_of_input && out.size() < output_high_water && !parser.has_input() &&
            parser.failure() == RequestParser::Failure::kNone;
@@ -57,55 +67,76 @@ class Connection final : public Client {
   [[nodiscard]] bool may_parse() const {
     return pending.empty() && !closing() && out.size() < output_high_water && parser.has_input();
   }
-  /// True if more than so many bytes of commands that have not run are buffered, or a big bulk is being received.
+  /// Returns true if more than `bytes` of commands that have not run are buffered, or a big bulk is being received.
   [[nodiscard]] bool has_much_input(std::size_t bytes) const { return parser.buffered() > bytes || parser.big_missing() > 0; }
-  /// True if it has commands that can be handed in without waiting for epoll.
+  /// Returns the number of waiting commands, estimated while they are not parsed.
+  [[nodiscard]] std::size_t commands() const { return has_pending() ? pending.size() : parser.buffered() / kCommandBytes; }
+  static constexpr std::size_t kCommandBytes = 32;  ///< assumed size of a short command
+  /// Returns true if the connection has commands that can be handed in without waiting for epoll.
   [[nodiscard]] bool wants_turn() const {
     if (!has_pending()) return may_parse();
     return (!waiting || resumed) && !closing() && out.size() < output_high_water;
   }
+  /// Returns true until the TLS handshake is done.
+  [[nodiscard]] bool in_handshake() const { return tls != nullptr && !tls->established(); }
   [[nodiscard]] bool closing() const { return close_after_reply || close_now || dead || lingering; }
   [[nodiscard]] bool gated() const { return !gates.empty(); }
-  /// True if bytes may leave now.
+  /// Returns the position in `out` up to which bytes may leave now.
   [[nodiscard]] std::uint64_t send_limit(std::uint64_t durable_seq) const;
 
+  /// Continues the TLS handshake. kOk: the handshake is done.
+  Io shake_hands();
+
   struct Gate {
-    std::uint64_t from;  ///< position in `out` where it begins
-    std::uint64_t seq;   ///< replies behind it wait for this seq
+    std::uint64_t from;  ///< position in `out` where the gate begins
+    std::uint64_t seq;   ///< replies behind this position wait for this seq
     std::int64_t since_ms;
   };
 
+  /// Sends an error outside of the order of replies, if no output waits to be sent. A client that has not finished its TLS
+  /// handshake gets no error.
+  void send_at_once(Bytes error);
+  /// Closes our side of the connection, for TLS too.
+  void end_output();
+
   RequestParser parser;
-  ClientMemory* memory = nullptr;       ///< null: no memory is charged
-  std::vector<PendingCommand> pending;  ///< handed in and not done, in order
+  const std::unique_ptr<TlsStream> tls;  ///< null: plain text
+  ClientMemory* memory = nullptr;        ///< null: no memory is charged
+  std::vector<PendingCommand> pending;   ///< handed in and not done, in order
   std::deque<Gate> gates;
   std::uint64_t gated_until = 0;
-  std::int64_t soft_limit_since_ms = 0;  ///< since when the output exceeds the soft limit; 0: it does not
+  std::int64_t soft_limit_since_ms = 0;  ///< the time since which the output exceeds the soft limit; 0: it does not
   std::int64_t linger_until_ms = 0;
   std::int64_t end_of_input_ms = 0;
   std::size_t lingered_bytes = 0;
   std::size_t charged_values = 0;  ///< bytes of big arguments, charged to ClientMemory
-  std::size_t held_bytes = 0;      ///< of buffers and state, as included in the loop's sum
-  std::int64_t retry_at_ms = 0;    ///< when its waiting command is handed in again; 0: it waits to be resumed
+  std::size_t held_bytes = 0;      ///< buffers_and_state() at the last look
+  std::size_t own_bytes = 0;       ///< the part of held_bytes that is not shared, as included in the loop's sum
+  std::int64_t retry_at_ms = 0;    ///< when the waiting command is handed in again; 0: it waits to be resumed
   std::int64_t stranger_since_ms = 0;
   std::size_t slot = 0;  ///< index in the loop's list of connections
 
-  bool readable = false;      ///< the socket may have input: the last receive was not kBlocked
-  bool writable = true;       ///< the last send was not kBlocked
-  bool peer_ended = false;    ///< epoll has reported that the peer sends no more; it reports that once
-  bool end_of_input = false;  ///< the peer sends no more, and all its input was read
-  bool queued = false;        ///< it is in the loop's list of connections with something to do
+  std::size_t unfinished_write = 0;  ///< bytes that TLS has begun to send; they must be offered to TLS again
+  bool readable = false;             ///< the socket may have input: the last receive was not kBlocked
+  bool writable = true;              ///< the last send was not kBlocked
+  bool peer_ended = false;           ///< epoll has reported that the peer sends no more; it reports that once
+  bool end_of_input = false;         ///< the peer sends no more, and all its input was read
+  bool queued = false;               ///< the connection is in the loop's list of connections with something to do
   bool in_gated_list = false;
-  bool resumed = false;     ///< its waiting command is handed in in the next pass
+  bool resumed = false;     ///< the waiting command is handed in in the next pass
   bool send_first = false;  ///< the last round had no time to send its replies, so no command runs before that
-  /// Connections are ordered by rank if a pass had no time for all. Rank 0: it has little input, and has not waited. Rank 1: it has much
-  /// input, or the last pass had no time for its commands. Rank 2: the pass had time for some of them, or for a slice of one.
+  /// The connection's rank after a pass that had no time for all commands. 0: it has little input, and has not waited. 1: it has
+  /// much input, or the pass had no time for its commands. 2: the pass had time for some of its commands, or for a slice of one.
   std::uint8_t rank = 0;
   bool counted_stranger = false;
   bool limited_as_subscriber = false;  ///< the class of output limits that it has
   bool error_sent = false;             ///< the reply to a parse error was sent
   bool lingering = false;              ///< everything is sent and our side is shut down; input of the peer is read and dropped
   bool dead = false;                   ///< closed; freed at the end of the round
+
+ private:
+  Io receive_decrypted(const ParserLimits& limits, std::span<char> scratch, LoopCounters& counters);
+  Io send_encrypted(std::uint64_t limit, LoopCounters& counters);
 };
 
 }  // namespace ebbtide

@@ -17,27 +17,34 @@ namespace {
 
 constexpr int kEvents = 512;
 constexpr std::size_t kScratchBytes = 256 << 10;
-constexpr std::int64_t kSweepMs = 100;  // each sweep looks at a tenth of the connections
-// An arrival takes about 10 us, including its close, so a round grows by less than a millisecond.
+constexpr std::int64_t kSweepMs = 100;  // each sweep checks a tenth of the connections
+// The arrivals that a round takes. An arrival takes about 10 us, including its close, so a round grows by less than a
+// millisecond.
 constexpr std::size_t kArrivalsPerRound = 64;
-// A connection with so many bytes of waiting replies runs no further command. It is a thousandth of the memory budget, so that a
-// hundred slow readers of pipelines fit into it.
+// A connection with this part of the memory budget in waiting replies runs no further command. The budget has room for a hundred
+// slow readers of pipelines.
 constexpr std::uint64_t kHighWaterParts = 1024;
 constexpr std::uint64_t kLeastHighWater = 64 << 10, kMostHighWater = 1 << 20;
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
-constexpr std::int64_t kGiveUpMs = 1'000;      // a failed log may have synced its contents a moment later
-constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has closed
-constexpr std::size_t kChargeStep = 1 << 20;   // buffers are charged to the budget in steps of so many bytes, per loop
-// Connections without commands to run, which are only sent something or closed, take about 10 us each, and the others of the
-// round wait for them. So a message to thousands of subscribers, or their end, is spread over several rounds.
+constexpr std::int64_t kGiveUpMs = 1'000;      // when the log fails, a sync may still succeed a moment later
+constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has closed its side
+constexpr std::size_t kChargeStep = 1 << 20;   // each loop charges buffers to the budget in steps of this size
+// The connections without commands that a round serves. They are only sent something or closed, which takes about 10 us each, and
+// the other connections wait for that. So a message to thousands of subscribers, or their end, is spread over several rounds.
 constexpr std::size_t kQuietPerRound = 256;
-constexpr std::uint64_t kTaskNanos = 5'000'000;  // about as long as a pass (Dispatcher::kPassNanos)
-// A round receives and parses for so long, and sends for so long. After that it serves connections with little input and output only.
+constexpr std::uint64_t kTaskNanos = 5'000'000;  // the time of a round's tasks, about that of a pass (Dispatcher::kPassNanos)
+// A round receives and parses for this time, and sends for this time. After that it serves only connections with little input or
+// output.
 constexpr std::uint64_t kPartNanos = 5'000'000;
-constexpr std::size_t kLittle = 8 << 10;          // bytes of input or output: some us of work
-constexpr std::size_t kMeasuredBytes = 64 << 10;  // the clock is read after so many bytes, so small commands do not pay for it
-constexpr std::size_t kSparedBytes = 64 << 10;    // a connection with fewer bytes is never closed for lack of memory
+// The most commands in a pass. It has no time for more, since a command takes 0.3 us at least, and thousands of pipelines may
+// wait with many more.
+constexpr std::size_t kPassCommands = 16'384;
+constexpr std::size_t kFewCommands = 16;  // the clock is read after so many bytes, so small commands do not pay for it
+constexpr std::size_t kLittle = 8 << 10;  // bytes of input or output that take a few microseconds
+constexpr std::size_t kMeasuredBytes =
+    64 << 10;                                   // the clock is read after so many bytes, so that small commands do not pay for it
+constexpr std::size_t kSparedBytes = 64 << 10;  // a connection with fewer bytes is never closed because memory is short
 
 thread_local const EventLoop* loop_of_thread = nullptr;
 
@@ -59,7 +66,7 @@ std::string EventLoop::start(std::unique_ptr<CommandSink> sink) {
   if (wake_fd_ < 0) return std::string("eventfd: ") + std::strerror(errno);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
-  event.data.ptr = nullptr;  // marks the wake-up
+  event.data.ptr = nullptr;  // this value marks the wake-up
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_fd_, &event) != 0) return std::string("epoll_ctl: ") + std::strerror(errno);
   sink_ = std::move(sink);
   if (std::string error = watch_sink(); !error.empty()) return error;
@@ -71,8 +78,8 @@ std::string EventLoop::start(std::unique_ptr<CommandSink> sink) {
   return {};
 }
 
-// The sink's descriptor wakes the loop, which then calls the sink. A descriptor that the sink closes leaves the epoll set by
-// itself.
+// Adds the sink's descriptor to the epoll set. When it is readable the loop calls the sink. A descriptor that the sink closes
+// leaves the set by itself.
 std::string EventLoop::watch_sink() {
   const int descriptor = sink_->descriptor();
   if (descriptor < 0) return {};
@@ -90,7 +97,7 @@ void EventLoop::stop() {
   thread_.join();
 }
 
-// --- called by other threads
+// --- methods that other threads call
 
 void EventLoop::wake() {
   if (woken_.exchange(true)) return;
@@ -120,16 +127,18 @@ void EventLoop::resume(std::uint64_t client_id) {
 
 void EventLoop::adopt(Arrival arrival) {
   load_.fetch_add(1);
+  arrival.id = shared_->next_client_id.fetch_add(1);
   bool taken = false;
   {
     std::lock_guard lock(mutex_);
     taken = accepting_tasks_;
+    if (taken && arrival.stranger) shared_->unauthenticated.add({arrival.id, arrival.network, host_of(arrival.address), this});
     if (taken) arrivals_.push_back(std::move(arrival));
   }
   taken ? wake() : drop(arrival);
 }
 
-// Called when the loop has ended.
+// Called for an arrival that the loop does not take: it has ended, or the arrival is evicted.
 void EventLoop::drop(const Arrival& arrival) {
   ::close(arrival.fd);
   shared_->clients.fetch_sub(1);
@@ -140,15 +149,29 @@ void EventLoop::drop(const Arrival& arrival) {
 void EventLoop::evict(std::uint64_t client_id) {
   post([this, client_id] {
     auto* c = static_cast<Connection*>(find(client_id));
-    if (c == nullptr || c->authenticated) return;
-    constexpr char kReply[] = "-ERR max number of unauthenticated clients reached\r\n";
-    if (c->out.empty() && c->writable) (void)!::send(c->fd, kReply, sizeof(kReply) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (c == nullptr) return evict_arrival(client_id);
+    if (c->authenticated) return;
+    c->send_at_once(kTooManyStrangers);
     close(*c);
   });
 }
 
+void EventLoop::evict_arrival(std::uint64_t client_id) {
+  Arrival evicted;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& a) { return a.id == client_id; });
+    if (found == arrivals_.end()) return;
+    evicted = std::move(*found);
+    arrivals_.erase(found);
+  }
+  if (evicted.tls == nullptr)
+    (void)!::send(evicted.fd, kTooManyStrangers, std::strlen(kTooManyStrangers), MSG_NOSIGNAL | MSG_DONTWAIT);
+  drop(evicted);
+}
+
 void EventLoop::notify_durable() {
-  // Orders the load after the move of durable_seq, which may have been a plain store.
+  // This orders the load after the store of durable_seq, which may have been a plain store.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (gate_waited_.load()) wake();
 }
@@ -165,12 +188,12 @@ void EventLoop::set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate) {
 
 void EventLoop::set_settings(const NetSettings& settings) {
   post([this, settings] {
-    take_arrivals(~std::size_t{0});  // the old settings have accepted them
+    take_arrivals(~std::size_t{0});  // the listener has accepted them under the old settings
     settings_ = settings;
     for (const auto& c : connections_) {
       set_output_limit(*c);
-      if (settings.password_required || c->authenticated) continue;
-      c->authenticated = true;  // no password is set any more
+      if (settings.password_required || c->authenticated || c->in_handshake()) continue;
+      c->authenticated = true;  // a password is not set any more
       count_stranger(*c);
     }
   });
@@ -245,8 +268,8 @@ void EventLoop::round(int timeout_ms) {
   bury();
 }
 
-// Tasks run for a part of the round only: a message to thousands of subscribers is one task, and others may post them faster than they
-// run. Those that are posted meanwhile run in the next round.
+// Runs tasks for a part of the round only: a message to thousands of subscribers is one task, and other threads may post tasks
+// faster than they run. Tasks that are posted meanwhile run in the next round.
 void EventLoop::run_tasks(std::uint64_t nanos) {
   std::deque<std::function<void()>> tasks;
   std::vector<std::uint64_t> resumes;
@@ -288,7 +311,7 @@ void EventLoop::hand_in_late() {
   }
 }
 
-// Only some of them per round: a flood of connections must leave the other clients their turn.
+// Takes a limited number of arrivals per round, so that a flood of connections does not delay the other clients.
 void EventLoop::take_arrivals(std::size_t most) {
   std::vector<Arrival> arrivals;
   {
@@ -304,9 +327,9 @@ void EventLoop::take_arrivals(std::size_t most) {
 
 void EventLoop::add_connection(Arrival arrival) {
   const bool stranger = arrival.stranger;
-  auto owned = std::make_unique<Connection>(arrival.fd);
+  auto owned = std::make_unique<Connection>(arrival.fd, std::move(arrival.tls));
   Connection& c = *owned;
-  c.id = shared_->next_client_id.fetch_add(1);
+  c.id = arrival.id;
   c.loop = this;
   c.memory = env_->memory;
   c.address = std::move(arrival.address);
@@ -320,15 +343,14 @@ void EventLoop::add_connection(Arrival arrival) {
   connections_.push_back(std::move(owned));
   by_id_.emplace(c.id, &c);
   shared_->live.add(c.id);
-  if (stranger) shared_->unauthenticated.add({c.id, c.network, this});
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &c;
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, c.fd, &event) != 0) close(c);
 }
 
-// A single reply must neither exceed the hard limit nor take the whole memory. Replies that may wait before commands stop running
-// come on top.
+// Sets the limit of the connection's output: a single reply must neither exceed the hard limit nor take the whole memory. Replies
+// that may wait before commands stop running are added to it.
 void EventLoop::set_output_limit(Connection& c) const {
   c.limited_as_subscriber = c.subscriber;
   c.push_limit = settings_.subscriber_output.hard;
@@ -365,7 +387,8 @@ void EventLoop::enqueue(Connection& c) {
   queue_.push_back(&c);
 }
 
-// Connections that the round had no time for are the first of the next one, so that none of them waits forever.
+// Queues a connection that the round had no time for. It is among the first of the next round, so that no connection waits
+// forever.
 void EventLoop::put_off(Connection& c) {
   if (c.queued) return;
   c.queued = true;
@@ -396,7 +419,11 @@ void EventLoop::on_event(Connection& c, std::uint32_t events) {
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) != 0) {
     c.readable = true;
     if ((events & (EPOLLRDHUP | EPOLLERR | EPOLLHUP)) != 0) c.peer_ended = true;
-    if ((events & EPOLLRDHUP) != 0 && c.end_of_input_ms == 0) c.end_of_input_ms = now_ms_;
+    if ((events & EPOLLRDHUP) != 0 && c.end_of_input_ms == 0) {
+      c.end_of_input_ms = now_ms_;
+      if (!c.authenticated) shared_->unauthenticated.end(c.id);
+      if (c.is_blocked()) return close(c);
+    }
     if (c.lingering) {
       linger(c);
     } else if (c.may_read()) {
@@ -415,6 +442,7 @@ ParserLimits EventLoop::limits_for(const Connection& c) const {
 
 void EventLoop::receive(Connection& c) {
   if (late_ && c.has_much_input(kLittle)) return put_off(c);
+  if (c.in_handshake() && !shake_hands(c)) return;
   const std::uint64_t before = counters_.bytes_in.get();
   const Connection::Io io = c.receive(limits_for(c), scratch_, counters_);
   if (io == Connection::Io::kError) return close(c);
@@ -427,16 +455,34 @@ void EventLoop::receive(Connection& c) {
   if (!c.dead && io != Connection::Io::kBlocked) enqueue(c);
 }
 
-// Brings the sum up to date. Returns whether it has changed.
+// Until its handshake is done the client is a stranger: limits and time for unauthenticated clients apply.
+bool EventLoop::shake_hands(Connection& c) {
+  const Connection::Io io = c.shake_hands();
+  if (io == Connection::Io::kBlocked) return false;
+  if (io != Connection::Io::kOk) {
+    counters_.tls_failures.add(1);
+    env_->log(NetLog::kDebug, "the TLS handshake of " + c.address + " failed: " + c.tls->failure());
+    close(c);
+    return false;
+  }
+  counters_.tls_handshakes.add(1);
+  c.authenticated = !settings_.password_required;
+  if (c.authenticated == c.counted_stranger) count_stranger(c);
+  return true;
+}
+
+// Updates the sum of held bytes. Returns true if it has changed.
 bool EventLoop::add_held(Connection& c) {
-  const std::size_t held = c.parser.buffer_memory() + c.out.memory() + c.state_bytes;
-  if (held == c.held_bytes) return false;
-  held_bytes_ += held - c.held_bytes;
+  const std::size_t held = c.buffers_and_state();
+  const std::size_t own = held - c.out.shared_memory();
+  if (held == c.held_bytes && own == c.own_bytes) return false;
+  held_bytes_ += own - c.own_bytes;
+  c.own_bytes = own;
   c.held_bytes = held;
   return true;
 }
 
-// The sink has asked the budget for these replies, so no client is closed for them.
+// Takes over the charges of replies. The sink has reserved memory for these replies, so no client is closed because of them.
 void EventLoop::take_over_charges() {
   for (const Part& part : parts_) {
     if (!part.connection->dead) add_held(*part.connection);
@@ -456,13 +502,12 @@ void EventLoop::account(Connection& c) {
   if (!c.dead && c.parser.big_memory() != c.charged_values) charge_values(c);
 }
 
-// Pushes are appended between the rounds of their client, and many at a time. If the budget has no room for them, they are
-// dropped before more are appended, and the client is closed at its turn.
+// Charges pushes to the budget: they are appended between the rounds of their client, many at a time. If the budget has no room
+// for them, they are dropped before more are appended, and the client is closed at its turn.
 void EventLoop::charge_push(Connection& c) {
-  const std::size_t held = c.parser.buffer_memory() + c.out.memory() + c.state_bytes;
+  const std::size_t held = c.buffers_and_state();
   if (held < c.held_bytes + kSparedBytes) return;
-  held_bytes_ += held - c.held_bytes;
-  c.held_bytes = held;
+  add_held(c);
   if (held_bytes_ > charged_bytes_ + kChargeStep) charge_buffers(held_bytes_);
   largest_held_ = std::max(largest_held_, held);
   if (is_one_too_many(c)) c.out.overflow();
@@ -476,8 +521,8 @@ void EventLoop::charge_buffers(std::size_t bytes) {
   charged_bytes_ = bytes;
 }
 
-// Big arguments are received up to the memory budget, whatever the query buffer's limit. Beyond the budget the command is skipped
-// and gets -OOM. Memory that was handed out stays charged.
+// Charges big arguments. They are received up to the memory budget, whatever the query buffer's limit. Beyond the budget the
+// command is skipped and gets -OOM. Memory that was handed out stays charged.
 void EventLoop::charge_values(Connection& c) {
   std::size_t bytes = c.parser.big_memory();
   if (env_->memory != nullptr) {
@@ -494,12 +539,12 @@ void EventLoop::charge_values(Connection& c) {
   c.charged_values = bytes;
 }
 
-// Arguments that commands may keep carry their charge from now on. They are charged once, from their first byte until their last
+// Gives arguments that commands may keep a charge of their own. They are charged once, from their first byte until their last
 // owner releases them.
 void EventLoop::hand_over(Connection& c) {
   c.parser.hand_over([&](std::shared_ptr<const std::string> value) {
     const std::size_t bytes = value->size();
-    if (bytes > c.charged_values) {  // its last bytes came with the next commands, and are not charged yet
+    if (bytes > c.charged_values) {  // the last bytes of the value came with the next commands, and are not charged yet
       env_->memory->charge_values(bytes - c.charged_values);
       c.charged_values = bytes;
     }
@@ -508,8 +553,9 @@ void EventLoop::hand_over(Connection& c) {
   });
 }
 
-// The memory is spent: of the connections with large buffers, those with the largest are closed. They may be waiting, and are found
-// by a sweep. If the others have grown by a considerable part of the budget until then, they are closed, too.
+// Returns true if the connection must close because the memory is spent. Of the connections with large buffers, those with the
+// largest are closed; a sweep finds them even if they wait. If the other connections have grown by a considerable part of the
+// budget until then, they are closed, too.
 bool EventLoop::is_one_too_many(const Connection& c) const {
   if (env_->memory == nullptr || c.held_bytes < kSparedBytes) return false;
   return c.held_bytes >= largest_held_ / 2 ? env_->memory->short_of_buffers() : env_->memory->overdrawn();
@@ -521,12 +567,11 @@ void EventLoop::relieve(Connection& c) {
   counters_.memory_closes.add(1);
   env_->log(NetLog::kWarning, "closed " + c.address + ": storage.memory_budget is spent, and its buffers hold " +
                                   std::to_string(c.held_bytes >> 10) + " KiB");
-  constexpr char kReply[] = "-OOM the buffers of this connection do not fit into the memory budget\r\n";
-  if (c.out.empty() && c.writable) (void)!::send(c.fd, kReply, sizeof(kReply) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  c.send_at_once("-OOM the buffers of this connection do not fit into the memory budget\r\n");
   close(c);
 }
 
-// All ready commands become one span.
+// Hands all ready commands to the sink as one span.
 void EventLoop::run_pass() {
   if (working_.empty()) return;
   if (gated_.empty()) logging_seq_ = 0;  // the client that waited has disconnected
@@ -543,9 +588,9 @@ void EventLoop::run_pass() {
     }
     c->queued = false;
     if (c->dead) continue;
-    if (turn && late_ && c->rank != 0) {
+    if (turn && (pass_.size() >= kPassCommands || (late_ && c->rank != 0))) {
       put_off(*c);
-      c->rank = 1;
+      if (c->rank != 0 || c->commands() > kFewCommands) c->rank = 1;
       cut_ = true;
       continue;
     }
@@ -555,7 +600,7 @@ void EventLoop::run_pass() {
       spend(c->has_pending() ? 0 : c->parser.buffered());
       c->hand_in(limits_for(*c), &pass_);
       if (c->parser.can_hand_over() && env_->memory != nullptr) hand_over(*c);
-      if (pass_.size() == first) {  // an incomplete command: its arguments may take as much as its bytes
+      if (pass_.size() == first) {  // an incomplete command, whose arguments may take as many bytes
         account(*c);
         if (c->dead) continue;
       }
@@ -573,7 +618,7 @@ void EventLoop::run_pass() {
       wrote = gate_->end_of_pass();
     }
     logged_ns = env_->mono_ns();
-    const std::uint64_t nanos = logged_ns - now_ns_;  // since the begin of the round
+    const std::uint64_t nanos = logged_ns - now_ns_;  // time since the beginning of the round
     counters_.passes.add(1);
     counters_.commands.add(pass_.size());
     counters_.pass_nanos.add(nanos);
@@ -592,10 +637,12 @@ void EventLoop::run_pass() {
     if (part.count > 0) {
       newest = std::max(newest, c.seen_seq);
       c.last_command_ms = now_ms_;
-      const bool keeps_rank = c.rank == 0 && !short_first_;  // others came first in this pass
+      const bool had_rank_0 = c.rank == 0;
       c.take_back(std::span(pass_).subspan(part.first, part.count));
-      if (c.rank == 1 && keeps_rank) c.rank = 0;
-      cut_ |= c.rank != 0;
+      // Other connections came first in this pass, or will come first in the next, but a connection with few commands need not
+      // wait for both.
+      if (c.rank == 1 && had_rank_0 && (!short_first_ || c.pending.size() <= kFewCommands)) c.rank = 0;
+      cut_ |= c.rank != 0 || (c.has_pending() && !c.waiting);
       const std::uint32_t retry_ms = c.waiting ? c.pending.front().retry_ms : 0;
       c.retry_at_ms = retry_ms == 0 ? 0 : now_ms_ + retry_ms;
       if (retry_ms != 0) deadlines_.push({c.retry_at_ms, c.id});
@@ -612,17 +659,20 @@ void EventLoop::run_pass() {
   }
 }
 
-// After a pass that had no time for all, connections come in the order of their ranks: those with short input first. Every other such
-// pass begins with the others instead, so that they have their turn however many short commands there are.
+// Orders the connections after a pass that had no time for all: by rank, so that those with short input come first, and among
+// equals the connection with the fewest commands. Every second such pass reverses the order of ranks, so that the others have
+// their turn however many short commands there are.
 void EventLoop::order_working() {
   short_first_ = cut_ && !short_first_;
   if (!cut_) return;
   cut_ = false;
   const auto place = [this](const Connection* c) { return short_first_ ? c->rank : (c->rank + 2) % 3; };
-  std::stable_sort(working_.begin(), working_.end(), [&](const auto* a, const auto* b) { return place(a) < place(b); });
+  std::stable_sort(working_.begin(), working_.end(), [&](const auto* a, const auto* b) {
+    return place(a) != place(b) ? place(a) < place(b) : short_first_ && a->commands() < b->commands();
+  });
 }
 
-// After a pass, or after output from outside: sets the gate, sends, and decides what comes next.
+// Called after a pass, or after output from another source: sets the gate, sends, and decides what comes next.
 void EventLoop::settle(Connection& c) {
   if (c.authenticated == c.counted_stranger) count_stranger(c);
   if (c.close_now) return close(c);
@@ -636,22 +686,25 @@ void EventLoop::settle(Connection& c) {
   if (c.end_of_input && !c.has_pending() && !c.parser.has_input()) c.close_after_reply = true;
   c.close_gate(gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq(), now_ms_);
   c.send_first = late_ && c.writable && c.out.size() > kLittle;
-  if (c.send_first) {  // in the next round, and no command of it runs before that
+  if (c.send_first) {  // output is sent in the next round before a command of this connection runs
     account(c);
     if (!c.dead) put_off(c);
     return;
   }
   flush(c);
   if (c.dead) return;
+  // As in Redis: an element must not go to a client that has gone.
+  if (c.is_blocked() && c.end_of_input_ms != 0) return close(c);
   check_output_limits(c);
   if (!c.dead) account(c);
   if (c.dead) return;
-  // Is there more to do without waiting for epoll?
+  // Continues if there is more to do without waiting for epoll.
   if (c.wants_turn()) enqueue(c);
   if (c.may_read()) receive(c);
 }
 
-// AUTH makes a client known. RESET makes it unauthenticated again, with the whole time to authenticate.
+// Counts the client as known or unauthenticated: AUTH makes it known. RESET makes it unauthenticated again, with the whole time
+// to authenticate.
 void EventLoop::count_stranger(Connection& c) {
   c.counted_stranger = !c.authenticated;
   c.stranger_since_ms = now_ms_;
@@ -660,7 +713,7 @@ void EventLoop::count_stranger(Connection& c) {
     shared_->unauthenticated.remove(c.id);
   } else {
     shared_->strangers.fetch_add(1);
-    shared_->unauthenticated.add({c.id, c.network, this});
+    shared_->unauthenticated.add({c.id, c.network, host_of(c.address), this});
   }
 }
 
@@ -709,7 +762,7 @@ void EventLoop::flush(Connection& c) {
   if (c.close_after_reply && c.out.empty()) finish_closing(c);
 }
 
-// Replies that waited for the log. The flag is set before durable_seq is read, so that no move of it is missed.
+// Sends replies that waited for the log. The flag is set before durable_seq is read, so that no change of durable_seq is missed.
 void EventLoop::flush_gated() {
   if (gated_.empty()) return;
   gate_waited_ = true;
@@ -735,7 +788,7 @@ void EventLoop::flush_gated() {
       continue;
     }
     const bool was_full = c.out.size() >= c.output_high_water;
-    flush(c);  // may append it to the list that is being walked
+    flush(c);  // this may append the connection to the list that is being walked
     if (!c.dead) account(c);
     if (!c.dead && was_full && c.out.size() < c.output_high_water) enqueue(c);
   }
@@ -745,7 +798,7 @@ void EventLoop::flush_gated() {
 
 void EventLoop::check_output_limits(Connection& c) {
   // A shared value is sent from its own memory, which was charged to the budget when it was read. It does not count here, except
-  // for what exceeds one value of the largest size.
+  // for the bytes that exceed one value of the largest size.
   const std::uint64_t own = c.out.memory();
   const std::uint64_t all = c.out.size();
   const std::uint64_t counted = std::max(own, all > settings_.max_bulk_bytes ? all - settings_.max_bulk_bytes : 0);
@@ -766,13 +819,13 @@ void EventLoop::close_overflown(Connection& c) {
   close(c);
 }
 
-// Everything is sent. If the peer still sends, closing at once would make the kernel drop our last reply. So our side is shut
-// down, and input is read for a moment.
+// Called when everything is sent. If the peer still sends, closing at once would make the kernel drop our last reply. So our side
+// is shut down, and input is read for a moment.
 void EventLoop::finish_closing(Connection& c) {
   if (c.lingering) return;
   if (c.end_of_input) return close(c);
-  shared_->live.remove(c.id);  // before the peer can know that it is closed: from now on nothing can be sent to it
-  ::shutdown(c.fd, SHUT_WR);
+  shared_->live.remove(c.id);  // done before the peer can know that it is closed: nothing can be sent to it from now on
+  c.end_output();
   c.lingering = true;
   c.linger_until_ms = now_ms_ + kLingerMs;
   linger(c);
@@ -795,8 +848,9 @@ void EventLoop::close(Connection& c) {
   if (sink_ != nullptr) sink_->client_closed(c, c.pending.empty() ? nullptr : &c.pending.front());
   c.pending.clear();
   c.out.clear();
-  c.parser.discard();  // its charge is released here, and other connections may grow in this round
-  ::close(c.fd);       // removes it from the epoll set, too
+  c.parser.discard();  // releases the charge of its input here, so that other connections may grow in this round
+  if (c.tls != nullptr && !c.lingering) c.tls->close();
+  ::close(c.fd);  // this removes the descriptor from the epoll set, too
   c.fd = -1;
   counters_.closed.add(1);
   by_id_.erase(c.id);
@@ -805,7 +859,7 @@ void EventLoop::close(Connection& c) {
     shared_->strangers.fetch_sub(1);
     shared_->unauthenticated.remove(c.id);
   }
-  held_bytes_ -= c.held_bytes;
+  held_bytes_ -= c.own_bytes;
   if (env_->memory != nullptr && c.charged_values != 0) env_->memory->release_values(c.charged_values);
   shared_->clients.fetch_sub(1);
   load_.fetch_sub(1);
@@ -819,7 +873,7 @@ void EventLoop::close(Connection& c) {
   connections_.pop_back();
 }
 
-// The state of a connection, such as thousands of tracked prefixes, may take milliseconds to end.
+// Frees closed connections. The state of a connection, such as thousands of tracked prefixes, may take milliseconds to free.
 void EventLoop::bury() {
   if (graveyard_.empty()) return;
   const auto dead = [](const Connection* c) { return c->dead; };
@@ -829,11 +883,12 @@ void EventLoop::bury() {
   do {
     graveyard_.pop_back();
   } while (!graveyard_.empty() && env_->mono_ns() - start < kPartNanos);
-  // The charge is released with the memory, not at the next sweep: until then all that the process holds would seem to be charged.
+  // The charge is released with the memory, not at the next sweep. Until then all memory that the process has would seem to be
+  // charged.
   if (charged_bytes_ >= held_bytes_ + kChargeStep) charge_buffers(held_bytes_);
 }
 
-// Timeouts and sums, for a tenth of the connections at a time.
+// Checks timeouts and sums for a tenth of the connections.
 void EventLoop::sweep() {
   next_sweep_ms_ = now_ms_ + kSweepMs;
   if (charged_bytes_ != held_bytes_) charge_buffers(held_bytes_);

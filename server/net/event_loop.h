@@ -3,11 +3,11 @@
 // A round:
 //   1. epoll_wait; receive once from each readable connection.
 //   2. Parse all their pipelines into one span, and hand it to the sink: a pass.
-//   3. Have the log written, once.
-//   4. Send each connection what may leave. Epoll is used for sending only after EAGAIN.
-// Steps 1 and 2 together, the sink's pass and step 4 each have a few milliseconds. Connections with large inputs or outputs that are left
-// over then are the first of the next round. Small ones are always served.
-// So a GET at pipeline 1 takes one recv, one send and a share of one epoll_wait.
+//   3. Write the log, once.
+//   4. Send each connection the replies that may leave. Epoll is used for sending only after EAGAIN.
+// Steps 1 and 2 together, the sink's pass and step 4 each have a few milliseconds. Connections with large inputs or outputs that
+// are left over are the first of the next round. Connections with small ones are always served.
+// So a GET without pipelining takes one recv, one send and a share of one epoll_wait.
 //
 // Sockets are registered once, edge-triggered, for both directions. The connection stores whether its socket is readable and
 // writable. A connection with more work than its share of a round is queued for the next round, which then does not wait.
@@ -31,11 +31,13 @@
 
 namespace ebbtide {
 
-/// A connected, non-blocking socket on its way to a loop.
+/// A connected, non-blocking socket that the listener gives to a loop.
 struct Arrival {
   int fd = -1;
-  std::string address, network, local_address;  ///< as in Client
-  bool stranger = false;                        ///< it has not authenticated, and must
+  std::string address, network, local_address;  ///< the same as in Client
+  bool stranger = false;                        ///< the client must authenticate and has not, or its handshake is not finished
+  std::unique_ptr<TlsStream> tls = nullptr;     ///< null: plain text
+  std::uint64_t id = 0;                         ///< of the client; adopt() sets it
 };
 
 class EventLoop final : public ClientLoop {
@@ -44,21 +46,21 @@ class EventLoop final : public ClientLoop {
   /// Stops the thread, joins it, and closes the connections.
   ~EventLoop() override;
 
-  /// "", or why the loop could not be set up.
+  /// Starts the thread. Returns "" or the reason why the loop could not be set up.
   std::string start(std::unique_ptr<CommandSink> sink);
-  /// Sends what can be sent at once, closes every connection, ends the thread and waits for it. May be called again. Destroys the
-  /// sink.
+  /// Sends the output that the sockets take at once, closes every connection, ends the thread and waits for it. Destroys the
+  /// sink. May be called again.
   void stop();
 
-  /// Replaces the gate from the next round on. Null: replies do not wait.
+  /// Replaces sink and gate from the next round on. Null `gate`: replies do not wait.
   void set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate);
   void set_settings(const NetSettings& settings);
   /// Takes ownership of a socket that `shared` counts already: as a client, and as a stranger if it must authenticate. Any
   /// thread.
   void adopt(Arrival arrival);
-  /// Closes the connection, unless it has authenticated by then. Any thread.
+  /// Closes the connection, unless it has authenticated before the loop handles this. Any thread.
   void evict(std::uint64_t client_id);
-  /// The log has moved, so replies may be ready to leave. Any thread; cheap if no reply waits here.
+  /// Called when the log has moved, so replies may be ready to leave. Any thread. Cheap if no reply waits here.
   void notify_durable();
 
   void post(std::function<void()> task) override;
@@ -68,11 +70,11 @@ class EventLoop final : public ClientLoop {
   [[nodiscard]] int index() const override { return index_; }
   void for_each(const std::function<void(Client&)>& f) override;
 
-  /// Connections of this loop, including those on their way to it.
+  /// Returns the number of this loop's connections, including sockets that adopt() has not passed on yet.
   [[nodiscard]] std::uint64_t load() const { return load_.load(std::memory_order_relaxed); }
-  /// Connections whose command waits for pages or for an offload thread.
+  /// Returns the number of connections whose command waits for pages or for an offload thread.
   [[nodiscard]] std::uint64_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
-  /// Bytes of input and output buffers, and the largest buffer of each kind. At most a second old.
+  /// Return the bytes of input and output buffers, and the largest buffer of each kind. At most a second old.
   [[nodiscard]] std::uint64_t client_bytes() const { return client_bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t max_input() const { return max_input_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t max_output() const { return max_output_.load(std::memory_order_relaxed); }
@@ -89,12 +91,14 @@ class EventLoop final : public ClientLoop {
   void round(int timeout_ms);
   [[nodiscard]] int wait_time() const;
   void wake();
-  /// Runs what other threads have posted, for so long.
+  /// Runs tasks that other threads have posted, for at most `nanos`.
   void run_tasks(std::uint64_t nanos);
   void hand_in_again(std::uint64_t client_id);
   [[nodiscard]] std::string watch_sink();
   void on_event(Connection& c, std::uint32_t events);
   void receive(Connection& c);
+  /// Returns true once the client's TLS handshake is done.
+  bool shake_hands(Connection& c);
   void run_pass();
   void settle(Connection& c);
   void settle_failure(Connection& c);
@@ -103,7 +107,7 @@ class EventLoop final : public ClientLoop {
   void enqueue(Connection& c);
   /// Like enqueue(), for a connection that this round had no time for.
   void put_off(Connection& c);
-  /// The round's next part begins: one receives and parses, the other sends.
+  /// Begins the round's next part: one part receives and parses, the other sends.
   void begin_part(std::uint64_t now_ns);
   /// Counts bytes that were received, parsed or sent. Sets late_ once they have taken the part's time.
   void spend(std::size_t bytes);
@@ -122,10 +126,11 @@ class EventLoop final : public ClientLoop {
   [[nodiscard]] bool is_one_too_many(const Connection& c) const;
   void relieve(Connection& c);
   void count_stranger(Connection& c);
+  void evict_arrival(std::uint64_t client_id);
   void finish_closing(Connection& c);
   void linger(Connection& c);
   void close(Connection& c);
-  /// Frees closed connections for a part of the round.
+  /// Frees closed connections, for at most a part of the round.
   void bury();
   void sweep();
   void sweep_one(Connection& c);
@@ -152,9 +157,9 @@ class EventLoop final : public ClientLoop {
   bool cut_ = false;               ///< connections have ranks, since the last pass left commands over or inputs are large
   bool short_first_ = false;       ///< the current pass began with short inputs
   bool late_ = false;              ///< this part of the round has no time for large inputs and outputs
-  std::uint64_t part_end_ns_ = 0;  ///< when it has none any more
+  std::uint64_t part_end_ns_ = 0;  ///< when this part of the round ends
   std::size_t unmeasured_ = 0;     ///< bytes since the clock was read for it
-  std::vector<std::uint64_t> own_resumes_;  ///< requested by this thread
+  std::vector<std::uint64_t> own_resumes_;  ///< ids of clients whose resumption this thread requested
   std::vector<PendingCommand> pass_;
   struct Part {
     Connection* connection;
@@ -169,11 +174,11 @@ class EventLoop final : public ClientLoop {
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0;
   std::size_t sweep_at_ = 0;
   bool more_arrivals_ = false, more_tasks_ = false;
-  std::size_t held_bytes_ = 0, charged_bytes_ = 0;  ///< buffers of all connections; the part that is charged to the budget
-  std::size_t largest_held_ = 0;                    ///< the most that one connection holds, since the last complete sweep
+  std::size_t held_bytes_ = 0, charged_bytes_ = 0;  ///< own buffers of all connections; what is charged of them
+  std::size_t largest_held_ = 0;                    ///< the most that any connection has held since the last complete sweep
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;
 
-  // Own synchronization.
+  // With synchronization of their own.
   std::mutex mutex_;
   std::deque<std::function<void()>> tasks_;  // guarded by mutex_
   std::vector<std::uint64_t> resumes_;       // guarded by mutex_

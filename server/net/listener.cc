@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <cstring>
 
 #include <asio/ip/tcp.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
@@ -34,11 +37,14 @@ const char kProtectedModeReply[] =
 namespace {
 
 constexpr int kBatch = 128;
-constexpr std::chrono::milliseconds kPause{50};     // after a failure that an immediate attempt would repeat
-constexpr std::uint64_t kClientsOnTheirWayOut = 8;  // evicted, and not closed yet
+constexpr std::chrono::milliseconds kPause{50};     // the pause after a failure that an immediate attempt would repeat
+constexpr std::uint64_t kClientsOnTheirWayOut = 8;  // clients that were evicted and are not closed yet
 constexpr char kTooManyClients[] = "-ERR max number of clients reached\r\n";
 
-std::string text_of(const sockaddr_storage& address) {
+// Returns the text of a client's address. Clients of a socket of the file system have no address: they are shown by its path, as
+// in Redis.
+std::string text_of(const sockaddr_storage& address, const std::string& unix_path) {
+  if (address.ss_family == AF_UNIX) return unix_path + ":0";
   char text[INET6_ADDRSTRLEN] = "?";
   if (address.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
@@ -55,8 +61,9 @@ std::string text_of(const sockaddr_storage& address) {
   return (brackets ? "[" + std::string(text) + "]" : std::string(text)) + ":" + std::to_string(ntohs(v6.sin6_port));
 }
 
-// In IPv6, one host has a whole /64 network.
+// Returns the network of an address. In IPv6, one host has a whole /64 network.
 std::string network_of(const sockaddr_storage& address) {
+  if (address.ss_family == AF_UNIX) return "unixsocket";
   if (address.ss_family == AF_INET6) {
     sockaddr_in6 v6 = reinterpret_cast<const sockaddr_in6&>(address);
     if (IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) return "::1";
@@ -67,11 +74,12 @@ std::string network_of(const sockaddr_storage& address) {
       return std::string(text) + "/64";
     }
   }
-  const std::string text = text_of(address);
+  const std::string text = text_of(address, {});
   return text.substr(0, text.rfind(':'));
 }
 
 bool is_loopback(const sockaddr_storage& address) {
+  if (address.ss_family == AF_UNIX) return true;
   if (address.ss_family == AF_INET) {
     return (ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24) == 127;
   }
@@ -90,12 +98,33 @@ void set_keepalive(int fd, std::int64_t ms) {
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
+sockaddr_un unix_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof(address.sun_path) - 1));
+  return address;
+}
+
+// Removes a socket that an earlier process has left. Returns "" if the path is free, otherwise the reason why not.
+std::string free_unix_path(const std::string& path, const sockaddr_un& address) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return errno == ENOENT ? "" : std::strerror(errno);
+  if (!S_ISSOCK(status.st_mode)) return "the path is a file of another kind";
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const bool answered = ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 || errno == EAGAIN;
+  ::close(probe);
+  if (answered) return "another server listens on this path";
+  return ::unlink(path.c_str()) == 0 ? "" : std::strerror(errno);
+}
+
 }  // namespace
 
+// A listening socket of any family.
 struct Listener::Socket {
-  explicit Socket(asio::io_context& io) : acceptor(io), pause(io) {}
-  asio::ip::tcp::acceptor acceptor;
+  explicit Socket(asio::io_context& io) : descriptor(io), pause(io) {}
+  asio::posix::stream_descriptor descriptor;
   asio::steady_timer pause;
+  bool tls = false;
 };
 
 Listener::Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env,
@@ -108,15 +137,15 @@ Listener::~Listener() {
   if (spare_fd_ >= 0) ::close(spare_fd_);
 }
 
-std::string Listener::listen(const std::string& address, std::uint16_t port, bool* unavailable) {
+std::string Listener::listen(const std::string& address, std::uint16_t port, bool* unavailable, bool tls) {
+  std::uint16_t& known_port = tls ? tls_port_ : port_;
   *unavailable = false;
   const std::string where = address + ":" + std::to_string(port);
   asio::error_code error;
   const auto ip = asio::ip::make_address(address == "*" ? "0.0.0.0" : address, error);
   if (error) return "server.bind: '" + address + "' is not an IP address";
-  if (port == 0) port = port_;
-  auto socket = std::make_unique<Socket>(io_);
-  auto& acceptor = socket->acceptor;
+  if (port == 0) port = known_port;
+  asio::ip::tcp::acceptor acceptor(io_);
   acceptor.open(ip.is_v6() ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), error);
   if (!error) acceptor.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
   if (!error && ip.is_v6()) set_option(acceptor.native_handle(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
@@ -128,7 +157,30 @@ std::string Listener::listen(const std::string& address, std::uint16_t port, boo
     return "cannot listen on " + where + ": " + error.message();
   }
   (void)::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
-  if (port_ == 0) port_ = acceptor.local_endpoint(error).port();
+  if (known_port == 0) known_port = acceptor.local_endpoint(error).port();
+  const int fd = acceptor.release(error);
+  auto socket = std::make_unique<Socket>(io_);
+  socket->tls = tls;
+  if (!error) socket->descriptor.assign(fd, error);
+  if (error) return "cannot listen on " + where + ": " + error.message();
+  sockets_.push_back(std::move(socket));
+  return {};
+}
+
+std::string Listener::listen_unix(const std::string& path, unsigned mode) {
+  const std::string where = "cannot listen on server.unixsocket " + path + ": ";
+  const sockaddr_un address = unix_address(path);
+  if (std::string why = free_unix_path(path, address); !why.empty()) return where + why;
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return where + std::strerror(errno);
+  auto socket = std::make_unique<Socket>(io_);
+  asio::error_code error;
+  socket->descriptor.assign(fd, error);
+  if (error) return where + error.message();
+  // The process's umask keeps the socket private until its mode is set.
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return where + std::strerror(errno);
+  unix_path_ = path;
+  if (::chmod(path.c_str(), mode) != 0 || ::listen(fd, backlog_) != 0) return where + std::strerror(errno);
   sockets_.push_back(std::move(socket));
   return {};
 }
@@ -140,23 +192,31 @@ void Listener::start() {
 void Listener::stop() {
   asio::error_code ignored;
   for (auto& socket : sockets_) {
-    socket->acceptor.close(ignored);
+    socket->descriptor.close(ignored);
     socket->pause.cancel();
   }
+  if (!unix_path_.empty()) ::unlink(unix_path_.c_str());
+  unix_path_.clear();
 }
 
 void Listener::set_settings(const NetSettings& settings) {
-  std::lock_guard lock(settings_mutex_);  // not posted: connections that arrive during the current batch are subject to them
+  // This is not posted, since connections that arrive during the current batch must follow the new settings.
+  std::lock_guard lock(settings_mutex_);
   settings_ = settings;
 }
 
+void Listener::set_tls(std::shared_ptr<const TlsContext> context) {
+  std::lock_guard lock(settings_mutex_);
+  tls_ = std::move(context);
+}
+
 void Listener::wait(Socket& socket) {
-  socket.acceptor.async_wait(asio::ip::tcp::acceptor::wait_read, [this, &socket](const asio::error_code& error) {
-    if (error || !socket.acceptor.is_open()) return;
+  socket.descriptor.async_wait(asio::posix::stream_descriptor::wait_read, [this, &socket](const asio::error_code& error) {
+    if (error || !socket.descriptor.is_open()) return;
     if (accept_batch(socket)) return wait(socket);
     socket.pause.expires_after(kPause);
     socket.pause.async_wait([this, &socket](const asio::error_code& stopped) {
-      if (!stopped && socket.acceptor.is_open()) wait(socket);
+      if (!stopped && socket.descriptor.is_open()) wait(socket);
     });
   });
 }
@@ -166,7 +226,7 @@ bool Listener::accept_batch(Socket& socket) {
     sockaddr_storage peer{}, local{};
     socklen_t size = sizeof(peer);
     const int fd =
-        ::accept4(socket.acceptor.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        ::accept4(socket.descriptor.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -178,23 +238,24 @@ bool Listener::accept_batch(Socket& socket) {
       }
       if (error != EMFILE) return false;
       if (spare_fd_ >= 0) ::close(spare_fd_);
-      const int refused = ::accept(socket.acceptor.native_handle(), nullptr, nullptr);
+      const int refused = ::accept(socket.descriptor.native_handle(), nullptr, nullptr);
       if (refused >= 0) ::close(refused);
-      // Another thread may have taken the descriptor meanwhile; then the reserve is opened at the next failure.
+      // Another thread may have taken the descriptor meanwhile. Then the reserve is opened at the next failure.
       spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
       if (refused < 0) return false;
       continue;
     }
     size = sizeof(local);
     (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size);
-    admit({fd, text_of(peer), network_of(peer), text_of(local), false}, is_loopback(peer));
+    admit({fd, text_of(peer, unix_path_), network_of(peer), text_of(local, unix_path_), false, nullptr}, is_loopback(peer),
+          socket.tls);
   }
   return true;
 }
 
-void Listener::refuse(int fd, const char* reply) {
-  (void)!::send(fd, reply, std::strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
-  // Reads what it has sent: a close with unread input resets the connection, and the reply might not arrive.
+void Listener::refuse(int fd, const char* reply, bool tls) {
+  if (!tls) (void)!::send(fd, reply, std::strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+  // Reads the bytes that the client has sent: a close with unread input resets the connection, and the reply might be lost.
   ::shutdown(fd, SHUT_WR);
   char away[4096];
   for (int i = 0; i < 4 && ::recv(fd, away, sizeof(away), MSG_DONTWAIT) > 0; ++i) {
@@ -202,7 +263,7 @@ void Listener::refuse(int fd, const char* reply) {
   ::close(fd);
 }
 
-// Returns false if there is no connection that could be closed.
+// Returns false if there is no connection that can be closed.
 bool Listener::close_a_stranger() {
   const auto stranger = shared_->unauthenticated.take_one_to_close();
   if (!stranger) return false;
@@ -216,38 +277,42 @@ bool Listener::close_a_stranger() {
   return true;
 }
 
-void Listener::admit(Arrival arrival, bool loopback) {
+// Hands a connection to a loop, or refuses it. A client of the TLS port is a stranger until its handshake is done.
+void Listener::admit(Arrival arrival, bool loopback, bool tls) {
   const int fd = arrival.fd;
   shared_->accepted.fetch_add(1);
-  // Runs to the end, so that a loop first learns of connections that the old settings let in.
+  // The lock is held to the end, so that connections accepted under the old settings reach a loop before the new settings do.
   std::lock_guard lock(settings_mutex_);
   const NetSettings& settings = settings_;
-  // An unauthenticated connection is closed here, too. Otherwise few of them would be too many where file descriptors are few.
+  // An unauthenticated connection is closed here, too. Otherwise a few of them would be too many if file descriptors are few.
   const std::uint64_t clients = shared_->clients.load();
-  const bool makes_room = settings.password_required && clients < settings.max_clients + kClientsOnTheirWayOut;
+  const bool stranger = settings.password_required || tls;
+  const bool makes_room = stranger && clients < settings.max_clients + kClientsOnTheirWayOut;
   if (clients >= settings.max_clients && !(makes_room && close_a_stranger())) {
     shared_->rejected_max_clients.fetch_add(1);
-    return refuse(fd, kTooManyClients);
+    return refuse(fd, kTooManyClients, tls);
   }
-  if (settings.password_required) {
+  if (!settings.password_required && settings.protected_mode && !loopback) {
+    shared_->rejected_protected.fetch_add(1);
+    return refuse(fd, kProtectedModeReply, tls);
+  }
+  if (stranger) {
     // A loop that is late closes its evicted connections late. Beyond twice the limit new clients are refused.
     const std::uint64_t strangers = shared_->strangers.load();
     const bool full = settings.max_strangers != 0 && strangers >= settings.max_strangers;
     if (full && (strangers >= 2 * settings.max_strangers || !close_a_stranger())) {
       shared_->rejected_strangers.fetch_add(1);
-      return refuse(fd, "-ERR max number of unauthenticated clients reached\r\n");
+      return refuse(fd, kTooManyStrangers, tls);
     }
-  } else if (settings.protected_mode && !loopback) {
-    shared_->rejected_protected.fetch_add(1);
-    return refuse(fd, kProtectedModeReply);
   }
+  if (tls) arrival.tls = std::make_unique<TlsStream>(tls_, fd);
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_keepalive(fd, settings.tcp_keepalive_ms);
   EventLoop* least = *std::min_element(loops_.begin(), loops_.end(),
                                        [](const EventLoop* a, const EventLoop* b) { return a->load() < b->load(); });
   shared_->clients.fetch_add(1);
-  if (settings.password_required) shared_->strangers.fetch_add(1);
-  arrival.stranger = settings.password_required;
+  if (stranger) shared_->strangers.fetch_add(1);
+  arrival.stranger = stranger;
   least->adopt(std::move(arrival));
 }
 

@@ -1,8 +1,8 @@
-// Accepts connections, and gives each to the event loop that has the fewest.
+// Accepts connections, and gives each to the event loop that has the fewest connections.
 //
-// asio reports when a listening socket has connections; they are then accepted in a batch. A connection is refused here, with an
-// error reply, if there are too many clients or too many unauthenticated ones, or by protected mode. One file descriptor is kept
-// in reserve: when no other is left, it is released for a moment, so that the connection can be accepted and closed instead of
+// asio reports when a listening socket has connections; then they are accepted in a batch. A connection is refused here, with an
+// error reply, if there are too many clients or too many unauthenticated clients, or by protected mode. One file descriptor is
+// kept in reserve: when no other is left, it is closed for a moment, so that the connection can be accepted and closed instead of
 // staying in the queue. If that fails too, the listener pauses before the next attempt.
 #pragma once
 
@@ -19,47 +19,56 @@
 
 namespace ebbtide {
 
-/// Used on the thread of its io_context, unless a comment says otherwise.
+/// The listening sockets. Used on the thread of its io_context, unless a comment says otherwise.
 class Listener {
  public:
-  /// All pointers outlive the listener.
+  /// All pointers must outlive the listener.
   Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env,
            std::vector<EventLoop*> loops);
   ~Listener();
 
-  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port. Port 0 takes a free port, which all later calls use.
-  /// Returns "" or the error; `unavailable` is set if the machine has no such address, such as when IPv6 is off.
-  std::string listen(const std::string& address, std::uint16_t port, bool* unavailable);
-  /// Port of the first socket; 0 if there is none.
+  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port. Port 0 takes a free port, which all later calls use;
+  /// with `tls` it is a separate port. `tls`: connections are encrypted, by set_tls()'s context. Returns "" or the error. Sets
+  /// `unavailable` if the machine has no such address, for example because IPv6 is off.
+  std::string listen(const std::string& address, std::uint16_t port, bool* unavailable, bool tls = false);
+  /// Listens on a socket of the file system with the given permissions. An existing socket that no server listens on is replaced;
+  /// any other file is an error. Returns "" or the error. stop() removes the socket.
+  std::string listen_unix(const std::string& path, unsigned mode);
+  /// Returns the port of the first socket; 0 if there is none.
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::uint16_t tls_port() const { return tls_port_; }
+  /// Replaces the TLS context for connections that arrive from now on. Any thread.
+  void set_tls(std::shared_ptr<const TlsContext> context);
   /// Starts to accept connections.
   void start();
   void stop();
-  /// Replaces the settings. Connections that arrive after it has returned are subject to them. Any thread.
+  /// Replaces the settings. They apply to connections that arrive after this has returned. Any thread.
   void set_settings(const NetSettings& settings);
 
  private:
   struct Socket;
   void wait(Socket& socket);
   bool accept_batch(Socket& socket);  ///< false: it failed, and an immediate attempt would fail again
-  void admit(Arrival arrival, bool loopback);
+  void admit(Arrival arrival, bool loopback, bool tls);
   bool close_a_stranger();
-  void refuse(int fd, const char* reply);
+  void refuse(int fd, const char* reply, bool tls);
 
   asio::io_context& io_;
   const int backlog_;
   std::mutex settings_mutex_;
-  NetSettings settings_;  // guarded by settings_mutex_
+  NetSettings settings_;                   // guarded by settings_mutex_
+  std::shared_ptr<const TlsContext> tls_;  // guarded by settings_mutex_
   NetShared* shared_;
   const NetEnv* env_;
   std::vector<EventLoop*> loops_;
   std::vector<std::unique_ptr<Socket>> sockets_;
-  std::uint16_t port_ = 0;
+  std::uint16_t port_ = 0, tls_port_ = 0;
+  std::string unix_path_;  ///< path of the socket in the file system; "" = none
   int spare_fd_ = -1;
   std::int64_t error_logged_ms_ = 0, eviction_logged_ms_ = 0;
 };
 
-/// "-DENIED ...", the reply to a remote client in protected mode.
+/// The reply "-DENIED ..." to a remote client in protected mode.
 extern const char kProtectedModeReply[];
 
 }  // namespace ebbtide

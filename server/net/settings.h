@@ -13,8 +13,8 @@
 
 namespace ebbtide {
 
-/// How many bytes may wait to be sent to one client. The client is closed at `hard`, and after `soft_ms` above `soft`. 0: no
-/// limit.
+/// Limits of the bytes that wait to be sent to one client. The client is closed at `hard`, and after `soft_ms` above `soft`. 0:
+/// no limit.
 struct OutputLimits {
   std::uint64_t hard = 0, soft = 0;
   std::int64_t soft_ms = 60'000;
@@ -30,8 +30,8 @@ struct NetSettings {
   std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;  ///< unparsed input of a client, except for one big bulk
   std::uint64_t max_bulk_bytes = std::uint64_t{512} << 20;
   OutputLimits output = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
-  OutputLimits subscriber_output = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};  ///< also of monitors
-  std::uint64_t memory_budget = 0;  ///< of the whole server; the output of one client may have half of it; 0: no limit
+  OutputLimits subscriber_output = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};  ///< for monitors, too
+  std::uint64_t memory_budget = 0;  ///< budget of the whole server; the output of one client may have half of it; 0: no limit
   bool password_required = false;   ///< new connections must authenticate
   bool protected_mode = true;       ///< without a password, only loopback addresses may connect
   int tcp_backlog = 511;
@@ -47,12 +47,13 @@ class NetCounter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// The counts of one loop. Its thread writes them.
+/// The counts of one loop, which the loop's thread writes.
 struct LoopCounters {
   NetCounter bytes_in, bytes_out, reads, writes, waits, passes, commands, closed;
   NetCounter query_limit_closes, output_limit_closes, idle_closes, auth_timeout_closes, protocol_errors, security_closes,
-      memory_closes, values_refused;
-  // Passes by duration, including the receiving before them. The upper bounds are 2^i microseconds; the last bucket has the rest.
+      memory_closes, values_refused, tls_handshakes, tls_failures;
+  // The number of passes by duration, including the receiving before them. The upper bounds are 2^i microseconds; the last bucket
+  // has the longer passes.
   static constexpr int kPassBuckets = 24;
   NetCounter pass_bucket[kPassBuckets];
   NetCounter pass_nanos;
@@ -83,7 +84,7 @@ class LiveClients {
 struct NetShared {
   LiveClients live;
   std::atomic<std::uint64_t> next_client_id{1};
-  std::atomic<std::uint64_t> clients{0}, strangers{0};  ///< including those on their way to a loop
+  std::atomic<std::uint64_t> clients{0}, strangers{0};  ///< including connections on their way to a loop
   Strangers unauthenticated;                            ///< the unauthenticated clients that have reached their loop
   std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0},
       evicted_strangers{0}, accept_errors{0};
@@ -92,7 +93,7 @@ struct NetShared {
 
 enum class NetLog : std::uint8_t { kDebug, kInfo, kWarning };
 
-/// The memory budget as connections see it. Thread-safe. A caller releases what it has charged.
+/// The part of the memory budget that connections use. Thread-safe. A caller releases the charges that it has made.
 class ClientMemory {
  public:
   virtual ~ClientMemory() = default;
@@ -103,36 +104,36 @@ class ClientMemory {
   [[nodiscard]] virtual bool try_charge_values(std::uint64_t bytes) = 0;
   virtual void charge_values(std::uint64_t bytes) = 0;
   virtual void release_values(std::uint64_t bytes) = 0;
-  /// Returns a value with the same bytes, whose last copy releases the charge instead of the caller.
+  /// Returns a value with the same bytes. When its last copy is destroyed the charge is released; the caller no longer does that.
   [[nodiscard]] virtual std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) = 0;
-  /// Input that outlives its connection: the same memory, with another owner, which is charged with `bytes`.
+  /// Returns the same memory with another owner, which is charged with `bytes`, for input that outlives its connection.
   [[nodiscard]] virtual std::shared_ptr<const void> own_input(std::shared_ptr<const void> input, std::uint64_t bytes) = 0;
-  /// True if the budget is spent while buffers have a considerable part of it. Then the connections with the largest buffers are
-  /// closed.
+  /// Returns true if the budget is spent while buffers have a considerable part of it. Then the connections with the largest
+  /// buffers are closed.
   [[nodiscard]] virtual bool short_of_buffers() const = 0;
-  /// True if buffers have grown by a considerable part of the budget since it was spent: closing the largest comes too late. Then each
-  /// connection that grows is closed, unless it is small.
+  /// Returns true if buffers have grown by a considerable part of the budget since it was spent, so that closing the largest
+  /// comes too late. Then each connection that grows is closed, unless it is small.
   [[nodiscard]] virtual bool overdrawn() const = 0;
 };
 
-/// The environment of the network, as functions, since it cannot include those parts. Any thread may call them.
+/// The environment of the network, as functions, since this layer cannot include other parts. Any thread may call them.
 struct NetEnv {
   std::function<std::int64_t()> unix_ms;   ///< Unix time in ms; called once, so that a jump of the clock causes no timeout
   std::function<std::uint64_t()> mono_ns;  ///< a monotonic clock
-  std::function<void(NetLog, const std::string&)> log;  ///< takes one sentence
+  std::function<void(NetLog, const std::string&)> log;  ///< called with one sentence to log
   ClientMemory* memory = nullptr;                       ///< null: no memory is charged
 };
 
-/// The log, as replies depend on it. Any thread may call this.
+/// The progress of the log, for which replies wait. Any thread may call this.
 class ReplyGate {
  public:
   virtual ~ReplyGate() = default;
-  /// Called at the end of a pass: writes the queued batches to the log. False if none was queued.
+  /// Called at the end of a pass: writes the queued batches to the log. Returns false if none was queued.
   virtual bool end_of_pass() = 0;
-  /// The seq up to which replies may leave.
+  /// Returns the seq up to which replies may leave.
   [[nodiscard]] virtual std::uint64_t durable_seq() const = 0;
-  /// True if writes are refused. If so, replies that wait for more than durable_seq() might wait forever: their outcome is
-  /// unknown.
+  /// Returns true if writes are refused. Then replies that wait for a seq after durable_seq() might wait forever: their outcome
+  /// is unknown.
   [[nodiscard]] virtual bool failed() const = 0;
 };
 

@@ -1,8 +1,14 @@
-// The unauthenticated connections, and which of them makes room for a new one.
+// The unauthenticated connections, and the choice of the connection that makes room for a new one.
 //
 // Their number is limited, so that no client fills the server's memory and file descriptors without a password. At the limit a
-// new connection is accepted and an old one is closed: the oldest one of the network that has the most. So a peer that opens many
-// silent connections loses its own, and other clients have time to authenticate.
+// new connection is accepted and an old one is closed. The closed one belongs to the network that has the most connections, and
+// there to the host that has the most; of that host's connections it is the oldest. So a peer that opens many connections loses
+// its own, and other clients have time to authenticate. Connections that wait for their loop count, too: otherwise a flood would
+// displace those that a busy loop has already taken.
+//
+// Of a host's connections those whose peer has sent its last byte are closed first, although they may still wait for the check of
+// a password (AuthGuard). Otherwise a peer that tries passwords over many short connections would displace each client of its
+// host during such a wait.
 #pragma once
 
 #include <cstddef>
@@ -17,38 +23,46 @@ namespace ebbtide {
 
 class EventLoop;
 
-/// Thread-safe.
+inline constexpr char kTooManyStrangers[] = "-ERR max number of unauthenticated clients reached\r\n";
+
+/// The address without its port.
+inline std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+/// The unauthenticated connections. Thread-safe.
 class Strangers {
  public:
   struct Stranger {
     std::uint64_t client_id = 0;
     std::string network;  ///< Client::network
+    std::string host;     ///< its address without the port
     EventLoop* loop = nullptr;
+    bool ended = false;  ///< the peer sends no more
   };
 
-  /// Adds a connection as the newest one.
+  /// Adds a connection as the newest.
   void add(Stranger stranger) {
     std::lock_guard lock(mutex_);
     ++by_network_[stranger.network];
     const std::uint64_t id = stranger.client_id;
     by_id_[id] = in_order_.insert(in_order_.end(), std::move(stranger));
   }
-  /// Removes a connection, if it is here.
+  /// Removes a connection, if it is in the set.
   void remove(std::uint64_t client_id) {
     std::lock_guard lock(mutex_);
     if (const auto found = by_id_.find(client_id); found != by_id_.end()) erase(found->second);
   }
-  /// Removes and returns the connection that makes room; nullopt if there is none. Takes time proportional to their number.
+  /// Notes that the peer of a connection sends no more. Does nothing if the connection is not in the set.
+  void end(std::uint64_t client_id) {
+    std::lock_guard lock(mutex_);
+    const auto found = by_id_.find(client_id);
+    if (found == by_id_.end() || found->second->ended) return;
+    found->second->ended = true;
+  }
+  /// Removes and returns the connection that makes room; nullopt if there is none. Takes time proportional to the number of
+  /// connections.
   [[nodiscard]] std::optional<Stranger> take_one_to_close() {
     std::lock_guard lock(mutex_);
-    auto best = in_order_.end();
-    std::size_t most = 0;
-    for (auto at = in_order_.begin(); at != in_order_.end(); ++at) {
-      if (const std::size_t count = by_network_[at->network]; count > most) {
-        most = count;
-        best = at;
-      }
-    }
+    const auto best = first_to_go(largest_host(largest_network()));
     if (best == in_order_.end()) return std::nullopt;
     Stranger taken = *best;
     erase(best);
@@ -57,6 +71,45 @@ class Strangers {
 
  private:
   using InOrder = std::list<Stranger>;
+
+  // Among equals the one with the oldest connection.
+  [[nodiscard]] std::string largest_network() const {
+    std::size_t most = 0;
+    std::string largest;
+    for (const Stranger& stranger : in_order_) {
+      if (const std::size_t count = by_network_.at(stranger.network); count > most) {
+        most = count;
+        largest = stranger.network;
+      }
+    }
+    return largest;
+  }
+  struct Host {
+    std::string network, host;
+  };
+  [[nodiscard]] Host largest_host(const std::string& network) const {
+    std::unordered_map<std::string, std::size_t> counts;
+    for (const Stranger& stranger : in_order_) {
+      if (stranger.network == network) ++counts[stranger.host];
+    }
+    std::size_t most = 0;
+    Host largest{network, {}};
+    for (const Stranger& stranger : in_order_) {
+      if (stranger.network != network || counts[stranger.host] <= most) continue;
+      most = counts[stranger.host];
+      largest.host = stranger.host;
+    }
+    return largest;
+  }
+  InOrder::iterator first_to_go(const Host& host) {
+    auto best = in_order_.end();
+    for (auto at = in_order_.begin(); at != in_order_.end(); ++at) {
+      if (at->network != host.network || at->host != host.host) continue;
+      if (at->ended) return at;
+      if (best == in_order_.end()) best = at;
+    }
+    return best;
+  }
 
   void erase(InOrder::iterator at) {
     if (--by_network_[at->network] == 0) by_network_.erase(at->network);

@@ -1,5 +1,5 @@
-// A thread's list is constant-initialized and has no destructor, so that using it takes no more than its address. The object that
-// shares the blocks when the thread ends is made when the first block comes in.
+// A thread's list is constant-initialized and has no destructor, so using it costs only the computation of its address. Another
+// object shares the blocks when the thread ends; it is made when the first block comes in.
 #include "resp/block_pool.h"
 
 #include <sys/mman.h>
@@ -14,8 +14,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kBatch = kThreadBlocks / 2;         // blocks that move between a thread and the shared ones at once
-constexpr std::size_t kSlabBytes = std::size_t{4} << 20;  // addresses that are requested from the system at once
+constexpr std::size_t kBatch = kThreadBlocks / 2;         // blocks that move at once between a thread and the shared lists
+constexpr std::size_t kSlabBytes = std::size_t{4} << 20;  // bytes of address space that are requested from the system at once
 constexpr std::size_t kSharedBytes = std::size_t{4} << 20;
 
 struct FreeList {
@@ -25,10 +25,10 @@ struct FreeList {
 };
 constinit thread_local FreeList free_blocks{{}, 0, false};
 
-/// Thread-safe.
+/// The blocks that all threads share. Thread-safe.
 class SharedBlocks {
  public:
-  /// Returns the number of blocks that it has put into `blocks`, at least 1.
+  /// Puts blocks into `blocks`. Returns their number, at least 1.
   std::size_t take(std::span<char*> blocks) {
     std::lock_guard lock(mutex_);
     std::vector<char*>& from = resident_.empty() ? empty_ : resident_;
@@ -39,7 +39,7 @@ class SharedBlocks {
     return n;
   }
 
-  /// Reorders `blocks`.
+  /// Takes over the blocks. Reorders `blocks`.
   void give(std::span<char*> blocks) {
     {
       std::lock_guard lock(mutex_);
@@ -59,19 +59,21 @@ class SharedBlocks {
   }
 
  private:
-  // Room for all blocks in both lists, so that giving a block allocates nothing. Later blocks of the list are taken first.
+  // Reserves room for all blocks in both lists, so that giving a block allocates nothing. Later blocks of the list are taken
+  // first.
   void map_slab() {
     constexpr std::size_t kMore = kSlabBytes / kBlockBytes;
     resident_.reserve(blocks_ + kMore);
     empty_.reserve(blocks_ + kMore);
     void* const slab = ::mmap(nullptr, kSlabBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (slab == MAP_FAILED) throw std::bad_alloc();
-    (void)::madvise(slab, kSlabBytes, MADV_NOHUGEPAGE);  // a huge page would hold memory of blocks that have none
+    (void)::madvise(slab, kSlabBytes, MADV_NOHUGEPAGE);  // a huge page would keep memory for blocks without memory
     blocks_ += kMore;
     for (std::size_t i = kMore; i-- > 0;) empty_.push_back(static_cast<char*>(slab) + i * kBlockBytes);
   }
 
-  // Blocks that were taken together are neighbours, mostly: one call for each row of them.
+  // Releases the pages of the blocks. Blocks that were taken together are mostly neighbours, so one call is made for each row of
+  // them.
   static void release_pages(std::span<char*> blocks) {
     std::sort(blocks.begin(), blocks.end());
     for (std::size_t i = 0, end = 0; i < blocks.size(); i = end) {
@@ -81,14 +83,14 @@ class SharedBlocks {
   }
 
   std::mutex mutex_;
-  // Guarded by mutex_.
-  std::vector<char*> resident_;  // free, and their pages are in memory
-  std::vector<char*> empty_;     // free, without pages
-  std::size_t blocks_ = 0;       // of all slabs, which stay mapped
+  // The members below are guarded by mutex_.
+  std::vector<char*> resident_;  // free blocks whose pages are in memory
+  std::vector<char*> empty_;     // free blocks without pages
+  std::size_t blocks_ = 0;       // the number of blocks in all slabs, which stay mapped
   std::size_t most_resident_ = kSharedBytes / kBlockBytes;
 };
 
-// Never destroyed: threads may give blocks until the process ends.
+// Returns the shared blocks, which are never destroyed: threads may give blocks until the process ends.
 SharedBlocks& shared_blocks() {
   static auto* const blocks = new SharedBlocks;
   return *blocks;
@@ -135,7 +137,7 @@ void give_block(char* block) {
     begin_to_keep();
   }
   if (own.count == kThreadBlocks) {
-    shared_blocks().give(std::span(own.blocks).first(kBatch));  // those that were given first
+    shared_blocks().give(std::span(own.blocks).first(kBatch));  // the blocks that were given first
     std::copy(own.blocks.begin() + kBatch, own.blocks.end(), own.blocks.begin());
     own.count = kThreadBlocks - kBatch;
   }

@@ -2,11 +2,12 @@
 //
 // An event loop receives from all ready connections, parses the input and hands all commands to its CommandSink as one span, in
 // the order of each connection. The sink runs the commands and appends replies to each client's `out`. Then the loop has the log
-// written, once, and sends each client what may leave: replies wait until the log has reached `seen_seq`.
+// written, once, and sends each client the replies that may leave: they wait until the log has reached `seen_seq`.
 //
-// A command that cannot finish, such as one whose pages are on disk, becomes kWaiting. It has written nothing, and the client's
-// later commands stay kNotRun. The client's input stays in place meanwhile. Later a thread calls loop->resume(client id), and the
-// loop hands in the same command again, with `attempt` one higher and the rest behind it. Other clients go on.
+// A command that cannot finish, such as a command whose pages are on disk, becomes kWaiting. It has written nothing, and the
+// client's later commands stay kNotRun. The client's input stays in place meanwhile. Later a thread calls loop->resume(client
+// id), and the loop hands in the same command again, with `attempt` one higher, followed by the other commands. Other clients
+// continue.
 //
 // Threads: a Client and everything in it belongs to its loop's thread, unless a comment says otherwise.
 #pragma once
@@ -25,7 +26,7 @@ namespace ebbtide {
 
 class Client;
 
-/// One event loop, as seen from commands.
+/// One event loop, in the view of commands.
 class ClientLoop {
  public:
   virtual ~ClientLoop() = default;
@@ -33,12 +34,12 @@ class ClientLoop {
   virtual void post(std::function<void()> task) = 0;
   /// Runs the waiting command of this client again. Any thread. Does nothing if the client has disconnected or is not waiting.
   virtual void resume(std::uint64_t client_id) = 0;
-  /// The client with this id if it belongs to this loop, else null. Loop thread only.
+  /// Returns the client with this id if it belongs to this loop, else null. Loop thread only.
   virtual Client* find(std::uint64_t client_id) = 0;
-  /// Called after output was appended to client->out outside a pass (a pushed message), or a flag to close was set. Loop thread
-  /// only.
+  /// Called after output was appended to client->out outside a pass (a pushed message), or after a flag to close was set. Loop
+  /// thread only.
   virtual void touch(Client* client) = 0;
-  /// Number of this loop, from 0.
+  /// Returns the number of this loop, from 0.
   [[nodiscard]] virtual int index() const = 0;
   /// Calls `f` for each client of this loop. Loop thread only.
   virtual void for_each(const std::function<void(Client&)>& f) = 0;
@@ -48,11 +49,11 @@ class ClientLoop {
 class ClientState {
  public:
   virtual ~ClientState() = default;
-  /// Estimated memory of the state, in bytes.
+  /// Returns the estimated memory of the state, in bytes.
   [[nodiscard]] virtual std::size_t memory() const { return 0; }
 };
 
-/// One connection, as the dispatch layer sees it.
+/// One connection, in the view of the dispatch layer.
 class Client {
  public:
   virtual ~Client() = default;
@@ -64,7 +65,7 @@ class Client {
   std::string local_address;         ///< "ip:port" that it connected to
   std::int64_t created_ms = 0;       ///< Unix time
   std::int64_t last_command_ms = 0;  ///< Unix time
-  int fd = -1;                       ///< for CLIENT LIST only
+  int fd = -1;                       ///< shown by CLIENT LIST only
 
   OutputBuffer out;                  ///< replies are appended here
   int protocol = 2;                  ///< 2 or 3; HELLO changes it
@@ -72,13 +73,13 @@ class Client {
   bool close_after_reply = false;    ///< close once everything in `out` has left; later commands do not run
   bool close_after_command = false;  ///< like close_after_reply, once the waiting command has replied
   bool close_now = false;            ///< close without sending what is in `out`
-  bool subscriber = false;           ///< it has a subscription, so it never counts as idle
-  bool waiting = false;              ///< its first unfinished command waits for resume()
+  bool subscriber = false;           ///< the client has a subscription, so it never counts as idle
+  bool waiting = false;              ///< the client's first unfinished command waits for resume()
   /// The highest seq that a reply in `out` may depend on. The sink raises it; replies leave once the log has reached it.
   std::uint64_t seen_seq = 0;
-  /// With so many bytes in `out`, no further command of this client runs until some have been sent.
+  /// If `out` has so many bytes, no further command of this client runs until some have been sent.
   std::size_t output_high_water = 1 << 20;
-  /// With more own memory of `out`, a client that gets pushes (messages, MONITOR) is closed; 0: no limit.
+  /// If `out` has more memory of its own, a client that gets pushes (messages, MONITOR) is closed; 0: no limit.
   std::size_t push_limit = std::size_t{32} << 20;
   /// Called after a push was appended: closes the client if it does not read its output.
   void check_push_limit() {
@@ -88,24 +89,24 @@ class Client {
   std::unique_ptr<ClientState> state;  ///< made by the sink at the client's first command
   std::size_t state_bytes = 0;         ///< state->memory() as of the sink's last update; counts like the client's buffers
 
-  /// True if a command of this client may run now.
+  /// Returns true if a command of this client may run now.
   [[nodiscard]] bool may_run() const {
     return !waiting && !close_after_reply && !close_now && out.size() < output_high_water && !out.overflown();
   }
-  /// Bytes of input kept for this client.
+  /// Returns the bytes of input kept for this client.
   [[nodiscard]] virtual std::size_t query_bytes() const { return 0; }
-  /// Unused bytes of its query buffer.
+  /// Returns the unused bytes of the client's query buffer.
   [[nodiscard]] virtual std::size_t query_free_bytes() const { return 0; }
-  /// Bytes of the arguments of the command that waits, or is being received.
+  /// Returns the bytes of the arguments of the command that waits or is being received.
   [[nodiscard]] virtual std::size_t argument_bytes() const { return 0; }
-  /// Memory of the connection, including buffers and large arguments, without `state`.
+  /// Returns the memory of the connection in bytes, including buffers and large arguments, without `state`.
   [[nodiscard]] virtual std::size_t total_bytes() const { return query_bytes() + out.memory(); }
-  /// Hands over the memory of its commands' arguments, for a command that goes on running after its client has disconnected. Only
-  /// while the client closes.
+  /// Gives away the memory of the commands' arguments, for a command that still runs after its client has disconnected. Called
+  /// only while the client closes.
   [[nodiscard]] virtual std::shared_ptr<const void> take_input() { return nullptr; }
 };
 
-/// The sink's data for a command between its attempts, such as the pages that it waits for.
+/// The sink's data of a command between its attempts, such as the pages that the command waits for.
 class Continuation {
  public:
   virtual ~Continuation() = default;
@@ -113,40 +114,42 @@ class Continuation {
 
 struct PendingCommand {
   enum class State : std::uint8_t {
-    kNotRun,   ///< not begun: it is new, is behind a waiting command, or the pass had no time for it
-    kDone,     ///< it has replied, or needs no reply
-    kWaiting,  ///< it wrote nothing, and waits for resume() or until retry_ms are over
+    kNotRun,   ///< the command has not begun: it is new, is behind a waiting command, or the pass had no time for it
+    kDone,     ///< the command has replied, or needs no reply
+    kWaiting,  ///< the command wrote nothing, and waits for resume() or until retry_ms are over
   };
   Client* client = nullptr;
   Args args;
   State state = State::kNotRun;
-  std::uint32_t attempt = 0;   ///< how often it was handed in before
+  std::uint32_t attempt = 0;   ///< how often the command was handed in before
   std::uint32_t retry_ms = 0;  ///< set with kWaiting: after so many ms it is handed in again in any case; 0: never
   bool unfinished = false;     ///< set with kWaiting: it has done a slice of its work, and is resumed for the next one
+  bool blocked = false;  ///< set with kWaiting: it waits for another client. If its peer sends no more, it is closed at once
   std::unique_ptr<Continuation> continuation;
 };
 
-/// Runs commands. One per event loop, used on its thread only.
+/// Runs commands. Each event loop has a sink, which is used on the loop's thread only.
 class CommandSink {
  public:
   virtual ~CommandSink() = default;
   /// Runs each command whose client may_run(), in the order of the span, and sets its state. At least one command runs. Commands
-  /// of a client that waits, closes or has too much output stay kNotRun, and are handed in again later. So does the rest of a
-  /// pass that takes long.
+  /// of a client that waits, closes or has too much output stay kNotRun, and are handed in again later. If a pass takes long, its
+  /// last commands stay kNotRun, too.
   virtual void run_pass(std::span<PendingCommand> commands) = 0;
-  /// The client is about to be freed, so references to it must go. `waiting_command` is its first unfinished command, if any. The
-  /// sink keeps alive what a fetch or a thread still uses of it (Client::take_input).
+  /// Called before the client is freed: references to it must be removed. `waiting_command` is its first unfinished command; null
+  /// if there is none. The sink keeps the data alive that a fetch or a thread still uses (Client::take_input).
   virtual void client_closed(Client& client, PendingCommand* waiting_command) = 0;
-  /// True if the sink has charged replies of the last pass to the memory budget. If so, the caller charges the buffers that have
-  /// them by now, and calls buffers_charged(): no reply is charged twice when it looks for clients to close.
+  /// Returns true if the sink has charged replies of the last pass to the memory budget. Then the caller charges the buffers that
+  /// have them by now, and calls buffers_charged(), so that no reply is charged twice when it looks for clients to close.
   [[nodiscard]] virtual bool charges_replies() const { return false; }
   virtual void buffers_charged() {}
-  /// Reports how long after its commands had run the log had a pass's writes, as durable as its replies require. If several
-  /// passes wait at once, one of them is reported.
+  /// Called with the time from the end of a pass's commands until the log had their writes, as durable as their replies require.
+  /// If several passes wait at once, this is called for one of them.
   virtual void logged(std::uint64_t /*nanos*/) {}
-  /// Lets the sink check what it waits for by itself; it may call resume(). Called once per round, before the pass. Never waits.
+  /// Lets the sink check the operations that it waits for; it may call resume(). Called once per round, before the pass. Never
+  /// blocks.
   virtual void poll() {}
-  /// For epoll: readable when poll() should be called; -1: never.
+  /// Returns a descriptor for epoll that is readable when poll() should be called; -1 if there is none.
   [[nodiscard]] virtual int descriptor() const { return -1; }
 };
 

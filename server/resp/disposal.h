@@ -1,4 +1,4 @@
-// Freeing memory takes long if there is much of it: half a gigabyte keeps a thread busy for a tenth of a second. Event loops hand
+// Frees large memory on other threads. Freeing half a gigabyte keeps a thread busy for a tenth of a second, so event loops give
 // such memory to a disposer.
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace ebbtide {
 
-/// Memory of so many bytes, or of so many small pieces, takes about a millisecond to free.
+/// Freeing so many bytes, or so many small pieces, takes about a millisecond.
 inline constexpr std::size_t kDisposedBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kDisposedPieces = 8192;
 
-/// Thread-safe.
+/// Frees memory. Thread-safe.
 class Disposer {
  public:
   virtual ~Disposer() = default;
@@ -19,11 +19,11 @@ class Disposer {
   virtual void dispose(std::shared_ptr<const void> garbage) = 0;
 };
 
-/// Sets the disposer of this process. Null: each thread frees memory by itself. A replaced disposer may free what it has got
-/// later. A disposer outlives the next call of this.
+/// Sets the disposer of this process. Null: each thread frees memory by itself. A replaced disposer may free memory that it has
+/// received later, so it must live until the next call of this.
 void set_disposer(Disposer* disposer);
 
-/// Frees `garbage`: here, or by the disposer if `is_long`.
+/// Frees `garbage` here, or through the disposer if `is_long`.
 void let_go(std::shared_ptr<const void> garbage, bool is_long);
 
 }  // namespace ebbtide

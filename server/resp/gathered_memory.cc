@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-/// Aligned to its size if that is kMostBlockBytes, so that it can be one huge page.
+/// Returns memory from the system. It is aligned to its size if that is kMostBlockBytes, so that it can be one huge page.
 char* map(std::size_t bytes) {
   const std::size_t spare = bytes == GatheredMemory::kMostBlockBytes ? bytes : 0;
   void* const mapped = ::mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -46,7 +46,7 @@ void* GatheredMemory::allocate(std::size_t bytes) {
   bytes = (bytes + 7) & ~std::size_t{7};
   if (bytes > left_) {
     const std::size_t block = std::exchange(next_bytes_, std::min(kMostBlockBytes, next_bytes_ * 2));
-    if (bytes > block / 4) return add_block(bytes);  // keeps the rest of the current block usable
+    if (bytes > block / 4) return add_block(bytes);  // so the rest of the current block stays usable
     at_ = add_block(block);
     left_ = block;
   }
@@ -58,7 +58,7 @@ char* GatheredMemory::add_block(std::size_t bytes) {
   const bool from_system = bytes >= kSystemBytes;
   if (from_system) bytes = (bytes + kPage - 1) / kPage * kPage;
   blocks_.reserve(blocks_.size() + 1 > blocks_.capacity() ? 2 * blocks_.size() + 4
-                                                          : 0);  // before the allocation, which it would leak if it threw
+                                                          : 0);  // reserved before the allocation, which would leak if this threw
   char* const memory = from_system ? map(bytes) : static_cast<char*>(::operator new(bytes));
   blocks_.push_back({memory, bytes});
   memory_bytes_ += bytes;

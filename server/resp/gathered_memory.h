@@ -1,7 +1,7 @@
 // Memory that is allocated in small pieces and freed as a whole, by any thread.
 //
 // Its large blocks come from the system, not from the allocator. The allocator returns pages to the system on the thread that
-// allocated them, all at once, at this thread's next allocation. After a transaction of 200 MB that kept an event loop busy for
+// allocated them, all at once, at that thread's next allocation. After a transaction of 200 MB this kept an event loop busy for
 // up to a quarter of a second, although another thread had freed the memory.
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace ebbtide {
 
-/// Not thread-safe, but another thread may destroy it than the one that filled it.
+/// Not thread-safe. It may be destroyed on another thread than the thread that filled it.
 class GatheredMemory {
  public:
-  /// Size of the first block. Each later one is twice as large as the one before, up to kMostBlockBytes.
+  /// The size of the first block. Each later block is twice as large as the block before, up to kMostBlockBytes.
   static constexpr std::size_t kFirstBlockBytes = 1 << 10;
   static constexpr std::size_t kMostBlockBytes = std::size_t{2} << 20;
   /// Blocks of at least so many bytes come from the system.
@@ -29,16 +29,16 @@ class GatheredMemory {
   GatheredMemory(GatheredMemory&& other) noexcept;
   GatheredMemory& operator=(GatheredMemory&& other) noexcept;
 
-  /// `bytes` aligned to 8, valid until release(). Throws std::bad_alloc.
+  /// Returns `bytes` of memory aligned to 8, valid until release(). Throws std::bad_alloc.
   void* allocate(std::size_t bytes);
-  /// A copy of the bytes, valid until release().
+  /// Returns a copy of the bytes, valid until release().
   Bytes copy(Bytes bytes) {
     if (bytes.empty()) return {};
     char* const place = static_cast<char*>(allocate(bytes.size()));
     std::memcpy(place, bytes.data(), bytes.size());
     return {place, bytes.size()};
   }
-  /// Bytes taken from allocator and system.
+  /// Returns the bytes taken from allocator and system.
   [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_; }
   [[nodiscard]] std::size_t system_bytes() const { return system_bytes_; }
   void release();

@@ -40,6 +40,7 @@ OutputBuffer::Usage OutputBuffer::usage() const {
 void OutputBuffer::release(Chunk& chunk) {
   const std::size_t capacity = std::exchange(chunk.capacity, 0);
   memory_ -= capacity;
+  if (chunk.block == nullptr) shared_memory_ -= capacity;
   if (chunk.block != nullptr) give_block(std::exchange(chunk.block, nullptr));
   if (chunk.owner != nullptr) let_go(std::move(chunk.owner), chunk.shared_bytes >= kDisposedBytes);
 }
@@ -82,11 +83,12 @@ void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data, 
   seal();
   Chunk chunk;
   chunk.capacity = capacity;
-  chunk.data = const_cast<char*>(data.data());  // it is only read
+  chunk.data = const_cast<char*>(data.data());  // these bytes are only read
   chunk.size = chunk.shared_bytes = data.size();
   chunk.owner = std::move(owner);
   chunk.number = next_number_++;
   memory_ += capacity;
+  shared_memory_ += capacity;
   peak_memory_ = std::max(peak_memory_, memory_);
   chunks_.push_back(std::move(chunk));
   end_ += data.size();
@@ -95,7 +97,7 @@ void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data, 
 void OutputBuffer::take(OutputBuffer& from) {
   if (from.overflown_) overflow();
   from.seal();
-  // Small contents are copied, because they would occupy a whole block. Shared values are always moved.
+  // Small contents are copied, because moved they would occupy a whole block. Shared values are always moved.
   constexpr std::size_t kLittle = 4096;
   for (std::size_t i = from.first_; i < from.chunks_.size(); ++i) {
     Chunk& chunk = from.chunks_[i];
@@ -116,6 +118,10 @@ void OutputBuffer::take(OutputBuffer& from) {
     moved.shared_bytes = chunk.shared_bytes;
     moved.number = next_number_++;
     memory_ += moved.capacity;
+    if (moved.block == nullptr) {
+      shared_memory_ += moved.capacity;
+      from.shared_memory_ -= moved.capacity;
+    }
     peak_memory_ = std::max(peak_memory_, memory_);
     from.memory_ -= moved.capacity;
     end_ += moved.size;

@@ -1,18 +1,18 @@
 // The output of one client that is not sent yet: a queue of chunks.
 //
 // Replies are written into chunks of kChunkBytes, which come from the pool of blocks. So an idle client holds no chunk, and the
-// memory of a large reply is back as soon as it is sent, on whichever thread. A large value is not copied: a chunk may refer to
-// bytes that another owner keeps alive.
+// memory of a large reply is free as soon as the reply is sent, on whichever thread. A large value is not copied: a chunk may
+// refer to bytes that another owner keeps alive.
 //
-// With a limit set, a buffer that would need more own memory drops everything, and overflown() returns true: its client must be
-// closed. Its contents are garbage from then on, but writing remains safe.
+// If a limit is set, a buffer that would need more memory of its own drops everything, and overflown() returns true: its client
+// must be closed. Its contents are garbage from then on, but writing remains safe.
 //
-// Positions count bytes since the buffer was made, sent or not. They mark how far a client may be sent (the reply gate), and
-// where a handler's reply began that must be removed (truncate). `end() - begin()` bytes are waiting.
+// Positions count bytes since the buffer was made, sent or not. A position marks how far a client may be sent (the reply gate),
+// or where the reply of a handler began that must be removed (truncate). `end() - begin()` bytes wait to be sent.
 //
-// A length may be known only at the end, such as that of an array whose elements are found on the way. It gets a hole: the start
-// of a chunk of its own, with kHoleBytes in front, into which the header is written later, right-aligned. Filling a hole moves
-// later positions, so marks are taken and rolled back in stack order.
+// The length of an array may be known only at its end, if its elements are found one by one. Such an array gets a hole: the start
+// of a new chunk, with kHoleBytes in front, into which the header is written later, right-aligned. Filling a hole moves later
+// positions, so marks are taken and rolled back in stack order.
 #pragma once
 
 #include <sys/uio.h>
@@ -31,7 +31,7 @@ namespace ebbtide {
 
 using Bytes = std::string_view;
 
-/// Belongs to one thread at a time.
+/// The output of one client. Belongs to one thread at a time.
 class OutputBuffer {
  public:
   static constexpr std::size_t kChunkBytes = kBlockBytes;
@@ -42,34 +42,36 @@ class OutputBuffer {
   OutputBuffer(const OutputBuffer&) = delete;
   OutputBuffer& operator=(const OutputBuffer&) = delete;
 
-  /// Position of the first byte that is not consumed.
+  /// Returns the position of the first byte that is not consumed.
   [[nodiscard]] std::uint64_t begin() const { return begin_; }
-  /// Position after the last byte.
+  /// Returns the position after the last byte.
   [[nodiscard]] std::uint64_t end() const { return end_; }
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(end_ - begin_); }
   [[nodiscard]] bool empty() const { return end_ == begin_; }
-  /// Bytes of own chunks. Shared values count only if append_shared() was asked to count them.
+  /// Returns the bytes of own chunks. Shared values count only if append_shared() was called with `counted`.
   [[nodiscard]] std::size_t memory() const { return memory_; }
+  /// Returns the part of memory() that is of shared values.
+  [[nodiscard]] std::size_t shared_memory() const { return shared_memory_; }
 
-  /// The buffer as CLIENT LIST shows it, in bytes: the first chunk in place of Redis's reply buffer, and the other chunks in
-  /// place of its list of replies.
+  /// The buffer's sizes in bytes for CLIENT LIST: the first chunk stands for Redis's reply buffer, and the other chunks for
+  /// Redis's list of replies.
   struct Usage {
     std::size_t first_capacity = 0, first_waiting = 0;
     std::size_t more = 0, more_bytes = 0;  ///< chunks behind the first, and their bytes, including shared values
   };
   [[nodiscard]] Usage usage() const;
-  /// The largest own memory since the last reset_peak().
+  /// Returns the most memory() since the last reset_peak().
   [[nodiscard]] std::size_t peak_memory() const { return peak_memory_; }
   void reset_peak() { peak_memory_ = memory_; }
 
-  /// Limits the own memory to about so many bytes; 0: no limit.
+  /// Limits memory() to about `bytes`; 0: no limit.
   void set_limit(std::size_t bytes) { limit_bytes_ = bytes; }
   [[nodiscard]] std::size_t limit() const { return limit_bytes_; }
-  /// True if the limit was exceeded: contents, marks and holes are lost.
+  /// Returns true if the limit was exceeded: contents, marks and holes are lost.
   [[nodiscard]] bool overflown() const { return overflown_; }
   void overflow();
 
-  /// Returns room for `n` <= kChunkBytes - kHoleBytes contiguous bytes. Write them and call advance(written).
+  /// Returns room for `n` <= kChunkBytes - kHoleBytes contiguous bytes. The caller writes them and calls advance(written).
   char* reserve(std::size_t n) {
     if (static_cast<std::size_t>(limit_ - cursor_) < n) [[unlikely]]
       add_chunk();
@@ -88,18 +90,18 @@ class OutputBuffer {
       append_slow(data);
     }
   }
-  /// Appends a reference to `data`, which `owner` keeps alive and unchanged until it is consumed or truncated. `counted`: memory()
-  /// and the limit include the data, as if it had been copied.
+  /// Appends a reference to `data`, which `owner` keeps alive and unchanged until it is consumed or truncated. `counted`:
+  /// memory() and the limit include the data, as if it had been copied. Its owner carries the charge to the memory budget.
   void append_shared(std::shared_ptr<const void> owner, Bytes data, bool counted = false);
 
-  /// Moves all contents of `from` to the end; small ones are copied. `from` must have no open hole.
+  /// Moves all contents of `from` to the end; small contents are copied. `from` must have no open hole.
   void take(OutputBuffer& from);
 
   /// Opens a hole at the end; fill_hole(hole, header) puts at most kHoleBytes there. A hole that stays open sends nothing.
   [[nodiscard]] std::uint64_t open_hole();
   void fill_hole(std::uint64_t hole, Bytes header);
 
-  /// A position to roll back to. Valid until bytes before it are consumed or removed.
+  /// A position to roll back to. It is valid until bytes before it are consumed or removed.
   struct Mark {
     std::uint64_t position;
     std::uint64_t next_chunk;
@@ -109,13 +111,13 @@ class OutputBuffer {
   void truncate(Mark mark);
   /// Drops all bytes from `position` on. Requires begin() <= position <= end() and no open hole.
   void drop_from(std::uint64_t position) { truncate({position, next_number_}); }
-  /// The next bytes to send, up to position `limit`, as at most `max` pieces. Returns the number of pieces.
+  /// Sets `out` to the next bytes to send, up to position `limit`, as at most `max` pieces. Returns the number of pieces.
   int pieces(iovec* out, int max, std::uint64_t limit) const;
-  /// `n` bytes were sent. Requires n <= size().
+  /// Called when `n` bytes were sent: removes them. Requires n <= size().
   void consume(std::size_t n);
   /// Drops everything and frees the memory.
   void clear();
-  /// A copy of the contents, for tests and for replies that are inspected.
+  /// Returns a copy of the contents, for tests and for replies that are inspected.
   [[nodiscard]] std::string to_string() const;
 
  private:
@@ -124,7 +126,7 @@ class OutputBuffer {
     std::size_t size = 0;               ///< waiting bytes; for the last chunk, see cursor_
     char* block = nullptr;              ///< own memory; null for a shared value
     std::size_t capacity = 0;           ///< kChunkBytes, or the counted bytes of a shared value
-    std::shared_ptr<const void> owner;  ///< of a shared value
+    std::shared_ptr<const void> owner;  ///< owner of a shared value
     std::size_t shared_bytes = 0;       ///< the chunk's part of the shared value, at first
     std::uint64_t number = 0;           ///< counts up; a hole refers to its chunk by it
   };
@@ -136,13 +138,13 @@ class OutputBuffer {
   [[nodiscard]] std::size_t chunk_size(std::size_t index) const;
   void drop_consumed();
 
-  std::vector<Chunk> chunks_;  ///< from first_ on; earlier ones are consumed
+  std::vector<Chunk> chunks_;  ///< chunks from first_ on are in use; earlier chunks are consumed
   std::size_t first_ = 0;
   char* cursor_ = nullptr;  ///< next free byte of the last chunk; null if that is shared or missing
   char* limit_ = nullptr;
   std::uint64_t begin_ = 0, end_ = 0;
   std::uint64_t next_number_ = 0;
-  std::size_t memory_ = 0, peak_memory_ = 0;
+  std::size_t memory_ = 0, peak_memory_ = 0, shared_memory_ = 0;
   std::size_t limit_bytes_ = 0;
   bool overflown_ = false;
 };

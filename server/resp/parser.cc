@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::size_t kNoLine = ~std::size_t{0};
 constexpr std::size_t kLongLine = kNoLine - 1;
-constexpr std::size_t kBigStart = 1 << 20;  // first allocation of a big bulk
-// From so many received bytes on, there is room for the whole bulk: moving more would keep a loop busy.
+constexpr std::size_t kBigStart = 1 << 20;  // the first allocation for a big bulk
+// Once so many bytes are received, memory for the whole bulk is allocated: moving more bytes would keep a loop busy.
 constexpr std::size_t kBigWhole = 8 << 20;
 
-// Parses a decimal integer like Redis's string2ll: no sign but '-', no leading zeros, no blanks.
+// Parses a decimal integer like Redis's string2ll: the only sign is '-', and there are no leading zeros and no blanks.
 bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
   if (n == 0 || n > 20) return false;
   if (n == 1 && *p >= '0' && *p <= '9') return *value = *p - '0', true;
@@ -38,14 +38,14 @@ bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
   return true;
 }
 
-// The usual line after its type byte: a plain number of a few digits and CRLF, completely received. Returns what follows it.
-// Null: the general code decides.
+// Parses the usual rest of a line after its type byte: a plain number of a few digits and CRLF, completely received. Returns the
+// position after the line; null if the general code must decide.
 inline const char* parse_short_line(const char* p, const char* end, std::int64_t* value) {
   if (end - p < 3) return nullptr;
   unsigned digit = static_cast<unsigned char>(p[0]) - '0';
   if (digit > 9 || (digit == 0 && p[1] != '\r')) return nullptr;
   std::int64_t v = digit;
-  const char* const last = end - p > 8 ? p + 6 : end - 2;  // there is room for CRLF after it
+  const char* const last = end - p > 8 ? p + 6 : end - 2;  // so there is room for CRLF after it
   for (++p; p < last && (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) v = v * 10 + digit;
   if (p[0] != '\r' || p[1] != '\n') return nullptr;
   *value = v;
@@ -75,7 +75,7 @@ void drop(std::shared_ptr<const std::string> value) {
   let_go(std::move(value), is_long);
 }
 
-// A larger buffer comes from the system: it grows in place of being copied, and is back with the system as soon as it is freed.
+// A larger buffer comes from the system: it can grow without a copy, and returns to the system as soon as it is freed.
 constexpr std::size_t kSystemBytes = 1 << 20;
 
 char* allocate_buffer(std::size_t capacity) {
@@ -97,7 +97,7 @@ void free_buffer(char* buffer, std::size_t capacity) {
   }
 }
 
-/// Moves the bytes at `from`, of `old`, to the front of a buffer of another capacity. Frees `old`.
+/// Moves the bytes at `from` in `old` to the front of a buffer of another capacity. Frees `old`.
 char* replace_buffer(char* old, std::size_t old_capacity, std::size_t from, std::size_t bytes, std::size_t capacity) {
   if (old != nullptr && old_capacity >= kSystemBytes && capacity >= old_capacity) {
     if (from != 0) std::memmove(old, old + from, bytes);
@@ -148,7 +148,7 @@ void RequestParser::give_back() {
   capacity_ = start_ = position_ = end_ = 0;
 }
 
-// Moves the kept bytes to the front, or to a larger buffer, with the finished arguments of the incomplete command.
+// Moves the kept bytes to the front, or to a larger buffer, together with the finished arguments of the incomplete command.
 void RequestParser::make_room(std::size_t n, const ParserLimits& limits) {
   if (capacity_ - end_ >= n) return;
   const std::size_t kept = end_ - start_;
@@ -216,7 +216,7 @@ void RequestParser::release() {
   }
   if (position_ == end_ && !in_array_) {
     give_back();
-    constexpr std::size_t kKeptArgs = 256;  // the most that an idle connection keeps
+    constexpr std::size_t kKeptArgs = 256;  // the most arguments for which an idle connection keeps room
     if (args_.capacity() > kKeptArgs) std::vector<Bytes>().swap(args_);
     if (commands_.capacity() > kKeptArgs) std::vector<Command>().swap(commands_);
   }
@@ -297,8 +297,8 @@ RequestParser::Step RequestParser::parse_one(const ParserLimits& limits) {
 }
 
 // The fast path, for nearly all commands: a few short arguments in one piece. Incomplete, wrong or large input is left to the
-// general code, which remembers its position and reports errors. A command of many arguments that comes in pieces must not be
-// parsed from its start with each piece.
+// general code, which remembers its position and reports errors. That matters for a command of many arguments that comes in
+// pieces: it must not be parsed from its start with each piece.
 bool RequestParser::parse_whole(const ParserLimits& limits) {
   constexpr std::int64_t kFewArgs = kStrangerArgs;
   constexpr std::int64_t kShort = kStrangerBulk;
@@ -354,7 +354,7 @@ std::size_t RequestParser::find_line(char terminator) {
   return available > kMaxLine ? kLongLine : kNoLine;
 }
 
-// "*<count>\r\n". kCommand: the count was parsed, and its arguments are next.
+// Parses "*<count>\r\n". kCommand: the count was parsed, and its arguments are next.
 RequestParser::Step RequestParser::parse_count(const ParserLimits& limits) {
   std::int64_t count = 0;
   const char* line = buffer_ + position_;
@@ -383,7 +383,7 @@ RequestParser::Step RequestParser::parse_count(const ParserLimits& limits) {
   return Step::kCommand;
 }
 
-// "$<length>\r\n<bytes>\r\n". kCommand: one argument was parsed.
+// Parses "$<length>\r\n<bytes>\r\n". kCommand: one argument was parsed.
 RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   if (bulk_length_ < 0) {
     if (position_ == end_) return Step::kNeedMore;
@@ -415,7 +415,7 @@ RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   const bool big = size > kBigBulk;
   if (big && begin_big(available) == Step::kNeedMore) return Step::kNeedMore;
   const std::size_t here = big ? 0 : size;  // bytes of the argument in the buffer
-  // A wrong end is reported as soon as it is received.
+  // A wrong end of a bulk is reported as soon as it is received.
   const std::size_t rest = end_ - position_;
   if ((rest > here && buffer_[position_ + here] != '\r') || (rest > here + 1 && buffer_[position_ + here + 1] != '\n')) {
     return fail(Failure::kProtocol, "Protocol error: expected CRLF after bulk");
@@ -437,7 +437,7 @@ RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   return Step::kCommand;
 }
 
-// Moves the received part of a big bulk into its string. kNeedMore until it is complete.
+// Moves the received part of a big bulk into its string. Returns kNeedMore until the bulk is complete.
 RequestParser::Step RequestParser::begin_big(std::size_t available) {
   if (big_ == nullptr) {
     big_ = std::make_shared<std::string>();
@@ -448,7 +448,7 @@ RequestParser::Step RequestParser::begin_big(std::size_t available) {
   if (n > 0) {
     append_big(Bytes(buffer_ + position_, n));
     position_ += n;
-    // The bytes were moved out; later input takes their place, so that the buffer holds nothing twice.
+    // The bytes were moved out. Later input is moved to their place, so that the buffer holds nothing twice.
     std::memmove(buffer_ + position_ - n, buffer_ + position_, end_ - position_);
     position_ -= n;
     end_ -= n;
@@ -470,8 +470,8 @@ RequestParser::Step RequestParser::parse_inline() {
   return finish_command();
 }
 
-// Like Redis's sdssplitargs: blanks separate arguments, "..." has escapes, '...' has \' only, and a closing quote ends its
-// argument. Arguments only shrink, so they are unescaped in place.
+// Splits a line like Redis's sdssplitargs: blanks separate arguments, "..." has escapes, '...' has \' only, and a closing quote
+// ends its argument. Arguments only shrink, so they are unescaped in place.
 bool RequestParser::split_inline(char* p, char* end) {
   while (true) {
     while (p < end && is_space(*p)) ++p;

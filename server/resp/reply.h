@@ -1,10 +1,10 @@
 // The reply writer: one call per value, directly into the client's output buffer, in RESP2 or RESP3.
 //
-// Types that RESP2 lacks are written as Redis 7.2 writes them there. A map becomes a flat array of twice the length, a set and a
-// push become arrays. A double, a big number and a verbatim text become bulk strings. A boolean becomes 1 or 0, both nulls become
-// $-1 or *-1.
+// Types that RESP2 lacks are written as in Redis 7.2. A map becomes a flat array of twice the length; a set and a push become
+// arrays. A double, a big number and a verbatim text become bulk strings. A boolean becomes 1 or 0; the two nulls become $-1 and
+// *-1.
 //
-// Nothing here allocates. Values of kSharedBytes and more can be passed on without a copy (bulk_shared).
+// These functions allocate nothing. Values of kSharedBytes and more can be passed on without a copy (bulk_shared).
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@
 
 namespace ebbtide {
 
-/// Writes `value` as Redis 7.2 does: the shortest text that reads back the same ("3", "0.1", "1e+21", "inf", "-inf", "nan").
-/// Returns the length, at most 32 bytes.
+/// Writes `value` as Redis 7.2 does: the shortest text that reads back the same ("0.1", "1e+21", "inf", "-inf", "nan"),
+/// and integers up to half of int64 with all digits ("1700000000000"). Returns the length, at most 32 bytes.
 std::size_t format_double(double value, char* out);
-/// Decimal; returns the length, at most 20 bytes.
+/// Writes `value` in decimal. Returns the length, at most 20 bytes.
 std::size_t format_integer(std::int64_t value, char* out);
 
 /// Writes to an OutputBuffer, on the buffer's thread. Copies are cheap.
 class Reply {
  public:
-  /// From this size on, bulk_shared refers to the value instead of copying it.
+  /// bulk_shared() refers to a value of at least this size instead of copying it.
   static constexpr std::size_t kSharedBytes = 16 << 10;
 
   /// `protocol` is 2 or 3.
@@ -34,44 +34,45 @@ class Reply {
   void set_protocol(int protocol) { protocol_ = protocol; }
   [[nodiscard]] OutputBuffer& out() { return *out_; }
 
-  /// "+text"; the text must have no CR or LF.
+  /// Writes "+text". The text must have no CR or LF.
   void simple(Bytes text);
   void ok() { out_->append("+OK\r\n"); }
-  /// "-text": the text starts with its code ("ERR no such key"). CR and LF in it become spaces. errors() counts it.
+  /// Writes "-text". The text starts with its code ("ERR no such key"). CR and LF in it become spaces. errors() counts the call.
   void error(Bytes text);
   void integer(std::int64_t value);
   void bulk(Bytes value);
-  /// Like bulk(). From kSharedBytes on the value is not copied, and `owner` keeps it alive. A null owner makes it copy.
+  /// Like bulk(), but a value of at least kSharedBytes is not copied, and `owner` keeps it alive. If `owner` is null, it is
+  /// copied.
   void bulk_shared(std::shared_ptr<const void> owner, Bytes value);
-  /// A bulk string that many clients are sent: `value_and_end` is the value with CRLF behind it. Its bytes count in the buffer's
-  /// memory() as a copy's would.
+  /// Writes a bulk string that many clients get. `value_and_end` is the value followed by CRLF. Its bytes count in the buffer's
+  /// memory() as if they were copied.
   void bulk_message(std::shared_ptr<const void> owner, Bytes value_and_end);
-  /// RESP2 "$-1", RESP3 "_".
+  /// Writes "$-1" in RESP2, "_" in RESP3.
   void null();
-  /// RESP2 "*-1", RESP3 "_".
+  /// Writes "*-1" in RESP2, "_" in RESP3.
   void null_array();
 
-  /// Headers: so many elements follow (of a map or attribute: pairs).
+  /// Write the header of `n` elements; of a map or attribute, of `n` pairs.
   void array(std::size_t n);
   void map(std::size_t n);
   void set(std::size_t n);
   void push(std::size_t n);
-  /// RESP3 only: the caller has checked protocol() == 3.
+  /// RESP3 only: the caller must check protocol() == 3.
   void attribute(std::size_t n);
 
   void double_(double value);
   void boolean(bool value);
-  /// `format` has three letters: "txt", "mkd".
+  /// Writes `text` with its format, which has three letters: "txt", "mkd".
   void verbatim(Bytes format, Bytes text);
-  /// `digits` is a decimal number of any length.
+  /// Writes a decimal number of any length.
   void big_number(Bytes digits);
 
-  /// An array whose length is known only after its elements: `auto d = reply.begin_array(); ...; reply.end_array(d, n);`
+  /// Write an array whose length is known only after its elements: `auto d = reply.begin_array(); ...; reply.end_array(d, n);`
   /// Arrays nest. Each must be ended or rolled back.
   [[nodiscard]] std::uint64_t begin_array() { return out_->open_hole(); }
   void end_array(std::uint64_t hole, std::size_t n);
 
-  /// The position where the next reply starts, and back to it: drops the output of a handler that must run again.
+  /// The position where the next reply starts. rollback() to it drops the output of a handler that must run again.
   struct Mark {
     OutputBuffer::Mark out;
     std::uint64_t errors;
@@ -81,7 +82,7 @@ class Reply {
     out_->truncate(mark.out);
     errors_ = mark.errors;
   }
-  /// The number of error() calls on this object.
+  /// Returns the number of error() calls on this object.
   [[nodiscard]] std::uint64_t errors() const { return errors_; }
 
  private:

@@ -15,13 +15,13 @@ constexpr std::size_t kFooterBytes = 10, kCrcBytes = 8;
 static_assert(1 + 9 + kFooterBytes <= kDumpOverheadBytes);
 constexpr char kStringType = 0;
 
-/// Encodings of a string other than plain: the byte in place of a length.
+/// Encodings of a string other than plain. The byte stands in place of a length.
 constexpr unsigned char kInt8 = 0xc0, kInt16 = 0xc1, kInt32 = 0xc2, kLzf = 0xc3;
 constexpr unsigned char kLength32 = 0x80, kLength64 = 0x81;
 
-/// Tables for eight bytes at a time: tables[k][b] is the CRC of byte b followed by k zero bytes.
+/// Makes tables for eight bytes at a time: tables[k][b] is the CRC of byte b followed by k zero bytes.
 constexpr std::array<std::array<std::uint64_t, 256>, 8> make_crc_tables() {
-  constexpr std::uint64_t kPolynomial = 0x95ac9329ac4bc9b5u;  // 0xad93d23594c935a9, its bits in reverse
+  constexpr std::uint64_t kPolynomial = 0x95ac9329ac4bc9b5u;  // 0xad93d23594c935a9 with its bits reversed
   std::array<std::array<std::uint64_t, 256>, 8> tables{};
   for (std::size_t b = 0; b < 256; ++b) {
     std::uint64_t crc = b;
@@ -64,7 +64,7 @@ void append_length(std::string* out, std::uint64_t length) {
   }
 }
 
-/// The string as an integer, if that is shorter and reads back the same.
+/// Appends the string as an integer, if that is shorter and reads back as the same text. Returns false otherwise.
 bool append_as_integer(std::string* out, Bytes value) {
   constexpr std::size_t kMaxDigits = 11;
   const auto number = value.size() <= kMaxDigits ? parse_integer(value) : std::nullopt;
@@ -79,7 +79,8 @@ bool append_as_integer(std::string* out, Bytes value) {
   return true;
 }
 
-/// Three bytes decompress to at most 264. A larger length is refused before memory is allocated for it.
+/// Returns true if `compressed` may decompress to `length` bytes: three bytes give at most 264. A larger length is refused before
+/// memory is allocated for it.
 bool may_decompress(Bytes compressed, std::uint64_t length) {
   constexpr std::size_t kMaxRatio = 264 / 3;
   return length / kMaxRatio <= compressed.size();
@@ -108,7 +109,7 @@ class Source {
     for (const char c : *taken) value = value << 8 | static_cast<unsigned char>(c);
     return value;
   }
-  /// A length whose first byte was taken already.
+  /// Returns a length whose first byte was read already.
   std::optional<std::uint64_t> take_length(unsigned char first) {
     if (first < 0x40) return first;
     if (first < 0x80) {
@@ -235,14 +236,14 @@ std::optional<std::string> lzf_decompress(Bytes compressed, std::size_t length) 
   out.reserve(length);
   for (std::size_t i = 0; i < compressed.size();) {
     const unsigned control = static_cast<unsigned char>(compressed[i++]);
-    if (control < 32) {  // control + 1 bytes as they are
+    if (control < 32) {  // control + 1 literal bytes follow
       const std::size_t n = control + 1;
       if (compressed.size() - i < n || length - out.size() < n) return std::nullopt;
       out.append(compressed.substr(i, n));
       i += n;
       continue;
     }
-    // Copies n bytes from `distance` back; source and destination may overlap.
+    // Copies n bytes from `distance` back. Source and destination may overlap.
     std::size_t n = control >> 5;
     if (n == 7) {
       if (i == compressed.size()) return std::nullopt;

@@ -1,7 +1,7 @@
-// Converts times to live of users to absolute engine time, and back.
+// Converts the times to live in commands to absolute engine time, and back.
 //
-// Commands have a time in seconds or milliseconds, from now or since the epoch. Entries have absolute milliseconds; 0 is never.
-// The arithmetic is Redis's (expireGenericCommand, getExpireMillisecondsOrReply), overflow checks included.
+// Commands have a time in seconds or milliseconds, from now or since the epoch. Entries have absolute milliseconds; 0 means
+// never.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace ebbtide {
 
 enum class ExpiryUnit : std::uint8_t { kSeconds, kMilliseconds };
 
-/// The form of a user's time; `relative`: from now, otherwise since the epoch.
+/// The form of a time in a command. `relative`: the time counts from now, otherwise since the epoch.
 struct ExpiryForm {
   ExpiryUnit unit = ExpiryUnit::kSeconds;
   bool relative = true;
 };
 
-/// Absolute ms; may be negative or in the past. nullopt on overflow.
+/// Returns absolute ms, which may be negative or in the past; nullopt on overflow.
 std::optional<std::int64_t> absolute_expiry(std::int64_t value, ExpiryForm form, Millis now);
 /// Like absolute_expiry(), for SET, GETEX and similar commands, which also refuse values that are not positive.
 std::optional<std::int64_t> positive_absolute_expiry(std::int64_t value, ExpiryForm form, Millis now);
 
-/// True if an absolute expiry has passed.
+/// Returns true if an absolute expiry has passed.
 inline bool has_passed(std::int64_t expiry, Millis now) { return expiry <= static_cast<std::int64_t>(now); }
 
-/// The reply of TTL, PTTL, EXPIRETIME and PEXPIRETIME for this expiry: -1 for never; seconds are rounded to the nearest.
+/// Returns the reply of TTL, PTTL, EXPIRETIME and PEXPIRETIME for this expiry: -1 for never. Seconds are rounded to the nearest.
 std::int64_t describe_expiry(Millis expiry, ExpiryForm form, Millis now);
 
 }  // namespace ebbtide

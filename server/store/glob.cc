@@ -1,23 +1,30 @@
 #include "store/glob.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace ebbtide {
 namespace {
 
+/// A shorter text is compared byte by byte, since a search takes time to begin.
+constexpr std::size_t kLeastSearched = 64;
+/// A search goes through so many bytes at a time, of which so many take as long as a step.
+constexpr std::size_t kSearchedAtOnce = 32 << 10, kBytesPerStep = 16;
+
 unsigned char fold(char c, bool ignore_case) {
   return static_cast<unsigned char>(ignore_case && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
 }
 
-/// The result of matching `c` with the element at pattern[p], which is not a star: whether it matches, and where the next element
+/// The result of matching `c` with the element at pattern[p], which is not a star: if it matches, and where the next element
 /// begins.
 struct Step {
   bool matches;
   std::size_t next;
 };
 
-/// A bracket expression; pattern[p] is '['. Redis's rules: '^' inverts, '\' quotes, a range may be the wrong way round, ']' ends
-/// it wherever it stands (an empty set matches nothing), and a missing ']' ends with the pattern.
+/// Matches a bracket expression; pattern[p] is '['. The rules are Redis's: '^' inverts, '\' quotes, the ends of a range may be
+/// swapped, any ']' ends the expression (an empty set matches nothing), and a missing ']' ends with the pattern.
 Step match_bracket(Bytes pattern, std::size_t p, unsigned char c, bool ignore_case) {
   ++p;
   const bool invert = p < pattern.size() && pattern[p] == '^';
@@ -48,7 +55,7 @@ Step match_one(Bytes pattern, std::size_t p, char text, bool ignore_case) {
   return {fold(pattern[p], ignore_case) == c, p + 1};
 }
 
-/// The literal prefix, and where in the pattern it ends.
+/// Returns the literal prefix, and where in the pattern it ends.
 std::pair<std::string, std::size_t> literal_prefix(Bytes pattern) {
   std::string prefix;
   std::size_t p = 0;
@@ -62,28 +69,76 @@ std::pair<std::string, std::size_t> literal_prefix(Bytes pattern) {
 }  // namespace
 
 bool glob_match(Bytes pattern, Bytes text, bool ignore_case) {
-  std::size_t p = 0, t = 0;
-  std::size_t star = Bytes::npos, star_text = 0;  // where to continue after the latest star, in pattern and text
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = ++p;
-      star_text = t;
+  return GlobMatch(pattern, text, ignore_case).go_on(~std::size_t{0}).value();
+}
+
+std::optional<bool> GlobMatch::go_on(std::size_t steps) {
+  while (t_ < text_.size()) {
+    if (steps == 0) return std::nullopt;
+    --steps;
+    if (seeks_) {
+      const std::size_t from = star_text_;
+      if (!seek_literal()) return false;
+      steps -= std::min(steps, (star_text_ - from) / kBytesPerStep);
       continue;
     }
-    if (p < pattern.size()) {
-      const Step step = match_one(pattern, p, text[t], ignore_case);
+    if (p_ < pattern_.size() && pattern_[p_] == '*') {
+      star_ = ++p_;
+      if (star_ == pattern_.size()) return true;
+      find_literal();
+      steps -= std::min(steps, literal_end_ - star_);
+      begin_at(t_);
+      continue;
+    }
+    if (p_ < pattern_.size()) {
+      const Step step = match_one(pattern_, p_, text_[t_], ignore_case_);
       if (step.matches) {
-        p = step.next;
-        ++t;
+        p_ = step.next;
+        ++t_;
         continue;
       }
     }
-    if (star == Bytes::npos) return false;
-    p = star;
-    t = ++star_text;
+    if (star_ == Bytes::npos) return false;
+    begin_at(star_text_ + 1);
   }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  while (p_ < pattern_.size() && pattern_[p_] == '*') ++p_;
+  return p_ == pattern_.size();
+}
+
+void GlobMatch::find_literal() {
+  literal_end_ = star_;
+  const std::size_t left = text_.size() - t_;
+  if (ignore_case_ || left < kLeastSearched) return;
+  const Bytes longest = pattern_.substr(star_, left + 1);
+  literal_end_ += std::min(longest.find_first_of("*?[\\"), longest.size());
+}
+
+void GlobMatch::begin_at(std::size_t text) {
+  p_ = star_;
+  t_ = star_text_ = text;
+  seeks_ = literal_end_ > star_ && text_.size() - text >= kLeastSearched;
+}
+
+bool GlobMatch::seek_literal() {
+  const Bytes literal = pattern_.substr(star_, literal_end_ - star_), rest = text_.substr(star_text_);
+  if (rest.size() < literal.size()) return false;
+  if (literal_end_ == pattern_.size()) {  // it ends the text
+    star_text_ = text_.size() - literal.size();
+    p_ = literal_end_;
+    t_ = text_.size();
+    return text_.ends_with(literal);
+  }
+  const Bytes part = rest.substr(0, kSearchedAtOnce + literal.size());
+  const void* const found = ::memmem(part.data(), part.size(), literal.data(), literal.size());
+  if (found == nullptr) {
+    t_ = star_text_ += part.size() - literal.size() + 1;
+    return part.size() < rest.size();
+  }
+  star_text_ += static_cast<std::size_t>(static_cast<const char*>(found) - part.data());
+  t_ = star_text_ + literal.size();
+  p_ = literal_end_;
+  seeks_ = false;
+  return true;
 }
 
 std::string glob_literal_prefix(Bytes pattern) { return literal_prefix(pattern).first; }

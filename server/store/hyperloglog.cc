@@ -10,17 +10,17 @@ namespace ebbtide::hll {
 namespace {
 
 constexpr unsigned kIndexBits = 14, kRegisterBits = 6;
-constexpr unsigned kMaxRank = 64 - kIndexBits + 1;  // the greatest that an element can give
+constexpr unsigned kMaxRank = 64 - kIndexBits + 1;  // the greatest rank that an element can have
 constexpr std::size_t kEncodingAt = 4, kCountAt = 8, kHeaderBytes = 16;
 constexpr std::size_t kDenseBytes = kHeaderBytes + kRegisters * kRegisterBits / 8;
 constexpr char kDense = 0, kSparse = 1;
-constexpr unsigned char kOutOfDate = 0x80;  // in the last byte of the count
+constexpr unsigned char kOutOfDate = 0x80;  // the flag in the last byte of the count
 
 unsigned char byte_of(Bytes value, std::size_t i) { return static_cast<unsigned char>(value[i]); }
 
 // --- elements
 
-/// MurmurHash2 of 64 bits by Austin Appleby, with Redis's seed.
+/// Hashes an element with the 64-bit MurmurHash2 by Austin Appleby, with Redis's seed.
 std::uint64_t hash_element(Bytes element) {
   constexpr std::uint64_t kSeed = 0xadc83b19, kMultiplier = 0xc6a4a7935bd1e995;
   constexpr int kShift = 47;
@@ -43,8 +43,8 @@ std::uint64_t hash_element(Bytes element) {
 }
 
 struct Observation {
-  std::size_t index;  ///< of the register
-  std::uint8_t rank;  ///< its minimum value after this element
+  std::size_t index;  ///< index of the register
+  std::uint8_t rank;  ///< the register's minimum value after this element
 };
 
 Observation observe(Bytes element) {
@@ -78,15 +78,16 @@ constexpr std::size_t kMaxShortZeros = 64;
 constexpr unsigned kMaxRunLength = 4;
 constexpr std::uint8_t kMaxSparseRank = 32;
 
-/// One run of the sequence.
+/// One run of the sparse sequence.
 struct Run {
-  std::size_t at = 0;     ///< of its first byte, in the value
+  std::size_t at = 0;     ///< the offset of the run's first byte in the value
   std::size_t bytes = 0;  ///< 1 or 2
   std::size_t length = 0;
   std::uint8_t rank = 0;  ///< 0: zeros
 };
 
-/// Needs at < value.size(). A truncated two-byte run has a zero as its second byte, as in Redis, whose strings end with a zero.
+/// Returns the run at offset `at`. Requires at < value.size(). A truncated two-byte run has a zero as its second byte, as in
+/// Redis, whose strings end with a zero.
 Run run_at(Bytes value, std::size_t at) {
   const unsigned byte = byte_of(value, at);
   if ((byte & 0x80) != 0) return {at, 1, (byte & 3) + 1, static_cast<std::uint8_t>((byte >> 2 & 31) + 1)};
@@ -108,7 +109,7 @@ void append_run(std::string* out, std::size_t length, std::uint8_t rank) {
   }
 }
 
-/// Calls each(index, length, rank) for the runs of a sparse value. False if they do not make up all registers.
+/// Calls each(index, length, rank) for the runs of a sparse value. Returns false if they do not make up all registers.
 template <typename Each>
 bool for_each_run(Bytes value, Each each) {
   std::size_t index = 0;
@@ -139,7 +140,7 @@ std::optional<bool> raise_as_dense(std::string* value, std::size_t index, std::u
   return raise_dense(value, index, rank);
 }
 
-/// Joins adjacent runs of the same rank, from `at` on, if they fit into one run. As in Redis, it ends after five runs or joins.
+/// Joins adjacent runs of the same rank, from `at` on, if they fit into one run. As in Redis, it stops after five runs or joins.
 void join_runs(std::string* value, std::size_t at) {
   for (int looks = 5; looks > 0 && at < value->size(); --looks) {
     const Run run = run_at(*value, at);
@@ -159,7 +160,7 @@ void join_runs(std::string* value, std::size_t at) {
 
 std::optional<bool> raise_sparse(std::string* value, std::size_t index, std::uint8_t rank) {
   if (rank > kMaxSparseRank) return raise_as_dense(value, index, rank);
-  std::size_t before = kHeaderBytes;  // the run before the one with the register; the first run itself if that is the one
+  std::size_t before = kHeaderBytes;  // the run before the run with the register; the first run itself if it has the register
   std::size_t first = 0;              // the first register of the run at `at`
   std::size_t at = kHeaderBytes;
   Run run;
@@ -192,7 +193,7 @@ std::optional<bool> raise_one(std::string* value, std::size_t index, std::uint8_
 
 // --- the estimate
 
-/// How many registers have each rank.
+/// The number of registers for each rank.
 using Histogram = std::array<std::uint32_t, 64>;
 
 /// Ertl's sigma and tau: the sums of their series, added up until they no longer change.
@@ -229,7 +230,7 @@ std::uint64_t estimate(const Histogram& histogram) {
   z += m * sigma(histogram[0] / m);
   const double exact = kAlpha * m * m / z;
   if (!(exact < kLimit)) return std::uint64_t{1} << 63;
-  // Converts through a double, as in Redis, which rounds large numbers a second time.
+  // The number is converted through a double, as in Redis, which rounds large numbers a second time.
   return static_cast<std::uint64_t>(static_cast<double>(std::llround(exact)));
 }
 

@@ -2,8 +2,9 @@
 //
 // Invariants:
 //   1. The engine sorts user keys exactly as memcmp does, so that every range and prefix of keys is one range of the engine.
-//   2. The elements of a collection (later) lie directly after its main entry and before every greater key, so that a range of
-//      keys includes their elements.
+//   2. The elements of a collection, a type that does not exist yet, lie directly after its main entry and before every greater
+//      key.
+//      So a range of keys includes their elements.
 //
 // escape(key) replaces 0x00 by 0x00 0xff and changes nothing else. A main entry is escape(key), without a terminator; an element
 // is escape(key) 0x00 0x01 generation element. No escaped key contains 0x00 0x01, and 0x01 < 0xff, which gives both rules.
@@ -21,26 +22,28 @@
 
 namespace ebbtide {
 
-/// True if the escaped form differs from the key.
+/// Returns true if the escaped form differs from the key.
 inline bool needs_escape(Bytes key) { return !key.empty() && std::memchr(key.data(), 0, key.size()) != nullptr; }
-/// The engine key of a user key. Points into `key` when nothing has to be escaped, else into *buffer, which it overwrites.
+/// Returns the engine key of a user key. The result points into `key` if nothing has to be escaped, else into *buffer, which is
+/// overwritten.
 Bytes escape_key(Bytes key, std::string* buffer);
-/// Like escape_key(), but always a copy.
+/// Like escape_key(), but always returns a copy.
 std::string escaped_key(Bytes key);
 
-/// The user key of a main entry. Points into `engine_key` or into *buffer. kCorruption if 0x00 is not followed by 0xff.
+/// Returns the user key of a main entry. The result points into `engine_key` or *buffer. kCorruption if 0x00 is not followed by
+/// 0xff.
 Result<Bytes> unescape_key(Bytes engine_key, std::string* buffer);
 
-/// True for the engine key of a collection's element.
+/// Returns true for the engine key of a collection's element.
 bool is_element_key(Bytes engine_key);
-/// The prefix of all elements of a generation of `key`; elements are appended to it.
+/// Returns the prefix of all elements of a generation of `key`.
 std::string element_prefix(Bytes key, std::uint64_t generation);
 
-/// The engine's range for the user keys `start` <= key < `end`; nullopt stands for an open end.
+/// Returns the engine's range for the user keys `start` <= key < `end`; nullopt stands for an open end.
 KeyRange engine_range(std::optional<Bytes> start, std::optional<Bytes> end);
-/// The engine's range for the user keys that start with `prefix`.
+/// Returns the engine's range for the user keys that start with `prefix`.
 KeyRange engine_prefix_range(Bytes prefix);
-/// True if no key can be in the range.
+/// Returns true if no key can be in the range.
 inline bool is_empty(const KeyRange& range) { return !range.end.empty() && range.start >= range.end; }
 
 }  // namespace ebbtide

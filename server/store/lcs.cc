@@ -5,7 +5,7 @@
 namespace ebbtide {
 namespace {
 
-/// Fills the table row by row and calls keep(i, j) for each cell where leaving out a's last byte is better than leaving out b's.
+/// Fills the table row by row, and calls keep(i, j) for each cell where leaving out a's last byte is better than leaving out b's.
 template <typename Keep>
 std::uint32_t fill(Bytes a, Bytes b, Keep keep) {
   std::vector<std::uint32_t> above(b.size() + 1, 0), row(b.size() + 1, 0);
@@ -25,7 +25,7 @@ std::uint32_t fill(Bytes a, Bytes b, Keep keep) {
   return above[b.size()];
 }
 
-/// One bit per cell.
+/// The choices of all cells, one bit each.
 class Choices {
  public:
   Choices(std::size_t rows, std::size_t columns) : columns_(columns), bits_((rows * columns + 63) / 64, 0) {}

@@ -1,7 +1,8 @@
 // The longest common subsequence of two texts, for LCS.
 //
-// The usual dynamic programming over prefixes. Of several longest subsequences it finds the same one as Redis. Redis stores the
-// whole table of lengths; this code stores one bit for the choice in each cell, and two rows of lengths: 1/32 of the memory.
+// The algorithm is the usual dynamic programming over prefixes. Of several longest subsequences it finds the same as Redis. Redis
+// stores the whole table of lengths; this code stores one bit for the choice in each cell, and two rows of lengths: 1/32 of the
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace ebbtide {
 
-/// A common part: [a_start, a_end] of the first text is equal to [b_start, b_end] of the second. Ends inclusive.
+/// A common part: [a_start, a_end] of the first text equals [b_start, b_end] of the second. Both ends are included.
 struct LcsMatch {
   std::uint32_t a_start = 0, a_end = 0;
   std::uint32_t b_start = 0, b_end = 0;
@@ -23,15 +24,15 @@ struct LcsMatch {
 struct Lcs {
   std::uint32_t length = 0;
   std::string text;               ///< the subsequence itself
-  std::vector<LcsMatch> matches;  ///< from the end of the texts to their beginning
+  std::vector<LcsMatch> matches;  ///< matches from the end of the texts to their beginning
 };
 
-/// Cells of the table that Redis would take `a` and `b`, and the greatest number of cells that lcs() takes: Redis's limit at its
-/// default proto-max-bulk-len, 4 bytes a cell.
+/// Returns the cells of Redis's table for `a` and `b`. kMaxLcsCells is the most that lcs() takes: Redis's limit at its default
+/// proto-max-bulk-len, with 4 bytes a cell.
 constexpr std::uint64_t lcs_cells(std::uint64_t a_bytes, std::uint64_t b_bytes) { return (a_bytes + 1) * (b_bytes + 1); }
 inline constexpr std::uint64_t kMaxLcsCells = (std::uint64_t{512} << 20) / 4;
 
-/// Time: the product of the lengths; memory: an eighth of that in bytes, or, for the length alone, two rows. Needs
+/// Time: the product of the lengths. Memory: an eighth of that in bytes, or, for the length alone, two rows. Requires
 /// lcs_cells(...) <= kMaxLcsCells.
 Lcs lcs(Bytes a, Bytes b);
 std::uint32_t lcs_length(Bytes a, Bytes b);

@@ -47,6 +47,17 @@ std::optional<long double> parse_long_double(Bytes text) {
   return value;
 }
 
+std::optional<double> parse_double(Bytes text) {
+  if (text.empty() || text.front() == ' ' || (text.front() >= '\t' && text.front() <= '\r')) return std::nullopt;
+  const std::string copy(text);
+  char* end = nullptr;
+  errno = 0;
+  const double value = std::strtod(copy.c_str(), &end);
+  if (end != copy.c_str() + copy.size() || std::isnan(value)) return std::nullopt;
+  if (errno == ERANGE && (std::isinf(value) || std::fpclassify(value) == FP_ZERO)) return std::nullopt;
+  return value;
+}
+
 std::string to_text(std::int64_t value) {
   char buffer[24];
   const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), value);

@@ -9,22 +9,26 @@
 
 namespace ebbtide {
 
-/// Redis's string2ll: an optional '-', then digits without a leading zero ("0" itself is fine, "-0", "+1", " 1", "01" are not),
-/// within int64.
+/// Parses an integer like Redis's string2ll: an optional '-', then digits without a leading zero, within int64. "0" is valid;
+/// "-0", "+1", " 1" and "01" are not.
 std::optional<std::int64_t> parse_integer(Bytes text);
-/// Redis's string2ull for cursors: digits, as strtoull reads them but without sign or space; within uint64.
+/// Parses an unsigned integer like Redis's string2ull for cursors: digits as strtoull reads them, but without sign or space;
+/// within uint64.
 std::optional<std::uint64_t> parse_unsigned(Bytes text);
-/// Redis's string2ld: a text that strtold parses completely, without leading space; not NaN, and not out of range.
+/// Parses a number like Redis's string2ld: a text that strtold reads completely, without leading space; not NaN, and in range.
 std::optional<long double> parse_long_double(Bytes text);
 
-/// Decimal text.
+/// Parses a number like Redis's string2d: a text that strtod reads completely, without leading space; not NaN, and in range.
+std::optional<double> parse_double(Bytes text);
+
+/// Returns decimal text.
 std::string to_text(std::int64_t value);
-/// Redis's ld2string in its human form: "%.17Lf" without trailing zeros, "-0" as "0".
+/// Returns text like Redis's ld2string in its human form: "%.17Lf" without trailing zeros, and "-0" as "0".
 std::string to_text(long double value);
 
-/// ASCII only.
+/// Ignores the case of ASCII letters only.
 bool equal_ignoring_case(Bytes a, Bytes b);
-/// ASCII only.
+/// Both functions change ASCII letters only.
 std::string to_lower(Bytes text);
 std::string to_upper(Bytes text);
 

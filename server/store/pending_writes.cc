@@ -61,7 +61,8 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
       Database& database = at(op.tree);
       Entry& entry = database.entries[std::string(op.key)];
       entry = Entry{};
-      entry.kind = op.kind == OpKind::kPut ? EntryKind::kValue : EntryKind::kHeader;
+      entry.kind = op.value_kind;
+      database.collections |= is_collection(op.value_kind);
       entry.expiry = op.expiry;
       entry.stamp = stamp_of(database, op);
       if (op.shared != nullptr) {
@@ -97,7 +98,7 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
       return;
     case OpKind::kSecondaryDelete: {
       // In mode write_time a pending entry gets the time of the commit, which is not known yet. The command makes the commit fail
-      // if that time passes a border of the range.
+      // if that time is beyond a border of the range.
       Database& database = at(op.tree);
       for (auto& [key, entry] : database.entries) {
         if (entry.deleted || entry.stamp < op.lo || entry.stamp >= op.hi) continue;
@@ -108,7 +109,7 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
       return;
     }
     case OpKind::kCreateTree:
-      return;  // no handler writes these
+      return;  // no handler writes such operations
   }
 }
 
@@ -143,7 +144,13 @@ bool PendingWrites::has_tree(const ReadView& view) const {
   return database->base && view_of(*database->base).has_tree();
 }
 
-// Merges overlay and base in key order. Skips base entries with a key that the overlay has or hides.
+bool PendingWrites::may_have_collections(const ReadView& view) const {
+  const Database* database = find(view.database());
+  if (database == nullptr) return view.may_have_collections();
+  return database->collections || (database->base && view_of(*database->base).may_have_collections());
+}
+
+// Merges overlay and base in key order. Skips base entries whose key the overlay has or hides.
 class OverlayIterator final : public Iterator {
  public:
   OverlayIterator(const PendingWrites::Database& overlay, std::unique_ptr<Iterator> base, const IteratorOptions& options,
@@ -210,7 +217,7 @@ class OverlayIterator final : public Iterator {
     return overlay_.entries.contains(base_->key()) || overlay_.hides(base_->key()) || overlay_.hides_stamp(base_->stamp());
   }
 
-  // True if the base is at a hidden key. After max_steps hidden keys in one move, the iterator pauses there.
+  // Returns true if the base is at a hidden key. After max_steps hidden keys in one move, the iterator pauses there.
   bool passes_over(std::uint64_t* passed) {
     if (base_ == nullptr || !base_->valid() || !base_hidden()) return false;
     if (max_steps_ != 0 && ++*passed > max_steps_) {
@@ -226,7 +233,7 @@ class OverlayIterator final : public Iterator {
     forward_ = false;
     hiding_ = false;
     for (std::uint64_t passed = 0; passes_over(&passed);) base_->prev();
-    // Finds the last existing entry before entry_; end() if there is none.
+    // Finds the last existing entry before entry_. The result is end() if there is none.
     while (true) {
       if (entry_ == overlay_.entries.begin()) {
         entry_ = overlay_.entries.end();
@@ -248,7 +255,7 @@ class OverlayIterator final : public Iterator {
     if (entry_ != overlay_.entries.end() && !bounds_.end.empty() && entry_->first >= bounds_.end) entry_ = overlay_.entries.end();
     choose();
   }
-  // Chooses the source that is next in the direction of iteration. A paused base counts at its resume key.
+  // Chooses the source that is next in the direction of iteration. A paused base counts as being at its resume key.
   void choose() {
     const bool base_paused = base_ != nullptr && (hiding_ || base_->paused());
     const bool base_there = base_ != nullptr && (base_->valid() || base_paused);

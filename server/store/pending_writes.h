@@ -1,9 +1,9 @@
 // The pending writes of a transaction, for reads by its later commands.
 //
 // EXEC is one WriteBatch, which becomes visible as a whole. Until then its commands read through this overlay. For each database
-// that the batch changes it has the entries put or deleted, and the ranges and stamps deleted since. It also has the committed
-// database underneath (another one after SWAPDB, none after FLUSHDB), from which all other keys are read. Ordered, so that SCAN,
-// KEYS and COUNTRANGE can iterate over both at once.
+// that the batch changes, the overlay has the entries put or deleted, and the ranges and stamps deleted since. It also has the
+// committed database underneath (another one after SWAPDB, none after FLUSHDB), from which all other keys are read. Entries are
+// ordered, so that SCAN, KEYS and COUNTRANGE can iterate over overlay and database at once.
 #pragma once
 
 #include <functional>
@@ -20,28 +20,31 @@
 
 namespace ebbtide {
 
-/// For one run of one transaction, on the thread that holds its PassGuard, or (read_through) on another. Not thread-safe.
+/// The writes of one run of one transaction. Used on the thread that holds the run's PassGuard, or (read_through) on another. Not
+/// thread-safe.
 class PendingWrites {
  public:
-  /// `db`: null while the database is being opened; nothing is in it then. `now`, `mode` and `misses` as in Db::view, for
-  /// databases that a view does not show.
+  /// `db` is null while the database is being opened, which then counts as empty. `now`, `mode` and `misses` are as in Db::view,
+  /// for databases that a view does not show.
   PendingWrites(Db* db, Millis now, ReadMode mode, MissSet* misses) : db_(db), now_(now), mode_(mode), misses_(misses) {}
 
-  /// From now on other databases are read through `views`, which outlives this object: for a thread without a PassGuard.
+  /// From now on reads other databases through `views`, which must outlive this object. For a thread without a PassGuard.
   void read_through(const std::function<ReadView(DatabaseId)>* views) { views_ = views; }
 
   /// Applies the next operation of the uncommitted batch. Copies the data that it keeps.
   void apply(const WriteBatch::Op& op);
 
-  /// Like ReadView::locate(), with the pending operations applied. `found` is valid until the next apply, and as long as `view`,
-  /// which reads its bytes.
+  /// Like ReadView::locate(), with the pending operations applied. `found` is valid until the next apply(), and as long as
+  /// `view`, which reads its bytes.
   [[nodiscard]] Status locate(const ReadView& view, const LookupKey& key, Found* found) const;
-  /// The stamp mode of the view's database, with the pending operations applied.
+  /// Returns the stamp mode of the view's database, with the pending operations applied.
   [[nodiscard]] StampMode stamp_mode(const ReadView& view) const;
-  /// True if the database was ever written to, by pending operations included.
+  /// Returns true if the database was ever written to, or is by pending operations.
   [[nodiscard]] bool has_tree(const ReadView& view) const;
-  /// Like Db::iterate(), with the pending operations applied. Blocks for reads. Valid until the next apply(); must not outlive
-  /// this object.
+  /// Like ReadView::may_have_collections(), with the pending operations applied.
+  [[nodiscard]] bool may_have_collections(const ReadView& view) const;
+  /// Like Db::iterate(), with the pending operations applied. Blocks for reads. The iterator is valid until the next apply(), and
+  /// must not outlive this object.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
 
  private:
@@ -57,9 +60,10 @@ class PendingWrites {
   struct Database {
     std::optional<DatabaseId> base;  ///< the committed database below; nullopt: none, it was emptied
     std::map<std::string, Entry, std::less<>> entries;
-    std::vector<KeyRange> deleted;                                ///< of the base
-    std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps;  ///< of the base: [lo, hi)
-    StampMode mode{};                                             ///< its stamp mode
+    bool collections = false;                                     ///< true if `entries` has or had a collection
+    std::vector<KeyRange> deleted;                                ///< deleted ranges of the base
+    std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps;  ///< deleted ranges of stamps [lo, hi) of the base
+    StampMode mode{};                                             ///< stamp mode of the database
     [[nodiscard]] bool hides(Bytes key) const;                    ///< true if the base's entry of `key` is hidden
     [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< true if base entries with that stamp are hidden
   };

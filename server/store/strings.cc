@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "store/collection/compact.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
@@ -12,7 +13,11 @@ Status wrong_type() { return Status::invalid_argument("WRONGTYPE Operation again
 
 Status string_too_long() { return Status::invalid_argument("ERR string exceeds maximum allowed size (proto-max-bulk-len)"); }
 
-Bytes type_name(EntryKind kind) { return kind == EntryKind::kValue ? "string" : "none"; }
+Bytes type_name(EntryKind kind, Bytes value) {
+  if (kind == EntryKind::kValue) return "string";
+  const auto type = kind == EntryKind::kCompact ? collection_type_of(value) : std::nullopt;
+  return type ? collection_name(*type) : "none";
+}
 
 Bytes string_encoding(const Found& found) {
   constexpr std::size_t kMaxIntegerBytes = 20, kMaxEmbeddedBytes = 44;
@@ -86,8 +91,27 @@ Status Strings::locate_for_update(const LookupKey& key, std::optional<Found>* fo
 
 StampMode Strings::stamp_mode() const { return pending_ == nullptr ? view_.stamp_mode() : pending_->stamp_mode(view_); }
 
-void Strings::set(const LookupKey& key, Bytes value, Millis expiry, SharedValue shared, DeleteKey stamp) {
+Status Strings::type_of(const Found& found, Bytes* name) const {
+  ValuePart first{found.value, nullptr};
+  if (found.kind == EntryKind::kCompact && found.value.empty()) TRY(view_.read_part(found, 0, 1, &first));
+  *name = type_name(found.kind, first.bytes);
+  return Status::ok();
+}
+
+Status Strings::replaces_collection(const LookupKey& key, bool* collection) const {
+  *collection = false;
+  const bool possible = pending_ == nullptr ? view_.may_have_collections() : pending_->may_have_collections(view_);
+  if (!possible) [[likely]]
+    return Status::ok();
+  std::optional<Found> old;
+  TRY(find(key, Want::kPlace, &old));
+  *collection = old && old->kind != EntryKind::kValue;
+  return Status::ok();
+}
+
+Status Strings::set(const LookupKey& key, Bytes value, Millis expiry, SharedValue shared, DeleteKey stamp) {
   WriteBatch::PutOptions options;
+  TRY(replaces_collection(key, &options.debt));
   options.stamp = stamp;
   options.expiry = expiry;
   if (shared != nullptr) {
@@ -95,6 +119,7 @@ void Strings::set(const LookupKey& key, Bytes value, Millis expiry, SharedValue 
   } else {
     batch_.put(view_.database(), key.key, value, options);
   }
+  return Status::ok();
 }
 
 void Strings::modify(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge) {
@@ -110,7 +135,7 @@ void Strings::modify(const LookupKey& key, const std::optional<Found>& old, std:
   }
 }
 
-// A value in its own buffer is shared with the batch instead of copied.
+// A value in a buffer of its own is shared with the batch, not copied.
 void Strings::put(const LookupKey& key, const Found& value, const WriteBatch::PutOptions& options) {
   if (SharedValue shared = value.shared(); shared != nullptr) {
     batch_.put_shared(view_.database(), key.key, std::move(shared), options);
@@ -119,17 +144,21 @@ void Strings::put(const LookupKey& key, const Found& value, const WriteBatch::Pu
   }
 }
 
-void Strings::put_copy(const LookupKey& key, const Found& source, StampMode source_mode) {
+Status Strings::put_copy(const LookupKey& key, const Found& source, StampMode source_mode) {
   WriteBatch::PutOptions options;
   if (source_mode == StampMode::kExplicit) options.stamp = kept_stamp(source);
   options.expiry = source.expiry;
+  options.kind = source.kind;
+  TRY(replaces_collection(key, &options.debt));
   put(key, source, options);
+  return Status::ok();
 }
 
 void Strings::set_expiry(const LookupKey& key, const Found& old, Millis expiry) {
   WriteBatch::PutOptions options;
   options.stamp = kept_stamp(old);
   options.expiry = expiry;
+  options.kind = old.kind;
   put(key, old, options);
 }
 

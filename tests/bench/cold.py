@@ -1,15 +1,16 @@
-"""GETs from the disk with data of ten times the memory budget, compared with the drive's own rate.
+"""Measures GETs from the disk with data of ten times the memory budget, and compares them with the drive's own rate.
 
 Ebbtide gets a small budget (256 MiB) and ten times as much data of random bytes. It reads tables past the system's page cache
-(storage.direct_io), so every page that its cache lacks comes from the drive. Then it serves GETs of random keys, so many at a time: one on
-each connection, or several on fewer connections (4x16: 4 connections, 16 each). In turn, fio makes as many 4 KiB random reads at a time
-over the same files, past the page cache.
+(storage.direct_io), so every page that its cache lacks comes from the drive. Then it serves GETs of random keys, at several
+numbers of GETs at a time: one GET on each connection, or several on fewer connections (4x16: 4 connections, 16 GETs on each). In
+turn with Ebbtide, fio makes the same number of 4 KiB random reads at a time over the same files, past the page cache.
 
-Printed are GETs per second, their latency, pages and 4 KiB blocks read per GET, and the ratio of GETs per second to the drive's reads per
-second; and the latency at half of that rate under an open-loop load, from the intended start of each request.
+The output has GETs per second, their latency, pages and 4 KiB blocks read per GET, and the ratio of GETs per second to the
+drive's reads per second. It also has the latency at half of that rate under an open-loop load, from the intended start of each
+request.
 
-A memory cgroup that you have made can limit the system's page cache as well: --cgroup /sys/fs/cgroup/NAME. Without io_uring (or with
---set storage.io_uring=false), a server reads as many pages at a time as it has fetch threads (storage.fetch_threads).
+A memory cgroup that you have made can limit the system's page cache as well: --cgroup /sys/fs/cgroup/NAME. Without io_uring (or
+with --set storage.io_uring=false), a server reads as many pages at a time as it has fetch threads (storage.fetch_threads).
 """
 
 import argparse
@@ -22,7 +23,7 @@ ENTRY_OVERHEAD = 16  # bytes of the key
 
 
 class Point:
-    """The number of GETs at a time: connections, and GETs on each."""
+    """The number of GETs at a time: number of connections, and of GETs at a time on each."""
 
     def __init__(self, text):
         connections, _, pipeline = text.partition("x")
@@ -66,7 +67,7 @@ def parse_arguments():
 def start(options):
     settings = {"storage.memory_budget": f"{options.budget}B", "storage.direct_io": "true"}
     if options.quick:
-        settings["storage.memtable_size"] = "8MiB"  # a quarter of the budget
+        settings["storage.memtable_size"] = "8MiB"  # an eighth of the budget
     server = servers.Ebbtide({**settings, **servers.pairs_of(options.set)})
     if options.cgroup:
         group = proc.MemoryCgroup(options.cgroup)
@@ -78,7 +79,7 @@ def start(options):
 
 
 def gets(server, point, options, seed):
-    """Closed loop."""
+    """Measures GETs in a closed loop: a connection sends its next GETs after its replies. Returns a dictionary of figures."""
     before, cpu, read = server.counters(), server.cpu_seconds(), proc.disk_read_bytes(server.pid)
     seen = load.run(
         server, f"GET, {point}", rate=0, connections=point.connections, depth=point.pipeline, gets=1, seconds=options.seconds,
@@ -89,7 +90,7 @@ def gets(server, point, options, seed):
     blocks = None if read is None else (proc.disk_read_bytes(server.pid) - read) / 4096 / done
     pages = (after["pages_read"] - before["pages_read"]) / done
     if pages == 0 and blocks:
-        pages = None  # the server's count cannot be right
+        pages = None  # data came from the drive, so the server's count of 0 must be wrong
     return {
         "rate": seen["rate"], **{name: seen["get"][name] for name in ("p50_us", "p90_us", "p99_us", "p999_us", "max_us")},
         "misses": seen["misses"], "pages_per_get": pages, "blocks_per_get": blocks,
@@ -98,7 +99,7 @@ def gets(server, point, options, seed):
 
 
 def paced(server, rate, options, seed):
-    """Open loop at a rate that the server can serve."""
+    """Measures GETs in an open loop at a rate that the server can serve. Returns a dictionary of figures."""
     seen = load.run(server, f"GET at {rate:,.0f}/s", rate=round(rate), connections=50, gets=1, seconds=options.seconds, warmup=1,
                     keys=options.keys, value_bytes=options.value_bytes, verify=True, seed=seed)  # fmt: skip
     return {"rate": seen["rate"], "lag_p999_us": seen["lag"]["p999_us"], "curve": seen["get"]["curve"],
@@ -106,7 +107,7 @@ def paced(server, rate, options, seed):
 
 
 def drive(server, depth, options):
-    """The drive's rate with the same files, while the server is idle."""
+    """Returns the drive's rate with the same files, measured while the server is idle."""
     server.settle()
     return fio.random_reads(sorted(server.data.glob("**/*.data")), depth, options.seconds, engine=options.fio_engine)
 

@@ -1,23 +1,24 @@
-"""Deletes on time and their cost: the engine beside RocksDB, as in Lethe's evaluation (section 5.1).
+"""Measures whether deletes are purged on time and their cost: the engine beside RocksDB, as in Lethe's evaluation (section 5.1).
 
     ingest  Keys of 1 KB in random order at a fixed rate, into an empty database; --deletes percent of the writes delete an existing key.
             The delete deadlines are 16.7, 25 and 50 % of the run. At the end merges stop, and every version in every table is checked.
             Then lookups of inserted keys read from the disk; a tenth of the data is cached.
-    mixed   The same, and half of the writes overwrite existing keys (--full).
+    mixed   The same, but half of the writes overwrite existing keys (--full).
     long    A run of fifteen deadlines: bytes written over time, relative to RocksDB (the paper's figure 6 F).
     cold    9 % of the keys of one half of a database at rest are deleted; then only the other half is written.
     empty   Every key of a database at rest is deleted; then nothing is written.
 
-RocksDB runs plain and at its best. At its best it has level_compaction_dynamic_level_bytes and CompactOnDeletionCollector (half of 1024
-neighbours, or a twentieth of a file). Its ttl and periodic_compaction_seconds are half the deadline, since it begins work only when they
-are over. These are whole seconds; with a run below 12 seconds they are rounded. Ebbtide runs with each deadline and without one. Both have
-memtables of 1 MiB, size ratio 10, level 0 of four runs, 10 bits a key, no compression, two merge threads, and a log.
+RocksDB runs twice: plain and at its best. At its best it has level_compaction_dynamic_level_bytes and CompactOnDeletionCollector
+(half of 1024 neighbours, or a twentieth of a file). Its ttl and periodic_compaction_seconds are half the deadline, since its work
+begins only when they are over. Both are whole seconds; with a run below 12 seconds they are rounded. Ebbtide runs with each
+deadline and without a deadline. Both engines have memtables of 1 MiB, size ratio 10, level 0 of four runs, 10 bits a key, no
+compression, two merge threads, and a log.
 
-    space amp  bytes of all versions in tables, by bytes of the existing keys, less 1 (the paper's)
+    space amp  bytes of all versions in tables, by bytes of the existing keys, less 1 (as in the paper)
     disk       bytes on the disk, by bytes of the existing keys
     written    bytes written by flushes and merges
-    late       tombstones and values of deleted keys that were older than the deadline at the end; for plain RocksDB and Ebbtide without a
-               deadline, older than each of the deadlines
+    late       tombstones and values of deleted keys that were older than the deadline at the end; for plain RocksDB, and for Ebbtide
+               without a deadline, older than each of the deadlines
     used       the largest part of its deadline that the oldest delete used, of sixty observations
 """
 
@@ -35,7 +36,7 @@ LONG_FRACTION = 1 / 15
 
 @dataclass
 class Variant:
-    """An engine and its set-up. fraction: the deadline as a part of the run, or None."""
+    """An engine and its configuration. fraction: the deadline as a part of the run, or None."""
 
     name: str
     engine: str
@@ -132,12 +133,12 @@ def run_watched(part, options, result):
 
 
 def of(figures, part, **wanted):
-    """The figures of a part with these settings."""
+    """Returns the figures of a part whose settings are equal to `wanted`."""
     return [one for one in figures if one["part"] == part and all(one["asked"].get(name) == value for name, value in wanted.items())]
 
 
 def late_after(figure, seconds):
-    """Number of tombstones that were older than so many seconds at the end."""
+    """Returns the number of tombstones that were older than `seconds` at the end."""
     return next((count for age, count in figure["tombstones_by_age"] if age >= seconds * (1 - 1e-6)), 0)
 
 
@@ -146,7 +147,8 @@ def written(figure):
 
 
 def late_cells(figure, fractions):
-    """By deadline: late tombstones and their share of all deletes; a dash if the run had another deadline."""
+    """Returns a cell for each deadline: late tombstones and their share of all deletes, or a dash if the run had another
+    deadline."""
     cells = []
     for fraction in fractions:
         own = figure["fraction"]
@@ -176,7 +178,7 @@ def show_ingest(figures, title, fractions):
 
 
 def snapshots(figure, count=15):
-    """(seconds, bytes written until then) at the end of each deadline of a long run."""
+    """Returns (seconds, bytes written until then) at the end of each deadline of a long run."""
     rows = figure["timeline"]
     points = []
     for number in range(1, count + 1):
@@ -202,7 +204,7 @@ def show_long(figures):
 
 
 def clean_at(figure, column):
-    """Seconds after the last delete from which a column of the time line stays 0; None if it never does."""
+    """Returns the seconds after the last delete from which a column of the time line stays 0, or None if it never does."""
     rows = figure["timeline"]
     dirty = max((index for index, row in enumerate(rows) if row[column] > 0), default=-1)
     return rows[dirty + 1][0] if dirty + 1 < len(rows) else None

@@ -1,4 +1,4 @@
-// One run of `./dev bench deletes` on one engine: writes with deletes, and what is left of the deleted data at the end.
+// One run of `./dev bench deletes` on one engine: makes writes with deletes, and counts the deleted data that is left at the end.
 //
 //   ingest  Keys are inserted in random order at a fixed rate; a part of the writes deletes existing keys, and a part overwrites
 //           them. At the end merges stop, and every version in the tables is checked: the program knows for each key whether and
@@ -74,10 +74,10 @@ struct Parameters {
   }
 };
 
-/// The expected contents: existing keys, by number, and the times at which the others were deleted.
+/// The expected contents: existing keys, by number, and the times at which the other keys were deleted.
 class Model {
  public:
-  /// Returns the next number. Numbers ascend; their keys are scattered.
+  /// Returns the next number. Numbers ascend, but their keys are scattered.
   std::uint64_t insert() {
     live_.push_back(static_cast<std::uint32_t>(deleted_at_.size()));
     deleted_at_.push_back(0);
@@ -96,7 +96,7 @@ class Model {
   void note_deleted(std::uint64_t number) { deleted_at_[number] = now_seconds(); }
   [[nodiscard]] std::size_t living() const { return live_.size(); }
   [[nodiscard]] std::size_t inserted() const { return deleted_at_.size(); }
-  /// 0 if the key exists.
+  /// Returns the time of the delete, in seconds; 0 if the key exists.
   [[nodiscard]] double deleted_at(std::uint64_t number) const { return deleted_at_[number]; }
 
  private:
@@ -163,7 +163,7 @@ struct Remains {
   std::uint64_t of_deleted = 0;  ///< versions with a value whose key was deleted
   std::uint64_t tombstones_late = 0, of_deleted_late = 0;
   double oldest_tombstone = 0, oldest_of_deleted = 0;  ///< age in seconds since the delete
-  std::vector<double> ages;                            ///< of the tombstones, ascending
+  std::vector<double> ages;                            ///< ages of the tombstones, ascending
 
   static Remains of(Engine& engine, const Model& model, double now, double deadline) {
     Remains r;
@@ -193,8 +193,8 @@ struct Remains {
     std::sort(r.ages.begin(), r.ages.end());
     return r;
   }
-  /// [age in seconds, tombstones of this age or older] for ages from 0 to `span`, among them a fifteenth, a sixth, a quarter and
-  /// a half of it.
+  /// Returns rows of [age in seconds, tombstones of this age or older] for ages from 0 to `span`, including a fifteenth, a sixth,
+  /// a quarter and a half of it.
   [[nodiscard]] std::vector<std::vector<double>> by_age(double span) const {
     std::vector<std::vector<double>> rows;
     constexpr int kAges = 120;
@@ -209,7 +209,7 @@ struct Remains {
 class Run {
  public:
   Run(const Parameters& p, Engine& engine) : p_(p), engine_(engine), values_(p.value_bytes) {
-    ::prctl(PR_SET_TIMERSLACK, 1UL);  // precise sleeps
+    ::prctl(PR_SET_TIMERSLACK, 1UL);  // for precise sleeps
   }
 
   JsonLine run() {
@@ -225,7 +225,7 @@ class Run {
   }
 
  private:
-  // Writing
+  // --- writing
 
   void write_one() {
     const double what = random_.fraction();
@@ -251,7 +251,7 @@ class Run {
     Progress progress(what);
     const double start = now_seconds();
     const auto count = static_cast<std::uint64_t>(seconds * rate);
-    double free_at = start;  // end of the call before
+    double free_at = start;  // the end of the call before
     for (std::uint64_t i = 0; i < count; ++i) {
       const double due = start + static_cast<double>(i) / rate;
       double from = due;
@@ -283,7 +283,7 @@ class Run {
     engine_.settle();
   }
 
-  // Measuring
+  // --- measuring
 
   void ingest() {
     const IoBytes io = IoBytes::now();
@@ -300,7 +300,7 @@ class Run {
     finish(observer);
   }
 
-  /// Measures a finished run.
+  /// Measures a finished run, and adds its figures.
   void finish(Observer& observer) {
     const double now = now_seconds();
     deadline_figures();
@@ -325,7 +325,7 @@ class Run {
     line_.add("missed", state.missed).add("missed_by_load", state.missed_by_load);
   }
 
-  /// Lookups of inserted keys, including deleted ones.
+  /// Measures lookups of inserted keys, including deleted keys.
   void lookups() {
     Random random(19);
     Progress progress("reading");
@@ -346,7 +346,7 @@ class Run {
     if (engine_.get(Key::scattered(number).view()) != (model_.deleted_at(number) == 0)) die("a lookup had the wrong result");
   }
 
-  /// Keys of the lower half of all keys.
+  /// Returns true for keys of the lower half of all keys.
   static bool is_cold(std::uint64_t number) { return Key::scatter(number) >> 63 == 0; }
 
   void cold() {
@@ -427,7 +427,7 @@ int main(int argc, char** argv) {
     Run(p, *engine).run().print();
   }
   remove_ours();
-  std::error_code not_empty;  // others use the directory, too
+  std::error_code not_empty;  // other programs use the directory, too
   std::filesystem::remove(p.dir, not_empty);
   return 0;
 }

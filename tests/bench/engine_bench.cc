@@ -1,19 +1,19 @@
-// The engine beside RocksDB: the same keys, values, order, memory and durability, in one process, in turn.
+// Compares the engine with RocksDB: the same keys, values, order, memory and durability, in one process, in turn.
 //
 // A round builds a database in random order on one engine, waits until its merges are at rest, reads from it, builds another in
-// key order, and removes both; then the other engine does the same. Rounds begin with each engine in turn. Results are medians over
-// the rounds.
+// key order, and removes both; then the other engine does the same. Rounds begin with each engine in turn. Results are medians
+// over the rounds.
 //
-// Equal for both: 16-byte keys, 100-byte values, a log that is written at each put but never synced, no compression. There are 10
-// filter bits a key, 4 KiB pages, memtables of 64 MiB, as many merge threads and one flush thread. The block cache holds all of the
-// data (engines/engine.h). Everything else is each engine's default. Stored keys are even numbers and absent ones odd, so an
-// absent key lies in the range of every file.
+// Equal for both are 16-byte keys, 100-byte values, a log that is written at each put but never synced, and no compression. There
+// are 10 filter bits a key, 4 KiB pages, memtables of 64 MiB, as many merge threads and one flush thread. The block cache holds
+// all of the data (engines/engine.h). Everything else is each engine's default. Stored keys are even numbers and absent keys are
+// odd, so an absent key lies in the range of every file.
 //
 // "span 16" looks up sixteen keys at once. Ebbtide uses staged prefetch, like its server, and its four fetch threads read the
 // missing pages together. RocksDB uses MultiGet.
 //
-// "Cold" reads come last, on the same database, reopened with a cache of a twentieth of the data and past the system's page
-// cache: nearly each one waits for the drive. Indexes and filters of both engines stay in memory.
+// "Cold" reads come last, on the same database, reopened with a cache of a twentieth of the data and without the system's page
+// cache: nearly each read waits for the drive. Indexes and filters of both engines stay in memory.
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ struct Parameters {
   std::string only;
 
   [[nodiscard]] std::uint64_t data_bytes() const { return entries * (16 + value_bytes); }
-  /// Room for all data and indexes, or for a twentieth if the database is cold.
+  /// Returns the size of a block cache for all data and indexes, or for a twentieth of them if `cold`.
   [[nodiscard]] std::uint64_t cache_bytes(bool cold) const {
     if (cold) return std::max(data_bytes() / 20, std::uint64_t{8} << 20);
     return 2 * data_bytes() + (std::uint64_t{256} << 20);
@@ -63,7 +63,7 @@ struct Parameters {
 constexpr std::size_t kSpan = Engine::kSpan;
 constexpr std::size_t kScanLength = 10;
 
-/// (load, engine) -> one sample per round; loads in the order of their first run.
+/// The results: (load, engine) -> one sample per round; loads are in the order of their first run.
 struct Results {
   std::vector<std::string> loads;
   std::map<std::pair<std::string, std::string>, std::vector<PerOperation>> samples;
@@ -239,7 +239,7 @@ void check_room(const Parameters& p) {
     die(std::to_string(p.entries) + " entries need about " + std::to_string(wanted_memory >> 20) +
         " MiB of memory, as both caches hold all data; this machine has " + std::to_string(memory >> 20) + " MiB");
   need_disk(p.dir,
-            4 * p.data_bytes() + 16 * p.memtable_bytes);  // one database at a time, twice its size while it merges, and its log
+            4 * p.data_bytes() + 16 * p.memtable_bytes);  // one database at a time, twice its size during merges, and its log
 }
 
 }  // namespace
@@ -287,7 +287,7 @@ int main(int argc, char** argv) {
     std::reverse(engines.begin(), engines.end());
   }
   std::sort(engines.begin(), engines.end(), std::greater<>());
-  std::error_code not_empty;  // others use the directory, too
+  std::error_code not_empty;  // other programs use the directory, too
   std::filesystem::remove(p.dir, not_empty);
   show(results, engines);
   return 0;

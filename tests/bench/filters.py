@@ -1,18 +1,18 @@
-"""Pages read by lookups of absent and existing keys at 0 to 16 filter bits a key, while the data doubles several times (Monkey, TODS 2018,
-section 5).
+"""Counts pages read by lookups of absent and existing keys at 0 to 16 filter bits a key, while the data doubles several times
+(Monkey, TODS 2018, section 5). The variants distribute the filters' memory in these ways:
 
-    monkey            memory by Monkey for lookups of absent keys
-    monkey, measured  by Monkey for the measured lookups
+    monkey            by Monkey, for lookups of absent keys
+    monkey, measured  by Monkey, for the measured lookups
     uniform           the same bits for every key
     rocksdb           the same bits for every key, RocksDB's filters
 
-With --navigate, trees with given policies and size ratios instead, with Monkey for the measured lookups, beside leveling with T = 10 and
-uniform filters. The paper's navigation chooses policy, size ratio and memory by its model. Here you choose the trees, and the table shows
-what each costs, writes included.
+With --navigate, the program instead measures trees with given policies and size ratios, with Monkey for the measured lookups,
+beside leveling with T = 10 and uniform filters. The paper's navigation chooses policy, size ratio and memory by its model. Here
+you choose the trees, and the table shows the cost of each, writes included.
 
-Size ratio 2 and memtables of 1 MiB as in the paper, level 0 empty, hardly any block cache; filters are always in memory. An existing key
-costs one page at least; pages beyond that, and all pages of an absent key, are false positives. "bits": configured, per key; "in memory":
-the actual number.
+The size ratio is 2 and memtables have 1 MiB, as in the paper; level 0 is empty, and the block cache is tiny; filters are always
+in memory. An existing key costs one page at least. Pages beyond that, and all pages of an absent key, are false positives. "bits"
+is the configured number per key, "in memory" the actual number.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def at(figures, variant, bits, step):
 
 
 def pages(figures, kind, variant, bits, step):
-    """False-positive pages that a lookup reads."""
+    """Returns the false-positive pages that a lookup reads."""
     one = at(figures, variant, bits, step)
     return None if one is None else one[kind]["pages"] - (kind == "existing")
 
@@ -108,7 +108,7 @@ def show(figures, options):
 
 
 def fewest_bits(figures, options, kind, variant):
-    """The fewest bits with which `variant` reads no more false-positive pages than RocksDB with 10."""
+    """Returns the fewest bits with which `variant` reads no more false-positive pages than RocksDB with 10 bits."""
     rival = pages(figures, kind, "rocksdb", 10, options.doublings)
     if rival is None:
         return None

@@ -1,20 +1,19 @@
 // One variant of filters.py: pages read by lookups of absent and existing keys while the data doubles several times.
 //
-// After each doubling merges come to rest and lookups are counted. The block cache is tiny (a thousandth of the data), so each page
-// that a lookup visits is read; indexes and filters stay in memory. Absent keys are scattered over the range of every file.
+// After each doubling merges come to rest and lookups are counted. The block cache is tiny (a thousandth of the data), so each
+// page that a lookup visits is read; indexes and filters stay in memory. Absent keys are scattered over the range of every file.
 //
-// Trees are alike without --policy (engines/engine.h: size_ratio): level 0 is merged down at four runs, and every further level is
-// size_ratio times the one before. Two sources of chance are removed. Level 0 would have none to three runs at rest, which cost
-// lookups, so before each count runs are added until level 0 has none. The places of files would depend on which merge ends first,
-// which changes the number of runs with a file for a key by a fifth. So each run of half a memtable waits for the merges of the one
-// before, and one thread merges. Then all variants of Ebbtide have the same tree.
+// Trees are alike without --policy (engines/engine.h: size_ratio): level 0 is merged down at four runs, and every further level
+// is size_ratio times the level before. Two sources of chance are removed. Level 0 would have none to three runs at rest, which
+// cost lookups, so before each count runs are added until level 0 has none. The places of files would depend on which merge ends
+// first, which changes the number of runs with a file for a key by a fifth. So each run of half a memtable waits for the merges
+// of the run before, and one thread merges. Then all variants of Ebbtide have the same tree.
 //
 // --measured: Monkey uses the measured lookups. Before each count there are four times as many lookups of its kind, with a run
-// after each quarter, which makes the engine choose the filters in memory again. Without --measured there are only the runs. What a
-// file has on disk stays as it was written.
+// after each quarter, which makes the engine choose the filters in memory again. Without --measured only the runs are added. A
+// file's filters on disk stay as they were written.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,7 @@ namespace {
 using namespace ebbtide;
 using namespace ebbtide::bench;
 
-constexpr int kFillLooks = 3;  // hundreds of runs
+constexpr int kFillLooks = 3;  // there are hundreds of runs
 
 struct Parameters {
   std::uint64_t entries = 2'000'000;
@@ -47,7 +46,7 @@ struct Parameters {
   [[nodiscard]] std::uint64_t data_bytes() const { return entries * (Key::kBytes + value_bytes); }
 };
 
-/// Lookups of one kind.
+/// Counts lookups of one kind.
 struct Reads {
   double pages = 0;  ///< per lookup
   PerOperation took;
@@ -121,7 +120,7 @@ class Bench {
   }
 
   [[nodiscard]] Reads count(Engine& engine, bool existing) {
-    for (int i = 0; i < 4; ++i) {  // shares are averaged with the previous ones
+    for (int i = 0; i < 4; ++i) {  // shares are averaged with those before
       if (p_.measured) (void)look_up(engine, existing);
       add_run(engine);
     }
@@ -185,11 +184,6 @@ int main(int argc, char** argv) {
   app.add_option("--background", p.background, "merge threads")->capture_default_str();
   app.add_option("--dir", p.dir, "directory for the database, removed at the end");
   CLI11_PARSE(app, argc, argv);
-  if (p.dir.empty()) p.dir = default_dir();
-  need_disk(p.dir, 4 * p.data_bytes() + (std::uint64_t{1} << 28));
-  std::filesystem::remove_all(p.dir);
-  std::filesystem::create_directories(p.dir);
-  Bench(p).run();
-  std::filesystem::remove_all(p.dir);
+  in_empty_dir(&p.dir, 4 * p.data_bytes() + (std::uint64_t{1} << 28), [&] { Bench(p).run(); });
   return 0;
 }

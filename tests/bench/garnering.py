@@ -1,14 +1,15 @@
-"""Garnering with c = 1 (leveling), 0.8 and 0.4 beside RocksDB's leveled compaction: what fewer levels gain, as in Autumn's evaluation (Zhao
-et al., section 4).
+"""Measures what fewer levels gain: Garnering with c = 1 (leveling), 0.8 and 0.4 beside RocksDB's leveled compaction, as in
+Autumn's evaluation (Zhao et al., section 4).
 
     db_bench   T = 2: a fill in random order, then point reads without filters, seeks and short scans
     ycsb       T = 5, 1 KB values: a load, then YCSB's workloads A to F, with percentiles
 
-No compression, no filters, hardly any block cache, so that every level costs each read. Each variant runs in a process of its own. Level 0
-is emptied before each part, since its random number of runs would cost reads more than the compared levels do.
+There is no compression, there are no filters, and the block cache is tiny, so that every level costs each read. Each variant runs
+in a process of its own. Level 0 is emptied before each part, since its random number of runs would cost reads more than the
+compared levels do.
 
-"to c = 1" and "to rocksdb" are ratios of speed: rates by theirs, latencies the other way round, so above 1 is better. L: levels below level
-0 that have files.
+The columns "to c = 1" and "to rocksdb" are ratios of speed: a rate divided by the other variant's rate, or the other variant's
+latency divided by this latency, so more than 1 is better. L is the number of levels below level 0 that have files.
 """
 
 import argparse
@@ -45,8 +46,9 @@ def parse_arguments():
 
 
 def settings_of(part, value_bytes, options):
-    """The arguments of the program: the paper's settings of each part. Memtables have 2 MiB for 2 million entries and 1 MiB for a million
-    of 1 KB (the paper has 64 MiB for 80 million). For other numbers they are proportional, so that the levels stay the same."""
+    """Returns the arguments of the program: the paper's settings of each part. Memtables have 2 MiB for 2 million entries and 1
+    MiB for a million of 1 KB (the paper has 64 MiB for 80 million). For other numbers they are proportional, so that the levels
+    stay the same."""
     if part == "db_bench":
         return {"size_ratio": 2, "entries": options.entries, "value_bytes": value_bytes, "memtable": max(options.entries * (2 << 20) // 2_000_000, 64 << 10)}
     return {"size_ratio": 5, "entries": options.ycsb_entries, "value_bytes": 1000, "memtable": max(options.ycsb_entries * (1 << 20) // 1_000_000, 64 << 10)}
@@ -75,12 +77,12 @@ def depth(figure):
 
 
 def middle(runs):
-    """The median of each key over dictionaries, nested ones included."""
+    """Returns the median of each key over dictionaries, nested ones included."""
     return {key: middle([run[key] for run in runs]) if isinstance(value, dict) else value for key, value in report.median_of(runs).items()}
 
 
 def medians(figures, **wanted):
-    """{variant: medians over the rounds} of the figures with these settings."""
+    """Returns {variant: medians over the rounds} of the figures whose settings are equal to `wanted`."""
     found = {}
     for one in figures:
         if all(one.get(key) == value for key, value in wanted.items()):

@@ -1,19 +1,18 @@
-// One engine with one merge policy, in a process of its own: Autumn's measurements (Zhao et al., section 4). garnering.py has the
-// order of runs, tables and targets.
+// Runs one engine with one merge policy in a process of its own: Autumn's measurements (Zhao et al., section 4). garnering.py has
+// the order of runs, tables and targets.
 //
 //   db_bench   A fill in random order; then reads without filters: existing keys, absent keys, seeks, seeks with 10 and 100 steps.
 //   ycsb       A load in random order; then YCSB's core workloads, A B C F D E in YCSB's own order.
 //
 // As in the paper there are no compression, no filters, and hardly any block cache (a thousandth of the data; pages are in the
-// system's page cache). Both engines have the same memtable, level 0 is merged down at four runs, and the first level has at least
-// four memtables (engines/engine.h).
+// system's page cache). Both engines have the same memtable, level 0 is merged down at four runs, and the first level has at
+// least four memtables (engines/engine.h).
 //
-// Level 0 would have none to three runs at rest by chance, which cost reads more than the compared levels do. So before each part
+// At rest level 0 would have none to three runs by chance, which cost reads more than the compared levels do. So before each part
 // runs of new keys, half a memtable each, are written until level 0 has none; at most four.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -41,7 +40,7 @@ struct Parameters {
   [[nodiscard]] std::uint64_t data_bytes() const { return entries * (Key::kBytes + value_bytes); }
 };
 
-/// Ranks from 0, smaller ones more often: P(rank) ~ 1 / (rank + 1)^0.99, as YCSB draws them (Gray et al., SIGMOD 1994).
+/// Draws ranks from 0, smaller ranks more often: P(rank) ~ 1 / (rank + 1)^0.99, as YCSB does (Gray et al., SIGMOD 1994).
 class Zipfian {
  public:
   explicit Zipfian(std::uint64_t items) : items_(static_cast<double>(items)) {
@@ -111,14 +110,14 @@ class Bench {
   }
 
  private:
-  /// Percentages of operations.
+  /// The percentages of operations.
   struct Mix {
     unsigned reads = 0, updates = 0, inserts = 0, scans = 0, changes = 0;
     bool latest = false;
   };
 
   static Key key(std::uint64_t number) { return Key::scattered(number); }
-  /// A key that is never written, in the range of the others.
+  /// Returns a key that is never written, in the range of the other keys.
   Key absent() { return key((std::uint64_t{1} << 40) + random_.uniform(std::uint64_t{1} << 40)); }
   void expect(bool found, bool wanted) const {
     if (found != wanted) die(p_.engine + (wanted ? " has lost a key" : " has found a key that was never written"));
@@ -146,8 +145,8 @@ class Bench {
     tree(&line);
     line.print();
   }
-  /// Adds runs until level 0 has none. Small entries take up to three times their bytes of a memtable. A sixth of a memtable does not
-  /// flush itself, so each settle() makes exactly one run.
+  /// Adds runs until level 0 has none. Small entries take up to three times their bytes of a memtable. A sixth of a memtable is
+  /// not flushed by itself, so each settle() makes exactly one run.
   void even_out() {
     const std::uint64_t some = std::max<std::uint64_t>(1, p_.memtable_bytes / (Key::kBytes + p_.value_bytes) / 6);
     for (int tries = 0;; ++tries) {
@@ -191,7 +190,7 @@ class Bench {
     line.print();
   }
 
-  /// The number of an existing key, by the workload's distribution; popular keys are scattered.
+  /// Returns the number of an existing key, by the workload's distribution; popular keys are scattered.
   std::uint64_t popular(bool latest) {
     const std::uint64_t rank = zipfian_.next(random_);
     return latest ? written_ - 1 - rank : Key::scatter(rank) % p_.entries;
@@ -268,11 +267,6 @@ int main(int argc, char** argv) {
   app.add_option("--background", p.background, "merge threads");
   app.add_option("--dir", p.dir, "directory for the database, removed at the end");
   CLI11_PARSE(app, argc, argv);
-  if (p.dir.empty()) p.dir = default_dir();
-  need_disk(p.dir, 4 * p.data_bytes() + 16 * p.memtable_bytes + (std::uint64_t{1} << 28));
-  std::filesystem::remove_all(p.dir);
-  std::filesystem::create_directories(p.dir);
-  Bench(p).run();
-  std::filesystem::remove_all(p.dir);
+  in_empty_dir(&p.dir, 4 * p.data_bytes() + 16 * p.memtable_bytes + (std::uint64_t{1} << 28), [&] { Bench(p).run(); });
   return 0;
 }

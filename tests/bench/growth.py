@@ -1,12 +1,17 @@
-"""CPU time per command as the data grows and as event loops are added.
+"""Measures CPU time per command as the data grows and as event loops are added.
 
-For each number of keys, a server is filled in random order and comes to rest. Then SET and GET of random keys and GET of absent ones run
-with 50 clients, at pipeline 1 and 16, with each number of event loops; the server restarts in between and its cache is warmed. The cost is
-the server's CPU time per command, with the flushes and merges that the load caused. Slopes are printed: the additional cost for ten times
-the keys, and for twice the loops.
+For each number of keys, a server is filled in random order and comes to rest. Then SET and GET of random keys and GET of absent
+keys run with 50 clients, at pipeline 1 and 16, with each number of event loops. The server restarts in between and its cache is
+warmed. The cost is the server's CPU time per command, with the flushes and merges that the load caused. The program prints
+slopes: the additional cost for ten times the keys, and for twice the loops.
 
-redis-server does the same where its data fits into memory (about 200 bytes a key of 100-byte values, and its fork). Larger sizes are left
-out for it, with a message. Servers take turns; each size is measured on all of them before the next one is filled.
+redis-server runs the same loads where its data fits into memory (about 200 bytes a key of 100-byte values, and its fork). Larger
+sizes are left out for it, with a message. Servers take turns: each size is measured on all of them before the next size is
+filled.
+
+Other axes measure the engine in one process. `--axes records,tombstones`: a GET, a scan, a flush of one key and an idle database, beside up
+to a million live deletes by stamp or by key range. `--axes tables`: a flush of one key and ingest in key order beside up to 100,000 tables.
+`--axes databases`: puts, GETs, flushes and an idle engine with up to 1,024 databases. EBBTIDE_BENCH_DIR is the folder of their data.
 """
 
 import argparse
@@ -15,7 +20,7 @@ import os
 import signal
 import sys
 
-from common import load, plots, redis_benchmark, report, servers
+from common import engine_axes, load, plots, redis_benchmark, report, servers
 from wire import COUNTED, LOADS
 
 REDIS_BYTES_PER_KEY = 220
@@ -34,12 +39,16 @@ def parse_arguments():
     parser.add_argument("--no-redis", action="store_true", help="Ebbtide only")
     parser.add_argument("--only", default="", help="only points with this text in their name, for instance 'GET, pipeline 16'")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Ebbtide, as for ebbtide-server; may be repeated")
+    parser.add_argument("--axes", default="keys", metavar="AXIS,AXIS", help=f"keys, {', '.join(engine_axes.AXES)}; default keys")
     parser.add_argument("--json", default=str(report.ROOT / "build/bench/growth.json"), help="file for the figures; the plot goes beside it")
     options = parser.parse_args()
     options.sizes = sorted(options.sizes or ([10_000, 100_000] if options.quick else [1_000_000, 10_000_000, 100_000_000]))
     options.threads = sorted(options.threads or ([1, 2] if options.quick else [1, 2, 4]))
     options.requests = options.requests or (20_000 if options.quick else 1_000_000)
     options.rounds = options.rounds or (1 if options.quick else 3)
+    options.axes = options.axes.split(",")
+    if unknown := [one for one in options.axes if one not in ("keys", *engine_axes.AXES)]:
+        parser.error(f"there is no axis '{unknown[0]}'; there are: keys, {', '.join(engine_axes.AXES)}")
     options.points = [one for one in POINTS if options.only in one.name]
     if not options.points:
         parser.error(f"no point has '{options.only}' in its name; there are: {'; '.join(one.name for one in POINTS)}")
@@ -63,7 +72,7 @@ def warm(server, keys, options):
 
 
 def measure_size(running, keys, options):
-    """{(server, loops, point): runs}. `running`: Ebbtide, and a redis-server or none."""
+    """Returns {(server, loops, point): runs}. `running` has Ebbtide, and a redis-server or None."""
     taken = {}
     for number in range(options.rounds):
         turns = [(server, threads) for server in running for threads in (options.threads if isinstance(server, servers.Ebbtide) else [1])]
@@ -101,7 +110,7 @@ def run_size(keys, options, result):
 
 
 def slope(points):
-    """The slope of the straight line through (x, y) by least squares; None for fewer than two different x."""
+    """Returns the slope of the straight line through (x, y) by least squares, or None for fewer than two different x."""
     count = len(points)
     if len({x for x, _ in points}) < 2:
         return None
@@ -110,7 +119,8 @@ def slope(points):
 
 
 def slopes(figures):
-    """[{load, server, by, slope, at_least, relative}]: by keys for each number of loops, by loops for each number of keys."""
+    """Returns [{load, server, by, slope, at_least, relative}]: by keys for each number of loops, and by loops for each number of
+    keys."""
     found = []
     for by, fixed, base in (("keys", "loops", 10), ("loops", "keys", 2)):
         for group in dict.fromkeys((one["load"], one["server"], one[fixed]) for one in figures):
@@ -147,18 +157,29 @@ def plot(figures, path):
     plots.draw(path, "CPU time per command", "keys", panels)
 
 
+def run_keys(options, result):
+    servers.need_disk(250 * max(options.sizes) + 2000 * options.requests)
+    for keys in options.sizes:
+        run_size(keys, options, result)
+    figures = [one for one in result.figures if "keys" in one]
+    found = slopes(figures)
+    show(figures, found, options)
+    plot(figures, result.path.with_suffix(""))
+    result.finish(slopes=found)
+
+
 def main():
     options = parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     settings = {name: value for name, value in vars(options).items() if name not in ("points", "json")}
     result = report.Result("growth", options.json, settings, redis=report.first_line("redis-server", "--version"))
-    servers.need_disk(250 * max(options.sizes) + 2000 * options.requests)
-    for keys in options.sizes:
-        run_size(keys, options, result)
-    found = slopes(result.figures)
-    show(result.figures, found, options)
-    plot(result.figures, result.path.with_suffix(""))
-    result.finish(slopes=found)
+    for axis in engine_axes.AXES:
+        if axis in options.axes:
+            engine_axes.run(axis, options, result)
+    if "keys" in options.axes:
+        run_keys(options, result)
+    else:
+        result.finish()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Latency at fixed rates on redis-server and Ebbtide.
+"""Measures latency at fixed rates on redis-server and Ebbtide.
 
-An open-loop load: requests start by a schedule on 50 connections, even if earlier ones have no reply yet, and latency counts from the
-intended start. So a stalled server is late for everything that should have started meanwhile. A client that waits for each reply before its
-next request, like redis-benchmark, leaves that out. bench_load --help explains more.
+The load is an open loop: requests start by a schedule on 50 connections, even if earlier requests have no reply yet, and latency
+counts from the intended start. So a stalled server is late for every request that should have started meanwhile. A client that
+waits for each reply before its next request, like redis-benchmark, leaves that out. bench_load --help explains more.
 
-Both servers hold the same keys and take turns: at each rate, each mix of GET and SET runs on one, then on the other, and rounds begin with
-each in turn. Results are medians over the rounds. `lag` is the generator's own lateness (p99.9): latencies below it are not the server's.
+Both servers hold the same keys and take turns: at each rate, each mix of GET and SET runs on one server, then on the other, and
+rounds begin with each server in turn. Results are medians over the rounds. `lag` is the generator's own lateness (p99.9):
+latencies below it are not the server's.
 """
 
 import argparse
@@ -87,7 +88,7 @@ def show(figures):
 
 
 def plot(figures, path):
-    """Latency by percentile; x: one in x requests waits that long."""
+    """Draws the latency by percentile. x: one in x requests waits that long."""
     panels = []
     for mix in dict.fromkeys(figure["mix"] for figure in figures):
         panel = plots.Panel(f"{mix}: ms", log_x=True, log_y=True)

@@ -1,12 +1,12 @@
-"""The server's memory against its budget, and its start time.
+"""Measures the server's memory against its budget, and its start time.
 
-A server with a budget (storage.memory_budget) is filled with many times as much data, in random order, and then read and overwritten. Its
-resident size is sampled five times a second; the highest sample may exceed the budget by 10 %. The server's own account (INFO memory) at
-that sample is shown.
+A server with a budget (storage.memory_budget) is filled with many times as much data, in random order, and then read and
+overwritten. Its resident size is sampled five times a second; the highest sample may exceed the budget by 10 %. The output also
+has the server's own count of its memory (INFO memory) at that sample.
 
-Then the server is stopped cleanly and restarted several times, with the files in the system's page cache and without. The start time is
-from the start of the process to the first reply to a GET, at most 2 s after a clean stop. The last start is after kill -9, with a log to
-replay.
+Then the server is stopped cleanly and restarted several times, with the files in the system's page cache and without. The start
+time is from the start of the process to the first reply to a GET. The target after a clean stop is at most 2 s. The last start is
+after kill -9, with a log to replay.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def start_seconds(server):
             with server.client() as client:
                 client.call("GET", "key:000000000000")
                 return time.monotonic() - begin
-        except (OSError, resp.ReplyError):  # not listening yet, or LOADING
+        except (OSError, resp.ReplyError):  # the server does not listen yet, or replies LOADING
             if not server.server.running:
                 break
             time.sleep(0.002)
@@ -87,7 +87,7 @@ def start_seconds(server):
 
 
 def starts(server, how, options, result):
-    """Stops and starts the server `options.starts` times; returns medians."""
+    """Stops and starts the server `options.starts` times. Returns medians."""
     taken = []
     for number in range(1 if how == "killed" else options.starts):
         report.progress(f"start {number + 1}, {how}")
@@ -140,7 +140,7 @@ def main():
             server.settle()
         samples = sampler.samples
         peak = max(samples, key=lambda sample: sample["rss"])
-        highest = max(sample["peak"] for sample in samples)  # the kernel's own maximum, between samples too
+        highest = max(sample["peak"] for sample in samples)  # the kernel's own maximum, which includes times between samples
         result.add(empty=empty, peak=peak, highest=highest, filled_at=filled, tables=server.counters()["table_live_bytes"], samples=samples)
         for how in ("cached", "not cached", "killed"):
             starts(server, how, options, result)

@@ -1,5 +1,5 @@
-// The cost of a memtable: ns of CPU time per insertion, point read and step of a walk, of all threads, with the sizes of
-// engine/docs/decisions/0001-memtable-index.md. A busy machine disturbs CPU time less than wall time.
+// Measures the cost of a memtable: ns of CPU time per insertion, point read and step of a walk, over all threads, with the sizes
+// of engine/docs/decisions/0001-memtable-index.md. A busy machine disturbs CPU time less than wall time.
 //
 //   memtable_bench [keys = 500000] [rounds = 3]      prints the best round of each, and bytes per key
 #include <algorithm>
@@ -23,11 +23,11 @@ constexpr std::size_t kValueBytes = 100;
 
 constexpr std::size_t kKeyBytes = 16;
 
-/// Keys of one length side by side, in the order of use, so that reading them costs hardly anything.
+/// Stores keys of one length side by side, in the order of use, so that reading them costs hardly anything.
 class KeyList {
  public:
-  /// Keys number `numbers[0]`, `numbers[1]`, ...: "key:" and 12 digits, as in benchmarks of key-value servers, so that the first 8
-  /// bytes distinguish few keys.
+  /// Makes the keys number `numbers[0]`, `numbers[1]`, ...: "key:" and 12 digits, as in benchmarks of key-value servers, so that
+  /// the first 8 bytes distinguish few keys.
   explicit KeyList(const std::vector<std::size_t>& numbers) {
     char text[32];
     for (const std::size_t number : numbers) {

@@ -1,5 +1,5 @@
-// The cost of a merge of one older run and three newer ones, which overwrite a quarter of it each, into a single run. Entries have
-// 116 bytes: 16 of key, 100 of value that compresses to about half.
+// Measures a merge of one older run and three newer runs, each of which overwrites a quarter of the older one, into a single run.
+// Entries have 116 bytes: a key of 16 bytes and a value of 100 bytes that compresses to about half.
 //
 //   bench_merge <dir> <MiB> [threads] [lz4|zstd|none]
 //
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kEntryBytes = 116;
 
-/// Ascending keys, `step` apart, made on demand.
+/// Returns ascending keys, `step` apart, which are made on demand.
 class Generator final : public InternalIterator {
  public:
   Generator(std::uint64_t count, std::uint64_t step, SeqNum seq) : count_(count), step_(step), seq_(seq), random_(seq) {}
@@ -78,7 +78,7 @@ int run(const std::string& dir, std::uint64_t mib, unsigned threads, Compression
   env.dir = dir;
   env.new_file = [&] { return next_file++; };
   std::mutex mutex;
-  std::vector<std::pair<FileNum, std::shared_ptr<TableReader>>> open;  // as a database has them
+  std::vector<std::pair<FileNum, std::shared_ptr<TableReader>>> open;  // a database has its tables open, too
   env.open_table = [&](const FileMeta& m) -> Result<std::shared_ptr<TableReader>> {
     std::lock_guard lock(mutex);
     for (auto& [file, table] : open) {
@@ -118,7 +118,7 @@ int run(const std::string& dir, std::uint64_t mib, unsigned threads, Compression
   merge.target = {0, 1};
   Plan plan;
   plan.action = std::move(merge);
-  // The calling thread is one of them.
+  // The calling thread counts as one of the threads.
   std::unique_ptr<ThreadPool> pool;
   if (threads > 1) pool = std::make_unique<ThreadPool>(threads - 1, "merge", 0);
   env.pool = pool.get();

@@ -1,16 +1,17 @@
-"""Stacks with files that end at range borders: what partitioning gains, as in Mao's thesis (section 5.5). Measured is the time of all writes
-and their merges with entries of 1 KiB, by tree.partitioning.
+"""Measures stacks with files that end at range borders: what partitioning gains, as in Mao's thesis (section 5.5). The figure is
+the time of all writes and their merges with entries of 1 KiB, by tree.partitioning.
 
     keys      semi (ascending, some come late), random, skewed (a quarter of the range has half of them), strings (4 to 32 bytes)
     policies  exploring merges runs of similar size; bigtable merges by the total size of newer runs
     files     one per merge (none), or ended by size, by local ranges, by global ranges
 
-The thesis' merges without partitions have one thread, and its targets are relative to those: `none, 1 thread`. `none` itself is cut into
-parts for all threads, like any merge. So it shows whether ranges gain from parts or from common ends.
+The thesis' merges without partitions have one thread, and its targets are relative to those merges: `none, 1 thread`. The merges
+of `none` are cut into parts for all threads, like any merge. The comparison with `none` shows whether ranges gain from parts or
+from common ends.
 
-write s: until the last merge is done. parts: into which merges were cut. moves: files that became part of an output without a rewrite.
-merged: bytes written by merges, divided by the bytes of the entries. Each run is a process of its own; variants take turns, and each round
-begins with another one.
+"write s" is the time until the last merge is done. "parts" is the number of parts of the merges. "moves" counts files that became
+part of an output without a rewrite. "merged" is the bytes written by merges, divided by the bytes of the entries. Each run is a
+process of its own. Variants take turns, and each round begins with another variant.
 """
 
 import argparse
@@ -27,7 +28,7 @@ VARIANTS = {
     "local_range": {"partitioning": "local_range"},
     "global_range": {"partitioning": "global_range"},
 }
-# The thesis' gain of global ranges with random keys, relative to none.
+# This is the thesis' gain of global ranges with random keys, relative to `none, 1 thread`.
 TARGETS = {"exploring": 0.18, "bigtable": 0.07}
 
 
@@ -65,7 +66,7 @@ def run_all(options, result):
 
 
 def medians(figures, policy, keys):
-    """{variant: medians over the rounds} of the measured variants."""
+    """Returns {variant: medians over the rounds} of the measured variants."""
     found = {}
     for name in VARIANTS:
         runs = [one for one in figures if (one["policy"], one["keys"], one["variant"]) == (policy, keys, name)]

@@ -1,20 +1,19 @@
-// One run of partitioning.py: the time of writes and the work of merges under a stack policy, by where files end.
+// Makes one run of partitioning.py: the time of writes and the work of merges under a stack policy, by where files end.
 //
-// The experiments of Mao's thesis, section 5.5: entries of 1 KiB, each key written once, with these kinds of keys:
+// The experiments are those of Mao's thesis, section 5.5: entries of 1 KiB, each key written once, with these kinds of keys:
 //
-//   semi      ascending, but some come late, so that neighbouring flushes overlap a little
+// ~  semi      ascending, but some come late, so that neighbouring flushes overlap a little
 //   random    8 random bytes
-//   skewed    8 bytes, most of them near the beginning: Zipf with q = 0.5, so that a quarter of the range has half of them
+//   skewed    8 bytes, most of them near the beginning: Zipf with q = 0.5, so that a quarter of the range has half of the keys
 //   strings   4 to 32 random bytes
 //
-// Files end by size, by local ranges or by global ranges, or hold a whole output (`none`: 4 GiB).
+// Files end by size, by local ranges or by global ranges, or have a whole output (`none`: 4 GiB).
 //
-// Writes are timed until the last merge is done. Then keys are read, and ranges of 1000 keys.
+// Writes are timed until the last merge is done. Then keys and ranges of 1000 keys are read.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>
@@ -47,7 +46,7 @@ void check(const Status& status) {
   if (!status.is_ok()) die("ebbtide: " + status.to_string());
 }
 
-/// Key number i of a kind; all keys differ.
+/// Returns key number i of a kind; all keys differ.
 class Keys {
  public:
   Keys(std::string kind, const Parameters& p) : kind_(std::move(kind)), entries_(p.entries) {
@@ -67,7 +66,7 @@ class Keys {
   }
 
  private:
-  /// A nearly ordered permutation: in blocks of twice the largest delay, odd numbers come one block later.
+  /// Returns a nearly ordered permutation: in blocks of twice the largest delay, odd numbers come one block later.
   [[nodiscard]] std::uint64_t late(std::uint64_t i) const { return i % 2 == 0 ? i + 2 * late_ : i; }
   Bytes number(std::uint64_t place) {
     buffer_.clear();
@@ -234,11 +233,6 @@ int main(int argc, char** argv) {
   app.add_option("--partitioning", p.partitioning)->check(CLI::IsMember({"none", "size", "local_range", "global_range"}));
   app.add_option("--dir", p.dir, "directory for the database, removed at the end");
   CLI11_PARSE(app, argc, argv);
-  if (p.dir.empty()) p.dir = default_dir();
-  need_disk(p.dir, 4 * p.entries * kEntryBytes + (std::uint64_t{1} << 28));
-  std::filesystem::remove_all(p.dir);
-  std::filesystem::create_directories(p.dir);
-  print(Round(p).run());
-  std::filesystem::remove_all(p.dir);
+  in_empty_dir(&p.dir, 4 * p.entries * kEntryBytes + (std::uint64_t{1} << 28), [&] { print(Round(p).run()); });
   return 0;
 }

@@ -1,14 +1,14 @@
-"""The cost of merge policies over many flushes, by the simulator, beside theory and Mao's thesis (chapter 3).
+"""Computes the cost of merge policies over many flushes with the simulator, beside theory and Mao's thesis (chapter 3).
 
     large n    MinLatency and Binomial beyond 4^k flushes are within 2 % of each other. MinLatency follows the curve k m / (k + 1), where
                C(m + k, k) = n + 1, exactly if m is whole; for large n this is k n^(1/k) / c_k, c_k = (k + 1) / (k!)^(1/k) (Eq. 3.1).
-               Binomial's trees are full a little earlier, and then it merges everything. So just before MinLatency's are full, it is a
-               whole write ahead; these moments are not compared.
+               Binomial's trees are full a little earlier, and then it merges everything. So just before MinLatency's trees are full,
+               Binomial is a whole write ahead; these moments are not compared.
     growth     Tiered and Leveled grow with log n, Constant with n. The check is the part of the variance that such a line explains.
                Tiered grows in steps, one for each T times as many flushes, so a line does not explain all of it.
     million    k = 10 and a million flushes, with the time of each policy (target: 2 minutes), beside the thesis' figure 3.12
 
-Only the simulator's own time is measured.
+The only measured time is the simulator's own.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def parse_arguments():
 
 
 def simulate(policy, moments):
-    """{flushes: figures} of one policy, "name:parameter=value,...", and the seconds that it took."""
+    """Simulates one policy, "name:parameter=value,...". Returns {flushes: figures}, and the seconds that it took."""
     begin = time.monotonic()
     command = [str(binary("ebbtide-simulate")), "--policy", policy, "--flushes", str(max(moments)), "--at", ",".join(map(str, moments)), "--format", "csv", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -48,7 +48,7 @@ def simulate(policy, moments):
 
 
 def full_tree(k, n):
-    """The real number m with C(m + k, k) = n + 1."""
+    """Returns the real number m with C(m + k, k) = n + 1."""
     low, high = 0.0, float(n)
     for _ in range(200):
         middle = (low + high) / 2
@@ -66,7 +66,7 @@ def first_order(k, n):
 
 
 def explained(points):
-    """The part of the variance of y that the best line through (x, y) explains."""
+    """Returns the part of the variance of y that the best line through (x, y) explains."""
     count = len(points)
     mean_x, mean_y = sum(x for x, _ in points) / count, sum(y for _, y in points) / count
     both = sum((x - mean_x) * (y - mean_y) for x, y in points)
@@ -80,7 +80,8 @@ def large(options, result):
     rows = []
     shrink = 50 if options.quick else 1
     for k in (4, 5, 6, 7, 8):
-        # The last full tree within a million flushes, beyond 4^k, where the curve is the exact cost; and moments in between.
+        # Moments are the last full tree within a million flushes, beyond 4^k, where the curve is the exact cost, and moments in
+        # between.
         m = int(full_tree(k, 1_000_000 // shrink))
         full = math.comb(m + k, k) - 1
         moments = sorted({full, *(int(full * part) for part in (0.4, 0.6, 0.8))})

@@ -1,16 +1,17 @@
-"""The cost of a delete by a second key, here and in RocksDB: a part of a database is deleted by its stamp (Lethe's evaluation, section 5.2).
+"""Measures the cost of a delete by a second key, here and in RocksDB: a part of a database is deleted by its stamp (Lethe's
+evaluation, section 5.2).
 
-For each layout, a database of 1 KB entries is built and comes to rest. Reads are timed on it, cached and from the disk. Then, on a copy of
-its files for each selectivity, every entry with a stamp below a bound is deleted. All bytes that the process reads and writes are counted
-until no file has any of these entries, names in the tables' metadata included: then a purge ticket is done.
+For each layout, a database of 1 KB entries is built and comes to rest. Reads are timed on it, cached and from the disk. Then, on
+a copy of its files for each selectivity, every entry with a stamp below a bound is deleted. All bytes that the process reads and
+writes are counted until no file has any of these entries, and no table's metadata has their keys: then a purge ticket is done.
 
     ebbtide, h = N   a secondary range delete, purged at once; tiles of N pages (KiWi)
     rocksdb, filter  a compaction of everything with a filter that drops the deleted entries
     rocksdb, scan    a scan of everything, a delete for each key found, and a compaction of everything
 
-Stamps follow the arrival of entries in random key order (uncorrelated), or the keys (correlated). whole, in part: pages dropped without
-being read, and pages of which a part stays, as shares of all pages. I/O to best: bytes read and written by RocksDB's better way, divided by
-Ebbtide's.
+Stamps follow the arrival of entries in random key order (uncorrelated), or the keys (correlated). "whole" and "in part" are pages
+dropped without being read, and pages of which a part stays, as shares of all pages. "I/O to best" is the bytes read and written
+by RocksDB's better way, divided by Ebbtide's.
 """
 
 import argparse
@@ -65,7 +66,7 @@ def layout(engine, h):
 
 
 def measure(engine, h, stamps, first, options, result):
-    """Measures the reads of one database, and in the first round its deletes."""
+    """Measures the reads of one database, and in the first round also its deletes."""
     what = f"{stamps}, {layout(engine, h)}"
     report.progress(what)
     done = programs.figures("secondary_delete", what, engine=engine, entries=options.entries, pages_per_tile=h, correlated=stamps == "correlated",
@@ -102,7 +103,7 @@ def best_of_rocksdb(figures):
 
 
 def pages_of(figure):
-    """The approximate number of pages of the tables; tiles of several pages pad them to 4 KiB."""
+    """Returns the approximate number of pages of the tables. Tiles of several pages pad them to 4 KiB."""
     return max(1, figure["table_bytes"] / 4096)
 
 
@@ -125,7 +126,7 @@ def show_deletes(figures, stamps, options):
 
 
 def median_reads(figures, name):
-    """{layout: medians over the rounds} of one kind of read."""
+    """Returns {layout: medians over the rounds} of one kind of read."""
     taken = {}
     reads = [one for one in figures if one["what"] == "reads"]
     for one in reads:

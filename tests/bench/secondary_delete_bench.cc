@@ -1,9 +1,9 @@
-// One database of `./dev bench secondary-delete`: built once and read. Then, on a copy of its files for each selectivity, all entries
-// with a stamp below a bound are deleted.
+// Measures one database of `./dev bench secondary-delete`. It is built once and read. Then, on a copy of its files for each
+// selectivity, all entries with a stamp below a bound are deleted.
 //
 // Keys are scattered over their domain and written in the order of their numbers. Stamps are the key's place in the domain
-// (correlated) or the order of arrival, like write times (uncorrelated). Bytes are those that the process passed to read and write
-// calls of the system, from the delete until no file has deleted data.
+// (correlated) or the order of arrival, like write times (uncorrelated). Bytes are those that the process passed to read and
+// write calls of the system, from the delete until no file has deleted data.
 //
 // Prints `progress: TEXT` lines and lines `figure: {...}`: one of "what": "reads", then one of "what": "delete" for each
 // selectivity and way to delete.
@@ -92,7 +92,7 @@ class Bench {
     engine->settle();
   }
 
-  // Reads: cached, and from the disk.
+  // --- reads: cached, and from the disk
 
   JsonLine reads() {
     JsonLine line;
@@ -122,7 +122,7 @@ class Bench {
       if (i % 256 == 0) progress.at(i, p_.entries);
     }
   }
-  /// Lookups of as many numbers from `first` on as there are entries: existing or absent ones.
+  /// Looks up as many numbers from `first` on as there are entries: existing or absent keys.
   JsonLine gets(Engine& engine, std::uint64_t first, std::uint64_t count, Progress* progress) {
     Random random(19 + first);
     std::uint64_t hits = 0;
@@ -153,7 +153,7 @@ class Bench {
     return line;
   }
 
-  // Deletes
+  // --- deletes
 
   void on_copy(double selectivity, const std::string& way, const std::function<void(JsonLine*)>& work) {
     char what[64];
@@ -181,7 +181,7 @@ class Bench {
   }
   void compact(std::uint64_t end, JsonLine* line, void (RocksEngine::*way)(std::uint64_t)) {
     const auto engine = open_rocksdb(p_.setup(copy_, false));
-    engine->settle();  // the output of a running compaction would escape the filter
+    engine->settle();  // the filter would not see the output of a running compaction
     const IoBytes before = IoBytes::now();
     const double cpu = cpu_seconds();
     const Stopwatch watch;
@@ -233,9 +233,9 @@ int main(int argc, char** argv) {
   app.add_option("--dir", p.dir, "directory for the databases, removed at the end");
   CLI11_PARSE(app, argc, argv);
   if (p.dir.empty()) p.dir = default_dir();
-  need_disk(p.dir, 5 * p.data_bytes() + (1u << 30));  // one database, its copy that is rewritten, and merges during the build
+  need_disk(p.dir, 5 * p.data_bytes() + (1u << 30));  // one database, its rewritten copy, and merges during the build
   Bench(p).run();
-  std::error_code not_empty;  // others use the directory, too
+  std::error_code not_empty;  // other programs use the directory, too
   std::filesystem::remove(p.dir, not_empty);
   return 0;
 }

@@ -1,13 +1,13 @@
-"""Minutes of overwriting, with a time line of throughput, latency and pending merges: does the server stay steady?
+"""Overwrites for minutes, with a time line of throughput, latency and pending merges: does the server stay steady?
 
-Keys and values of twenty times the memtable are written once. Then random ones are overwritten:
+Keys and values of twenty times the memtable's size are written once. Then random keys are overwritten:
 
     flat out  A sixth of the time, with 50 connections that each wait for their reply (closed loop): the largest throughput, and whether the
               server ever stalls under overload.
     paced     The rest of the time at half of that rate, or at --rate, as an open-loop load. Latency counts from the intended start of each
               request, so a stall counts for all requests that should have started meanwhile.
 
-Targets: no time over 100 ms without a reply while replies are due, in both parts; p99.9 of at most 5 ms in the paced part.
+Targets are: no time over 100 ms without a reply while replies are due, in both parts; p99.9 of at most 5 ms in the paced part.
 
 `lag` is the generator's own lateness. A stall that coincides with a lag of the same length is the machine's, not the server's.
 """
@@ -45,7 +45,7 @@ def parse_arguments():
 
 
 class TimeLine:
-    """The server's INFO at the end of each second of the load."""
+    """Collects the server's INFO at the end of each second of the load."""
 
     def __init__(self, server):
         self.server, self.client = server, server.client()
@@ -62,7 +62,7 @@ class TimeLine:
 
 
 def phase(server, name, options, seconds, **how):
-    """One part of the run: the load's results and the server's INFO."""
+    """Runs one part. Returns the load's results and the server's INFO."""
     line = TimeLine(server)
     before, cpu = server.counters(), server.cpu_seconds()
     seen = load.run(server, name, on_interval=line.note, gets=options.gets, seconds=seconds, keys=options.keys, value_bytes=options.value_bytes,

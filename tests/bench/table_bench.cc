@@ -1,4 +1,4 @@
-// The cost of one table: building it, lookups of existing and absent keys, and a walk. Pages are in the cache.
+// Measures the cost of one table: building it, lookups of existing and absent keys, and a walk. Pages are in the cache.
 //
 //   bench_table --keys 500000 --value 100 --pages-per-tile 8 --compression 1 --dir /tmp/x
 #include <cstdio>
@@ -27,7 +27,7 @@ struct Arguments {
   std::string dir;  // empty: a file system in memory
 };
 
-// CPU time: a busy machine disturbs it less than time.
+// Measures CPU time, since a busy machine disturbs it less than wall time.
 class Stopwatch {
  public:
   [[nodiscard]] double seconds() const { return now() - start_; }
@@ -52,7 +52,7 @@ std::string key_of(std::uint64_t i) {
   std::exit(1);
 }
 
-// Nanoseconds per lookup of keys in random order, `ahead` of them prefetched together.
+// Returns the nanoseconds per lookup of keys in random order, `ahead` of which are prefetched together.
 double lookups(const TableReader& table, Epoch& epoch, const std::vector<std::string>& keys, Lookup expected, std::size_t ahead) {
   ReadCounters counters;
   Entry entry;

@@ -1,17 +1,17 @@
-"""Ebbtide beside Debian's redis-server, over a socket, with redis-benchmark.
+"""Compares Ebbtide with Debian's redis-server over a socket, with redis-benchmark.
 
-All servers run at once, each with its own data, and take turns: a round runs every load on one server, then on the next, and every round
-begins with another one. Between two loads a server comes to rest. Results are medians over the rounds. redis-server keeps an append-only
-file, synced every second, without snapshots, as durable as `fsync: everysec`; everything else is Debian's default. Ebbtide has the shipped
-YAML.
+All servers run at once, each with its own data, and take turns: a round runs every load on one server, then on the next, and
+every round begins with another server. Between two loads a server comes to rest. Results are medians over the rounds.
+redis-server keeps an append-only file, synced every second, without snapshots, as durable as `fsync: everysec`; its other
+settings are Debian's defaults. Ebbtide has the shipped YAML.
 
-Loads: 1 million keys of 100-byte values, written in random order before the first round; then SET and GET of random existing keys and GET
-of absent ones, 50 clients, pipeline 1 and 16; and SET with a sync before each reply on both (fewer requests, since a disk does about a
-thousand syncs a second).
+The data are 1 million keys of 100-byte values, written in random order before the first round. The loads are SET and GET of
+random existing keys and GET of absent keys, with 50 clients, at pipeline 1 and 16; and SET with a sync before each reply on both
+servers (fewer requests, since a disk makes about a thousand syncs a second).
 
-CPU time per command is the server process's, all its threads and forks, from /proc, with the flushes, merges and rewrites that the load
-caused; the measurement waits for their end. System calls are counted in separate runs under strace, which slows a server down many times
-over. A figure for SETs means something only if flushes and merges ran meanwhile, so their number is shown.
+CPU time per command is the server process's, with all threads and forks, from /proc, with the flushes, merges and rewrites that
+the load caused; the measurement waits for their end. System calls are counted in separate runs under strace, which slows a server
+down many times over. A figure for SETs means something only if flushes and merges ran meanwhile, so their number is shown.
 """
 
 import argparse
@@ -25,7 +25,7 @@ COUNTED = ("flushes", "compactions", "flush_bytes_written", "compaction_bytes_wr
 
 
 class Load:
-    """target: the smallest ratio of requests a second to redis-server's, or None."""
+    """target: the smallest allowed ratio of Ebbtide's requests a second to redis-server's, or None."""
 
     def __init__(self, what, pipeline, target, fsync="everysec"):
         self.what, self.pipeline, self.target, self.fsync = what, pipeline, target, fsync
@@ -45,7 +45,7 @@ LOADS = [
 
 
 def measure(server, load_, options):
-    """One run of one load on one server, with its flushes and merges."""
+    """Runs one load once on one server. Returns its figures, with the server's flushes and merges."""
     requests = load_.requests(options)
     before, cpu = server.counters(), server.cpu_seconds()
     if load_.fsync == "always":
@@ -66,7 +66,7 @@ def measure(server, load_, options):
 
 
 def count_system_calls(server, load_, options):
-    """{name of the call: calls per command}; empty if strace may not attach."""
+    """Returns {name of the system call: calls per command}, which is empty if strace may not attach."""
     requests = min(load_.requests(options), options.strace_requests)
     if load_.fsync == "always":
         server.set_fsync("always")
@@ -106,7 +106,7 @@ def parse_arguments():
 
 
 def contestants(options):
-    """Starts the servers one by one; the caller closes those that were yielded."""
+    """Starts the servers one by one and yields each. The caller closes the yielded servers."""
     yield servers.Redis()
     settings = servers.pairs_of(options.set)
     if options.memtable_size:

@@ -1,9 +1,10 @@
-"""Client libraries of other languages against the real server: `./dev test-clients [NAME...]`.
+"""Tests client libraries of other languages against the real server: `./dev test-clients [NAME...]`.
 
 Each folder here is one library. Its version is pinned by its package manager's files: package.json and package-lock.json for npm,
-go.mod and go.sum for Go, pom.xml for Maven. The library is installed into build/clients/NAME. Its script runs against a server of its
-own, which is restarted whenever it ends, since some tests kill it to see how the library reconnects. Every script ends with
-`N passed, N failed` within ten minutes. A library that cannot be installed is reported with the reason, and counts as one failed test.
+go.mod and go.sum for Go, pom.xml for Maven. The library is installed into build/clients/NAME. Its script runs against a server of
+its own. The server is restarted whenever it ends, since some tests kill it to see how the library reconnects. Every script ends
+with `N passed, N failed` within ten minutes. A library that cannot be installed is reported with the reason, and counts as one
+failed test.
 """
 
 import os
@@ -18,7 +19,7 @@ from support.server import ROOT, Server
 
 HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "clients"
-SCRIPT_SECONDS = 600  # every script takes less than a tenth of it
+SCRIPT_SECONDS = 600  # time limit of a script; every script takes less than a tenth of it
 
 
 class CannotInstall(Exception):
@@ -26,7 +27,7 @@ class CannotInstall(Exception):
 
 
 def fetch(name, tool, command, folder, **environment):
-    """Runs a package manager with its own registries."""
+    """Runs a command of a package manager in a folder. Raises CannotInstall if the manager is missing or fails."""
     if shutil.which(tool) is None:
         raise CannotInstall(f"{name}: there is no {tool} on this machine")
     done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, stdout=sys.stderr, check=False)
@@ -35,7 +36,8 @@ def fetch(name, tool, command, folder, **environment):
 
 
 def fresh_copy(name, files):
-    """Copies these files to build/clients/NAME. Returns that folder, and what to call after the installation: None if it is installed."""
+    """Copies the files to build/clients/NAME. Returns that folder, and a function to call after the installation, or None if the
+    library is already installed."""
     folder = BUILD / name
     wanted = "".join((HERE / name / file).read_text() for file in files)
     mark = folder / "installed"  # written last, so that an interrupted installation is repeated
@@ -79,12 +81,12 @@ KINDS = {"package.json": node_command, "go.mod": go_command, "pom.xml": java_com
 
 
 def libraries():
-    """Name -> function that installs it and returns the command of its script."""
+    """Returns {name: function that installs the library and returns the command of its script}."""
     return {folder.name: KINDS[file] for folder in sorted(HERE.iterdir()) for file in KINDS if (folder / file).exists()}
 
 
 def run(name, kind):
-    """(passed, failed)"""
+    """Tests one library. Returns the numbers (passed, failed)."""
     print(f"==> {name}", flush=True)
     try:
         command, environment = kind(name)

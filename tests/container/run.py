@@ -1,20 +1,29 @@
 """`./dev test-container`: builds the image of docker/Dockerfile and checks that it runs as a locked-down container.
 
-Checked are the user, the read-only file system, capabilities, ports, the health check, the memory limit, a clean SIGTERM, and that data
-survive a stop and kill -9. Needs podman or docker, and root for the network of the host, which the server uses on free ports.
+The test checks the image's size and user, the read-only file system, capabilities, ports, the health check, redis-cli and the
+memory limit. It also checks a clean SIGTERM under load, the data after a stop and after kill -9, and the messages of a refused
+start: with a wrong YAML file, and with a data directory of root. A server with 256 MiB of memory gets 1 GB of data, or 4 GB with
+--full.
 
---prebuilt takes the programs of build/release instead of compiling them in the first stage: in seconds, but that stage is not tested.
-Where podman may not create namespaces for a build, set BUILDAH_ISOLATION=chroot.
+The test needs podman or docker, and root for the network of the host, which the server uses on free ports.
+
+--prebuilt takes the programs of build/release instead of compiling them in the first stage: this takes seconds, but does not test
+that stage. --image takes an image that was built before. Where podman may not create namespaces for a build, set
+BUILDAH_ISOLATION=chroot.
 """
 
 import argparse
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import redis
@@ -24,13 +33,17 @@ from support.server import ROOT, free_port, wait_until
 PASSWORD = "a-password-for-this-test"
 IMAGE = "localhost/ebbtide-test"
 UID = 10001
-MEMORY_MIB = 512
-# The same for podman and docker.
-LOCKED = ["--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--network", "host", "--memory", f"{MEMORY_MIB}m"]
+BASE = re.search(r"^FROM (\S+) AS run$", (ROOT / "docker/Dockerfile").read_text(), re.M)[1]
+MOST_MB_OVER_BASE = 40
+MEMORY_MIB, SMALL_MEMORY_MIB = 512, 256
+STOP_SECONDS = 10  # Docker waits so long after SIGTERM before it kills
+HEALTH = ["/usr/bin/ebbtide-server", "--health", "--config", "/etc/ebbtide/ebbtide.yaml"]
+# podman and docker have the same options here.
+LOCKED = ["--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--network", "host"]
 
 
 class Engine:
-    """podman or docker: the commands that both have."""
+    """Runs the commands that podman and docker have in common."""
 
     def __init__(self, name):
         self.name = name
@@ -41,10 +54,11 @@ class Engine:
             raise AssertionError(f"{self.name} {' '.join(arguments)}: status {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
-    def build(self, prebuilt):
-        # podman's own format has no health check.
+    def build(self, prebuilt, jobs):
+        # Images in podman's own format have no health check.
         line = [self.name, "build", "--network", "host", "-t", IMAGE, "-f", str(ROOT / "docker/Dockerfile")]
         line += ["--format", "docker"] if self.name == "podman" else []
+        line += ["--build-arg", f"JOBS={jobs}"] if jobs else []
         if prebuilt is not None:
             line += ["--build-context", f"build={prebuilt}", "--target", "run"]
         subprocess.run([*line, str(ROOT)], check=True)
@@ -57,13 +71,13 @@ steps = []
 
 
 def step(text):
-    """Begins a step; the one before it has passed."""
+    """Prints the begin of a step, after the step before it has passed."""
     steps.append(text)
     print(f"  {text}", flush=True)
 
 
 def install_prebuilt(directory):
-    """Puts the programs of build/release where the first stage would put them."""
+    """Puts the programs of build/release into the place to which the first stage copies them."""
     subprocess.run(
         ["cmake", "--install", ROOT / "build/release", "--component", "server", "--prefix", directory / "installed/usr", "--strip"],
         check=True,
@@ -72,26 +86,42 @@ def install_prebuilt(directory):
 
 
 class Container:
-    def __init__(self, engine, home):
+    """A container with a volume of its own. `settings`: configuration keys in the form of environment variables."""
+
+    def __init__(self, engine, image, memory_mib=MEMORY_MIB, settings=(), mounts=(), volume=True):
         self.engine = engine
-        self.name = f"ebbtide-test-{os.getpid()}"
-        self.volume = self.name
+        self.image = image
+        self.name = f"ebbtide-test-{os.getpid()}-{len(steps)}"
+        self.limits = ["--memory", f"{memory_mib}m"]
         self.port, self.metrics_port = free_port(), free_port()
-        password = home / "password.txt"
-        password.write_text(PASSWORD + "\n")
-        password.chmod(0o644)
         self.settings = {
             "EBBTIDE_SERVER__PORT": self.port,
             "EBBTIDE_METRICS__PORT": self.metrics_port,
-            "EBBTIDE_SERVER__PASSWORD_FILE": "/run/secrets/ebbtide_password",
             "EBBTIDE_STORAGE__MAX_DISK_BYTES": "1TiB",
+            **dict(settings),
         }
-        self.mounts = ["-v", f"{self.volume}:/var/lib/ebbtide", "-v", f"{password}:/run/secrets/ebbtide_password:ro"]
+        self.mounts = [*(["-v", f"{self.name}:/var/lib/ebbtide"] if volume else []), *mounts]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.engine.run("rm", "-f", self.name, check=False)
+        self.engine.run("volume", "rm", "-f", self.name, check=False)
+
+    def run(self, *mode, check=True):
+        environment = [word for key, value in self.settings.items() for word in ("-e", f"{key}={value}")]
+        return self.engine.run("run", *mode, "--name", self.name, *LOCKED, *self.limits, *self.mounts, *environment, self.image, check=check)
 
     def start(self):
-        environment = [word for key, value in self.settings.items() for word in ("-e", f"{key}={value}")]
-        self.engine.run("run", "-d", "--name", self.name, *LOCKED, *self.mounts, *environment, IMAGE)
+        self.run("-d")
         self.wait_ready()
+        return self
+
+    def refused(self):
+        """Runs a server that must end by itself. Returns its status and its output."""
+        done = self.run(check=False)
+        return done.returncode, done.stdout + done.stderr
 
     def again(self):
         self.engine.run("start", self.name)
@@ -99,7 +129,7 @@ class Container:
 
     def wait_ready(self):
         try:
-            wait_until(lambda: self.execute("/usr/lib/ebbtide/health", check=False).returncode == 0, 60, "the health check passes", 0.2)
+            wait_until(lambda: self.execute(*HEALTH, check=False).returncode == 0, 60, "the health check passes", 0.2)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log()}") from None
 
@@ -110,37 +140,88 @@ class Container:
         done = self.engine.run("logs", self.name)
         return done.stdout + done.stderr
 
-    def client(self, password=PASSWORD):
-        return redis.Redis(port=self.port, password=password)
+    def client(self, password=PASSWORD, host="127.0.0.1"):
+        return redis.Redis(host=host, port=self.port, password=password)
 
-    def status(self):
-        return self.engine.inspect(self.name)["State"]["ExitCode"]
-
-    def remove(self):
-        self.engine.run("rm", "-f", self.name, check=False)
-        self.engine.run("volume", "rm", "-f", self.volume, check=False)
+    def state(self):
+        return self.engine.inspect(self.name)["State"]
 
 
-def check_image(engine):
+def with_password(home):
+    """Returns the settings and mounts of a server with a password."""
+    password = home / "password.txt"
+    password.write_text(PASSWORD + "\n")
+    password.chmod(0o644)
+    place = "/run/secrets/ebbtide_password"
+    return {"settings": {"EBBTIDE_SERVER__PASSWORD_FILE": place}, "mounts": ["-v", f"{password}:{place}:ro"]}
+
+
+def own_address():
+    """Returns an address of this machine that is not loopback, or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            address = probe.getsockname()[0]
+        except OSError:
+            return None
+    return None if address.startswith("127.") else address
+
+
+def check_image(engine, image_name):
     step("the image says what a runtime needs to know")
-    image = engine.inspect(IMAGE, "image")
+    image = engine.inspect(image_name, "image")
     config = image["Config"]
     assert config["User"] == f"{UID}:{UID}", config["User"]
     assert set(config["ExposedPorts"]) == {"6379/tcp", "9736/tcp"}
     assert set(config["Volumes"]) == {"/var/lib/ebbtide"}
     assert config["Entrypoint"] == ["/usr/bin/ebbtide-server"]
     assert config["StopSignal"] in ("SIGTERM", "15")
-    assert (image.get("Healthcheck") or config["Healthcheck"])["Test"] == ["CMD", "/usr/lib/ebbtide/health"]
+    assert (image.get("Healthcheck") or config["Healthcheck"])["Test"] == ["CMD", *HEALTH]
+
+    # Docker builds without keeping the base image under its name.
+    if engine.run("image", "inspect", BASE, check=False).returncode != 0:
+        engine.run("pull", BASE)
+    base = engine.inspect(BASE, "image")["Size"]
+    over = (image["Size"] - base) / 1e6
+    step(f"its layers add {over:.1f} MB to the {base / 1e6:.0f} MB of {BASE}: at most {MOST_MB_OVER_BASE}")
+    assert 0 < over <= MOST_MB_OVER_BASE
 
     step("it has the programs, and no compiler")
     run = ["run", "--rm", *LOCKED]
-    assert "ebbtide-server" in engine.run(*run, IMAGE, "--version").stdout
-    assert "verify" in engine.run(*run, "--entrypoint", "ebbtide-inspect", IMAGE, "--help").stdout
-    assert engine.run(*run, "--entrypoint", "bash", IMAGE, "-c", "command -v g++ cc ld", check=False).returncode != 0
+    assert "ebbtide-server" in engine.run(*run, image_name, "--version").stdout
+    assert "verify" in engine.run(*run, "--entrypoint", "ebbtide-inspect", image_name, "--help").stdout
+    assert engine.run(*run, "--entrypoint", "bash", image_name, "-c", "command -v g++ cc ld", check=False).returncode != 0
 
     step("the health check fails where no server runs")
-    health = ["-e", f"EBBTIDE_METRICS__PORT={free_port()}", "--entrypoint", "/usr/lib/ebbtide/health"]
-    assert engine.run(*run, *health, IMAGE, check=False).returncode == 1
+    done = engine.run(*run, "-e", f"EBBTIDE_METRICS__PORT={free_port()}", image_name, *HEALTH[1:], check=False)
+    assert done.returncode == 1 and "Connection refused" in done.stdout, done
+
+
+def check_refusals(engine, image, home):
+    step("a wrong YAML file is refused with its line and what is meant")
+    wrong = home / "wrong.yaml"
+    wrong.write_text("server:\n  prot: 7000\n")
+    with Container(engine, image, mounts=["-v", f"{wrong}:/etc/ebbtide/ebbtide.yaml:ro"]) as container:
+        status, text = container.refused()
+    assert status == 2 and "ebbtide.yaml:2: server.prot: no such key; did you mean server.port?" in text, (status, text)
+
+    step("a data directory of root is refused with the remedy")
+    roots = home / "roots"
+    roots.mkdir(mode=0o755)
+    with Container(engine, image, mounts=["-v", f"{roots}:/var/lib/ebbtide"], volume=False) as container:
+        status, text = container.refused()
+    assert status == 1 and f"chown {UID}:{UID} /var/lib/ebbtide" in text, (status, text)
+
+    step("without a password the start says who is served, and other machines are refused with the remedy")
+    with Container(engine, image).start() as container:
+        assert f"no password is set: port {container.port} is open to every user of this machine" in container.log(), container.log()
+        assert container.client(password=None).ping()
+        if address := own_address():
+            try:
+                container.client(password=None, host=address).ping()
+                raise AssertionError("another machine was served without a password")
+            except redis.RedisError as error:
+                assert "DENIED" in str(error) and "server.protected_mode" in str(error), error
 
 
 def check_locked(container):
@@ -152,6 +233,15 @@ def check_locked(container):
         raise AssertionError("a client without password was served")
     except redis.AuthenticationError:
         pass
+    command = ["redis-cli", "-p", str(container.port), "-a", PASSWORD, "--no-auth-warning", "GET", "k"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "v\n"
+
+    if address := own_address():
+        step("both ports listen on every address")
+        assert container.client(host=address).ping()
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(f"http://{address}:{container.metrics_port}/metrics", timeout=20) as reply:
+            assert b"ebbtide_info" in reply.read()
 
     step(f"the server is process 1, of user {UID}, without capabilities")
     status = dict(line.split(":\t", 1) for line in container.execute("cat", "/proc/1/status").stdout.splitlines() if ":\t" in line)
@@ -180,12 +270,36 @@ def check_memory(container):
     assert f"memory budget {MEMORY_MIB // 2}MiB" in container.log(), container.log()
 
 
+def write_until(client, stop):
+    value = os.urandom(4096)
+    i = 0
+    try:
+        while not stop.is_set():
+            with client.pipeline(transaction=False) as pipe:
+                for _ in range(200):
+                    i += 1
+                    pipe.set(f"load{i}", value)
+                pipe.execute()
+    except redis.RedisError:
+        pass  # the connection fails once the server has ended
+
+
 def check_signals(container):
-    step("SIGTERM ends the server cleanly")
+    step(f"SIGTERM ends the server under load cleanly within {STOP_SECONDS} s")
+    stop = threading.Event()
+    writers = [threading.Thread(target=write_until, args=(container.client(), stop)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    time.sleep(3)
     began = time.monotonic()
-    container.engine.run("stop", "-t", "60", container.name)
-    assert time.monotonic() - began < 20
-    assert container.status() == 0, container.status()
+    container.engine.run("stop", "-t", str(STOP_SECONDS), container.name)
+    took = time.monotonic() - began
+    stop.set()
+    for writer in writers:
+        writer.join()
+    print(f"    {took:.1f} s", flush=True)
+    assert container.state()["ExitCode"] == 0, container.state()
+    assert took < STOP_SECONDS
     assert container.log().rstrip().endswith("bye"), container.log()
 
     step("data survive a stop, and kill -9")
@@ -194,35 +308,67 @@ def check_signals(container):
     assert client.get("k") == b"v"
     client.set("k2", "v2")
     container.engine.run("kill", "-s", "KILL", container.name)
-    wait_until(lambda: not container.engine.inspect(container.name)["State"]["Running"], 20, "the container has ended")
+    wait_until(lambda: not container.state()["Running"], 20, "the container has ended")
     container.again()
     assert container.client().get("k2") == b"v2"
+
+
+def check_small_memory(engine, image, home, gigabytes):
+    step(f"a server with {SMALL_MEMORY_MIB} MiB of memory takes, keeps and reads {gigabytes} GB of data")
+    size = 16 << 10
+    count = (gigabytes << 30) // size
+    block = os.urandom(size + count)  # value i is the window at offset i, so all values differ and none is compressible
+    with Container(engine, image, memory_mib=SMALL_MEMORY_MIB, **with_password(home)).start() as container:
+        client = container.client()
+        began = time.monotonic()
+        for first in range(0, count, 256):
+            with client.pipeline(transaction=False) as pipe:
+                for i in range(first, min(first + 256, count)):
+                    pipe.set(f"key{i:08}", block[i : i + size])
+                pipe.execute()
+        written = time.monotonic() - began
+        container.engine.run("kill", "-s", "KILL", container.name)
+        wait_until(lambda: not container.state()["Running"], 20, "the container has ended")
+        container.again()
+        client = container.client()
+        for i in range(0, count, max(count // 5000, 1)):
+            assert client.get(f"key{i:08}") == block[i : i + size], i
+        state = container.state()
+        assert state["Running"] and not state["OOMKilled"], state
+        disk = int(container.execute("du", "-sk", "/var/lib/ebbtide/data").stdout.split()[0])
+        print(f"    written in {written:.0f} s, {disk >> 10} MiB on disk", flush=True)
+        assert disk << 10 > gigabytes << 30
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev test-container", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prebuilt", action="store_true", help="take the programs of build/release instead of compiling them")
+    parser.add_argument("--image", help="test this image, and build none")
     parser.add_argument("--engine", choices=["podman", "docker"], help="by default podman if it is installed, else docker")
+    parser.add_argument("--full", action="store_true", help="4 GB of data in 256 MiB of memory instead of 1 GB")
+    parser.add_argument("--jobs", type=int, help="files to compile at a time")
     parser.add_argument("--keep", action="store_true", help="keep the image")
     options = parser.parse_args()
     engine = Engine(options.engine or ("podman" if shutil.which("podman") else "docker"))
+    image = options.image or IMAGE
     with tempfile.TemporaryDirectory(prefix="ebbtide-container-") as home:
         home = Path(home)
         home.chmod(0o755)
         if options.prebuilt:
             install_prebuilt(home)
-        engine.build(home if options.prebuilt else None)
-        container = Container(engine, home)
+        if not options.image:
+            engine.build(home if options.prebuilt else None, options.jobs)
         try:
-            check_image(engine)
-            container.start()
-            check_locked(container)
-            check_memory(container)
-            check_signals(container)
+            check_image(engine, image)
+            check_refusals(engine, image, home)
+            with Container(engine, image, **with_password(home)).start() as container:
+                check_locked(container)
+                check_memory(container)
+                check_signals(container)
+            check_small_memory(engine, image, home, 4 if options.full else 1)
         finally:
-            container.remove()
-            if not options.keep:
-                engine.run("rmi", "-f", IMAGE, check=False)
+            if not options.keep and not options.image:
+                engine.run("rmi", "-f", image, check=False)
     print(f"\n{len(steps)} passed, 0 failed")
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.server import Server
 
 TEST_SECONDS = 300  # no test takes a fifth of this
-SETTINGS = {"storage.memory_budget": "128MiB", "server.bind": "127.0.0.1"}  # results must not depend on the machine
+SETTINGS = {"storage.memory_budget": "128MiB", "server.bind": "127.0.0.1"}  # so that results do not depend on the machine
 
 
 def pytest_configure():
@@ -36,7 +36,7 @@ def pytest_runtest_makereport():
 
 @pytest.fixture(autouse=True)
 def within_time():
-    """A test that hangs fails after TEST_SECONDS and prints the stacks of its threads."""
+    """Makes a test that hangs fail after TEST_SECONDS, and prints the stacks of its threads."""
 
     def too_late(*_):
         faulthandler.dump_traceback(file=sys.__stderr__)

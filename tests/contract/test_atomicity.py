@@ -1,7 +1,8 @@
-"""Transactions of concurrent connections on two event loops, some with kill -9, are atomic and have one order.
+"""Tests that transactions of concurrent connections on two event loops, some with kill -9, are atomic and have one order.
 
-They use MULTI/EXEC, WATCH, MSET and MGET. To test the order, each transaction appends its name to several lists at once. So each list
-orders the transactions in it, and readers (MULTI of GETs) see prefixes of the lists. All these orders together must have no cycle.
+The transactions use MULTI/EXEC, WATCH, MSET and MGET. To test the order, each transaction appends its name to several lists at
+once. So each list orders its transactions, and readers (MULTI of GETs) see prefixes of the lists. All these orders together must
+have no cycle.
 
 The tree has another layout after each kill. A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
 """
@@ -27,13 +28,13 @@ GONE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
 
 
 class Crowd:
-    """Threads that run for SECONDS. An exception in one of them fails the test; a lost connection is expected. `deal`: the layouts of the
-    server after its kills."""
+    """Threads that run for SECONDS. An exception in a thread fails the test; a lost connection is expected. `deal` gives the
+    layouts of the server after its kills."""
 
     def __init__(self, server, seed, deal):
         self.deal = deal
         self.server, self.seed, self.until, self.works = server, seed, time.monotonic() + SECONDS, set()
-        self.threads, self.errors, self.done = [], [], []  # done: the name of each work that was completed
+        self.threads, self.errors, self.done = [], [], []  # done has the name of each completed work
 
     def add(self, work, count=1):
         self.works.add(work.__name__)
@@ -58,7 +59,7 @@ class Crowd:
                 raise
 
     def go(self, kills):
-        """Runs all threads. Returns how often each kind of work was done, at least once each."""
+        """Runs all threads. Returns how often each kind of work was done. Each must be done at least once."""
         for thread in self.threads:
             thread.start()
         choose = random.Random(f"{self.seed}-kills")
@@ -80,7 +81,7 @@ class Crowd:
 
 
 def transfer(client, choose):
-    """Moves money under WATCH; gives up if another client changed an account."""
+    """Moves money under WATCH. Gives up if another client changed an account."""
     a, b = choose.sample(ACCOUNTS, 2)
     with client.pipeline() as pipe:
         pipe.watch(a, b)
@@ -127,7 +128,7 @@ def settings(fsync, layout):
 
 
 @pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("always", 2), ("no", 2)])
-def test_concurrent_transactions_are_seen_whole_or_not_at_all(fsync, kills):
+def test_concurrent_transactions_they_are_seen_whole_or_not_at_all(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     deal = layouts(random.Random(f"{SEED}-{fsync}-layouts"))
     with Server(settings(fsync, next(deal))) as server:
@@ -160,13 +161,13 @@ def cycle(edges):
     return sorted(waiting)[:10] or None
 
 
-def test_cycle_finder_finds_a_cycle_and_no_other_nodes():
+def test_cycle_finder_it_finds_a_cycle_and_no_other_nodes():
     assert cycle({"a": {"b"}, "b": {"c"}}) is None
     assert cycle({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == ["a", "b"]
 
 
 @pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("everysec", 2)])
-def test_all_readers_see_one_order_of_transactions(fsync, kills):
+def test_several_readers_all_see_one_order_of_transactions(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     names, sure, reads = iter(range(1, 1 << 30)), {}, []
 

@@ -1,5 +1,5 @@
-"""SAVE, BGSAVE and LASTSAVE: a backup made during writes opens as a database, and new backups replace old ones. ebbtide-inspect restores a
-backup, makes one without a server, and repairs a directory after a crash."""
+"""Tests of SAVE, BGSAVE and LASTSAVE: a backup made during writes opens as a database, and new backups replace old ones.
+ebbtide-inspect restores a backup, makes a backup without a server, and repairs a directory after a crash."""
 
 import json
 import os
@@ -23,17 +23,17 @@ def backups(server):
 
 
 def logged(server, text):
-    """How often the text occurs in the server's log."""
+    """Returns how often the text occurs in the server's log."""
     return server.log_path.read_text(encoding="utf-8").count(text)
 
 
 def opened(home):
-    """A server over `home`/data."""
+    """Returns a server over `home`/data."""
     return Server(SETTINGS, home, config=None)
 
 
 def inspect(*arguments):
-    """The JSON output of ebbtide-inspect, and its exit status."""
+    """Returns the JSON output of ebbtide-inspect, and its exit status."""
     done = subprocess.run([binary("ebbtide-inspect"), *map(str, arguments), "--json"], capture_output=True, timeout=120, check=False)
     return json.loads(done.stdout), done.returncode
 
@@ -50,7 +50,7 @@ def saved(client):
     assert client.info("persistence")["rdb_last_bgsave_status"] == "ok"
 
 
-def test_save_under_data_in_log_and_tables_makes_a_backup_that_restores(fresh, tmp_path):
+def test_save_with_data_in_log_and_tables_the_backup_restores_all_of_it(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     before = client.lastsave()  # the time of the server's start
@@ -58,7 +58,7 @@ def test_save_under_data_in_log_and_tables_makes_a_backup_that_restores(fresh, t
         for i in range(20_000):
             pipe.set(f"key:{i}", f"value {i}" * 10)
             if i == 10_000:
-                pipe.execute_command("TREE.FLUSH")  # the first half is in tables, the rest in the log
+                pipe.execute_command("TREE.FLUSH")  # the first half is in tables, the other half in the log
         pipe.execute()
     wait_until(lambda: time.time() >= before.timestamp() + 1, what="another second than that")
     assert client.save() is True
@@ -80,8 +80,8 @@ def test_save_under_data_in_log_and_tables_makes_a_backup_that_restores(fresh, t
     assert client.get("key:1") == b"after"
 
 
-def test_bgsave_during_writes_has_one_moment(fresh, tmp_path):
-    """Two keys written by one MSET are equal in the backup, and not older than the last write acknowledged before BGSAVE."""
+def test_bgsave_during_writes_the_backup_has_one_moment(fresh, tmp_path):
+    """Two keys that one MSET writes are equal in the backup, and not older than the last write acknowledged before BGSAVE."""
     fresh.start()
     client, writer, written = fresh.client(), fresh.client(), 0
 
@@ -104,7 +104,7 @@ def test_bgsave_during_writes_has_one_moment(fresh, tmp_path):
 
 
 def test_backup_of_200_mb_makes_links_and_copies_only_the_log(fresh):
-    """So the time of a backup does not depend on the size of the data."""
+    """The time of a backup must not depend on the size of the data."""
     fresh.set("storage.memtable_size=16MiB", "tree.file_size=1MiB", "storage.wal_segment_size=4MiB").start()
     client = fresh.client()
     for i in range(500):
@@ -142,7 +142,7 @@ def test_backup_keep_of_2_removes_only_older_backups_of_this_database(fresh):
     unfinished = folder / f"2020-01-01T00-00-00.000Z-{identity}"
     unfinished.mkdir()
     (unfinished / "000001.data").write_bytes(b"x")
-    # A backup of another database, one of an earlier version, and a link with a backup's name.
+    # These are a backup of another database, a backup of an earlier version, and a link with a backup's name.
     others = [folder / "2020-01-01T00-00-00.000Z-00000000", folder / "2020-01-01T00-00-00.000Z"]
     for other in others:
         other.mkdir()
@@ -164,7 +164,7 @@ def test_backup_keep_of_2_removes_only_older_backups_of_this_database(fresh):
     assert (fresh.data / "DATABASE_ID").read_text().strip() == identity
 
 
-def test_backup_dir_is_a_protected_setting_and_may_not_be_a_link(fresh, tmp_path):
+def test_backup_dir_is_a_protected_setting_and_must_not_be_a_link(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     with pytest.raises(redis.ResponseError, match="can't set protected config"):
@@ -189,7 +189,7 @@ def test_backup_dir_is_a_protected_setting_and_may_not_be_a_link(fresh, tmp_path
     assert not any(line.startswith("2026-01-01T") for line in fresh.log_path.read_text().splitlines())
 
 
-def test_save_flushall_save_keeps_both_backups(fresh, tmp_path):
+def test_save_after_flushall_keeps_both_backups(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     client.set("key", "value")
@@ -205,8 +205,8 @@ def test_save_flushall_save_keeps_both_backups(fresh, tmp_path):
             assert restored.client().dbsize() == keys
 
 
-def test_damaged_backup_prunes_nothing(fresh):
-    """Backups link to the table with the damaged byte. Earlier backups stay although backup_keep is smaller."""
+def test_damaged_backup_no_older_backup_is_removed(fresh):
+    """Backups link to the table with the damaged byte. Earlier backups must stay although backup_keep is smaller."""
     fresh.start()
     client = fresh.client()
     client.config_set("storage.backup_keep", 1)
@@ -268,7 +268,7 @@ def test_inspect_tools_work_on_a_stopped_server_and_refuse_a_running_one(fresh, 
             assert restored.client().get("key:1999") == b"value 1999"
 
 
-def test_save_with_wrong_arguments_or_unusable_directory_is_refused_and_the_next_one_works(fresh, tmp_path):
+def test_save_with_wrong_arguments_or_unusable_directory_is_refused_and_the_next_save_works(fresh, tmp_path):
     fresh.set("server.protected_configs=true").start()
     client = fresh.client()
     with pytest.raises(redis.ResponseError, match="syntax error"):
@@ -287,3 +287,34 @@ def test_save_with_wrong_arguments_or_unusable_directory_is_refused_and_the_next
     client.config_set("storage.backup_dir", str(tmp_path / "good"))
     saved(client)
     assert len(list((tmp_path / "good").iterdir())) == 1
+
+
+def test_backup_of_a_running_server_goes_through_a_pipe_and_opens(fresh, tmp_path):
+    fresh.start()
+    client = fresh.client()
+    with client.pipeline(transaction=False) as pipe:
+        for i in range(20_000):
+            pipe.set(f"key:{i}", f"value {i}" * 10)
+        pipe.execute()
+    client.execute_command("TREE.FLUSH")
+    client.set("in the log", "yes")
+    client.save()
+    (backup,) = backups(fresh)
+    tool = binary("ebbtide-inspect")
+    stream = subprocess.run([tool, "backup", backup, "-"], capture_output=True, timeout=120, check=True)
+    assert b"files" in stream.stderr and len(stream.stdout) < sum(path.stat().st_size for path in backup.iterdir())
+    restored_dir = tmp_path / "restored"
+    restored_dir.mkdir()
+    restore = [tool, "restore", "-", restored_dir / "data"]
+    cut = subprocess.run(restore, input=stream.stdout[:-100], capture_output=True, timeout=120, check=False)
+    assert cut.returncode == 1 and b"the stream ends too early" in cut.stderr and not (restored_dir / "data").exists()
+    subprocess.run(restore, input=stream.stdout, capture_output=True, timeout=120, check=True)
+    with opened(restored_dir) as restored:
+        other = restored.client()
+        assert other.dbsize() == 20_001 and other.get("key:19999") == b"value 19999" * 10 and other.get("in the log") == b"yes"
+
+
+def test_stream_of_a_data_directory_in_use_is_refused(fresh):
+    fresh.start()
+    done = subprocess.run([binary("ebbtide-inspect"), "backup", fresh.data, "-"], capture_output=True, timeout=120, check=False)
+    assert done.returncode == 1 and done.stdout == b"" and b"a server has" in done.stderr

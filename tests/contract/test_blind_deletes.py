@@ -1,5 +1,5 @@
-"""A delete of an absent key writes nothing: no operation, no tombstone, no name in a file, no pending delete. DEL replies with the number of
-removed keys, so it has looked them up."""
+"""Tests that a delete of an absent key writes nothing: no operation, no tombstone, no name in a file, no pending delete. DEL
+replies with the number of removed keys, so it looks the keys up."""
 
 import re
 from unittest.mock import ANY
@@ -13,7 +13,7 @@ NEVER = "a-name-that-was-never-written"
 
 
 def deletes(key):
-    """Every way to delete one key, and its reply if the key is absent."""
+    """Returns every way to delete one key, and its reply if the key is absent."""
     return [
         (("DEL", key), 0),
         (("DEL", key, key), 0),
@@ -28,7 +28,8 @@ def deletes(key):
 
 
 def traces(link):
-    """Number of operations in all databases; of entries in this database's memtables; of tombstones in its tables."""
+    """Returns the number of operations in all databases, of entries in this database's memtables, and of tombstones in its
+    tables."""
     operations = re.search(r"visible_seq:(\d+)", link.call("INFO", "ebbtide"))
     tree = pairs(link.call("TREE.INFO"))
     return int(operations[1]), tree["memtable-entries"], tree["tombstones"]
@@ -50,8 +51,8 @@ def delete_blindly(link, keys):
 
 
 @pytest.mark.parametrize("place", ["memory", "tables", "disk"])
-def test_delete_of_absent_key_writes_nothing(fresh, place):
-    """The proof that a key is absent is in memory, in tables, or in tables without a page in memory."""
+def test_delete_of_an_absent_key_writes_nothing(fresh, place):
+    """The proof that a key is absent is in memory, in tables with pages in memory, or in tables without."""
     link = Link(fresh.start().port)
     for key in ("deleted", "expired", "in-a-range", *(f"stays{i}" for i in range(100))):
         link.call("SET", key, "v" * 100)
@@ -118,12 +119,12 @@ def test_delete_in_a_database_without_a_tree_creates_none(fresh):
     assert traces(link) == before
 
 
-def test_delete_of_absent_key_is_no_pending_delete(fresh):
+def test_delete_of_an_absent_key_is_no_pending_delete(fresh):
     link = Link(fresh.start().port)
     link.call("SET", "there", "v")
 
     def left():
-        """The places that still hold deleted data."""
+        """Returns the places that still have deleted data."""
         ticket = link.call("PURGE.TICKET")
         done = link.call("PURGE.WAIT", ticket, 500)
         state = pairs(link.call("PURGE.STATUS", ticket))
@@ -136,7 +137,7 @@ def test_delete_of_absent_key_is_no_pending_delete(fresh):
     assert left() == {"memtable", "log"}
 
 
-def test_delete_of_absent_key_does_not_abort_a_watching_transaction(fresh):
+def test_delete_of_an_absent_key_does_not_abort_a_watching_transaction(fresh):
     fresh.start()
     with Link(fresh.port) as watching, Link(fresh.port) as other:
         other.call("SET", "there", "v")

@@ -1,4 +1,4 @@
-"""The memory budget includes what commands build: a command without room gets -OOM before it allocates.
+"""Tests that the memory budget includes the values that commands build: a command without room gets -OOM before it allocates.
 
 Each test checks the peak of the process, so memory that was taken and freed again counts, too.
 """
@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from support.server import wait_until
-from support.sockets import encode, receive_until
+from support.sockets import encode, receive_exactly, receive_until
 
 MIB = 1 << 20
 BUDGET = 256 * MIB
@@ -30,7 +30,7 @@ def client(fresh):
 
 
 def refused(call, *arguments):
-    """Whether the call gets -OOM; raises any other error."""
+    """Returns true if the call gets -OOM. Raises any other error."""
     try:
         call(*arguments)
     except redis.ResponseError as error:
@@ -40,7 +40,7 @@ def refused(call, *arguments):
 
 
 def answers(fresh, connections, request, prepare=lambda link, i: None):
-    """The first line of each reply of many connections that send request(number) at the same time."""
+    """Returns the first line of each reply of many connections that send request(number) at the same time."""
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(fresh.connect(timeout=120)) for _ in range(connections)]
         for i, link in enumerate(links):
@@ -50,7 +50,7 @@ def answers(fresh, connections, request, prepare=lambda link, i: None):
 
 
 def at_once(*functions):
-    """Calls the functions on threads of their own; a connection that the server closes ends its function."""
+    """Calls each function on its own thread. If the server closes its connection, the function ends."""
 
     def run(function):
         with contextlib.suppress(OSError):
@@ -82,12 +82,12 @@ def test_repeated_setrange_waits_for_flushes_and_stays_within_the_budget(client)
 def test_append_beyond_the_budget_is_refused(client):
     client.setrange("k", 3 * LARGE - 1, "x")
     with pytest.raises(redis.ResponseError, match=f"{4 * LARGE} bytes are needed at once") as error:
-        client.append("k", b"x" * LARGE)  # the old value has to be in memory, too
+        client.append("k", b"x" * LARGE)  # the old value must be in memory, too
     assert "storage.memory_budget is 268435456 bytes" in str(error.value)
     assert client.strlen("k") == 3 * LARGE
 
 
-def test_16_clients_set_a_high_bit_and_the_server_stays_within_the_budget(fresh, client):
+def test_16_clients_set_a_high_bit_the_server_stays_within_the_budget(fresh, client):
     got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 4294967295, 1))
     assert {line[:4] for line in got} == {b"-OOM"}
     got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 32 * MIB * 8, 1))
@@ -107,7 +107,7 @@ def test_bitop_results_that_do_not_fit_wait_or_are_refused(fresh, client):
 
 
 def test_pfmerge_of_a_sketch_beyond_the_budget_is_refused(client):
-    # A sparse sketch of any length: its header does not have the length.
+    # A sparse sketch may have any length, since its header does not have the length.
     client.setrange("k", 2 * LARGE - 1, "\0")
     client.setrange("k", 0, b"HYLL\x01")
     assert refused(client.execute_command, "PFADD", "k", "a") or client.strlen("k") == 2 * LARGE
@@ -123,7 +123,7 @@ def test_restore_of_a_small_payload_that_unpacks_beyond_the_budget_is_refused(cl
 
 
 def lzf_zeros(length):
-    """A DUMP payload of so many zero bytes, compressed like Redis does."""
+    """Returns a DUMP payload of so many zero bytes, compressed as in Redis."""
     out = bytearray(b"\x00\x00")  # one literal byte
     left = length - 1
     while left:
@@ -161,7 +161,7 @@ def test_dump_to_clients_that_do_not_read_is_refused_when_replies_fill_the_budge
 
 def test_mget_of_many_small_values_is_refused_when_replies_fill_the_budget(fresh, client):
     client.set("k", b"x" * 50_000)
-    got = answers(fresh, 10, lambda i: encode("MGET", *["k"] * 1500))  # 75 MB each
+    got = answers(fresh, 10, lambda i: encode("MGET", *["k"] * 1500))  # 75 MB for each client
     assert {line[:4] for line in got} == {b"-OOM", b"*150"}
 
 
@@ -176,8 +176,9 @@ def test_mget_of_60_mb_of_pages_by_50_clients_takes_no_multiple_of_the_budget(fr
     assert fresh.peak_resident_bytes() < BOUND
 
 
-def test_long_writes_whose_notifications_are_being_delivered_are_charged(fresh, client):
-    """50 clients have each event of 20 writers, whose batches stay in memory until then, and do not read them."""
+def test_long_writes_are_charged_while_their_notifications_are_delivered(fresh, client):
+    """50 clients get each event of 20 writers and do not read. The writers' batches stay in memory until their events are
+    delivered."""
     client.config_set("notify-keyspace-events", "KEA")
 
     def write(number):
@@ -193,8 +194,54 @@ def test_long_writes_whose_notifications_are_being_delivered_are_charged(fresh, 
         assert client.ping()
 
 
+def test_names_and_passwords_that_the_server_would_keep_are_limited(fresh, client):
+    """Names of clients, and of users that could not authenticate, outlive their commands and are not charged."""
+    large = b"n" * 40_000_000
+    with contextlib.ExitStack() as stack:
+        for command in (("CLIENT", "SETNAME"), ("CLIENT", "SETINFO", "lib-name"), ("CLIENT", "SETINFO", "lib-ver"), ("HELLO", "3", "SETNAME")):
+            for _ in range(4):
+                link = stack.enter_context(fresh.connect(timeout=120))
+                link.sendall(encode(*command, large))
+                assert b"bytes is too long" in receive_until(link, b"\r\n")
+                link.sendall(encode(*command, large[:2000]))
+                assert b"cannot have more than 1024 bytes" in receive_until(link, b"\r\n")
+        assert client.execute_command("CLIENT", "SETNAME", "n" * 1024)
+    for i in range(8):
+        with fresh.connect(timeout=120) as link:
+            link.sendall(encode("AUTH", b"%d" % i + large[:1_000_000], "x"))
+            assert receive_until(link, b"\r\n").startswith(b"-WRONGPASS")
+    assert all(len(entry["username"]) <= 1024 for entry in client.acl_log())
+
+
+def test_long_arguments_are_refused_by_commands_that_would_copy_them(fresh, client):
+    large = b"x" * 200_000_000
+    commands = [
+        ("KEYS", large), ("SCAN", "0", "MATCH", large), ("CLIENT", "KILL", "ADDR", large), ("CONFIG", "SET", large, "1"),
+        ("CONFIG", "SET", "requirepass", large), ("TREE.POLICY", "leveling", large, "1"), ("PUBSUB", "NUMSUB", large),
+        ("SUBSCRIBE", large), ("UNSUBSCRIBE", large), ("AUTH", "default", large),
+    ]  # fmt: skip
+    for command in commands:
+        with fresh.connect(timeout=120) as link:
+            link.sendall(encode(*command))
+            assert receive_until(link, b"\r\n") == b"-ERR an argument of 200000000 bytes is too long: 1048640 bytes are allowed\r\n"
+    with fresh.connect(timeout=120) as link:
+        link.sendall(encode("PUBSUB", "NUMSUB", *[large[:1_000_000]] * 9))
+        assert receive_until(link, b"\r\n") == b"-ERR arguments of 9000000 bytes are too long: 8388608 bytes are allowed\r\n"
+    assert client.echo(large) == large
+
+
+def test_message_of_most_of_the_budget_is_sent_from_the_memory_that_received_it(fresh, client):
+    client.config_set("client-output-buffer-limit", "pubsub 0 0 0")
+    message = b"m" * 115_000_000
+    with fresh.connect(timeout=120) as link:
+        link.sendall(encode("SUBSCRIBE", "channel"))
+        receive_until(link, b":1\r\n")
+        assert client.publish("channel", message) == 1
+        assert receive_exactly(link, 30 + len(message)).endswith(b"m" * 1000)
+
+
 def test_walks_beside_kills_of_their_clients_stay_within_the_budget(fresh, client):
-    """Cursors of SCAN have a key of 60 kB each. A killed client's reply is free at once, and the next clients fill its room."""
+    """Each cursor of SCAN has a key of 60 kB. A killed client's reply is free at once, and the next clients use its memory."""
     for i in range(0, 600, 20):
         client.mset({b"%05d" % (i + j) + b"x" * 60_000: "" for j in range(20)})
     end = time.monotonic() + 8
@@ -217,11 +264,11 @@ def test_walks_beside_kills_of_their_clients_stay_within_the_budget(fresh, clien
     at_once(kill, *[lambda i=i: walk(i) for i in range(30)])
 
 
-def test_notes_of_tracking_clients_are_within_the_budget(fresh, client):
+def test_notes_of_tracking_clients_stay_within_the_budget(fresh, client):
     with fresh.connect(timeout=120) as link:
         link.sendall(encode("CLIENT", "TRACKING", "ON", "REDIRECT", client.client_id()))
         receive_until(link, b"+OK\r\n")
-        for part in range(300):  # 300 MB of notes, were all of them kept
+        for part in range(300):  # 300 MB of notes, if all of them were kept
             link.sendall(encode("EXISTS", *[f"{part}:{i}" + "x" * 100 for i in range(3000)]))
             receive_until(link, b":0\r\n")
     assert client.info("stats")["tracking_total_keys"] < 200_000
@@ -232,7 +279,7 @@ def test_keys_is_refused_when_replies_fill_the_budget(fresh, client):
         for i in range(800):
             pipe.set(b"%05d" % i + b"x" * 60_000, "")
         pipe.execute()
-    got = answers(fresh, 16, lambda i: encode("KEYS", "*"))  # 48 MB each
+    got = answers(fresh, 16, lambda i: encode("KEYS", "*"))  # 48 MB for each client
     assert {line[:4] for line in got} == {b"-OOM", b"*800"}
 
 
@@ -258,7 +305,7 @@ def test_transaction_that_builds_more_than_the_budget_is_aborted_and_writes_noth
 
 def test_transactions_whose_replies_fill_the_budget_are_aborted(fresh, client):
     client.set("k", b"x" * 50_000)
-    commands = [encode("MGET", *["k"] * 60)] * 33  # 99 MB
+    commands = [encode("MGET", *["k"] * 60)] * 33  # 99 MB in all
     aborted = 0
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(fresh.connect(timeout=120)) for _ in range(6)]
@@ -283,7 +330,7 @@ def test_values_held_by_commands_are_charged_to_commands_until_they_end(fresh, c
 
 
 @pytest.mark.skipif("EBBTIDE_SANITIZED" in os.environ, reason="a sanitizer reserves terabytes")
-def test_allocation_refused_by_the_system_is_logged_before_the_process_ends(fresh):
+def test_system_refuses_an_allocation_this_is_logged_before_the_process_ends(fresh):
     client = fresh.set("storage.memory_budget=1GiB").start().client()
     mapped = fresh._status_bytes("VmSize")
     resource.prlimit(fresh.pid, resource.RLIMIT_AS, (mapped + 100 * MIB, mapped + 100 * MIB))
@@ -297,7 +344,7 @@ def test_allocation_refused_by_the_system_is_logged_before_the_process_ends(fres
 
 @pytest.mark.skipif("EBBTIDE_SANITIZED" in os.environ, reason="a sanitizer reserves terabytes")
 @pytest.mark.parametrize("mib", [150, 250, 350])
-def test_start_in_too_small_an_address_space_is_logged_as_such(fresh, mib):
+def test_address_space_is_too_small_for_the_start_the_log_says_so(fresh, mib):
     fresh.prefix = ["bash", "-c", f'ulimit -v {mib << 10}; exec "$@"', "server"]
     with contextlib.suppress(RuntimeError):
         fresh.start(timeout=20)
@@ -312,6 +359,6 @@ def test_200_pipelines_with_unread_replies_wait_for_their_readers(fresh):
         links = [stack.enter_context(fresh.connect(timeout=120)) for _ in range(200)]
         for link in links:
             link.sendall(encode("GET", "k") * 200)
-        for _ in range(50):  # enough rounds of the loops for each of them to have its turn
+        for _ in range(50):  # enough rounds of the loops that each pipeline has its turn
             fresh.client().ping()
         assert fresh.peak_resident_bytes() < 64 * MIB * 5 // 4

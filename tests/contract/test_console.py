@@ -1,4 +1,4 @@
-"""The console over HTTP, and in headless Chromium as people see it."""
+"""Tests of the console over HTTP, and in headless Chromium as people see it."""
 
 import http.server
 import json
@@ -15,7 +15,7 @@ SECRET = "secret:4111-1111"  # no key may appear in the console
 
 
 def ask(server, path, host="127.0.0.1"):
-    """Head and body of the reply to a request with this Host."""
+    """Returns head and body of the reply to a request with this Host."""
     with socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10) as link:
         link.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: link.recv(1 << 16), b""))
@@ -44,7 +44,7 @@ def fill(server, keys=3000):
 
 
 def fill_two_levels(server, keys=3000):
-    """Makes files on level 1, and one with 30 tombstones on level 0. Requires a level 0 that is merged down from two runs on."""
+    """Makes files on level 1, and a file with 30 tombstones on level 0. Requires that level 0 is merged down from two runs on."""
     client = server.client()
     for part in range(2):
         with client.pipeline(transaction=False) as pipe:
@@ -69,9 +69,10 @@ def test_page_has_its_security_headers(server):
 
 
 def test_page_refers_to_no_other_host(server):
-    """Not even where the Content-Security-Policy would block it."""
+    """This must hold even where the Content-Security-Policy would block a request."""
     page = ask(server, "/")[1]
-    assert set(re.findall(r"https?://[^\s'\"<>]+", page)) == {"http://www.w3.org/2000/svg"}  # a namespace, which no browser requests
+    # This URL is the name of SVG's namespace, which no browser requests.
+    assert set(re.findall(r"https?://[^\s'\"<>]+", page)) == {"http://www.w3.org/2000/svg"}
     assert re.findall(r"""(?i)(?:src|href)\s*=\s*["']?//|["'`]//\w|url\((?!#)|@import|\bimport\(|wss?://""", page) == []
     links = re.findall(r'\b(?:src|href)="([^"]*)"', page)
     assert {link.split(":")[0] for link in links} == {"data", "#tree", "/metrics", "/healthz", "/ready"}
@@ -103,7 +104,7 @@ def test_json_lists_open_tickets(fresh):
 
 
 @pytest.mark.parametrize("database", ["16", "-1", "x", "99999999999", ""])
-def test_json_of_an_unknown_database_is_400(server, database):
+def test_json_of_an_unknown_database_gets_400(server, database):
     head, body = ask(server, f"/console.json?db={database}")
     assert head.startswith("HTTP/1.1 400") and "error" in json.loads(body)
 
@@ -115,14 +116,14 @@ def test_request_with_a_foreign_host_gets_403_but_metrics_work(server):
     assert ask(server, "/metrics", host="evil.example")[0].startswith("HTTP/1.1 200")
 
 
-def test_requests_other_than_get_are_405(server):
+def test_requests_other_than_get_are_refused_with_405(server):
     for method in ("POST", "PUT", "DELETE"):
         with socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10) as link:
             link.sendall(f"{method} /console.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
             assert b" 405 " in link.recv(100)
 
 
-def test_console_false_gives_404_and_metrics_stay(fresh):
+def test_console_is_false_it_gives_404_and_metrics_stay(fresh):
     fresh.set("metrics.console=false").start()
     assert ask(fresh, "/")[0].startswith("HTTP/1.1 404")
     assert ask(fresh, "/console.json")[0].startswith("HTTP/1.1 404")
@@ -150,7 +151,7 @@ def test_page_draws_every_file_and_does_not_scroll_sideways(server, browser, wid
     page = open_console(browser, server, width=width, height=height, dark=dark)
     files = sum(len(run["cells"]) for run in numbers(server)["tree"]["runs"])
     page.wait(f"document.querySelectorAll('.cell:not(.mem):not(.gone)').length === {files}")
-    page.wait("document.querySelector('#ops').textContent !== '\\u2013'")  # a second answer: rates
+    page.wait("document.querySelector('#ops').textContent !== '\\u2013'")  # after a second reply there are rates
     page.wait("performance.getEntriesByType('resource').filter((e) => e.name.includes('/console.json')).length >= 4")
     assert page.errors == [] and page.refused() == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
@@ -178,7 +179,7 @@ DRAWN = """Object.fromEntries([...document.querySelectorAll(".cell:not(.mem):not
 
 @pytest.mark.parametrize("width, height, dark", [(1600, 1000, True), (360, 740, False)])
 def test_files_are_drawn_at_their_positions_in_the_colour_of_their_age(fresh, browser, tmp_path, width, height, dark):
-    # Small files without compression, so that there are several.
+    # The files are small and not compressed, so that there are several.
     fresh.set("tree.file_size=64KiB", "storage.compression=none", "storage.compression_last_level=none")
     fresh.set("tree.policy.level0_runs=2").start()
     fill_two_levels(fresh)
@@ -189,7 +190,7 @@ def test_files_are_drawn_at_their_positions_in_the_colour_of_their_age(fresh, br
 
     page = open_console(browser, fresh, width=width, height=height, dark=dark)
     page.wait(f"document.querySelectorAll('.cell:not(.mem):not(.gone)').length === {len(files)}")
-    page.wait("[...document.querySelectorAll('.cell')].every((e) => e.getAnimations().length === 0)")  # the cells have stopped moving
+    page.wait("[...document.querySelectorAll('.cell')].every((e) => e.getAnimations().length === 0)")  # the cells stand still
     assert page.evaluate("[...document.querySelectorAll('.row .name b')].map((e) => e.textContent)") == ["L0", "L1"]
     assert page.evaluate(BEYOND) == []
     drawn = page.evaluate(DRAWN)
@@ -211,7 +212,7 @@ def test_files_are_drawn_at_their_positions_in_the_colour_of_their_age(fresh, br
     page.close()
 
 
-# Keeps, of all files drawn so far, the largest used part of the deadline (in tenths) and the colour at that moment.
+# Keeps the largest used part of a deadline (in tenths) among all files drawn so far, and the file's colour at that moment.
 WATCH_HEAT = """window.hottest = { heat: -1, colour: [] };
 new MutationObserver(() => {
   for (const e of document.querySelectorAll(".cell[data-heat]:not(.mem):not(.gone)")) {
@@ -273,7 +274,7 @@ def test_page_shows_an_empty_database_a_lost_server_and_its_return(fresh, browse
 
 
 def test_hostile_text_stays_text(server, browser):
-    """No text of a server becomes a tag in the page."""
+    """No text of a server may become a tag in the page."""
     head, body = ask(server, "/")
     answer = numbers(server)
     policy = next(line.split(": ", 1)[1] for line in head.splitlines() if line.startswith("Content-Security-Policy"))

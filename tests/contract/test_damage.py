@@ -1,10 +1,11 @@
-"""Bytes that change on the drive under a running server are reported by file and offset, and never served. EBBTIDE_SEED repeats the
-tree's layout.
+"""Tests that bytes which change on the drive under a running server are reported by file and offset, and never returned.
+EBBTIDE_SEED repeats the tree's layout.
 """
 
 import json
 import os
 import re
+import stat
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import redis
 
 from conftest import SETTINGS
+from support.files import flip
 from support.layouts import change, chosen
 from support.server import Server, binary, wait_until
 from support.sockets import pairs
@@ -23,16 +25,8 @@ def value_of(i):
     return b"%06d" % i * 50
 
 
-def flip(path, offset):
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)
-        file.seek(offset)
-        file.write(bytes([byte[0] ^ 1]))
-
-
-def test_flipped_byte_under_a_running_server_is_reported_and_never_served(fresh):
-    """TREE.VERIFY names file and offset. A read returns the right value, or an error that names them, too."""
+def test_flipped_byte_under_a_running_server_is_reported_and_never_returned(fresh):
+    """TREE.VERIFY names file and offset. A read returns the right value, or an error that names file and offset, too."""
     layout = chosen("damage", but=("storage.compression", "storage.compression_last_level"))
     change(fresh, layout)
     fresh.set("storage.compression=none", "storage.compression_last_level=none", "storage.block_cache=8MiB").start()
@@ -48,13 +42,13 @@ def test_flipped_byte_under_a_running_server_is_reported_and_never_served(fresh)
     whole = verify()
     assert whole[b"errors"] == [] and whole[b"entries"] == KEYS
 
-    offset = table.read_bytes().index(value_of(KEYS // 2)) + 100  # only a checksum can find it
+    offset = table.read_bytes().index(value_of(KEYS // 2)) + 100  # only a checksum can find this change
     flip(table, offset)
     found = verify()
     (error,) = found[b"errors"]
     match = re.search(rf"{re.escape(table.name)}\b.* at (\d+)", error.decode())
     assert match, error
-    assert 0 <= offset - int(match[1]) < 64 << 10  # the page of that byte
+    assert 0 <= offset - int(match[1]) < 64 << 10  # the offset of the page that has the byte
     assert whole[b"entries"] > found[b"entries"] > KEYS // 2
     refused = 0
     for i in range(KEYS):
@@ -67,7 +61,7 @@ def test_flipped_byte_under_a_running_server_is_reported_and_never_served(fresh)
     unchecked = whole[b"entries"] - found[b"entries"]
     assert refused == unchecked if layout["tree.pages_per_tile"] == 1 else 0 < refused <= unchecked
 
-    # With that byte mended nothing is wrong.
+    # Once the byte is mended, nothing is wrong any more.
     flip(table, offset)
     assert verify() == whole
     assert [client.get(f"k{i}") for i in range(KEYS)] == [value_of(i) for i in range(KEYS)]
@@ -91,7 +85,7 @@ def test_damaged_table_of_one_database_does_not_affect_the_others(fresh):
     for client in (hurt, whole):
         client.execute_command("TREE.FLUSH")
         client.execute_command("TREE.COMPACT")
-    fresh.restart()  # the cache is empty
+    fresh.restart()  # the cache is empty now
     hurt, whole = fresh.client(db=3), fresh.client(db=0)
     marker = value_of(KEYS // 2)
     (table,) = [path for path in fresh.data.glob("*.data") if marker in path.read_bytes()]
@@ -141,7 +135,20 @@ def test_damaged_table_of_one_database_does_not_affect_the_others(fresh):
     assert metric(fresh, 'ebbtide_quarantined_files{db="3"}') == 0
 
 
-@pytest.mark.parametrize("what", ["a directory", "a pipe"])
+def put(what, path):
+    """Puts an object that is not a file at `path`."""
+    if what == "a pipe":
+        os.mkfifo(path)
+    elif what == "a socket":
+        os.mknod(path, 0o600 | stat.S_IFSOCK)
+    elif what == "a loop of links":
+        path.symlink_to(path.name)
+    else:
+        path.mkdir()
+        (path / "file").write_bytes(b"x")
+
+
+@pytest.mark.parametrize("what", ["a directory", "a pipe", "a socket", "a loop of links"])
 @pytest.mark.parametrize("suffix", [".data", ".meta"])
 def test_directory_in_place_of_a_table_does_not_affect_other_databases(fresh, what, suffix):
     fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
@@ -154,10 +161,7 @@ def test_directory_in_place_of_a_table_does_not_affect_other_databases(fresh, wh
     table = data if suffix == ".data" else next(fresh.data.glob("*.meta"))
     fresh.kill()
     table.unlink()
-    if what == "a pipe":
-        os.mkfifo(table)
-    else:
-        table.mkdir()
+    put(what, table)
     fresh.start()
     clients = {db: fresh.client(db=db) for db in (0, 3)}
     damaged = [db for db, client in clients.items() if quarantined(client)]
@@ -167,9 +171,70 @@ def test_directory_in_place_of_a_table_does_not_affect_other_databases(fresh, wh
     with pytest.raises(redis.ResponseError, match=table.name):
         clients[damaged[0]].get("k5")
 
+    # FLUSHDB ends the quarantine. A directory cannot be removed, but it does not keep the database from opening later.
+    clients[damaged[0]].flushdb()
+    clients[damaged[0]].set("k6", "v")
+    fresh.restart()
+    again = fresh.client(db=damaged[0])
+    assert again.mget("k5", "k6") == [None, b"v"] and quarantined(again) == []
+
+
+# Starts a process as the superuser without the superuser's right to read any file.
+PERMISSIONS_COUNT = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
+
+
+def test_table_without_read_permission_affects_no_other_database_and_works_again_with_the_permission(fresh):
+    if os.geteuid() == 0:
+        fresh.prefix = PERMISSIONS_COUNT
+    fresh.start()
+    hurt, whole = fresh.client(db=3), fresh.client(db=0)
+    hurt.mset({f"k{i}": value_of(i) for i in range(KEYS)})
+    hurt.execute_command("TREE.FLUSH")
+    (table,) = fresh.data.glob("*.data")
+    whole.mset({f"k{i}": b"other" for i in range(KEYS)})
+    whole.execute_command("TREE.FLUSH")
+    fresh.kill()
+    table.chmod(0)
+    fresh.start()
+    hurt, whole = fresh.client(db=3), fresh.client(db=0)
+    assert whole.get("k5") == b"other" and quarantined(whole) == []
+    with pytest.raises(redis.ResponseError, match=f"{table.name}: Permission denied"):
+        hurt.get("k5")
+    table.chmod(0o600)
+    assert pairs(hurt.execute_command("TREE.VERIFY"))[b"errors"] == []
+    assert quarantined(hurt) == []
+    assert hurt.get("k5") == value_of(5)
+
+
+def test_manifest_older_than_the_tables_leaves_them_for_salvage(fresh):
+    """A manifest that lost its last edits, those of a merge, names the merge's inputs, which are missing. The merge's output
+    stays."""
+    fresh.start()
+    client = fresh.client()
+    for _ in range(2):
+        client.mset({f"k{i}": value_of(i) for i in range(KEYS)})
+        client.execute_command("TREE.FLUSH")
+    (manifest,) = fresh.data.glob("MANIFEST-*")
+    older = manifest.read_bytes()
+    inputs = {path.name for path in fresh.data.glob("*.data")}
+    client.execute_command("TREE.COMPACT")
+    wait_until(lambda: not inputs & {path.name for path in fresh.data.glob("*.data")}, what="inputs are removed")
+    (output,) = fresh.data.glob("*.data")
+    fresh.kill()
+    manifest.write_bytes(older)
+    fresh.start()
+    client = fresh.client()
+    with pytest.raises(redis.ResponseError, match="missing"):
+        client.get("k5")
+    assert output.exists() and f"such as {output.name}" in fresh.log()
+    client.flushdb()
+    wait_until(lambda: quarantined(client) == [])
+    fresh.restart()
+    assert not output.exists()
+
 
 def test_flushdb_ends_the_quarantine_of_a_missing_table(fresh):
-    """A table that is missing at the start does not keep other databases from opening; FLUSHDB removes it."""
+    """A table that is missing at the start does not keep other databases from opening. FLUSHDB removes it."""
     fresh.start()
     client, other = fresh.client(db=3), fresh.client(db=0)
     other.set("k", "v")
@@ -196,13 +261,14 @@ def test_flushdb_ends_the_quarantine_of_a_missing_table(fresh):
 
 
 def inspect(*arguments):
-    """The JSON output of ebbtide-inspect, and its exit status."""
+    """Returns the JSON output of ebbtide-inspect, and its exit status."""
     done = subprocess.run([binary("ebbtide-inspect"), *map(str, arguments), "--json"], capture_output=True, timeout=120, check=False)
     return json.loads(done.stdout), done.returncode
 
 
 def test_backup_with_a_damaged_table_is_reported_and_restored_only_once_mended(fresh, tmp_path):
-    """The backup has the mark of the quarantine. Once the table is mended, the backup is restored, opens with the mark, and loses it."""
+    """The backup has the mark of the quarantine. Once the table is mended, the backup can be restored, opens with the mark, and
+    loses it."""
     fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
     client = fresh.client()
     client.mset({f"k{i}": value_of(i) for i in range(KEYS)})
@@ -216,7 +282,7 @@ def test_backup_with_a_damaged_table_is_reported_and_restored_only_once_mended(f
     wait_until(lambda: quarantined(client))
     assert client.save() is True
     assert client.info("persistence")["backup_damaged_tables"] == 1
-    assert "damaged tables in the backup: 1" in fresh.log()
+    assert "damaged tables in the new backup: 1" in fresh.log()
 
     (backup,) = Path(f"{fresh.data}-backups").iterdir()
     shown = json.dumps(inspect("tree", backup)[0])
@@ -238,3 +304,20 @@ def test_backup_with_a_damaged_table_is_reported_and_restored_only_once_mended(f
         assert [client.get(f"k{i}") for i in range(KEYS)] == [value_of(i) for i in range(KEYS)]
         assert client.save() is True
         assert client.info("persistence")["backup_damaged_tables"] == 0
+
+
+def test_second_server_is_refused_although_the_lock_file_was_removed(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.set("k", "v")
+    (fresh.data / "LOCK").unlink()
+    second = Server(SETTINGS, fresh.home, config=None)
+    try:
+        with pytest.raises(RuntimeError, match="LOCK was removed while it was locked"):
+            second.start()
+    finally:
+        second.close()
+    client.set("k", "w")
+    fresh.kill()
+    fresh.start()
+    assert fresh.client().get("k") == b"w"

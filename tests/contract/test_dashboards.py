@@ -1,20 +1,39 @@
-"""The dashboards and alerts of deploy/ use existing metrics, and a real Prometheus answers every query."""
+"""Tests that the dashboards and alerts of deploy/ use existing metrics. A real Prometheus scrapes a real server while each cause
+is provoked, and every panel must move with its own cause. The pictures of the panels are in build/dashboards, for a person to
+look at.
+"""
 
+import importlib.util
 import json
 import re
-import subprocess
-import urllib.parse
-import urllib.request
+import threading
+import time
 
-from support.server import ROOT, free_port, wait_until
+import pytest
+import redis
+
+from support.charts import dashboard_svg, legend
+from support.prometheus import Prometheus
+from support.server import ROOT, Server, wait_until
 
 DEPLOY = ROOT / "deploy"
-DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "ebbtide.json").read_text())
+PICTURES = ROOT / "build" / "dashboards"
 RULES = [(DEPLOY / "prometheus" / name).read_text() for name in ("alerts.yml", "recording.yml")]
+_spec = importlib.util.spec_from_file_location("generate", DEPLOY / "grafana" / "generate.py")
+generate = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(generate)
+DASHBOARDS = generate.DASHBOARDS
+PASSWORD = "a-password"
+DEADLINE = 5  # deadline of database 1 in seconds
+AFTER = 4  # the seconds after which a rate shows an event
+
+
+def panels():
+    return [(dashboard, panel) for dashboard in DASHBOARDS for panel in dashboard.panels]
 
 
 def queries():
-    return [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+    return [(panel.title, query) for _, panel in panels() for query, _ in panel.queries]
 
 
 def names_in(text):
@@ -28,7 +47,7 @@ def make_load(server):
             for i in range(500):
                 pipe.set(f"k{i}", "v" * 300)
                 pipe.get(f"k{i}")
-                pipe.get(f"k{i}{batch}x")  # within the tables' bounds, so filters are asked
+                pipe.get(f"k{i}{batch}x")  # within the tables' bounds, so filters are checked
             pipe.delete(*(f"k{i}" for i in range(100)))
             pipe.execute()
         client.execute_command("DELRANGE", "k3", "k4")
@@ -37,10 +56,10 @@ def make_load(server):
     client.execute_command("TREE.COMPACT")
 
 
-def test_every_metric_of_dashboard_and_rules_exists(server):
+def test_every_metric_of_dashboards_and_rules_exists(server):
     make_load(server)
     there = set(re.findall(r"^# TYPE (\S+)", server.http("/metrics")[1], re.M))
-    assert len(queries()) > 20
+    assert len(queries()) > 100
     for title, query in queries():
         assert names_in(query) <= there, f"panel '{title}' asks for {names_in(query) - there}"
     for rules in RULES:
@@ -48,53 +67,293 @@ def test_every_metric_of_dashboard_and_rules_exists(server):
         assert names and names <= there, names - there
 
 
+def test_files_of_dashboards_are_those_that_the_generator_makes():
+    """If this fails, run deploy/grafana/generate.py."""
+    there = {path.name: path.read_text() for path in (DEPLOY / "grafana" / "dashboards").iterdir()}
+    assert there == generate.files()
+
+
 def test_panels_do_not_overlap_and_have_unique_ids():
-    taken = set()
-    for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
-        assert not cells & taken and place["x"] + place["w"] <= 24, panel["title"]
-        taken |= cells
-    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    for dashboard in DASHBOARDS:
+        made, taken = dashboard.json(), set()
+        for panel in made["panels"]:
+            place = panel["gridPos"]
+            cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+            assert not cells & taken and place["x"] + place["w"] <= 24, panel["title"]
+            taken |= cells
+        assert len({panel["id"] for panel in made["panels"]}) == len(made["panels"])
+        assert len({panel["title"] for panel in made["panels"]}) == len(made["panels"])
+    assert len({dashboard.json()["uid"] for dashboard in DASHBOARDS}) == len(DASHBOARDS)
 
 
-def test_real_prometheus_returns_data_for_every_query(server, tmp_path):
-    port = free_port()
+class Causes:
+    """Provokes causes: each method provokes one cause, for some seconds at most."""
+
+    def __init__(self, server):
+        self.server = server
+        self.numbers = 0
+
+    def client(self, database=0):
+        return self.server.client(password=PASSWORD, db=database)
+
+    def write(self, client, prefix, count, size=1000, order=lambda i: i * 7919):
+        for first in range(0, count, 500):
+            with client.pipeline(transaction=False) as pipe:
+                for i in range(first, min(first + 500, count)):
+                    self.numbers += 1
+                    pipe.set(f"{prefix}{order(i) % 100_000:06}", f"{self.numbers:08}" * (size // 8))
+                pipe.execute()
+
+    def idle(self):
+        time.sleep(2 * AFTER)
+
+    def writes(self):
+        self.write(self.client(), "w", 20_000)
+
+    def sequential(self):
+        self.write(self.client(), f"z{self.numbers:08}", 12_000, order=lambda i: i)
+
+    def reads(self):
+        client = self.client()
+        end = time.monotonic() + AFTER
+        while time.monotonic() < end:
+            with client.pipeline(transaction=False) as pipe:
+                for i in range(0, 100_000, 211):
+                    pipe.get(f"w{i:06}")
+                    pipe.get(f"w{i:06}x")
+                pipe.execute()
+            client.execute_command("COUNTRANGE", "w0", "w1")
+
+    def scans(self):
+        client = self.client()
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            cursor = 0
+            for _ in range(20):
+                cursor, _ = client.scan(cursor, count=500)
+
+    def deletes(self):
+        client = self.client(1)
+        self.write(client, "d", 6000)
+        client.execute_command("TREE.FLUSH")
+        for i in range(0, 100_000, 10_000):
+            client.execute_command("DELRANGE", f"d{i:06}", f"d{i + 2000:06}")
+        client.delete(*(f"d{i * 7919 % 100_000:06}" for i in range(1000)))
+        client.execute_command("TREE.FLUSH")
+        time.sleep(DEADLINE + 1)
+
+    def budget(self):
+        self.client().config_set("databases.1.deletes.io_budget", "64MiB")
+        time.sleep(2)
+        self.client().config_set("databases.1.deletes.io_budget", "auto")
+
+    def stamps(self):
+        client = self.client(3)
+        self.write(client, "s", 6000)
+        client.execute_command("TREE.COMPACT")
+        middle = int(time.time() * 1000)
+        time.sleep(0.1)
+        self.write(client, "t", 1000)
+        client.execute_command("TREE.COMPACT")
+        client.execute_command("STAMP.DELRANGE", "-", str(middle))
+        client.execute_command("PURGE.NOW")
+        time.sleep(1)
+
+    def drops(self):
+        client = self.client(4)
+        self.write(client, "x", 6000, order=lambda i: i)
+        client.execute_command("TREE.COMPACT")
+        client.execute_command("DELPREFIX", "x")
+        client.execute_command("PURGE.NOW")
+        time.sleep(1)
+
+    def snapshots(self):
+        stop = threading.Event()
+
+        def walk():
+            client = self.client()
+            while not stop.is_set():
+                client.execute_command("TREE.VERIFY")
+
+        walkers = [threading.Thread(target=walk) for _ in range(3)]
+        for walker in walkers:
+            walker.start()
+        time.sleep(AFTER)
+        stop.set()
+        for walker in walkers:
+            walker.join()
+
+    def paused(self):
+        client = self.client()
+        client.execute_command("TREE.PAUSE", 20_000)
+        writer = threading.Thread(target=self.write, args=(self.client(), "w", 30_000))
+        writer.start()
+        time.sleep(2 * AFTER)
+        client.execute_command("TREE.RESUME")
+        writer.join()
+
+    stall = paused
+
+    def errors(self):
+        client = self.client()
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            for wrong in (("NOSUCHCOMMAND",), ("GET",), ("INCR", "w000000")):
+                try:
+                    client.execute_command(*wrong)
+                except redis.ResponseError:
+                    pass
+
+    def clients(self):
+        idle = [self.server.connect() for _ in range(20)]
+        blocked = threading.Thread(target=lambda: self.client().execute_command("WAIT", 1, 2000))
+        blocked.start()
+        for _ in range(3):
+            try:
+                self.server.client(password="wrong").ping()
+            except redis.ResponseError:  # WRONGPASS
+                pass
+        time.sleep(2.5)
+        blocked.join()
+        for connection in idle:
+            connection.close()
+
+    def expiry(self):
+        client = self.client()
+        client.config_set("notify-keyspace-events", "Ex")
+        listener = client.pubsub()
+        listener.psubscribe("__keyevent@0__:expired")
+        with client.pipeline(transaction=False) as pipe:
+            for i in range(200):
+                pipe.set(f"e{i}", "v", px=200)
+            pipe.execute()
+        time.sleep(2)
+        listener.close()
+        client.config_set("notify-keyspace-events", "")
+
+    def policy(self):
+        client = self.client()
+        client.config_set("tree.pages_per_tile", "4")
+        client.execute_command("TREE.POLICY", "tiering", "size_ratio", "6")
+        self.write(client, "w", 8000)
+        time.sleep(2)
+        client.execute_command("TREE.POLICY", "one_leveling", "size_ratio", "6", "level0_runs", "4")
+        client.config_set("tree.pages_per_tile", "1")
+
+    def damage(self):
+        client = self.client(5)
+        before = set(self.server.data.glob("*.data"))
+        self.write(client, "q", 1000)
+        client.execute_command("TREE.COMPACT")
+        for table in set(self.server.data.glob("*.data")) - before:
+            with open(table, "r+b") as file:
+                file.seek(1000)
+                file.write(b"damage")
+        client.execute_command("TREE.VERIFY")
+        time.sleep(2)
+        client.flushdb()
+
+    def scrub(self):
+        """Waits for a scrub. Its first read is a minute after the start."""
+        wait_until(lambda: "ebbtide_scrub_bytes_total 0" not in self.server.http("/metrics")[1], 60, "a scrub")
+        time.sleep(AFTER)
+
+    def full(self):
+        client = self.client(6)
+        with pytest.raises(redis.ResponseError):
+            for i in range(10_000):
+                client.set(f"f{i}", json.dumps(list(range(i, i + 30_000))))
+        time.sleep(2)
+        client.flushdb()
+        wait_until(lambda: self.server.http("/ready")[0] == 200, 30, "the server is ready again")
+
+    def missed(self):
+        client = self.client(1)
+        client.set("m", "v")
+        client.execute_command("TREE.FLUSH")
+        client.delete("m")
+        client.execute_command("TREE.FLUSH")
+        self.server.kill()
+        time.sleep(DEADLINE + 1)
+        self.server.start()
+        time.sleep(1)
+
+
+ORDER = ("idle", "writes", "reads", "scans", "deletes", "budget", "stamps", "drops", "snapshots", "paused", "sequential", "errors", "clients",
+         "expiry", "policy", "damage", "scrub", "full", "missed")  # fmt: skip
+SETTINGS = {
+    "server.password": PASSWORD,
+    "server.bind": "127.0.0.1",
+    "storage.memory_budget": "64MiB",
+    "storage.memtable_size": "512KiB",
+    "storage.block_cache": "1MiB",
+    "storage.max_disk_bytes": "400MiB",
+    "storage.scrub_interval": "10s",
+    "tree.file_size": "512KiB",
+    "databases.1.deletes.deadline": f"{DEADLINE}s",
+    "databases.3.pages_per_tile": "8",
+}
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    """Provokes every cause under a Prometheus. Gives each cause's time, the end, and the series of every panel."""
+    home = tmp_path_factory.mktemp("prometheus")
     config = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
-    config = config.replace("10s", "1s").replace("127.0.0.1:9736", f"127.0.0.1:{server.metrics_port}")
     for name in ("alerts.yml", "recording.yml"):
         config = config.replace(name, str(DEPLOY / "prometheus" / name))
-    (tmp_path / "prometheus.yml").write_text(config)
-    with open(tmp_path / "log", "wb") as log:
-        process = subprocess.Popen(
-            ["prometheus", f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
-             f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log,
-        )  # fmt: skip
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with Server(SETTINGS) as server:
+        config = config.replace("10s", "1s").replace("127.0.0.1:9736", f"127.0.0.1:{server.metrics_port}")
+        with Prometheus(config, home) as prometheus:
+            causes, times = Causes(server), {}
+            time.sleep(AFTER)
+            for name in ORDER:
+                began = time.time()
+                getattr(causes, name)()
+                time.sleep(1.5)
+                times[name] = (began, time.time())
+            time.sleep(AFTER)
+            times["stall"] = times["paused"]
+            end = time.time()
+            start = times["idle"][0]
 
-    def ask(query):
-        try:
-            with direct.open(f"http://127.0.0.1:{port}/api/v1/query?query={urllib.parse.quote(query)}", timeout=10) as answer:
-                return json.loads(answer.read())["data"]["result"]
-        except OSError:
-            return []
+            def series(panel):
+                for query, name in panel.queries:
+                    query = query.replace("$__rate_interval", f"{AFTER}s").replace("$__range", "5m").replace("$instance", ".*")
+                    for labels, points in prometheus.over_time(query, start, end):
+                        yield legend(name, labels), points
 
-    def run(query):
-        return ask(query.replace("$__rate_interval", "20s").replace("$__range", "1m").replace("$instance", ".*"))
+            data = {(dashboard.name, panel.title): list(series(panel)) for dashboard, panel in panels()}
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for dashboard in DASHBOARDS:
+        drawn = [(panel.title, panel.unit, data[dashboard.name, panel.title]) for panel in dashboard.panels]
+        (PICTURES / f"{dashboard.name}.svg").write_text(dashboard_svg(dashboard.json()["title"], drawn, start, end))
+    return times, data
 
-    try:
-        wait_until(lambda: ask("up == 1"), 60, "a first scrape")
-        make_load(server)
-        wait_until(lambda: run("count_over_time(ebbtide_info[1m]) > 4"), 60, "some scrapes")
-        for _ in range(20):  # a rate needs two scrapes with load in between
-            empty = [(title, query) for title, query in queries() if not run(query)]
-            if not empty:
-                break
-            make_load(server)
-        assert not empty
-    finally:
-        process.kill()
-        process.wait()
+
+def span(points, start, end):
+    """Returns the difference between the largest and the smallest value in a period, including the last value before it. A value
+    that appears counts as a move."""
+    values = [value for when, value in points if start <= when <= end]
+    if not values:
+        return 0.0
+    before = [value for when, value in points if when < start][-1:] or [0.0]
+    return max(before + values) - min(before + values)
+
+
+@pytest.mark.parametrize(("name", "title"), [(dashboard.name, panel.title) for dashboard, panel in panels()])
+def test_panel_moves_with_its_cause_and_not_before(history, name, title):
+    times, data = history
+    (panel,) = [panel for dashboard, panel in panels() if (dashboard.name, panel.title) == (name, title)]
+    assert data[name, title], "no query of the panel returns data"
+    start, end = times[panel.cause]
+    idle_start, idle_end = times["idle"]
+
+    def moves(points):
+        idle = span([(when, value) for when, value in points if idle_start + AFTER <= when <= idle_end], idle_start + AFTER + 1, idle_end)
+        return span(points, start, end + AFTER) > 2 * idle + 1e-9
+
+    assert any(moves(points) for _, points in data[name, title]), f"'{panel.cause}' does not move it"
 
 
 def test_readme_lists_exactly_the_metrics_that_exist(server):

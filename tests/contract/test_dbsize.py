@@ -1,4 +1,4 @@
-"""DBSIZE is exact up to a million entries, and within two percent beyond, even if runs overlap."""
+"""Tests that DBSIZE is exact up to a million entries, and within two percent beyond, even if runs overlap."""
 
 
 def fill(client, first, last, step=1, size=8):
@@ -8,12 +8,12 @@ def fill(client, first, last, step=1, size=8):
         pipe.execute()
 
 
-def test_dbsize_up_to_a_million_entries_is_exact(fresh):
+def test_dbsize_of_up_to_a_million_entries_is_exact(fresh):
     fresh.start()
     client = fresh.client()
     fill(client, 0, 30_000)
     client.execute_command("TREE.FLUSH")
-    fill(client, 10_000, 20_000)  # overwrites a part
+    fill(client, 10_000, 20_000)  # this overwrites a part
     client.delete(*[f"key:{i:08d}" for i in range(0, 30_000, 3)])
     client.execute_command("DELRANGE", "key:00025000", "key:00026000")
     assert client.dbsize() == sum(1 for i in range(30_000) if i % 3 and not 25_000 <= i < 26_000)
@@ -25,13 +25,13 @@ def test_dbsize_beyond_a_million_entries_is_within_two_percent(fresh):
     keys = 1_200_000
     fill(client, 0, keys)
     client.execute_command("TREE.COMPACT")
-    fill(client, 0, keys // 2, step=4)  # overwrites, in other runs and in the memtable
+    fill(client, 0, keys // 2, step=4)  # these overwrites are in other runs and in the memtable
     client.execute_command("TREE.FLUSH")
-    fill(client, keys, keys + 60_000)  # beyond the end of the largest run
+    fill(client, keys, keys + 60_000)  # these are beyond the end of the largest run
     deleted = range(200_000, 800_000, 5)
     for start in range(0, len(deleted), 5000):
         client.delete(*[f"key:{i:08d}" for i in deleted[start : start + 5000]])
-    client.execute_command("DELPREFIX", "key:009")  # 900,000 to 999,999
+    client.execute_command("DELPREFIX", "key:009")  # keys 900,000 to 999,999
     there = keys + 60_000 - len(deleted) - 100_000
     guess = client.dbsize()
     assert abs(guess - there) < 0.02 * there, (guess, there)

@@ -1,5 +1,5 @@
-"""After the delete deadline no file has a deleted name or value, plain or compressed, for every way to delete. The tests use the real
-clock and disk. EBBTIDE_SEED repeats the layout of the trees, one for each test.
+"""Tests that after the delete deadline no file has a deleted name or value, plain or compressed, for every way to delete. The
+tests use the real clock and disk. EBBTIDE_SEED repeats the layout of the trees, one for each test.
 """
 
 import random
@@ -19,11 +19,11 @@ from support.server import binary, wait_until
 from support.sockets import pairs
 
 SECONDS = 10
-LARGE = 70_000  # bytes of a value
+LARGE = 70_000  # the bytes of a large value
 
 
 def letters(seed):
-    """Like no others."""
+    """Returns letters like no others."""
     return "".join(random.Random(seed).choices(string.ascii_letters + string.digits, k=30)).encode()
 
 
@@ -36,13 +36,13 @@ def marker_of(way):
 
 
 def value_of(way):
-    """A value that ends with the marker. The thirds of the marker precede it in another order, so that compressed data does not contain it
-    literally. A large value, which has blocks of its own, ends with it, too."""
+    """Returns a value that ends with the marker. The thirds of the marker precede it in another order, so that compressed data
+    does not contain it literally. A large value, which has blocks of its own, ends with the marker, too."""
     marker = marker_of(way)
     return b"." * (LARGE if way.endswith("large") else 0) + marker[20:] + marker[10:20] + marker[:10] + marker
 
 
-KEPT = b"!" + letters("name kept")  # is never deleted; the first of all keys, so that its table has it as a bound
+KEPT = b"!" + letters("name kept")  # never deleted; the first of all keys, so its table has it as a bound
 
 
 def with_blocks(data):
@@ -51,19 +51,20 @@ def with_blocks(data):
 
 
 def contents(server):
-    """The bytes of all files of the data directory and of all open files of the process, even without a name; and their decompressed
-    blocks."""
+    """Returns the bytes of all files of the data directory and of all open files of the process, even without a name; and their
+    decompressed blocks."""
     held = Path(f"/proc/{server.pid}/fd").iterdir() if server.running else ()
     for path in [*server.data.iterdir(), *held]:
         try:
             if path.is_file():
                 yield from with_blocks(path.read_bytes())
         except OSError:
-            pass  # removed meanwhile, or no file
+            pass  # removed meanwhile, or not a file
 
 
 def dumps(server):
-    """The output of ebbtide-inspect, which prints in full what files abbreviate, such as separators that share a prefix."""
+    """Returns the output of ebbtide-inspect, which prints in full what files abbreviate, such as separators that share a
+    prefix."""
     tables = [("table", path) for path in server.data.glob("*.data")]
     for what in (("wal", server.data, "--values"), ("manifest", server.data), ("tree", server.data), *tables):
         yield subprocess.run([binary("ebbtide-inspect"), *what], capture_output=True, timeout=60, check=False).stdout
@@ -78,7 +79,7 @@ def found(server, texts):
 
 
 def stamp_alone(client, key, value):
-    """Writes the key until no other key has its stamp, and waits until later writes have a later one."""
+    """Writes the key until no other key has its stamp, and waits until later writes have a later stamp."""
 
     def write():
         client.set(key, value)
@@ -132,21 +133,60 @@ WAYS = {
 }
 
 
-GONE = {text for way in (*WAYS, "flushdb") for text in (name_of(way), marker_of(way))}
+N, V = object(), object()  # stand for the name and the value of a way
+# How elements of collections, or whole ones, are written and deleted. Their keys stay, unless they are N.
+COLLECTIONS = {
+    "hdel": (("HSET", "c:hdel", N, V, "other", "x"), ("HDEL", "c:hdel", N)),
+    "hdel-all": (("HSET", "c:hdel-all", N, V), ("HDEL", "c:hdel-all", N)),
+    "hdel-large": (("HSET", "c:hdel-large", N, V, "other", "x"), ("HDEL", "c:hdel-large", N)),
+    "srem": (("SADD", "c:srem", N, V, "other"), ("SREM", "c:srem", N, V)),
+    "spop": (("SADD", "c:spop", N, V), ("SPOP", "c:spop", 2)),
+    "smove": (("SADD", "c:smove", N, V, "other"), ("SMOVE", "c:smove", "c:smoved", N), ("SMOVE", "c:smove", "c:smoved", V), ("DEL", "c:smoved")),
+    "zrem": (("ZADD", "c:zrem", 1, N, 2, V, 3, "other"), ("ZREM", "c:zrem", N, V)),
+    "zpopmin": (("ZADD", "c:zpopmin", 1, N, 2, V, 3, "other"), ("ZPOPMIN", "c:zpopmin", 2)),
+    "zremrangebyscore": (("ZADD", "c:zremrange", 1, N, 2, V, 3, "other"), ("ZREMRANGEBYSCORE", "c:zremrange", 1, 2)),
+    "lpop": (("RPUSH", "c:lpop", N, V, "other"), ("LPOP", "c:lpop", 2)),
+    "rpoplpush": (("RPUSH", "c:rpoplpush", "other", N, V), *[("RPOPLPUSH", "c:rpoplpush", "c:moved")] * 2, ("DEL", "c:moved")),
+    "lrem": (("RPUSH", "c:lrem", N, V, "other"), ("LREM", "c:lrem", 0, N), ("LREM", "c:lrem", 0, V)),
+    "ltrim": (("RPUSH", "c:ltrim", N, V, "other"), ("LTRIM", "c:ltrim", 2, 2)),
+    "del-hash": (("HSET", N, "field", V), ("DEL", N)),
+    "expire-hash": (("HSET", N, "field", V), ("PEXPIRE", N, 100)),
+    "rename-hash": (("HSET", N, "field", V), ("RENAME", N, "c:renamed"), ("DEL", "c:renamed")),
+    "set-over-hash": (("HSET", "c:set", N, V), ("SET", "c:set", "again")),
+    "mset-over-list": (("RPUSH", "c:mset", N, V), ("MSET", "c:mset", "again", "c:another", "1")),
+    "rename-over-set": (("SADD", "c:target", N, V), ("SET", "c:source", "1"), ("RENAME", "c:source", "c:target")),
+    "copy-over-set": (("SADD", "c:copied", N, V), ("SADD", "c:copy", "1"), ("COPY", "c:copy", "c:copied", "REPLACE")),
+    "store-over-zset": (("ZADD", "c:store", 1, N, 2, V), ("SADD", "c:stored", "1"), ("SUNIONSTORE", "c:store", "c:stored")),
+    "set-in-transaction": (("HSET", "c:exec", N, V), ("MULTI",), ("SET", "c:exec", "again"), ("HSET", "c:new", "f", "v"), ("EXEC",)),
+}
+
+
+def run_on_elements(client, way, commands):
+    words = {N: name_of(way), V: value_of(way)}
+    with client.pipeline(transaction=False) as pipe:  # of one connection, for MULTI
+        for command in commands:
+            pipe.execute_command(*(words.get(word, word) for word in command))
+        pipe.execute()
+
+
+ALL_WAYS = (*WAYS, *COLLECTIONS)
+GONE = {text for way in (*ALL_WAYS, "flushdb") for text in (name_of(way), marker_of(way))}
 ALL = {KEPT, marker_of("kept")} | GONE
 
 
 def fill(server, compression, what, *settings):
-    """Fills two databases, flushes them to tables, and checks that the search finds every marker there: only if tables are decompressed,
-    when they are compressed. `what` names the test, which has a layout of its own unless `settings` give one."""
+    """Fills two databases, flushes them to tables, and checks that the search finds every marker there. For compressed tables it
+    must decompress them. `what` names the test, which has a layout of its own unless `settings` give a layout."""
     if not settings:
         change(server, chosen(what, but=("storage.compression", "storage.compression_last_level")))
-    # A small memtable makes the reserve file small, which each search reads.
+    # With a small memtable the reserve file is small, too. Each search reads it.
     compressions = (f"storage.compression={compression}", f"storage.compression_last_level={compression}")
     server.set(*compressions, "storage.memtable_size=1MiB", *settings).start()
     client, emptied = server.client(), server.client(db=2)
     for way in WAYS:
         client.set(name_of(way), value_of(way))
+    for way, commands in COLLECTIONS.items():
+        run_on_elements(client, way, commands[:1])
     client.set(KEPT, value_of("kept"))
     stamp_alone(client, name_of("stamp"), value_of("stamp"))
     emptied.set(name_of("flushdb"), value_of("flushdb"))
@@ -157,7 +197,7 @@ def fill(server, compression, what, *settings):
         each.execute_command("TREE.FLUSH")
 
     tables = [path.read_bytes() for path in server.data.glob("*.data")]
-    markers = {marker_of(way) for way in (*WAYS, "flushdb", "kept")}
+    markers = {marker_of(way) for way in (*ALL_WAYS, "flushdb", "kept")}
     assert seen(markers, tables) == (markers if compression == "none" else set())
     assert seen(ALL, (part for data in tables for part in with_blocks(data))) == ALL
     return client, emptied
@@ -171,11 +211,13 @@ def promise(client, seconds):
 def delete_all(client, emptied):
     for way, delete in WAYS.items():
         delete(client, name_of(way))
+    for way, commands in COLLECTIONS.items():
+        run_on_elements(client, way, commands[1:])
     emptied.flushdb()
 
 
 def check_gone_by(server, end):
-    """Searches until nothing is found. Only the search that begins after the last deadline decides."""
+    """Searches until nothing is found. Only a search that begins after the last deadline decides."""
     while time.monotonic() < end and found(server, GONE):
         time.sleep(0.1)
     assert not found(server, GONE)
@@ -200,11 +242,11 @@ def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, 
     assert client.config_get("tree.deletes.deadline") != {"tree.deletes.deadline": f"{SECONDS}s"}
     delete_all(client, emptied)
     check_gone_by(fresh, time.monotonic() + SECONDS + 1)  # expirations are born a little later than the deletes
-    assert [client.get(name_of(way)) for way in WAYS] == [None] * len(WAYS)
+    assert [client.get(name_of(way)) for way in ALL_WAYS] == [None] * len(ALL_WAYS)
     assert client.get("stays7") == b"x" * 100
     assert client.info("ebbtide")["delete_deadline_missed_load"] == 0
     fresh.kill()
-    # The search still finds what was kept, so it works.
+    # The search still finds the data that was kept, so it works.
     assert found(fresh, ALL) == ALL - GONE
     assert seen(GONE | {KEPT}, dumps(fresh)) == {KEPT}
     fresh.start()
@@ -213,7 +255,7 @@ def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, 
 
 def test_kill_at_half_of_the_deadline_makes_no_delete_late(fresh):
     client, emptied = fill(fresh, "lz4", "kill")
-    client.execute_command("TREE.PAUSE")  # only deadlines may purge before the kill; some policies merge at once
+    client.execute_command("TREE.PAUSE")  # only deadlines may purge before the kill, but some policies merge at once
     promise(client, SECONDS)
     end = time.monotonic() + SECONDS + 1
     delete_all(client, emptied)
@@ -222,7 +264,7 @@ def test_kill_at_half_of_the_deadline_makes_no_delete_late(fresh):
     assert found(fresh, GONE)  # the kill was early enough
     fresh.start()
     client = fresh.client()
-    assert [client.get(name_of(way)) for way in WAYS] == [None] * len(WAYS)
+    assert [client.get(name_of(way)) for way in ALL_WAYS] == [None] * len(ALL_WAYS)
     check_gone_by(fresh, end)
     assert client.get("stays7") == b"x" * 100
     assert client.info("ebbtide")["delete_deadline_missed_load"] == 0
@@ -231,8 +273,8 @@ def test_kill_at_half_of_the_deadline_makes_no_delete_late(fresh):
 
 @pytest.mark.parametrize("tree", ["leveling, h=1", "tiering, h=8"])
 def test_permanently_open_views_make_no_delete_late(fresh, tree):
-    """Several walks hold views, so that one is always open when another ends. One of them verifies all tables, whose properties must be
-    true at every moment."""
+    """Several walks hold views, so that one view is always open when another ends. One of the walks verifies all tables, whose
+    properties must be true at every moment."""
     client, emptied = fill(fresh, "none", "views", *TREES[tree])
     for i in range(0, 20_000, 500):
         client.mset({f"walked{n}": "x" * 50 for n in range(i, i + 500)})
@@ -245,7 +287,7 @@ def test_permanently_open_views_make_no_delete_late(fresh, tree):
             try:
                 into.append(own.execute_command(command, *arguments))
             except redis.ResponseError as error:
-                assert "begin" in str(error) or "deadline" in str(error), error  # the error of a revoked view
+                assert "begin" in str(error) or "deadline" in str(error), error  # this is the error of a revoked view
 
         return walk
 
@@ -270,7 +312,7 @@ def test_flushall_leaves_nothing_of_any_database_in_files(fresh):
     client, emptied = fill(fresh, "none", "flushall")
     promise(client, SECONDS)
     end = time.monotonic() + SECONDS + 1
-    client.set(name_of("late"), value_of("late"))  # only in the log
+    client.set(name_of("late"), value_of("late"))  # only the log has it
     client.flushall()
     client.set("stays", "y" * 100)
     gone = ALL | {name_of("late"), marker_of("late")}

@@ -1,4 +1,4 @@
-"""./dev demo, shortened: it proves its claim, or says that it could not and exits with another status."""
+"""Tests of ./dev demo, shortened: it proves its claim, or says that it could not and exits with another status."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def run(tmp_path, *arguments, server=None):
 
 
 def wrapper(tmp_path, *settings):
-    """A server that changes the settings that the demo gives it."""
+    """Makes a server that changes the settings which the demo gives it."""
     path = tmp_path / "server"
     path.write_text(f'#!/bin/sh\nexec {binary()} "$@" ' + " ".join(f"--set {setting}" for setting in settings) + "\n")
     path.chmod(0o755)
@@ -29,7 +29,7 @@ def wrapper(tmp_path, *settings):
 
 
 def leftovers(tmp_path):
-    """Directories of the demo, and processes with such a directory in their arguments."""
+    """Returns the directories of the demo, and the processes with such a directory in their arguments."""
     found = [path.name for path in tmp_path.glob("ebbtide-demo-*")]
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -66,7 +66,7 @@ def test_server_without_a_deadline_setting_makes_the_demo_report_not_proved(tmp_
 
 
 def test_interrupted_demo_cleans_up(tmp_path):
-    # A background job of a script ignores SIGINT, and its children would, too.
+    # A background job of a script ignores SIGINT, and so would its children.
     heeds = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with subprocess.Popen([*DEMO, "--deadline", "10m"], stdout=subprocess.PIPE, text=True, env=environment(tmp_path), **heeds) as process:
         try:

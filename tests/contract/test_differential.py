@@ -106,7 +106,7 @@ def split_line(line):
 
 
 def transcript_cases(path):
-    """(line number, directive words, input lines, expected text) of each case of a transcript."""
+    """Returns (line number, directive words, input lines, expected text) of each case of a transcript."""
     lines = path.read_text().split("\n")
     i = 0
     while i < len(lines):

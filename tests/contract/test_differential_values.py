@@ -1,4 +1,4 @@
-"""Random sequences of every command to redis-server and to this server, compared byte by byte (tests/support/differential).
+"""Compares random sequences of every command to redis-server and to this server, byte by byte (tests/support/differential).
 
     EBBTIDE_DIFFERENTIAL_ROUNDS=100000 pytest tests/contract/test_differential_values.py     # 2000 otherwise
     EBBTIDE_DIFFERENTIAL_SEED=4711 EBBTIDE_DIFFERENTIAL_ROUNDS=1 ...                         # that one alone
@@ -31,7 +31,7 @@ def differ(redis_port, our_port):  # noqa: F811
 
 @pytest.fixture
 def links(redis_port, our_port):  # noqa: F811
-    """Connections to this server and to Redis, in RESP2."""
+    """Gives connections to this server and to Redis, in RESP2."""
     pair = (Link(our_port), Link(redis_port))
     yield pair
     for link in pair:
@@ -46,8 +46,8 @@ def test_random_sequences_get_equal_replies_from_both_servers(differ, first):
 
 
 def test_planted_difference_is_found_and_shortened(differ, monkeypatch):
-    """One server gets one more command than the other, so that they differ."""
-    seed = 0  # RESP2, and no subscriptions
+    """One server gets one command more than the other, so that they differ."""
+    seed = 0  # this seed uses RESP2, and no subscriptions
     exchange = differ.links[0].exchange
     monkeypatch.setattr(differ.links[0], "exchange", lambda data: exchange(data.replace(b"$3\r\nSET\r\n", b"$3\r\nGET\r\n")))
     text = differ.report(seed)
@@ -67,7 +67,8 @@ def test_dump_of_each_server_restores_in_the_other(links):
 
 
 def test_hyperloglogs_of_both_servers_have_the_same_bytes(links):
-    """From empty through sparse to dense, element by element where the encoding changes, with and without a cached count."""
+    """The sketches go from empty through sparse to dense, element by element where the encoding changes, with and without a
+    cached count."""
     ours, redis = links
     rng = random.Random(7)
     for link in (ours, redis):
@@ -82,11 +83,13 @@ def test_hyperloglogs_of_both_servers_have_the_same_bytes(links):
         assert ours.call(commands) == redis.call(commands), f"step {step}"
 
 
-# (command, field): the difference to Redis 7.0, and its reason.
+# The keys are (command, field). The values have the difference to Redis 7.0, and its reason.
 REVIEWED_INFO = {
     (b"wait", "flags"): "noscript in 7.0, not in 7.2",
     (b"client", "categories"): "the container command cannot be run; here it has the value of its subcommands",
     (b"monitor", "flags"): "no_multi: refused when it is queued; in Redis EXEC returns the error",
+    (b"zrank", "arity"): "3 in 7.0, -3 in 7.2, which has WITHSCORE",
+    (b"zrevrank", "arity"): "3 in 7.0, -3 in 7.2, which has WITHSCORE",
     (b"command|getkeys", "arity"): "-4 in 7.0, -3 in 7.2",
     (b"command|getkeysandflags", "arity"): "-4 in 7.0, -3 in 7.2",
     **{
@@ -98,7 +101,7 @@ REVIEWED_INFO = {
 
 
 def test_command_info_equals_that_of_redis(links):
-    """Compares arity, flags, keys, categories and key specifications of every common command, not tips and notes."""
+    """Compares arity, flags, keys, categories and key specifications of every common command, but not tips and notes."""
 
     def described(info):
         specs = [dict(zip(spec[::2], spec[1::2], strict=True)) for spec in info[8]]

@@ -1,4 +1,4 @@
-"""Reads and writes whose pages are on disk: a cache of one megabyte over files that bypass the system's page cache."""
+"""Tests of reads and writes whose pages are on disk: a cache of one megabyte over files that bypass the system's page cache."""
 
 import random
 import select
@@ -22,12 +22,12 @@ def value_of(i):
 
 
 def large_of(i):
-    return (b"%08d" % i) * (9_000 + i * 1_000)  # over 64 KiB
+    return (b"%08d" % i) * (9_000 + i * 1_000)  # more than 64 KiB
 
 
 @pytest.fixture(scope="module", params=["1 true", "2 false", "4 true"])
 def cold(request, tmp_path_factory):
-    """A server whose data is nearly all on disk, with one, two and four event loops, with io_uring and without."""
+    """Gives a server whose data is nearly all on disk, with one, two and four event loops, with io_uring and without."""
     threads, ring = request.param.split()
     server = Server(directory=tmp_path_factory.mktemp("cold")).set(*COLD, f"server.threads={threads}", f"storage.io_uring={ring}").start()
     client = server.client()
@@ -70,7 +70,7 @@ def test_reads_of_a_pipeline_wait_for_the_disk_together(cold):
             for i in wanted:
                 expected = b"$%d\r\n%s\r\n" % (len(value_of(i)), value_of(i))
                 assert receive_exactly(s, len(expected)) == expected
-        # One wait for all, and more for false positives and for pages that the small cache has dropped meanwhile.
+        # There is one wait for all, and more for false positives and for pages that the small cache has dropped meanwhile.
         assert 20 <= waits(cold) - before < 20 * 8
 
 
@@ -126,7 +126,7 @@ def test_pipelines_with_missing_pages_keep_their_order(cold):
         list(threads.map(work, range(8)))
 
 
-def test_server_survives_clients_that_disconnect_while_they_wait(cold):
+def test_clients_disconnect_while_they_wait_the_server_survives(cold):
     rng = random.Random(3)
     for _ in range(100):
         s = cold.connect()
@@ -139,7 +139,7 @@ def test_server_survives_clients_that_disconnect_while_they_wait(cold):
     cold.client().delete("gone")
 
 
-def test_server_survives_clients_that_are_killed_while_they_wait(cold):
+def test_clients_are_killed_while_they_wait_the_server_survives(cold):
     admin = cold.client()
     for _ in range(20):
         with cold.connect() as s:

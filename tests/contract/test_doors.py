@@ -1,4 +1,4 @@
-"""Clients without a password and clients of the HTTP port do not lock others out."""
+"""Tests that clients without a password and clients of the HTTP port do not lock others out."""
 
 import contextlib
 import os
@@ -10,6 +10,7 @@ import time
 import pytest
 import redis
 
+from support.meanwhile import meanwhile
 from support.server import Server, binary, wait_until
 from support.sockets import receive_exactly
 from test_limits import NO_MORE_FILES
@@ -18,7 +19,7 @@ WRONG = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 
 
 def healthz_seconds(server):
-    """Seconds that /healthz takes over a new connection."""
+    """Returns the seconds that /healthz takes over a new connection."""
     began = time.monotonic()
     assert server.http("/healthz")[0] == 200
     return time.monotonic() - began
@@ -46,7 +47,7 @@ def test_slow_http_requests_leave_health_checks_prompt_and_are_cut_off(fresh):
                 with contextlib.suppress(OSError):
                     link.sendall(bytes([byte]))
             assert healthz_seconds(fresh) < 1
-        # The time limit of a whole header, 5 s, cuts each off although it never stopped sending.
+        # The time limit of a whole header, 5 s, must end each connection although it never stopped sending.
         deadline = time.monotonic() + 20
         for link in links:
             while time.monotonic() < deadline:
@@ -103,7 +104,7 @@ def test_unauthenticated_connections_under_a_small_file_limit_lock_no_client_out
         assert client.info("clients")["connected_clients"] <= 40
 
 
-def test_wrong_passwords_are_logged_and_delayed_and_the_right_one_gets_in(fresh):
+def test_wrong_passwords_are_logged_and_delayed_and_the_right_password_gets_in(fresh):
     fresh.set("server.password=secret", "limits.authentication_timeout=60s").start()
     known = fresh.client(password="secret")
     known.ping()
@@ -118,7 +119,7 @@ def test_wrong_passwords_are_logged_and_delayed_and_the_right_one_gets_in(fresh)
         with fresh.connect() as s:
             s.sendall(b"AUTH secret\r\n")
             assert receive_exactly(s, 5) == b"+OK\r\n"
-        assert 1 < time.monotonic() - before < 10  # waits for its own delay, 2 s, not for the attackers' attempts
+        assert 1 < time.monotonic() - before < 10  # the client waits for its own delay, 2 s, not for the attackers' attempts
         denied = known.info("stats")["acl_access_denied_auth"]
         assert 50 <= denied < 1_000, denied  # of 5,000 attempts
     log = fresh.log_path.read_text()
@@ -130,6 +131,24 @@ def test_wrong_passwords_are_logged_and_delayed_and_the_right_one_gets_in(fresh)
     entry = dict(zip(entry[::2], entry[1::2])) if isinstance(entry, list) else entry
     entry = {k.decode() if isinstance(k, bytes) else k: v for k, v in entry.items()}
     assert entry["count"] >= 50 and entry["username"] in (b"ev\\il", "ev\\il") and entry["reason"] in (b"auth", "auth")
+
+
+def test_wrong_passwords_over_many_short_connections_lock_no_client_of_the_same_host_out(fresh):
+    """Attackers close each connection before its wrong password is checked. A client with the right password waits for its delay
+    and gets in."""
+    fresh.set("server.password=secret", "limits.unauthenticated_clients=16").start()
+
+    def attack():
+        with contextlib.suppress(OSError), fresh.connect() as s:
+            s.sendall(b"AUTH wrong\r\n" * 20)
+            time.sleep(0.01)
+
+    with meanwhile(*[attack] * 4):
+        wait_until(lambda: "too many unauthenticated clients" in fresh.log(), what="the limit is reached")
+        for _ in range(2):
+            with fresh.connect() as s:
+                s.sendall(b"AUTH secret\r\n")
+                assert receive_exactly(s, 5) == b"+OK\r\n"
 
 
 def test_control_bytes_in_a_user_name_forge_no_line_of_the_log(fresh):
@@ -147,7 +166,7 @@ def test_control_bytes_in_a_user_name_forge_no_line_of_the_log(fresh):
 
 @pytest.fixture
 def with_file(tmp_path):
-    """A server with a configuration file of its own."""
+    """Gives a server with a configuration file of its own."""
     file = tmp_path / "own.yaml"
     file.write_text("server:\n  port: 1\n")
     server = Server({"storage.memory_budget": "128MiB", "server.bind": "[127.0.0.1]"}, tmp_path, config=file)
@@ -167,7 +186,7 @@ def test_rewritten_file_with_a_password_becomes_private_to_its_owner(with_file):
     client.config_rewrite()
     assert "secret" in file.read_text() and stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "has a password and other users could read it" in with_file.log_path.read_text()
-    file.chmod(0o640)  # a mode that an operator chose for a group stays
+    file.chmod(0o640)  # a mode that an operator chose for a group must stay
     link = file.with_name("link.yaml")
     client.config_set("timeout", "100")
     client.config_rewrite()
@@ -189,7 +208,7 @@ def test_rewrite_through_a_link_changes_the_file_and_keeps_the_link(with_file, t
     assert with_file.config.is_symlink() and "77s" in real.read_text()
 
 
-def test_limit_of_64_open_files_makes_maxclients_32(fresh):
+def test_limit_of_64_open_files_gives_a_maxclients_of_32(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=64:64"]
     fresh.start()
     client = fresh.client()
@@ -207,6 +226,7 @@ def test_unknown_tags_and_second_documents_are_refused_with_file_and_line(tmp_pa
         ("server:\n  port: !!foo 1\n", ":2: the tag !!foo is not known"),
         ("server:\n  port: 1\n---\nlog:\n  level: debug\n", ":3: a second document begins here"),
         ("server:\n  port: 1\n...\n---\nlog:\n  level: debug\n", ":4: a second document begins here"),
+        ('server:\n  "po\\x1b[2J\\nrt": 1\n', ":2: server.po\\x1b[2J\\nrt: no such key"),
     ]:
         file = tmp_path / "odd.yaml"
         file.write_text(text)

@@ -1,4 +1,4 @@
-"""The examples do what examples/README.md says."""
+"""Tests that the examples do what examples/README.md says."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def python_example(server, name, *options):
     return output_of(sys.executable, EXAMPLES / "python" / f"{name}.py", "--port", server.port, *options)
 
 
-def test_rate_limiter_refuses_what_exceeds_the_limit(server):
+def test_rate_limiter_refuses_requests_over_the_limit(server):
     lines = python_example(server, "rate_limiter", "--limit", "3", "--window", "1000").splitlines()
     assert [line.split(": ")[1] for line in lines] == ["allowed"] * 3 + ["refused"] * 2
 
@@ -49,7 +49,7 @@ def test_installed_engine_runs_in_the_example_program(tmp_path):
     output_of("cmake", "--install", ROOT / "build" / "release", "--component", "engine", "--prefix", prefix)
     output_of("cmake", "-S", EXAMPLES / "embedded", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
     output_of("cmake", "--build", build)
-    for _ in range(2):  # the second run opens the first one's files
+    for _ in range(2):  # the second run opens the files of the first
         printed = output_of(build / "embedded", tmp_path / "data", env={**os.environ, "PATH": "/usr/bin:/bin"}).splitlines()
         assert printed[:3] == ["user:1:name is Ada", "user:1:name", "user:2:name"]
         assert printed[3].startswith("deleted; its purge ticket is purge-")

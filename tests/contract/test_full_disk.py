@@ -1,8 +1,8 @@
-"""A full disk: a small tmpfs, filled by the server itself or by another program.
+"""Tests of a full disk: a small tmpfs, which the server itself or another program fills.
 
-Reads and deletes work, and writes that add data get -MISCONF. Within 5 s after space becomes free (FLUSHDB, the other program's file is
-removed) writes work again. Acknowledged writes survive kill -9 and are in the server that went on running. Each test has another layout of
-its tree; EBBTIDE_SEED repeats it.
+Reads and deletes must work, and writes that add data get -MISCONF. Within 5 s after space becomes free (FLUSHDB, or the other
+program's file is removed) writes must work again. Acknowledged writes survive kill -9 and stay in the running server. Each test
+has another layout of its tree; EBBTIDE_SEED repeats it.
 
 EBBTIDE_FULL_DISK_CYCLES   how often the disk fills up and gets room again under one server (3)
 """
@@ -34,7 +34,7 @@ SETTINGS = {
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A mounted tmpfs of 64 MiB."""
+    """Gives a mounted tmpfs of 64 MiB."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small tmpfs needs root")
     disk = tmp_path / "disk"
@@ -68,7 +68,7 @@ def room_left(server, disk):
 
 
 def fill(disk):
-    """Another program's file takes all space that is free now, but not what the server frees meanwhile."""
+    """Makes another program's file take all space that is free now, but not the space that the server frees meanwhile."""
     room = free_bytes(disk)
     with open(disk / "ballast", "ab", buffering=0) as ballast:
         while room > 0:
@@ -79,7 +79,8 @@ def fill(disk):
 
 
 def works(command, *arguments):
-    """Whether a command succeeds. False for -MISCONF and for an unknown outcome, which closes the connection; any other error is raised."""
+    """Returns true if a command succeeds; false for -MISCONF and for an unknown outcome, which closes the connection. Raises any
+    other error."""
     try:
         command(*arguments)
     except redis.ResponseError as error:
@@ -99,7 +100,7 @@ def value_of(i):
 
 
 def fill_by_writing(client, limit=200_000):
-    """Writes until a write is refused; returns the number of acknowledged keys."""
+    """Writes until a write is refused. Returns the number of acknowledged keys."""
     batch = 50
     for start in range(0, limit, batch):
         pipe = client.pipeline(transaction=False)
@@ -112,13 +113,13 @@ def fill_by_writing(client, limit=200_000):
     raise AssertionError("the disk did not fill up")
 
 
-def test_disk_filled_by_the_server_serves_reads_and_deletes_and_heals(server, small_disk):
+def test_server_fills_the_disk_reads_and_deletes_work_and_it_heals(server, small_disk):
     client = server.client()
     kept = fill_by_writing(client)
     assert kept > 1000
     for i in range(0, kept, kept // 50):
         assert client.get(f"k{i}") == value_of(i)
-    # Any number of deletes works, of single keys and by range.
+    # Any number of deletes must work, of single keys and by range.
     for i in range(0, 500):
         assert client.delete(f"k{i}") == 1
     client.execute_command("DELRANGE", "k500", "k501")
@@ -139,18 +140,18 @@ def test_disk_filled_by_the_server_serves_reads_and_deletes_and_heals(server, sm
     assert client.get("k600") is None
 
 
-def test_disk_filled_by_another_program_serves_reads_and_deletes_and_heals(server, small_disk):
+def test_another_program_fills_the_disk_reads_and_deletes_work_and_the_server_heals(server, small_disk):
     client = server.client()
     for i in range(2000):
         client.set(f"k{i}", value_of(i))
     fill(small_disk)
     wait_until(lambda: not takes_data(client), 2, "data is refused")
-    # While the log of such a write has failed, reads get an error: their values may not be durable.
+    # While the log of a failed write is not healed, reads get an error: their values may not be durable.
     wait_until(lambda: works(client.get, "k0"), HEALS_SECONDS, "reads")
     for i in range(0, 2000, 40):
         assert client.get(f"k{i}") == value_of(i)
-    # The first write that fails before the server notices the full disk is refused, even a delete. Later deletes use the reserved space,
-    # or that of a cancelled merge.
+    # The first write that fails before the server notices the full disk is refused, even if it is a delete. Later deletes use the
+    # reserved space, or that of a cancelled merge.
     wait_until(lambda: free_bytes(small_disk) >= 64 << 10, HEALS_SECONDS, "there is room for the log")
     wait_until(lambda: works(client.delete, "k0"), 2, "deletes in reserved space")
     for i in range(1, 300):
@@ -176,14 +177,14 @@ def test_disk_filled_by_another_program_serves_reads_and_deletes_and_heals(serve
 
 
 def test_running_server_heals_after_each_full_disk(server, small_disk):
-    """Without a restart, the server's memory must be right about the failed log and the unwritten tables."""
+    """There is no restart, so the server's memory must be right about the failed log and the unwritten tables."""
     client, born = server.client(), server.client().info("server")["run_id"]
     kept = {}  # key -> acknowledged value, or None
     open_keys = set()  # keys of writes with an unknown outcome
     refusals = []
 
     def write(key, value):
-        """Whether the write succeeded."""
+        """Returns true if the write succeeded."""
         try:
             client.set(key, value) if value is not None else client.delete(key)
         except redis.ResponseError as error:
@@ -210,7 +211,7 @@ def test_running_server_heals_after_each_full_disk(server, small_disk):
         keys = sorted(kept.keys() - open_keys)
         for start in range(0, len(keys), 500):
             part, answers = keys[start : start + 500], []
-            # While the log of a write has failed, reads get an error: their values may not be durable.
+            # While the log of a failed write is not healed, reads get an error: their values may not be durable.
             heals(lambda: works(lambda: answers.extend(client.mget(part))), "reads")
             for key, value in zip(part, answers, strict=True):
                 assert value == kept[key], key
@@ -218,11 +219,12 @@ def test_running_server_heals_after_each_full_disk(server, small_disk):
     tries = itertools.count()
     for cycle in range(CYCLES):
         for i in range(1500):  # from the second cycle on, these are overwrites
-            # Merges that failed on the full disk are retried within 4 s; if there are too many runs by then, writes wait for that.
+            # Merges that failed on the full disk are retried within 4 s. If there are too many runs by then, writes wait for the
+            # merges.
             heals(lambda: write(f"k{i}", b"%d.%d:" % (cycle, i) * 200), "writes with room", refusals)  # noqa: B023
         assert write(f"cycle{cycle}", b"%d" % cycle)
         fill(small_disk)
-        # Merges free the space of overwritten values; use it up.
+        # Merges free the space of overwritten values, so this space is used up, too.
         wait_until(lambda: not write(f"more{next(tries) % 100}", b"m" * 20_000), 20, "data is refused", interval=0)
         check()
         for i in range(100):  # the log may fail at any of them; later ones use the reserved space
@@ -242,8 +244,46 @@ def test_running_server_heals_after_each_full_disk(server, small_disk):
     check()
 
 
+def answers(server):
+    """Whether the server answers; it may not be ready, since it refuses writes."""
+    with contextlib.suppress(redis.ConnectionError, redis.BusyLoadingError):
+        return server.client().ping()
+    return False
+
+
+def test_start_without_a_free_byte_serves_reads_and_heals(server, small_disk):
+    client = server.client()
+    for i in range(2000):
+        client.set(f"k{i}", value_of(i))
+    assert client.delete("k0") == 1
+    server.kill()
+    (server.data / "RESERVE").unlink(missing_ok=True)
+    for _ in range(4):  # a start frees what the process before left unfinished
+        fill(small_disk)
+        assert free_bytes(small_disk) == 0
+        server.start(wait=False)
+        wait_until(lambda: answers(server), 20, "the server answers")
+        client = server.client()
+        for i in range(1, 2000, 40):
+            assert client.get(f"k{i}") == value_of(i)
+        assert client.get("k0") is None
+        server.kill()
+        (server.data / "RESERVE").unlink(missing_ok=True)
+    fill(small_disk)
+    server.start(wait=False)
+    wait_until(lambda: answers(server), 20, "the server answers")
+    client = server.client()
+    (small_disk / "ballast").unlink()
+    wait_until(lambda: works(client.delete, "k1"), HEALS_SECONDS, "deletes after the ballast is removed")
+    wait_until(lambda: takes_data(client), HEALS_SECONDS, "writes after the ballast is removed")
+    server.kill()
+    server.start()
+    client = server.client()
+    assert client.mget("k0", "k1", "k2", "more") == [None, None, value_of(2), b"v" * 100]
+
+
 def missed(client):
-    """Number of missed deadlines, by reason."""
+    """Returns the number of missed deadlines, by reason."""
     return {key: value for key, value in client.info("ebbtide").items() if key.startswith("delete_deadline_missed_") and value != 0}
 
 

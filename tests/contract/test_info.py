@@ -1,10 +1,11 @@
-"""INFO as monitoring reads it: the fields that redis_exporter turns into metrics exist, are numbers, and change with the load."""
+"""Tests of INFO as monitoring reads it: the fields that redis_exporter turns into metrics exist, are numbers, and change with the
+load."""
 
 import re
 
 from support.sockets import Link, receive_until
 
-# Fields that redis_exporter (v1.6x) reads by name, for a single server without scripts, modules and cluster.
+# The fields that redis_exporter (v1.6x) reads by name, for a single server without scripts, modules and cluster.
 NUMBERS = (
     "uptime_in_seconds process_id io_threads_active connected_clients blocked_clients maxclients tracking_clients clients_in_timeout_table "
     "client_recent_max_input_buffer client_recent_max_output_buffer "
@@ -56,7 +57,7 @@ def test_info_has_every_field_that_an_exporter_reads(server):
     assert [(name, found.get(name)) for name, form in WORDS.items() if not re.fullmatch(form, found.get(name, ""))] == []
 
 
-def test_fields_change_with_the_load(server):
+def test_info_fields_change_with_the_load(server):
     client = server.client()
     client.flushall()
     client.execute_command("CONFIG", "RESETSTAT")
@@ -83,7 +84,7 @@ def test_fields_change_with_the_load(server):
     listener.close()
 
 
-def test_sections_have_the_order_of_redis_and_can_be_chosen(server):
+def test_info_sections_have_the_order_of_redis_and_can_be_chosen(server):
     everything = re.findall(r"^# (\w+)", raw_info(server, "EVERYTHING"), re.M)
     assert everything[:6] == ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication"]
     assert {"CPU", "Modules", "Commandstats", "Errorstats", "Latencystats", "Cluster", "Keyspace"} <= set(everything)

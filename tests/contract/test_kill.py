@@ -1,11 +1,12 @@
-"""After kill -9 under load all acknowledged writes are there, and the state is a prefix of the history.
+"""Tests that after kill -9 under load all acknowledged writes are there, and the state is a prefix of the history.
 
-One connection sends a known list of writes as fast as the socket takes them, and counts the replies: SET, STAMP.SET, DEL, INCR, DELRANGE,
-DELPREFIX, STAMP.DELRANGE, FLUSHDB, some large values. After the kill the recovered database must equal the model after n operations,
-where n lies between the number of received replies and of sent commands. So no acknowledged write is lost, wrong or out of order.
+One connection sends a known list of writes as fast as the socket takes them, and counts the replies: SET, STAMP.SET, DEL, INCR,
+DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, some large values. After the kill the recovered database must equal the model after
+n operations, where n lies between the number of received replies and of sent commands. So no acknowledged write is lost, wrong or
+out of order.
 
-Each round continues with the files of the last one. Most starts change the layout: merge policy, tiles, partitioning, compression. One
-command of each round is a TREE.POLICY, which the next start forgets.
+Each round continues with the files of the round before. Most starts change the layout: merge policy, tiles, partitioning,
+compression. One command of each round is a TREE.POLICY, which the next start does not keep.
 
 A failure names the seed; EBBTIDE_SEED repeats it.
 """
@@ -26,7 +27,7 @@ SEED = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randran
 
 
 class Workload:
-    """A list of commands with unique values, and the model of their effects. `policy`: the TREE.POLICY among them."""
+    """A list of commands with unique values, and the model of their effects. `policy` is the TREE.POLICY among them."""
 
     def __init__(self, choose, count, policy):
         self.commands = [self.command(choose, number) for number in range(count)]
@@ -89,7 +90,7 @@ class Workload:
 
 
 class Replies:
-    """Counts complete one-line and bulk replies in a stream; an error reply ends the test."""
+    """Counts complete one-line and bulk replies in a stream. An error reply fails the test."""
 
     def __init__(self):
         self.rest = b""
@@ -109,8 +110,8 @@ class Replies:
 
 
 def write_until_killed(server, commands, kill_after):
-    """Sends all commands and kills the server after kill_after replies. Returns the number of replies, the number of commands sent at
-    least in part, and INFO before the kill."""
+    """Sends all commands and kills the server after kill_after replies. Returns the number of replies, the number of commands
+    sent at least in part, and INFO before the kill."""
     replies = Replies()
     pieces = [encode(*command) for command in commands]
     ends, total = [], 0
@@ -155,7 +156,7 @@ def test_acknowledged_writes_survive_kill_9(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     choose = random.Random(f"{SEED}-{fsync}")
     deal = layouts(choose)
-    # Small sizes, so that flushes, log switches and merges run during most kills.
+    # Sizes are small, so that flushes, log switches and merges run during most kills.
     small = {"storage.memtable_size": "64KiB", "tree.file_size": "64KiB", "storage.wal_segment_size": "256KiB"}
     settings = {**small, "storage.fsync": fsync, "tree.deletes.stamp": "explicit"}
     state, merges = {}, 0

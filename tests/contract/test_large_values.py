@@ -1,6 +1,7 @@
-"""Values larger than the free memory: commands that need none of their bytes read none, and commands that need a part read that part.
+"""Tests of values larger than the free memory: commands that need none of their bytes read none, and commands that need a part
+read only that part.
 
-The values are written under a large budget. Under a small one they can still be inspected, read in parts, and deleted.
+The values are written under a large budget. Under a small budget they can still be inspected, read in parts, and deleted.
 """
 
 import random
@@ -15,7 +16,7 @@ PART = 1000
 
 
 def block(number):
-    """A mebibyte unlike the others, which compresses by half."""
+    """Returns a mebibyte unlike the others, which compresses by half."""
     noise = random.Random(number).randbytes(MIB // 2)
     return b"".join(noise[i : i + 64] + b"." * 64 for i in range(0, len(noise), 64))
 
@@ -33,7 +34,7 @@ def oom(error):
 
 @pytest.fixture(params=[("1", "none"), ("8", "zstd")], ids=["h=1", "h=8, zstd"])
 def small(fresh, request):
-    """A server with a budget of 64 MiB, and a value of 160 MiB at "large" and at "other", on disk."""
+    """Gives a server with a budget of 64 MiB, and a value of 160 MiB at "large" and at "other", on disk."""
     pages, compression = request.param
     fresh.set(f"tree.pages_per_tile={pages}", f"storage.compression={compression}", f"storage.compression_last_level={compression}")
     fresh.set("storage.memory_budget=2GiB", "server.threads=1").start()
@@ -77,7 +78,7 @@ def test_commands_that_need_no_bytes_of_a_value_read_none(small):
     for wrong in (("INCR", "large"), ("INCRBYFLOAT", "large", "1")):
         with pytest.raises(redis.ResponseError, match="not an integer|not a valid float"):
             client.execute_command(*wrong)
-    assert time.monotonic() - start < 5  # takes some tens of milliseconds; reading the value would take as long for each command
+    assert time.monotonic() - start < 5  # it takes some tens of milliseconds, which reading the value would take for each command
     assert small.resident_bytes() - before < 40 * MIB
 
 
@@ -103,7 +104,7 @@ def test_commands_that_need_a_part_of_a_value_read_only_that_part(small):
     assert small.resident_bytes() - before < 48 * MIB
 
 
-def test_commands_that_need_the_whole_value_are_refused_and_it_can_be_deleted(small):
+def test_commands_that_need_the_whole_value_are_refused_and_the_value_can_be_deleted(small):
     client = small.client()
     for command in (("GET", "large"), ("GETDEL", "large"), ("APPEND", "large", "x"), ("SETRANGE", "large", "0", "x"),
                     ("EXPIRE", "large", "100"), ("PERSIST", "large"), ("RENAME", "large", "new"), ("COPY", "large", "new"),
@@ -150,7 +151,7 @@ def test_command_on_a_value_that_does_not_fit_beside_memtables_waits_for_their_f
     fresh.stop()
     fresh.start()
     client = fresh.client()
-    client.setrange("fill", 140_000_000, "x")  # no room for the large value beside this one
+    client.setrange("fill", 140_000_000, "x")  # there is no room for the large value beside this one
     answer = client.execute_command(*command)
     assert len(answer) == size if command[0].startswith("GET") else answer in (1, b"OK", True, size, size + 1)
     assert fresh.peak_resident_bytes() < 256 * MIB * 5 // 4

@@ -1,7 +1,7 @@
-"""Single-key commands of concurrent connections are linearizable during flushes, merges and kill -9: some sequential order of the commands
-explains every reply. The merge policy changes during the run, and the tree's layout after each kill.
+"""Tests that single-key commands of concurrent connections are linearizable during flushes, merges and kill -9: some sequential
+order of the commands explains every reply. The merge policy changes during the run, and the tree's layout after each kill.
 
-Clients are processes of their own. A command without a reply, because the server was killed, may have happened or not.
+Clients are separate processes. A command without a reply, because the server was killed, may have happened or not.
 
 A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
 """
@@ -26,7 +26,7 @@ SEED = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randran
 
 
 def step(state, name, arguments):
-    """Reply and new value of a command on one key with this value. None: the key is absent."""
+    """Returns the reply and the new value of a command on one key with this value. None: the key is absent."""
     if name in ("GET", "GETDEL"):
         return state, None if name == "GETDEL" else state
     if name == "SET":
@@ -60,7 +60,7 @@ def choose_command(choose, unique):
 
 
 def client(number, port, seed, until, results):
-    """Runs commands until `until`, and puts its history into `results`."""
+    """Runs commands until `until`, and puts their history into `results`."""
     choose = random.Random(f"{seed}-{number}")
     history, link, count = [], None, 0
     while time.monotonic() < until:
@@ -87,7 +87,7 @@ def client(number, port, seed, until, results):
 
 
 def record(server, seed, kills, deal):
-    """Runs `CLIENTS` clients for `SECONDS`; returns the history of each key. `deal`: layouts."""
+    """Runs `CLIENTS` clients for `SECONDS`. Returns the history of each key. `deal` gives the layouts."""
     until = time.monotonic() + SECONDS
     fork = multiprocessing.get_context("fork")
     results = fork.Queue()

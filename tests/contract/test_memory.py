@@ -1,4 +1,4 @@
-"""Everything that clients make the server hold counts towards one memory budget; -OOM beyond it."""
+"""Tests that all memory that clients make the server hold counts towards one memory budget, with -OOM beyond it."""
 
 import contextlib
 import os
@@ -74,7 +74,7 @@ def test_pipelines_of_60_kb_values_stay_within_a_small_budget_with_default_memta
     values = encode("SET", "k", b"x" * 60_000) * 100
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(fresh.connect(timeout=60)) for _ in range(50)]
-        for link in links * 3:  # 900 MB; replies are few bytes, and wait in the sockets
+        for link in links * 3:  # 900 MB in all; replies are few bytes, and wait in the sockets
             link.sendall(values)
         for link in links:
             link.sendall(encode("ECHO", "end"))
@@ -158,10 +158,10 @@ def test_log_longer_than_the_budget_is_replayed_within_the_budget(fresh):
     assert flushes(fresh.client()) == 0
     fresh.kill()
     fresh.set(*BUDGET).start()
-    # Three quarters of the budget for memtables, the large value once, and the process itself.
+    # This is three quarters of the budget for memtables, the large value once, and the process itself.
     assert fresh.peak_resident_bytes() < 1.25 * 64 * MIB + 100_000_000 + 48 * MIB
     client = fresh.client()
-    assert client.strlen("large") == 0  # the last database has it
+    assert client.strlen("large") == 0  # the last database has the value
     client = fresh.client(db=15)
     assert client.getrange("large", 99_999_900, -1) == value[-100:]
     assert client.get("b5999") == value[:10_000]

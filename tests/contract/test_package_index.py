@@ -1,9 +1,8 @@
-"""The machine's package index, loaded through redis-cli --pipe, is read back byte for byte after kill -9.
+"""Tests that the machine's package index, loaded through redis-cli --pipe, is read back byte for byte after kill -9.
 
-Each stanza of `apt-cache dumpavail` becomes one key, `package:version`, with the stanza as its value. On Debian 12 these are about 60,000
-records of about 1 KB, with names that share prefixes and values of very different lengths. A machine without apt, or with empty lists,
-gets stanzas of the same shape from a seed.
-"""
+Each stanza of `apt-cache dumpavail` becomes one key, `package:version`, with the stanza as its value. On Debian 12 these are
+about 60,000 records of about 1 KB, with names that share prefixes and values of very different lengths. A machine without apt, or
+with empty lists, gets stanzas of the same shape from a seed."""
 
 import random
 import shutil
@@ -23,7 +22,7 @@ def dumped_stanzas():
 
 
 def made_up_stanzas(count=60_000, seed=20):
-    """Stanzas like the real ones, for a machine without any."""
+    """Returns stanzas like the real ones, for a machine that has none."""
     choose = random.Random(seed)
     stems = ["lib%s", "lib%s-dev", "%s-doc", "python3-%s", "golang-%s-dev", "linux-image-%s", "%s"]
     stanzas = []
@@ -58,9 +57,9 @@ def check_contents(client, expected):
 
 @pytest.fixture(scope="module")
 def loaded():
-    """A server with the index, killed with -9 after the load and restarted."""
+    """Gives a server with the index, killed with -9 after the load and restarted."""
     expected = records()
-    # A small memtable, so that the load causes flushes and merges.
+    # The memtable is small, so that the load causes flushes and merges.
     server = Server(settings={"storage.memtable_size": "4MiB", "tree.file_size": "4MiB"})
     with server:
         said = server.cli("--pipe", stdin=b"".join(encode("SET", key, value) for key, value in expected.items()))

@@ -1,4 +1,4 @@
-"""Valid and invalid network input, pipelines and large values, over plain sockets."""
+"""Tests of valid and invalid network input, pipelines and large values, over plain sockets."""
 
 import threading
 

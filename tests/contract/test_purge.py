@@ -1,4 +1,4 @@
-"""Purge tickets over a real socket and a real disk."""
+"""Tests of purge tickets over a real socket and a real disk."""
 
 import json
 import time
@@ -40,7 +40,7 @@ def status_of(client, ticket):
 
 @pytest.fixture
 def plain(fresh):
-    """A server without compression, so that a search finds all bytes."""
+    """Gives a server without compression, so that a search finds all bytes."""
     return fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
 
 
@@ -66,7 +66,7 @@ def test_purged_range_is_in_no_file_and_its_ticket_stays_done(plain, way):
     assert state[b"files-left"] == 0 and state[b"left-in"] == []
     assert ticket not in client.execute_command("PURGE.LIST")
     assert client.get("key7") == b"x" * 100
-    # It stays done after a stop and after a kill.
+    # The ticket must stay done after a stop and after a kill.
     plain.restart()
     wait_until(lambda: status_of(plain.client(), ticket)[b"state"] == b"done", 5, "done after a restart")
     plain.kill()
@@ -123,7 +123,7 @@ def test_tickets_survive_restarts_and_the_list_does_not(plain):
         assert client.execute_command("PURGE.WAIT", each, 5000) == 1
     assert status_of(client, ticket)[b"deadline"] == before[b"deadline"]
     report = json.loads(client.execute_command("PURGE.REPORT", of_emptied))
-    # Its tree was removed, so its deadline is unknown after a restart.
+    # The tree was removed, so its deadline is unknown after a restart.
     assert (report["state"], report["promised"], report["deadline"], report["in_time"]) == ("done", None, None, None)
 
 
@@ -188,7 +188,7 @@ def test_client_unblock_ends_a_wait(plain, reason, answer):
     with plain.connect() as waiting, waiting.makefile("rb") as replies:
         waiting.sendall(encode("CLIENT", "ID"))
         number = int(replies.readline()[1:])
-        assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 0  # it is not waiting
+        assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 0  # the client does not wait
         waiting.sendall(encode("PURGE.WAIT", ticket, 0) + encode("PING"))
         wait_until(lambda: client.info("clients")["blocked_clients"] == 1, what="it waits")
         assert next(one for one in client.client_list() if int(one["id"]) == number)["flags"] == "b"

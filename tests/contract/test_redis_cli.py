@@ -1,4 +1,4 @@
-"""The modes of redis-cli: samplers, counters, mass insertion, and hints from COMMAND DOCS."""
+"""Tests of the modes of redis-cli: samplers, counters, mass insertion, and hints from COMMAND DOCS."""
 
 import re
 import subprocess
@@ -53,7 +53,7 @@ def test_pipe_inserts_20000_keys_without_errors(filled):
 
 
 def ended_after(server, lines, *options):
-    """The first lines of a mode that never ends, each as soon as it is printed."""
+    """Yields the first lines of a mode that never ends, each as soon as it is printed."""
     with subprocess.Popen(["stdbuf", "-oL", "redis-cli", "-p", str(server.port), *options], stdout=subprocess.PIPE) as process:
         try:
             return [process.stdout.readline().decode() for _ in range(lines)]
@@ -70,7 +70,7 @@ def test_stat_prints_keys_and_memory(filled):
 
 
 def test_latency_prints_minimum_maximum_and_average(filled):
-    # Without a terminal the mode samples for a second and prints: minimum, maximum, average, number.
+    # Without a terminal the mode samples for a second and prints minimum, maximum, average and number.
     least, most, mean, samples = said(filled, "-i", "0.3", "--latency", "--raw").split()[:4]
     assert int(least) <= float(mean) <= int(most) and int(samples) >= 1
 
@@ -95,7 +95,7 @@ def test_command_docs_have_the_arguments_that_hints_need(server):
         assert len(docs) == link.call("COMMAND", "COUNT")
         for name, doc in docs.items():
             look(name, doc)
-    # The arguments of these are commands of any form.
+    # The arguments of these commands are commands of any form.
     assert set(bare) <= {"command|getkeys", "command|getkeysandflags", "debug"}, bare
 
 

@@ -1,4 +1,4 @@
-"""redis-py and its asyncio client in common use: pipelines, transactions, scans, pub/sub, RESP3, invalidations."""
+"""Tests of redis-py and its asyncio client in common use: pipelines, transactions, scans, pub/sub, RESP3, invalidations."""
 
 import asyncio
 
@@ -80,7 +80,7 @@ def test_concurrent_watch_loops_lose_no_increment(server, options):
 
         await asyncio.gather(*[increment() for _ in range(50)])
         assert await client.get("watched") == b"50"
-        # A transaction that another client certainly aborts.
+        # Another client certainly aborts this transaction.
         async with client.pipeline() as pipe:
             await pipe.watch("watched")
             await client.set("watched", 7)
@@ -136,7 +136,7 @@ def test_invalidations_reach_the_redirect_connection(server):
 
 
 def expired_up_to(last, listener, meanwhile=lambda: None):
-    """The keys whose expired event arrives before that of `last`."""
+    """Returns the keys whose expired event arrives before that of `last`."""
     keys = []
 
     def heard_last():
@@ -150,8 +150,8 @@ def expired_up_to(last, listener, meanwhile=lambda: None):
     return sorted(keys[:-1])
 
 
-def test_expired_keys_get_one_event_and_persisted_or_deleted_ones_none(server):
-    """Whether a client reads the key at its expiry or not."""
+def test_expired_keys_get_one_event_and_persisted_or_deleted_keys_none(server):
+    """This holds whether a client reads the key at its expiry or not."""
     client = server.client()
     client.config_set("notify-keyspace-events", "Ex")
     listener = client.pubsub(ignore_subscribe_messages=True)
@@ -171,8 +171,8 @@ def test_expired_keys_get_one_event_and_persisted_or_deleted_ones_none(server):
 
 
 def test_keys_from_before_a_restart_get_expired_events(fresh):
-    """The sweep over page expiries finds keys in tables and in the log of an earlier run. After a kill, engine time may be up to ten seconds
-    ahead, so keys that expire within these get no event."""
+    """The sweep over page expiries finds keys in tables and in the log of an earlier run. After a kill, engine time may be up to
+    ten seconds ahead, so keys that expire within these get no event."""
     fresh.start()
     client = fresh.client()
     client.mset({f"filler:{i}": "x" * 100 for i in range(3000)})
@@ -190,7 +190,7 @@ def test_keys_from_before_a_restart_get_expired_events(fresh):
 
 
 def test_expiry_of_a_tracked_key_sends_an_invalidation(server):
-    """RESP3 over a plain socket."""
+    """Uses RESP3 over a plain socket."""
     with server.connect() as link:
         link.settimeout(20)
         link.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nSET cached:short 1 PX 700\r\nGET cached:short\r\n")

@@ -1,4 +1,4 @@
-"""Shipped programs contain no test switches."""
+"""Tests that shipped programs contain no test switches."""
 
 import re
 
@@ -10,6 +10,6 @@ def test_release_server_has_no_switch_for_planted_bugs():
     switch = re.search(r"inline std::atomic<PlantedBug> (\w+)\{", header)[1].encode()
     for program in (binary(), binary("ebbtide-inspect")):
         content = program.read_bytes()
-        assert b"block_checksum" in content  # the binary has the engine's names, so it would have the switch's
-        # Only builds with sanitizers have the switch, and these are not shipped.
+        assert b"block_checksum" in content  # the binary has the engine's names, so it would have the switch's name, too
+        # Only builds with sanitizers have the switch, and they are not shipped.
         assert (switch in content) == (b"__asan_" in content or b"__tsan_" in content), program

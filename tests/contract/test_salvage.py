@@ -1,30 +1,24 @@
-"""ebbtide-inspect salvage makes a database of the readable parts of a damaged directory."""
+"""Tests that ebbtide-inspect salvage makes a database of the readable parts of a damaged directory."""
 
 import json
+import shutil
 import subprocess
 
 from conftest import SETTINGS
+from support.files import flip
 from support.server import Server, binary
 
 
 def salvage(*arguments):
-    """The JSON output of salvage, and its exit status."""
+    """Returns the JSON output of salvage, and its exit status."""
     done = subprocess.run(
         [binary("ebbtide-inspect"), "salvage", *map(str, arguments), "--json"], capture_output=True, timeout=120, check=False
     )
     return json.loads(done.stdout), done.returncode
 
 
-def flip(path, offset):
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)
-        file.seek(offset)
-        file.write(bytes([byte[0] ^ 1]))
-
-
 def keys_of(directory, home):
-    """The keys of a server over the directory, which is moved to `home`/data."""
+    """Returns the keys of a server over the directory, which is moved to `home`/data."""
     home.mkdir()
     directory.rename(home / "data")
     with Server(SETTINGS, home, config=None) as server:
@@ -43,7 +37,7 @@ def fill(server):
     return client
 
 
-def test_salvage_of_a_damaged_page_saves_the_rest_and_lists_the_page(fresh, tmp_path):
+def test_salvage_of_a_damaged_page_saves_the_other_pages_and_lists_the_damaged_one(fresh, tmp_path):
     client = fill(fresh)
     client.execute_command("TREE.PAUSE", 600_000)
     alive = set(client.keys())
@@ -82,6 +76,18 @@ def test_salvage_of_a_backup_is_complete_and_of_a_running_server_is_refused(fres
     assert status == 2, said
     said, status = salvage(tmp_path / "nothing", tmp_path / "out2")
     assert status == 2, said
+
+
+def test_salvage_ignores_a_copy_and_a_directory_that_have_names_of_log_segments(fresh, tmp_path):
+    client = fill(fresh)
+    alive = set(client.keys())
+    fresh.stop()
+    log = min(fresh.data.glob("*.wal"))
+    shutil.copy(log, fresh.data / "900001.wal")
+    (fresh.data / "900002.wal").mkdir()
+    said, status = salvage(fresh.data, tmp_path / "out")
+    assert status == 0 and said["lost"] == [], said
+    assert keys_of(tmp_path / "out", tmp_path / "whole") == alive
 
 
 def test_damage_to_a_part_of_the_log_that_tables_have_is_skipped(fresh):

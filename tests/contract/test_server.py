@@ -1,14 +1,18 @@
-"""The server's life: start, restart, loading, signals, configuration, metrics, clients."""
+"""Tests of the server's life: start, restart, loading, signals, configuration, metrics, clients."""
 
 import ctypes
+import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
 import subprocess
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import redis
@@ -90,7 +94,7 @@ def test_shutdown_command_stops_the_server(fresh):
     assert fresh.wait(30) == 0
 
 
-def test_replay_of_a_long_log_answers_loading_and_is_alive_but_not_ready(fresh):
+def test_replay_of_a_long_log_replies_loading_and_the_server_is_alive_but_not_ready(fresh):
     fresh.set("storage.fsync=no").start()
     n = 400_000
     with fresh.connect() as s:
@@ -111,7 +115,7 @@ def test_replay_of_a_long_log_answers_loading_and_is_alive_but_not_ready(fresh):
                     readiness = fresh.http("/ready")
                     assert fresh.http("/healthz") == (200, "ok\n")
                     assert "ebbtide_loading" in fresh.http("/metrics")[1]
-                    s.sendall(b"INFO persistence\r\n")  # ioredis asks this until loading is 0
+                    s.sendall(b"INFO persistence\r\n")  # ioredis repeats this until loading is 0
                     info = s.recv(10_000)
                     for command in (b"SELECT 3", b"CLIENT SETNAME x", b"CLIENT LIST", b"CONFIG SET slowlog-max-len 77", b"MULTI", b"EXEC"):
                         s.sendall(command + b"\r\n")
@@ -120,7 +124,7 @@ def test_replay_of_a_long_log_answers_loading_and_is_alive_but_not_ready(fresh):
         except ConnectionError:
             return False
 
-    for _ in range(5):  # until one start was seen while loading
+    for _ in range(5):  # until a start was seen while loading
         fresh.kill()
         fresh.start(wait=False)
         wait_until(ask, 60, "loaded", interval=0.001)
@@ -154,6 +158,48 @@ def test_occupied_port_is_reported_and_ends_the_start(fresh):
     )
     assert other.returncode == 1
     assert "cannot listen on 127.0.0.1" in other.stdout
+
+
+def health(server, *arguments):
+    return subprocess.run([*server.command_line(), "--health", *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_health_is_0_for_a_ready_server_and_1_with_the_reason_otherwise(fresh):
+    before = health(fresh)
+    assert (before.returncode, before.stdout) == (1, f"not ready: 127.0.0.1:{fresh.metrics_port}: Connection refused\n")
+    fresh.start()
+    assert (health(fresh).returncode, health(fresh).stdout) == (0, "ready\n")
+    wrong = health(fresh, "--set", "server.prot=1")  # Docker reserves every status except 0 and 1
+    assert wrong.returncode == 1 and "no such key" in wrong.stderr
+    fresh.stop()
+    fresh.set("metrics.port=0", "server.password=secret").start()
+    assert (health(fresh).returncode, health(fresh).stdout) == (0, "ready\n")
+
+
+def test_start_without_a_password_says_which_clients_are_served(fresh):
+    fresh.set("server.bind=*").start()
+    assert f" W no password is set: port {fresh.port} is open to every user of this machine" in fresh.log_path.read_text()
+    fresh.stop()
+    fresh.log_path.unlink()
+    fresh.set("server.password=secret").start()
+    assert "no password" not in fresh.log_path.read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_data_directory_of_another_user_is_refused_with_the_remedy():
+    with tempfile.TemporaryDirectory(prefix="ebbtide-test-", dir="/tmp") as home:  # pytest's directories are private to root
+        home = Path(home)
+        home.chmod(0o755)
+        program, data = home / "ebbtide-server", home / "data"
+        shutil.copy(binary(), program)
+        data.mkdir(mode=0o755)
+        done = subprocess.run(
+            [str(program), "--port", "0", "--set", "metrics.port=0", "--dir", str(data)],
+            user=10001, group=10001, extra_groups=[], capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert f"storage.dir: {data} belongs to user 0 (root), and this process is user 10001" in done.stdout
+    assert f"chown -R 10001:10001 {data}\n" in done.stdout
 
 
 def test_data_files_are_private_to_the_user(fresh):
@@ -194,7 +240,7 @@ def test_command_line_and_environment_errors_name_key_and_value():
 
 
 def test_signal_ends_neither_debug_sleep_nor_the_server(fresh):
-    """The signal goes to every thread, since the kernel may choose the one that sleeps."""
+    """The signal is sent to every thread, since the kernel may choose the thread that sleeps."""
     fresh.set("server.debug_commands=local").start()
     libc = ctypes.CDLL(None, use_errno=True)
     with fresh.connect() as s:
@@ -207,7 +253,7 @@ def test_signal_ends_neither_debug_sleep_nor_the_server(fresh):
     assert fresh.client().ping()
 
 
-def test_address_of_the_service_manager_that_is_none_is_warned_of_once(fresh):
+def test_invalid_address_of_the_service_manager_is_logged_once(fresh):
     fresh.prefix = ["env", "NOTIFY_SOCKET=garbage", "WATCHDOG_USEC=100000"]
     fresh.start()
     assert fresh.client().ping()
@@ -321,8 +367,61 @@ def test_sighup_reopens_the_log_file(fresh):
     moved = fresh.home / "own.log.1"
     log.rename(moved)
     fresh.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: log.exists() and "opened again" in log.read_text(), 20, "the new log file")
+    wait_until(lambda: log.exists() and "reopened" in log.read_text(), 20, "the new log file")
     assert fresh.client().ping()
+
+
+def test_json_log_has_one_object_per_line(fresh):
+    fresh.set("log.format=json").start()
+    fresh.stop()
+    lines = [json.loads(line) for line in fresh.log_path.read_text().splitlines()]
+    assert all(set(line) == {"time", "level", "message"} for line in lines)
+    assert any(line["message"] == "ready to accept connections" and line["level"] == "info" for line in lines)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", lines[0]["time"])
+
+
+def test_unix_socket_serves_redis_cli_counts_as_local_and_survives_a_kill(fresh):
+    path = fresh.home / "s.sock"
+    fresh.set(f"server.unixsocket={path}", "server.unixsocket_mode=750", "server.bind=*", "server.debug_commands=local").start()
+
+    def cli(*arguments):
+        return subprocess.run(["redis-cli", "-s", path, *arguments], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    assert cli("SET", "k", "v") == "OK\n" and fresh.client().get("k") == b"v"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o750
+    assert f"addr={path}:0 laddr={path}:0" in cli("CLIENT", "LIST")
+    assert "not allowed" not in cli("DEBUG", "SLEEP", "0")
+    assert cli("CONFIG", "GET", "unixsocket*").split() == ["unixsocket", str(path), "unixsocketperm", "750"]
+    fresh.kill()
+    assert path.exists()
+    fresh.start()
+    assert cli("GET", "k") == "v\n"
+    fresh.stop()
+    assert not path.exists()
+    path.write_text("a file")
+    with pytest.raises(RuntimeError, match="the path is a file of another kind"):
+        fresh.start()
+    assert path.read_text() == "a file"
+
+
+def test_translated_redis_conf_is_valid_and_debians_has_nothing_unknown(tmp_path):
+    conf = tmp_path / "redis.conf"
+    conf.write_text(
+        "bind 127.0.0.1 -::1\nprotected-mode yes\nport 7000\ntcp-backlog 511\ntimeout 0\ntcp-keepalive 300\ndaemonize yes\n"
+        "loglevel notice\nlogfile /var/log/r.log\ndatabases 16\nsave 3600 1 300 100\nstop-writes-on-bgsave-error yes\n"
+        "rdbcompression yes\ndbfilename dump.rdb\ndir /var/lib/redis\nreplica-read-only yes\nlazyfree-lazy-expire no\n"
+        "appendonly no\nappendfsync everysec\nslowlog-log-slower-than 10000\nlist-max-listpack-size -2\nhz 10\n"
+    )
+    made = subprocess.run([str(binary()), "--from-redis-conf", conf], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "unknown" not in made and "# line 10: save 3600 1 300 100: BGSAVE makes backups" not in made
+    assert "# line 11: save 3600 1 300 100: BGSAVE makes backups" in made
+    yaml = tmp_path / "made.yaml"
+    yaml.write_text(made)
+    check = subprocess.run([str(binary()), "--config", yaml, "--check"], capture_output=True, text=True, timeout=60)
+    assert (check.returncode, check.stdout) == (0, "the configuration is valid\n")
+    assert re.search(r"^  port: 7000$", made, re.M) and re.search(r"^  dir: /var/lib/redis$", made, re.M)
+    missing = subprocess.run([str(binary()), "--from-redis-conf", "/none"], capture_output=True, text=True, timeout=60)
+    assert (missing.returncode, missing.stderr) == (2, "/none: cannot be read: No such file or directory\n")
 
 
 def test_client_list_shows_an_open_transaction_and_its_length(server):
@@ -394,7 +493,7 @@ def test_tree_policy_changes_one_database_while_running(fresh):
 
 
 def line_of(listing, client_id):
-    """The fields of one client in CLIENT LIST's text."""
+    """Returns the fields of one client in CLIENT LIST's text."""
     line = next(line for line in listing.splitlines() if line.startswith(f"id={client_id} "))
     return dict(field.split("=", 1) for field in line.split(" "))
 
@@ -466,7 +565,7 @@ def test_only_a_save_resets_changes_since_last_save(fresh):
     client = fresh.client()
     for i in range(20):
         client.set(f"k{i}", i)
-    assert client.info("persistence")["rdb_changes_since_last_save"] >= 20  # although all of it is synced
+    assert client.info("persistence")["rdb_changes_since_last_save"] >= 20  # although all of the writes are synced
     client.save()
     assert client.info("persistence")["rdb_changes_since_last_save"] == 0
 
@@ -479,7 +578,7 @@ def test_acl_genpass_returns_the_requested_bits(fresh):
     assert re.fullmatch(rb"[0-9a-f]{2}", client.execute_command("ACL", "GENPASS", 5))
 
 
-def test_debug_error_is_sent_unchanged_but_for_line_breaks(fresh):
+def test_debug_error_is_sent_unchanged_except_for_line_breaks(fresh):
     fresh.set("server.debug_commands=local").start()
     with fresh.connect() as s:
         s.sendall(b"DEBUG ERROR WRONGPASS\r\n")

@@ -1,7 +1,7 @@
-"""Transactions, subscriptions and tracking over real sockets, byte for byte against redis-server, in RESP2 and RESP3.
+"""Tests of transactions, subscriptions and tracking over real sockets, byte for byte against redis-server, in RESP2 and RESP3.
 
-A script is a list of steps: a connection, its command (None: it only listens) and the number of values that it then receives. The bytes
-of each step must be the same on both servers, except for HELLO's reply, which contains the connection's id.
+A script is a list of steps: a connection, its command (None: it only listens) and the number of values that it then receives. The
+bytes of each step must be the same on both servers, except for HELLO's reply, which contains the connection's id.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -155,7 +155,7 @@ def test_script_gets_the_same_bytes_from_both_servers(name, protocol, redis_port
 
 
 def test_subscribers_get_messages_of_each_publisher_in_order(two_loops):
-    """Eight subscribers on two loops, and two publishers that send as fast as they can."""
+    """There are eight subscribers on two loops, and two publishers that send as fast as they can."""
     messages = 2000
     subscribers = [two_loops.client() for _ in range(8)]
     listeners = []
@@ -164,7 +164,7 @@ def test_subscribers_get_messages_of_each_publisher_in_order(two_loops):
         listener.subscribe("order")
         listener.psubscribe("ord*")
         for _ in range(2):
-            listener.get_message(timeout=60)  # the confirmations
+            listener.get_message(timeout=60)  # these are the confirmations
         listeners.append(listener)
     admin = two_loops.client()
     wait_until(lambda: admin.pubsub_numsub("order") == [(b"order", 8)] and admin.pubsub_numpat() == 1, 10, "all have subscribed")
@@ -190,7 +190,7 @@ def test_subscribers_get_messages_of_each_publisher_in_order(two_loops):
         assert list(published) == [[16] * messages] * 2
 
 
-def test_slow_subscriber_is_closed_and_other_clients_go_on(two_loops):
+def test_slow_subscriber_is_closed_and_other_clients_are_served(two_loops):
     slow = RawLink(two_loops.port)
     slow.send("SUBSCRIBE flood")
     slow.value()
@@ -198,7 +198,7 @@ def test_slow_subscriber_is_closed_and_other_clients_go_on(two_loops):
     wait_until(lambda: client.pubsub_numsub("flood") == [(b"flood", 1)], 10, "it has subscribed")
     before = two_loops.resident_bytes()
     text = b"x" * 100_000
-    for _ in range(2000):  # 200 MB
+    for _ in range(2000):  # 200 MB in all
         client.publish("flood", text)
     wait_until(lambda: client.pubsub_numsub("flood") == [(b"flood", 0)], 30, "it has been closed")
     assert two_loops.resident_bytes() - before < 100 << 20
@@ -207,7 +207,7 @@ def test_slow_subscriber_is_closed_and_other_clients_go_on(two_loops):
 
 
 def test_invalidations_reach_a_redirect_on_another_loop(two_loops):
-    """RESP2: the tracking and the listening connection may be on different loops."""
+    """In RESP2 the tracking and the listening connection may be on different loops."""
     writer = two_loops.client()
     for round_number in range(6):
         listener, reader = RawLink(two_loops.port), RawLink(two_loops.port)
@@ -225,7 +225,7 @@ def test_invalidations_reach_a_redirect_on_another_loop(two_loops):
 
 def test_reader_gets_tracking_redir_broken_once_the_redirect_has_quit(two_loops):
     """QUIT is enough; the client may keep its socket open."""
-    for round_number in range(4):  # readers and redirects on either loop
+    for round_number in range(4):  # readers and redirects are on either loop
         writer, listener, reader = two_loops.client(), RawLink(two_loops.port), RawLink(two_loops.port)
         number = int(listener.call("CLIENT", "ID").split()[1])
         reader.send("HELLO 3")
@@ -260,7 +260,7 @@ def test_transaction_with_swapdb_and_flushdb_survives_a_kill_in_order(fresh):
         link.call("SELECT", str(database))
         values.append((link.call("GET", "first"), link.call("GET", "second")))
         link.close()
-    # Each swap moved the keys to the next database, where they were flushed; only the last ones are left.
+    # Each swap moved the keys to the next database, where they were flushed; only the last keys are left.
     assert values == [("(nil)", "(nil)")] * 3 + [("(nil)", '"2"')]
 
 

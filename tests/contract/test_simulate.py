@@ -1,4 +1,4 @@
-"""The command line of ebbtide-simulate: its flags, a configuration, tables and plots, and what it refuses."""
+"""Tests of the command line of ebbtide-simulate: its flags, a configuration, tables and plots, and its refusals."""
 
 import csv
 import io

@@ -1,7 +1,7 @@
-"""Long commands are atomic and do not delay the PINGs of other clients.
+"""Tests that long commands are atomic and do not delay the PINGs of other clients.
 
-The bound is generous, for busy machines, and the best of several tries counts: other processes delay a PING sometimes, but a loop that is
-kept busy by a command delays it each time. Without offload threads the worst of these delays are seconds.
+The bound is generous, for busy machines, and the best of several tries counts: other processes delay a PING sometimes, but a
+command that keeps the loop busy delays it each time. Without offload threads the worst of these delays are seconds.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ TRIES = 5
 
 @pytest.fixture
 def big(fresh):
-    """A server with room for large values and one event loop, which PING and the long command share."""
+    """Gives a server with room for large values and one event loop, which PING and the long command share."""
     fresh.set("storage.memory_budget=4GiB", "server.threads=1").start()
     return fresh
 
 
 def longest_beside(server, work, commands):
-    """The longest time of each command while `work` ran."""
+    """Returns the longest time of each command while `work` ran."""
     longest, stop = [0.0] * len(commands), threading.Event()
 
     def repeat(i, client):
@@ -52,25 +52,30 @@ def longest_beside(server, work, commands):
     return longest
 
 
-def worst_ping(server, work):
-    """The longest PING while `work` ran: the best of several tries, which end with the first one within the bound."""
-    worst = float("inf")
+def best_of_tries(measure):
+    """Returns the least result of several tries, in seconds. A try well within the bound is the last one."""
+    best = float("inf")
     for _ in range(TRIES):
-        worst = min(worst, longest_beside(server, work, [("PING",)])[0])
-        if worst < BOUND:
+        best = min(best, measure())
+        if best < BOUND / 2:
             break
-    return worst
+    return best
+
+
+def worst_ping(server, work):
+    """Returns the longest PING while `work` ran: the best of several tries."""
+    return best_of_tries(lambda: longest_beside(server, work, [("PING",)])[0])
 
 
 def worst_wait_for_the_log(server, work):
-    """How much longer than the longest PING a small SET, or a GET of its key, took at most: the best of several tries, too."""
-    worst = float("inf")
-    for _ in range(TRIES):
+    """Returns how much longer than the longest PING a small SET, or a GET of its key, took at most: the best of several tries,
+    too."""
+
+    def measure():
         ping, *small = longest_beside(server, work, [("PING",), ("SET", "small", "1"), ("GET", "small")])
-        worst = min(worst, max(small) - ping)
-        if worst < BOUND / 2:
-            break
-    return worst
+        return max(small) - ping
+
+    return best_of_tries(measure)
 
 
 def send(server, data):
@@ -86,7 +91,7 @@ def pairs(count):
     return [word for i in range(count) for word in (f"key:{i}", f"value:{i}")]
 
 
-def test_setbit_and_setrange_far_out_delay_no_ping(big):
+def test_setbit_and_setrange_at_a_large_offset_delay_no_ping(big):
     client = big.client()
     assert worst_ping(big, lambda: (client.setbit("far", 2**31 - 1, 1), client.delete("far"))) < BOUND
     client.setbit("far", 2**31 - 1, 1)
@@ -134,7 +139,7 @@ def test_small_write_does_not_wait_for_the_log_of_large_ones(big, fsync):
     queue = encode("MULTI") + b"".join(encode("SET", f"key:{i}", b"v" * 1000) for i in range(200_000)) + encode("EXEC")
     value = encode("SET", "large", bytes(range(256)) * (200 << 12))
     for data in (queue, value):
-        assert worst_wait_for_the_log(big, lambda data=data: send(big, data)) < BOUND / 2
+        assert worst_wait_for_the_log(big, lambda data=data: send(big, data)) < BOUND
     big.kill()
     big.start()
     client = big.client()
@@ -192,6 +197,14 @@ def test_pfcount_and_pfmerge_of_20000_sketches_delay_no_ping(big):
     assert abs(client.pfcount("all") - 22_900) < 1_000
 
 
+def transaction_in(client, *commands):
+    """Runs the commands in a transaction of a client."""
+    with client.pipeline(transaction=True) as queue:
+        for command in commands:
+            queue.execute_command(*command)
+        return queue.execute()
+
+
 def transaction_of(*commands):
     return b"".join(encode(*command) for command in [("MULTI",), *commands, ("EXEC",)])
 
@@ -236,6 +249,20 @@ def test_writes_beside_100000_prefixes_of_other_clients_delay_no_ping(big):
         assert link.recv(100) == b"-ERR A client can have at most 32768 prefixes\r\n"
 
 
+def test_long_keys_of_1000_nested_prefixes_delay_no_ping_and_are_stored_once(big):
+    """The keys begin with the prefixes of 1,000 clients, so each is a part of 1,000 invalidations."""
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(big.connect()) for _ in range(1000)]
+        for i, link in enumerate(links):
+            link.sendall(encode("HELLO", "3") + encode("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a" * (i + 1)))
+            receive_until(link, b"+OK\r\n")
+        before = big.resident_bytes()
+        keys = [b"a" * 60_000 + b"%d" % i for i in range(10)]
+        request = encode("MSET", *[word for key in keys for word in (key, "v")])
+        assert worst_ping(big, lambda: send(big, request)) < BOUND / 2
+    assert big.peak_resident_bytes() < before + (256 << 20)
+
+
 def test_transaction_of_100000_keys_with_flushdb_and_observers_delays_no_ping(big):
     client = big.client()
     client.config_set("notify-keyspace-events", "KEA")
@@ -256,6 +283,35 @@ def test_message_of_60_kb_to_3000_subscribers_delays_no_ping(big):
         assert worst_ping(big, lambda: client.publish("channel", message)) < BOUND / 2
 
 
+def test_messages_to_5000_subscribers_in_a_transaction_delay_no_ping_and_arrive(big):
+    with listeners(big, 5000, ("SUBSCRIBE", "channel")) as read:
+        before, message = read[0], len(encode("message", "channel", "text"))
+        queue = transaction_of(*[("PUBLISH", "channel", "text")] * 200)
+        assert worst_ping(big, lambda: send(big, queue)) < BOUND / 2
+        wait_until(lambda: read[0] >= before + 200 * 5000 * message, 60, "all messages have arrived")
+        refused = ask(big, transaction_of(("CLIENT", "ID"), *[("PUBLISH", "channel", "text")] * 100))
+        assert b"-EXECABORT Transaction discarded because of: a transaction with a command that cannot leave" in refused
+        assert b":5000\r\n" in ask(big, transaction_of(("CLIENT", "ID"), ("PUBLISH", "channel", "text")))
+
+
+@pytest.mark.parametrize("request_words", [("SUBSCRIBE", "channel"), ("CLIENT", "TRACKING", "ON", "BCAST")])
+def test_texts_that_3000_slow_readers_share_are_charged_once(fresh, request_words):
+    fresh.set("storage.memory_budget=512MiB").start()
+    client = fresh.client()
+    with contextlib.ExitStack() as stack:
+        for _ in range(3000):
+            link = stack.enter_context(fresh.connect())
+            link.sendall(encode("HELLO", "3") + encode(*request_words))
+            receive_until(link, b"channel\r\n:1\r\n" if request_words[0] == "SUBSCRIBE" else b"+OK\r\n")
+        before = fresh.resident_bytes()
+        for part in range(3):
+            assert client.mset({f"key:{part}:{i}": "v" for i in range(20_000)})
+            send(fresh, encode("PUBLISH", "channel", "m" * 60_000) * 5)
+        assert client.info("clients")["connected_clients"] == 3001
+        assert client.info("memory")["used_memory"] < 512 << 20
+    assert fresh.peak_resident_bytes() < before + (128 << 20)
+
+
 def test_channel_of_40_kb_compared_with_20000_patterns_delays_no_ping(big):
     patterns = [f"*a*b*{i}*c*" for i in range(20_000)]
     client = big.client()
@@ -268,6 +324,63 @@ def test_channel_of_40_kb_compared_with_20000_patterns_delays_no_ping(big):
         assert worst_ping(big, lambda: client.publish(channel, "one")) < BOUND / 2
         assert b"$3\r\none\r\n" in receive_until(listener, b"one\r\n")
         assert client.pubsub_channels(channel) == []
+
+
+def test_key_of_60_kb_compared_with_20000_patterns_delays_no_ping(big):
+    """Its writes, its misses and its expiry: each has two messages, and the name of the key is in the first one's channel."""
+    client = big.client()
+    client.config_set("notify-keyspace-events", "KEAm")
+    key, event = "ab" * 30_000, b"__keyevent@0__:%s"
+    requests = {
+        b"set": lambda: client.set(key, "v"),
+        b"del": lambda: transaction_in(client, ("SET", key, "v"), ("DEL", key)),
+        b"keymiss": lambda: client.get(key),
+        b"expire": lambda: transaction_in(client, ("SET", key, "v"), ("PEXPIRE", key, 1)),
+        b"expired": lambda: client.set(key, "v", px=1),
+    }
+    with big.connect() as link, listeners(big, 1, *[("SUBSCRIBE", event % name) for name in requests]) as read:
+        link.sendall(encode("PSUBSCRIBE", *[f"*a*b*{i}*c*" for i in range(20_000)]))
+        wait_until(lambda: client.pubsub_numpat() == 20_000, 60, "all have subscribed")
+        for name, request in requests.items():
+
+            def delivered(request=request):
+                before = read[0]
+                request()
+                wait_until(lambda: read[0] >= before + len(key), 60, "the event has arrived")
+
+            assert worst_ping(big, delivered) < BOUND / 2, name
+        in_queue = transaction_of(("SET", key, "v"), ("GET", key))
+        assert worst_ping(big, lambda: send(big, in_queue)) < BOUND / 2
+
+
+def test_transaction_that_cannot_leave_its_loop_is_refused_if_it_takes_long(big):
+    client = big.client()
+    client.setrange("large", 40 << 20, "x")
+    many = transaction_of(*[("SUBSCRIBE", f"channel:{i}") for i in range(300_000)])
+    deletes = transaction_of(*[words for i in range(200_000) for words in (("MSET", f"key:{i}", "v"), ("DELPREFIX", f"key:{i}"))])
+    large = transaction_of(("SUBSCRIBE", "channel"), ("BITOP", "NOT", "other", "large"))
+    client.set("text", b"t" * 4000)
+    compared = transaction_of(("CLIENT", "ID"), *[("LCS", "text", "text", "LEN")] * 50)
+    described = transaction_of(("CLIENT", "ID"), *[("MEMORY", "STATS")] * 500)
+    for queue in (many, deletes, large, compared, described):
+        received = []
+        assert worst_ping(big, lambda queue=queue: received.append(ask(big, queue))) < BOUND / 2
+        for replies in received:
+            assert b"-EXECABORT Transaction discarded because of: a transaction with a command that cannot leave" in replies
+    assert client.exists("key:0", "other") == 0
+    assert client.pubsub_numsub("channel:0") == [(b"channel:0", 0)]
+    few = ask(big, transaction_of(*[("SUBSCRIBE", f"channel:{i}") for i in range(1000)]))
+    assert few.count(b"subscribe") == 1000
+
+
+def test_walks_of_a_transaction_that_cannot_leave_its_loop_delay_no_ping(big):
+    send(big, encode("MSET", *pairs(100_000)))
+    walks = [("SCAN", "0", "COUNT", "100000"), ("KEYS", "*none*"), ("DBSIZE",), ("RANDOMKEY",), ("COUNTRANGE", "-", "+", "EXACT")]
+    queue = transaction_of(("CLIENT", "ID"), *walks[:2] * 100, *walks[3:] * 100, *walks[2:3] * 10, ("SCAN", "0", "COUNT", "1"))
+    received = []
+    assert worst_ping(big, lambda: received.append(ask(big, queue))) < BOUND / 2
+    for replies in received:
+        assert replies.endswith(b"\r\n*1\r\n$5\r\nkey:0\r\n+OK\r\n")
 
 
 def test_descriptions_of_half_a_million_names_delay_no_ping(big):
@@ -314,9 +427,76 @@ def test_transaction_of_100000_keys_broadcast_to_50_caches_delays_no_ping(big):
         assert worst_ping(big, lambda: send(big, queue)) < BOUND
 
 
+def ask(server, data):
+    """Sends prepared bytes, and returns the replies, which may be errors."""
+    with server.connect() as s:
+        s.sendall(data)
+        s.sendall(encode("QUIT"))
+        received = receive_all(s)
+    assert received.endswith(b"+OK\r\n")
+    return received
+
+
+def test_arguments_of_megabytes_that_commands_cannot_use_delay_no_ping(big):
+    client = big.client()
+    client.setrange("sketch", 400_000_000, "x")
+    client.setrange("sketch", 0, b"HYLL\x01" + bytes(10) + b"\x80")
+    for subcommand in ("GET", "RESETSTAT", "HELP"):
+        client.execute_command("CONFIG", subcommand, *(["port"] if subcommand == "GET" else []))
+    large = bytes([ord("x")]) * 400_000_000
+    requests = {
+        "name of a command": encode(large),
+        "AUTH": encode("AUTH", "default", large),
+        "CONFIG SET": encode("CONFIG", "SET", large, "1"),
+        "CONFIG GET": encode("CONFIG", "GET", b"*" * 60_000_000),
+        "COMMAND LIST": encode("COMMAND", "LIST", "FILTERBY", "PATTERN", b"*" * 60_000_000),
+        "COMMAND INFO": encode("COMMAND", "INFO", large),
+        "LATENCY HISTOGRAM": encode("LATENCY", "HISTOGRAM", *["config"] * 1_000_000),
+        "CLIENT SETNAME": encode("CLIENT", "SETNAME", large),
+        "PFADD": encode("PFADD", "other", large),
+        "PFADD to a large value": encode("PFADD", "sketch", "x"),
+        "DELPREFIX": encode("DELPREFIX", bytes(100_000_000)),
+        "DELRANGE": encode("DELRANGE", large, large),
+    }
+    for name, request in requests.items():
+        assert worst_ping(big, lambda request=request: ask(big, request)) < BOUND / 2, name
+
+
+def test_transactions_of_commands_that_always_leave_their_loop_delay_no_ping(big):
+    client = big.client()
+    client.mset({"a": "ab" * 2000, "b": "ba" * 2000})
+    for command in (("LCS", "a", "b", "LEN"), ("PFSELFTEST",)):
+        queue = transaction_of(*[command] * 150)
+        assert worst_ping(big, lambda queue=queue: send(big, queue)) < BOUND / 2, command
+
+
+def test_keys_of_500_prefixes_of_a_client_that_tracks_32768_delay_no_ping(big):
+    keys = [f"a prefix of more bytes than a short string has:{i:06}" for i in range(32_768)]
+    with big.connect() as link:
+        link.sendall(encode("HELLO", "3") + encode("CLIENT", "TRACKING", "ON", "BCAST", *[word for key in keys for word in ("PREFIX", key)]))
+        receive_until(link, b"+OK\r\n")
+        request = encode("MSET", *[word for key in keys[::66] for word in (key, "v")])
+        assert worst_ping(big, lambda: send(big, request)) < BOUND
+        receive_until(link, keys[-1 - 32_767 % 66].encode())
+
+
+def test_pipelines_of_3000_slow_readers_delay_no_ping(big):
+    big.client().set("k", b"v" * 60_000)
+    pipeline = encode("GET", "k") * 100
+
+    def read_slowly():
+        with contextlib.ExitStack() as stack:
+            links = [stack.enter_context(big.connect()) for _ in range(3000)]
+            for link in links:
+                link.sendall(pipeline)
+            time.sleep(2)
+
+    assert worst_ping(big, read_slowly) < BOUND
+
+
 @contextlib.contextmanager
 def listeners(server, count, *requests):
-    """Connections that have sent the requests; a thread reads and drops what they are sent then. Yields the number of bytes read."""
+    """Opens connections that have sent the requests. A thread reads and drops their replies. Yields the number of bytes read."""
     read, stop = [0], threading.Event()
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
         for _ in range(count):
@@ -376,10 +556,16 @@ def test_invalidations_of_300000_keys_delay_no_ping(big, mode):
     names = [f"key:{i}" for i in range(300_000)]
     send(big, encode("MSET", *pairs(300_000)))
     reads = [] if mode else [("MGET", *names)]
-    with listeners(big, 10, ("HELLO", "3"), ("CLIENT", "TRACKING", "ON", *mode), *reads):
-        assert worst_ping(big, lambda: send(big, encode("MSET", *pairs(300_000)))) < BOUND / 2
-        queue = transaction_of(*(("SET", name, "w") for name in names[:100_000]))
-        assert worst_ping(big, lambda: send(big, queue)) < BOUND / 2
+    queue = transaction_of(*(("SET", name, "w") for name in names[:100_000]))
+    for command in (encode("MSET", *pairs(300_000)), queue):
+
+        def beside_new_caches(command=command):
+            """Makes one try. Its listeners read the keys again, since the write of the try before has invalidated their
+            caches."""
+            with listeners(big, 10, ("HELLO", "3"), ("CLIENT", "TRACKING", "ON", *mode), *reads):
+                return longest_beside(big, lambda: send(big, command), [("PING",)])[0]
+
+        assert best_of_tries(beside_new_caches) < BOUND / 2, command[:20]
 
 
 def test_client_that_disconnects_during_its_long_command_blocks_no_other(big):
@@ -390,13 +576,13 @@ def test_client_that_disconnects_during_its_long_command_blocks_no_other(big):
         link.sendall(encode("MULTI") + encode("SETBIT", "far", 2**31 - 1, 1) + encode("INCR", "account") + encode("EXEC"))
         time.sleep(0.02 * i)
         link.close()
-    # Each transaction happened or did not, and none blocks later commands.
+    # Each transaction happened or did not, and none may block later commands.
     assert client.incr("account") >= 2
     assert client.setbit("far", 7, 1) in (0, 1)
 
 
 def test_long_and_short_writes_of_the_same_keys_lose_no_update(fresh):
-    """Two kinds of long transactions beside short ones and range deletes of other keys, on two event loops."""
+    """Two kinds of long transactions run beside short ones and range deletes of other keys, on two event loops."""
     fresh.set("storage.memory_budget=1GiB", "server.threads=2").start()
     counters, until, sums, errors = ["a", "b"], time.monotonic() + 5, [], []
 

@@ -1,6 +1,6 @@
-"""Stamps on a real server: deletes by stamp through flushes, merges, kills and restarts; scans and concurrent writes.
+"""Tests of stamps on a real server: deletes by stamp through flushes, merges, kills and restarts; scans and concurrent writes.
 
-The reply of each command is in tests/transcripts/stamps.txt. EBBTIDE_SEED repeats the layout of the trees, one for each test.
+tests/transcripts/stamps.txt has the reply of each command. EBBTIDE_SEED repeats the layout of the trees, one for each test.
 """
 
 import operator
@@ -26,7 +26,7 @@ def stamped(tmp_path, request):
 
 
 def every_page(step):
-    """All keys of a scan. `step` takes a cursor and returns the next cursor and keys."""
+    """Returns all keys of a scan. `step` takes a cursor and returns the next cursor and keys."""
     keys, cursor = [], 0
     while True:
         cursor, found = step(cursor)
@@ -84,7 +84,8 @@ def test_sliding_window_of_deletes_survives_flushes_merges_kills_and_restarts(st
 
 
 def test_scan_returns_every_key_that_exists_throughout(stamped):
-    """Other keys are added and deleted and these keys overwritten meanwhile, with a flush and a merge between two pages of each scan."""
+    """Other keys are added and deleted and these keys overwritten meanwhile, with a flush and a merge between two pages of each
+    scan."""
     client = stamped.client()
     pipeline = client.pipeline(transaction=False)
     for number in range(2000):
@@ -109,7 +110,7 @@ def test_scan_returns_every_key_that_exists_throughout(stamped):
         return info["flushes"], info["compactions"]
 
     def disturbed(step):
-        """The same steps, but after the first one a flush and a merge change the tables."""
+        """Makes the same steps, but after the first one a flush and a merge change the tables."""
 
         def take(cursor):
             answer = step(cursor)
@@ -146,7 +147,7 @@ def test_increment_beside_a_delete_by_stamp_keeps_no_deleted_stamp(stamped):
             for number in range(8):
                 client.execute_command("STAMP.SET", f"counter:{number}", 77, 1)
             client.execute_command("STAMP.DELRANGE", 77, 78)
-            # Increments after the delete make new keys, without a stamp.
+            # Increments after the delete make new keys, which have no stamp.
             assert [client.execute_command("STAMP.GET", f"counter:{number}") for number in range(8)] == [None] * 8
 
 
@@ -176,7 +177,7 @@ def test_ticket_of_a_delete_by_stamp_is_done_after_its_tables_are_merged(stamped
     def status():
         return pairs(client.execute_command("PURGE.STATUS", ticket))
 
-    # The record is in the manifest, and the table with covered entries has a pending delete.
+    # The manifest has the record, and the table with covered entries has a pending delete.
     wait_until(lambda: b"table" in status()[b"left-in"], what="the table is named")
     assert status()[b"state"] == b"pending"
     client.execute_command("TREE.RESUME")

@@ -1,4 +1,4 @@
-"""redis-cli and redis-benchmark work unchanged."""
+"""Tests that redis-cli and redis-benchmark work unchanged."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ def test_redis_cli_prints_info(server):
 
 
 def test_command_docs_describe_commands_that_redis_does_not_have(server):
-    """redis-cli makes its hints of them."""
+    """redis-cli makes its hints from these descriptions."""
     wanted = {
         "delrange": ["start", "end"],
         "delprefix": ["prefix"],

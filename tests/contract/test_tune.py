@@ -1,4 +1,4 @@
-"""The command line of ebbtide-tune: its subcommands, files and flags, and what it refuses."""
+"""Tests of the command line of ebbtide-tune: its subcommands, files and flags, and its refusals."""
 
 import subprocess
 
@@ -14,7 +14,7 @@ def tune(*arguments, status=0):
     return done.stdout if status == 0 else done.stderr
 
 
-def test_help_teaches_the_subcommands_and_their_units():
+def test_help_explains_the_subcommands_and_their_units():
     text = tune("--help")
     assert "ebbtide-tune what-if --file workload.yaml" in text and "Costs are page reads" in text
     for command in ("model", "tune", "what-if", "monkey"):
@@ -43,7 +43,7 @@ def test_history_gives_mix_and_rho(tmp_path):
     assert "Expected: 25.0 % empty reads" in text and "Uncertain by rho = 0.193" in text
 
 
-def test_what_if_answers_each_question():
+def test_what_if_replies_to_each_question():
     text = tune("what-if", *WORKLOAD, *MIX, "--change", "memory=1GiB", "--change", "mix=0,0,0,1")
     assert [line.split()[0] for line in text.splitlines() if line.startswith(("now", "memory", "mix"))][:3] == ["now", "memory=1GiB", "mix=0,0,0,1"]
 

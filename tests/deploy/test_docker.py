@@ -1,4 +1,5 @@
-"""docker/: the Dockerfile names every package, and compose.yaml gives each service files that it accepts. ./dev test-container runs the image."""
+"""Tests docker/: the Dockerfile names every package, and compose.yaml gives each service files that it accepts. ./dev
+test-container runs the image."""
 
 import json
 import re
@@ -24,7 +25,7 @@ def run(*command):
 
 
 def stages():
-    """The text of each stage, by name."""
+    """Returns {name: text} of the stages of the Dockerfile."""
     parts = re.split(r"^FROM \S+ AS (\w+)\n", DOCKERFILE.replace("\\\n", " "), flags=re.M)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -33,18 +34,20 @@ def packages(stage):
     return set(re.search(r"--no-install-recommends ([^&]*)", stages()[stage])[1].split())
 
 
-def test_first_stage_has_the_packages_of_a_build():
+def test_first_stage_has_all_packages_that_a_build_needs():
     dev = re.search(r"server_packages=\((.*?)\)", (ROOT / "dev").read_text(), re.S)[1].split()
     assert packages("build") == set(dev) - {"ccache", "redis-tools"}
 
 
-def test_second_stage_has_the_package_of_every_library():
+def test_second_stage_has_the_package_of_every_library_of_the_programs():
     programs = [binary(), binary("ebbtide-inspect")]
     libraries = set(re.findall(r"=> (/\S+)", "".join(run("ldd", program) for program in programs)))
     owners = set()
     for library in libraries:
-        # dpkg knows files by their place before /lib became a link to /usr/lib.
-        found = subprocess.run(["dpkg-query", "-S", f"*/{Path(library).resolve().name}"], capture_output=True, text=True).stdout
+        # dpkg lists files under the path that they had before /lib became a link to /usr/lib. Other architectures have files of
+        # the same name.
+        place = Path(library).resolve()
+        found = subprocess.run(["dpkg-query", "-S", f"*/{place.parent.name}/{place.name}"], capture_output=True, text=True).stdout
         owners.add(found.split(":")[0])
     assert owners - {"libc6", "libgcc-s1"} == packages("run")
 
@@ -73,11 +76,50 @@ def test_server_accepts_the_configuration_of_the_image():
     assert "valid" in run(binary(), "--config", DOCKER / "ebbtide.yaml", "--check")
 
 
+def test_health_check_of_image_and_compose_file_is_the_server_itself():
+    stage = stages()["run"]
+    command = json.loads(re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", stage, re.M)[1])
+    assert command[:2] == json.loads(re.search(r"^ENTRYPOINT (.*)$", stage, re.M)[1]) + ["--health"]
+    assert command[2:] == json.loads(re.search(r"^CMD (.*)$", stage, re.M)[1])
+    health = SERVICES["ebbtide"]["healthcheck"]
+    assert health["test"] == ["CMD", *command]
+    options = dict(re.findall(r"--([a-z-]+)=(\S+)", re.search(r"^HEALTHCHECK (.*)CMD", stage, re.M)[1]))
+    assert options == {name.replace("_", "-"): str(value) for name, value in health.items() if name != "test"}
+
+
 def test_compose_file_fits_its_schema():
-    (schema,) = (ROOT / "build/tools/docker-compose").rglob("compose_spec.json")
+    schema = Path(next(line for line in run("dpkg-query", "-L", "docker-compose").splitlines() if line.endswith("/compose_spec.json")))
     schema = json.loads(schema.read_text())
-    schema["properties"]["name"] = {"type": "string"}  # newer than Debian's schema
+    schema["properties"]["name"] = {"type": "string"}  # Debian's schema is older than this field
     jsonschema.Draft7Validator(schema).validate(COMPOSE)
+
+
+def compose_config(tmp_path, text):
+    """Returns docker-compose's reading of a file beside docker/compose.yaml."""
+    # Debian's version is older than the top-level name, from which newer versions take the project's name.
+    (tmp_path / "compose.yaml").write_text(text.replace("name: ebbtide\n", "", 1))
+    command = ["docker-compose", "--project-directory", str(DOCKER), "-p", "ebbtide", "-f", str(tmp_path / "compose.yaml"), "config"]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_compose_tool_accepts_the_file_and_keeps_every_setting(tmp_path):
+    done = compose_config(tmp_path, (DOCKER / "compose.yaml").read_text())
+    assert done.returncode == 0, done.stderr
+    resolved = yaml.safe_load(done.stdout)
+    assert set(resolved["services"]) == set(SERVICES)
+    for name, service in SERVICES.items():
+        assert set(service) <= set(resolved["services"][name]), name
+    server = resolved["services"]["ebbtide"]
+    assert server["healthcheck"]["test"] == SERVICES["ebbtide"]["healthcheck"]["test"]
+    assert server["build"] == {"context": str(ROOT), "dockerfile": "docker/Dockerfile"}
+    assert resolved["secrets"]["ebbtide_password"]["file"] == str(DOCKER / "password.txt")
+    mounted = [volume.split(":")[0] for service in resolved["services"].values() for volume in service["volumes"] if volume.startswith("/")]
+    assert mounted and all(Path(path).exists() for path in mounted), mounted
+
+
+def test_compose_tool_refuses_a_setting_that_does_not_exist(tmp_path):
+    done = compose_config(tmp_path, (DOCKER / "compose.yaml").read_text().replace("read_only: true", "read_onlyy: true", 1))
+    assert done.returncode != 0 and "read_onlyy" in done.stderr
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -89,7 +131,7 @@ def test_service_is_locked_down_and_listens_on_loopback(name):
 
 
 def mounts(name):
-    """Mounted files of a service: place in the container, file of the project. Volumes are left out."""
+    """Returns {path in the container: file of the project} of a service's mounted files. Volumes are left out."""
     for mount in SERVICES[name]["volumes"]:
         source, place, *mode = mount.split(":")
         if source.startswith("."):
@@ -123,10 +165,10 @@ def test_alertmanager_accepts_its_file():
     run("amtool", "check-config", source)
 
 
-def test_grafana_has_the_dashboards_and_a_data_source_where_it_looks():
+def test_grafana_finds_the_dashboards_and_a_data_source_at_their_paths():
     places = dict(mounts("grafana"))
     provider = yaml.safe_load((places["/etc/grafana/provisioning/dashboards"] / "ebbtide.yaml").read_text())["providers"][0]
-    assert (places[provider["options"]["path"]] / "ebbtide.json").exists()
+    assert len(list(places[provider["options"]["path"]].glob("*.json"))) == 5
     here = yaml.safe_load(places["/etc/grafana/provisioning/datasources/ebbtide.yaml"].read_text())["datasources"]
     original = yaml.safe_load((ROOT / "deploy/grafana/provisioning/datasources/ebbtide.yaml").read_text())["datasources"]
     assert here == [{**original[0], "url": "http://prometheus:9090"}] and "prometheus" in SERVICES

@@ -1,6 +1,7 @@
-"""deploy/kubernetes: the manifests fit Kubernetes' own schemas, each other, the image and the alerts.
+"""Tests deploy/kubernetes: the manifests fit Kubernetes' own schemas, each other, the image and the alerts.
 
-The schemas are those of the package kubernetes-validate, for an old and a new version. They are read from its file: no cluster and no network.
+The schemas are those of the package kubernetes-validate, for an old and a new version. The test reads them from the package's
+file, so it needs no cluster and no network.
 """
 
 import json
@@ -17,7 +18,7 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 VERSIONS = ["v1.27.0", "v1.37.0"]
 DOCUMENTS = [document for path in sorted(KUBERNETES.glob("*.yaml")) for document in yaml.safe_load_all(path.read_text())]
 
-# What the Prometheus operator's definition says of the fields in use; kubernetes-validate has no schemas of operators.
+# These are the types of the used fields in the Prometheus operator's definition; kubernetes-validate has no schemas of operators.
 STRING = {"type": "string"}
 DURATION = {"type": "string", "pattern": r"^([0-9]+(ms|s|m|h))+$"}
 
@@ -99,24 +100,24 @@ def test_service_monitor_fits_its_schema_and_finds_one_port():
         for port in service["spec"]["ports"]
         if port["name"] in ports
     ]
-    assert len(found) == 1  # a second one would scrape the server twice
+    assert len(found) == 1  # with two services, Prometheus would scrape the server twice
     assert found[0][monitor["spec"]["jobLabel"]] == "ebbtide"  # the job that alerts.yml expects
 
 
-def test_services_find_the_pod_and_its_ports():
+def test_services_select_the_pod_and_have_its_ports():
     labels = STATEFUL_SET["spec"]["template"]["metadata"]["labels"]
     assert STATEFUL_SET["spec"]["selector"]["matchLabels"].items() <= labels.items()
     names = {port["name"] for port in CONTAINER["ports"]}
     for service in of_kind("Service"):
         assert service["spec"]["selector"].items() <= labels.items()
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= names
-        # Without it, a full disk would take away the deletes that make room.
+        # If this were false, a full disk would cut off clients, and with them the deletes that free space.
         assert service["spec"]["publishNotReadyAddresses"] is True
     headless = [service["metadata"]["name"] for service in of_kind("Service") if service["spec"].get("clusterIP") == "None"]
     assert headless == [STATEFUL_SET["spec"]["serviceName"]]
 
 
-def test_pod_agrees_with_the_image():
+def test_pod_has_the_user_ports_volume_and_version_of_the_image():
     dockerfile = (ROOT / "docker/Dockerfile").read_text()
     user, group = map(int, re.search(r"^USER (\d+):(\d+)$", dockerfile, re.M).groups())
     context = POD["securityContext"]
@@ -139,7 +140,7 @@ def test_pod_is_locked_down():
     assert "memory" in CONTAINER["resources"]["limits"] and "cpu" not in CONTAINER["resources"]["limits"]
 
 
-def test_long_start_or_full_disk_does_not_kill_the_server():
+def test_server_starts_long_or_the_disk_is_full_the_probes_do_not_kill_it():
     assert CONTAINER["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert CONTAINER["readinessProbe"]["httpGet"]["path"] == "/ready"
 
@@ -149,7 +150,7 @@ def test_nothing_blocks_the_drain_of_a_node():
     assert not of_kind("PodDisruptionBudget")
 
 
-def test_command_of_the_readme_makes_rules_for_the_operator_of_the_alerts():
+def test_command_of_the_readme_makes_a_rule_object_for_the_prometheus_operator():
     readme = (ROOT / "deploy/README.md").read_text()
     command = re.search(r"^    (\{ printf .*?) \| kubectl apply -f -$", readme, re.M | re.S)[1]
     made = yaml.safe_load(subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True).stdout)

@@ -1,4 +1,5 @@
-"""Rules of deploy/prometheus: promtool accepts them, every alert fires when it should and only then, and the runbook knows every alert."""
+"""Tests the rules of deploy/prometheus: promtool accepts them, every alert fires exactly when it should, and the runbook has
+every alert."""
 
 import re
 import subprocess
@@ -37,17 +38,17 @@ def test_promtool_accepts_the_configuration_with_its_rules():
     }
 
 
-def test_rules_give_the_expected_alerts_and_series():
+def test_rules_give_the_expected_alerts_and_series_for_the_cases():
     promtool("test", "rules", "alerts_cases.yml", "recording_cases.yml")
 
 
-def test_every_alert_has_a_case_that_fires_and_one_that_does_not():
+def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not():
     expected = [(test["alertname"], bool(test["exp_alerts"])) for case in cases("alerts_cases.yml") for test in case["alert_rule_test"]]
     assert {alert for alert, fires in expected if fires} == set(ALERTS)
     assert {alert for alert, fires in expected if not fires} == set(ALERTS)
 
 
-def test_every_recording_rule_has_a_case():
+def test_every_recording_rule_has_a_test_case():
     expressions = [test["expr"] for case in cases("recording_cases.yml") for test in case["promql_expr_test"]]
     for record in RECORDS:
         assert any(record in expression for expression in expressions), record
@@ -60,7 +61,7 @@ def test_alert_has_severity_summary_and_runbook(rule):
     assert rule["annotations"]["runbook"] == f"deploy/README.md#{rule['alert'].lower()}"
 
 
-def test_runbook_has_meaning_and_action_of_exactly_the_alerts():
+def test_runbook_has_meaning_and_action_of_every_alert_and_of_no_other():
     sections = dict(re.findall(r"^### (Ebbtide\w+)\n(.*?)(?=^##|\Z)", RUNBOOK, re.M | re.S))
     assert list(sections) == ALERTS
     for alert, text in sections.items():

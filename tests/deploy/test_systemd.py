@@ -1,4 +1,5 @@
-"""The unit of deploy/systemd: systemd accepts it, it exposes little, and its filter allows every system call of the server."""
+"""Tests the unit of deploy/systemd: systemd accepts it, its exposure is low, and its filter allows every system call of the
+server."""
 
 import re
 import shutil
@@ -10,7 +11,7 @@ from support.server import ROOT, Server
 
 SYSTEMD = ROOT / "deploy" / "systemd"
 UNIT = (SYSTEMD / "ebbtide.service").read_text()
-MOST_EXPOSURE = 20  # in tenths; systemd-analyze calls everything below 4.0 "OK"
+MOST_EXPOSURE = 20  # the highest allowed exposure, in tenths; systemd-analyze calls everything below 4.0 "OK"
 
 
 def run(*command):
@@ -23,7 +24,7 @@ def settings(name):
     return re.findall(rf"^{name}=(.*)$", UNIT, re.M)
 
 
-def test_install_puts_every_file_where_the_unit_and_systemd_look_for_it(tmp_path):
+def test_install_puts_every_file_at_the_path_that_the_unit_or_systemd_reads(tmp_path):
     run("cmake", "--install", str(ROOT / "build/release"), "--component", "server", "--prefix", str(tmp_path / "usr"))
     program, *arguments = settings("ExecStart")[0].split()
     assert "ebbtide-server" in run(str(tmp_path / program[1:]), "--version")
@@ -36,7 +37,7 @@ def test_install_puts_every_file_where_the_unit_and_systemd_look_for_it(tmp_path
         "usr/lib/tmpfiles.d/ebbtide.conf",
         "usr/share/ebbtide/ebbtide.yaml",
     }
-    # The command line of the unit is valid, with the shipped configuration.
+    # The unit's command line must be valid with the shipped configuration.
     arguments = [argument.replace("/etc/ebbtide/", f"{tmp_path}/usr/share/ebbtide/") for argument in arguments]
     assert "valid" in run(str(tmp_path / program[1:]), *arguments, "--check")
 
@@ -47,12 +48,12 @@ def test_systemd_accepts_the_unit(tmp_path):
     assert run("systemd-analyze", "verify", "--man=no", str(tmp_path / "ebbtide.service")) == ""
 
 
-def test_unit_exposes_little():
+def test_exposure_of_the_unit_is_low():
     run("systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={MOST_EXPOSURE}", str(SYSTEMD / "ebbtide.service"))
 
 
-def test_unit_sets_the_limits():
-    assert int(settings("LimitNOFILE")[0]) >= 2 * 10_000  # the default of server.max_clients, and as many tables
+def test_unit_sets_limits_of_open_files_and_core_dumps_and_private_modes():
+    assert int(settings("LimitNOFILE")[0]) >= 2 * 10_000  # server.max_clients has the default 10,000; as many tables may be open
     assert settings("LimitCORE") == ["0"]
     assert settings("UMask") == ["0077"] and settings("StateDirectoryMode") == ["0700"]
 
@@ -70,7 +71,7 @@ def test_configuration_is_readable_by_the_server_and_writable_by_root_alone(tmp_
         assert (status.st_mode & 0o777, status.st_uid, status.st_gid) == (mode, 0, int(user[2])), path
 
 
-def test_server_reports_start_heartbeats_and_end_to_the_service_manager():
+def test_server_reports_its_start_heartbeats_and_end_to_the_service_manager():
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, Server() as server:
         manager.settimeout(20)
         server.stop()
@@ -92,7 +93,7 @@ def test_server_reports_start_heartbeats_and_end_to_the_service_manager():
 
 
 def system_calls(names, groups):
-    """The system calls of groups such as @file-system, and of groups in them."""
+    """Returns the system calls of groups such as @file-system, and of groups inside them."""
     return {call for name in names for call in (system_calls(groups[name], groups) if name.startswith("@") else {name})}
 
 
@@ -141,6 +142,6 @@ def test_filter_allows_every_system_call_of_the_server(tmp_path, io_uring):
         server.stop()
     used = set(re.findall(r"^\d+ +(\w+)\(", trace.read_text(errors="replace"), re.M))
     assert {"fdatasync", "epoll_wait", "mmap"} <= used
-    # Full disks, damage and other kernels need these, too.
+    # The server needs these system calls, too, on full disks, after damage and with other kernels.
     used |= {"fallocate", "ftruncate", "link", "linkat", "unlink", "io_uring_setup", "io_uring_enter", "io_uring_register", "statfs"}
     assert used <= allowed_system_calls(), used - allowed_system_calls()

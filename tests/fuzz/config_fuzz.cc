@@ -1,4 +1,5 @@
-// The configuration file: any input is accepted or refused with a reason. An accepted one can be written back and read again.
+// Fuzzes the configuration file: any input is accepted or refused with a reason. An accepted file can be written back and read
+// again.
 #include "config/config.h"
 #include "fuzz.h"
 

@@ -1,13 +1,13 @@
-// main() for fuzz programs without libFuzzer: replays inputs, then mutates them for the requested time.
+// The main() of fuzz programs without libFuzzer: replays inputs, then mutates them for the requested time.
 //
 //   fuzz_resp [--runs N] [--seconds N] [--seed S] [--keep DIRECTORY] [FILE or DIRECTORY]...
 //   fuzz_resp --keep DIRECTORY --distil DIRECTORY [FILE or DIRECTORY]...
 //
 // The default seed is EBBTIDE_SEED, as in the other tests.
 //
-// With -fsanitize-coverage=trace-pc (g++ supports it), an input that reaches a new pair of places, or a known one more often, is kept
-// and mutated further. --distil goes through the inputs of --keep, shortest first, up to kMaxDistilled bytes. It copies those that
-// reach a pair of places that no earlier and no other input reaches.
+// With -fsanitize-coverage=trace-pc (g++ supports it), an input that reaches a new pair of places, or a known pair more often, is
+// kept and mutated further. --distil goes through the inputs of --keep, shortest first, up to kMaxDistilled bytes. It copies the
+// inputs that reach a pair of places that no earlier and no other input reaches.
 //
 // An input that crashes, takes too long or, under the address sanitizer, too much memory is written to crash-<program> in the
 // working directory.
@@ -34,21 +34,21 @@ namespace {
 
 constexpr std::size_t kMaxInput = 64 << 10, kMaxDistilled = 4 << 10;
 constexpr std::size_t kMap = 1 << 16;
-// Limit of one input in processor time, which a busy machine does not increase. Sanitizers make code two to ten times as slow.
+// The most processor time of one input; a busy machine does not increase it. Sanitizers make code two to ten times as slow.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr unsigned kMaxSeconds = 10;
 #else
 constexpr unsigned kMaxSeconds = 1;
 #endif
-constexpr unsigned kMaxWallSeconds = 120;      // wall time, since an input that waits for ever takes no processor time
+constexpr unsigned kMaxWallSeconds = 120;      // wall time, since an input that waits forever takes no processor time
 constexpr std::int64_t kMaxBytes = 512 << 20;  // allocated at the same time
 
-// Plain arrays, since the callback below must not call instrumented code.
+// These are plain arrays, since the callback below must not call instrumented code.
 std::uint8_t hits[kMap], seen[kMap];
 std::uintptr_t last_place = 0;
 
 std::string current;   // the running input
-std::string crash_to;  // its file if it crashes
+std::string crash_to;  // the file to write it to if it crashes
 
 void keep_crash(int signal) {
   if (std::FILE* file = std::fopen(crash_to.c_str(), "wb"); file != nullptr) {
@@ -60,13 +60,13 @@ void keep_crash(int signal) {
   std::raise(signal);
 }
 
-std::atomic<std::int64_t> allocated = 0;  // since the start of the input, without freed bytes
+std::atomic<std::int64_t> allocated = 0;  // bytes allocated since the start of the input and not freed
 
 #ifdef __SANITIZE_ADDRESS__
 extern "C" {
 int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std::size_t), void (*)(const volatile void*));
 std::size_t __sanitizer_get_allocated_size(const volatile void*);
-// Findings raise a signal, so that their inputs are kept.
+// Makes findings raise a signal, so that their inputs are kept.
 const char* __asan_default_options() { return "abort_on_error=1"; }
 const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 }
@@ -86,7 +86,7 @@ void watch_memory() {
 void watch_memory() {}
 #endif
 
-/// Runs one input. Returns true if it reached a new pair of places or, if `counts`, a known one more often.
+/// Runs one input. Returns true if it reached a new pair of places or, if `counts_matter`, a known pair more often.
 bool run(const std::string& input, bool counts_matter = true) {
   current = input;
   std::memset(hits, 0, sizeof(hits));
@@ -156,7 +156,7 @@ void write_input(const std::filesystem::path& path, const std::string& input) {
   std::exit(2);
 }
 
-/// Returns those of `inputs`, shortest first, that reach a pair of places that none before reaches.
+/// Writes those of `inputs`, shortest first, that reach a pair of places that no earlier input reaches, to `directory`.
 void distil(std::vector<std::string> inputs, const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory);
   std::erase_if(inputs, [](const std::string& input) { return input.size() > kMaxDistilled; });

@@ -1,7 +1,8 @@
-// Shared parts of the fuzz programs. Each has one LLVMFuzzerTestOneInput, which libFuzzer (clang) or driver.cc (any compiler) calls
-// with one input after the other. It must not crash on any input, and checks its properties by FUZZ_CHECK.
+// Shared parts of the fuzz programs. Each program has one LLVMFuzzerTestOneInput, which libFuzzer (clang) or driver.cc (any
+// compiler) calls with one input after the other. It must not crash on any input, and checks its properties with FUZZ_CHECK.
 //
-// Checksums would refuse nearly every mutated file. So programs for files with checksums correct them for half of the inputs.
+// Checksums would refuse nearly every mutated file. So programs for files with checksums correct the checksums of half of the
+// inputs.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace ebbtide::fuzz {
 
-/// Overwrites eight bytes by a u64.
+/// Overwrites eight bytes with a u64.
 inline void set_number(std::string* bytes, std::size_t at, std::uint64_t value) {
   std::string number;
   put_u64(&number, value);

@@ -1,4 +1,4 @@
-// Globs: the matcher ends in time, and properties computed from a pattern alone agree with its matches.
+// Fuzzes globs: the matcher ends in time, and properties computed from a pattern alone agree with its matches.
 #include "fuzz.h"
 #include "store/glob.h"
 

@@ -8,7 +8,7 @@
 
 namespace ebbtide::fuzz {
 
-/// True if a text is one JSON value as the tools write it: no fractions, no exponents.
+/// Checks that a text is one JSON value in the form that the tools write: without fractions and exponents.
 class JsonCheck {
  public:
   static bool whole(Bytes text) {
@@ -65,7 +65,7 @@ inline void check_inspection(Inspection found) {
   FUZZ_CHECK(JsonCheck::whole(found.json.str()));
 }
 
-/// Every read-only command on a whole data directory.
+/// Runs every read-only command on a whole data directory.
 inline void inspect_directory(FileSystem& fs, const std::string& dir) {
   check_inspection(inspect_tree(fs, dir));
   check_inspection(inspect_verify(fs, dir));

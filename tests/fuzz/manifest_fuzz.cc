@@ -1,4 +1,4 @@
-// A manifest is read as in open() and printed. An edit that decodes can be encoded and decoded to the same edit.
+// Fuzzes the manifest: it is read as in open() and printed. An edit that decodes can be encoded and decoded to the same edit.
 #include "base/checksum.h"
 #include "base/coding.h"
 #include "fuzz.h"

@@ -1,7 +1,8 @@
-// Operations on a database, chosen by the input, compared with ordered maps. This is the model test (tests/engine/db/model_life.h) with
-// input bytes instead of random numbers, so that the fuzzer's mutations change single operations.
+// Makes operations on a database, which the input chooses, and compares the results with ordered maps. This is the model test
+// (tests/engine/db/model_life.h) with input bytes instead of random numbers, so that the fuzzer's mutations change single
+// operations.
 //
-// The first byte chooses the option set, the second one seeds the choices made once (stamp mode, deadline).
+// The first byte chooses the option set, and the second byte seeds the choices made once (stamp mode, deadline).
 #include <cstdio>
 #include <iterator>
 
@@ -12,14 +13,14 @@ namespace {
 
 using namespace ebbtide;
 
-/// Largest number of operations of an input, which has to end within a second.
+/// The most operations of an input, which has to end within a second.
 constexpr int kMaxOperations = 3000;
 
 /// Has the interface of Random (base/random.h), but takes numbers from the input, and zeros at its end.
 class Choices {
  public:
   explicit Choices(fuzz::Input* input) : input_(*input) {}
-  /// A counter that makes values unique, so that a stale one is found; takes nothing from the input.
+  /// Returns a counter that makes values unique, so that stale values are found. Takes nothing from the input.
   std::uint64_t next() { return ++count_; }
   std::uint64_t uniform(std::uint64_t n) {
     std::uint64_t value = 0;

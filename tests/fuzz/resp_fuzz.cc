@@ -1,4 +1,5 @@
-// The request parser gives the same commands and the same error if the input arrives whole, in pieces, or byte by byte.
+// Fuzzes the request parser: it gives the same commands and the same error if the input arrives whole, in pieces, or byte by
+// byte.
 #include <functional>
 #include <vector>
 
@@ -31,7 +32,7 @@ void drain(RequestParser& parser, const ParserLimits& limits, std::size_t at_onc
   out->error = parser.error();
 }
 
-/// `pieces`: sizes in turn; the last one repeats.
+/// Parses the input in pieces. `piece` returns the next size.
 Outcome parse(Bytes input, const ParserLimits& limits, const std::function<std::size_t()>& piece, std::size_t at_once) {
   Outcome out;
   RequestParser parser;

@@ -1,5 +1,5 @@
-// The two files of a damaged table, with corrected checksums or not, are opened, walked both ways, queried, verified and printed
-// without a crash. An input is a list of changes to one of a few tables.
+// Fuzzes tables: the two files of a damaged table, with corrected checksums or not, are opened, walked both ways, queried,
+// verified and printed without a crash. An input is a list of changes to one of a few tables.
 #include <array>
 #include <memory>
 #include <vector>
@@ -71,7 +71,7 @@ void store(MemoryFileSystem& fs, const std::string& name, const std::string& con
   FUZZ_CHECK(file.is_ok() && (*file)->append(content).is_ok());
 }
 
-/// The same table after a page drop: it has dropped and replaced pages, and holes if a whole tile was dropped.
+/// Returns the same table after a page drop: it has dropped and replaced pages, and holes if a whole tile was dropped.
 Sample with_drops(const Sample& before) {
   MemoryFileSystem fs;
   FUZZ_CHECK(fs.create_dir(kDir).is_ok());
@@ -98,7 +98,7 @@ Sample with_drops(const Sample& before) {
   return {before.data, *read_file(fs, join_path(kDir, metadata_file_name(9))), files_of(built)};
 }
 
-/// The tables as built, then with page drops.
+/// Returns the tables as built, and then the same tables with page drops.
 const std::array<Sample, 8>& samples() {
   static const std::array<Sample, 8> made = [] {
     std::array<Sample, 8> out{make_sample(1, Compression::kNone, 1), make_sample(4, Compression::kNone, 2),
@@ -132,7 +132,7 @@ void mend(std::string* metadata, FileNum file) {
   fuzz::set_number(metadata, end, block_checksum(Bytes(*metadata).substr(directory, end - directory), file, directory));
 }
 
-/// Checks that a lookup at once and one in stages have the same result.
+/// Checks that a lookup at once and a lookup in stages have the same result.
 void look_up(const TableReader& table, Bytes key) {
   const LookupKey lookup{key, hash_key(key)};
   Entry entry;

@@ -1,7 +1,8 @@
-// A log segment is read as in recovery, with its batches and operations, and printed. Cut at its torn end, it reads the same again.
+// Fuzzes log segments: a segment is read as in recovery, with its batches and operations, and printed. Cut at its torn end, it
+// reads the same again.
 //
-// The first byte chooses whether checksums are corrected. If not, the rest is a literal segment, and its file has the name that its
-// header implies, so that any segment of any database is an input.
+// The first byte chooses whether checksums are corrected. If not, the other bytes are a literal segment, and its file has the
+// name that its header implies, so that any segment of any database is an input.
 #include <vector>
 
 #include <engine/write_batch.h>
@@ -23,7 +24,7 @@ using namespace ebbtide;
 
 constexpr FileNum kFile = 7;
 
-/// Writes a header, then the input as records with correct checksums.
+/// Returns a segment: a header, then the input as records with correct checksums.
 std::string mended(std::string body) {
   std::string segment;
   put_u32(&segment, kLogMagic);
@@ -47,7 +48,7 @@ std::string mended(std::string body) {
   return segment;
 }
 
-/// The file number in a segment's header, if it is valid.
+/// Returns the file number in a segment's header, if it is valid.
 FileNum number_in_header(Bytes segment) {
   constexpr std::size_t kNumber = 8;
   std::uint64_t number = 0;

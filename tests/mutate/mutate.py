@@ -1,10 +1,10 @@
 """./dev torture mutations: changes the engine at random, one small mistake at a time, and checks whether a test fails.
 
-A mutation changes one line of one file. That file is compiled like in build/release, into build/mutate, and replaces its object in a copy
-of the layer's library. The tests are linked with it: first those of the layer, then those of the database, until one fails. If none fails,
-the mutation has survived and its diff is printed. Then either a test is missing, or the change has no effect (tests/README.md lists the known
-ones). The same seed makes the same mutations of the same source. A mutation that does not compile is replaced by another one. --resume
-continues where the last run stopped.
+A mutation changes one line of one file. That file is compiled as in build/release, into build/mutate, and replaces its object in
+a copy of the layer's library. The tests are linked with that library: first the layer's tests, then the database's, until one
+fails. If none fails, the mutation has survived and its diff is printed. Then either a test is missing, or the change has no
+effect (tests/README.md lists known mutations without an effect). The same seed makes the same mutations of the same source. A
+mutation that does not compile is replaced by another mutation. --resume continues where the last run stopped.
 """
 
 import argparse
@@ -28,20 +28,21 @@ import check  # noqa: E402
 BUILD = ROOT / "build/release"
 OUT = ROOT / "build/mutate"
 STATE = ROOT / "build/torture/mutations.json"
-LAYERS = {"deletes": ["deletes", "compaction"], "wal": ["wal"], "compaction": ["compaction"]}  # layer -> layers whose tests run before the database's
-# A test: its binary and its cases. The quick cases of the database come first.
+# The tests of these layers run before the database's tests.
+LAYERS = {"deletes": ["deletes", "compaction"], "wal": ["wal"], "compaction": ["compaction"]}
+# A test is a binary and its cases. The quick cases of the database come first.
 DATABASE = [("test_engine_db", "~[long]"), ("test_engine_db", "[long]")]
-# Shortens the long tests as for sanitizers: each kind of step, but fewer of each.
+# These settings shorten the long tests as for sanitizers: each kind of step remains, but fewer steps of each kind.
 SHORTER = {"EBBTIDE_MODEL_ROUNDS": "1", "EBBTIDE_CRASH_SEEDS": "200", "EBBTIDE_CRASH_STEP": "5", "EBBTIDE_FAULT_STEP": "5"}
 MEMORY_BYTES = 8 << 30  # limit of a test, since a mutant that never ends may take all memory
 
-# Pairs of a text in a line of code and its replacement. Blanks around an operator exclude the brackets of templates.
+# Each entry is a text in a line of code and its replacement. Blanks around an operator exclude the brackets of templates.
 SWAPS = [
     (" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" == ", " != "), (" != ", " == "), (" && ", " || "), (" || ", " && "),
     (" + 1", ""), (" - 1", ""), (" + ", " - "), (" - ", " + "), ("std::min", "std::max"), ("std::max", "std::min"), ("lower_bound", "upper_bound"),
     ("upper_bound", "lower_bound"), ("true", "false"), ("false", "true"), ("continue;", "break;"), (".front()", ".back()"), (".back()", ".front()"),
 ]  # fmt: skip
-# A whole line with an effect and without a declaration.
+# This matches a whole line that has an effect and declares nothing.
 STATEMENT = re.compile(
     r"^\s+(?:TRY\((?P<try>.*)\)|(?:\+\+|--)[\w.>:*\[\]-]+|(?!return\b|break\b|continue\b)[\w.>:*\[\]-]+(?:\(.*\)|\s*[-+|&]?=\s.*|\+\+|--));$"
 )
@@ -49,7 +50,7 @@ CONDITION = re.compile(r"\bif \(")
 
 
 class Mutation:
-    """One line of one file, and its replacement."""
+    """A changed line of a file: its place and its replacement."""
 
     def __init__(self, path, line, what, old, new):
         self.path, self.line, self.what, self.old, self.new = path, line, what, old, new
@@ -80,13 +81,13 @@ def negated(line, code):
 
 
 def mutations_of(path, text):
-    """All mutations of a source file, in the order of its lines."""
+    """Returns all mutations of a source file, in the order of its lines."""
     for number, (line, code) in enumerate(zip(text.split("\n"), check.without_comments_and_strings(text).split("\n"), strict=True)):
         if re.search(r"ASSERT|static_assert|^#|\btemplate\b|\.reserve\(", code):
-            continue  # assertions, and code that affects only speed
+            continue  # assertions, includes, templates and reserve() are left out
         for old, new in SWAPS:
             if old == " + " and ('"' in line or "to_string" in line):
-                continue  # ranges of strings
+                continue  # this concatenates strings
             for match in re.finditer(re.escape(old), code):
                 yield Mutation(path, number, f"'{old.strip()}' becomes '{new.strip()}'", line, line[: match.start()] + new + line[match.end() :])
         for match in re.finditer(r"(?<![\w.:\"'])(\d+)(?=[\s;,)u}])", code):
@@ -100,7 +101,8 @@ def mutations_of(path, text):
 
 
 def draw(root, seed, layers):
-    """Mutations in random order by seed, one layer after the other; each line and each kind of change is equally likely."""
+    """Yields (layer, mutation) in random order by seed, for the layers in turn. Each line and each kind of change is equally
+    likely."""
     dice = random.Random(seed)
     of_layer = {}
     for layer in layers:
@@ -118,28 +120,28 @@ def tests_of(layer):
 
 
 class Workshop:
-    """The release build, and a mutated object, its library and the tests linked with it."""
+    """Compiles a mutated file, and links its library and the tests with it, by the commands of the release build."""
 
     def __init__(self):
         OUT.mkdir(parents=True, exist_ok=True)
         entries = json.loads((BUILD / "compile_commands.json").read_text())
         self.compile_commands = {entry["file"]: (shlex.split(entry["command"]), entry["directory"]) for entry in entries}
-        self.seconds = {}  # time limit by test
+        self.seconds = {}  # {test: its time limit}
 
     def ninja(self, *arguments):
         return subprocess.run(["ninja", "-C", str(BUILD), *arguments], capture_output=True, text=True, check=False)
 
     def link_command(self, binary):
-        """The shell command by which ninja links the binary."""
+        """Returns the shell command by which ninja links the binary."""
         return self.ninja("-t", "commands", "-s", f"bin/{binary}").stdout.strip().splitlines()[-1]
 
     def compiles(self, mutation):
-        """Compiles the mutation. If that succeeds, OUT has the layer's library with it."""
+        """Compiles the mutation. Returns true on success; then OUT has the layer's library with the mutated object."""
         source, layer = OUT / mutation.path.name, mutation.path.parts[1]
         text = (ROOT / mutation.path).read_text()
         source.write_text(mutation.applied_to(text))
         command, directory = self.compile_commands[str(ROOT / mutation.path)]
-        compiled = OUT / f"{mutation.path.name}.o"  # the object's name in the library
+        compiled = OUT / f"{mutation.path.name}.o"  # the object has the same name in the library
         command = [*command]
         command[command.index("-o") + 1] = str(compiled)
         command[command.index("-c") + 1] = str(source)
@@ -161,7 +163,8 @@ class Workshop:
         return program
 
     def failing(self, test, program):
-        """The first test case that fails, or None. The first run of a test sets the time limit of later ones."""
+        """Returns the name of the first test case that fails, or None. The first run of a test sets the time limit of its later
+        runs."""
         binary, cases = test
         command = [str(program), "--abort", *([cases] if cases else [])]
         began, limit = time.monotonic(), self.seconds.get(test, 900)
@@ -178,7 +181,7 @@ class Workshop:
 
 
 def try_out(workshop, layer, mutation):
-    """The test that failed; "" if the mutation does not compile; None if it survived."""
+    """Returns the test that failed, "" if the mutation does not compile, or None if it survived."""
     if not workshop.compiles(mutation):
         return ""
     linked = {}
@@ -191,7 +194,7 @@ def try_out(workshop, layer, mutation):
 
 
 class State:
-    """The tried mutations in order, stored after each one."""
+    """The tried mutations in order, stored after each mutation."""
 
     def __init__(self, seed, layers):
         self.seed, self.layers, self.verdicts = seed, layers, []
@@ -211,7 +214,7 @@ class State:
         STATE.write_text(json.dumps({"seed": self.seed, "layers": self.layers, "verdicts": self.verdicts}, indent=2) + "\n")
 
     def counted(self):
-        """Those that compiled."""
+        """Returns the results of the mutations that compiled."""
         return [by for _, by in self.verdicts if by != ""]
 
 

@@ -1,4 +1,4 @@
-"""Mutations change one line of code each, and the same seed gives the same ones."""
+"""Tests that mutations change one line of code each, and that the same seed gives the same mutations."""
 
 import sys
 import tempfile
@@ -17,7 +17,7 @@ def results(code):
 
 
 class Mutations(unittest.TestCase):
-    def test_line_of_each_kind_gets_its_mutation(self):
+    def test_line_of_each_kind_gets_its_mutations(self):
         for code, changed in (
             ("  while (a < b) {", "  while (a <= b) {"),
             ("  return a + 1;", "  return a;"),
@@ -61,7 +61,7 @@ class Mutations(unittest.TestCase):
 
 
 class Resumed(unittest.TestCase):
-    def test_resumed_run_has_the_verdicts_in_order(self):
+    def test_resumed_run_has_the_earlier_results_in_order(self):
         with tempfile.TemporaryDirectory() as folder:
             kept, mutate.STATE = mutate.STATE, Path(folder) / "torture/mutations.json"
             try:

@@ -1,4 +1,4 @@
-"""A headless Chromium, controlled over two pipes without a driver or library.
+"""Controls a headless Chromium over two pipes, without a driver or library.
 
     with Browser() as browser:
         page = browser.open("http://127.0.0.1:9736/", width=390, height=844)
@@ -6,9 +6,10 @@
         assert page.evaluate("document.title") == "Ebbtide"
         page.key("Tab")
 
-Chromium's DevTools protocol has JSON messages that end with a zero byte. `page.errors` has the page's logged errors, exceptions and
-violations of its Content-Security-Policy. `page.layout_shift()` is the shift of its content without user input. `page.asked` has all URLs
-that it requested. `page.picture()` is what people see, and `pixels()` has its colours.
+Chromium's DevTools protocol has JSON messages that end with a zero byte. `page.errors` has the page's logged errors, exceptions
+and violations of its Content-Security-Policy. `page.layout_shift()` is the shift of its content without user input. `page.asked`
+has all URLs that the page requested. `page.picture()` returns a picture of the page, and `pixels()` returns the colours of a
+picture.
 """
 
 import base64
@@ -26,7 +27,7 @@ import zlib
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 TYPED = {"Enter": {"text": "\r"}}
-# A script that runs before the page's own ones.
+# This script runs before the page's own scripts.
 WATCH = """
 window.shifted = 0;
 new PerformanceObserver((list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) window.shifted += e.value; })
@@ -37,7 +38,7 @@ document.addEventListener("securitypolicyviolation", (e) => window.violations.pu
 
 
 def program():
-    """Path of a Chromium."""
+    """Returns the path of a Chromium."""
     for path in map(shutil.which, NAMES):
         if path:
             return path
@@ -45,7 +46,8 @@ def program():
 
 
 def pixels(png):
-    """The rows of a PNG as Chromium writes it (8 bits a channel, not interlaced), as lists of (red, green, blue)."""
+    """Returns the rows of a PNG as Chromium writes it (8 bits a channel, not interlaced). A row is a list of (red, green,
+    blue)."""
     chunks, at = {b"IDAT": b""}, 8
     while at < len(png):
         length, kind = struct.unpack_from(">I4s", png, at)
@@ -57,7 +59,8 @@ def pixels(png):
     data, rows, above = zlib.decompress(chunks[b"IDAT"]), [], bytes(step * (width + 1))
     for y in range(height):
         begin = y * (step * width + 1)
-        filtered, line = data[begin], bytearray(step) + data[begin + 1 : begin + 1 + step * width]  # a black pixel before the first
+        # Each row starts after a black pixel.
+        filtered, line = data[begin], bytearray(step) + data[begin + 1 : begin + 1 + step * width]
         for x in range(step, len(line) if filtered else 0):
             left, up, corner = line[x - step], above[x], above[x - step]
             if filtered == 4:
@@ -80,10 +83,11 @@ class Browser:
         self._read, to_write = os.pipe()
 
         def pipes():
-            os.dup2(to_read, 203), os.dup2(to_write, 204)  # moved away first, in case one of them is 3 or 4
+            # The pipes may have the numbers 3 and 4 themselves, so they are moved away first.
+            os.dup2(to_read, 203), os.dup2(to_write, 204)
             os.dup2(203, 3), os.dup2(204, 4)
 
-        # No sandbox: containers and root cannot have one, and the pages are our own.
+        # There is no sandbox, since containers and root cannot have one. The tested pages are our own.
         options = ["--headless=new", "--remote-debugging-pipe", f"--user-data-dir={self._profile}", "--no-sandbox", "--disable-gpu",
                    "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server", "--disable-extensions", "--hide-scrollbars",
                    "--disable-background-networking", "--disable-component-update", "--force-color-profile=srgb", "about:blank"]  # fmt: skip
@@ -175,7 +179,7 @@ class Page:
         return self._browser.call(method, self._session, **parameters)
 
     def evaluate(self, expression):
-        """The value of a JavaScript expression (awaited), via JSON."""
+        """Returns the value of a JavaScript expression, via JSON. A promise is awaited."""
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in done:
             raise RuntimeError(f"{expression}: {done['exceptionDetails']['exception'].get('description')}")
@@ -192,11 +196,11 @@ class Page:
         raise AssertionError(f"not within {seconds} s: {expression}; errors: {self.errors}; the page shows: {self.text()[:2000]}")
 
     def text(self, selector="body"):
-        """The visible text, with plain blanks."""
+        """Returns the visible text, with each non-breaking blank as a plain one."""
         return (self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText") or "").replace("\u00a0", " ")
 
     def picture(self, scale=1):
-        """A PNG of the whole page, scrolled parts included."""
+        """Returns a PNG of the whole page, scrolled parts included."""
         width, height = self.evaluate("[innerWidth, document.documentElement.scrollHeight]")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
         return base64.b64decode(self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"])
@@ -214,11 +218,11 @@ class Page:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left", clickCount=1)
 
     def layout_shift(self):
-        """Chromium's cumulative layout shift since the page was opened, without shifts caused by input."""
+        """Returns Chromium's cumulative layout shift since the page was opened, without shifts caused by input."""
         return self.evaluate("window.shifted")
 
     def refused(self):
-        """The violations of the Content-Security-Policy."""
+        """Returns the violations of the Content-Security-Policy."""
         return self.evaluate("window.violations")
 
     def close(self):

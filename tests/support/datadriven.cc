@@ -33,7 +33,7 @@ DataCase parse_command(const std::string& line, const std::string& where) {
   return out;
 }
 
-/// Reads the expected answer from lines[*at], right after the dashes, and moves *at behind it.
+/// Reads the expected answer from lines[*at], directly after the dashes, and moves *at past it.
 std::string take_expected(const std::vector<std::string>& lines, std::size_t* at) {
   std::string expected;
   const bool fenced = *at < lines.size() && lines[*at] == kDashes;

@@ -1,4 +1,4 @@
-// Tests as text files: a command, its input, a line of four dashes, and the expected answer.
+// Tests as text files: each case has a command, its input, a line of four dashes, and the expected answer.
 //
 //   # a comment
 //   command key=value flag
@@ -22,14 +22,15 @@ struct DataCase {
   std::map<std::string, std::string> args;  ///< "key=value"; a bare word maps to ""
   std::string input;                        ///< with its newlines
 
-  /// The value of `key`, or `fallback` if it is not given.
+  /// Returns the value of `key`, or `fallback` if it is not given.
   [[nodiscard]] std::string arg(const std::string& key, const std::string& fallback = "") const;
 };
 
-/// Runs every case of the file at `path` in order and compares the answers (Catch2 checks; each failure names file and line).
+/// Runs every case of the file at `path` in order, and compares the answers (with Catch2 checks; each failure names file and
+/// line).
 void run_datadriven(const std::string& path, const std::function<std::string(const DataCase&)>& run);
 
-/// Does the same for each *.txt of a folder, ordered by name; calls `start` before each file.
+/// Does the same for each *.txt of a folder, ordered by name. Calls `start` before each file.
 void run_datadriven_dir(const std::string& dir, const std::function<void(const std::string& file)>& start,
                         const std::function<std::string(const DataCase&)>& run);
 

@@ -1,4 +1,4 @@
-"""The comparison with redis-server, tested without servers."""
+"""Tests the comparison with redis-server without servers."""
 
 import sys
 import unittest
@@ -6,6 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from support.differential.reviewed import agree  # noqa: E402
 from support.differential.rounds import (  # noqa: E402
     CLEAN,
     PARTED,
@@ -26,7 +27,7 @@ HELLO = b"%1\r\n$2\r\nid\r\n:7\r\n"
 
 
 def replies(protocol, middle):
-    """The replies of a server to a sequence with these replies in the middle."""
+    """Returns a server's replies to a whole sequence: start, `middle`, end."""
     start = b"+RESET\r\n" + (HELLO if protocol == 3 else b"") + b"+OK\r\n:0\r\n" * (len(CLEAN) // 2)
     return start + b"".join(middle) + b"+OK\r\n" * len(TAIL)
 
@@ -48,9 +49,16 @@ class Comparison(unittest.TestCase):
         self.assertIsNone(compare(0, commands, mine, mine))
         theirs = replies(2, [b"+OK\r\n", b"$1\r\n2\r\n"])
         self.assertEqual(compare(0, commands, mine, theirs), ([b"GET", b"k"], b"$1\r\n1\r\n", b"$1\r\n2\r\n"))
-        # A missing reply, and keys that the sequence before left on one server only.
+        # A missing reply is a difference, and so are keys that the sequence before left on one server only.
         self.assertIsNotNone(compare(0, commands, mine, replies(2, [b"+OK\r\n"])))
         self.assertIsNotNone(compare(0, commands, mine, mine.replace(b":0\r\n", b":1\r\n", 1)))
+
+    def test_scores_of_seventeen_digits_agree_with_the_texts_of_newer_versions_only(self):
+        command = [b"ZSCORE", b"z", b"a"]
+        for mine, theirs in [(b"0.1", b"0.10000000000000001"), (b"100000000000000000", b"1e+17"), (b"1e-7", b"9.9999999999999995e-08"), (b"-1.5e+20", b"-1.5000000000000000e+20")]:
+            self.assertTrue(agree(command, b"$%d\r\n%s\r\n" % (len(mine), mine), b"$%d\r\n%s\r\n" % (len(theirs), theirs)), mine)
+        for mine, theirs in [(b"1e+8", b"100000000"), (b"1.7e+12", b"1700000000000"), (b"0.100", b"0.10000000000000001"), (b"1", b"2")]:
+            self.assertFalse(agree(command, b"$%d\r\n%s\r\n" % (len(mine), mine), b"$%d\r\n%s\r\n" % (len(theirs), theirs)), mine)
 
     def test_reviewed_difference_is_accepted_also_in_a_transaction(self):
         commands = [[b"MULTI"], [b"PTTL", b"k"], [b"GET", b"k"], [b"EXEC"]]
@@ -59,13 +67,13 @@ class Comparison(unittest.TestCase):
         self.assertIsNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n1\r\n"])))
         self.assertIsNotNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n2\r\n"])))
 
-    def test_damaged_sketch_parts_the_servers_although_both_refuse_it(self):
+    def test_damaged_sketch_is_refused_by_both_servers_later_replies_are_not_compared(self):
         commands = [[b"PFADD", b"k", b"a"], [b"GET", b"k"]]
         refused = b"-INVALIDOBJ Corrupted HLL object detected\r\n"
         self.assertEqual(compare(0, commands, replies(2, [refused, b"$1\r\n1\r\n"]), replies(2, [refused, b"$1\r\n2\r\n"])), PARTED)
         self.assertIsInstance(compare(0, commands, replies(2, [refused, b"$-1\r\n"]), replies(2, [b":1\r\n", b"$-1\r\n"])), tuple)
 
-    def test_key_watched_before_a_swap_may_count_as_unchanged(self):
+    def test_key_is_watched_before_a_swap_it_may_count_as_unchanged(self):
         middle = [[b"INCR", b"k"], [b"SWAPDB", b"0", b"1"], [b"WATCH", b"b"], [b"MULTI"], [b"EXEC"]]
         mine, theirs = ([b"+OK\r\n", b":1\r\n", b"+OK\r\n", b"+OK\r\n", b"+OK\r\n", executed] for executed in (b"*0\r\n", b"*-1\r\n"))
         self.assertEqual(compare(0, [[b"WATCH", b"k"], *middle], replies(2, mine), replies(2, theirs)), PARTED)
@@ -78,7 +86,8 @@ class Comparison(unittest.TestCase):
         self.assertTrue(pushes_agree(commands, here, there))
         self.assertFalse(pushes_agree(commands, here + PUSH, there))
         self.assertFalse(pushes_agree(commands, here.replace(b":0", b":1"), there))
-        self.assertFalse(pushes_agree(commands[1:3], here, there))  # outside of a transaction their order counts
+        # Outside of a transaction, the order of pushes and replies must be equal.
+        self.assertFalse(pushes_agree(commands[1:3], here, there))
         here, there = (each.replace(b">3", b"*3") for each in (here, there))
         self.assertFalse(pushes_agree(commands, here, there))
         self.assertTrue(pushes_agree(commands, as_pushes(here), as_pushes(there)))
@@ -90,7 +99,7 @@ class Comparison(unittest.TestCase):
         self.assertFalse(pushes_agree(off, b":1\r\n" + told, b":1\r\n"))
         self.assertFalse(pushes_agree(off[1:], b":1\r\n", b":1\r\n" + told))
 
-    def test_seeds_make_every_kind_of_sequence_repeatably(self):
+    def test_each_seed_makes_the_same_sequence_and_every_kind_occurs(self):
         made = Sequences()
         first = {seed: made.make(seed) for seed in range(40)}
         self.assertEqual({seed: Sequences().make(seed) for seed in (0, 8, 9, 19, 39)}, {seed: first[seed] for seed in (0, 8, 9, 19, 39)})
@@ -101,7 +110,7 @@ class Comparison(unittest.TestCase):
     def test_batch_removes_keys_that_the_sequence_before_may_have_left(self):
         self.assertEqual(stray_keys([[b"SET", b"a", b"stray"], [b"DEL"]]), {b"stray"})
         batch = Batch(Sequences(), range(1), {b"left behind"})
-        self.assertEqual(batch.data.count(b"$11\r\nleft behind\r\n"), 4)  # in each database
+        self.assertEqual(batch.data.count(b"$11\r\nleft behind\r\n"), 4)  # once in each database
         self.assertEqual(batch.compare(b"same", b"same"), (None, None))
         self.assertEqual(batch.compare(b"one", b"other"), (0, None))
 

@@ -1,4 +1,4 @@
-// Proofs that report their finding, so that a test can check that a proof finds a planted bug.
+// Proofs that report a finding, so that a test can check that a proof finds a planted bug.
 #pragma once
 
 #include <stdexcept>
@@ -9,18 +9,18 @@
 
 namespace ebbtide {
 
-/// The finding of a proof. The proof's own test does not catch it, so it fails with all current INFO messages.
+/// The finding of a proof. The proof's own test does not catch it, so the test fails and shows all current INFO messages.
 class Finding : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Part of a proof: throws `finding` if `holds` is false.
+/// Used in a proof: throws `finding` if `holds` is false.
 inline void demand(bool holds, const char* finding) {
   if (!holds) throw Finding(finding);
-  CHECK(holds);  // counts as an assertion
+  CHECK(holds);  // so that it counts as an assertion
 }
-/// Part of a proof: a call has to succeed, or two results have to be equal.
+/// Used in a proof: the call must succeed, or the two results must be equal.
 inline void demand_ok(const Status& status, const char* call) {
   if (!status.is_ok()) throw Finding(std::string(call) + ": " + status.to_string());
   CHECK(status.is_ok());
@@ -30,7 +30,7 @@ inline void demand_same(const std::string& got, const std::string& expected, con
   CHECK(got == expected);
 }
 
-/// Runs `proof` and returns its finding, or "".
+/// Runs `proof`. Returns its finding, or "".
 template <typename Proof>
 std::string finding_of(Proof proof) {
   try {

@@ -1,4 +1,4 @@
-// Keys of tests.
+// Keys for tests.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Key number `number`; keys are ordered like their numbers.
+/// Returns key number `number`. Keys are ordered like their numbers.
 inline std::string key_of(std::uint64_t number) {
   char text[32];
   std::snprintf(text, sizeof text, "key%08llu", static_cast<unsigned long long>(number));

@@ -1,5 +1,5 @@
-"""Random layouts of a tree: merge policy and its parameters, tiles, partitioning, choice of files, compression. For tests whose property must
-hold for all of them.
+"""Makes random layouts of a tree: merge policy and its parameters, tiles, partitioning, choice of files, compression. They are
+for tests whose property must hold for all layouts.
 
     deal = layouts(random.Random(SEED))
     with Server(settings={**settings, **next(deal)}) as server:   # in the form of --set
@@ -13,7 +13,7 @@ hold for all of them.
 import os
 import random
 
-# Values that make a difference with a few megabytes, within the ranges of engine/docs/policies.md.
+# These values make a difference with a few megabytes, and are within the ranges of engine/docs/policies.md.
 POLICIES = {
     "one_leveling": {"size_ratio": (2, 3, 6), "level0_runs": (1, 2, 4)},
     "leveling": {"size_ratio": (2, 4, 10)},
@@ -39,7 +39,7 @@ POLICY = "tree.policy."
 
 
 def layouts(choose):
-    """Yields layouts for ever. All policies come before one comes again; `choose`, a random.Random, chooses the rest."""
+    """Yields layouts without end. All policies occur before one occurs again. `choose`, a random.Random, makes all choices."""
     while True:
         for name in choose.sample(sorted(POLICIES), len(POLICIES)):
             parameters = {POLICY + key: choose.choice(values) for key, values in POLICIES[name].items()}
@@ -47,8 +47,8 @@ def layouts(choose):
 
 
 def chosen(what, but=()):
-    """Returns one layout for the test `what`, and prints it with its seed: EBBTIDE_SEED or a random one. `but`: keys that the test sets
-    itself."""
+    """Returns one layout for the test `what`, and prints it with its seed: EBBTIDE_SEED or a random one. `but`: keys that the
+    test sets itself."""
     seed = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
     layout = {key: value for key, value in next(layouts(random.Random(f"{seed}-{what}"))).items() if key not in but}
     print(f"EBBTIDE_SEED={seed}: {text_of(layout)}")
@@ -63,7 +63,7 @@ def change(server, layout):
 
 
 def switch(layout):
-    """The command that gives a running server the layout's policy, until its next start."""
+    """Returns the command that gives a running server the layout's policy, until its next start."""
     parameters = [str(part) for key, value in layout.items() if key.startswith(POLICY) and key != POLICY + "name"
                   for part in (key.removeprefix(POLICY), value)]  # fmt: skip
     return ("TREE.POLICY", layout[POLICY + "name"], *parameters)

@@ -1,4 +1,4 @@
-"""Layouts include every policy with valid parameters, and repeat by seed."""
+"""Tests that layouts include every policy with valid parameters, and are the same for the same seed."""
 
 import itertools
 import random
@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def allowed():
-    """{policy: {parameter: (least, most)}} from engine/docs/policies.md; an engine test compares its table with the registry."""
+    """Returns {policy: {parameter: (least, most)}} from engine/docs/policies.md. An engine test compares the table there with the
+    code."""
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| ([\d.]+) to ([\d.]+)", (ROOT / "engine/docs/policies.md").read_text(), re.MULTILINE)
     table = {}
     for policy, parameter, least, most in rows:
@@ -25,7 +26,7 @@ def allowed():
 
 
 class Layouts(unittest.TestCase):
-    def test_every_policy_is_there_with_valid_parameters(self):
+    def test_every_policy_occurs_with_valid_parameters(self):
         table = allowed()
         self.assertEqual(set(POLICIES), set(table))
         for policy, parameters in POLICIES.items():
@@ -33,7 +34,7 @@ class Layouts(unittest.TestCase):
                 least, most = table[policy][parameter]
                 self.assertTrue(all(least <= value <= most for value in values), f"{policy}: {parameter}")
 
-    def test_all_policies_come_before_one_comes_again(self):
+    def test_all_policies_occur_before_one_occurs_again(self):
         names = [layout["tree.policy.name"] for layout in itertools.islice(layouts(random.Random(7)), 2 * len(POLICIES))]
         self.assertEqual(set(names[: len(POLICIES)]), set(POLICIES))
         self.assertEqual(set(names[len(POLICIES) :]), set(POLICIES))

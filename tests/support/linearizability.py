@@ -1,8 +1,8 @@
 """Checks whether a history of concurrent operations on one object is linearizable.
 
-Each operation has the times of its call and of its reply, and took effect at one moment in between. The search goes through the operations
-in the order of their calls, chooses one that may be next, and backtracks when it is stuck. It remembers each set of chosen operations with
-its state, so that nothing is searched twice (Wing and Gong 1993, with Lowe's memory, 2017).
+Each operation has the times of its call and of its reply, and took effect at one moment in between. The search goes through the
+operations in the order of their calls, chooses an operation that may be next, and backtracks when it is stuck. It remembers each
+set of chosen operations with its state, so that nothing is searched twice (Wing and Gong 1993, with Lowe's memory, 2017).
 """
 
 import enum
@@ -13,7 +13,7 @@ class Missing(enum.Enum):  # an enum, so that it is the same object in every pro
     UNKNOWN = "?"
 
 
-UNKNOWN = Missing.UNKNOWN  # no reply: the operation took effect at any time after the call, or never
+UNKNOWN = Missing.UNKNOWN  # there was no reply: the operation took effect at any time after the call, or never
 NEVER = float("inf")
 
 
@@ -31,17 +31,18 @@ class Operation(NamedTuple):
 
 
 def violation(operations, step, initial):
-    """None if the history is linearizable, otherwise the operations around the place where every order fails.
+    """Returns None if the history is linearizable, otherwise the operations around the place where every order fails.
 
-    step(state, name, arguments) -> (answer, new state); states are hashable.
+    step(state, name, arguments) returns (answer, new state). States are hashable.
     """
     operations = sorted(operations, key=lambda operation: operation.called)
-    # A linked list of calls and replies in the order of time. At equal times calls come first, since they may overlap.
+    # The events are a linked list of calls and replies in the order of time. At equal times calls come first, since they may
+    # overlap.
     events = [(operation.called, 0, i) for i, operation in enumerate(operations)]
     events += [(operation.returned, 1, i) for i, operation in enumerate(operations) if operation.returned != NEVER]
     events.sort()
     end = len(events)
-    following = list(range(1, end + 1)) + [0]  # `end` is the head, too: following[end] is the first event
+    following = list(range(1, end + 1)) + [0]  # `end` is also the head of the list: following[end] is the first event
     previous = [end] + list(range(end))
     call_at, answer_at = {}, {}
     for at, (_, kind, i) in enumerate(events):
@@ -74,7 +75,7 @@ def violation(operations, step, initial):
             else:
                 at = following[at]
             continue
-        # A reply whose call was not chosen yet: an earlier choice was wrong.
+        # This is a reply whose call was not chosen yet, so an earlier choice was wrong.
         if answered > furthest:
             furthest, stuck = answered, (at, state)
         if not stack:

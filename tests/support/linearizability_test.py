@@ -1,4 +1,4 @@
-"""The checker accepts legal histories and refuses illegal ones."""
+"""Tests that the checker accepts legal histories and refuses illegal histories."""
 
 import random
 import sys
@@ -37,12 +37,13 @@ class Checker(unittest.TestCase):
 
     def test_overlapping_calls_may_be_in_either_order(self):
         self.legal((1, "set", [1], "OK", 0, 10), (2, "get", [], None, 1, 2), (3, "get", [], 1, 3, 4))
-        self.illegal((1, "set", [1], "OK", 0, 10), (2, "get", [], 1, 1, 2), (3, "get", [], None, 3, 4))  # the value goes back
+        # A later read has an older value.
+        self.illegal((1, "set", [1], "OK", 0, 10), (2, "get", [], 1, 1, 2), (3, "get", [], None, 3, 4))
 
     def test_stale_read_is_illegal(self):
         self.illegal((1, "set", [1], "OK", 0, 1), (1, "set", [2], "OK", 2, 3), (2, "get", [], 1, 4, 5))
 
-    def test_readers_that_disagree_on_the_order_are_illegal(self):
+    def test_readers_that_see_different_orders_of_writes_are_illegal(self):
         self.illegal(
             (1, "set", [1], "OK", 0, 10), (2, "set", [2], "OK", 0, 10),
             (3, "get", [], 1, 11, 12), (4, "get", [], 2, 13, 14),
@@ -52,24 +53,25 @@ class Checker(unittest.TestCase):
         self.illegal((1, "incr", [], 1, 0, 5), (2, "incr", [], 1, 0, 5))
         self.legal((1, "incr", [], 1, 0, 5), (2, "incr", [], 2, 0, 5))
 
-    def test_operation_without_a_reply_may_have_happened_or_not(self):
+    def test_operation_without_a_reply_may_have_taken_effect_or_not(self):
         self.legal((1, "set", [1], UNKNOWN, 0, NEVER), (2, "get", [], None, 5, 6))
         self.legal((1, "set", [1], UNKNOWN, 0, NEVER), (2, "get", [], 1, 5, 6))
-        self.illegal((1, "set", [1], UNKNOWN, 4, NEVER), (2, "get", [], 1, 1, 2))  # read before the call
+        # The value was read before the call of its write.
+        self.illegal((1, "set", [1], UNKNOWN, 4, NEVER), (2, "get", [], 1, 1, 2))
         self.illegal((1, "set", [1], UNKNOWN, 0, NEVER), (2, "get", [], 1, 1, 2), (2, "get", [], None, 3, 4))
 
-    def test_random_histories_of_a_register_are_legal_and_with_one_wrong_reply_illegal(self):
+    def test_random_histories_of_a_register_are_legal_and_illegal_with_one_wrong_reply(self):
         for seed in range(40):
             choose = random.Random(seed)
             rows, state, moment = [], None, 0.0
-            for number in range(60):  # each takes effect at `moment`, with its call before and its reply after that
+            for number in range(60):  # each operation takes effect at `moment`, with its call before and its reply after that
                 moment += choose.random()
                 name = choose.choice(("set", "get", "incr")) if isinstance(state, int) or state is None else "set"
                 arguments = (choose.randrange(1000),) if name == "set" else ()
                 answer, state = register(state, name, arguments)
                 rows.append(Operation(number, name, arguments, answer, moment - choose.random() * 4, moment + choose.random() * 4))
             self.assertIsNone(violation(rows, register, None), seed)
-            # One wrong reply is found.
+            # One wrong reply must be found.
             reads = [i for i, row in enumerate(rows) if row.name == "get"]
             i = choose.choice(reads)
             rows[i] = rows[i]._replace(answer=-1)

@@ -1,5 +1,5 @@
-// Settings of random tests: the first seed and the amount of work. ./dev torture sets them for each round, ./dev test for each commit
-// and for sanitizers.
+// Settings of random tests: the first seed and the amount of work. ./dev torture sets them for each round, ./dev test for each
+// commit and for sanitizers.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ inline std::uint64_t number_from_env(const char* name, std::uint64_t otherwise) 
   return env != nullptr ? std::strtoull(env, nullptr, 10) : otherwise;
 }
 
-/// The first seed of a random test.
+/// Returns the first seed of a random test.
 inline std::uint64_t first_seed(std::uint64_t otherwise = 0) { return number_from_env("EBBTIDE_SEED", otherwise); }
-/// The number of the round in a long run, whose seeds are a thousand apart, for tests that vary by round.
+/// Returns the number of the round in a long run, for tests that vary by round. The seeds of rounds are a thousand apart.
 inline std::uint64_t round_of_seeds() { return first_seed() / 1000; }
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-"""Runs work in threads of its own while a test does something else. An error there fails the test.
+"""Runs work in threads of its own while a test does something else. An exception in a thread fails the test.
 
     with meanwhile(write):
         client.bgsave()
@@ -12,8 +12,8 @@ from support.server import wait_until
 
 @contextlib.contextmanager
 def meanwhile(*works):
-    """Calls each of `works` repeatedly in a thread of its own while the block runs, at least once. An exception ends its thread and is
-    raised at the end of the block."""
+    """Calls each of `works` repeatedly in a thread of its own while the block runs, at least once. An exception ends its thread
+    and is raised at the end of the block."""
     stop, rounds, errors = threading.Event(), [0] * len(works), []
 
     def run(number):

@@ -1,4 +1,4 @@
-"""Errors in threads beside a test fail the test."""
+"""Tests that an exception in a thread beside a test fails the test."""
 
 import sys
 import threading
@@ -11,7 +11,7 @@ from support.meanwhile import meanwhile  # noqa: E402
 
 
 class Meanwhile(unittest.TestCase):
-    def test_every_work_was_called_before_the_block_ends(self):
+    def test_every_function_is_called_before_the_block_ends(self):
         done = []
         with meanwhile(lambda: done.append("a"), lambda: done.append("b")):
             pass

@@ -1,4 +1,5 @@
-"""Connects, sends some bytes and resets the connection, as often and as fast as possible; a process of its own, so that it delays no other.
+"""Connects, sends some bytes and resets the connection, repeatedly and as fast as possible. This is a process of its own, so that
+it does not slow down the test.
 
     python3 -m support.resets PORT COUNT WORDS      WORDS as a Python bytes literal: "b'PING'"
 """
@@ -11,7 +12,7 @@ import sys
 
 
 def main(port, count, words):
-    """Returns the number of connections; refused ones are no failure."""
+    """Makes `count` connections and resets each. Returns the number of connections made; a refused connection is no failure."""
     made = 0
     for _ in range(count):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=60) as link:

@@ -30,23 +30,23 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def binary(name="ebbtide-server"):
-    """Path of a program of this project."""
+    """Returns the path of a program of this project."""
     if name == "ebbtide-server" and "EBBTIDE_SERVER" in os.environ:
         return Path(os.environ["EBBTIDE_SERVER"])
     return ROOT / "build" / "release" / "bin" / name
 
 
-# Without a limit, a server refuses writes when less than 5 % of the disk is free, which is common on test machines. With a limit, it keeps
-# about half a gigabyte free: eight times storage.memtable_size.
+# Without a limit, a server refuses writes when less than 5 % of the disk is free, which is common on test machines. With a limit,
+# it keeps about half a gigabyte free: eight times storage.memtable_size.
 MOST_BYTES = "1TiB"
 
 _ports_given = set()
 
 
 def free_port(worker=None):
-    """Returns a free port that no other call returned, in this process or in another worker of the same pytest run, whose servers may not
-    have started yet. `worker`: pytest-xdist's name of the worker, "gw3". The port is below the kernel's range for outgoing connections, so it
-    stays free."""
+    """Returns a free port that no other call returned. That includes calls in other workers of the same pytest run, whose servers
+    may not have started yet. `worker`: pytest-xdist's name of the worker, "gw3". The port is below the kernel's range for
+    outgoing connections, so it stays free."""
     workers = 16  # each worker has every 16th port
     name = worker or os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     offset = int(name.removeprefix("gw")) % workers
@@ -75,15 +75,16 @@ def wait_until(condition, seconds=20.0, what="condition", interval=0.02):
 
 
 class Server:
-    """One server process and its data directory. The constructor does not start it; the context manager does, and cleans up.
+    """One server process and its data directory. The constructor does not start the server. The context manager starts it, and
+    cleans up at the end.
 
-    settings   dotted configuration keys and values, as for --set: {"storage.fsync": "always"}
-    directory  for data and log; by default a temporary directory that is removed with the object
-    config     the YAML file; by default the shipped one, None for none
-    prefix     a command that runs the server: ["nice"]
+        settings   dotted configuration keys and values, as for --set: {"storage.fsync": "always"}
+        directory  for data and log; by default a temporary directory that is removed with the object
+        config     the YAML file; by default the shipped file; None: no file
+        prefix     a command that runs the server: ["nice"]
     """
 
-    all = weakref.WeakSet()  # for the report of a failed test
+    all = weakref.WeakSet()  # every living object, for the report of a failed test
 
     def __init__(self, settings=None, directory=None, config=ROOT / "config" / "ebbtide.yaml", prefix=()):
         self.port = free_port()
@@ -95,11 +96,11 @@ class Server:
         self.data = self.home / "data"
         self.log_path = self.home / "server.log"
         self.process = None
-        self._last_words = ""  # the end of the log, once the log is removed
+        self._last_words = ""  # the end of the log, kept when the log is removed
         Server.all.add(self)
 
     def set(self, *settings):
-        """Adds settings, as "key=value", for all later starts: server.set("storage.fsync=always").start()"""
+        """Adds settings, in the form "key=value", for all later starts: server.set("storage.fsync=always").start()"""
         self.settings.update(setting.split("=", 1) for setting in settings)
         return self
 
@@ -137,7 +138,8 @@ class Server:
         raise TimeoutError(f"the server was not ready within {timeout} s (last answer: {last!r}):\n{self.log_tail()}")
 
     def _ready(self):
-        """Whether the server is ready, and its answer. Uses the metrics port if there is one, since a connection to the other port counts as a client."""
+        """Returns true if the server is ready, and its answer. Asks the metrics port if there is one, since a connection to the
+        other port would count as a client."""
         if self.metrics_port != 0:
             answer = self.http("/ready")
             return answer[0] == 200, answer
@@ -147,15 +149,15 @@ class Server:
             return answer.startswith((b"+PONG", b"-NOAUTH")), answer
 
     def kill(self):
-        """kill -9: nothing is flushed or logged."""
+        """Ends the process with kill -9: nothing is flushed or logged."""
         return self._end(signal.SIGKILL)
 
     def stop(self, timeout=60.0):
-        """SIGTERM; returns the exit status."""
+        """Ends the process with SIGTERM. Returns the exit status."""
         return self._end(signal.SIGTERM, timeout)
 
     def wait(self, timeout=60.0):
-        """Waits until the server ends by itself; returns the exit status."""
+        """Waits until the server ends by itself. Returns the exit status."""
         return self._end(None, timeout)
 
     def restart(self, timeout=60.0):
@@ -190,11 +192,12 @@ class Server:
 
     # --- connections
     def connect(self, timeout=30.0):
-        """A plain socket."""
+        """Returns a plain socket that is connected to the server."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
 
     def client(self, **options):
-        """A redis-py client without retries, which would hide a lost reply. Replies are bytes, unless decode_responses=True."""
+        """Returns a redis-py client without retries, since retries would hide a lost reply. Replies are bytes, unless
+        decode_responses=True."""
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
@@ -211,8 +214,8 @@ class Server:
         return done.stdout
 
     def http(self, path):
-        """(status, text) of a page of the metrics port."""
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # not through the environment's proxy
+        """Gets a page of the metrics port. Returns (status, text)."""
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # without the environment's proxy
         try:
             with direct.open(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=10) as answer:
                 return answer.status, answer.read().decode()
@@ -221,7 +224,7 @@ class Server:
 
     # --- inspection
     def log(self):
-        """The log of all starts so far."""
+        """Returns the text of the log of all starts so far."""
         try:
             return self.log_path.read_text(errors="replace")
         except FileNotFoundError:
@@ -236,7 +239,7 @@ class Server:
         return self._status_bytes("VmRSS")
 
     def peak_resident_bytes(self):
-        """The largest resident size since the process started."""
+        """Returns the largest resident size since the process started, in bytes."""
         return self._status_bytes("VmHWM")
 
     def _status_bytes(self, field):
@@ -247,7 +250,7 @@ class Server:
 
     # --- cleaning up
     def close(self):
-        """Ends the process in any state, and removes a temporary directory."""
+        """Ends the process in any state, and removes its directory if that is temporary."""
         if self.running:
             self.kill()
         if self._own_directory:
@@ -267,7 +270,8 @@ class Server:
 
 @contextlib.contextmanager
 def redis_server(home, *options):
-    """Starts a redis-server without snapshots in the directory `home`, and returns its port. ./dev puts its program on the path."""
+    """Starts a redis-server without snapshots in the directory `home`, and returns its port. ./dev puts its program on the
+    path."""
     if shutil.which("redis-server") is None:
         raise RuntimeError("there is no redis-server to compare with: ./dev test provides one")
     port, log = free_port(), Path(home) / "redis.log"

@@ -1,4 +1,4 @@
-"""Free ports: no two servers of one run get the same one."""
+"""Tests that no two servers of one test run get the same port."""
 
 import sys
 import unittest
@@ -11,7 +11,7 @@ from support.server import free_port  # noqa: E402
 
 class FreePort(unittest.TestCase):
     def test_server_and_its_metrics_get_different_ports(self):
-        """Both once came from one random draw, which sometimes gave the same number twice."""
+        """Both ports once came from one random draw, which sometimes gave the same number twice."""
         given = [free_port() for _ in range(400)]
         self.assertEqual(len(set(given)), len(given))
 

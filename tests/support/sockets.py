@@ -1,10 +1,10 @@
-"""The protocol over plain sockets, without a client library that hides parts of it."""
+"""Speaks the protocol over plain sockets, without a client library that hides parts of it."""
 
 import socket
 
 
 def encode(*arguments):
-    """Encodes a command. Arguments are bytes, or are converted to text."""
+    """Encodes a command. Arguments are bytes or are converted to text."""
     parts = [b"*%d\r\n" % len(arguments)]
     for argument in arguments:
         data = argument if isinstance(argument, bytes) else str(argument).encode()
@@ -13,7 +13,7 @@ def encode(*arguments):
 
 
 def receive_all(link):
-    """Receives until the peer closes."""
+    """Receives until the peer closes the connection. Returns the data."""
     data = bytearray()
     while True:
         try:
@@ -35,7 +35,7 @@ def receive_exactly(link, size):
 
 
 def receive_until(link, mark):
-    """Receives until the data contains `mark`; bytes received after it are included."""
+    """Receives until the data contains `mark`. Returns the data, including bytes received after the mark."""
     data = b""
     while mark not in data:
         part = link.recv(65536)
@@ -45,12 +45,12 @@ def receive_until(link, mark):
 
 
 class ReplyError(Exception):
-    """An error reply."""
+    """Raised for an error reply."""
 
 
 def read_reply(stream):
-    """Reads a reply of RESP2: str, int, None or a list of them. Raises ReplyError for an error reply, and ConnectionError for a closed
-    connection."""
+    """Reads a reply of RESP2 and returns it as str, int, None or a list of them. Raises ReplyError for an error reply, and
+    ConnectionError for a closed connection."""
     line = stream.readline()
     if not line.endswith(b"\r\n"):
         raise ConnectionError("the server closed the connection")
@@ -74,7 +74,7 @@ def read_reply(stream):
 
 
 class Link:
-    """One connection, which sends commands and reads replies (read_reply)."""
+    """One connection. Sends commands, and reads replies with read_reply()."""
 
     def __init__(self, port, timeout=60):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
@@ -96,5 +96,5 @@ class Link:
 
 
 def pairs(flat):
-    """The dictionary of a RESP2 map, whose names and values alternate."""
+    """Returns a dictionary of a RESP2 map, in which names and values alternate."""
     return dict(zip(flat[::2], flat[1::2], strict=True))

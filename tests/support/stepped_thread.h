@@ -1,9 +1,9 @@
-// A thread that stops after a given number of machine instructions. A test of lock-free code runs one operation in it, stops it after
-// each instruction in turn, and meanwhile does the work of another thread. So it tests every interleaving of two threads, and the
-// same ones in each run.
+// A thread that stops after a given number of machine instructions. A test of lock-free code runs one operation in it, stops it
+// after each instruction in turn, and meanwhile does the work of another thread. So the test has every interleaving of two
+// threads, and the same ones in each run.
 //
-// The processor traps after each instruction while the trap flag is set. The signal handler counts the traps, and waits at the stop. So
-// `body` must not allocate memory, nor take a lock that the test needs while the thread is stopped. For x86-64.
+// The processor traps after each instruction while the trap flag is set. The signal handler counts the traps, and waits at the
+// stop. So `body` must not allocate memory, nor take a lock that the test needs while the thread is stopped. For x86-64 only.
 #pragma once
 
 #include <pthread.h>
@@ -63,7 +63,7 @@ class SteppedThread {
   void main() {
     go_.acquire();
     current_ = this;
-    if (!free_) (void)::raise(SIGTRAP);  // each instruction traps from the handler's return on
+    if (!free_) (void)::raise(SIGTRAP);  // each instruction traps after the handler's return
     body_();
     free_ = true;
     current_ = nullptr;
@@ -86,7 +86,7 @@ class SteppedThread {
 
   static inline thread_local SteppedThread* current_ = nullptr;
   const std::function<void()> body_;
-  // go_ and stopped_ say which thread runs.
+  // go_ and stopped_ tell which thread runs.
   std::uint64_t left_ = 0;
   bool ended_ = false;
   std::atomic<bool> free_{false};

@@ -1,5 +1,5 @@
-// Finds contents of table files that a search of their bytes misses: compressed blocks, keys of which a page stores only the ends, and
-// separators that share a prefix with the one before.
+// Finds contents of table files that a search of their bytes misses: compressed blocks, keys of which a page stores only the
+// ends, and separators that share a prefix with the separator before.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace ebbtide {
 
-/// Counts of what was found so far.
+/// Counts the blocks that were found so far.
 struct BlocksMet {
   std::size_t compressed = 0;             ///< blocks compressed by lz4 or zstd
   std::size_t compressed_tombstones = 0;  ///< of these, pages with only tombstones
 };
 
-/// Appends the whole keys of a page to `out`. Returns false if it is no page.
+/// Appends the whole keys of a page to `out`. Returns false if the bytes are no page.
 inline bool append_keys(Bytes page, std::string* out, bool* only_tombstones) {
   if (check_page(page, kMaxFileNum) != nullptr) return false;
   const PageView view(page);
@@ -32,15 +32,16 @@ inline bool append_keys(Bytes page, std::string* out, bool* only_tombstones) {
   return true;
 }
 
-/// Appends the contents of the blocks in `file`: keys of pages, and decompressed blocks. Blocks are found by their form alone, so also
-/// those that are no longer in the metadata, and without checksums: a search for purged data should find too much rather than too little.
+/// Appends the contents of the blocks in `file`: keys of pages, and decompressed blocks. Blocks are found by their form alone,
+/// without checksums, so blocks that are no longer in the metadata are found, too: a search for purged data should find too much
+/// rather than too little.
 inline void append_blocks(Bytes file, std::string* out, BlocksMet* met) {
   constexpr std::size_t kLengthBytes = 4, kRawLengthBytes = 4;
-  constexpr std::size_t kLongest = 4 * kLargeChunkBytes;  // longest page of a test
+  constexpr std::size_t kLongest = 4 * kLargeChunkBytes;  // the longest page of a test
   const BlockPlace nowhere;
   std::string raw;
-  for (std::size_t at = 0; at + kBlockTrailerBytes <= file.size(); ++at) {  // size of a trailer
-    if (file[at + kLengthBytes - 1] != '\0') continue;                      // longest payload
+  for (std::size_t at = 0; at + kBlockTrailerBytes <= file.size(); ++at) {  // the size of a trailer
+    if (file[at + kLengthBytes - 1] != '\0') continue;                      // the longest payload
     const auto type = static_cast<unsigned char>(file[at + kLengthBytes]);
     if ((type & 3u) > static_cast<unsigned>(Compression::kZstd) || type >> 2 > static_cast<unsigned>(BlockKind::kLargeChunk))
       continue;
@@ -81,7 +82,7 @@ inline void append_hidden(const std::string& path, Bytes file, std::string* out,
   if (kind == FileKind::kData || kind == FileKind::kMetadata || kind == FileKind::kTemporary) append_blocks(file, out, met);
   if (kind != FileKind::kMetadata) return;
   const auto table = TableMetadata::decode(file, number, path);
-  if (!table.is_ok()) return;  // incomplete; its names are in its bytes
+  if (!table.is_ok()) return;  // it is incomplete, and its bytes show its names
   for (const std::string& separator : table->separators) *out += separator + '\n';
 }
 

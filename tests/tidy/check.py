@@ -26,7 +26,7 @@ SKIPPED = {".git", "build", "data", ".venv", "__pycache__", ".cache"}
 
 
 def project_files(root):
-    """Files that are, or would be, under version control."""
+    """Yields the files that are, or would be, under version control."""
     if (root / ".git").exists() and shutil.which("git") is not None:
         done = subprocess.run(
             ["git", "-c", "safe.directory=*", "-C", str(root), "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=False
@@ -49,7 +49,7 @@ def code_files(root):
 
 
 def read_table(text, name):
-    """The rows of the table under the marker `<!-- name -->`: first cell -> words of the second."""
+    """Returns the rows of the table under the marker `<!-- name -->` as {first cell: words of the second cell}."""
     marker = f"<!-- {name} -->"
     if marker not in text:
         raise SystemExit(f"ARCHITECTURE.md has no table marked '{marker}'")
@@ -66,13 +66,14 @@ def read_table(text, name):
 
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
-# What a header of a library is called: its first folder or its file name without suffix.
+# A header belongs to a library if its first folder, or its file name without suffix, is one of these names.
 LIBRARIES = {"xxhash", "lz4", "zstd", "asio", "spdlog", "fmt", "yaml-cpp", "prometheus", "boost", "CLI", "openssl", "rocksdb", "mimalloc", "jemalloc", "liburing"}
 
 
 def layer_of(parts, tables):
-    """('engine', 'table') for engine/table/x.h, ('engine', 'include/engine') for the contract, ('server', 'server') for server/x.cc.
-    A layer with a row for one of its subdirectories needs a row for each: ('engine', 'db/purge') for engine/db/purge/x.h."""
+    """Returns the side and layer of a file: ('engine', 'table') for engine/table/x.h, ('engine', 'include/engine') for the
+    contract, ('server', 'server') for server/x.cc. A layer with a row for one of its subdirectories needs a row for each of them:
+    ('engine', 'db/purge') for engine/db/purge/x.h."""
     side = parts[0]
     if side == "engine" and parts[1] == "include":
         return side, "include/engine"
@@ -107,7 +108,7 @@ def check_layers(root):
 
 
 def included_layer(bracket, name, side, table):
-    """The layer or library that an include names; None for the standard library and the system."""
+    """Returns the layer or library that an include names, or None for the standard library and the system."""
     first = name.split("/")[0]
     if first == "engine" and "/" in name:
         return "include/engine"
@@ -119,15 +120,16 @@ def included_layer(bracket, name, side, table):
     stem = first.removesuffix(".hpp").removesuffix(".h")
     if stem in LIBRARIES:
         return stem
-    if bracket == '"':  # "config.h": a header at the top of server/; anything else is unknown and so refused
+    if bracket == '"':  # "config.h" is a header at the top of server/; any other name is unknown and so refused
         return side if "/" not in name else name
     return None
 
 
 # --- raw calls
 
-# (what, where it is allowed, headers that bring it, calls). Headers are the stronger half: without them the calls do not compile
-# for long. Calls are matched outside comments and strings, not as members, and not qualified by a name of our own.
+# Each rule is (what, where it is allowed, headers that declare it, calls). Headers are the stronger half: without them the calls
+# do not compile for long. Calls are matched outside comments and strings, if they are no members and no name of our own qualifies
+# them.
 RULES = [
     (
         "files",
@@ -153,13 +155,13 @@ RULES = [
     ("randomness", ("engine/base",), r"random", r"srand|rand|rand_r|getrandom|getentropy|arc4random"),
     ("threads", ("engine/io", "engine/base", "server/net", "server/admin"), r"pthread\.h|future", r"async|pthread_create"),
 ]
-# Types whose mere mention is a use.
+# Any mention of these types is a use.
 TYPES = {"threads": r"std::j?thread", "randomness": r"std::random_device|std::mt19937(?:_64)?"}
-# Unqualified, these names are also those of our own functions: only `::name(` is the system's.
+# Without `::`, these names are also those of our own functions, so only `::name(` counts as a call of the system.
 GLOBAL_ONLY = r"open|read|write|close|rename|unlink|link|truncate|stat|fstat|connect|bind|listen|accept|recv|send|poll|time|remove"
 GLOBAL_WHERE = ("engine/io", "engine/base", "server/net", "server/admin")
 
-# Exceptions by the beginning of a path, each with its reason.
+# Files whose paths begin like this are excepted from a rule, each for its reason.
 EXCEPTIONS = {
     ("engine/wal/group_commit.", "threads"): "the log thread: without it, callers of write() do its work",
     ("engine/wal/log_thread.", "threads"): "the same: it has a name",
@@ -171,6 +173,7 @@ EXCEPTIONS = {
     ("server/server.", "randomness"): "the real form of ServerControl: where commands get their seeds from",
     ("server/config/config_keys.", "sockets"): "parses addresses, and opens no socket",
     ("server/config/live_config.", "files"): "rewrites the YAML, which lies apart from any data directory",
+    ("server/config/users_file.", "files"): "writes the file of users, which does so, too",
     ("server/config/config.", "files"): "reads the YAML, which lies apart from any data directory",
     ("server/checkpoint/", "threads"): "reads new backups for as long as that takes, beside all else",
     ("server/checkpoint/", "files"): "names and removes whole backups, which lie apart from any data directory",
@@ -178,13 +181,16 @@ EXCEPTIONS = {
     ("server/log/failure_log.", "file descriptors"): "the same",
     ("server/log/failure_log.", "clocks and sleeping"): "the same: the time of that line",
     ("server/machine/cgroup.", "files"): "reads the limits that control groups set",
+    ("server/machine/directory_access.", "files"): "looks at the owner of the data directory before the engine opens it",
+    ("server/machine/directory_access.", "file descriptors"): "the same: faccessat's constants",
+    ("server/net/listener.", "files"): "the socket of the file system: its mode, and what is in its place",
     ("server/machine/service_manager.", "sockets"): "sends the datagrams that systemd expects",
     ("server/machine/machine.", "files"): "reads what the kernel says of memory and CPU quota",
 }
 
 
 def without_comments_and_strings(text):
-    """The text with comments and literals blanked, line numbers kept."""
+    """Returns the text with comments and literals replaced by blanks, and with the same line numbers."""
 
     def blank(match):
         return re.sub(r"[^\n]", " ", match[0])
@@ -232,8 +238,9 @@ PLANTED_BUGS = {"engine/base/planted_bug.h": "PlantedBug", "server/dispatch/plan
 
 
 def check_planted(root):
-    """A row of the table: | `kBug`: what it is | `file that has it` | `file of the test that finds it`, ... |"""
-    bugs = {}  # where each is, and its type
+    """Checks the table of planted bugs. Its rows: | `kBug`: what it is | `file that has it` | `file of the test that finds it`,
+    ... |"""
+    bugs = {}  # {bug: (its place, its type)}
     for header, enumeration in PLANTED_BUGS.items():
         if not (root / header).exists():
             continue
@@ -265,14 +272,16 @@ LEFT_OVERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:home/\w+|root|work|Users/\w+)/[\w.]")
 TEXT = {".h", ".cc", ".py", ".md", ".txt", ".cmake", ".yaml", ".yml", ".json", ".sh", ".service", ".go", ".java", ".js", ".html", ".css", ".xml", ""}
 BIG = 1_000_000
-# Catch2 indents what follows the first ": " of a name to behind it, in 79 columns; beyond that it aborts instead of reporting a failure.
+# Catch2 indents the text behind the first ": " of a name to that column, in 79 columns. Beyond that it aborts instead of
+# reporting a failure.
 TEST_NAME = re.compile(r'TEST_CASE\(\s*"((?:[^"\\]|\\.)*)"')
 LAST_COLON = 75
 DOCUMENT = re.compile(r"(?<![\w/.:*<>{}-])((?:[\w.-]+/)*[\w-]+\.md)\b")
 
 
 def missing_documents(root, path, text):
-    """Documents that the text names and that are not in the project, seen from its folder, the top, or where documents lie."""
+    """Yields documents that the text names and that do not exist, seen from the file's folder, the top, or the places of
+    documents."""
     for match in DOCUMENT.finditer(text):
         if not any((place / match[1]).exists() for place in (path.parent, root, root / "engine/docs")):
             yield text.count("\n", 0, match.start()) + 1, match[1]

@@ -1,4 +1,4 @@
-"""The rules catch what they are for: each case plants one breach in a small project and expects exactly that line."""
+"""Tests that each rule finds its breaches: each case plants one breach in a small project and expects exactly that line."""
 
 import contextlib
 import io
@@ -67,7 +67,7 @@ class Rules(unittest.TestCase):
         self.assertIn(part, found[0])
 
     # layers
-    def test_downward_includes_are_fine(self):
+    def test_downward_includes_are_accepted(self):
         self.assert_clean("layers", "engine/table/a.cc", '#include "table/a.h"\n#include "base/b.h"\n#include <engine/db.h>\n#include <vector>\n')
 
     def test_upward_include_is_refused_with_its_line(self):
@@ -82,25 +82,25 @@ class Rules(unittest.TestCase):
     def test_resp_sees_no_engine_at_all(self):
         self.assert_one("layers", "server/resp/a.cc", "#include <engine/db.h>\n", "include/engine")
 
-    def test_library_outside_its_layer(self):
+    def test_library_outside_its_layer_is_refused(self):
         self.assert_one("layers", "engine/tree/a.cc", "#include <xxhash.h>\n", "xxhash")
         (self.root / "engine/tree/a.cc").unlink()
         self.assert_clean("layers", "engine/base/a.cc", "#include <xxhash.h>\n")
 
-    def test_unknown_layer(self):
+    def test_file_in_an_unknown_layer_is_refused(self):
         self.assert_one("layers", "engine/misc/a.cc", "\n", "no layer 'misc'")
 
-    def test_room_includes_itself_and_what_its_row_has(self):
+    def test_subdirectory_with_a_row_includes_itself_and_the_layers_of_its_row(self):
         self.assert_clean("layers", "engine/db/purge/a.cc", '#include "db/purge/a.h"\n#include "base/b.h"\n')
         self.assert_clean("layers", "engine/db/a.cc", '#include "db/purge/a.h"\n#include "db/db_impl.h"\n')
 
-    def test_room_includes_no_header_of_its_layer(self):
+    def test_subdirectory_with_a_row_must_not_include_headers_of_its_layer(self):
         self.assert_one("layers", "engine/db/purge/a.cc", '#include "db/db_impl.h"\n', "engine/db/purge may not include db/db_impl.h (db)")
 
-    def test_layer_above_includes_no_room_that_its_row_lacks(self):
+    def test_other_layer_must_not_include_a_subdirectory_that_its_row_lacks(self):
         self.assert_one("layers", "engine/table/a.cc", '#include "db/purge/a.h"\n', "(db/purge)")
 
-    def test_subdirectory_without_a_row_in_a_layer_with_rooms(self):
+    def test_one_subdirectory_has_a_row_another_without_a_row_is_refused(self):
         self.assert_one("layers", "engine/db/misc/a.cc", "\n", "no layer 'db/misc'")
 
     # raw calls
@@ -111,20 +111,20 @@ class Rules(unittest.TestCase):
             with self.subTest(line):
                 self.assertGreaterEqual(len(self.breaches("raw_calls", "engine/table/a.cc", line + "\n")), 1)
 
-    def test_their_own_places_may_use_them(self):
+    def test_layers_that_own_raw_calls_may_use_them(self):
         self.assert_clean("raw_calls", "engine/base/a.cc", "std::thread t(f);\nclock_gettime(a, b);\n")
         self.assert_clean("raw_calls", "engine/io/a.cc", "#include <fcntl.h>\nint f = ::open(p, 0);\n")
         self.assert_clean("raw_calls", "server/net/a.cc", "#include <sys/epoll.h>\nepoll_wait(a);\n::close(fd);\n")
 
-    def test_our_own_functions_of_the_same_name_are_fine(self):
+    def test_our_own_functions_with_names_of_raw_calls_are_accepted(self):
         code = "file->read(0, 4, b);\nDb::open(s, c);\nfs.rename(a, b);\nfs_.unlink(p);\nrandom_.next();\nclock->mono_ns();\n"
         self.assert_clean("raw_calls", "engine/table/a.cc", code + "Status open(const std::string& p);\nmerge.sleeping(2);\n")
 
-    def test_comments_and_strings_do_not_count(self):
+    def test_raw_calls_in_comments_and_strings_do_not_count(self):
         self.assert_clean("raw_calls", "engine/table/a.cc", '// pread(fd) and std::thread\nlog("fsync(x)");\n/* usleep(3) */\n')
 
     # planted bugs
-    def test_every_planted_bug_is_found_by_a_test(self):
+    def test_planted_bug_without_a_place_or_a_test_is_refused(self):
         self.write("engine/a.cc", "if (planted(PlantedBug::kOne)) return;\n")
         self.write("tests/a_test.cc", "must_catch(PlantedBug::kOne, proof);\n")
         row = "| `kOne`: what | `engine/a.cc` | `tests/a_test.cc`, so |\n"
@@ -145,7 +145,7 @@ class Rules(unittest.TestCase):
         self.assert_one("planted", "tests/b_test.cc", "", "tests/b_test.cc has no must_catch(PlantedServerBug::kTwo)")
 
     # decisions
-    def test_decisions_are_numbered_dated_and_in_the_index(self):
+    def test_decisions_without_number_date_or_index_entry_are_refused(self):
         folder, name = "engine/docs/decisions", "0001-one" + ".md"
         page = "# 0001: One\n\n*2026-01-02, accepted*\n\n## Context\n\n## Decision\n\nSo.\n\n## Consequences\n"
         row = f"| 0001 | [One]({name}) | 2026-01-02 | accepted |\n"
@@ -164,14 +164,14 @@ class Rules(unittest.TestCase):
         self.assert_one("decisions", f"{folder}/0003-three" + ".md", page.replace("0001", "0003"), "the next number is 0002")
 
     # mirror
-    def test_a_unit_test_lies_beside_what_it_tests_or_among_scenarios(self):
+    def test_unit_test_must_be_beside_its_subject_or_in_scenarios(self):
         self.assert_one("mirror", "tests/engine/io/disk_test.cc", "", "there is no engine/io/disk.h or .cc")
         self.write("engine/io/disk.h", "")
         self.assert_clean("mirror", "tests/engine/io/disk_test.cc", "")
         self.assert_clean("mirror", "tests/engine/io/scenarios/power_test.cc", "")
 
     # hygiene
-    def test_hygiene(self):
+    def test_each_breach_of_hygiene_is_found(self):
         left_over = "TO" + "DO"
         for name, text, part in (
             ("engine/base/a.h", "int x;\n", "#pragma once"),
@@ -195,7 +195,7 @@ class Rules(unittest.TestCase):
 class Summary(unittest.TestCase):
     """tests/tools/summary.py counts cases, and counts a crash as a failure."""
 
-    def test_counts(self):
+    def test_output_of_a_binary_gives_the_counts_of_cases(self):
         passed = "0.001 s: a\n0.002 s: b\n====\nAll tests passed (5 assertions in 2 test cases)\n"
         failed = "0.001 s: a\n===\ntest cases: 5 | 3 passed | 2 failed\nassertions: 9 | 7 passed | 2 failed\n"
         self.assertEqual(summary.catch_counts(passed, True), (2, 0))
@@ -210,7 +210,7 @@ class Summary(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()):
             return summary.main(folder)
 
-    def test_a_step_without_result_fails_the_whole(self):
+    def test_step_without_a_result_the_whole_run_has_failed(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.status(folder), 1)
             (Path(folder) / "contract.xml").write_text('<testsuites><testsuite><testcase classname="a" name="b" time="1"/></testsuite></testsuites>')
@@ -218,7 +218,7 @@ class Summary(unittest.TestCase):
             (Path(folder) / "broken").write_text("asan: does not build\n")
             self.assertEqual(self.status(folder), 1)
 
-    def test_a_result_that_was_cut_off_fails_the_whole(self):
+    def test_result_file_is_truncated_the_whole_run_has_failed(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "contract.xml").write_text('<testsuites><testsuite><testcase classname="a" name="b" time="1"/></testsuite></testsuites>')
             (Path(folder) / "asan.xml").write_text('<testsuite name="x"><testcase name="engine.wal"')

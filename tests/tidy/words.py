@@ -1,7 +1,8 @@
-"""Plain English, as far as a program can check it: words with a plainer one, and sentences of more than 30 words.
+"""Checks plain English as far as a program can: words that have a plainer word, and sentences of more than 30 words.
 
-Checked are comments of C++, Python, YAML and shell, names of tests, string literals, and documents. Code in backticks and code blocks
-are skipped. NOT_YET lists what is not checked; the list only shrinks, since a place on it without a breach is a breach.
+It checks comments of C++, Python, YAML and shell, names of tests, string literals, and documents. It skips code in backticks and
+code blocks. NOT_YET lists places that are not checked. The list only becomes shorter, since a place on it without a breach is a
+breach.
 """
 
 import io
@@ -11,16 +12,16 @@ from pathlib import Path
 
 LONGEST_SENTENCE = 30
 
-# Places that still have breaches: files, or folders with everything below them.
+# These places still have breaches: files, or folders with all files below them.
 NOT_YET = (
 )
 
-# What is read. Test data, corpora and transcripts are input, not text.
+# These places are read. Test data, corpora and transcripts are input, not text.
 PLACES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "dev", "config", "deploy", "docker", "engine", "examples", "server", "tests")
 SUFFIXES = (".h", ".cc", ".py", ".md", ".yaml", ".yml", "")
 LEFT_OUT = ("testdata", "corpus", "transcripts", "tidy", "clients", "console")
 
-# A pattern and what to write instead.
+# Each entry is a pattern and the advice printed for it.
 WORDS = [
     (r"told", "logged, reported, notified"),
     (r"somebody|someone|anybody|everybody", "the server, a client, a reader, every reader ..."),
@@ -35,11 +36,11 @@ WORDS = [
     (r"hence(?:forth)?|thereof|therein|whence|thus far", "so, from then on, of it"),
 ]
 PATTERNS = [(re.compile(rf"\b(?:{word})\b", re.I), instead) for word, instead in WORDS]
-# How a comment does not begin.
+# A comment must not begin with these words.
 OPENING = re.compile(r"(?:Whoever|Whether or not|That which|Of (?:what|those|which)|Who)\b")
 
 BULLET = re.compile(r"\s*(?:[-*+]|\d+\.|\||#+|>)\s")
-COLUMNS = re.compile(r"\S {3,}\S")  # a row of a table by spaces
+COLUMNS = re.compile(r"\S {3,}\S")  # a row of a table whose columns are separated by spaces
 SENTENCE_END = re.compile(r"(?<=[.?!:;])[)\"*]*\s+")
 CODE = re.compile(r"`[^`]*`|https?://\S+|\]\([^)]*\)")
 CPP_STRING = r'"(?:[^"\\\n]|\\.)*"'
@@ -48,7 +49,7 @@ EXCUSED = re.compile(r"NOLINT|clang-format|namespace \w|#include")
 
 
 def blocks_of_lines(lines):
-    """(number, text) pairs joined to paragraphs: a list of (word's line number, word) each."""
+    """Joins (number, text) pairs to paragraphs. Returns for each a list of (line number, word)."""
     block, last = [], None
     for number, text in lines:
         starts = last is None or number != last + 1 or not text.strip() or BULLET.match(text) or COLUMNS.search(text)
@@ -62,7 +63,7 @@ def blocks_of_lines(lines):
 
 
 def cpp_text(source):
-    """Comment lines, and strings and test names as paragraphs of their own, with their lines."""
+    """Returns the paragraphs of comments, and each string and test name as a paragraph, with line numbers."""
     comments, strings = [], []
     line, place = 1, 0
     for match in CPP_TOKEN.finditer(source):
@@ -74,7 +75,7 @@ def cpp_text(source):
             if EXCUSED.search(text):
                 continue
             if source[source.rfind("\n", 0, place) + 1 : place].strip():
-                strings.append([(line, text)])  # beside code: a paragraph of its own
+                strings.append([(line, text)])  # a comment beside code is a paragraph of its own
             else:
                 comments.append((line, text))
         elif token.startswith('"') and token.count(" ") >= 2:
@@ -109,7 +110,7 @@ def markdown_text(source):
 
 
 def hash_text(source):
-    """YAML and shell: lines that begin with #."""
+    """Returns the paragraphs of lines that begin with #, as in YAML and shell."""
     pairs = ((number, text.strip()) for number, text in enumerate(source.split("\n"), 1))
     return blocks_of_lines([(number, text.lstrip("#")) for number, text in pairs if text.startswith("#") and not text.startswith("#!")])
 
@@ -118,7 +119,7 @@ READERS = {".h": cpp_text, ".cc": cpp_text, ".py": python_text, ".md": markdown_
 
 
 def breaches_of(source, suffix):
-    """(line, message) for each breach in the text of one file."""
+    """Yields (line, message) for each breach in the text of one file."""
     for block in READERS[suffix](source):
         joined = " ".join(word for _, word in block)
         for pattern, instead in PATTERNS:
@@ -161,7 +162,7 @@ def check_words(root, files, not_yet=NOT_YET):
         yield f"tests/tidy/words.py: '{place}' has no breach any more: take it off NOT_YET"
 
 
-if __name__ == "__main__":  # counts by folder, excused ones too
+if __name__ == "__main__":  # prints counts by folder, excused places included
     from check import project_files
 
     top, counts = Path(__file__).resolve().parents[2], {}

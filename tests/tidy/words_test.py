@@ -1,4 +1,5 @@
-"""Words that have a plainer one and long sentences are found with their line; code, quotes of code and data are not read."""
+"""Tests that words with a plainer word and long sentences are found with their line, and that code, backticks and data are not
+read."""
 
 import sys
 import tempfile
@@ -49,7 +50,7 @@ class Words(unittest.TestCase):
             self.assertEqual(self.breaches("engine/a.cc", text), [])
         self.assertEqual(self.breaches("README.md", "    told nobody\n\n```\nwhoever\n```\n"), [])
 
-    def test_sentence_over_30_words_is_reported_and_30_are_not(self):
+    def test_sentence_of_31_words_is_reported_and_of_30_is_not(self):
         self.assert_one("README.md", LONG + ".\n", "a sentence of 31 words")
         self.assertEqual(self.breaches("README.md", LONG.removesuffix(" word") + ". " + LONG.removesuffix(" word") + ".\n"), [])
 

@@ -1,10 +1,10 @@
 """Shows the delete deadline in a minute: ./dev demo.
 
-Ebbtide with a short deadline and a redis-server with an append-only file run side by side, in a temporary directory. Both store a secret and
-both delete it. Then grep searches the disk for it.
+Ebbtide with a short deadline and a redis-server with an append-only file run side by side, in a temporary directory. Both servers
+store a secret and delete it. Then grep searches the disk for the secret.
 
-The demo proves its claim or says that it could not. It exits with status 0 only if no file of Ebbtide's directory has the secret's name or
-value at the deadline. Unlinked files that are still open count, too.
+The demo proves its claim, or says that it could not. It exits with status 0 only if no file of Ebbtide's directory has the
+secret's name or value at the deadline. Unlinked files that are still open are searched, too.
 
     demo.py [--deadline 20s] [--server PATH] [--plain]
 """
@@ -30,12 +30,12 @@ from support.sockets import Link, ReplyError  # noqa: E402
 
 COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 BLANK = "  "
-LOOK_SECONDS = 0.2  # between two searches of the disk
+LOOK_SECONDS = 0.2  # time between two searches of the disk
 LATE_SECONDS = 1.0  # allowed delay of the last search, which is due at the deadline
 
 
 class Screen:
-    """Output for people: coloured, with a changing line, on a terminal; plain lines elsewhere."""
+    """Prints output for people: coloured and with a changing line on a terminal, otherwise plain lines."""
 
     def __init__(self, plain):
         self.live = sys.stdout.isatty() and not plain and os.environ.get("TERM", "dumb") != "dumb"
@@ -74,19 +74,19 @@ class Screen:
 
 
 def grep(words, directory):
-    """Names of the files below `directory` in which grep finds one of the words."""
+    """Returns the names of the files below `directory` in which grep finds one of the words."""
     patterns = [part for word in words for part in ("-e", word)]
     for _ in range(20):
         done = subprocess.run(["grep", "-rlaF", *patterns, "."], cwd=directory, capture_output=True, text=True, check=False)
         if done.returncode < 2 or not re.search("No such file", done.stderr):
-            break  # a file that was removed meanwhile is no error, but grep runs again for the rest
+            break  # if a file was removed meanwhile, grep runs again for the other files
     if done.returncode > 1:
         raise RuntimeError(f"grep: {done.stderr.strip()}")
     return sorted(line.removeprefix("./") for line in done.stdout.splitlines())
 
 
 def unlinked(words, pid, directory):
-    """The same for unlinked files of `directory` that the process still holds open."""
+    """Returns the names of unlinked files of `directory` that the process still holds open and that contain one of the words."""
     found = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -113,7 +113,7 @@ def has_deadlines(deadline):
 
 @contextlib.contextmanager
 def ebbtide(directory, deadline):
-    # Without compression, so that grep sees all data.
+    # There is no compression, so that grep can read all data.
     settings = {
         "tree.deletes.deadline": deadline, "storage.compression": "none", "storage.compression_last_level": "none",
         "storage.memory_budget": "64MiB", "server.bind": "127.0.0.1",
@@ -166,9 +166,9 @@ class Demo:
             for link in (ours, theirs):
                 link.call("MSET", *(word for i in range(5000) for word in (f"other:{i:05}", secrets.token_hex(40))))
                 link.call("SET", self.name, self.value)
-            ours.call("TREE.FLUSH")  # into a table as well as the log
+            ours.call("TREE.FLUSH")  # the secret is now in a table as well as in the log
             self.both(f"SET {self.name} {self.value[:12]}...", "OK, among 5000 other keys")
-            with contextlib.suppress(AssertionError):  # both write their logs to the disk within a second
+            with contextlib.suppress(AssertionError):  # both servers write their logs to the disk within a second
                 wait_until(lambda: traces(self.words, server) and grep(self.words, home / "redis"), 10, "the secret is on both disks")
             screen.step(2, "It is on the disk, of course")
             here, there = traces(self.words, server), grep(self.words, home / "redis")
@@ -200,7 +200,8 @@ class Demo:
         return ticket, began
 
     def wait(self, ours, server, began):
-        """Searches until nothing is left or the deadline has come, and a last time then. Returns the seconds, or None if something is left."""
+        """Searches until nothing is left or the deadline has come, and once more at the deadline. Returns the seconds, or None if
+        something is left."""
         while True:
             passed = time.monotonic() - began
             left = traces(self.words, server)
@@ -218,7 +219,7 @@ class Demo:
             time.sleep(min(LOOK_SECONDS, self.deadline - passed))
 
     def report(self, ours, ticket):
-        """Prints the server's own report."""
+        """Prints the server's own report on the ticket."""
         self.tell("Ebbtide", f"PURGE.WAIT {ticket} 2000 replies {ours.call('PURGE.WAIT', ticket, 2000)}; PURGE.REPORT for auditors:")
         report = json.loads(ours.call("PURGE.REPORT", ticket))
         for name in ("state", "born_by", "deadline", "gone_at_the_latest", "in_time", "scope"):

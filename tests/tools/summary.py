@@ -1,8 +1,9 @@
-"""The end of `./dev test`: time per label, the twenty slowest tests, and one plain line `N passed, N failed`.
+"""Prints the end of `./dev test`: time per label, the twenty slowest tests, and one plain line `N passed, N failed`.
 
-Reads the results of ctest and pytest in a folder (JUnit XML, one file per run), and the file `broken`, which has a line for each step
-without a result. A unit test binary has many cases, and cases are counted; their names and times are in its output (Catch2's --durations
-and its closing line). A binary that crashed counts as one failed case, the one in which it crashed.
+The program reads the results of ctest and pytest in a folder (JUnit XML, one file per run). It also reads the file `broken`, which
+has a line for each step without a result. A unit test binary has many cases, and cases are counted. Their names and times are in
+the binary's output (Catch2's --durations and its closing line). A binary that crashed counts as one failed case, the one in
+which it crashed.
 
 The exit status is 0 only if something passed and nothing failed.
 """
@@ -38,15 +39,15 @@ class Summary:
 
 
 def catch_counts(output, ok):
-    """(passed, failed) cases of one Catch2 binary, from its closing line."""
+    """Returns the numbers (passed, failed) of cases of one Catch2 binary, from its closing line."""
     if match := ALL_PASSED.search(output):
         passed, failed = int(match[1]), 0
     elif match := SOME_FAILED.search(output):
         counts = {word: int(number) for number, word in COUNTED.findall(match[2])}
         passed, failed = counts.get("passed", 0), counts.get("failed", 0)
-    else:  # no closing line: no Catch2 test, or one that crashed
+    else:  # without a closing line, this is no Catch2 test, or it crashed
         return (1, 0) if ok else (len(CASE_TIME.findall(output)), 1)
-    # All cases passed but the status is an error: for instance a sanitizer's report at exit.
+    # If all cases passed but the status is an error, a sanitizer may have reported at exit: this counts as one failed case.
     return (passed, failed) if ok or failed else (passed, 1)
 
 

@@ -1,11 +1,13 @@
 """./dev torture NAME: repeats a test of ./dev test with new seeds for as long as wanted.
 
-Prints a line per round, stores its state in build/torture/NAME.json for --resume, and always ends with a line of figures. The first
-failure ends the run: its output is stored, and the line that repeats it is printed. A round that takes far too long is a failure, too. On a
-signal, the running round is ended with all its processes and does not count; the exit status is 128 and the signal's number.
+The program prints a line per round, stores its state in build/torture/NAME.json for --resume, and always ends with a line of
+figures. The first failure ends the run: its output is stored, and the line that repeats it is printed. A round that takes far too
+long is a failure, too. On a signal, the running round is ended with all its processes and does not count; the exit status is 128
+plus the signal's number.
 
 With --preset asan or tsan, the server or the test program runs under the address and undefined-behaviour sanitizers or the thread
-sanitizer, and a report of theirs is a failure. The server's memory is not checked then. Such a run has a state of its own (NAME-asan.json).
+sanitizer, and a sanitizer's report is a failure. The server's memory is not checked then. Such a run has a state of its own
+(NAME-asan.json).
 """
 
 import argparse
@@ -26,15 +28,15 @@ ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "torture"
 SEEDS_A_ROUND = 1000  # seeds of a round, for tests that count their seeds
 SLOWER = 3  # factor of a round's time limit under sanitizers
-END_SECONDS = 30  # time for processes to end: servers stop, file systems are unmounted
+END_SECONDS = 30  # processes get this time to end: servers stop, file systems are unmounted
 TELL_SECONDS = 5  # interval of the progress line on a terminal
 LOOK_SECONDS = 0.2
 
 
 class Program:
-    """The commands of a round, run one after the other. `counts` finds figures in their output: name -> pattern whose first group is a
-    number; matches are added up. `largest` does the same, but keeps the largest match. A round of over `minutes` hangs; most take less than
-    one. `never`: refused presets -> reason."""
+    """The commands of a round, run one after the other. `counts` finds figures in their output: {name: pattern whose first group
+    is a number}; the numbers of all matches are added up. `largest` does the same, but keeps the largest number. A round longer
+    than `minutes` counts as hanging; most rounds take less than one minute. `never`: {refused preset: reason}."""
 
     def __init__(self, about, commands, environment, counts, minutes=20, largest=None, never=None):
         self.about, self.commands, self.environment, self.counts, self.minutes = about, commands, environment, counts, minutes
@@ -42,14 +44,15 @@ class Program:
 
 
 def contract(tests, about, counts=None, minutes=20, **environment):
-    """tests: file names separated by blanks; if empty, all files."""
+    """Returns a program of contract tests. tests: file names separated by blanks; if empty, all files."""
     files = [f"tests/contract/{name}" for name in tests.split() or [""]]
     pytest = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", *files]
     return Program(about, [pytest], environment, {"tests": r"(\d+) passed", **(counts or {})}, minutes)
 
 
 def engine(cases, about, counts=None, largest=None, **environment):
-    """cases: {layer: names of its tests}, separated by commas, each a command. A name without a test is an error."""
+    """Returns a program of the engine's tests. cases: {layer: names of its tests, separated by commas}; each name becomes a
+    command. A name that no test has is an error."""
     tests = [
         [str(ROOT / "build/{preset}/bin" / f"test_engine_{layer}"), "--warn", "NoTests", name]
         for layer, names in cases.items()
@@ -61,7 +64,7 @@ def engine(cases, about, counts=None, largest=None, **environment):
 
 
 def fuzz(name, about):
-    """Later rounds and runs continue from the inputs that a round keeps."""
+    """Returns a fuzz program. Later rounds and runs continue from the inputs that a round keeps."""
     program = [str(ROOT / "build/fuzz/bin" / f"fuzz_{name}"), "--seconds", "60", "--seed", "{seed}",
                "--keep", f"build/torture/corpus/{name}", f"tests/fuzz/corpus/{name}"]  # fmt: skip
     none = dict.fromkeys(("asan", "tsan"), "it is built with the address and undefined-behaviour sanitizers anyway, and has one thread")
@@ -99,17 +102,22 @@ PROGRAMS = {
         f"simulated power loss, {SEEDS_A_ROUND:,} seeds a round",
         EBBTIDE_CRASH_SEEDS=str(SEEDS_A_ROUND),
     ),
-    "crash": engine({"db": "a crash*", "version": "a crash*,crash during recovery*"}, "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
+    "crash": engine({"db": "crash*", "version": "crash before any operation*,crash during recovery*"}, "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
     "faults": engine(
         {
-            "db": "an I/O error*,an error at the n-th*,a read that fails*,a file operation that fails*,a checkpoint that met an error*",
-            "version": "failed write changes nothing*",
+            "db": "I/O error*,error at the n-th*,read fails at*,file operation fails*,checkpoint meets an error*",
+            "version": "write fails*",
         },
         "an I/O error at each file operation, once or permanently",
         EBBTIDE_FAULTS="1000000",
     ),
     "damage": engine(
-        {"db": "damage to any file*", "table": "every flipped byte*,every truncation*", "wal": "every flipped bit*", "version": "every flipped bit*"},
+        {
+            "db": "any file is damaged*",
+            "table": "any byte of a table is flipped*,file of a table is truncated*",
+            "wal": "any bit is flipped*",
+            "version": "any bit of a manifest is flipped*",
+        },
         "flipped, truncated, swapped and stale files; no wrong data is served",
         EBBTIDE_CRASH_SEEDS="10000",
         EBBTIDE_FLIP_STRIDE="1",
@@ -123,7 +131,9 @@ PROGRAMS = {
     ),
     "fuzz-resp": fuzz("resp", "the request parser, whole, in pieces and byte by byte"),
     "fuzz-glob": fuzz("glob", "patterns"),
+    "fuzz-collection": fuzz("collection", "bytes of collections"),
     "fuzz-config": fuzz("config", "the configuration file, read and written back"),
+    "fuzz-acl": fuzz("acl", "the users file, read and printed back"),
     "fuzz-wal": fuzz("wal", "segments of the log with corrected checksums"),
     "fuzz-manifest": fuzz("manifest", "manifests with corrected checksums"),
     "fuzz-table": fuzz("table", "the two files of a table with corrected checksums"),
@@ -140,7 +150,8 @@ def show_time(seconds):
 
 def sanitizer_options(directory):
     """Makes the sanitizers write their reports into the directory."""
-    options = {"ASAN": "", "UBSAN": "print_stacktrace=1", "LSAN": "", "TSAN": "detect_deadlocks=0"}  # its detector ends at 64 locks at once
+    # The thread sanitizer's deadlock detector aborts at 64 locks at once.
+    options = {"ASAN": "", "UBSAN": "print_stacktrace=1", "LSAN": "", "TSAN": "detect_deadlocks=0"}
     return {f"{name}_OPTIONS": f"log_path={directory / name.lower()}:{more}" for name, more in options.items()}
 
 
@@ -149,7 +160,7 @@ class State:
 
     def __init__(self, name, seed, preset="release"):
         self.name, self.preset = name, preset
-        self.label = name if preset == "release" else f"{name}-{preset}"  # the common part of its file names
+        self.label = name if preset == "release" else f"{name}-{preset}"  # the begin of the names of its files
         self.path = OUT / f"{self.label}.json"
         self.seed, self.rounds, self.seconds, self.figures = seed, 0, 0.0, {}
 
@@ -170,7 +181,7 @@ class State:
         fresh.replace(self.path)
 
     def round_seed(self):
-        """The first seed of the current round; the seeds of rounds do not overlap."""
+        """Returns the first seed of the current round. The seeds of rounds do not overlap."""
         return self.seed + self.rounds * SEEDS_A_ROUND
 
     def summary(self):
@@ -180,23 +191,24 @@ class State:
 
 
 class Stopped(Exception):
-    """A signal arrived during a round."""
+    """Raised when a signal arrived during a round."""
 
 
 class Signals:
-    """The signals that end a run. They are polled and interrupt nothing, so no process is left behind and no file is half written."""
+    """Keeps the signals that end a run. They are polled and interrupt nothing, so no process is left behind and no file is half
+    written."""
 
     def __init__(self):
         self.came = []
 
     def listen(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            if signal.getsignal(number) != signal.SIG_IGN:  # the signal is ignored under nohup
                 signal.signal(number, lambda number, _: self.came.append(number))
 
 
 def end(process, signals):
-    """Ends a process and all that it started: by SIGTERM first, by SIGKILL after END_SECONDS or a second signal."""
+    """Ends a process and all processes that it started: with SIGTERM first, with SIGKILL after END_SECONDS or a second signal."""
     try:
         os.killpg(process.pid, signal.SIGTERM)
         until = time.monotonic() + END_SECONDS
@@ -204,12 +216,13 @@ def end(process, signals):
             time.sleep(LOOK_SECONDS)
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass  # all have ended
+        pass  # all processes have ended
     process.wait()
 
 
 def run_command(command, environment, until, signals, tell):
-    """Returns (exit status, or None if it was not done in time; output). Ends all processes that the command started."""
+    """Runs a command until the moment `until` at most. Returns (exit status, or None if it was not done in time; output). Ends
+    all processes that the command started. `tell` is called every TELL_SECONDS."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -232,12 +245,13 @@ def run_command(command, environment, until, signals, tell):
 
 
 def run_round(program, state, signals=None, tell=lambda: None):
-    """Returns (success, output). A round that counted nothing or took too long is no success. `tell` is called regularly."""
+    """Runs the commands of one round. Returns (success, output). A round that counted nothing or took too long is no success.
+    `tell` is called regularly."""
     seed = state.round_seed()
     environment = {key: value.format(seed=seed) for key, value in program.environment.items()}
     environment = {"EBBTIDE_SEED": str(seed), **environment, "PYTHONPATH": str(ROOT / "tests")}
     reports = OUT / f"{state.label}-reports"
-    shutil.rmtree(reports, ignore_errors=True)  # reports of the round before
+    shutil.rmtree(reports, ignore_errors=True)  # removes the reports of the round before
     minutes = program.minutes
     if state.preset != "release":
         reports.mkdir(parents=True)
@@ -249,7 +263,7 @@ def run_round(program, state, signals=None, tell=lambda: None):
     for words in program.commands:
         command = [word.format(seed=seed, preset=state.preset) for word in words]
         repeat = " ".join([*(f"{key}={shlex.quote(value)}" for key, value in environment.items()), shlex.join(command)])
-        # Unbuffered, so that the output of a program that is ended is not lost.
+        # Python's output is unbuffered, so that none is lost if the program is ended.
         status, said = run_command(command, {**os.environ, "PYTHONUNBUFFERED": "1", **environment}, until, signals or Signals(), tell)
         output += said if status is not None else f"{said}\nended: the round was not done after {minutes:g} minutes"
         good = status == 0
@@ -260,7 +274,7 @@ def run_round(program, state, signals=None, tell=lambda: None):
     for what, pattern in program.counts.items():
         found = sum(map(int, re.findall(pattern, output)))
         state.figures[what] = state.figures.get(what, 0) + found
-        if good and found == 0:  # skipped, or no test has this name
+        if good and found == 0:  # the test was skipped, or no test has this name
             good, output = False, f"{output}\nno {what} in this round"
     for what, pattern in program.largest.items():
         found = [float(number) for number in re.findall(pattern, output)]
@@ -294,10 +308,10 @@ class Screen:
 
 
 def run(program, state, seconds, signals):
-    """Runs rounds for so many seconds. Returns the exit status."""
+    """Runs rounds until `seconds` have passed. Returns the exit status."""
     until = time.monotonic() + seconds
     screen = Screen(state, until)
-    state.keep()  # so that --resume takes this run even if it ends in its first round
+    state.keep()  # so that --resume finds this run even if its first round fails
     try:
         while True:
             screen.begin()

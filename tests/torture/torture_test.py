@@ -1,4 +1,5 @@
-"""A torture round succeeds only if it counted something, ends all processes that it started, and leaves a state to resume from."""
+"""Tests that a torture round succeeds only if it counted something, ends all processes that it started, and leaves a state to
+resume from."""
 
 import contextlib
 import fnmatch
@@ -19,7 +20,7 @@ import run
 
 
 class Kept(unittest.TestCase):
-    """Stores the state of runs in a directory of the test."""
+    """Base of tests with a directory of their own, in which runs store their state."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -30,7 +31,7 @@ class Kept(unittest.TestCase):
 
 class Rounds(Kept):
     def round(self, *printed, status=0):
-        """A program with one command per text; the first one exits with the status."""
+        """Runs a program with one command per text. The first command exits with the status."""
         commands = [["sh", "-c", f"echo '{text} of seed' $EBBTIDE_SEED; exit {status if text is printed[0] else 0}"] for text in printed]
         return self.run_commands(commands)
 
@@ -65,20 +66,20 @@ class Rounds(Kept):
     def test_error_status_is_a_failure_with_a_line_that_repeats_it(self):
         good, output, tests = self.round("3 passed", "4 passed", status=1)
         self.assertFalse(good)
-        self.assertEqual(tests, 3)  # no command runs after a failure
+        self.assertEqual(tests, 3)  # no command runs after a failed command
         self.assertRegex(output, r"\nrepeat: EBBTIDE_SEED=7 .*3 passed")
-        # The line works in a shell.
+        # The printed line must work in a shell.
         line = output.split("\nrepeat: ")[1]
         again = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
         self.assertEqual((again.stdout, again.returncode), ("3 passed of seed 7\n", 1))
 
-    def test_report_of_a_sanitizer_is_a_failure(self):
+    def test_sanitizer_writes_a_report_the_round_has_failed(self):
         write = "echo a race >$(echo $TSAN_OPTIONS | sed 's/log_path=//; s/:.*//').1; echo 3 passed"
         good, output, tests = self.run_commands([["sh", "-c", write]], "tsan")
         self.assertEqual((good, tests), (False, 3))
         self.assertIn("\na race\n", output)
         self.assertIn("build/tsan/bin/ebbtide-server", output)
-        # The next round starts without the report.
+        # The next round must start without this report.
         self.assertTrue(self.run_commands([["sh", "-c", "echo 3 passed"]], "tsan")[0])
 
     def test_round_that_hangs_has_failed_and_its_output_is_kept(self):
@@ -90,7 +91,7 @@ class Rounds(Kept):
         self.assertLess(time.monotonic() - began, run.END_SECONDS)
 
     def test_no_process_outlives_its_round(self):
-        """Not even one that ignores SIGTERM."""
+        """The processes include one that ignores SIGTERM."""
         pids = self.folder / "pids"
         deaf = f"(trap '' TERM; echo $(exec sh -c 'echo $PPID') >>{pids}; while :; do sleep 1; done) &"
         self.assertTrue(self.run_commands([["sh", "-c", f"{deaf} while ! [ -s {pids} ]; do sleep 0.1; done; echo 3 passed"]])[0])
@@ -98,7 +99,7 @@ class Rounds(Kept):
 
 
 def ends(pid, seconds=10):
-    """Whether the process ends in time; a zombie counts as ended."""
+    """Returns true if the process ends within the seconds. A zombie counts as ended."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
@@ -111,13 +112,13 @@ def ends(pid, seconds=10):
 
 
 class Programs(unittest.TestCase):
-    """The tests and files of the programs exist."""
+    """Tests that the tests and files named in the programs exist."""
 
     def commands(self, name):
         program = run.PROGRAMS[name]
         return [[word.format(seed=1, preset="release") for word in words] for words in program.commands]
 
-    def test_engine_programs_name_existing_tests_of_their_layer(self):
+    def test_engine_programs_name_existing_tests_of_their_layers(self):
         named = 0
         for program in run.PROGRAMS:
             for binary, *options, case in self.commands(program):
@@ -130,7 +131,8 @@ class Programs(unittest.TestCase):
                 self.assertEqual(options, ["--warn", "NoTests"])  # otherwise Catch2 exits with 0 if there is no such test
                 found = [tags for name, tags in cases if (case in tags if case.startswith("[") else fnmatch.fnmatchcase(name, case))]
                 self.assertTrue(found, (program, case))
-                self.assertFalse(any("[threads]" in tags for tags in found), (program, case))  # the thread sanitizer would have something to check
+                # A test with threads would be of use under the thread sanitizer.
+                self.assertFalse(any("[threads]" in tags for tags in found), (program, case))
                 named += 1
         self.assertGreater(named, 10)
 
@@ -150,7 +152,7 @@ class Programs(unittest.TestCase):
 
 
 class Runs(Kept):
-    """Whole runs as processes, of a program whose rounds are shell commands."""
+    """Tests whole runs as processes of their own, with a program whose rounds are shell commands."""
 
     def start(self, shell, *options, stdout=subprocess.PIPE, patch=""):
         code = f"""
@@ -167,7 +169,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
         return process
 
     def whole(self, shell, *options):
-        """Returns (output, status)."""
+        """Runs the program for one round. Returns (output, status)."""
         process = self.start(shell, "--minutes", "0", *options)
         said = process.communicate(timeout=60)[0]
         return said, process.returncode
@@ -190,7 +192,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
         self.assertRegex(said, r"\ntorture none: 2 rounds in \d+ s from seed 7, 6 tests\n$")
         self.assertEqual((self.folder / "seed").read_text(), f"{7 + run.SEEDS_A_ROUND}\n")
 
-    def test_run_that_failed_in_its_first_round_is_resumed(self):
+    def test_run_failed_in_its_first_round_it_can_be_resumed(self):
         self.whole("echo 3 passed", "--seed", "7")
         said, status = self.whole("echo 2 passed; echo no; exit 1", "--seed", "8")
         self.assertEqual(status, 1)
@@ -246,7 +248,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
             while part := os.read(ours, 65536):
                 said += part
         except OSError:
-            pass  # the other side is closed
+            pass  # reading fails once the other side is closed
         self.assertEqual(process.wait(), 0)
         said = said.decode()
         self.assertRegex(said, "\r\x1b\\[K  round 1     0 s so far\r\x1b\\[K.*\r\x1b\\[K  round 1 +1\\.\\d s   left: 0 s\r\n")

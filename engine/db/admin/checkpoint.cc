@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-/// The destructor removes the files of an unfinished checkpoint.
+/// Makes one checkpoint. The destructor removes the files of an unfinished checkpoint.
 class Checkpoint {
  public:
   Checkpoint(const CheckpointEnv& env, std::string target) : env_(env), target_(std::move(target)) {}
@@ -62,7 +62,7 @@ class Checkpoint {
         TRY(copy_segment(name, segment.bytes));
       }
     }
-    // Checked after the last read: everything that was read up to now was pinned.
+    // Checked after the last read: everything read up to now was pinned.
     TRY(usable());
     unpin_log();
     return Status::ok();
@@ -72,7 +72,7 @@ class Checkpoint {
     state_.log_pin = nullptr;
   }
 
-  /// Copies piece by piece, and checks usable() before each: a copy may take longer than the log may stay pinned.
+  /// Copies a segment piece by piece, and checks usable() before each piece: a copy may take longer than the log may stay pinned.
   Status copy_segment(const std::string& name, std::uint64_t bytes) {
     constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
     note(name, bytes);
@@ -110,7 +110,7 @@ class Checkpoint {
           for (const auto& [name, bytes] : {std::pair(data_file_name(file->data_file), file->data_bytes),
                                             std::pair(metadata_file_name(file->metadata_file), file->metadata_bytes)}) {
             const Status brought = bring(name, bytes);
-            if (!brought.is_ok() && damaged) continue;  // missing or unreadable in the checkpoint, too
+            if (!brought.is_ok() && damaged) continue;  // the file is missing or unreadable in the checkpoint, too
             TRY(brought);
           }
         }
@@ -126,7 +126,7 @@ class Checkpoint {
     return copy_file(*env_.fs, source(name), place(name), bytes);
   }
   bool link(const std::string& name) {
-    MutexLock link(*env_.link_mutex);  // the puncher holds it while it counts names and punches
+    MutexLock link(*env_.link_mutex);  // the puncher holds this mutex while it counts a file's names and punches
     return env_.fs->link(source(name), place(name)).is_ok();
   }
   void note(const std::string& name, std::uint64_t bytes) {
@@ -136,7 +136,8 @@ class Checkpoint {
   }
 
   Status finish() {
-    // A directory with a manifest alone would open as a new, empty database. So the names of all other files are durable first.
+    // A directory that has only a manifest would open as a new, empty database. So the names of all other files are made durable
+    // first.
     TRY(env_.fs->sync_dir(target_));
     made_.push_back(manifest_file_name(state_.manifest));
     TRY(ManifestWriter::create(*env_.fs, target_, state_.manifest, state_.record).status());
@@ -148,7 +149,7 @@ class Checkpoint {
   }
 
   void clear_away() {
-    std::reverse(made_.begin(), made_.end());  // CURRENT first: a partly removed checkpoint must not open
+    std::reverse(made_.begin(), made_.end());  // CURRENT first, since a partly removed checkpoint must not open
     for (const std::string& name : made_) (void)env_.fs->unlink(place(name));
     if (made_directory_) (void)env_.fs->remove_dir(target_);
   }

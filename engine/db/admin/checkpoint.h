@@ -1,17 +1,18 @@
-// A checkpoint: another directory that opens as the database was at one moment, made while the database runs.
+// Makes a checkpoint while the database runs: another directory that opens as the database was at one moment.
 //
-//   1. The log is synced past everything visible.
-//   2. The state is recorded under the manifest's mutex (CheckpointEnv::take). That is memory only.
-//   3. The log follows: finished segments are linked, and the current one's bytes so far are copied. The tables follow, as links.
-//      Where a link cannot be made (another file system) it is a copy. Flushes and merges go on meanwhile. A pin that would make
-//      a delete miss its deadline is revoked, and the checkpoint fails.
-//   4. The directory is synced. Only then does it get a manifest and CURRENT: an unfinished checkpoint has none, and does not open.
+//   1. The log is synced up to the visible seq.
+//   2. The state is recorded in memory, under the manifest's mutex (CheckpointEnv::take).
+//   3. Finished log segments are linked, and the bytes of the current segment are copied. Then tables are linked. If a link is
+//      not possible (another file system), the file is copied. Flushes and merges continue meanwhile. A pin that would make a
+//      delete miss its deadline is revoked, and then the checkpoint fails.
+//   4. The directory is synced, and only then gets a manifest and CURRENT: an unfinished checkpoint has none, and does not open.
 //
-// The files of a quarantined table are linked, too, if they exist. The table stays quarantined: the checkpoint refuses the same
-// reads. CheckpointReport::damaged says so; such a checkpoint replaces no backup from before the damage.
+// The files of a quarantined table are linked, too, if they exist. The table is also quarantined in the checkpoint, which returns
+// errors for the same reads. CheckpointReport::damaged counts such tables; a checkpoint with damage must not replace a backup
+// from before the damage.
 //
-// A link costs no space until the database removes the file. Files of tables and finished segments are never written again. A hole is
-// punched only into a file with a single name. So links are as good as copies.
+// A link takes no space until the database removes the file. Files of tables and finished segments are never written again. A
+// hole is punched only into a file with a single name. So links are as good as copies.
 #pragma once
 
 #include <functional>
@@ -31,17 +32,19 @@ namespace ebbtide {
 
 /// The database at one moment.
 struct CheckpointState {
-  FileNum manifest = kNoFile;                 ///< an unused number
+  FileNum manifest = kNoFile;                 ///< an unused file number
   std::string record;                         ///< the manifest's state as one record (VersionSet::snapshot_record)
-  std::vector<std::shared_ptr<Lease>> trees;  ///< pin the tables that the record names
-  std::vector<LogSegment> segments;           ///< that the record needs, oldest first, each with its bytes so far; never empty
-  std::shared_ptr<LogPin> log_pin;            ///< of these segments
+  std::vector<std::shared_ptr<Lease>> trees;  ///< leases that pin the tables that the record names
+  /// The segments that the record needs, oldest first, each with its bytes so far. Never empty.
+  std::vector<LogSegment> segments;
+  std::shared_ptr<LogPin> log_pin;  ///< pins these segments
 };
 
 struct CheckpointEnv {
   FileSystem* fs = nullptr;
-  std::string dir;              ///< of the database
-  Mutex* link_mutex = nullptr;  ///< held while data files are linked or punched: a file with a second name keeps its bytes
+  std::string dir;  ///< the data directory of the database
+  /// Held while data files are linked or punched, since a file with a second name must keep its bytes.
+  Mutex* link_mutex = nullptr;
   std::function<SeqNum()> visible_seq;
   std::function<Millis()> now;  ///< engine time
   std::function<Status(SeqNum)> wait_synced;
@@ -50,8 +53,8 @@ struct CheckpointEnv {
   std::function<bool()> closing;
 };
 
-/// Makes a checkpoint in `target`, a new or empty directory outside of the database's. An error removes what was made. kRevoked: it took
-/// so long that deleted data would have outlived its deadline. kAborted: the database closes.
+/// Makes a checkpoint in `target`, a new or empty directory outside the data directory. After an error, removes what was made.
+/// kRevoked: the checkpoint took so long that deleted data would have outlived its deadline. kAborted: the database closes.
 Result<CheckpointReport> make_checkpoint(const CheckpointEnv& env, const std::string& target);
 
 }  // namespace ebbtide

@@ -16,7 +16,7 @@ HistogramInfo probes_of(const Counters& counters, std::uint64_t gets) {
   }
   std::uint64_t some = 0;
   for (const std::uint64_t count : out.buckets) some += count;
-  out.buckets[0] = gets - std::min(gets, some);  // decided by a memtable, or in no run's bounds
+  out.buckets[0] = gets - std::min(gets, some);  // gets that a memtable decided, or whose key is in no run's bounds
   return out;
 }
 
@@ -88,16 +88,9 @@ void add_trees(const std::vector<TreeLoad>& loads, Stats* s) {
     s->table_bytes += tables.memory_bytes;
     s->table_live_bytes += tables.file_bytes;
     s->quarantined_files += tables.quarantined.size();
-    std::uint64_t entries = 0, deletes = 0, bytes = 0;
-    for (const Run& run : tables.version->runs) {
-      for (const FileMetaPtr& file : run.files) {
-        entries += file->stats.entries;
-        deletes += file->stats.tombstones + file->stats.range_tombstones;
-        bytes += file->live_bytes();
-        s->garbage_dropped_pages += file->dead_bytes - file->punched_bytes;
-      }
-    }
-    if (entries != 0) s->garbage_deleted += bytes / entries * std::min(entries, deletes);
+    const FileSums sums = tables.version->sums();
+    s->garbage_dropped_pages += sums.not_punched;
+    if (sums.entries != 0) s->garbage_deleted += sums.live_bytes / sums.entries * std::min(sums.entries, sums.tombstones);
   }
 }
 

@@ -1,4 +1,4 @@
-// Parts of Stats (engine/stats.h), each from the values of one source. Each function sets the members of its source alone.
+// Functions that fill in parts of Stats (engine/stats.h). Each function sets only the members of its own source.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace ebbtide {
 
-/// Gets, writes, iterators, pages and filters, summed over all threads.
+/// Sets gets, writes, iterators, pages and filters, summed over all threads.
 void add_counters(const Counters& counters, Stats* s);
 void add_compactions(const CompactionTotals& totals, Stats* s);
-/// What each kind has charged; memtable_bytes begins with the charged values of memtables.
+/// Sets the bytes charged by kind. Sets memtable_bytes to the charged values of memtables, to which add_trees() adds.
 void add_charges(const MemoryAccount& account, Stats* s);
 void add_stalls(const WriteController& writes, Stats* s);
 void add_missed(const MissedDeadlines& missed, Stats* s);
-/// Memory, tables and garbage of trees; called after add_charges(). Estimates the bytes that no reader can see: each tombstone counts as
-/// an entry of average size.
+/// Sets memory, tables and garbage of trees. Must be called after add_charges(). Estimates the bytes that no reader can see: each
+/// tombstone counts as an entry of average size.
 void add_trees(const std::vector<TreeLoad>& loads, Stats* s);
-/// Garbage in files on their way out.
+/// Adds the garbage in files that are being removed.
 void add_leaving(const std::vector<PurgeLedger::Leaving>& files, Stats* s);
 
 }  // namespace ebbtide

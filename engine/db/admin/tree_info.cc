@@ -12,7 +12,7 @@ namespace {
 
 std::vector<FilterInfo> filters_of(const TablesView& tables, const LookupsByLevel& lookups) {
   std::map<std::size_t, FilterInfo> levels;
-  std::map<std::size_t, std::vector<double>> expected;  // by run
+  std::map<std::size_t, std::vector<double>> expected;  // by level and run
   for (const RunView& run : tables.runs) {
     const std::size_t level = lookup_level(run.level());
     FilterInfo& info = levels[level];
@@ -43,16 +43,17 @@ RunInfo describe_run(const Run& files, const RunView& run, const RecordSet& reco
   RunInfo r;
   r.id = run.id();
   r.level = run.level();
-  for (std::size_t i = 0; i < files.files.size(); ++i) {
-    const FileMeta& file = *files.files[i];
+  auto table = run.tables().begin();
+  for (const FileMetaPtr& pointer : files.files) {
+    const FileMeta& file = *pointer;
     const TableStats& stats = file.stats;
     ++r.files;
     r.bytes += file.live_bytes();
     r.entries += stats.entries;
     r.tombstones += stats.tombstones;
     r.range_tombstones += stats.range_tombstones;
-    r.filter_bits += run.tables()[i]->reader->filter_bits();
-    // The second one counts what a delete by stamp covers, dropped pages that are not punched, and names that linger.
+    r.filter_bits += (*table++)->reader->filter_bits();
+    // The second birth is that of deletes by stamp, of dropped pages that are not punched, and of lingering names.
     keep_oldest(&r.oldest_tombstone_birth, file.shape(0, now, records).oldest_birth);
     keep_oldest(&r.oldest_tombstone_birth, file.oldest_obligation());
   }
@@ -76,7 +77,7 @@ void describe_tree(const TreeFacts& tree, TreeInfo* info) {
   info->frozen_memtables = view.memtables.size() - 1;
   for (const SharedRecords& records : view.record_sets()) {
     info->records += records->size();
-    for (const Record& record : records->records()) keep_oldest(&info->oldest_record_birth, record.birth);
+    keep_oldest(&info->oldest_record_birth, records->oldest_birth());
   }
   const Version& version = *view.tables->version;
   std::size_t at = 0;
@@ -89,7 +90,7 @@ void describe_tree(const TreeFacts& tree, TreeInfo* info) {
     info->runs.push_back(r);
   }
   info->filters = filters_of(*view.tables, tree.lookups);
-  // Takes off two entries for each tombstone: itself, and the entry that it deletes.
+  // Subtracts two entries for each tombstone: the tombstone, and the entry that it deletes.
   info->estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;
   for (const FileMetaPtr& file : view.tables->quarantined) {
     info->quarantined.push_back({file->data_file, file->data_bytes + file->metadata_bytes, file->damage});
@@ -99,9 +100,15 @@ void describe_tree(const TreeFacts& tree, TreeInfo* info) {
   const Millis due = info->oldest_obligation == 0 ? DeadlineRule::kNever : tree.rule.due(info->oldest_obligation);
   info->oldest_obligation_deadline = due == DeadlineRule::kNever ? 0 : due;
   info->deadline_work_bytes = tree.deadline_work_bytes;
-  TreeShape shape = version.shape(tree.memtable_size, tree.file_size, 0, 0, [](FileNum) { return false; });
+  TreeShape shape = version.shape_at(tree.memtable_size, tree.file_size, 0);
   leave_out_frozen(&shape);
   info->pending_compaction_bytes = tree.policy.debt_bytes(shape);
+}
+
+void list_damage(DatabaseId database, const TablesView& tables, std::vector<std::string>* lines) {
+  for (const FileMetaPtr& file : tables.quarantined) {
+    lines->push_back("database " + std::to_string(database) + ": " + file->damage);
+  }
 }
 
 }  // namespace ebbtide

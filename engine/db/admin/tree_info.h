@@ -1,7 +1,9 @@
-// Describes one tree in numbers: memtables, runs, filters, and what deletes and compactions have pending.
+// Describes one tree in numbers: memtables, runs, filters, and pending deletes and compactions.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <engine/stats.h>
 #include "db/trees/tree_lookups.h"
@@ -11,20 +13,23 @@
 
 namespace ebbtide {
 
-/// A tree at one moment. References outlive the call of describe_tree().
+/// The state of a tree at one moment. The references must outlive the call of describe_tree().
 struct TreeFacts {
   const TreeView& view;
   const Policy& policy;
   const DeadlineRule& rule;
-  LookupsByLevel lookups{};            ///< since the tree was opened
-  std::uint64_t memtable_size = 0;     ///< of a full memtable
-  std::uint64_t file_size = 0;         ///< target for tables
-  std::uint64_t delete_io_budget = 0;  ///< in force, bytes per second
+  LookupsByLevel lookups{};            ///< lookups since the tree was opened
+  std::uint64_t memtable_size = 0;     ///< bytes of a full memtable
+  std::uint64_t file_size = 0;         ///< target bytes of a table
+  std::uint64_t delete_io_budget = 0;  ///< the current budget, bytes per second
   std::uint64_t deadline_work_bytes = 0;
   Millis now = 0;  ///< engine time
 };
 
-/// Fills in all but TreeInfo::database and TreeInfo::pages_per_tile. Pure.
+/// Fills in all members of `info` except database and pages_per_tile. Pure function.
 void describe_tree(const TreeFacts& tree, TreeInfo* info);
+
+/// Appends one line for each quarantined file of the database, with its damage. Pure function.
+void list_damage(DatabaseId database, const TablesView& tables, std::vector<std::string>* lines);
 
 }  // namespace ebbtide

@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-// The cells of one run, `limit` at most: if it has more files, neighbours share a cell.
+// Returns the cells of one run, `limit` at most: if the run has more files, neighbours share a cell.
 TreeMapRun cells_of(const RunShape& run, const std::vector<std::pair<double, double>>& positions, std::size_t limit) {
   TreeMapRun out;
   out.id = run.id;
@@ -50,7 +50,7 @@ TreeMapJob job_of(const Plan& plan, const TreeShape& shape) {
   for (const PlanInput& input : inputs_of(plan)) {
     const RunShape* run = shape.run(input.run);
     job.files += input.files.size();
-    if (run == nullptr) continue;  // removed by an edit meanwhile
+    if (run == nullptr) continue;  // an edit has removed the run meanwhile
     if (first) job.from_level = run->level;
     first = false;
     job.to_level = run->level;
@@ -73,13 +73,13 @@ TreeMapMemTable memtable_of(const MemTable& memtable, bool frozen, Millis now) {
   return out;
 }
 
-// The version's shape with all pending deletes, also those that need no merge, such as deletes in dead pages.
+// Returns the version's shape with all pending deletes, including those that need no merge, such as deletes in dead pages.
 TreeShape shape_with_all_births(const Version& version, const JobRegistry::Running& running, Millis deadline, Millis now) {
   TreeShape shape = version.shape(0, 0, deadline, now, [&](FileNum file) { return running.files.count(file) != 0; });
   for (std::size_t r = 0; r < shape.runs.size(); ++r) {
     const auto& files = version.runs[r].files;
     for (std::size_t f = 0; f < files.size(); ++f) {
-      keep_oldest(&shape.runs[r].files[f].oldest_birth, files[f]->oldest_obligation());
+      keep_oldest(&shape.runs[r].files.edit(f).oldest_birth, files[f]->oldest_obligation());
     }
   }
   return shape;

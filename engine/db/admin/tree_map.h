@@ -1,4 +1,5 @@
-// Draws a tree: its runs as cells along the key space, its memtables and its running jobs. Shows no key.
+// Computes the map of a tree for drawing: its runs as cells along the key space, its memtables and its running jobs. The map has
+// no key.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,9 @@
 
 namespace ebbtide {
 
-/// Adds memtables, runs and jobs to `map`, whose delete_deadline is set. The map has at most about `max_cells` cells, but up to eight
-/// for each run in any case. `running` and `view` may be of two moments: a job whose input runs were replaced shows no bytes for them.
+/// Adds memtables, runs and jobs to `map`, whose delete_deadline is set. The map gets about `max_cells` cells at most, but up to
+/// eight for each run in any case. `running` and `view` may be of different moments: a job whose input runs were replaced shows
+/// no bytes for them.
 void draw_tree(const TreeView& view, const JobRegistry::Running& running, Millis now, std::size_t max_cells, TreeMap* map);
 
 }  // namespace ebbtide

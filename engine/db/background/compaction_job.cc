@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// For each run before the edit: its number of files after the edit.
+// Returns, for each run before the edit, its number of files after the edit.
 std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit& edit) {
   std::map<RunId, std::size_t> files;
   for (const Run& run : version.runs) files[run.id] = run.files.size();
@@ -22,8 +22,8 @@ std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit&
   return files;
 }
 
-// True if every run to which the edit adds files, or before which it puts a new run, still exists. A run without input files may
-// have been emptied and removed meanwhile.
+// True if every run to which the edit adds files, or before which the edit puts a new run, still exists. A run without input
+// files may have been emptied and removed while the job ran.
 bool has_targets(const Version& version, const TreeEdit& edit) {
   const auto is_there = [&](RunId id) {
     const auto is_it = [id](const auto& run) { return run.id == id; };
@@ -35,22 +35,21 @@ bool has_targets(const Version& version, const TreeEdit& edit) {
                      [&](const auto& run) { return run.newest || run.before == 0 || is_there(run.before); });
 }
 
-// True if the edit would keep a file that was quarantined since the plan was made: moved, or with new metadata. A merge that has
-// read the whole file may replace it.
+// True if the edit would keep a file that was quarantined since the plan was made: as a moved file, or with new metadata. A merge
+// may replace such a file, since the merge has read all of it.
 bool keeps_quarantined(const Version& version, const TreeEdit& edit) {
-  const auto is_quarantined = [&](FileNum file) {
-    return std::any_of(version.runs.begin(), version.runs.end(), [&](const Run& run) {
-      return std::any_of(run.files.begin(), run.files.end(),
-                         [&](const FileMetaPtr& f) { return f->data_file == file && f->quarantined(); });
-    });
+  if (!version.has_quarantined()) return false;
+  const auto is_quarantined = [&](FileNum num) {
+    const FileMetaPtr file = version.find(num);
+    return file != nullptr && file->quarantined();
   };
   return std::any_of(edit.added_files.begin(), edit.added_files.end(),
                      [&](const auto& added) { return is_quarantined(added.second.data_file); });
 }
 
-// Decides which runs the edit removes: other jobs may have brought files to a run since the plan was made. Runs that slices
-// emptied stay until the next merge, since a slice itself must change neither runs nor their order. The oldest run of a level
-// below 0 always stays (tree/apply.h).
+// Decides which runs the edit removes, since other jobs may have added files to a run after the plan was made. Runs that slices
+// emptied stay until the next merge, because a slice must change neither runs nor their order. The oldest run of a level below 0
+// always stays (tree/apply.h).
 void settle_runs(const Version& version, bool sweep, TreeEdit* edit) {
   const std::map<RunId, std::size_t> files = files_after(version, *edit);
   std::erase_if(edit->removed_runs, [&](RunId run) { return files.count(run) != 0 && files.at(run) != 0; });
@@ -78,12 +77,11 @@ void CompactionTotals::add(const Plan& plan, const CompactionResult& result) {
 }
 
 void CompactionTotals::add_drop(const Version& version, const CompactionResult& result) {
-  for (const Run& run : version.runs) {
-    for (const FileMetaPtr& file : run.files) {
-      if (std::find(result.dropped.begin(), result.dropped.end(), file->data_file) == result.dropped.end()) continue;
-      files_dropped += 1;
-      dropped_bytes += file->data_bytes - file->punched_bytes + file->metadata_bytes;
-    }
+  for (const FileNum num : result.dropped) {
+    const FileMetaPtr file = version.find(num);
+    if (file == nullptr) continue;
+    files_dropped += 1;
+    dropped_bytes += file->data_bytes - file->punched_bytes + file->metadata_bytes;
   }
   pages_dropped += result.pages_whole;
   pages_dropped_in_part += result.pages_in_part;
@@ -96,9 +94,14 @@ Status CompactionJob::run() {
 }
 
 Status CompactionJob::prepare() {
-  if (!env_.start(*tree_, job_.plan, &start_)) return Status::aborted("");
+  {
+    MutexLock lock(*env_.state_mutex);
+    if (tree_->view_owner == nullptr) return Status::aborted("");  // the tree was dropped
+    start_ = {
+        .working = tree_->work, .tables = tree_->view_owner->tables, .policy = tree_->policy, .settings = env_.settings(*tree_)};
+  }
   context_.settings = start_.settings;
-  context_.filters = start_.filters;
+  context_.filters = env_.filters(*tree_, *start_.tables, job_.plan);
   context_.now = env_.now();
   context_.stamp = tree_->stamp;
   context_.visible_seq = env_.visible_seq();
@@ -112,7 +115,7 @@ Status CompactionJob::prepare() {
 
 Status CompactionJob::write() {
   CompactionEnv env = env_.compaction_env(start_.tables, job_.abort.get(), &opened_);
-  // Drops free space and write almost nothing.
+  // Plans with the reason kDropped free space and write almost nothing.
   const bool may_use_deadline_room = is_for_deadline() || job_.plan.reason == Reason::kDropped;
   env.may_write = [this, may_use_deadline_room](std::uint64_t bytes) { return env_.may_write(bytes, may_use_deadline_room); };
   const std::uint64_t begun = env_.clock->mono_ns();
@@ -137,8 +140,8 @@ Status CompactionJob::install() {
   }
   TreeEdit& change = result_.edit;
   change.tree = tree_->id;
-  // The number of levels follows from the tree before this edit; the next plan uses it. Edits of one tree come one by one.
-  TreeShape shape = current->shape(env_.memtable_size, start_.settings.file_size, 0, context_.now, [](FileNum) { return false; });
+  // The tree before this edit determines the number of levels, which the next plan uses. Edits of one tree come one by one.
+  TreeShape shape = current->shape_at(env_.memtable_size, start_.settings.file_size, context_.now);
   leave_out_frozen(&shape);
   const int levels = start_.policy->levels(shape);
   if (levels != current->levels) change.levels = levels;

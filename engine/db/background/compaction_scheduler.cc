@@ -7,26 +7,63 @@
 #include "tree/frozen.h"
 
 namespace ebbtide {
+namespace {
+
+/// Reads of planners: bytes of metadata at a time, the time between them, and after all tables.
+constexpr std::uint64_t kReadBytes = std::uint64_t{64} << 20;
+constexpr Millis kReadingWaits = 1000, kReadingRests = 60'000;
+
+std::uint64_t parts_to_read(const Version& version) {
+  std::uint64_t bytes = 0;
+  for (const Run& run : version.runs) {
+    for (const FileMetaPtr& file : run.files) bytes += file->metadata_bytes;
+  }
+  return 1 + bytes / kReadBytes;
+}
+
+}  // namespace
 
 TreeShape shape_with_deadlines(const Tree& tree, const Version& version, std::uint64_t memtable_size, std::uint64_t file_size,
                                const DeadlineRule& rule, Millis now) {
-  TreeShape shape = version.shape(memtable_size, file_size, 0, now, [](FileNum) { return false; });
+  TreeShape shape = version.shape_at(memtable_size, file_size, now, rule.never() ? nullptr : &rule);
   shape.purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), version.overdue_before());
   if (rule.never()) return shape;
   if (rule.shortest() != 0) shape.deadline_bytes = tree.flush_rate.within(rule.shortest(), now);
-  for (RunShape& run : shape.runs) {
-    for (FileShape& file : run.files) {
-      const Millis due = file.oldest_birth == 0 ? DeadlineRule::kNever : rule.due(file.oldest_birth);
-      file.deadline = due == DeadlineRule::kNever ? 0 : due;
-    }
-  }
   return shape;
 }
 
-void CompactionScheduler::schedule(const TreePtr& tree) {
-  while (std::optional<RunningJob> job = next_job(tree)) {
+void CompactionScheduler::schedule(const TreePtr& tree) { schedule(tree, {}); }
+
+void CompactionScheduler::schedule(const TreePtr& tree, const PlannerReads& reads) {
+  while (std::optional<RunningJob> job = next_job(tree, reads)) {
     env_.submit([this, tree, job = std::move(*job)] { run(tree, job); });
   }
+}
+
+// Planners run on the log thread, too, which must not wait for the device. So those that need to read are asked again in the
+// background. Each time they read one part of the tables, of at most kReadBytes; after the last part they rest.
+void CompactionScheduler::schedule_reading(const TreePtr& tree, VersionPtr version) {
+  const Millis now = env_.now();
+  {
+    MutexLock lock(reading_mutex_);
+    Reading& reading = reading_[tree->id];
+    if (reading.queued || now < reading.next) return;
+    reading.queued = true;
+  }
+  env_.submit([this, tree, version = std::move(version), now] {
+    const std::uint64_t parts = parts_to_read(*version);
+    PlannerReads reads{0, parts};
+    {
+      MutexLock lock(reading_mutex_);
+      Reading& reading = reading_[tree->id];
+      reading.queued = false;
+      reads.part = reading.part % parts;
+      reading.part = (reads.part + 1) % parts;
+      reading.next = now + (parts > 1 && reading.part == 0 ? kReadingRests : kReadingWaits);
+      if (tree->dropped) reading_.erase(tree->id);
+    }
+    schedule(tree, reads);
+  });
 }
 
 // The state mutex is held.
@@ -36,23 +73,25 @@ bool CompactionScheduler::may_start(const Tree& tree) const {
 }
 
 // Plans are made without a lock, from an immutable set of tables. A plan is valid only while the tree has those tables.
-std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree) {
+std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree, const PlannerReads& reads) {
   for (;;) {
-    const Millis now = env_.now();  // the same clock as the job's, for expiries
+    const Millis now = env_.now();  // the clock that the job uses too: both see the same expiries
     PlannerInput input;
     {
       MutexLock lock(*env_.state_mutex);
       if (!may_start(*tree) || tree->view_owner->tables->runs.empty()) return std::nullopt;
       input = begin_input(*tree, now);
     }
+    input.reads = reads;
     env_.memory->recall(tree->id, &input);
     if (input.paused && input.deadlines_rest) return std::nullopt;
     complete_input(*tree, &input);
     PlannerNotes notes;
     std::optional<RunningJob> job;
     (void)start_first(planners(), &input, &notes, [&](const Plan& plan) { return try_start(*tree, input, plan, &job); });
+    if (notes.wants_to_read) schedule_reading(tree, input.tables->version);
     if (env_.memory->note_planned(tree->id, input, notes)) {
-      // No data is lost: the engine continues.
+      // No data is lost, so the engine continues.
       bounds_broken_ += 1;
       env_.report_error("a tree exceeds the bounds of its merge policy, " + input.policy->name() + ": " + *notes.broken_bounds);
     }
@@ -126,7 +165,7 @@ void CompactionScheduler::run(const TreePtr& tree, const RunningJob& job) {
   if (status.code() == Code::kAborted) return;
   env_.report_error("compaction failed: " + status.to_string());
   if (status.code() != Code::kCorruption) return;
-  // Damage to an input affects only that file. After any other damage, the extent is unknown.
+  // Damage to an input affects only that file. For any other damage, the extent is unknown, so writes stop.
   const Status taken = env_.take_damage();
   if (taken.is_ok() && !takes_quarantined(*tree, job.plan)) env_.failed(status);
 }
@@ -141,7 +180,7 @@ void CompactionScheduler::finish(const TreePtr& tree, const RunningJob& job) {
   if (waits) env_.flush_waits(tree);
 }
 
-// True if an input of the plan is quarantined now, or the tree was dropped.
+// True if an input of the plan is quarantined now, or if the tree was dropped.
 bool CompactionScheduler::takes_quarantined(const Tree& tree, const Plan& plan) const {
   std::set<FileNum> quarantined;
   {
@@ -159,7 +198,7 @@ bool CompactionScheduler::takes_quarantined(const Tree& tree, const Plan& plan) 
 
 void CompactionScheduler::make_way(const TreePtr& tree) {
   if (!env_.is_late(*tree)) return;
-  const Millis now = env_.now();  // the clock that plans use: a job is aborted only for a plan that starts
+  const Millis now = env_.now();  // the clock that plans use: a job is aborted only for a plan that can start
   PlannerInput input;
   {
     MutexLock lock(*env_.state_mutex);

@@ -1,4 +1,5 @@
-// Read errors of tables, stored until Quarantine handles them, and the times at which files are checked again.
+// DamageReports stores read errors of tables until Quarantine handles them. FileChecks has the times at which files are checked
+// again.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +13,10 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// Stores read errors. Thread-safe.
 class DamageReports final : public DamageSink {
  public:
-  /// Stores the first report of each file. Damage replaces an error of the device.
+  /// Stores the first report of each file. A report of damage replaces a report of a device error.
   void report(FileNum data_file, const Status& status) override {
     MutexLock lock(mutex_);
     const auto [at, fresh] = reports_.try_emplace(data_file, status);
@@ -40,10 +41,10 @@ class DamageReports final : public DamageSink {
   std::atomic<bool> pending_{false};
 };
 
-/// Files to be checked again, each after ever longer waits. Thread-safe.
+/// Files that are to be checked again, after waits that double each time. Thread-safe.
 class FileChecks {
  public:
-  /// Adds a file that is due `wait_ns` from now; no effect if the file is there already.
+  /// Adds a file whose check is due `wait_ns` from now. No effect if the file was added before.
   void add(FileNum file, std::uint64_t now_ns, std::uint64_t wait_ns) {
     MutexLock lock(mutex_);
     checks_.try_emplace(file, Check{now_ns + wait_ns, wait_ns, 0});
@@ -52,7 +53,8 @@ class FileChecks {
     MutexLock lock(mutex_);
     checks_.erase(file);
   }
-  /// Returns the file that has been due for longest, if one is due. It will be due again after twice its wait, at most `longest_ns`.
+  /// Returns the file whose check has been due for longest, if any is due. The file's next check is due after twice its last
+  /// wait, at most `longest_ns`.
   std::optional<FileNum> next(std::uint64_t now_ns, std::uint64_t longest_ns) {
     MutexLock lock(mutex_);
     const auto first = std::min_element(checks_.begin(), checks_.end(),

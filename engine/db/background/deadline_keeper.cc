@@ -24,7 +24,7 @@ DeadlineTracker::TreeNow DeadlineKeeper::deadlines_now(const TreeLoad& load, Mil
   out.purge_before = tree.purge_before.load(std::memory_order_relaxed);
   out.shape = [this, &tree, version, file_size = load.file_size, rule = out.rule, now] {
     TreeShape shape = shape_with_deadlines(tree, *version, env_.memtable_size, file_size, rule, now);
-    leave_out_frozen(&shape);  // in a frozen range no merge can purge
+    leave_out_frozen(&shape);  // no merge can purge data in a frozen range
     return shape;
   };
   out.policy = load.policy;

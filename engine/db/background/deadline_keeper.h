@@ -1,5 +1,5 @@
-// Keeps the delete deadlines of tables: passes each tree's values to the tracker (db/purge/deadline_tracker.h), and flushes the
-// memtables that the tracker finds due.
+// Keeps the delete deadlines of tables: passes the state of each tree to the tracker (db/purge/deadline_tracker.h), and flushes
+// the memtables that the tracker finds due.
 //
 // Planners make plans for deadlines (planners.h). db/purge/missed_deadlines.h counts deletes that missed their deadline;
 // db/purge/retention.h keeps the deadlines of log and manifest.
@@ -16,7 +16,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// Watches the deadlines of all trees. Thread-safe.
 class DeadlineKeeper {
  public:
   struct Env {
@@ -24,13 +24,13 @@ class DeadlineKeeper {
     DeadlineTracker* tracker = nullptr;
     std::uint64_t memtable_size = 0;
     std::function<Millis()> now;                ///< engine time
-    std::function<std::uint64_t()> room;        ///< bytes on the disk that merges for deadlines may take
-    std::function<void(const TreePtr&)> hurry;  ///< flushes all frozen memtables of the tree; the commit mutex is held
+    std::function<std::uint64_t()> room;        ///< returns the bytes on the disk that merges for deadlines may take
+    std::function<void(const TreePtr&)> hurry;  ///< flushes all frozen memtables of the tree; called with the commit mutex held
   };
 
   explicit DeadlineKeeper(Env env) : env_(std::move(env)) {}
 
-  /// Called on each tick of the database; `loads` are of all live trees.
+  /// Called on each tick of the database. `loads`: all live trees.
   void tick(const std::vector<TreeLoad>& loads) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
 
  private:

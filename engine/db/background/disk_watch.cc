@@ -6,11 +6,12 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kLowDivisor = 20;          // 5 % of the disk
-constexpr std::uint64_t kReserveDivisor = 16;      // of a small disk; otherwise DiskWatchOptions::reserve_bytes
-constexpr std::uint64_t kFloorDivisor = 8;         // of `low`
-constexpr std::uint64_t kDeadlineDivisor = 2;      // of `low` and the reserve
-constexpr std::uint64_t kShortestLook = 64 << 10;  // logged bytes; a look is one system call
+constexpr std::uint64_t kLowDivisor = 20;      // `low` is 1 / 20 = 5 % of the disk
+constexpr std::uint64_t kReserveDivisor = 16;  // the reserve is at most 1 / 16 of the disk, else DiskWatchOptions::reserve_bytes
+constexpr std::uint64_t kFloorDivisor = 8;     // the floor is 1 / 8 of `low`
+constexpr std::uint64_t kDeadlineDivisor = 2;  // the space for deadlines is at most 1 / 2 of `low` and the reserve together
+// Smallest number of logged bytes between two measurements. A measurement is one system call.
+constexpr std::uint64_t kShortestLook = 64 << 10;
 
 }  // namespace
 
@@ -20,7 +21,7 @@ std::uint64_t DiskWatch::wanted_reserve(const DiskSpace& space) const {
   return std::min(options_.reserve_bytes, space.total_bytes / kReserveDivisor);
 }
 
-// max_disk_bytes replaces the 5 %. The space for flushes is reserved in any case.
+// max_disk_bytes replaces the 5 %. The space for flushes stays free in any case.
 std::uint64_t DiskWatch::low(const DiskSpace& space) const {
   const std::uint64_t share = space.total_bytes / kLowDivisor;
   return options_.max_disk_bytes == 0 ? share : std::min(share, wanted_reserve(space));
@@ -53,7 +54,8 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   const std::uint64_t unflushed = use_.unflushed_bytes + logged_bytes - std::min(logged_bytes, use_.logged_bytes);
   unflushed_bytes_.store(unflushed, std::memory_order_relaxed);
   deadline_bytes_.store(use_.deadline_bytes, std::memory_order_relaxed);
-  if (space->free_bytes < low(*space) / 2 + unflushed) (void)reserve_.release();  // counted as free at the next look
+  // The released space counts as free at the next measurement.
+  if (space->free_bytes < low(*space) / 2 + unflushed) (void)reserve_.release();
   const std::uint64_t wanted = wanted_reserve(*space);
   const bool held = reserve_.bytes() != 0;
   const std::uint64_t needed = low(*space) + unflushed + (held ? 0 : wanted);
@@ -65,13 +67,13 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
                              part(space->total_bytes - std::min(space->total_bytes, space->free_bytes), space->total_bytes)),
                     std::memory_order_relaxed);
   full_.store(over || space->free_bytes < needed, std::memory_order_relaxed);
-  // A little more than needed: the new reserve must not make the disk full at once.
+  // A quarter of the reserve stays free in addition, so that the new reserve does not make the disk full at once.
   wants_reserve_.store(!held && wanted != 0 && space->free_bytes >= needed + wanted / 4, std::memory_order_relaxed);
   const std::uint64_t room = space->free_bytes - std::min(space->free_bytes, needed);
   look_again_at_.store(logged_bytes + std::max(kShortestLook, room / 8), std::memory_order_relaxed);
 }
 
-// On a full disk, `low` and the reserve are left. At most half of that is for merges for deadlines only.
+// On a full disk, `low` and the reserve are free. At most half of that space is only for merges for deadlines.
 std::uint64_t DiskWatch::room_of(const DiskSpace& space, DiskUse use) const {
   std::uint64_t kept = low(space) / kFloorDivisor + unflushed_bytes_.load(std::memory_order_relaxed), free = space.free_bytes;
   const std::uint64_t held = reserve_.bytes();
@@ -98,8 +100,8 @@ Status DiskWatch::may_compact(std::uint64_t bytes, DiskUse use) {
     if (use == DiskUse::kDeadline && room - std::min(room, held) < bytes) give_up_reserve();
     return Status::ok();
   }
-  return Status::no_space("of the last " + std::to_string(space->free_bytes) + " bytes of the disk a compaction may take " +
-                          std::to_string(room) + ", the rest is kept for the log, for flushes and for delete deadlines");
+  return Status::no_space("the disk has " + std::to_string(space->free_bytes) + " free bytes, of which a compaction may use " +
+                          std::to_string(room) + "; the rest is reserved for the log, for flushes and for delete deadlines");
 }
 
 bool DiskWatch::give_up_reserve() {

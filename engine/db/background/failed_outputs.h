@@ -1,8 +1,8 @@
-// Files that jobs have written for a tree and that the manifest does not name.
+// Handles files that jobs have written for a tree and that the manifest does not name.
 //
-// Tables whose edit was not tried are unlinked at once. Tables whose edit failed may be named by the manifest's torn end: they are unlinked
-// after the next roll. Until they are removed they hold copies of the tree's entries. So the ledger says that the same deletes
-// are pending in them as in the tree.
+// Tables whose edit was never written are unlinked at once. Tables whose edit failed may be named by the manifest's torn end, so
+// they are unlinked after the manifest's next roll. Until the files are removed they hold copies of the tree's entries. So the
+// ledger counts the same deletes as pending in these files as in the tree.
 #pragma once
 
 #include <functional>
@@ -16,23 +16,25 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// Removes outputs of failed jobs. Thread-safe.
 class FailedOutputs {
  public:
   struct Env {
     PurgeLedger* ledger = nullptr;
     RemovalsFileSystem* fs = nullptr;
     ObsoleteFileRemover* obsolete_files = nullptr;
-    std::function<Millis(const TreePtr&)> floor;  ///< engine time; no delete that is pending in the tree was born before
+    /// Returns an engine time before which no pending delete of the tree was born.
+    std::function<Millis(const TreePtr&)> floor;
   };
 
   explicit FailedOutputs(Env env) : env_(std::move(env)) {}
 
-  /// No edit names the files: they are unlinked. `redescribed` has new metadata files of page drops, whose data files stay.
+  /// Unlinks files that no edit names. `redescribed`: tables that page drops gave new metadata files; their data files stay.
   void unlink(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
-  /// As unlink(), after the next roll of the manifest.
+  /// Like unlink(), but unlinks the files after the next roll of the manifest.
   void disown(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
-  /// A job of the tree failed and has unlinked its files. That is not durable, and some unlinks may have failed.
+  /// Called when a job of the tree has failed and has unlinked its files. The ledger counts them: the unlinks are not durable,
+  /// and some may have failed.
   void note_failure(const TreePtr& tree);
 
  private:

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 namespace {
-constexpr double kSmallFlush = 0.5;  // a flush of a smaller part of a memtable does not count in a static schedule
+constexpr double kSmallFlush = 0.5;  // in full memtables; a smaller flush does not count in a static schedule
 }  // namespace
 
 double full_memtables(const std::vector<FrozenMemTable>& frozen, std::uint64_t memtable_size, std::uint64_t empty_bytes) {
@@ -70,9 +70,9 @@ Status FlushJob::build(const TreePtr& tree, std::size_t most, Millis now, BuiltF
 }
 
 // A schedule counts flushes of full memtables. A small flush, for a deadline or on request, does not count: it is merged into the
-// newest run, that of the flush before. Large deletes reset the count.
+// newest run, which the previous flush wrote. Large deletes reset the count.
 std::uint64_t FlushJob::count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size) const {
-  TreeShape shape = version.shape(env_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
+  TreeShape shape = version.shape_at(env_.memtable_size, file_size, 0);
   leave_out_frozen(&shape);
   const std::uint64_t before = policy.flushes(shape);
   return before + (full < kSmallFlush && before > 0 ? 0 : 1);

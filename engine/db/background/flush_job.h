@@ -1,7 +1,8 @@
 // Writes frozen memtables of a tree as tables. The caller commits the edit that names them.
 //
-// The entries of all memtables are merged; survivors become one run of level 0 (compaction/executor.h, flush_to_run()). The edit also has
-// the flushed size of a full memtable, which determines the capacities of levels. For static schedules it counts one more flush.
+// The job merges the entries of all memtables; survivors become one run of level 0 (compaction/executor.h, flush_to_run()). The
+// edit also has the measured size of a flushed full memtable, which determines the capacities of levels. For static schedules the
+// edit counts one more flush.
 #pragma once
 
 #include <atomic>
@@ -21,27 +22,27 @@
 
 namespace ebbtide {
 
-/// Tables of one or more trees before their edit is committed.
+/// Tables of one or more trees, before their edit is committed.
 struct BuiltFlush {
   struct Of {
     TreePtr tree;
-    std::size_t memtables = 0;  ///< number of its oldest frozen memtables
+    std::size_t memtables = 0;  ///< number of the tree's oldest frozen memtables that were flushed
     std::vector<FileMeta> outputs;
   };
   VersionEdit edit;
-  SeqNum relies_on = 0;  ///< the log must be durable up to it before the edit is
+  SeqNum relies_on = 0;  ///< the log must be durable up to this seq before the edit is committed
   TableInstaller::OpenedTables opened;
   std::vector<Of> of;
 };
 
-/// Returns how many full memtables these correspond to: the sum of their used parts. `empty_bytes`: size of an empty memtable, which does
-/// not count. A memtable slightly above its size counts as one: memory comes in blocks, so a small memtable can be a third too large, and
-/// K-LSM would count two flushes as three. One far above its size has a staged batch and counts as many memtables as the batch would have
-/// filled.
+/// Returns the number of full memtables to which `frozen` corresponds: the sum of their used parts. `empty_bytes`: size of an
+/// empty memtable, which does not count. A memtable slightly above its size counts as one: memory comes in blocks, so a small
+/// memtable can be a third too large, and K-LSM would count two flushes as three. A memtable far above its size has a staged
+/// batch and counts as the number of memtables that the batch would have filled.
 [[nodiscard]] double full_memtables(const std::vector<FrozenMemTable>& frozen, std::uint64_t memtable_size,
                                     std::uint64_t empty_bytes);
 
-/// One flush at a time: the caller holds the flush mutex.
+/// Flushes memtables. One flush of a tree at a time; flushes of different trees may run side by side.
 class FlushJob {
  public:
   struct Env {
@@ -49,20 +50,21 @@ class FlushJob {
     const TableInstaller* installer = nullptr;
     std::uint64_t memtable_size = 0;
     std::function<std::uint64_t()> empty_memtable_bytes;
-    std::function<void(SeqNum)> await_visible;  ///< waits until every operation up to it is in its memtable
+    std::function<void(SeqNum)> await_visible;  ///< waits until every operation up to the seq is in its memtable
     std::function<SeqNum()> visible_seq;
-    std::function<TreeSettings(const Tree&)> settings;  ///< for new tables; the state mutex is held
-    /// CompactionContext::filters for a flush of `entries` entries.
+    std::function<TreeSettings(const Tree&)> settings;  ///< returns the settings for new tables; called with the state mutex held
+    /// Returns CompactionContext::filters for a flush of `entries` entries.
     std::function<std::map<RunId, std::vector<double>>(const Tree&, const TablesView&, std::uint64_t entries)> filters;
   };
 
   explicit FlushJob(Env env) : env_(std::move(env)) {}
 
-  /// Builds tables of the `most` oldest frozen memtables of the tree and adds them to `built`. No effect if it has none or was dropped.
+  /// Builds tables of the `most` oldest frozen memtables of the tree and adds them to `built`. No effect if the tree has no
+  /// frozen memtable or was dropped.
   Status build(const TreePtr& tree, std::size_t most, Millis now, BuiltFlush* built) EXCLUDES(*env_.state_mutex);
 
-  [[nodiscard]] std::uint64_t flushes() const { return flushes_; }      ///< since the start
-  [[nodiscard]] std::uint64_t bytes_written() const { return bytes_; }  ///< since the start
+  [[nodiscard]] std::uint64_t flushes() const { return flushes_; }      ///< flushes since the start
+  [[nodiscard]] std::uint64_t bytes_written() const { return bytes_; }  ///< bytes since the start
 
  private:
   [[nodiscard]] std::uint64_t count_flush(const Policy& policy, double full, const Version& version,

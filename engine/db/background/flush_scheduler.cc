@@ -4,8 +4,9 @@
 
 namespace ebbtide {
 namespace {
-constexpr std::size_t kMostAwaitMerge = 4;   // memtables of a tree: half of the number at which writes wait
-constexpr std::size_t kMaxFlushGroup = 256;  // trees that are flushed in one edit
+// Largest number of memtables of a tree that may wait for a merge: half of the number at which writes wait.
+constexpr std::size_t kMostAwaitMerge = 4;
+constexpr std::size_t kMaxFlushGroup = 256;  // most trees that are flushed in one edit
 
 std::uint64_t frozen_bytes_of(const Tree& tree) {
   std::uint64_t bytes = 0;
@@ -33,14 +34,13 @@ void FlushScheduler::hurry(const TreePtr& tree) {
   schedule(tree);
 }
 
-// A static schedule has a merge for each flush, to be done before the next flush. The flush does not wait if no merge can run, if
-// several memtables wait, or if it is urgent: the next merge brings the stack within its bound in any case. The state mutex is
-// held.
+// True if a flush of the tree should wait for a merge: a static schedule has a merge for each flush, to be done before the next
+// flush. The flush does not wait if no merge can run, if several memtables wait, or if it is urgent: the next merge brings the
+// stack within its bound in any case. The state mutex is held.
 bool FlushScheduler::has_pending_merge(const Tree& tree) const {
   if (tree.view_owner == nullptr || !tree.policy->by_schedule() || env_.compactions->paused()) return false;
   if (tree.flush_hurries || tree.frozen.size() > kMostAwaitMerge) return false;
-  TreeShape shape =
-      tree.view_owner->tables->version->shape(env_.memtable_size, tree.settings.file_size, 0, 0, [](FileNum) { return false; });
+  TreeShape shape = tree.view_owner->tables->version->shape_at(env_.memtable_size, tree.settings.file_size, 0);
   leave_out_frozen(&shape);
   return !tree.policy->next(shape, {}).empty();
 }
@@ -56,19 +56,23 @@ bool FlushScheduler::awaits_merge(const TreePtr& tree) {
   return tree->flush_waits;
 }
 
-// Returns `tree` and other trees with urgent flushes, as long as all together have at most one full memtable.
-std::vector<TreePtr> FlushScheduler::group_of(const TreePtr& tree) {
+// Returns `tree` and other trees with urgent flushes, as long as their memtables together have at most one full memtable. Marks
+// the trees as being flushed. Returns none if another flush is flushing `tree`: that flush schedules the rest when it ends.
+std::vector<TreePtr> FlushScheduler::begin_group(const TreePtr& tree) {
   std::vector<TreePtr> group = {tree};
   const std::vector<TreePtr> trees = env_.trees();
   MutexLock lock(*env_.state_mutex);
+  if (tree->flushing) return {};
+  tree->flushing = true;
   if (!tree->flush_hurries) return group;
   std::uint64_t bytes = frozen_bytes_of(*tree);
   for (const TreePtr& other : trees) {
     if (group.size() == kMaxFlushGroup || bytes >= env_.memtable_size) break;
-    if (other == tree || !other->flush_hurries || other->frozen.empty() || other->dropped) continue;
+    if (other->flushing || !other->flush_hurries || other->frozen.empty() || other->dropped) continue;
     const std::uint64_t more = frozen_bytes_of(*other);
     if (bytes + more > env_.memtable_size) continue;
     bytes += more;
+    other->flushing = true;
     group.push_back(other);
   }
   return group;
@@ -76,17 +80,18 @@ std::vector<TreePtr> FlushScheduler::group_of(const TreePtr& tree) {
 
 void FlushScheduler::run(const TreePtr& tree) {
   Status status;
-  std::vector<TreePtr> group = {tree};
+  std::vector<TreePtr> group;
   {
-    MutexLock flushing(*env_.flush_mutex);
+    FlushGateShared flushing(*env_.gate);
     {
       MutexLock lock(*env_.state_mutex);
       tree->flush_queued = false;
-      if (tree->frozen.empty() && tree->view_owner != nullptr) return;  // flushed with the group of another tree
+      if (tree->frozen.empty() && tree->view_owner != nullptr) return;  // another tree's group has flushed them
     }
     if (!tree->dropped && !env_.closing()) {
       if (awaits_merge(tree)) return;
-      group = group_of(tree);
+      group = begin_group(tree);
+      if (group.empty()) return;
       status = env_.flush(group);
     }
   }
@@ -94,11 +99,12 @@ void FlushScheduler::run(const TreePtr& tree) {
   {
     MutexLock lock(*env_.state_mutex);
     for (const TreePtr& flushed : group) {
+      flushed->flushing = false;
       if (flushed->frozen.empty()) flushed->flush_hurries = false;
     }
   }
   env_.progressed();
-  if (!status.is_ok()) return;  // Health retries
+  if (!status.is_ok()) return;  // Health tries again
   for (const TreePtr& flushed : group) {
     schedule(flushed);
     env_.compactions->schedule(flushed);

@@ -16,14 +16,14 @@ Status Flusher::flush(const std::vector<TreePtr>& trees) {
   return flush_memtables(trees, kAllMemTables, false);
 }
 
-// Flushes one memtable after another, the oldest first. That needs the least disk space, since each flush frees log segments. A
-// full disk has little more than the reserve left, which may be too little for all memtables together.
+// Flushes one memtable after another, the oldest first. This order needs the least disk space, since each flush frees log
+// segments. A full disk has little more than the reserve left, which may be too little for all memtables together.
 Status Flusher::flush_durable(const std::vector<TreePtr>& trees) {
   const bool log_failed = env_.log_failed();
   {
     MutexLock manifest(env_.manifest->mutex);
     const Status status = env_.manifest->commit_mapping();
-    // Changes that a failed log does not have durably wait for the rebuild.
+    // If the failed log lacks changes of the mapping, the manifest gets them later, with the flush of all memtables.
     if (!status.is_ok() && !(log_failed && status.code() == Code::kUnknownOutcome)) return status;
   }
   const SeqNum durable = log_failed ? env_.synced_seq() : kMaxSeqNum;
@@ -41,7 +41,7 @@ Status Flusher::flush_durable(const std::vector<TreePtr>& trees) {
   return Status::ok();
 }
 
-// Rolls the manifest first: after that it is known whether the last edit took effect.
+// Rolls the manifest first: the new manifest settles whether the last edit took effect.
 Status Flusher::recover() {
   std::vector<TreePtr> trees;
   {
@@ -49,12 +49,12 @@ Status Flusher::recover() {
     TRY(env_.manifest->roll());
     env_.obsolete_files->queue_disowned();
   }
-  env_.obsolete_files->remove_queued();  // the failed attempt's files occupy the space that this one needs
+  env_.obsolete_files->remove_queued();  // the files of the failed attempt occupy the space that this attempt needs
   const bool log_failed = env_.log_failed();
   if (log_failed) env_.salvage();
   SeqNum last_seq = 0;
   {
-    // Nothing is committed from here on: the database was made read-only before.
+    // No batch is committed from here on, since the database was made read-only before.
     MutexLock lock(env_.trees->commit_mutex);
     for (const auto& [id, tree] : env_.trees->live()) trees.push_back(tree);
     if (log_failed) {
@@ -62,7 +62,7 @@ Status Flusher::recover() {
     }
     last_seq = env_.last_seq();
   }
-  // The edit covers all batches that have a seq. Some may not be visible yet.
+  // The edit covers all batches that have a seq; some may not be visible yet.
   if (log_failed) env_.await_visible(last_seq);
   TRY(flush_durable(trees));
   if (!log_failed) return Status::ok();
@@ -73,7 +73,7 @@ Status Flusher::recover() {
   return Status::ok();
 }
 
-// Readers and compactions go on while the tables are built: only the edit and its install need the manifest.
+// Readers and compactions continue while the tables are built: only the edit and its install need the manifest.
 Status Flusher::flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed) {
   BuiltFlush built;
   std::vector<std::shared_ptr<const int>> working;
@@ -81,30 +81,56 @@ Status Flusher::flush_memtables(const std::vector<TreePtr>& trees, std::size_t m
     MutexLock lock(env_.trees->state_mutex);
     for (const TreePtr& tree : trees) working.push_back(tree->work);
   }
-  const Millis now = env_.now();
-  Status status;
-  for (const TreePtr& tree : trees) {
-    status = env_.job->build(tree, most, now, &built);
-    if (!status.is_ok()) break;
-  }
+  Status status = build(trees, most, &built);
   if (status.is_ok() && !log_failed) {
     if (built.of.empty()) return Status::ok();
     status = env_.wait_synced(built.relies_on);
   }
   if (!status.is_ok()) {
-    for (const BuiltFlush::Of& of : built.of) env_.outputs->unlink(of.tree, of.outputs);
-    for (const TreePtr& tree : trees) env_.outputs->note_failure(tree);
+    discard(built, trees);
     return status;
   }
   MutexLock manifest(env_.manifest->mutex);
   return commit(&built, log_failed);
 }
 
+Status Flusher::flush_replayed(const std::vector<TreePtr>& trees) {
+  BuiltFlush built;
+  if (Status status = build(trees, kAllMemTables, &built); !status.is_ok()) {
+    discard(built, trees);
+    return status;
+  }
+  MutexLock manifest(env_.manifest->mutex);
+  built.edit.last_seq = built.relies_on;
+  if (Status status = env_.versions().commit(std::move(built.edit)); !status.is_ok()) {
+    disown(built);
+    return status.with_context("manifest");
+  }
+  for (const BuiltFlush::Of& of : built.of) env_.installer->install_replayed(*of.tree, built.opened, of.memtables);
+  return Status::ok();
+}
+
+Status Flusher::build(const std::vector<TreePtr>& trees, std::size_t most, BuiltFlush* built) {
+  const Millis now = env_.now();
+  for (const TreePtr& tree : trees) TRY(env_.job->build(tree, most, now, built));
+  return Status::ok();
+}
+
+// Unlinks tables that no edit names. The tree whose build failed has unlinked its own tables; that unlinking is not durable.
+void Flusher::discard(const BuiltFlush& built, const std::vector<TreePtr>& trees) {
+  for (const BuiltFlush::Of& of : built.of) env_.outputs->unlink(of.tree, of.outputs);
+  for (const TreePtr& tree : trees) env_.outputs->note_failure(tree);
+}
+
+void Flusher::disown(const BuiltFlush& built) {
+  for (const BuiltFlush::Of& of : built.of) env_.outputs->disown(of.tree, of.outputs);
+}
+
 Status Flusher::commit(BuiltFlush* built, bool log_failed) {
   VersionEdit edit;
   MappingChanges changes;
   if (log_failed) changes = env_.trees->collect_changes(env_.versions(), &edit);
-  // Trees that were dropped meanwhile: no edit will ever name their tables.
+  // If a tree was dropped while its tables were built, no edit will ever name these tables.
   std::set<TreeId> created, dropped;
   for (const TreeEdit& tree : edit.trees) (tree.create ? created : dropped).insert(tree.tree);
   const auto gone = [&](TreeId id) {
@@ -118,7 +144,7 @@ Status Flusher::commit(BuiltFlush* built, bool log_failed) {
     if (!gone(tree.tree)) edit.trees.push_back(std::move(tree));
   }
   if (log_failed) {
-    // The edit has everything: nothing before the segment in which the log continues is needed.
+    // The edit has all data, so no segment before the one in which the log continues is needed.
     auto fresh = env_.prepare_restart();
     if (!fresh.is_ok()) {
       for (const BuiltFlush::Of& of : built->of) env_.outputs->unlink(of.tree, of.outputs);
@@ -133,12 +159,12 @@ Status Flusher::commit(BuiltFlush* built, bool log_failed) {
     env_.manifest->note_log_needs(flushed, changes, &edit);
   }
   if (Status status = env_.manifest->commit(std::move(edit)); !status.is_ok()) {
-    for (const BuiltFlush::Of& of : built->of) env_.outputs->disown(of.tree, of.outputs);
+    disown(*built);
     return status;
   }
-  // One step adds the tables and removes the memtables, so that no view has both or neither.
+  // One step adds the tables and removes the memtables, so that a view has exactly one of them.
   for (const BuiltFlush::Of& of : built->of) {
-    const Status installed = env_.installer->install(*of.tree, built->opened, of.memtables);
+    const auto installed = env_.installer->install(*of.tree, built->opened, of.memtables);
     ASSERT_MSG(installed.is_ok(), "a tree that the manifest has is not dropped");
   }
   env_.manifest->finish_mapping(std::move(changes));

@@ -1,8 +1,9 @@
-// Memtables become tables (flush_job.h), the edit that names them is committed (manifest_editor.h), and readers get them.
+// Flushes memtables: builds tables (flush_job.h), commits the edit that names them (manifest_editor.h), and gives them to
+// readers.
 //
-// The edit relies on what the log has durably, with one exception: the flush after the log failed (recover). It writes every memtable
-// that is left, of every tree, and the mapping of databases in a single edit. That makes everything that was visible durable at once.
-// The log then continues in a new segment.
+// The edit relies on operations that the log has durably, with one exception: the flush after the log has failed (recover). That
+// flush writes every remaining memtable of every tree, and the mapping of databases, in a single edit. So everything that was
+// visible becomes durable at once. The log then continues in a new segment.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <engine/result.h>
 #include "base/mutex.h"
 #include "db/background/failed_outputs.h"
+#include "db/background/flush_gate.h"
 #include "db/background/flush_job.h"
 #include "db/background/manifest_editor.h"
 #include "db/background/table_installer.h"
@@ -23,7 +25,7 @@ namespace ebbtide {
 
 constexpr std::size_t kAllMemTables = std::numeric_limits<std::size_t>::max();
 
-/// Thread-safe.
+/// Carries out all flushes. Thread-safe.
 class Flusher {
  public:
   struct Env {
@@ -34,33 +36,39 @@ class Flusher {
     FailedOutputs* outputs = nullptr;
     ObsoleteFileRemover* obsolete_files = nullptr;
     std::function<VersionSet&()> versions;
-    std::function<Millis()> now;  ///< engine time, as births have it
+    std::function<Millis()> now;  ///< returns the engine time of births
     std::function<SeqNum()> visible_seq;
-    std::function<void(SeqNum)> await_visible;  ///< until every operation up to it is in its memtable
-    std::function<SeqNum()> last_seq;           ///< the last seq that a batch was given; the commit mutex is held
-    // of the log
+    std::function<void(SeqNum)> await_visible;  ///< waits until every operation up to the seq is in its memtable
+    std::function<SeqNum()> last_seq;           ///< returns the last assigned seq; called with the commit mutex held
+    // Functions of the log.
     std::function<bool()> log_failed;
     std::function<SeqNum()> synced_seq;
     std::function<Status(SeqNum)> wait_synced;
     std::function<void()> salvage;                     ///< syncs the records of a failed log that were written before the failure
-    std::function<Result<FileNum>()> prepare_restart;  ///< the segment in which a failed log will continue
-    std::function<void(SeqNum)> restart;               ///< after the edit; all seqs up to this one are in tables
+    std::function<Result<FileNum>()> prepare_restart;  ///< returns the segment in which a failed log will continue
+    std::function<void(SeqNum)> restart;               ///< called after the edit; all operations up to the seq are in tables
   };
 
   explicit Flusher(Env env) : env_(std::move(env)) {}
 
-  Mutex mutex;  ///< one flush at a time; held across I/O, before the manifest's
+  FlushGate gate;  ///< taken before the manifest's mutex
 
-  /// Flushes all frozen memtables of the trees, by one edit.
-  Status flush(const std::vector<TreePtr>& trees) REQUIRES(mutex);
-  /// The way back from read-only: a new manifest, then tables of all that the log has durably. If the log failed, tables of everything
-  /// and a new segment. No batch is accepted meanwhile.
-  Status recover() REQUIRES(mutex);
+  /// Flushes all frozen memtables of the trees, by one edit. The caller shares the gate, and no other flush of these trees runs.
+  Status flush(const std::vector<TreePtr>& trees);
+  /// Flushes all frozen memtables of live trees that the manifest has, while the log is replayed. The log has all their
+  /// operations durably. The edit does not contain the deadlines: those in the manifest hold until opening is done.
+  Status flush_replayed(const std::vector<TreePtr>& trees);
+  /// Recovers from read-only: writes a new manifest, then tables of all operations that the log has durably. If the log failed,
+  /// writes tables of all operations and starts a new segment. No batch is accepted meanwhile.
+  Status recover() REQUIRES(gate);
 
  private:
-  Status flush_durable(const std::vector<TreePtr>& trees) REQUIRES(mutex);
-  Status flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed) REQUIRES(mutex);
-  Status commit(BuiltFlush* built, bool log_failed) REQUIRES(mutex, env_.manifest->mutex);
+  Status flush_durable(const std::vector<TreePtr>& trees) REQUIRES(gate);
+  Status flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed);
+  Status build(const std::vector<TreePtr>& trees, std::size_t most, BuiltFlush* built);
+  void discard(const BuiltFlush& built, const std::vector<TreePtr>& trees);
+  void disown(const BuiltFlush& built);
+  Status commit(BuiltFlush* built, bool log_failed) REQUIRES(env_.manifest->mutex);
 
   const Env env_;
 };

@@ -8,8 +8,8 @@ namespace ebbtide {
 namespace {
 
 // A merge that grows. A file that takes part brings all files of the merge's runs that it overlaps: newer files must not stay
-// above the output, and the output must not overlap files of its run. Each file brings others once, and each of those is found in
-// O(log files) of its run. So the cost is about the number of pairs of files of two runs that overlap.
+// above the output, and the output must not overlap files of its run. Each file brings others once, and each of these is found in
+// O(log files) of its run. So the cost is about the number of pairs of overlapping files of two runs.
 class FullMerge {
  public:
   FullMerge(const TreeShape& shape, const KeyRange& range) : shape_(shape), taken_(shape.runs.size()) {
@@ -23,8 +23,8 @@ class FullMerge {
 
   [[nodiscard]] std::size_t runs() const { return runs_.size(); }
   [[nodiscard]] bool busy() const { return busy_; }
-  [[nodiscard]] bool dirty() const { return dirty_; }  // a file has entries covered by deletes
-  // Until no file of the merge overlaps a file outside.
+  [[nodiscard]] bool dirty() const { return dirty_; }  // true if a file has entries covered by deletes
+  // Takes files until no file of the merge overlaps a file outside it.
   void grow() {
     while (!fresh_.empty()) {
       const KeyRange range = fresh_.back()->range();
@@ -62,9 +62,9 @@ class FullMerge {
   }
 
   const TreeShape& shape_;
-  std::vector<std::vector<bool>> taken_;  // by run and file
-  std::vector<std::size_t> runs_;         // of the merge, newest first
-  std::vector<const FileShape*> fresh_;   // taken, but the files that they overlap are not taken yet
+  std::vector<std::vector<bool>> taken_;  // by run and file: true if the file takes part
+  std::vector<std::size_t> runs_;         // indexes of the merge's runs, newest first
+  std::vector<const FileShape*> fresh_;   // files that take part, but whose overlapping files were not taken yet
   bool busy_ = false, dirty_ = false;
 };
 

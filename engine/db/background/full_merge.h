@@ -1,4 +1,4 @@
-// The plan of a manual merge (Db::compact). Pure.
+// Plans a manual merge (Db::compact). Pure function.
 #pragma once
 
 #include <engine/types.h>
@@ -7,9 +7,9 @@
 
 namespace ebbtide {
 
-/// Merges all files of all runs that overlap `range` into the oldest run that has one. Files that these overlap take part, too. An
-/// empty plan if there is nothing to merge: at most one run has files there, and deletes cover none of their entries. Also empty,
-/// with `*busy` set, if a running job has one of the files.
+/// Returns the plan that merges all files of all runs that overlap `range` into the oldest run with such a file. Files that these
+/// files overlap take part, too. Returns an empty plan if there is nothing to merge: at most one run has files in the range, and
+/// deletes cover none of their entries. Also returns an empty plan, and sets `*busy`, if a running job has one of the files.
 Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
 
 }  // namespace ebbtide

@@ -3,7 +3,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kHealNs = 2'000'000'000;  // well inside the promised 5 s
+constexpr std::uint64_t kHealNs = 2'000'000'000;  // recovery is tried every 2 s, well within the promised 5 s
 
 }  // namespace
 
@@ -25,11 +25,11 @@ void Health::note_refusal(const Status& status) {
 
 void Health::failed(const Status& status, const char* what) {
   note_refusal(status);
-  // Releasing the reserve frees space (unless that was done before). So the next tick may recover at once.
+  // Releasing the reserve frees space, if it was not released before. So the next tick may recover at once.
   const bool soon = status.code() == Code::kNoSpace && env_.give_up_reserve();
   {
     MutexLock lock(mutex_);
-    if (soon) last_try_ns_ = 0;  // an earlier failure, such as the log's, may have set it
+    if (soon) last_try_ns_ = 0;  // an earlier failure, such as a failed log, may have set the time
     if (!error_.is_ok()) return;
     error_ = status.with_context(what);
     last_try_ns_ = status.code() == Code::kNoSpace ? 0 : env_.clock->mono_ns();
@@ -51,8 +51,8 @@ void Health::tick() {
 
 void Health::heal() {
   {
-    MutexLock flushing(*env_.flush_mutex);
-    if (env_.closing() || is_ok()) return;  // an earlier try has succeeded meanwhile
+    FlushGateAlone alone(*env_.gate);
+    if (env_.closing() || is_ok()) return;  // an earlier attempt has succeeded meanwhile
     if (const Status status = env_.recover(); !status.is_ok()) {
       still_failed(status);
       return;
@@ -69,7 +69,7 @@ void Health::heal() {
   env_.healed();
 }
 
-// Logs an error only if its kind differs from the last one, since each attempt names other files.
+// Logs an error only if its code differs from that of the last attempt, since each attempt names other files.
 void Health::still_failed(const Status& status) {
   note_refusal(status);
   {

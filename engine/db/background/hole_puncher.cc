@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "io/file_names.h"
-#include "table/metadata.h"
 
 namespace ebbtide {
 namespace {
@@ -65,12 +64,12 @@ void HolePuncher::punch(TreeId tree) {
     MutexLock lock(mutex_);
     const auto at = trees_.find(tree);
     if (at == trees_.end()) return;
-    at->second.dead = false;  // before the search, since a concurrent drop sets it again
+    at->second.dead = false;  // cleared before the search, since a concurrent drop sets it again
     left_out = at->second.not_punched;
   }
-  const std::shared_ptr<const TablesView> tables = env_.tables(tree);
+  const std::shared_ptr<const TablesView> tables = env_.writable() ? env_.tables(tree) : nullptr;
   if (tables == nullptr) return punch_later(tree);
-  std::map<FileNum, FileMetaPtr> dead;  // by metadata file; as the version has them now
+  std::map<FileNum, FileMetaPtr> dead;  // by metadata file; from the current version
   for (const Run& run : tables->version->runs) {
     for (const FileMetaPtr& file : run.files) {
       if (file->dead_bytes > file->punched_bytes && left_out.count(file->data_file) == 0) dead[file->metadata_file] = file;
@@ -84,7 +83,14 @@ void HolePuncher::punch(TreeId tree) {
       if (at == dead.end() || !table->reader->unreadable().is_ok()) continue;
       const FileMeta& file = *at->second;
       Result<bool> punched = false;
-      if (table->data->read_only_by(table->reader.get())) punched = punch_file(tree, *table, file.dead_bytes);
+      if (table->data->read_only_by(table->reader.get())) {
+        auto pinned = table->reader->pinned();
+        if (!pinned.is_ok()) {  // it was reported; the device may work again
+          later |= table->reader->unreadable().is_ok();
+          continue;
+        }
+        punched = punch_file(tree, *table, (*pinned)->dead_extents(), file.dead_bytes);
+      }
       if (punched.status().is_not_found() && file.quarantined()) continue;  // the file is missing
       if (!punched.is_ok()) {
         env_.warn("cannot punch dropped pages, will try again: " + punched.status().to_string());
@@ -98,12 +104,39 @@ void HolePuncher::punch(TreeId tree) {
       }
     }
   }
-  const Status status = done.empty() ? Status::ok() : env_.commit(tree, done);
+  const Status status = done.empty() ? Status::ok() : commit(tree, done);
   if (later || !status.is_ok()) punch_later(tree);
   if (!status.is_ok() && status.code() != Code::kAborted) env_.failed(status);
 }
 
-Result<bool> HolePuncher::punch_file(TreeId tree, const OpenTable& table, std::uint64_t dead_bytes) {
+// Commits which bytes were punched, except in files that have left the tree meanwhile. Returns kAborted if the tree was dropped
+// or the database closes.
+Status HolePuncher::commit(TreeId tree, const Punched& punched) {
+  bool is_there = false;
+  TableChange change;
+  change.make = [&](const TableChange::Versions& trees) {
+    VersionEdit edit;
+    const auto version = trees.find(tree);
+    is_there = version != trees.end() && env_.tables(tree) != nullptr;
+    if (!is_there) return edit;
+    std::set<FileNum> living;
+    for (const Run& run : version->second->runs) {
+      for (const FileMetaPtr& file : run.files) living.insert(file->data_file);
+    }
+    TreeEdit noted;
+    noted.tree = tree;
+    for (const auto& file : punched) {
+      if (living.count(file.first) != 0) noted.punched.push_back(file);
+    }
+    if (!noted.punched.empty()) edit.trees.push_back(std::move(noted));
+    return edit;
+  };
+  TRY(env_.commit(change));
+  return is_there ? Status::ok() : Status::aborted("");
+}
+
+Result<bool> HolePuncher::punch_file(TreeId tree, const OpenTable& table, const std::vector<FileExtent>& dead,
+                                     std::uint64_t dead_bytes) {
   const std::string path = join_path(env_.dir, data_file_name(table.meta->data_file));
   MutexLock link(*env_.link_mutex);
   TRY_ASSIGN(links, env_.fs->link_count(path));
@@ -112,7 +145,7 @@ Result<bool> HolePuncher::punch_file(TreeId tree, const OpenTable& table, std::u
     return false;
   }
   std::uint64_t bytes = 0;
-  for (const FileExtent& extent : table.reader->dead_extents()) {
+  for (const FileExtent& extent : dead) {
     const Status status = env_.fs->punch_hole(path, extent.offset, extent.length);
     if (status.code() == Code::kUnsupported) {
       if (!cannot_punch_.exchange(true))
@@ -123,7 +156,7 @@ Result<bool> HolePuncher::punch_file(TreeId tree, const OpenTable& table, std::u
     bytes += extent.length;
   }
   if (Status status = env_.fs->sync_file(path); !status.is_ok()) {
-    leave_unpunched(tree, table.meta->data_file);  // a second sync of this file could return ok without effect
+    leave_unpunched(tree, table.meta->data_file);  // a second sync of this file could return ok without having written the data
     return status;
   }
   return bytes == dead_bytes;

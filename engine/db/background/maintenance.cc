@@ -5,7 +5,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kDeadlineFiles = 2;  // of the target size: room that is kept for a merge for a deadline
+constexpr std::uint64_t kDeadlineFiles = 2;  // files of the target size: the room that stays free for a merge for a deadline
 
 }  // namespace
 
@@ -16,6 +16,7 @@ void Maintenance::tick() {
   const Loads loads = env_.loads();
   look_at_disk(loads);
   for (const auto& step : env_.steps) step(loads);
+  look_at_files();
   mutex_.unlock();
 }
 
@@ -24,10 +25,9 @@ void Maintenance::advance_time() {
   if (const bool refused = env_.step_refused(); refused != step_refused_) {
     step_refused_ = refused;
     env_.log(refused ? Severity::kError : Severity::kInfo,
-             refused
-                 ? "the wall clock went forward by more than a day and is not followed: expiries and deadlines go by the time "
-                   "since then; if the clock is right, restart"
-                 : "the wall clock is followed again");
+             refused ? "the wall clock went forward by more than a day and is not followed: expiries and deadlines use the time "
+                       "without this step; if the clock is right, restart the server"
+                     : "the wall clock is followed again");
   }
   if (mark != 0) env_.write_mark(mark);
 }
@@ -48,9 +48,22 @@ void Maintenance::look_at_disk(const Loads& loads) {
   if (!env_.disk->wants_reserve() || reserve_queued_.exchange(true)) return;
   env_.submit([this] {
     const Status status = env_.disk->set_aside_reserve();
-    if (!status.is_ok()) env_.log(Severity::kWarning, "cannot reserve space for a full disk: " + status.to_string());
+    const std::string failure = status.is_ok() ? "" : status.to_string();
+    if (!failure.empty() && failure != reserve_failure_) {
+      env_.log(Severity::kWarning, "cannot reserve space for a full disk: " + failure);
+    }
+    reserve_failure_ = failure;
     reserve_queued_ = false;
   });
+}
+
+void Maintenance::look_at_files() {
+  if (!env_.open_files->newly_crowded()) return;
+  const OpenFiles::Counts files = env_.open_files->counts();
+  env_.log(Severity::kWarning,
+           "tables have " + std::to_string(files.files) + " files, of which at most " + std::to_string(files.limit) +
+               " are kept open: reads of the other files open them again, which costs time. Raise the limit of open files, "
+               "storage.max_open_files or tree.file_size");
 }
 
 }  // namespace ebbtide

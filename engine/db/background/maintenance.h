@@ -1,9 +1,9 @@
-// What the database does by the clock, ten times a second.
+// The timed work of the database, ten times a second.
 //
-// tick() runs on the log thread. It must never wait for a sync of the log, nor for a thread that does. So work that waits for the
-// device is submitted, and a mutex that is held across I/O is only tried.
+// tick() runs on the log thread. It must never wait for a sync of the log, nor for a thread that waits for a sync. So work that
+// waits for the device is submitted to other threads, and tick() uses a mutex that is held across I/O only if it is free.
 //
-// Each tick moves engine time's mark, measures the disk, then performs the steps of the database in their order.
+// Each tick moves the mark of engine time, measures the disk, and then carries out the database's other steps in order.
 #pragma once
 
 #include <atomic>
@@ -18,26 +18,30 @@
 #include "base/mutex.h"
 #include "db/background/disk_watch.h"
 #include "db/trees/tree.h"
+#include "io/open_files.h"
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// Carries out the ticks. Thread-safe.
 class Maintenance {
  public:
   using Loads = std::vector<TreeLoad>;
   struct Env {
     DiskWatch* disk = nullptr;
-    std::function<Millis()> advance_clock;              ///< returns the mark of engine time to write now; 0 = none
-    std::function<bool()> step_refused;                 ///< engine time does not follow the wall clock, which is too far ahead
-    std::function<void(Millis)> write_mark;             ///< does nothing while the manifest is being written, since the next tick
-                                                        ///< has a new mark
-    std::function<std::uint64_t()> logged_bytes;        ///< by the log, the running total
-    std::function<std::uint64_t()> log_bytes;           ///< of the log's segments
-    std::function<Loads()> loads;                       ///< all live trees
-    std::function<void(std::function<void()>)> submit;  ///< for work that waits for the device and is not urgent
+    OpenFiles* open_files = nullptr;        ///< open files of tables
+    std::function<Millis()> advance_clock;  ///< returns the mark of engine time to write now; 0 = none
+    /// True if engine time does not follow the wall clock, because the clock is too far ahead.
+    std::function<bool()> step_refused;
+    /// Writes a mark of engine time. No effect while the manifest is being written, since the next tick has a new mark.
+    std::function<void(Millis)> write_mark;
+    std::function<std::uint64_t()> logged_bytes;  ///< returns the total of bytes written to the log
+    std::function<std::uint64_t()> log_bytes;     ///< returns the bytes of the log's segments
+    std::function<Loads()> loads;                 ///< returns the state of all live trees
+    /// Runs a function that is not urgent on a thread that may wait for the device.
+    std::function<void(std::function<void()>)> submit;
     std::function<void(Severity, const std::string&)> log;
-    std::function<void()> begin;                           ///< before the trees are looked at
-    std::vector<std::function<void(const Loads&)>> steps;  ///< the rest of the tick
+    std::function<void()> begin;                           ///< called before loads()
+    std::vector<std::function<void(const Loads&)>> steps;  ///< the other steps of the tick
   };
 
   explicit Maintenance(Env env) : env_(std::move(env)) {}
@@ -48,12 +52,14 @@ class Maintenance {
  private:
   void advance_time() REQUIRES(mutex_);
   void look_at_disk(const Loads& loads) REQUIRES(mutex_);
+  void look_at_files() REQUIRES(mutex_);
 
   const Env env_;
   std::atomic<bool> reserve_queued_{false};
-  Mutex mutex_;                                   // taken before all other mutexes; one tick at a time
-  bool step_refused_ GUARDED_BY(mutex_) = false;  // as the log says
-  bool disk_full_ GUARDED_BY(mutex_) = false;     // as the log says
+  std::string reserve_failure_;  // the last attempt's, so that each is logged once; used by the attempt that is queued
+  Mutex mutex_;                  // taken before all other mutexes; held during a tick
+  bool step_refused_ GUARDED_BY(mutex_) = false;  // the last state that was logged
+  bool disk_full_ GUARDED_BY(mutex_) = false;     // the last state that was logged
 };
 
 }  // namespace ebbtide

@@ -6,8 +6,8 @@
 
 namespace ebbtide {
 
-// A commit may roll the manifest before it writes the edit. Then only the old file names what earlier edits removed, and the new
-// file's snapshot names what this edit removes.
+// A commit may roll the manifest before it writes the edit. Then only the old file names keys of files that earlier edits
+// removed, and the new file's snapshot names keys of files that this edit removes.
 Status ManifestEditor::commit(VersionEdit edit) {
   VersionSet& versions = env_.versions();
   env_.trees->add_deadlines(versions, &edit);
@@ -35,6 +35,62 @@ Status ManifestEditor::roll() {
   return Status::ok();
 }
 
+// --- tables
+
+Status ManifestEditor::commit_change(const TableChange& change) {
+  MutexLock lock(mutex);
+  if (env_.closing()) return Status::aborted("");
+  VersionEdit edit = change.make(env_.versions().trees());
+  if (edit.trees.empty()) return Status::ok();
+  std::vector<TreeId> trees;
+  for (const TreeEdit& tree : edit.trees) trees.push_back(tree.tree);
+  TRY(commit(std::move(edit)));
+  for (const TreeId id : trees) {
+    if (const TreePtr tree = env_.trees->tree_with(id); tree != nullptr)
+      (void)env_.installer->install(*tree, change.opened, 0);  // kAborted: the tree was dropped
+  }
+  if (change.installed) change.installed();
+  return Status::ok();
+}
+
+// Installs the same tables again: each installation loads and drops some filter slices.
+void ManifestEditor::schedule_filter_fit(const TreePtr& tree) {
+  if (tree->filter_fit_queued.exchange(true)) return;
+  env_.submit_later([this, tree] {
+    tree->filter_fit_queued = false;
+    MutexLock lock(mutex);
+    if (env_.closing() || tree->dropped || env_.versions().tree(tree->id) == nullptr) return;
+    (void)env_.installer->install(*tree, {}, 0);  // kAborted: the tree was dropped meanwhile
+  });
+}
+
+// --- engine time
+
+bool ManifestEditor::try_time_mark(Millis mark, const BootMark& reached) {
+  if (!mutex.try_lock()) return false;
+  VersionEdit edit;
+  edit.time_mark = mark;
+  if (reached.boot != 0) edit.boot_mark = reached;
+  const LogTip tip = env_.log_tip();
+  if (tip.newest > env_.versions().newest_log()) edit.newest_log = tip.newest;
+  if (tip.synced > env_.versions().last_seq()) edit.last_seq = tip.synced;
+  const Status status = env_.closing() ? Status::aborted("") : commit(std::move(edit));
+  mutex.unlock();
+  if (!status.is_ok() && !env_.closing()) env_.failed(status, "engine time");
+  return status.is_ok();
+}
+
+// --- the manifest's file
+
+Status ManifestEditor::check_manifest(const std::function<Status(FileNum manifest, std::uint64_t bytes)>& check) {
+  if (!mutex.try_lock()) return Status::ok();
+  const VersionSet& versions = env_.versions();
+  const bool in_use = !env_.closing() && versions.status().is_ok();
+  const Status status = in_use ? check(versions.manifest_file(), versions.manifest_bytes()) : Status::ok();
+  mutex.unlock();
+  return status;
+}
+
 // --- the mapping of databases
 
 void ManifestEditor::schedule_mapping() {
@@ -43,7 +99,7 @@ void ManifestEditor::schedule_mapping() {
     Status status;
     {
       MutexLock lock(mutex);
-      mapping_queued_ = false;  // cleared first, so that a later change is queued again
+      mapping_queued_ = false;  // cleared first, so that a concurrent change is queued again
       if (!env_.closing()) status = commit_mapping();
     }
     if (!status.is_ok()) env_.failed(status, "database change");
@@ -55,7 +111,8 @@ Status ManifestEditor::commit_mapping() {
   VersionEdit edit;
   MappingChanges changes = env_.trees->collect_changes(env_.versions(), &edit);
   if (changes.seq == 0) return Status::ok();
-  // Finishing a drop unlinks files. So the operation that dropped the tree must be durable first: a crash could undo it.
+  // Finishing a drop unlinks files. So the operation that dropped the tree must be durable first: otherwise a crash could undo
+  // the drop.
   TRY(env_.wait_synced(changes.seq));
   note_log_needs({}, changes, &edit);
   TRY(commit(std::move(edit)));
@@ -71,14 +128,14 @@ void ManifestEditor::finish_mapping(MappingChanges changes) {
   for (TreePtr& tree : changes.dropped) retire(std::move(tree));
 }
 
-// The tree's files are removed with the last view that has them.
+// Retires a dropped tree. The tree's files are removed with the last view that has them.
 void ManifestEditor::retire(TreePtr tree) {
   const TreeId id = tree->id;
   const Millis floor = env_.floor(tree);
   env_.installer->retire(*env_.trees->view_of(*tree)->tables, floor);
   {
     MutexLock lock(env_.trees->state_mutex);
-    env_.ledger->leave({"(outputs)", 0, {{id, floor}}, tree->work});  // outputs of jobs that still run
+    env_.ledger->leave({"(outputs)", 0, {{id, floor}}, tree->work});  // outputs of running jobs
   }
   env_.trees->retire(std::move(tree));
   env_.forget(id);
@@ -101,7 +158,7 @@ void ManifestEditor::schedule_deadlines() {
 
 Status ManifestEditor::commit_deadlines() {
   if (env_.closing() || !env_.healthy()) return Status::ok();
-  TRY(commit_mapping());  // creates trees that the manifest does not have yet
+  TRY(commit_mapping());  // creates the trees that the manifest does not have yet
   VersionEdit edit;
   env_.trees->add_deadlines(env_.versions(), &edit);
   if (edit.trees.empty()) return Status::ok();
@@ -112,7 +169,7 @@ Status ManifestEditor::commit_deadlines() {
 
 // --- the log
 
-// Claims no seq beyond the last one known to be synced: after a power loss, lost seqs are assigned again.
+// Sets complete_seq to at most the last seq known to be synced: after a power loss, lost seqs are assigned again.
 void ManifestEditor::note_log_needs(const Flushed& flushed, const MappingChanges& changes, VersionEdit* edit) {
   const SeqNum oldest = env_.trees->oldest_needed(flushed, changes);
   edit->oldest_log = env_.oldest_needed(oldest);
@@ -126,7 +183,7 @@ void ManifestEditor::remove_old_segments() {
   for (const FileNum file : env_.take_segments_below(oldest)) env_.obsolete_files->remove(log_file_name(file));
 }
 
-// Notes in the ledger the segments that will be removed.
+// Adds the segments that will be removed to the ledger.
 void ManifestEditor::leave_segments(FileNum oldest) {
   if (!env_.has_segments_below(oldest)) return;
   const Millis now = env_.fence();

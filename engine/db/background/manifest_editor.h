@@ -1,13 +1,13 @@
-// Every edit of the manifest while the database runs: what belongs into it, and what follows from it.
+// Makes and commits every edit of the manifest while the database runs, and carries out what an edit requires afterwards.
 //
-// No edit says more than the log has durably: before an edit is committed, the log is synced past the highest seq that it relies on. (The
-// flush after the log failed is the one exception.)
+// No edit says more than the log has durably: before an edit is committed, the log is synced past the highest seq that the edit
+// relies on. (The only exception is the flush after the log has failed.)
 //
-// An edit names the oldest log segment that is needed after it. A segment is removed only when a durable edit says so: a crash can undo
-// some removals and not others, and a segment that comes back must not be taken for the log.
+// An edit names the oldest log segment that is needed after the edit. A segment is removed only when a durable edit says so: a
+// crash can undo some removals and not others, and recovery must not use a segment that came back.
 //
-// An edit takes along every delete deadline that the manifest does not have. The keys of files that it takes out stay named in the present
-// manifest until that is rolled: the ledger counts them as superseded.
+// An edit includes every delete deadline that the manifest does not have. The current manifest still names keys of files that an
+// edit removed, until the manifest is rolled: the ledger counts these keys as superseded.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,7 @@
 #include <engine/status.h>
 #include "base/mutex.h"
 #include "db/background/obsolete_files.h"
+#include "db/background/table_change.h"
 #include "db/background/table_installer.h"
 #include "db/purge/log_pins.h"
 #include "db/purge/purge_ledger.h"
@@ -31,10 +32,16 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// How far the log reaches durably.
+struct LogTip {
+  FileNum newest = kNoFile;  ///< its last segment
+  SeqNum synced = 0;         ///< its last synced operation
+};
+
+/// Edits the manifest. Thread-safe.
 class ManifestEditor {
  public:
-  /// How many of a tree's oldest frozen memtables an edit makes tables of.
+  /// For each tree, the number of its oldest frozen memtables that an edit turns into tables.
   using Flushed = std::map<const Tree*, std::size_t>;
   struct Env {
     TreeRegistry* trees = nullptr;
@@ -43,53 +50,72 @@ class ManifestEditor {
     const TableInstaller* installer = nullptr;
     ObsoleteFileRemover* obsolete_files = nullptr;
     std::function<VersionSet&()> versions;
-    std::function<Millis()> now;                   ///< engine time, as lateness is measured by it
-    std::function<Millis()> stamped;               ///< engine time, as births have it
-    std::function<Millis()> fence;                 ///< the same; every earlier delete can be seen when it returns
-    std::function<Millis(const TreePtr&)> floor;   ///< oldest pending delete of the tree, at most fence()
-    std::function<Status(SeqNum)> wait_synced;     ///< of the log
-    std::function<FileNum(SeqNum)> oldest_needed;  ///< the segment from which on the log is needed for the seq
+    std::function<Millis()> now;      ///< returns the engine time that lateness is measured by
+    std::function<Millis()> stamped;  ///< returns the engine time of births
+    std::function<Millis()> fence;    ///< returns the engine time of births; every delete born earlier is visible when it returns
+    std::function<Millis(const TreePtr&)> floor;  ///< returns the birth of the tree's oldest pending delete, at most fence()
+    std::function<Status(SeqNum)> wait_synced;    ///< waits until the log is synced up to the seq
+    /// Returns the oldest segment that is needed if the log is needed from the given seq on.
+    std::function<FileNum(SeqNum)> oldest_needed;
     std::function<std::vector<LogSegment>()> segments;
-    std::function<bool(FileNum)> has_segments_below;  ///< finished ones
+    std::function<LogTip()> log_tip;                  ///< returns how far the log reaches
+    std::function<bool(FileNum)> has_segments_below;  ///< true if there are finished segments below this number
     std::function<std::vector<FileNum>(FileNum)> take_segments_below;
-    std::function<void(SeqNum)> await_settled;  ///< no reader is sent to a tree that was dropped up to the seq, no writer uses it
-    std::function<void(TreeId)> forget;         ///< the tree is retired
-    std::function<void(std::function<void()>)> submit;  ///< for work that waits for the device
+    /// Waits until no reader and no writer can use a tree that was dropped at the given seq or earlier.
+    std::function<void(SeqNum)> await_settled;
+    std::function<void(TreeId)> forget;                       ///< called when the tree is retired
+    std::function<void(std::function<void()>)> submit;        ///< runs a function on a thread that may wait for the device
+    std::function<void(std::function<void()>)> submit_later;  ///< like submit, for work that nothing waits for
     std::function<bool()> closing;
-    std::function<bool()> healthy;  ///< the database is not read-only
+    std::function<bool()> healthy;  ///< true if the database is not read-only
     std::function<void(const Status&, const char* what)> failed;
-    std::function<void()> mapping_written;  ///< or the attempt failed: writers that wait look again
+    /// Called when the mapping was written or the attempt has failed: waiting writers check again.
+    std::function<void()> mapping_written;
   };
 
   explicit ManifestEditor(Env env) : env_(std::move(env)) {}
 
-  /// Held across I/O by each change of the set of tables. Readers and writers never take it.
+  /// Held across I/O during each change of the set of tables. Readers and writers never take it.
   Mutex mutex;
 
-  // --- with the mutex
+  // --- called with the mutex held
   /// Commits the edit. An error has the context "manifest"; afterwards the manifest takes no edit until roll().
   Status commit(VersionEdit edit) REQUIRES(mutex);
-  /// Writes changes of the mapping of databases, if there are any; retires dropped trees.
+  /// Writes changes of the mapping of databases, if there are any, and retires dropped trees.
   Status commit_mapping() REQUIRES(mutex);
-  /// What follows from an edit that had `changes` and was committed.
+  /// Retires the trees that `changes` dropped. Called after an edit with `changes` was committed.
   void finish_mapping(MappingChanges changes) REQUIRES(mutex);
   /// Writes changes of delete deadlines, if there are any and the manifest can be written.
   Status commit_deadlines() REQUIRES(mutex);
-  /// Says in the edit with which segment the log begins once it is committed, and up to which seq the log is only a second copy.
+  /// Sets in the edit the segment at which the log begins once the edit is committed, and the seq up to which tables and manifest
+  /// have all operations.
   void note_log_needs(const Flushed& flushed, const MappingChanges& changes, VersionEdit* edit) REQUIRES(mutex);
-  /// Removes segments that no durable edit needs, and no pin.
+  /// Removes segments that neither the durable manifest nor a pin needs.
   void remove_old_segments() REQUIRES(mutex);
   Status roll() REQUIRES(mutex);
 
-  // --- without the mutex
+  // --- called without the mutex
   /// Submits commit_mapping() unless it is queued. The caller may hold the commit mutex.
   void schedule_mapping() EXCLUDES(mutex);
-  /// Submits commit_deadlines() if there is something to write and it is not queued.
+  /// Submits commit_deadlines() unless it is queued or no deadline has changed.
   void schedule_deadlines() EXCLUDES(mutex);
-  /// Removes segments that no tree needs, though no flush said so; then rolls the manifest, if `roll_too`. Nothing if the database is closing.
+  /// Removes segments that no tree needs but that no flush has released; then rolls the manifest if `roll_too` is true. No effect
+  /// if the database is closing.
   Status shorten(bool roll_too) EXCLUDES(mutex);
   void unpin(const std::shared_ptr<LogPin>& pin) EXCLUDES(mutex);
-  /// Older segments are not needed; they stay only for pins.
+  /// Commits the change and gives readers the tables of the changed trees. kAborted: the database closes. Returns ok if a tree is
+  /// dropped meanwhile.
+  Status commit_change(const TableChange& change) EXCLUDES(mutex);
+  /// Commits a mark of engine time. Returns true if the manifest has the mark durably. While the manifest is being written, which
+  /// may take long, returns false and does nothing: the next tick has a later mark. The edit also says how far the log reaches,
+  /// so that a later loss of the log's end is noticed.
+  [[nodiscard]] bool try_time_mark(Millis mark, const BootMark& reached = {}) EXCLUDES(mutex);
+  /// Calls `check` with the present manifest and its size while no edit changes them, and returns its result. Returns ok without
+  /// a call if the manifest is being written, has failed, or the database is closing.
+  Status check_manifest(const std::function<Status(FileNum manifest, std::uint64_t bytes)>& check) EXCLUDES(mutex);
+  /// Submits one step of fitting the tree's filters to its settings, unless it is queued.
+  void schedule_filter_fit(const TreePtr& tree) EXCLUDES(mutex);
+  /// Returns the first segment that the log needs. Older segments exist only because of pins.
   [[nodiscard]] FileNum log_begins() const { return log_begins_.load(); }
 
  private:

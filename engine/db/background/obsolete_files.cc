@@ -23,7 +23,7 @@ void ObsoleteFileRemover::remove_queued() {
   }
   for (const ObsoleteFiles& files : all) {
     for (const FileNum file : {files.data_file, files.metadata_file}) {
-      if (file != kNoFile) env_.forget(file);  // replaced pages are in the metadata file
+      if (file != kNoFile) env_.forget(file);  // the block cache also has replaced pages of metadata files
     }
     remove(files);
   }
@@ -34,7 +34,7 @@ void ObsoleteFileRemover::remove(const ObsoleteFiles& files) {
   if (files.metadata_file != kNoFile) remove(metadata_file_name(files.metadata_file));
 }
 
-// RemovalsFileSystem remembers a failed unlink of any part of the engine.
+// If the unlink fails, RemovalsFileSystem remembers it, as for all parts of the engine.
 void ObsoleteFileRemover::remove(const std::string& name) {
   const Status status = env_.fs->unlink(join_path(env_.dir, name));
   if (status.is_ok() || status.is_not_found()) return;

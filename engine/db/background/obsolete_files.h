@@ -1,9 +1,10 @@
 // Unlinks table files that no reader has open.
 //
-//   table that left its tree          the last view that has it calls sink(): queued
-//   output of an edit that failed     disown(): kept, since the torn end of the manifest may name it; queued when that is rolled
-//   output that no edit has named     remove(): unlinked at once
-//   unlink that failed                tried again every 10 s: one refusal of the system must not keep a deleted value
+//   table that left its tree          the destructor of the last view that has the table calls sink(), which queues the files
+//   output of an edit that failed     disown() keeps the files, since the torn end of the manifest may name them; they are queued
+//                                     when the manifest is rolled
+//   output that no edit has named     remove() unlinks the files at once
+//   unlink that failed                tried again every 10 s, so that an error of the system does not keep a deleted value
 #pragma once
 
 #include <cstdint>
@@ -19,31 +20,32 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// Removes the files of all trees. Thread-safe.
 class ObsoleteFileRemover {
  public:
   struct Env {
     const Clock* clock = nullptr;
     RemovalsFileSystem* fs = nullptr;
     std::string dir;
-    std::function<void()> collect;                      ///< ends views that no reader uses; their tables come to sink()
+    std::function<void()> collect;                      ///< ends views that no reader uses; their tables are passed to sink()
     std::function<void(FileNum)> forget;                ///< removes the file's pages from the block cache
-    std::function<void(std::function<void()>)> submit;  ///< for work that waits for the device
+    std::function<void(std::function<void()>)> submit;  ///< runs a function on a thread that may wait for the device
     std::function<void(const std::string&)> warn;
   };
 
   explicit ObsoleteFileRemover(Env env) : env_(std::move(env)) {}
 
-  /// Open tables pass their files to this sink when they are no longer needed. It outlives them.
+  /// Returns the sink to which open tables pass their files when they are obsolete. This object must outlive the tables.
   [[nodiscard]] const ObsoleteSink* sink() const { return &sink_; }
-  /// Unlinks all files that are queued.
+  /// Unlinks all queued files.
   void remove_queued() EXCLUDES(mutex_);
+  /// Unlinks these files at once.
   void remove(const ObsoleteFiles& files);
-  /// `name` is without the directory.
+  /// Unlinks one file at once. `name` is the file name without the directory.
   void remove(const std::string& name);
-  /// The manifest may name these files until it is rolled.
+  /// Keeps files that the manifest may name until it is rolled.
   void disown(const std::vector<ObsoleteFiles>& files) EXCLUDES(mutex_);
-  /// Call it after the manifest was rolled: queues disowned files.
+  /// Queues the disowned files. Called after the manifest was rolled.
   void queue_disowned() EXCLUDES(mutex_);
   /// Called on each tick of the database: submits the removal of queued files, and retries of failed unlinks.
   void tick() EXCLUDES(mutex_);

@@ -17,7 +17,8 @@ void PlannerMemory::recall(TreeId tree, PlannerInput* input) const {
   input->paused |= state.merges.rests(now_ns);
   input->deadlines_rest |= state.deadline_merges.rests(now_ns);
   const bool same = state.pages_of.lock() == input->tables && state.pages_purged_by == input->purge_before;
-  input->look_for_pages = !same || (state.next_page_look != 0 && input->now >= state.next_page_look);
+  const bool due = state.next_page_look != 0 && input->now >= state.next_page_look;
+  input->look_for_pages = !same || due || input->reads.parts != 0;
   if (input->look_for_pages) input->parts_done = state.parts_done;
   for (const auto& [file, until_ns] : state.fruitless) {
     if (until_ns > now_ns) input->fruitless.push_back(file);
@@ -55,7 +56,7 @@ void PlannerMemory::note_outputs(const Plan& plan, const Version& version, const
   const auto* rewrite = std::get_if<Rewrite>(&plan.action);
   if (rewrite == nullptr || plan.reason != Reason::kDeadline) return;
   const TreeShape shape = version.shape();
-  for (const FileMeta& output : outputs) {  // an output that is not bottommost comes from a split for lack of space
+  for (const FileMeta& output : outputs) {  // a split for lack of space has outputs that are not bottommost
     const KeyRange range = range_of(output.stats);
     if (!shape.is_final(rewrite->run, range.start, range.end)) return;
   }
@@ -70,8 +71,7 @@ void PlannerMemory::note_outputs(const Plan& plan, const Version& version, const
 
 void PlannerMemory::note_dropped(const Version& before, const CompactionResult& result, const TablesView& after) {
   if (result.parts_done.empty()) return;
-  const auto& records = before.records->records();
-  const SeqNum newest = records.empty() ? 0 : records.back().seq;
+  const SeqNum newest = before.records->newest();
   std::set<FileNum> living;
   for (const RunView& run : after.runs) {
     for (const OpenTablePtr& table : run.tables()) living.insert(table->meta->metadata_file);

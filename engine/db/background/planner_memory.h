@@ -1,11 +1,12 @@
-// The state of a tree's planners between jobs, beside the tree's shape.
+// The state of a tree's planners that lasts longer than a job, in addition to the tree's shape.
 //
-//   rest       after a merge failed, merges of the tree rest for a while, and ever longer; merges for deadlines have a rest of
-//              their own, since they may succeed where others fail for lack of room
-//   pages      when page drop found nothing in these tables, and when there may be more; which partial drops were tried
-//   fruitless  files that a rewrite for a deadline did not clean (the header of a collection whose elements are not gone yet):
-//              not rewritten again for 5 s
-//   bounds     which bound of its policy the tree breaks at rest, so that it is logged once
+//   rest       after a failed merge, the tree's merges rest for a while, which grows with each failure; merges for deadlines rest
+//              separately, since they may succeed when others fail for lack of room
+//   pages      the tables in which the last search found no page to drop; the time at which there may be such pages; the partial
+//              drops that were tried
+//   fruitless  files that still have pending deletes after a rewrite for a deadline (for example the header of a collection whose
+//              elements still exist): they are not rewritten again for 5 s
+//   bounds     the bound of its policy that the tree exceeds at rest, so that the log reports it only once
 #pragma once
 
 #include <cstdint>
@@ -23,27 +24,28 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// The planners' state for all trees. Thread-safe.
 class PlannerMemory {
  public:
-  /// `clock` outlives it.
+  /// `clock` must outlive this object.
   explicit PlannerMemory(const Clock& clock) : clock_(clock) {}
 
-  /// Sets the fields of `input` that are remembered for the tree: rest, pages and fruitless files. The caller has set tables, now and
-  /// purge_before.
+  /// Sets the fields of `input` that are stored for the tree: rest, pages and fruitless files. The caller has set tables, reads,
+  /// now and purge_before. A caller that may read always looks for pages.
   void recall(TreeId tree, PlannerInput* input) const EXCLUDES(mutex_);
   /// True if the tree's last merge failed.
   [[nodiscard]] bool merges_fail(TreeId tree) const EXCLUDES(mutex_);
 
-  /// Stores the planners' notes. True if the tree breaks a bound that it did not break before: log it.
+  /// Stores the planners' notes. Returns true if the tree exceeds a bound that it did not exceed before: the caller logs it.
   [[nodiscard]] bool note_planned(TreeId tree, const PlannerInput& input, const PlannerNotes& notes) EXCLUDES(mutex_);
-  /// Notes the result of a job. kAborted has no effect.
+  /// Stores the result of a job: a failed merge makes merges rest. kAborted has no effect.
   void note_ended(TreeId tree, bool for_deadline, const Status& status) EXCLUDES(mutex_);
-  /// Notes the outputs of `plan` on `version`, before they are installed: a rewrite for a deadline may have been fruitless.
+  /// Stores the outputs of `plan` on `version`, before they are installed, since a rewrite for a deadline may have been
+  /// fruitless.
   void note_outputs(const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now) EXCLUDES(mutex_);
-  /// Notes that a drop of pages of `before` was installed; `after`: the tree's new tables.
+  /// Stores that a drop of pages of `before` was installed. `after`: the tree's new tables.
   void note_dropped(const Version& before, const CompactionResult& result, const TablesView& after) EXCLUDES(mutex_);
-  /// The tree was dropped.
+  /// Forgets a tree that was dropped.
   void forget(TreeId tree) EXCLUDES(mutex_);
 
  private:
@@ -53,7 +55,7 @@ class PlannerMemory {
     Millis pages_purged_by = 0;                  // PlannerInput::purge_before of that search
     Millis next_page_look = 0;                   // PlannerNotes::next_page_look of that search
     std::map<FileNum, SeqNum> parts_done;        // PlannerInput::parts_done
-    std::map<FileNum, std::uint64_t> fruitless;  // the value is the mono_ns() of the next try
+    std::map<FileNum, std::uint64_t> fruitless;  // value: mono_ns() of the next try
     std::string broken_bounds;
   };
 

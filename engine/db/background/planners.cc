@@ -42,24 +42,44 @@ Attempt start_first(std::span<const Planner> planners, PlannerInput* input, Plan
 
 Plan planner::quarantine(const PlannerInput& input, PlannerNotes* /*notes*/) { return plan_around(input.whole); }
 
-Plan planner::file_drop(const PlannerInput& input, PlannerNotes* /*notes*/) {
-  std::map<FileNum, const TableLookup*> ranged;  // the tables that have range tombstones
+std::shared_ptr<const TableReader> planner::table_of(const OpenTable& table, const PlannerInput& input, PlannerNotes* notes,
+                                                     bool due) {
+  if (auto loaded = table.reader->pinned_if_loaded(); loaded != nullptr) return loaded;
+  if (!table.reader->unreadable().is_ok()) return nullptr;
+  if (input.reads.parts == 0 || (!due && !input.reads.has(table.meta->metadata_file))) {
+    notes->wants_to_read = true;
+    return nullptr;
+  }
+  auto read = table.reader->pinned();
+  return read.is_ok() ? std::move(read).value() : nullptr;  // the error was reported
+}
+
+Plan planner::file_drop(const PlannerInput& input, PlannerNotes* notes) {
+  std::map<FileNum, const OpenTable*> ranged;  // tables that have range tombstones, by data file
   for (const RunView& run : input.tables->runs) {
-    for (std::size_t i = 0; i < run.tables().size(); ++i) {
-      if (run.has_range_tombstones(i)) ranged[run.tables()[i]->meta->data_file] = &run.reader(i);
+    for (std::size_t c = 0; c < run.tables().chunks(); ++c) {
+      const TableList::Chunk& chunk = run.tables().at_chunk(c);
+      if (TableList::sums_of(chunk).special == 0) continue;
+      for (const OpenTablePtr& table : chunk.items) {
+        if (table->meta->stats.range_tombstones != 0) ranged[table->meta->data_file] = table.get();
+      }
     }
   }
   if (ranged.empty()) return {};
   DeleteOnlyInput files;
   files.version = input.tables->version.get();
   files.visible_seq = input.visible_seq;
-  files.tombstones = [&](const FileMeta& file) { return ranged.at(file.data_file)->range_tombstones(); };
+  files.tombstones = [&](const FileMeta& file) -> SharedTombstones {
+    static const auto none = std::make_shared<const FragmentedRangeTombstones>();
+    const auto table = table_of(*ranged.at(file.data_file), input, notes);
+    return table == nullptr ? none : table->range_tombstones();
+  };
   files.busy = [&](FileNum file) { return input.jobs->is_busy(file); };
   return plan_delete_only(files);
 }
 
 Plan planner::urgent(const PlannerInput& input, PlannerNotes* /*notes*/) {
-  // Two merges that each fit on a short disk may not fit together.
+  // If the disk has little space, two merges may not fit together even if each fits alone.
   if (is_short(input.room, input.shape.file_bytes) && input.room_claimed) return {};
   FadeContext context{input.now, input.margin, false, input.fruitless};
   context.over_budget = input.over_budget;

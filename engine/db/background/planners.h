@@ -1,18 +1,18 @@
-// Planners and their order: they choose the next job of a tree.
+// The planners choose the next job of a tree.
 //
-// A planner is a pure function from one value (a tree at one moment) to a plan. planners() lists all of them, the most important
+// A planner is a pure function from one value (a tree at one moment) to a plan. planners() lists all planners, the most important
 // first:
 //
-//   quarantine        cuts files at the ends of quarantined ranges, and merges files that pile up inside
-//   file drop         files that a newer range tombstone covers; not read
-//   page drop         pages whose entries are all dead; not read
-//   names             metadata files that name purged keys
+//   quarantine        cuts files at the ends of quarantined ranges, and merges files that pile up inside a range
+//   file drop         drops files that a newer range tombstone covers, without reading them
+//   page drop         drops pages whose entries are all dead, without reading them
+//   names             renews metadata files that name purged keys
 //   urgent            merges for delete deadlines (policy/fade.h)
-//   late rewrite      files whose dead bytes are late and not punched
-//   policy            merges of the merge policy
-//   rewrite           files whose dead bytes cannot be punched
+//   late rewrite      rewrites files whose dead bytes are late and not punched
+//   policy            merges as the merge policy asks
+//   rewrite           rewrites files whose dead bytes cannot be punched
 //
-// Pure. The first plan that can start becomes the job. A plan cannot start while a running job has one of its files.
+// The first plan that can start becomes the job. A plan cannot start while a running job has one of its files.
 #pragma once
 
 #include <cstdint>
@@ -35,54 +35,64 @@
 
 namespace ebbtide {
 
+/// Which tables planners may read. With 0 parts none, since the caller must not wait for the device. Otherwise one part of them.
+struct PlannerReads {
+  std::uint64_t part = 0, parts = 0;
+  [[nodiscard]] bool has(FileNum metadata_file) const { return parts != 0 && metadata_file % parts == part; }
+};
+
 /// The input of planners: a tree at one moment. `tables`, `policy` and `jobs` are not null.
 struct PlannerInput {
   std::shared_ptr<const TablesView> tables{};
   std::shared_ptr<const Policy> policy{};
-  const JobRegistry* jobs = nullptr;  ///< outlives the input; its jobs may start and end meanwhile
-  TreeShape shape{};                  ///< with deadlines; without files in frozen ranges
-  TreeShape whole{};  ///< with files in frozen ranges; running jobs marked busy. Empty unless files are quarantined
-  Millis now = 0;     ///< engine time
+  const JobRegistry* jobs = nullptr;  ///< outlives the input; jobs may start and end while planners run
+  TreeShape shape{};                  ///< the tree with its deadlines, but without files in frozen ranges
+  /// Like `shape`, with files in frozen ranges, and with files of running jobs marked busy. Empty unless files are quarantined.
+  TreeShape whole{};
+  Millis now = 0;  ///< engine time
   SeqNum visible_seq = 0;
-  std::uint64_t file_size = 0;  ///< configured
+  std::uint64_t file_size = 0;  ///< configured, in bytes
   FileChoice file_choice = FileChoice::kLeastOverlap;
 
   // rest and pause
-  bool paused = false;          ///< by the server, or after a failed merge: ask only planners for deadlines
-  bool deadlines_rest = false;  ///< after a failed merge for a deadline: do not ask planners for deadlines
+  PlannerReads reads{};
+  bool paused = false;          ///< paused by the server, or after a failed merge: skip planners that are not for deadlines
+  bool deadlines_rest = false;  ///< after a failed merge for a deadline: skip planners for deadlines
 
   // deletes
   DeadlineRule deadlines{};
-  Millis delete_deadline = 0;  ///< configured; 0 = none
-  Millis margin = 0;           ///< work for a deadline must be done this long before it
-  Millis purge_before = 0;     ///< deletes born by then are overdue
+  Millis delete_deadline = 0;  ///< configured, in ms; 0 = none
+  Millis margin = 0;           ///< ms before a deadline at which its work must be done
+  Millis purge_before = 0;     ///< deletes born by this time are overdue
   bool over_budget = false;
-  std::vector<FileNum> fruitless{};  ///< ascending: files that a rewrite did not clean
-  std::uint64_t room = 0;            ///< bytes of the disk for merges for deadlines
-  bool room_claimed = false;         ///< by a running merge for a deadline
+  std::vector<FileNum> fruitless{};  ///< files that still have pending deletes after a rewrite, ascending
+  std::uint64_t room = 0;            ///< bytes of the disk that merges for deadlines may take
+  bool room_claimed = false;         ///< true if a running merge for a deadline has claimed disk space
 
   // dropped pages
-  bool look_for_pages = false;             ///< false: no pages to drop since the last search
-  std::map<FileNum, SeqNum> parts_done{};  ///< by metadata file: seq up to which partial drops for records were tried
-  bool can_punch = true;                   ///< the file system can punch holes
-  std::set<FileNum> not_punched{};         ///< data files that are rewritten, not punched
-  /// The plan of urgent or late rewrite that a running job kept from starting: the policy leaves its files alone.
+  bool look_for_pages = false;             ///< false if the last search found no pages to drop and nothing has changed
+  std::map<FileNum, SeqNum> parts_done{};  ///< by metadata file: the seq up to which partial drops for records were tried
+  bool can_punch = true;                   ///< true if the file system can punch holes
+  std::set<FileNum> not_punched{};         ///< data files that must be rewritten, since they cannot be punched
+  /// The plan of `urgent` or `late rewrite` that a running job prevented from starting. The policy takes none of its files.
   Plan reserved{};
 };
 
-/// Results of planners beside a plan.
+/// Further results of planners, besides a plan.
 struct PlannerNotes {
-  std::optional<Millis> next_page_look;      ///< if page drop found no pages: time of the next search; 0 = after the next change
-  std::optional<std::string> broken_bounds;  ///< set if the policy was asked: the bound that the tree at rest breaks, or ""
+  /// Set if page drop found no pages: the time of the next search; 0 = after the next change.
+  std::optional<Millis> next_page_look;
+  bool wants_to_read = false;                ///< a planner needs a table whose index is not in memory
+  std::optional<std::string> broken_bounds;  ///< set if the policy was asked: the bound that the tree exceeds at rest, or ""
 };
 
-/// The kind of rest (PlannerMemory) during which a planner is not asked.
+/// The kind of rest (PlannerMemory) during which a planner is skipped.
 enum class RestsWith : std::uint8_t { kMerges, kDeadlines };
 
-/// What to do if a running job has a file of the plan. At the end of that job all planners are asked again.
+/// The reaction if a running job has a file of the plan. When that job ends, all planners are asked again.
 enum class InTheWay : std::uint8_t {
   kAskNext,  ///< the next planner is asked
-  kReserve,  ///< as kAskNext, and the plan is reserved; no second plan is
+  kReserve,  ///< like kAskNext, but the plan is reserved; only one plan is reserved at a time
   kStop,     ///< no other planner is asked
 };
 
@@ -93,7 +103,7 @@ struct Planner {
   Plan (*plan)(const PlannerInput& input, PlannerNotes* notes);
 };
 
-/// All planners in order of precedence.
+/// Returns all planners in order of precedence.
 std::span<const Planner> planners();
 
 enum class Attempt : std::uint8_t {
@@ -102,19 +112,24 @@ enum class Attempt : std::uint8_t {
   kOutdated,  ///< the tree has other tables than the input
 };
 
-/// Asks `planners` in order until `start` has started a plan or answers kOutdated. Returns the last answer of `start`, kInTheWay
-/// if there was none. Sets `input->reserved`.
+/// Asks `planners` in order until `start` has started a plan or returned kOutdated. Returns the last result of `start`, or
+/// kInTheWay if `start` was not called. Sets `input->reserved`.
 Attempt start_first(std::span<const Planner> planners, PlannerInput* input, PlannerNotes* notes,
                     const std::function<Attempt(const Plan&)>& start);
 
-/// The planners themselves. `notes` is not null.
+/// The planners. `notes` must not be null.
 namespace planner {
+
+/// The table, with its index in memory. Null if that cannot be read, or if it is not among input.reads: then sets wants_to_read.
+/// With `due` every part may be read.
+std::shared_ptr<const TableReader> table_of(const OpenTable& table, const PlannerInput& input, PlannerNotes* notes,
+                                            bool due = false);
 
 Plan quarantine(const PlannerInput& input, PlannerNotes* notes);
 Plan file_drop(const PlannerInput& input, PlannerNotes* notes);
 Plan page_drop(const PlannerInput& input, PlannerNotes* notes);
-/// Renews names of purged keys in fences and bounds that are due, if the file has no older pending delete: a merge for that
-/// cleans names, too. A file whose names cannot be renewed is rewritten.
+/// Renews the names of purged keys in fences and bounds that are due. Skips files with an older pending delete, since the merge
+/// for that delete renews the names, too. A file whose names cannot be renewed is rewritten.
 Plan names(const PlannerInput& input, PlannerNotes* notes);
 Plan urgent(const PlannerInput& input, PlannerNotes* notes);
 Plan late_rewrite(const PlannerInput& input, PlannerNotes* notes);

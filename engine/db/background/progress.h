@@ -1,4 +1,4 @@
-// How callers wait for background work: they are woken at each progress (a flush, the end of a job, a failure) and look again.
+// Lets callers wait for background work: each progress (a flush, the end of a job, a failure) wakes them, and they check again.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// Waiting for background work. Thread-safe.
 class Progress {
  public:
   struct Env {
-    Mutex* state_mutex = nullptr;   ///< guards what callers wait for
+    Mutex* state_mutex = nullptr;   ///< guards the state that callers wait for
     bool threads = true;            ///< false: a waiting caller runs background tasks
-    std::function<Status()> error;  ///< why background work has stopped; ok: it goes on
+    std::function<Status()> error;  ///< returns the error that has stopped background work; ok: it continues
     std::function<bool()> closing;
-    std::function<bool()> run_task;  ///< runs a background task; false: there is none
+    std::function<bool()> run_task;  ///< runs a background task; returns false if there is none
   };
 
   explicit Progress(Env env) : env_(std::move(env)) {}
@@ -28,13 +28,13 @@ class Progress {
     notify_locked();
   }
   void notify_locked() REQUIRES(*env_.state_mutex) { moved_.notify_all(); }
-  /// Waits until done(), which is called with the state mutex held, returns true. Env::error()'s error if background work has stopped,
-  /// kAborted if the database is closing or no task is left that could end the wait.
+  /// Waits until done(), which is called with the state mutex held, returns true. Returns Env::error()'s error if background work
+  /// has stopped. Returns kAborted if the database is closing, or if no task is left that could end the wait.
   Status wait_until(const std::function<bool()>& done) EXCLUDES(*env_.state_mutex);
 
  private:
   const Env env_;
-  CondVar moved_;  // with the state mutex
+  CondVar moved_;  // used with the state mutex
 };
 
 }  // namespace ebbtide

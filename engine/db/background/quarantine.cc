@@ -1,8 +1,10 @@
 #include "db/background/quarantine.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
+#include "compaction/parallel.h"
 #include "io/errno_status.h"
 #include "io/file_names.h"
 #include "table/metadata.h"
@@ -12,15 +14,15 @@ namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr std::uint64_t kFirstCheckNs = 60 * kSecondNs, kLongestCheckNs = 3600 * kSecondNs;
-constexpr unsigned kDeviceTries = 4;           // after 1, 3, 7 and 15 s
-constexpr std::uint64_t kLinesPerMinute = 10;  // of the log
+constexpr unsigned kDeviceTries = 4;           // a file is checked after 1, 3, 7 and 15 s
+constexpr std::uint64_t kLinesPerMinute = 10;  // most lines in the text log
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
 enum class Finding : std::uint8_t { kDamage, kDevice, kOther };
 
 Finding kind_of(const Status& status) {
   if (status.code() == Code::kCorruption || status.is_not_found()) return Finding::kDamage;
-  return is_device_error(status) ? Finding::kDevice : Finding::kOther;
+  return is_file_error(status) ? Finding::kDevice : Finding::kOther;
 }
 
 std::string line_of(TreeId tree, const Status& status) {
@@ -33,6 +35,17 @@ bool has_file(const Version& version, const FileMetaPtr& file) {
 }
 
 }  // namespace
+
+Quarantine::Place Quarantine::find(FileNum data_file) const {
+  for (const auto& tables : env_.live_tables()) {
+    for (const Run& run : tables->version->runs) {
+      for (const FileMetaPtr& file : run.files) {
+        if (file->data_file == data_file) return {tables->version->tree, file, tables};
+      }
+    }
+  }
+  return {};
+}
 
 // --- into quarantine
 
@@ -52,8 +65,9 @@ Status Quarantine::quarantine_reported() {
   std::vector<std::string> lines;
   std::vector<FileNum> files;
   std::vector<TreeId> changed;
-  Change change;
-  // Reports are taken while no other edit runs, so another thread that has taken reports has handled them before this returns.
+  TableChange change;
+  // Reports are taken while no other edit runs. So if another thread has taken reports, it has handled them before this function
+  // returns.
   change.make = [&](const Versions& trees) {
     VersionEdit edit;
     reports = reports_.take();
@@ -92,7 +106,7 @@ Status Quarantine::quarantine_reported() {
   return Status::ok();
 }
 
-// A failing drive may cost thousands of tables: the log names the first few, TREE.INFO all.
+// A failing drive may damage thousands of tables: the log names the first few, TREE.INFO names all.
 void Quarantine::log_quarantined(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     std::uint64_t logged = 0;
@@ -128,14 +142,14 @@ void Quarantine::tick() {
   });
 }
 
-// --- reading it again
+// --- checks of files that were reported
 
 void Quarantine::read_again(FileNum file) {
-  const Place place = env_.find(file);
+  const Place place = find(file);
   if (place.meta == nullptr) return checks_.remove(file);
   TableCheck unused;
   const std::vector<Status> errors = env_.read(*place.meta, env_.closing, &unused);
-  if (env_.closing() || env_.find(file).meta != place.meta) return;
+  if (env_.closing() || find(file).meta != place.meta) return;
   if (place.meta->quarantined()) {
     if (!errors.empty()) return;
     if (const Status status = end(place); !status.is_ok() && status.code() != Code::kAborted)
@@ -147,31 +161,33 @@ void Quarantine::read_again(FileNum file) {
       std::all_of(errors.begin(), errors.end(), [](const Status& e) { return kind_of(e) != Finding::kDamage; });
   if (only_device && (kind_of(errors.front()) != Finding::kDevice || checks_.failed(file) < kDeviceTries)) return;
   checks_.remove(file);
-  reports_.report(file,
-                  only_device ? Status::corruption("the device fails each time: " + errors.front().to_string()) : errors.front());
+  reports_.report(file, only_device ? Status::corruption("cannot be read after " + std::to_string(kDeviceTries) +
+                                                         " tries: " + errors.front().to_string())
+                                    : errors.front());
   (void)take_reports();
 }
 
-// --- out of quarantine
+// --- the end of a quarantine
 
 Status Quarantine::found_whole(FileNum data_file) {
-  const Place place = env_.find(data_file);
+  const Place place = find(data_file);
   if (place.meta == nullptr || !place.meta->quarantined()) return Status::ok();
   const Status status = end(place);
   return status.code() == Code::kAborted ? Status::ok() : status;
 }
 
-// kAborted if the file left its tree meanwhile.
+// Returns kAborted if the file has left its tree meanwhile.
 Status Quarantine::end(const Place& place) {
   const FileMeta& meta = *place.meta;
   TRY_ASSIGN(reader, env_.open(meta));
   if (meta.dead_bytes != 0) {
-    TRY(write_clean_copy(place, *reader));
+    TRY_ASSIGN(pinned, reader->pinned());
+    TRY(write_clean_copy(place, *pinned));
     TRY_ASSIGN(clean, env_.open(meta));
     reader = std::move(clean);
   }
   bool is_there = false;
-  Change change;
+  TableChange change;
   change.opened = {{meta.metadata_file, reader}};
   change.make = [&](const Versions& trees) {
     VersionEdit edit;
@@ -183,7 +199,7 @@ Status Quarantine::end(const Place& place) {
     tree.quarantined.emplace_back(meta.data_file, "");
     return edit;
   };
-  // Drops pending reports: until now readers found the old damage.
+  // Drops reports that are pending: readers have made them before the file was replaced.
   change.installed = [&] { reports_.forget(meta.data_file); };
   TRY(env_.commit(change));
   if (!is_there) return Status::aborted("");
@@ -194,8 +210,8 @@ Status Quarantine::end(const Place& place) {
   return Status::ok();
 }
 
-// Replaces the data file by a copy with zeros in place of dropped pages. The copy has a single name, and holes if the file system
-// can punch them.
+// Replaces the data file by a copy that has zeros in place of dropped pages. The copy has a single name, and has holes if the
+// file system can punch holes.
 Status Quarantine::write_clean_copy(const Place& place, const TableInspector& reader) {
   FileSystem& fs = *env_.fs;
   const std::string name = data_file_name(place.meta->data_file);
@@ -230,7 +246,7 @@ Status Quarantine::write_clean_copy(const Place& place, const TableInspector& re
     status = fs.sync_file(temporary);
   }
   if (status.is_ok()) {
-    // The bytes of the replaced file stay on disk until its readers close it.
+    // The bytes of the replaced file stay on disk until its readers close the file.
     for (const auto& table : place.tables->readers_of(place.meta->data_file)) {
       env_.ledger->leave({name + ".replaced", place.meta->data_bytes, {{place.tree, env_.floor(place.tree)}}, table});
     }
@@ -244,9 +260,9 @@ Status Quarantine::write_clean_copy(const Place& place, const TableInspector& re
   return fs.sync_dir(env_.dir);
 }
 
-// --- open
+// --- when the database opens
 
-// A restored file may contain dropped pages again: they are punched before it is read.
+// A restored file may contain dropped pages again, so they are punched before the file is read.
 Status Quarantine::punch_restored(const FileMeta& meta, const TableInspector& reader) {
   if (meta.dead_bytes == 0) return Status::ok();
   const std::string path = join_path(env_.dir, data_file_name(meta.data_file));
@@ -256,31 +272,76 @@ Status Quarantine::punch_restored(const FileMeta& meta, const TableInspector& re
   return env_.fs->sync_file(path);
 }
 
-Result<Quarantine::OpenedTables> Quarantine::open_tables(const Versions& trees, VersionEdit* edit) {
-  OpenedTables opened;
-  std::vector<std::string> lines;
+std::vector<Quarantine::Opening> Quarantine::choose_read_now(const Versions& trees, const std::vector<std::string>& names) {
+  std::unordered_set<FileNum> present;  // a number belongs to one file, whatever its kind
+  present.reserve(names.size());
+  for (const std::string& name : names) {
+    FileKind kind{};
+    FileNum number = kNoFile;
+    if (parse_file_name(name, &kind, &number) && (kind == FileKind::kData || kind == FileKind::kMetadata)) present.insert(number);
+  }
+  std::vector<Opening> tables;
+  std::size_t count = 0;
+  std::uint64_t bytes = 0;
   for (const auto& [id, version] : trees) {
-    TreeEdit change;
-    change.tree = id;
     for (const Run& run : version->runs) {
       for (const FileMetaPtr& file : run.files) {
-        auto reader = env_.open(*file);
-        for (unsigned tries = 1; tries < kDeviceTries && kind_of(reader.status()) == Finding::kDevice; ++tries)
-          reader = env_.open(*file);
-        Status status = as_damage(reader.status());
-        if (status.is_ok() && file->quarantined()) status = punch_restored(*file, **reader);
-        if (!status.is_ok() && kind_of(status) == Finding::kOther && !file->quarantined()) return status;
-        if (file->quarantined()) {
-          checks_.add(file->data_file, env_.clock->mono_ns(), kSecondNs);
-        } else if (!status.is_ok()) {
-          checks_.add(file->data_file, env_.clock->mono_ns(), kind_of(status) == Finding::kDevice ? kSecondNs : kFirstCheckNs);
-          change.quarantined.emplace_back(file->data_file, status.to_string());
-          lines.push_back(line_of(id, status));
-        }
-        opened[file->metadata_file] = status.is_ok() ? std::move(reader).value() : env_.open_unreadable(*file, status);
+        const bool first = count < kReadAtOpen && bytes < kReadAtOpenBytes;
+        const bool missing = !present.contains(file->data_file) || !present.contains(file->metadata_file);
+        if (first || missing || file->quarantined()) tables.push_back({.tree = id, .file = file});
+        if (!first) continue;
+        ++count;
+        bytes += file->metadata_bytes;
       }
     }
-    if (!change.quarantined.empty()) edit->trees.push_back(std::move(change));
+  }
+  return tables;
+}
+
+void Quarantine::open_now(Opening* table) {
+  auto reader = env_.open(*table->file);
+  for (unsigned tries = 1; tries < kDeviceTries && kind_of(reader.status()) == Finding::kDevice; ++tries)
+    reader = env_.open(*table->file);
+  table->status = as_damage(reader.status());
+  if (table->status.is_ok() && table->file->quarantined()) {
+    const auto pinned = (*reader)->pinned();
+    table->status = pinned.is_ok() ? punch_restored(*table->file, **pinned) : pinned.status();
+  }
+  if (table->status.is_ok()) table->reader = std::move(reader).value();
+}
+
+Result<Quarantine::OpenedTables> Quarantine::open_tables(const Versions& trees, const std::vector<std::string>& names,
+                                                         VersionEdit* edit, BackgroundPool* pool) {
+  std::vector<Opening> tables = choose_read_now(trees, names);
+  std::size_t all = 0;
+  for (const auto& [id, version] : trees) {
+    for (const Run& run : version->runs) all += run.files.size();
+  }
+  if (tables.size() < all) {
+    env_.log(Severity::kInfo, "opening " + std::to_string(all) + " tables: " + std::to_string(tables.size()) +
+                                  " are read now, the others when they are first needed");
+  }
+  run_parts(pool, tables.size(), [&](std::size_t i) { open_now(&tables[i]); });
+  OpenedTables opened;
+  std::vector<std::string> lines;
+  std::map<TreeId, TreeEdit> changes;
+  for (Opening& table : tables) {
+    const FileMeta& file = *table.file;
+    const Status& status = table.status;
+    if (!status.is_ok() && kind_of(status) == Finding::kOther && !file.quarantined()) return status;
+    if (file.quarantined()) {
+      checks_.add(file.data_file, env_.clock->mono_ns(), kSecondNs);
+    } else if (!status.is_ok()) {
+      checks_.add(file.data_file, env_.clock->mono_ns(), kind_of(status) == Finding::kDevice ? kSecondNs : kFirstCheckNs);
+      changes[table.tree].quarantined.emplace_back(file.data_file, status.to_string());
+      lines.push_back(line_of(table.tree, status));
+    }
+    if (!status.is_ok()) table.reader = env_.open_unreadable(file, status);
+    opened.emplace(file.metadata_file, std::move(table.reader));
+  }
+  for (auto& [id, change] : changes) {
+    change.tree = id;
+    edit->trees.push_back(std::move(change));
   }
   log_quarantined(lines);
   return opened;

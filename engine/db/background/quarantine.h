@@ -1,21 +1,23 @@
-// Quarantine: damage to a file affects the contents of that file, not the rest of the service.
+// Quarantine limits the effect of a damaged file to that file.
 //
-// A reader of a table that meets damage reports it (DamageSink): a get, an iterator, a merge, a page drop, the scrub, verify, open.
-// The file is then *quarantined*, by an edit of the manifest, so that it stays quarantined after a restart:
+// A reader that finds damage in a table reports it (DamageSink): a get, an iterator, a merge, a page drop, the scrub, verify,
+// open. An edit of the manifest then *quarantines* the file, so that the file stays quarantined after a restart:
 //
-//   plans   No plan takes it, and none goes past it: its range is frozen (tree/frozen.h). It stays an older run that may hold
-//           anything there, so nothing above it becomes final.
-//   reads   Whole pages go on answering, each under its checksum. A read that needs a damaged page returns the error. If the file
-//           could not be opened at all, reads in its range fail unless a newer run decides (TableReader::unreadable).
-//   due     Deletes whose bytes it keeps are late, with the reason `damage` (db/purge/missed_deadlines.h).
+//   plans   No plan takes the file or moves data past it: its key range is frozen (tree/frozen.h). The file stays an older run
+//           that may have any entry in its range, so nothing above it becomes final.
+//   reads   Undamaged pages can be read, since each page has its own checksum. A read that needs a damaged page returns the
+//           error. If the file could not be opened at all, reads in its range fail unless a newer run decides
+//           (TableReader::unreadable).
+//   due     Deletes whose bytes are in the file are late, with the reason `damage` (db/purge/missed_deadlines.h).
 //
-// It ends when the file goes (the database is emptied, or a range delete covers all of it), or when the file is found whole: read
-// from the first byte to the last and equal to what the manifest says. Then an operator has put a copy in its place, or the device
-// works again. Pages that were dropped since the copy was made are in it again. So it is rewritten without them before the
-// quarantine ends. Quarantined files are read again after a minute, then ever more rarely, and by verify() at once.
+// The quarantine ends when the file is removed (the database is emptied, or a range delete covers the whole file), or when the
+// file is found whole. A file is whole if all of it can be read and equals what the manifest says. Then an operator has replaced
+// the file by a copy, or the device works again. A copy may contain pages that were dropped after the copy was made. So the file
+// is rewritten without them before the quarantine ends. Quarantined files are read again after a minute, then after longer and
+// longer waits. verify() reads them at once.
 //
-// An error of the device (EIO) is no damage yet: the file is read again, up to four times. If the device fails each time, the file
-// is quarantined.
+// If the system refuses to read a file (EIO, EACCES), the file does not count as damaged yet: it is read again, up to four times.
+// If each try fails, the file is quarantined.
 #pragma once
 
 #include <atomic>
@@ -29,9 +31,11 @@
 
 #include <engine/events.h>
 #include <engine/result.h>
+#include "base/background_pool.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "db/background/damage_reports.h"
+#include "db/background/table_change.h"
 #include "db/background/table_check.h"
 #include "db/purge/purge_ledger.h"
 #include "db/trees/tree_view.h"
@@ -40,64 +44,81 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// Quarantines and restores files. Thread-safe.
 class Quarantine {
  public:
   /// Open tables, by metadata file.
   using OpenedTables = std::map<FileNum, std::shared_ptr<TableReader>>;
-  using Versions = std::map<TreeId, VersionPtr>;
+  using Versions = TableChange::Versions;
 
-  /// A change of the tables of trees, made while no other edit is.
-  struct Change {
-    std::function<VersionEdit(const Versions& trees)> make;  ///< an edit without trees changes nothing
-    OpenedTables opened{};                                   ///< tables that replace the currently open ones
-    std::function<void()> installed{};                       ///< readers have the new tables; may be null
+  struct Env {
+    const Clock* clock = nullptr;
+    FileSystem* fs = nullptr;
+    std::string dir;
+    Mutex* link_mutex = nullptr;  ///< held while a data file gets a second name or is replaced by another file
+    PurgeLedger* ledger = nullptr;
+    std::function<std::vector<std::shared_ptr<const TablesView>>()> live_tables;  ///< returns the tables of all trees
+    /// Commits a change. Returns kAborted if the database closes, and ok even if a tree is dropped meanwhile.
+    std::function<Status(const TableChange&)> commit;
+    std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open;
+    /// Opens a placeholder, whose reads all return `why`.
+    std::function<std::shared_ptr<TableReader>(const FileMeta&, Status why)> open_unreadable;
+    /// Reads and checks a whole table.
+    std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)> read;
+    std::function<Millis(TreeId)> floor;  ///< returns a time: no pending delete of the tree was born earlier
+    /// Run a function: `submit_soon` on a thread that may wait for the device, `submit` in the background, for work that reads.
+    std::function<void(std::function<void()>)> submit_soon, submit;
+    std::function<bool()> writable;  ///< true if the manifest can be written
+    std::function<bool()> closing;
+    std::function<void(const Status&)> failed;                ///< called if an edit has failed
+    std::function<void(const std::vector<TreeId>&)> changed;  ///< called with trees whose jobs must be planned again
+    std::function<void(Severity, const std::string&)> log;
   };
-  /// A file in its tree. `meta` is null if no tree has it.
+
+  explicit Quarantine(Env env) : env_(std::move(env)) {}
+
+  /// Returns the sink to which readers of tables report damage. This object must outlive the readers.
+  [[nodiscard]] DamageSink* sink() { return &reports_; }
+  /// Stores the errors that a check found in a file.
+  void report(FileNum data_file, const std::vector<Status>& errors);
+  /// Quarantines the files that were reported as damaged. The caller must hold no lock.
+  Status take_reports();
+  /// Called on each tick of the database: submits the handling of reports, and the check of a file that is due.
+  void tick();
+  /// Ends the quarantine of a file that was read completely without an error. Returns ok also if no tree has the file, or if its
+  /// quarantine has already ended.
+  Status found_whole(FileNum data_file);
+
+  /// Opens tables when the database opens: the first kReadAtOpen of all trees, newest runs first, and those in quarantine. Uses
+  /// the threads of `pool`, which may be null, and the calling one. Leaves out all other tables: they are read when they are
+  /// first needed, and their damage is then reported. Quarantines damaged or missing tables in `edit`, and opens a placeholder
+  /// for each. `names`: all files of the directory.
+  Result<OpenedTables> open_tables(const Versions& trees, const std::vector<std::string>& names, VersionEdit* edit,
+                                   BackgroundPool* pool = nullptr);
+
+  /// Bounds for what a start reads: about a tenth of a second of reads that the system has in memory, a second of others.
+  static constexpr std::size_t kReadAtOpen = 1024;
+  static constexpr std::uint64_t kReadAtOpenBytes = std::uint64_t{64} << 20;
+
+ private:
+  /// A table that is read at open.
+  struct Opening {
+    TreeId tree = kNoTree;
+    FileMetaPtr file{};
+    std::shared_ptr<TableReader> reader{};
+    Status status{};
+  };
+  [[nodiscard]] static std::vector<Opening> choose_read_now(const Versions& trees, const std::vector<std::string>& names);
+  void open_now(Opening* table);
+
+  // A file in its tree. `meta` is null if no tree has the file.
   struct Place {
     TreeId tree = kNoTree;
     FileMetaPtr meta{};
     std::shared_ptr<const TablesView> tables{};
   };
 
-  struct Env {
-    const Clock* clock = nullptr;
-    FileSystem* fs = nullptr;
-    std::string dir;
-    Mutex* link_mutex = nullptr;  ///< held while a data file gets a second name, or another file takes its place
-    PurgeLedger* ledger = nullptr;
-    std::function<Place(FileNum data_file)> find;
-    std::function<Status(const Change&)> commit;  ///< kAborted: the database closes; kOk if a tree goes meanwhile
-    std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open;
-    std::function<std::shared_ptr<TableReader>(const FileMeta&, Status why)> open_unreadable;  ///< all its reads return `why`
-    std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)>
-        read;                                                        ///< reads and checks the whole table
-    std::function<Millis(TreeId)> floor;                             ///< no pending delete of the tree is older
-    std::function<void(std::function<void()>)> submit_soon, submit;  ///< for work that waits for the device; for reading
-    std::function<bool()> writable;                                  ///< the manifest can be written
-    std::function<bool()> closing;
-    std::function<void(const Status&)> failed;                ///< an edit failed
-    std::function<void(const std::vector<TreeId>&)> changed;  ///< plan these trees again
-    std::function<void(Severity, const std::string&)> log;
-  };
-
-  explicit Quarantine(Env env) : env_(std::move(env)) {}
-
-  /// Readers of tables report damage to this sink. It outlives them.
-  [[nodiscard]] DamageSink* sink() { return &reports_; }
-  /// Reports the errors that a check found in a file.
-  void report(FileNum data_file, const std::vector<Status>& errors);
-  /// Quarantines the files that were reported as damaged. Called without a lock.
-  Status take_reports();
-  /// Called on each tick of the database: submits the handling of reports, and the reading of files that are due again.
-  void tick();
-  /// Ends the quarantine of a file that was read completely without an error. kOk if no tree has the file, or its quarantine has ended.
-  Status found_whole(FileNum data_file);
-
-  /// Opens the tables of all trees. Quarantines damaged or missing ones in `edit`, and opens a placeholder for each.
-  Result<OpenedTables> open_tables(const Versions& trees, VersionEdit* edit);
-
- private:
+  [[nodiscard]] Place find(FileNum data_file) const;
   Status quarantine_reported();
   void read_again(FileNum file);
   Status end(const Place& place);
@@ -110,8 +131,8 @@ class Quarantine {
   FileChecks checks_;
   std::atomic<bool> reports_queued_{false}, reading_{false};
   Mutex log_mutex_;
-  std::uint64_t lines_ GUARDED_BY(log_mutex_) = 0, lines_since_ns_
-                                                   GUARDED_BY(log_mutex_) = 0;  // lines_ counts omitted lines, too
+  std::uint64_t lines_ GUARDED_BY(log_mutex_) = 0;  // lines in the current minute, including omitted ones
+  std::uint64_t lines_since_ns_ GUARDED_BY(log_mutex_) = 0;
 };
 
 }  // namespace ebbtide

@@ -1,9 +1,9 @@
 // Flushes and merges that a caller requests and waits for (Db::flush, Db::compact).
 //
-// A requested merge first flushes. Then one job merges all files of the range into the level of the oldest run that has one
-// (full_merge.h), once no running job is in its way. Files take part as a whole. So keys beside the range may be merged, too, and their
-// tombstones may have to stay. Data that is flushed meanwhile takes no part. Files that reach into the range of a quarantined file are cut
-// first (policy/around.h), since the output could overlap them; files in that range take no part.
+// A requested merge first flushes. Then one job merges all files of the range into the oldest run that has such a file
+// (full_merge.h), once no running job has one of the files. Files take part as a whole. So keys outside the range may be merged,
+// too, and their tombstones may have to stay. Data that is flushed meanwhile takes no part. Files that reach into the range of a
+// quarantined file are cut first (policy/around.h), since the output could overlap them; the parts in that range take no part.
 #pragma once
 
 #include <cstdint>
@@ -19,32 +19,32 @@
 
 namespace ebbtide {
 
-/// Thread-safe. Its calls return the errors of Progress::wait_until().
+/// Carries out requested work. Thread-safe. The calls return the errors of Progress::wait_until().
 class RequestedWork {
  public:
   struct Env {
     TreeRegistry* trees = nullptr;
     Progress* progress = nullptr;
     std::uint64_t memtable_size = 0;
-    std::function<SeqNum()> last_seq;  ///< the last seq that a batch was given; the commit mutex is held
-    std::function<Status(const TreePtr&, const RunningJob&)> run;  ///< carries the job out; kAborted: another job needs its files
-    std::function<void(const TreePtr&, const RunningJob&)> finish;  ///< the job has ended
-    std::function<void(const TreePtr&)> schedule;                   ///< starts jobs of the tree that can start now
-    std::function<void()> progressed;  ///< wakes waiting callers; measures the pressure; removes files
+    std::function<SeqNum()> last_seq;  ///< returns the last assigned seq; called with the commit mutex held
+    std::function<Status(const TreePtr&, const RunningJob&)> run;  ///< carries out the job; kAborted: another job needs its files
+    std::function<void(const TreePtr&, const RunningJob&)> finish;  ///< called when the job has ended
+    std::function<void(const TreePtr&)> schedule;                   ///< starts the jobs of the tree that can start now
+    std::function<void()> progressed;  ///< wakes waiting callers, measures the pressure, and removes files
   };
 
   explicit RequestedWork(Env env) : env_(std::move(env)) {}
 
-  /// Waits until every operation of the database that was sequenced before the call is in tables.
+  /// Waits until every operation that the database got before the call is in tables.
   Status flush(DatabaseId database) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
   Status compact(DatabaseId database, const KeyRange& range) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
 
  private:
   struct Started {
     std::optional<RunningJob> job;  ///< none: there is nothing to merge
-    bool cuts = false;              ///< the job is a cut, and the merge comes after it
+    bool cuts = false;              ///< true if the job is a cut, which comes before the merge
   };
-  /// False if a running job is in the way.
+  /// Starts the next job. Returns false if a running job has one of its files.
   bool start(Tree& tree, const KeyRange& range, Started* started) const REQUIRES(env_.trees->state_mutex);
 
   const Env env_;

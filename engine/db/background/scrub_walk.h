@@ -1,8 +1,8 @@
-// Decides which table the scrub reads next, and when: a walk over all tables takes a given interval.
+// Decides which table the scrub reads next, and when: a walk over all tables takes a configured interval.
 //
-// A walk takes tables in the order of their data file numbers. So it stores only one number, and merges do not disturb it. After each table
-// it rests for interval * (bytes of the table / bytes of all). So reads are spread evenly, and a walk takes the interval for any size of
-// data.
+// A walk visits tables in the order of their data file numbers. So it stores only one number, and merges do not disturb it. After
+// each table the walk rests for interval * (bytes of the table / bytes of all tables). So reads are spread evenly, and a walk
+// takes the interval for any size of data.
 #pragma once
 
 #include <algorithm>
@@ -13,27 +13,27 @@
 
 namespace ebbtide {
 
-/// Not thread-safe.
+/// The position of a walk. Not thread-safe.
 class ScrubWalk {
  public:
-  /// `random` chooses the start of the first walk. Otherwise a server that is restarted more often than the interval would only ever read
-  /// the first tables.
+  /// `random` chooses the start of the first walk. Otherwise a server that is restarted more often than once per interval would
+  /// only ever read the first tables.
   explicit ScrubWalk(std::uint64_t random) : random_(random) {}
 
   struct Table {
-    std::uint64_t number = 0;  ///< of its data file
-    std::uint64_t bytes = 0;   ///< of its files
+    std::uint64_t number = 0;  ///< number of the data file
+    std::uint64_t bytes = 0;   ///< bytes of data and metadata file
   };
 
-  /// True if it is time to read a table, for walks of `interval` > 0. The first time is a minute after the start or a change of the
-  /// interval.
+  /// True if it is time to read a table, for walks of `interval` > 0 ms. The first table is due a minute after the start or a
+  /// change of the interval.
   [[nodiscard]] bool due(Millis now, Millis interval) {
     if (interval != interval_) next_at_ = now + kFirstRest;
     interval_ = interval;
     return now >= next_at_;
   }
-  /// Call it if due(). Returns the next table; null at the end of the walk or if there are no tables. `tables`: all current tables, in any
-  /// order.
+  /// Returns the next table, or null at the end of the walk or if there are no tables. Call it if due(). `tables`: all current
+  /// tables, in any order.
   const Table* next(const std::vector<Table>& tables, Millis now) {
     const Table* found = nullptr;
     std::uint64_t total = 0, highest = 0;
@@ -48,7 +48,7 @@ class ScrubWalk {
     }
     if (found == nullptr) {
       position_ = 0;
-      next_at_ = now + (tables.empty() ? kFirstRest : 0);  // the rest after the last table is over
+      next_at_ = now + (tables.empty() ? kFirstRest : 0);  // the rest after the last table is over, so the next walk begins
       return nullptr;
     }
     position_ = found->number;
@@ -61,7 +61,7 @@ class ScrubWalk {
   static constexpr Millis kFirstRest = 60'000;
   const std::uint64_t random_;
   bool begun_ = false;
-  std::uint64_t position_ = 0;  ///< number of the last table; 0: before the first
+  std::uint64_t position_ = 0;  ///< number of the last table that was read; 0: before the first
   Millis interval_ = 0, next_at_ = 0;
 };
 

@@ -28,7 +28,7 @@ void Scrubber::tick(const std::vector<TreeTables>& trees) {
   if (interval == 0 || env_.closing() || reading_ || !walk_.due(now, interval)) return;
   struct Place {
     TreeId tree;
-    FileMetaPtr meta;  // an open table would keep replaced files on disk
+    FileMetaPtr meta;  // not an open table, which would keep replaced files on disk
   };
   std::vector<ScrubWalk::Table> tables;
   std::vector<Place> places;
@@ -51,17 +51,17 @@ void Scrubber::tick(const std::vector<TreeTables>& trees) {
 }
 
 void Scrubber::scrub(TreeId tree, const FileMeta& meta) {
-  const std::shared_ptr<Lease> lease = env_.lease(tree);  // keeps the files until the table is read
+  const std::shared_ptr<Lease> lease = env_.lease(tree);  // the lease keeps the files until the table is read
   if (lease == nullptr) return;
   bool there = false;
   for (const RunView& run : lease->view()->tables->runs) {
     for (const OpenTablePtr& table : run.tables()) there |= table->meta->metadata_file == meta.metadata_file;
   }
-  if (!there) return;  // the table was merged away meanwhile
+  if (!there) return;  // a merge has replaced the table meanwhile
   TableCheck unused;
   const auto stopped = [&] { return lease->revoked() || env_.closing(); };
   const std::vector<Status> errors = env_.read(meta, stopped, &unused);
-  if (stopped()) return;  // the files may be removed by now
+  if (stopped()) return;  // the files may be removed by now, so errors mean nothing
   env_.report_damage(meta.data_file, errors);
   log_errors("scrub: ", texts(errors));
   bytes_read_ += meta.data_bytes + meta.metadata_bytes;
@@ -72,7 +72,7 @@ Result<VerifyReport> Scrubber::verify(const Lease& lease) {
   const TablesView& tables = *lease.view()->tables;
   const auto stopped = [&] { return lease.revoked() || env_.closing(); };
   const auto found = [&](std::vector<std::string> errors) {
-    log_errors("verify: ", errors);  // logged now: the lease may be revoked before the last table
+    log_errors("verify: ", errors);  // logged at once, since the lease may be revoked before the last table
     std::move(errors.begin(), errors.end(), std::back_inserter(report.errors));
   };
   if (const std::string wrong = check(*tables.version); !wrong.empty()) found({"manifest: " + wrong});
@@ -83,7 +83,7 @@ Result<VerifyReport> Scrubber::verify(const Lease& lease) {
       report.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
       TRY_ASSIGN(errors, verify_table(tables, *table, stopped, &report));
       if (env_.closing()) return Status::aborted("the database is closing");
-      if (lease.revoked()) return Status::revoked(kVerifyTookTooLong);  // the files may be gone
+      if (lease.revoked()) return Status::revoked(kVerifyTookTooLong);  // the files may be removed by now, so errors mean nothing
       env_.report_damage(table->meta->data_file, errors);
       found(texts(errors));
     }

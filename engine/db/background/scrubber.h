@@ -1,7 +1,7 @@
 // Reads tables and reports their faults: one by one in the background (scrub), or all tables of a view at once (verify).
 //
-// The scrub detects data that a drive has lost while a backup still has it. It bypasses the system's page cache. It passes faults to the
-// damage reports (db/background/quarantine.h), logs them and counts them.
+// The scrub detects data that a drive has lost while a backup still has it. It bypasses the system page cache. It passes faults
+// to the damage reports (db/background/quarantine.h), logs them and counts them.
 #pragma once
 
 #include <atomic>
@@ -21,21 +21,22 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// Runs scrub and verify. Thread-safe.
 class Scrubber {
  public:
   struct Env {
-    std::function<Millis()> now;                          ///< engine time
-    std::function<std::shared_ptr<Lease>(TreeId)> lease;  ///< keeps the tree's files; null: the tree was dropped
-    std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)>
-        read;                                           ///< reads and checks a whole table
-    std::function<Status(const FileMeta&)> find_files;  ///< ok, or which file of the table is missing
+    std::function<Millis()> now;  ///< engine time
+    /// Returns a lease that keeps the tree's files; null if the tree was dropped.
+    std::function<std::shared_ptr<Lease>(TreeId)> lease;
+    /// Reads and checks a whole table.
+    std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)> read;
+    std::function<Status(const FileMeta&)> find_files;  ///< returns ok, or an error that names the missing file of the table
     std::function<void(FileNum, const std::vector<Status>&)> report_damage;
-    std::function<Status()> take_damage;                ///< quarantines the files that were reported
-    std::function<Status(FileNum)> found_whole;         ///< ends the quarantine of a file without errors
-    std::function<void(std::function<void()>)> submit;  ///< for reading, in the background
+    std::function<Status()> take_damage;                ///< quarantines the files that were reported as damaged
+    std::function<Status(FileNum)> found_whole;         ///< ends the quarantine of a file that has no errors
+    std::function<void(std::function<void()>)> submit;  ///< runs a function, which reads, in the background
     std::function<bool()> closing;
-    std::function<void(const std::string&)> report_error;  ///< to the log
+    std::function<void(const std::string&)> report_error;  ///< writes an error to the text log
   };
   /// The tables of one tree.
   struct TreeTables {
@@ -43,20 +44,20 @@ class Scrubber {
     std::shared_ptr<const TablesView> tables;
   };
 
-  /// `random`: where the first walk begins.
+  /// `random` determines where the first walk begins.
   Scrubber(Env env, std::uint64_t random) : env_(std::move(env)), walk_(random) {}
 
-  /// Sets the time that a walk over all tables takes; 0 = no scrub.
+  /// Sets the ms that a walk over all tables takes; 0 = no scrub.
   void set_interval(Millis interval) { interval_ = interval; }
-  /// Called on each tick of the database. Submits the reading of one table if it is time. Quarantined files are not read.
+  /// Called on each tick of the database. Submits the reading of one table if a table is due. Quarantined files are not read.
   void tick(const std::vector<TreeTables>& trees) EXCLUDES(mutex_);
-  /// Reads all tables of the lease's view, and finds open files that were deleted. The report has all errors; each is also reported
-  /// as soon as it is found. Quarantined files without errors leave quarantine. kRevoked if the lease was revoked, kAborted if the
-  /// database closes.
+  /// Reads all tables of the lease's view, and checks that the names of their files still exist. The report has all errors; each
+  /// error is also logged and passed to the damage reports at once. Quarantined files without errors leave quarantine. kRevoked
+  /// if the lease was revoked, kAborted if the database closes.
   Result<VerifyReport> verify(const Lease& lease);
 
-  [[nodiscard]] std::uint64_t errors() const { return errors_; }          ///< found since the start
-  [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }  ///< by the scrub
+  [[nodiscard]] std::uint64_t errors() const { return errors_; }          ///< errors found since the start
+  [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }  ///< bytes read by the scrub since the start
 
  private:
   void scrub(TreeId tree, const FileMeta& meta);

@@ -13,25 +13,26 @@
 
 namespace ebbtide {
 
-/// The pages and entries that were read.
+/// Numbers of pages and entries that were read.
 struct TableCheck {
   std::uint64_t pages = 0, entries = 0;
 };
 
-/// Returns all errors of an open table; if `stopped` returns true, the errors found so far. Counts pages and entries in `check`.
+/// Returns all errors of an open table. If `stopped` returns true, ends with the errors found so far. Adds the pages and entries
+/// to `check`.
 std::vector<Status> errors_of_table(const TableInspector& reader, const FileMeta& meta, const std::function<bool()>& stopped,
                                     TableCheck* check);
 
-/// Like errors_of_table(), but opens the table in `dir` again and bypasses the system's page cache. So it checks what is on the drive, and
-/// evicts no page from memory. A missing file is corruption.
+/// Like errors_of_table(), but opens the table in `dir` again and bypasses the system page cache. So the bytes on the drive are
+/// checked, and no page is evicted from memory. A missing file is reported as corruption.
 std::vector<Status> errors_on_drive(FileSystem& fs, const std::string& dir, const FileMeta& meta,
                                     const std::function<bool()>& stopped, TableCheck* check);
 
-/// Ok if both files of the table are in `dir`; else corruption that names the missing one. Readers that have a file open do not
-/// notice that its name was removed.
+/// Returns ok if both files of the table are in `dir`, else kCorruption with the name of the missing file. Readers that have a
+/// file open do not notice that its name was removed.
 Status find_files(FileSystem& fs, const std::string& dir, const FileMeta& meta);
 
-/// kNotFound as corruption; other errors, and ok, as they are.
+/// Returns kCorruption for kNotFound, and any other status unchanged.
 Status as_damage(const Status& status);
 
 }  // namespace ebbtide

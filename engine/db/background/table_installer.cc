@@ -1,6 +1,9 @@
 #include "db/background/table_installer.h"
 
+#include <algorithm>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/invariant.h"
@@ -11,11 +14,88 @@
 
 namespace ebbtide {
 
-Result<std::shared_ptr<TableReader>> TableInstaller::open(const FileMeta& meta) const {
+/// The tables of an earlier view, compared with a new version: the chunks that the new version still has, and the tables of all
+/// other chunks. A table that was added, removed or moved is in a chunk that has changed.
+class TableInstaller::Changed {
+ public:
+  /// `old` may be null.
+  Changed(const VersionPtr& version, const TablesView* old) : first_(old == nullptr) {
+    if (first_) return;
+    std::unordered_set<const FileList::Chunk*> stay;
+    for (const Run& run : version->runs) {
+      for (std::size_t c = 0; c < run.files.chunks(); ++c) stay.insert(&run.files.at_chunk(c));
+    }
+    auto view = old->runs.begin();
+    for (const Run& run : old->version->runs) {
+      if (run.files.empty()) continue;  // the view has no such runs
+      earlier_[run.id] = &*view;
+      const TableList& tables = (view++)->tables();
+      ASSERT(tables.chunks() == run.files.chunks());
+      for (std::size_t c = 0; c < tables.chunks(); ++c) {
+        if (stay.contains(&run.files.at_chunk(c))) {
+          same_[&run.files.at_chunk(c)] = tables.chunk(c);
+          continue;
+        }
+        for (const OpenTablePtr& table : tables.at_chunk(c).items) {
+          // The key is the metadata file, since a table with a new metadata file is another table for readers.
+          have_[table->meta->metadata_file] = table;
+          data_files_[table->meta->data_file] = table->data;
+        }
+      }
+    }
+  }
+
+  /// Returns the tables of these files, or null if the chunk has changed.
+  [[nodiscard]] TableList::ChunkPtr same_chunk(const FileList::Chunk& files) const {
+    const auto at = same_.find(&files);
+    return at == same_.end() ? nullptr : at->second;
+  }
+  /// True if there is no earlier view.
+  [[nodiscard]] bool is_first() const { return first_; }
+  /// Returns the open table of a file of a changed chunk, or null if the file is new. Marks the data file as still used.
+  OpenTablePtr take(const FileMeta& file) {
+    if (first_) return nullptr;
+    living_.insert(file.data_file);
+    const auto at = have_.find(file.metadata_file);
+    if (at == have_.end()) return nullptr;
+    OpenTablePtr table = std::move(at->second);
+    have_.erase(at);
+    return table;
+  }
+  /// The data file of a new table: that of an earlier table with it, or null.
+  [[nodiscard]] std::shared_ptr<DataFile> data_file(FileNum number) const {
+    const auto at = data_files_.find(number);
+    return at == data_files_.end() ? nullptr : at->second;
+  }
+  [[nodiscard]] const RunView* earlier(RunId run) const {
+    const auto at = earlier_.find(run);
+    return at == earlier_.end() ? nullptr : at->second;
+  }
+  /// Calls `visit` for each table that was not taken. The second argument is true if no table uses its data file any more.
+  template <typename Visit>
+  void for_each_gone(Visit visit) const {
+    for (const auto& [file, table] : have_) visit(*table, living_.count(table->meta->data_file) == 0);
+  }
+
+ private:
+  const bool first_;
+  std::unordered_map<const FileList::Chunk*, TableList::ChunkPtr> same_;
+  std::map<RunId, const RunView*> earlier_;
+  std::map<FileNum, OpenTablePtr> have_;
+  std::map<FileNum, std::shared_ptr<DataFile>> data_files_;
+  std::set<FileNum> living_;  // data files of taken tables and of new tables
+};
+
+TableReaderOptions TableInstaller::reader_options() const {
   TableReaderOptions options{env_.fs, env_.cache(), env_.dir, env_.direct_io};
   options.damage = env_.damage;
   options.open_files = env_.open_files;
-  return TableReader::open(options, files_of(meta));
+  options.indexes = env_.indexes;
+  return options;
+}
+
+Result<std::shared_ptr<TableReader>> TableInstaller::open(const FileMeta& meta) const {
+  return TableReader::open(reader_options(), files_of(meta));
 }
 
 std::shared_ptr<TableReader> TableInstaller::open_unreadable(const FileMeta& meta, Status why) const {
@@ -25,66 +105,81 @@ std::shared_ptr<TableReader> TableInstaller::open_unreadable(const FileMeta& met
 
 Result<std::shared_ptr<const TablesView>> TableInstaller::make_view(const VersionPtr& version, const TablesView* old,
                                                                     const OpenedTables& opened, Millis floor,
-                                                                    const std::function<void(const TablesView&)>& fit) const {
-  // By metadata file: a table whose metadata was replaced is another table to its readers.
-  std::map<FileNum, OpenTablePtr> have;
-  std::map<FileNum, std::shared_ptr<DataFile>> data_files;
-  if (old != nullptr) {
-    for (const RunView& run : old->runs) {
-      for (const OpenTablePtr& table : run.tables()) {
-        have[table->meta->metadata_file] = table;
-        data_files[table->meta->data_file] = table->data;
-      }
-    }
-  }
-  std::set<FileNum> living;
+                                                                    const std::function<void(TablesView&)>& fit) const {
+  Changed changed(version, old);
   auto view = std::make_shared<TablesView>();
   view->version = version;
-  for (const Run& run : version->runs) {
-    for (const FileMetaPtr& file : run.files) {
-      if (file->quarantined()) view->quarantined.push_back(file);
+  const FileSums sums = version->sums();
+  if (sums.quarantined != 0) {
+    for (const Run& run : version->runs) {
+      for (const FileMetaPtr& file : run.files) {
+        if (file->quarantined()) view->quarantined.push_back(file);
+      }
+    }
+    view->frozen = frozen_ranges(version->shape());
+  }
+  view->oldest_obligation = sums.oldest_obligation;
+  view->min_expiry = sums.min_expiry;
+  view->collections = sums.collections != 0;
+  view->file_bytes = sums.file_bytes;
+  if (!version->records->empty()) {
+    for (const Run& run : version->runs) {
+      for (const FileMetaPtr& file : run.files)
+        keep_oldest(&view->oldest_obligation, records_birth(file->stats, *version->records));
     }
   }
-  if (!view->quarantined.empty()) view->frozen = frozen_ranges(version->shape());
   for (const Run& run : version->runs) {
     if (run.files.empty()) continue;
-    std::vector<OpenTablePtr> tables;
-    bool moves = false;
-    for (const FileMetaPtr& file : run.files) {
-      living.insert(file->data_file);
-      moves |= !view->is_frozen(*file);
-      const auto fresh = opened.find(file->metadata_file);
-      const auto it = have.find(file->metadata_file);
-      if (it != have.end() && fresh == opened.end()) {
-        tables.push_back(it->second);
-        have.erase(it);
-      } else {
-        if (it != have.end()) have.erase(it);  // a restored copy of a file that was damaged
-        std::shared_ptr<TableReader> reader;
-        if (fresh != opened.end()) {
-          reader = fresh->second;
-        } else {
-          TRY_ASSIGN(read, open(*file));
-          reader = std::move(read);
-        }
-        std::shared_ptr<DataFile>& data = data_files[file->data_file];
-        if (data == nullptr) data = std::make_shared<DataFile>(file->data_file, env_.sink);
-        tables.push_back(std::make_shared<OpenTable>(file, std::move(reader), data, env_.sink));
+    TableList tables;
+    for (std::size_t c = 0; c < run.files.chunks(); ++c) {
+      TableList::ChunkPtr chunk = changed.same_chunk(run.files.at_chunk(c));
+      if (chunk == nullptr) {
+        TRY_ASSIGN(made, make_chunk(run.files.at_chunk(c), opened, &changed));
+        chunk = std::move(made);
       }
-      keep_oldest(&view->oldest_obligation, file->oldest_obligation());
-      keep_oldest(&view->oldest_obligation, records_birth(file->stats, *version->records));
-      keep_oldest(&view->min_expiry, file->stats.min_expiry);
-      view->file_bytes += file->data_bytes - file->punched_bytes + file->metadata_bytes;
+      tables.push_chunk(std::move(chunk));
     }
-    if (run.level == version->runs.front().level && moves) ++view->newest_level_runs;
-    view->runs.emplace_back(run, std::move(tables));
+    const auto moves = [&](const FileMetaPtr& file) { return !view->is_frozen(*file); };
+    if (run.level == version->runs.front().level &&
+        (view->frozen.empty() || std::any_of(run.files.begin(), run.files.end(), moves))) {
+      ++view->newest_level_runs;
+    }
+    view->runs.emplace_back(run, std::move(tables), changed.earlier(run.id));
   }
+  view->fitted = old == nullptr ? nullptr : old->fitted;
   fit(*view);
-  for (const RunView& run : view->runs) {
-    for (const OpenTablePtr& table : run.tables()) view->memory_bytes += table->reader->memory_bytes();
-  }
-  for (const auto& [file, table] : have) leave(*table, version->tree, floor, living.count(table->meta->data_file) == 0);
+  for (const RunView& run : view->runs) view->memory_bytes += run.sums().memory_bytes;
+  changed.for_each_gone([&](const OpenTable& table, bool with_data) { leave(table, version->tree, floor, with_data); });
   return std::shared_ptr<const TablesView>(std::move(view));
+}
+
+Result<TableList::ChunkPtr> TableInstaller::make_chunk(const FileList::Chunk& files, const OpenedTables& opened,
+                                                       Changed* changed) const {
+  auto chunk = std::make_shared<TableList::Chunk>();
+  chunk->items.reserve(files.items.size());
+  const TableReaderOptions options = reader_options();
+  for (const FileMetaPtr& file : files.items) {
+    const auto fresh = opened.find(file->metadata_file);
+    OpenTablePtr same = changed->take(*file);
+    if (same != nullptr && fresh == opened.end()) {
+      chunk->items.push_back(std::move(same));
+      continue;
+    }
+    // If the file has a table already, an opened reader is of the restored copy of a damaged file and replaces that table.
+    std::shared_ptr<TableReader> reader;
+    if (fresh != opened.end()) {
+      reader = fresh->second;
+    } else if (changed->is_first()) {
+      reader = TableReader::lazy(options, files_of(*file), file->stats);
+    } else {
+      TRY_ASSIGN(read, open(*file));
+      reader = std::move(read);
+    }
+    std::shared_ptr<DataFile> data = changed->data_file(file->data_file);
+    if (data == nullptr) data = std::make_shared<DataFile>(file->data_file, env_.sink);
+    chunk->items.push_back(std::make_shared<OpenTable>(file, std::move(reader), std::move(data), env_.sink));
+  }
+  return TableList::ChunkPtr(std::move(chunk));
 }
 
 void TableInstaller::leave(const OpenTable& table, TreeId tree, Millis floor, bool with_data) const {
@@ -106,9 +201,9 @@ void TableInstaller::retire(const TablesView& tables, Millis floor) const {
   }
 }
 
-// Only the holder of the manifest mutex changes the tables of a view, so they are prepared before the state mutex is locked.
-Status TableInstaller::install(Tree& tree, const OpenedTables& opened, std::size_t flushed) const {
-  const Millis now = env_.fence();  // before the view is loaded, so that the view has all deletes born before
+Result<std::shared_ptr<const TablesView>> TableInstaller::install(Tree& tree, const OpenedTables& opened,
+                                                                  std::size_t flushed) const {
+  const Millis now = env_.fence();  // read before the view is loaded, so that the view has all deletes born before `now`
   std::shared_ptr<const TreeView> before;
   {
     MutexLock lock(*env_.state_mutex);
@@ -116,17 +211,36 @@ Status TableInstaller::install(Tree& tree, const OpenedTables& opened, std::size
     before = tree.view_owner;
   }
   bool fitted = true;
-  auto tables = make_view(env_.version(tree.id), before->tables.get(), opened, env_.floor(*before, tree.dropped_at, now),
-                          [&](const TablesView& view) { fitted = env_.fit_filters(tree, view); });
-  ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
+  auto tables = replace(tree, *before, opened, env_.floor(*before, tree.dropped_at, now), flushed, &fitted);
   if (!fitted) env_.fit_filters_later(tree.id);
+  return tables;
+}
+
+void TableInstaller::install_replayed(Tree& tree, const OpenedTables& opened, std::size_t flushed) const {
+  std::shared_ptr<const TreeView> before;
+  {
+    MutexLock lock(*env_.state_mutex);
+    before = tree.view_owner;
+  }
+  bool fitted = true;  // if false, the first install after the replay continues
+  (void)replace(tree, *before, opened, 0, flushed, &fitted);
+}
+
+// Only a thread that holds the manifest mutex changes the tables of a view. So the tables are prepared before the state mutex is
+// locked.
+std::shared_ptr<const TablesView> TableInstaller::replace(Tree& tree, const TreeView& before, const OpenedTables& opened,
+                                                          Millis floor, std::size_t flushed, bool* fitted) const {
+  auto made = make_view(env_.version(tree.id), before.tables.get(), opened, floor,
+                        [&](TablesView& view) { *fitted = env_.fit_filters(tree, view); });
+  ASSERT_MSG(made.is_ok(), "a table that was opened for the edit");
+  std::shared_ptr<const TablesView> tables = std::move(made).value();
   MutexLock lock(*env_.state_mutex);
   auto view = std::make_shared<TreeView>(*tree.view_owner);
-  view->tables = std::move(tables).value();
+  view->tables = tables;
   view->memtables.resize(view->memtables.size() - flushed);
   tree.frozen.erase(tree.frozen.begin(), tree.frozen.begin() + static_cast<std::ptrdiff_t>(flushed));
   env_.publish(tree, std::move(view));
-  return Status::ok();
+  return tables;
 }
 
 CompactionEnv TableInstaller::compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
@@ -136,24 +250,31 @@ CompactionEnv TableInstaller::compaction_env(std::shared_ptr<const TablesView> t
   env.dir = env_.dir;
   env.pool = env_.pool();
   env.new_file = env_.new_file;
-  // Inputs are open already. Outputs are kept open for the view that will contain them.
+  // Inputs are open already. Outputs stay open for the view that will contain them.
   auto mutex = std::make_shared<Mutex>();
-  env.open_table = [this, opened, mutex,
-                    tables = std::move(tables)](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
+  const auto find = [opened, mutex, tables = std::move(tables)](const FileMeta& meta) -> std::shared_ptr<TableReader> {
     for (const RunView& run : tables->runs) {
       const int i = run.find(meta.stats.smallest);
       if (i < 0) continue;
       const OpenTable& table = *run.tables()[static_cast<std::size_t>(i)];
       if (table.meta->metadata_file == meta.metadata_file) return table.reader;
     }
+    MutexLock lock(*mutex);
+    const auto it = opened->find(meta.metadata_file);
+    return it == opened->end() ? nullptr : it->second;
+  };
+  env.find_table = [find](const FileMeta& meta) {
+    const auto reader = find(meta);
+    return reader == nullptr ? nullptr : reader->pinned_if_loaded();
+  };
+  env.open_table = [this, find, opened, mutex](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
+    if (const auto reader = find(meta); reader != nullptr) return reader->pinned();
+    TRY_ASSIGN(reader, open(meta));
     {
       MutexLock lock(*mutex);
-      if (auto it = opened->find(meta.metadata_file); it != opened->end()) return it->second;
+      (*opened)[meta.metadata_file] = reader;
     }
-    TRY_ASSIGN(reader, open(meta));
-    MutexLock lock(*mutex);
-    (*opened)[meta.metadata_file] = reader;
-    return reader;
+    return reader->pinned();
   };
   env.keep_table = [opened, mutex](const FileMeta& meta, std::shared_ptr<TableReader> reader) {
     MutexLock lock(*mutex);

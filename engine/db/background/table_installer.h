@@ -1,8 +1,9 @@
 // Installs new tables for readers.
 //
-// After an edit of the manifest a tree has a new version. The new view takes remaining tables from the current view; the job that wrote new
-// tables has opened them. The new view takes the place of the old one in one step. Tables that left the tree are noted in the purge ledger
-// and marked as obsolete: the last view that has one hands its files over for removal (db/background/obsolete_files.h).
+// After an edit of the manifest a tree has a new version. The new view takes the remaining tables from the current view; the job
+// that wrote new tables has opened them. The new view replaces the old one in one step. Tables that left the tree are noted in
+// the purge ledger and marked as obsolete: when the last view with such a table ends, the table's files are queued for removal
+// (db/background/obsolete_files.h).
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// Installs the tables of all trees. Thread-safe.
 class TableInstaller {
  public:
   using OpenedTables = std::map<FileNum, std::shared_ptr<TableReader>>;  ///< by metadata file
@@ -32,6 +33,7 @@ class TableInstaller {
     std::string dir{};
     bool direct_io = false;
     OpenFiles* open_files = nullptr;
+    IndexCache* indexes = nullptr;
     DamageSink* damage = nullptr;
     const ObsoleteSink* sink = nullptr;
     PurgeLedger* ledger = nullptr;
@@ -39,39 +41,50 @@ class TableInstaller {
     std::function<BlockCache*()> cache{};
     std::function<BackgroundPool*()> pool{};
     std::function<FileNum()> new_file{};
-    std::function<VersionPtr(TreeId)> version{};  ///< by the manifest
-    std::function<Millis()> fence{};              ///< engine time; every earlier delete can be seen when it returns
-    std::function<Millis(const TreeView&, Millis dropped_at, Millis now)>
-        floor{};  ///< oldest pending delete; `now` if there is none
-    std::function<bool(Tree&, const TablesView&)>
-        fit_filters{};  ///< loads and drops filter slices; false: some are left for the next call
+    std::function<VersionPtr(TreeId)> version{};  ///< returns the tree's version in the manifest
+    std::function<Millis()> fence{};              ///< returns engine time; every delete born earlier is visible when it returns
+    /// Returns the birth of the oldest pending delete; `now` if there is none.
+    std::function<Millis(const TreeView&, Millis dropped_at, Millis now)> floor{};
+    /// Loads and drops filter slices. False: some slices are left for the next call.
+    std::function<bool(Tree&, TablesView&)> fit_filters{};
     std::function<void(TreeId)> fit_filters_later{};
-    std::function<void(Tree&, std::shared_ptr<const TreeView>)> publish{};  ///< the state mutex is held
+    /// Gives readers the view. Called with the state mutex held.
+    std::function<void(Tree&, std::shared_ptr<const TreeView>)> publish{};
   };
 
   explicit TableInstaller(Env env) : env_(std::move(env)) {}
 
   Result<std::shared_ptr<TableReader>> open(const FileMeta& meta) const;
-  /// Opens a placeholder: every read returns `why`.
+  /// Opens a placeholder for a table: every read returns `why`.
   [[nodiscard]] std::shared_ptr<TableReader> open_unreadable(const FileMeta& meta, Status why) const;
 
-  /// Makes a view of `version`. It takes open tables from `old`, which may be null, and from `opened`, and opens the others. `fit` adapts
-  /// the filters. Tables of `old` that leave hold bytes of deletes born at `floor` or later.
+  /// Makes a view of `version`. Takes open tables from `old` and from `opened`, and opens the others. When the database opens,
+  /// `old` is null: then the others are opened without being read (TableReader::lazy). `fit` fits the filters. Tables of `old`
+  /// that are not in `version` may have bytes of deletes born at `floor` or later.
   Result<std::shared_ptr<const TablesView>> make_view(const VersionPtr& version, const TablesView* old,
                                                       const OpenedTables& opened, Millis floor,
-                                                      const std::function<void(const TablesView&)>& fit) const;
-  /// Gives readers the tree's tables by the manifest, and removes its `flushed` oldest frozen memtables in the same step, so that no view
-  /// has both or neither. The caller holds the manifest mutex. kAborted: the tree was dropped.
-  Status install(Tree& tree, const OpenedTables& opened, std::size_t flushed) const EXCLUDES(*env_.state_mutex);
-  /// Removes all tables of a dropped tree.
+                                                      const std::function<void(TablesView&)>& fit) const;
+  /// Gives readers the tree's tables in the manifest, and removes the tree's `flushed` oldest frozen memtables in the same step,
+  /// so that each view has exactly one of them. Returns the new tables. The caller holds the manifest mutex. kAborted: the tree
+  /// was dropped.
+  Result<std::shared_ptr<const TablesView>> install(Tree& tree, const OpenedTables& opened, std::size_t flushed) const
+      EXCLUDES(*env_.state_mutex);
+  /// Like install(), while the log is replayed: the edit removes no table, there are no readers, and the fence does not work yet.
+  void install_replayed(Tree& tree, const OpenedTables& opened, std::size_t flushed) const EXCLUDES(*env_.state_mutex);
+  /// Marks all tables of a dropped tree as obsolete.
   void retire(const TablesView& tables, Millis floor) const;
 
-  /// The environment of a job on `tables`. It keeps `tables`, so that none of their files is unlinked even if other jobs replace them.
-  /// Outputs go to `opened`; `abort` and `opened` outlive it.
+  /// Returns the environment of a job on `tables`. The environment holds `tables`, so that no file of them is unlinked even if
+  /// other jobs replace it. Outputs go to `opened`; `abort` and `opened` must outlive the environment.
   [[nodiscard]] CompactionEnv compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
                                              OpenedTables* opened) const;
 
  private:
+  std::shared_ptr<const TablesView> replace(Tree& tree, const TreeView& before, const OpenedTables& opened, Millis floor,
+                                            std::size_t flushed, bool* fitted) const EXCLUDES(*env_.state_mutex);
+  [[nodiscard]] TableReaderOptions reader_options() const;
+  class Changed;
+  Result<TableList::ChunkPtr> make_chunk(const FileList::Chunk& files, const OpenedTables& opened, Changed* changed) const;
   void leave(const OpenTable& table, TreeId tree, Millis floor, bool with_data) const;
 
   const Env env_;

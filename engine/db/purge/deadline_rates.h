@@ -1,4 +1,4 @@
-// The measured rate of merges, and the margin before a deadline that follows from it.
+// The measured rate of merges, and the margin before a deadline that is computed from it.
 #pragma once
 
 #include <algorithm>
@@ -9,17 +9,17 @@
 
 namespace ebbtide {
 
-/// Bytes that merges take in per ms of their own time, smoothed: a new job counts for a quarter. Thread-safe.
+/// Bytes that merges read per ms of their own time, smoothed: a new job has a weight of a quarter. Thread-safe.
 class MergeRate {
  public:
-  /// Jobs that are too short to measure do not count.
+  /// Adds a job. Jobs that are too short to measure do not count.
   void note(std::uint64_t bytes, std::uint64_t ns) EXCLUDES(mutex_) {
     if (bytes < kLeastBytes || ns < kLeastNs) return;
     const double rate = static_cast<double>(bytes) * 1e6 / static_cast<double>(ns);
     MutexLock lock(mutex_);
     bytes_per_ms_ = bytes_per_ms_ == 0 ? rate : 0.75 * bytes_per_ms_ + 0.25 * rate;
   }
-  /// 0: nothing was measured yet.
+  /// Returns the rate; 0: nothing was measured yet.
   [[nodiscard]] double bytes_per_ms() const EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return bytes_per_ms_;
@@ -32,8 +32,8 @@ class MergeRate {
   double bytes_per_ms_ GUARDED_BY(mutex_) = 0;
 };
 
-/// Returns how long before a deadline its work must be done: a tenth of the deadline, at least a second, plus 1.5 times the duration of the
-/// outstanding work at the measured rate. At most half of the deadline.
+/// Returns the ms before a deadline at which its work must be done: a tenth of the deadline, at least a second, plus 1.5 times
+/// the duration of the outstanding work at the measured rate. The result is at most half of the deadline.
 [[nodiscard]] inline Millis deadline_margin(Millis deadline, std::uint64_t work_bytes, double bytes_per_ms) {
   const double work = bytes_per_ms > 0 ? 1.5 * static_cast<double>(work_bytes) / bytes_per_ms : 0;
   const double base = std::max<double>(1000, static_cast<double>(deadline) / 10);

@@ -10,9 +10,16 @@ namespace {
 std::uint64_t final_bytes(const TreeShape& shape) {
   std::uint64_t bytes = 0;
   for (const RunShape& run : shape.runs) {
-    for (const FileShape& file : run.files) {
-      const KeyRange range = file.range();
-      if (shape.is_final(run.id, range.start, range.end)) bytes += file.bytes;
+    for (std::size_t c = 0; c < run.files.chunks(); ++c) {
+      const FileShapes::Chunk& chunk = run.files.at_chunk(c);
+      if (shape.is_final(run.id, chunk.items.front().smallest, chunk.items.back().range().end)) {
+        bytes += FileShapes::sums_of(chunk).bytes;
+        continue;
+      }
+      for (const FileShape& file : chunk.items) {
+        const KeyRange range = file.range();
+        if (shape.is_final(run.id, range.start, range.end)) bytes += file.bytes;
+      }
     }
   }
   return bytes;
@@ -20,12 +27,13 @@ std::uint64_t final_bytes(const TreeShape& shape) {
 
 std::string seconds(Millis ms) { return std::to_string((ms + 999) / 1000) + " s"; }
 
-// The oldest birth in memtables that are not being flushed: the active one, and frozen ones without a queued flush; 0 = none.
+// Returns the oldest birth in memtables that are not being flushed: the active memtable, and frozen memtables without a queued
+// flush. 0 = none.
 Millis oldest_resting(const DeadlineTracker::TreeNow& tree) {
   Millis birth = 0;
   for (const Millis memtable : tree.memtables) {
     keep_oldest(&birth, memtable);
-    if (!tree.frozen_rest) break;  // the others are being flushed
+    if (!tree.frozen_rest) break;  // the frozen memtables are being flushed
   }
   return birth;
 }
@@ -60,7 +68,7 @@ std::vector<std::size_t> DeadlineTracker::tick(std::span<const TreeNow> trees, M
   return due;
 }
 
-// Computes the tree's work again if that is due. True if the tree's memtables must be flushed.
+// Computes the tree's work again if that is due. Returns true if the tree's memtables must be flushed.
 bool DeadlineTracker::keep(const TreeNow& tree, Millis now, TreeState* state) {
   if (tree.rule.never() && tree.purge_before == 0) {
     *state = {.over_budget_known = state->over_budget_known};
@@ -79,7 +87,7 @@ void DeadlineTracker::look(const TreeNow& tree, Millis now, TreeState* state) {
   state->tables = tree.tables;
   state->looked_at = now;
   state->work = fade_work(shape, now);
-  state->final_bytes = final_bytes(shape);
+  look_at_final_bytes(shape, state);
   state->memtable_share = TtlShares(shape, *tree.policy).memtable();
   double rate = rate_.bytes_per_ms();
   if (tree.io_budget != 0) {
@@ -90,7 +98,20 @@ void DeadlineTracker::look(const TreeNow& tree, Millis now, TreeState* state) {
   tree.margin = tree.disk_is_short ? shortest / 2 : deadline_margin(shortest, state->work.bytes, rate);
 }
 
-// True when the deadlines first need more than the budget. False then until all work is done.
+// Counts the bottommost bytes, which are only shown and compared with whole deadlines. In a tree of many files they are counted
+// again only when the tree has grown or shrunk by a sixty-fourth.
+void DeadlineTracker::look_at_final_bytes(const TreeShape& shape, TreeState* state) {
+  constexpr std::size_t kFewFiles = 1024;
+  constexpr std::uint64_t kShare = 64;
+  std::size_t files = 0;
+  for (const RunShape& run : shape.runs) files += run.files.size();
+  const std::uint64_t bytes = shape.bytes(), then = state->bytes;
+  if (files > kFewFiles && then != 0 && (bytes < then ? then - bytes : bytes - then) <= then / kShare) return;
+  state->bytes = bytes;
+  state->final_bytes = final_bytes(shape);
+}
+
+// Returns true when the deadlines first need more than the budget, and then false until all work is done.
 bool DeadlineTracker::exceeds_budget(const TreeNow& tree, TreeState* state) {
   const bool raised = tree.budget.follow(tree.io_budget, state->work.bytes_per_ms);
   const bool first = raised && !state->over_budget_known;
@@ -105,7 +126,8 @@ void DeadlineTracker::forget_others(std::span<const TreeNow> trees) {
   });
 }
 
-// Updates the shortest feasible deadline: the time to merge all bottommost data once at the measured rate.
+// Updates the shortest feasible deadline, which is the time to merge all bottommost data once at the measured rate, and warns if
+// a deadline is shorter.
 void DeadlineTracker::report_least(std::span<const TreeNow> trees, std::uint64_t final_bytes) {
   const double rate = rate_.bytes_per_ms();
   const Millis least = rate > 0 ? static_cast<Millis>(static_cast<double>(final_bytes) / rate) : 0;

@@ -1,4 +1,5 @@
-// Pins of log segments: a checkpoint pins the segments that it copies, so that they stay even if the database no longer needs them.
+// Pins of log segments. A checkpoint pins the segments that it copies, so that they stay even if the database no longer needs
+// them.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +14,8 @@
 
 namespace ebbtide {
 
-/// Pins the segments from `oldest` to `newest`. It is revoked before a deadline is missed; its holder must check revoked() before and after
-/// each read.
+/// Pins the segments from `oldest` to `newest`. A pin is revoked before it makes a delete miss its deadline; its holder must
+/// check revoked() before and after each read.
 class LogPin {
  public:
   LogPin(FileNum oldest, FileNum newest) : oldest_(oldest), newest_(newest) {}
@@ -28,7 +29,7 @@ class LogPin {
   std::atomic<bool> revoked_{false};
 };
 
-/// Thread-safe.
+/// All pins of log segments. Thread-safe.
 class LogPins {
  public:
   std::shared_ptr<LogPin> pin(FileNum oldest, FileNum newest) EXCLUDES(mutex_) {
@@ -41,14 +42,14 @@ class LogPins {
     MutexLock lock(mutex_);
     std::erase(pins_, pin);
   }
-  /// The oldest segment that is pinned; higher than any if none is.
+  /// Returns the oldest pinned segment, or the largest number if no segment is pinned.
   [[nodiscard]] FileNum oldest() const EXCLUDES(mutex_) {
     FileNum oldest = std::numeric_limits<FileNum>::max();
     MutexLock lock(mutex_);
     for (const auto& pin : pins_) oldest = std::min(oldest, pin->oldest());
     return oldest;
   }
-  /// Revokes every pin of one of `segments`.
+  /// Revokes every pin that contains one of `segments`.
   void revoke(std::span<const FileNum> segments) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     for (const auto& pin : pins_) {

@@ -1,7 +1,7 @@
-// Flushes memtables and ends log segments whose deletes are due (retention.h decides which).
+// Flushes memtables and ends log segments whose deletes are due. retention.h decides which.
 //
-// A log segment can be removed once it takes no more batches and no memtable needs it. The memtables that do are flushed, however small
-// they are.
+// A log segment can be removed once it takes no more batches and no memtable needs it. Memtables that need the segment are
+// flushed, even if they are small.
 #pragma once
 
 #include <functional>
@@ -18,24 +18,26 @@ namespace ebbtide {
 
 struct PurgeSurvey;
 
-/// Revokes the leases that alone keep files whose deletes are due. A lease that only reads tables of its tree stays.
+/// Revokes the leases that keep replaced files whose deletes are due. A lease stays if all its tables are still in its tree.
 void revoke_hindering_leases(LeaseRegistry* leases, const PurgeSurvey& survey);
 
-/// Thread-safe.
+/// Carries out flushes for the log's deadlines. Thread-safe.
 class LogRetirer {
  public:
   struct Env {
     TreeRegistry* trees = nullptr;
-    std::function<void(FileNum)> end_segment;  ///< the segment takes no more batches; pieces in it and in older ones are given up
+    /// Ends a segment: the log writes no more batches to the segment. Pieces of staged batches in this and in older segments are
+    /// abandoned.
+    std::function<void(FileNum)> end_segment;
     std::function<std::vector<LogSegment>()> segments;
-    std::function<void(const TreePtr&)> hurry;  ///< flushes all frozen memtables of the tree; the commit mutex is held
+    std::function<void(const TreePtr&)> hurry;  ///< flushes all frozen memtables of the tree; called with the commit mutex held
   };
 
   explicit LogRetirer(Env env) : env_(std::move(env)) {}
 
-  /// Flushes the frozen memtables of a live tree, and the active one if `freeze_active`.
+  /// Flushes the frozen memtables of a live tree, and also the active memtable if `freeze_active` is true.
   void flush(TreeId id, bool freeze_active) EXCLUDES(env_.trees->commit_mutex);
-  /// Ends the segment, and flushes every memtable that needs it or an older one.
+  /// Ends the segment `last`, and flushes every memtable that needs it or an older segment.
   void retire_until(FileNum last) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
 
  private:

@@ -3,6 +3,20 @@
 #include "base/oldest.h"
 
 namespace ebbtide {
+namespace {
+
+/// Returns the time from which the work had until `due`, which is rule.due(birth): the birth, or the change of the setting that
+/// caused this due time.
+Millis promised_at(const DeadlineRule& rule, Millis birth, Millis due) {
+  const std::vector<DeadlineRule::Earlier>& earlier = rule.earlier();
+  for (std::size_t i = 0; i < earlier.size(); ++i) {
+    const Millis changed_to = i + 1 < earlier.size() ? earlier[i + 1].deadline : rule.deadline();
+    if (earlier[i].until >= birth && changed_to != 0 && earlier[i].until + changed_to == due) return earlier[i].until;
+  }
+  return birth;
+}
+
+}  // namespace
 
 const char* miss_reason_name(MissReason reason) {
   switch (reason) {
@@ -20,8 +34,8 @@ const char* miss_reason_name(MissReason reason) {
   return "unknown";
 }
 
-MissReason miss_reason(Millis birth, Millis deadline, const MissCauses& causes) {
-  const Millis half = (deadline - birth) / 2;
+MissReason miss_reason(Millis promised_at, Millis deadline, const MissCauses& causes) {
+  const Millis half = (deadline - promised_at) / 2;
   const auto left_too_little = [&](Millis until) { return deadline < until + half; };
   if (left_too_little(causes.opened_at)) return MissReason::kDown;
   if (left_too_little(causes.clock_step)) return MissReason::kClock;
@@ -32,13 +46,14 @@ MissReason miss_reason(Millis birth, Millis deadline, const MissCauses& causes) 
 std::vector<MissedDeadlines::Miss> MissedDeadlines::note(const PurgeSurvey& survey, const MissCauses& causes) {
   std::vector<Miss> misses;
   const auto count = [&](TreeId tree, Millis birth, bool damage) {
-    const Millis deadline = survey.trees.at(tree).deadlines.due(birth);
+    const DeadlineRule& rule = survey.trees.at(tree).deadlines;
+    const Millis deadline = rule.due(birth);
     Millis& counted = (damage ? counted_damage_ : counted_)[tree];
     if (deadline > survey.looked_at || birth <= counted || birth == kUnknownBirth) return;
     counted = birth;
     const auto held = counted_damage_.find(tree);
     if (!damage && held != counted_damage_.end() && birth <= held->second) return;
-    const MissReason reason = damage ? MissReason::kDamage : miss_reason(birth, deadline, causes);
+    const MissReason reason = damage ? MissReason::kDamage : miss_reason(promised_at(rule, birth, deadline), deadline, causes);
     counts_[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
     misses.push_back({tree, survey.looked_at - deadline, reason});
   };

@@ -11,8 +11,8 @@ void PurgeHistory::note(Millis floor, Millis looked_at) {
   if (!steps_.empty() && floor <= steps_.back().floor) return;
   steps_.push_back({floor, looked_at, left_at});
   if (steps_.size() <= kMaxSteps) return;
-  // Drops every second step of the older half. The next step answers for its births from then on, with a later known_at and the
-  // earlier left_at.
+  // Drops every second step of the older half. The next step then represents the dropped step's births, with a later known_at and
+  // the earlier left_at.
   std::deque<Step> thinned;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const bool goes = i % 2 == 0 && i < steps_.size() / 2;
@@ -22,7 +22,7 @@ void PurgeHistory::note(Millis floor, Millis looked_at) {
   steps_ = std::move(thinned);
 }
 
-// The first step whose floor is above n.
+// Returns the first step whose floor is above n.
 std::deque<PurgeHistory::Step>::const_iterator PurgeHistory::find(Millis n) const {
   return std::upper_bound(steps_.begin(), steps_.end(), n, [](Millis birth, const Step& step) { return birth < step.floor; });
 }

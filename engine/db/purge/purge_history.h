@@ -1,4 +1,4 @@
-// The results of earlier surveys: since when deletes are known to be purged, and how long their purge took.
+// Stores results of earlier surveys: the time since which deletes are known to be purged, and how long their purge took.
 #pragma once
 
 #include <array>
@@ -10,36 +10,38 @@
 
 namespace ebbtide {
 
-/// For any birth: when all deletes up to it were first known to be purged, and when they were last known to be pending. Memory is bounded:
-/// for old births the first time may be later than the true one, and the second one earlier.
+/// Stores two times for any birth: when all deletes up to the birth were first known to be purged, and when they were last known
+/// to be pending. Memory is bounded: for old births the first time may be later than the true one, and the second time earlier.
 class PurgeHistory {
  public:
   static constexpr std::size_t kMaxSteps = 1024;
 
-  /// Notes a survey at time `looked_at`: every delete born before `floor` was purged; nothing is known about later ones.
+  /// Stores the result of a survey at time `looked_at`: every delete born before `floor` was purged; nothing is known about later
+  /// births.
   void note(Millis floor, Millis looked_at);
   /// True if a survey found every delete born by `n` purged.
   [[nodiscard]] bool covers(Millis n) const { return !steps_.empty() && n < steps_.back().floor; }
-  /// The time of the first such survey, or a later one. Requires covers(n).
+  /// Returns the time of the first such survey, or of a later one. Requires covers(n).
   [[nodiscard]] Millis known_at(Millis n) const;
-  /// The last survey known to have found a pending delete born by `n`; 0 if none is known. A result before `n` proves nothing.
+  /// Returns the time of the last survey known to have found a pending delete born by `n`; 0 if none is known. A result before
+  /// `n` proves nothing.
   [[nodiscard]] Millis left_at(Millis n) const;
-  /// The time of the last survey; 0 if there was none.
+  /// Returns the time of the last survey; 0 if there was none.
   [[nodiscard]] Millis looked_at() const { return looked_at_; }
 
  private:
   struct Step {
     Millis floor, known_at;
-    Millis left_at;  // time of the survey before, which had an older floor; 0 if none
+    Millis left_at;  // time of the previous survey, which had an older floor; 0 if there was none
   };
   [[nodiscard]] std::deque<Step>::const_iterator find(Millis n) const;
-  std::deque<Step> steps_;  // all fields ascend
+  std::deque<Step> steps_;  // each field ascends
   Millis looked_at_ = 0;
 };
 
-/// Measures how long deletes took to be purged from all files. It does not follow single deletes: each survey has the birth of the oldest
-/// pending delete of each tree. When that delete is purged, it is one sample, exact but for the time between two surveys. So deletes that
-/// are purged together count once, by the oldest of them.
+/// Measures how long deletes took to be purged from all files, by samples instead of single deletes. Each survey has the birth of
+/// the oldest pending delete of each tree. When that delete is purged, it is one sample, exact except for the time between two
+/// surveys. So deletes that are purged together count once, by the oldest of them.
 class PersistTimes {
  public:
   static constexpr std::array<Millis, 14> kBounds = {1'000,      2'000,       5'000,       15'000,       60'000,
@@ -47,16 +49,17 @@ class PersistTimes {
                                                      86'400'000, 172'800'000, 604'800'000, 2'592'000'000};
 
   using ByTree = std::map<TreeId, Millis>;
-  /// Notes a survey at engine time `now`: deletes born before a tree's floor are purged. `births`: the oldest pending delete in memtables,
-  /// tables and log, by tree. (A floor need not be the birth of a delete.) Trees without a floor are purged as a whole.
+  /// Adds a survey at engine time `now`: deletes born before a tree's floor are purged. `births`: for each tree, the oldest
+  /// pending delete in memtables, tables and log. (A floor need not be the birth of a delete.) Trees without a floor are purged
+  /// completely.
   void note(const ByTree& births, const ByTree& floors, Millis now);
-  /// In seconds.
+  /// Returns the histogram of purge times in seconds.
   [[nodiscard]] HistogramInfo info() const;
 
  private:
   void observe(Millis took) REQUIRES(mutex_);
   mutable Mutex mutex_;
-  ByTree oldest_ GUARDED_BY(mutex_);  ///< the births to be purged next
+  ByTree oldest_ GUARDED_BY(mutex_);  ///< by tree, the birth of the delete to be purged next
   std::array<std::uint64_t, kBounds.size() + 1> buckets_ GUARDED_BY(mutex_){};
   Millis sum_ GUARDED_BY(mutex_) = 0;
 };

@@ -24,7 +24,7 @@ void PurgeLedger::look() {
   for (std::string& name : there) {
     if (!fs_.exists(join_path(dir_, name))) gone.insert(std::move(name));
   }
-  // Read after the check for existence, so that it counts the removal of every file found missing.
+  // Read after the checks of existence, so that the number includes the removal of every file found missing.
   const std::uint64_t removals = fs_.removals(), durable = fs_.durable_removals();
   MutexLock lock(mutex_);
   for (Entry& entry : entries_) {
@@ -51,7 +51,8 @@ bool PurgeLedger::wants_sync() const {
 
 void PurgeLedger::supersede(TreeId tree, Millis floor, Millis now) {
   MutexLock lock(mutex_);
-  superseded_.emplace(tree, Superseded{floor, now});  // the first one has the oldest floor
+  // emplace() has no effect if the tree has an entry, since the first entry has the oldest floor.
+  superseded_.emplace(tree, Superseded{floor, now});
 }
 
 void PurgeLedger::rolled(const std::string& old_name, std::uint64_t bytes, const std::map<TreeId, Superseded>& again) {

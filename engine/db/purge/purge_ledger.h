@@ -1,11 +1,13 @@
-// Holders of deleted bytes that no tree names: files that are being removed, and keys of such files in the manifest.
+// Lists holders of deleted bytes that belong to no tree: files that are being removed, and keys of such files in the manifest.
 //
-// An entry has a floor for each tree whose bytes it may have: every such delete was born then or later. The floor is the tree's oldest
-// obligation just before the file was replaced. Deletes purged earlier had left every table of the tree, this one included. So a delete
-// born before all floors has no bytes here. Later entries have later floors, so that stays true.
+// An entry has a floor for each tree whose bytes it may have: every delete whose bytes it has was born at the floor or later.
+// The floor is the tree's oldest obligation just before the file was replaced. Deletes that were purged before that had left
+// every table of the tree, including the replaced file. So an entry has no bytes of a delete born before all its floors. Later
+// entries have later floors, so that stays true.
 //
-// A file is removed when its name does not exist, the directory was synced since, and no reader has it open. The caller notes a file
-// here before it takes it out of its tree. A survey looks at the trees first and here second, and so misses no file on the way.
+// A file is removed when its name does not exist, the directory was synced after that, and no reader has the file open. A caller
+// must add a file to the ledger before it takes the file out of its tree. A survey visits the trees first and the ledger second,
+// and so finds every file.
 #pragma once
 
 #include <cstdint>
@@ -21,38 +23,39 @@
 
 namespace ebbtide {
 
-/// Thread-safe. Does its I/O (looking whether names exist) without a lock.
+/// The list of such holders. Thread-safe. Checks whether files exist without holding a lock.
 class PurgeLedger {
  public:
   using Floors = std::map<TreeId, Millis>;
 
   struct Leaving {
-    std::string name;  ///< of the file, without its directory
+    std::string name;  ///< file name without the directory
     std::uint64_t bytes = 0;
     Floors floors;
-    std::weak_ptr<const void> open{};  ///< shared by readers that have it open and by its writer; empty: there is none
+    /// Shared by the file's writer and by the readers that have the file open. Empty if there is no writer and no reader.
+    std::weak_ptr<const void> open{};
   };
 
   PurgeLedger(RemovalsFileSystem& fs, std::string dir) : fs_(fs), dir_(std::move(dir)) {}
 
-  /// Adds a file that is, or is about to be, unlinked.
+  /// Adds a file that has been, or is about to be, unlinked.
   void leave(Leaving file);
   /// Checks which files are removed, and erases their entries.
   void look();
-  /// The files that were not gone at the last look().
+  /// Returns the files that were not removed at the last look().
   [[nodiscard]] std::vector<Leaving> leaving() const;
-  /// True if an unlinked file may return after a power loss: sync the directory.
+  /// True if an unlinked file could return after a power loss: the caller syncs the directory.
   [[nodiscard]] bool wants_sync() const;
 
-  // --- the manifest: its edits name keys (bounds of files), even after the files are removed
+  // --- the manifest, whose edits name keys (bounds of files) even after the files are removed
   struct Superseded {
     Millis floor = 0;
-    Millis since = 0;  ///< engine time of the edit
+    Millis since = 0;  ///< engine time of the first edit that superseded keys of the tree
   };
-  /// Notes that an edit removed files from the tree, or the tree from the manifest.
+  /// Adds keys to the manifest's superseded keys: an edit has removed files from the tree, or the tree from the manifest.
   void supersede(TreeId tree, Millis floor, Millis now);
-  /// Notes that a new manifest has replaced the one named `old_name`. Only the old file has the keys superseded until now, except for
-  /// `again`: edits appended to the new one since.
+  /// Called when a new manifest has replaced the manifest `old_name`. The superseded keys are then only in the old file, except
+  /// for `again`: keys that edits in the new manifest have superseded.
   void rolled(const std::string& old_name, std::uint64_t bytes, const std::map<TreeId, Superseded>& again);
   [[nodiscard]] std::map<TreeId, Superseded> superseded() const;
 
@@ -60,7 +63,7 @@ class PurgeLedger {
   struct Entry {
     Leaving file;
     bool unlinked = false;
-    std::uint64_t removal = 0;  // its number, or a later one's
+    std::uint64_t removal = 0;  // number of the removal, or of a later one
   };
   RemovalsFileSystem& fs_;
   const std::string dir_;

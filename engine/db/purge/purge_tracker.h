@@ -1,13 +1,13 @@
 // Tracks which deletes are purged from all files, and computes the status of purge tickets.
 //
-//   survey   The Env gathers all holders of deleted bytes (PurgeSurvey). For each tree the tracker remembers up to which birth all
-//            deletes were purged, and when a survey found that (PurgeHistory).
-//   ticket   A moment. It is done once a later survey finds no pending delete born at or before that moment.
+//   survey   The Env collects all holders of deleted bytes (PurgeSurvey). For each tree the tracker stores the birth up to which
+//            all deletes were purged, and the time of the survey that found this (PurgeHistory).
+//   ticket   A moment. The ticket is done once a later survey finds no pending delete born at or before that moment.
 //
-// Monotone: a ticket that is done stays done, since floors never get older and every later birth is the survey's `now` or later.
+// A ticket that is done stays done, since floors never get older and every later birth is at the survey's `now` or later.
 //
-// Memory is bounded: of removed trees without deleted data, kMaxGoneTrees are remembered. For all others only the time is known at which
-// the last of them was found purged.
+// Memory is bounded: of removed trees without deleted data, the tracker stores kMaxGoneTrees. For all others it stores only the
+// time at which the last of them was found purged.
 #pragma once
 
 #include <deque>
@@ -25,34 +25,35 @@
 
 namespace ebbtide {
 
-/// Thread-safe. One survey is made at a time.
+/// Tracks the purges of all trees. Thread-safe. One survey is made at a time.
 class PurgeTracker {
  public:
   struct Env {
     const Clock* clock = nullptr;
-    /// Gathers the current holders of deleted bytes. Every pending delete without a holder was born at the survey's `now` or later. Called
-    /// with the tracker's lock held.
+    /// Collects the current holders of deleted bytes. Every pending delete without a holder was born at the survey's `now` or
+    /// later. Called with the tracker's mutex held.
     std::function<std::shared_ptr<const PurgeSurvey>()> survey;
-    std::function<TreeId()> tree_limit;  ///< no tree has this number or a higher one
-    std::function<Millis()> opened_at;   ///< engine time; deadlines of trees removed before it are unknown
+    std::function<TreeId()> tree_limit;  ///< returns a number above that of every tree
+    std::function<Millis()>
+        opened_at;  ///< returns the engine time of the open; deadlines of trees removed before that time are unknown
   };
-  /// Number of removed trees without deleted data that are remembered individually.
+  /// Number of removed trees without deleted data that are stored individually.
   static constexpr std::size_t kMaxGoneTrees = 256;
   static constexpr std::size_t kMaxTickets = 1000;
-  /// The largest age of a survey that answers a client, since clients may ask very often.
+  /// The largest age, in ns, of a survey that answers a client, since clients may ask very often.
   static constexpr std::uint64_t kSurveyMaxAgeNs = 20'000'000;
 
   explicit PurgeTracker(Env env) : env_(std::move(env)) {}
 
-  /// Makes a survey and records its results.
+  /// Makes a survey and stores its results.
   std::shared_ptr<const PurgeSurvey> look() EXCLUDES(mutex_);
-  /// kInvalidArgument if no such ticket was ever issued.
+  /// Returns the status of a ticket. kInvalidArgument if no such ticket was issued.
   Result<PurgeStatus> status(const PurgeTicket& ticket) EXCLUDES(mutex_);
-  /// Keeps a ticket for open_tickets(). The oldest is forgotten beyond kMaxTickets.
+  /// Stores a ticket for open_tickets(). If there are more than kMaxTickets, forgets the oldest.
   void note_ticket(const PurgeTicket& ticket) EXCLUDES(ticket_mutex_);
-  /// The noted tickets that are not done, in the order in which they were noted.
+  /// Returns the stored tickets that are not done, in the order in which they were stored.
   std::vector<PurgeTicket> open_tickets() EXCLUDES(mutex_, ticket_mutex_);
-  /// How long deletes took to be purged, in seconds.
+  /// Returns how long deletes took to be purged, in seconds.
   [[nodiscard]] HistogramInfo persist_times() const { return persist_times_.info(); }
 
  private:
@@ -62,8 +63,8 @@ class PurgeTracker {
   };
   struct Purged {
     bool done = false;
-    Millis known_at = 0;  ///< done: when that was known, at the latest
-    Millis left_at = 0;   ///< as PurgeHistory::left_at
+    Millis known_at = 0;  ///< if done: the time at which that was known, or a later time
+    Millis left_at = 0;   ///< see PurgeHistory::left_at
     void add(const PurgeHistory& history, Millis n);
   };
   std::shared_ptr<const PurgeSurvey> draw() REQUIRES(mutex_);
@@ -78,12 +79,12 @@ class PurgeTracker {
   PersistTimes persist_times_;  // own synchronization
 
   Mutex mutex_;
-  std::shared_ptr<const PurgeSurvey> survey_ GUARDED_BY(mutex_);  // the last one
+  std::shared_ptr<const PurgeSurvey> survey_ GUARDED_BY(mutex_);  // the last survey
   std::uint64_t surveyed_ns_ GUARDED_BY(mutex_) = 0;
-  std::map<TreeId, PurgeHistory> trees_ GUARDED_BY(mutex_);  // trees that exist or have deleted data left
+  std::map<TreeId, PurgeHistory> trees_ GUARDED_BY(mutex_);  // trees that exist or still have deleted data
   std::map<TreeId, GoneTree> gone_ GUARDED_BY(mutex_);       // removed trees without deleted data
-  PurgeHistory others_ GUARDED_BY(mutex_);                   // trees that no survey found
-  Millis others_gone_at_ GUARDED_BY(mutex_) = 0;             // when the last tree that is in none of these was found purged
+  PurgeHistory others_ GUARDED_BY(mutex_);                   // for trees that no survey found
+  Millis others_gone_at_ GUARDED_BY(mutex_) = 0;             // when the last forgotten tree was found purged
   Millis surveyed_until_ GUARDED_BY(mutex_) = 0;
 
   Mutex ticket_mutex_;

@@ -8,12 +8,12 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kLookNs = 1'000'000'000;
-// Number of trees, mostly removed, that old edits may name before the manifest is rolled. Each survey visits all of them, once a
-// second.
+// Number of trees, mostly removed ones, that old edits may name before the manifest is rolled. Each survey visits all of them,
+// once a second.
 constexpr std::size_t kMaxSuperseded = 2000;
 constexpr unsigned kLogEighths = 2, kManifestEighths = 6;
 
-// Revokes views and pins only for replaced files and log segments.
+// Plans revocations of views and pins that keep replaced files and old log segments.
 void plan_revocations(const RetentionInput& in, RetentionPlan* plan) {
   const PurgeSurvey& survey = in.survey;
   bool views = false;
@@ -41,12 +41,13 @@ FileNum plan_log(const RetentionInput& in, RetentionPlan* plan) {
   return last_due;
 }
 
-// True if PURGE.NOW asked for the holder's deletes and no damage prevents their purge.
+// True if PURGE.NOW applies to the holder's deletes and no damage prevents their purge.
 bool is_wanted(const PurgeSurvey& survey, const PurgeHolder& holder) {
   return holder.floor <= survey.trees.at(holder.tree).purge_before && !holder.damage;
 }
 
-// Trees whose memtables and tables have no delete left that PURGE.NOW asked for. Their keys in the manifest are next.
+// Returns the trees whose memtables and tables have no delete left to which PURGE.NOW applies. The next step for them is to
+// remove their keys from the manifest.
 std::set<TreeId> clean_trees(const PurgeSurvey& survey) {
   std::set<TreeId> clean;
   for (const auto& [tree, terms] : survey.trees) clean.insert(tree);
@@ -105,8 +106,8 @@ RetentionPlan plan_retention(const RetentionInput& input) {
 }
 
 std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_ns) {
-  std::uint64_t often_enough = std::numeric_limits<std::uint64_t>::max();  // for work that is due an eighth of the time before a
-                                                                           // deadline
+  // Two intervals in the last eighth of the time before a deadline.
+  std::uint64_t often_enough = std::numeric_limits<std::uint64_t>::max();
   for (const auto& [tree, terms] : survey.trees) {
     const Millis shortest = terms.deadlines.shortest();
     if (shortest != 0) often_enough = std::min<std::uint64_t>(often_enough, shortest * (1'000'000 / 16));
@@ -123,7 +124,7 @@ std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_n
 void Retention::tick() {
   MutexLock lock(mutex_);
   const std::uint64_t now_ns = env_.clock->mono_ns();
-  // Reset before the survey, so that a request made meanwhile is not lost.
+  // asked_ is reset before the survey, so that a concurrent request is not lost.
   if (!asked_.exchange(false) && last_ns_ != 0 && now_ns - last_ns_ < every_ns_) return;
   last_ns_ = now_ns;
   const std::shared_ptr<const PurgeSurvey> survey = env_.tracker->look();
@@ -164,7 +165,7 @@ void Retention::request_clean_up(bool roll) {
 
 void Retention::clean_up(bool roll) {
   const Status status = env_.shorten(roll);
-  // A failed sync is retried: until one succeeds, removed files do not count as purged.
+  // A failed sync is tried again: until a sync succeeds, removed files do not count as purged.
   if (!env_.closing() && status.is_ok()) {
     env_.ledger->look();
     if (env_.ledger->wants_sync()) (void)env_.sync_dir();

@@ -1,16 +1,17 @@
-// Keeps delete deadlines for everything but tables: log segments, the manifest, unlinked files, leased views. Merges remove deleted bytes
-// from tables.
+// Keeps delete deadlines for all places except tables: log segments, the manifest, unlinked files, leased views. Merges remove
+// deleted bytes from tables.
 //
-//   after a quarter of the time from the oldest birth to its deadline:
-//                                    a log segment is retired, and the trees that keep it are flushed.
-//   a quarter of the deadline after an edit removed files from a tree, or after three quarters of the time that their deletes have;
-//   or when edits name many trees:   the manifest is rolled
-//   after seven eighths:             leased views and log pins that keep such files are revoked
-//   at once, once a second:          the directory is synced if a file was unlinked
+//   a log segment                 when a quarter of the time from the oldest birth to its deadline is over, the segment is
+//                                 retired, and the trees that need it are flushed
+//   the manifest                  is rolled a quarter of the deadline after an edit removed files from a tree, or when three
+//                                 quarters of the time of their deletes are over; also when edits name many trees
+//   leased views and log pins     are revoked when seven eighths of the time of deletes in files that they keep are over
+//   the directory                 is synced if a file was unlinked, once a second
 //
-// PURGE.NOW makes all of it due at once. Work that waits for the device is submitted, not done in tick().
+// PURGE.NOW makes all this work due at once. Work that waits for the device is submitted to other threads, not done in tick().
 //
-// It makes a survey (PurgeTracker), computes a list of actions (plan_retention, pure), and performs them (Env).
+// A tick makes a survey (PurgeTracker), computes a list of actions (plan_retention, a pure function), and performs the actions
+// (Env).
 #pragma once
 
 #include <atomic>
@@ -32,51 +33,54 @@
 
 namespace ebbtide {
 
-/// Action: revoke leased views that keep files that are due.
+/// Action: revoke leased views that keep files with due deletes.
 struct RevokeViews {};
 /// Action: revoke pins of these segments.
 struct RevokeLogPins {
   std::vector<FileNum> segments;
 };
-/// Action: flush the tree's frozen memtables at once, and the active one if `freeze`.
+/// Action: flush the tree's frozen memtables at once, and also the active memtable if `freeze` is true.
 struct FlushMemTables {
   TreeId tree = kNoTree;
   bool freeze = false;
 };
-/// Action: end this segment and older ones, so that the log can continue without them.
+/// Action: end the segment `last` and older segments, so that the log can continue without them.
 struct RetireSegments {
   FileNum last = kNoFile;
 };
-/// Action: remove unneeded segments, roll the manifest if `roll`, sync removals.
+/// Action: remove unneeded segments, roll the manifest if `roll` is true, and sync removals.
 struct CleanUp {
   bool roll = false;
 };
 using RetentionAction = std::variant<RevokeViews, RevokeLogPins, FlushMemTables, RetireSegments, CleanUp>;
-/// "revoke views", "revoke pins of 3 4", "freeze and flush 7", "flush 7", "retire up to 4", "clean up", "clean up and roll".
+/// Returns "revoke views", "revoke pins of 3 4", "freeze and flush 7", "flush 7", "retire up to 4", "clean up" or "clean up and
+/// roll".
 std::string to_string(const RetentionAction& action);
 
 struct RetentionInput {
   const PurgeSurvey& survey;
-  std::map<TreeId, PurgeLedger::Superseded> superseded{};  ///< edits of the manifest that name keys of removed files
+  std::map<TreeId, PurgeLedger::Superseded> superseded{};  ///< keys of removed files that edits of the manifest name
   bool unsynced_removals = false;
-  FileNum log_begins = kNoFile;  ///< only pins keep older segments
+  FileNum log_begins = kNoFile;  ///< the first segment that the log needs; only pins keep older segments
 };
 struct RetentionPlan {
   std::vector<RetentionAction> actions;
-  bool look_again = false;  ///< PURGE.NOW asked for deletes that are still pending: the next tick surveys again
+  bool look_again = false;  ///< true if deletes to which PURGE.NOW applies are still pending: the next tick surveys again
 };
-/// Returns the actions that are due, in the order in which to perform them. Pure.
+/// Returns the actions that are due, in the order in which to perform them. Pure function.
 RetentionPlan plan_retention(const RetentionInput& input);
 
-/// A leased view or a log pin is revoked after this many eighths of the time from birth to deadline of deletes in its files.
+/// A leased view or a log pin is revoked when so many eighths of the time from birth to deadline of deletes in its files are
+/// over.
 inline constexpr unsigned kRevokeEighths = 7;
 
-/// The time from one survey to the next, if the first took `took_ns`: a second, or a sixteenth of the shortest deadline. In the last eighth
-/// before a deadline, a 64th of it: between the last merge and the deadline, one survey revokes views and a later one finds their files gone.
-/// Longer if surveys would take more than a twentieth of the time, but never so long that a deadline passes meanwhile. Pure.
+/// Returns the ns from one survey to the next, if a survey took `took_ns`: a second, or a sixteenth of the shortest deadline. In
+/// the last eighth before a deadline it is a 64th of the deadline: between the last merge and the deadline, one survey revokes
+/// views and a later one finds their files removed. The time is longer if surveys would take more than a twentieth of all time,
+/// but never so long that a deadline passes in between. Pure function.
 std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_ns);
 
-/// Thread-safe.
+/// Keeps the deadlines of all places except tables. Thread-safe.
 class Retention {
  public:
   struct Env {
@@ -89,11 +93,12 @@ class Retention {
     std::function<void(const PurgeSurvey&)> revoke_views;
     std::function<void(TreeId, bool freeze)> flush;
     std::function<void(FileNum)> retire_segments;
-    std::function<void(std::function<void()>)> submit;  ///< for work that waits for the device
-    std::function<Status(bool roll)> shorten;           ///< removes old log segments, rolls the manifest; no effect when closing
+    std::function<void(std::function<void()>)> submit;  ///< runs a function on a thread that may wait for the device
+    /// Removes old log segments and rolls the manifest. No effect when the database is closing.
+    std::function<Status(bool roll)> shorten;
     std::function<Status()> sync_dir;
     std::function<bool()> closing;
-    std::function<void(const Status&)> failed;  ///< shorten() failed
+    std::function<void(const Status&)> failed;  ///< called if shorten() has failed
     std::function<void(const std::string&)> report_error;
   };
 
@@ -101,9 +106,9 @@ class Retention {
 
   /// Called on each tick of the database; surveys only as often as needed.
   void tick() EXCLUDES(mutex_);
-  /// Makes the next tick survey.
+  /// Makes the next tick do a survey.
   void look_soon() { asked_ = true; }
-  /// Submits a clean-up unless one is under way.
+  /// Submits a clean-up unless one is running.
   void request_clean_up(bool roll);
   [[nodiscard]] const MissedDeadlines& missed() const { return missed_; }
 
@@ -115,7 +120,7 @@ class Retention {
   const Env env_;
   std::atomic<bool> asked_{false}, cleaning_{false};
   MissedDeadlines missed_;  // note() requires mutex_
-  Mutex mutex_;             // one tick at a time; locked before the tracker's mutex
+  Mutex mutex_;             // held during a tick; locked before the tracker's mutex
   std::uint64_t last_ns_ GUARDED_BY(mutex_) = 0, every_ns_ GUARDED_BY(mutex_) = 0;
 };
 

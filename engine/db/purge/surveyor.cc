@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-// The oldest birth, up to `now`, of a delete that is pending in the file; `now` if there is none.
+// Returns the oldest birth, up to `now`, of a delete that is pending in the file; `now` if there is none.
 Millis floor_of_file(const TableStats& stats, const RecordSet& records, Millis now) {
   Millis floor = now;
   keep_oldest(&floor, stats.oldest_obligation());
@@ -34,7 +34,8 @@ void add_tables(const TreeView& view, Millis dropped_at, Millis now, std::vector
   for (const Run& run : view.tables->version->runs) {
     for (const FileMetaPtr& file : run.files) {
       Millis floor = floor_of_file(file->stats, *view.tables->version->records, now);
-      keep_oldest(&floor, file->oldest_obligation());  // dead bytes count until they are punched, names until they are renewed
+      // Dead bytes count until they are punched. Keys in the names of files count until the names are renewed.
+      keep_oldest(&floor, file->oldest_obligation());
       keep_oldest(&floor, dropped_at);
       if (floor < now)
         holders->push_back({PurgePlace::kTable, view.tree, floor, file->data_bytes + file->metadata_bytes, file->data_file, false,
@@ -57,7 +58,7 @@ Millis pending_floor(const TreeView& view, Millis dropped_at, Millis now) {
   for (const auto& memtable : view.memtables) keep_oldest(&floor, oldest_birth(*memtable, now));
   keep_oldest(&floor, view.tables->oldest_obligation);
   if (view.tables->min_expiry <= now) keep_oldest(&floor, view.tables->min_expiry);
-  for (const Record& record : view.tables->version->records->records()) keep_oldest(&floor, record.birth);
+  keep_oldest(&floor, view.tables->version->records->oldest_birth());
   return floor;
 }
 
@@ -73,7 +74,7 @@ Millis Surveyor::fence(SeqNum* up_to) {
 
 Millis Surveyor::floor_of(const TreePtr& tree) {
   const Millis now = fence();
-  const std::shared_ptr<const TreeView> view = env_.trees->view_of(*tree);
+  const std::shared_ptr<const TreeView> view = tree == nullptr ? nullptr : env_.trees->view_of(*tree);
   return view == nullptr ? now : pending_floor(*view, tree->dropped_at, now);
 }
 
@@ -89,7 +90,7 @@ std::shared_ptr<const PurgeSurvey> Surveyor::draw() {
   return survey;
 }
 
-// Returns all trees, live and dropped. `*longest_deadline` is kNever if a database has no deadline.
+// Starts the survey and returns all trees, live and dropped. Sets `*longest_deadline` to kNever if a database has no deadline.
 std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* longest_deadline) {
   survey->now = fence();
   survey->looked_at = std::max(survey->now, env_.now());
@@ -105,8 +106,8 @@ std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* longest_deadli
   return trees;
 }
 
-// Deletes that were born in the survey's own millisecond are noted, too. So a ticket's status in the millisecond of its delete says what
-// is left.
+// Surveys the trees. Includes deletes that were born in the survey's own millisecond, so that a ticket's status in the
+// millisecond of its delete says how much is left.
 void Surveyor::survey_trees(const std::vector<TreePtr>& trees, PurgeSurvey* survey) {
   const Millis now = survey->now + 1;
   for (const TreePtr& tree : trees) {
@@ -146,8 +147,8 @@ void Surveyor::survey_ledger(PurgeSurvey* survey) const {
   }
 }
 
-// Retired trees that left something. If one was removed before the start, its rule is unknown: its deletes are due at once, and surely late
-// after the longest deadline of all databases.
+// Adds retired trees that still have holders. If a tree was removed before the start, its rule is unknown: its deletes are due at
+// once, and certainly late after the longest deadline of all databases.
 void Surveyor::add_gone_trees(Millis longest_deadline, PurgeSurvey* survey) {
   const DeadlineRule surely_late(longest_deadline == DeadlineRule::kNever ? 0 : longest_deadline);
   MutexLock lock(env_.trees->state_mutex);
@@ -163,7 +164,7 @@ void Surveyor::add_gone_trees(Millis longest_deadline, PurgeSurvey* survey) {
 }
 
 void Surveyor::forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey) {
-  std::optional<std::map<TreeId, Millis>> floors;  // rarely needed
+  std::optional<std::map<TreeId, Millis>> floors;  // computed only if needed, which is rare
   MutexLock lock(env_.trees->state_mutex);
   for (const TreePtr& tree : trees) {
     if (tree->deadlines.earlier().empty()) continue;

@@ -1,10 +1,12 @@
-// Draws surveys (survey.h): gathers everything that may hold bytes of deletes.
+// Makes surveys (survey.h): collects everything that may have bytes of deletes.
 //
-// The order matters. Entries move from memtables to tables; tables and log segments move to the ledger of files on their way out. Each is
-// noted at the new place before it leaves the old one. A survey visits the places in that order, so it finds everything at least once.
+// The order matters. Entries move from memtables to tables; tables and log segments move to the ledger of files that are being
+// removed. Each is added to the new place before it leaves the old place. A survey visits the places in that order, so it finds
+// everything at least once.
 //
-// A survey's `now` is drawn from the time that births have. Every later birth is `now` or later, and the survey sees every earlier one
-// (fence). A ticket that is done stays done over restarts, too: open() keeps only what the manifest and the log name, with its births.
+// A survey's `now` comes from the same clock as births. Every later birth is `now` or later, and the survey finds every earlier
+// birth (fence). A ticket that is done stays done over restarts, too: open() keeps only files that the manifest and the log name,
+// with their births.
 #pragma once
 
 #include <atomic>
@@ -22,37 +24,38 @@
 
 namespace ebbtide {
 
-/// The oldest birth of a delete that is pending in the view; `now` if there is none. `dropped_at` as in Tree. Pure.
+/// Returns the oldest birth of a delete that is pending in the view; `now` if there is none. `dropped_at`: see Tree. Pure
+/// function.
 [[nodiscard]] Millis pending_floor(const TreeView& view, Millis dropped_at, Millis now);
 
-/// Thread-safe.
+/// Makes surveys of all trees. Thread-safe.
 class Surveyor {
  public:
   struct Env {
     TreeRegistry* trees = nullptr;
     PurgeLedger* ledger = nullptr;
-    /// Moves the time of the next batch to the present and returns it. Sets `*last` to the last seq that a batch was given. The commit
-    /// mutex is held.
+    /// Advances the time of the next batch to the current time and returns it. Sets `*last` to the last assigned seq. Called with
+    /// the commit mutex held.
     std::function<Millis(SeqNum* last)> advance_time;
-    std::function<void(SeqNum)> await_visible;          ///< until every operation up to it is in its memtable
-    std::function<Millis()> now;                        ///< engine time, as lateness is measured by it
-    std::function<std::vector<LogSegment>()> segments;  ///< of the log
+    std::function<void(SeqNum)> await_visible;          ///< waits until every operation up to the seq is in its memtable
+    std::function<Millis()> now;                        ///< returns the engine time that lateness is measured by
+    std::function<std::vector<LogSegment>()> segments;  ///< returns the log's segments
   };
 
   explicit Surveyor(Env env) : env_(std::move(env)) {}
 
-  /// Returns a time: every delete that was born before it can be seen, and every later one is born then or later. `*up_to` is the last
-  /// seq of those before.
+  /// Returns an engine time: every delete born before it is visible when fence() returns, and every later delete is born at this
+  /// time or later. Sets `*up_to` to the last seq before this time.
   Millis fence(SeqNum* up_to) EXCLUDES(env_.trees->commit_mutex);
   Millis fence() EXCLUDES(env_.trees->commit_mutex) {
     SeqNum up_to = 0;
     return fence(&up_to);
   }
-  /// pending_floor() of the tree at a fence. The fence's time if the tree is retired.
+  /// Returns pending_floor() of the tree at a fence; the fence's time if the tree is retired or null.
   Millis floor_of(const TreePtr& tree) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
-  /// Also forgets changes of deadlines that no pending delete waits for. One call at a time.
+  /// Makes a survey, and forgets changes of deadlines that affect no pending delete. One call at a time.
   std::shared_ptr<const PurgeSurvey> draw() EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
-  /// Makes the ticket's deletes overdue: PURGE.NOW. The ticket's tree, or all.
+  /// Makes the ticket's deletes overdue, for PURGE.NOW: those of the ticket's tree, or of all trees.
   void make_overdue(const PurgeTicket& ticket) EXCLUDES(env_.trees->commit_mutex);
 
  private:
@@ -64,7 +67,7 @@ class Surveyor {
   void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey) EXCLUDES(env_.trees->state_mutex);
 
   const Env env_;
-  std::atomic<Millis> purge_before_{0};  // as Tree::purge_before, of dropped trees
+  std::atomic<Millis> purge_before_{0};  // like Tree::purge_before, for dropped trees
 };
 
 }  // namespace ebbtide

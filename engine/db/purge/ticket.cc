@@ -1,4 +1,4 @@
-// Text form of tickets, and sums of a PurgeStatus.
+// The text form of tickets, and the sums of a PurgeStatus.
 #include <charconv>
 
 #include <engine/purge.h>
@@ -38,14 +38,15 @@ std::optional<PurgeTicket> parse_ticket(Bytes text) {
     ticket.tree = 0;
     read = std::from_chars(read.ptr + 1, end, *ticket.tree);
   }
-  // Each ticket has one spelling, without leading zeros or further text.
+  // Each ticket has only one spelling, without leading zeros or further text.
   if (read.ec != std::errc() || read.ptr != end || text != format_ticket(ticket)) return std::nullopt;
   return ticket;
 }
 
 std::uint64_t PurgeStatus::files() const {
   std::uint64_t sum = 0;
-  for (std::size_t place = 1; place < kPurgePlaces; ++place) sum += left[place].files;  // a memtable is no file
+  // The loop starts at 1, since a memtable is no file.
+  for (std::size_t place = 1; place < kPurgePlaces; ++place) sum += left[place].files;
   return sum;
 }
 

@@ -1,6 +1,10 @@
 #include "db/read/db_iterator.h"
 
+#include <map>
+#include <utility>
+
 #include "db/trees/tree_view.h"
+#include "iter/barrier_iterator.h"
 #include "iter/merging_iterator.h"
 #include "iter/run_iterator.h"
 #include "iter/visible_iterator.h"
@@ -8,12 +12,20 @@
 namespace ebbtide {
 namespace {
 
-// An iterator over the tables of a run within bounds, as a child of the merge.
-std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, ReadCounters* counters) {
+// Tables of a run, by index, whose range tombstones could not be read.
+using Failed = std::map<std::size_t, Status>;
+
+// Makes an iterator over the tables of a run within bounds, as a child of the merge. It ends with an error in the range of a
+// failed table.
+std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, ReadCounters* counters,
+                                            Failed failed) {
   RunFiles files;
   files.files = run.tables().size();
   files.stats = [&run](std::size_t i) -> const TableStats& { return run.tables()[i]->meta->stats; };
-  files.open = [&run, bounds, fill_cache, counters](std::size_t i) {
+  files.open = [&run, bounds, fill_cache, counters,
+                failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
+    if (const auto at = failed.find(i); at != failed.end())
+      return std::make_unique<BarrierIterator>(run.tables()[i]->meta->stats, bounds.start, at->second);
     return run.reader(i).new_iterator({bounds, fill_cache, counters});
   };
   return std::make_unique<RunIterator>(std::move(files), bounds);
@@ -23,17 +35,27 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
                                             std::vector<TombstoneSource>* tombstones) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const auto& memtable : view.memtables) {
-    // The tombstone runs of one memtable may overlap. So each is a source of its own, with the age of the memtable.
+    // The tombstone runs of one memtable may overlap. So each run is a source of its own, with the age of the memtable.
     for (SharedTombstones& run : memtable->range_tombstone_runs()) tombstones->push_back({children.size(), {std::move(run)}});
     children.push_back(memtable->new_iterator());
   }
   for (const RunView& run : view.tables->runs) {
     TombstoneSource source{children.size(), {}};
-    for (std::size_t i = 0; i < run.tables().size(); ++i) {
-      if (run.has_range_tombstones(i) && !run.is_unreadable(i)) source.sets.push_back(run.reader(i).range_tombstones());
+    Failed failed;
+    for (std::size_t c = 0; c < run.tables().chunks(); ++c) {
+      const TableList::Chunk& chunk = run.tables().at_chunk(c);
+      if (TableList::sums_of(chunk).special == 0) continue;
+      for (std::size_t i = run.tables().start_of(c), end = i + chunk.items.size(); i < end; ++i) {
+        if (!run.has_range_tombstones(i) || run.is_unreadable(i) || !run.tables()[i]->meta->stats.overlaps(bounds)) continue;
+        if (const auto table = run.reader(i).pinned(); table.is_ok()) {
+          source.sets.push_back((*table)->range_tombstones());
+        } else {
+          failed.emplace(i, table.status());
+        }
+      }
     }
     if (!source.sets.empty()) tombstones->push_back(std::move(source));
-    children.push_back(run_child(run, bounds, fill_cache, counters));
+    children.push_back(run_child(run, bounds, fill_cache, counters, std::move(failed)));
   }
   return std::make_unique<MergingIterator>(std::move(children));
 }

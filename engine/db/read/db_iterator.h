@@ -10,8 +10,8 @@
 
 namespace ebbtide {
 
-/// The iterator keeps its lease. It is empty if the lease is null (the database has no tree). `counters` may be null; otherwise it outlives
-/// the iterator.
+/// Makes an iterator that holds the lease. If the lease is null (the database has no tree), the iterator is empty. `counters` may
+/// be null; otherwise it must outlive the iterator.
 std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
                                           ReadCounters* counters, std::shared_ptr<LargeValues> values);
 

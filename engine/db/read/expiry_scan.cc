@@ -1,5 +1,5 @@
-// A sweep over the memtables, and over those pages whose expiries lie in the time asked for. It finds versions. A version counts
-// if, apart from its expiry, it is the current entry of its key: there is no newer version, and no delete covers it.
+// Finds versions that expire in the given time: iterates over the memtables, and over those pages with such expiries. A version
+// counts if, apart from its expiry, it is the current entry of its key: there is no newer version, and no delete covers it.
 #include "db/read/expiry_scan.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace ebbtide {
 namespace {
 
-/// Keeps the `limit` earliest of the added entries. If entries do not fit, `until` moves back before their time, so that all
-/// entries up to `until` are kept. Of the earliest time, as many stay as fit, so that a caller that goes on from `until` makes
-/// progress.
+/// Keeps the `limit` earliest of the added entries. If entries do not fit, `until` moves to before their expiry, so that all
+/// entries up to `until` are kept. Of the entries with the earliest expiry, as many are kept as fit, so that a caller that
+/// continues from `until` makes progress.
 class Earliest {
  public:
   Earliest(std::size_t limit, Millis until) : limit_(limit), until_(until) {}

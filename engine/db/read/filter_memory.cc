@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/invariant.h"
 #include "filter/slices.h"
@@ -11,28 +13,36 @@
 namespace ebbtide {
 namespace {
 
-// Each load reads a metadata file, about a hundredth of a table, under the manifest mutex.
+// Filters loaded by one call, since each load reads a metadata file, about a hundredth of a table, under the manifest mutex.
 constexpr int kLoadsAtOnce = 16;
+// If there are at most so many tables, the slices are chosen again after each change, since that costs little.
+constexpr std::size_t kFewTables = 256;
+constexpr std::uint64_t kFitShare = 32;
 constexpr std::uint64_t kFilterRetryNs = 60'000'000'000;
 
 FilterRun filter_run(const TiledEntries& has, int level, const FilterNeeds& needs) {
   return {has.entries, has.pages_per_tile(), needs.arrivals[lookup_level(level)]};
 }
 
-/// A run after a plan.
+/// A run as it will be after a plan.
 struct RunAfter {
   RunId id;
   int level;
   TiledEntries has{};
 };
 
-/// All runs, also those without files, which a view leaves out: a plan may write to them.
-std::vector<RunAfter> runs_of(const TablesView& view) {
+/// Pages per tile of a table; of one that was not read yet, as of new files.
+std::uint32_t tile_pages(const OpenTable& table, const FilterNeeds& needs) {
+  const std::uint32_t known = table.reader->pages_per_tile();
+  return known != 0 ? known : needs.pages_per_tile;
+}
+
+/// Returns all runs, including those without files, which a view leaves out: a plan may write to them.
+std::vector<RunAfter> runs_of(const TablesView& view, const FilterNeeds& needs) {
   std::map<RunId, TiledEntries> tables;
   for (const RunView& run : view.runs) {
-    for (const OpenTablePtr& table : run.tables()) {
-      tables[run.id()].add(table->meta->stats.entries, table->reader->pages_per_tile());
-    }
+    const TableSums sums = run.sums();
+    tables[run.id()] = {sums.entries, sums.tile_pages + (sums.entries - sums.read_entries) * needs.pages_per_tile};
   }
   std::vector<RunAfter> runs;
   for (const Run& run : view.version->runs) runs.push_back({run.id, run.level, tables[run.id]});
@@ -55,7 +65,24 @@ std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after,
   return slices;
 }
 
-/// True if the bits do not depend on the tree.
+/// True if the last decision for the whole tree is still good enough.
+bool is_fitted(const TablesView& view, const FilterNeeds& needs) {
+  if (view.fitted == nullptr || view.fitted->needs != needs) return false;
+  std::size_t tables = 0;
+  std::uint64_t entries = 0, changed = 0;
+  std::map<RunId, std::uint64_t> before = view.fitted->entries;
+  for (const RunView& run : view.runs) {
+    const std::uint64_t now = run.sums().entries;
+    const std::uint64_t then = std::exchange(before[run.id()], 0);
+    tables += run.tables().size();
+    entries += now;
+    changed += now < then ? then - now : now - then;
+  }
+  for (const auto& [run, then] : before) changed += then;  // entries of runs that no longer exist
+  return tables > kFewTables && changed <= entries / kFitShare;
+}
+
+/// True if the bits per entry do not depend on the tree.
 bool all_get_the_same(const FilterNeeds& needs) { return needs.allocation == FilterAllocation::kUniform && needs.memory == 0; }
 
 }  // namespace
@@ -67,7 +94,7 @@ TiledEntries& TiledEntries::operator+=(const TiledEntries& other) {
 }
 
 TiledEntries& TiledEntries::operator-=(const TiledEntries& other) {
-  // The executor will refuse a plan that removes a file twice. Here it must not underflow.
+  // A plan that removes a file twice must not make the number negative here; the executor will refuse the plan.
   entries -= std::min(entries, other.entries);
   pages -= std::min(pages, other.pages);
   return *this;
@@ -84,18 +111,19 @@ double FilterNeeds::bits_for_each(std::uint64_t entries) const {
 
 std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const Plan& plan, const FilterNeeds& needs) {
   if (all_get_the_same(needs)) return {};
-  std::vector<RunAfter> runs = runs_of(view);
+  std::vector<RunAfter> runs = runs_of(view, needs);
   const PlanTarget* target = target_of(plan);
-  if (target == nullptr || std::holds_alternative<Slice>(plan.action)) return cut_all(runs, needs);  // sizes stay nearly the same
+  // The runs keep nearly the same sizes.
+  if (target == nullptr || std::holds_alternative<Slice>(plan.action)) return cut_all(runs, needs);
   std::uint64_t written = 0;
   for (const PlanInput& input : inputs_of(plan)) {
     const auto run = std::find_if(view.runs.begin(), view.runs.end(), [&](const RunView& r) { return r.id() == input.run; });
     if (run == view.runs.end()) continue;  // the executor refuses the plan
-    const std::set<FileNum> files(input.files.begin(), input.files.end());
     TiledEntries taken;
-    for (const OpenTablePtr& table : run->tables()) {
-      if (files.count(table->meta->data_file) == 0) continue;
-      taken.add(table->meta->stats.entries, table->reader->pages_per_tile());
+    for (const FileNum num : std::set<FileNum>(input.files.begin(), input.files.end())) {
+      const FileMetaPtr file = view.version->find(num);
+      const OpenTable* const table = file == nullptr ? nullptr : run->table_of(*file);
+      if (table != nullptr) taken.add(table->meta->stats.entries, tile_pages(*table, needs));
     }
     std::find_if(runs.begin(), runs.end(), [&](const RunAfter& r) { return r.id == input.run; })->has -= taken;
     written += taken.entries;
@@ -115,7 +143,7 @@ std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const
 std::map<RunId, std::vector<double>> filters_after_flush(const TablesView& view, std::uint64_t entries,
                                                          const FilterNeeds& needs) {
   if (all_get_the_same(needs)) return {};
-  std::vector<RunAfter> runs = runs_of(view);
+  std::vector<RunAfter> runs = runs_of(view, needs);
   RunAfter flushed{view.version->next_run, 0};
   flushed.has.add(entries, needs.pages_per_tile);
   runs.push_back(flushed);
@@ -125,7 +153,7 @@ std::map<RunId, std::vector<double>> filters_after_flush(const TablesView& view,
 std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, const FilterNeeds& needs) {
   std::vector<FilterRun> runs;
   std::vector<SlicedTable> tables;
-  std::vector<std::vector<SliceWorth>> worths;  // of each table: `tables` points into it
+  std::vector<std::vector<SliceWorth>> worths;  // of each table; `tables` points into this list
   std::uint64_t all = 0;
   for (const RunView& run : view.runs) {
     TiledEntries has;
@@ -134,11 +162,11 @@ std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, c
       for (const SliceInfo& slice : table->reader->slices()) {
         worth.push_back({static_cast<double>(slice.bits - slice.block_bits / 2), slice.rate});
       }
-      tables.push_back({runs.size(), table->meta->stats.entries, {}, table->reader->filter()->slices()});
-      has.add(table->meta->stats.entries, table->reader->pages_per_tile());
+      tables.push_back({runs.size(), table->meta->stats.entries, {}, table->reader->kept_slices()});
+      has.add(table->meta->stats.entries, tile_pages(*table, needs));
+      if (table->reader->pages_per_tile() != 0) all += table->meta->stats.entries;  // of a table that was read
     }
     runs.push_back(filter_run(has, run.level(), needs));
-    all += has.entries;
   }
   for (std::size_t t = 0; t < tables.size(); ++t) tables[t].have = worths[t];
   const double bits = needs.bits_for_each(all);
@@ -146,11 +174,17 @@ std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, c
                                                 ? choose_slices_evenly(tables, bits)
                                                 : choose_slices(runs, tables, bits * static_cast<double>(all));
   std::vector<std::vector<std::uint32_t>> keep;
-  auto at = chosen.begin();
+  std::size_t at = 0;
   for (const RunView& run : view.runs) {
-    const auto count = static_cast<std::ptrdiff_t>(run.tables().size());
-    keep.emplace_back(at, at + count);
-    at += count;
+    std::optional<std::uint32_t> most;
+    std::vector<std::uint32_t>& of_run = keep.emplace_back();
+    for (std::size_t t = 0; t < run.tables().size(); ++t) {
+      of_run.push_back(chosen[at + t]);
+      if (!worths[at + t].empty()) most = std::max(most.value_or(0), chosen[at + t]);
+    }
+    for (std::size_t t = 0; t < run.tables().size(); ++t, ++at) {
+      if (worths[at].empty()) of_run[t] = most.value_or(kAllSlices);
+    }
   }
   return keep;
 }
@@ -167,7 +201,7 @@ FilterNeeds filter_needs(const Tree& tree) {
           s.filter_lookups == FilterLookups::kMeasured ? tree.arrivals : all_arrive()};
 }
 
-// Lookups count from the last update of the arrivals.
+// Counts the lookups since the last update of the arrivals.
 void measure_lookups(Tree& tree) {
   const TablesView& tables = *tree.view_owner->tables;
   std::array<std::uint64_t, kLookupLevels> runs{};
@@ -186,34 +220,79 @@ void measure_lookups(Tree& tree) {
   tree.lookups_measured = total;
 }
 
-bool fit_filters(const TablesView& view, const FilterNeeds& needs, const FilterFitEnv& env) {
+namespace {
+
+/// Drops slices, and lists the slices to load.
+std::shared_ptr<FilterFit> decide(TablesView& view, const FilterNeeds& needs,
+                                  std::vector<std::shared_ptr<const void>>* replaced) {
   const std::vector<std::vector<std::uint32_t>> keep = slices_to_keep(view, needs);
-  const std::uint64_t now_ns = env.clock.mono_ns();
-  int loads = 0;
-  bool all = true;
-  std::vector<std::shared_ptr<const void>> replaced;
+  auto fit = std::make_shared<FilterFit>();
+  auto loads = std::make_shared<std::vector<FilterFit::Load>>();
+  fit->needs = needs;
   for (std::size_t r = 0; r < view.runs.size(); ++r) {
-    const std::vector<OpenTablePtr>& tables = view.runs[r].tables();
-    for (std::size_t t = 0; t < tables.size(); ++t) {
-      TableReader& reader = *tables[t]->reader;
-      if (keep[r][t] > reader.filter()->slices()) {
-        if (now_ns < tables[t]->filter_retry_ns.load(std::memory_order_relaxed)) continue;
-        if (++loads > kLoadsAtOnce) {
-          all = false;
-          continue;
-        }
-      }
-      auto old = reader.keep_slices(keep[r][t]);
-      if (!old.is_ok()) {
-        tables[t]->filter_retry_ns.store(now_ns + kFilterRetryNs, std::memory_order_relaxed);
-        env.warn("a slice of a filter cannot be read, lookups do without it: " + old.status().to_string());
-      } else if (*old != nullptr) {
-        replaced.push_back(std::move(*old));
+    RunView& run = view.runs[r];
+    if (run.sums().read_entries != run.sums().entries) run.measure();
+    fit->entries[run.id()] = run.sums().entries;
+    std::size_t t = 0;
+    for (const OpenTablePtr& table : run.tables()) {
+      const std::uint32_t want = keep[r][t++];
+      if (want > table->reader->kept_slices() && !table->reader->slices().empty()) {
+        loads->push_back({table, want});
+      } else if (auto old = table->reader->keep_slices(want); old.is_ok() && *old != nullptr) {
+        replaced->push_back(std::move(*old));
       }
     }
   }
+  fit->loads = std::move(loads);
+  return fit;
+}
+
+/// Loads the next slices of the list, kLoadsAtOnce at most.
+void load_some(FilterFit* fit, const FilterFitEnv& env, std::vector<std::shared_ptr<const void>>* replaced) {
+  const std::uint64_t now_ns = env.clock.mono_ns();
+  for (int loads = 0; fit->next < fit->loads->size(); ++fit->next) {
+    const FilterFit::Load& load = (*fit->loads)[fit->next];
+    const OpenTablePtr table = load.table.lock();
+    if (table == nullptr || load.slices <= table->reader->kept_slices()) continue;
+    if (now_ns < table->filter_retry_ns.load(std::memory_order_relaxed)) continue;
+    if (loads++ == kLoadsAtOnce) return;
+    auto old = table->reader->keep_slices(load.slices);
+    if (!old.is_ok()) {
+      table->filter_retry_ns.store(now_ns + kFilterRetryNs, std::memory_order_relaxed);
+      env.warn("a filter slice cannot be read, so lookups work without it: " + old.status().to_string());
+      continue;
+    }
+    if (*old != nullptr) replaced->push_back(std::move(*old));
+  }
+}
+
+}  // namespace
+
+bool fit_filters(TablesView& view, const FilterNeeds& needs, const FilterFitEnv& env) {
+  std::vector<std::shared_ptr<const void>> replaced;
+  const bool known = is_fitted(view, needs);
+  if (known && view.fitted->next == view.fitted->loads->size()) return true;
+  auto fit = known ? std::make_shared<FilterFit>(*view.fitted) : decide(view, needs, &replaced);
+  load_some(fit.get(), env, &replaced);
+  const bool all = fit->next == fit->loads->size();
+  view.fitted = std::move(fit);
   if (!replaced.empty()) env.epoch.retire([replaced = std::move(replaced)] {});
   return all;
+}
+
+FilterNeeds filter_needs(const Tree& tree, Mutex& state_mutex) {
+  MutexLock lock(state_mutex);
+  return filter_needs(tree);
+}
+
+bool measure_and_fit_filters(Tree& tree, TablesView& tables, Mutex& state_mutex, const FilterFitEnv& env) {
+  FilterNeeds needs;
+  {
+    MutexLock lock(state_mutex);
+    if (tree.view_owner != nullptr) measure_lookups(tree);
+    needs = filter_needs(tree);
+  }
+  return fit_filters(tables, needs, env);
 }
 
 }  // namespace ebbtide

@@ -1,6 +1,6 @@
-// The entries of a table are assumed to be spread evenly over its bytes, and each tombstone to delete one key. So a range has as many
-// keys as entries, less two for each tombstone. Versions that are shadowed, expired or under a range tombstone count until a merge
-// drops them.
+// The estimate assumes that the entries of a table are spread evenly over its bytes, and that each tombstone deletes one key. So
+// a range has as many keys as entries, minus two for each tombstone. Versions that are shadowed, expired or under a range
+// tombstone count until a merge drops them.
 #include "db/read/key_estimate.h"
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 namespace ebbtide {
 namespace {
 
-/// Largest number of a memtable's entries that are compared with the range; half of the others count as inside it.
+/// The most entries of a memtable that are compared with the range; half of the other entries count as inside the range.
 constexpr std::uint64_t kMaxSampledKeys = 100'000;
-/// Approximate number of a table's range tombstone fragments that are examined; the others are assumed to cover the same share.
+/// The approximate number of a table's range tombstone fragments that are examined; the others are assumed to cover the same
+/// share.
 constexpr std::size_t kMaxFragments = 1000;
 
 struct Counted {
@@ -34,10 +35,20 @@ void add_memtable(const MemTable& memtable, const KeyRange& range, Counted* coun
   }
 }
 
+/// The part of the table's bytes that lies in the range. Without the index in memory, a range that cuts the table has half of it.
+double part_of_bytes(const OpenTable& table, const KeyRange& range) {
+  const TableStats& stats = table.meta->stats;
+  if (const auto loaded = table.reader->pinned_if_loaded(); loaded != nullptr)
+    return static_cast<double>(loaded->approximate_bytes(range)) / static_cast<double>(table.meta->data_bytes);
+  if (!stats.overlaps(range) || !table.reader->unreadable().is_ok()) return 0;
+  const bool whole = Bytes(range.start) <= Bytes(stats.smallest) && (range.end.empty() || stats.ends_before(range.end));
+  return whole ? 1 : 0.5;
+}
+
 void add_table(const OpenTable& table, const KeyRange& range, Counted* counted) {
   const TableStats& stats = table.meta->stats;
   if (table.meta->data_bytes == 0) return;
-  const double share = static_cast<double>(table.reader->approximate_bytes(range)) / static_cast<double>(table.meta->data_bytes);
+  const double share = part_of_bytes(table, range);
   counted->entries += share * static_cast<double>(stats.entries);
   counted->tombstones += share * static_cast<double>(stats.tombstones);
 }
@@ -50,9 +61,9 @@ void add_run(const RunView& run, const KeyRange& range, Counted* counted) {
   }
 }
 
-/// Entries of older runs that the range tombstones of `table` cover; the table is in run number `run`.
-std::uint64_t covered_entries(const TablesView& tables, std::size_t run, const OpenTable& table) {
-  const auto& fragments = table.reader->range_tombstones()->fragments();
+/// Returns the entries of older runs that the range tombstones of `table`, which is pinned, cover; it is in run number `run`.
+std::uint64_t covered_entries(const TablesView& tables, std::size_t run, const TableReader& table) {
+  const auto& fragments = table.range_tombstones()->fragments();
   const std::size_t step = 1 + fragments.size() / kMaxFragments;
   Counted covered;
   for (std::size_t f = 0; f < fragments.size(); f += step) {
@@ -69,17 +80,24 @@ void estimate_invalidated(const TablesView& tables, TreeShape* shape) {
   for (RunShape& run : shape->runs) {
     if (run.files.empty()) continue;
     ASSERT(view < tables.runs.size() && tables.runs[view].id() == run.id);
-    for (std::size_t i = 0; i < run.files.size(); ++i) {
-      FileShape& file = run.files[i];
-      if (file.range_tombstones == 0) continue;
+    for (std::size_t i = 0, c = 0; i < run.files.size(); ++i) {
+      while (i >= run.files.start_of(c) + run.files.at_chunk(c).items.size()) ++c;
+      if (FileShapes::sums_of(run.files.at_chunk(c)).most_tombstones == 0) {
+        i = run.files.start_of(c) + run.files.at_chunk(c).items.size() - 1;  // no table of the chunk has tombstones
+        continue;
+      }
+      if (run.files[i].range_tombstones == 0) continue;
       const OpenTable& table = *tables.runs[view].tables()[i];
       std::uint64_t covered = table.covered_entries.load(std::memory_order_relaxed);
       if (covered == OpenTable::kNotEstimated) {
-        covered = covered_entries(tables, view, table);
-        table.covered_entries.store(covered, std::memory_order_relaxed);
+        const auto loaded = table.reader->pinned_if_loaded();
+        covered = loaded == nullptr ? 0 : covered_entries(tables, view, *loaded);
+        if (loaded != nullptr) table.covered_entries.store(covered, std::memory_order_relaxed);
       }
+      FileShape& file = run.files.edit(i);
       file.invalidated = file.tombstones + std::max(file.range_tombstones, covered);
     }
+    run.files.seal();
     ++view;
   }
 }

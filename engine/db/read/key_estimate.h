@@ -1,5 +1,5 @@
-// Estimates how many keys lie in a range, and how many entries a file's range tombstones cover. Both use only data in memory: fences, entry
-// counts and memtables. No I/O.
+// Estimates the number of keys in a range, and the number of entries that a file's range tombstones cover. Both estimates use
+// only data in memory: fences, entry counts and memtables.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,10 @@ namespace ebbtide {
 /// See Db::estimate_keys.
 [[nodiscard]] std::uint64_t estimate_keys(const TreeView& tree, const KeyRange& range);
 
-/// Sets FileShape::invalidated of files with range tombstones: b of Sarkar et al., "Lethe: A Tunable Delete-Aware LSM Engine", SIGMOD
-/// 2020, section 4.1.2. It counts point tombstones and the entries of older runs that range tombstones cover. `shape` is that of
-/// `tables`. Each table is estimated once, at its first plan, since the runs below it change little meanwhile.
+/// Sets FileShape::invalidated of files with range tombstones: b of Sarkar et al., "Lethe: A Tunable Delete-Aware LSM Engine",
+/// SIGMOD 2020, section 4.1.2. The number is the sum of point tombstones and of entries in older runs that range tombstones
+/// cover. `shape` is the shape of `tables`. Each table is estimated only once, at its first plan, since the runs below it change
+/// little.
 void estimate_invalidated(const TablesView& tables, TreeShape* shape);
 
 }  // namespace ebbtide

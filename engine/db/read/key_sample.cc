@@ -1,13 +1,14 @@
-// A key exists if one of its versions, in any run or memtable, is current: the newest of the key, and neither deleted nor expired. So
-// the number of keys is the number of current entries, summed over the sources. Each run contributes tiles to the sample in
-// proportion to its entries, each tile from an equal part of the run. Every entry of these tiles is looked up from the newest
-// source on. The current part of them, times the run's entries, is the run's estimate. All entries of the memtables are looked
-// up, without I/O. An estimate of 0 is checked by an iteration to the first key.
+// A key exists if one of its versions, in any run or memtable, is current: the newest version of the key, and neither deleted nor
+// expired. So the number of keys is the number of current entries, summed over the sources. Each run contributes tiles to the
+// sample in proportion to its entries, one tile from each of equal parts of the run. Every entry of these tiles is looked up from
+// the newest source on. The share of current entries, times the run's entries, is the estimate for the run. All entries of the
+// memtables are looked up, without I/O. If the estimate is 0, an iteration to the first key checks it.
 //
 // The estimate does not depend on how the keys of runs are distributed relative to each other. Counting keys in ranges cut by the
-// largest run would: newer keys may all be in one gap of it, which a sample misses or takes for typical. If nothing was
-// overwritten or deleted, every entry is current and the sum is exact. Else the error is that of a proportion in a sample. It is
-// estimated from how neighbours in the sample differ, and the sample grows until it is small.
+// largest run would depend on that: newer keys may all lie in one gap of the largest run, which a sample misses or takes for
+// typical. If no entry was overwritten or deleted, every entry is current and the sum is exact. Otherwise the error is that of a
+// proportion in a sample. The error is estimated from the differences of neighbours in the sample, and the sample grows until the
+// error is small.
 #include "db/read/key_sample.h"
 
 #include <algorithm>
@@ -24,11 +25,12 @@
 namespace ebbtide {
 namespace {
 
-/// Size of the first sample: kFirstEntries, and at least kFirstTiles. Each further sample is four times as large.
+/// Size of the first sample: kFirstEntries entries, and at least kFirstTiles tiles. Each further sample is four times as large.
 constexpr std::uint64_t kFirstEntries = 20'000, kFirstTiles = 400;
-/// Least number of tiles from one run.
+/// Smallest number of tiles from one run.
 constexpr std::uint64_t kMinTiles = 8;
-/// Sampling ends at a standard error of this part of the number of keys (2 % is four of them), or before kMaxEntries is exceeded.
+/// Sampling ends when the standard error is this part of the number of keys (2 % is four standard errors), or before the sample
+/// exceeds kMaxEntries entries.
 constexpr double kEnough = 0.005;
 constexpr std::uint64_t kMaxEntries = 1'000'000;
 
@@ -39,22 +41,40 @@ std::uint64_t mixed(std::uint64_t& state) {  // splitmix64
   return z ^ (z >> 31);
 }
 
+/// Bytes of a tile where no table of the run was ever read.
+constexpr std::uint64_t kUnknownTileBytes = 4096;
+
+/// A run as it is sampled. The number of tiles of a table that was never read is estimated from its bytes: reading the indexes of
+/// all tables would take far longer than the sample. Only the parts from which tiles are taken depend on it.
 struct RunSize {
   std::uint64_t entries = 0, tiles = 0;
+  std::vector<std::uint64_t> tiles_of;  ///< by table
 };
 
 RunSize size_of(const RunView& run) {
   RunSize size;
+  std::uint64_t known_bytes = 0, known_tiles = 0;
   for (const OpenTablePtr& table : run.tables()) {
+    if (table->reader->pages_per_tile() == 0) continue;
+    known_bytes += table->meta->data_bytes;
+    known_tiles += table->reader->tile_count();
+  }
+  const std::uint64_t tile_bytes = known_tiles == 0 ? kUnknownTileBytes : std::max<std::uint64_t>(1, known_bytes / known_tiles);
+  size.tiles_of.reserve(run.tables().size());
+  for (const OpenTablePtr& table : run.tables()) {
+    std::uint64_t tiles = table->reader->tile_count();
+    if (table->reader->pages_per_tile() == 0 && table->reader->unreadable().is_ok() && table->meta->stats.entries != 0)
+      tiles = std::max<std::uint64_t>(1, table->meta->data_bytes / tile_bytes);
     size.entries += table->meta->stats.entries;
-    size.tiles += table->reader->tile_count();
+    size.tiles += tiles;
+    size.tiles_of.push_back(tiles);
   }
   return size;
 }
 
 std::uint64_t entries_in(const TableInspector& table, std::uint32_t tile) {
   const std::uint32_t pages = table.page_count();
-  // Pages are numbered tile by tile: bisection finds the first one of the tile.
+  // Pages are numbered tile by tile, so bisection finds the first page of the tile.
   std::uint32_t low = 0, high = pages;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
@@ -73,13 +93,14 @@ struct Estimate {
   double keys = 0, variance = 0;
 };
 
-/// The entries of a tile: all, and those that are current.
+/// The numbers of all entries and of current entries of a tile.
 struct Sampled {
   std::uint64_t entries = 0, current = 0;
 };
 
-/// `sampled` are from parts of equal size, in order, of a run of `size`. The ratio estimator of Cochran, Sampling Techniques, 6.3. Its
-/// variance comes from differences of neighbours, as for a systematic sample (8.6): a trend along the keys is no error.
+/// Estimates the keys of a run of `size`. `sampled` are tiles from parts of equal size, in order. This is the ratio estimator of
+/// Cochran, Sampling Techniques, 6.3. The variance comes from differences of neighbours, as for a systematic sample (8.6): so a
+/// trend along the keys does not count as an error.
 Estimate estimated(const std::vector<Sampled>& sampled, const RunSize& size) {
   double entries = 0, current = 0, squares = 0;
   for (const Sampled& s : sampled) {
@@ -96,7 +117,7 @@ Estimate estimated(const std::vector<Sampled>& sampled, const RunSize& size) {
   return {part * static_cast<double>(size.entries), scale * scale * squares * unseen};
 }
 
-/// One count of one view, which outlives it.
+/// One estimate for one view. The view must outlive it.
 class KeySampler {
  public:
   KeySampler(const ReadView& view, std::uint64_t seed)
@@ -120,17 +141,16 @@ class KeySampler {
     return keys;
   }
 
-  Result<Estimate> in_run(const RunView& run, std::uint64_t tiles) {
-    const RunSize size = size_of(run);
+  Result<Estimate> in_run(const RunView& run, const RunSize& size, std::uint64_t tiles) {
     tiles = std::min(std::max(tiles, kMinTiles), size.tiles);
     std::vector<Sampled> sampled;
-    std::uint64_t before = 0;  // tiles of the tables before this one
+    std::uint64_t before = 0;  // tiles of the tables before `table`
     std::size_t table = 0;
     for (std::uint64_t i = 0; i < tiles; ++i) {
       const std::uint64_t low = i * size.tiles / tiles, high = (i + 1) * size.tiles / tiles;
       const std::uint64_t tile = low + mixed(random_) % (high - low);
-      while (tile - before >= run.reader(table).tile_count()) before += run.reader(table++).tile_count();
-      TRY_ASSIGN(seen, in_tile(run.reader(table), static_cast<std::uint32_t>(tile - before)));
+      while (tile - before >= size.tiles_of[table]) before += size.tiles_of[table++];
+      TRY_ASSIGN(seen, in_tile(run.reader(table), tile - before, size.tiles_of[table]));
       sampled.push_back(seen);
     }
     return estimated(sampled, size);
@@ -139,7 +159,12 @@ class KeySampler {
  private:
   static constexpr std::uint64_t kEntriesPerGuard = 1000;
 
-  Result<Sampled> in_tile(const TableReader& table, std::uint32_t tile) {
+  /// In the tile at this place of the table; `count` is the number of its tiles, or an estimate.
+  Result<Sampled> in_tile(const TableReader& of, std::uint64_t place, std::uint64_t count) {
+    TRY_ASSIGN(pinned, of.pinned());
+    const TableReader& table = *pinned;
+    if (table.tile_count() == 0) return Sampled{};
+    const auto tile = static_cast<std::uint32_t>(place * table.tile_count() / count);
     Sampled seen{entries_in(table, tile), 0};
     TRY(may_go_on());
     EpochGuard guard(epoch_);
@@ -157,7 +182,7 @@ class KeySampler {
 
   [[nodiscard]] Status may_go_on() const { return ViewParts::is_revoked(view_) ? revoked_view() : Status::ok(); }
 
-  /// True if a reader of the view gets this very entry for its key.
+  /// True if a reader of the view gets exactly this entry for its key.
   Result<bool> is_current(const Entry& entry) {
     if (entry.is_tombstone() || entry.seq > view_.seq() || entry.expired(view_.now())) return false;
     Found found;
@@ -171,13 +196,13 @@ class KeySampler {
   const ReadView& view_;
   const TreeView& tree_;
   std::uint64_t random_;
-  ReadCounters reads_;  // not added to the counters, since a count is not part of the workload
+  ReadCounters reads_;  // not added to the counters, since these lookups are not part of the workload
 };
 
-/// True if the view has a key. A sample without a current entry cannot decide that: one key may be left of millions.
+/// True if the view has a key. A sample without a current entry cannot decide this: of millions of entries, one may be current.
 Result<bool> has_key(const ReadView& view) {
   IteratorOptions options;
-  options.max_steps = 10'000;  // then the iterator checks whether its lease is revoked
+  options.max_steps = 10'000;  // after so many steps the iterator pauses, and checks whether its lease was revoked
   const auto walk = new_db_iterator(ViewParts::lease(view), view.now(), options, nullptr, ViewParts::env(view).values);
   for (walk->seek_to_first(); walk->paused();) walk->seek(std::string(walk->resume_key()));
   TRY(walk->status());
@@ -189,9 +214,10 @@ Result<bool> has_key(const ReadView& view) {
 Result<std::uint64_t> sample_keys(const ReadView& view, std::uint64_t seed) {
   ASSERT_MSG(ViewParts::lease(view) != nullptr, "a sample may read for a long time, so it needs a leased view");
   const std::vector<RunView>& runs = ViewParts::tree(view)->tables->runs;
+  std::vector<RunSize> sizes;
   RunSize all;
   for (const RunView& run : runs) {
-    const RunSize size = size_of(run);
+    const RunSize& size = sizes.emplace_back(size_of(run));
     all.entries += size.entries;
     all.tiles += size.tiles;
   }
@@ -201,9 +227,9 @@ Result<std::uint64_t> sample_keys(const ReadView& view, std::uint64_t seed) {
   const double tiles_per_entry = static_cast<double>(all.tiles) / static_cast<double>(all.entries);
   for (double entries = std::max<double>(kFirstEntries, kFirstTiles / tiles_per_entry);; entries *= 4) {
     Estimate sum{static_cast<double>(in_memory), 0};
-    for (const RunView& run : runs) {
-      const double share = static_cast<double>(size_of(run).entries) / static_cast<double>(all.entries);
-      TRY_ASSIGN(part, sampler.in_run(run, static_cast<std::uint64_t>(entries * tiles_per_entry * share)));
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      const double share = static_cast<double>(sizes[r].entries) / static_cast<double>(all.entries);
+      TRY_ASSIGN(part, sampler.in_run(runs[r], sizes[r], static_cast<std::uint64_t>(entries * tiles_per_entry * share)));
       sum = {sum.keys + part.keys, sum.variance + part.variance};
     }
     if (std::sqrt(sum.variance) <= kEnough * sum.keys || entries * 4 > kMaxEntries) {

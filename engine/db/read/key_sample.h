@@ -1,4 +1,5 @@
-// Estimates how many keys a large database has, from a sample of its entries: DBSIZE, where a walk over all keys would take too long.
+// Estimates the number of keys of a large database from a sample of its entries, for DBSIZE: a walk over all keys would take too
+// long.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace ebbtide {
 
-/// See Db::sample_keys. `view` is leased and has a tree. The same seed gives the same sample.
+/// See Db::sample_keys. `view` must be leased and have a tree. The same seed gives the same sample.
 Result<std::uint64_t> sample_keys(const ReadView& view, std::uint64_t seed);
 
 }  // namespace ebbtide

@@ -18,12 +18,12 @@ struct LargeValues::State {
   std::unordered_map<const std::string*, std::weak_ptr<const std::string>> held GUARDED_BY(mutex);
 };
 
-// A value that readers hold. Their pointers own this object, which has the charge.
+// A value that readers hold. Their pointers own this object, which owns the charge.
 struct LargeValues::Held {
   Held(std::shared_ptr<State> s, SharedValue v) : state(std::move(s)), value(std::move(v)) {}
   ~Held() {
     MutexLock lock(state->mutex);
-    // Meanwhile another reader may have found the value in its table and hold it again.
+    // Another reader may have found the value in its table meanwhile, and hold it again.
     if (auto it = state->held.find(value.get()); it != state->held.end() && it->second.expired()) state->held.erase(it);
   }
   Held(const Held&) = delete;
@@ -33,7 +33,7 @@ struct LargeValues::Held {
   const SharedValue value;  // freed last: until then no other value can have its address
 };
 
-// Bytes of a value for one reader, and their charge.
+// A part of a value for one reader, and its charge.
 struct LargeValues::ChargedPart {
   ChargedPart(std::shared_ptr<MemoryAccount> a, std::uint64_t length) : account(std::move(a)), bytes(length, '\0') {}
   ~ChargedPart() { account->release(kKind, bytes.size()); }
@@ -77,7 +77,8 @@ Result<LargeValues::Part> LargeValues::read_part(const TableLookup& table, const
   return Part{offset, {part, &part->bytes}};
 }
 
-// `charged`: this call has charged the value already. Two readers of the same value at once end with one charge.
+// Returns a pointer that holds the value and its charge. `charged`: the caller has already charged the value. Two concurrent
+// readers of the same value end with one charge.
 SharedValue LargeValues::hold(SharedValue value, bool charged) {
   const std::string* const bytes = value.get();
   MemoryCharge charge;

@@ -1,4 +1,5 @@
-// Large values in memory. Each is charged to the memory budget once for any number of readers, until the last reader releases it.
+// Holds large values in memory. Each value is charged to the memory budget once for any number of readers, until the last reader
+// releases it.
 #pragma once
 
 #include <functional>
@@ -11,23 +12,23 @@
 
 namespace ebbtide {
 
-/// Thread-safe. The values that it returned may outlive it.
+/// Reads and shares large values. Thread-safe. Values that it returned may outlive it.
 class LargeValues {
  public:
-  /// Calls `on_charge`, without locks, after each charge, so that other users of the budget can give up memory.
+  /// Calls `on_charge`, with no lock held, after each charge, so that other users of the budget can free memory.
   LargeValues(std::shared_ptr<MemoryAccount> account, std::function<void()> on_charge);
 
-  /// Returns a large value of `table`; reads it unless a reader or a memtable holds it. kOutOfMemory: the budget has no room for it, and
-  /// nothing was read. Other errors as of TableLookup::read_large.
+  /// Returns a large value of `table`; reads the value unless a reader or a memtable holds it. kOutOfMemory: the budget has no
+  /// room for the value, and nothing was read. Other errors are those of TableLookup::read_large.
   Result<SharedValue> read(const TableLookup& table, const LargeValueRef& ref);
 
-  /// A part of a large value, or all of it.
+  /// A part of a large value, or the whole value.
   struct Part {
-    std::uint64_t offset = 0;  ///< position of `value` in the large value
+    std::uint64_t offset = 0;  ///< offset of `value` in the large value
     SharedValue value;
   };
-  /// Returns the bytes [offset, offset + length) of a large value, which lie within it, or the whole value if it is in memory. Only the
-  /// bytes returned are charged. Errors as of read().
+  /// Returns the bytes [offset, offset + length) of a large value, or the whole value if it is in memory. The range must lie
+  /// within the value. Only the returned bytes are charged. Errors are those of read().
   Result<Part> read_part(const TableLookup& table, const LargeValueRef& ref, std::uint64_t offset, std::uint64_t length);
 
  private:

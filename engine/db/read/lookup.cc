@@ -1,13 +1,14 @@
-// One get: from newest to oldest, memtables then runs. The first version found decides, unless a newer delete covers it.
+// Looks up one key: first in the memtables, then in the runs, from newest to oldest. The first version found decides, unless a
+// newer delete covers it.
 //
-// The version found is then checked against the records of stamp deletes. These may be in any memtable or in the tree's version,
-// in a newer or an older source than the entry. If one covers the entry, the key is absent: no older version is examined. A
+// The found version is then checked against the records of stamp deletes. These may be in any memtable or in the tree's version,
+// in a newer or an older source than the entry. If a record covers the entry, the key is absent: no older version is examined. A
 // lookup only locates a large value in a table; ReadView::read() and read_part() read its bytes.
 //
-// Sources are in age order: for one key, everything in a newer source has a larger seq than anything in an older one. So the search
+// Sources are in age order: for one key, every seq in a newer source is larger than every seq in an older source. So the search
 // ends at a range tombstone that covers the key: no older source has a version that survives it.
 //
-// A lookup uses the results of prefetch.cc in the key's LookupState.
+// If prefetch.cc has stored results in the key's LookupState, a lookup uses them.
 #include <bit>
 #include <cstring>
 
@@ -29,7 +30,7 @@ void count_hit(ThreadCounters& counters, bool hit) {
   if (hit) ThreadCounters::add(counters.get_hits, 1);
 }
 
-// Counts a completed lookup; one that is retried counts at its end. Bits ascend with runs, and runs with levels.
+// Counts a completed lookup. A lookup that is tried again counts only at its end. Bit r of a mask in `asked` stands for runs[r].
 void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLookups::Slot& mine) {
   const auto level_of = [&](std::size_t r) -> TreeLookups::Level& { return mine.levels[lookup_level(runs[r].level())]; };
   for (std::uint64_t left = asked.denied; left != 0; left &= left - 1)
@@ -40,6 +41,19 @@ void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLo
 }
 
 Status no_room(const MemoryAccount& account, const MissSet& misses) { return refused_charge(account, misses.refused_bytes); }
+
+/// The answer of a lookup that has added a miss.
+Status missing(const ReadView& view) {
+  return view.misses()->refused ? no_room(ViewParts::env(view).memory, *view.misses()) : Status::not_resident();
+}
+
+/// Adds the indexes that the rest of a search may lack, so that one fetch reads them all.
+void miss_older_indexes(const TablesView& tables, std::size_t first, const LookupKey& key, MissSet* misses) {
+  for (std::size_t r = first; r < tables.runs.size(); ++r) {
+    if (const int i = tables.runs[r].find(key.key); i >= 0)
+      tables.runs[r].reader(static_cast<std::size_t>(i)).add_index_miss(misses);
+  }
+}
 
 LargeValueRef reference(const Found& found) {
   return {found.large.table, found.large.offset, found.large.stored_bytes, found.length};
@@ -55,7 +69,8 @@ const MissSet::LargeValue* find_fetched(const MissSet& misses, const LargePlace&
   return nullptr;
 }
 
-// Judges the version found: kNotFound if a delete, a record or its expiry hides it. `cover` is the newest range tombstone of its source.
+// Judges the found version: returns kNotFound if a delete, a record or its expiry hides it. `cover` is the newest range tombstone
+// of its source that covers the key.
 Status finish_lookup(const ReadView& view, const Entry& entry, const Cover* cover, Found* found,
                      std::shared_ptr<const void> pin) {
   found->seq = entry.seq;
@@ -79,7 +94,7 @@ Status finish_lookup(const ReadView& view, const Entry& entry, const Cover* cove
   return Status::ok();
 }
 
-// True if a memtable decides about the key.
+// Returns true if a memtable has a version of the key or a range tombstone that covers it.
 bool get_from_memtables(const ReadView& view, const LookupKey& key, Found* found, Status* status) {
   Entry entry;
   Cover cover{};
@@ -117,8 +132,13 @@ Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found,
     const TableLookup& table = run.reader(at);
     const Cover* covered = nullptr;
     if (run.is_special(at)) [[unlikely]] {
-      if (run.is_unreadable(at)) return table.unreadable();  // it may have the key, or a delete of it
-      covered = table.range_tombstones()->newest_cover(key.key, view.seq());
+      if (run.is_unreadable(at)) return table.unreadable();  // the table may have the key, or a delete of the key
+      const Lookup cover = table.newest_cover(key.key, view.seq(), misses, &covered, &status);
+      if (cover == Lookup::kNotResident) {
+        miss_older_indexes(tables, r + 1, key, misses);
+        return missing(view);
+      }
+      if (cover == Lookup::kError) return status;
     }
     if (known && (state->denied >> r & 1) != 0) {
       ++reads->filter_negatives;
@@ -131,7 +151,8 @@ Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found,
           asked->found = static_cast<int>(r);
           return finish_lookup(view, entry, covered, found, std::move(pin));
         case Lookup::kNotResident:
-          return view.misses()->refused ? no_room(ViewParts::env(view).memory, *view.misses()) : Status::not_resident();
+          if (misses->pages.back().page == kIndexMiss) miss_older_indexes(tables, r + 1, key, misses);
+          return missing(view);
         case Lookup::kError:
           return status;
         case Lookup::kAbsent:
@@ -175,13 +196,15 @@ Status locate_entry(const ReadView& view, const LookupKey& key, Found* found) {
   return status;
 }
 
-// --- views, and large values, which lie beside the pages
+// --- functions of ReadView
 
 StampMode ReadView::stamp_mode() const {
   if (tree_ != nullptr) [[likely]]
     return tree_->stamp;
   return env_->first_stamp_mode(database_);
 }
+
+bool ReadView::may_have_collections() const { return tree_ != nullptr && tree_->may_have_collections(); }
 
 Status ReadView::get(const LookupKey& key, Found* found) const {
   TRY(locate(key, found));
@@ -194,7 +217,7 @@ Status ReadView::locate(const LookupKey& key, Found* found) const {
   EpochGuard guard(env_->epoch);
   TRY(locate_entry(*this, key, found));
   if (found->pin == nullptr && found->large.table == nullptr) {
-    // The guard ends here, and with it the cached page that has the value.
+    // The guard ends when this function returns; then the cached page with the value may be freed.
     auto copy = std::make_shared<const std::string>(found->value);
     found->value = *copy;
     found->pin = std::move(copy);

@@ -1,4 +1,4 @@
-// Lookups of one key in a view, without its large value. ReadView::get and the other lookups use them.
+// Looks up one key in a view, without reading a large value. ReadView::get and other lookups use these functions.
 #pragma once
 
 #include <engine/read_view.h>
@@ -6,9 +6,9 @@
 
 namespace ebbtide {
 
-/// See ReadView::locate. The caller holds an epoch guard as long as `found` is used.
+/// See ReadView::locate. The caller must hold an epoch guard as long as it uses `found`.
 Status locate_entry(const ReadView& view, const LookupKey& key, Found* found);
-/// The same for a view that has a tree. Counts only in `reads`; the caller checks whether the lease is revoked.
+/// Like locate_entry(), for a view that has a tree. Counts only in `reads`. The caller must check whether the lease was revoked.
 Status find_entry(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
 
 }  // namespace ebbtide

@@ -15,14 +15,16 @@ namespace {
 
 std::uint64_t memory_of(const void* page) { return BlockCache::memory_of(static_cast<const CachedBlock*>(page)); }
 
-// The charge of the pages of one fetch. The set keeps it beside their pins.
+bool is_index(const PageMiss& miss) { return miss.large_offset == 0 && miss.page == kIndexMiss; }
+
+// The charge for the pages of one fetch. The MissSet keeps it beside the pages' pins.
 struct PageCharge {
   PageCharge(std::shared_ptr<MemoryAccount> a, const std::function<void()>& f) : account(std::move(a)), on_charge(f) {}
   ~PageCharge() { account->release(kKind, bytes.load(std::memory_order_relaxed)); }
   PageCharge(const PageCharge&) = delete;
   PageCharge& operator=(const PageCharge&) = delete;
 
-  /// False if the budget has no room for the page.
+  /// Returns false if the budget has no room for the page.
   bool add(const void* page) {
     const std::uint64_t size = memory_of(page);
     if (!account->try_charge(kKind, size)) return false;
@@ -33,14 +35,14 @@ struct PageCharge {
 
   static constexpr auto kKind = MemoryAccount::Kind::kPages;
   const std::shared_ptr<MemoryAccount> account;
-  const std::function<void()>& on_charge;  // the fetcher's, which outlives all fetches
+  const std::function<void()>& on_charge;  // the fetcher's function, which outlives all fetches
   std::atomic<std::uint64_t> bytes{0};
 };
 
 }  // namespace
 
-// Shared by all parts of one fetch. Each part has its own indexes of `wanted`. The last part to end passes on the results and
-// calls `done`.
+// The state of one fetch, which all its parts share. Each part has indexes of `wanted` of its own. The last part to end passes
+// the results to the MissSet and calls `done`.
 struct PageFetch {
   MissSet* misses;
   LargeValues* large_values;
@@ -48,9 +50,9 @@ struct PageFetch {
   std::shared_ptr<PageCharge> charge;
   std::function<void()> done;
   std::vector<PageMiss> wanted;
-  std::vector<std::shared_ptr<const void>> pins;  // by index of `wanted`
+  std::vector<std::shared_ptr<const void>> pins;  // pinned pages, by index of `wanted`
   std::vector<LargeValues::Part> large;
-  std::atomic<std::size_t> next{0}, left{0};  // for threads, the next index; parts that have not ended
+  std::atomic<std::size_t> next{0}, left{0};  // for threads, the next index; number of parts that have not ended
   std::atomic<bool> refused{false};
   std::atomic<std::uint64_t> refused_bytes{0};
 
@@ -59,11 +61,20 @@ struct PageFetch {
     refused_bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
 
-  // Keeps the result of reading a page.
+  // A pin of an index that was missing; null if there are too many. The index is charged as memory of tables.
+  std::shared_ptr<const void> pin_of_index(const TableLookup& table, std::shared_ptr<const void> pin) {
+    if (!table.is_crowded()) return pin;
+    refuse(static_cast<const TableReader*>(pin.get())->memory_bytes());
+    return nullptr;
+  }
+
+  // Keeps the pin of a page that was read.
   void keep(std::size_t i, Result<std::shared_ptr<const void>> pin) {
     if (!pin.is_ok()) return;  // the command gets the error when it runs again
     if (wanted[i].ahead) return;
-    if (charge->add(pin->get())) {
+    if (is_index(wanted[i])) {
+      pins[i] = pin_of_index(*static_cast<const TableLookup*>(wanted[i].table), std::move(pin).value());
+    } else if (charge->add(pin->get())) {
       pins[i] = std::move(pin).value();
     } else {
       refuse(memory_of(pin->get()));
@@ -107,11 +118,11 @@ struct PageFetch {
 
 namespace {
 
-// Bytes that take about a millisecond. Evicted pages are freed after the caller's pass, so this also bounds the memory of one
-// pass.
+// Bytes whose decompression takes about a millisecond. Evicted pages are freed after the caller's pass, so this also limits the
+// memory of one pass.
 constexpr std::uint64_t kAtOnceBytes = 1 << 20;
 
-// The same page or value may be wanted for many keys, now or later.
+// Removes duplicates: the same page or value may be wanted for many keys, now or later.
 void drop_duplicates(std::vector<PageMiss>* pages) {
   const auto place = [](const PageMiss& m) { return std::tie(m.table, m.large_offset, m.page, m.part_offset, m.part_bytes); };
   std::sort(pages->begin(), pages->end(),
@@ -129,7 +140,7 @@ std::uint64_t large_bytes(const std::vector<PageMiss>& pages) {
 
 }  // namespace
 
-// The queue of one loop. Each page is a part of its fetch.
+// The queue of one event loop. Each page is a part of its fetch.
 class PageFetcher::Queue final : public FetchQueue {
  public:
   Queue(PageFetcher& fetcher, std::unique_ptr<ReadQueue> reads) : fetcher_(fetcher), reads_(std::move(reads)) {}
@@ -150,7 +161,7 @@ class PageFetcher::Queue final : public FetchQueue {
   }
   [[nodiscard]] int descriptor() const override { return reads_->descriptor(); }
 
-  /// Returns false if the page has to be read in another way.
+  /// Adds the read of a page. Returns false if the page must be read in another way.
   bool add(const std::shared_ptr<PageFetch>& fetch, std::size_t i) {
     const PageMiss& miss = fetch->wanted[i];
     if (miss.large_offset != 0) return false;
@@ -168,7 +179,7 @@ class PageFetcher::Queue final : public FetchQueue {
   }
 
  private:
-  // Each page is checked and decompressed on the loop's thread, while other clients wait.
+  // Pages processed at once: each page is checked and decompressed on the loop's thread, while other clients wait.
   static constexpr std::size_t kMostAtOnce = 64;
 
   struct Waiting {
@@ -198,7 +209,7 @@ class PageFetcher::Queue final : public FetchQueue {
 
   PageFetcher& fetcher_;
   const std::unique_ptr<ReadQueue> reads_;
-  std::vector<Waiting> waiting_;  // by the tag of the read
+  std::vector<Waiting> waiting_;  // by tag of the read
   std::vector<std::size_t> free_;
 };
 
@@ -208,7 +219,7 @@ PageFetcher::PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> accoun
   if (threads != 0) pool_ = std::make_unique<ThreadPool>(threads, "ebbtide-fetch", 0);
 }
 
-// The pool would drop tasks that have not started, and so never call `done`.
+// Runs the tasks that have not started: the pool would drop them, and their `done` would never be called.
 PageFetcher::~PageFetcher() {
   while (pool_ != nullptr && pool_->run_one()) {
   }
@@ -220,8 +231,8 @@ std::unique_ptr<FetchQueue> PageFetcher::new_queue(FileSystem& fs) {
   return reads == nullptr ? nullptr : std::make_unique<Queue>(*this, std::move(reads));
 }
 
-// Pins pages that need no wait, and decompresses at most kAtOnceBytes of them, since the caller is a loop. The other pages remain
-// in `wanted`.
+// Begins a fetch: pins pages that need no wait. Decompresses at most kAtOnceBytes of them, since the caller is an event loop. The
+// other pages remain in `wanted`.
 std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   auto fetch = std::make_shared<PageFetch>();
   fetch->misses = misses;
@@ -238,6 +249,11 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
       const std::uint64_t read = counters.pages_read;
       const bool may_read = unpacked < kAtOnceBytes || pool_ == nullptr;
       if (auto pin = may_read ? table->fetch_page_if_cached(miss.page, &counters) : table->pin_page(miss.page)) {
+        if (is_index(miss)) {
+          if (auto kept = fetch->pin_of_index(*table, std::move(pin)); kept != nullptr)
+            misses->keep_alive.push_back(std::move(kept));
+          continue;
+        }
         if (counters.pages_read != read) unpacked += static_cast<const CachedBlock*>(pin.get())->size;
         if (miss.ahead) continue;
         if (fetch->charge->add(pin.get())) {
@@ -253,7 +269,7 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   pages_read_.fetch_add(counters.pages_read, std::memory_order_relaxed);
   misses->pages.clear();
   if (const std::uint64_t bytes = large_bytes(fetch->wanted);
-      bytes > account_->most()) {  // read none of them: the command could not use them
+      bytes > account_->most()) {  // read no large value, since the command could not use them together
     std::erase_if(fetch->wanted, [](const PageMiss& miss) { return miss.large_offset != 0; });
     fetch->refuse(bytes);
   }
@@ -275,10 +291,11 @@ bool PageFetcher::fetch(MissSet* misses, std::function<void()> done, FetchQueue*
     return true;
   }
   fetch->done = std::move(done);
-  // Large values last: threads read them.
+  // Large values come last, since threads read them.
   const auto large = std::stable_partition(wanted.begin(), wanted.end(), [](const PageMiss& m) { return m.large_offset == 0; });
   const auto pages = static_cast<std::size_t>(large - wanted.begin());
-  fetch->left.store(1 + pages, std::memory_order_relaxed);  // 1 for this function: no fetch ends before all parts have begun
+  // This function counts as one part, so that the fetch does not end before all parts have begun.
+  fetch->left.store(1 + pages, std::memory_order_relaxed);
   std::size_t queued = 0;
   if (queue != nullptr) {
     while (queued < pages && static_cast<Queue*>(queue)->add(fetch, queued)) ++queued;

@@ -1,4 +1,4 @@
-// Reads missing pages so that event loops never wait for the disk: by a queue of the loop (io_uring), or by threads.
+// Reads missing pages so that event loops never wait for the disk: by a queue of the loop (io_uring), or by fetcher threads.
 #pragma once
 
 #include <atomic>
@@ -14,29 +14,30 @@ namespace ebbtide {
 class FileSystem;
 struct PageFetch;
 
-/// Thread-safe. With no threads, everything is read on the calling thread.
+/// Carries out fetches. Thread-safe. If there are no threads, everything is read on the calling thread.
 class PageFetcher {
  public:
-  /// Charges pages and values to `account`; pages as long as their set keeps them. If the account has no room, the fetch skips the rest and
-  /// sets MissSet::refused. Calls `on_charge` after each charge of a page: something else has to give up memory. `large` outlives this.
+  /// Charges pages and values to `account`, pages as long as their MissSet keeps them. If the account has no room, the fetch
+  /// skips the rest and sets MissSet::refused. Calls `on_charge` after each charge of a page, so that other users of the budget
+  /// free memory. `large` must outlive the fetcher.
   PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> account, std::function<void()> on_charge, LargeValues& large);
-  /// Ends every started fetch. All queues must be destroyed before.
+  /// Ends every started fetch. All queues must be destroyed before the fetcher.
   ~PageFetcher();
 
   /// See Db::fetch.
   bool fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue);
   /// See Db::new_fetch_queue.
   std::unique_ptr<FetchQueue> new_queue(FileSystem& fs);
-  /// Pages read from files since the start.
+  /// Returns the number of pages read from files since the start.
   [[nodiscard]] std::uint64_t pages_read() const { return pages_read_.load(std::memory_order_relaxed); }
 
  private:
   class Queue;
 
   std::shared_ptr<PageFetch> begin(MissSet* misses);
-  /// Lets threads read the fetch's pages from index `first` on.
+  /// Makes threads read the fetch's pages from index `first` on.
   void read_by_threads(const std::shared_ptr<PageFetch>& fetch, std::size_t first);
-  /// Lets a thread read a page that a queue could not read; it succeeds or gets the error.
+  /// Makes a thread read a page that a queue could not read. The thread gets the page or the error.
   void read_again(std::shared_ptr<PageFetch> fetch, std::size_t i);
 
   const std::shared_ptr<MemoryAccount> account_;

@@ -1,18 +1,20 @@
 // Starts the memory loads of lookups of a span of keys, stage by stage, so that the cache misses of all keys overlap.
 //
-//   stage 0   the memtables' buckets
-//   stage 1   the memtables' nodes; for a key that has none, the filters' rows of every run
-//   stage 2   filters are asked, newest run first, up to the first table that does not deny the key; then its fences
-//   stage 3   the tile
-//   stage 4   the cache's bucket
-//   stage 5   the page's head
-//   stage 6   the page's entry
+//   stage 0   loads the memtables' buckets
+//   stage 1   loads the memtables' nodes; for a key without a node, the filters' rows of every run
+//   stage 2   asks the filters, newest run first, up to the first table that does not rule out the key; loads its fences
+//   stage 3   finds the tile
+//   stage 4   loads the cache's bucket
+//   stage 5   loads the page's head
+//   stage 6   loads the page's entry
 //
-// From stage 2 on a key is followed in one table alone: if its filter was wrong, get() searches the older runs by itself. Results are
-// kept in the key's LookupState, so that each search is done once. Tables never change, so a result holds for every view with the same
-// tables. Filters may change, but each of their answers stays true. Memtables change, so get() asks them again.
+// From stage 2 on, the stages follow a key in one table only: if that table's filter gave a false positive, get() searches the
+// older runs itself. Results are stored in the key's LookupState, so that each search is done once. Tables never change, so a
+// result is valid for every view with the same tables. Filters may change, but each of their answers stays true. Memtables
+// change, so get() searches them again.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <engine/read_view.h>
 #include "db/trees/tree_view.h"
@@ -20,13 +22,13 @@
 namespace ebbtide {
 namespace {
 
-// The first stage that needs results of an earlier one.
+// The first stage that needs results of an earlier stage.
 constexpr int kFilterStage = 2;
 static_assert(ReadView::kPrefetchStages == TableLookup::kPrefetchStages + 1,
               "stage 0 loads the memtables' buckets, before the stages of a table");
 
-// Finds the file of each run that may have the key, and starts the loads of their filter rows. Without a state, only starts the
-// loads.
+// Finds the file of each run that may have the key, and starts the loads of its filter rows. Without a LookupState, only starts
+// the loads.
 void start_filters(const TablesView& tables, const LookupKey& key) {
   LookupState* const state = key.state;
   for (std::size_t r = 0; r < tables.runs.size(); ++r) {
@@ -36,13 +38,13 @@ void start_filters(const TablesView& tables, const LookupKey& key) {
     if (state == nullptr || r >= LookupState::kRuns) continue;
     if (i < 0) state->outside |= static_cast<std::uint16_t>(1u << r);
     if (i > std::numeric_limits<std::uint16_t>::max()) [[unlikely]] {
-      state->tables = nullptr;  // more files than it can name
+      state->tables = nullptr;  // a run has more files than `files` can number
     }
     state->files[r] = static_cast<std::uint16_t>(i);
   }
 }
 
-// Starts the loads of memtable nodes; for a key without a node, of the filters.
+// Starts the loads of memtable nodes or, for a key without a node, of the filters.
 void start_search(const TreeView& tree, const LookupKey& key) {
   LookupState* const state = key.state;
   bool in_memory = false;
@@ -56,7 +58,7 @@ void start_search(const TreeView& tree, const LookupKey& key) {
   if (!in_memory) start_filters(*tree.tables, key);
 }
 
-// Checks the filters, newest run first, until one does not rule out the key.
+// Asks the filters, newest run first, until one does not rule out the key.
 void ask_filters(const TablesView& tables, const LookupKey& key) {
   LookupState& state = *key.state;
   state.stage = ReadView::kPrefetchStages;
@@ -73,7 +75,7 @@ void ask_filters(const TablesView& tables, const LookupKey& key) {
   }
 }
 
-// One stage of one key.
+// Carries out one stage for one key.
 inline void step(const TreeView& tree, const LookupKey& key, int stage) {
   if (stage == 0) {
     if (key.state != nullptr) key.state->tables = nullptr;
@@ -82,7 +84,7 @@ inline void step(const TreeView& tree, const LookupKey& key, int stage) {
   }
   if (stage < kFilterStage) return start_search(tree, key);
   LookupState* const state = key.state;
-  // A state that missed a stage, or belongs to other tables, does not change.
+  // A state that has missed a stage, or that belongs to other tables, does not change.
   if (state == nullptr || state->stage != stage || state->tables != tree.tables.get()) return;
   if (stage == kFilterStage) return ask_filters(*tree.tables, key);
   (void)static_cast<const TableLookup*>(state->table)->prefetch(key, stage - 1, state);
@@ -107,10 +109,12 @@ void ReadView::add_expected_miss(const LookupKey& key, MissSet* misses) const {
   if (tree_ == nullptr || state == nullptr || state->tables != tree_->tables.get() || state->table == nullptr) return;
   if (state->stage != kPrefetchStages || state->block != nullptr || state->page == LookupState::kNoPage) return;
   const auto* const table = static_cast<const TableLookup*>(state->table);
+  auto pin = table->is_crowded() ? nullptr : table->pin_index_if_loaded();
+  if (pin == nullptr) return;
   PageMiss miss{table, state->page};
   miss.ahead = true;
   misses->pages.push_back(miss);
-  misses->keep_alive.push_back(table->shared_from_this());
+  misses->keep_alive.push_back(std::move(pin));
 }
 
 }  // namespace ebbtide

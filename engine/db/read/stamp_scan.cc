@@ -1,10 +1,11 @@
-// A lookup by stamp takes one stretch of the key space at a time. The next call goes on from a key, whatever is flushed or compacted in
-// between. Each source (memtable, run) collects candidates from the start of the stretch: keys of which it has some version with a
-// stamp in the range. It stops when it has enough of them or has worked enough. A table reads only pages whose delete fences meet the
-// range. The stretch ends where the first source stopped: up to there all candidates are known.
+// A lookup by stamp handles one stretch of the key space at a time. The next call continues from a key, independent of flushes
+// and compactions in between. Each source (memtable, run) collects candidates from the start of the stretch: keys of which the
+// source has a version with a stamp in the range. A source stops when it has enough candidates or has done enough work. A table
+// reads only pages whose delete fences overlap the range. The stretch ends where the first source stopped: all candidates up to
+// there are known.
 //
-// Then each candidate is looked up from the top, filters first. It counts if its current entry is in the range. Its page has just been
-// read, so the last step of that lookup is cheap; each younger run mostly costs one filter.
+// Then each candidate is looked up from the newest source on, filters first. A candidate counts if its current entry is in the
+// range. Its page has just been read, so the last step of that lookup is cheap; each younger run mostly costs one filter check.
 #include "db/read/stamp_scan.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 
 /// Work that counts as much as reading a page: entries of a memtable, and tiles of which only the fences are read.
 constexpr std::uint64_t kEntriesPerPage = 100, kTilesPerPage = 10'000;
-/// Largest number of a memtable's entries that an estimate examines; the same part of the others counts as inside the range.
+/// The most entries of a memtable that an estimate examines; of the other entries, the same share counts as inside the range.
 constexpr std::uint64_t kMaxWalked = 100'000;
 
 struct StampRange {
@@ -31,10 +32,10 @@ struct StampRange {
   [[nodiscard]] bool meets(DeleteKey min, DeleteKey max) const { return min <= max && min < hi && lo <= max; }
 };
 
-/// The candidates of one source.
+/// The candidates that one source has collected.
 struct Collected {
   std::vector<std::string> keys;
-  std::optional<std::string> end;  ///< where the source stopped; none: it has no more
+  std::optional<std::string> end;  ///< the key at which the source stopped; none: the source has no more keys
 };
 
 class StampLookup {
@@ -45,7 +46,7 @@ class StampLookup {
     pages_each_ = std::max<std::uint64_t>(1, max_pages / sources);
   }
 
-  /// Collects the candidates of the stretch, in order, and where it ends.
+  /// Collects the candidates of the stretch, in order. Sets `*end` to the key where the stretch ends; none: at the last key.
   Status collect(std::vector<std::string>* candidates, std::optional<std::string>* end) {
     for (const auto& memtable : view_.memtables) take(from_memtable(*memtable), candidates, end);
     for (const RunView& run : view_.tables->runs) {
@@ -89,14 +90,16 @@ class StampLookup {
       return pages >= pages_each_ || tiles >= pages_each_ * kTilesPerPage || out.keys.size() > max_keys_;
     };
     for (std::size_t i = run.lower_bound(from_); i < run.tables().size(); ++i) {
-      const TableReader& table = run.reader(i);
       const TableStats& stats = run.tables()[i]->meta->stats;
-      if (run.is_unreadable(i) && range_.meets(stats.min_delete_key, stats.max_delete_key)) return table.unreadable();
-      if (table.tile_count() == 0 || !range_.meets(stats.min_delete_key, stats.max_delete_key)) continue;
+      if (!range_.meets(stats.min_delete_key, stats.max_delete_key)) continue;
+      if (run.is_unreadable(i)) return run.reader(i).unreadable();
       if (enough() && Bytes(stats.smallest) > Bytes(from_)) {
         out.end = stats.smallest;
         return out;
       }
+      TRY_ASSIGN(pinned, run.reader(i).pinned());
+      const TableReader& table = *pinned;
+      if (table.tile_count() == 0) continue;
       for (std::uint32_t tile = table.first_tile(from_); tile < table.tile_count(); ++tile) {
         if (enough()) {
           std::string start = std::max(table.tile_start(tile), stats.smallest);
@@ -115,7 +118,7 @@ class StampLookup {
     return out;
   }
 
-  /// A key counts once however many versions of it a tile has.
+  /// Removes duplicates: a key counts once even if a tile has several versions of it.
   static void forget_versions(std::vector<std::string>* keys, std::uint64_t first) {
     const auto begin = keys->begin() + static_cast<std::ptrdiff_t>(first);
     std::sort(begin, keys->end());
@@ -130,7 +133,7 @@ class StampLookup {
   ReadCounters reads_;
 };
 
-/// The share of [min, max] that lies in the range.
+/// Returns the share of [min, max] that lies in the range.
 double share_of(const StampRange& range, DeleteKey min, DeleteKey max) {
   const DeleteKey low = std::max(min, range.lo), high = std::min(max, range.hi - 1);
   if (low > high) return 0;
@@ -157,9 +160,11 @@ double estimate_table(const OpenTable& table, const StampRange& range, const std
                       SeqNum view_seq) {
   const TableStats& stats = table.meta->stats;
   if (!range.meets(stats.min_delete_key, stats.max_delete_key)) return 0;
+  const auto loaded = table.reader->pinned_if_loaded();
+  if (loaded == nullptr) return static_cast<double>(stats.entries) * share_of(range, stats.min_delete_key, stats.max_delete_key);
   double sum = 0;
-  for (std::uint32_t p = 0; p < table.reader->page_count(); ++p) {
-    const PageFence fence = table.reader->page_fence(p);
+  for (std::uint32_t p = 0; p < loaded->page_count(); ++p) {
+    const PageFence fence = loaded->page_fence(p);
     if (!range.meets(fence.min_delete_key, fence.max_delete_key)) continue;
     const bool covered = std::any_of(records.begin(), records.end(), [&](const SharedRecords& set) {
       return set->covers_all(std::max(fence.min_delete_key, range.lo), std::min(fence.max_delete_key, range.hi - 1),

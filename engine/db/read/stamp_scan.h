@@ -1,4 +1,4 @@
-// The secondary range lookup (keys by stamp), and an estimate of how many keys it finds.
+// The secondary range lookup (keys by stamp), and an estimate of the number of keys that it finds.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace ebbtide {
 
-/// See Db::scan_stamps. `lease` is a leased view, or has no tree.
+/// See Db::scan_stamps. `lease` must be a leased view, or have no tree.
 Result<StampedKeys> scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from, std::size_t max_keys,
                                 std::uint64_t max_pages);
 
-/// See Db::estimate_stamps. The view is leased, or the caller holds its guard.
+/// See Db::estimate_stamps. The view must be leased, or the caller holds its guard.
 [[nodiscard]] std::uint64_t estimate_stamps(const ReadView& view, DeleteKey lo, DeleteKey hi);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// The engine's side of a ReadView: the state shared by all views, and functions that make a view and return its parts.
+// The engine's side of a ReadView: the state that all views share, and functions that make a view and return its parts.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,18 @@
 
 namespace ebbtide {
 
-/// Shared by all views, which it outlives.
+/// Shared by all views. Must outlive them.
 struct ReadEnv {
-  Counters counters{};  ///< also of writes; a member, so that a get reaches its slot from the view's pointer
+  Counters counters{};  ///< has counters of writes, too; a member, so that a get reaches its slot from the view's pointer
   Epoch& epoch;
   const MemoryAccount& memory;
-  std::shared_ptr<LargeValues> values{};  ///< iterators hold it, too
-  /// The stamp mode that the first write to a database without a tree sets.
+  std::shared_ptr<LargeValues> values{};  ///< iterators hold a reference, too
+  /// Returns the stamp mode that the first write to a database without a tree sets.
   std::function<StampMode(DatabaseId database)> first_stamp_mode{};
 };
 
 struct ViewParts {
-  /// A view of `tree` (null: the database has none) that is valid under the caller's guard of the epoch.
+  /// Makes a view of `tree` (null: the database has none) that is valid under the caller's epoch guard.
   static ReadView pass_view(ReadEnv& env, DatabaseId database, const TreeView* tree, SeqNum seq, Millis now, ReadMode mode,
                             MissSet* misses) {
     ReadView view;
@@ -37,22 +37,22 @@ struct ViewParts {
     view.database_ = database;
     return view;
   }
-  /// A view that owns what it reads. `seq` is that of the lease.
+  /// Makes a view that owns the memory and files that it reads. Its seq is that of the lease.
   static ReadView leased_view(ReadEnv& env, DatabaseId database, std::shared_ptr<Lease> lease, Millis now) {
     ReadView view = pass_view(env, database, lease->view(), lease->seq(), now, ReadMode::kBlocking, nullptr);
     view.lease_ = std::move(lease);
     return view;
   }
-  /// The same view at another engine time: other entries have expired.
+  /// Returns the same view at another engine time, at which other entries have expired.
   static ReadView at(ReadView view, Millis now) {
     view.now_ = now;
     return view;
   }
 
   static ReadEnv& env(const ReadView& view) { return *view.env_; }
-  /// Null: the database has no tree.
+  /// Returns the view's tree; null: the database has none.
   static const TreeView* tree(const ReadView& view) { return view.tree_; }
-  /// Null for a pass view, and if the database has no tree.
+  /// Returns the view's lease; null for a pass view, and if the database has no tree.
   static const std::shared_ptr<Lease>& lease(const ReadView& view) { return view.lease_; }
   static bool is_revoked(const ReadView& view) { return view.lease_ != nullptr && view.lease_->revoked(); }
 };

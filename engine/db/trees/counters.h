@@ -1,4 +1,4 @@
-// Counters whose increment is one plain store: each thread has its own cache line, and readers sum the lines.
+// Counters for which an increment is one plain store: each thread has its own cache line, and readers add up the lines.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@ struct alignas(64) ThreadCounters {
   std::atomic<std::uint64_t> gets{0}, get_hits{0}, commits{0}, operations{0}, user_bytes{0}, iterators{0}, fetches{0};
   std::atomic<std::uint64_t> secondary_deletes{0};
   std::atomic<std::uint64_t> pages_read{0}, filter_negatives{0}, filter_false_positives{0};
-  /// Gets by the number of runs whose tables they searched: [i] up to kProbeBounds[i], the last one above. Gets that searched no
-  /// table do not count.
+  /// Gets by the number of runs whose tables they searched: [i] counts up to kProbeBounds[i], the last element more than that.
+  /// Gets that searched no table do not count.
   static constexpr std::array<std::uint32_t, 10> kProbeBounds = {1, 2, 3, 4, 5, 6, 8, 12, 16, 32};
   std::array<std::atomic<std::uint64_t>, kProbeBounds.size() + 1> probes{};
   std::atomic<std::uint64_t> runs_probed{0};
@@ -38,12 +38,12 @@ struct alignas(64) ThreadCounters {
   }
 };
 
-/// Threads beyond kSlots share slots and may lose counts; the engine starts far fewer.
+/// The counters of all threads. Threads beyond kSlots share slots and may lose counts; the engine starts far fewer threads.
 class Counters {
  public:
   static constexpr std::size_t kSlots = 128;
   ThreadCounters& mine() { return slots_[slot()]; }
-  /// The slot of the calling thread, below kSlots.
+  /// Returns the slot of the calling thread, below kSlots.
   static std::size_t slot() {
     thread_local const std::size_t slot = next_.fetch_add(1, std::memory_order_relaxed) % kSlots;
     return slot;

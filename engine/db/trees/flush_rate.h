@@ -1,4 +1,4 @@
-// The rate at which flushes of one tree write bytes, smoothed: a new flush counts for an eighth.
+// The smoothed rate at which flushes of one tree write bytes: a new flush has a weight of one eighth.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// The flush rate of one tree. Thread-safe.
 class FlushRate {
  public:
-  /// Flushes at the same moment count as one.
+  /// Counts a flush of `bytes` bytes. Flushes at the same moment count as one.
   void note(std::uint64_t bytes, Millis now) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     pending_bytes_ += bytes;
     if (last_ == 0 || now <= last_) {
-      if (last_ == 0) pending_bytes_ = 0;  // unknown over which time it was written
+      if (last_ == 0) pending_bytes_ = 0;  // the time in which the first flush's data was written is unknown
       last_ = std::max(last_, now);
       return;
     }
@@ -28,11 +28,11 @@ class FlushRate {
     interval_ += weight * (static_cast<double>(now - last_) - interval_);
     last_ = now;
   }
-  /// Returns the bytes that flushes write within `time` at this rate; 0 = unknown, too few flushes were seen.
+  /// Returns the bytes that flushes write within `time` ms at this rate; 0 = unknown, since there were too few flushes.
   [[nodiscard]] std::uint64_t within(Millis time, Millis now) const EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (flushes_ < kLeastFlushes) return 0;
-    // A pause longer than usual counts as the next interval will.
+    // A pause that is longer than usual counts as the next interval.
     const double pause = now > last_ ? static_cast<double>(now - last_) : 0;
     const double interval = std::max(interval_, interval_ + (pause - interval_) / 8);
     return static_cast<std::uint64_t>(std::max(1.0, std::min(kMost, bytes_ / interval * static_cast<double>(time))));
@@ -42,7 +42,7 @@ class FlushRate {
   static constexpr int kLeastFlushes = 4, kSmoothed = 8;
   static constexpr double kMost = 1e18;
   mutable Mutex mutex_;
-  double bytes_ GUARDED_BY(mutex_) = 0, interval_ GUARDED_BY(mutex_) = 0;  // bytes of a flush; ms until the next
+  double bytes_ GUARDED_BY(mutex_) = 0, interval_ GUARDED_BY(mutex_) = 0;  // bytes of a flush; ms between flushes
   std::uint64_t pending_bytes_ GUARDED_BY(mutex_) = 0;
   Millis last_ GUARDED_BY(mutex_) = 0;
   int flushes_ GUARDED_BY(mutex_) = 0;

@@ -17,7 +17,7 @@ std::shared_ptr<Lease> LeaseRegistry::lease(std::shared_ptr<const TreeView> view
 }
 
 void LeaseRegistry::revoke_if(const std::function<bool(const TreeView& view)>& hinders) {
-  std::vector<std::shared_ptr<Lease>> leases;  // a lease that ends here frees its view after the lock
+  std::vector<std::shared_ptr<Lease>> leases;  // a lease that ends in this function frees its view after the mutex is released
   {
     MutexLock lock(mutex_);
     for (const std::weak_ptr<Lease>& held : leases_) {

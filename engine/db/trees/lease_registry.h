@@ -1,5 +1,5 @@
-// Leased views: a lease holds a tree's view, and so the files that the view reads, until it ends. It is revoked before a file that it
-// alone keeps breaks a delete deadline (db/purge/retention.h); readers notice at the next page.
+// Leased views. A lease holds a tree's view, and so the files that the view reads, until the lease ends. A lease is revoked
+// before a file that only this lease keeps breaks a delete deadline (db/purge/retention.h). Readers notice at the next page.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ struct TreeView;
 
 class Lease {
  public:
-  /// `count` is the number of existing leases; it outlives them.
+  /// `count` is the number of existing leases; the counter must outlive them.
   Lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis taken, std::atomic<std::uint64_t>& count)
       : view_(std::move(view)), seq_(seq), taken_(taken), count_(count) {
     count_.fetch_add(1, std::memory_order_relaxed);
@@ -40,26 +40,28 @@ class Lease {
   std::atomic<std::uint64_t>& count_;
 };
 
-/// The error that readers of a revoked lease return.
+/// Returns the error for reads through a revoked lease.
 inline Status revoked_view() { return Status::revoked("read view revoked to meet a delete deadline; retry"); }
 
-/// Has a weak reference to each lease. Thread-safe. Outlives its leases.
+/// Weak references to all leases. Thread-safe. Must outlive its leases.
 class LeaseRegistry {
  public:
   std::shared_ptr<Lease> lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis now) EXCLUDES(mutex_);
-  /// Revokes every lease whose view `hinders` a deadline. Called without a lock.
+  /// Revokes every lease for whose view `hinders` returns true: the view keeps a file that would break a deadline. Calls
+  /// `hinders` without a lock.
   void revoke_if(const std::function<bool(const TreeView& view)>& hinders) EXCLUDES(mutex_);
 
   [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
-  /// When the oldest lease was taken, in engine time; 0 = there is none.
+  /// Returns the engine time at which the oldest lease was taken; 0 = there is none.
   [[nodiscard]] Millis oldest_taken() const EXCLUDES(mutex_);
-  /// Leases revoked since the start.
+  /// Returns the number of leases revoked since the start.
   [[nodiscard]] std::uint64_t revoked() const { return revoked_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<std::uint64_t> count_{0}, revoked_{0};
   mutable Mutex mutex_;
-  std::vector<std::weak_ptr<Lease>> leases_ GUARDED_BY(mutex_);  // has ended leases, too; pruned when it has doubled
+  // The list also contains ended leases, which are removed when the list has doubled.
+  std::vector<std::weak_ptr<Lease>> leases_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ebbtide

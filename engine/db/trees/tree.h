@@ -1,8 +1,8 @@
 // One tree: all its state except its files.
 //
-// The database's mapping owns a tree as a TreePtr. A tree that is dropped is retired to the epoch: readers may still load its view.
-// Two mutexes of the database guard most members. The commit mutex guards the active memtable; the state mutex guards everything
-// that depends on views and settings. Comments name the mutex of each member, since the compiler's annotations do not work across
+// The database's mapping owns a tree as a TreePtr. A dropped tree is retired to the epoch, since readers may still load its view.
+// Two mutexes of the database guard most members. The commit mutex guards the active memtable; the state mutex guards the members
+// that depend on views and settings. Comments name the mutex of each member, since the compiler's annotations do not work across
 // objects.
 #pragma once
 
@@ -25,7 +25,7 @@
 
 namespace ebbtide {
 
-/// A memtable that takes no more writes, and the seqs of its operations.
+/// A memtable that takes no more writes, and the first and last seq of its operations.
 struct FrozenMemTable {
   std::shared_ptr<MemTable> memtable;
   SeqNum first_seq = 0, last_seq = 0;
@@ -37,55 +37,56 @@ struct Tree {
 
   TreeId id = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
-  std::atomic<const TreeView*> view{nullptr};  ///< readers load it, under the epoch
+  std::atomic<const TreeView*> view{nullptr};  ///< readers load it inside the epoch
   const std::shared_ptr<std::atomic<bool>> recorded = std::make_shared<std::atomic<bool>>(false);  ///< TreeView::recorded
   const std::shared_ptr<TreeLookups> lookups = std::make_shared<TreeLookups>();
-  std::atomic<bool> dropped{false};  ///< running jobs give up, and no result is installed
-  /// Deletes born by then are overdue, even without a deadline: PURGE.NOW asked for them. Only grows.
+  std::atomic<bool> dropped{false};  ///< once true, running jobs stop, and no result is installed
+  /// Deletes born by this time are overdue, even without a deadline, because of PURGE.NOW. Only grows.
   std::atomic<Millis> purge_before{0};
-  std::atomic<Millis> dropped_at{0};  ///< birth of the delete that dropped the tree; 0 = not dropped
+  std::atomic<Millis> dropped_at{0};  ///< engine time of the delete that dropped the tree; 0 = not dropped
 
   // --- guarded by the commit mutex
   MemTable* active = nullptr;
-  SeqNum active_first_seq = 0, active_last_seq = 0;  ///< of the active memtable; 0 = empty
+  SeqNum active_first_seq = 0, active_last_seq = 0;  ///< seqs of the active memtable's operations; 0 = it is empty
 
   // --- guarded by the state mutex
-  std::shared_ptr<const TreeView> view_owner;                 ///< of `view`; null once the tree is dropped
+  std::shared_ptr<const TreeView> view_owner;                 ///< owner of `view`; null once the tree is retired
   std::vector<FrozenMemTable> frozen;                         ///< oldest first
-  std::shared_ptr<const int> work = std::make_shared<int>();  ///< held by every job that writes files for the tree
+  std::shared_ptr<const int> work = std::make_shared<int>();  ///< every job that writes files for the tree holds a reference
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
-  int inherited_runs = 0;  ///< runs of the newest level above the slowdown limit, left by an earlier policy; never grows
-  Arrivals arrivals = all_arrive();   ///< as last measured
-  LookupsByLevel lookups_measured{};  ///< total lookups at the last update of `arrivals`
-  TileSize tile_size;                 ///< used if pages_per_tile is measured
-  bool frozen_rest = false;           ///< small frozen memtables of staged batches wait for the next flush
+  int inherited_runs = 0;  ///< runs of the newest level above the slowdown limit that an earlier policy left; never grows
+  Arrivals arrivals = all_arrive();   ///< as measured last
+  LookupsByLevel lookups_measured{};  ///< all lookups up to the last update of `arrivals`
+  TileSize tile_size;                 ///< the measured h, used if pages_per_tile is 0
+  bool frozen_rest = false;           ///< true while small frozen memtables of staged batches wait for the next flush
   bool flush_queued = false;
-  bool flush_waits = false;    ///< the flush waits for merges of the flush before; the end of a job queues it again
-  bool flush_hurries = false;  ///< the flush is urgent (deadline, log or memory), and waits for no merge
+  bool flushing = false;       ///< true while a flush of the tree runs, perhaps together with other trees
+  bool flush_waits = false;    ///< true if the flush waits for merges of the previous flush; the end of a job queues it again
+  bool flush_hurries = false;  ///< true if the flush is urgent (deadline, log or memory) and waits for no merge
   DeadlineRule deadlines;
 
   // --- own synchronization
   std::atomic<bool> filter_fit_queued{false};
   FlushRate flush_rate;
   JobRegistry jobs;
-  std::atomic<Millis> margin{0};  ///< how long before a deadline its work must be done; set by the deadline tracker
+  std::atomic<Millis> margin{0};  ///< ms before a deadline at which its work must be done; the deadline tracker sets it
   DeadlineBudget budget;          ///< the deadline tracker sets its rate
 
-  FlushSize flush_size;  ///< guarded by the flush mutex
+  FlushSize flush_size;  ///< used only by the running flush of the tree
 
-  /// The compaction debt, and the inputs from which it was computed.
+  /// The compaction debt, and the values from which it was computed.
   struct Debt {
     VersionPtr version;
     std::shared_ptr<const Policy> policy;
     std::uint64_t file_size = 0;
     std::uint64_t debt_bytes = 0, data_bytes = 0;
   };
-  Debt debt;  ///< used only where pressure is measured, one measurement at a time
+  Debt debt;  ///< used only by the measurement of pressure; one measurement runs at a time
 };
 using TreePtr = std::shared_ptr<Tree>;
 
-/// A tree at one moment, for pressure and statistics.
+/// The state of a tree at one moment, for pressure and statistics.
 struct TreeLoad {
   TreePtr tree;
   std::shared_ptr<const TreeView> view;
@@ -96,8 +97,8 @@ struct TreeLoad {
   int inherited_runs = 0;
   bool has_deadlines = false;
   [[nodiscard]] std::uint64_t memtable_bytes() const;
-  [[nodiscard]] std::uint64_t uncharged_bytes() const;  ///< of memtables, without values that the memory account charges
-  [[nodiscard]] std::uint64_t frozen_bytes() const;     ///< of memtables that wait to be flushed
+  [[nodiscard]] std::uint64_t uncharged_bytes() const;  ///< bytes of memtables, without values that the memory account charges
+  [[nodiscard]] std::uint64_t frozen_bytes() const;     ///< bytes of memtables that wait to be flushed
 };
 
 }  // namespace ebbtide

@@ -16,7 +16,7 @@ TreeLookups::~TreeLookups() {
 
 TreeLookups::Slot& TreeLookups::make_slot(std::atomic<Slot*>& place) {
   auto fresh = std::make_unique<Slot>();
-  Slot* other = nullptr;  // the slot that another thread has put there meanwhile
+  Slot* other = nullptr;  // the slot that another thread has stored meanwhile
   if (!place.compare_exchange_strong(other, fresh.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return *other;
   return *fresh.release();
 }

@@ -1,5 +1,5 @@
-// Counts the lookups of one tree by level: ended by a filter, false positives, found. They determine filter memory (Arrivals) and
-// the size of delete tiles (TileUse).
+// Counts the lookups of one tree by level: ended by a filter, false positives, found. The counts determine filter memory
+// (Arrivals) and the size of delete tiles (TileUse).
 #pragma once
 
 #include <algorithm>
@@ -13,27 +13,27 @@
 
 namespace ebbtide {
 
-/// Number of levels with separate counts; deeper levels count as the last of these.
+/// Number of levels with counts of their own; the last count also has all deeper levels.
 inline constexpr std::size_t kLookupLevels = 8;
 inline std::size_t lookup_level(int level) { return std::min(static_cast<std::size_t>(level), kLookupLevels - 1); }
 
-/// Lookups that reached the runs of a level.
+/// The lookups that reached the runs of a level, by result.
 struct LevelLookups {
   std::uint64_t denied = 0;   ///< ended by a filter
-  std::uint64_t in_vain = 0;  ///< false positives: pages were searched for nothing
+  std::uint64_t in_vain = 0;  ///< false positives: pages were searched, and the key was not there
   std::uint64_t found = 0;
 };
 using LookupsByLevel = std::array<LevelLookups, kLookupLevels>;
 
-/// One lookup, by run of its view (the first 64 runs).
+/// The effect of one lookup on the first 64 runs of its view.
 struct RunsAsked {
-  std::uint64_t denied = 0;   ///< bit r: the filter of run r denied the key
-  std::uint64_t in_vain = 0;  ///< bit r: pages of run r were searched for nothing
-  int found = -1;             ///< the run that has the key; -1 = none
+  std::uint64_t denied = 0;   ///< bit r: the filter of run r excluded the key
+  std::uint64_t in_vain = 0;  ///< bit r: pages of run r were searched, and the key was not there
+  int found = -1;             ///< index of the run that has the key; -1 = none
 };
 
-/// The lookups of one tree. Each thread has a slot of its own, as in Counters, and pays plain stores. A slot is allocated when its
-/// thread first uses the tree: there may be a thousand trees, and few threads use all of them. Thread-safe.
+/// Counts the lookups of one tree. As in Counters, each thread has a slot of its own and counts by plain stores. A slot is
+/// allocated when its thread first uses the tree: there may be a thousand trees, and few threads use all of them. Thread-safe.
 class TreeLookups {
  public:
   TreeLookups() = default;
@@ -61,17 +61,18 @@ class TreeLookups {
   std::array<std::atomic<Slot*>, Counters::kSlots> slots_{};
 };
 
-/// By level: the chance that a lookup reaches a run there and does not find its key, up to a common factor (a_r of filter/monkey.h).
+/// For each level, the chance that a lookup searches a run there and does not find its key, up to a common factor (a_r of
+/// filter/monkey.h).
 using Arrivals = std::array<double, kLookupLevels>;
-/// Assumed before anything was measured: every lookup reaches every level and finds nothing.
+/// Returns the arrivals to assume before any measurement: every lookup reaches every level and finds nothing.
 inline Arrivals all_arrive() {
   Arrivals arrivals{};
   arrivals.fill(1);
   return arrivals;
 }
-/// Returns the arrivals to assume next, from those assumed so far (`before`) and the lookups since then; nothing if there were too few
-/// lookups. `runs` is the number of runs of each level. No chance is below a sixteenth of the largest: lookups change faster than
-/// files are rewritten.
+/// Returns the arrivals to assume next: `before`, averaged with those of the `lookups` since then. Returns none if there were too
+/// few lookups. `runs`: number of runs of each level. No chance is below a sixteenth of the largest, since lookups change faster
+/// than files are rewritten.
 std::optional<Arrivals> measured_arrivals(const Arrivals& before, const LookupsByLevel& lookups,
                                           const std::array<std::uint64_t, kLookupLevels>& runs);
 

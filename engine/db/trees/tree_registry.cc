@@ -8,10 +8,11 @@
 namespace ebbtide {
 namespace {
 
-// A tree's small memtables are flushed together with a full one; at most so many wait for it, since readers search each of them.
+// A tree's small memtables are flushed together with a full memtable. At most so many wait for that, since readers search each of
+// them.
 constexpr std::size_t kMostResting = 6;
 
-/// The settings that decide about filters of existing files.
+/// Returns the settings that determine the filters of existing files.
 auto filter_settings(const TreeSettings& s) {
   return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_memory, s.filter_lookups);
 }
@@ -60,6 +61,29 @@ std::shared_ptr<const TreeView> TreeRegistry::view_of(const Tree& tree) {
   return tree.view_owner;
 }
 
+std::shared_ptr<const TablesView> TreeRegistry::live_tables(TreeId id) {
+  const TreePtr tree = tree_with(id);
+  MutexLock lock(state_mutex);
+  return tree == nullptr || tree->dropped || tree->view_owner == nullptr ? nullptr : tree->view_owner->tables;
+}
+
+std::vector<std::shared_ptr<const TablesView>> TreeRegistry::live_tables() {
+  const std::vector<TreePtr> trees = live_trees();
+  std::vector<std::shared_ptr<const TablesView>> tables;
+  MutexLock lock(state_mutex);
+  for (const TreePtr& tree : trees) {
+    if (tree->view_owner != nullptr) tables.push_back(tree->view_owner->tables);
+  }
+  return tables;
+}
+
+std::shared_ptr<Lease> TreeRegistry::lease(const TreePtr& tree, LeaseRegistry& leases, const std::function<SeqNum()>& visible_seq,
+                                           const std::function<Millis()>& now) {
+  if (tree == nullptr || tree->dropped) return nullptr;
+  MutexLock lock(state_mutex);
+  return tree->view_owner == nullptr ? nullptr : leases.lease(tree->view_owner, visible_seq(), now());
+}
+
 std::vector<TreeLoad> TreeRegistry::loads(const std::function<bool(TreeId)>& compactions_fail) {
   std::vector<TreeLoad> loads;
   const std::vector<TreePtr> trees = live_trees();
@@ -94,8 +118,9 @@ void TreeRegistry::change_settings(DatabaseId database, const TreeSettings& sett
   if (filter_settings(before) != filter_settings(settings)) env_.filters_changed(tree);
 }
 
-// Settings belong to the number of a database. A tree that SWAPDB moves to another number takes that number's settings, as it would at
-// the next start. Only the stamp mode stays with the tree. Why: engine/docs/decisions/0026-settings-go-by-number.md.
+// Settings belong to the number of a database. A tree that SWAPDB moves to another number takes that number's settings, as it
+// would at the next start. Only the stamp mode stays with the tree. The reasons are in
+// engine/docs/decisions/0026-settings-go-by-number.md.
 void TreeRegistry::adopt_settings(Tree& tree, DatabaseId database) {
   auto policy = make_policy(settings_[database].policy);
   ASSERT_MSG(policy.is_ok(), "settings were validated when they came in");
@@ -108,7 +133,7 @@ void TreeRegistry::adopt_settings(Tree& tree, DatabaseId database) {
   if (changed && tree.view_owner != nullptr) {
     tree.inherited_runs = std::max(0, tree.view_owner->tables->newest_level_runs - tree.policy->slowdown_runs());
   }
-  if (!settled_) return;  // settle() applies the deadline
+  if (!settled_) return;  // settle() will apply the deadline
   const DeadlineRule before = tree.deadlines;
   tree.deadlines.change(env_.now(), tree.settings.delete_deadline);
   if (tree.deadlines != before) deadlines_changed_ = true;
@@ -123,8 +148,8 @@ void TreeRegistry::settle() {
   }
 }
 
-// The deadline that the manifest has continues, as it would have without a restart. A deadline that was configured since then changes it
-// now.
+// Continues the deadline that is in the manifest, as if there had been no restart. If another deadline was configured since then,
+// the change takes effect now.
 void TreeRegistry::continue_deadlines(Tree& tree, Millis configured) {
   if (const auto& known = tree.view_owner->tables->version->deadlines; known) tree.deadlines = *known;
   tree.deadlines.change(env_.now(), configured);
@@ -175,7 +200,7 @@ void TreeRegistry::drop(TreePtr tree, Millis time) {
   {
     MutexLock lock(state_mutex);
     if (!settled_) continue_deadlines(*tree, tree->settings.delete_deadline);
-    // Of a tree that only the log has, the replay does not know the deadline.
+    // The replay of the log does not know the deadline of a tree that is not in the manifest.
     if (settled_ || tree->view_owner->tables->version->deadlines) dropped_deadlines_[tree->id] = tree->deadlines;
   }
   live_.erase(tree->id);
@@ -205,14 +230,14 @@ void TreeRegistry::retire(TreePtr tree) {
 
 void TreeRegistry::mark_active(TreeId id, SeqNum first, SeqNum last) {
   const auto it = live_.find(id);
-  if (it == live_.end()) return;  // flushed later in the same batch
+  if (it == live_.end()) return;  // the same batch empties the database later, so the tree is not live
   Tree& tree = *it->second;
   if (tree.active_first_seq == 0) tree.active_first_seq = first;
   tree.active_last_seq = last;
 }
 
 void TreeRegistry::freeze(Tree& tree) {
-  if (tree.dropped) return;  // its view may be retired
+  if (tree.dropped) return;  // the tree's view may be retired
   {
     MutexLock lock(state_mutex);
     tree.frozen_rest = false;
@@ -327,7 +352,7 @@ SeqNum TreeRegistry::oldest_needed(const std::map<const Tree*, std::size_t>& flu
 // --- delete deadlines
 
 void TreeRegistry::add_deadlines(const VersionSet& versions, VersionEdit* edit) {
-  deadlines_changed_ = false;  // cleared first, so that a later change sets it again
+  deadlines_changed_ = false;  // cleared first, so that a concurrent change sets it again
   for (const TreePtr& tree : live_trees()) {
     DeadlineRule rule;
     {
@@ -338,7 +363,7 @@ void TreeRegistry::add_deadlines(const VersionSet& versions, VersionEdit* edit) 
     if (known != nullptr && known->deadlines == rule) continue;
     auto change = std::find_if(edit->trees.begin(), edit->trees.end(), [&](const TreeEdit& e) { return e.tree == tree->id; });
     if (change == edit->trees.end()) {
-      if (known == nullptr) continue;  // the edit that creates the tree will add it
+      if (known == nullptr) continue;  // the edit that creates the tree will contain the rule
       change = edit->trees.insert(change, TreeEdit{});
       change->tree = tree->id;
     }

@@ -1,18 +1,20 @@
-// All trees of the database: which database has which, and what each consists of.
+// Maps databases to trees, and owns all trees. A tree has one of these states:
 //
-//   made      by a database's first write, by FLUSHDB, or when the database opens
-//   live      takes writes; SWAPDB may give it to another database
-//   dropped   by FLUSHDB; the manifest still names it, and deletes may still be pending in its files
-//   retired   the manifest does not name it any more; its files are removed with the last view that reads them
+//   made      created by a database's first write, by FLUSHDB, or when the database opens
+//   live      takes writes; SWAPDB may map another database to the tree
+//   dropped   emptied by FLUSHDB; the manifest still names the tree, and deletes may still be pending in its files
+//   retired   the manifest no longer names the tree; its files are removed with the last view that reads them
 //
-// Two mutexes guard all of it. Components that use trees take them in this order, and hold neither across I/O:
+// Two mutexes guard the trees. Components that use trees take the mutexes in this order, and hold neither across I/O:
 //
-//   commit_mutex   the mapping and the settings of databases, the active memtable of each tree, seqs of the mapping
+//   commit_mutex   the mapping and the settings of databases, the active memtable of each tree, and the seqs of the mapping
 //   state_mutex    views, frozen memtables, policies and deadlines of all trees (db/trees/tree.h lists them)
 //
-// A reader takes neither: it loads a tree's view under the epoch. A new view replaces the old one, which is retired to the epoch.
+// A reader takes neither mutex: it loads a tree's view inside the epoch. A new view replaces the old one, which is retired to the
+// epoch.
 //
-// The mapping exists twice. This is what the next batch sees; db/write/publication.h has what readers see.
+// There are two copies of the mapping: the copy in this class is the one that the next batch uses; db/write/publication.h has the
+// copy that readers use.
 #pragma once
 
 #include <atomic>
@@ -25,136 +27,148 @@
 #include <engine/options.h>
 #include "base/epoch.h"
 #include "base/mutex.h"
+#include "db/trees/lease_registry.h"
 #include "db/trees/tree.h"
 #include "version/version_edit.h"
 #include "version/version_set.h"
 
 namespace ebbtide {
 
-/// Changes of the mapping on their way to the manifest.
+/// Changes of the mapping that an edit brings to the manifest.
 struct MappingChanges {
-  SeqNum seq = 0;  ///< of the last operation on the mapping; 0 = nothing changed
+  SeqNum seq = 0;  ///< seq of the last operation on the mapping; 0 = nothing changed
   std::vector<TreePtr> dropped;
 };
 
-/// Thread-safe. "Live" and "dropped" are as above.
+/// The registry of all trees. Thread-safe. "Live" and "dropped" are defined above.
 class TreeRegistry {
  public:
   struct Env {
     const Clock* clock = nullptr;
-    Epoch* epoch = nullptr;                               ///< old views are retired to it
-    std::uint64_t memtable_size = 0;                      ///< bytes at which a memtable is full
-    std::function<Millis()> now;                          ///< engine time, as births have it
-    std::function<SeqNum()> last_seq;                     ///< the last seq that a batch was given; the commit mutex is held
-    std::function<void(const TreePtr&)> frozen;           ///< a flush of the tree may be due; the commit mutex is held
-    std::function<void(const TreePtr&)> filters_changed;  ///< other filter settings hold for the tree; the commit mutex is held
+    Epoch* epoch = nullptr;                      ///< old views are retired to this epoch
+    std::uint64_t memtable_size = 0;             ///< bytes at which a memtable is full
+    std::function<Millis()> now;                 ///< returns the engine time of births
+    std::function<SeqNum()> last_seq;            ///< returns the last assigned seq; called with the commit mutex held
+    std::function<void(const TreePtr&)> frozen;  ///< called when a flush of the tree may be due; the commit mutex is held
+    /// Called when other filter settings apply to the tree. The commit mutex is held.
+    std::function<void(const TreePtr&)> filters_changed;
   };
 
-  /// `settings`: by database; as many as there are databases.
+  /// `settings`: one element per database.
   TreeRegistry(Env env, std::vector<TreeSettings> settings);
 
   Mutex commit_mutex;
   Mutex state_mutex;  ///< may be taken while commit_mutex is held, not the other way round
 
-  // --- without the mutexes
+  // --- called without the mutexes
   [[nodiscard]] std::vector<TreePtr> live_trees() EXCLUDES(commit_mutex);
-  /// A live or dropped tree; null: it is retired.
+  /// Returns a live or dropped tree; null: the tree is retired.
   [[nodiscard]] TreePtr tree_with(TreeId id) EXCLUDES(commit_mutex);
-  /// Null: the database has no tree, or there is no such database.
+  /// Returns the tree of a database. Null: the database has no tree, or there is no such database.
   [[nodiscard]] TreePtr tree_of(DatabaseId database) EXCLUDES(commit_mutex);
-  /// The stamp mode of the tree that the database gets next.
+  /// Returns the stamp mode of the tree that the database gets next.
   [[nodiscard]] StampMode configured_stamp_mode(DatabaseId database) EXCLUDES(commit_mutex);
-  /// The policy's name of the tree that the database gets next; "" if there is no such database.
+  /// Returns the name of the policy of the tree that the database gets next; "" if there is no such database.
   [[nodiscard]] std::string configured_policy(DatabaseId database) EXCLUDES(commit_mutex);
-  /// The tree's view; null: the tree is retired.
+  /// Returns the tree's view; null: the tree is retired.
   [[nodiscard]] std::shared_ptr<const TreeView> view_of(const Tree& tree) EXCLUDES(state_mutex);
-  /// All live trees as pressure and statistics see them.
+  /// Returns the tables of a live tree; null: there is no such tree, or it was dropped.
+  [[nodiscard]] std::shared_ptr<const TablesView> live_tables(TreeId id) EXCLUDES(commit_mutex, state_mutex);
+  /// Returns the tables of all live trees, in the order of the trees' ids.
+  [[nodiscard]] std::vector<std::shared_ptr<const TablesView>> live_tables() EXCLUDES(commit_mutex, state_mutex);
+  /// Returns a lease of the tree's current view, at the visible seq. Null: the tree is null or was dropped. Calls `visible_seq`
+  /// and `now` with the state mutex held, so that the view has every operation up to the seq.
+  [[nodiscard]] std::shared_ptr<Lease> lease(const TreePtr& tree, LeaseRegistry& leases,
+                                             const std::function<SeqNum()>& visible_seq, const std::function<Millis()>& now)
+      EXCLUDES(state_mutex);
+  /// Returns the state of all live trees for pressure and statistics.
   [[nodiscard]] std::vector<TreeLoad> loads(const std::function<bool(TreeId)>& compactions_fail)
       EXCLUDES(commit_mutex, state_mutex);
-  /// Number of dropped trees.
+  /// Returns the number of dropped trees.
   [[nodiscard]] std::uint64_t pending_drops() const { return pending_drops_.load(); }
 
   [[nodiscard]] DatabaseId databases() const { return databases_; }
 
-  // --- with the commit mutex: databases
+  // --- databases; called with the commit mutex held
   [[nodiscard]] const TreeSettings& settings_of(DatabaseId database) const REQUIRES(commit_mutex) { return settings_[database]; }
-  /// Null: the database has none.
+  /// Returns the tree of a database; null: it has none.
   [[nodiscard]] const TreePtr& mapped(DatabaseId database) const REQUIRES(commit_mutex) { return mapping_[database]; }
   void map(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex) { mapping_[database] = std::move(tree); }
-  /// The databases exchange their trees. Each tree takes over the settings of its new database.
+  /// Exchanges the trees of two databases. Each tree takes over the settings of its new database.
   void swap(DatabaseId a, DatabaseId b) REQUIRES(commit_mutex);
   void change_settings(DatabaseId database, const TreeSettings& settings) REQUIRES(commit_mutex);
-  /// An operation on the mapping got this seq.
+  /// Notes that an operation on the mapping has this seq.
   void note_mapping(SeqNum seq) REQUIRES(commit_mutex) { mapping_seq_ = seq; }
-  /// The manifest has the mapping up to this seq.
+  /// Notes, at open, that the manifest has the mapping up to this seq.
   void start_mapping(SeqNum seq) REQUIRES(commit_mutex) { mapping_seq_ = committed_seq_ = seq; }
-  /// True if the manifest has an older mapping.
+  /// True if the mapping in the manifest is older than this one.
   [[nodiscard]] bool mapping_changed() const REQUIRES(commit_mutex) { return mapping_seq_ != committed_seq_; }
-  /// Opening is done: deadlines continue as the manifest has them, and settings take effect on them from now on.
+  /// Called when opening is done: deadlines continue as the manifest has them, and changes of settings apply to them from now on.
   void settle() REQUIRES(commit_mutex) EXCLUDES(state_mutex);
-  /// Removes all trees, when the database closes.
+  /// Removes all trees. Called when the database closes.
   void clear() REQUIRES(commit_mutex);
 
-  // --- with the commit mutex: trees
+  // --- trees; called with the commit mutex held
   [[nodiscard]] const std::map<TreeId, TreePtr>& live() const REQUIRES(commit_mutex) { return live_; }
   [[nodiscard]] const std::vector<TreePtr>& dropped() const REQUIRES(commit_mutex) { return dropped_; }
-  /// A live tree; null if there is none.
+  /// Returns a live tree; null if there is none with this id.
   [[nodiscard]] TreePtr live_tree(TreeId id) const REQUIRES(commit_mutex);
-  /// Makes an empty live tree with the settings of the database, to which the caller maps it later.
+  /// Makes an empty live tree with the settings of the database. The caller maps the database to it later.
   TreePtr make(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
-  /// `time`: birth of the delete that drops the live tree. Its jobs are aborted.
+  /// Drops a live tree and aborts its jobs. `time`: birth of the delete that drops the tree.
   void drop(TreePtr tree, Millis time) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
-  /// True if the live tree has no table, no frozen memtable, and an empty active one.
+  /// True if the live tree has no table, no frozen memtable, and an empty active memtable.
   [[nodiscard]] bool is_empty(const Tree& tree) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
 
-  // --- with the commit mutex: memtables
+  // --- memtables; called with the commit mutex held
   [[nodiscard]] bool is_full(const MemTable& memtable) const {
     return memtable.memory_bytes() >= env_.memtable_size || memtable.records().size() >= kMaxMemTableRecords;
   }
-  /// Operations with these seqs go into the active memtable. Nothing if the tree is not live.
+  /// Notes that operations with these seqs go into the active memtable. No effect if the tree is not live.
   void mark_active(TreeId id, SeqNum first, SeqNum last) REQUIRES(commit_mutex);
-  /// Freezes the active memtable unless it is empty, and reports all frozen ones to Env::frozen. The new memtable is published before
-  /// anything is sequenced into it.
+  /// Freezes the active memtable unless it is empty, and calls Env::frozen for all frozen memtables. The new memtable is
+  /// published before an operation gets a seq for it.
   void freeze(Tree& tree) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
-  /// As freeze(), for a memtable that is not empty, and without a report.
+  /// Like freeze(), for an active memtable that is not empty, and without calling Env::frozen.
   void freeze_quietly(Tree& tree) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
-  /// Puts a memtable of a staged batch, with operations of these seqs, between the active memtable and the frozen ones. A small one
-  /// rests until several together fill a memtable: a flush of its own would leave a small run to merge.
+  /// Inserts the memtable of a staged batch, with operations of these seqs, between the active memtable and the frozen ones. A
+  /// small memtable rests until several together fill a memtable: a flush of its own would leave a small run to merge.
   void adopt(Tree& tree, std::shared_ptr<MemTable> memtable, SeqNum first, SeqNum last) REQUIRES(commit_mutex)
       EXCLUDES(state_mutex);
 
-  // --- with the state mutex
-  /// Readers see `view` from now on.
+  // --- called with the state mutex held
+  /// Gives readers the view `view`; the old view is retired to the epoch.
   void publish(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex);
 
-  // --- for the manifest; without the mutexes. The caller holds the manifest's mutex.
+  // --- for the manifest; called without the two mutexes, with the manifest's mutex held
   /// Adds to `edit` the changes of the mapping that the manifest lacks: trees that were made, dropped, or moved to another
   /// database.
   MappingChanges collect_changes(const VersionSet& versions, VersionEdit* edit) EXCLUDES(commit_mutex);
-  /// The manifest has the changes: their dropped trees are to be retired.
+  /// Called when the manifest has the changes. The caller then retires their dropped trees.
   void changes_committed(const MappingChanges& changes) EXCLUDES(commit_mutex);
-  /// The smallest seq that only the log has, once the manifest has `changes` and each tree's oldest frozen memtables are tables, as
-  /// many as `flushed` says. Everything before is in tables or in the manifest. A dropped tree counts while a crash could take its
-  /// dropping back.
+  /// Returns the smallest seq that only the log has, once the manifest has `changes` and, of each tree, as many of the oldest
+  /// frozen memtables are tables as `flushed` says. All operations before that seq are in tables or in the manifest. A dropped
+  /// tree counts while a crash could undo the drop.
   [[nodiscard]] SeqNum oldest_needed(const std::map<const Tree*, std::size_t>& flushed, const MappingChanges& changes)
       EXCLUDES(commit_mutex, state_mutex);
-  /// Takes the view and the memtables from a dropped tree. They are freed once no reader has them.
+  /// Takes the view and the memtables from a dropped tree. They are freed when no reader has them.
   void retire(TreePtr tree) EXCLUDES(state_mutex);
 
   // --- delete deadlines
-  /// True if a tree's DeadlineRule is not what the manifest has.
+  /// True if a tree's DeadlineRule differs from the rule in the manifest.
   [[nodiscard]] bool deadlines_changed() const { return deadlines_changed_.load(); }
   void note_deadlines_changed() { deadlines_changed_ = true; }
-  /// Adds to `edit` every rule that the manifest does not have. A change of a deadline must not be forgotten with the process. The
-  /// caller holds the manifest's mutex.
+  /// Adds to `edit` every rule that the manifest does not have, so that a changed deadline survives the process. The caller holds
+  /// the manifest's mutex.
   void add_deadlines(const VersionSet& versions, VersionEdit* edit) EXCLUDES(commit_mutex, state_mutex);
-  /// Forgets changes of the tree's deadline that no delete born at `floor` or later waits for.
+  /// Forgets changes of the tree's deadline that affect only deletes born before `floor`.
   void forget_deadline_changes(Tree& tree, Millis floor) REQUIRES(state_mutex);
-  /// Rules of dropped and retired trees that may have left something. Trees that were removed before the start have none.
+  /// Returns the rules of dropped and retired trees whose files may still exist. Trees that were removed before the start have
+  /// none.
   [[nodiscard]] std::map<TreeId, DeadlineRule>& dropped_deadlines() REQUIRES(state_mutex) { return dropped_deadlines_; }
 
  private:
-  // A lookup among records takes time in proportion to their number, not to their bytes: the number has a limit of its own.
+  // The time of a lookup among records grows with their number, not with their bytes: so the number has a limit of its own.
   static constexpr std::size_t kMaxMemTableRecords = 4096;
 
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
@@ -164,14 +178,14 @@ class TreeRegistry {
 
   const Env env_;
   const DatabaseId databases_;
-  std::vector<TreeSettings> settings_ GUARDED_BY(commit_mutex);  // by database: for whichever tree it has
+  std::vector<TreeSettings> settings_ GUARDED_BY(commit_mutex);  // by database; they apply to the tree that the database has
   std::vector<TreePtr> mapping_ GUARDED_BY(commit_mutex);        // by database
   std::map<TreeId, TreePtr> live_ GUARDED_BY(commit_mutex);
   std::vector<TreePtr> dropped_ GUARDED_BY(commit_mutex);
-  std::atomic<std::uint64_t> pending_drops_{0};                               // dropped_.size()
-  SeqNum mapping_seq_ GUARDED_BY(commit_mutex) = 0;                           // last operation on the mapping
-  SeqNum committed_seq_ GUARDED_BY(commit_mutex) = 0;                         // the same, as the manifest has it
-  bool settled_ GUARDED_BY(commit_mutex) = false;                             // settle() was called
+  std::atomic<std::uint64_t> pending_drops_{0};        // dropped_.size()
+  SeqNum mapping_seq_ GUARDED_BY(commit_mutex) = 0;    // last operation on the mapping
+  SeqNum committed_seq_ GUARDED_BY(commit_mutex) = 0;  // seq of the last operation on the mapping that the manifest has
+  bool settled_ GUARDED_BY(commit_mutex) = false;      // true after settle()
   std::map<TreeId, DeadlineRule> dropped_deadlines_ GUARDED_BY(state_mutex);  // see dropped_deadlines()
   std::atomic<bool> deadlines_changed_{false};
 };

@@ -1,6 +1,7 @@
 #include "db/trees/tree_view.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/coding.h"
 #include "base/oldest.h"
@@ -37,43 +38,106 @@ bool DataFile::read_only_by(const TableReader* reader) const {
   });
 }
 
-RunView::RunView(const Run& run, std::vector<OpenTablePtr> tables) : id_(run.id), level_(run.level), tables_(std::move(tables)) {
-  for (const OpenTablePtr& t : tables_) {
-    readers_.push_back(t->reader.get());
-    special_.push_back(static_cast<unsigned char>((t->meta->stats.range_tombstones != 0 ? kRanged : 0) |
-                                                  (t->reader->unreadable().is_ok() ? 0 : kUnreadable)));
+TableSums TableSums::of(std::span<const OpenTablePtr> tables) {
+  TableSums sums;
+  for (const OpenTablePtr& table : tables) {
+    sums.entries += table->meta->stats.entries;
+    const std::uint32_t pages_per_tile = table->reader->pages_per_tile();
+    sums.read_entries += pages_per_tile != 0 ? table->meta->stats.entries : 0;
+    sums.tile_pages += table->meta->stats.entries * pages_per_tile;
+    sums.memory_bytes += table->reader->resident_bytes();
+    sums.special += table->meta->stats.range_tombstones != 0 || !table->reader->unreadable().is_ok() ? 1 : 0;
   }
+  return sums;
+}
+
+RunView::RunView(const Run& run, TableList tables, const RunView* earlier)
+    : id_(run.id), level_(run.level), tables_(std::move(tables)) {
   if (tables_.empty()) return;
+  tables_.seal();
   const TableStats& last = tables_.back()->meta->stats;
   const Bytes lowest = tables_.front()->meta->stats.smallest;
   if (!last.unbounded) common_.assign(lowest.substr(0, common_bytes(lowest, last.largest)));
-  for (const OpenTablePtr& t : tables_) {
-    const TableStats& stats = t->meta->stats;
-    lowers_.push_back(key_word(stats.smallest, common_.size()));
-    uppers_.push_back(stats.unbounded ? ~std::uint64_t{0} : key_word(stats.largest, common_.size()));
+  // The chunks of the earlier view, each with the index of its first table in that view.
+  std::unordered_map<const TableList::Chunk*, std::size_t> known;
+  if (earlier != nullptr && earlier->common_ == common_) {
+    for (std::size_t c = 0; c < earlier->tables_.chunks(); ++c) {
+      known.emplace(&earlier->tables_.at_chunk(c), earlier->tables_.start_of(c));
+    }
+  }
+  readers_.reserve(tables_.size());
+  special_.reserve(tables_.size());
+  lowers_.reserve(tables_.size());
+  uppers_.reserve(tables_.size());
+  for (std::size_t c = 0; c < tables_.chunks(); ++c) {
+    const TableList::Chunk& chunk = tables_.at_chunk(c);
+    if (const auto at = known.find(&chunk); at != known.end()) {
+      copy_arrays(*earlier, at->second, chunk.items.size());
+    } else {
+      for (const OpenTablePtr& table : chunk.items) add_to_arrays(*table);
+    }
   }
 }
 
-// The last table whose lower bound is <= key is the only one that can hold it.
+void RunView::copy_arrays(const RunView& from, std::size_t first, std::size_t count) {
+  const auto copy = [first, count](auto* to, const auto& all) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+    to->insert(to->end(), begin, begin + static_cast<std::ptrdiff_t>(count));
+  };
+  copy(&readers_, from.readers_);
+  copy(&special_, from.special_);
+  copy(&lowers_, from.lowers_);
+  copy(&uppers_, from.uppers_);
+}
+
+void RunView::add_to_arrays(const OpenTable& table) {
+  const TableStats& stats = table.meta->stats;
+  readers_.push_back(table.reader.get());
+  special_.push_back(static_cast<unsigned char>((stats.range_tombstones != 0 ? kRanged : 0) |
+                                                (table.reader->unreadable().is_ok() ? 0 : kUnreadable)));
+  lowers_.push_back(key_word(stats.smallest, common_.size()));
+  uppers_.push_back(stats.unbounded ? ~std::uint64_t{0} : key_word(stats.largest, common_.size()));
+}
+
+TableSums RunView::sums() const {
+  TableSums all;
+  tables_.for_each_sums([&](const TableSums& sums) {
+    all.entries += sums.entries;
+    all.read_entries += sums.read_entries;
+    all.tile_pages += sums.tile_pages;
+    all.memory_bytes += sums.memory_bytes;
+    all.special += sums.special;
+  });
+  return all;
+}
+
+const OpenTable* RunView::table_of(const FileMeta& file) const {
+  const int i = find(file.stats.smallest);
+  if (i < 0) return nullptr;
+  const OpenTable& table = *tables_[static_cast<std::size_t>(i)];
+  return table.meta->data_file == file.data_file ? &table : nullptr;
+}
+
+// Only the last table whose lower bound is <= key can contain the key.
 int RunView::find(Bytes key) const {
   if (tables_.empty() || key.size() < common_.size() || !same_bytes(key.data(), common_.data(), common_.size())) return -1;
   const std::uint64_t p = key_word(key, common_.size());
-  std::size_t i = 0;                                    // number of tables whose lower bound is <= key
-  for (std::size_t left = lowers_.size(); left > 0;) {  // no branch depends on a comparison but the last
+  std::size_t i = 0;  // number of tables whose lower bound is <= key
+  // No comparison of keys causes a branch here.
+  for (std::size_t left = lowers_.size(); left > 0;) {
     const std::size_t half = (left + 1) / 2;
     i += lowers_[i + half - 1] <= p ? half : 0;
     left -= half;
   }
-  // Equal numbers do not decide: compare whole keys, from the back.
+  // Equal numbers do not decide, so whole keys are compared, from the back.
   while (i > 0 && lowers_[i - 1] == p && Bytes(tables_[i - 1]->meta->stats.smallest) > key) --i;
   if (i == 0 || (p >= uppers_[i - 1] && tables_[i - 1]->meta->stats.ends_before(key))) return -1;
   return static_cast<int>(i - 1);
 }
 
 std::size_t RunView::lower_bound(Bytes key) const {
-  return static_cast<std::size_t>(std::partition_point(tables_.begin(), tables_.end(),
-                                                       [&](const OpenTablePtr& t) { return t->meta->stats.ends_before(key); }) -
-                                  tables_.begin());
+  const auto at = tables_.partition_point([&](const OpenTablePtr& t) { return t->meta->stats.ends_before(key); });
+  return static_cast<std::size_t>(at - tables_.begin());
 }
 
 bool TablesView::is_frozen(const FileMeta& file) const {
@@ -105,7 +169,7 @@ std::vector<SharedRecords> TreeView::record_sets() const {
   std::vector<SharedRecords> sets;
   if (!recorded->load(std::memory_order_relaxed)) return sets;
   for (const auto& memtable : memtables) {
-    if (!memtable->records().empty()) sets.push_back(memtable->records().snapshot());
+    for (SharedRecords& set : memtable->records().sets()) sets.push_back(std::move(set));
   }
   if (!tables->version->records->empty()) sets.push_back(tables->version->records);
   return sets;

@@ -1,15 +1,20 @@
-// Everything a reader of one tree can reach at one moment: memtables, newest first, and the open tables of its runs.
+// Everything that a reader of one tree can reach at one moment: the memtables, newest first, and the open tables of the runs.
 //
-// A view is immutable, but its active memtable grows. A new view replaces it when a memtable is frozen or flushed, or when a compaction
-// installs its result; the old view is retired to the epoch. A pass view uses it under its guard; a leased view holds it.
+// A view is immutable, except that its active memtable grows. A new view replaces it when a memtable is frozen or flushed, or
+// when a compaction installs its result; the old view is retired to the epoch. A pass view uses a tree's view inside the epoch; a
+// leased view owns a reference.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/shared_list.h"
 #include "db/trees/tree_lookups.h"
 #include "memtable/memtable.h"
 #include "table/table_reader.h"
@@ -17,14 +22,14 @@
 
 namespace ebbtide {
 
-/// Files whose last reader has ended, to be unlinked. kNoFile is no file.
+/// Files that have no reader any more and are to be unlinked. kNoFile stands for no file.
 struct ObsoleteFiles {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
 };
 using ObsoleteSink = std::function<void(const ObsoleteFiles& files)>;
 
-/// A data file, shared by the tables that describe it: each drop of pages makes another table. Once the file is obsolete, the last of
-/// these tables hands it to the sink. Thread-safe.
+/// A data file. All tables that describe it share it: each drop of pages makes another table. Once the file is obsolete, the
+/// destructor passes it to the sink. Thread-safe.
 class DataFile {
  public:
   DataFile(FileNum number, const ObsoleteSink* sink) : number_(number), sink_(sink) {}
@@ -36,10 +41,10 @@ class DataFile {
 
   void retire() { obsolete_.store(true, std::memory_order_release); }
   void add_reader(std::weak_ptr<const TableReader> reader);
-  /// Every reader that has the file open.
+  /// Returns every reader that has the file open.
   [[nodiscard]] std::vector<std::shared_ptr<const TableReader>> readers() const;
-  /// True if only `reader` has the file open: bytes that it does not use may be punched. Readers count, not tables: a fetch of a page
-  /// holds only the reader.
+  /// True if only `reader` has the file open: then bytes that `reader` does not use may be punched. Readers are counted, not
+  /// tables, since a fetch of a page holds only the reader.
   [[nodiscard]] bool read_only_by(const TableReader* reader) const;
 
  private:
@@ -50,49 +55,72 @@ class DataFile {
   std::vector<std::weak_ptr<const TableReader>> readers_ GUARDED_BY(mutex_);
 };
 
-/// An open table. Once it is obsolete, the last view that releases it hands its metadata file to the sink.
+/// An open table. Once the table is obsolete, the destructor passes its metadata file to the sink.
 struct OpenTable {
   OpenTable(FileMetaPtr m, std::shared_ptr<TableReader> r, std::shared_ptr<DataFile> d, const ObsoleteSink* s)
       : meta(std::move(m)), reader(std::move(r)), data(std::move(d)), sink(s) {
     data->add_reader(reader);
   }
   ~OpenTable() {
-    if (obsolete.load(std::memory_order_acquire)) (*sink)({kNoFile, reader->files().metadata_file});
+    if (!obsolete.load(std::memory_order_acquire)) return;
+    reader->abandon();  // a reader whose view has ended may still hold it
+    (*sink)({kNoFile, reader->files().metadata_file});
   }
   OpenTable(const OpenTable&) = delete;
   OpenTable& operator=(const OpenTable&) = delete;
 
-  const FileMetaPtr meta;  ///< when the table was opened; the version has the current punched_bytes
+  const FileMetaPtr meta;  ///< as of the opening of the table; the version has the current punched_bytes
   const std::shared_ptr<TableReader> reader;
   const std::shared_ptr<DataFile> data;
   mutable std::atomic<bool> obsolete{false};
-  mutable std::atomic<std::uint64_t> filter_retry_ns{0};  ///< mono_ns() of the next try to read a slice that could not be read
+  /// The time (mono_ns()) at which a filter slice that could not be read is tried again.
+  mutable std::atomic<std::uint64_t> filter_retry_ns{0};
   static constexpr std::uint64_t kNotEstimated = ~std::uint64_t{0};
-  mutable std::atomic<std::uint64_t> covered_entries{kNotEstimated};  ///< estimated entries that its range tombstones cover
-                                                                      ///< (read/key_estimate.h)
-  mutable std::atomic<Millis> floor{0};  ///< once obsolete: no delete whose bytes it has was born before this
+  /// Estimated number of entries that its range tombstones cover (read/key_estimate.h).
+  mutable std::atomic<std::uint64_t> covered_entries{kNotEstimated};
+  mutable std::atomic<Millis> floor{0};  ///< once obsolete: no delete whose bytes the table has was born before this engine time
   const ObsoleteSink* const sink;
 };
 using OpenTablePtr = std::shared_ptr<const OpenTable>;
 
-/// Birth of the oldest delete in the memtable; 0 = none. An expiry passed by `now` counts as a delete.
+/// Returns the birth of the oldest delete in the memtable; 0 = none. An expiry that has passed at `now` counts as a delete.
 [[nodiscard]] Millis oldest_birth(const MemTable& memtable, Millis now);
 
-/// One run, prepared for searches: an array has 8 bytes of each bound, after the common prefix. A search compares a whole bound
-/// only if these bytes are equal to the key's.
+/// The sums over a chunk of tables.
+struct TableSums {
+  std::uint64_t entries = 0;
+  std::uint64_t read_entries = 0;  ///< of tables that were ever read; only they have a known number of pages per tile
+  std::uint64_t tile_pages = 0;    ///< sum, over these entries, of the pages per tile of the entry's table
+  std::uint64_t memory_bytes = 0;  ///< bytes of the readers, without their indexes and filters
+  std::uint64_t special = 0;       ///< number of tables that have range tombstones or are unreadable
+
+  static TableSums of(std::span<const OpenTablePtr> tables);
+};
+
+/// The tables of a run. Views of one tree share the chunks that have not changed (base/shared_list.h).
+using TableList = SharedList<OpenTablePtr, TableSums>;
+
+/// One run, prepared for searches: arrays have 8 bytes of each bound, after the common prefix. A search compares a whole bound
+/// only if its 8 bytes equal the key's.
 class RunView {
  public:
-  RunView(const Run& run, std::vector<OpenTablePtr> tables);
+  /// `earlier`, which may be null, is the same run in an earlier view: arrays of chunks that both views have are copied from it.
+  RunView(const Run& run, TableList tables, const RunView* earlier = nullptr);
 
-  /// Index of the table whose bounds contain `key`, or -1. An exclusive end that is the start of the next file belongs to that
-  /// file.
+  /// Returns the index of the table whose bounds contain `key`, or -1. If an exclusive end is the start of the next file, that
+  /// key belongs to the next file.
   [[nodiscard]] int find(Bytes key) const;
-  /// Index of the first table that ends at or after `key` (tables().size() if none).
+  /// Returns the index of the first table that ends at or after `key` (tables().size() if there is none).
   [[nodiscard]] std::size_t lower_bound(Bytes key) const;
-  [[nodiscard]] const std::vector<OpenTablePtr>& tables() const { return tables_; }
-  /// Table i, without counting a reference: for the read path.
+  [[nodiscard]] const TableList& tables() const { return tables_; }
+  [[nodiscard]] TableSums sums() const;
+  /// Returns the table of a file of the run; null if the run does not have the file.
+  [[nodiscard]] const OpenTable* table_of(const FileMeta& file) const;
+  /// Computes sums() again: tables may have been read.
+  void measure() { tables_.reseal(); }
+  /// Returns the reader of table i, without counting a reference, for the read path.
   [[nodiscard]] const TableReader& reader(std::size_t i) const { return *readers_[i]; }
-  /// True if the table has range tombstones or is unreadable. One byte answers both questions; few tables are special.
+  /// True if the table has range tombstones or is unreadable. One byte answers both questions, and few tables are special.
   [[nodiscard]] bool is_special(std::size_t i) const { return special_[i] != 0; }
   [[nodiscard]] bool has_range_tombstones(std::size_t i) const { return (special_[i] & kRanged) != 0; }
   [[nodiscard]] bool is_unreadable(std::size_t i) const { return (special_[i] & kUnreadable) != 0; }
@@ -100,31 +128,39 @@ class RunView {
   [[nodiscard]] int level() const { return level_; }
 
  private:
+  void copy_arrays(const RunView& from, std::size_t first, std::size_t count);
+  void add_to_arrays(const OpenTable& table);
+
   RunId id_;
   int level_;
-  std::vector<OpenTablePtr> tables_;
+  TableList tables_;
   std::vector<const TableReader*> readers_;
   static constexpr unsigned char kRanged = 1, kUnreadable = 2;
   std::vector<unsigned char> special_;
   std::string common_;                 // the prefix of every key within the run's bounds
   std::vector<std::uint64_t> lowers_;  // the next 8 bytes of the lower bounds, big endian
-  std::vector<std::uint64_t> uppers_;  // the same of the upper bounds; the largest number if there is none
+  std::vector<std::uint64_t> uppers_;  // the same for the upper bounds; the largest number for a run without upper bound
 };
 
-/// The tables of a tree; shared between the TreeViews that differ only in memtables.
+struct FilterFit;
+
+/// The open tables of a tree. TreeViews that differ only in memtables share one TablesView.
 struct TablesView {
   VersionPtr version;
   std::vector<RunView> runs;       ///< newest first; runs without files are left out
-  std::uint64_t memory_bytes = 0;  ///< of the open tables
-  std::uint64_t file_bytes = 0;    ///< data and metadata
+  std::uint64_t memory_bytes = 0;  ///< bytes of the open tables in memory, without indexes and filters (table/index_cache.h)
+  std::uint64_t file_bytes = 0;    ///< bytes of data and metadata files
   Millis oldest_obligation = 0;    ///< birth of the oldest pending delete in the tables; 0 = none
-  Millis min_expiry = 0;           ///< smallest expiry of all entries; 0 = none has one
-  int newest_level_runs = 0;       ///< runs of the newest run's level with a file that may be merged
+  Millis min_expiry = 0;           ///< smallest expiry of all entries; 0 = no entry has an expiry
+  bool collections = false;        ///< some entry may be a collection (is_collection())
+  /// The state of the tree when all its filters were last fitted together (db/read/filter_memory.h); null: never.
+  std::shared_ptr<const FilterFit> fitted;
+  int newest_level_runs = 0;  ///< number of runs on the newest run's level that have a file that may be merged
   std::vector<FileMetaPtr> quarantined;
-  std::vector<KeyRange> frozen;  ///< the ranges of `quarantined` (tree/frozen.h)
+  std::vector<KeyRange> frozen;  ///< the key ranges of `quarantined` (tree/frozen.h)
 
   [[nodiscard]] bool is_quarantined(FileNum data_file) const;
-  /// Every reader that has the data file open.
+  /// Returns every reader that has the data file open.
   [[nodiscard]] std::vector<std::shared_ptr<const TableReader>> readers_of(FileNum data_file) const;
   [[nodiscard]] bool is_frozen(const FileMeta& file) const;  ///< true if the file overlaps a frozen range
 };
@@ -132,17 +168,22 @@ struct TablesView {
 struct TreeView {
   TreeId tree = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
-  /// True if the tree has, or had since it was opened, any record: in the version or in a memtable.
+  /// True if the tree has a record, in the version or in a memtable, or had one since it was opened.
   std::shared_ptr<const std::atomic<bool>> recorded;
-  std::shared_ptr<TreeLookups> lookups;              ///< of the tree: get() counts in it
-  std::vector<std::shared_ptr<MemTable>> memtables;  ///< newest first; the first one is active
+  std::shared_ptr<TreeLookups> lookups;              ///< counters of the tree's lookups; get() counts in them
+  std::vector<std::shared_ptr<MemTable>> memtables;  ///< newest first; the first is active
   std::shared_ptr<const TablesView> tables;
 
-  /// True if a record up to view_seq covers `entry`, the newest version of its key in the view.
+  /// True if a record with seq <= view_seq covers `entry`, the newest version of its key in the view.
   [[nodiscard]] bool deleted_by_record(const Entry& entry, SeqNum view_seq) const {
     return recorded->load(std::memory_order_relaxed) && !entry.is_tombstone() && find_record(entry, view_seq);
   }
-  /// The record sets of all memtables and of the version, without empty ones.
+  /// False if no entry is a collection (is_collection()), hidden versions included. True may be wrong.
+  [[nodiscard]] bool may_have_collections() const {
+    return tables->collections ||
+           std::any_of(memtables.begin(), memtables.end(), [](const auto& memtable) { return memtable->has_collections(); });
+  }
+  /// Returns the record sets of all memtables and of the version, without empty sets.
   [[nodiscard]] std::vector<SharedRecords> record_sets() const;
 
  private:

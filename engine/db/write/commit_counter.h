@@ -1,6 +1,7 @@
-// Counts commits, and has the memory measured whenever a thread has committed a part of the budget.
+// Counts commits, and measures the memory whenever a thread has committed a certain part of the budget.
 //
-// Ticks do that, too. They come late while the log thread waits for a sync: the memtables of that time would exceed the budget.
+// Ticks measure the memory, too. But ticks come late while the log thread waits for a sync: the memtables written meanwhile would
+// exceed the budget.
 #pragma once
 
 #include <atomic>
@@ -17,24 +18,25 @@
 
 namespace ebbtide {
 
-/// Thread-safe.
+/// The counter of all commits. Thread-safe.
 class CommitCounter {
  public:
-  /// A thread that has committed this part of the budget has the memory measured.
+  /// A thread measures the memory after it has committed 1 / kMeasuredPart of the budget.
   static constexpr std::uint64_t kMeasuredPart = 64;
-  static constexpr std::uint64_t kLateTickNs = 200'000'000;  ///< two ticks
+  /// A tick is late if it comes more than this time after the previous tick: two tick intervals.
+  static constexpr std::uint64_t kLateTickNs = 200'000'000;
 
   struct Env {
     const Clock* clock = nullptr;
     Counters* counters = nullptr;
     const MemoryBudget* budget = nullptr;
     WriteController* writes = nullptr;
-    std::function<void()> relieve;  ///< flushes memtables if they take too much memory (memtable_relief.h)
+    std::function<void()> relieve;  ///< flushes memtables if they use too much memory (memtable_relief.h)
   };
 
   explicit CommitCounter(Env env) : env_(std::move(env)) {}
 
-  /// The batch was committed. The caller holds no lock.
+  /// Counts a committed batch. The caller holds no lock.
   void count(const WriteBatch& batch) {
     ThreadCounters& mine = env_.counters->mine();
     ThreadCounters::add(mine.commits, 1);
@@ -42,7 +44,7 @@ class CommitCounter {
     if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());
     const std::uint64_t before = mine.user_bytes.load(std::memory_order_relaxed);
     ThreadCounters::add(mine.user_bytes, batch.payload_bytes() - WriteBatch::kHeaderBytes);
-    // In steps of a power of two, to save divisions.
+    // The steps are a power of two, which saves divisions.
     const int step = std::bit_width(env_.budget->bytes() / kMeasuredPart);
     if (before >> step != mine.user_bytes.load(std::memory_order_relaxed) >> step) [[unlikely]]
       measure_memory();
@@ -54,7 +56,7 @@ class CommitCounter {
   void measure_memory();
 
   const Env env_;
-  std::atomic<std::uint64_t> ticked_ns_{0};  // mono_ns() of the latest tick; 0: none yet
+  std::atomic<std::uint64_t> ticked_ns_{0};  // mono_ns() of the last tick; 0: none yet
 };
 
 }  // namespace ebbtide

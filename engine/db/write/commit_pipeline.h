@@ -1,20 +1,21 @@
-// The order of commits: one short critical section gives a batch its place in the order of all writes; the rest needs no lock.
+// Gives commits their order: in one short critical section a batch gets its place in the order of all writes; the rest needs no
+// lock.
 //
-//   with the mutex    time, trees, seqs; the batch is queued for the log
-//   without it        operations are inserted into memtables
-//   in seq order      the batch is published: every reader sees it
+//   with the mutex    assigns time, trees and seqs, and queues the batch for the log
+//   without the mutex inserts the operations into memtables
+//   in seq order      publishes the batch: every reader sees it
 //
 // Invariants:
 //   * Log order is seq order, since batches are queued in the critical section.
-//   * A batch that gets a memtable in the critical section inserts before it publishes. So a frozen memtable is complete once the seq of its
-//     last operation is visible.
-//   * A new memtable is published to readers before an operation is sequenced into it. So a reader that loads a tree's view, then the
-//     visible seq, and finds the view unchanged, has every operation up to that seq.
-//   * The mapping of databases exists twice: as the next batch sees it (Env), and as readers do (Publication). The latter changes together
-//     with the visible seq.
+//   * A batch that gets a memtable in the critical section inserts before it publishes. So a frozen memtable is complete once the
+//     seq of its last operation is visible.
+//   * A new memtable is published to readers before an operation gets a seq for it. So a reader that loads a tree's view, then
+//     the visible seq, and then finds the view unchanged, has every operation up to that seq.
+//   * There are two copies of the mapping of databases: one that the next batch uses (Env), and one that readers use
+//     (Publication). The latter changes together with the visible seq.
 //
-// Env is a template parameter: an indirect call per command would cost more than the work it calls. Its members, all but insert()
-// called with the mutex held:
+// Env is a template parameter, since an indirect call per command would cost more than the called function. Its members are
+// called with the mutex held, except insert():
 //
 //   Status writable();
 //   Millis now();
@@ -26,11 +27,11 @@
 //   void log(const WriteBatch& batch, std::span<const LogNote> notes);
 //   void insert(const Inserts::Target& target, const WriteBatch::Op& op, SeqNum seq, Millis time);
 //
-// writable() returns an error if no batch is accepted. stamped() returns the time that may be written to the log. place() finds or makes
-// the tree of the operation at `at`. It names the tree in the batch, and adds the tree's memtable to the inserts. sequenced() is called for
-// each tree whose memtable gets operations of the batch.
+// writable() returns an error if no batch is accepted. stamped() returns the time that may be written to the log. place() finds
+// or makes the tree of the operation at `at`, names the tree in the batch, and adds the tree's memtable to the inserts.
+// sequenced() is called for each tree whose memtable gets operations of the batch.
 //
-// Pebble's commit pipeline is the model: it takes an environment, too, and is tested without a database.
+// The model is Pebble's commit pipeline, which also takes an environment and is tested without a database.
 #pragma once
 
 #include <algorithm>
@@ -48,12 +49,12 @@ namespace ebbtide {
 template <typename Env>
 class CommitPipeline {
  public:
-  /// Both outlive the pipeline.
+  /// `mutex` and `publication` must outlive the pipeline.
   CommitPipeline(Env env, Mutex& mutex, Publication& publication)
       : env_(std::move(env)), mutex_(mutex), publication_(publication) {}
 
-  /// Makes the batch visible and queues it for the log. kRetry: an expiry has passed that the batch relies on. An error of
-  /// Env::writable(): nothing has changed.
+  /// Makes the batch visible and queues it for the log. Returns kRetry if an expiry has passed that the batch relies on, or an
+  /// error of Env::writable(). After an error nothing has changed.
   Status commit(WriteBatch& batch) {
     Inserts inserts;
     {
@@ -66,7 +67,7 @@ class CommitPipeline {
   }
 
   // --- parts of a commit, for staged batches; called with the mutex held
-  /// Begins a critical section: sets its time and Inserts::previous. Errors as commit().
+  /// Begins a critical section: sets `*time` to the time of the batch, and Inserts::previous. Errors are those of commit().
   Status begin(const WriteBatch& batch, Inserts* inserts, Millis* time) {
     TRY(env_.writable());
     const Millis now = env_.now();
@@ -81,15 +82,15 @@ class CommitPipeline {
     batch.set_header(next_seq_, time, 0);
     next_seq_ += batch.count();
   }
-  /// The last assigned seq.
+  /// Returns the last assigned seq.
   [[nodiscard]] SeqNum last_seq() const { return next_seq_ - 1; }
-  /// Makes the time of the next batch `time` or later. Returns the earliest time that it can have.
+  /// Makes sure that the time of the next batch is `time` or later. Returns the earliest time that the next batch can have.
   Millis advance_time(Millis time) { return last_time_ = std::max(time, last_time_); }
   void start(SeqNum last_seq) { next_seq_ = last_seq + 1; }
 
  private:
-  // A tree is made before its batch is sequenced: that operation has a seq of its own. Changes of the mapping take effect in the
-  // batch's order.
+  // Assigns trees and seqs to the batch, and queues it. A tree is made before the batch gets its seqs, since making a tree is an
+  // operation with a seq of its own. Changes of the mapping take effect in the batch's order.
   Status sequence(WriteBatch& batch, Inserts* inserts) {
     Millis time = 0;
     TRY(begin(batch, inserts, &time));
@@ -132,7 +133,7 @@ class CommitPipeline {
       if (target != nullptr) env_.insert(*target, op, seq, batch.time());
       ++seq;
     };
-    if (batch.count() == 1) return insert(inserts.last);  // nearly all batches: decoded once
+    if (batch.count() == 1) return insert(inserts.last);  // nearly all batches have one operation, which is already decoded
     std::size_t cursor = 0;
     for (WriteBatch::Op op; batch.next_op(&cursor, &op);) insert(op);
   }

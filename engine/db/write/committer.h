@@ -1,9 +1,9 @@
-// What each commit goes through: refusals, delays, then the pipeline, or the way of large batches.
+// Carries out commits: refuses or delays a batch, then commits it through the pipeline or, if it is large, as a staged batch.
 //
 //   refuse   the batch is invalid, the database is read-only, or memory or disk is full; nothing has changed
-//   delay    merges are behind (write_controller.h): commit() sleeps, try_commit() says how long to wait
-//   commit   an ordinary batch by CommitPipeline, a large one by StagedWriter
-//   count    CommitCounter
+//   delay    merges are behind (write_controller.h): commit() sleeps, try_commit() returns how long to wait
+//   commit   CommitPipeline commits an ordinary batch, StagedWriter a large one
+//   count    CommitCounter counts the batch
 //
 // Env is a template parameter, as in commit_pipeline.h. Its members:
 //
@@ -13,7 +13,7 @@
 //   Status write_status();
 //   bool disk_full();
 //
-// log_failed(), read_only() and disk_full() are called by each commit. write_status() returns kReadOnly while read_only() is true.
+// Each commit calls log_failed(), read_only() and disk_full(). write_status() returns kReadOnly while read_only() is true.
 #pragma once
 
 #include <atomic>
@@ -32,11 +32,11 @@
 
 namespace ebbtide {
 
-/// Thread-safe. The calls are those of Db (engine/db.h).
+/// The commits of Db, with the same interface (engine/db.h). Thread-safe.
 template <typename Env>
 class Committer {
  public:
-  /// All outlive the committer.
+  /// All parts must outlive the committer.
   struct Parts {
     CommitPipeline<Env>& pipeline;
     WriteController& writes;
@@ -63,7 +63,7 @@ class Committer {
     return commit_admitted(batch, false);
   }
 
-  /// As StagedWriter::stage(). Requires an empty `*staged`.
+  /// See StagedWriter::stage(). `*staged` must be empty.
   Status stage(WriteBatch&& batch, const std::atomic<bool>* stop, StagedParts* staged) {
     TRY(refuse(batch));
     return parts_.staged.stage(std::move(batch), stop, staged);
@@ -91,10 +91,10 @@ class Committer {
     return parts_.writes.refuse(batch, env_.disk_full());
   }
   static Status must_wait() { return Status::busy("writes wait for flushes and compactions"); }
-  /// `may_wait`: for the device, while a large batch is written to the log.
+  /// `may_wait`: true if the call may wait for the device while a large batch is written to the log.
   Status commit_admitted(WriteBatch& batch, bool may_wait) {
     const bool large_values =
-        batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0;  // which go to the log in pieces
+        batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0;  // these go to the log in pieces
     if (large_values || StagedBatch::pays_for(batch)) [[unlikely]] {
       Status status = parts_.staged.commit_now(batch, may_wait);
       if (status.code() != Code::kUnsupported) return status;

@@ -18,7 +18,7 @@ void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, 
   if (!operation_entry(op, seq, &entry)) return;
   EntryPlace{.first_seq = 0, .time = time, .stamp = stamp}.settle(&entry);
   SharedValue copy;
-  if (entry.value.size() > kLargeValueBytes && entry.shared == nullptr) {  // read back from the log
+  if (entry.value.size() > kLargeValueBytes && entry.shared == nullptr) {  // the operation was read from the log
     copy = std::make_shared<const std::string>(entry.value);
     entry.value = *copy;
     entry.shared = &copy;

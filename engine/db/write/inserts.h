@@ -1,4 +1,4 @@
-// The part of a commit after its critical section: the memtables of its operations, and the mapping that it publishes.
+// The data of a commit after its critical section: the memtables of its operations, and the mapping that it publishes.
 #pragma once
 
 #include <utility>
@@ -12,7 +12,7 @@ namespace ebbtide {
 
 struct Tree;
 
-/// The inserts of one batch. A tree is looked up once per batch, since its memtable is not replaced in the middle of one.
+/// The inserts of one batch. A tree is looked up once per batch, since its memtable is not replaced in the middle of a batch.
 struct Inserts {
   struct Target {
     TreeId tree;
@@ -20,11 +20,11 @@ struct Inserts {
     StampMode stamp;
   };
   Target first{kNoTree, nullptr, StampMode::kWriteTime};
-  std::vector<Target> more;                              // rarely any
-  std::vector<std::pair<DatabaseId, Tree*>> remapped;    // databases that this batch maps to another tree
-  std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // of the batch so far
+  std::vector<Target> more;                              // rarely used
+  std::vector<std::pair<DatabaseId, Tree*>> remapped;    // databases that this batch maps to other trees
+  std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // swaps in the batch so far
   SeqNum previous = 0;                                   // the batch is published after this seq
-  WriteBatch::Op last;                                   // the batch's last operation; `tree` as the batch has it now
+  WriteBatch::Op last;  // the batch's last operation; `tree` is the tree that the batch names now
 
   void add(const Target& t) {
     if (first.memtable == nullptr) {
@@ -33,7 +33,7 @@ struct Inserts {
       more.push_back(t);
     }
   }
-  /// The target of a tree; null if the operation goes into no memtable.
+  /// Returns the target of a tree; null if the operation goes into no memtable.
   [[nodiscard]] const Target* find(TreeId tree) const {
     if (tree == kNoTree) return nullptr;
     if (first.tree == tree) return &first;
@@ -47,7 +47,7 @@ struct Inserts {
     if (first.memtable != nullptr) visit(first);
     for (const Target& t : more) visit(t);
   }
-  /// The database number of the same tree before the batch's swaps.
+  /// Returns the number that the database had before the batch's swaps.
   [[nodiscard]] DatabaseId before_swaps(DatabaseId database) const {
     for (auto it = swaps.rbegin(); it != swaps.rend(); ++it) {
       database = database == it->first ? it->second : database == it->second ? it->first : database;
@@ -56,10 +56,10 @@ struct Inserts {
   }
 };
 
-/// Inserts an operation of a tree. Operations on the mapping of databases change nothing.
+/// Inserts an operation into the memtable of its tree. Operations on the mapping of databases have no effect.
 void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
 
-/// The log's note for an operation written at `time`.
+/// Returns the log's note for an operation written at `time`.
 inline LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
   LogNote note{tree, 0, 0};
   switch (op.kind) {
@@ -75,6 +75,7 @@ inline LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
       } else {
         note.min_expiry = op.expiry;
       }
+      if (op.debt) note.oldest_delete = time;
       break;
     default:
       break;

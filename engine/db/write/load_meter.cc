@@ -34,14 +34,16 @@ WriteLoad LoadMeter::measure() {
                          .pending_bytes = debt.debt_bytes,
                          .data_bytes = debt.data_bytes});
   }
+  if (env_.index_bytes) out.memory.indexes = env_.index_bytes();
   const std::uint64_t left = left_bytes(loads);
   out.memory.memtables += left;
   out.memory.uncharged += left;
   return out;
 }
 
-// A flush takes its memtables from the tree, and their memory is free when the last view of the tree is. That may be a long read
-// later. Room that this memory still takes would be given away twice.
+// Returns the bytes of memtables that were flushed but are still in memory. A flush removes its memtables from the tree, but
+// their memory is freed only with the last view of the tree, which may be a long read. Without this sum, the memory would be
+// given away twice.
 std::uint64_t LoadMeter::left_bytes(const std::vector<TreeLoad>& loads) {
   std::vector<std::shared_ptr<const MemTable>> present;
   for (const TreeLoad& load : loads) present.insert(present.end(), load.view->memtables.begin(), load.view->memtables.end());
@@ -59,12 +61,12 @@ std::uint64_t LoadMeter::left_bytes(const std::vector<TreeLoad>& loads) {
   return bytes;
 }
 
-// Computed only if the tree has changed: ten times a second is too often for each tree.
+// Returns the tree's debt. Computes it only if the tree has changed, since ten times a second would be too often.
 const Tree::Debt& LoadMeter::debt_of(const TreeLoad& load) {
   Tree::Debt& debt = load.tree->debt;
   const VersionPtr& version = load.view->tables->version;
   if (debt.version == version && debt.policy == load.policy && debt.file_size == load.file_size) return debt;
-  TreeShape shape = version->shape(env_.memtable_size, load.file_size, 0, 0, [](FileNum) { return false; });
+  TreeShape shape = version->shape_at(env_.memtable_size, load.file_size, 0);
   leave_out_frozen(&shape);
   debt = {version, load.policy, load.file_size, load.policy->debt_bytes(shape), shape.bytes()};
   return debt;

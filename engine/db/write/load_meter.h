@@ -1,4 +1,4 @@
-// Gathers what the pressure on writes depends on (pressure.h): memtables, runs and pending merges of all trees.
+// Collects the inputs of the pressure on writes (pressure.h): memtables, runs and pending merges of all trees.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,20 @@
 
 namespace ebbtide {
 
-/// One caller at a time, since a tree's bytes of pending merges are stored in Tree::debt.
+/// Measures the load. One caller at a time, since a tree's bytes of pending merges are stored in Tree::debt.
 class LoadMeter {
  public:
   struct Env {
     std::uint64_t memtable_size = 0;
-    std::function<std::vector<TreeLoad>()> loads;  ///< of all live trees
+    std::function<std::vector<TreeLoad>()> loads;  ///< returns the state of all live trees
     std::function<std::uint64_t()> empty_memtable_bytes;
     std::function<std::uint64_t()> memory_budget;
-    std::function<std::uint64_t()> charged_bytes;      ///< to the memory account
-    std::function<double()> merge_bytes_per_ms;        ///< measured; 0 = unknown
-    std::function<std::uint32_t()> deadline_permille;  ///< part of that rate which delete deadlines need
+    std::function<std::uint64_t()> charged_bytes;  ///< returns the bytes charged to the memory account
+    std::function<double()> merge_bytes_per_ms;    ///< returns the measured rate of merges; 0 = unknown
+    /// Returns the part of the measured rate that delete deadlines need, in thousandths.
+    std::function<std::uint32_t()> deadline_permille;
     std::function<bool()> compactions_paused;
+    std::function<std::uint64_t()> index_bytes{};  ///< indexes and filters in memory; null: 0
   };
 
   explicit LoadMeter(Env env) : env_(std::move(env)) {}
@@ -32,11 +34,12 @@ class LoadMeter {
 
  private:
   const Tree::Debt& debt_of(const TreeLoad& load);
-  /// Bytes of memtables that no tree has any more, but that readers, or the epoch, still hold. Charged values are left out.
+  /// Returns the bytes of memtables that belong to no tree any more, but that readers or the epoch still hold. Charged values are
+  /// not included.
   std::uint64_t left_bytes(const std::vector<TreeLoad>& loads);
 
   const Env env_;
-  std::vector<std::weak_ptr<const MemTable>> seen_;  ///< of earlier measurements, as far as they were in memory
+  std::vector<std::weak_ptr<const MemTable>> seen_;  ///< memtables of earlier measurements that were still in memory
 };
 
 }  // namespace ebbtide

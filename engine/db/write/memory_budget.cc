@@ -5,16 +5,17 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kFewTrees = 64;  // up to this number, each may keep a memtable of 1/512 of the budget
-// Ten ticks: for so long the values of a flushed memtable may still be freed, once no pass of a loop can see the memtable.
+constexpr std::size_t kFewTrees = 64;  // with up to so many trees, each may keep a memtable of 1 / 512 of the budget
+// Ten ticks: once no pass of a loop can see a flushed memtable, its values may still be freed within this time.
 constexpr std::uint64_t kMemTableGoesNs = 1'000'000'000;
-constexpr std::uint64_t kMeasureNs = 50'000'000;  // between two measurements of the overhead at least
-/// The part (1 / n) of the budget that commands leave free. Connection buffers are charged without a check, and the budget may be
-/// reduced. Clients are closed only when this part is used up, too.
+constexpr std::uint64_t kMeasureNs = 50'000'000;  // smallest time between two measurements of the overhead
+/// Commands leave 1 / n of the budget free, since connection buffers are charged without a check, and the budget may be reduced.
+/// Clients are closed only when this part is used up, too.
 constexpr std::uint64_t kSparedPart = 16;
-constexpr std::uint64_t kFreeOverheadPart = 16;  // of the budget
+constexpr std::uint64_t kFreeOverheadPart = 16;  // 1 / n of the budget is free for overhead
+constexpr std::uint64_t kCachePart = 8;          // 1 / n of what is left for indexes and cache is the cache's
 
-/// The minimum of the cache, and of each kind of charge, when memory is short.
+/// Returns the minimum of the cache, and of each kind of charge, when memory is short.
 std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
 
 std::uint64_t above(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
@@ -56,7 +57,7 @@ void MemoryBudget::set_resident_source(std::function<std::uint64_t()> resident) 
   resident_ = std::move(resident);
 }
 
-// Pinned pages are charged, and most of them are blocks of the cache, too.
+// Pinned pages are charged, and most of them are also blocks of the cache, so they must not count twice.
 void MemoryBudget::measure_overhead(const MemoryUse& use) {
   MutexLock lock(overhead_mutex_);
   const std::uint64_t now = env_.clock->mono_ns();
@@ -65,7 +66,7 @@ void MemoryBudget::measure_overhead(const MemoryUse& use) {
   const MemoryAccount& account = *env_.account;
   const std::uint64_t pinned = account.charged(MemoryAccount::Kind::kPages);
   const std::uint64_t blocks = std::max(env_.cache_bytes ? env_.cache_bytes() : 0, pinned);
-  const std::uint64_t counted = use.uncharged + use.tables + above(account.charged(), pinned) + blocks;
+  const std::uint64_t counted = use.uncharged + use.tables + use.indexes + above(account.charged(), pinned) + blocks;
   std::copy_backward(measured_.begin(), measured_.end() - 1, measured_.end());
   measured_.front() = above(resident_(), counted);
   std::array<std::uint64_t, kMeasurements> sorted = measured_;
@@ -91,8 +92,14 @@ void MemoryBudget::divide(const MemoryUse& use) {
 void MemoryBudget::fit_cache() {
   const std::uint64_t budget = bytes(), floor = memory_floor(budget), charged = env_.account->charged();
   const std::uint64_t used = fixed_.load(std::memory_order_relaxed) + charged;
-  const std::uint64_t left = budget > used + floor ? budget - used : floor;
+  std::uint64_t left = budget > used + floor ? budget - used : floor;
   fitted_.store(charged, std::memory_order_relaxed);
+  if (env_.set_index_capacity) {
+    // The cache keeps its floor, since it must take a page. A quarter of it holds the index of a search in any case.
+    const std::uint64_t indexes = std::max(floor / 4, left - std::max(left / kCachePart, floor));
+    env_.set_index_capacity(indexes);
+    left = std::max(floor, above(left, std::min(indexes, index_bytes())));
+  }
   env_.set_cache_capacity(env_.block_cache != 0 ? std::min(env_.block_cache, left) : left);
 }
 
@@ -119,7 +126,7 @@ BudgetRoom MemoryBudget::room(std::uint64_t bytes) {
   if (bytes + spared <= account.room()) return BudgetRoom::kNow;
   if (env_.flushes_fail()) return BudgetRoom::kNone;
   const std::uint64_t in_memtables = account.charged(MemoryAccount::Kind::kMemTables);
-  // Values of a memtable that was just flushed may be freed by one of the next ticks.
+  // Values of a memtable that was just flushed may be freed within the next ticks.
   const bool may_go = env_.clock->mono_ns() - left_memtables_ns_.load(std::memory_order_relaxed) < kMemTableGoesNs;
   const std::uint64_t stay = may_go ? 0 : std::min(in_memtables, charged_to_readers_.load(std::memory_order_relaxed));
   const std::uint64_t flushed = flushable_.load(std::memory_order_relaxed) + in_memtables - stay;
@@ -130,13 +137,13 @@ BudgetRoom MemoryBudget::room(std::uint64_t bytes) {
   return BudgetRoom::kAfterFlush;
 }
 
-// Memtables may have half of the budget, or what the others leave if that is less.
+// Memtables may use half of the budget or, if that is less, the rest that the others leave.
 MemoryRelief MemoryBudget::relief(std::span<const TreeMemory> trees, std::uint64_t empty_memtable_bytes) {
   const std::uint64_t budget = bytes(), floor = memory_floor(budget);
   const std::uint64_t charged = env_.account->charged(), own = env_.account->charged(MemoryAccount::Kind::kMemTables);
   const std::uint64_t others = tables_.load(std::memory_order_relaxed) + overhead() + above(charged, own);
   const std::uint64_t left = above(budget, others);
-  // The command whose charge was refused retries. Flushes make room for the charge if it can fit at all.
+  // A command whose charge was refused tries again. Flushes make room for the charge if it can ever fit.
   const std::uint64_t refused = env_.account->take_refused();
   const bool fits = refused == 0 || refused + floor <= left;
   const std::uint64_t wanted = refused == 0 || !fits ? 0 : std::min(refused + 2 * floor, left);

@@ -13,7 +13,8 @@ void MemTableRelief::relieve_log() {
     env_.give_up_pieces_before(env_.trees->oldest_needed({}, {}));
   MutexLock lock(env_.trees->commit_mutex);
   TreePtr oldest, waits;
-  SeqNum waiting = kMaxSeqNum;  // the oldest in a frozen memtable: until that is flushed, freezing others frees no segment
+  // The oldest seq in a frozen memtable. Until that memtable is flushed, freezing other memtables frees no segment.
+  SeqNum waiting = kMaxSeqNum;
   for (const auto& [id, tree] : env_.trees->live()) {
     if (tree->active_first_seq != 0 && (oldest == nullptr || tree->active_first_seq < oldest->active_first_seq)) oldest = tree;
     MutexLock state(env_.trees->state_mutex);
@@ -26,7 +27,7 @@ void MemTableRelief::relieve_log() {
     if (waits != nullptr) env_.hurry(waits);
     return;
   }
-  // All memtables that keep the oldest segment at once: one in each tick would take minutes for a thousand trees.
+  // Flushes all memtables that need the oldest segment at once: one memtable per tick would take minutes for a thousand trees.
   const FileNum segment = env_.oldest_needed(oldest->active_first_seq);
   for (const auto& [id, tree] : env_.trees->live()) {
     if (tree->active_first_seq == 0 || env_.oldest_needed(tree->active_first_seq) != segment) continue;

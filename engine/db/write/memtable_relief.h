@@ -1,7 +1,8 @@
-// Freezes memtables before they are full, and flushes resting ones, if the log is too large or memtables take too much memory.
+// If the log is too large or memtables use too much memory, freezes memtables before they are full, and flushes resting
+// memtables.
 //
-// The log keeps every segment that has an operation of a memtable. A tree that is rarely written to must not keep the whole log. Memory
-// is divided by MemoryBudget (memory_budget.h), which also chooses the memtables.
+// The log keeps every segment that has an operation of a memtable. So a tree that is rarely written to could keep the whole log.
+// MemoryBudget (memory_budget.h) divides the memory, and chooses the memtables to flush.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace ebbtide {
 
-/// One caller of relieve_log() at a time; any thread may call relieve_memory().
+/// Flushes memtables early. One caller of relieve_log() at a time; any thread may call relieve_memory().
 class MemTableRelief {
  public:
   struct Env {
@@ -24,18 +25,19 @@ class MemTableRelief {
     MemoryBudget* budget = nullptr;
     std::uint64_t most_log_bytes = 0;  ///< a larger log is shortened
     std::function<std::uint64_t()> empty_memtable_bytes;
-    std::function<std::uint64_t()> log_bytes;            ///< of all segments
-    std::function<std::uint64_t()> pending_piece_bytes;  ///< of these, pieces of batches that are not committed
-    std::function<void(SeqNum)> give_up_pieces_before;   ///< gives up such batches that began before the seq
-    std::function<FileNum(SeqNum)> oldest_needed;        ///< the oldest segment with operations from the seq on
-    std::function<void(const TreePtr&)> hurry;           ///< flushes all frozen memtables of the tree; the commit mutex is held
+    std::function<std::uint64_t()> log_bytes;  ///< returns the bytes of all segments
+    /// Returns the part of log_bytes() that is in pieces of batches that are not committed.
+    std::function<std::uint64_t()> pending_piece_bytes;
+    std::function<void(SeqNum)> give_up_pieces_before;  ///< abandons the pieces of uncommitted batches that began before the seq
+    std::function<FileNum(SeqNum)> oldest_needed;       ///< returns the oldest segment with operations from the seq on
+    std::function<void(const TreePtr&)> hurry;  ///< flushes all frozen memtables of the tree; called with the commit mutex held
   };
 
   explicit MemTableRelief(Env env) : env_(std::move(env)) {}
 
-  /// If the log is too large: flushes the memtables that keep its oldest segment.
+  /// If the log is too large, flushes the memtables that need its oldest segment.
   void relieve_log() EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
-  /// If memtables take too much memory: flushes those that the budget chooses.
+  /// If memtables use too much memory, flushes the memtables that the budget chooses.
   void relieve_memory() EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
 
  private:

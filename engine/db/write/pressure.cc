@@ -5,11 +5,11 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint32_t kDeadlineSlows = 700;  // permille of the measured rate
+constexpr std::uint32_t kDeadlineSlows = 700;  // in thousandths of the measured rate
 constexpr double kDebtMs = 10'000;
-constexpr double kNoStop = 0.95;  // limit of a source that slows writes down but never stops them
+constexpr double kNoStop = 0.95;  // limit for sources that slow writes down but never stop them
 
-/// Keeps the largest of the sources.
+/// Keeps the largest pressure of all sources.
 struct Worst {
   double pressure = 0;
   StallReason reason = StallReason::kNone;
@@ -22,7 +22,7 @@ struct Worst {
 
 double ratio(std::uint64_t part, std::uint64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
-// Inherited runs never stop writes. Until they are merged, which may take the whole tree, writes are only slowed down.
+// Inherited runs never stop writes. Until they are merged, which may rewrite the whole tree, writes are only slowed down.
 void add_runs(const WriteLoad::Tree& tree, Worst* worst, bool* stuck) {
   const int own = tree.runs - tree.inherited_runs, slow = tree.slowdown_runs, stop = tree.stop_runs;
   if (own <= slow) return;
@@ -60,7 +60,7 @@ Pressure pressure_of(const WriteLoad& load) {
   }
   const std::uint64_t budget = load.memory_budget, used = load.memory.uncharged + load.memory.tables + load.charged_bytes;
   add_memtables(load, used, &worst);
-  // No memtable waits for a flush, and the next tick will freeze none (MemoryBudget::relief).
+  // True if no memtable waits for a flush, and the next tick will freeze none (MemoryBudget::relief).
   const bool flushed = load.memory.frozen == 0 && load.memory.memtables <= budget / 2;
   out.out_of_memory = used > budget + budget / 10 && flushed;
   out.permille = static_cast<std::uint32_t>(std::min(1.0, worst.pressure) * 1000);

@@ -2,7 +2,8 @@
 
 namespace ebbtide {
 
-// One commit at a time may change the version. The next one can get here once visible_seq_ has moved, before this one is done.
+// Only one commit at a time may change version_. The next commit can call this function as soon as visible_seq_ has moved, while
+// this commit has not yet changed version_ for the second time.
 void Publication::publish_mapping(SeqNum last, Remapped remapped) {
   moved_.wait_until([this] { return version_.load(std::memory_order_seq_cst) % 2 == 0; });
   const std::uint64_t version = mapping_version();

@@ -1,11 +1,12 @@
-// The state visible to readers: the highest visible seq, and the tree of each database.
+// The state that readers see: the highest visible seq, and the tree of each database.
 //
-// Commits are published in seq order. A commit that changes the mapping of databases moves mapping and visible seq together: readers see
-// neither half of a batch nor a FLUSHDB that the visible seq does not cover. They check by the mapping's version, a sequence lock:
+// Commits are published in seq order. A commit that changes the mapping of databases changes mapping and visible seq together:
+// readers see neither half of a batch nor a FLUSHDB that is above the visible seq. Readers check this by the mapping's version, a
+// sequence lock:
 //
 //   version = mapping_version()
 //   tree(database), visible_seq(), in this order
-//   unchanged(version)? else again
+//   unchanged(version)? otherwise repeat
 #pragma once
 
 #include <array>
@@ -21,24 +22,24 @@ namespace ebbtide {
 
 struct Tree;
 
-/// Thread-safe, except start(), map() and unmap_all(), which need a time without readers.
+/// The published state. Thread-safe, except start(), map() and unmap_all(), which must be called while there are no readers.
 class Publication {
  public:
   static constexpr std::size_t kMaxDatabases = 1024;
   using Remapped = std::span<const std::pair<DatabaseId, Tree*>>;
 
-  // --- readers
+  // --- for readers
   [[nodiscard]] SeqNum visible_seq() const { return visible_seq_.load(std::memory_order_acquire); }
-  /// The database's tree; null if it has none. Valid as long as the caller's epoch guard.
+  /// Returns the database's tree; null if it has none. Valid as long as the caller's epoch guard.
   [[nodiscard]] const Tree* tree(DatabaseId database) const { return trees_[database].load(std::memory_order_acquire); }
   [[nodiscard]] std::uint64_t mapping_version() const { return version_.load(std::memory_order_acquire); }
-  /// True if the mapping has not changed since mapping_version() returned `version`, and was not changing then.
+  /// True if the mapping has not changed since mapping_version() returned `version`, and was not changing at that time.
   [[nodiscard]] bool unchanged(std::uint64_t version) const { return version % 2 == 0 && mapping_version() == version; }
 
-  // --- commits
+  // --- for commits
   /// Waits until operations up to `previous` are visible, then makes those up to `last` visible.
   void publish(SeqNum previous, SeqNum last, Remapped remapped) {
-    // The commits before this one are between their critical section and here, mostly for less than a microsecond.
+    // The previous commits are between their critical section and this point, mostly for less than a microsecond.
     if (visible_seq() != previous) await(previous);
     if (!remapped.empty()) [[unlikely]]
       return publish_mapping(last, remapped);
@@ -47,10 +48,10 @@ class Publication {
   }
   /// Waits until operations up to `seq`, an assigned seq, are visible.
   void await(SeqNum seq);
-  /// The same, and until no change of the mapping is under way.
+  /// Like await(), but also waits until no change of the mapping is running.
   void await_settled(SeqNum seq);
 
-  // --- without readers
+  // --- called while there are no readers
   void start(SeqNum visible) { visible_seq_.store(visible, std::memory_order_seq_cst); }
   void map(DatabaseId database, Tree* tree) { trees_[database].store(tree, std::memory_order_release); }
   void unmap_all() {
@@ -61,9 +62,9 @@ class Publication {
   void publish_mapping(SeqNum last, Remapped remapped);
 
   std::atomic<SeqNum> visible_seq_{0};
-  WaitPoint moved_;  // threads wait on it until visible_seq_ or version_ has moved
+  WaitPoint moved_;  // notified when visible_seq_ or version_ has moved
   std::array<std::atomic<Tree*>, kMaxDatabases> trees_{};
-  std::atomic<std::uint64_t> version_{0};  // odd while trees_ and visible_seq_ move
+  std::atomic<std::uint64_t> version_{0};  // odd while trees_ and visible_seq_ change
 };
 
 }  // namespace ebbtide

@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-/// Makes the operations of each part name the part's tree. Returns false if they named it already, as they usually do.
+/// Makes the operations of each part name the part's tree. Returns false if they already named it, which is the usual case.
 bool name_trees(WriteBatch& batch, StagedEntries* entries, const std::vector<TreeId>& trees) {
   bool same = true;
   for (std::size_t i = 0; i < trees.size(); ++i) same &= entries->parts[i].named == trees[i];
@@ -37,7 +37,8 @@ void name_databases(WriteBatch& batch, StagedEntries* entries) {
 
 LogNote note_of(const StagedEntries::Part& part, Millis time) {
   LogNote note{part.tree->id, part.deletes ? time : 0, part.min_expiry};
-  if (note.min_expiry != 0 && note.min_expiry <= time) note.oldest_delete = time;  // expired before its commit, so it is a delete
+  // An entry that expired before the commit is a delete.
+  if (note.min_expiry != 0 && note.min_expiry <= time) note.oldest_delete = time;
   return note;
 }
 
@@ -55,8 +56,8 @@ Status StagedWriter::stage(WriteBatch&& batch, const std::atomic<bool>* stop, St
   return Status::ok();
 }
 
-// Writes the payload to the log ahead of the commit, in pieces. If the batch's databases keep their trees until then, the commit has
-// nothing to name or to copy.
+// Writes the payload to the log in pieces, before the commit. If the batch's databases have the same trees at the commit, the
+// commit need not name trees or copy the payload.
 Status StagedWriter::write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) {
   std::vector<TreeId> trees;
   TRY(make_trees(*entries, &trees));
@@ -72,7 +73,7 @@ Status StagedWriter::write_ahead(WriteBatch& batch, StagedEntries* entries, cons
   return Status::ok();
 }
 
-// Pieces name their trees. A database that has no tree gets one now, as by a write of its own.
+// Returns the trees that the pieces name. A database without a tree gets a new tree, as an ordinary write would make.
 Status StagedWriter::make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) {
   Inserts inserts;
   SeqNum last = 0;
@@ -87,13 +88,13 @@ Status StagedWriter::make_trees(const StagedEntries& entries, std::vector<TreeId
   return Status::ok();
 }
 
-// The placer's mutex is the registry's, which the thread-safety analysis cannot know.
+// The placer's mutex is the registry's mutex, which the thread-safety analysis cannot know.
 Tree* StagedWriter::tree_for_write(const StagedEntries::Part& part, Millis time, Inserts* inserts) NO_THREAD_SAFETY_ANALYSIS {
   ASSERT_MSG(part.database < env_.trees->databases(), "a batch names a database that does not exist");
   return env_.placer->tree_for_write(part.database, time, inserts);
 }
 
-// Like write_ahead(), for a caller that must not wait: copies the payload.
+// Like write_ahead(), for a caller that must not wait: copies the payload instead of writing it.
 void StagedWriter::prepare_log(WriteBatch& batch, StagedEntries* entries) {
   std::vector<TreeId> trees;
   {
@@ -170,12 +171,12 @@ void StagedWriter::place_parts(StagedEntries* entries, Millis time, Inserts* ins
     if (part.memtable == nullptr && env_.trees->is_full(*part.tree->active)) env_.trees->freeze(*part.tree);
     part.inserted_into = part.memtable != nullptr ? part.memtable.get() : part.tree->active;
     if (part.records == 0) continue;
-    part.tree->recorded->store(true, std::memory_order_relaxed);  // before they are visible
+    part.tree->recorded->store(true, std::memory_order_relaxed);  // set before the records are visible
     ThreadCounters::add(part.tree->lookups->mine().range_deletes, part.records);
   }
 }
 
-// Gives each memtable its place and its tree. Returns the notes for the log.
+// Gives each memtable its seqs and its tree. Returns the notes for the log.
 LogNotes StagedWriter::adopt_parts(const WriteBatch& batch, const StagedEntries& entries, Millis time) {
   LogNotes notes;
   for (const StagedEntries::Part& part : entries.parts) {

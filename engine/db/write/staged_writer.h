@@ -1,10 +1,12 @@
-// Commits of staged batches. Their long part is done ahead (staging.h). The rest takes a time that does not depend on the number of keys.
+// Commits staged batches. Their long part is done before the commit (staging.h). The time of the rest does not depend on the
+// number of keys.
 //
-// Invariants, beside those of commit_pipeline.h:
+// Invariants, in addition to those of commit_pipeline.h:
 //   * A staged memtable gets its place before any reader can reach it, and is in the tree's view before its seqs are visible.
-//   * It comes between the active memtable and the frozen ones: older memtables have all that was sequenced before the batch.
-//   * Range tombstones and records are inserted between the critical section and the publication, like all operations. The thread that
-//     flushes the memtable waits until its last seq is visible.
+//   * In a view, a staged memtable lies between the active memtable and the frozen ones: older memtables have all operations that
+//     got their seqs before the batch.
+//   * Range tombstones and records are inserted between the critical section and the publication, like all operations. The thread
+//     that flushes the memtable waits until its last seq is visible.
 #pragma once
 
 #include <atomic>
@@ -26,7 +28,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe; a StagedParts is used by one thread at a time.
+/// Commits staged batches. Thread-safe; only one thread at a time may use a StagedParts.
 class StagedWriter {
  public:
   struct Env {
@@ -34,10 +36,10 @@ class StagedWriter {
     TreePlacer* placer = nullptr;
     Publication* published = nullptr;
     MemoryBudget* budget = nullptr;
-    std::shared_ptr<MemoryAccount> memory;  ///< of the budget
+    std::shared_ptr<MemoryAccount> memory;  ///< the account of the budget
     CommitCounter* counter = nullptr;
     std::function<GroupCommit&()> log;
-    // of the pipeline; the commit mutex is held
+    // Functions of the pipeline. Called with the commit mutex held.
     std::function<Status(const WriteBatch&, Inserts*, Millis* time)> begin;
     std::function<void(WriteBatch&, Millis time)> assign;
     std::function<SeqNum()> last_seq;
@@ -45,13 +47,14 @@ class StagedWriter {
 
   explicit StagedWriter(Env env) : env_(std::move(env)) {}
 
-  /// Does the long part: sorts the batch, charges its memory, and writes its payload to the log. `stop` may be null. Errors: those of
-  /// stage_entries(), kOutOfMemory, kReadOnly. The batch is unchanged then, and `staged` is to be destroyed.
+  /// Does the long part: sorts the batch, charges its memory, and writes its payload to the log. `stop` may be null. Errors:
+  /// those of stage_entries(), kOutOfMemory, kReadOnly. After an error the batch is unchanged, and the caller must destroy
+  /// `staged`.
   Status stage(WriteBatch&& batch, const std::atomic<bool>* stop, StagedParts* staged) EXCLUDES(env_.trees->commit_mutex);
-  /// Commits a batch that was staged, once. Releases its charge.
+  /// Commits a staged batch, at most once, and releases its charge.
   Status commit(StagedParts* staged) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
-  /// Both at once, for a batch that the caller has not staged. `may_wait`: for the device. A batch that is not committed is unchanged:
-  /// its operations name databases. kUnsupported: it cannot be staged.
+  /// Stages and commits a batch. `may_wait`: true if the call may wait for the device. If the batch is not committed, it is
+  /// unchanged: its operations name databases. kUnsupported: the batch cannot be staged.
   Status commit_now(WriteBatch& batch, bool may_wait) EXCLUDES(env_.trees->commit_mutex, env_.trees->state_mutex);
 
  private:

@@ -12,9 +12,9 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint32_t kLookEvery = 1024;  // operations between two checks of `stop`
-// Of a key that was written once: its node, version, slot in the hash index and place in the ordered one.
+// Bytes for a key that was written once: its node, version, slot in the hash index and place in the ordered index.
 constexpr std::size_t kBytesPerEntry = 96;
-// What a memtable's hash index is sized by: see MemTable.
+// The constructor of MemTable gets a size in bytes, and makes its hash index for one key per this many bytes.
 constexpr std::size_t kBytesPerKey = 256;
 
 bool changes_mapping(OpKind kind) {
@@ -23,14 +23,14 @@ bool changes_mapping(OpKind kind) {
 
 bool comes_later(OpKind kind) { return kind == OpKind::kRangeTombstone || kind == OpKind::kSecondaryDelete; }
 
-// A few large values get no memtable of their own: inserting them takes almost no time, and flushing them alone would make a
-// small run.
+// True for a batch of a few large values. It gets no memtable of its own: inserting the values takes almost no time, and flushing
+// them alone would make a small run.
 constexpr std::uint32_t kFewOperations = 64;
 bool few_large_values(const WriteBatch& batch) { return batch.count() <= kFewOperations && batch.shared_bytes() != 0; }
 
 Status stopped() { return Status::aborted("staging a batch was stopped"); }
 
-/// Makes the parts, each with an empty memtable of the right size, and the list of later operations.
+/// Makes the parts, each with an empty memtable of the right size, and the list of operations that are inserted later.
 Result<StagedEntries> count_parts(const WriteBatch& batch, const std::atomic<bool>* stop) {
   StagedEntries out;
   const bool all_later = few_large_values(batch);
@@ -48,7 +48,7 @@ Result<StagedEntries> count_parts(const WriteBatch& batch, const std::atomic<boo
     }
     StagedEntries::Part& part = out.parts[at->second];
     part.records += op.kind == OpKind::kSecondaryDelete ? 1 : 0;
-    part.deletes |= op.kind == OpKind::kTombstone || comes_later(op.kind);
+    part.deletes |= op.kind == OpKind::kTombstone || op.debt || comes_later(op.kind);
     keep_oldest(&part.min_expiry, op.expiry);
     if (all_later || comes_later(op.kind)) {
       out.later.push_back({before, index, at->second});

@@ -1,8 +1,8 @@
-// The entries of a large batch, sorted and hashed before its commit: a memtable for each database that it writes to.
+// Sorts and hashes the entries of a large batch before its commit, into a memtable for each database that the batch writes to.
 //
-// Nothing here depends on seq, time or tree, which the commit assigns. Entries have their index in the batch as seq, and an EntryPlace
-// makes them complete later (memtable/entry_place.h). Range tombstones and records lie in structures that are ordered by seq. They are few,
-// and the commit inserts them after it has assigned the seqs.
+// These memtables do not depend on seq, time or tree, which the commit assigns. Entries have their index in the batch as seq, and
+// an EntryPlace completes them later (memtable/entry_place.h). Range tombstones and records belong into structures that are
+// ordered by seq. There are few of them, and the commit inserts them after it has assigned the seqs.
 #pragma once
 
 #include <atomic>
@@ -24,18 +24,18 @@ struct StagedEntries {
   /// The batch's operations on one database.
   struct Part {
     DatabaseId database = 0;
-    std::shared_ptr<MemTable> memtable;  ///< null: a few large values, which the commit inserts
+    std::shared_ptr<MemTable> memtable;  ///< null for a part with a few large values, which the commit inserts
     std::uint32_t records = 0;           ///< number of secondary range deletes
-    bool deletes = false;                ///< has tombstones, range tombstones or records
-    std::uint32_t named = 0;             ///< the tree number in its operations now; the database's number at first
-    Millis min_expiry = 0;               ///< smallest expiry of its values; 0 = none
+    bool deletes = false;                ///< true if the part has tombstones, range tombstones, records or puts with a debt
+    std::uint32_t named = 0;             ///< the tree that its operations name now; at first, the number of the database
+    Millis min_expiry = 0;               ///< smallest expiry of the part's values; 0 = none
     Tree* tree = nullptr;                ///< set by the commit
-    MemTable* inserted_into = nullptr;   ///< set by the commit: the memtable of later operations
+    MemTable* inserted_into = nullptr;   ///< set by the commit: the memtable that gets the later operations
   };
-  /// A range tombstone or a record, or any operation of a part without a memtable.
+  /// A range tombstone or a record, or any operation of a part without a memtable, which the commit inserts.
   struct Later {
-    std::size_t cursor = 0;   ///< for WriteBatch::next_op()
-    std::uint32_t index = 0;  ///< of the operation in the batch
+    std::size_t cursor = 0;   ///< cursor for WriteBatch::next_op()
+    std::uint32_t index = 0;  ///< index of the operation in the batch
     std::uint32_t part = 0;
   };
   std::vector<Part> parts;
@@ -45,19 +45,20 @@ struct StagedEntries {
   [[nodiscard]] std::size_t memory_bytes() const;
 };
 
-/// Sets the entry of a put, header or tombstone before its batch has a place (EntryPlace::settle completes it). False for other
-/// operations.
+/// Sets the entry of a put, header or tombstone before its batch has seq and time; EntryPlace::settle completes the entry.
+/// Returns false for other operations.
 inline bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry) {
   entry->key = op.key;
   entry->seq = seq;
   switch (op.kind) {
     case OpKind::kTombstone:
       entry->kind = EntryKind::kTombstone;
-      entry->delete_key = 0;  // not born yet
+      entry->delete_key = 0;  // the commit sets the birth
       return true;
     case OpKind::kPut:
     case OpKind::kHeader:
-      entry->kind = op.kind == OpKind::kPut ? EntryKind::kValue : EntryKind::kHeader;
+      entry->kind = op.value_kind;
+      entry->debt = op.debt ? kUnbornDebt : 0;
       entry->delete_key = op.stamp;
       entry->expiry = op.expiry;
       entry->value = op.value;
@@ -68,11 +69,11 @@ inline bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry) 
   }
 }
 
-/// Approximate bytes that stage_entries() will allocate, without shared values, which are not copied.
+/// Returns the approximate bytes that stage_entries() will allocate, without shared values, which are not copied.
 std::size_t staged_bytes_expected(const WriteBatch& batch);
 
-/// Sorts the entries; the time grows with the batch's size. kUnsupported: the batch empties or swaps databases. kAborted: `stop`,
-/// which may be null, became true.
+/// Sorts the entries of a batch; the time grows with the batch's size. kUnsupported: the batch empties or swaps databases.
+/// kAborted: `stop`, which may be null, has become true.
 Result<StagedEntries> stage_entries(const WriteBatch& batch, const std::atomic<bool>* stop);
 
 /// A staged batch and its charge to the memory budget.
@@ -86,7 +87,7 @@ struct StagedParts {
   std::shared_ptr<MemoryAccount> account;
   std::size_t charged = 0;
   bool committed = false;
-  /// Releases the charge: the tree has the memory now, or it is about to be freed.
+  /// Releases the charge: the tree has taken the memory, or it will be freed.
   void release();
 };
 struct StagedBatch::Impl : StagedParts {};

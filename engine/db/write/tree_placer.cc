@@ -11,7 +11,7 @@ TreeId TreePlacer::place(WriteBatch& batch, std::size_t at, const WriteBatch::Op
   Tree* tree = tree_for_write(op.tree, time, inserts);
   batch.set_op_tree(at, tree->id);
   if (op.kind == OpKind::kSecondaryDelete) {
-    tree->recorded->store(true, std::memory_order_relaxed);  // before it is visible
+    tree->recorded->store(true, std::memory_order_relaxed);  // set before the record is visible
     ThreadCounters::add(tree->lookups->mine().range_deletes, 1);
   }
   if (inserts->find(tree->id) == nullptr) {
@@ -50,7 +50,7 @@ void TreePlacer::flush_database(WriteBatch& batch, std::size_t at, DatabaseId da
   trees_.drop(std::move(old), time);
 }
 
-// An empty database keeps its tree: a new one would cost memory and a line in the manifest each time.
+// An empty database keeps its tree, since a new tree would cost memory and a line in the manifest each time.
 bool TreePlacer::keeps_tree(const Tree* tree, DatabaseId database, const Inserts& inserts) {
   if (tree == nullptr) return true;
   if (inserts.find(tree->id) != nullptr || tree->stamp != trees_.settings_of(database).stamp) return false;
@@ -60,7 +60,8 @@ bool TreePlacer::keeps_tree(const Tree* tree, DatabaseId database, const Inserts
 Tree* TreePlacer::make_first_tree(DatabaseId database, Millis time, Inserts* inserts) {
   TreePtr fresh = trees_.make(env_.new_tree(), database, trees_.settings_of(database).stamp);
   WriteBatch create;
-  // The log has this before the batch. So it names the database that has the tree before the batch's swaps.
+  // In the log, this operation comes before the batch. So it names the database number that has the tree before the batch's
+  // swaps.
   create.create_tree(inserts->before_swaps(database), fresh->id, fresh->stamp);
   env_.sequence(create, fresh->id, time);
   trees_.note_mapping(create.last_seq());

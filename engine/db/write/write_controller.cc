@@ -8,25 +8,16 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kSlowNsPerByte = 200;  // 5 MB/s
-constexpr std::uint32_t kSteep = 800;          // permille of pressure
-constexpr std::uint64_t kSteepest = 40;        // 125 kB/s
+constexpr std::uint64_t kSlowNsPerByte = 200;  // price of a byte: 5 MB/s
+constexpr std::uint32_t kSteep = 800;          // in thousandths of pressure
+constexpr std::uint64_t kSteepest = 40;        // factor on the price at full pressure: 125 kB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
-constexpr std::uint64_t kLongestSleepMs = 100;  // of one batch
-constexpr std::uint64_t kPollMs = 10;           // between two checks of a batch that waits for the end of a stop
+constexpr std::uint64_t kLongestSleepMs = 100;  // longest delay of one batch
+constexpr std::uint64_t kPollMs = 10;           // ms between two checks of a batch that waits for the end of a stop
 constexpr std::uint64_t kMaxPendingDrops = 64;
-constexpr std::uint32_t kMaxFlushes = 256;  // in one batch, if there are not more databases than that
+constexpr std::uint32_t kMaxFlushes = 256;  // most databases that one batch may empty, unless there are more databases
 
-bool adds_data(const WriteBatch& batch) {
-  std::size_t cursor = 0;
-  WriteBatch::Op op;
-  while (batch.next_op(&cursor, &op)) {
-    if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader) return true;
-  }
-  return false;
-}
-
-/// The time that a batch costs under a slowdown.
+/// Returns the time that a batch must wait under a slowdown.
 std::uint64_t price_ns(const WriteBatch& batch, std::uint32_t pressure) {
   const std::uint64_t price = batch.payload_bytes() * kSlowNsPerByte * pressure / 1000;
   if (pressure <= kSteep) return price;
@@ -34,7 +25,7 @@ std::uint64_t price_ns(const WriteBatch& batch, std::uint32_t pressure) {
   return price + price * (kSteepest - 1) * steep * steep / (all * all);
 }
 
-Status stuck_error() { return Status::no_space("too many sorted runs, and compactions fail; the log says why"); }
+Status stuck_error() { return Status::no_space("too many sorted runs, and compactions fail; the text log has the reason"); }
 
 }  // namespace
 
@@ -46,7 +37,7 @@ Status check_long_batch(const WriteBatch& batch, std::uint32_t databases) {
   }
   if (const std::uint32_t most = std::max(kMaxFlushes, databases); batch.flushes() > most) {
     return Status::invalid_argument("a batch that empties databases " + std::to_string(batch.flushes()) + " times; at most " +
-                                    std::to_string(most) + " can be done at once");
+                                    std::to_string(most) + " are allowed");
   }
   return Status::ok();
 }
@@ -83,7 +74,7 @@ void WriteController::wake() {
 }
 
 Status WriteController::refuse_data(const WriteBatch& batch, bool disk_full, bool memory_full) const {
-  if (!adds_data(batch)) return Status::ok();
+  if (!batch.adds_data()) return Status::ok();
   if (disk_full) return Status::no_space("the disk, or storage.max_disk_bytes, is full");
   if (memory_full) return Status::out_of_memory("storage.memory_budget is spent");
   return stuck_error();
@@ -95,14 +86,14 @@ Status WriteController::await(const WriteBatch& batch) {
   if (pressure == 0) return Status::ok();
   if (pressure < 1000) return sleep_off(batch, pressure);
   TRY(await_until([this] { return !stopped() || stuck(); }));
-  return stuck() && adds_data(batch) ? stuck_error() : Status::ok();
+  return stuck() && batch.adds_data() ? stuck_error() : Status::ok();
 }
 
-// The wait is limited to kLongestSleepMs for any number of waiting batches.
+// Returns the ms to wait. The wait is limited to kLongestSleepMs for any number of waiting batches.
 std::uint32_t WriteController::reserve_slot(const WriteBatch& batch, bool waited) {
   if (batch.flushes() != 0) return env_.pending_drops() > kMaxPendingDrops ? kPollMs : 0;
   const std::uint32_t pressure = permille();
-  if (pressure >= 1000) return stuck() ? 0 : kPollMs;  // refuse() has refused batches that add data
+  if (pressure >= 1000) return stuck() ? 0 : kPollMs;  // refuse() has already refused batches that add data
   if (pressure == 0 || waited) return 0;
   const std::uint64_t now = env_.clock->mono_ns();
   const std::uint64_t price = price_ns(batch, pressure), latest = now + kLongestSleepMs * kSleepNs;
@@ -126,7 +117,8 @@ Status WriteController::sleep_off(const WriteBatch& batch, std::uint32_t pressur
   return Status::ok();
 }
 
-// Without threads, the caller runs the tasks that it waits for. When there is none, nothing else can end the wait.
+// Waits until `done`. Without threads, the caller runs the tasks that it waits for. If there is no task, nothing can end the
+// wait.
 Status WriteController::await_until(const std::function<bool()>& done) {
   while (!done() && !env_.closing() && env_.write_status().is_ok()) {
     if (env_.threads) {

@@ -1,19 +1,21 @@
 // Decides when writes wait, and when they are refused.
 //
-// Pressure (pressure.h) is measured when the shape of a tree changes, on each tick, and when commits have added a part of the budget:
-// ticks come late while the log waits for a sync. Other commits only read a few flags.
+// Pressure (pressure.h) is measured when the shape of a tree changes and on each tick. Ticks come late while the log waits for a
+// sync, so it is also measured when commits have added a certain part of the budget. Other commits only read a few flags.
 //
-// Slowdown: at pressure p a byte costs p * kSlowNsPerByte, and up to kSteepest times that from kSteep on. So writes become slower
-// than any compaction before they have to stop. A thread that may sleep does so once its delays add up to a millisecond. A caller
-// that must not sleep gets the next free slot of a queue that moves at the reduced rate. All clients together write at that rate.
+// Slowdown: at pressure p a byte costs p * kSlowNsPerByte; above pressure kSteep, a factor on this price rises to kSteepest. So
+// writes become slower than any compaction before they have to stop. A thread that may sleep does so once its delays add up to a
+// millisecond. A caller that must not sleep gets the next free slot of a queue that moves at the reduced rate. All clients
+// together write at that rate.
 //
-// Stop: writes wait until the pressure falls. A stop that no compaction can end refuses instead.
+// Stop: writes wait until the pressure falls. If no compaction can end the stop, writes that add data are refused.
 //
 // Only writes that add data are refused. Deletes, range deletes and FLUSHDB work when disk or memory is full, and no pressure
-// delays a FLUSHDB. An emptied database leaves its tree behind until the manifest is synced: a FLUSHDB waits while too many are
-// left.
+// delays a FLUSHDB. The tree of an emptied database stays in the manifest until the manifest is synced: a FLUSHDB waits while
+// there are too many such trees.
 //
-// The stalled time is the delay per byte, or the time for which writes are stopped. It is not the sum over all waiting clients.
+// The stalled time is the sum of the delays by slowdowns and of the time for which writes are stopped. It is not the sum over all
+// waiting clients.
 #pragma once
 
 #include <array>
@@ -29,18 +31,18 @@
 
 namespace ebbtide {
 
-/// check_batch() for a batch that may be too long.
+/// Like check_batch(), for a batch that may be too long.
 Status check_long_batch(const WriteBatch& batch, std::uint32_t databases);
 
-/// kInvalidArgument for a batch that can never be committed: it or one of its keys is too long, or it empties databases too often.
-/// `databases`: Settings::databases. Pure.
+/// Returns kInvalidArgument for a batch that can never be committed: the batch or one of its keys is too long, or the batch
+/// empties databases too often. `databases`: Settings::databases. Pure function.
 inline Status check_batch(const WriteBatch& batch, std::uint32_t databases) {
-  if (batch.payload_bytes() <= kMaxKeyBytes && batch.flushes() == 0) [[likely]]  // its keys are not longer
+  if (batch.payload_bytes() <= kMaxKeyBytes && batch.flushes() == 0) [[likely]]  // its keys cannot be longer than the batch
     return Status::ok();
   return check_long_batch(batch, databases);
 }
 
-/// Thread-safe.
+/// Delays and refuses writes. Thread-safe.
 class WriteController {
  public:
   struct Env {
@@ -48,30 +50,31 @@ class WriteController {
     bool threads = true;                           ///< false: a waiting caller runs background tasks
     std::function<WriteLoad()> load;               ///< called by measure(), one call at a time
     std::function<void(const MemoryUse&)> divide;  ///< called by measure(): MemoryBudget::divide()
-    std::function<Status()> write_status;          ///< kReadOnly while the database is read-only
+    std::function<Status()> write_status;          ///< returns kReadOnly while the database is read-only
     std::function<bool()> closing;
-    std::function<std::uint64_t()> pending_drops;  ///< dropped trees that the manifest still has
-    std::function<bool()> run_task;                ///< a background task; false: there is none
+    std::function<std::uint64_t()> pending_drops;  ///< returns the number of dropped trees that are still in the manifest
+    std::function<bool()> run_task;                ///< runs a background task; returns false if there is none
   };
   explicit WriteController(Env env) : env_(std::move(env)) {}
 
-  /// Measures the pressure and divides the memory. The caller holds no lock that Env::load takes.
+  /// Measures the pressure and divides the memory. The caller must not hold a lock that Env::load takes.
   void measure() EXCLUDES(measure_mutex_, wait_mutex_);
-  /// The same, unless another thread is measuring: for event loops. `relieved`: memtables were chosen for flushes before. Otherwise memory
-  /// that flushes would free may be in use, and data is not refused for it.
+  /// Like measure(), but does nothing while another thread is measuring: for event loops. `relieved`: true if memtables that use
+  /// too much memory were already chosen for flushes. If false, memory that flushes would free may still be in use, so data is
+  /// not refused for lack of memory.
   void try_measure(bool relieved) EXCLUDES(measure_mutex_, wait_mutex_);
-  /// kNoSpace or kOutOfMemory if the batch adds data and there is no room for it.
+  /// Returns kNoSpace or kOutOfMemory if the batch adds data and there is no room for it.
   Status refuse(const WriteBatch& batch, bool disk_full) const {
     const bool memory_full = out_of_memory_.load(std::memory_order_relaxed);
     if (!disk_full && !memory_full && !stuck()) [[likely]]
       return Status::ok();
     return refuse_data(batch, disk_full, memory_full);
   }
-  /// Waits as long as the pressure requires. Returns an error if the database becomes read-only meanwhile, or the stop cannot
-  /// end.
+  /// Waits as long as the pressure requires. Returns an error if the database becomes read-only during the wait, or if the stop
+  /// cannot end.
   Status await(const WriteBatch& batch) EXCLUDES(wait_mutex_);
   /// Like await(), for a caller that must not sleep: returns the ms to wait before the next attempt; 0 = commit now. `waited`:
-  /// the batch has waited for its slot of a slowdown. Requires that refuse() returned ok.
+  /// true if the batch has waited for its slot of a slowdown. Requires that refuse() returned ok.
   std::uint32_t delay_ms(const WriteBatch& batch, bool waited) {
     if (permille() == 0 && batch.flushes() == 0) [[likely]]
       return 0;
@@ -106,13 +109,13 @@ class WriteController {
   std::atomic<StallReason> reason_{StallReason::kNone};
 
   std::array<std::atomic<std::uint64_t>, kStallReasons> stalled_ns_{};
-  std::atomic<std::uint64_t> sleep_due_ns_{0};  // sum of short delays that callers of await() have not slept yet
-  std::atomic<std::uint64_t> next_slot_ns_{0};  // mono_ns() until which slots are taken
+  std::atomic<std::uint64_t> sleep_due_ns_{0};  // sum of short delays for which callers of await() have not slept yet
+  std::atomic<std::uint64_t> next_slot_ns_{0};  // mono_ns() at which the next free slot begins
 
   Mutex measure_mutex_;  // so that an older measurement does not replace a newer one
   std::uint64_t measured_ns_ GUARDED_BY(measure_mutex_) = 0;
   Mutex wait_mutex_;
-  CondVar wake_;  // with wait_mutex_
+  CondVar wake_;  // used with wait_mutex_
 };
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// The type of all keys and values: a borrowed run of bytes.
+// Bytes: the type of all keys and values, a borrowed run of bytes.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace ebbtide {
 
-/// A borrowed, immutable run of bytes. Compares as memcmp does, shorter first: the order of every key in the engine.
-/// It owns nothing; each function that returns one says how long it stays valid.
+/// A borrowed, immutable run of bytes. Bytes are compared as memcmp compares them, a prefix before the longer string: the order
+/// of all keys in the engine. Bytes own nothing; each function that returns Bytes says how long they stay valid.
 using Bytes = std::string_view;
 
-/// The smallest byte string greater than every string that starts with `prefix`, or "" when there is none (the prefix is
-/// empty or all 0xff). As the end of a KeyRange, "" means "no upper bound", so the result can be used as it is.
+/// Returns the smallest byte string greater than every string that starts with `prefix`. Returns "" if there is none, since
+/// `prefix` is empty or all 0xff. As the end of a KeyRange, "" means "no upper bound", so the result can be used as it is.
 inline std::string prefix_successor(Bytes prefix) {
   while (!prefix.empty() && static_cast<unsigned char>(prefix.back()) == 0xff) prefix.remove_suffix(1);
   std::string end(prefix);

@@ -6,8 +6,8 @@
 //   std::string bytes = ...;                                       // n bytes
 //   SharedValue value = charged_value(std::move(bytes), &charge);  // the charge is the value's now
 //
-// Such a value is counted once, from before its allocation until its last owner (batch, log, memtable or reply) has released it.
-// A memtable that takes the value changes the charge to kMemTables (keep_charge) and does not count the value again.
+// A charged value is counted once, from before its allocation until its last owner (batch, log, memtable or reply) has released
+// it. A memtable that takes the value changes the charge to kMemTables (keep_charge) and does not count the value again.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@
 
 namespace ebbtide {
 
-/// Bytes charged to an account under one kind; the destructor releases them. One thread at a time. The account must outlive it.
+/// Bytes charged to an account under one kind; the destructor releases them. For one thread at a time. The account must outlive
+/// the charge.
 class MemoryCharge {
  public:
   using Kind = MemoryAccount::Kind;
@@ -65,7 +66,7 @@ class MemoryCharge {
   void release() {
     if (bytes_ != 0) account_->release(kind_, std::exchange(bytes_, 0));
   }
-  /// Returns the bytes and forgets them: the caller must release them.
+  /// Returns the charged bytes and forgets the charge: the caller must release them.
   [[nodiscard]] std::uint64_t give_up() { return std::exchange(bytes_, 0); }
   [[nodiscard]] MemoryAccount* account() const { return account_; }
   [[nodiscard]] Kind kind() const { return kind_; }
@@ -76,19 +77,20 @@ class MemoryCharge {
   std::uint64_t bytes_ = 0;
 };
 
-/// Returns `value` with value.size() bytes of `charge`; its last owner releases them. That may be after the Db was closed, so a
-/// shared_ptr must own the account, as in a Db. An empty or null charge leaves the value without one.
+/// Returns `value` as a shared value with value.size() bytes of `charge`; the last owner of the shared value releases them. The
+/// last owner may outlive the Db, so a shared_ptr must own the account, as in a Db. If `charge` is null or empty, the result
+/// carries no charge.
 SharedValue charged_value(std::string value, MemoryCharge* charge);
-/// The same for a value that exists already: the result keeps it alive. `value` must not carry a charge.
+/// Like the function above, for a value that is shared already: the result keeps `value` alive. `value` must not carry a charge.
 SharedValue charged_value(SharedValue value, MemoryCharge* charge);
 
 /// True if `value` carries a charge.
 bool is_charged(const SharedValue& value);
-/// Changes the charge of `value` to `kind`. Returns true if `value` carries a charge.
+/// Changes the charge of `value` to the kind `kind`. Returns true if `value` carries a charge.
 bool keep_charge(const SharedValue& value, MemoryAccount::Kind kind);
 
-/// Returns kOutOfMemory for a charge of `bytes` that `account` has refused. The message has both sizes, and which setting to
-/// raise if `bytes` can never fit.
+/// Returns the error kOutOfMemory for a charge of `bytes` that `account` has refused. The message contains `bytes` and the
+/// budget. If `bytes` can never fit, the message names the setting to raise.
 Status refused_charge(const MemoryAccount& account, std::uint64_t bytes);
 
 }  // namespace ebbtide

@@ -9,10 +9,10 @@ namespace ebbtide {
 
 class FileSystem;
 
-/// Replaces `to` by the file `from`, which no process has open for writing, durably: syncs `from`, renames it, and syncs the
-/// directory of `to`. After a crash `to` is the old file or the new one, and after success the new one. An error before the
-/// rename leaves both files as they are; one after it (of the directory's sync) leaves the new file, which a crash may take back.
-/// `fs` null: the real file system. Thread-safe for different files.
+/// Replaces the file `to` by the file `from` durably: syncs `from`, renames it, and syncs the directory of `to`. No process may
+/// have `from` open for writing. After a crash `to` is the old file or the new one; after success, the new one. An error before
+/// the rename leaves both files as they are. An error of the directory's sync leaves the new file, but a crash may bring the old
+/// file back. If `fs` is null, the real file system is used. Thread-safe for different files.
 Status rename_durably(FileSystem* fs, const std::string& from, const std::string& to);
 
 }  // namespace ebbtide

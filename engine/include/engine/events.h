@@ -1,4 +1,5 @@
-// Notifications of the engine to its user. Called from engine threads, never while a lock is held that the listener could need.
+// Notifications from the engine to its user. Engine threads call the listener while they hold no lock that the listener could
+// need.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@ enum class Severity : std::uint8_t { kDebug, kInfo, kWarning, kError };
 class EventListener {
  public:
   virtual ~EventListener() = default;
-  /// One sentence for the log. Never contains a key or a value.
+  /// Called with one sentence for the text log. The sentence never contains a key or a value.
   virtual void on_message(Severity severity, const std::string& text) = 0;
-  /// During open: `done` of `total` bytes of the log replayed.
+  /// Called during Db::open, when `done` of `total` bytes of the log have been replayed.
   virtual void on_recovery_progress(std::uint64_t done, std::uint64_t total) {
     (void)done;
     (void)total;

@@ -1,10 +1,10 @@
 // Memory that is charged to the budget beside memtables, cache and open tables: buffers of connections, large values, pages that
 // a command pins, and values and replies that commands build.
 //
-// All share one budget: memtables + cache + filters and indexes + this account <= Settings::memory_budget. Several times a second
-// the engine sets the account's limit to what the others leave. If that is too little, the engine flushes memtables early and
-// shrinks the cache to its minimum. If that does not suffice, it refuses writes that add data (Code::kOutOfMemory) until there is
-// room again.
+// One budget limits all memory: memtables + cache + filters and indexes + this account <= Settings::memory_budget. Several times
+// a second the engine sets the account's limit to the rest that the others leave. If the rest is too small, the engine flushes
+// memtables early and shrinks the cache to its minimum. If that does not suffice, the engine refuses writes that add data
+// (Code::kOutOfMemory) until there is room again.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@
 
 namespace ebbtide {
 
-/// Whether bytes can be charged to the budget: now, after a flush of memtables, or not while other charges stay.
+/// Whether bytes can be charged to the budget: now, only after a flush of memtables, or not before other charges are released.
 enum class BudgetRoom : std::uint8_t { kNow, kAfterFlush, kNone };
 
-/// Thread-safe; a charge is two atomic additions. Code that charges bytes must release them once, under the same kind, even if it
-/// fails later.
+/// The account of charged bytes. Thread-safe; a charge costs two atomic additions. Code that charges bytes must release them
+/// once, under the same kind, even if the code fails later.
 class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
  public:
   enum class Kind : std::uint8_t {
@@ -33,8 +33,8 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
   };
   static constexpr std::size_t kKinds = 5;
 
-  /// Charges `bytes` if the limit or the kind's floor has room for all of them. Otherwise charges nothing and returns false:
-  /// reply with OOM.
+  /// Charges `bytes` if the limit or the kind's floor has room for all of them. Otherwise charges nothing and returns false: the
+  /// caller replies with an OOM error.
   [[nodiscard]] bool try_charge(Kind kind, std::uint64_t bytes) {
     const std::uint64_t all = total_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     const std::uint64_t own = of(kind).fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -43,7 +43,7 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     note_refused(bytes);
     return false;
   }
-  /// Charges `bytes` in any case: for memory that is allocated already, such as the buffers of a connection.
+  /// Charges `bytes` even above the limit: for memory that is already allocated, such as the buffers of a connection.
   void charge(Kind kind, std::uint64_t bytes) {
     total_.fetch_add(bytes, std::memory_order_relaxed);
     of(kind).fetch_add(bytes, std::memory_order_relaxed);
@@ -58,40 +58,42 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     of(from).fetch_sub(bytes, std::memory_order_relaxed);
   }
 
-  /// Bytes charged now.
+  /// Returns the bytes that are charged now.
   [[nodiscard]] std::uint64_t charged(Kind kind) const { return kinds_[index(kind)].load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t charged() const { return total_.load(std::memory_order_relaxed); }
-  /// Bytes that could be charged now without going over the limit.
+  /// Returns the bytes that could be charged now without exceeding the limit.
   [[nodiscard]] std::uint64_t room() const {
     const std::uint64_t limit = limit_.load(std::memory_order_relaxed), all = charged();
     return limit > all ? limit - all : 0;
   }
 
-  /// Notes that a charge of `bytes` was refused and will be tried again: the engine flushes memtables to make room.
+  /// Notes that a charge of `bytes` was refused and that its caller will try again: the engine flushes memtables to make room.
   void note_refused(std::uint64_t bytes) {
     std::uint64_t most = refused_.load(std::memory_order_relaxed);
     while (bytes > most && !refused_.compare_exchange_weak(most, bytes, std::memory_order_relaxed)) {
     }
   }
-  /// Engine only. Returns and resets the largest refused charge since the last call; 0 = none was refused.
+  /// For the engine only. Returns the largest refused charge since the last call, or 0 if none was refused, and resets it to 0.
   [[nodiscard]] std::uint64_t take_refused() { return refused_.exchange(0, std::memory_order_relaxed); }
 
-  /// Engine only. `limit`: bytes that all kinds together may have. `floor`: bytes that each kind may have in any case, so that
-  /// reads work even when the budget is spent.
+  /// For the engine only. `limit`: bytes that all kinds together may have. `floor`: bytes that each kind may have even above the
+  /// limit, so that reads work when the budget is spent.
   void set_limit(std::uint64_t limit, std::uint64_t floor) {
     limit_.store(limit, std::memory_order_relaxed);
     floor_.store(floor, std::memory_order_relaxed);
   }
-  /// Engine only. `most`: bytes that could be charged if there were no memtables and nothing else was charged.
+  /// For the engine only. `budget`: Settings::memory_budget. `most`: bytes that could be charged if there were no memtables and
+  /// nothing else was charged.
   void set_budget(std::uint64_t budget, std::uint64_t most) {
     budget_.store(budget, std::memory_order_relaxed);
     most_.store(most, std::memory_order_relaxed);
   }
-  /// Settings::memory_budget, and the largest part of it that one command can ever have. 0: not known yet.
+  /// Return the two values of set_budget(): the memory budget, and the largest part of it that one command can ever charge. 0:
+  /// not yet known.
   [[nodiscard]] std::uint64_t budget() const { return budget_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t most() const { return most_.load(std::memory_order_relaxed); }
-  /// Engine only. Lowers the limit by `bytes` that memtables or tables have taken since set_limit(). The next set_limit()
-  /// includes them.
+  /// For the engine only. Lowers the limit by `bytes` that memtables or tables have taken since set_limit(). The next set_limit()
+  /// counts these bytes in its `limit`.
   void lower_limit(std::uint64_t bytes) {
     std::uint64_t limit = limit_.load(std::memory_order_relaxed);
     while (!limit_.compare_exchange_weak(limit, limit - (bytes < limit ? bytes : limit), std::memory_order_relaxed)) {

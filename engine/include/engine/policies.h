@@ -10,10 +10,10 @@ namespace ebbtide {
 
 struct PolicyParameterInfo {
   std::string name;
-  double fallback = 0;  ///< the value if it is left out
+  double fallback = 0;  ///< the value of a parameter that is left out
 };
 
-/// The parameters of a policy, in the documentation's order; none if there is no such policy.
+/// Returns the parameters of a policy in the documentation's order, or an empty list if no policy has this name.
 std::vector<PolicyParameterInfo> policy_parameters(Bytes policy);
 
 }  // namespace ebbtide

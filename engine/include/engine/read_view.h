@@ -3,7 +3,8 @@
 // There are two kinds:
 //   * a *pass view* costs two loads and no reference count. It is valid while the thread holds its PassGuard (a span of
 //     commands). Its results point into memtables and cached pages.
-//   * a *leased view* (Db::lease) owns what it reads, may live for minutes and move between threads, and can be revoked.
+//    * a *leased view* (Db::lease) owns the memory and files that it reads, may live for minutes and move between threads, and
+//    can be revoked.
 //
 // Fetch and retry: with ReadMode::kResident a read never waits for the disk. It adds missing pages to the MissSet and returns
 // kNotResident. The caller collects as many misses as possible, passes the set to Db::fetch, and runs the command again.
@@ -25,40 +26,42 @@
 namespace ebbtide {
 
 struct ReadEnv;    // db/read/view_parts.h: shared by all views of a database
-struct ViewParts;  // the same
+struct ViewParts;  // db/read/view_parts.h: the parts of a view
 struct TreeView;   // db/trees/tree_view.h: memtables and runs of one tree at one moment
 class Lease;       // db/trees/lease_registry.h
 
-/// xxh3 of the key with a fixed seed, the one hash of the engine.
+/// Returns xxh3 of the key with a fixed seed. The engine uses no other hash of keys.
 std::uint64_t hash_key(Bytes key);
 
-/// A page, or a large value, that a read lacked: where it is, and the open table that has it.
+/// A page or a large value that was not in memory for a read: its place, and the open table that has it.
 struct PageMiss {
   const void* table = nullptr;     ///< the table reader, kept alive by MissSet::keep_alive
   std::uint32_t page = 0;          ///< number of the page in its table; unused for a large value
-  std::uint64_t large_offset = 0;  ///< large values: where it lies (LargeValueRef); 0 = a page
+  std::uint64_t large_offset = 0;  ///< large values: offset in the file (LargeValueRef); 0 = a page
   std::uint64_t large_stored_bytes = 0;
   std::uint64_t large_length = 0;
-  std::uint64_t part_offset = 0;  ///< large values: the bytes that are wanted, within the value
+  std::uint64_t part_offset = 0;  ///< large values: offset of the first wanted byte within the value
   std::uint64_t part_bytes = 0;
-  bool ahead = false;  ///< for a later read: cached, not pinned, so that pages for this read have room
+  bool ahead = false;  ///< for a later read: the page is cached but not pinned, so that pages for this read have room
 };
 
-/// The pages and large values that a command's reads lacked and, after the fetch, the pins that keep them in memory for its next
-/// run. A command keeps its set over all its runs and clears it at the end. One owner at a time; not thread-safe.
+/// The pages and large values that a command's reads did not find in memory. After the fetch the set also has the pins that keep
+/// them in memory for the command's next run. A command keeps its set over all its runs and clears it at the end. One owner at a
+/// time; not thread-safe.
 struct MissSet {
   struct LargeValue {
     const void* table;
     std::uint64_t offset;
-    std::uint64_t part_offset;  ///< where `value` begins within the large value: it may be a part of it
+    std::uint64_t part_offset;  ///< offset within the large value at which `value`, which may be a part, begins
     std::shared_ptr<const std::string> value;
   };
-  std::vector<PageMiss> pages;                          ///< still to be fetched; Db::fetch empties it
+  std::vector<PageMiss> pages;                          ///< not fetched yet; Db::fetch empties the list
   std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages`, and pinned pages after a fetch
   std::vector<LargeValue> large;                        ///< large values that were fetched
-  bool refused = false;  ///< the memory budget had no room for all misses: reads that still miss one return kOutOfMemory
+  /// Set if the memory budget had no room for all misses: reads of pages or values that are still missing return kOutOfMemory.
+  bool refused = false;
 
-  std::uint64_t refused_bytes = 0;  ///< if `refused`: approximate bytes of all misses together
+  std::uint64_t refused_bytes = 0;  ///< if `refused`: approximate sum of the bytes of all misses
 
   [[nodiscard]] bool empty() const { return pages.empty(); }
   void clear() {
@@ -70,43 +73,44 @@ struct MissSet {
   }
 };
 
-/// Runs the fetches of one event loop without another thread (Db::new_fetch_queue). One thread at a time. Must be destroyed
-/// before its Db.
+/// Carries out the fetches of one event loop without another thread (Db::new_fetch_queue). For one thread at a time. Destroy the
+/// queue before its Db.
 class FetchQueue {
  public:
-  /// Ends every started fetch, its `done` included; waits for running reads.
+  /// Waits for running reads, ends every started fetch and calls its `done`.
   virtual ~FetchQueue() = default;
-  /// Starts the reads of new fetches, and calls `done` of completed ones. Never waits.
+  /// Starts the reads of new fetches, and calls `done` of completed fetches. Never waits.
   virtual void poll() = 0;
-  /// For epoll: readable when poll() has a `done` to call.
+  /// Returns a file descriptor for epoll: readable when poll() has a `done` to call.
   [[nodiscard]] virtual int descriptor() const = 0;
 };
 
 enum class ReadMode : std::uint8_t {
   kResident,  ///< never wait for the disk; misses go to the MissSet
-  kBlocking,  ///< read what is missing on this thread
+  kBlocking,  ///< read missing pages on the calling thread
 };
 
 /// The place of a large value whose bytes were not read. The fields are private to the engine.
 struct LargePlace {
-  const void* table = nullptr;  ///< the open table that has it; null: the value is at hand
+  const void* table = nullptr;  ///< the open table that has the value; null: the value is in memory
   std::uint64_t offset = 0;
   std::uint64_t stored_bytes = 0;
 };
 
-/// The current entry of a key. `value` is valid as long as the view (pass view: until its PassGuard ends).
+/// The current entry of a key. `value` is valid as long as the view; for a pass view, until the PassGuard ends.
 struct Found {
-  Bytes value;                      ///< empty if `large` is set
-  std::shared_ptr<const void> pin;  ///< set if the value lies in a buffer of its own (large values); keep it to keep `value`
-                                    ///< and, of a value above kLargeValueBytes, a std::string
-  std::uint64_t length = 0;         ///< bytes of the value, also of one that was not read
-  LargePlace large;                 ///< set by ReadView::locate alone; valid as long as `value` would be
+  Bytes value;  ///< empty if `large` is set
+  /// Owner of the value's buffer, if the value lies in a buffer of its own (large values): keep `pin` to keep `value`. If the
+  /// value is longer than kLargeValueBytes, `pin` is a std::string.
+  std::shared_ptr<const void> pin;
+  std::uint64_t length = 0;  ///< bytes of the value, also if the value was not read
+  LargePlace large;          ///< set only by ReadView::locate; valid as long as `value` would be
   EntryKind kind = EntryKind::kValue;
   SeqNum seq = 0;
   Millis expiry = 0;
   DeleteKey stamp = kNoStamp;
 
-  /// The value as a shared one that a batch can hold without a copy. Null if it must be copied.
+  /// Returns the value as a shared value that a batch can hold without a copy, or null if the value must be copied.
   [[nodiscard]] std::shared_ptr<const std::string> shared() const {
     if (value.size() <= kLargeValueBytes || pin == nullptr) return nullptr;
     auto whole = std::static_pointer_cast<const std::string>(pin);
@@ -114,31 +118,31 @@ struct Found {
   }
 };
 
-/// Some bytes of a value. Valid as long as the view and the Found that they were read from or, if `pin` is set, as long as the
-/// pin.
+/// Some bytes of a value. If `pin` is set, `bytes` are valid as long as the pin. Otherwise they are valid as long as the view and
+/// the Found from which they were read.
 struct ValuePart {
   Bytes bytes;
   std::shared_ptr<const void> pin;
 };
 
-/// Results of the stages of ReadView::prefetch for one key, so that later stages and get() do not repeat a search. Valid under
-/// the PassGuard of the stages; afterwards begin with stage 0 again. It stores results for tables only, which never change, so
-/// get() still sees concurrent writes. The fields are private to the engine.
+/// Results of the stages of ReadView::prefetch for one key, so that later stages and get() do not repeat a search. The results
+/// are valid under the PassGuard of the stages; under another guard begin with stage 0 again. They concern tables only, which
+/// never change, so get() still sees concurrent writes. The fields are private to the engine.
 struct LookupState {
-  static constexpr std::uint32_t kRuns = 16;  ///< further, older runs are searched without stored results
+  static constexpr std::uint32_t kRuns = 16;  ///< older runs after the first 16 are searched without stored results
   static constexpr std::uint32_t kNoPage = ~std::uint32_t{0};
 
-  const void* tables = nullptr;            ///< the searched set of tables; null: no stage has run
-  const void* table = nullptr;             ///< the newest table that may have the key; null: none found yet
-  const void* block = nullptr;             ///< the first page of that table that may have the key, if it is in memory
-  const void* found = nullptr;             ///< before `block` is known: how far the search in the cache got
-  std::uint64_t columns = 0;               ///< the pages of the tile that may have the key, as bits
-  std::uint32_t tile = 0;                  ///< number of the tile; before stage 3: how far the search for it got
-  std::uint32_t page = 0;                  ///< number of the first page that may have the key, or kNoPage
-  std::uint16_t outside = 0;               ///< bit r: no file of run r has the key within its bounds
-  std::uint16_t denied = 0;                ///< bit r: run r's filter rules the key out
-  std::uint8_t stage = 0;                  ///< the next stage that has work to do
-  bool tombstones = false;                 ///< the tile's page of tombstones may have the key
+  const void* tables = nullptr;  ///< the searched set of tables; null: no stage has run
+  const void* table = nullptr;   ///< the newest table that may have the key; null: none found yet
+  const void* block = nullptr;   ///< the first page of that table that may have the key, if it is in memory
+  const void* found = nullptr;   ///< before `block` is known: the position that the search in the cache has reached
+  std::uint64_t columns = 0;     ///< bit i: page i of the tile may have the key
+  std::uint32_t tile = 0;        ///< number of the tile; before stage 3: the position that the search for the tile has reached
+  std::uint32_t page = 0;        ///< number of the first page that may have the key, or kNoPage
+  std::uint16_t outside = 0;     ///< bit r: no file of run r has the key within its bounds
+  std::uint16_t denied = 0;      ///< bit r: run r's filter rules the key out
+  std::uint8_t stage = 0;        ///< the next stage that has work to do
+  bool tombstones = false;       ///< the tile's page of tombstones may have the key
   std::array<std::uint16_t, kRuns> files;  ///< by run: the file whose bounds contain the key
 };
 
@@ -149,30 +153,30 @@ class ReadView {
 
   ReadView() = default;
 
-  /// Looks up the current entry of `key` and fills in `found`. kNotFound: absent, deleted or expired; then found->seq is that of
-  /// the newest version, usually a tombstone, and unchanged if there is none. kNotResident: only with ReadMode::kResident; misses
-  /// were added. kOutOfMemory: the memory budget has no room for a missing page or value. kRevoked, kCorruption, kIoError. Only
-  /// for the view's thread.
+  /// Looks up the current entry of `key` and fills in `found`. kNotFound: the key is absent, deleted or expired. Then found->seq
+  /// is the seq of the newest version, usually a tombstone, and is unchanged if the key has no version. kNotResident, only with
+  /// ReadMode::kResident: missing pages were added to the MissSet. kOutOfMemory: the memory budget has no room for a missing page
+  /// or value. Other errors: kRevoked, kCorruption, kIoError. Call get() only on the view's thread.
   [[nodiscard]] Status get(const LookupKey& key, Found* found) const;
 
-  /// Like get(), but reads no byte of a large value: found->large has its place, and found->value is empty. found->length is
-  /// always the value's length. Needs no memory for the value.
+  /// Like get(), but reads no byte of a large value and charges no memory for the value. For a large value, found->value is empty
+  /// and found->large has the place. found->length is always the value's length.
   [[nodiscard]] Status locate(const LookupKey& key, Found* found) const;
-  /// Completes a Found of this view's locate(): reads the value if it was not read. Afterwards `found` is as after get(). Errors
-  /// as of get().
+  /// Reads the value of `found`, which locate() of this view has filled in, unless it was read. After the call `found` is as
+  /// after get(). Errors are those of get().
   [[nodiscard]] Status read(Found* found) const;
-  /// Returns bytes [offset, offset + length) of a located value; the range must be inside it. Reads only the blocks with these
-  /// bytes; a block has up to 256 KiB of the value. Errors as of get().
+  /// Returns bytes [offset, offset + length) of a located value; the range must be inside the value. Reads only the blocks that
+  /// contain these bytes; a block has up to 256 KiB of the value. Errors are those of get().
   [[nodiscard]] Status read_part(const Found& found, std::uint64_t offset, std::uint64_t length, ValuePart* part) const;
   /// Like read_part(), but copies to.size() bytes from `offset` on to the caller's memory, which the caller has charged. With
-  /// ReadMode::kBlocking it charges nothing else.
+  /// ReadMode::kBlocking the call charges no other memory.
   [[nodiscard]] Status copy_part(const Found& found, std::uint64_t offset, std::span<char> to) const;
 
   /// Starts the memory loads that get() will need. Call stages 0 to kPrefetchStages - 1 in order, each for a whole span of keys,
-  /// so that their cache misses overlap. Changes no result. With key.state set, each stage and get() use the results of the stage
-  /// before; without it, stages after 1 do nothing. A blind write needs only stage 0.
+  /// so that their cache misses overlap. Changes no result. If key.state is set, each stage and get() use the results of the
+  /// previous stage; if not, stages after 1 do nothing. A blind write needs only stage 0.
   void prefetch(const LookupKey& key, int stage) const;
-  /// All stages, for all of the keys.
+  /// Runs all stages for all of the keys.
   void prefetch(std::span<const LookupKey* const> keys) const;
   /// Adds the first page that get() will need to `misses`, if prefetch() with key.state has found that it is not in memory.
   void add_expected_miss(const LookupKey& key, MissSet* misses) const;
@@ -180,10 +184,13 @@ class ReadView {
   [[nodiscard]] SeqNum seq() const { return seq_; }
   [[nodiscard]] Millis now() const { return now_; }
   [[nodiscard]] DatabaseId database() const { return database_; }
-  /// The stamp mode of the tree. If there is none: of the tree that the first write will create.
+  /// Returns the stamp mode of the database's tree, or, if there is no tree yet, of the tree that the first write will create.
   [[nodiscard]] StampMode stamp_mode() const;
-  /// False when the database never had a write: everything is absent.
+  /// Returns false if the database never had a write: then all keys are absent.
   [[nodiscard]] bool has_tree() const { return tree_ != nullptr; }
+  /// False if no entry of the database is a collection (is_collection()), deleted and superseded ones that are still in its files
+  /// included: then a put that replaces an unknown entry needs no debt. True may be wrong. No I/O.
+  [[nodiscard]] bool may_have_collections() const;
   [[nodiscard]] MissSet* misses() const { return misses_; }
   [[nodiscard]] ReadMode mode() const { return mode_; }
 

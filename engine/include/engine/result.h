@@ -8,12 +8,12 @@
 
 namespace ebbtide {
 
-/// Holds a T on success, an error Status otherwise. Building one from an ok Status is a mistake of the caller's.
+/// Holds a T on success, an error Status otherwise. The constructor from a Status must not get an ok Status.
 template <typename T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}        // NOLINT: implicit, so that `return value;` reads well
-  Result(Status error) : status_(std::move(error)) {}  // NOLINT: implicit, so that `return Status::...;` does too
+  Result(Status error) : status_(std::move(error)) {}  // NOLINT: implicit, so that `return Status::...;` reads well
 
   [[nodiscard]] bool is_ok() const { return value_.has_value(); }
   [[nodiscard]] const Status& status() const { return status_; }
@@ -40,5 +40,5 @@ class [[nodiscard]] Result {
     return result.status();                    \
   auto lhs = std::move(result).value()
 
-/// Declares `lhs` from the value of `expr`, a Result; returns its Status from the calling function if it has none.
+/// Declares `lhs` with the value of `expr`, a Result. If `expr` has no value, returns its Status from the calling function.
 #define TRY_ASSIGN(lhs, expr) EBBTIDE_TRY_ASSIGN_(EBBTIDE_CONCAT(try_result_, __LINE__), lhs, expr)

@@ -1,14 +1,14 @@
-// A large batch whose entries are sorted and hashed before it is committed, in memory of its own.
+// A large batch whose entries are sorted and hashed in memory of its own before the batch is committed.
 //
 //   auto staged = db->stage(std::move(batch), &stop);        // long; on any thread, while event loops go on
 //   ...
 //   std::uint32_t wait_ms = 0;
-//   Status status = db->try_commit(**staged, waited, &wait_ms);   // short, whatever the batch's size; on an event loop, too
+//   Status status = db->try_commit(**staged, waited, &wait_ms);   // short for any size of the batch; also on an event loop
 //
 // An ordinary commit of 500,000 operations first takes a place in the order of writes and then inserts each operation. Every
-// later writer waits until all are visible. A staged batch becomes one more memtable of the tree instead. Before its commit no
-// reader sees it, it has no place in the order of writes, and it depends on no other write. Between the two calls other batches
-// may write the same keys, empty or swap the databases, and expiries may pass.
+// later writer waits until all operations are visible. A staged batch becomes one more memtable of the tree instead. Before its
+// commit no reader sees the batch, it has no place in the order of writes, and it depends on no other write. Between stage() and
+// try_commit() other batches may write the same keys, empty or swap the databases, and expiries may pass.
 #pragma once
 
 #include <atomic>
@@ -22,28 +22,29 @@ namespace ebbtide {
 
 struct DbImpl;
 
-/// Made by Db::stage(), committed at most once by Db::try_commit() or Db::commit(). One thread at a time. Destroy it before its
-/// Db; without a commit it has no effect.
+/// Db::stage() makes a staged batch; Db::try_commit() or Db::commit() commits it at most once. For one thread at a time. Destroy
+/// the staged batch before its Db; without a commit it has no effect.
 class StagedBatch {
  public:
   ~StagedBatch();
   StagedBatch(const StagedBatch&) = delete;
   StagedBatch& operator=(const StagedBatch&) = delete;
 
-  /// The operations in order. Do not use their trees. first_seq(), last_seq() and time() are valid after the commit.
+  /// Returns the operations in order. Do not use their trees. first_seq(), last_seq() and time() are valid after the commit.
   [[nodiscard]] const WriteBatch& batch() const;
   [[nodiscard]] bool committed() const;
-  /// Bytes charged to Db::memory(), until the commit moves them to a memtable or this object is destroyed.
+  /// Returns the bytes charged to Db::memory(). The commit moves the charge to a memtable; without a commit the destructor
+  /// releases it.
   [[nodiscard]] std::size_t memory_bytes() const;
 
-  /// True if a batch should be staged: it has kLeastOperations or copies kLeastBytes. A smaller one commits fast enough, and does
-  /// not leave a memtable of its own. Large values are not copied and do not count.
+  /// True if a batch should be staged: it has at least kLeastOperations operations or copies at least kLeastBytes. A smaller
+  /// batch commits fast enough without a memtable of its own. Large values are not copied and do not count.
   [[nodiscard]] static bool pays_for(const WriteBatch& batch) {
     return batch.flushes() == 0 &&
            (batch.count() >= kLeastOperations || batch.payload_bytes() - batch.shared_bytes() >= kLeastBytes);
   }
-  static constexpr std::uint32_t kLeastOperations = 8192;           ///< some 5 ms of insertions
-  static constexpr std::size_t kLeastBytes = std::size_t{4} << 20;  ///< some ms of copying
+  static constexpr std::uint32_t kLeastOperations = 8192;           ///< about 5 ms of insertions
+  static constexpr std::size_t kLeastBytes = std::size_t{4} << 20;  ///< some milliseconds of copying
 
  private:
   friend struct DbImpl;

@@ -14,23 +14,23 @@ struct RunInfo {
   int level = 0;
   std::uint64_t files = 0, bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0;
   std::uint64_t filter_bits = 0;
-  /// Birth of the oldest pending delete in its files, including deletes by stamp and passed expiries; 0 = none.
+  /// Birth of the oldest pending delete in the run's files; deletes by stamp and passed expiries count. 0 = none.
   Millis oldest_tombstone_birth = 0;
 };
 
-/// The filters of a level, and their effect on lookups of keys that are not in the run.
+/// The filters of a level, and their effect on lookups of keys that the level's runs do not have.
 struct FilterInfo {
   int level = 0;
-  std::uint64_t entries = 0, bits = 0;     ///< of its runs; bits in memory
-  double expected = 1;                     ///< false positives per such lookup and run; 1 = no filter
-  std::uint64_t denied = 0, in_vain = 0;   ///< such lookups since open: ended by a filter; false positives
-  std::uint64_t found = 0;                 ///< lookups that found their key
-  [[nodiscard]] double observed() const {  ///< as `expected`; 0 before the first one
+  std::uint64_t entries = 0, bits = 0;     ///< of the level's runs; bits in memory
+  double expected = 1;                     ///< expected false positives per run and lookup of an absent key; 1 = no filter
+  std::uint64_t denied = 0, in_vain = 0;   ///< lookups of absent keys since open: ended by a filter; false positives
+  std::uint64_t found = 0;                 ///< lookups since open that found their key
+  [[nodiscard]] double observed() const {  ///< the measured value for `expected`; 0 before the first lookup
     return in_vain == 0 ? 0 : static_cast<double>(in_vain) / static_cast<double>(denied + in_vain);
   }
 };
 
-/// Compactions by reason.
+/// Compactions of one reason since open.
 struct ReasonInfo {
   std::string reason;  ///< size, run_count, deadline, manual, space, scrub, dropped
   std::uint64_t jobs = 0, bytes_read = 0, bytes_written = 0;
@@ -38,9 +38,9 @@ struct ReasonInfo {
 
 /// A table whose files are damaged or missing. No plan uses it, and reads of damaged parts return an error.
 struct QuarantinedFile {
-  FileNum file = kNoFile;   ///< of its data
-  std::uint64_t bytes = 0;  ///< of data and metadata
-  std::string damage;       ///< the fault and its place; never a key
+  FileNum file = kNoFile;   ///< number of the data file
+  std::uint64_t bytes = 0;  ///< bytes of the data and metadata files
+  std::string damage;       ///< the fault and its place; never contains a key
 };
 
 struct TreeInfo {
@@ -48,17 +48,17 @@ struct TreeInfo {
   TreeId tree = kNoTree;
   std::string policy;
   std::vector<RunInfo> runs;        ///< newest first
-  std::vector<FilterInfo> filters;  ///< by level, ascending, of levels with runs; levels below 7 are added to level 7
+  std::vector<FilterInfo> filters;  ///< one per level that has runs, ascending; levels below 7 are added to level 7
   std::uint64_t memtable_bytes = 0, memtable_entries = 0, frozen_memtables = 0;
   std::uint64_t pending_compaction_bytes = 0;
-  std::uint64_t records = 0;              ///< secondary range deletes that may still cover something, those in memtables included
-  Millis oldest_record_birth = 0;         ///< 0 = there are none
-  std::uint32_t pages_per_tile = 0;       ///< h of new tables: the setting, or measured
-  Millis delete_deadline = 0;             ///< of new deletes; 0 = no promise
-  std::uint64_t delete_io_budget = 0;     ///< bytes per second that merges for deadlines may read and write now; 0 = no limit
-  Millis oldest_obligation = 0;           ///< birth of the oldest pending delete in memtables or tables; 0 = none
-  Millis oldest_obligation_deadline = 0;  ///< time by which it must be purged; 0 = no promise
-  std::uint64_t deadline_work_bytes = 0;  ///< estimate of what merges must still read for the deadlines
+  std::uint64_t records = 0;           ///< secondary range tombstones that may still cover an entry, including those in memtables
+  Millis oldest_record_birth = 0;      ///< birth of the oldest of `records`; 0 = there are none
+  std::uint32_t pages_per_tile = 0;    ///< h of new tables: the setting, or the measured value
+  Millis delete_deadline = 0;          ///< deadline of new deletes, in ms; 0 = no promise
+  std::uint64_t delete_io_budget = 0;  ///< bytes per second that merges for deadlines may read and write now; 0 = no limit
+  Millis oldest_obligation = 0;        ///< birth of the oldest pending delete in memtables or tables; 0 = none
+  Millis oldest_obligation_deadline = 0;  ///< engine time by which that delete must be purged; 0 = no promise
+  std::uint64_t deadline_work_bytes = 0;  ///< estimated bytes that merges must still read for the deadlines
   /// Estimated number of keys: entries minus tombstones and the entries that they delete. Exact only if no key was overwritten.
   std::uint64_t estimated_keys = 0;
   std::vector<QuarantinedFile> quarantined;
@@ -79,32 +79,34 @@ struct Stats {
   std::uint64_t gets = 0, get_hits = 0, get_misses = 0, writes = 0, batches = 0, iterators = 0;
   std::uint64_t secondary_deletes = 0;  ///< secondary range deletes written
   std::uint64_t flushes = 0, compactions = 0, trivial_moves = 0, sub_merges = 0, files_dropped = 0;
-  std::uint64_t pages_dropped_full = 0, pages_dropped_partial = 0;          ///< not read; replaced by survivors
-  std::uint64_t reclaimed_bytes_unlinked = 0, reclaimed_bytes_punched = 0;  ///< by drops of whole files; by punched pages
+  /// Pages that were dropped without being read; pages that were replaced by their survivors.
+  std::uint64_t pages_dropped_full = 0, pages_dropped_partial = 0;
+  /// Bytes freed by unlinking whole files; bytes freed by punching dropped pages.
+  std::uint64_t reclaimed_bytes_unlinked = 0, reclaimed_bytes_punched = 0;
   std::uint64_t wal_syncs = 0, wal_writes = 0;
   std::uint64_t cache_hits = 0, cache_misses = 0, pages_read = 0, filter_negatives = 0, filter_false_positives = 0;
   std::uint64_t fetches = 0;
-  /// Per completed get: the number of runs whose tables were searched. A filter check counts.
+  /// Number of runs whose tables a completed get searched. A filter check counts as a search.
   HistogramInfo runs_probed;
-  // stalls by cause: time in which writes were stopped, and delays of writes by a slowdown. Wall time: two clients that wait at
-  // the same time count once.
+  // Write stalls by cause, in µs since open: time in which writes were stopped, and delays of writes by a slowdown. This is wall
+  // time: two clients that wait at the same time count once.
   std::uint64_t stall_micros_memtable = 0, stall_micros_runs = 0, stall_micros_pending_bytes = 0;
   std::uint64_t stall_micros_deadline = 0;
   bool write_stalled = false;
-  // deletes on time
-  std::uint64_t deadline_work_bytes = 0;  ///< estimate of what merges must still read for the deadlines of all trees
-  double deadline_rate_needed = 0;        ///< needed rate of merges for the deadlines / measured rate, 0 to 1
-  Millis least_feasible_deadline = 0;     ///< time to merge all bottommost data at the measured rate; 0 = unknown yet
-  /// Seconds from a delete until it was purged from all files. Sampled: at most one delete a second per tree, the oldest pending
-  /// one (PersistTimes in db/purge/purge_history.h).
+  // purging of deletes
+  std::uint64_t deadline_work_bytes = 0;  ///< estimated bytes that merges must still read for the deadlines of all trees
+  double deadline_rate_needed = 0;     ///< the rate that merges need to meet the deadlines, divided by the measured rate; 0 to 1
+  Millis least_feasible_deadline = 0;  ///< ms to merge all bottommost data at the measured rate; 0 = not yet known
+  /// Seconds from a delete until it was purged from all files. A sample: at most one delete per second and tree, the oldest
+  /// pending delete (PersistTimes in db/purge/purge_history.h).
   HistogramInfo delete_persist_seconds;
-  /// Bytes that are no longer needed but still in files: entries hidden by tombstones (estimated); dropped pages that are not
-  /// punched yet; replaced or removed files that are open or not yet unlinked.
+  /// Bytes that are no longer needed but still in files: entries hidden by tombstones (estimated); dropped pages that are not yet
+  /// punched; replaced or removed files that are open or not yet unlinked.
   std::uint64_t garbage_deleted = 0, garbage_dropped_pages = 0, garbage_leaving = 0;
   std::vector<ReasonInfo> merges_by_reason;
   // memory, bytes now
   std::uint64_t memory_budget = 0, memtable_bytes = 0, cache_bytes = 0, cache_capacity = 0, table_bytes = 0;
-  /// MemoryAccount by kind. Its kMemTables is part of memtable_bytes.
+  /// MemoryAccount::charged() by kind. The kind kMemTables is part of memtable_bytes.
   std::uint64_t connection_bytes = 0, large_value_bytes = 0, pinned_page_bytes = 0, command_bytes = 0;
   // disk, bytes now
   std::uint64_t wal_live_bytes = 0, table_live_bytes = 0;
@@ -112,22 +114,26 @@ struct Stats {
   double disk_used_ratio = 0;    ///< used part of the disk or of max_disk_bytes, whichever is larger
   std::uint64_t compactions_running = 0;
   std::uint64_t snapshots = 0;
-  Millis oldest_snapshot = 0;  ///< engine time of its creation; 0 = there is none
+  Millis oldest_snapshot = 0;  ///< engine time at which the oldest snapshot was made; 0 = there is none
   std::uint64_t leases_revoked = 0;
-  std::uint64_t table_files = 0;           ///< files of tables that are in use
-  std::uint64_t table_files_open = 0;      ///< of these, open now: at most Settings::max_open_files
-  std::uint64_t table_files_reopened = 0;  ///< times since open that a read had to open its file again
+  // indexes and filters of tables: those in memory now, part of table_bytes; and times since open that one came into memory,
+  // because its table was written or searched, or left it
+  std::uint64_t index_bytes = 0, index_capacity = 0, indexed_tables = 0, index_loads = 0, index_unloads = 0;
+  std::uint64_t table_files = 0;           ///< table files that are in use
+  std::uint64_t table_files_open = 0;      ///< table files that are open now: at most Settings::max_open_files
+  std::uint64_t table_files_reopened = 0;  ///< times since open that a read had to open a table file again
   std::uint64_t scrub_bytes = 0;           ///< bytes that the scrub has read and checked since open
-  std::uint64_t scrub_errors = 0;  ///< faults that the scrub and Db::verify() found in tables since open; each was reported
-  /// Times since open that a tree without work left was outside its policy's bounds (runs, capacities, depth). Each is a bug of
-  /// the policy and was reported to the EventListener.
+  /// Number of faults that the scrub and Db::verify() found in tables since open. The EventListener got each fault.
+  std::uint64_t scrub_errors = 0;
+  /// Times since open that a tree without work left was outside its policy's bounds (runs, capacities, depth). Each time is a bug
+  /// of the policy and was reported to the EventListener.
   std::uint64_t bounds_broken = 0;
-  std::uint64_t quarantined_files = 0;  ///< tables that are damaged or missing: TreeInfo::quarantined has them by database
-  // deletes not purged by their deadline, since open, by reason: the server was down; the clock stepped; the disk was full or
-  // failed; a quarantined file has them; none of these (load), which is a bug
+  std::uint64_t quarantined_files = 0;  ///< damaged or missing tables: TreeInfo::quarantined lists them by database
+  // Deletes that were not purged by their deadline, since open, by reason: the server was down; the clock stepped; the disk was
+  // full or failed; a quarantined file has the data; or none of these (load), which is a bug.
   std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_disk = 0;
   std::uint64_t deadlines_missed_damage = 0, deadlines_missed_load = 0;
-  std::uint64_t dropped_trees = 0;  ///< of emptied databases, still in the manifest
+  std::uint64_t dropped_trees = 0;  ///< trees of emptied databases that are still in the manifest
   SeqNum visible_seq = 0, logged_seq = 0, synced_seq = 0;
   Millis engine_time = 0;
   bool clock_step_refused = false;  ///< the wall clock stepped forward by more than a day; engine time does not follow
@@ -138,15 +144,15 @@ struct Stats {
 /// The result of Db::verify.
 struct VerifyReport {
   std::uint64_t files = 0, pages = 0, entries = 0, bytes = 0;
-  std::vector<std::string> errors;  ///< each names file and offset
+  std::vector<std::string> errors;  ///< each names the file and the offset of a fault
 };
 
 /// The result of Db::checkpoint.
 struct CheckpointReport {
-  SeqNum seq = 0;                  ///< the checkpoint has every operation up to it, and maybe later ones
-  Millis time = 0;                 ///< engine time
-  std::uint64_t files = 0;         ///< of tables and log
-  std::uint64_t bytes = 0;         ///< of those files, links included
+  SeqNum seq = 0;                  ///< the checkpoint has every operation up to this seq, and maybe later operations
+  Millis time = 0;                 ///< engine time of the checkpoint
+  std::uint64_t files = 0;         ///< files of tables and log
+  std::uint64_t bytes = 0;         ///< bytes of those files, links included
   std::uint64_t bytes_copied = 0;  ///< bytes of files that were copied because a link was not possible
   std::uint64_t damaged = 0;       ///< quarantined tables; the checkpoint opens with them still quarantined
 };

@@ -1,4 +1,4 @@
-// The result of every fallible call: a code for the caller, and a sentence with the fault and its place.
+// Status: the result of a call that can fail: a code for the caller, and a sentence that names the fault and its place.
 #pragma once
 
 #include <algorithm>
@@ -13,27 +13,27 @@ namespace ebbtide {
 
 enum class Code : std::uint8_t {
   kOk = 0,
-  kNotFound,         ///< no such key, file or name
-  kNotResident,      ///< a read that may not block needs pages that are not in memory; they were added to its MissSet
-  kRetry,            ///< a precondition of the caller changed (an expiry passed); run again from the start
+  kNotFound,     ///< no such key, file or name
+  kNotResident,  ///< a read that may not block needs pages that are not in memory; they were added to its MissSet
+  kRetry,  ///< a condition that the caller relied on has changed, such as an expiry that has passed; run again from the start
   kInvalidArgument,  ///< the caller's input is wrong
   kCorruption,       ///< bytes on disk fail their checksum or grammar; the message names file and offset
   kIoError,          ///< a call of the operating system failed
-  kNoSpace,          ///< the disk, or the limit set for it, is full
+  kNoSpace,          ///< the disk is full, or has reached the limit set for it
   kOutOfMemory,      ///< the memory budget is spent
   kReadOnly,         ///< the engine takes no writes now; the message says why
   kRevoked,          ///< the read view was revoked to meet a delete deadline
-  kBusy,             ///< in use or already going on
-  kExists,           ///< the name is taken
-  kUnsupported,      ///< valid, but not by this version or file system
-  kAborted,          ///< stopped on request (shutdown, a job that had to yield)
-  kUnknownOutcome,   ///< the write may or may not survive: the log failed before it was durable
+  kBusy,             ///< in use by another process, or already running
+  kExists,           ///< the name is in use
+  kUnsupported,      ///< this version or this file system does not support the valid input
+  kAborted,          ///< stopped on request, for example by a shutdown or because the job had to yield
+  kUnknownOutcome,   ///< the log failed before the write was durable: the write may or may not survive
 };
 
-/// Name of a code as it appears in messages: "corruption", "no space", ...
+/// Returns the name of a code for messages: "corruption", "no space", ...
 const char* code_name(Code code);
 
-/// Success, or a code with a message. Success allocates nothing and is one byte and a null pointer. Thread-compatible.
+/// Success, or a code with a message. A successful Status allocates no memory. Thread-safe as long as no thread changes it.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -48,7 +48,7 @@ class [[nodiscard]] Status {
   static Status corruption(std::string m) { return {Code::kCorruption, std::move(m)}; }
   static Status io_error(std::string m) { return {Code::kIoError, std::move(m)}; }
   static Status no_space(std::string m) { return {Code::kNoSpace, std::move(m)}; }
-  /// `bytes`: size of the refused charge; 0 = waiting for room would not help.
+  /// `bytes`: size of the refused charge; 0 = the caller gains nothing if it waits for room.
   static Status out_of_memory(std::string m, std::uint64_t bytes = 0) {
     Status status(Code::kOutOfMemory, std::move(m));
     status.refused_kib_ = static_cast<std::uint32_t>(std::min<std::uint64_t>((bytes + 1023) / 1024, ~std::uint32_t{0}));
@@ -66,25 +66,26 @@ class [[nodiscard]] Status {
   [[nodiscard]] bool is_not_found() const { return code_ == Code::kNotFound; }
   [[nodiscard]] bool is_not_resident() const { return code_ == Code::kNotResident; }
   [[nodiscard]] Code code() const { return code_; }
-  /// kOutOfMemory only: bytes of the refused charge, rounded up to a KiB. 0: waiting for room would not help.
+  /// For kOutOfMemory only: returns the bytes of the refused charge, rounded up to a KiB. 0: the caller gains nothing if it waits
+  /// for room.
   [[nodiscard]] std::uint64_t refused_bytes() const { return std::uint64_t{refused_kib_} * 1024; }
-  /// The message without the code's name; empty on success.
+  /// Returns the message without the code's name, or "" on success.
   [[nodiscard]] Bytes message() const { return message_ ? Bytes(*message_) : Bytes(); }
-  /// "corruption: 000012.data: page at 8192: checksum mismatch"
+  /// Returns the code's name and the message: "corruption: 000012.data: page at 8192: checksum mismatch".
   [[nodiscard]] std::string to_string() const;
 
-  /// The same status with "context: " before its message. Success stays success.
+  /// Returns the same status with "context: " before its message. Success stays success.
   [[nodiscard]] Status with_context(Bytes context) const;
 
  private:
   Code code_ = Code::kOk;
-  std::uint32_t refused_kib_ = 0;  // fits beside the code
+  std::uint32_t refused_kib_ = 0;  // placed here it needs no additional memory
   std::shared_ptr<const std::string> message_;
 };
 
 }  // namespace ebbtide
 
-/// Returns from the calling function if `expr`, a Status, is not ok.
+/// Evaluates `expr`, a Status; if it is not ok, returns it from the calling function.
 #define TRY(expr)                                                                  \
   do {                                                                             \
     if (::ebbtide::Status try_status_ = (expr); !try_status_.is_ok()) [[unlikely]] \

@@ -1,7 +1,7 @@
 // A tree for drawing: the position of each file in the key space, its size, and its pending deletes.
 //
-// It has no keys. Positions go from 0, before the first key, to 1, after the last. A range with twice the bytes is twice as wide.
-// So positions show which files overlap, and reveal nothing about key names.
+// A map has no keys. Positions go from 0, before the first key, to 1, after the last. A range with twice the bytes is twice as
+// wide. So positions show which files overlap, and reveal nothing about key names.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace ebbtide {
 
 /// A table, or several adjacent tables of one run if there are too many to show.
 struct TreeMapCell {
-  FileNum file = kNoFile;  ///< the first table
+  FileNum file = kNoFile;  ///< number of the (first) table's data file
   std::uint64_t files = 1;
-  double start = 0, end = 1;  ///< in the key space
+  double start = 0, end = 1;  ///< positions in the key space
   std::uint64_t bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0;
-  Millis oldest_birth = 0;  ///< of a pending delete or passed expiry; 0 = none
-  bool busy = false;        ///< input of a running job
+  Millis oldest_birth = 0;  ///< birth of the oldest pending delete or passed expiry; 0 = none
+  bool busy = false;        ///< true if a running job reads one of the tables
   bool operator==(const TreeMapCell&) const = default;
 };
 
@@ -33,14 +33,14 @@ struct TreeMapRun {
 
 struct TreeMapMemTable {
   std::uint64_t bytes = 0, entries = 0, tombstones = 0;
-  Millis oldest_birth = 0;  ///< 0 = it has no deletes, and nothing in it has expired
+  Millis oldest_birth = 0;  ///< birth of the oldest delete or passed expiry; 0 = none
   bool frozen = false;      ///< waits to be flushed
 };
 
-/// A compaction under way.
+/// A running compaction.
 struct TreeMapJob {
   std::string kind, reason;            ///< "merge", "slice", "move", "rewrite", "drop"; as in compactions_total{reason}
-  std::uint64_t files = 0, bytes = 0;  ///< its inputs
+  std::uint64_t files = 0, bytes = 0;  ///< of the job's inputs
   int from_level = 0, to_level = 0;
   bool urgent = false;
 };

@@ -18,18 +18,18 @@ inline constexpr SeqNum kMaxSeqNum = (SeqNum{1} << 56) - 1;
 using FileNum = std::uint64_t;
 inline constexpr FileNum kNoFile = 0;
 
-/// Physical identity of a tree. SWAPDB and FLUSHDB change which tree a database maps to, never a tree's id. 0 is no tree.
+/// Physical identity of a tree. SWAPDB and FLUSHDB change the tree to which a database maps, never a tree's id. 0 is no tree.
 using TreeId = std::uint32_t;
 inline constexpr TreeId kNoTree = 0;
 
 /// Logical database number, 0 to Settings::databases - 1.
 using DatabaseId = std::uint32_t;
 
-/// Identity of a sorted run inside its tree; it survives merges into the run. 0 is no run.
+/// Identity of a sorted run inside its tree; a run keeps it when merges add to the run. 0 is no run.
 using RunId = std::uint64_t;
 
-/// Milliseconds of engine time: Unix time that never goes back, over restarts either (engine/docs/decisions/0002-engine-time.md).
-/// 0 is "none" wherever a time is optional.
+/// Milliseconds of engine time: Unix time that never goes back, even over restarts (engine/docs/decisions/0002-engine-time.md). 0
+/// is "none" wherever a time is optional.
 using Millis = std::uint64_t;
 
 /// The delete key D: a 63-bit unsigned number that an entry may carry beside its sort key. Users see it as the stamp.
@@ -37,21 +37,25 @@ using DeleteKey = std::uint64_t;
 inline constexpr DeleteKey kMaxDeleteKey = (DeleteKey{1} << 63) - 1;
 /// The end of all delete keys, as an exclusive upper bound.
 inline constexpr DeleteKey kDeleteKeyEnd = kMaxDeleteKey + 1;
-/// In memory only: "no stamp". Matches no range of delete keys, open-ended ones included.
+/// "No stamp", in memory only. No range of delete keys contains it, not even an open-ended range.
 inline constexpr DeleteKey kNoStamp = std::numeric_limits<DeleteKey>::max();
 
 /// The kind of an entry. The numbers are part of the file formats.
 enum class EntryKind : std::uint8_t {
+  kCompact = 0,    ///< a whole small collection; the engine does not look into it
   kTombstone = 1,  ///< the key was deleted
   kValue = 2,      ///< a plain value
   kHeader = 3,     ///< the header of a collection, whose elements lie under the same key
 };
 
-/// Where the delete key of a tree's values comes from. Fixed for the life of a tree. The numbers are part of the file formats.
+/// True if an entry of this kind has items: a put that replaces it by a plain value deletes them.
+[[nodiscard]] constexpr bool is_collection(EntryKind kind) { return kind == EntryKind::kCompact || kind == EntryKind::kHeader; }
+
+/// The source of the delete keys of a tree's values. Fixed for the life of a tree. The numbers are part of the file formats.
 enum class StampMode : std::uint8_t {
   kWriteTime = 0,   ///< engine time of the write
-  kExpireTime = 1,  ///< the expiry; none without one
-  kExplicit = 2,    ///< as given in the write; otherwise none
+  kExpireTime = 1,  ///< the expiry; a value without expiry has no delete key
+  kExplicit = 2,    ///< the number given in the write; a write without one has no delete key
 };
 inline constexpr StampMode kLastStampMode = StampMode::kExplicit;
 
@@ -73,7 +77,7 @@ struct LookupKey {
   LookupState* state = nullptr;  ///< where the stages of a prefetch store their results; may be null
 };
 
-/// Upper limits that the formats and the interfaces share. Keys here are engine keys, that is, after escaping.
+/// Upper limits that the formats and the interfaces share. Keys here are engine keys (escaped user keys).
 inline constexpr std::size_t kMaxKeyBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxValueBytes = std::size_t{512} << 20;
 /// A value longer than this lies in blocks of its own beside the pages of its table.

@@ -1,4 +1,4 @@
-// Verifies a whole checkpoint, before older ones are removed.
+// Verifies a whole checkpoint, for example before older checkpoints are removed.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,10 @@ namespace ebbtide {
 
 class FileSystem;
 
-/// Reads all of a checkpoint that no process has open: every block of its tables, and its log, against checksums and manifest.
-/// Writes nothing. Calls `go_on` with the bytes read since the last call; it may wait. kAborted if it returns false. `fs` null:
-/// the real file system. The report lists damage; other errors, such as a missing directory, are returned as a Status.
+/// Reads every block of the checkpoint in `dir`, and its log, and checks them against checksums and manifest. No process may have
+/// the checkpoint open. Writes nothing. Calls `go_on` with the bytes read since its last call; `go_on` may wait, and if it
+/// returns false the result is kAborted. If `fs` is null, the real file system is used. The report lists damage; other errors,
+/// such as a missing directory, are returned as a Status.
 Result<VerifyReport> verify_checkpoint(FileSystem* fs, const std::string& dir,
                                        const std::function<bool(std::uint64_t bytes)>& go_on);
 

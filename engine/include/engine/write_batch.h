@@ -1,13 +1,14 @@
 // The writes of one command, or of one EXEC, as one contiguous value.
 //
-// A batch is the payload of a WAL record, the input of the memtable and, later, the unit of replication: it is encoded once,
-// while the command runs, and never re-encoded. Committing it patches fixed-width fields in place (first seq, time, physical
-// trees). Values above kLargeValueBytes are not copied in: the batch holds a reference to them and the log writes them from
-// where they are, at their place in the payload.
+// A batch is the payload of a WAL record, the input of the memtable and, later, the unit of replication. The batch is encoded
+// once, while the command runs, and never re-encoded. A commit overwrites fixed-width fields in place (first seq, time, physical
+// trees). Values above kLargeValueBytes are not copied into the batch: the batch holds a reference to each, and the log writes
+// the value from its own memory at its place in the payload.
 //
 // Layout of the payload (little endian; engine/docs/formats.md has the grammar):
 //   header : first_seq u64, time u64, replication_id u64, count u32, reserved u32     (kHeaderBytes)
-//   op     : op kind u8, flags u8, tree u32, then by kind    (flags: what a put carries; of flush and create, the stamp mode)
+//   op     : op kind u8, flags u8, tree u32, then by kind    (flags: of a put or header, see kHasStamp; of flush and create, the
+//            stamp mode)
 //            put/header : key (varint length, bytes), [stamp u64], [expiry u64], value (varint length, bytes)
 //            tombstone  : key
 //            range      : start, end ("" = no upper bound)
@@ -15,7 +16,8 @@
 //            flush      : database u32, old tree u32      (tree = the new, empty tree)
 //            create     : database u32                    (tree = the new tree)
 //            swap       : database a u32, database b u32  (tree = 0)
-// Operation i has seq first_seq + i. Before commit `tree` holds the database number; commit replaces it by the physical tree.
+// Operation i has seq first_seq + i. Before the commit, `tree` holds the database number; the commit replaces it by the physical
+// tree.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,7 @@
 
 namespace ebbtide {
 
-/// Numbers are part of the file formats.
+/// The numbers are part of the file formats.
 enum class OpKind : std::uint8_t {
   kPut = 1,
   kTombstone = 2,
@@ -48,93 +50,108 @@ class WriteBatch {
   static constexpr std::size_t kHeaderBytes = 32;
   static constexpr std::uint8_t kHasStamp = 1;   ///< an explicit stamp follows the key
   static constexpr std::uint8_t kHasExpiry = 2;  ///< an absolute expiry follows
+  static constexpr std::uint8_t kHasDebt = 4;    ///< the put deletes a part of the key's older versions
+  static constexpr std::uint8_t kIsCompact = 8;  ///< of a put: the value is a small collection
 
-  /// What a put carries beside key and value.
+  /// Optional fields of a put, beside key and value.
   struct PutOptions {
-    DeleteKey stamp = kNoStamp;  ///< kept only where the tree's stamp mode is explicit; other modes derive their own
-    Millis expiry = 0;           ///< absolute; 0 = never
+    DeleteKey stamp = kNoStamp;  ///< stored only if the tree's stamp mode is explicit; other modes derive the stamp themselves
+    Millis expiry = 0;           ///< absolute engine time; 0 = never
+    EntryKind kind = EntryKind::kValue;  ///< kValue or kCompact
+    /// True if the put deletes a part of the key's older versions. All of them must then leave the files by the delete deadline, which
+    /// counts from the batch's time. For a put that drops an item of a compact entry, or that replaces a collection.
+    bool debt = false;
+    /// True if the value is the key's last one without some of its items. Such a put is a delete: it goes on while the disk is full.
+    bool shrinks = false;
   };
 
-  /// One decoded operation. Views point into the batch (or its shared values) and live as long as it does, unchanged.
+  /// One decoded operation. Its Bytes point into the batch or its shared values, and are valid until the batch changes or is
+  /// destroyed.
   struct Op {
     OpKind kind{};
-    std::uint32_t tree = 0;  ///< database number before commit, physical tree after
-    Bytes key;               ///< key, or start of the range
-    Bytes end;               ///< end of the range
+    EntryKind value_kind = EntryKind::kValue;  ///< of a put or header: the kind of its entry
+    bool debt = false;                         ///< of a put or header: PutOptions::debt
+    std::uint32_t tree = 0;                    ///< database number before the commit, physical tree after it
+    Bytes key;                                 ///< key, or start of the range
+    Bytes end;                                 ///< end of the range
     Bytes value;
-    const SharedValue* shared = nullptr;  ///< owner of `value`, if that is outside the batch; otherwise null
+    const SharedValue* shared = nullptr;  ///< owner of `value`, if `value` lies outside the batch; otherwise null
     DeleteKey stamp = kNoStamp;
     Millis expiry = 0;
     std::uint64_t lo = 0, hi = 0;  ///< secondary delete: delete-key range; else database numbers or the old tree
-    StampMode mode{};              ///< flush, create: of the new tree
+    StampMode mode{};              ///< flush, create: stamp mode of the new tree
   };
 
   WriteBatch();
 
-  /// Removes all operations; keeps the memory unless it is large. Costs nothing for an empty batch: commands that only read have
-  /// a batch, too.
+  /// Removes all operations; keeps the memory unless it is large. Cheap for an empty batch, since commands that only read have a
+  /// batch, too.
   void clear() {
     if (count_ != 0 || relied_expiry_ != 0) forget();
   }
 
   void put(DatabaseId database, Bytes key, Bytes value, const PutOptions& options);
   void put(DatabaseId database, Bytes key, Bytes value) { put(database, key, value, PutOptions{}); }
-  /// As put, without copying a large value.
+  /// Like put(), but refers to a large value without copying it.
   void put_shared(DatabaseId database, Bytes key, SharedValue value, const PutOptions& options);
-  /// Adds a point tombstone. Look up the key first: a tree gets no blind deletes.
+  /// Adds a point tombstone. The caller must have found the key: a tree gets no blind deletes.
   void del(DatabaseId database, Bytes key);
   /// Deletes every key in [start, end); an empty end has no upper bound. An empty range adds nothing.
   void delete_range(DatabaseId database, Bytes start, Bytes end);
   /// Deletes every key whose current entry has lo <= stamp < hi; hi = kDeleteKeyEnd means no upper end. Entries without a stamp
   /// stay. An empty range adds nothing.
   void delete_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi);
-  /// Empties a database: it maps to a new tree from this operation's seq on.
+  /// Empties a database: from this operation's seq on, the database maps to a new tree.
   void flush_database(DatabaseId database);
   void swap_databases(DatabaseId a, DatabaseId b);
-  /// Engine only: creates a tree, before its first write.
+  /// For the engine only: adds the operation that creates a tree, before the tree's first write.
   void create_tree(DatabaseId database, TreeId tree, StampMode mode);
 
-  /// Makes the commit fail with kRetry if engine time has reached `expiry` by then. Call it for each expiry that the handler
-  /// assumed to be in the future.
+  /// Makes the commit fail with kRetry if engine time has reached `expiry` at the commit. Call it for each expiry that the
+  /// handler assumed to be in the future.
   void rely_on_expiry(Millis expiry) {
     if (expiry != 0 && (relied_expiry_ == 0 || expiry < relied_expiry_)) relied_expiry_ = expiry;
   }
   [[nodiscard]] Millis relied_expiry() const { return relied_expiry_; }
 
+  /// False if the batch only deletes, so that it is committed while the disk or the memory budget is full. Not known after parse().
+  [[nodiscard]] bool adds_data() const { return adds_data_; }
+
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::uint32_t count() const { return count_; }
-  /// Bytes of the WAL payload, shared values included.
+  /// Returns the bytes of the WAL payload, including shared values.
   [[nodiscard]] std::size_t payload_bytes() const { return rep_.size() + shared_bytes_; }
-  /// kInvalidArgument if payload_bytes() exceeds kMaxPayloadBytes: a commit would fail.
+  /// Returns kInvalidArgument if payload_bytes() exceeds kMaxPayloadBytes: a commit would fail.
   [[nodiscard]] Status check_length() const;
   static constexpr std::size_t kMaxPayloadBytes = std::size_t{1} << 30;  ///< a log record holds less than 2 GiB
-  /// The part of payload_bytes() that is in shared values.
+  /// Returns the part of payload_bytes() that is in shared values.
   [[nodiscard]] std::size_t shared_bytes() const { return shared_bytes_; }
-  /// Bytes of the longest key or range start among the operations.
+  /// Returns the bytes of the longest key or range start among the operations.
   [[nodiscard]] std::size_t longest_key() const { return longest_key_; }
-  /// Number of operations that empty a database.
+  /// Returns the number of operations that empty a database.
   [[nodiscard]] std::uint32_t flushes() const { return flushes_; }
-  /// Number of secondary range deletes.
+  /// Returns the number of secondary range deletes.
   [[nodiscard]] std::uint32_t secondary_deletes() const { return secondary_deletes_; }
 
   // --- set by commit, or read from the log
   [[nodiscard]] SeqNum first_seq() const;
   [[nodiscard]] SeqNum last_seq() const { return first_seq() + count_ - 1; }
-  /// Engine time of the commit: the birth of its deletes, and D under `write_time`.
+  /// Returns the engine time of the commit: the birth of the batch's deletes, and D under `write_time`.
   [[nodiscard]] Millis time() const;
   [[nodiscard]] std::uint64_t replication_id() const;
   void set_header(SeqNum first_seq, Millis time, std::uint64_t replication_id);
 
-  /// Walks the operations. `cursor` starts at 0; false at the end. The batch must be well formed (built here or parsed).
+  /// Decodes the next operation into `op`. `*cursor` starts at 0. Returns false at the end. The batch must be well formed (built
+  /// here or parsed).
   bool next_op(std::size_t* cursor, Op* op) const;
-  /// Replaces the tree of the operation that next_op just returned, in place.
+  /// Replaces the tree of the operation that next_op() has just returned. `op_cursor_before`: the cursor before that call.
   void set_op_tree(std::size_t op_cursor_before, TreeId tree);
-  /// The same for a flush operation: sets its new tree, that tree's stamp mode, and the old tree.
+  /// Like set_op_tree(), for a flush operation: sets its new tree, the new tree's stamp mode, and the old tree.
   void set_flush_trees(std::size_t op_cursor_before, TreeId tree, StampMode mode, TreeId old_tree);
 
-  /// Appends the payload as pieces in order; they point into the batch.
+  /// Appends the payload to `pieces`, in order. The pieces point into the batch and its shared values.
   void append_payload(std::vector<Bytes>* pieces) const;
-  /// Takes over a payload that was read from the log. Checks the whole grammar; kCorruption names the byte that is wrong.
+  /// Makes a batch from a payload that was read from the log. Checks the whole grammar; kCorruption names the wrong byte.
   static Result<WriteBatch> parse(std::string payload);
 
  private:
@@ -145,7 +162,7 @@ class WriteBatch {
   void forget();
   void begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree);
   void put_key(Bytes key);
-  /// A put up to its value.
+  /// Appends the part of a put before the value.
   void put_head(DatabaseId database, Bytes key, const PutOptions& options, std::size_t value_bytes);
 
   std::string rep_;  ///< header and operations, without the shared values' bytes
@@ -154,6 +171,7 @@ class WriteBatch {
   std::uint32_t count_ = 0, flushes_ = 0, secondary_deletes_ = 0;
   std::size_t longest_key_ = 0;
   Millis relied_expiry_ = 0;
+  bool adds_data_ = false;
 };
 
 }  // namespace ebbtide

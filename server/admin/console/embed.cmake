@@ -1,15 +1,15 @@
 # cmake -DSOURCE=<this folder> -DOUTPUT=<file.cc> -P embed.cmake
 #
 # Puts page.html, style.css and script.js together into one page and writes it, as a string, into a C++ file, with the
-# Content-Security-Policy that names the two by their SHA-256: a browser then runs these and nothing else.
+# Content-Security-Policy that names style and script by their SHA-256, so that a browser runs nothing else.
 cmake_policy(VERSION 3.25)
 
-# sha256_base64(OUT TEXT): what CSP wants; CMake itself has the digest in hexadecimal only.
+# sha256_base64(OUT TEXT): the form of a digest that CSP requires. CMake itself gives the digest in hexadecimal only.
 function(sha256_base64 out text)
   set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   string(SHA256 hex "${text}")
   set(result "")
-  # 32 bytes: ten groups of three bytes, and one of two.
+  # The 32 bytes are ten groups of three bytes, and one group of two.
   foreach(group RANGE 10)
     math(EXPR at "${group} * 6")
     if(group EQUAL 10)
@@ -39,7 +39,7 @@ string(REPLACE "@STYLE@" "${style}" page "${page}")
 string(REPLACE "@SCRIPT@" "${script}" page "${page}")
 set(policy "default-src 'none'; style-src 'sha256-${style_hash}'; script-src 'sha256-${script_hash}'; connect-src 'self'; img-src data:; \
 base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-# String literals have a length up to which every compiler takes them; they are joined by standing side by side.
+# The text is split into string literals short enough for every compiler; adjacent literals are joined.
 set(literals "")
 string(LENGTH "${page}" length)
 set(at 0)

@@ -1,5 +1,5 @@
-// The console's script. Asks /console.json once a second, and draws what it says. All texts go into the page as text, never as
-// markup. Rates are differences between two answers, by the server's own clock.
+// The console's script. Requests /console.json once a second, and draws the result. All texts go into the page as text, never as
+// markup. Rates are differences between two replies, by the server's own clock.
 "use strict";
 (() => {
   const PERIOD_MS = 1000, TIMEOUT_MS = 5000, KEPT = 120, NBSP = "\u00a0", DASH = "\u2013", DOT = " \u00b7 ";
@@ -34,17 +34,17 @@
   let database = Number((/[#&]db=(\d+)/.exec(location.hash) || [])[1] || 0);
   const cells = new Map(), rows = new Map(), history = { ops: [], disk: [], stall: [] };
 
-  // --- what is owed
+  // --- deadlines
   const age = (birth) => (birth && last ? Math.max(0, last.now_ms - birth) : 0);
-  // By when what the oldest delete of a file has left must be gone; 0 = no promise. After a change of the deadline the oldest of all
-  // is due when the server says, and none before it: due times grow with births.
+  // By when what the oldest delete of a file has left must be gone; 0 = no promise. After a change of the deadline the oldest of
+  // all is due when the server says, and none before it: due times grow with births.
   function dueOf(cell) {
     const here = last.databases.find((d) => d.db === last.tree.db), deadline = last.tree.deadline_ms;
     if (!cell.o) return 0;
     if (here && here.oldest_deadline && cell.o <= here.oldest_birth) return here.oldest_deadline;
     return deadline ? Math.max(cell.o + deadline, (here && here.oldest_deadline) || 0) : 0;
   }
-  // How much of its time the oldest delete of a file has used: 1 at the deadline; null without one.
+  // Returns the part of its time that the oldest delete of a file has used: 1 at the deadline; null if there is no deadline.
   const worn = (cell) => { const due = dueOf(cell); return due ? age(cell.o) / Math.max(1, due - cell.o) : null; };
   function owed() {
     const tree = last.tree;
@@ -207,7 +207,7 @@
     out.push(["Now", cell.busy ? "being merged" : "at rest"]);
     return out;
   }
-  // What is shown until somebody points at something.
+  // Draws the text that is shown until the user points at something.
   function mostUrgent() {
     let found = null;
     for (const box of cells.values()) if (!found || (box.cell.o && (!found.cell.o || box.cell.o < found.cell.o))) found = box;
@@ -400,7 +400,7 @@
   $("database").addEventListener("change", (event) => { database = Number(event.target.value); location.hash = "db=" + database; pin(null); last = before = null; event.target.blur(); ask(); });
   const themes = ["auto", "dark", "light"], system = matchMedia("(prefers-color-scheme: light)");
   let theme = "auto";
-  try { theme = themes.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto"; } catch (error) { /* a browser that keeps nothing */ }
+  try { theme = themes.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto"; } catch (error) { /* a browser that stores nothing */ }
   function dress() {
     document.documentElement.dataset.theme = theme === "auto" ? (system.matches ? "light" : "dark") : theme;
     text("theme", { auto: "Auto", dark: "Dark", light: "Light" }[theme]);

@@ -1,4 +1,4 @@
-"""Shared parts of the benchmarks. Importing it makes tests/support importable, too."""
+"""Shared parts of the benchmarks. Importing this package makes tests/support importable, too."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The parsers and calculations of the benchmarks, where a bug would give a wrong figure."""
+"""Tests the parsers and calculations of the benchmarks, where a bug would give a wrong figure."""
 
 import argparse
 import io
@@ -32,7 +32,7 @@ total                    101204
 
 
 class ParsesOutputOfPrograms(unittest.TestCase):
-    def test_redis_benchmark_csv_of_one_test_is_parsed_and_others_are_refused(self):
+    def test_redis_benchmark_csv_of_one_test_is_parsed_and_other_output_is_refused(self):
         self.assertEqual(redis_benchmark.parse(CSV), {"throughput": 108695.65, "p50_ms": 0.239, "p99_ms": 0.423, "max_ms": 1.231})
         for text in ("", "WARNING: Could not fetch server CONFIG\n", CSV + '"GET","1","1","1","1","1","1","1"\n'):
             with self.assertRaises(ValueError):
@@ -50,7 +50,7 @@ class ParsesOutputOfPrograms(unittest.TestCase):
         self.assertEqual(info, {"redis_version": "7.2.0", "port": 6379, "used": 1.5, "executable": "/a:b"})
 
     def test_proc_stat_with_brackets_in_the_name_gives_cpu_seconds(self):
-        # The name may contain blanks and brackets; utime, stime and those of children are fields 14 to 17.
+        # The name may contain blanks and brackets. utime, stime and the same two of the children are fields 14 to 17.
         fields = ["S", *map(str, range(4, 14)), "100", "20", "3", "4", *map(str, range(18, 53))]
         self.assertEqual(proc.stat_cpu_seconds("7 (a) b (c)) " + " ".join(fields)), (120 / proc.TICKS, 7 / proc.TICKS))
 
@@ -64,7 +64,7 @@ class ParsesOutputOfPrograms(unittest.TestCase):
 
 
 class SpeaksTheProtocol(unittest.TestCase):
-    def test_replies_are_read_as_values_and_error_replies_raised(self):
+    def test_replies_are_read_as_values_and_error_replies_are_raised(self):
         stream = io.BytesIO(b"+OK\r\n$5\r\nhe\r\no\r\n$-1\r\n:42\r\n*2\r\n:1\r\n*1\r\n$0\r\n\r\n-ERR no\r\n")
         self.assertEqual([read_reply(stream) for _ in range(5)], ["OK", "he\r\no", None, 42, [1, [""]]])
         with self.assertRaisesRegex(ReplyError, "ERR no"):
@@ -74,14 +74,14 @@ class SpeaksTheProtocol(unittest.TestCase):
 
 
 class Computes(unittest.TestCase):
-    def test_sizes_with_units_are_parsed_and_invalid_ones_refused(self):
+    def test_sizes_with_units_are_parsed_and_invalid_sizes_are_refused(self):
         self.assertEqual([report.size(text) for text in ("64MiB", "2.5GiB", "7B", "10")], [64 << 20, 5 << 29, 7, 10])
         for text in ("64MB", "-1MiB", "", "x"):
             with self.assertRaises(argparse.ArgumentTypeError):
                 report.size(text)
         self.assertEqual([report.human(count) for count in (0, 1023, 1536, 500 << 20, 3 << 50)], ["0 B", "1023 B", "1.5 KiB", "500 MiB", "3072 TiB"])
 
-    def test_counts_with_units_are_parsed_and_invalid_ones_refused(self):
+    def test_counts_with_units_are_parsed_and_invalid_counts_are_refused(self):
         self.assertEqual(report.count_list("1,10k,2.5M,1_000"), [1, 10_000, 2_500_000, 1000])
         for text in ("", "0", "1,,2", "1.5", "-3", "k"):
             with self.assertRaises(argparse.ArgumentTypeError):
@@ -91,7 +91,7 @@ class Computes(unittest.TestCase):
         with self.assertRaises(argparse.ArgumentTypeError):
             report.count("1,2")
 
-    def test_median_of_runs_is_taken_by_key(self):
+    def test_runs_are_combined_the_median_is_taken_by_key(self):
         runs = [{"a": 1, "b": None, "c": "x", "d": True}, {"a": 3, "b": 5, "c": "y", "d": False}, {"a": 8, "b": 7, "c": "z", "d": True}]
         self.assertEqual(report.median_of(runs), {"a": 3, "b": 6, "c": "z", "d": True})
 
@@ -129,7 +129,7 @@ class Computes(unittest.TestCase):
         figure = {"tombstones_by_age": [[0, 100], [1, 60], [2, 7], [3, 0]]}
         self.assertEqual([deletes.late_after(figure, seconds) for seconds in (0, 1, 1.5, 3, 9)], [100, 60, 7, 0, 0])
 
-    def test_time_line_is_clean_from_its_last_rise_on(self):
+    def test_time_line_counts_as_clean_after_its_last_rise(self):
         of = lambda *values: {"timeline": [[at, value] for at, value in enumerate(values)]}  # noqa: E731
         self.assertEqual([deletes.clean_at(of(*values), 1) for values in ((5, 3, 0, 0), (5, 0, 2, 0), (0, 0), (5, 1))], [2, 3, 0, None])
 
@@ -140,7 +140,7 @@ class Computes(unittest.TestCase):
         for at, ratio in ratios:
             self.assertAlmostEqual(ratio, 1.5)
 
-    def test_best_way_of_rocksdb_has_the_least_io(self):
+    def test_best_way_of_rocksdb_is_the_one_with_the_least_io(self):
         figures = [{"engine": engine, "read_bytes": read, "written_bytes": 5} for engine, read in (("ebbtide", 1), ("rocksdb", 9), ("rocksdb", 7))]
         self.assertEqual(secondary_delete.best_of_rocksdb(figures)["read_bytes"], 7)
 

@@ -1,4 +1,4 @@
-"""fio, which measures the drive itself."""
+"""Runs fio, which measures the drive itself."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from common import report
 
 PERCENTILES = {"50.000000": "p50_us", "90.000000": "p90_us", "99.000000": "p99_us", "99.900000": "p999_us"}
 
-MOST_FILES = 800  # fio allows 4 KiB for all names
+MOST_FILES = 800  # fio allows 4 KiB for all file names together
 
 
 def parse(text):
-    """{iops, p50_us, ...} from the JSON of one read job. fio may print warnings before the JSON."""
+    """Returns {iops, p50_us, ...} from the JSON of one read job. fio may print warnings before the JSON."""
     read = json.loads(text[text.index("{") :])["jobs"][0]["read"]
     latency = read["clat_ns"].get("percentile", {})
     return {"iops": read["iops"], **{name: latency[key] / 1000 for key, name in PERCENTILES.items() if key in latency}}
@@ -22,8 +22,8 @@ def parse(text):
 
 @contextmanager
 def linked(files):
-    """Makes a folder beside `files` with hard links to them, named 0, 1, ... The links survive if the owner deletes the files, and their
-    names are short enough for fio's single line of names."""
+    """Makes a folder beside `files` with hard links to them, named 0, 1, ... The links survive if the owner deletes the files,
+    and their names are short enough for fio's single line of names."""
     if not files:
         raise SystemExit("fio: there are no files to read")
     with tempfile.TemporaryDirectory(prefix="fio-", dir=files[0].parent.parent) as folder:
@@ -33,7 +33,8 @@ def linked(files):
 
 
 def random_reads(files, depth, seconds, block="4k", engine="libaio"):
-    """Random reads of `block` bytes past the page cache, `depth` at a time, over existing files."""
+    """Runs fio: random reads of `block` bytes past the page cache, `depth` at a time, over existing files. Returns the result of
+    parse()."""
     with linked(files) as folder, tempfile.NamedTemporaryFile("w", prefix="fio-", suffix=".job") as job:
         job.write(
             f"[reads]\nrw=randread\nbs={block}\ndirect=1\nioengine={engine}\niodepth={depth}\ntime_based=1\nruntime={seconds}\nrandrepeat=0\n"

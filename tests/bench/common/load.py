@@ -13,15 +13,15 @@ def program():
 
 
 def arguments_of(port, **options):
-    """Command line of bench_load."""
+    """Returns the command line of bench_load."""
     return [program(), *programs.arguments_of(port=port, **options)]
 
 
 def run(server, what, on_interval=None, **options):
-    """One run of bench_load against a server: its summary, with the time line under "intervals".
+    """Runs bench_load once against a server. Returns its summary, with the time line under "intervals".
 
-    on_interval(interval) is called at the end of each interval. Error replies end the program, since the figures would mean nothing. With
-    verify, so do wrong values and missing keys.
+    on_interval(interval) is called at the end of each interval. Error replies end the program, since the figures would mean
+    nothing. With verify, wrong values and missing keys end it, too.
     """
     ticker = report.Ticker(f"{server.name}, {what}")
     intervals, summary = [], None
@@ -54,7 +54,8 @@ def run(server, what, on_interval=None, **options):
 
 
 def fill(server, keys, value_bytes=100, order="shuffled", compressible=0.0, first_key=0, on_interval=None):
-    """SETs each key once, as fast as the server accepts them, and waits until the server is at rest. Returns the load's summary."""
+    """SETs each key once, as fast as the server accepts them, and waits until the server is at rest. Returns bench_load's
+    summary."""
     done = run(
         server, f"filling with {keys:,} keys", on_interval=on_interval, set=True, rate=0, connections=16, depth=64, order=order, keys=keys,
         first_key=first_key, requests=keys, value_bytes=value_bytes, compressible=compressible

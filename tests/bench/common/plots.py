@@ -1,4 +1,4 @@
-"""Plots: as PNG and SVG by matplotlib where Debian's python3-matplotlib is installed, else as text."""
+"""Draws plots: as PNG and SVG by matplotlib where Debian's python3-matplotlib is installed, else as text."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,9 +10,10 @@ TEXT_WIDTH = 72
 
 @dataclass
 class Panel:
-    """One of several plots in a column: lines by name, each a list of (x, y); y = None is a gap.
+    """One of several plots in a column: lines by name, each a list of (x, y). y = None is a gap.
 
-    limit is a dashed line. ticks, {x: text}, replaces the numbers below the axis. joined=False draws separate points, for discrete x.
+    limit is the y of a dashed line. ticks, {x: text}, replaces the numbers below the axis. joined=False draws separate points,
+    for discrete x.
     """
 
     label: str
@@ -78,7 +79,7 @@ def draw_panel(panel, axis):
 
 
 def text_panel(panel, x_label):
-    """A line of bars per curve, with its lowest and highest value."""
+    """Returns the panel as text: a row of bars per line, with its lowest and highest value."""
     width = max((len(name) for name in panel.lines), default=0)
     rows = [f"  {panel.label}, by {x_label}" + (f" (limit {panel.limit:g})" if panel.limit is not None else "")]
     known = [y for points in panel.lines.values() for _, y in points if y is not None]
@@ -91,7 +92,8 @@ def text_panel(panel, x_label):
 
 
 def bars(values, top):
-    """Values as bars of eight heights. If there are too many values, a bar shows the highest of its values."""
+    """Returns the values as bars of eight heights. If there are too many values, a bar shows the highest of the values that share
+    it."""
     per_bar = max(1, math.ceil(len(values) / TEXT_WIDTH))
     text = ""
     for start in range(0, len(values), per_bar):

@@ -1,4 +1,4 @@
-"""The kernel's counts for processes (CPU time, memory, disk reads, system calls) and for the rest of the machine."""
+"""Reads the kernel's counts for processes (CPU time, memory, disk reads, system calls) and for the rest of the machine."""
 
 import os
 import re
@@ -12,19 +12,21 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def stat_cpu_seconds(text):
-    """(own, children's) user and system time from /proc/PID/stat; children count once they have been waited for."""
-    fields = text.rsplit(")", 1)[1].split()  # the name in brackets may contain anything
+    """Returns (own, children's) user and system time in seconds from the text of /proc/PID/stat. The kernel counts children once
+    they have been waited for."""
+    fields = text.rsplit(")", 1)[1].split()  # the name in brackets may contain any characters
     return (int(fields[11]) + int(fields[12])) / TICKS, (int(fields[13]) + int(fields[14])) / TICKS
 
 
-_ended_threads = {}  # {pid: seconds of ended threads}, as far as known
+_ended_threads = {}  # {pid: CPU seconds of threads that have ended}, as far as known
 
 
 def cpu_seconds(pid):
-    """User and system time of all threads of a process and of its ended children.
+    """Returns the user and system time, in seconds, of all threads of a process and of its ended children.
 
-    In nanoseconds if the kernel has the scheduler's statistics per thread, otherwise in ticks of 10 ms. Ended threads are only in the
-    ticks: if these exceed the sum by more than rounding, the difference belongs to ended threads.
+    The resolution is a nanosecond if the kernel has the scheduler's statistics per thread, otherwise a tick of 10 ms. Only the
+    ticks include ended threads: if the ticks exceed the sum of the threads by more than rounding, the difference belongs to ended
+    threads.
     """
     own, children = stat_cpu_seconds(Path(f"/proc/{pid}/stat").read_text())
     exact = 0
@@ -40,19 +42,19 @@ def cpu_seconds(pid):
 
 
 def numbers_of(text):
-    """{name: number} of lines such as `VmRSS:   123 kB` or `read_bytes: 5`; kB become bytes."""
+    """Returns {name: number} of lines such as `VmRSS:   123 kB` or `read_bytes: 5`. Values in kB become bytes."""
     found = re.findall(r"^(\w+):\s+(\d+)( kB)?\s*$", text, re.M)
     return {name: int(number) << (10 if kib else 0) for name, number, kib in found}
 
 
 def memory(pid):
-    """{"rss", "anonymous", "file", "peak"} in bytes."""
+    """Returns {"rss", "anonymous", "file", "peak"} of a process in bytes."""
     found = numbers_of(Path(f"/proc/{pid}/status").read_text())
     return {"rss": found["VmRSS"], "anonymous": found["RssAnon"], "file": found["RssFile"], "peak": found["VmHWM"]}
 
 
 def disk_read_bytes(pid):
-    """Bytes that a process read from the disk, or None if the kernel does not count them."""
+    """Returns the bytes that a process has read from the disk, or None if the kernel does not count them."""
     try:
         return numbers_of(Path(f"/proc/{pid}/io").read_text()).get("read_bytes")
     except OSError:
@@ -60,7 +62,7 @@ def disk_read_bytes(pid):
 
 
 def forget_cached(directory):
-    """Drops a directory's files from the system's page cache, except for dirty pages."""
+    """Drops the files of a directory from the system's page cache, except for dirty pages."""
     os.sync()
     for path in Path(directory).rglob("*"):
         if path.is_file():
@@ -69,7 +71,7 @@ def forget_cached(directory):
 
 
 class Bystanders:
-    """The share of the machine that other processes than the benchmark took, from construction to share()."""
+    """Measures the share of the machine that processes other than the benchmark take, from construction to share()."""
 
     def __init__(self):
         self.busy, self.stolen, self.all = self._machine()
@@ -77,13 +79,13 @@ class Bystanders:
 
     @staticmethod
     def _machine():
-        # user nice system idle iowait irq softirq steal, in ticks
+        # The columns are user nice system idle iowait irq softirq steal, in ticks.
         fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
         return (sum(fields) - fields[3] - fields[4] - fields[7]) / TICKS, fields[7] / TICKS, sum(fields) / TICKS
 
     @staticmethod
     def _ours():
-        """CPU seconds of this process and its descendants."""
+        """Returns the CPU seconds of this process and its descendants."""
         parents, seconds = {}, {}
         for entry in os.scandir("/proc"):
             if not entry.name.isdigit():
@@ -91,7 +93,7 @@ class Bystanders:
             try:
                 text = Path(entry.path, "stat").read_text()
             except OSError:
-                continue  # ended meanwhile
+                continue  # the process has ended meanwhile
             parents[int(entry.name)] = int(text.rsplit(")", 1)[1].split()[1])
             seconds[int(entry.name)] = sum(stat_cpu_seconds(text))
         family = {os.getpid()}
@@ -100,7 +102,7 @@ class Bystanders:
         return sum(seconds.get(pid, 0) for pid in family)
 
     def share(self):
-        """{"other_processes", "stolen"}: fractions of the machine's time. Interrupts count as other processes."""
+        """Returns {"other_processes", "stolen"} as fractions of the machine's time. Interrupts count as other processes."""
         busy, stolen, everything = self._machine()
         span = max(everything - self.all, 1e-9)
         others = max(0.0, (busy - self.busy) - (self._ours() - self.ours))
@@ -108,15 +110,15 @@ class Bystanders:
 
 
 def parse_strace_counts(text):
-    """{name: calls} from the table of `strace -c -U name,calls`."""
+    """Returns {name: calls} from the table of `strace -c -U name,calls`."""
     rows = (line.split() for line in text.split("\n"))
     return {words[0]: int(words[1]) for words in rows if len(words) == 2 and words[1].isdigit() and words[0] != "total"}
 
 
 @contextmanager
 def counted_system_calls(pid):
-    """Counts the system calls of a process during the block. Yields a dictionary that becomes {name: calls} at the end, or stays empty if
-    strace may not attach. Slows the process down many times over."""
+    """Counts the system calls of a process during the block. Yields a dictionary that becomes {name: calls} at the end, or stays
+    empty if strace may not attach. strace slows the process down many times over."""
     calls = {}
     with tempfile.NamedTemporaryFile("r", prefix="strace-") as output:
         strace = subprocess.Popen(["strace", "-f", "-c", "-U", "name,calls", "-o", output.name, "-p", str(pid)], stderr=subprocess.PIPE, text=True)

@@ -1,6 +1,6 @@
 """Runs the C++ benchmark programs and parses their output, line by line.
 
-`figure: {...}` is a figure as JSON, and `progress: TEXT` shows the progress. Every other line is for people.
+A line `figure: {...}` is a figure as JSON, and a line `progress: TEXT` shows the progress. Every other line is for people.
 """
 
 import json
@@ -11,7 +11,7 @@ from support.server import binary
 
 
 def lines(command, on_progress):
-    """Runs a program and yields ("figure", {...}) and ("text", line), and ("status", number) at the end."""
+    """Runs a program. Yields ("figure", {...}) and ("text", line) for its lines, and ("status", number) at the end."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             for line in process.stdout:
@@ -28,7 +28,8 @@ def lines(command, on_progress):
 
 
 def arguments_of(**options):
-    """`pages_per_tile=8` becomes --pages-per-tile 8, True a flag, a list its elements, False and None nothing."""
+    """Returns the options as arguments: pages_per_tile=8 gives --pages-per-tile 8, True gives a flag, a list gives its elements,
+    False and None give nothing."""
     words = []
     for name, value in options.items():
         if value is None or value is False:
@@ -40,7 +41,7 @@ def arguments_of(**options):
 
 
 def figures(name, what, **options):
-    """The figures of one run of bench_NAME, with its progress shown meanwhile. If it fails, this program ends."""
+    """Runs bench_NAME once, shows its progress, and returns its figures. If it fails, this program ends."""
     ticker = report.Ticker(what)
     command = [str(binary("bench_" + name)), *arguments_of(**options)]
     found = []

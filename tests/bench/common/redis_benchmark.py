@@ -11,7 +11,7 @@ VALUE_BYTES = 100
 
 
 def parse(text):
-    """{throughput, p50_ms, p99_ms, max_ms} from the output of `redis-benchmark --csv` for exactly one test."""
+    """Returns {throughput, p50_ms, p99_ms, max_ms} from the output of `redis-benchmark --csv` for exactly one test."""
     rows = list(csv.DictReader(io.StringIO(text)))
     if len(rows) != 1 or "rps" not in rows[0]:
         raise ValueError(f"not the result of one test: {text!r}")
@@ -33,7 +33,7 @@ def command(port, arguments, pipeline, requests, keys, clients=50, threads=1):
 
 
 def run(server, what, arguments, pipeline, requests, keys, clients=50, threads=1):
-    """One run against a server; returns the result of parse()."""
+    """Runs redis-benchmark once against a server. Returns the result of parse()."""
     process = subprocess.Popen(
         command(server.port, arguments, pipeline, requests, keys, clients, threads), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

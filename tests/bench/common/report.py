@@ -1,4 +1,4 @@
-"""A benchmark's result besides its figures (machine, versions, command), and its output."""
+"""Records a benchmark's result with its context (machine, versions, command), and prints it."""
 
 import argparse
 import json
@@ -82,7 +82,8 @@ class Ticker:
 
 
 class Result:
-    """The JSON file of a benchmark: {benchmark, taken_at, command, machine, versions, settings, elsewhere, targets, ..., figures}.
+    """The JSON file of a benchmark: {benchmark, taken_at, command, machine, versions, settings, elsewhere, targets, ...,
+    figures}.
 
     Every save() writes it again, so an interrupted run keeps its figures.
     """
@@ -127,7 +128,7 @@ class Result:
         partial.replace(self.path)
 
     def finish(self, **more):
-        """Saves for the last time; prints where the figures are and whether other processes used the machine."""
+        """Saves for the last time. Prints the file's path, and whether other processes used the machine."""
         self.save(finished=True, **more)
         share = self.content["elsewhere"]
         if share["other_processes"] + share["stolen"] > 0.05:
@@ -139,7 +140,7 @@ class Result:
 
 
 def table(rows, heading):
-    """Rows of cells as aligned text: the first column to the left, the others to the right."""
+    """Returns rows of cells as aligned text: the first column to the left, the others to the right."""
     widths = [max(len(str(row[column])) for row in [heading, *rows]) for column in range(len(heading))]
 
     def line(row):
@@ -150,7 +151,7 @@ def table(rows, heading):
 
 
 def cell(value, form=",.2f"):
-    """A number as text, or a dash if it was not measured."""
+    """Returns a number as text, or a dash if it was not measured."""
     return "-" if value is None else format(value, form)
 
 
@@ -159,7 +160,8 @@ def plural(count, noun):
 
 
 def median_of(runs):
-    """The median of each key over dictionaries with the same keys. A value that is no number comes from the last one."""
+    """Returns the median of each key over dictionaries with the same keys. A value that is no number is taken from the last
+    dictionary."""
     medians = {}
     for key in runs[-1]:
         values = [run[key] for run in runs if run.get(key) is not None]
@@ -172,7 +174,7 @@ UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1
 
 
 def size(text):
-    """Parses "256MiB" into bytes, like the configuration; for argparse."""
+    """Parses "256MiB" into bytes, like the configuration does. Used by argparse."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]iB|B|)", text)
     if not match:
         raise argparse.ArgumentTypeError(f"'{text}' is no size; sizes look like 64MiB or 10GiB")
@@ -180,7 +182,7 @@ def size(text):
 
 
 def human(count):
-    """Bytes as text, in binary units."""
+    """Returns bytes as text, in binary units."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if count < 1024 or unit == "TiB":
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -198,7 +200,7 @@ def defaults_by_size(options):
 
 
 def count_list(text, least=1):
-    """Parses "1M,10M" or "1_000_000,..." into [1000000, 10000000]; for argparse."""
+    """Parses "1M,10M" or "1_000_000,..." into [1000000, 10000000]. Used by argparse."""
     factors = {"k": 1_000, "K": 1_000, "M": 1_000_000}
     counts = []
     for word in text.split(","):
@@ -211,7 +213,7 @@ def count_list(text, least=1):
 
 
 def count(text):
-    """Parses "1M" into 1000000; for argparse."""
+    """Parses "1M" into 1000000. Used by argparse."""
     counts = count_list(text)
     if len(counts) != 1:
         raise argparse.ArgumentTypeError(f"'{text}' is no single number")

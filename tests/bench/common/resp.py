@@ -1,4 +1,4 @@
-"""The part of the Redis protocol that a benchmark needs to ask for INFO; pure Python."""
+"""Implements the part of the Redis protocol that a benchmark needs to ask for INFO, in pure Python."""
 
 from support.sockets import Link, ReplyError, pairs  # noqa: F401 (an error reply is raised as resp.ReplyError)
 
@@ -11,12 +11,12 @@ class Client(Link):
         return parse_info(self.call("INFO", *sections))
 
     def pairs(self, *arguments):
-        """A reply that is a map, as a dictionary."""
+        """Sends a command whose reply is a map, and returns the reply as a dictionary."""
         return pairs(self.call(*arguments))
 
 
 def parse_info(text):
-    """{field: value} from INFO's reply, numbers as int or float."""
+    """Returns {field: value} from INFO's reply, with numbers as int or float."""
 
     def value(word):
         for kind in (int, float):

@@ -1,4 +1,4 @@
-"""The compared servers: start, fill, query, wait for rest, stop."""
+"""Starts the compared servers, fills and queries them, waits until they are at rest, and stops them."""
 
 import os
 import shutil
@@ -11,11 +11,11 @@ from common import proc, report, resp
 from support.server import Server, free_port
 
 START_TIMEOUT = 600
-NO_METRICS = {"metrics.port": 0}  # no scraper
+NO_METRICS = {"metrics.port": 0}  # no program reads the metrics
 
 
 def data_folder(prefix):
-    """Makes a folder for a server's data under EBBTIDE_BENCH_DIR, whose disk is measured."""
+    """Makes a folder for a server's data under EBBTIDE_BENCH_DIR, whose disk is measured. Returns its path."""
     where = os.environ.get("EBBTIDE_BENCH_DIR")
     if where:
         Path(where).mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def data_folder(prefix):
 
 
 def need_disk(wanted_bytes, where=None):
-    """Ends the program if the data's disk has less free space than this and a tenth more."""
+    """Ends the program if the data's disk has less free space than `wanted_bytes` and a tenth more."""
     where = where or os.environ.get("EBBTIDE_BENCH_DIR") or tempfile.gettempdir()
     free = shutil.disk_usage(where).free
     if free < wanted_bytes * 1.1:
@@ -34,7 +34,7 @@ def need_disk(wanted_bytes, where=None):
 
 
 class Contestant:
-    """A running server: .name, .port, .pid, and the operations of both kinds."""
+    """A running server: .name, .port, .pid, and the operations that all kinds of servers have."""
 
     name = ""
 
@@ -158,7 +158,7 @@ class Ebbtide(Contestant):
         return ""
 
     def counters(self):
-        """The engine's counters so far."""
+        """Returns the engine's counters so far."""
         return self.info("ebbtide")
 
     def restart(self, settings=None, timeout=START_TIMEOUT):
@@ -175,7 +175,7 @@ class Ebbtide(Contestant):
 
 
 def pairs_of(words):
-    """{"a.b": "c"} of ["a.b=c"], the form of --set."""
+    """Converts ["a.b=c"], the form of --set, to {"a.b": "c"}."""
     bad = [word for word in words if "=" not in word]
     if bad:
         raise SystemExit(f"--set {bad[0]}: a setting is given as KEY=VALUE, for instance storage.fsync=always")

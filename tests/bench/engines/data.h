@@ -14,25 +14,26 @@ class Key {
  public:
   static constexpr std::size_t kBytes = 16;
 
-  /// Key number i as 16 digits: dense, ordered like the numbers.
+  /// Makes key number i as 16 digits: keys are dense and ordered like the numbers.
   explicit Key(std::uint64_t number) {
     for (int i = kBytes - 1; i >= 0; --i, number /= 10) bytes_[i] = static_cast<char>('0' + number % 10);
   }
-  /// Key number i at a scattered place of the whole domain, 16 hexadecimal digits: sparse, in an order unrelated to the numbers.
+  /// Returns key number i at a scattered place of the whole domain, 16 hexadecimal digits: keys are sparse, in an order unrelated
+  /// to the numbers.
   static Key scattered(std::uint64_t number) { return at(scatter(number)); }
-  /// The key at a place of that domain; keys are ordered like places.
+  /// Returns the key at a place of that domain; keys are ordered like places.
   static Key at(std::uint64_t place) {
     Key key(0);
     for (int i = kBytes - 1; i >= 0; --i, place >>= 4) key.bytes_[i] = "0123456789abcdef"[place & 15];
     return key;
   }
-  /// The number of a scattered key.
+  /// Returns the number of a scattered key.
   static std::uint64_t number_of(Bytes key) {
     std::uint64_t place = 0;
     for (const char c : key) place = place << 4 | static_cast<std::uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
     return gather(place);
   }
-  /// The place of number i: a permutation of all 64-bit numbers (the last step of splitmix64), and its inverse.
+  /// Returns the place of number i by a permutation of all 64-bit numbers (the last step of splitmix64); and its inverse.
   static constexpr std::uint64_t scatter(std::uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -51,7 +52,7 @@ class Key {
 };
 static_assert(Key::gather(Key::scatter(12345)) == 12345 && Key::scatter(Key::gather(67890)) == 67890);
 
-/// Values are cuts of one random buffer, so they cost no time to make and do not compress.
+/// Makes values as parts of one random buffer, so they cost no time to make and do not compress.
 class Values {
  public:
   explicit Values(std::size_t bytes) : bytes_(bytes), pool_(kPool + bytes, '\0') {

@@ -27,7 +27,7 @@ Settings settings_of(const EngineSetup& setup) {
   settings.fsync = FsyncMode::kNo;
   settings.memtable_size = setup.memtable_bytes;
   settings.block_cache = setup.cache_bytes;
-  // Memory for indexes, filters, and the fixed cost of many small tables.
+  // The budget includes memory for indexes, filters, and the fixed cost of many small tables.
   settings.memory_budget = setup.cache_bytes + 8 * setup.memtable_bytes + setup.entries * 32 + (std::uint64_t{64} << 20);
   settings.direct_io = setup.direct_reads;
   settings.background_threads = setup.merge_threads;
@@ -83,7 +83,7 @@ class Ebbtide final : public EbbtideEngine {
     sum_ += result.value.size();
     return true;
   }
-  // Reads like the server: first the pages in memory, then all missing ones in parallel.
+  // Reads like the server: first the pages in memory, then all missing pages in parallel.
   std::size_t get_span(const Key* keys) override {
     LookupKey lookups[kSpan];
     LookupState states[kSpan];
@@ -124,7 +124,7 @@ class Ebbtide final : public EbbtideEngine {
     wait_for_rest(looks, [this] { return db_->stats().compactions_running != 0; });
   }
   // A pause does not stop work for deadlines, and deadlines survive a restart. So a checkpoint is opened instead, without threads
-  // to work in the background.
+  // for background work.
   void freeze() override {
     db_->pause_compactions();
     check(db_->flush(0));
@@ -142,7 +142,7 @@ class Ebbtide final : public EbbtideEngine {
     const auto manifest = load_manifest(fs, settings_.dir);
     check(manifest.status());
     Epoch epoch;
-    BlockCache cache(std::uint64_t{8} << 20, epoch);  // the cache only has to exist; pages bypass it
+    BlockCache cache(std::uint64_t{8} << 20, epoch);  // a cache must exist, but pages bypass it
     for (const auto& [id, version] : manifest->state.trees) {
       for (const Run& run : version->runs) {
         for (const FileMetaPtr& file : run.files) {
@@ -174,7 +174,7 @@ class Ebbtide final : public EbbtideEngine {
   }
   std::vector<LevelCounts> levels() override {
     std::vector<LevelCounts> levels;
-    for (const RunInfo& run : tree_info().runs) {  // newest first, so levels ascend
+    for (const RunInfo& run : tree_info().runs) {  // the newest run comes first, so levels ascend
       if (run.files == 0) continue;
       if (levels.empty() || levels.back().level != run.level) levels.push_back({run.level, 0, 0, 0});
       levels.back().runs += 1;
@@ -252,7 +252,7 @@ class Ebbtide final : public EbbtideEngine {
 
   Settings settings_;
   Components components_;
-  ManualPool nobody_;  // runs nothing
+  ManualPool nobody_;  // runs no task
   std::unique_ptr<Db> db_;
   std::unique_ptr<Iterator> iterator_;
   MissSet misses_;

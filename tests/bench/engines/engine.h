@@ -1,9 +1,9 @@
-// The engine interface of the benches, implemented by Ebbtide and RocksDB, and their common set-up.
+// The engine interface of the benchmarks, implemented by Ebbtide and RocksDB, and their common set-up.
 //
-// Equal for both: the memtable, the block cache, filter bits a key, pages of 4 KiB, no compression. The log is written at each put
-// but never synced. Each has as many merge threads, and one flush thread. With `size_ratio`, the trees are alike, too: level 0 is
-// merged down at four runs; level 1 has size_ratio memtables (at least four), and every further level size_ratio times as much;
-// files are as large as a memtable. Everything else is each engine's default.
+// Equal for both are the memtable, the block cache, filter bits a key, pages of 4 KiB, and no compression. The log is written at
+// each put but never synced. Each has as many merge threads, and one flush thread. With `size_ratio`, the trees are alike, too:
+// level 0 is merged down at four runs; level 1 has size_ratio memtables (at least four), and every further level size_ratio times
+// as much; files are as large as a memtable. Everything else is each engine's default.
 //
 // Errors end the program, since later figures would mean nothing.
 #pragma once
@@ -30,19 +30,19 @@ struct EngineSetup {
   unsigned merge_threads = 2;
   double size_ratio = 0;         ///< 0: each engine's default tree
   double filter_bits = 10;       ///< per key; 0: no filters
-  std::uint64_t file_bytes = 0;  ///< of a table; 0: the size of a memtable with size_ratio, otherwise each engine's default
+  std::uint64_t file_bytes = 0;  ///< size of a table; 0: the size of a memtable with size_ratio, otherwise each engine's default
 
-  // Ebbtide
+  // Used by Ebbtide only.
   std::string policy = "one_leveling";
-  std::map<std::string, double> policy_parameters{};  ///< without size_ratio
+  std::map<std::string, double> policy_parameters{};  ///< parameters of the policy, without size_ratio
   std::uint32_t pages_per_tile = 1;
   Millis delete_deadline = Millis{24} * 3600 * 1000;
   bool monkey = false;            ///< filter bits by level instead of uniform
   bool measured_lookups = false;  ///< with monkey: for the measured lookups instead of absent keys
   bool stamps = false;            ///< entries have the stamp passed to put_stamped()
 
-  // RocksDB
-  std::uint64_t ttl_seconds = 0;       ///< 0: its default, 30 days
+  // Used by RocksDB only.
+  std::uint64_t ttl_seconds = 0;       ///< 0: RocksDB's default, 30 days
   std::uint64_t periodic_seconds = 0;  ///< 0: its default
   bool delete_collector = false;       ///< CompactOnDeletionCollector
   bool dynamic_levels = false;         ///< level_compaction_dynamic_level_bytes
@@ -54,7 +54,7 @@ struct EngineCounters {
   std::uint64_t merges = 0;
 };
 
-/// The contents of a level that has files.
+/// The counts of a level that has files.
 struct LevelCounts {
   int level = 0;
   std::uint64_t runs = 0, files = 0, bytes = 0;
@@ -64,10 +64,10 @@ struct LevelCounts {
 struct StoredVersion {
   Bytes key;
   bool tombstone = false;
-  std::uint64_t bytes = 0;  ///< of key and value
+  std::uint64_t bytes = 0;  ///< bytes of key and value
 };
 
-/// Used by one thread; counters() and tombstones() by any thread until freeze().
+/// Used by one thread, except for counters() and tombstones(), which any thread may call until freeze().
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -75,30 +75,30 @@ class Engine {
   virtual void del(Bytes key) = 0;
   virtual bool get(Bytes key) = 0;
   static constexpr std::size_t kSpan = 16;
-  /// Returns the number of existing keys among kSpan.
+  /// Looks up kSpan keys. Returns the number of those that exist.
   virtual std::size_t get_span(const Key* keys) = 0;
   /// Seeks and moves on up to `length` times. Returns the number of entries. Scans do not see writes after the first scan.
   virtual std::size_t scan(Bytes key, std::size_t length) = 0;
   /// Makes the next scan see all writes so far.
   virtual void renew_scan() = 0;
-  /// Waits until flushes and merges are at rest: nothing ran at so many checks in a row (wait_for_rest()).
+  /// Waits until flushes and merges are at rest: nothing ran at `looks` checks in a row (wait_for_rest()).
   virtual void settle_after(int looks) = 0;
   void settle() { settle_after(kRestLooks); }
-  /// Flushes memory to tables and stops all merges for good, also those for deadlines, so tables no longer change. No write may
-  /// follow.
+  /// Flushes memory to tables and stops all merges permanently, also those for deadlines, so tables no longer change. No write
+  /// may follow.
   virtual void freeze() = 0;
-  /// Directory of the files; freeze() may change it to one beside the first.
+  /// Returns the directory of the files; freeze() may change it to another directory beside the first.
   [[nodiscard]] virtual const std::string& dir() const = 0;
   /// Visits every version in the tables of a frozen engine, unordered.
   virtual void visit(const std::function<void(const StoredVersion&)>& visitor) = 0;
   [[nodiscard]] virtual EngineCounters counters() = 0;
-  /// Pages that lookups and scans of this thread read because the cache did not have them.
+  /// Returns the number of pages that lookups and scans of this thread read because the cache did not have them.
   [[nodiscard]] virtual std::uint64_t pages_read() = 0;
-  /// Tombstones in tables.
+  /// Returns the number of tombstones in tables.
   [[nodiscard]] virtual std::uint64_t tombstones() = 0;
-  /// Smallest level first.
+  /// Returns the levels, smallest first.
   [[nodiscard]] virtual std::vector<LevelCounts> levels() = 0;
-  /// Filter memory divided by the entries of tables.
+  /// Returns the filter memory divided by the entries of tables.
   [[nodiscard]] virtual double filter_bits_per_key() = 0;
   /// Puts an entry that can be deleted by its stamp; requires setup.stamps. An engine without stamps overwrites the first 8 bytes
   /// of `value` with the stamp.
@@ -110,7 +110,7 @@ struct DeadlineState {
   bool known = false;
   double used = 0;  ///< 1: due now
   std::uint64_t missed = 0;
-  std::uint64_t missed_by_load = 0;  ///< without those explained by a stop or the clock
+  std::uint64_t missed_by_load = 0;  ///< missed deadlines that neither a stop nor the clock explains
 };
 
 /// Operations that only Ebbtide has.
@@ -118,10 +118,10 @@ class EbbtideEngine : public Engine {
  public:
   [[nodiscard]] virtual DeadlineState deadlines() = 0;
   struct Purge {
-    double logical_us = 0;  ///< until no reader finds a deleted key
-    double seconds = 0;     ///< until no file has a deleted key
+    double logical_us = 0;  ///< time until no reader finds a deleted key
+    double seconds = 0;     ///< time until no file has a deleted key
     std::uint64_t pages_whole = 0, pages_in_part = 0;
-    std::uint64_t rewritten_bytes = 0;  ///< by merges meanwhile
+    std::uint64_t rewritten_bytes = 0;  ///< bytes rewritten by merges meanwhile
   };
   /// Deletes every key with a stamp below `end` and purges it from the files now.
   virtual Purge purge_stamps(std::uint64_t end) = 0;
@@ -138,7 +138,7 @@ class RocksEngine : public Engine {
 
 std::unique_ptr<EbbtideEngine> open_ebbtide(const EngineSetup& setup);
 std::unique_ptr<RocksEngine> open_rocksdb(const EngineSetup& setup);
-/// `name`: "ebbtide" or "rocksdb".
+/// Opens the engine `name`: "ebbtide" or "rocksdb".
 std::unique_ptr<Engine> open_engine(const std::string& name, const EngineSetup& setup);
 
 }  // namespace ebbtide::bench

@@ -84,6 +84,15 @@ void need_disk(const std::string& dir, std::uint64_t bytes) {
   }
 }
 
+void in_empty_dir(std::string* dir, std::uint64_t bytes, const std::function<void()>& run) {
+  if (dir->empty()) *dir = default_dir();
+  need_disk(*dir, bytes);
+  std::filesystem::remove_all(*dir);
+  std::filesystem::create_directories(*dir);
+  run();
+  std::filesystem::remove_all(*dir);
+}
+
 Progress::Progress(std::string what) : what_(std::move(what)) { at(0, 1); }
 
 void Progress::at(std::uint64_t done, std::uint64_t total, const std::string& more) {

@@ -1,8 +1,9 @@
-// Clocks, the kernel's counts, and output lines for the programs that run the benches.
+// Clocks, the kernel's counts, and output lines for the programs that run the benchmarks.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <thread>
@@ -16,10 +17,10 @@ namespace ebbtide::bench {
 /// Prints a message and ends the program.
 [[noreturn]] void die(const std::string& why);
 
-/// Seconds of a monotonic clock.
+/// Returns the seconds of a monotonic clock.
 double now_seconds();
 
-/// Returns once `busy` was false so many times in a row, asked every 10 ms. So nothing runs and nothing is planned.
+/// Returns once `busy` was false so many times in a row, at checks every 10 ms. Then no job runs and none is planned.
 inline constexpr int kRestLooks = 20;
 inline constexpr double kRestSeconds = kRestLooks * 0.01;
 template <typename Busy>
@@ -30,13 +31,13 @@ void wait_for_rest(int looks, Busy busy) {
   }
 }
 
-/// CPU time of the whole process, its background threads included.
+/// Returns the CPU time of the whole process, with its background threads.
 double cpu_seconds();
 
-/// Average time of an operation.
+/// The average time of an operation.
 struct PerOperation {
   double per_second = 0;
-  double cpu_ns = 0;  ///< of the whole process
+  double cpu_ns = 0;  ///< CPU time of the whole process
 };
 
 class Stopwatch {
@@ -49,30 +50,33 @@ class Stopwatch {
   double cpu_ = cpu_seconds();
 };
 
-/// Bytes that this process passed to read and write calls of the system: independent of the page cache and of the engines'
-/// counters. Ends the program if the kernel does not count them.
+/// The bytes that this process passed to read and write calls of the system. They are independent of the page cache and of the
+/// engines' counters. Ends the program if the kernel does not count them.
 struct IoBytes {
   std::uint64_t read = 0, written = 0;
   static IoBytes now();
   IoBytes operator-(const IoBytes& before) const { return {read - before.read, written - before.written}; }
 };
 
-/// Disk space of a folder's files (blocks, without holes): tables (.data, .meta, .sst), and all.
+/// The disk space of a folder's files (blocks, without holes): of tables (.data, .meta, .sst), and of all files.
 struct DiskBytes {
   std::uint64_t tables = 0, all = 0;
   static DiskBytes of(const std::string& dir);
 };
 
-/// Default directory of databases: a new folder under EBBTIDE_BENCH_DIR or the system's temporary folder.
+/// Returns the default directory of databases: a new folder under EBBTIDE_BENCH_DIR or the system's temporary folder.
 std::string default_dir();
-/// Ends the program now if the disk would later be full.
+/// Ends the program now if the disk would be full later.
 void need_disk(const std::string& dir, std::uint64_t bytes);
+/// Calls `run` while `*dir` is an empty directory, which is removed at the end. If it is "", sets it to default_dir(). Ends the
+/// program if the disk has less room than `bytes`.
+void in_empty_dir(std::string* dir, std::uint64_t bytes, const std::function<void()>& run);
 
 /// Prints progress as lines `progress: TEXT`, at most a few a second.
 class Progress {
  public:
   explicit Progress(std::string what);
-  /// `done` of `total`, followed by `more`.
+  /// Prints `done` of `total`, followed by `more`.
   void at(std::uint64_t done, std::uint64_t total, const std::string& more = "");
 
  private:
@@ -87,7 +91,7 @@ class JsonLine {
   JsonLine& add(const char* name, std::uint64_t value);
   JsonLine& add(const char* name, const std::string& text);
   JsonLine& add(const char* name, const JsonLine& object);
-  /// A list of lists of numbers.
+  /// Adds a list of lists of numbers.
   JsonLine& add(const char* name, const std::vector<std::vector<double>>& rows);
   [[nodiscard]] std::string str() const { return "{" + fields_ + "}"; }
   /// Prints a line `figure: {...}`.
@@ -98,7 +102,7 @@ class JsonLine {
   std::string fields_;
 };
 
-/// Quantiles in ms of a histogram of ns.
+/// Returns the quantiles in ms of a histogram of ns.
 JsonLine milliseconds(const Histogram& histogram);
 
 }  // namespace ebbtide::bench

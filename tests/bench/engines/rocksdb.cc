@@ -28,7 +28,7 @@ void check(const rocksdb::Status& status) {
 }
 rocksdb::Slice slice(Bytes bytes) { return {bytes.data(), bytes.size()}; }
 
-/// The stamp that put_stamped() left in the value.
+/// Returns the stamp that put_stamped() wrote into the value.
 std::uint64_t stamp_of(const rocksdb::Slice& value) {
   std::uint64_t stamp = 0;
   if (value.size() >= sizeof stamp) std::memcpy(&stamp, value.data(), sizeof stamp);
@@ -44,7 +44,7 @@ class StampFilter final : public rocksdb::CompactionFilter {
   std::atomic<std::uint64_t> end{0};
 };
 
-/// Adds up the results of flushes and compactions at their end, so reads and writes count nothing.
+/// Adds up the results of flushes and compactions when they end, so that reads and writes count nothing.
 class Account final : public rocksdb::EventListener {
  public:
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
@@ -66,7 +66,7 @@ rocksdb::Options options_of(const EngineSetup& setup) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.write_buffer_size = setup.memtable_bytes;
-  options.max_background_jobs = static_cast<int>(setup.merge_threads) + 1;  // one of them flushes
+  options.max_background_jobs = static_cast<int>(setup.merge_threads) + 1;  // one of the jobs is a flush
   options.compression = rocksdb::kNoCompression;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.use_direct_reads = setup.direct_reads;
@@ -80,7 +80,7 @@ rocksdb::Options options_of(const EngineSetup& setup) {
   if (setup.ttl_seconds != 0) options.ttl = setup.ttl_seconds;
   if (setup.periodic_seconds != 0) options.periodic_compaction_seconds = setup.periodic_seconds;
   options.level_compaction_dynamic_level_bytes = setup.dynamic_levels;
-  // Compacts a file if half of any 1024 neighbours, or a twentieth of the file, are tombstones.
+  // Compacts a file if half of any 1024 adjacent entries, or a twentieth of the file, are tombstones.
   if (setup.delete_collector) {
     options.table_properties_collector_factories.push_back(rocksdb::NewCompactOnDeletionCollectorFactory(1024, 512, 0.05));
   }
@@ -102,7 +102,7 @@ class RocksDb final : public RocksEngine {
   }
   ~RocksDb() override {
     iterator_.reset();
-    pinned_.Reset();  // pinned pages belong to the cache
+    pinned_.Reset();  // the cache owns pinned pages
     check(db_->Close());
   }
 
@@ -161,7 +161,8 @@ class RocksDb final : public RocksEngine {
   }
   [[nodiscard]] const std::string& dir() const override { return dir_; }
   void visit(const std::function<void(const StoredVersion&)>& visitor) override {
-    // In portions, since versions come with their values. A portion begins with all versions of the last key of the one before.
+    // The versions come in portions, since they come with their values. A portion begins with all versions of the last key of the
+    // portion before.
     constexpr std::size_t kPortion = 20'000;
     const std::string end(32, '\xff');
     std::string from;
@@ -174,7 +175,7 @@ class RocksDb final : public RocksEngine {
       if (more && last == from && !first) die("rocksdb: more versions of one key than fit into a portion");
       for (const rocksdb::KeyVersion& version : versions) {
         if (more && version.user_key == last) break;
-        constexpr int kDeletion = 0;  // ValueType of its db/dbformat.h
+        constexpr int kDeletion = 0;  // the ValueType of RocksDB's db/dbformat.h
         visitor({version.user_key, version.type == kDeletion, version.user_key.size() + version.value.size()});
       }
       from = last;
@@ -244,7 +245,7 @@ class RocksDb final : public RocksEngine {
     while (property(rocksdb::DB::Properties::kNumRunningCompactions) != 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // Level by level. Other compactions could move files unfiltered past the deepest level that a full one knows.
+  // Compacts level by level. Other compactions could move files unfiltered beyond the deepest level that a full compaction knows.
   void compact_all(rocksdb::BottommostLevelCompaction bottommost) {
     stop_compactions();
     rocksdb::CompactRangeOptions compact;
@@ -260,7 +261,7 @@ class RocksDb final : public RocksEngine {
   }
 
   const std::string dir_;
-  StampFilter filter_;  // outlives the database
+  StampFilter filter_;  // it must outlive the database
   std::shared_ptr<Account> account_;
   std::unique_ptr<rocksdb::DB> db_;
   std::unique_ptr<rocksdb::Iterator> iterator_;

@@ -8,11 +8,11 @@
 
 namespace ebbtide::bench {
 
-/// Arrival times at a fixed mean rate: equal gaps, or a Poisson process (exponential gaps). They do not depend on the time of the
-/// calls, so a stall of server or generator removes no request from the schedule.
+/// Arrival times at a fixed mean rate: with equal gaps, or as a Poisson process (exponential gaps). They do not depend on the
+/// time of the calls, so a stall of server or generator removes no request from the schedule.
 class Arrivals {
  public:
-  /// Nanoseconds from `begin_ns`; per_second > 0.
+  /// Times are in nanoseconds, from `begin_ns` on. Requires per_second > 0.
   Arrivals(double per_second, bool poisson, std::int64_t begin_ns, std::uint64_t seed)
       : gap_ns_(1e9 / per_second), poisson_(poisson), begin_ns_(begin_ns), random_(seed) {
     pop();
@@ -20,7 +20,7 @@ class Arrivals {
   /// Returns the next arrival time.
   [[nodiscard]] std::int64_t next_ns() const { return begin_ns_ + static_cast<std::int64_t>(offset_ns_); }
   void pop() {
-    // 1 - fraction is in (0, 1]: the logarithm is finite.
+    // 1 - fraction is in (0, 1], so the logarithm is finite.
     offset_ns_ += poisson_ ? -std::log(1.0 - random_.fraction()) * gap_ns_ : gap_ns_;
   }
 
@@ -32,9 +32,9 @@ class Arrivals {
   Random random_;
 };
 
-/// A permutation of [0, n) without memory for it: four rounds of a Feistel network over the next even power of two, walked
-/// until the result is below n (cycle walking; Black and Rogaway 2002). For fills in an order that looks random and writes each
-/// key once.
+/// A permutation of [0, n) that takes no memory: four rounds of a Feistel network over the next even power of two, repeated until
+/// the result is below n (cycle walking; Black and Rogaway 2002). For fills in an order that looks random and writes each key
+/// once.
 class Shuffle {
  public:
   Shuffle(std::uint64_t n, std::uint64_t seed) : n_(n) {
@@ -42,7 +42,7 @@ class Shuffle {
     Random random(seed);
     for (std::uint64_t& key : keys_) key = random.next();
   }
-  /// Requires i < n; the result is below n, too.
+  /// Returns the image of i, which is below n. Requires i < n.
   [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const {
     do i = once(i);
     while (i >= n_);

@@ -20,10 +20,11 @@ namespace {
 
 constexpr std::size_t kReceiveBytes = std::size_t{256} << 10;
 constexpr std::size_t kMaxStalls = 10'000;
-/// Requests that are sent before replies are read again. Without this limit a late generator would not read until it has caught
-/// up.
+/// The requests that are sent before replies are read again. Without this limit a late generator would not read until it has
+/// caught up.
 constexpr int kIssueAtOnce = 256;
-/// Unanswered requests of a thread at which a run ends, since the server does not keep up with the rate. About 100 MB here.
+/// The unanswered requests of a thread at which a run ends, since the server does not keep up with the rate. They take about 100
+/// MB here.
 constexpr std::uint64_t kMaxOutstanding = 2'000'000;
 
 std::string system_error(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
@@ -92,7 +93,7 @@ std::string Generator::connect() {
 }
 
 std::string Generator::run() {
-  (void)::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // precise waits, not 50 us late
+  (void)::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // for precise waits, which are otherwise 50 us late
   const std::int64_t begin = shared_.begin_ns;
   const timespec begin_time{begin / 1'000'000'000, begin % 1'000'000'000};
   while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &begin_time, nullptr) == EINTR) continue;
@@ -210,7 +211,7 @@ std::string Generator::send(Connection& connection) {
     connection.out.erase(0, connection.out_sent);
     connection.out_sent = 0;
   }
-  // Level-triggered: asked for writability only while there is something to write.
+  // The set is level-triggered, so writability is requested only while there is something to write.
   epoll_event event{};
   event.events = was_blocked ? EPOLLIN | EPOLLOUT : EPOLLIN;
   event.data.ptr = &connection;
@@ -229,7 +230,7 @@ std::int64_t Generator::wait_ns(std::int64_t now) const {
 }
 
 std::string Generator::wait_and_receive(std::int64_t timeout_ns) {
-  if (timeout_ns > 0) {  // epoll_wait knows milliseconds only; ppoll on the epoll set, nanoseconds
+  if (timeout_ns > 0) {  // epoll_wait counts in milliseconds; ppoll on the epoll set, in nanoseconds
     pollfd waiter{epoll_, POLLIN, 0};
     const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
     if (::ppoll(&waiter, 1, &timeout, nullptr) == 0) return "";
@@ -253,7 +254,7 @@ std::string Generator::receive(Connection& connection) {
   if (n < 0) return errno == EAGAIN || errno == EINTR ? "" : system_error("recv");
   const std::int64_t now = now_ns();
   note_gap(now);
-  // The rest of an incomplete reply goes in front. Usually there is none, and the buffer is parsed in place.
+  // The bytes of an incomplete reply are put before the new bytes. Usually there are none, and the buffer is parsed in place.
   std::string_view stream(buffer_.data(), static_cast<std::size_t>(n));
   if (!connection.in.empty()) stream = connection.in.append(stream);
   std::size_t at = 0;
@@ -321,7 +322,7 @@ void Generator::count_unanswered(std::int64_t now) {
       ++window_.unanswered;
       if (request.intended_ns < recorded_from_ns_) continue;
       ++total_.unanswered;
-      // It took at least this long.
+      // The request took at least this long.
       (request.get ? total_.get : total_.set)
           .record(static_cast<std::uint64_t>(std::max<std::int64_t>(0, now - request.intended_ns)));
     }

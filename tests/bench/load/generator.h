@@ -1,13 +1,14 @@
-// One thread of load: many connections in one epoll set, and the clock.
+// One thread of load: it has many connections in one epoll set, and a clock.
 //
-// Open loop (a rate is given): requests start by the schedule, on the next connection in turn, even if it has unanswered ones.
-// Latency counts from the intended start. If the server stalls, requests that should have started meanwhile count as late by the
-// rest of the stall. A generator that waits for a reply before its next request leaves those out ("coordinated omission").
+// Open loop (a rate is given): requests start by the schedule, on the next connection in turn, even if that has unanswered
+// requests. Latency counts from the intended start. If the server stalls, requests that should have started meanwhile count as
+// late by the rest of the stall. A generator that waits for a reply before its next request leaves these out ("coordinated
+// omission").
 //
-// Closed loop (no rate): each connection sends `depth` requests at once, and the next ones after all replies, like
+// Closed loop (no rate): each connection sends `depth` requests at once, and the next requests after all replies, like
 // redis-benchmark. This shows the server's throughput, not how long clients wait.
 //
-// The generator may be late itself, when its thread waits for a core of a busy machine. `lag` has the lateness of its requests.
+// The generator itself may be late, if its thread waits for a core of a busy machine. `lag` has the lateness of its requests.
 #pragma once
 
 #include <atomic>
@@ -50,7 +51,7 @@ struct Load {
   double drain = 30;  ///< seconds to wait for replies after the last request
 };
 
-/// A time with unanswered requests and without a reply on any connection of a thread.
+/// A period with unanswered requests and without a reply on any connection of a thread.
 struct Stall {
   double at_seconds = 0, ms = 0;
 };
@@ -72,25 +73,25 @@ struct Shared {
   std::atomic<std::uint64_t> next_request{0};  ///< for runs that end after a number of requests
   std::atomic<bool> stop{false};
   std::atomic<bool> overloaded{false};  ///< the run ended early because of too many unanswered requests
-  /// Called by each thread after every interval, and at the end for the incomplete one.
+  /// Called by each thread after every interval, and at the end for the incomplete interval.
   std::function<void(std::size_t interval, const Tally& tally)> deliver;
 };
 
 class Generator {
  public:
-  /// `index` < load.threads.
+  /// Requires `index` < load.threads.
   Generator(const Load& load, unsigned index, const Requests& requests, Shared& shared);
   ~Generator();
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  /// Returns an error text, or an empty one.
+  /// Connects. Returns "" or the error.
   std::string connect();
-  /// Runs to the end. Returns the reason if the run ended early, otherwise an empty text. Call once.
+  /// Runs to the end. Returns "" if the run is complete, otherwise the reason why it ended early. Called once.
   std::string run();
-  /// Results of the whole run, without the warm-up.
+  /// Returns the results of the whole run, without the warm-up.
   [[nodiscard]] const Tally& total() const { return total_; }
-  /// Nanoseconds from the end of the warm-up to the last reply.
+  /// Returns the nanoseconds from the end of the warm-up to the last reply.
   [[nodiscard]] std::int64_t last_answer_ns() const { return last_answer_ns_; }
 
  private:
@@ -142,7 +143,7 @@ class Generator {
   Tally window_, total_;
 };
 
-/// Monotonic, in nanoseconds.
+/// Returns the time of a monotonic clock, in nanoseconds.
 std::int64_t now_ns();
 
 }  // namespace ebbtide::bench

@@ -1,8 +1,8 @@
-// A histogram of durations with logarithmic buckets, in the manner of HdrHistogram (Tene): every power of two is cut into 128
-// equal parts, so every value is known to within 0.8 %, and recording is an increment.
+// A histogram of durations with logarithmic buckets, like HdrHistogram (Tene): every power of two is cut into 128 equal parts, so
+// every value is known to within 0.8 %, and recording is an increment.
 //
-// Values below 128 have a bucket each. A value of b bits (b > 7) keeps its highest eight bits: the bucket's number is made of the
-// length and of the seven bits after the leading one, which makes buckets adjacent across powers of two.
+// Values below 128 have a bucket each. A value of b bits (b > 7) keeps its highest eight bits: the bucket's number consists of
+// the length and of the seven bits after the leading bit, which makes buckets adjacent across powers of two.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,20 @@
 
 namespace ebbtide::bench {
 
-/// Not thread-safe: one per thread, merged for output. Units are the caller's; nanoseconds here.
+/// Not thread-safe: each thread has one, and they are merged for output. Units are the caller's; here they are nanoseconds.
 class Histogram {
  public:
   static constexpr unsigned kPartBits = 7;
   static constexpr std::uint64_t kParts = std::uint64_t{1} << kPartBits;
   static constexpr std::size_t kBuckets = (64 - kPartBits + 1) * kParts;
 
-  /// The bucket of a value.
+  /// Returns the bucket of a value.
   static constexpr std::size_t bucket_of(std::uint64_t value) {
     if (value < kParts) return value;
     const unsigned shift = static_cast<unsigned>(std::bit_width(value)) - 1 - kPartBits;
     return (std::size_t{shift} + 1) * kParts + ((value >> shift) - kParts);
   }
-  /// The largest value that falls into a bucket.
+  /// Returns the largest value in a bucket.
   static constexpr std::uint64_t highest_in(std::size_t bucket) {
     if (bucket < kParts) return bucket;
     const unsigned shift = static_cast<unsigned>(bucket / kParts) - 1;
@@ -54,8 +54,8 @@ class Histogram {
   [[nodiscard]] std::uint64_t max() const { return max_; }  ///< exact; 0 if empty
   [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
   [[nodiscard]] double mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
-  /// A value that at least the fraction `q` of all values do not exceed, at most 0.8 % too large and never above max();
-  /// 0 if empty. 0 <= q <= 1.
+  /// Returns a value that at least the fraction `q` of all values do not exceed: at most 0.8 % too large, and never above max();
+  /// 0 if the histogram is empty. Requires 0 <= q <= 1.
   [[nodiscard]] std::uint64_t quantile(double q) const {
     if (count_ == 0) return 0;
     const double exact = q * static_cast<double>(count_);
@@ -69,7 +69,7 @@ class Histogram {
     }
     return max_;
   }
-  /// The number of values in a bucket.
+  /// Returns the number of values in a bucket.
   [[nodiscard]] std::uint64_t at(std::size_t bucket) const { return counts_[bucket]; }
 
  private:

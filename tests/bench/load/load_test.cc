@@ -1,4 +1,4 @@
-// The calculations of bench_load, where a bug would give a wrong figure.
+// Tests of the calculations of bench_load in which a bug would give a wrong figure.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
@@ -12,7 +12,7 @@
 using namespace ebbtide;
 using namespace ebbtide::bench;
 
-TEST_CASE("histogram buckets are adjacent and contain their bounds") {
+TEST_CASE("histogram buckets: they are adjacent and contain their bounds") {
   for (std::size_t bucket = 0; bucket + 1 < Histogram::kBuckets; ++bucket) {
     const std::uint64_t highest = Histogram::highest_in(bucket);
     REQUIRE(Histogram::bucket_of(highest) == bucket);
@@ -22,7 +22,7 @@ TEST_CASE("histogram buckets are adjacent and contain their bounds") {
   CHECK(Histogram::bucket_of(~std::uint64_t{0}) == Histogram::kBuckets - 1);
 }
 
-TEST_CASE("histogram quantiles equal those of the sorted values to 0.8 %") {
+TEST_CASE("histogram quantiles: they equal those of the sorted values to 0.8 %") {
   Random random(7);
   std::vector<std::uint64_t> values;
   Histogram histogram;
@@ -43,7 +43,7 @@ TEST_CASE("histogram quantiles equal those of the sorted values to 0.8 %") {
   CHECK(histogram.min() == values.front());
 }
 
-TEST_CASE("a quantile is the smallest value that this fraction does not exceed") {
+TEST_CASE("quantile: it is the smallest value that this fraction does not exceed") {
   Histogram histogram;
   for (std::uint64_t value = 1; value <= 10; ++value) histogram.record(value);
   CHECK(histogram.quantile(0) == 1);
@@ -54,7 +54,7 @@ TEST_CASE("a quantile is the smallest value that this fraction does not exceed")
   CHECK(histogram.quantile(1) == 10);
 }
 
-TEST_CASE("merged histograms equal the histogram of all values") {
+TEST_CASE("histograms are merged: the result equals the histogram of all values") {
   Random random(8);
   Histogram one, other, all;
   for (int i = 0; i < 5'000; ++i) {
@@ -69,7 +69,7 @@ TEST_CASE("merged histograms equal the histogram of all values") {
   CHECK(one.mean() == Approx(all.mean()));
 }
 
-TEST_CASE("an empty histogram has quantiles of 0") {
+TEST_CASE("histogram is empty: its quantiles are 0") {
   const Histogram empty;
   CHECK(empty.quantile(0.5) == 0);
   CHECK(empty.max() == 0);
@@ -77,7 +77,7 @@ TEST_CASE("an empty histogram has quantiles of 0") {
   CHECK(empty.mean() == 0);
 }
 
-TEST_CASE("arrivals come at their rate") {
+TEST_CASE("arrivals: they come at their rate") {
   for (const bool poisson : {false, true}) {
     Arrivals arrivals(50'000, poisson, 1'000, 3);
     std::int64_t last = 1'000, longest = 0;
@@ -88,7 +88,7 @@ TEST_CASE("arrivals come at their rate") {
       arrivals.pop();
     }
     CHECK(static_cast<double>(last) / 1e9 == Approx(2.0).epsilon(0.02));
-    // Equal gaps of 20 us, or exponential ones, of which the longest of 100,000 is about ln(100,000) times the mean.
+    // The gaps are 20 us, or exponential; of 100,000 exponential gaps the longest is about ln(100,000) times the mean.
     if (poisson) {
       CHECK(longest > 100'000);
     } else {
@@ -97,7 +97,7 @@ TEST_CASE("arrivals come at their rate") {
   }
 }
 
-TEST_CASE("a shuffle is a permutation, and not the identity") {
+TEST_CASE("shuffle: it is a permutation, and not the identity") {
   for (const std::uint64_t n : {1, 2, 3, 16, 1000, 4097}) {
     const Shuffle shuffle(n, 5);
     std::set<std::uint64_t> seen;
@@ -113,7 +113,7 @@ TEST_CASE("a shuffle is a permutation, and not the identity") {
   }
 }
 
-TEST_CASE("replies are parsed whole at any cut of the stream") {
+TEST_CASE("stream is cut anywhere: replies are parsed whole") {
   const std::string stream = "+OK\r\n$5\r\nhe\r\no\r\n$-1\r\n:42\r\n-ERR no\r\n$0\r\n\r\n_\r\n";
   using Kind = ReplyView::Kind;
   const std::vector<std::pair<Kind, std::string>> expected = {{Kind::kSimple, "OK"},  {Kind::kBulk, "he\r\no"}, {Kind::kNull, ""},
@@ -138,7 +138,7 @@ TEST_CASE("replies are parsed whole at any cut of the stream") {
   }
 }
 
-TEST_CASE("input that is no reply to a GET or SET is refused") {
+TEST_CASE("input is no reply to a GET or SET: it is refused") {
   CHECK_FALSE(parse_reply("*1\r\n$1\r\na\r\n"));
   CHECK_FALSE(parse_reply("$x\r\n"));
   CHECK_FALSE(parse_reply("$-2\r\n"));
@@ -146,7 +146,7 @@ TEST_CASE("input that is no reply to a GET or SET is refused") {
   CHECK_FALSE(parse_reply(std::string(600, '+')));
 }
 
-TEST_CASE("a value is accepted for its own key only") {
+TEST_CASE("value: it is accepted for its own key only") {
   const Requests requests(100, 0, 1);
   std::string value, set, get, absent;
   requests.append_value(42, value);
@@ -162,7 +162,7 @@ TEST_CASE("a value is accepted for its own key only") {
   CHECK(absent == "*2\r\n$3\r\nGET\r\n$16\r\nkey:00000000004C\r\n");
 }
 
-TEST_CASE("the compressible part of values has the requested size") {
+TEST_CASE("compressible part of values: it has the requested size") {
   for (const double part : {0.0, 0.5, 1.0}) {
     const Requests requests(1000, part, 1);
     std::string values;

@@ -1,7 +1,8 @@
-// bench_load: sends GETs and SETs to a Redis-protocol server and measures their latency, in an open loop by default (generator.h).
+// bench_load: sends GETs and SETs to a Redis-protocol server and measures their latency, in an open loop by default
+// (generator.h).
 //
-// Prints lines of JSON: {"interval": {...}} per interval, {"summary": {...}} at the end. Latencies are microseconds. The exit status
-// is 0 only if the run completed; wrong or failed replies are counted, not fatal.
+// Prints lines of JSON: {"interval": {...}} per interval, {"summary": {...}} at the end. Latencies are in microseconds. The exit
+// status is 0 only if the run completed; wrong or failed replies are counted, but do not end the run.
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -49,7 +50,7 @@ std::string as_json(const Histogram& h) {
   return text + "]}";
 }
 
-/// Merges the threads' results of an interval and prints it once the last one has arrived.
+/// Merges the threads' results of an interval, and prints the result once the last thread has delivered its own.
 class TimeLine {
  public:
   explicit TimeLine(const Load& load) : load_(load) {}

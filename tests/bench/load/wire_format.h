@@ -16,12 +16,12 @@ namespace ebbtide::bench {
 struct ReplyView {
   enum class Kind : std::uint8_t { kSimple, kError, kInteger, kBulk, kNull };
   Kind kind = Kind::kSimple;
-  std::string_view body;  ///< without its frame; points into the parsed stream
+  std::string_view body;  ///< the content without its frame; points into the parsed stream
   std::size_t bytes = 0;  ///< size of the whole reply in the stream; 0: incomplete
 };
 
-/// Returns the reply at the beginning of `stream`, or one of 0 bytes if it is incomplete. Returns nothing if the stream is no RESP
-/// reply to a GET or SET: an array, an unknown first byte, a length that is no number.
+/// Returns the reply at the beginning of `stream`; a reply of 0 bytes if it is incomplete. Returns nullopt if the stream is no
+/// RESP reply to a GET or SET: an array, an unknown first byte, a length that is no number.
 inline std::optional<ReplyView> parse_reply(std::string_view stream) {
   const std::size_t end = stream.find("\r\n");
   if (stream.empty() || (end == std::string_view::npos && stream.size() < 512)) return ReplyView{};
@@ -51,8 +51,8 @@ inline std::optional<ReplyView> parse_reply(std::string_view stream) {
 }
 
 /// Makes requests for numbered keys. Key 42 is "key:000000000042", like redis-benchmark's, so that both tools can use the same
-/// data; an absent key has a letter for its last digit. A value begins with the key's number, by which replies are checked. The
-/// rest is random, except for the requested compressible fraction.
+/// data; an absent key has a letter in place of its last digit. A value begins with the key's number, by which replies are
+/// checked. Its other bytes are random, except for the requested compressible part.
 class Requests {
  public:
   static constexpr std::size_t kDigits = 12;
@@ -60,7 +60,7 @@ class Requests {
   Requests(std::size_t value_bytes, double compressible, std::uint64_t seed)
       : value_bytes_(value_bytes), pool_(kPool + value_bytes, 'x') {
     Random random(seed);
-    // Blocks of 16 bytes are random or constant, so that each value has the fraction.
+    // Blocks of 16 bytes are random or constant, so that each value has this part.
     const auto limit = static_cast<std::uint64_t>(compressible * 1000);
     for (std::size_t i = 0; i < pool_.size(); i += 16) {
       if (random.uniform(1000) < limit) continue;
@@ -87,7 +87,7 @@ class Requests {
     out.append(number.data(), head);
     out.append(pool_, (key * 7919) & (kPool - 1), value_bytes_ - head);
   }
-  /// True if a value has the length and the beginning that append_value writes for this key.
+  /// Returns true if a value has the length and the beginning that append_value() writes for this key.
   [[nodiscard]] bool belongs(std::uint64_t key, std::string_view value) const {
     const std::array<char, kDigits> number = digits(key);
     const std::size_t head = std::min(kDigits, value_bytes_);
@@ -104,7 +104,7 @@ class Requests {
   }
   static void append_key(std::uint64_t key, bool absent, std::string& out) {
     const std::array<char, kDigits> number = digits(key);
-    // An absent key sorts right after the stored one of its number, so it is in the range of every file.
+    // An absent key sorts directly after the stored key of its number, so it is in the range of every file.
     out += "key:";
     out.append(number.data(), absent ? kDigits - 1 : kDigits);
     if (absent) out += static_cast<char>(number[kDigits - 1] + 'A' - '0');

@@ -208,7 +208,7 @@ func main() {
 		told := listener.Subscribe(ctx, "__redis__:invalidate")
 		defer told.Close()
 		get(told.Receive(ctx))
-		// The id of the listening connection: the newest one that has subscribed.
+		// The id of the listening connection, which is the newest connection with a subscription.
 		id := ""
 		for _, line := range strings.Split(get(writer.ClientList(ctx).Result()), "\n") {
 			if strings.Contains(line, "sub=1") {

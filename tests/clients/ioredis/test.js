@@ -6,7 +6,7 @@ const Redis = require('ioredis');
 const {port, test, until, killServer, run} = require('../runner.js');
 
 const redis = new Redis({port});
-redis.on('error', () => {}); // a lost connection is an event, and the tests see what follows from it
+redis.on('error', () => {}); // a lost connection is an event; the tests check its consequences
 
 test('it connects, its ready check passes, and INFO parses', async () => {
   assert.equal(redis.status, 'ready');

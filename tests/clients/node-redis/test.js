@@ -8,7 +8,7 @@ const {port, test, until, killServer, run} = require('../runner.js');
 const clients = {};
 async function connect(options = {}) {
   const client = createClient({socket: {port}, ...options});
-  client.on('error', () => {}); // a lost connection is an event, and the tests see what follows from it
+  client.on('error', () => {}); // a lost connection is an event; the tests check its consequences
   return client.connect();
 }
 

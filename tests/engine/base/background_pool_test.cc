@@ -1,4 +1,4 @@
-// Pools of threads.
+// Tests of pools of threads.
 #include <algorithm>
 #include <atomic>
 #include <vector>
@@ -28,4 +28,16 @@ TEST_CASE("thread pool: tasks of high priority run first, and every task runs on
     while (ran < 1000) pool.run_one();
   }
   CHECK(ran == 1000);
+}
+
+TEST_CASE("thread pool: a task is submitted after stop: it does not run", "[threads]") {
+  ThreadPool pool(2, "test", 0);
+  std::atomic<int> ran{0};
+  pool.submit(Priority::kLow, [&] { ++ran; });
+  while (ran < 1) pool.run_one();
+  pool.stop();
+  pool.submit(Priority::kHigh, [&] { ++ran; });
+  CHECK_FALSE(pool.run_one());
+  CHECK(ran == 1);
+  pool.stop();  // no effect
 }

@@ -1,4 +1,4 @@
-// Charges to the memory budget, and values that carry theirs.
+// Tests of charges to the memory budget, and of values that carry their charge.
 #include <engine/charged_value.h>
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ MemoryCharge take(MemoryAccount& account, std::uint64_t bytes) {
 
 }  // namespace
 
-TEST_CASE("memory charge that is released, split or moved: the account's total is what is left") {
+TEST_CASE("memory charge is released, split or moved: the account's total is the remaining charge") {
   MemoryAccount account;
   {
     MemoryCharge charge = take(account, 100);
@@ -43,12 +43,12 @@ TEST_CASE("memory charge that is released, split or moved: the account's total i
   CHECK(account.charged() == 0);
 }
 
-TEST_CASE("charge that is moved onto another: the other holds it, and what that one held before is released") {
+TEST_CASE("charge is moved onto another: the target has it, and the target's former charge is released") {
   MemoryAccount account;
   MemoryCharge first = take(account, 100);
   MemoryCharge second(std::move(first));
   CHECK(second.bytes() == 100);
-  CHECK(first.bytes() == 0);  // NOLINT: what a moved-from charge holds
+  CHECK(first.bytes() == 0);  // the bytes of a moved-from charge
   CHECK(account.charged() == 100);
   MemoryCharge third = take(account, 7);
   third = std::move(second);
@@ -61,7 +61,7 @@ TEST_CASE("charge that is moved onto another: the other holds it, and what that 
   CHECK(account.charged() == 0);
 }
 
-TEST_CASE("refused charge: the error says how many bytes, of what budget, and what to do if they never fit") {
+TEST_CASE("charge is refused: the error has the bytes, the budget, and the remedy if they can never fit") {
   MemoryAccount account;
   account.set_limit(100, 0);
   account.set_budget(4096, 3000);
@@ -83,7 +83,7 @@ TEST_CASE("refused charge: the error says how many bytes, of what budget, and wh
   CHECK(Status::out_of_memory("spent").refused_bytes() == 0);
 }
 
-TEST_CASE("charged value whose last owner outlives the account's owner: its charge is released") {
+TEST_CASE("last owner of a charged value outlives the account's owner: the charge is released") {
   auto account = std::make_shared<MemoryAccount>();
   const std::weak_ptr<MemoryAccount> watched = account;
   MemoryCharge charge = take(*account, 150);
@@ -102,7 +102,7 @@ TEST_CASE("charged value whose last owner outlives the account's owner: its char
   CHECK(watched.expired());
 }
 
-TEST_CASE("charged value of existing bytes: keeps their place and owner") {
+TEST_CASE("charged value of existing bytes: the bytes keep their place and owner") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 3);
   auto plain = std::make_shared<const std::string>("abc");
@@ -118,7 +118,7 @@ TEST_CASE("charged value of existing bytes: keeps their place and owner") {
   CHECK(watched.expired());
 }
 
-TEST_CASE("charged value kept by a memtable: counted once, as memtable memory") {
+TEST_CASE("charged value in a memtable: it counts once, as memory of memtables") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 10);
   SharedValue value = charged_value(std::string(10, 'x'), &charge);
@@ -133,7 +133,7 @@ TEST_CASE("charged value kept by a memtable: counted once, as memtable memory") 
   CHECK_FALSE(is_charged(charged_value(std::string("plain"), &none)));
 }
 
-TEST_CASE("account whose limit is lowered: refuses charges until the limit is raised") {
+TEST_CASE("limit of an account is lowered: charges are refused until the limit is raised") {
   MemoryAccount account;
   account.set_limit(100, 0);
   account.lower_limit(60);

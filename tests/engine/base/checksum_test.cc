@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("checksum changes with the bytes, the file and the offset") {
+TEST_CASE("other bytes, another file or another offset: the checksum differs") {
   const std::string data(1000, 'x');
   const std::uint64_t sum = block_checksum(data, 7, 4096);
   CHECK(sum == block_checksum(data, 7, 4096));
@@ -23,14 +23,14 @@ TEST_CASE("checksum changes with the bytes, the file and the offset") {
   CHECK(pieces.digest() == sum);
 }
 
-// Filters and checksums on disk depend on these values: they may never change.
-TEST_CASE("hashes have their fixed values") {
+// Filters and checksums on disk depend on these values, so they must never change.
+TEST_CASE("hash functions: they have fixed values") {
   CHECK(hash_key("") == 0x2d06800538d394c2ull);
   CHECK(hash_key("ebbtide") == hash_bytes("ebbtide", 0));
   CHECK(hash_bytes("ebbtide", 1) != hash_bytes("ebbtide", 2));
 }
 
-TEST_CASE("prefix_successor returns the end of a prefix's range") {
+TEST_CASE("prefix_successor: it returns the end of the range of a prefix") {
   CHECK(prefix_successor("a") == "b");
   CHECK(prefix_successor("a\xff") == "b");
   CHECK(prefix_successor("\xff\xff").empty());

@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("varints read back, have the computed length, and are never read past the end") {
+TEST_CASE("varints: they read back, have the computed length, and are never read beyond the end") {
   Random random(1);
   for (int bits = 0; bits <= 64; ++bits) {
     for (int i = 0; i < 50; ++i) {
@@ -28,7 +28,7 @@ TEST_CASE("varints read back, have the computed length, and are never read past 
   }
 }
 
-TEST_CASE("a varint of more than 64 bits is refused") {
+TEST_CASE("varint of more than 64 bits: it is refused") {
   std::uint64_t v = 0;
   Bytes eleven("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11);
   CHECK_FALSE(get_varint(&eleven, &v));
@@ -42,7 +42,7 @@ TEST_CASE("a varint of more than 64 bits is refused") {
   CHECK_FALSE(get_varint32(&wide, &narrow));
 }
 
-TEST_CASE("string longer than the remaining bytes is refused") {
+TEST_CASE("string longer than the remaining bytes: it is refused") {
   std::string out;
   put_bytes(&out, "hello");
   put_u32(&out, 7);
@@ -61,7 +61,7 @@ TEST_CASE("string longer than the remaining bytes is refused") {
 
 namespace {
 
-/// Strings that often have much in common.
+/// Returns strings that often have a common prefix.
 std::string random_bytes(Random& random) {
   std::string bytes(random.uniform(24), 'a');
   for (char& c : bytes) {
@@ -72,7 +72,7 @@ std::string random_bytes(Random& random) {
 
 }  // namespace
 
-TEST_CASE("key words order as the keys do, for any skip", "[property]") {
+TEST_CASE("key words with any skip: they have the order of their keys", "[property]") {
   Random random(3);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random), b = random_bytes(random);
@@ -80,7 +80,7 @@ TEST_CASE("key words order as the keys do, for any skip", "[property]") {
     CAPTURE(a, b, skip);
     if (key_word(a, skip) < key_word(b, skip)) REQUIRE(a < b);
     if (key_word(a, skip) > key_word(b, skip)) REQUIRE(a > b);
-    // Words are equal if the bytes are, or differ only by zeros at the end.
+    // Words are equal if the bytes are equal or differ only by zeros at the end.
     std::string padded_a = a.substr(skip, 8), padded_b = b.substr(skip, 8);
     padded_a.resize(8);
     padded_b.resize(8);
@@ -91,7 +91,7 @@ TEST_CASE("key words order as the keys do, for any skip", "[property]") {
   CHECK(key_word("abc", 9) == 0);
 }
 
-TEST_CASE("common bytes and equality of short strings agree with a comparison byte by byte", "[property]") {
+TEST_CASE("common bytes and equality of short strings: they agree with a comparison byte by byte", "[property]") {
   Random random(4);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random);

@@ -1,4 +1,4 @@
-// Epochs: what readers may see is not freed.
+// Tests of epochs: objects that a reader may see are not freed.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -9,7 +9,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("epoch: objects visible to a guard are freed only after it ends") {
+TEST_CASE("epoch: guard may see objects: they are freed only after it ends") {
   Epoch epoch;
   bool freed = false;
   {
@@ -28,7 +28,7 @@ TEST_CASE("epoch: objects visible to a guard are freed only after it ends") {
   CHECK(freed);
 }
 
-TEST_CASE("epoch: later guard does not delay objects retired before it") {
+TEST_CASE("epoch: guard begins after objects were retired: it does not delay them") {
   Epoch epoch;
   bool freed = false;
   epoch.retire([&] { freed = true; });
@@ -37,7 +37,7 @@ TEST_CASE("epoch: later guard does not delay objects retired before it") {
   CHECK(freed);
 }
 
-TEST_CASE("epoch: readers never see freed objects while threads start and end", "[threads]") {
+TEST_CASE("epoch: threads start and end: readers never see freed objects", "[threads]") {
   struct Node {
     std::atomic<std::uint64_t> alive{0x11feull};
   };
@@ -72,7 +72,7 @@ TEST_CASE("epoch: readers never see freed objects while threads start and end", 
   delete current.load();
 }
 
-TEST_CASE("epoch: destructor frees all objects, also those retired by freeing") {
+TEST_CASE("epoch: destructor: it frees all objects, also those that freeing retires") {
   int freed = 0;
   {
     Epoch epoch;

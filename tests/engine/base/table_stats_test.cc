@@ -22,7 +22,7 @@ Entry tombstone(Bytes key, SeqNum seq, Millis birth) {
 }
 }  // namespace
 
-TEST_CASE("table stats count added entries") {
+TEST_CASE("entries are added: table stats count them") {
   TableStats s;
   s.add_entry(value("b", 5, 100, 900));
   s.add_entry(value("c", 9));
@@ -33,7 +33,7 @@ TEST_CASE("table stats count added entries") {
   CHECK(s.range_tombstones == 1);
   CHECK(s.min_seq == 3);
   CHECK(s.max_seq == 20);
-  CHECK(s.min_delete_key == 100);  // a tombstone's birth is no delete key
+  CHECK(s.min_delete_key == 100);  // a tombstone's birth does not count as a delete key
   CHECK(s.max_delete_key == 100);
   CHECK(s.unstamped == 1);
   CHECK(s.min_expiry == 900);
@@ -52,6 +52,30 @@ TEST_CASE("table stats count added entries") {
     Bytes shorter = Bytes(bytes).substr(0, cut);
     CHECK_FALSE(TableStats::decode(&shorter).is_ok());
   }
+}
+
+TEST_CASE("table stats count collections, and those written before there were any have none") {
+  TableStats s;
+  s.add_entry(value("a", 1));
+  CHECK(s.collections == 0);
+  std::string before;
+  s.encode(&before);
+  for (const EntryKind kind : {EntryKind::kCompact, EntryKind::kHeader}) {
+    Entry e = value("b", 2);
+    e.kind = kind;
+    s.add_entry(e);
+  }
+  CHECK(s.collections == 2);
+  // The number of collections was added as the last byte, counted by the length at the front.
+  REQUIRE(before.back() == 0);
+  before.pop_back();
+  --before[0];
+  Bytes in = before;
+  const auto old = TableStats::decode(&in);
+  REQUIRE(old.is_ok());
+  CHECK(in.empty());
+  CHECK(old->entries == 1);
+  CHECK(old->collections == 0);
 }
 
 TEST_CASE("key bounds with an exclusive end, a key at that end, or no end: each contains the right keys") {

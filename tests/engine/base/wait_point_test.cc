@@ -35,7 +35,7 @@ TEST_CASE("thread that sleeps: wakes when the condition is published, not before
   CHECK(point.sleepers() == 0);
 }
 
-// Commits are published like this: each thread waits for its turn. A lost wake-up would hang the test.
+// Each thread waits for its turn and publishes the next turn, as commits do. A lost wake-up would hang the test.
 TEST_CASE("many more threads than cores publish in turn: no wake-up is lost", "[wait][threads]") {
   constexpr std::uint64_t kThreads = 12, kTurns = 2000;
   WaitPoint point;

@@ -27,20 +27,22 @@ WriteBatch sample() {
   batch.swap_databases(5, 6);
   batch.create_tree(7, 70, StampMode::kExpireTime);
   batch.delete_stamps(3, 5, kDeleteKeyEnd);
+  batch.put(3, "small set", "members", {.stamp = 78, .expiry = 55, .kind = EntryKind::kCompact, .debt = true});
+  batch.put(3, "no set any more", "v", {.debt = true});
   batch.set_header(100, 5000, 42);
   return batch;
 }
 
 }  // namespace
 
-TEST_CASE("write batch reads back as written, referenced values included") {
+TEST_CASE("write batch with referenced values: it reads back as written") {
   const WriteBatch batch = sample();
   const std::string bytes = payload(batch);
   CHECK(bytes.size() == batch.payload_bytes());
   auto parsed = WriteBatch::parse(bytes);
   REQUIRE(parsed.is_ok());
   CHECK(parsed->first_seq() == 100);
-  CHECK(parsed->last_seq() == 109);
+  CHECK(parsed->last_seq() == 111);
   CHECK(parsed->time() == 5000);
   CHECK(parsed->replication_id() == 42);
   std::size_t a = 0, b = 0;
@@ -49,6 +51,10 @@ TEST_CASE("write batch reads back as written, referenced values included") {
   while (batch.next_op(&a, &left)) {
     REQUIRE(parsed->next_op(&b, &right));
     CHECK(left.kind == right.kind);
+    CHECK(left.value_kind == (left.key == "small set" ? EntryKind::kCompact : EntryKind::kValue));
+    CHECK(left.value_kind == right.value_kind);
+    CHECK(left.debt == left.key.starts_with("small") + left.key.starts_with("no set"));
+    CHECK(left.debt == right.debt);
     CHECK(left.tree == right.tree);
     CHECK(left.key == right.key);
     CHECK(left.end == right.end);
@@ -63,10 +69,10 @@ TEST_CASE("write batch reads back as written, referenced values included") {
     ++count;
   }
   CHECK_FALSE(parsed->next_op(&b, &right));
-  CHECK(count == 10);
+  CHECK(count == 12);
 }
 
-TEST_CASE("empty range adds no operation, and only a batch without operations is empty") {
+TEST_CASE("empty range: it adds no operation, and only a batch without operations is empty") {
   WriteBatch batch;
   batch.delete_range(0, "b", "b");
   batch.delete_range(0, "c", "b");
@@ -80,7 +86,7 @@ TEST_CASE("empty range adds no operation, and only a batch without operations is
   CHECK(payload(batch) == payload(WriteBatch()));
 }
 
-TEST_CASE("tree numbers are written into their operations") {
+TEST_CASE("tree numbers: they are written into their operations") {
   WriteBatch batch;
   batch.put(1, "k", "v");
   batch.flush_database(2);
@@ -102,7 +108,7 @@ TEST_CASE("tree numbers are written into their operations") {
   CHECK(op.mode == StampMode::kExplicit);
 }
 
-TEST_CASE("batch that relies on several keys not having expired: the earliest expiry is its limit") {
+TEST_CASE("batch relies on the expiries of several keys: the earliest expiry is its limit") {
   WriteBatch batch;
   CHECK(batch.relied_expiry() == 0);
   batch.rely_on_expiry(0);
@@ -112,7 +118,7 @@ TEST_CASE("batch that relies on several keys not having expired: the earliest ex
   CHECK(batch.relied_expiry() == 30);
 }
 
-TEST_CASE("empty stamp range, or one past the last stamp: reading the batch fails") {
+TEST_CASE("stamp range is empty or goes beyond the last stamp: reading the batch fails") {
   WriteBatch batch;
   batch.delete_stamps(0, 5, kDeleteKeyEnd);
   const std::string good = payload(batch);
@@ -128,7 +134,24 @@ TEST_CASE("empty stamp range, or one past the last stamp: reading the batch fail
   CHECK_FALSE(with_end(kNoStamp));
 }
 
-TEST_CASE("malformed batch bytes are refused") {
+TEST_CASE("unknown flag, or a compact header: reading the batch fails") {
+  WriteBatch batch;
+  batch.put(0, "k", "v");
+  const auto reads = [&](OpKind kind, unsigned flags) {
+    std::string bytes = payload(batch);
+    bytes[WriteBatch::kHeaderBytes] = static_cast<char>(kind);
+    bytes[WriteBatch::kHeaderBytes + 1] = static_cast<char>(flags);
+    return WriteBatch::parse(bytes).is_ok();
+  };
+  CHECK(reads(OpKind::kPut, 0));
+  CHECK(reads(OpKind::kPut, WriteBatch::kHasDebt | WriteBatch::kIsCompact));
+  CHECK_FALSE(reads(OpKind::kPut, 16));
+  CHECK(reads(OpKind::kHeader, WriteBatch::kHasDebt));
+  CHECK_FALSE(reads(OpKind::kHeader, WriteBatch::kIsCompact));
+  CHECK_FALSE(reads(OpKind::kTombstone, WriteBatch::kHasDebt));
+}
+
+TEST_CASE("batch bytes are malformed: they are refused") {
   const std::string good = payload(sample());
   for (std::size_t cut = 0; cut < 200; ++cut) CHECK_FALSE(WriteBatch::parse(good.substr(0, cut)).is_ok());
   Random random(5);
@@ -144,7 +167,7 @@ TEST_CASE("malformed batch bytes are refused") {
   }
 }
 
-TEST_CASE("batch that would exceed the largest sequence number is refused") {
+TEST_CASE("batch would exceed the largest sequence number: it is refused") {
   WriteBatch batch;
   for (int i = 0; i < 10; ++i) batch.del(0, "k");
   for (const SeqNum first : {kMaxSeqNum - 10, kMaxSeqNum - 9, kMaxSeqNum, ~SeqNum{0}}) {

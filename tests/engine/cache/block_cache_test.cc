@@ -14,7 +14,7 @@
 namespace ebbtide {
 namespace {
 
-/// Bytes that only the block of this key has.
+/// Returns bytes that only the block of this key has.
 std::string page_of(BlockKey key, std::size_t size = 4096) {
   std::string page(size, '\0');
   Random random(key.file * 1'000'003 + key.offset);
@@ -22,7 +22,7 @@ std::string page_of(BlockKey key, std::size_t size = 4096) {
   return page;
 }
 
-TEST_CASE("block cache: inserted blocks are found, others are not") {
+TEST_CASE("blocks are inserted: they are found, and other blocks are not") {
   Epoch epoch;
   BlockCache cache(8 << 20, epoch);
   const auto pin = cache.insert({1, 4096}, page_of({1, 4096}));
@@ -42,7 +42,7 @@ TEST_CASE("block cache: inserted blocks are found, others are not") {
   CHECK(cache.lookup({4, 0})->size == 0);
 }
 
-TEST_CASE("inserting a block twice returns the first") {
+TEST_CASE("block is inserted twice: the first one is returned") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   const auto first = cache.insert({1, 0}, "one");
@@ -51,7 +51,7 @@ TEST_CASE("inserting a block twice returns the first") {
   CHECK(second->bytes() == "one");
 }
 
-TEST_CASE("random insertions: usage stays within capacity and found blocks are correct") {
+TEST_CASE("random insertions: usage stays within capacity, and found blocks are correct") {
   for (std::uint64_t seed = 1; seed <= 8; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -85,7 +85,7 @@ TEST_CASE("random insertions: usage stays within capacity and found blocks are c
   }
 }
 
-TEST_CASE("full cache: blocks that are looked up again and again stay, others are evicted") {
+TEST_CASE("full cache: blocks that are looked up repeatedly stay, and others are evicted") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 50;
@@ -99,10 +99,10 @@ TEST_CASE("full cache: blocks that are looked up again and again stay, others ar
   }
   EpochGuard guard(epoch);
   CHECK(cache.lookup({2, 0}) == nullptr);
-  CHECK(cache.lookup({2, 4999}) != nullptr);  // what came last is looked at last
+  CHECK(cache.lookup({2, 4999}) != nullptr);  // the latest block would be evicted last
 }
 
-TEST_CASE("blocks that readers use by a remembered address, or pin: kept like looked-up ones") {
+TEST_CASE("readers use blocks through a remembered address or a pin: they are kept like looked-up blocks") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 25;
@@ -122,7 +122,7 @@ TEST_CASE("blocks that readers use by a remembered address, or pin: kept like lo
   }
 }
 
-TEST_CASE("evicted block that is pinned or under a guard: stays readable") {
+TEST_CASE("evicted block is pinned or under a guard: it stays readable") {
   Epoch epoch;
   std::shared_ptr<const CachedBlock> outlives_cache;
   {
@@ -137,7 +137,7 @@ TEST_CASE("evicted block that is pinned or under a guard: stays readable") {
       CHECK(cache.lookup({1, 0}) == nullptr);
       CHECK(guarded->bytes() == page_of({1, 1}));
       CHECK(pin->bytes() == page_of({1, 0}));
-      CHECK(cache.usage() > 2 * 4096);  // neither is freed yet, and both count
+      CHECK(cache.usage() > 2 * 4096);  // neither block is freed yet, and both count
     }
     epoch.collect();
     CHECK(cache.usage() > 4096);
@@ -150,7 +150,7 @@ TEST_CASE("evicted block that is pinned or under a guard: stays readable") {
   CHECK(outlives_cache->bytes() == page_of({1, 2}));
 }
 
-TEST_CASE("erase_file removes a file's blocks, also after evictions of some") {
+TEST_CASE("erase_file after evictions: it removes the blocks of the file that are left") {
   Epoch epoch;
   BlockCache cache(2 << 20, epoch);
   Random random(5);
@@ -177,7 +177,7 @@ TEST_CASE("erase_file removes a file's blocks, also after evictions of some") {
   }
 }
 
-TEST_CASE("erase_file removes a file's blocks and keeps others") {
+TEST_CASE("erase_file: it removes a file's blocks and keeps others") {
   Epoch epoch;
   BlockCache cache(8 << 20, epoch);
   for (std::uint64_t i = 0; i < 300; i++) cache.insert({1 + i % 3, i}, page_of({1 + i % 3, i}, 100));
@@ -186,7 +186,7 @@ TEST_CASE("erase_file removes a file's blocks and keeps others") {
   for (std::uint64_t i = 0; i < 300; i++) CHECK((cache.lookup({1 + i % 3, i}) != nullptr) == (i % 3 != 1));
 }
 
-TEST_CASE("new capacity, larger or smaller, takes effect at once") {
+TEST_CASE("capacity becomes larger or smaller: the change takes effect at once") {
   Epoch epoch;
   BlockCache cache(16 << 20, epoch);
   for (std::uint64_t i = 0; i < 3000; i++) cache.insert({1, i}, page_of({1, i}));
@@ -195,7 +195,7 @@ TEST_CASE("new capacity, larger or smaller, takes effect at once") {
   CHECK(cache.capacity() == 2 << 20);
   CHECK(cache.usage() <= 2 << 20);
   cache.set_capacity(0);
-  CHECK(cache.usage() < 128 << 10);  // the tables, about 20 bytes for each block there was
+  CHECK(cache.usage() < 128 << 10);  // the hash tables, about 20 bytes for each block that there was
   const auto pin = cache.insert({1, 1}, "kept by the pin alone");
   CHECK(pin->bytes() == "kept by the pin alone");
   CHECK(cache.pin({1, 1}) == nullptr);
@@ -204,7 +204,7 @@ TEST_CASE("new capacity, larger or smaller, takes effect at once") {
   CHECK(cache.pin({1, 1})->bytes() == "kept");
 }
 
-TEST_CASE("a smaller capacity of a cache of many small blocks: usage is within it, hash tables included") {
+TEST_CASE("capacity of a cache of many small blocks is lowered: usage, with hash tables, is within it") {
   Epoch epoch;
   BlockCache cache(16 << 20, epoch);
   for (std::uint64_t i = 0; i < 50'000; i++) cache.insert({1, i}, "small");
@@ -214,7 +214,7 @@ TEST_CASE("a smaller capacity of a cache of many small blocks: usage is within i
   CHECK(cache.usage() > 2 << 20);
 }
 
-TEST_CASE("usage of a block: its bytes, its header, and a sixteenth for what the allocator keeps") {
+TEST_CASE("usage of a block: its bytes, its header, and a sixteenth for the allocator's overhead") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   const std::uint64_t before = cache.usage(), bytes = 64 << 10;
@@ -224,7 +224,7 @@ TEST_CASE("usage of a block: its bytes, its header, and a sixteenth for what the
   CHECK(used <= bytes + bytes / 16 + 1024);
 }
 
-TEST_CASE("a block above an eighth of a shard is pinned, not kept") {
+TEST_CASE("block larger than an eighth of a shard: it is pinned, not kept") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   const auto pin = cache.insert({1, 0}, std::string(200 << 10, 'x'));
@@ -232,7 +232,7 @@ TEST_CASE("a block above an eighth of a shard is pinned, not kept") {
   CHECK(cache.pin({1, 0}) == nullptr);
 }
 
-TEST_CASE("many small blocks: the cache's hash tables grow") {
+TEST_CASE("many small blocks: the hash tables grow") {
   Epoch epoch;
   BlockCache cache(64 << 20, epoch);
   for (std::uint64_t i = 0; i < 100'000; i++) cache.insert({1, i}, Bytes(reinterpret_cast<const char*>(&i), sizeof(i)));
@@ -244,7 +244,7 @@ TEST_CASE("many small blocks: the cache's hash tables grow") {
   }
 }
 
-TEST_CASE("a bucket that overflows counts as usage, and so do its overflow buckets after the table has grown") {
+TEST_CASE("bucket overflows: its overflow buckets count as usage, also after the table has grown") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   const std::uint64_t empty = cache.usage();
@@ -253,7 +253,7 @@ TEST_CASE("a bucket that overflows counts as usage, and so do its overflow bucke
     epoch.collect();
     return cache.usage();
   };
-  // Sixteen blocks of one bucket: two overflow buckets of a cache line each.
+  // Sixteen blocks of one bucket need two overflow buckets of a cache line each.
   const void* const bucket = cache.start({1, 0});
   std::vector<std::uint64_t> in_bucket;
   for (std::uint64_t offset = 0; in_bucket.size() < 16; ++offset) {
@@ -263,14 +263,14 @@ TEST_CASE("a bucket that overflows counts as usage, and so do its overflow bucke
   CHECK(usage_without_blocks() == empty);
   for (const std::uint64_t offset : in_bucket) cache.insert({1, offset}, "x");
   CHECK(usage_without_blocks() == empty + 2 * 64);
-  // The table grows to 256 buckets. 1,000 blocks lie in them at random, so that some overflow.
+  // The table grows to 256 buckets. The 1,000 blocks are spread at random, so that some buckets overflow.
   for (std::uint64_t offset = 0; offset < 1000; ++offset) cache.insert({1, offset}, "x");
   const std::uint64_t grown = usage_without_blocks(), buckets = 256 * 64;
   CHECK(grown > buckets);
   CHECK(grown < buckets + buckets / 4);
 }
 
-TEST_CASE("lookups, insertions, erased files and changes of capacity at the same time: every block found is right", "[threads]") {
+TEST_CASE("lookups, insertions, erased files and changes of capacity at the same time: every found block is right", "[threads]") {
   Epoch epoch;
   BlockCache cache(4 << 20, epoch);
   constexpr std::uint64_t kBlocks = 3000;
@@ -329,7 +329,7 @@ TEST_CASE("lookups, insertions, erased files and changes of capacity at the same
   CHECK(cache.usage() <= 4 << 20);
 }
 
-TEST_CASE("striped counters are exact with more threads than stripes, at once and in turn", "[threads]") {
+TEST_CASE("more threads than stripes: striped counters are exact", "[threads]") {
   StripedCounter counter;
   std::atomic<unsigned> arrived{0};
   constexpr unsigned kThreads = 80;
@@ -338,7 +338,7 @@ TEST_CASE("striped counters are exact with more threads than stripes, at once an
     threads.emplace_back([&] {
       counter.add();
       arrived++;
-      while (arrived.load() < kThreads) std::this_thread::yield();  // all alive at once
+      while (arrived.load() < kThreads) std::this_thread::yield();  // all threads are alive at once
       for (int i = 0; i < 100; i++) counter.add();
     });
   }

@@ -1,4 +1,4 @@
-// Files that are dropped as a whole, since range tombstones cover all of them.
+// Tests of files that are dropped as a whole, since range tombstones cover them completely.
 #include <map>
 
 #include <catch2/catch.hpp>
@@ -38,41 +38,41 @@ struct DropTree {
   }
 };
 
-TEST_CASE("delete-only plan takes wholly covered files of any run") {
+TEST_CASE("files are covered completely: a delete-only plan takes them, in any run") {
   DropTree tree;
   tree.add_tombstones(1, 10, {{"c", "h", 100, 5}});
   tree.add_tombstones(2, 20, {{"h", "m", 90, 5}});
   tree.add(3, make_file(30, "a", "c", 100, 50));
   tree.add(3, make_file(31, "d", "g", 100, 50));
-  tree.add(3, make_file(32, "g1", "l", 100, 50));  // covered by two runs together
+  tree.add(3, make_file(32, "g1", "l", 100, 50));  // two runs together cover it
   tree.add(3, make_file(33, "l1", "m", 100, 50));  // m is not covered
   tree.add(4, make_file(40, "e", "f", 100, 20));
   REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
 
-  SECTION("not before readers see the tombstone") {
+  SECTION("readers cannot see the tombstone yet: no plan") {
     tree.input.visible_seq = 95;
     REQUIRE(tree.dropped().empty());
   }
-  SECTION("not what a job has") {
+  SECTION("a job has the file: it is left out") {
     tree.input.busy = [](FileNum file) { return file == 31; };
     REQUIRE(tree.dropped() == std::vector<FileNum>{32, 40});
   }
 }
 
-TEST_CASE("covered file with older births is dropped only without older files below") {
+TEST_CASE("covered file has older births: it is dropped only if no older file is below") {
   DropTree tree;
   tree.add_tombstones(1, 10, {{"a", "z", 100, 500}});
   auto owing = std::make_shared<FileMeta>(*make_file(20, "c", "d", 100, 50));
   owing->stats.oldest_tombstone = 400;
   tree.add(2, owing);
   REQUIRE(tree.dropped() == std::vector<FileNum>{20});
-  tree.add(3, make_file(30, "c1", "zz", 100, 20));  // stays: zz is not covered
+  tree.add(3, make_file(30, "c1", "zz", 100, 20));  // the file stays, since zz is not covered
   REQUIRE(tree.dropped().empty());
-  tree.version.runs.back().files = {make_file(31, "c1", "c2", 100, 20)};  // dropped by the same plan
+  tree.version.runs.back().files = {make_file(31, "c1", "c2", 100, 20)};  // the same plan drops it
   REQUIRE(tree.dropped() == std::vector<FileNum>{20, 31});
 }
 
-TEST_CASE("file with versions newer than the range tombstone is kept") {
+TEST_CASE("file has versions newer than the range tombstone: it is kept") {
   DropTree tree;
   tree.add_tombstones(1, 10, {{"a", "z", 100, 5}});
   tree.add(2, make_file(20, "c", "d", 100, 100));

@@ -13,7 +13,7 @@ namespace {
 using testing::Owned;
 using testing::TreeFixture;
 
-/// Level number of the run, or -1.
+/// Returns the index of the first run of the level; -1 if there is none.
 int find_level(const Version& version, int level) {
   for (std::size_t i = 0; i < version.runs.size(); ++i) {
     if (version.runs[i].level == level) return static_cast<int>(i);
@@ -21,7 +21,7 @@ int find_level(const Version& version, int level) {
   return -1;
 }
 
-/// A file of run `from`, and the files of run `to` that it overlaps, merged into `to` or moved there.
+/// Returns a plan for a file of run `from`: it is merged with the files of run `to` that it overlaps, or moved there.
 Plan step_down(TreeFixture& tree, std::size_t from, std::size_t to) {
   Plan plan;
   const Run& source = tree.version->runs[from];
@@ -44,7 +44,7 @@ Plan step_down(TreeFixture& tree, std::size_t from, std::size_t to) {
   return plan;
 }
 
-/// A slice of a random range, from one run down to another. Any file may straddle its ends.
+/// Returns a slice of a random range, from one run down to another. Any file may reach out of the range.
 Plan random_slice(TreeFixture& tree) {
   Plan plan;
   const auto& runs = tree.version->runs;
@@ -71,7 +71,7 @@ Plan random_slice(TreeFixture& tree) {
   return plan;
 }
 
-/// A random plan that fits the tree: tiering within level 0, level 0 into 1, files from level to level, slices, rewrites.
+/// Returns a random plan that fits the tree: tiering within level 0, level 0 into 1, files from level to level, slices, rewrites.
 Plan random_plan(TreeFixture& tree) {
   const Version& v = *tree.version;
   std::size_t flushed = 0;
@@ -137,7 +137,7 @@ TEST_CASE("random plans: no reader sees a change, and every delete stays pending
       tree.check();
       REQUIRE(tree.leftovers().empty());
     }
-    // After a merge of everything into one run, only existing entries are left.
+    // Merging everything into one run must leave only existing entries.
     while (!tree.version->runs.empty()) {
       Plan plan = tree.merge_of(0, tree.version->runs.size() - 1, {0, tree.version->runs.back().level});
       if (plan.empty()) break;
@@ -145,7 +145,7 @@ TEST_CASE("random plans: no reader sees a change, and every delete stays pending
       REQUIRE(result.is_ok());
       if (result->entries_in == result->entries_out) break;
     }
-    // A file that overlaps no other was moved, with the versions that only past views saw.
+    // A file that overlaps no other was moved. It still has the versions that only past views could see.
     for (const Run& run : std::vector<Run>(tree.version->runs)) {
       for (const FileMetaPtr& file : run.files) {
         Plan plan;
@@ -175,7 +175,7 @@ TEST_CASE("random plans: no reader sees a change, and every delete stays pending
   REQUIRE(retired > 500);
 }
 
-TEST_CASE("sub-merges give the same content as one merge") {
+TEST_CASE("merge is split into sub-merges: the content is that of a single merge") {
   std::uint64_t whole_parts = 0, cut_parts = 0;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
@@ -205,7 +205,7 @@ TEST_CASE("sub-merges give the same content as one merge") {
   REQUIRE(cut_parts > whole_parts);
 }
 
-/// A run of values of `count` keys, spread over the keys of `prefix` and eight digits.
+/// Makes a run of values of `count` keys, which are spread over the keys of `prefix` and eight digits.
 void flush_numbers(TreeFixture& tree, const std::string& prefix, int count) {
   testing::Source table;
   std::set<std::string> keys;
@@ -218,7 +218,7 @@ void flush_numbers(TreeFixture& tree, const std::string& prefix, int count) {
   tree.flush(table);
 }
 
-/// The merge of a tree of three runs of such keys into one, under a partitioning; without threads, so a part is a group.
+/// Merges a tree of three runs of such keys into one run, with a given partitioning. Without threads each group is one part.
 CompactionResult merge_numbers(TreeFixture& tree, Partitioning partitioning) {
   tree.context.settings.partitioning = partitioning;
   tree.context.settings.pages_per_tile = 1;
@@ -231,7 +231,7 @@ CompactionResult merge_numbers(TreeFixture& tree, Partitioning partitioning) {
   return *result;
 }
 
-TEST_CASE("global ranges: files of different runs end at the same keys, merges divide into groups") {
+TEST_CASE("global ranges: files of different runs end at the same keys, and merges divide into groups") {
   TreeFixture by_size(1), local(1), global(1);
   CHECK(merge_numbers(by_size, Partitioning::kSize).sub_merges == 1);
   const CompactionResult local_result = merge_numbers(local, Partitioning::kLocalRange);
@@ -241,7 +241,7 @@ TEST_CASE("global ranges: files of different runs end at the same keys, merges d
   CHECK_FALSE(by_size.version->key_space);
   CHECK_FALSE(local.version->key_space);
   CHECK(global.version->key_space == "a long beginning of all names:");
-  // In another merge, with a run that overlaps a few of the files, all other files move.
+  // In another merge, with a run that overlaps a few of the files, all other files are moved.
   testing::Source table;
   table.entries.push_back(
       {.key = "a long beginning of all names:5", .seq = ++global.context.visible_seq, .value = "in the middle"});
@@ -252,7 +252,7 @@ TEST_CASE("global ranges: files of different runs end at the same keys, merges d
   global.check();
 }
 
-TEST_CASE("common key prefix is known while a file has it in its bounds") {
+TEST_CASE("file has the common key prefix in its bounds: the tree knows the prefix; no file has it: the prefix is unknown") {
   TreeFixture tree(4);
   tree.context.settings.partitioning = Partitioning::kGlobalRange;
   flush_numbers(tree, "name:", 20);
@@ -265,7 +265,7 @@ TEST_CASE("common key prefix is known while a file has it in its bounds") {
   TreeFixture brief(5);
   brief.context.settings.partitioning = Partitioning::kGlobalRange;
   brief.context.visible_seq = 10;
-  // A key that was written and deleted within a memtable leaves no name behind.
+  // A key that was written and deleted within one memtable leaves no name in files.
   brief.flush(
       {{{.key = "secret", .seq = 2, .kind = EntryKind::kTombstone, .delete_key = 5}, {.key = "secret", .seq = 1, .value = "1"}},
        {}});
@@ -279,18 +279,18 @@ TEST_CASE("common key prefix is known while a file has it in its bounds") {
   CHECK_FALSE(brief.version->key_space);
 }
 
-TEST_CASE("delete of a key with a `first` version leaves no tombstone") {
+TEST_CASE("key with only a `first` version is deleted: no tombstone is left") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "old"}, {.key = "z", .seq = 2, .value = "old"}}, {}});
-  // The bounds of the older file have b and c, and its filter denies both.
+  // The bounds of the older file contain b and c, and its filter denies both.
   tree.flush({{{.key = "b", .seq = 11, .value = "v"},
                {.key = "c", .seq = 13, .value = "new"},
                {.key = "c", .seq = 12, .kind = EntryKind::kTombstone, .delete_key = 5}},
               {}});
   {
     const FileMeta& file = *tree.version->runs[0].files[0];
-    REQUIRE(file.stats.tombstones == 0);  // DEL c has no older version below it
+    REQUIRE(file.stats.tombstones == 0);  // no older version of c is below
     REQUIRE(file.stats.debts == 0);
     auto it = tree.run_iterator(tree.version->runs[0]);
     for (it->seek_to_first(); it->valid(); it->next()) REQUIRE(it->entry().first);
@@ -299,14 +299,14 @@ TEST_CASE("delete of a key with a `first` version leaves no tombstone") {
                {.key = "z", .seq = 22, .kind = EntryKind::kTombstone, .delete_key = 50}},
               {}});
   REQUIRE(tree.version->runs[0].files[0]->stats.tombstones == 2);
-  // Only the two newer runs are merged: b ends here, z does not.
+  // Only the two newer runs are merged: b is purged there, and z is not.
   REQUIRE(tree.run(tree.merge_of(0, 1, {0, 0})).is_ok());
   REQUIRE(tree.version->runs.size() == 2);
   REQUIRE(tree.version->runs[0].files[0]->stats.tombstones == 1);
   tree.check();
 }
 
-TEST_CASE("filter that is not loaded: no key in its range is flagged `first`") {
+TEST_CASE("filter is not loaded: no key in its range is flagged `first`") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush(
@@ -333,7 +333,7 @@ TEST_CASE("filter that is not loaded: no key in its range is flagged `first`") {
   tree.check();
 }
 
-TEST_CASE("file moves unread, unless a rewrite could drop entries of it") {
+TEST_CASE("file has no overlap: it is moved unread, unless a rewrite could drop entries of it") {
   TreeFixture tree(2);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "1"}, {.key = "c", .seq = 2, .value = "2"}}, {}});
@@ -353,18 +353,18 @@ TEST_CASE("file moves unread, unless a rewrite could drop entries of it") {
     REQUIRE(tree.version->runs.size() == 1);
     REQUIRE(tree.version->runs[0].files.back()->data_file == file);
   }
-  SECTION("a tombstone where nothing lies below: merged away, not moved") {
+  SECTION("tombstone with nothing below: it is merged away, not moved") {
     tree.flush({{{.key = "c", .seq = 3, .kind = EntryKind::kTombstone, .delete_key = 9}}, {}});
     const auto result = tree.run(tree.merge_of(0, 1, {bottom, 2}));
     REQUIRE(result->files_moved == 0);
     tree.check();
-    // The tombstone may move into a level between: it is needed there.
+    // The tombstone may move into a level in between, since it is needed there.
     tree.flush({{{.key = "a", .seq = 4, .kind = EntryKind::kTombstone, .delete_key = 9}}, {}});
     REQUIRE(tree.run(tree.merge_of(0, 0, {0, 1})).value().files_moved == 1);
     tree.check();
   }
-  SECTION("a dead entry beside what lies below: the file does not move, though the rest of it could") {
-    // "b" to "d" reaches past the older file's "a" to "c", and "d" has expired.
+  SECTION("dead entry overlaps an older file: the file is not moved, though its other entries could be") {
+    // The range "b" to "d" goes beyond the older file's "a" to "c", and "d" has expired.
     tree.flush(
         {{{.key = "b", .seq = 3, .value = "3"}, {.key = "d", .seq = 4, .value = "4", .expiry = tree.context.now + 10}}, {}});
     tree.context.now += 10;
@@ -373,7 +373,7 @@ TEST_CASE("file moves unread, unless a rewrite could drop entries of it") {
     REQUIRE(result->entries_out == 1);
     tree.check();
   }
-  SECTION("a passed expiry counts as a tombstone") {
+  SECTION("passed expiry: it counts as a tombstone") {
     tree.flush({{{.key = "x", .seq = 3, .value = "3", .expiry = tree.context.now + 10}}, {}});
     tree.context.now += 10;
     Plan plan;
@@ -385,7 +385,7 @@ TEST_CASE("file moves unread, unless a rewrite could drop entries of it") {
   }
 }
 
-TEST_CASE("plans that do not fit the version are refused") {
+TEST_CASE("plan does not fit the version: it is refused") {
   TreeFixture tree(3);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "1"}, {.key = "m", .seq = 2, .value = "2"}}, {}});
@@ -394,14 +394,14 @@ TEST_CASE("plans that do not fit the version are refused") {
   const auto& runs = tree.version->runs;
   const auto file = [&](std::size_t run) { return runs[run].files[0]->data_file; };
   Plan plan;
-  SECTION("a run left out in between") {
+  SECTION("a run in between is left out") {
     plan.action = Merge{{{runs[0].id, {file(0)}}, {runs[2].id, {file(2)}}}, {runs[2].id, 0}};
   }
-  SECTION("output over a file that stays") { plan.action = Merge{{{runs[1].id, {file(1)}}}, {runs[2].id, 0}}; }
-  SECTION("upwards") { plan.action = Merge{{{runs[1].id, {file(1)}}}, {runs[0].id, 0}}; }
-  SECTION("an unknown file") { plan.action = Rewrite{runs[0].id, 999}; }
-  SECTION("an unknown run") { plan.action = Rewrite{999, file(0)}; }
-  SECTION("a quarantined file") {
+  SECTION("output overlaps a file that stays") { plan.action = Merge{{{runs[1].id, {file(1)}}}, {runs[2].id, 0}}; }
+  SECTION("output goes to a newer run") { plan.action = Merge{{{runs[1].id, {file(1)}}}, {runs[0].id, 0}}; }
+  SECTION("file is unknown") { plan.action = Rewrite{runs[0].id, 999}; }
+  SECTION("run is unknown") { plan.action = Rewrite{999, file(0)}; }
+  SECTION("file is quarantined") {
     plan.action = Merge{{{runs[1].id, {file(1)}}, {runs[2].id, {file(2)}}}, {runs[2].id, 0}};
     TreeEdit edit;
     edit.quarantined.emplace_back(file(2), "damaged");
@@ -413,7 +413,7 @@ TEST_CASE("plans that do not fit the version are refused") {
   REQUIRE(tree.leftovers().empty());
 }
 
-TEST_CASE("failed merge leaves no file behind, whichever operation fails") {
+TEST_CASE("any file operation of a merge fails: no file is left behind") {
   for (std::uint64_t nth = 1; nth < 200; ++nth) {
     for (const FileOps ops : {kMutatingOps, ops_of(FileOp::kRead)}) {
       CAPTURE(nth, ops);
@@ -437,7 +437,7 @@ TEST_CASE("failed merge leaves no file behind, whichever operation fails") {
   }
 }
 
-TEST_CASE("merge refused disk space ends with that error and leaves no file") {
+TEST_CASE("merge gets no disk space: it ends with that error and leaves no file") {
   TreeFixture tree(9);
   tree.context.settings.compression = tree.context.settings.compression_last_level = Compression::kNone;
   for (int run = 0; run < 2; ++run) {
@@ -459,7 +459,7 @@ TEST_CASE("merge refused disk space ends with that error and leaves no file") {
   tree.check();
 }
 
-TEST_CASE("aborted merge ends and leaves no file") {
+TEST_CASE("merge is aborted: it ends and leaves no file") {
   TreeFixture tree(8);
   for (int i = 0; i < 3; ++i) tree.flush_random(130, 60);
   std::atomic<bool> abort{false};
@@ -475,7 +475,7 @@ TEST_CASE("aborted merge ends and leaves no file") {
   tree.check();
 }
 
-/// A slice of the files (index of run, index of file) within the range, into run `to`.
+/// Returns a slice of the files (index of run, index of file) within the range, into run `to`.
 Plan slice_of(const TreeFixture& tree, std::vector<std::pair<std::size_t, std::size_t>> files, KeyRange range, std::size_t to) {
   Slice slice;
   for (const auto& [run, file] : files) {
@@ -491,7 +491,7 @@ Plan slice_of(const TreeFixture& tree, std::vector<std::pair<std::size_t, std::s
   return plan;
 }
 
-/// A run of values (or tombstones) of the keys a to z.
+/// Makes a run of values (or tombstones) of the keys from `first` to `last`.
 void flush_letters(TreeFixture& tree, char first, char last, bool tombstones) {
   testing::Source table;
   for (char c = first; c <= last; ++c) {
@@ -506,13 +506,13 @@ void flush_letters(TreeFixture& tree, char first, char last, bool tombstones) {
   tree.flush(table);
 }
 
-TEST_CASE("slice moves its range down and keeps entries outside in place") {
+TEST_CASE("slice: it moves its range down, and entries outside stay in place") {
   TreeFixture tree(3);
   tree.context.settings.file_size = 1 << 20;
-  flush_letters(tree, 'a', 'z', false);  // becomes runs[2]
-  flush_letters(tree, 'c', 'x', true);   // becomes runs[1]
-  flush_letters(tree, 'a', 'b', false);  // becomes runs[0]
-  // A slice of run 1 into run 2: straddling files are cut, tombstones in the range go, those outside stay.
+  flush_letters(tree, 'a', 'z', false);  // this becomes runs[2]
+  flush_letters(tree, 'c', 'x', true);   // this becomes runs[1]
+  flush_letters(tree, 'a', 'b', false);  // this becomes runs[0]
+  // A slice of run 1 into run 2: files that reach out of it are cut, tombstones in the range are purged, those outside stay.
   REQUIRE(tree.run(slice_of(tree, {{1, 0}, {2, 0}}, {"e", "g"}, 2)).is_ok());
   tree.check();
   REQUIRE(tree.version->runs.size() == 3);
@@ -525,24 +525,24 @@ TEST_CASE("slice moves its range down and keeps entries outside in place") {
   std::uint64_t entries = 0;
   for (const FileMetaPtr& file : tree.version->runs[2].files) entries += file->stats.entries;
   CHECK(entries == 24);  // all letters but e and f
-  // A run without files stays as a placeholder.
+  // A run without files stays as an empty entry.
   REQUIRE(tree.run(slice_of(tree, {{1, 0}, {1, 1}, {2, 0}, {2, 1}}, {"a", ""}, 2)).is_ok());
   tree.check();
   REQUIRE(tree.version->runs.size() == 3);
   CHECK(tree.version->runs[1].files.empty());
 }
 
-/// A run of one range tombstone, born now.
+/// Makes a run of one range tombstone, born now.
 void flush_range(TreeFixture& tree, const std::string& start, const std::string& end) {
   testing::Source table;
   table.tombstones.push_back({start, end, ++tree.context.visible_seq, tree.context.now});
   tree.flush(table);
 }
 
-TEST_CASE("range tombstone that reaches out of a slice keeps no name of a key that the slice purges") {
+TEST_CASE("range tombstone reaches out of a slice: it keeps no name of a key that the slice purges") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
-  flush_letters(tree, 'e', 'k', false);  // the target
+  flush_letters(tree, 'e', 'k', false);  // the target of the slice
   testing::Source beside;
   for (const char* key : {"c", "p"}) beside.entries.push_back({.key = key, .seq = ++tree.context.visible_seq, .value = "1"});
   tree.flush(beside);
@@ -561,21 +561,20 @@ TEST_CASE("range tombstone that reaches out of a slice keeps no name of a key th
   REQUIRE(tree.run(slice_of(tree, inputs, {"e", std::string("k\0", 2)}, range_run + 4)).is_ok());
   tree.check();
   const auto& files = tree.version->runs[range_run].files;
-  REQUIRE(files.size() == (has_output ? 2 : 1));  // a slice without output cuts nothing
+  REQUIRE(files.size() == (has_output ? 2 : 1));  // a slice without output cuts no file
   CHECK(files.front()->stats.smallest == "b");
   CHECK(files.back()->stats.largest == "t");
-  if (has_output) {  // it ends where the slice has output
+  if (has_output) {  // the tombstone is cut where the slice has output
     CHECK(files[0]->stats.largest == "h");
     CHECK(files[1]->stats.smallest == std::string("h\0", 2));
   }
   for (const FileMetaPtr& file : files) CHECK(file->stats.oldest_range_tombstone == 5000);
-  // Older runs beside the slice are still hidden, and the file with both sides of the tombstone still has both.
+  // Older runs beside the slice are still hidden, and the file on both sides of the slice has the tombstone on both sides.
   CHECK(tree.version->runs[range_run + 3].files.size() == 2);
 }
 
 TEST_CASE(
-    "a file with entries and a range tombstone around a slice that leaves nothing stays one file, without what was in the "
-    "slice") {
+    "file has entries and a range tombstone around a slice without output: it stays one file, without its part in the slice") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);
@@ -590,14 +589,14 @@ TEST_CASE(
   const auto& files = tree.version->runs[0].files;
   REQUIRE(files.size() == 1);
   CHECK(files[0]->stats.entries == 2);
-  CHECK(files[0]->stats.range_tombstones == 0);  // no older version is left under it
+  CHECK(files[0]->stats.range_tombstones == 0);  // no older version is left below it
   CHECK(tree.version->runs[1].files.empty());
 }
 
-TEST_CASE("range tombstone cut by a part of a merge takes over the pending birth there") {
+TEST_CASE("part of a merge cuts a range tombstone: the piece takes over the pending birth at the cut") {
   TreeFixture tree(5);
   flush_letters(tree, 'e', 'z', false);
-  flush_letters(tree, 'k', 'k', true);  // at 1000
+  flush_letters(tree, 'k', 'k', true);  // deleted at 1000
   const std::vector<RangeTombstone> range{{"b", "t", 1000, 5000}};
   const Judgement judgement{kMaxSeqNum, 5000};
   const Finality finality(std::vector<KeyRange>{{"a", "z"}});
@@ -624,10 +623,10 @@ TEST_CASE("range tombstone cut by a part of a merge takes over the pending birth
   CHECK(birth_after({"", "m"}, {}, {}) == 5000);
   CHECK(birth_after({"", "k"}, {}, 0) == 5000);  // the key at the cut exists
   CHECK(birth_after({"k", ""}, 3000, {}) == 3000);
-  CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // the tombstone's own ends
+  CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // the cuts are the tombstone's own ends
 }
 
-TEST_CASE("parts of a large merge cut range tombstones: pieces have the pending births at the cuts") {
+TEST_CASE("parts of a large merge cut range tombstones: the pieces have the pending births at the cuts") {
   TreeFixture tree(8);
   ThreadPool pool(2, "test", 0);
   tree.env.pool = &pool;
@@ -636,7 +635,7 @@ TEST_CASE("parts of a large merge cut range tombstones: pieces have the pending 
     const std::string key = "key" + std::to_string(10'000 + i);
     old.entries.push_back({.key = key, .seq = ++tree.context.visible_seq, .value = tree.value_of(1)});
     deletes.entries.push_back({.key = key, .seq = 10'000 + tree.context.visible_seq, .kind = EntryKind::kTombstone});
-    deletes.entries.back().delete_key = tree.context.now;  // 1000
+    deletes.entries.back().delete_key = tree.context.now;  // born at 1000
   }
   tree.flush(old);
   tree.context.visible_seq = 20'000;
@@ -651,7 +650,7 @@ TEST_CASE("parts of a large merge cut range tombstones: pieces have the pending 
   for (const FileMeta& output : result->outputs) CHECK(output.stats.oldest_range_tombstone == 1000);
 }
 
-TEST_CASE("range tombstone over the ends of older data stays whole, with its own birth only") {
+TEST_CASE("range tombstone reaches beyond the ends of older data: it stays whole, with only its own birth") {
   TreeFixture tree(7);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);
@@ -668,7 +667,7 @@ TEST_CASE("range tombstone over the ends of older data stays whole, with its own
   CHECK(tree.version->runs[0].files[0]->stats.range_tombstones == 0);
 }
 
-TEST_CASE("pieces of a range tombstone that others have cut are joined, with the oldest birth among them") {
+TEST_CASE("other merges have cut a range tombstone: its pieces are joined, with the oldest birth among them") {
   TreeFixture tree(6);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);
@@ -684,10 +683,10 @@ TEST_CASE("pieces of a range tombstone that others have cut are joined, with the
   CHECK(stats.oldest_range_tombstone == 1000);
 }
 
-TEST_CASE("slice for a scrub cuts range tombstones at its own ends, wherever its output ends") {
+TEST_CASE("slice for a scrub: it cuts range tombstones at its own ends, wherever its output ends") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
-  flush_letters(tree, 'e', 'k', false);  // the target
+  flush_letters(tree, 'e', 'k', false);  // the target of the slice
   testing::Source beside;
   for (const char* key : {"c", "p"}) beside.entries.push_back({.key = key, .seq = ++tree.context.visible_seq, .value = "1"});
   tree.flush(beside);
@@ -704,16 +703,17 @@ TEST_CASE("slice for a scrub cuts range tombstones at its own ends, wherever its
   CHECK(files[1]->stats.smallest == end);
 }
 
-/// The version with another description of a file.
+/// Changes the description of a file in the version.
 void describe(TreeFixture& tree, std::size_t run, const std::function<void(FileMeta*)>& change) {
   auto version = std::make_shared<Version>(*tree.version);
   auto meta = std::make_shared<FileMeta>(*version->runs[run].files[0]);
   change(meta.get());
-  version->runs[run].files[0] = std::move(meta);
+  version->runs[run].files.replace(version->runs[run].files.begin(), std::move(meta));
+  version->by_number.clear();
   tree.version = std::move(version);
 }
 
-TEST_CASE("file with lingering names of purged keys is rewritten, not moved") {
+TEST_CASE("file has lingering names of purged keys: it is rewritten, not moved") {
   TreeFixture tree(2);
   flush_letters(tree, 'a', 'c', false);
   const auto moves = [&] { return execute(tree.merge_of(0, 0, {0, 1}), *tree.version, tree.context, tree.env)->files_moved; };
@@ -722,7 +722,7 @@ TEST_CASE("file with lingering names of purged keys is rewritten, not moved") {
   CHECK(moves() == 0);
 }
 
-TEST_CASE("groups on both sides of a damaged file share no output file") {
+TEST_CASE("damaged file between two groups: they share no output file") {
   for (const bool damaged : {false, true}) {
     TreeFixture tree(2);
     flush_letters(tree, 'k', 'm', false);
@@ -732,7 +732,7 @@ TEST_CASE("groups on both sides of a damaged file share no output file") {
                    {.key = last, .seq = ++tree.context.visible_seq, .value = "2", .expiry = expiry}},
                   {}});
     }
-    tree.context.now = expiry;  // so that neither file is moved
+    tree.context.now = expiry;  // an expiry has passed, so neither file is moved
     if (damaged) describe(tree, 2, [](FileMeta* file) { file->damage = "lost"; });
     const auto result = execute(tree.merge_of(0, 1, {0, 0}), *tree.version, tree.context, tree.env);
     REQUIRE(result.is_ok());
@@ -740,7 +740,7 @@ TEST_CASE("groups on both sides of a damaged file share no output file") {
   }
 }
 
-TEST_CASE("merge moves the round-robin cursor, unless it is for a deadline") {
+TEST_CASE("merge: it moves the round-robin cursor, unless it is for a deadline") {
   TreeFixture tree(2);
   tree.context.settings.file_choice = FileChoice::kRoundRobin;
   flush_letters(tree, 'a', 'c', false);
@@ -753,7 +753,7 @@ TEST_CASE("merge moves the round-robin cursor, unless it is for a deadline") {
   CHECK(execute(plan, *tree.version, tree.context, tree.env)->edit.cursors.empty());
 }
 
-TEST_CASE("slice without a required file is refused with the reason") {
+TEST_CASE("slice lacks a required file: it is refused with the reason") {
   TreeFixture tree(9);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);
@@ -765,7 +765,7 @@ TEST_CASE("slice without a required file is refused with the reason") {
   const std::string left_out = "a slice leaves out files of run ";
   CHECK(refused(slice_of(tree, {{0, 0}, {2, 0}}, {"a", "f"}, 2)).find(left_out) != std::string::npos);
   CHECK(refused(slice_of(tree, {{0, 0}, {1, 0}}, {"a", "f"}, 2)).find(left_out) != std::string::npos);
-  CHECK(refused(slice_of(tree, {{2, 0}}, {"f", "f"}, 2)).find("empty range") != std::string::npos);
+  CHECK(refused(slice_of(tree, {{2, 0}}, {"f", "f"}, 2)).find("range of a slice is empty") != std::string::npos);
   CHECK(refused(slice_of(tree, {{2, 0}}, {"a", "f"}, 1)).find("entries of an older run") != std::string::npos);
   tree.check();
 }

@@ -1,4 +1,4 @@
-// Files of a tree that has no tables: metadata alone.
+// Files of a tree that has no tables, only metadata.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace ebbtide {
 
-/// A file with two entries: its first key and its last.
+/// Returns the metadata of a file with two entries: its first key and its last.
 inline FileMetaPtr make_file(FileNum num, const std::string& first, const std::string& last, std::uint64_t bytes = 100,
                              SeqNum seq = 1) {
   auto meta = std::make_shared<FileMeta>();

@@ -1,4 +1,4 @@
-// How groups are cut into the parts that threads merge.
+// Tests of the cuts of groups into the parts that threads merge.
 #include "compaction/group_cuts.h"
 
 #include "tree_fixture.h"
@@ -17,7 +17,7 @@ void flush_even_numbers(TreeFixture& tree, int count) {
   tree.flush(table);
 }
 
-// The parts of a rewrite of the newest run's first file.
+// Returns the parts of a rewrite of the newest run's first file.
 std::vector<KeyRange> parts_of_rewrite(TreeFixture& tree, bool has_below) {
   Plan plan;
   plan.action = Rewrite{tree.version->runs[0].id, tree.version->runs[0].files[0]->data_file};
@@ -34,7 +34,7 @@ std::vector<KeyRange> parts_of_rewrite(TreeFixture& tree, bool has_below) {
   return cuts.parts_of(group);
 }
 
-// A run of one large file over a run of small ones.
+// Makes a run of one large file above a run of small files.
 void grow(TreeFixture& tree) {
   tree.context.settings.pages_per_tile = 1;
   tree.context.settings.compression = tree.context.settings.compression_last_level = Compression::kNone;
@@ -48,7 +48,7 @@ void grow(TreeFixture& tree) {
 
 }  // namespace
 
-TEST_CASE("parts together are the group, and begin where files below end", "[cuts]") {
+TEST_CASE("parts of a group: together they are the group, and each begins where a file below ends", "[cuts]") {
   TreeFixture tree(1);
   grow(tree);
   ThreadPool pool(2, "test", 0);
@@ -69,7 +69,7 @@ TEST_CASE("parts together are the group, and begin where files below end", "[cut
   }
 }
 
-TEST_CASE("group that becomes a single file of its partition is one part", "[cuts]") {
+TEST_CASE("group becomes a single file of its partition: it is one part", "[cuts]") {
   TreeFixture tree(1);
   grow(tree);
   ThreadPool pool(2, "test", 0);

@@ -1,4 +1,4 @@
-// Jobs that run concurrently, and their conflicts.
+// Tests of concurrent jobs and their conflicts.
 #include <catch2/catch.hpp>
 
 #include "compaction/job_registry.h"
@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("registry admits concurrent jobs without conflicts") {
+TEST_CASE("several jobs: the registry admits those without conflicts") {
   Version version;
   version.next_run = 10;
   version.runs = {{1, 1, {make_file(1, "a", "c"), make_file(2, "f", "h"), make_file(3, "m", "p")}},
@@ -24,8 +24,8 @@ TEST_CASE("registry admits concurrent jobs without conflicts") {
   REQUIRE(registry.is_busy(4));
   REQUIRE_FALSE(registry.is_busy(5));
   REQUIRE(registry.start(merge({{1, {3}}, {2, {5}}}, {2, 2}), version));
-  REQUIRE_FALSE(registry.start(merge({{2, {4}}}, {3, 3}), version));   // shares an input with the first
-  REQUIRE_FALSE(registry.start(merge({{1, {99}}}, {2, 2}), version));  // does not fit the version
+  REQUIRE_FALSE(registry.start(merge({{2, {4}}}, {3, 3}), version));   // the job shares an input with the first job
+  REQUIRE_FALSE(registry.start(merge({{1, {99}}}, {2, 2}), version));  // the job does not fit the version
   REQUIRE(registry.running() == 2);
   REQUIRE_FALSE(first->abort->load());
 

@@ -1,4 +1,4 @@
-// Ranges of keys, and finality: keys that no file below can have.
+// Tests of ranges of keys, and of finality: keys that no file below can have.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -45,7 +45,7 @@ TEST_CASE("finality: a key, a range and the pieces of a range agree") {
 
 }  // namespace
 
-TEST_CASE("range without a middle is the parts before and after it") {
+TEST_CASE("range without its middle: it is the parts before and after the middle") {
   using Ranges = std::vector<KeyRange>;
   CHECK(outside_of({"a", "z"}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", "z"}});
   CHECK(outside_of({"a", ""}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", ""}});

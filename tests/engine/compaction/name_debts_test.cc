@@ -1,4 +1,4 @@
-// The oldest pending birth of deletes at a key.
+// Tests of the oldest pending birth of deletes at a key.
 #include <catch2/catch.hpp>
 
 #include "compaction/name_debts.h"
@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("pending birth at a key comes from files of this and older runs") {
+TEST_CASE("pending birth at a key: it comes from files of the same and older runs") {
   Version version;
   const auto add_run = [&](const char* smallest, const char* largest) {
     auto file = std::make_shared<FileMeta>();
@@ -24,10 +24,10 @@ TEST_CASE("pending birth at a key comes from files of this and older runs") {
   const NameDebts at_600(version, 0, 600), at_200(version, 0, 200), older_runs(version, 1, 600);
   CHECK(at_600.birth_at("b") == 500);
   CHECK(at_600.birth_at("d") == 300);
-  CHECK(at_600.birth_at(std::string("h\0", 2)) == 300);  // a range that includes h as its last key ends here
+  CHECK(at_600.birth_at(std::string("h\0", 2)) == 300);  // a range that has h as its last key ends here
   CHECK(at_600.birth_at("i") == 700);
   CHECK(at_600.birth_at("x") == 0);
-  CHECK(at_200.birth_at("d") == 500);  // its expiry is later
+  CHECK(at_200.birth_at("d") == 500);  // the expiry of d is later
   CHECK(older_runs.birth_at("b") == 0);
   CHECK(older_runs.birth_at("d") == 300);
   CHECK(NameDebts().birth_at("d") == 0);

@@ -1,4 +1,4 @@
-// Where the output of a merge is cut into files.
+// Tests of where the output of a merge is cut into files.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("range tombstones are cut at file ends, and every file has its covers") {
+TEST_CASE("file ends: range tombstones are cut there, and every file has the tombstones over it") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -38,42 +38,42 @@ TEST_CASE("range tombstones are cut at file ends, and every file has its covers"
   }
 }
 
-TEST_CASE("file closes at its size, or when it overlaps too much of the run below") {
+TEST_CASE("file reaches its size, or overlaps too much of the run below: it closes") {
   OutputSplitter splitter({800, 500}, {}, {{"c", 300}, {"e", 300}, {"", 300}});
   REQUIRE_FALSE(splitter.should_close("a", 799));
   REQUIRE(splitter.should_close("a", 800));
   REQUIRE_FALSE(splitter.should_close("d", 400));
   REQUIRE(splitter.should_close("e", 400));
-  REQUIRE_FALSE(splitter.should_close("e", 99));  // too small to close
+  REQUIRE_FALSE(splitter.should_close("e", 99));  // the file is too small to close
   (void)splitter.close_before("e");
   REQUIRE_FALSE(splitter.should_close("f", 400));
 }
 
-TEST_CASE("an aligned file ends with the file below that is likely to end nearest to its size") {
+TEST_CASE("aligned file: it ends with the file below that probably ends nearest to its size") {
   const OutputSplitter::Limits limits{.file_bytes = 1000, .aligned = true};
   const std::vector<BelowFile> below{{"c", 1}, {"e", 1}, {"g", 1}, {"m", 1}, {"", 1}};
   OutputSplitter splitter(limits, {}, below);
   REQUIRE_FALSE(splitter.should_close("a", 0));
-  REQUIRE_FALSE(splitter.should_close("c", 400));  // the next file below is likely to end at 800
+  REQUIRE_FALSE(splitter.should_close("c", 400));  // the next file below probably ends at 800
   REQUIRE_FALSE(splitter.should_close("d", 790));
-  REQUIRE(splitter.should_close("e", 800));  // the next one is likely to end at 1200, no nearer
+  REQUIRE(splitter.should_close("e", 800));  // the next file below probably ends at 1200, which is no nearer
   (void)splitter.close_before("e");
   REQUIRE_FALSE(splitter.should_close("g", 600));
   REQUIRE_FALSE(splitter.should_close("h", 1499));
   REQUIRE(splitter.should_close("i", 1500));  // no file below ends near
   (void)splitter.close_before("i");
-  REQUIRE(splitter.should_close("m", 667));  // the next one is likely to end at 1334
+  REQUIRE(splitter.should_close("m", 667));  // the next file below probably ends at 1334
   (void)splitter.close_before("m");
   REQUIRE_FALSE(splitter.should_close("n", 999));
   REQUIRE(splitter.should_close("o", 1000));  // no other file below ends later
-  SECTION("a range tombstone is cut there, too, though the next key lies further on") {
+  SECTION("next key is further on: a range tombstone is cut at the file's end, too") {
     OutputSplitter cut(limits, {{"a", "z", 7, 70}}, below);
     REQUIRE_FALSE(cut.should_close("a", 0));
     REQUIRE(cut.should_close("d", 900));
     REQUIRE(cut.close_before("d").front().end == "c");
     REQUIRE(cut.close_last().front().start == "c");
   }
-  SECTION("and takes over the pending birth of the key where it is cut") {
+  SECTION("cut range tombstone: it takes over the pending birth of the key at the cut") {
     Version version;
     auto file = std::make_shared<FileMeta>();
     file->stats.entries = 1;
@@ -91,13 +91,13 @@ TEST_CASE("an aligned file ends with the file below that is likely to end neares
       REQUIRE(cut.close_last().front().birth == expected);
     }
   }
-  SECTION("below the last there is nothing to wait for") {
+  SECTION("last file below has ended: there is nothing to wait for") {
     OutputSplitter last(limits, {}, {{"c", 1}});
     REQUIRE_FALSE(last.should_close("b", 1000));
     REQUIRE_FALSE(last.should_close("d", 600));
     REQUIRE(last.should_close("e", 1000));
   }
-  SECTION("without alignment the size alone counts") {
+  SECTION("no alignment: only the size counts") {
     OutputSplitter plain({.file_bytes = 1000}, {}, below);
     REQUIRE_FALSE(plain.should_close("e", 999));
     REQUIRE(plain.should_close("f", 1000));

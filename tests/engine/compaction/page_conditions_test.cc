@@ -1,5 +1,5 @@
-// The conditions of a full page drop as a truth table: every combination, and its verdict. The same conditions on real tables:
-// page_drops_test.cc.
+// Tests the conditions of a full page drop with a truth table: every combination, and its verdict. page_drops_test.cc tests the
+// same conditions with real tables.
 #include "compaction/page_conditions.h"
 
 #include <sstream>
@@ -13,7 +13,8 @@
 namespace ebbtide {
 namespace {
 
-// Columns are the fields of PageConditions, in their order; * is any value. A combination may meet several rows; all must agree.
+// The columns are the fields of PageConditions, in their order; * is any value. Several rows may apply to a combination; all must
+// agree.
 constexpr const char* kTruthTable = R"(
   death    plain  tile  final  first  older  debts   verdict
   none     *      *     *      *      *      *       stays    1: an entry is alive, or a reader needs one
@@ -47,7 +48,7 @@ std::vector<Row> rows() {
   std::istringstream table(kTruthTable);
   std::string line, word;
   std::getline(table, line);
-  std::getline(table, line);  // the names
+  std::getline(table, line);  // the line with the names
   std::vector<Row> rows;
   while (std::getline(table, line)) {
     std::istringstream words(line);
@@ -79,7 +80,7 @@ std::vector<Values> all_combinations() {
 
 constexpr Millis kNow = 1000;
 
-// Stamps 100 to 120, seqs 10 to 20.
+// Returns a page with stamps 100 to 120 and seqs 10 to 20.
 PageFence stamped_page() {
   PageFence page;
   page.entries = 3;
@@ -117,7 +118,7 @@ bool all_covered_by(const std::vector<Record>& deletes, const PageFence& page, S
 
 }  // namespace
 
-TEST_CASE("each combination of conditions has the verdict of the truth table", "[drops]") {
+TEST_CASE("combination of conditions: it has the verdict of the truth table", "[drops]") {
   const std::vector<Row> table = rows();
   const std::vector<Values> combinations = all_combinations();
   REQUIRE(combinations.size() == 192);
@@ -138,7 +139,7 @@ TEST_CASE("each combination of conditions has the verdict of the truth table", "
   }
 }
 
-TEST_CASE("each condition is read from the page's fence", "[drops]") {
+TEST_CASE("condition: it is read from the page's fence", "[drops]") {
   for (const Values& values : all_combinations()) {
     const Setting setting(values);
     const RecordSet records(setting.deletes);
@@ -161,7 +162,7 @@ TEST_CASE("each condition is read from the page's fence", "[drops]") {
   CHECK_FALSE(conditions_of(page, {}, {&none, 1000, kNow}).plain);
 }
 
-TEST_CASE("page whose last expiry has not passed, or with an entry without one, is not expired", "[drops]") {
+TEST_CASE("last expiry has not passed, or an entry has none: the page is not expired", "[drops]") {
   const RecordSet none;
   PageFence page = stamped_page();
   const auto death = [&](Millis now) { return conditions_of(page, {}, {&none, 1000, now}).death; };
@@ -174,19 +175,19 @@ TEST_CASE("page whose last expiry has not passed, or with an entry without one, 
   CHECK_FALSE(some_expired(page, 899));
 }
 
-TEST_CASE("page is covered if records above its seqs that readers see cover all its stamps", "[drops]") {
+TEST_CASE("page is covered: records that readers see, newer than its entries, cover all its stamps", "[drops]") {
   PageFence page = stamped_page();
   CHECK(all_covered_by({{100, 121, 21, 5}}, page));
   CHECK(all_covered_by({{100, 110, 21, 5}, {110, 121, 22, 5}}, page));
   CHECK_FALSE(all_covered_by({{101, 121, 21, 5}}, page));
   CHECK_FALSE(all_covered_by({{100, 120, 21, 5}}, page));
-  CHECK_FALSE(all_covered_by({{100, 121, 20, 5}}, page));      // not newer than the newest entry
+  CHECK_FALSE(all_covered_by({{100, 121, 20, 5}}, page));      // the record is not newer than the newest entry
   CHECK_FALSE(all_covered_by({{100, 121, 30, 5}}, page, 29));  // readers do not see the record yet
   page.min_delete_key = 1, page.max_delete_key = 0;
   CHECK_FALSE(all_covered_by({{0, kDeleteKeyEnd, 30, 5}}, page));
 }
 
-TEST_CASE("unknown stamps below prevent a drop for the records alone", "[drops]") {
+TEST_CASE("stamps below are unknown: the records alone are no reason for a drop", "[drops]") {
   const RecordSet records(std::vector<Record>{{0, kDeleteKeyEnd, 50, 5}});
   const PageFence page = stamped_page();
   const DropJudge judge{&records, 1000, kNow};
@@ -194,7 +195,7 @@ TEST_CASE("unknown stamps below prevent a drop for the records alone", "[drops]"
   CHECK_FALSE(may_go_whole(conditions_of(page, {false, std::nullopt}, judge)));
 }
 
-TEST_CASE("page stays if its tile keeps a page with older versions, and so do pages above that", "[drops]") {
+TEST_CASE("tile keeps a page with older versions: the page stays, and so do pages above that page", "[drops]") {
   const auto page = [](SeqNum min_seq, SeqNum max_seq, bool goes, std::uint32_t flags = 0) {
     TilePage page;
     page.fence.min_seq = min_seq, page.fence.max_seq = max_seq;

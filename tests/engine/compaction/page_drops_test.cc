@@ -1,4 +1,5 @@
-// The choice of pages to drop: each condition by itself; then random trees and a model, which shows that no reader sees a drop.
+// Tests of the choice of pages to drop: each condition by itself; then random trees and a model, which shows that no reader sees
+// a drop.
 #include "compaction/page_drops.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ struct E {
   EntryKind kind = EntryKind::kValue;
   bool first = false;
   Millis debt = 0;
-  std::size_t bytes = 800;  // of the value: with pages of 1 KiB each entry is a page of its own
+  std::size_t bytes = 800;  // bytes of the value: with pages of 1 KiB each entry has a page of its own
 
   [[nodiscard]] Entry view(const std::string& value) const {
     Entry e;
@@ -45,18 +46,18 @@ struct E {
   }
 };
 
-// Runs of real tables, newest first, and everything that a plan needs.
+// Runs of real tables, newest first, and all inputs of a plan.
 struct Bed {
   MemoryFileSystem fs;
   Epoch epoch;
   BlockCache cache{std::uint64_t{4} << 20, epoch};
-  std::map<FileNum, std::shared_ptr<TableReader>> readers;  // by metadata file
+  std::map<FileNum, std::shared_ptr<TableReader>> readers;  // by the number of the metadata file
   std::shared_ptr<Version> version = std::make_shared<Version>();
   std::vector<Record> deletes;
   RecordSet records;
   PageDropInput input;
   FileNum next_file = 1;
-  double filter_bits = 0;  // of the next run that is added
+  double filter_bits = 0;  // filter bits of the next run that is added
   std::set<FileNum> busy;
 
   Bed() {
@@ -75,7 +76,7 @@ struct Bed {
     REQUIRE(reader.is_ok());
     return *reader;
   }
-  // One more run, older than all so far. Entries in table order.
+  // Adds a run that is older than all earlier ones. Entries are in table order.
   void run(const std::vector<E>& entries, std::uint32_t h = 1, const std::vector<RangeTombstone>& ranges = {}) {
     Run run;
     run.id = version->next_run++;
@@ -112,7 +113,7 @@ struct Bed {
     input.version = version.get();
     return plan_page_drops(input);
   }
-  // The plan's pages: "2: 0 3 | 1; ..." by the run's place in the list (1 = newest), or "none".
+  // Returns the plan's pages: "2: 0 3 | 1; ..." by the run's place in the list (1 = newest), or "none".
   std::string pages() {
     const PageDrops found = plan();
     if (found.plan.empty()) return "none";
@@ -130,7 +131,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("only pages with all entries expired are dropped", "[drops]") {
+TEST_CASE("all entries of a page have expired: the page is dropped, and no other page is", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, kNoStamp, 900}, {"b", 2, kNoStamp, 1001}, {"c", 3}, {"d", 4, kNoStamp, 1000}, {"e", 5, 77, 10}});
   CHECK(bed.pages() == "1: 0 3 4");
@@ -141,20 +142,20 @@ TEST_CASE("only pages with all entries expired are dropped", "[drops]") {
   CHECK(bed.plan().next_look == 10);
 }
 
-TEST_CASE("page with an entry without expiry is not dropped as expired", "[drops]") {
+TEST_CASE("page has an entry without expiry: it is not dropped as expired", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 5, 900, EntryKind::kValue, false, 0, 300},
-           {"b", 2, 5, 0, EntryKind::kValue, false, 0, 300},  // shares a's page
+           {"b", 2, 5, 0, EntryKind::kValue, false, 0, 300},  // b shares the page of a
            {"c", 3, 5, 900, EntryKind::kValue, false, 0, 300},
            {"d", 4, 5, 900, EntryKind::kValue, false, 0, 300}});
   CHECK(bed.pages() == "1: 1");
 }
 
-TEST_CASE("only pages of plain values are dropped unread", "[drops]") {
-  // The first page has one of these, the second has entries that go.
+TEST_CASE("page has other entries than plain values: it is not dropped unread", "[drops]") {
+  // The first page has one such entry; the second has entries that can be dropped.
   const E others[] = {{"a", 1, 5, 900, EntryKind::kHeader, false, 0, 10},
                       {"a", 1, 900, 0, EntryKind::kTombstone, false, 0, 0},
-                      {"a", 1, 5, 900, EntryKind::kValue, false, 0, 70'000}};  // its value is in blocks of its own
+                      {"a", 1, 5, 900, EntryKind::kValue, false, 0, 70'000}};  // the value is in blocks of its own
   for (const E& other : others) {
     for (const bool by_record : {false, true}) {
       Bed bed;
@@ -165,7 +166,7 @@ TEST_CASE("only pages of plain values are dropped unread", "[drops]") {
   }
 }
 
-TEST_CASE("covered pages are dropped where the run is final, for any newer runs", "[drops]") {
+TEST_CASE("run is final: covered pages are dropped, whatever the newer runs are", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 2000}, {"e", 12, 5, 2000}});
   bed.run({{"a", 1, 5, 900}, {"c", 2, 5, 900}, {"e", 3, 5, 900}, {"g", 4, 5, 900}});
@@ -174,14 +175,14 @@ TEST_CASE("covered pages are dropped where the run is final, for any newer runs"
   CHECK(bed.pages() == "2: 2 3");
 }
 
-TEST_CASE("`first` versions are dropped in any run, others only without older overlap", "[drops]") {
+TEST_CASE("`first` versions: they are dropped in any run; other versions only without older overlap", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 900, EntryKind::kValue, true}, {"b", 12, 5, 900}, {"c", 13, 5, 900, EntryKind::kValue, true}});
   bed.run({{"a", 1, 5}, {"d", 2, 5}});
   CHECK(bed.pages() == "1: 0 2");
 }
 
-TEST_CASE("pages with delete debts are dropped only where the run is final", "[drops]") {
+TEST_CASE("page has delete debts: it is dropped only if the run is final", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 900, EntryKind::kValue, true, 77}, {"b", 12, 5, 900, EntryKind::kValue, true}});
   CHECK(bed.pages() == "1: 0 1");
@@ -189,7 +190,7 @@ TEST_CASE("pages with delete debts are dropped only where the run is final", "[d
   CHECK(bed.pages() == "1: 1");
 }
 
-TEST_CASE("inputs of running jobs are skipped and checked again later", "[drops]") {
+TEST_CASE("running job has inputs: they are skipped, and checked again later", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 5, 900}});
   bed.busy.insert(bed.version->runs[0].files[0]->data_file);
@@ -200,21 +201,21 @@ TEST_CASE("inputs of running jobs are skipped and checked again later", "[drops]
   CHECK(bed.pages() == "1: 0");
 }
 
-TEST_CASE("page stays if another page of its tile keeps an older version", "[drops]") {
+TEST_CASE("another page of the tile keeps an older version: the page stays", "[drops]") {
   for (const Millis older_expiry : {Millis{0}, Millis{2000}, Millis{900}}) {
     INFO("expiry of the older version " << older_expiry);
     Bed bed;
-    // By delete key: the newest version of b in page 0, its older one in page 2.
+    // The entries are sorted by delete key: the newest version of b is in page 0, its older version in page 2.
     bed.run({{"a", 13, 20, 0}, {"b", 9, 10, 900}, {"b", 2, 30, older_expiry}, {"c", 14, 40, 0}}, 4);
     CHECK(bed.pages() == (older_expiry == 900 ? "1: 0 2" : "none"));
   }
-  // If every page that stays is newer than this page, this page hides nothing of them.
+  // If every page that stays is newer than this page, this page hides none of their entries.
   Bed bed;
   bed.run({{"a", 13, 20, 0}, {"b", 19, 10, 0}, {"b", 2, 30, 900}, {"c", 14, 40, 0}}, 4);
   CHECK(bed.pages() == "1: 2");
 }
 
-TEST_CASE("pages of a key whose versions fill several tiles stay", "[drops]") {
+TEST_CASE("versions of a key fill several tiles: their pages stay", "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (SeqNum seq = 60; seq > 0; --seq) entries.push_back({"b", seq, 5, 900, EntryKind::kValue, false, 0, 60'000});
@@ -226,7 +227,7 @@ TEST_CASE("pages of a key whose versions fill several tiles stay", "[drops]") {
   CHECK(bed.pages() == "1: " + std::to_string(table.page_count() - 1));
 }
 
-TEST_CASE("records drop pages that they cover whole", "[drops]") {
+TEST_CASE("records cover pages completely: the pages are dropped", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 10}, {"b", 2, 20}, {"c", 3, 30}, {"d", 4, kNoStamp}, {"e", 60, 20}});
   bed.erase(10, 30, 50);
@@ -234,10 +235,10 @@ TEST_CASE("records drop pages that they cover whole", "[drops]") {
   bed.erase(30, 31, 51);
   CHECK(bed.pages() == "1: 0 1 2");
   bed.erase(0, kDeleteKeyEnd, 52);
-  CHECK(bed.pages() == "1: 0 1 2");  // d has no stamp, e is newer than all records: both stay
+  CHECK(bed.pages() == "1: 0 1 2");  // d has no stamp and e is newer than all records, so both stay
 }
 
-TEST_CASE("record that no reader can see yet drops no page", "[drops]") {
+TEST_CASE("record that no reader can see yet: it drops no page", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 10}, {"b", 40, 20}});
   bed.erase(10, 30, 50);
@@ -247,7 +248,7 @@ TEST_CASE("record that no reader can see yet drops no page", "[drops]") {
   CHECK(bed.pages() == "1: 0 1");
 }
 
-TEST_CASE("where delete keys grow with seqs, a record from the smallest one on drops pages above older versions", "[drops]") {
+TEST_CASE("delete keys grow with seqs: a record from the smallest delete key on drops pages above older versions", "[drops]") {
   const auto with = [](auto change) {
     Bed bed;
     bed.version->stamp = StampMode::kWriteTime;
@@ -261,37 +262,37 @@ TEST_CASE("where delete keys grow with seqs, a record from the smallest one on d
   CHECK(with([](Bed& bed) { bed.version->stamp = StampMode::kExplicit; }) == "2: 0 1");
   CHECK(with([](Bed& bed) { bed.deletes = {{11, 125, 50, 500}}; }) == "2: 1");
   CHECK(with([](Bed& bed) { bed.run({{"b", 0, kNoStamp}, {"bb", 0, 15}}); }) == "1: 0; 2: 1; 3: 1");
-  CHECK(with([](Bed& bed) { bed.run({{"d", 0, kNoStamp}}); }) == "1: 0 1; 2: 0 1");  // it overlaps no page
-  // A gap between the record over the page and the record over the older versions.
+  CHECK(with([](Bed& bed) { bed.run({{"d", 0, kNoStamp}}); }) == "1: 0 1; 2: 0 1");  // d overlaps no page
+  // There is a gap between the record over the page and the record over the older versions.
   CHECK(with([](Bed& bed) { bed.deletes = {{10, 50, 50, 500}, {60, 125, 51, 500}}; }) == "2: 0 1");
   CHECK(with([](Bed& bed) { bed.deletes = {{10, 60, 50, 500}, {60, 125, 51, 500}}; }) == "1: 0 1; 2: 0 1");
 }
 
-TEST_CASE("edge pages are dropped in part if at most an eighth of the table", "[drops]") {
+TEST_CASE("edge pages are at most an eighth of the table: they are dropped in part", "[drops]") {
   for (const int pages : {12, 40}) {
     Bed bed;
     std::vector<E> entries;
-    for (int i = 0; i < 2 * pages; ++i) {  // two entries a page
+    for (int i = 0; i < 2 * pages; ++i) {  // two entries on each page
       entries.push_back({"k" + std::to_string(1000 + i), static_cast<SeqNum>(i + 1), static_cast<DeleteKey>(i), 0,
                          EntryKind::kValue, false, 0, 400});
     }
     bed.run(entries);
     REQUIRE(bed.readers.begin()->second->page_count() == static_cast<std::uint32_t>(pages));
-    bed.erase(1, 7, 500);  // half of page 0, all of 1 and 2, half of 3
+    bed.erase(1, 7, 500);  // half of page 0, all of pages 1 and 2, half of page 3
     CHECK(bed.pages() == (pages == 40 ? "1: 1 2 | 0 3" : "1: 1 2"));
     bed.input.parts_done = [](FileNum) { return SeqNum{500}; };
     CHECK(bed.pages() == "1: 1 2");
   }
 }
 
-TEST_CASE("drop waits until it frees its metadata's bytes, or a quarter of the deadline", "[drops]") {
+TEST_CASE("drop frees fewer bytes than its metadata takes: it waits, at most for a quarter of the deadline", "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (int i = 0; i < 200; ++i) entries.push_back({"k" + std::to_string(1000 + i), 1, 5, i == 7 ? Millis{900} : Millis{5000}});
   bed.run(entries);
   REQUIRE(bed.version->runs[0].files[0]->metadata_bytes > 1024);
   CHECK(bed.pages() == "none");
-  bed.input.purge_before = 899;  // PURGE.NOW, but only for entries that died before
+  bed.input.purge_before = 899;  // PURGE.NOW, but only for entries that died before this time
   CHECK(bed.pages() == "none");
   bed.input.purge_before = 900;
   CHECK(bed.pages() == "1: 7");
@@ -303,14 +304,14 @@ TEST_CASE("drop waits until it frees its metadata's bytes, or a quarter of the d
   CHECK(bed.pages() == "1: 7");
   bed.input.now = 5000;
   bed.input.delete_deadline = 0;
-  CHECK(bed.pages() != "none");  // all pages
-  // A drop of all pages writes nothing, and never waits.
+  CHECK(bed.pages() != "none");  // all pages are dropped
+  // A drop of all pages writes nothing, so it never waits.
   Bed small;
   small.run({{"a", 1, 5, 900, EntryKind::kValue, false, 0, 10}});
   CHECK(small.pages() == "1: 0");
 }
 
-TEST_CASE("entry of a partly dropped page stays, is removed or becomes a tombstone", "[drops]") {
+TEST_CASE("page is dropped in part: each of its entries stays, is removed or becomes a tombstone", "[drops]") {
   const RecordSet records(std::vector<Record>{{10, 20, 50, 500}, {10, 20, 60, 400}});
   const auto fate = [&](const E& e, bool nothing_older, SeqNum visible = 100) {
     const std::string value = "x";
@@ -332,7 +333,7 @@ TEST_CASE("entry of a partly dropped page stays, is removed or becomes a tombsto
 
 namespace {
 
-// What a reader at `view` gets for each key: the seq of the version that is there, or 0.
+// Returns the result of a reader at `view` for each key: the seq of the version that exists, or 0.
 std::map<std::string, SeqNum> answers(const std::vector<E>& all, const RecordSet& records, SeqNum view, Millis now) {
   std::map<std::string, const E*> newest;
   for (const E& e : all) {
@@ -364,7 +365,7 @@ std::vector<E> entries_of(const Bed& bed, const Version& version) {
   return all;
 }
 
-// Counts pages that are dropped in part though records cover them whole.
+// Returns the number of pages that are dropped in part although records cover them completely.
 int hidden_parts(const Bed& bed, const Plan& plan) {
   int count = 0;
   for (const PageSet& set : std::get<Drop>(plan.action).pages) {
@@ -379,7 +380,7 @@ int hidden_parts(const Bed& bed, const Plan& plan) {
   return count;
 }
 
-// Random versions of few keys, distributed over runs by age.
+// Makes random versions of few keys, distributed over runs by age.
 void fill(Bed& bed, Random& random, std::uint32_t h) {
   const bool grows = random.one_in(2);
   bed.version->stamp = grows ? StampMode::kWriteTime : StampMode::kExplicit;
@@ -417,15 +418,15 @@ void fill(Bed& bed, Random& random, std::uint32_t h) {
     const DeleteKey lo = random.one_in(3) ? 0 : random.uniform(400);
     bed.erase(lo, lo + 1 + random.uniform(400), seq++, 1 + random.uniform(900));
   }
-  // Sometimes no reader can see the newest record yet.
-  bed.input.visible_seq = random.one_in(4) && !bed.records.records().empty() ? bed.records.records().back().seq - 1 : seq;
+  // In some rounds no reader can see the newest record yet.
+  bed.input.visible_seq = random.one_in(4) && !bed.records.empty() ? bed.records.newest() - 1 : seq;
 }
 
 }  // namespace
 
-TEST_CASE("page with one version that is not `first` is dropped in part, by the older runs' filters", "[drops]") {
+TEST_CASE("page has one version that is not `first`: it is dropped in part if the older runs' filters deny the key", "[drops]") {
   const bool below = GENERATE(true, false), filters = GENERATE(true, false);
-  const bool opens = GENERATE(true, false);  // the older table can be opened
+  const bool opens = GENERATE(true, false);  // whether the older table can be opened
   Bed bed;
   bed.filter_bits = 10;
   std::vector<E> entries;
@@ -460,13 +461,13 @@ TEST_CASE("page with one version that is not `first` is dropped in part, by the 
   CHECK(stats.tombstones == (goes ? 0 : 1));
   CHECK(stats.oldest_tombstone == (goes ? 0 : 400));
   CHECK(stats.entries == (goes ? 20 : 21));
-  CHECK(stats.applied_seq == 500);  // the record covers no entry any more, so no merge is needed for it
+  CHECK(stats.applied_seq == 500);  // the record covers no more entries, so no merge is needed for it
 }
 
-TEST_CASE("record stays needed by a table if a page that it covers is not dropped", "[drops]") {
+TEST_CASE("page that a record covers is not dropped: its table still needs the record", "[drops]") {
   const bool covers_header = GENERATE(true, false);
   Bed bed;
-  // The page of the header is not dropped: it is more than an eighth of the table.
+  // The page of the header is not dropped, since it is more than an eighth of the table.
   bed.run({{"a", 1, 5}, {"b", 2, 5}, {"c", 3, 9, 0, EntryKind::kHeader}});
   bed.erase(0, covers_header ? 10 : 9, 50);
   const PageDrops found = bed.plan();
@@ -546,7 +547,7 @@ TEST_CASE("random page drops: no older version becomes visible", "[drops]") {
       }
     }
   }
-  // Each kind of drop has occurred.
+  // Each kind of drop must have occurred.
   CHECK(whole > 500);
   CHECK(in_part > 5);
   CHECK(hiding > 5);

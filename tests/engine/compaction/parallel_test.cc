@@ -1,4 +1,4 @@
-// Parts that run on several threads.
+// Tests of parts that run on several threads.
 #include <atomic>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("parts run once each, with no pool, a busy one or one that is shut down") {
+TEST_CASE("no pool, a busy pool or a pool that is shut down: each part runs once") {
   std::vector<std::atomic<int>> ran(50);
   const auto part = [&](std::size_t i) { ++ran[i]; };
   run_parts(nullptr, ran.size(), part);

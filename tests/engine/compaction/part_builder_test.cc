@@ -1,4 +1,4 @@
-// Where the range tombstones of a part beside a slice are cut. Whole parts: executor_test.cc.
+// Tests of the cuts of range tombstones in a part beside a slice. executor_test.cc tests whole parts.
 #include "compaction/part_builder.h"
 
 #include <catch2/catch.hpp>
@@ -21,7 +21,7 @@ Clip clip_of(const KeyRange& range, const SliceBorder& border) {
 
 }  // namespace
 
-TEST_CASE("part beside a slice cuts its range tombstones at the ends of the slice's output", "[slice]") {
+TEST_CASE("part touches a slice: its range tombstones are cut at the ends of the slice's output", "[slice]") {
   const SliceBorder border{{"g", "p"}, SliceEnds{"h", "m", 70, 80}};
   const Clip before = clip_of({"a", "g"}, border);
   CHECK(before.range == KeyRange{"a", "h"});
@@ -35,7 +35,7 @@ TEST_CASE("part beside a slice cuts its range tombstones at the ends of the slic
   CHECK(unbounded.range == KeyRange{"m", ""});
 }
 
-TEST_CASE("part that does not touch the slice clips range tombstones to its own range", "[slice]") {
+TEST_CASE("part does not touch the slice: range tombstones are clipped to the part's own range", "[slice]") {
   const SliceBorder border{{"g", "p"}, SliceEnds{"h", "m", 70, 80}};
   for (const KeyRange& range : {KeyRange{"a", "c"}, KeyRange{"r", "z"}, KeyRange{"a", "z"}}) {
     const Clip clip = clip_of(range, border);
@@ -45,17 +45,17 @@ TEST_CASE("part that does not touch the slice clips range tombstones to its own 
   }
 }
 
-TEST_CASE("without output of the slice range tombstones reach through it", "[slice]") {
+TEST_CASE("slice has no output: range tombstones reach through it", "[slice]") {
   const SliceBorder border{{"g", "p"}, std::nullopt};
   CHECK(clip_of({"a", "g"}, border).range == KeyRange{"a", "p"});
   CHECK(clip_of({"p", "z"}, border).range == KeyRange{"g", "z"});
 }
 
-TEST_CASE("slice from the first key or to the last has a part on one side only", "[slice]") {
+TEST_CASE("slice begins at the first key or ends at the last: there is a part on one side only", "[slice]") {
   const SliceEnds ends{"b", "m", 70, 80};
   CHECK(clip_of({"p", "z"}, {{"", "p"}, ends}).range == KeyRange{"m", "z"});
   CHECK(clip_of({"", "g"}, {{"g", ""}, ends}).range == KeyRange{"", "b"});
-  // An empty end is no key that a part could touch.
+  // An empty end is not a key that a part could touch.
   CHECK(clip_of({"", "g"}, {{"g", ""}, std::nullopt}).range == KeyRange{"", ""});
   CHECK(clip_of({"p", ""}, {{"", "p"}, std::nullopt}).range == KeyRange{"", ""});
 }

@@ -1,5 +1,5 @@
-// Range partitionings: keys as positions, histograms, and where files of an output end. The figures of Mao's thesis, chapter 5,
-// are in testdata/partitions.txt.
+// Tests of range partitionings: keys as positions, histograms, and the ends of files of an output. The figures of Mao's thesis,
+// chapter 5, are in testdata/partitions.txt.
 #include "compaction/partitions.h"
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,7 @@
 namespace ebbtide {
 namespace {
 
-/// Up to 20 bytes of a small alphabet, so that many keys have a common beginning; with the bytes 0x00 and 0xff.
+/// Returns up to 20 bytes of a small alphabet, so that many keys have a common prefix; with the bytes 0x00 and 0xff.
 std::string random_string(Random& random) {
   static const char kBytes[] = {'\0', '\1', 'a', 'b', '\x7f', '\x80', '\xfe', '\xff'};
   std::string out;
@@ -26,10 +26,10 @@ std::string random_string(Random& random) {
   return out;
 }
 
-/// As a part of the whole line.
+/// Returns a position as a part of the whole line.
 double share(KeyPosition position) { return static_cast<double>(position) / static_cast<double>(kLastPosition); }
 
-TEST_CASE("positions are the thesis' lambda, to the last byte that counts") {
+TEST_CASE("position of a key: it is the thesis' lambda, to the last byte that counts") {
   const KeySpace space;
   CHECK(space.position("") == 0);
   for (const std::string& key : {std::string(1, '\0'), std::string("a"), std::string("zz\xff"), std::string(15, '\xff')}) {
@@ -38,7 +38,7 @@ TEST_CASE("positions are the thesis' lambda, to the last byte that counts") {
     CHECK(share(space.position(key)) == Approx(lambda).epsilon(1e-12));
   }
   CHECK(space.position(std::string(1000, '\xff')) < kLastPosition);
-  // Fifteen bytes distinguish keys; a long double fails from the seventh on (table 5.1).
+  // Fifteen bytes distinguish these keys; with a long double all bytes from the seventh on are lost (table 5.1).
   std::set<std::string> keys;
   Random random(1);
   while (keys.size() < 2000) keys.insert("prefix-1" + std::to_string(random.uniform(10'000'000)));
@@ -47,7 +47,7 @@ TEST_CASE("positions are the thesis' lambda, to the last byte that counts") {
   CHECK(positions.size() == keys.size());
 }
 
-TEST_CASE("positions keep the order of keys, and of any prefix's keys exactly") {
+TEST_CASE("positions: they keep the order of keys, and exactly that of the keys of any prefix") {
   Random random(2);
   for (int i = 0; i < 20000; ++i) {
     const std::string prefix = random.one_in(2) ? "" : random_string(random);
@@ -64,7 +64,7 @@ TEST_CASE("positions keep the order of keys, and of any prefix's keys exactly") 
   }
 }
 
-TEST_CASE("first key at a position separates keys before the position from all others") {
+TEST_CASE("first key at a position: it separates keys before the position from all others") {
   Random random(3);
   int none = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -86,14 +86,14 @@ TEST_CASE("first key at a position separates keys before the position from all o
   CHECK(none > 0);
 }
 
-TEST_CASE("common prefix of all keys only becomes shorter") {
+TEST_CASE("common prefix of all keys: it can only become shorter") {
   CHECK(shared_prefix_with(std::nullopt, "user:1", "user:9") == "user:");
   CHECK(shared_prefix_with("user:", "user:11", "user:12") == "user:");
   CHECK(shared_prefix_with("user:", "under", "user:12") == "u");
   CHECK(shared_prefix_with("", "a1", "a2").empty());
 }
 
-TEST_CASE("edit has the common key prefix only with a file that has it in its bounds") {
+TEST_CASE("edit without a file that has the common key prefix in its bounds: the edit does not have the prefix") {
   Version version;
   const auto noted = [&](const std::string& prefix, std::vector<std::string> bounds) {
     TreeEdit edit;
@@ -116,7 +116,7 @@ TEST_CASE("edit has the common key prefix only with a file that has it in its bo
 
 // --- histograms
 
-/// Positions of a kind: even, in clusters, or nearly all in one millionth of the line.
+/// Returns a random position: spread evenly, in clusters, or nearly always in one millionth of the line.
 KeyPosition random_position(Random& random, int kind) {
   const KeyPosition any = KeyPosition{random.next()} << 64 | random.next();
   if (kind == 0) return any;
@@ -124,7 +124,7 @@ KeyPosition random_position(Random& random, int kind) {
   return random.one_in(20) ? any : (KeyPosition{1} << 127) + (any >> 20);
 }
 
-TEST_CASE("histogram estimates the weight before any position to a few bins") {
+TEST_CASE("histogram: it estimates the weight before any position, to within a few bins") {
   for (const int kind : {0, 1, 2}) {
     for (const bool in_order : {true, false}) {
       CAPTURE(kind, in_order);
@@ -132,7 +132,7 @@ TEST_CASE("histogram estimates the weight before any position to a few bins") {
       std::vector<std::pair<KeyPosition, double>> points;
       for (int i = 0; i < 20000; ++i) points.emplace_back(random_position(random, kind), 1 + random.uniform(100));
       if (in_order) std::sort(points.begin(), points.end());
-      // As in a merge: one histogram for each table, and their sum.
+      // As in a merge, each table has a histogram, and they are added up.
       StreamingHistogram sum(128), table(128);
       double total = 0;
       for (std::size_t i = 0; i < points.size(); ++i) {
@@ -161,7 +161,7 @@ TEST_CASE("histogram estimates the weight before any position to a few bins") {
   }
 }
 
-TEST_CASE("histograms without points, of one point, and of one point added many times") {
+TEST_CASE("histograms without points, of one point, and of one point added many times: their estimates are right") {
   StreamingHistogram histogram(4);
   CHECK(histogram.sum(kLastPosition) == 0);
   CHECK(histogram.smallest() > histogram.largest());
@@ -176,13 +176,13 @@ TEST_CASE("histograms without points, of one point, and of one point added many 
     histogram.add(1000, 1);
   }
   CHECK(histogram.sum(6) == 0);
-  CHECK(histogram.sum(500) == Approx(1846.1).epsilon(0.001));  // half of 2100, and the part that falls off to 100
+  CHECK(histogram.sum(500) == Approx(1846.1).epsilon(0.001));  // half of 2100, and the part between here and 100
   CHECK(histogram.sum(1000) == 2200);
 }
 
 // --- partitions
 
-TEST_CASE("halves are the same wherever halving begins") {
+TEST_CASE("halving begins anywhere: the halves are the same") {
   Random random(5);
   for (int i = 0; i < 200; ++i) {
     std::vector<KeyPosition> points;
@@ -205,13 +205,13 @@ TEST_CASE("halves are the same wherever halving begins") {
   }
 }
 
-TEST_CASE("keys at one position are one partition, whose files end by size") {
+TEST_CASE("keys have the same position: they are one partition, whose files end by size") {
   const std::string prefix(20, 'p');
   StreamingHistogram bytes;
   for (int i = 0; i < 100; ++i) bytes.add(KeySpace().position(prefix + std::to_string(i)), 1000);
   PartitionRequest request{Partitioning::kGlobalRange, 1000, {prefix + "0", prefix + "99x"}, ""};
   CHECK(partitions_of(request, &bytes).size() == 1);
-  // Without their common prefix they are distinguished.
+  // Without their common prefix the keys have different positions.
   request.prefix = prefix;
   StreamingHistogram apart;
   for (int i = 0; i < 100; ++i) apart.add(KeySpace(prefix).position(prefix + std::to_string(i)), 1000);
@@ -220,17 +220,17 @@ TEST_CASE("keys at one position are one partition, whose files end by size") {
   CHECK(partitions_of(request, &apart).size() == 1);
 }
 
-TEST_CASE("number of bins grows with the number of files") {
+TEST_CASE("more files: there are more bins") {
   CHECK(bins_for(0, 1 << 20) == 128);
   CHECK(bins_for(100.0 * (1 << 20), 1 << 20) == 1616);
   CHECK(bins_for(1e30, 1 << 20) == 65536);
 }
 
-TEST_CASE("files close where partitions begin, unless they have too little, and tombstones are cut there") {
+TEST_CASE("partition begins: the file closes unless it is too small, and tombstones are cut there") {
   OutputSplitter splitter({100, 0, 20}, {{"b", "r", 7, 70}}, {}, {"d", "h", "m", "q"});
   CHECK_FALSE(splitter.should_close("a", 0));
   CHECK_FALSE(splitter.should_close("c", 30));
-  CHECK_FALSE(splitter.should_close("e", 19));  // it shares the file with the partition that begins at d
+  CHECK_FALSE(splitter.should_close("e", 19));  // e shares the file with the partition that begins at d
   CHECK_FALSE(splitter.should_close("f", 50));
   CHECK(splitter.should_close("f2", 100));  // the file is full
   const auto first = splitter.close_before("f2");
@@ -246,7 +246,7 @@ TEST_CASE("files close where partitions begin, unless they have too little, and 
   CHECK((rest[0].start == "m" && rest[0].end == "r"));
 }
 
-TEST_CASE("parts of a merge are whole partitions, of about the same bytes") {
+TEST_CASE("parts of a merge: they are whole partitions, of about the same bytes") {
   const std::vector<Partition> partitions = {{"a", 10}, {"d", 10}, {"h", 30}, {"m", 10}};
   const auto cut = [&](std::size_t parts) {
     std::string out;
@@ -283,7 +283,7 @@ std::vector<Keys> read_runs(const std::string& input) {
   return runs;
 }
 
-/// Cuts keys into files as a merge does; a file's size is the number of its keys.
+/// Cuts keys into files as a merge does. The size of a file is the number of its keys.
 std::vector<Keys> cut(const test::DataCase& data, const Keys& keys) {
   const auto most = static_cast<std::uint64_t>(std::stoul(data.arg("most")));
   const auto least = static_cast<std::uint64_t>(std::stoul(data.arg("share", "1")));
@@ -319,7 +319,7 @@ std::string to_text(const std::vector<Keys>& files) {
   return out;
 }
 
-/// One merge of all runs, each of them cut by the same partitioning before.
+/// Makes one merge of all runs, each of which was cut with the same partitioning before.
 std::string merge(const test::DataCase& data) {
   std::string out;
   std::vector<InputFile> inputs;
@@ -356,7 +356,7 @@ std::string merge(const test::DataCase& data) {
   return out;
 }
 
-/// The smallest node of the binary tree over all keys that contains both keys.
+/// Returns the smallest node of the binary tree over all keys that contains both keys.
 std::string node(const test::DataCase& data) {
   const Keys keys = read_runs(data.input).at(0);
   const KeySpace space;
@@ -367,7 +367,7 @@ std::string node(const test::DataCase& data) {
   return std::to_string(first) + ".." + std::to_string(last);
 }
 
-TEST_CASE("partitions match the thesis' figures") {
+TEST_CASE("partitions: they match the thesis' figures") {
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
       [](const test::DataCase& data) -> std::string {

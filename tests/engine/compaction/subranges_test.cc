@@ -1,4 +1,4 @@
-// How the inputs of a merge are cut into parts.
+// Tests of the cuts of a merge's inputs into parts.
 #include <catch2/catch.hpp>
 
 #include "compaction/subranges.h"
@@ -9,7 +9,7 @@ namespace {
 
 InputFile input(const FileMetaPtr& file, std::size_t run = 0) { return {run, run + 1, file, range_of(file->stats)}; }
 
-TEST_CASE("group begins past the upper bound of all files before, not of the last one") {
+TEST_CASE("group: it begins after the upper bounds of all files before it, not only of the last") {
   const auto groups =
       overlapping_groups({input(make_file(1, "a", "m")), input(make_file(2, "b", "c"), 1), input(make_file(3, "k", "p"), 1),
                           input(make_file(4, "q", "r")), input(make_file(5, "r", "s"), 1), input(make_file(6, "t", "t"))});
@@ -22,8 +22,8 @@ TEST_CASE("group begins past the upper bound of all files before, not of the las
   REQUIRE(groups[2].files.size() == 1);
 }
 
-TEST_CASE("merge of more files than requested samples is cut into parts") {
-  // With shares rounded down to no sample a file, large merges would run on one thread.
+TEST_CASE("merge has more files than requested samples: it is cut into parts") {
+  // If shares were rounded down to no sample per file, large merges would run on one thread.
   std::vector<InputFile> files = {input(make_file(1, "k000", "k999", 1000), 1)};
   for (std::uint64_t i = 0; i < 500; ++i) {
     const std::string low = std::to_string(1000 + 2 * i).substr(1), high = std::to_string(1001 + 2 * i).substr(1);
@@ -37,7 +37,7 @@ TEST_CASE("merge of more files than requested samples is cut into parts") {
   REQUIRE(ranges.size() == 4);
 }
 
-TEST_CASE("cuts split the bytes evenly and leave no gap") {
+TEST_CASE("cuts: they split the bytes evenly and leave no gap") {
   const auto groups =
       overlapping_groups({input(make_file(1, "k000", "k999", 1000)), input(make_file(2, "k000", "k499", 3000), 1)});
   const auto even = [](const FileMeta& file, const KeyRange&, std::size_t count) {
@@ -59,7 +59,7 @@ TEST_CASE("cuts split the bytes evenly and leave no gap") {
       REQUIRE(ranges[i - 1].start < ranges[i].start);
     }
   }
-  // Seven eighths of the bytes lie in the first half of the keys.
+  // Seven eighths of the bytes are in the first half of the keys.
   const auto halves = cut_evenly(groups[0], 2, even);
   REQUIRE(halves[1].start > "k230");
   REQUIRE(halves[1].start < "k340");

@@ -1,4 +1,4 @@
-// Survivors compared with a brute-force oracle: every history of one key over a few seqs, every set of views, every kind of older
+// Compares survivors with a brute-force oracle: every history of one key over a few seqs, every set of views, every kind of older
 // version below.
 #include "compaction/survivors.h"
 
@@ -16,11 +16,11 @@ using Cover = FragmentedRangeTombstones::Cover;
 
 constexpr Millis kNow = 1000;
 constexpr SeqNum kBelowSeq = 1;  // the version in an older run
-constexpr SeqNum kFirstSeq = 2;  // the input has seqs from here on
+constexpr SeqNum kFirstSeq = 2;  // the versions of the input have seqs from here on
 constexpr int kSlots = 5;
 
-enum Slot { kNone, kValue, kExpired, kPoint, kRange, kSlotKinds, kStamped = kSlotKinds, kRecord, kAllSlotKinds };
-constexpr DeleteKey kStamp = 7;  // delete key of kStamped, the only kind of version that records cover
+enum Slot { kNone, kValue, kExpired, kPoint, kRange, kOwing, kSlotKinds, kStamped = kSlotKinds, kRecord, kAllSlotKinds };
+constexpr DeleteKey kStamp = 7;  // the delete key of kStamped, the only kind of version that records cover
 enum class Below { kFinal, kOldValue, kNothingButUnknown, kFirstFlag };
 
 struct History {
@@ -46,6 +46,10 @@ History make_history(const int (&slots)[kSlots], Below below) {
     }
     Owned e{.key = "key", .seq = seq, .value = "v" + std::to_string(seq)};
     if (slots[i] == kStamped) e.delete_key = kStamp;
+    if (slots[i] == kOwing) {  // a put with a debt of its own
+      e.kind = EntryKind::kCompact;
+      e.debt = birth_of(seq);
+    }
     if (slots[i] == kPoint) {
       e.kind = EntryKind::kTombstone;
       e.value.clear();
@@ -59,7 +63,7 @@ History make_history(const int (&slots)[kSlots], Below below) {
   return h;
 }
 
-/// Seq of the version that a reader at `view` finds, or nothing.
+/// Returns the seq of the version that a reader at `view` finds; nullopt if it finds none.
 std::optional<SeqNum> read(const std::vector<Owned>& versions, const std::vector<Cover>& covers,
                            const std::vector<Record>& records, bool old_value, SeqNum view) {
   Owned found;
@@ -88,7 +92,7 @@ Outcome survive(const History& before, const Judgement& judgement, Below below) 
   Survivors survivors(judgement, &records);
   survivors.begin("key", before.covers);
   for (const Owned& e : before.versions) {
-    Owned scratch = e;  // add() must copy what it keeps
+    Owned scratch = e;  // add() must copy the data that it keeps
     survivors.add(scratch.view());
     scratch.value.assign(scratch.value.size(), '!');
   }
@@ -99,7 +103,7 @@ Outcome survive(const History& before, const Judgement& judgement, Below below) 
   return out;
 }
 
-/// Oldest pending birth of the outcome.
+/// Returns the oldest pending birth of the outcome.
 Millis pending(const Outcome& out, const std::vector<Record>& records) {
   Millis oldest = 0;
   const auto take = [&](Millis birth) { oldest = birth != 0 && (oldest == 0 || birth < oldest) ? birth : oldest; };
@@ -107,7 +111,7 @@ Millis pending(const Outcome& out, const std::vector<Record>& records) {
     take(e.debt);
     if (e.kind == EntryKind::kTombstone) take(e.delete_key);
     if (e.expiry != 0) take(e.expiry);
-    // The file's stats show whether a record may cover an entry of it.
+    // The file's stats show if a record may cover an entry of the file.
     for (const Record& record : records) {
       if (e.kind == EntryKind::kValue && record.covers(e.delete_key, e.seq, kMaxSeqNum)) take(record.birth);
     }
@@ -116,7 +120,7 @@ Millis pending(const Outcome& out, const std::vector<Record>& records) {
   return oldest;
 }
 
-/// Returns the first fault of `after`, or "".
+/// Returns the first fault of `after`; "" if there is none.
 std::string check(const History& before, const Outcome& after, const Judgement& judgement, Below below) {
   const bool old_value = below == Below::kOldValue;
   std::vector<SeqNum> readers;
@@ -133,7 +137,7 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
     const bool oldest = i + 1 == after.versions.size();
     if (!oldest && e.seq <= after.versions[i + 1].seq) return "out of order";
     if (!oldest && judgement.stripe(e.seq) == judgement.stripe(after.versions[i + 1].seq)) return "two survivors in one stripe";
-    if (e.kind == EntryKind::kValue && e.value != "v" + std::to_string(e.seq)) return "wrong value";
+    if (e.kind != EntryKind::kTombstone && e.value != "v" + std::to_string(e.seq)) return "wrong value";
     if (e.kind == EntryKind::kTombstone && (!e.value.empty() || e.expiry != 0 || e.delete_key == 0)) return "malformed tombstone";
     if (e.expiry != 0) return "an expired entry stays";
     if (oldest && nothing_older && (e.kind == EntryKind::kTombstone || e.debt != 0))
@@ -142,8 +146,9 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
     const auto origin =
         std::find_if(before.versions.begin(), before.versions.end(), [&](const Owned& b) { return b.seq == e.seq; });
     if (origin == before.versions.end()) return "a seq that was not there";
+    if (e.kind != EntryKind::kTombstone && e.kind != origin->kind) return "another kind";
   }
-  // Every delete with older versions left is still pending.
+  // Every delete that still has older versions must be pending.
   const SeqNum lowest = nothing_older ? (after.versions.empty() ? kMaxSeqNum : after.versions.back().seq) : kBelowSeq;
   const Millis still = pending(after, before.records);
   const auto is_pending = [&](SeqNum seq, Millis birth) { return lowest >= seq || (still != 0 && still <= birth); };
@@ -170,7 +175,7 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
     if (e.expiry != 0 && !is_pending(e.seq, e.expiry)) return "an expiry is forgotten";
     if (e.debt != 0 && !is_pending(e.seq, e.debt)) return "a debt is forgotten";
   }
-  // Where readers see all versions, hidden ones stay only if they are still needed.
+  // If readers see all versions, hidden versions must stay only if they are still needed.
   if (judgement.visible_seq >= kFirstSeq + kSlots) {
     if (after.versions.size() > 1) return "more than one version";
     if (below == Below::kFinal && !after.covers.empty()) return "a range tombstone at the end";
@@ -182,7 +187,7 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
 TEST_CASE("all small histories: survivors keep every reader's view and every pending delete") {
   std::uint64_t cases = 0;
   int slots[kSlots] = {};
-  const int histories = 3125;  // kSlotKinds ^ kSlots
+  const int histories = 7776;  // kSlotKinds ^ kSlots
   for (int history = 0; history < histories; ++history) {
     for (int i = 0, rest = history; i < kSlots; ++i, rest /= kSlotKinds) slots[i] = rest % kSlotKinds;
     for (const Below below : {Below::kFinal, Below::kOldValue, Below::kNothingButUnknown, Below::kFirstFlag}) {
@@ -198,10 +203,10 @@ TEST_CASE("all small histories: survivors keep every reader's view and every pen
       }
     }
   }
-  REQUIRE(cases == 3125u * 4 * (kFirstSeq + kSlots - kBelowSeq + 1));
+  REQUIRE(cases == 7776u * 4 * (kFirstSeq + kSlots - kBelowSeq + 1));
 }
 
-TEST_CASE("survivors with stamps and records: newest version is chosen, then judged") {
+TEST_CASE("survivors with stamps and records: the newest version is chosen first, and then judged") {
   constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
   for (int history = 0; history < kHistories; ++history) {
     int slots[kSlots] = {};
@@ -221,7 +226,7 @@ TEST_CASE("survivors with stamps and records: newest version is chosen, then jud
   }
 }
 
-TEST_CASE("covered header stays until its elements are covered, and is reported") {
+TEST_CASE("covered header: it stays until its elements are covered, and is reported") {
   const RecordSet records(std::vector<Record>{{5, 10, 20, 300}});
   const Judgement judgement{.now = kNow};
   Survivors survivors(judgement, &records);
@@ -236,20 +241,20 @@ TEST_CASE("covered header stays until its elements are covered, and is reported"
   CHECK(survivors.applied_seq() == 19);
 }
 
-TEST_CASE("delete debts pass through merges until no older version is below") {
+TEST_CASE("delete debts: they stay through merges until no older version is below") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
-  // DEL k; SET k: the new value hides the tombstone, and takes over its birth.
+  // After DEL k; SET k: the new value hides the tombstone, and takes over its birth.
   History h;
   h.versions = {{.key = "key", .seq = 9, .value = "v9"},
                 {.key = "key", .seq = 7, .kind = EntryKind::kTombstone, .delete_key = 107}};
   Outcome out = survive(h, judgement, Below::kOldValue);
   REQUIRE(out.versions.size() == 1);
   REQUIRE(out.versions[0].debt == 107);
-  // SET k again: the newest value takes over the debt.
+  // After a second SET k the newest value takes over the debt.
   h.versions = {{.key = "key", .seq = 12, .value = "v12"}, out.versions[0]};
   out = survive(h, judgement, Below::kOldValue);
   REQUIRE(out.versions[0].debt == 107);
-  // Covered by a range tombstone with a younger birth: a tombstone keeps the debt.
+  // A range tombstone with a younger birth covers the key: a tombstone keeps the debt.
   h.versions = out.versions;
   h.covers = {{20, 500}};
   out = survive(h, judgement, Below::kOldValue);
@@ -258,14 +263,55 @@ TEST_CASE("delete debts pass through merges until no older version is below") {
   REQUIRE(out.versions[0].seq == 12);
   REQUIRE(out.versions[0].delete_key == 500);
   REQUIRE(out.versions[0].debt == 107);
-  // At the final run debts end.
+  // In the final run debts end.
   h.versions = out.versions;
   out = survive(h, judgement, Below::kFinal);
   REQUIRE(out.versions.empty());
   REQUIRE(out.covers.empty());
 }
 
-TEST_CASE("covered value without pending deletes of its own leaves no tombstone, only the range tombstone") {
+TEST_CASE("put with a debt of its own keeps it until no older version is below, also under newer puts and deletes") {
+  const Judgement judgement{.visible_seq = 100, .now = kNow};
+  const Owned owing{.key = "key", .seq = 7, .kind = EntryKind::kCompact, .value = "v7", .debt = 107};
+  History h;
+  h.versions = {owing};
+  Outcome out = survive(h, judgement, Below::kOldValue);
+  REQUIRE(out.versions.size() == 1);
+  CHECK(out.versions[0] == owing);
+  // A newer put without a debt hides the one with a debt, and takes it over.
+  h.versions = {{.key = "key", .seq = 9, .value = "v9"}, owing};
+  out = survive(h, judgement, Below::kOldValue);
+  REQUIRE(out.versions.size() == 1);
+  CHECK(out.versions[0].seq == 9);
+  CHECK(out.versions[0].debt == 107);
+  // So does a newer delete; its own birth is younger.
+  h.versions = {{.key = "key", .seq = 9, .kind = EntryKind::kTombstone, .delete_key = 200}, owing};
+  out = survive(h, judgement, Below::kOldValue);
+  REQUIRE(out.versions.size() == 1);
+  CHECK(out.versions[0].delete_key == 200);
+  CHECK(out.versions[0].debt == 107);
+  // A newer put with a younger debt: the older birth is kept.
+  h.versions = {{.key = "key", .seq = 9, .value = "v9", .debt = 200}, owing};
+  out = survive(h, judgement, Below::kOldValue);
+  REQUIRE(out.versions.size() == 1);
+  CHECK(out.versions[0].debt == 107);
+  // The put that hides it is not visible to every reader yet: each version keeps its own.
+  const Judgement early{.visible_seq = 8, .now = kNow};
+  out = survive(h, early, Below::kOldValue);
+  REQUIRE(out.versions.size() == 2);
+  CHECK(out.versions[0].debt == 200);
+  CHECK(out.versions[1].debt == 107);
+  // At the final run the older one pays, and the newer one keeps its debt while the older one is below.
+  out = survive(h, early, Below::kFinal);
+  REQUIRE(out.versions.size() == 2);
+  CHECK(out.versions[0].debt == 200);
+  CHECK(out.versions[1].debt == 0);
+  out = survive(h, judgement, Below::kFinal);
+  REQUIRE(out.versions.size() == 1);
+  CHECK(out.versions[0].debt == 0);
+}
+
+TEST_CASE("covered value has no pending deletes of its own: it leaves no tombstone, and only the range tombstone stays") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .value = "v5"}};
@@ -277,7 +323,7 @@ TEST_CASE("covered value without pending deletes of its own leaves no tombstone,
   REQUIRE(out.covers[0].birth == 300);
 }
 
-TEST_CASE("expired header of a collection stays for its elements, unless a range tombstone covers them too") {
+TEST_CASE("expired header of a collection: it stays for its elements, unless a range tombstone covers them too") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .expiry = 900}};
@@ -287,7 +333,7 @@ TEST_CASE("expired header of a collection stays for its elements, unless a range
   REQUIRE(survive(h, judgement, Below::kFinal).versions.empty());
 }
 
-TEST_CASE("flush flags the oldest survivor of a key that no run has") {
+TEST_CASE("flush of a key that no run has: its oldest survivor is flagged `first`") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   Survivors survivors(judgement);
   const std::vector<Owned> versions = {{.key = "key", .seq = 5, .value = "b"}, {.key = "key", .seq = 4, .value = "a"}};
@@ -302,7 +348,7 @@ TEST_CASE("flush flags the oldest survivor of a key that no run has") {
   REQUIRE_FALSE(out[0].first);
 }
 
-TEST_CASE("survivors do not copy large and shared values") {
+TEST_CASE("large and shared values: survivors do not copy them") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   Survivors survivors(judgement);
   const auto shared = std::make_shared<const std::string>(100, 's');

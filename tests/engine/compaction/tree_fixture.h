@@ -1,4 +1,4 @@
-// A tree of real tables in a simulated file system, the history of everything ever written to it, and comparisons of the two.
+// A tree of real tables in a simulated file system, the history of everything that was written to it, and comparisons of the two.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ class TreeFixture {
  public:
   explicit TreeFixture(std::uint64_t seed) : random(seed), cache_(std::uint64_t{1} << 20, epoch_) {
     REQUIRE(memory.create_dir("db").is_ok());
-    context.settings.file_size = 16384;  // a few pages, padded to 4 KiB each where h > 1
+    context.settings.file_size = 16384;  // a few pages, padded to 4 KiB each if h > 1
     context.settings.page_size = 1024;
     context.settings.pages_per_tile = std::uint32_t{1} << random.uniform(3);
     context.now = 1000;
@@ -37,7 +37,7 @@ class TreeFixture {
     version = empty;
   }
 
-  /// A memtable of random operations, flushed as a run. Seqs go on from the last one.
+  /// Makes a memtable of random operations and flushes it as a run. Seqs continue from the last one.
   void flush_random(std::uint64_t keys, std::uint64_t operations) {
     Source table;
     for (std::uint64_t i = 0; i < operations; ++i) {
@@ -89,7 +89,7 @@ class TreeFixture {
     auto next = apply(*version, edit);
     INFO(next.status().to_string());
     REQUIRE(next.is_ok());
-    // Removes records that no entry needs. Views outlive their files here, so no record may be merged into another.
+    // Remove records that no entry needs. Views outlive their files here, so no record may be merged into another.
     TreeEdit tidy;
     for (const Record& record : next.value()->records->records()) {
       const RecordSet alone(std::span(&record, 1));
@@ -116,7 +116,7 @@ class TreeFixture {
     return result;
   }
 
-  /// What a reader at `view` sees of the tables in a forward walk.
+  /// Returns everything that a reader at `view` sees of the tables in a forward walk.
   std::vector<Owned> read(SeqNum view) {
     std::vector<std::unique_ptr<InternalIterator>> children;
     std::vector<TombstoneSource> tombstones;
@@ -141,7 +141,7 @@ class TreeFixture {
   }
 
   std::unique_ptr<InternalIterator> run_iterator(const Run& run) {
-    auto files = std::make_shared<std::vector<FileMetaPtr>>(run.files);
+    auto files = std::make_shared<std::vector<FileMetaPtr>>(run.files.begin(), run.files.end());
     return std::make_unique<RunIterator>(
         RunFiles{files->size(), [files](std::size_t i) -> const TableStats& { return (*files)[i]->stats; },
                  [files, this](std::size_t i) {
@@ -150,8 +150,7 @@ class TreeFixture {
         KeyRange{});
   }
 
-  /// Checks that a reader sees the written data. Checks that each delete is pending as long as the files have
-  // data that it deleted.
+  /// Checks that a reader sees the written data, and that each delete is pending while the files have data that it deleted.
   void check() {
     std::vector<Owned> expected = visible({history}, context.visible_seq, context.now), seen = read(context.visible_seq);
     for (Owned& e : seen) e.debt = 0, e.first = false;
@@ -159,8 +158,8 @@ class TreeFixture {
     check_pending();
   }
 
-  /// Checks each version on disk that a delete has hidden: a file over its key, in the same run or a newer one, has the birth of
-  /// that delete or an older one.
+  /// Checks each version on disk that a delete has hidden: a file over its key, in the same or a newer run, must have that
+  /// delete's birth or an older one.
   void check_pending() {
     for (std::size_t r = 0; r < version->runs.size(); ++r) {
       auto it = run_iterator(version->runs[r]);
@@ -197,7 +196,7 @@ class TreeFixture {
     }
   }
 
-  /// True if the record deleted the key: the version that was current at its seq has the stamp.
+  /// Returns true if the record deleted the key: the version that was current at the record's seq has the stamp.
   [[nodiscard]] bool deletes(const Record& record, Bytes key) const {
     const Owned* current = nullptr;
     for (const Owned& o : history.entries) {
@@ -208,7 +207,7 @@ class TreeFixture {
                         [&](const RangeTombstone& t) { return t.covers(key) && t.seq > current->seq && t.seq < record.seq; });
   }
 
-  /// Files on disk that are in no version.
+  /// Returns the files on disk that are in no version.
   std::vector<std::string> leftovers() {
     const std::vector<std::string> listed = memory.list("db").value();
     std::set<std::string> names(listed.begin(), listed.end());
@@ -225,7 +224,7 @@ class TreeFixture {
     return value;
   }
 
-  /// A merge of all files of runs [from, to].
+  /// Returns a plan for a merge of all files of runs [from, to].
   [[nodiscard]] Plan merge_of(std::size_t from, std::size_t to, PlanTarget target) const {
     Merge merge;
     for (std::size_t r = from; r <= to; ++r) {

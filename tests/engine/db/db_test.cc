@@ -15,7 +15,7 @@ std::string scan(Harness& h, DatabaseId d, const KeyRange& range = {}) {
 }
 }  // namespace
 
-TEST_CASE("a value that was put is read, from memory, from tables and after a restart") {
+TEST_CASE("value was put: it is read from memory, from tables and after a restart") {
   Harness h;
   h.open();
   CHECK(h.get(0, "a") == "(absent)");
@@ -42,7 +42,7 @@ TEST_CASE("a value that was put is read, from memory, from tables and after a re
   CHECK(scan(h, 0) == "a=3 ");
 }
 
-TEST_CASE("databases are separate; SWAPDB and FLUSHDB take effect at once and survive a restart") {
+TEST_CASE("SWAPDB and FLUSHDB: they take effect at once and survive a restart, and other databases stay as they are") {
   Harness h;
   h.open();
   h.put(0, "k", "zero");
@@ -65,16 +65,16 @@ TEST_CASE("databases are separate; SWAPDB and FLUSHDB take effect at once and su
   };
   expect();
   SECTION("restart") { h.reopen(); }
-  SECTION("killed before the manifest heard of it") {
+  SECTION("killed before the manifest has the change") {
     h.crash(CrashMode::kEverything, 3);
     h.open();
   }
-  SECTION("killed after") {
+  SECTION("killed after the manifest has the change") {
     h.settle();
     h.crash(CrashMode::kEverything, 3);
     h.open();
   }
-  SECTION("twice") {
+  SECTION("swapped twice") {
     h.settle();
     h.reopen();
     h.crash(CrashMode::kEverything, 3);
@@ -83,7 +83,7 @@ TEST_CASE("databases are separate; SWAPDB and FLUSHDB take effect at once and su
   expect();
 }
 
-TEST_CASE("FLUSHDB removes the tree's files") {
+TEST_CASE("FLUSHDB: it removes the tree's files") {
   Harness h;
   h.open();
   for (int i = 0; i < 3000; ++i) h.put(0, key_of(i), std::string(100, 'v'));
@@ -102,7 +102,7 @@ TEST_CASE("FLUSHDB removes the tree's files") {
   CHECK(tables == 0);
 }
 
-TEST_CASE("a range delete hides older versions everywhere and newer ones nowhere") {
+TEST_CASE("range delete: it hides older versions everywhere and newer versions nowhere") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "old");
@@ -132,7 +132,7 @@ TEST_CASE("a range delete hides older versions everywhere and newer ones nowhere
   CHECK(*h.db->count(0, {}) == 0);
 }
 
-TEST_CASE("expired keys are absent in memory and in tables, and stay absent") {
+TEST_CASE("keys expire: they are absent in memory and in tables, and stay absent") {
   Harness h;
   h.open();
   const Millis now = h.db->now();
@@ -154,7 +154,7 @@ TEST_CASE("expired keys are absent in memory and in tables, and stay absent") {
   CHECK(h.get(0, "b") == "2");
 }
 
-TEST_CASE("a batch that relied on an expiry that has passed is not committed") {
+TEST_CASE("batch relied on an expiry that has passed: it is not committed") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -165,7 +165,7 @@ TEST_CASE("a batch that relied on an expiry that has passed is not committed") {
   CHECK(h.get(0, "a") == "(absent)");
 }
 
-TEST_CASE("large values survive log, table, merge and restart unchanged") {
+TEST_CASE("large values: they survive log, table, merge and restart unchanged") {
   Harness h;
   h.settings.memory_budget = 256 << 20;
   h.open();
@@ -202,14 +202,14 @@ TEST_CASE("large values survive log, table, merge and restart unchanged") {
   CHECK(h.db->verify(0)->errors.empty());
 }
 
-TEST_CASE("a key too long for the log is refused, not committed") {
+TEST_CASE("key is too long for the log: the batch is refused") {
   Harness h;
   h.open();
   h.put(0, std::string(kMaxKeyBytes, 'k'), "v");
   WriteBatch batch;
-  SECTION("of a value") { batch.put(0, std::string(kMaxKeyBytes + 1, 'k'), "v"); }
-  SECTION("of a delete") { batch.del(0, std::string(kMaxKeyBytes + 1, 'k')); }
-  SECTION("of a range") { batch.delete_range(0, std::string(kMaxKeyBytes + 1, 'k'), ""); }
+  SECTION("key of a value") { batch.put(0, std::string(kMaxKeyBytes + 1, 'k'), "v"); }
+  SECTION("key of a delete") { batch.del(0, std::string(kMaxKeyBytes + 1, 'k')); }
+  SECTION("bound of a range") { batch.delete_range(0, std::string(kMaxKeyBytes + 1, 'k'), ""); }
   CHECK(h.db->commit(batch).code() == Code::kInvalidArgument);
   h.db->write_log();
   h.crash(CrashMode::kEverything, 1);
@@ -217,7 +217,7 @@ TEST_CASE("a key too long for the log is refused, not committed") {
   CHECK(h.get(0, std::string(kMaxKeyBytes, 'k')) == "v");
 }
 
-TEST_CASE("an iterator sees its view despite later writes, flushes and merges") {
+TEST_CASE("writes, flushes and merges after an iterator was made: it shows its view") {
   Harness h;
   h.open();
   for (int i = 0; i < 500; ++i) h.put(0, key_of(i), "one");
@@ -233,7 +233,7 @@ TEST_CASE("an iterator sees its view despite later writes, flushes and merges") 
   CHECK(*h.db->count(0, {}) == 200);
 }
 
-TEST_CASE("the same directory cannot be opened twice") {
+TEST_CASE("directory is opened twice: the second open fails") {
   Harness h;
   h.open();
   Harness other;
@@ -245,7 +245,7 @@ TEST_CASE("the same directory cannot be opened twice") {
   CHECK(second.status().code() == Code::kBusy);
 }
 
-TEST_CASE("a wall clock far past the last use is refused, unless accepted") {
+TEST_CASE("wall clock is far past the last use: open is refused, unless the clock is accepted") {
   Harness h;
   h.open();
   h.put(0, "a", "1");
@@ -260,7 +260,7 @@ TEST_CASE("a wall clock far past the last use is refused, unless accepted") {
   CHECK(h.get(0, "a") == "1");
 }
 
-TEST_CASE("engine time over many crashes never goes back, and stays near the wall clock") {
+TEST_CASE("many crashes: engine time never goes back, and stays near the wall clock") {
   Harness h;
   h.open();
   Millis last = 0;
@@ -276,7 +276,7 @@ TEST_CASE("engine time over many crashes never goes back, and stays near the wal
   CHECK(h.db->now() <= h.clock.wall_ms() + 10'000 + 1000);
 }
 
-TEST_CASE("a log that lost operations that the manifest relies on is reported") {
+TEST_CASE("log lost operations that the manifest relies on: open reports it") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "v");
@@ -291,7 +291,7 @@ TEST_CASE("a log that lost operations that the manifest relies on is reported") 
   CHECK(status.message().find("relies on") != Bytes::npos);
 }
 
-TEST_CASE("tiles of mixed and changing sizes in one tree give correct reads") {
+TEST_CASE("tiles of mixed and changing sizes in one tree: reads are correct") {
   Harness h;
   h.open();
   int n = 0;

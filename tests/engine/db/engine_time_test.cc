@@ -1,4 +1,5 @@
-// Engine time while its mark cannot be written: expiry and lateness use the current time, stamps and removals wait at the mark.
+// Tests of engine time while its mark cannot be written: expiry and lateness use the current time, stamps and removals wait at
+// the mark.
 #include "db/engine_time.h"
 
 #include <thread>
@@ -27,7 +28,7 @@ void pass(Harness& h, Millis ms) {
 
 }  // namespace
 
-TEST_CASE("engine time past its mark: now() runs on, stamped() waits until the mark is durable") {
+TEST_CASE("engine time is past its mark: now() continues, and stamped() waits until the mark is durable") {
   SimulatedClock clock;
   EngineTime time(clock);
   time.start(0);
@@ -40,12 +41,12 @@ TEST_CASE("engine time past its mark: now() runs on, stamped() waits until the m
   CHECK(time.stamped(begin + 5) == begin + 5);
   const Millis mark = time.tick();
   CHECK(mark == begin + kLong + EngineTime::kLead);
-  CHECK(time.stamped() == begin + EngineTime::kLead);  // the mark that tick() asks for is not durable yet
+  CHECK(time.stamped() == begin + EngineTime::kLead);  // the mark that tick() requests is not durable yet
   time.set_mark(mark);
   CHECK(time.stamped() == begin + kLong);
 }
 
-TEST_CASE("engine time that leads the wall clock never goes back, stamped or not") {
+TEST_CASE("engine time is ahead of the wall clock: it never goes back, stamped or not") {
   SimulatedClock clock;
   EngineTime time(clock);
   time.start(clock.wall_ms() + 8000);
@@ -62,7 +63,7 @@ TEST_CASE("engine time that leads the wall clock never goes back, stamped or not
   CHECK(time.now() == clock.wall_ms());
 }
 
-TEST_CASE("a key expires in time while the manifest cannot be written") {
+TEST_CASE("manifest cannot be written: a key expires in time") {
   Harness h;
   h.open();
   const Millis begin = h.db->now();
@@ -80,7 +81,7 @@ TEST_CASE("a key expires in time while the manifest cannot be written") {
   CHECK(h.db->purge_ticket(&up_to).born_by <= begin + EngineTime::kLead);
 }
 
-TEST_CASE("a manifest that is busy for long: reads use the current time, and stamps stay at the mark") {
+TEST_CASE("manifest is busy for a long time: reads use the current time, and stamps stay at the mark") {
   Harness h;
   h.open();
   const Millis begin = h.db->now(), expiry = begin + kExpiry;
@@ -115,7 +116,7 @@ TEST_CASE("a manifest that is busy for long: reads use the current time, and sta
   CHECK(h.get(0, "b") == "3");
 }
 
-TEST_CASE("a merge removes expired entries only after the mark has passed the expiry") {
+TEST_CASE("expiry is past the mark: a merge removes the entry only after the mark has passed the expiry") {
   Harness h;
   h.open();
   h.put(0, "a", "expires", h.db->now() + kExpiry);
@@ -124,7 +125,7 @@ TEST_CASE("a merge removes expired entries only after the mark has passed the ex
   h.put(0, "b", "stays");
   REQUIRE(h.db->flush(0).is_ok());
   h.settle();
-  h.clock.advance(kLong);  // no tick: the mark is where it was
+  h.clock.advance(kLong);  // there is no tick, so the mark stays
   CHECK(h.get(0, "a") == "(absent)");
   const std::uint64_t merges = h.db->stats().compactions;
   REQUIRE(h.db->compact(0, {}).is_ok());
@@ -137,14 +138,14 @@ TEST_CASE("a merge removes expired entries only after the mark has passed the ex
   REQUIRE(h.db->flush(0).is_ok());
   REQUIRE(h.db->compact(0, {}).is_ok());
   h.settle();
-  h.advance(1000);  // files that merges replaced are removed
+  h.advance(1000);  // files that merges replaced are removed now
   h.settle();
   CHECK(h.get(0, "a") == "(absent)");
   CHECK(h.table_bytes().find("expires") == std::string::npos);
 }
 
-// The only case in which an expired key is read again; every other start begins at or after the expiry.
-TEST_CASE("after a crash a key that had expired past the mark is read again only if the wall clock was set back") {
+// This is the only case in which an expired key can be read again; every other start begins at or after the expiry.
+TEST_CASE("crash after a key had expired past the mark: the key can be read again only if the wall clock was set back") {
   const bool set_back = GENERATE(false, true), flushed = GENERATE(false, true);
   Harness h;
   h.settings.fsync = FsyncMode::kAlways;
@@ -163,7 +164,7 @@ TEST_CASE("after a crash a key that had expired past the mark is read again only
   CHECK(h.get(0, "a") == "(absent)");
 }
 
-TEST_CASE("a deadline that passes while the manifest cannot be written is counted as missed at once, by disk") {
+TEST_CASE("deadline passes while the manifest cannot be written: it is counted as missed at once, with the reason disk") {
   Harness h;
   h.settings.tree.delete_deadline = 60'000;
   h.open();
@@ -180,4 +181,45 @@ TEST_CASE("a deadline that passes while the manifest cannot be written is counte
   pass(h, 20'000);
   CHECK(h.db->stats().deadlines_missed_disk == 1);
   CHECK(h.db->stats().deadlines_missed_load == 0);
+}
+
+TEST_CASE("engine time goes on across a kill, and begins at the mark after another boot or an impossible reading") {
+  SimulatedClock clock;
+  EngineTime time(clock, 7);
+  time.start(0);
+  const Millis mark = time.tick();
+  REQUIRE(mark == clock.wall_ms() + EngineTime::kLead);
+  const BootMark reached = time.boot_mark(mark);
+  clock.advance(3000);
+  const auto begins_at = [&](std::uint64_t boot, const BootMark& from) {
+    EngineTime next(clock, boot);
+    next.start(mark, from);
+    return next.now();
+  };
+  CHECK(begins_at(7, reached) == time.now());
+  CHECK(begins_at(8, reached) == mark);
+  CHECK(begins_at(0, reached) == mark);
+  CHECK(begins_at(7, {}) == mark);
+  CHECK(begins_at(7, {7, reached.at + 3 * EngineTime::kLead}) == mark);
+  clock.set_wall(clock.wall_ms() - 3'600'000);  // the boot clock decides
+  CHECK(begins_at(7, reached) == time.now());
+  clock.advance(20'000);
+  CHECK(begins_at(7, reached) == mark);
+}
+
+TEST_CASE("after a kill engine time does not lead the wall clock, so that deadlines of seconds are kept by the wall clock, too") {
+  MemoryFileSystem files;
+  Settings settings = Harness::small();
+  const auto open = [&](FileSystem& fs) {
+    Components components;  // the system's clock
+    components.fs = &fs;
+    components.seed = 1;
+    return Db::open(settings, components).value();
+  };
+  auto db = open(files);
+  const Millis before = db->now();
+  const auto left = files.crash_clone(1, CrashMode::kEverything);
+  const auto after = open(*left);
+  CHECK(after->now() >= before);
+  CHECK(after->now() < before + EngineTime::kLead / 2);  // the mark is a whole kLead ahead
 }

@@ -1,5 +1,5 @@
-// A database under full control of the test: files in memory that can lose power, and time and background work that advance only
-// on request.
+// A database that the test controls completely: its files are in memory and can lose power, and time and background work advance
+// only on request.
 #pragma once
 
 #include <functional>
@@ -57,7 +57,7 @@ struct Harness {
   explicit Harness(Settings s = small()) : settings(std::move(s)) { use(std::make_unique<MemoryFileSystem>()); }
   ~Harness() { db.reset(); }
 
-  /// A few keys fill a memtable, a few memtables fill a level.
+  /// Returns settings with which a few keys fill a memtable, and a few memtables fill a level.
   static Settings small() {
     Settings s;
     s.dir = "data";
@@ -84,7 +84,7 @@ struct Harness {
     return Status::ok();
   }
   void open() { demand_ok(try_open(), "open"); }
-  /// A clean stop and start.
+  /// Stops cleanly and starts again.
   void reopen() {
     demand_ok(db->close(), "close");
     drop();
@@ -95,7 +95,7 @@ struct Harness {
     auto left = files->crash_clone(seed, mode);
     abandon(std::move(left));
   }
-  /// Continues with the files in `left`.
+  /// Starts with the files in `left`.
   void abandon(std::unique_ptr<MemoryFileSystem> left) {
     drop();
     use(std::move(left));
@@ -111,7 +111,7 @@ struct Harness {
     watch = std::make_unique<WatchedFileSystem>(*files);
     faults = std::make_unique<FaultFileSystem>(*watch);
   }
-  /// Paths in the directory that end in `suffix`, sorted.
+  /// Returns the paths in the directory that end in `suffix`, sorted.
   [[nodiscard]] std::vector<std::string> paths(const std::string& suffix) const {
     std::vector<std::string> out;
     for (const std::string& path : files->tree()) {
@@ -119,7 +119,7 @@ struct Harness {
     }
     return out;
   }
-  /// The contents of all table files, concatenated.
+  /// Returns the contents of all table files, concatenated.
   [[nodiscard]] std::string table_bytes() const {
     std::string bytes;
     for (const char* suffix : {".data", ".meta"}) {
@@ -195,7 +195,7 @@ struct Harness {
     }
   }
 
-  /// The stamp of an existing key, or kNoStamp.
+  /// Returns the stamp of an existing key, or kNoStamp.
   DeleteKey stamp(DatabaseId d, Bytes key) {
     Found found;
     REQUIRE(db->lease(d).get({key, hash_key(key)}, &found).is_ok());

@@ -1,5 +1,5 @@
 // Layouts for tests whose property must hold for all of them: every merge policy, with parameters that give a small tree several
-// levels or runs, every partitioning, tiles of one page and of several.
+// levels or runs; every partitioning; tiles of one page and of several.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ inline const std::vector<PolicySettings>& small_policies() {
   return all;
 }
 
-/// A policy, a partitioning and a tile size. Policies take turns; in the next cycle each has another partitioning and tile size.
-/// Six cycles have all combinations.
+/// A policy, a partitioning and a tile size. Policies take turns; in the next cycle each policy has another partitioning and tile
+/// size. Six cycles have all combinations.
 struct Layout {
   PolicySettings policy;
   Partitioning partitioning = Partitioning::kSize;
@@ -50,8 +50,8 @@ inline std::string text_of(const Layout& layout) {
          std::to_string(layout.pages_per_tile);
 }
 
-/// The policy to which the tree of layout_of(turn) changes: never its own, and another one in each cycle, so that eleven cycles
-/// have all ordered pairs.
+/// Returns the policy to which the tree of layout_of(turn) changes: never the tree's own, and another one in each cycle, so that
+/// eleven cycles have all ordered pairs.
 inline const PolicySettings& next_policy(std::uint64_t turn) {
   const std::uint64_t policies = small_policies().size();
   return small_policies()[(turn + 1 + turn / policies % (policies - 1)) % policies];

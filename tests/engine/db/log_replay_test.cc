@@ -1,4 +1,4 @@
-// A replay gives every tree the operations of the log that tables lack, within a part of the memory budget.
+// Tests that a replay gives every tree the operations of the log that tables lack, within a part of the memory budget.
 #include "db/log_replay.h"
 
 #include "engine/db/write/commit_bed.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kRoomy = 64 << 20;
 
-/// A database that opens: a registry without trees, and the manifest in the bed's directory.
+/// A database that opens: a registry without trees, and the manifest in the test's directory.
 struct Opened {
   explicit Opened(CommitBed& bed, std::uint64_t memory_budget = kRoomy, DatabaseId databases = CommitBed::kDatabases)
       : files(bed.files),
@@ -53,7 +53,7 @@ struct Opened {
                       .warn = [this](const std::string& text) { warnings.push_back(text); }});
     return replay.run();
   }
-  /// The trees' frozen memtables are in tables now, which hold nothing here.
+  /// Removes the trees' frozen memtables, as if they were in tables now. These tables are empty here.
   void flush_all(const std::vector<TreePtr>& of) {
     MutexLock commit(trees.commit_mutex);  // free, since jobs that build tables take it
     MutexLock lock(trees.state_mutex);
@@ -64,7 +64,7 @@ struct Opened {
       trees.publish(*tree, std::move(view));
     }
   }
-  /// The manifest gets the mapping of databases as it is now.
+  /// Writes the current mapping of databases to the manifest.
   void write_mapping() {
     VersionEdit edit;
     (void)trees.collect_changes(*versions, &edit);
@@ -107,7 +107,7 @@ void write_log(CommitBed& bed) {
 
 }  // namespace
 
-TEST_CASE("replayed trees have the operations of the log, and databases the trees that they had") {
+TEST_CASE("replay: trees have the operations of the log, and databases the trees that they had") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   put(bed, 1, "b", "2");
@@ -134,7 +134,7 @@ TEST_CASE("replayed trees have the operations of the log, and databases the tree
   CHECK((db.total > 0 && db.done > 0 && db.done <= db.total));
 }
 
-TEST_CASE("operations on the mapping that the manifest has are not applied again") {
+TEST_CASE("manifest has operations on the mapping: the replay does not apply them again") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   write_log(bed);
@@ -151,7 +151,7 @@ TEST_CASE("operations on the mapping that the manifest has are not applied again
   CHECK(db.get(0, "a") == "1");
 }
 
-TEST_CASE("log that names a database beyond the settings is refused") {
+TEST_CASE("log names a database beyond the settings: it is refused") {
   CommitBed bed;
   put(bed, 3, "a", "1");
   write_log(bed);
@@ -161,7 +161,7 @@ TEST_CASE("log that names a database beyond the settings is refused") {
   CHECK(status.to_string().find("the log names database 3") != std::string::npos);
 }
 
-TEST_CASE("torn end of the log is cut, and the batches before it stay") {
+TEST_CASE("torn end of the log: it is cut, and the batches before it stay") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   write_log(bed);
@@ -180,9 +180,9 @@ TEST_CASE("torn end of the log is cut, and the batches before it stay") {
   CHECK((left >= first && left < bytes.size() - 1 && replayed->segments.front().bytes == left));
 }
 
-TEST_CASE("memtables are flushed once they have three quarters of the budget, if the manifest has their trees") {
+TEST_CASE("memtables take three quarters of the budget: they are flushed if the manifest has their trees") {
   constexpr std::uint64_t kBudget = 256 << 10;
-  constexpr int kKeys = 400;  // of 1 KiB: more than the budget
+  constexpr int kKeys = 400;  // 1 KiB each: more than the budget
   CommitBed bed;
   const std::string value(1024, 'v');
   for (int i = 0; i < kKeys; ++i) put(bed, 0, "k" + std::to_string(i), value);

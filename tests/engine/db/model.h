@@ -17,6 +17,7 @@ class Model {
     std::string bytes;
     Millis expiry = 0;
     DeleteKey stamp = kNoStamp;
+    EntryKind kind = EntryKind::kValue;
   };
   using Map = std::map<std::string, Value>;
   struct Op {
@@ -88,9 +89,9 @@ class Model {
   std::vector<Batch> history_;
 };
 
-/// Drives harness and model side by side. What is done is chosen by `Choices`, made of a `Source`: random numbers of a seed
-/// (ModelDriver), or the bytes of an input (tests/fuzz/operations_fuzz.cc). Every check names the seed through INFO of the
-/// caller.
+/// Applies the same operations to harness and model. `Choices` chooses them, from a `Source`: random numbers of a seed
+/// (ModelDriver), or the bytes of an input (tests/fuzz/operations_fuzz.cc). The caller names the seed through INFO, which every
+/// check shows.
 template <typename Choices, typename Source>
 class BasicModelDriver {
  public:
@@ -98,7 +99,7 @@ class BasicModelDriver {
       : h_(harness), random_(source), keys_(keys), stamp_(harness.settings.tree.stamp), model_(kDatabases) {}
   static constexpr DatabaseId kDatabases = 2;
 
-  /// One random write batch.
+  /// Makes one random write batch.
   void write() {
     WriteBatch batch;
     Model::Batch mirror;
@@ -122,6 +123,11 @@ class BasicModelDriver {
     const auto d = database();
     const std::string key = !borders_.empty() && random_.one_in(2) ? borders_[random_.uniform(borders_.size())] : random_key();
     demand_same(h_.get(d, key), model_.get(d, key, h_.db->now()), key);
+    Found found;
+    const ReadView view = h_.db->lease(d);
+    if (!view.get({key, hash_key(key)}, &found).is_ok()) return;
+    demand(found.kind == model_.map(d).at(key).kind, "a get returns another kind");
+    demand(found.kind == EntryKind::kValue || view.may_have_collections(), "a database says that it has no collection");
   }
   void check_scan() {
     const auto d = database();
@@ -138,7 +144,10 @@ class BasicModelDriver {
     }
     const auto check_entry = [&] {
       const auto in_model = model_.map(d).find(std::string(it->key()));
-      if (in_model != model_.map(d).end()) demand(it->stamp() == in_model->second.stamp, "a key in a scan has another stamp");
+      if (in_model != model_.map(d).end()) {
+        demand(it->stamp() == in_model->second.stamp, "a key in a scan has another stamp");
+        demand(it->kind() == in_model->second.kind, "a key in a scan has another kind");
+      }
       seen.emplace_back(it->key(), it->value());
     };
     const bool backward = random_.one_in(2);
@@ -165,7 +174,7 @@ class BasicModelDriver {
     demand_ok(it->status(), "scan");
     demand(seen == expected, "a scan sees other keys or values than the model has");
   }
-  /// A secondary range lookup in steps.
+  /// Checks a secondary range lookup, step by step.
   void check_stamps() {
     const auto d = database();
     DeleteKey lo = 0, hi = 0;
@@ -182,7 +191,11 @@ class BasicModelDriver {
       const auto found = h_.db->scan_stamps(view, lo, hi, from, keys_at_once, pages_at_once);
       demand_ok(found.status(), "scan of stamps");
       demand(found->keys.size() <= keys_at_once, "a scan of stamps gives more keys than were asked for");
-      for (const StampedKeys::Key& key : found->keys) seen.emplace_back(key.key, key.stamp);
+      for (const StampedKeys::Key& key : found->keys) {
+        seen.emplace_back(key.key, key.stamp);
+        const auto in_model = model_.map(d).find(key.key);
+        demand(in_model == model_.map(d).end() || key.kind == in_model->second.kind, "a scan of stamps gives another kind");
+      }
       more = found->more;
       demand(!more || found->resume > from, "a scan of stamps does not get on");
       from = found->resume;
@@ -243,7 +256,7 @@ class BasicModelDriver {
   }
   /// Checks after a crash and an open that durable operations are there, and that the state is a prefix.
   void check_recovered(SeqNum must_have) {
-    staged_ = {};  // never committed
+    staged_ = {};  // a staged batch that was never committed
     const SeqNum recovered = h_.db->visible_seq();
     demand(recovered >= must_have, "what was durable is lost");
     demand(model_.rewind(recovered), "what was recovered ends in the middle of a batch");
@@ -260,7 +273,7 @@ class BasicModelDriver {
     std::unique_ptr<StagedBatch> batch{};
     Model::Batch mirror{};
   };
-  /// Stages every eighth batch, and commits it after the next ordinary one.
+  /// Stages every eighth batch, and commits it after the next ordinary batch. Returns true if it was staged.
   bool stage(WriteBatch& batch, Model::Batch& mirror) {
     if (++writes_ % 8 != 0 || staged_.batch != nullptr) return false;
     auto staged = h_.db->stage(std::move(batch));
@@ -302,7 +315,8 @@ class BasicModelDriver {
     if (random_.one_in(20)) b.clear();
     return {a, b};
   }
-  /// Mostly from an existing key to one a little further on, so that deletes are small and begin and end at keys.
+  /// Returns a range, mostly from an existing key to a key a little further on, so that deletes are small and begin and end at
+  /// keys.
   KeyRange range_to_delete(DatabaseId d) {
     const Model::Map& map = model_.map(d);
     auto start = map.lower_bound(random_key()), end = start;
@@ -321,7 +335,7 @@ class BasicModelDriver {
     }
     return value.stamp;
   }
-  /// A range of delete keys that contains some of those in use.
+  /// Sets a range of delete keys that contains some of those in use.
   void random_stamps(DeleteKey* lo, DeleteKey* hi) {
     const Millis now = h_.db->now();
     if (stamp_ == StampMode::kExplicit) {
@@ -345,10 +359,13 @@ class BasicModelDriver {
       op.kind = Model::Op::kPut;
       op.key = random_key();
       const std::size_t size = random_.one_in(400) ? kLargeValueBytes + random_.uniform(100'000) : random_.uniform(200);
-      op.value.bytes = std::to_string(random_.next()) + std::string(size, static_cast<char>('a' + random_.uniform(26)));
+      const std::uint64_t bits = random_.next();
+      op.value.bytes = std::to_string(bits) + std::string(size, static_cast<char>('a' + random_.uniform(26)));
+      if (bits % 4 == 0) op.value.kind = EntryKind::kCompact;
       if (random_.one_in(8)) op.value.expiry = h_.db->now() + 1 + random_.uniform(60'000);
       if (stamp_ == StampMode::kExplicit && !random_.one_in(4)) op.value.stamp = random_.uniform(1000);
-      batch->put(op.database, op.key, op.value.bytes, {op.value.stamp, op.value.expiry});
+      batch->put(op.database, op.key, op.value.bytes,
+                 {.stamp = op.value.stamp, .expiry = op.value.expiry, .kind = op.value.kind, .debt = bits / 4 % 4 == 0});
     } else if (dice < 930) {
       op.kind = Model::Op::kDel;
       op.key = random_key();
@@ -393,7 +410,7 @@ class BasicModelDriver {
   std::vector<std::string> borders_;  // ends of the latest range deletes, where mistakes are likely
   std::vector<OpenView> views_;
   Model model_;
-  Staged staged_;  // waits for its commit
+  Staged staged_;  // a batch that waits for its commit
   std::uint64_t writes_ = 0;
   SeqNum durable_ = 0, synced_ = 0;
 };

@@ -11,14 +11,14 @@
 
 namespace ebbtide {
 
-// The states that runs of an option set reach. At least 66 of 80 runs reach each one, so that seven runs with any seeds all miss
-// it once in a hundred thousand times. Range tombstones across files occur in up to half of the runs of any set, and three levels
-// in none of the sets with few or large levels.
+// The states that runs of an option set reach. At least 66 of 80 runs reach each state, so that seven runs with any seeds all
+// miss a given state once in a hundred thousand times. Range tombstones across files occur in at most half of the runs of any
+// set, and three levels in none of the sets with few or large levels.
 constexpr States kShallow =
     kAllStates & ~states(State::kRangeTombstoneAcross, State::kWholeDrop, State::kThreeLevels, State::kFileChosen);
 constexpr States kDeep = kShallow | states(State::kThreeLevels);
 constexpr States kTiled = kShallow | states(State::kWholeDrop);
-constexpr States kCompressed = kShallow & ~states(State::kPartialDrop);  // fewer pages
+constexpr States kCompressed = kShallow & ~states(State::kPartialDrop);  // these have fewer pages
 
 struct OptionSet {
   const char* name;
@@ -161,14 +161,14 @@ inline const OptionSet kOptionSets[] = {
        s.memtable_size = 16 << 10;
      },
      kDeep | states(State::kFileChosen)},
-    {"min_latency, k = 3",  // last, since the fuzz corpus names option sets by their numbers
+    {"min_latency, k = 3",  // this set is the last, since the fuzz corpus names option sets by their numbers
      [](Settings& s) {
        s.tree.policy = {"min_latency", {{"k", 3}}};
        s.memtable_size = 16 << 10;
      }},
 };
 
-/// No deadline, one that is never near, and two that merges have to hurry for.
+/// Returns no deadline, a deadline that is never near, or one of two deadlines that merges have to hurry for.
 inline Millis random_deadline(std::uint64_t dice) {
   constexpr Millis kDeadlines[] = {0, 24ull * 3600 * 1000, 60'000, 5'000};
   return kDeadlines[dice % std::size(kDeadlines)];
@@ -176,7 +176,7 @@ inline Millis random_deadline(std::uint64_t dice) {
 
 inline Partitioning random_partitioning(std::uint64_t dice) { return static_cast<Partitioning>(dice % 3); }
 
-/// A slow disk: each write and each sync takes a while.
+/// Makes the disk slow: each write and each sync takes a while.
 inline void slow_down(Harness& h) {
   constexpr Millis kCallTakes = 50;
   h.watch->on_call = [&h](const FileCall& call) {
@@ -184,8 +184,8 @@ inline void slow_down(Harness& h) {
   };
 }
 
-/// Runs while `goes_on` returns true, then checks everything, also after a restart. `seed`: for choices that are not made step by
-/// step.
+/// Runs while `goes_on` returns true, then checks everything, also after a restart. `seed` is for choices that are not made step
+/// by step.
 template <typename Choices, typename Source>
 void live(const OptionSet& set, std::uint64_t seed, Source source, const std::function<bool()>& goes_on, Reached* reached) {
   constexpr Millis kHour = 3'600'000;

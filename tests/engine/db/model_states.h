@@ -22,7 +22,7 @@ namespace ebbtide {
 enum class State : std::uint8_t {
   kTombstones,  ///< in tables, like those below unless they say otherwise
   kRangeTombstones,
-  kRangeTombstoneAcross,  ///< one with pieces in several files of a run
+  kRangeTombstoneAcross,  ///< a range tombstone with pieces in several files of a run
   kRecords,               ///< secondary range deletes, also in memtables
   kRecordRetired,
   kThreeRuns,
@@ -33,7 +33,7 @@ enum class State : std::uint8_t {
   kFileChosen,       ///< out of a level that was too large
   kExpiryDropped,    ///< an expired value is in no file and no memtable
   kMergeUnderView,   ///< while a view reads the previous state
-  kFlushedDatabase,  ///< FLUSHDB of one that had tables
+  kFlushedDatabase,  ///< FLUSHDB of a database that had tables
   kRestarted,
   kKilled,
   kStates
@@ -67,9 +67,9 @@ inline constexpr const char* kStateNames[] = {
 };
 static_assert(std::size(kStateNames) == static_cast<std::size_t>(State::kStates));
 
-/// The states reached by the runs of an option set.
+/// Counts the runs of an option set that reached each state.
 struct Reached {
-  std::array<std::uint64_t, static_cast<std::size_t>(State::kStates)> lives{};  ///< by state: number of runs that reached it
+  std::array<std::uint64_t, static_cast<std::size_t>(State::kStates)> lives{};  ///< number of runs that reached each state
   std::uint64_t count = 0, operations = 0;
 
   [[nodiscard]] States any() const {
@@ -89,7 +89,7 @@ struct Reached {
   }
 };
 
-/// The names of states, such as "restart, kill"; "" for none.
+/// Returns the names of states, such as "restart, kill"; "" for none.
 inline std::string states_text(States some) {
   std::string text;
   for (std::size_t i = 0; i < std::size(kStateNames); ++i) {
@@ -98,7 +98,7 @@ inline std::string states_text(States some) {
   return text;
 }
 
-/// One line: for each state that some runs did not reach, the number of runs that did.
+/// Returns one line: for each state that some runs did not reach, the number of runs that did.
 inline std::string states_report(const std::string& name, const Reached& reached) {
   std::string text;
   for (std::size_t i = 0; i < std::size(kStateNames); ++i) {
@@ -108,7 +108,7 @@ inline std::string states_report(const std::string& name, const Reached& reached
          (text.empty() ? "" : " but for " + text.substr(2));
 }
 
-/// True if a run has pieces of one range tombstone in several files.
+/// Returns true if pieces of one range tombstone are in several files.
 inline bool has_range_tombstone_across_files(FileSystem& fs, const std::string& dir) {
   const auto manifest = read_current(fs, dir);
   demand_ok(manifest.status(), "CURRENT");
@@ -159,15 +159,15 @@ class StatesOfLife {
     if (info.records != 0) note(State::kRecords);
     if (info.runs.size() >= 3) note(State::kThreeRuns);
     if (!info.runs.empty() && info.runs.back().level >= 2) note(State::kThreeLevels);
-    // Records that subsume each other are merged, so their number may fall without a retirement; one of them always stays.
+    // Records that subsume each other are merged, so their number may fall without a retirement; one record always stays.
     if (before_ && before_->tree == info.tree && before_->records != 0 && info.records == 0) note(State::kRecordRetired);
-    // SWAPDB leaves a tree in use.
+    // After SWAPDB the tree is still in use.
     if (before_ && before_->tree != info.tree && before_->files != 0 && h.db->tree_info(1)->tree != before_->tree)
       note(State::kFlushedDatabase);
     before_ = {info.tree, info.records, files};
     if (worked) look_at_work(h, model, open_views);
   }
-  /// Resets the counts since open.
+  /// Resets the counts since the last open.
   void reopened() {
     before_.reset();
     compactions_ = 0;
@@ -189,7 +189,8 @@ class StatesOfLife {
     spread_ = false;
     if (!has(State::kExpiryDropped)) look_for_expired(h, model);
   }
-  /// The model keeps an expired value until its key is written or deleted, and the database until a flush or a merge.
+  /// Looks for expired values. The model keeps them until their key is written or deleted, and the database until a flush or a
+  /// merge.
   void look_for_expired(Harness& h, const Model& model) {
     const Millis now = h.db->now();
     std::vector<ExpiringKey> kept;
@@ -208,7 +209,7 @@ class StatesOfLife {
   States found_ = 0;
   std::optional<Before> before_;
   std::uint64_t compactions_ = 0;
-  bool spread_ = false;  // a range tombstone may lie across files
+  bool spread_ = false;  // pieces of a range tombstone may be in several files
 };
 
 }  // namespace ebbtide

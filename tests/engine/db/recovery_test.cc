@@ -1,5 +1,5 @@
-// States that a crash or a fault leaves between two steps of the engine, each made on purpose; and files written by an earlier
-// version.
+// Tests of states that a crash or a fault leaves between two steps of the engine, each made on purpose; and of files written by
+// an earlier version.
 #include <cstdlib>
 
 #include "engine/db/harness.h"
@@ -31,13 +31,13 @@ bool ends_with(const std::string& text, const char* end) { return text.ends_with
 
 }  // namespace
 
-TEST_CASE("a removed log segment that a power loss restores is not replayed") {
+TEST_CASE("power loss restores a removed log segment: it is not replayed") {
   Settings settings = Harness::small();
   settings.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
   h.open();
-  // Two full segments and an empty one.
+  // Makes two full segments and an empty one.
   for (int i = 0; h.paths(".wal").size() < 3; ++i) h.put(0, "key" + std::to_string(i), std::string(1000, 'v'));
   const std::string oldest = h.paths(".wal").front();
   const std::string bytes = read_all(*h.files, oldest);
@@ -55,7 +55,7 @@ TEST_CASE("a removed log segment that a power loss restores is not replayed") {
   CHECK(h.get(0, "key0") == std::string(1000, 'v'));
 }
 
-TEST_CASE("a FLUSHDB undone by a crash has not removed the emptied tree's log") {
+TEST_CASE("crash undoes a FLUSHDB: the log of the emptied tree still exists") {
   Settings settings = Harness::small();
   settings.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
@@ -85,13 +85,13 @@ TEST_CASE("a FLUSHDB undone by a crash has not removed the emptied tree's log") 
   CHECK(h.get(0, "kept") == "1");
 }
 
-TEST_CASE("under `everysec` a write is durable at the first tick after a second, even without later writes") {
+TEST_CASE("fsync everysec: a write is durable at the first tick after a second, even without later writes") {
   Harness h;
   REQUIRE(h.settings.fsync == FsyncMode::kEverySecond);
   h.open();
   h.put(0, "first", "1");
   h.clock.advance(1001);
-  h.put(0, "second", "2");  // a second begins with this one's sync
+  h.put(0, "second", "2");  // a second begins with this write's sync
   const SeqNum last = h.put(0, "third", "3");
   h.clock.advance(999);
   h.db->write_log();
@@ -106,7 +106,7 @@ TEST_CASE("under `everysec` a write is durable at the first tick after a second,
   CHECK(h.get(0, "third") == "3");
 }
 
-TEST_CASE("a crash at any step of healing a failed log leaves a directory that opens, with a prefix") {
+TEST_CASE("crash at any step of healing a failed log: the directory opens, with a prefix") {
   const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything);
   bool more = true;
   for (std::uint64_t k = 1; more; ++k) {
@@ -144,7 +144,7 @@ TEST_CASE("a crash at any step of healing a failed log leaves a directory that o
     h.abandon(std::move(left));
     h.open();
     CHECK(h.get(0, "a") == "1");
-    // All operations or a prefix: c, then the emptied database 1, then d.
+    // The state has all operations or a prefix: c, then the emptied database 1, then d.
     const bool c = h.get(0, "c") == "3", emptied = h.get(1, "b") == "(absent)", d = h.get(2, "d") == "4";
     CHECK((c || !emptied));
     CHECK((emptied || !d));
@@ -152,7 +152,7 @@ TEST_CASE("a crash at any step of healing a failed log leaves a directory that o
   }
 }
 
-TEST_CASE("tables flushed for a tree that was emptied meanwhile are removed") {
+TEST_CASE("tree is emptied while its tables are flushed: the tables are removed") {
   Harness h;
   h.open();
   h.put(0, "secret", "1");
@@ -160,7 +160,7 @@ TEST_CASE("tables flushed for a tree that was emptied meanwhile are removed") {
   bool done = false;
   h.watch->on_call = [&](const FileCall& call) {
     if (done || call.op != FileOp::kSyncDir) return;
-    done = true;  // the tables are built, the edit is not committed yet
+    done = true;  // the tables are built, and the edit is not committed yet
     WriteBatch batch;
     batch.flush_database(0);
     h.write(batch);
@@ -176,7 +176,7 @@ TEST_CASE("tables flushed for a tree that was emptied meanwhile are removed") {
   CHECK(h.paths(".data").empty());
 }
 
-TEST_CASE("tables of a failed edit are removed once the edit is known not to be in the manifest") {
+TEST_CASE("edit fails: its tables are removed once it is known not to be in the manifest") {
   Harness h;
   h.open();
   h.put(0, "k", "1");
@@ -203,7 +203,7 @@ TEST_CASE("tables of a failed edit are removed once the edit is known not to be 
   CHECK(h.get(0, "k") == "1");
 }
 
-TEST_CASE("a log of only FLUSHDBs stays bounded") {
+TEST_CASE("log of only FLUSHDBs: it stays bounded") {
   Settings settings = Harness::small();
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
@@ -218,7 +218,7 @@ TEST_CASE("a log of only FLUSHDBs stays bounded") {
   CHECK(h.paths(".wal").size() <= 3);
 }
 
-TEST_CASE("after a failed log no operation counts as durable before the new log has it") {
+TEST_CASE("log has failed: no operation counts as durable before the new log has it") {
   Harness h;
   h.open();
   h.put(0, "a", "1");
@@ -233,7 +233,7 @@ TEST_CASE("after a failed log no operation counts as durable before the new log 
   CHECK(h.db->durable_seq() == batch.last_seq());
 }
 
-TEST_CASE("engine time does not go back over a crash, even if the wall clock was set back before it") {
+TEST_CASE("crash: engine time does not go back, even if the wall clock was set back before") {
   Harness h;
   h.open();
   for (int i = 0; i < 60; ++i) h.advance(1000);
@@ -244,7 +244,7 @@ TEST_CASE("engine time does not go back over a crash, even if the wall clock was
   CHECK(h.db->now() >= last);
 }
 
-TEST_CASE("a wall clock that jumps forward by more than a day is not followed, and logged once") {
+TEST_CASE("wall clock jumps forward by more than a day: engine time does not follow it, and this is logged once") {
   Harness h;
   h.open();
   h.advance(1000);
@@ -264,7 +264,7 @@ TEST_CASE("a wall clock that jumps forward by more than a day is not followed, a
   CHECK(h.events.warnings.size() == 2);
 }
 
-TEST_CASE("a step of the wall clock that was not followed is not followed after a crash either") {
+TEST_CASE("engine time did not follow a step of the wall clock: it does not after a crash either") {
   constexpr Millis kDay = 24ull * 3600 * 1000;
   Harness h;
   h.open();
@@ -281,7 +281,7 @@ TEST_CASE("a step of the wall clock that was not followed is not followed after 
   CHECK(h.db->now() <= before + 40'000);
 }
 
-TEST_CASE("after a clean stop with everything flushed nothing is replayed, and temporary files of a crash are removed") {
+TEST_CASE("clean stop with everything flushed: nothing is replayed, and temporary files of a crash are removed") {
   Harness h;
   h.open();
   for (int i = 0; i < 10; ++i) h.put(0, "key" + std::to_string(i), "v");
@@ -294,13 +294,13 @@ TEST_CASE("after a clean stop with everything flushed nothing is replayed, and t
   CHECK(h.get(0, "key9") == "v");
 }
 
-TEST_CASE("operations replayed after a kill without a sync survive a power loss") {
+TEST_CASE("operations are replayed after a kill without a sync: they survive a power loss") {
   Harness h;
   h.open();
   h.put(0, "key", "v");
   h.faults->inject({.ops = ops_of(FileOp::kSync), .sticky = true});
   h.drop();
-  auto written = std::move(h.files);  // not durable, but readable until a power loss
+  auto written = std::move(h.files);  // the data is not durable, but readable until a power loss
   h.use(std::move(written));
   h.open();
   REQUIRE(h.get(0, "key") == "v");
@@ -310,7 +310,7 @@ TEST_CASE("operations replayed after a kill without a sync survive a power loss"
   CHECK(h.get(0, "key") == "v");
 }
 
-TEST_CASE("a power loss after open does not restore the previous run's manifest") {
+TEST_CASE("power loss after open: the previous run's manifest does not come back") {
   Harness h;
   h.open();
   h.put(0, "key", "v");
@@ -322,7 +322,7 @@ TEST_CASE("a power loss after open does not restore the previous run's manifest"
   CHECK(manifests == 1);
 }
 
-TEST_CASE("a file that cannot be removed at first is removed later without a restart") {
+TEST_CASE("file cannot be removed at first: it is removed later without a restart") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, "key" + std::to_string(i), "deleted");
@@ -349,7 +349,7 @@ TEST_CASE("a file that cannot be removed at first is removed later without a res
 }
 
 // Tree 0 has operations only in the log. Tree 1 was flushed later, so the manifest relies on larger seqs.
-TEST_CASE("any missing log segment is reported, even if tables have later operations") {
+TEST_CASE("log segment is missing: open reports it, even if tables have later operations") {
   Settings settings = Harness::small();
   settings.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
@@ -361,7 +361,7 @@ TEST_CASE("any missing log segment is reported, even if tables have later operat
   h.settle();
   const std::vector<std::string> segments = h.paths(".wal");
   REQUIRE(segments.size() >= 4);
-  const std::size_t gone = GENERATE(0, 1, 2, 99);  // 99: all of them
+  const std::size_t gone = GENERATE(0, 1, 2, 99);  // 99: all segments
   h.crash(CrashMode::kEverything, 1);
   for (std::size_t i = 0; i < segments.size(); ++i) {
     if (i == gone || gone == 99) REQUIRE(h.files->unlink(segments[i]).is_ok());
@@ -371,7 +371,7 @@ TEST_CASE("any missing log segment is reported, even if tables have later operat
   CHECK(status.code() == Code::kCorruption);
 }
 
-TEST_CASE("a log cut within its first record is reported if tables rely on its operations") {
+TEST_CASE("log is cut within its first record: open reports it if tables rely on the record's operations") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(i % 2, "key" + std::to_string(i), "v");
@@ -393,7 +393,7 @@ TEST_CASE("a log cut within its first record is reported if tables rely on its o
     CHECK(status.code() == Code::kCorruption);
     h.db.reset();
   }
-  // A segment that begins behind these operations may have lost its first record in a power loss.
+  // A segment that begins after these operations may have lost its first record in a power loss.
   REQUIRE(h.files->unlink(log).is_ok());
   write_all(*h.files, log, bytes);
   h.open();
@@ -435,7 +435,7 @@ Settings kept_settings() {
 
 std::string kept_value(int i) { return "value " + std::to_string(i) + std::string(static_cast<std::size_t>(i % 40), '.'); }
 
-/// Every kind of entry in tables, and every kind of operation in the log behind them.
+/// Writes every kind of entry into tables, and every kind of operation into the log after them.
 void write_kept(Harness& h) {
   for (const DatabaseId d : {0u, 1u}) {
     for (int i = 0; i < 200; ++i) {
@@ -488,7 +488,7 @@ void carry(FileSystem& from, const std::string& from_dir, FileSystem& to, const 
   }
 }
 
-// EBBTIDE_REWRITE writes the files again into an empty directory, for a new version of the format beside the old one.
+// With EBBTIDE_REWRITE, writes the files again into an empty directory, for a new version of the format beside the old one.
 void open_kept(Harness& h, const std::string& kept, void (*write)(Harness&)) {
   FileSystem& disk = *posix_file_system();
   if (std::getenv("EBBTIDE_REWRITE") != nullptr) {
@@ -508,7 +508,7 @@ void open_kept(Harness& h, const std::string& kept, void (*write)(Harness&)) {
 
 }  // namespace
 
-TEST_CASE("files of format 1 in testdata open and have all their data") {
+TEST_CASE("files of format 1 in testdata: they open and have all their data") {
   Harness h(kept_settings());
   open_kept(h, kKept, write_kept);
   check_kept(h);
@@ -537,13 +537,13 @@ Settings kept_deletes_settings() {
   return settings;
 }
 
-/// A value that contains its key and version, so that files can be searched for it.
+/// Returns a value that contains its key and version, so that files can be searched for it.
 std::string marker(DatabaseId d, int i, const char* version) {
   return "<" + std::to_string(d) + " " + version + " " + std::to_string(i) + ">";
 }
 DeleteKey kept_stamp(int i) { return static_cast<DeleteKey>(i * 7919 % 1000); }
 
-/// Texts that no file has at the end.
+/// Whether a text must still be in files at the end.
 enum class Kept { kStays, kGone, kExpires };
 Kept kept_fate(DatabaseId d, int i) {
   const DeleteKey stamp = kept_stamp(i);
@@ -611,7 +611,7 @@ void check_kept_deletes(Harness& h, bool expired) {
 
 }  // namespace
 
-TEST_CASE("files of format 1 with pending deletes open and keep their deadlines", "[deadlines]") {
+TEST_CASE("files of format 1 with pending deletes: they open and keep their deadlines", "[deadlines]") {
   Harness h(kept_deletes_settings());
   open_kept(h, EBBTIDE_TEST_DIR "/testdata/format_1_deletes", write_kept_deletes);
   check_kept_deletes(h, false);
@@ -645,7 +645,89 @@ TEST_CASE("files of format 1 with pending deletes open and keep their deadlines"
   CHECK(stats.deadlines_missed_load + stats.deadlines_missed_clock + stats.deadlines_missed_down == 0);
 }
 
-TEST_CASE("healing flushes one memtable after another, the oldest first, whichever tree it is of") {
+// --- the first version with compact entries and with debts of puts
+
+namespace {
+
+constexpr int kKeptSets = 100, kSmallerInTables = 20, kSmaller = 30;
+
+Settings kept_collections_settings() {
+  Settings settings = Harness::small();
+  settings.databases = 1;
+  settings.tree.delete_deadline = kKeptDeadline;
+  return settings;
+}
+
+std::string kept_set(int i, const char* version) { return marker(0, i, version) + std::string(80, '.'); }
+
+void put_set(Harness& h, int i, const char* version, bool debt) {
+  WriteBatch batch;
+  batch.put(0, key_of(i), kept_set(i, version), {.kind = EntryKind::kCompact, .debt = debt});
+  h.write(batch);
+}
+
+/// Small collections that lose an item: some in a table above the old ones, some only in the log.
+void write_kept_collections(Harness& h) {
+  for (int i = 0; i < kKeptSets; ++i) put_set(h, i, "whole", false);
+  demand_ok(h.db->compact(0, {}), "compact");
+  h.advance(10 * kMinute);
+  for (int i = 0; i < kSmallerInTables; ++i) put_set(h, i, "rest", true);
+  demand_ok(h.db->flush(0), "flush");
+  h.advance(10 * kMinute);
+  for (int i = kSmallerInTables; i < kSmaller; ++i) put_set(h, i, "rest", true);
+}
+
+void check_kept_collections(Harness& h) {
+  for (int i = 0; i < kKeptSets; ++i) {
+    Found found;
+    const std::string key = key_of(i);
+    INFO(key);
+    REQUIRE(h.db->lease(0).get({key, hash_key(key)}, &found).is_ok());
+    CHECK(found.kind == EntryKind::kCompact);
+    CHECK(found.value == kept_set(i, i < kSmaller ? "rest" : "whole"));
+  }
+  CHECK(h.db->lease(0).may_have_collections());
+  h.verify(0);
+}
+
+}  // namespace
+
+TEST_CASE("files of format 2 with compact entries and debts: they open, and the debts keep their deadlines", "[deadlines]") {
+  Harness h(kept_collections_settings());
+  open_kept(h, EBBTIDE_TEST_DIR "/testdata/format_2_collections", write_kept_collections);
+  check_kept_collections(h);
+  const Millis born = h.db->tree_info(0)->oldest_obligation;
+  CHECK(h.db->tree_info(0)->oldest_obligation_deadline == born + kKeptDeadline);
+  const auto left = [&](int from, int to) {
+    std::string bytes;
+    for (const std::string& path : h.paths("")) {
+      if (!path.ends_with('/')) bytes += *read_file(*h.files, path);
+    }
+    int found = 0;
+    for (int i = from; i < to; ++i) found += bytes.find(marker(0, i, "whole")) != std::string::npos;
+    return found;
+  };
+  CHECK(left(0, kSmaller) == kSmaller);
+  while (h.db->stats().engine_time < born + kKeptDeadline) {
+    h.advance(kMinute / 6);
+    h.settle();
+  }
+  CHECK(left(0, kSmallerInTables) == 0);
+  while (h.db->stats().engine_time < born + 10 * kMinute + kKeptDeadline) {
+    h.advance(kMinute / 6);
+    h.settle();
+  }
+  CHECK(left(0, kSmaller) == 0);
+  CHECK(left(kSmaller, kKeptSets) == kKeptSets - kSmaller);
+  CHECK(h.db->tree_info(0)->oldest_obligation == 0);
+  check_kept_collections(h);
+  h.reopen();
+  check_kept_collections(h);
+  const Stats stats = h.db->stats();
+  CHECK(stats.deadlines_missed_load + stats.deadlines_missed_clock + stats.deadlines_missed_down == 0);
+}
+
+TEST_CASE("healing: it flushes one memtable after another, the oldest first, of any tree") {
   Harness h;
   h.open();
   h.put(1, "first", "1");  // database 1 has the older tree
@@ -668,4 +750,14 @@ TEST_CASE("healing flushes one memtable after another, the oldest first, whichev
   REQUIRE(flushed.size() >= 2);
   CHECK(flushed.front() == "older");
   CHECK(flushed.back() == "oldernewer");
+}
+
+TEST_CASE("parent of the data directory is synced before a database is made, and not opened afterwards") {
+  Harness h;
+  int synced = 0;
+  h.watch->on_call = [&](const FileCall& call) { synced += call.op == FileOp::kSyncDir && call.path != "data" ? 1 : 0; };
+  h.open();
+  CHECK(synced == 1);
+  h.reopen();
+  CHECK(synced == 1);
 }

@@ -1,4 +1,4 @@
-// Staging and committing batches in a Harness.
+// Stages and commits batches in a Harness.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline std::unique_ptr<StagedBatch> stage(Harness& h, WriteBatch batch) {
   return std::move(staged).value();
 }
 
-/// Returns the seq of the batch's last operation.
+/// Commits the batch. Returns the seq of its last operation.
 inline SeqNum commit(Harness& h, StagedBatch& staged) {
   std::uint32_t wait_ms = 0;
   demand_ok(h.db->try_commit(staged, false, &wait_ms), "commit");

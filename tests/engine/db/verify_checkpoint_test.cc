@@ -1,8 +1,9 @@
-// Verification of a whole checkpoint, which names damaged and missing files.
+// Tests of the verification of a whole checkpoint, which names damaged and missing files.
 #include <engine/verify_checkpoint.h>
 
 #include "engine/db/harness.h"
 #include "io/file_names.h"
+#include "support/files.h"
 
 using namespace ebbtide;
 
@@ -10,7 +11,7 @@ namespace {
 
 constexpr auto kGoOn = [](std::uint64_t) { return true; };
 
-/// Makes a checkpoint in "copy" with tables and operations that only the log has; the manifest relies on later operations of
+/// Makes a checkpoint in "copy" with tables and operations that only the log has. The manifest relies on later operations of
 /// another database.
 void make_checkpoint(Harness& h) {
   h.open();
@@ -29,18 +30,9 @@ std::vector<std::string> in_copy(Harness& h, const std::string& suffix) {
   return paths;
 }
 
-/// Replaces a file of the checkpoint. The database's own file, which it links to, stays.
-void rewrite(MemoryFileSystem& fs, const std::string& path, const std::string& bytes) {
-  if (fs.exists(path)) REQUIRE(fs.unlink(path).is_ok());
-  auto file = fs.create(path);
-  REQUIRE(file.is_ok());
-  REQUIRE((*file)->append(bytes).is_ok());
-  REQUIRE((*file)->close().is_ok());
-}
-
 }  // namespace
 
-TEST_CASE("a complete checkpoint verifies without errors, with every table and log segment read") {
+TEST_CASE("checkpoint is complete: it verifies without errors, with every table and log segment read") {
   Harness h;
   make_checkpoint(h);
   std::uint64_t paid = 0;
@@ -57,7 +49,7 @@ TEST_CASE("a complete checkpoint verifies without errors, with every table and l
   CHECK(paid > bytes / 2);
 }
 
-TEST_CASE("a checkpoint with a damaged, truncated or missing file has an error that names the file") {
+TEST_CASE("file of a checkpoint is damaged, truncated or missing: the error names it") {
   Harness h;
   make_checkpoint(h);
   for (const char* suffix : {".data", ".meta", ".wal"}) {
@@ -81,7 +73,7 @@ TEST_CASE("a checkpoint with a damaged, truncated or missing file has an error t
   }
 }
 
-TEST_CASE("a log segment before the manifest's oldest is not read") {
+TEST_CASE("log segment before the manifest's oldest: it is not read") {
   Harness h;
   make_checkpoint(h);
   const auto before = verify_checkpoint(h.files.get(), "copy", kGoOn);
@@ -93,7 +85,7 @@ TEST_CASE("a log segment before the manifest's oldest is not read") {
   CHECK(report->files == before->files);
 }
 
-TEST_CASE("a stopped verification returns kAborted, and a directory without a checkpoint is an error") {
+TEST_CASE("verification is stopped: it returns kAborted; directory has no checkpoint: this is an error") {
   Harness h;
   make_checkpoint(h);
   int asked = 0;

@@ -1,4 +1,4 @@
-// By when a delete is due, where deadlines change.
+// Tests of when a delete is due, also if deadlines change.
 #include "deletes/deadline.h"
 
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("constant deadline is birth plus deadline") {
+TEST_CASE("constant deadline: a delete is due at its birth plus the deadline") {
   CHECK(DeadlineRule(100).due(7) == 107);
   CHECK(DeadlineRule(0).due(7) == DeadlineRule::kNever);
   CHECK(DeadlineRule(0).never());
@@ -15,42 +15,42 @@ TEST_CASE("constant deadline is birth plus deadline") {
   CHECK(DeadlineRule(100).due(DeadlineRule::kNever - 50) == DeadlineRule::kNever);
 }
 
-TEST_CASE("changed deadline: earlier births are due at min(old deadline, change + new)") {
+TEST_CASE("deadline changes: earlier births are due at min(old deadline, change + new)") {
   DeadlineRule rule(100);
-  rule.change(1000, 100);  // no change
+  rule.change(1000, 100);  // this is no change
   CHECK(rule.due(950) == 1050);
-  SECTION("shorter") {
+  SECTION("shorter deadline") {
     rule.change(1000, 10);
-    CHECK(rule.due(890) == 990);    // the old one is earlier
-    CHECK(rule.due(950) == 1010);   // from the change on
-    CHECK(rule.due(1000) == 1010);  // in the same ms
+    CHECK(rule.due(890) == 990);    // the old deadline is earlier
+    CHECK(rule.due(950) == 1010);   // counted from the change on
+    CHECK(rule.due(1000) == 1010);  // born in the same ms
     CHECK(rule.due(1001) == 1011);
     CHECK(rule.shortest() == 10);
   }
-  SECTION("longer") {
+  SECTION("longer deadline") {
     rule.change(1000, 500);
     CHECK(rule.due(950) == 1050);
-    CHECK(rule.due(1000) == 1100);  // in the same ms: the stricter
+    CHECK(rule.due(1000) == 1100);  // born in the same ms, so the stricter deadline applies
     CHECK(rule.due(1001) == 1501);
     CHECK(rule.shortest() == 100);
   }
-  SECTION("off, and on again") {
+  SECTION("deadline is switched off, and on again") {
     rule.change(1000, 0);
     CHECK(rule.due(950) == 1050);
     CHECK(rule.due(1001) == DeadlineRule::kNever);
     CHECK_FALSE(rule.never());
     rule.change(2000, 20);
     CHECK(rule.due(950) == 1050);
-    CHECK(rule.due(1500) == 2020);  // nothing was promised at birth, now it is
+    CHECK(rule.due(1500) == 2020);  // nothing was promised at birth, but now it is
     CHECK(rule.due(2500) == 2520);
   }
 }
 
-TEST_CASE("change without earlier births left is forgotten, due times stay") {
+TEST_CASE("no earlier birth is left: the change is forgotten, and due times stay") {
   DeadlineRule rule(100);
   rule.change(1000, 10);
   rule.change(2000, 500);
-  CHECK_FALSE(rule.forget(1000));  // something born in the ms of the change may be left
+  CHECK_FALSE(rule.forget(1000));  // a delete born in the ms of the change may be left
   CHECK(rule.due(950) == 1010);
   CHECK(rule.forget(1001));
   CHECK(rule.earlier().size() == 1);
@@ -71,7 +71,7 @@ TEST_CASE("many changes: later births are never due earlier, and no promise is e
   for (int round = 0; round < 200; ++round) {
     DeadlineRule rule(random.uniform(3) == 0 ? 0 : 1 + random.uniform(500));
     Millis now = 1000;
-    std::vector<std::pair<Millis, Millis>> promised;  // birth, due
+    std::vector<std::pair<Millis, Millis>> promised;  // birth and due time
     for (int change = 0; change < 40; ++change) {
       for (int i = 0; i < 3; ++i) {
         now += random.uniform(60);

@@ -29,7 +29,7 @@ std::vector<RangeTombstone> random_tombstones(Random& random, std::size_t count)
   return out;
 }
 
-/// What the fragments must answer, by looking at every tombstone.
+/// Returns the result that the fragments must have, by a look at every tombstone.
 const RangeTombstone* brute_force(const std::vector<RangeTombstone>& all, Bytes key, SeqNum view) {
   const RangeTombstone* best = nullptr;
   for (const auto& t : all) {
@@ -63,7 +63,7 @@ void check_well_formed(const FragmentedRangeTombstones& f) {
   }
 }
 
-TEST_CASE("fragments return the same covers as a scan of all tombstones") {
+TEST_CASE("fragments: they return the same covers as a scan of all tombstones") {
   for (std::uint64_t seed = 1; seed <= 300; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -87,12 +87,12 @@ TEST_CASE("fragments return the same covers as a scan of all tombstones") {
   }
 }
 
-TEST_CASE("fragment has all its covers, and its tombstones rebuild the same fragments") {
+TEST_CASE("fragment: it has all its covers, and its tombstones rebuild the same fragments") {
   for (std::uint64_t seed = 1; seed <= 300; seed++) {
     CAPTURE(seed);
     Random random(seed);
     auto all = random_tombstones(random, 1 + random.uniform(40));
-    for (RangeTombstone& t : all) t.seq = random.one_in(3) ? 10 + random.uniform(3) : t.seq;  // pieces, and the same one again
+    for (RangeTombstone& t : all) t.seq = random.one_in(3) ? 10 + random.uniform(3) : t.seq;  // pieces, and repeated tombstones
     const FragmentedRangeTombstones fragmented(all);
     check_well_formed(fragmented);
     std::vector<RangeTombstone> made_of;
@@ -122,8 +122,8 @@ TEST_CASE("fragment has all its covers, and its tombstones rebuild the same frag
   }
 }
 
-// One within the other: as pairs of fragment and cover these would be 2.5 * 10^9, or 40 GB.
-TEST_CASE("fifty thousand range tombstones within each other take little memory") {
+// The tombstones are nested. As pairs of fragment and cover they would be 2.5 * 10^9 pairs, or 40 GB.
+TEST_CASE("fifty thousand nested range tombstones: they take little memory") {
   constexpr std::uint64_t kCount = 50'000;
   std::vector<RangeTombstone> all;
   for (std::uint64_t i = 0; i < kCount; ++i) {
@@ -151,7 +151,7 @@ TEST_CASE("fifty thousand range tombstones within each other take little memory"
   CHECK(cover.seq == 777);
 }
 
-TEST_CASE("no tombstones make no fragments") {
+TEST_CASE("no tombstones: there are no fragments") {
   const FragmentedRangeTombstones none;
   CHECK(none.empty());
   CHECK(none.newest_cover("k", kMaxSeqNum) == nullptr);
@@ -159,7 +159,7 @@ TEST_CASE("no tombstones make no fragments") {
   CHECK(FragmentedRangeTombstones(nothing).empty());
 }
 
-TEST_CASE("an unbounded tombstone covers every key from its start on") {
+TEST_CASE("unbounded tombstone: it covers every key from its start on") {
   const std::vector<RangeTombstone> all = {{"m", "", 5, 50}, {"", "n", 7, 70}};
   const FragmentedRangeTombstones f(all);
   REQUIRE(f.fragments().size() == 3);
@@ -170,7 +170,7 @@ TEST_CASE("an unbounded tombstone covers every key from its start on") {
   CHECK(f.newest_cover("a", 6) == nullptr);
 }
 
-TEST_CASE("pieces of one tombstone are joined, with the oldest birth") {
+TEST_CASE("pieces of one tombstone: they are joined, with the oldest birth") {
   const std::vector<RangeTombstone> pieces = {{"a", "c", 5, 50}, {"c", "e", 5, 50}, {"b", "d", 5, 50}};
   const FragmentedRangeTombstones f(pieces);
   REQUIRE(f.fragments().size() == 1);
@@ -180,12 +180,12 @@ TEST_CASE("pieces of one tombstone are joined, with the oldest birth") {
   CHECK(FragmentedRangeTombstones(births).newest_cover("a", 5)->birth == 40);
 }
 
-TEST_CASE("tombstone set of any size returns the same covers as a scan of all tombstones") {
+TEST_CASE("tombstone set of any size: it returns the same covers as a scan of all tombstones") {
   for (std::uint64_t seed = 1; seed <= 20; seed++) {
     CAPTURE(seed);
     Random random(seed);
     auto all = random_tombstones(random, 400);
-    // Writers race: seqs come out of order, by a little or wholly.
+    // Writers race, so seqs come out of order, slightly or completely.
     const std::size_t reach = seed % 2 == 0 ? all.size() : 3;
     for (std::size_t i = 0; i + 1 < all.size(); i++) std::swap(all[i], all[i + random.uniform(std::min(reach, all.size() - i))]);
     TombstoneSet set;
@@ -223,7 +223,7 @@ TEST_CASE("tombstone set of any size returns the same covers as a scan of all to
   }
 }
 
-TEST_CASE("10,000 range tombstones with a read after each: few runs, little memory") {
+TEST_CASE("10,000 range tombstones with a read after each: there are few runs, and little memory is taken") {
   TombstoneSet set;
   for (std::uint32_t i = 0; i < 10'000; i++) {
     const std::string start = std::to_string(1'000'000 + i * 7919 % 10'000 * 10);
@@ -236,7 +236,7 @@ TEST_CASE("10,000 range tombstones with a read after each: few runs, little memo
   CHECK(set.memory_bytes() < 24u << 20);
 }
 
-TEST_CASE("a walk after each of twenty thousand range tombstones fragments each a few times, not all of them for each walk") {
+TEST_CASE("walk after each of twenty thousand range tombstones: each is fragmented a few times, not for each walk") {
   constexpr std::uint32_t kTombstones = 20'000;
   TombstoneSet set;
   std::size_t most_runs = 0;
@@ -249,12 +249,13 @@ TEST_CASE("a walk after each of twenty thousand range tombstones fragments each 
     for (const SharedTombstones& run : runs) size += run->size();
     REQUIRE(size == i + 1);
   }
-  // Each tombstone is fragmented once per size of run (16, 64 ... 16,384). Each walk fragments about nine of the unsorted log.
+  // Each tombstone is fragmented once per size of run (16, 64, ... 16,384). Each walk also fragments about nine tombstones of the
+  // unsorted log.
   CHECK(set.fragmented() <= std::uint64_t{kTombstones} * (6 + 9));
   CHECK(most_runs <= 1 + 3 * 6);
 }
 
-TEST_CASE("no insertion into a tombstone set fragments more than 16,384 tombstones") {
+TEST_CASE("insertion into a tombstone set: it never fragments more than 16,384 tombstones") {
   constexpr std::uint32_t kTombstones = 70'000;
   TombstoneSet set;
   std::uint64_t before = 0, most = 0;
@@ -271,7 +272,7 @@ TEST_CASE("no insertion into a tombstone set fragments more than 16,384 tombston
   CHECK(cover.seq == 1);
 }
 
-TEST_CASE("runs of a tombstone set stay valid after the set is destroyed") {
+TEST_CASE("tombstone set is destroyed: its runs stay valid") {
   std::vector<SharedTombstones> runs;
   {
     TombstoneSet set;
@@ -283,7 +284,7 @@ TEST_CASE("runs of a tombstone set stay valid after the set is destroyed") {
   CHECK(newest == 40);
 }
 
-TEST_CASE("readers see every tombstone that was inserted before they began", "[threads]") {
+TEST_CASE("tombstones were inserted before a read: the reader sees all of them", "[threads]") {
   TombstoneSet set;
   constexpr int kWriters = 3;
   constexpr SeqNum kEach = 600;

@@ -36,7 +36,7 @@ Millis oldest_birth_by_hand(const std::vector<Record>& all, DeleteKey d, SeqNum 
   return oldest;
 }
 
-TEST_CASE("record covers older versions in its range for readers whose view has it") {
+TEST_CASE("record: it covers older versions in its range for readers whose view has it") {
   const Record record{10, 20, 5, 1};
   CHECK(record.covers(10, 4, 5));
   CHECK(record.covers(19, 4, 9));
@@ -46,12 +46,12 @@ TEST_CASE("record covers older versions in its range for readers whose view has 
   CHECK_FALSE(record.covers(15, 4, 4));
 }
 
-TEST_CASE("record as text shows its end, or * without one") {
+TEST_CASE("record as text: it shows its end, or * if there is none") {
   CHECK(to_text(Record{5, 9, 7, 1000}) == "7 on stamps 5..<9, born 1000");
   CHECK(to_text(Record{0, kDeleteKeyEnd, 8, 0}) == "8 on stamps 0..*, born 0");
 }
 
-TEST_CASE("record with open end covers every stamp, and no entry without a stamp") {
+TEST_CASE("record with open end: it covers every stamp, and no entry without a stamp") {
   const std::vector<Record> records{{0, kDeleteKeyEnd, 7, 1}};
   const RecordSet set(records);
   CHECK(set.covers(0, 6, 7));
@@ -63,7 +63,7 @@ TEST_CASE("record with open end covers every stamp, and no entry without a stamp
   CHECK_FALSE(log.covers(kNoStamp, 6, 7));
 }
 
-TEST_CASE("record set returns the same covers as a scan of all records") {
+TEST_CASE("record set: it returns the same covers as a scan of all records") {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -83,6 +83,9 @@ TEST_CASE("record set returns the same covers as a scan of all records") {
       REQUIRE(set.newest_cover(d, view) == newest);
       REQUIRE(set.covers(d, entry, view) == (newest > entry));
       REQUIRE(log.covers(d, entry, view) == (newest > entry));
+      const auto sets = log.sets();
+      REQUIRE((newest > entry) ==
+              std::any_of(sets.begin(), sets.end(), [&](const auto& s) { return s->covers(d, entry, view); }));
       SeqNum oldest = 0;
       for (const Record& r : all) {
         if (r.has(d) && r.seq > entry && (oldest == 0 || r.seq < oldest)) oldest = r.seq;
@@ -93,7 +96,7 @@ TEST_CASE("record set returns the same covers as a scan of all records") {
   }
 }
 
-TEST_CASE("page is covered whole if and only if each delete key within its fences is") {
+TEST_CASE("page: it is covered completely if and only if each delete key within its fences is") {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -107,7 +110,7 @@ TEST_CASE("page is covered whole if and only if each delete key within its fence
       for (DeleteKey d = min; d <= max; ++d) {
         whole &= newest_by_hand(all, d, view) > seq;
         for (const Record& r : all) {
-          if (!r.has(d) || r.seq <= seq || r.seq <= view) continue;  // the view stands in for applied_seq here
+          if (!r.has(d) || r.seq <= seq || r.seq <= view) continue;  // the view stands for applied_seq here
           any = true;
           oldest = oldest == 0 ? r.birth : std::min(oldest, r.birth);
         }
@@ -126,16 +129,16 @@ TEST_CASE("page is covered whole if and only if each delete key within its fence
   CHECK_FALSE(one.covers_all(kNoStamp, 0, 4, kMaxSeqNum));  // the fences of a page without stamps
 }
 
-TEST_CASE("subsumed records are merged unless their births are far apart, unnoticed by readers") {
-  SECTION("merged record takes over the older birth") {
+TEST_CASE("subsumed records: they are merged unless their births are far apart, and no reader sees a difference") {
+  SECTION("merged record: it takes over the older birth") {
     const auto merged = merge_subsumed({{0, 10, 5, 100}, {0, 20, 8, 200}, {0, 30, 9, 300}}, 1000);
     CHECK(merged == std::vector<Record>{{0, 30, 9, 100}});
   }
-  SECTION("a longer time between their births keeps them apart") {
+  SECTION("longer time between their births: they are not merged") {
     CHECK(merge_subsumed({{0, 10, 5, 100}, {0, 20, 8, 200}}, 100).size() == 1);
     CHECK(merge_subsumed({{0, 10, 5, 100}, {0, 20, 8, 200}}, 99).size() == 2);
   }
-  SECTION("random") {
+  SECTION("random records") {
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
       CAPTURE(seed);
       Random random(seed);
@@ -153,7 +156,147 @@ TEST_CASE("subsumed records are merged unless their births are far apart, unnoti
   }
 }
 
-TEST_CASE("a thousand records that overlap pairwise take little memory") {
+/// Returns `count` records with rising seqs and births: of one user each, of a sliding window, of any range, or a mixture.
+std::vector<Record> many_records(Random& random, std::size_t count, std::uint64_t kind) {
+  std::vector<Record> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    DeleteKey lo = 10 * random.uniform(4 * count), hi = lo + 10;
+    const std::uint64_t mine = kind == 3 ? random.uniform(3) : kind;
+    if (mine == 1) lo = 20 * i, hi = lo + 400;
+    if (mine == 2) lo = random.uniform(40 * count), hi = random.one_in(20) ? kDeleteKeyEnd : lo + 1 + random.uniform(40 * count);
+    out.push_back({lo, hi, 10 + 3 * i, random.one_in(50) ? 0 : 1000 + i});
+  }
+  return out;
+}
+
+/// Compares one query of each kind with a scan of all records.
+void compare_with_scan(const RecordSet& set, const std::vector<Record>& all, Random& random, std::size_t count) {
+  const DeleteKey d = random.uniform(42 * count);
+  const SeqNum view = random.one_in(2) ? kMaxSeqNum : random.uniform(3 * count);
+  const SeqNum entry = random.uniform(3 * count);
+  const DeleteKey min = random.uniform(42 * count), max = min + random.uniform(random.one_in(2) ? 50 : 42 * count);
+  CAPTURE(d, view, entry, min, max);
+  SeqNum newest = 0, oldest = 0;
+  Millis birth = 0, birth_over = 0;
+  DeleteKey reach = min;
+  const auto keep = [](Millis* to, Millis b) { *to = *to == 0 ? std::max<Millis>(b, 1) : std::min(*to, std::max<Millis>(b, 1)); };
+  for (const Record& r : all) {
+    if (r.has(d) && r.seq <= view) newest = std::max(newest, r.seq);
+    if (r.has(d) && r.seq > entry) oldest = oldest == 0 ? r.seq : std::min(oldest, r.seq);
+    if (r.has(d) && r.seq > entry && r.seq <= view) keep(&birth, r.birth);
+    if (r.lo <= max && min < r.hi && r.seq > entry) keep(&birth_over, r.birth);
+  }
+  for (bool more = true; more;) {
+    more = false;
+    for (const Record& r : all) {
+      if (r.lo > reach || r.hi <= reach || r.seq <= entry || r.seq > view) continue;
+      reach = r.hi;
+      more = true;
+    }
+  }
+  REQUIRE(set.newest_cover(d, view) == newest);
+  REQUIRE(set.covers(d, entry, view) == (newest > entry));
+  REQUIRE(set.oldest_cover_above(d, entry) == oldest);
+  REQUIRE(set.oldest_birth(d, entry, view) == birth);
+  REQUIRE(set.covers_all(min, max, entry, view) == (reach > max));
+  REQUIRE(set.oldest_birth_over(min, max, entry / 2, entry) == birth_over);
+  REQUIRE(set.oldest_birth_over(min, max, entry, entry / 2) == birth_over);
+}
+
+TEST_CASE("set of many records changes: it returns the same as a scan of all records") {
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    Random random(seed);
+    const std::size_t count = 200 + random.uniform(3000);
+    CAPTURE(seed, count);
+    const auto fresh = many_records(random, count, seed % 4);
+    std::vector<Record> all;
+    RecordSet set;
+    for (std::size_t from = 0; from < count;) {
+      const std::size_t to = std::min(count, from + 1 + random.uniform(count / 3));
+      std::vector<Record> added(fresh.begin() + static_cast<std::ptrdiff_t>(from),
+                                fresh.begin() + static_cast<std::ptrdiff_t>(to));
+      std::vector<SeqNum> removed;
+      std::erase_if(all, [&](const Record& r) {
+        if (!random.one_in(6)) return false;
+        removed.push_back(r.seq);
+        if (random.one_in(3)) added.push_back({r.lo, r.hi, r.seq, r.birth / 2});
+        return true;
+      });
+      auto changed = set.changed(removed, added);
+      REQUIRE(changed.is_ok());
+      set = std::move(*changed);
+      all.insert(all.end(), added.begin(), added.end());
+      std::sort(all.begin(), all.end(), BySeq::before);
+      from = to;
+      REQUIRE(set.records() == all);
+      REQUIRE(set.newest() == all.back().seq);
+      Millis oldest = 0;
+      for (const Record& r : all) oldest = oldest == 0 ? known_birth(r.birth) : std::min(oldest, known_birth(r.birth));
+      REQUIRE(set.oldest_birth() == oldest);
+      for (int i = 0; i < 40; ++i) compare_with_scan(set, all, random, count);
+      for (int i = 0; i < 10; ++i) {
+        const Record& by = all[random.uniform(all.size())];
+        std::vector<SeqNum> subsumed, expected;
+        set.visit_subsumed(by, [&](const Record& r) { subsumed.push_back(r.seq); });
+        for (const Record& r : all) {
+          if (by.lo <= r.lo && r.hi <= by.hi && r.seq < by.seq) expected.push_back(r.seq);
+        }
+        std::sort(subsumed.begin(), subsumed.end());
+        REQUIRE(subsumed == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("change of a set with an unknown or a repeated seq: it is refused with the seq") {
+  const RecordSet set(std::vector<Record>{{1, 2, 7, 1}, {3, 4, 9, 1}});
+  CHECK(set.changed(std::vector<SeqNum>{8}, {}).status().message() == "record 8 is not in the tree");
+  CHECK(set.changed(std::vector<SeqNum>{9, 9}, {}).status().message() == "record 9 is not in the tree");
+  CHECK(set.changed({}, std::vector<Record>{{5, 6, 7, 1}}).status().message() == "record 7 is added, but is already in the tree");
+  CHECK(set.changed({}, std::vector<Record>{{5, 6, 8, 1}, {6, 7, 8, 1}}).status().message() ==
+        "record 8 is added, but is already in the tree");
+  CHECK(set.changed(std::vector<SeqNum>{7}, std::vector<Record>{{5, 6, 7, 1}})->find(7)->lo == 5);
+}
+
+TEST_CASE("log of thousands of records: it has few sets, which together have each record once") {
+  RecordLog log;
+  CHECK(log.sets().empty());
+  std::vector<Record> all;
+  for (SeqNum seq = 1; seq <= 4096; ++seq) {
+    all.push_back({seq * 7919 % 5000, seq * 7919 % 5000 + 3, seq, seq});
+    log.insert(all.back());
+    if (seq % 61 != 0 && seq != 4096) continue;
+    std::vector<Record> seen;
+    const auto sets = log.sets();
+    REQUIRE(sets.size() <= 10);
+    for (const SharedRecords& set : sets) {
+      REQUIRE_FALSE(set->empty());
+      const auto more = set->records();
+      seen.insert(seen.end(), more.begin(), more.end());
+    }
+    std::sort(seen.begin(), seen.end(), BySeq::before);
+    REQUIRE(seen == all);
+    REQUIRE(log.snapshot()->records() == all);
+  }
+  CHECK(log.memory_bytes() < 4096 * 1000);
+}
+
+TEST_CASE("hundred thousand disjoint records: they take less than 100 bytes each") {
+  Random random(1);
+  RecordSet set;
+  SeqNum seq = 0;
+  for (int batch = 0; batch < 25; ++batch) {
+    std::vector<Record> records;
+    for (int i = 0; i < 4000; ++i) {
+      const DeleteKey lo = 1000 * random.uniform(std::uint64_t{1} << 40);
+      records.push_back({lo, lo + 1000, ++seq, seq});
+    }
+    set = std::move(*set.changed({}, records));
+  }
+  CHECK(set.memory_bytes() < 100 * set.size());
+}
+
+TEST_CASE("thousand records that overlap pairwise: they take little memory") {
   std::vector<Record> records;
   for (std::size_t i = 0; i < 1024; ++i) records.push_back({i, i + 5000, i + 1, 1});
   const RecordSet set(records);
@@ -163,7 +306,7 @@ TEST_CASE("a thousand records that overlap pairwise take little memory") {
   CHECK(set.newest_cover(1023, 500) == 500);
 }
 
-TEST_CASE("readers of a record log see each record once its insertion has returned", "[threads]") {
+TEST_CASE("record was inserted into a log: readers see it exactly once", "[threads]") {
   RecordLog log;
   std::atomic<SeqNum> done{0};
   std::atomic<bool> wrong{false};

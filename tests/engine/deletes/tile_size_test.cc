@@ -4,9 +4,9 @@
 
 using namespace ebbtide;
 
-// Lethe's own example of Eq. 3 has 400 GB in 4 KiB pages, 50 million lookups and 10,000 short range queries between two range
+// Lethe's own example for Eq. 3 has 400 GB in 4 KiB pages, 50 million lookups and 10,000 short range queries between two range
 // deletes, a false positive rate of 0.02 and size ratio 10.
-TEST_CASE("pages per tile are the square root of Lethe's Eq. 3") {
+TEST_CASE("pages per tile: they are the square root of Lethe's Eq. 3") {
   const std::uint64_t pages = 400ull * 1'000'000'000 / 4096;
   const std::uint64_t runs = 8;
   TileSize size;
@@ -16,7 +16,7 @@ TEST_CASE("pages per tile are the square root of Lethe's Eq. 3") {
   CHECK(size.pages() == 10);  // sqrt(90.4) = 9.5
 }
 
-TEST_CASE("false-positive pages are scaled to tiles of one page") {
+TEST_CASE("false-positive pages: they are scaled to tiles of one page") {
   TileSize one(1), eight(8);
   one.follow({1'000, 0, 1}, 25'000, 5);
   eight.follow({8'000, 0, 1}, 25'000, 5);
@@ -24,15 +24,15 @@ TEST_CASE("false-positive pages are scaled to tiles of one page") {
   CHECK(eight.pages() == 5);
 }
 
-TEST_CASE("tree without range deletes keeps its tile size") {
+TEST_CASE("tree without range deletes: it keeps its tile size") {
   TileSize size(8);
   size.follow({1'000'000, 1'000, 0}, 100'000, 5);
   CHECK(size.pages() == 8);
-  size.follow({1'000'000, 1'000, 1}, 0, 0);  // nothing in tables yet
+  size.follow({1'000'000, 1'000, 1}, 0, 0);  // tables are still empty
   CHECK(size.pages() == 8);
 }
 
-TEST_CASE("no reads: largest tiles; few pages: smallest tiles") {
+TEST_CASE("no reads: tiles are the largest; few pages: tiles are the smallest") {
   TileSize size;
   size.follow({0, 0, 1}, 1, 1);
   CHECK(size.pages() == TileSize::kMost);
@@ -41,7 +41,7 @@ TEST_CASE("no reads: largest tiles; few pages: smallest tiles") {
   CHECK(small.pages() == 1);
 }
 
-TEST_CASE("tile size follows recent use; old counts decay") {
+TEST_CASE("use changes: the tile size follows recent use, and old counts decay") {
   TileSize size;
   TileUse use;
   for (int i = 0; i < 100; ++i) {  // 100 iterators in 4 runs between two deletes of 40,000 pages
@@ -50,13 +50,13 @@ TEST_CASE("tile size follows recent use; old counts decay") {
     size.follow(use, 40'000, 4);
   }
   CHECK(size.pages() == 10);
-  for (int i = 0; i < 100; ++i) {  // a hundredth of them: ten times the pages, were that allowed
+  for (int i = 0; i < 100; ++i) {  // a hundredth of them would give ten times the pages, if that were allowed
     use.iterators += 1;
     use.range_deletes += 1;
     size.follow(use, 40'000, 4);
   }
   CHECK(size.pages() == TileSize::kMost);
-  use.iterators += 1'000'000;  // and then only reads
+  use.iterators += 1'000'000;  // now there are only reads
   size.follow(use, 40'000, 4);
   CHECK(size.pages() == 1);
 }

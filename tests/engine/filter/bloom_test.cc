@@ -49,7 +49,7 @@ Observed observe(double bits, std::uint32_t columns, std::uint32_t slices, std::
 
 }  // namespace
 
-TEST_CASE("Bloom filter: finds every key it has, and its false positives are as many as expected", "[bloom]") {
+TEST_CASE("Bloom filter: it finds every key it has, and its false positives are as many as expected", "[bloom]") {
   for (const double bits : {1.0, 3.3, 5.0, 7.5, 10.0, 14.2}) {
     for (const std::uint32_t columns : {1u, 2u, 3u, 8u, 16u, 57u, 58u, 61u, 64u}) {
       CAPTURE(bits, columns);
@@ -72,7 +72,7 @@ TEST_CASE("filter slices of the same keys: their false positives are independent
   }
 }
 
-TEST_CASE("expected false positive rate: falls with every fraction of a bit, and is near the ideal one", "[bloom]") {
+TEST_CASE("expected false positive rate: it falls with every fraction of a bit, and is near the ideal rate", "[bloom]") {
   REQUIRE(expected_false_positive_rate(0) == 1);
   REQUIRE(expected_false_positive_rate(-1) == 1);
   REQUIRE(bloom_probes(0) == 1);
@@ -81,7 +81,7 @@ TEST_CASE("expected false positive rate: falls with every fraction of a bit, and
     const double rate = expected_false_positive_rate(bits);
     REQUIRE(rate < last);
     last = rate;
-    // Compared with one undivided Bloom filter: blocks of 512 bits are somewhat worse, the more so with more bits.
+    // This is compared with one undivided Bloom filter: blocks of 512 bits are somewhat worse, the more so with more bits.
     const double ideal = std::exp(-bits * std::log(2) * std::log(2));
     if (bits >= 1) REQUIRE(rate > ideal * 0.99);
     if (bits >= 1 && bits <= 10) REQUIRE(rate < ideal * 1.5);
@@ -90,7 +90,7 @@ TEST_CASE("expected false positive rate: falls with every fraction of a bit, and
   REQUIRE(bloom_probes(10) <= 8);
 }
 
-TEST_CASE("malformed filter slice is refused", "[bloom]") {
+TEST_CASE("filter slice is malformed: it is refused", "[bloom]") {
   BloomBuilder builder(3);
   for (std::uint64_t i = 0; i < 1000; ++i) builder.add(static_cast<std::uint32_t>(i % 3), i * 0x9e3779b97f4a7c15u);
   const std::string good = builder.build(8, 0);
@@ -103,7 +103,7 @@ TEST_CASE("malformed filter slice is refused", "[bloom]") {
       bad[static_cast<std::size_t>(at)] = static_cast<char>(value);
       if (bad == good) continue;
       auto view = BloomView::parse(bad);
-      if (view.is_ok()) (void)view->candidates(12345);  // any answer will do, but no read outside the slice
+      if (view.is_ok()) (void)view->candidates(12345);  // any result will do, but no read may be outside the slice
     }
   }
 }

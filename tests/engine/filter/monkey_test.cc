@@ -1,4 +1,4 @@
-// Filter memory by run: against Monkey's closed forms and its Algorithm 2, against moving bits about, and p(bits) against
+// Compares filter memory by run with Monkey's closed forms, with its Algorithm 2 and with moved bits, and p(bits) with real
 // filters.
 #include "filter/monkey.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kLn2Squared = 0.480453013918201424667;
 
-/// A full tree, smallest level first. The last level holds (T - 1) / T of `entries`.
+/// Returns a full tree, smallest level first. The last level has (T - 1) / T of `entries`.
 std::vector<FilterRun> full_tree(const FullTree& tree) {
   std::vector<FilterRun> runs;
   const double found = tree.mix / (tree.mix + 1), t = tree.size_ratio;
@@ -25,14 +25,14 @@ std::vector<FilterRun> full_tree(const FullTree& tree) {
     const int count = tree.tiering ? static_cast<int>(t) - 1 : 1;
     FilterRun run;
     run.entries = static_cast<std::uint64_t>(std::llround(entries / count));
-    // Eq. 13: with tiering a key that is found is found after half of the last level's runs.
+    // Eq. 13: with tiering a key that exists is found after half of the last level's runs.
     if (level == tree.levels) run.arrivals = tree.tiering ? 1 - found * t / (t - 1) / 2 : 1 - found;
     runs.insert(runs.end(), static_cast<std::size_t>(count), run);
   }
   return runs;
 }
 
-/// Monkey's Algorithms 2 to 4: bits are moved between pairs of runs, in ever smaller amounts, while that helps.
+/// Monkey's Algorithms 2 to 4: moves bits between pairs of runs, in ever smaller amounts, while that helps.
 double algorithm_2(const std::vector<FilterRun>& runs, double budget) {
   std::vector<double> bits(runs.size(), 0);
   bits[0] = budget;
@@ -63,7 +63,7 @@ double algorithm_2(const std::vector<FilterRun>& runs, double budget) {
   return total();
 }
 
-TEST_CASE("false positive rates of real filters match p(bits)", "[monkey]") {
+TEST_CASE("real filters: their false positive rates match p(bits)", "[monkey]") {
   Random random(5);
   for (const double bits : {0.5, 1.0, 1.5, 2.0, 3.3, 5.0, 7.5, 10.0, 12.0}) {
     constexpr std::uint64_t kKeys = 100'000, kQuestions = 1'000'000;
@@ -74,7 +74,7 @@ TEST_CASE("false positive rates of real filters match p(bits)", "[monkey]") {
     std::uint64_t wrong = 0;
     for (std::uint64_t i = 0; i < kQuestions; ++i) wrong += view.candidates(random.next());
     const double seen = static_cast<double>(wrong) / kQuestions;
-    // Blocks are whole, so that a filter has a little more than it was asked to.
+    // Blocks are whole, so a filter has slightly more bits than requested.
     const double real_bits = static_cast<double>(view.bits()) / kKeys;
     const double noise = 4 * std::sqrt(seen / kQuestions);
     INFO(bits << " bits, " << real_bits << " really");
@@ -82,7 +82,7 @@ TEST_CASE("false positive rates of real filters match p(bits)", "[monkey]") {
   }
 }
 
-TEST_CASE("bits for a false positive rate: inverse function of the rate for bits", "[monkey]") {
+TEST_CASE("bits for a false positive rate: they are the inverse function of the rate for bits", "[monkey]") {
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
     for (const double bits : {0.1, 0.5, 1.44, 4.0, 9.7, 20.0}) {
       CHECK(bits_for_rate(curve, false_positive_rate(curve, bits)) == Approx(bits).epsilon(1e-6));
@@ -93,7 +93,7 @@ TEST_CASE("bits for a false positive rate: inverse function of the rate for bits
   }
 }
 
-TEST_CASE("optimal rates are proportional to entries / (pages * arrivals)", "[monkey]") {
+TEST_CASE("optimal rates: they are proportional to entries / (pages * arrivals)", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {10'000, 1, 1}, {10'000, 4, 1}, {10'000, 1, 0.5}, {100'000, 8, 0.25}};
   const FilterBits a = allocate_filters_per_key(runs, 8, FilterCurve::kIdeal);
   const auto& p = a.false_positive_rates;
@@ -108,11 +108,11 @@ TEST_CASE("optimal rates are proportional to entries / (pages * arrivals)", "[mo
   CHECK(spent == Approx(a.bits));
 }
 
-TEST_CASE("full trees match the paper's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
+TEST_CASE("full trees: they match the paper's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
   for (const bool tiering : {false, true}) {
     for (const double t : {2.0, 4.0, 10.0}) {
       for (const double mix : {0.0, 0.5, 3.0}) {
-        // Levels enough that the paper's infinite sums are as good as finite ones.
+        // There are enough levels that the paper's infinite sums can replace finite ones.
         const FullTree tree{t, t == 2 ? 16 : 9, 1e10, tiering, mix};
         const std::vector<FilterRun> runs = full_tree(tree);
         const double last = mix / (mix + 1);
@@ -128,7 +128,7 @@ TEST_CASE("full trees match the paper's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
             if (level > tree.levels - without) CHECK(p > 0.95);
             if (level < tree.levels - without && level > 1 &&
                 a.bits_per_entry[static_cast<std::size_t>(level - 2) * per_level] < 31) {
-              // Eqs. 5, 6, 16, 17: T times smaller a level up.
+              // Eqs. 5, 6, 16, 17: the rate is T times smaller one level up.
               CHECK(p / a.false_positive_rates[static_cast<std::size_t>(level - 2) * per_level] == Approx(t).epsilon(0.01));
             }
           }
@@ -136,17 +136,17 @@ TEST_CASE("full trees match the paper's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
       }
     }
   }
-  // Eq. 8's threshold: 1.44 bits an entry at T = 2.
+  // The threshold of Eq. 8 is 1.44 bits an entry at T = 2.
   const FullTree two{2, 16, 1e9, false, 0};
   CHECK(unfiltered_levels(two, 1.45e9) == 0);
   CHECK(unfiltered_levels(two, 1.43e9) == 1);
   CHECK(unfiltered_levels(two, 0) == 16);
   CHECK(lookup_cost(two, 0) == 16);
-  // T = 2 is the same tree under tiering as under leveling, when nothing is found.
+  // With T = 2 tiering and leveling give the same tree, if no key is found.
   CHECK(lookup_cost({2, 16, 1e9, true, 0}, 5e9) == Approx(lookup_cost(two, 5e9)));
 }
 
-TEST_CASE("allocation equals the paper's Algorithm 2 for runs of any size", "[monkey]") {
+TEST_CASE("runs of any size: the allocation equals the paper's Algorithm 2", "[monkey]") {
   Random random(11);
   for (int round = 0; round < 20; ++round) {
     std::vector<FilterRun> runs(2 + random.uniform(5));
@@ -185,7 +185,7 @@ TEST_CASE("filter memory is allocated: moving bits between two runs never improv
         bits[from] -= moved / static_cast<double>(runs[from].entries);
         bits[to] += moved / static_cast<double>(runs[to].entries);
         if (from == to || bits[from] < 0 || bits[to] > kMaxBitsPerKey) continue;
-        // Real filters have whole numbers of probes: their p is convex but for some thousandths, and below a bit not at all.
+        // Real filters have whole numbers of probes: their p is convex except for some thousandths, and not at all below a bit.
         CHECK(lookup_pages(runs, bits, FilterCurve::kBlocked) > a.lookup_pages * 0.99);
       }
     }
@@ -193,7 +193,7 @@ TEST_CASE("filter memory is allocated: moving bits between two runs never improv
   }
 }
 
-TEST_CASE("extreme filter budgets and runs: allocation is valid", "[monkey]") {
+TEST_CASE("extreme filter budgets and runs: the allocation is valid", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {0, 1, 1}, {50'000, 1, 0}, {9'000, 2, 1}};
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
     const FilterBits none = allocate_filters(runs, 0, curve);
@@ -203,7 +203,7 @@ TEST_CASE("extreme filter budgets and runs: allocation is valid", "[monkey]") {
     CHECK(allocate_filters(runs, -5, curve).bits == 0);
     const FilterBits all = allocate_filters(runs, 1e12, curve);
     CHECK(all.bits_per_entry == std::vector<double>{kMaxBitsPerKey, 0, 0, kMaxBitsPerKey});
-    const FilterBits few = allocate_filters(runs, 100, curve);  // a tenth of a bit for the first
+    const FilterBits few = allocate_filters(runs, 100, curve);  // a tenth of a bit per entry of the first run
     CHECK(few.bits_per_entry[0] == Approx(0.1));
     CHECK(few.bits_per_entry[3] == 0);
     CHECK(allocate_filters({}, 100, curve).lookup_pages == 0);
@@ -212,7 +212,7 @@ TEST_CASE("extreme filter budgets and runs: allocation is valid", "[monkey]") {
   CHECK(allocate_uniform({}, 10).bits == 0);
 }
 
-TEST_CASE("more memory never increases page reads, down to fractions of a bit", "[monkey]") {
+TEST_CASE("more memory: it never increases page reads, down to fractions of a bit", "[monkey]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   double last = 1e9;
   for (double bits = 0.1; bits < 12; bits += 0.1) {
@@ -220,12 +220,12 @@ TEST_CASE("more memory never increases page reads, down to fractions of a bit", 
     CHECK(a.lookup_pages < last);
     last = a.lookup_pages;
   }
-  // The promise of the paper, at ten bits: less than half of what the same memory does spread evenly over four levels.
+  // The paper's promise, at ten bits: less than half of the cost of the same memory spread evenly over four levels.
   const FilterBits monkey = allocate_filters_per_key(runs, 10), even = allocate_uniform(runs, monkey.bits);
   CHECK(monkey.lookup_pages < even.lookup_pages / 2);
 }
 
-/// A tree of one table a run, each built for the tree of `built`, as the tree of `now` chooses among its slices.
+/// A tree of one table per run. Each table is built for the tree `built`; the tree `now` chooses among the tables' slices.
 struct SlicedTree {
   std::vector<std::vector<SliceWorth>> worths;
   std::vector<SlicedTable> tables;
@@ -266,7 +266,7 @@ double entries_of(const std::vector<FilterRun>& runs) {
   return sum;
 }
 
-TEST_CASE("slices of a table: the first has the largest run's bits, all together its own run's", "[monkey][slices]") {
+TEST_CASE("slices of a table: the first has the largest run's bits, and all together have its own run's", "[monkey][slices]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   const FilterBits a = allocate_filters_per_key(runs, 10);
   for (std::size_t r = 0; r < runs.size(); ++r) {
@@ -276,13 +276,13 @@ TEST_CASE("slices of a table: the first has the largest run's bits, all together
     if (r < 3) CHECK(slices[0] + slices[1] == Approx(a.bits_per_entry[r]));
   }
   CHECK(cut_filter(runs, 0, 0).empty());
-  // No memory for the last level: its tables have nothing but the reserve, those above all of theirs in one.
+  // There is no memory for the last level: its tables have only the reserve, and those above have all of their bits in one slice.
   REQUIRE(allocate_filters_per_key(runs, 0.2).bits_per_entry[3] == 0);
   CHECK(cut_filter(runs, 3, 0.2).size() == 1);
   CHECK(cut_filter(runs, 0, 0.2).size() == 1);
 }
 
-TEST_CASE("tables built for the current tree: all slices but the reserve are in memory, which costs the optimum of page reads",
+TEST_CASE("tables are built for the current tree: all slices but the reserve are in memory, at the optimal cost of page reads",
           "[monkey][slices]") {
   for (const double bits : {2.0, 5.0, 10.0, 16.0}) {
     const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
@@ -295,8 +295,8 @@ TEST_CASE("tables built for the current tree: all slices but the reserve are in 
   }
 }
 
-TEST_CASE("tree that grows: other slices are kept in memory, and no table is rewritten", "[monkey][slices]") {
-  // A level of 36 tables was the last one. Then a level six times as large comes to lie under it.
+TEST_CASE("tree grows: other slices are kept in memory, and no table is rewritten", "[monkey][slices]") {
+  // A level of 36 tables was the last. Then a level six times as large is added below it.
   const std::vector<FilterRun> before = {{60'000, 1, 1}, {360'000, 1, 1}};
   std::vector<FilterRun> after = before;
   after.push_back({2'160'000, 1, 1});
@@ -314,7 +314,7 @@ TEST_CASE("tree that grows: other slices are kept in memory, and no table is rew
   CHECK(tree.bits(chosen) <= 10 * entries_of(after) * (1 + 1.0 / 32));
   CHECK(tree.pages(after, chosen) < allocate_filters_per_key(after, 10).lookup_pages * 1.1);
   CHECK(tree.pages(after, chosen) < expected * 2);
-  // The other way round: what was written for a small run is moved to a large one, and has too many bits there.
+  // The opposite case: a table written for a small run is moved to a large run, and has too many bits there.
   SlicedTree moved;
   const std::vector<FilterRun> small = {{10'000, 1, 1}, {2'160'000, 1, 1}}, large = {{2'160'000, 1, 1}};
   for (int i = 0; i < 216; ++i) moved.add(0, 10'000, cut_filter(small, 0, 10));
@@ -324,7 +324,8 @@ TEST_CASE("tree that grows: other slices are kept in memory, and no table is rew
   CHECK(moved.bits(chosen) <= 10 * entries_of(large) * (1 + 1.0 / 32));
 }
 
-TEST_CASE("filter slices in memory: stay unless others are clearly better; with a budget of 0 none stays", "[monkey][slices]") {
+TEST_CASE("filter slices in memory: they stay unless others are clearly better; with a budget of 0 none stays",
+          "[monkey][slices]") {
   const std::vector<FilterRun> runs = {{2'000, 1, 1}};
   const std::vector<SliceWorth> one = {{8'000, 0.02}}, other = {{8'000, 0.022}}, better = {{4'000, 0.02}};
   const auto chosen = [&](const std::vector<SliceWorth>& second, double budget) {

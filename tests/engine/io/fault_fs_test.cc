@@ -13,7 +13,7 @@ struct FaultRoom : MemoryRoom {
   FaultFileSystem faulty{fs()};
 };
 
-/// Every mutating kind of call, once each, in a fixed order; the names of those that failed.
+/// Makes every mutating kind of call once, in a fixed order. Returns the names of those that failed.
 std::string script(FileSystem& fs) {
   std::string failed;
   const auto note = [&](const char* name, const Status& status) {
@@ -39,12 +39,12 @@ std::string script(FileSystem& fs) {
   return failed;
 }
 
-TEST_CASE("no fault injected: all calls pass and are counted by kind") {
+TEST_CASE("no fault is injected: all calls pass and are counted by kind") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);
   REQUIRE(script(fs).empty());
   REQUIRE(fs.operations() == 13);
-  REQUIRE(fs.operations(kAllOps) == 14);  // and the close
+  REQUIRE(fs.operations(kAllOps) == 14);  // including the close
   REQUIRE(fs.operations(ops_of(FileOp::kSync)) == 2);
   REQUIRE(fs.operations(ops_of(FileOp::kUnlink, FileOp::kRename)) == 3);
   REQUIRE(fs.operations(kReadOps) == 0);
@@ -52,7 +52,7 @@ TEST_CASE("no fault injected: all calls pass and are counted by kind") {
   REQUIRE(memory.tree().empty());
 }
 
-TEST_CASE("the n-th call fails, once, whatever n is") {
+TEST_CASE("n-th call fails: it fails once, for any n") {
   const char* const expected[] = {"create_dir ", "create ",    "write ",    "sync ",   "link ",   "rename ",    "truncate ",
                                   "punch_hole ", "sync_file ", "sync_dir ", "unlink ", "unlink ", "remove_dir "};
   for (std::uint64_t n = 1; n <= 13; ++n) {
@@ -66,7 +66,7 @@ TEST_CASE("the n-th call fails, once, whatever n is") {
   }
 }
 
-TEST_CASE("a sticky fault goes on until it is cleared, with its own code, on its own paths and kinds") {
+TEST_CASE("sticky fault: it fails until it is cleared, with its own code, on its own paths and kinds") {
   FaultRoom room;
   room.faulty.inject({.ops = ops_of(FileOp::kWrite), .nth = 2, .sticky = true, .code = Code::kNoSpace, .path_has = ".wal"});
   auto log = value_of(room.faulty.create(room.path("1.wal")));
@@ -87,7 +87,7 @@ TEST_CASE("a sticky fault goes on until it is cleared, with its own code, on its
   REQUIRE(room.faulty.failures() == 3);
 }
 
-TEST_CASE("fault on a path: a rename meets it by its old and by its new name") {
+TEST_CASE("fault on a path: a rename fails with its old and with its new name") {
   FaultRoom room;
   write_file(room.fs(), room.path("CURRENT.tmp"), "x");
   room.faulty.inject({.ops = ops_of(FileOp::kRename), .path_has = "CURRENT"});
@@ -111,7 +111,7 @@ TEST_CASE("read fault: both ways to read fail") {
   REQUIRE_FALSE(room.faulty.file_size(room.path("f")).is_ok());
 }
 
-TEST_CASE("failed call: may have had half of its effect or all of it") {
+TEST_CASE("call fails: it may have had half of its effect or all of it") {
   FaultRoom room;
   auto file = value_of(room.faulty.create(room.path("f")));
   room.faulty.inject({.ops = ops_of(FileOp::kWrite), .effect = FileFault::Effect::kHalf});
@@ -123,7 +123,7 @@ TEST_CASE("failed call: may have had half of its effect or all of it") {
   REQUIRE(room.fs().exists(room.path("g")));
 }
 
-TEST_CASE("after a failed sync, later syncs return ok and make nothing durable") {
+TEST_CASE("sync failed: later syncs return ok and make nothing durable") {
   FaultRoom room;
   auto file = value_of(room.faulty.create(room.path("f")));
   require_ok(room.faulty.sync_dir(room.dir()));
@@ -140,7 +140,7 @@ TEST_CASE("after a failed sync, later syncs return ok and make nothing durable")
   REQUIRE(value_of(read_file(*room.fs().crash_clone(0, CrashMode::kNothing), room.path("g"))) == "kept");
 }
 
-TEST_CASE("hook for the n-th call: runs once before it, and may use the file system") {
+TEST_CASE("hook for the n-th call: it runs once before the call, and may use the file system") {
   FaultRoom room;
   std::vector<std::string> seen;
   room.faulty.before_nth(2, ops_of(FileOp::kCreate), [&] {
@@ -156,7 +156,7 @@ TEST_CASE("hook for the n-th call: runs once before it, and may use the file sys
   REQUIRE(room.faulty.operations(ops_of(FileOp::kCreate)) == 4);
 }
 
-TEST_CASE("an atomic write survives a fault and a crash at each of its calls") {
+TEST_CASE("fault or crash at each call of an atomic write: the write survives it") {
   std::uint64_t calls = 0;
   for (std::uint64_t n = 1; n == 1 || n <= calls; ++n) {
     for (const bool crash : {false, true}) {
@@ -176,7 +176,7 @@ TEST_CASE("an atomic write survives a fault and a crash at each of its calls") {
   REQUIRE(calls == 5);  // create, write, sync, rename, sync_dir
 }
 
-TEST_CASE("calls from many threads: counted exactly", "[threads]") {
+TEST_CASE("calls from many threads: they are counted exactly", "[threads]") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);
   fs.inject({.ops = ops_of(FileOp::kWrite), .nth = 300});

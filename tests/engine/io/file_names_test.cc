@@ -30,7 +30,7 @@ void require_round_trip(const std::string& name, FileKind kind, FileNum file) {
   REQUIRE(parsed.file == file);
 }
 
-TEST_CASE("file numbers: padded to six digits, longer if larger") {
+TEST_CASE("file numbers: they are padded to six digits, and longer if larger") {
   REQUIRE(data_file_name(1) == "000001.data");
   REQUIRE(metadata_file_name(42) == "000042.meta");
   REQUIRE(log_file_name(999'999) == "999999.wal");
@@ -38,7 +38,7 @@ TEST_CASE("file numbers: padded to six digits, longer if larger") {
   REQUIRE(manifest_file_name(7) == "MANIFEST-000007");
 }
 
-TEST_CASE("file names round-trip through their parts") {
+TEST_CASE("file names: their parts give the same names again") {
   Random random(1);
   std::vector<FileNum> numbers{1, 9, 10, 999'999, 1'000'000, kMaxFileNum};
   for (int i = 0; i < 1000; ++i) numbers.push_back(1 + (random.next() >> random.uniform(62)) / 4);
@@ -55,7 +55,7 @@ TEST_CASE("file names round-trip through their parts") {
   require_round_trip("CURRENT.tmp", FileKind::kTemporary, kNoFile);
 }
 
-TEST_CASE("differently spelled file names are not recognized") {
+TEST_CASE("file names are spelled differently: they are not recognized") {
   for (const char* name : {"",
                            "000000.data",
                            "00001.data",
@@ -86,12 +86,12 @@ TEST_CASE("differently spelled file names are not recognized") {
     INFO(name);
     const Parsed parsed = parse(name);
     REQUIRE_FALSE(parsed.ours);
-    REQUIRE(parsed.file == 77);  // untouched
+    REQUIRE(parsed.file == 77);  // parsed.file must be unchanged
   }
   REQUIRE_FALSE(parse(Bytes("000001\0.wal", 11)).ours);
 }
 
-TEST_CASE("file name with one changed character is another name or invalid") {
+TEST_CASE("one character of a file name is changed: it is another name or invalid") {
   const std::string name = manifest_file_name(123'456);
   std::set<FileNum> seen{123'456};
   for (std::size_t at = 0; at < name.size(); ++at) {
@@ -108,7 +108,7 @@ TEST_CASE("file name with one changed character is another name or invalid") {
   REQUIRE(seen.size() == 1 + 6 * 9);
 }
 
-TEST_CASE("joined path: parts into its directory and its name") {
+TEST_CASE("path is joined: it has parts for its directory and its name") {
   REQUIRE(join_path("data", "LOCK") == "data/LOCK");
   REQUIRE(join_path("data/", "LOCK") == "data/LOCK");
   REQUIRE(join_path("", "LOCK") == "LOCK");
@@ -122,7 +122,7 @@ TEST_CASE("joined path: parts into its directory and its name") {
   REQUIRE(parent_path("/") == "/");
 }
 
-TEST_CASE("path containment does not depend on spelling") {
+TEST_CASE("path containment: it does not depend on spelling") {
   for (const char* inside : {"data", "data/copy", "./data//copy", "data/./copy/", "data/"}) {
     INFO(inside);
     REQUIRE(lies_within(inside, "./data/"));

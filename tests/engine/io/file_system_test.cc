@@ -1,4 +1,4 @@
-// What every file system must do, run over the real and the simulated one.
+// Tests of the behaviour that every file system must have, run with the real and the simulated one.
 #include "io/file_system.h"
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,7 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
   return names;
 }
 
-/// The error has this code, and its message names operation and path as every error does.
+/// Checks that the error has this code, and that its message names operation and path as every error does.
 void require_error(const Status& status, Code code, const std::string& start) {
   INFO(status.to_string());
   REQUIRE(status.code() == code);
@@ -50,7 +50,7 @@ TEMPLATE_TEST_CASE("appended bytes: read back as written", "", PosixRoom, Memory
   require_ok(file->sync());
   REQUIRE(file->size() == 6);
   require_ok(file->close());
-  require_ok(file->close());  // a second close does nothing
+  require_ok(file->close());  // a second close has no effect
   REQUIRE(value_of(read_file(fs, room.path("f"))) == "abcdef");
   REQUIRE(value_of(fs.file_size(room.path("f"))) == 6);
   REQUIRE_FALSE(file->append("g").is_ok());
@@ -107,7 +107,7 @@ TEMPLATE_TEST_CASE("creating an existing name is kExists, opening a missing file
   FileSystem& fs = room.fs();
   write_file(fs, room.path("f"), "x");
   require_error(fs.create(room.path("f")).status(), Code::kExists, "create " + room.path("f"));
-  REQUIRE(value_of(read_file(fs, room.path("f"))) == "x");  // untouched
+  REQUIRE(value_of(read_file(fs, room.path("f"))) == "x");  // the file must be unchanged
   require_error(fs.create(room.path("no/f")).status(), Code::kNotFound, "create " + room.path("no/f"));
   require_error(fs.create(room.path("f/f")).status(), Code::kIoError, "create " + room.path("f/f"));
   require_error(fs.open(room.path("g")).status(), Code::kNotFound, "open " + room.path("g"));
@@ -144,7 +144,7 @@ TEMPLATE_TEST_CASE("rename, link and unlink change names; open files stay readab
   REQUIRE(value_of(fs.link_count(room.path("b"))) == 1);
   require_ok(fs.link(room.path("b"), room.path("c")));
   REQUIRE(value_of(fs.link_count(room.path("b"))) == 2);
-  require_ok(fs.rename(room.path("b"), room.path("c")));  // two names of one file: nothing happens
+  require_ok(fs.rename(room.path("b"), room.path("c")));  // these are two names of one file, so nothing happens
   REQUIRE(sorted(value_of(fs.list(room.dir()))) == std::vector<std::string>{"b", "c"});
   require_ok(fs.unlink(room.path("b")));
   REQUIRE(value_of(fs.link_count(room.path("c"))) == 1);
@@ -226,14 +226,14 @@ TEMPLATE_TEST_CASE("a punched hole reads as zeros and gives its space back", "",
   const std::uint64_t before = value_of(fs.allocated_bytes(room.path("f")));
   REQUIRE(before >= 256 * kKiB);
   const Status punched = fs.punch_hole(room.path("f"), 64 * kKiB, 128 * kKiB);
-  if (punched.code() == Code::kUnsupported) return;  // this temporary directory cannot
+  if (punched.code() == Code::kUnsupported) return;  // the file system of this temporary directory cannot
   require_ok(punched);
   require_ok(fs.sync_file(room.path("f")));
   content.replace(64 * kKiB, 128 * kKiB, 128 * kKiB, '\0');
   REQUIRE(value_of(read_file(fs, room.path("f"))) == content);
   REQUIRE(value_of(fs.allocated_bytes(room.path("f"))) == before - 128 * kKiB);
 
-  // A range that is not aligned zeroes exactly its bytes; one past the end does nothing.
+  // A range that is not aligned zeroes exactly its bytes; a range past the end does nothing.
   require_ok(fs.punch_hole(room.path("f"), 100, 1000));
   require_ok(fs.punch_hole(room.path("f"), 2000, 10));
   require_ok(fs.punch_hole(room.path("f"), 256 * kKiB - 5, 100));

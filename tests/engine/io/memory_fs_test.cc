@@ -1,4 +1,5 @@
-// What power loss may leave, and what it may not: fixed examples, then seeds against the rules at the head of memory_fs.h.
+// Tests of the states that power loss may leave and those that it must not: fixed examples, then seeds and the rules at the head
+// of memory_fs.h.
 #include "io/memory_fs.h"
 
 #include <engine/durable_rename.h>
@@ -22,14 +23,14 @@ std::optional<std::string> content_of(FileSystem& fs, const std::string& path) {
   return value_of(read_file(fs, path));
 }
 
-/// What `path` holds after each of many crashes.
+/// Returns the contents of `path` after each of many crashes.
 std::set<std::optional<std::string>> outcomes(const MemoryFileSystem& fs, const std::string& path) {
   std::set<std::optional<std::string>> seen;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) seen.insert(content_of(*fs.crash_clone(seed), path));
   return seen;
 }
 
-TEST_CASE("file replaced by a durable rename: has the new content after any crash") {
+TEST_CASE("file is replaced by a durable rename: it has the new content after any crash") {
   MemoryRoom room;
   write_file(room.fs(), room.path("file"), "old");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -52,10 +53,11 @@ TEST_CASE("crash: unsynced name may be lost, unsynced data may be missing") {
   const auto seen = outcomes(room.fs(), room.path("name only"));
   REQUIRE(seen == std::set<std::optional<std::string>>{"", std::string(1, '\0'), "y"});
 
-  REQUIRE(outcomes(room.fs(), room.path("data only")) == std::set<std::optional<std::string>>{"x"});  // both now
+  REQUIRE(outcomes(room.fs(), room.path("data only")) ==
+          std::set<std::optional<std::string>>{"x"});  // name and data are durable now
 }
 
-TEST_CASE("crash modes keep no or all unsynced state") {
+TEST_CASE("crash modes: they keep no or all unsynced state") {
   MemoryRoom room;
   write_file(room.fs(), room.path("a"), "old");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -69,10 +71,10 @@ TEST_CASE("crash modes keep no or all unsynced state") {
   REQUIRE(everything->tree() == std::vector<std::string>{"room/", "room/b", "room/c"});
   REQUIRE(value_of(read_file(*everything, room.path("b"))) == "o");
   REQUIRE(everything->crash_clone(2, CrashMode::kNothing)->tree() == everything->tree());  // a clone is durable
-  REQUIRE(value_of(read_file(room.fs(), room.path("b"))) == "o");                          // the original goes on
+  REQUIRE(value_of(read_file(room.fs(), room.path("b"))) == "o");                          // the original continues
 }
 
-TEST_CASE("new directory is durable after a sync of its parent") {
+TEST_CASE("new directory: it is durable after a sync of its parent") {
   MemoryFileSystem fs;
   require_ok(fs.create_dir("d"));
   write_file(fs, "d/f", "x");
@@ -82,7 +84,7 @@ TEST_CASE("new directory is durable after a sync of its parent") {
   REQUIRE(outcomes(fs, "d/f") == std::set<std::optional<std::string>>{"x"});
 }
 
-TEST_CASE("a rename happens as a whole or not at all") {
+TEST_CASE("rename: it happens as a whole or not at all") {
   MemoryRoom room;
   write_file(room.fs(), room.path("CURRENT"), "old");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -96,7 +98,7 @@ TEST_CASE("a rename happens as a whole or not at all") {
   }
 }
 
-TEST_CASE("an unlink may survive the rename that was made before it, unless the directory was synced in between") {
+TEST_CASE("unlink after a rename: it may survive without the rename, unless the directory was synced in between") {
   const bool sync_between = GENERATE(false, true);
   MemoryRoom room;
   write_file(room.fs(), room.path("CURRENT"), "1");
@@ -116,14 +118,14 @@ TEST_CASE("an unlink may survive the rename that was made before it, unless the 
 
 TEST_CASE("several unsynced changes of one directory entry: a crash keeps none, some or all, the first ones first") {
   MemoryRoom room;
-  // create, unlink, create, rename over: whatever survives is one of the states that the entry went through.
+  // The calls are create, unlink, create, rename over. Whatever survives is one of the states that the entry had.
   write_file(room.fs(), room.path("f"), "1");
   require_ok(room.fs().unlink(room.path("f")));
   write_file(room.fs(), room.path("f"), "2");
   write_file(room.fs(), room.path("g"), "3");
   require_ok(room.fs().rename(room.path("g"), room.path("f")));
   REQUIRE(outcomes(room.fs(), room.path("f")) == std::set<std::optional<std::string>>{std::nullopt, "1", "2", "3"});
-  // A later rename never happens without the one before it: the file would be in two places.
+  // A later rename never happens without the rename before it; otherwise the file would be in two places.
   write_file(room.fs(), room.path("1"), "");
   require_ok(room.fs().sync_dir(room.dir()));
   require_ok(room.fs().rename(room.path("1"), room.path("2")));
@@ -136,7 +138,7 @@ TEST_CASE("several unsynced changes of one directory entry: a crash keeps none, 
     places.insert(found);
   }
   REQUIRE(places == std::set<std::string>{"1", "2", "3"});
-  // A sync of the directory of one end of a rename takes the other end along.
+  // A sync of the directory of one end of a rename also makes the other end durable.
   require_ok(room.fs().create_dir(room.path("d")));
   require_ok(room.fs().rename(room.path("f"), room.path("d/f")));
   require_ok(room.fs().sync_dir(room.path("d")));
@@ -146,7 +148,7 @@ TEST_CASE("several unsynced changes of one directory entry: a crash keeps none, 
   }
 }
 
-TEST_CASE("unsynced sectors are kept, dropped or torn; the size lies in between; synced ones stay") {
+TEST_CASE("unsynced sectors: they are kept, dropped or torn; the size is in between; synced sectors stay") {
   MemoryRoom room;
   const std::string before(2 * kSector + 100, 'a');
   const std::string added(3 * kSector, 'b');
@@ -186,7 +188,7 @@ TEST_CASE("unsynced sectors are kept, dropped or torn; the size lies in between;
   REQUIRE(out_of_order > 5);
 }
 
-TEST_CASE("power loss during an unaligned punch leaves neighbouring bytes unchanged") {
+TEST_CASE("power loss during an unaligned punch: neighbouring bytes are unchanged") {
   MemoryRoom room;
   std::string content;
   for (int i = 0; content.size() < 6 * kSector; ++i) content += std::to_string(i) + ",";
@@ -202,10 +204,10 @@ TEST_CASE("power loss during an unaligned punch leaves neighbouring bytes unchan
     REQUIRE(found.substr(to) == content.substr(to));
     inside.insert(found.substr(from, to - from));
   }
-  REQUIRE(inside.size() > 10);  // torn in many ways
+  REQUIRE(inside.size() > 10);  // the bytes were torn in many ways
 }
 
-TEST_CASE("unsynced punch and truncate may be undone by a crash") {
+TEST_CASE("unsynced punch and truncate: a crash may undo them") {
   MemoryRoom room;
   const std::string content(4 * kSector, 'x');
   write_file(room.fs(), room.path("f"), content);
@@ -231,7 +233,7 @@ TEST_CASE("unsynced punch and truncate may be undone by a crash") {
   REQUIRE(outcomes(room.fs(), room.path("f")) == std::set<std::optional<std::string>>{content.substr(0, 10)});
 }
 
-TEST_CASE("an atomic write is old or new after every crash, at every step") {
+TEST_CASE("crash at every step of an atomic write: the file is old or new") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     MemoryRoom room;
     require_ok(write_file_atomically(room.fs(), room.dir(), "CURRENT", std::string(700, 'o')));
@@ -240,7 +242,7 @@ TEST_CASE("an atomic write is old or new after every crash, at every step") {
   }
 }
 
-TEST_CASE("full file system: write is partial, and freed space is usable") {
+TEST_CASE("file system is full: a write is partial, and freed space is usable") {
   MemoryRoom room;
   room.fs().set_capacity(4 * kSector);
   auto file = value_of(room.fs().create(room.path("f")));
@@ -254,7 +256,7 @@ TEST_CASE("full file system: write is partial, and freed space is usable") {
   require_ok(file->append("z"));
   REQUIRE(file->append(std::string(kSector, 'z')).code() == Code::kNoSpace);
   require_ok(room.fs().unlink(room.path("f")));
-  REQUIRE(room.fs().used_bytes() == 4 * kSector);  // still open
+  REQUIRE(room.fs().used_bytes() == 4 * kSector);  // the file is still open
   require_ok(file->close());
   REQUIRE(room.fs().used_bytes() == 0);
 
@@ -264,13 +266,13 @@ TEST_CASE("full file system: write is partial, and freed space is usable") {
   auto full = value_of(room.fs().create(room.path("h")));
   REQUIRE(full->append("h").code() == Code::kNoSpace);
   write_file(room.fs(), room.path("i"), "");
-  require_ok(room.fs().rename(room.path("i"), room.path("g")));  // replaces and frees g
+  require_ok(room.fs().rename(room.path("i"), room.path("g")));  // this replaces and frees g
   require_ok(full->append("h"));
   room.fs().set_capacity(0);
   require_ok(full->append(std::string(100 * kSector, 'h')));
 }
 
-TEST_CASE("space in a hole at the end of a file is accounted for to the byte") {
+TEST_CASE("hole at the end of a file: its space is counted to the byte") {
   for (std::uint64_t hole = 1; hole < 2 * kSector; hole += 97) {
     for (std::uint64_t sectors = 0; sectors < 4; ++sectors) {
       MemoryRoom room;
@@ -285,7 +287,7 @@ TEST_CASE("space in a hole at the end of a file is accounted for to the byte") {
   }
 }
 
-TEST_CASE("file lock: ends with its holder or with a crash, though its file stays") {
+TEST_CASE("file lock: it ends with its holder or with a crash, though its file stays") {
   MemoryRoom room;
   auto lock = value_of(room.fs().lock(room.path("LOCK")));
   require_ok(room.fs().sync_dir(room.dir()));
@@ -296,7 +298,7 @@ TEST_CASE("file lock: ends with its holder or with a crash, though its file stay
   REQUIRE(value_of(room.fs().lock(room.path("LOCK"))) != nullptr);
 }
 
-TEST_CASE("file system destroyed while files are open: the files stay usable") {
+TEST_CASE("file system is destroyed while files are open: the files stay usable") {
   std::unique_ptr<WritableFile> writer;
   std::unique_ptr<FileLock> lock;
   {
@@ -308,7 +310,7 @@ TEST_CASE("file system destroyed while files are open: the files stay usable") {
   REQUIRE(writer->size() == 1);
 }
 
-TEST_CASE("different spellings of a path name the same entry") {
+TEST_CASE("path is spelled differently: it names the same entry") {
   MemoryFileSystem fs;
   write_file(fs, "./a", "relative");
   write_file(fs, "/a", "absolute");
@@ -322,8 +324,8 @@ TEST_CASE("different spellings of a path name the same entry") {
   REQUIRE_FALSE(fs.remove_dir("/").is_ok());
 }
 
-// The property test: random operations, then crashes. A model keeps for each entry every state that it went through since its
-// last sync, and for each file the bytes that are certain.
+// The property test: random operations, then crashes. The model keeps for each entry every state since the entry's last sync, and
+// for each file the bytes that are certain.
 class Model {
  public:
   explicit Model(std::uint64_t seed) : random_(seed) {
@@ -371,7 +373,7 @@ class Model {
     }
   }
 
-  /// Returns how many entries differed from what programs saw.
+  /// Returns how many entries differed from the state that programs saw.
   unsigned check_crash(std::uint64_t seed) {
     const auto clone = fs_.crash_clone(seed);
     const auto again = fs_.crash_clone(seed);
@@ -428,7 +430,7 @@ class Model {
   Random random_;
   MemoryFileSystem fs_;
   std::map<std::string, std::uint64_t> now_;                // entry -> file id, as programs see it
-  std::map<std::string, std::set<std::uint64_t>> history_;  // entry -> ids it has meant since its last sync; 0 is none
+  std::map<std::string, std::set<std::uint64_t>> history_;  // entry -> file ids since its last sync; 0 is none
   std::map<std::uint64_t, File> files_;
   std::unique_ptr<WritableFile> open_;
   std::uint64_t open_id_ = 0, last_id_ = 0;
@@ -443,7 +445,7 @@ TEST_CASE("random operations and a crash: each entry has a state that it had sin
       if (i % 6 == 0) differ += model.check_crash(seed * 1000 + static_cast<std::uint64_t>(i));
     }
   }
-  REQUIRE(differ > 1000);  // crashes did lose something
+  REQUIRE(differ > 1000);  // crashes must lose something
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A limited number of open files, over the real file system and the simulated one.
+// Tests of a limited number of open files, with the real file system and the simulated one.
 #include "io/open_files.h"
 
 #include <catch2/catch.hpp>
@@ -43,7 +43,7 @@ struct Files {
   std::vector<std::unique_ptr<RandomAccessFile>> files;
 };
 
-/// Descriptors of this process that lead into the directory.
+/// Returns the number of this process's descriptors for files in the directory.
 int descriptors_in(const std::string& dir) {
   int count = 0;
   for (int fd = 0; fd < 1024; ++fd) {
@@ -54,7 +54,7 @@ int descriptors_in(const std::string& dir) {
   return count;
 }
 
-TEST_CASE("files beyond the limit are closed, and a read opens its file again") {
+TEST_CASE("files exceed the limit: some are closed, and a read opens its file again") {
   Files<PosixRoom> bed(3);
   REQUIRE(descriptors_in(bed.room.dir()) == 3);
   for (int round = 0; round < 3; ++round) {
@@ -69,21 +69,21 @@ TEST_CASE("files beyond the limit are closed, and a read opens its file again") 
   REQUIRE(bed.open->counts().files == 0);
 }
 
-TEST_CASE("a file may outlive the object that opened it") {
+TEST_CASE("object that opened a file is destroyed: the file can still be read") {
   Files<PosixRoom> bed(3);
   bed.open.reset();
   REQUIRE(text_of(*bed.files[0]) == content_of(0));
   REQUIRE(descriptors_in(bed.room.dir()) == 3);
 }
 
-TEST_CASE("without a limit no file is closed") {
+TEST_CASE("no limit: no file is closed") {
   Files<PosixRoom> bed(0);
   for (const auto& file : bed.files) (void)text_of(*file);
   REQUIRE(descriptors_in(bed.room.dir()) == kFiles);
   REQUIRE(bed.open->counts().reopened == 0);
 }
 
-TEST_CASE("a file that is read again and again stays open while others come and go") {
+TEST_CASE("file is read again and again: it stays open while others are opened and closed") {
   Files<MemoryRoom> bed(3);
   (void)text_of(*bed.files[0]);
   const std::uint64_t before = bed.open->counts().reopened;
@@ -91,10 +91,10 @@ TEST_CASE("a file that is read again and again stays open while others come and 
     (void)text_of(*bed.files[f]);
     (void)text_of(*bed.files[0]);
   }
-  REQUIRE(bed.open->counts().reopened - before <= kFiles - 1);  // none of them was file 0's
+  REQUIRE(bed.open->counts().reopened - before <= kFiles - 1);  // no reopened file was file 0
 }
 
-TEST_CASE("a lower limit closes files at once, and a higher one lets them stay open") {
+TEST_CASE("limit becomes lower: files are closed at once; higher: they stay open") {
   Files<PosixRoom> bed(0);
   bed.open->set_limit(2);
   REQUIRE(descriptors_in(bed.room.dir()) == 2);
@@ -103,7 +103,7 @@ TEST_CASE("a lower limit closes files at once, and a higher one lets them stay o
   REQUIRE(descriptors_in(bed.room.dir()) == kFiles);
 }
 
-TEST_CASE("a closed file whose name is gone is damage, and its error names it") {
+TEST_CASE("name of a closed file is gone: this is damage, and the error names the file") {
   Files<MemoryRoom> bed(1);
   require_ok(bed.room.fs().unlink(bed.name(0)));
   char byte = 0;
@@ -112,7 +112,7 @@ TEST_CASE("a closed file whose name is gone is damage, and its error names it") 
   REQUIRE(status.message().find(bed.name(0) + ": is missing") != Bytes::npos);
 }
 
-TEST_CASE("a closed file whose name leads to another file of the same size is damage") {
+TEST_CASE("name of a closed file leads to another file of the same size: this is damage") {
   Files<PosixRoom> bed(1);
   write_file(bed.room.fs(), bed.room.path("other"), content_of(5));
   require_ok(bed.room.fs().rename(bed.room.path("other"), bed.name(0)));
@@ -122,16 +122,16 @@ TEST_CASE("a closed file whose name leads to another file of the same size is da
   REQUIRE(status.message().find("was replaced by another file") != Bytes::npos);
 }
 
-TEST_CASE("a closed file that was truncated is damage, and its error has both sizes") {
+TEST_CASE("closed file was truncated: this is damage, and its error has both sizes") {
   Files<MemoryRoom> bed(1);
   require_ok(bed.room.fs().truncate(bed.name(0), 3));
   char byte = 0;
   const Status status = bed.files[0]->read(0, 1, &byte);
   REQUIRE(status.code() == Code::kCorruption);
-  REQUIRE(status.message().find("has 3 bytes, had 6") != Bytes::npos);
+  REQUIRE(status.message().find("has 3 bytes instead of 6") != Bytes::npos);
 }
 
-TEST_CASE("a descriptor that a read queue uses stays valid after its file was closed") {
+TEST_CASE("file is closed while a read queue uses its descriptor: the descriptor stays valid") {
   Files<PosixRoom> bed(2);
   const NativeFile native = bed.files[0]->native();
   REQUIRE(native.descriptor >= 0);
@@ -141,14 +141,14 @@ TEST_CASE("a descriptor that a read queue uses stays valid after its file was cl
   REQUIRE(text == content_of(0));
 }
 
-TEST_CASE("a read that must not wait for the device does not open its file") {
+TEST_CASE("read must not wait for the device: it does not open its file") {
   Files<MemoryRoom> bed(1);
   char byte = 0;
   REQUIRE_FALSE(value_of(bed.files[0]->read_if_cached(0, 1, &byte)));
   REQUIRE(bed.open->counts().reopened == 0);
 }
 
-TEST_CASE("half of the files are closed if the system has no room for another one") {
+TEST_CASE("system has no room for another open file: half of the files are closed") {
   MemoryRoom room;
   FaultFileSystem faulty(room.fs());
   const auto open = std::make_shared<OpenFiles>(faulty, 0);
@@ -162,11 +162,11 @@ TEST_CASE("half of the files are closed if the system has no room for another on
   REQUIRE(open->counts().open == kFiles / 2 + 1);
 }
 
-TEST_CASE("a warning is due once at 80 % of the limit, and again after fewer than 70 %") {
+TEST_CASE("open files reach 80 % of the limit: a warning is due once, and again after fewer than 70 %") {
   Files<MemoryRoom> bed(kFiles + 2);
-  REQUIRE(bed.open->newly_crowded());  // 10 of 12
+  REQUIRE(bed.open->newly_crowded());  // 10 of 12 files
   REQUIRE_FALSE(bed.open->newly_crowded());
-  bed.open->set_limit(kFiles + 4);  // 71 %
+  bed.open->set_limit(kFiles + 4);  // 71 % of the limit
   REQUIRE_FALSE(bed.open->newly_crowded());
   bed.open->set_limit(kFiles * 2);
   REQUIRE_FALSE(bed.open->newly_crowded());
@@ -176,7 +176,7 @@ TEST_CASE("a warning is due once at 80 % of the limit, and again after fewer tha
   REQUIRE(bed.open->newly_crowded());
 }
 
-TEST_CASE("threads that read more files than may be open all read the right bytes") {
+TEST_CASE("threads read more files than may be open: all read the right bytes") {
   Files<PosixRoom> bed(2);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;

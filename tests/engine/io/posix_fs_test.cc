@@ -1,4 +1,4 @@
-// What only the real file system has: modes, descriptors, errors of the system.
+// Tests of features that only the real file system has: modes, descriptors, errors of the system.
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <map>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "engine/io/rooms.h"
+#include "io/errno_status.h"
 #include "io/vectors.h"
 
 namespace ebbtide {
@@ -25,7 +27,7 @@ unsigned mode_of(const std::string& path) {
   return info.st_mode & 07777;
 }
 
-TEST_CASE("files are readable by their owner only") {
+TEST_CASE("new file: only its owner can read it") {
   PosixRoom room;
   const mode_t before = ::umask(0);
   write_file(room.fs(), room.path("f"), "x");
@@ -37,7 +39,7 @@ TEST_CASE("files are readable by their owner only") {
   REQUIRE(mode_of(room.path("d")) == 0700);
 }
 
-TEST_CASE("a lock is seen by other processes, and every descriptor is close-on-exec") {
+TEST_CASE("lock: other processes see it, and every descriptor is close-on-exec") {
   PosixRoom room;
   const auto writer = value_of(room.fs().create(room.path("f")));
   const auto reader = value_of(room.fs().open(room.path("f")));
@@ -50,7 +52,7 @@ TEST_CASE("a lock is seen by other processes, and every descriptor is close-on-e
     ++ours;
     REQUIRE((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   }
-  REQUIRE(ours == 3);
+  REQUIRE(ours == 4);  // the lock of a database has two descriptors
 
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -60,7 +62,33 @@ TEST_CASE("a lock is seen by other processes, and every descriptor is close-on-e
   REQUIRE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
 
-TEST_CASE("a pipe or a directory under the name of a file is damage, and is not waited for") {
+TEST_CASE("directory has the name of the lock file: the error names it and the remedy") {
+  PosixRoom room;
+  require_ok(room.fs().create_dir(room.path("LOCK")));
+  const Status status = room.fs().lock(room.path("LOCK")).status();
+  CHECK(status.to_string() == "I/O error: lock " + room.path("LOCK") + ": Is a directory; remove it: this file has no content");
+}
+
+TEST_CASE("link to nothing has the name of the temporary file: an atomic write replaces it") {
+  PosixRoom room;
+  REQUIRE(::symlink("nothing", room.path("CURRENT.tmp").c_str()) == 0);
+  require_ok(write_file_atomically(room.fs(), room.dir(), "CURRENT", "one"));
+  CHECK(value_of(read_file(room.fs(), room.path("CURRENT"))) == "one");
+  CHECK(value_of(room.fs().list(room.dir())) == std::vector<std::string>{"CURRENT"});
+}
+
+TEST_CASE("file of a held lock is removed: the lock is still held") {
+  PosixRoom room;
+  auto lock = value_of(room.fs().lock(room.path("LOCK")));
+  require_ok(room.fs().unlink(room.path("LOCK")));
+  const Status second = room.fs().lock(room.path("LOCK")).status();
+  CHECK(second.code() == Code::kBusy);
+  CHECK(second.to_string().find("LOCK was removed") != std::string::npos);
+  lock.reset();
+  CHECK(room.fs().lock(room.path("LOCK")).is_ok());
+}
+
+TEST_CASE("pipe or directory has the name of a file: this is damage, and nothing waits for it") {
   PosixRoom room;
   REQUIRE(::mkfifo(room.path("000001.wal").c_str(), 0600) == 0);
   const Status pipe = room.fs().open(room.path("000001.wal")).status();
@@ -72,14 +100,43 @@ TEST_CASE("a pipe or a directory under the name of a file is damage, and is not 
   CHECK(directory.to_string().find("000002.data: a directory") != std::string::npos);
 }
 
-TEST_CASE("reading a sparse terabyte file is refused without allocating") {
+TEST_CASE("loop of links or socket has the name of a file: this is damage") {
+  PosixRoom room;
+  for (const bool direct : {false, true}) {
+    const std::string loop = room.path(direct ? "000001.data" : "000002.data");
+    REQUIRE(::symlink(loop.c_str(), loop.c_str()) == 0);
+    const Status looped = room.fs().open(loop, {.direct = direct}).status();
+    CHECK(looped.code() == Code::kCorruption);
+    CHECK(looped.to_string().find(loop) != std::string::npos);
+  }
+  REQUIRE(::mknod(room.path("000003.data").c_str(), S_IFSOCK | 0600, 0) == 0);
+  CHECK(room.fs().open(room.path("000003.data")).status().code() == Code::kCorruption);
+  write_file(room.fs(), room.path("f"), "x");
+  CHECK(room.fs().open(room.path("f/000004.data")).status().code() == Code::kCorruption);
+  CHECK(room.fs().open(room.path("000005.data")).status().is_not_found());
+}
+
+TEST_CASE("error is EIO or EACCES: it is an error of the file; EMFILE, ENOMEM or ENOSPC: it is not") {
+  for (const int error : {EIO, EUCLEAN, EBADMSG, ENODATA, EACCES, EPERM}) {
+    INFO(error);
+    CHECK(is_file_error(errno_status("read", "db/1.data", error)));
+    CHECK(is_file_error(errno_status("read", "db/1.data", error).with_context("table 1")));
+  }
+  for (const int error : {EMFILE, ENFILE, ENOMEM, EINVAL, ENOENT, ENOSPC}) {
+    INFO(error);
+    CHECK_FALSE(is_file_error(errno_status("read", "db/1.data", error)));
+  }
+  CHECK_FALSE(is_file_error(Status::ok()));
+}
+
+TEST_CASE("sparse file of a terabyte is read: this is refused without an allocation") {
   PosixRoom room;
   write_file(room.fs(), room.path("f"), "x");
-  if (!room.fs().truncate(room.path("f"), std::uint64_t{1} << 40).is_ok()) return;  // the file system has no files so large
+  if (!room.fs().truncate(room.path("f"), std::uint64_t{1} << 40).is_ok()) return;  // this file system has no files so large
   REQUIRE(read_file(room.fs(), room.path("f")).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("partial gathered write leaves exactly the rest") {
+TEST_CASE("gathered write is partial: exactly the rest is left") {
   const std::string pieces[] = {"abc", "d", "efgh"};
   for (std::size_t written = 0; written <= 8; ++written) {
     iovec all[3];
@@ -92,7 +149,7 @@ TEST_CASE("partial gathered write leaves exactly the rest") {
   }
 }
 
-TEST_CASE("short write is continued and then reports its error") {
+TEST_CASE("write is short: it is continued and then returns its error") {
   PosixRoom room;
   // The file-size limit makes the kernel take a part of the first write and refuse the rest.
   const pid_t child = ::fork();
@@ -116,7 +173,7 @@ TEST_CASE("short write is continued and then reports its error") {
   REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == std::string(6000, 'a') + std::string(4000, 'b'));
 }
 
-TEST_CASE("file written back between appends has all appended bytes") {
+TEST_CASE("file is written back between appends: it has all appended bytes") {
   PosixRoom room;
   const auto file = value_of(room.fs().create(room.path("f")));
   std::string expected;
@@ -132,7 +189,7 @@ TEST_CASE("file written back between appends has all appended bytes") {
   REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == expected);
 }
 
-TEST_CASE("a page that was just written is read without waiting, where the file system can tell") {
+TEST_CASE("page was just written: it is read without waiting, if the file system supports this") {
   PosixRoom room;
   write_file(room.fs(), room.path("f"), std::string(8192, 'x'));
   const auto file = value_of(room.fs().open(room.path("f")));
@@ -145,7 +202,7 @@ TEST_CASE("a page that was just written is read without waiting, where the file 
 
 // --- queued reads
 
-// Waits for all queued reads; what each read, by its tag.
+// Waits for all queued reads. Returns the bytes of each read, by its tag.
 std::map<std::uint64_t, std::optional<std::string>> reap_all(ReadQueue& queue) {
   std::map<std::uint64_t, std::optional<std::string>> ended;
   while (queue.unfinished() != 0) {
@@ -159,7 +216,7 @@ std::map<std::uint64_t, std::optional<std::string>> reap_all(ReadQueue& queue) {
   return ended;
 }
 
-TEST_CASE("read queue returns the same bytes as read(), for any number of queued reads") {
+TEST_CASE("read queue: it returns the same bytes as read(), for any number of queued reads") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {
@@ -189,7 +246,7 @@ TEST_CASE("read queue returns the same bytes as read(), for any number of queued
   }
 }
 
-TEST_CASE("read queue: a read past the end fails, a file of another file system is refused") {
+TEST_CASE("read queue: a read past the end fails, and a file of another file system is refused") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {
@@ -213,7 +270,7 @@ TEST_CASE("read queue: a read past the end fails, a file of another file system 
   CHECK_FALSE(queue->add(*unknown, 0, 1, 4));
 }
 
-TEST_CASE("read queue may be destroyed with reads submitted and queued") {
+TEST_CASE("read queue with submitted and queued reads: it may be destroyed") {
   PosixRoom room;
   auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-TEST_CASE("unlimited rate never waits") {
+TEST_CASE("rate is unlimited: nothing waits") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 0);
   REQUIRE(limiter.request(~std::uint64_t{0}) == 0);
@@ -27,7 +27,7 @@ TEST_CASE("rate limit: the waits add up to bytes divided by rate") {
   REQUIRE(limiter.request(1'000) == 1 * kMs);
 }
 
-TEST_CASE("an idle bucket fills up to the burst and no further") {
+TEST_CASE("bucket is idle: it fills up to the burst and no further") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   clock.advance(10'000);
@@ -35,7 +35,7 @@ TEST_CASE("an idle bucket fills up to the burst and no further") {
   REQUIRE(limiter.request(1'000) == 1 * kMs);
 }
 
-TEST_CASE("over any stretch of time no more passes than rate times time, and the burst") {
+TEST_CASE("any period: no more bytes pass than rate times time, plus the burst") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 4'000'000);
   std::uint64_t passed = 0;
@@ -48,10 +48,11 @@ TEST_CASE("over any stretch of time no more passes than rate times time, and the
     const std::uint64_t elapsed = clock.boot_ms() - start;
     REQUIRE(passed <= elapsed * 4'000 + 4'000 * RateLimiter::kBurstNs / kMs);
   }
-  REQUIRE(passed + 4'000 * 600 >= (clock.boot_ms() - start) * 4'000);  // and not much less: rounding up to 1 ms costs a little
+  // Not much less passes either, since rounding up to 1 ms costs little.
+  REQUIRE(passed + 4'000 * 600 >= (clock.boot_ms() - start) * 4'000);
 }
 
-TEST_CASE("new rate: applies to bytes that wait already, too") {
+TEST_CASE("rate changes: it applies to bytes that wait already, too") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   REQUIRE(limiter.request(100'000) == 100 * kMs);
@@ -64,14 +65,14 @@ TEST_CASE("new rate: applies to bytes that wait already, too") {
   REQUIRE(limiter.request(1'000) == 1 * kMs);
 }
 
-TEST_CASE("huge requests at tiny rates do not overflow") {
+TEST_CASE("huge requests at tiny rates: they do not overflow") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1);
   REQUIRE(limiter.request(~std::uint64_t{0}) == 3'600'000 * kMs);
   REQUIRE(limiter.request(~std::uint64_t{0}) == 3'600'000 * kMs);
 }
 
-TEST_CASE("several threads: share one rate limit", "[threads]") {
+TEST_CASE("several threads: they share one rate limit", "[threads]") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   std::vector<std::thread> threads;

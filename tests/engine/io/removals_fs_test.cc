@@ -1,4 +1,4 @@
-// Which removed files a power loss could still bring back, and which removals failed.
+// Tests of which removed files a power loss could still restore, and which removals failed.
 #include <catch2/catch.hpp>
 
 #include "io/fault_fs.h"
@@ -19,7 +19,7 @@ void make(FileSystem& fs, const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a removal is durable once the directory was synced after it", "[removals]") {
+TEST_CASE("file is removed: the removal is durable once the directory was synced after it", "[removals]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");
   REQUIRE(fs.create_dir("data").is_ok());
@@ -29,7 +29,7 @@ TEST_CASE("a removal is durable once the directory was synced after it", "[remov
   REQUIRE(fs.sync_dir("data").is_ok());
   CHECK(fs.removals() == 0);
   REQUIRE(fs.unlink("other/000001.data").is_ok());
-  CHECK(fs.removals() == 0);  // not its directory
+  CHECK(fs.removals() == 0);  // the file system counts removals in another directory only
   REQUIRE(fs.unlink("data/000001.data").is_ok());
   CHECK(fs.removals() == 1);
   CHECK(fs.durable_removals() == 0);
@@ -39,12 +39,12 @@ TEST_CASE("a removal is durable once the directory was synced after it", "[remov
   CHECK(fs.durable_removals() == 1);
   make(fs, "data/new");
   make(fs, "data/CURRENT");
-  REQUIRE(fs.rename("data/new", "data/CURRENT").is_ok());  // the file that had this name is removed
+  REQUIRE(fs.rename("data/new", "data/CURRENT").is_ok());  // this removes the file that had the name
   CHECK(fs.removals() == 2);
   CHECK(fs.durable_removals() == 1);
 }
 
-TEST_CASE("removal during a directory sync is not counted as durable", "[removals]") {
+TEST_CASE("file is removed during a directory sync: the removal does not count as durable", "[removals]") {
   MemoryFileSystem base;
   FaultFileSystem faults(base);
   RemovalsFileSystem fs(faults, "data");
@@ -61,7 +61,7 @@ TEST_CASE("removal during a directory sync is not counted as durable", "[removal
   CHECK(fs.durable_removals() == 1);
 }
 
-TEST_CASE("failed unlink of a numbered file is reported for retry", "[removals]") {
+TEST_CASE("unlink of a numbered file fails: it is reported for a retry", "[removals]") {
   MemoryFileSystem base;
   FaultFileSystem faults(base);
   RemovalsFileSystem fs(faults, "data");
@@ -78,7 +78,16 @@ TEST_CASE("failed unlink of a numbered file is reported for retry", "[removals]"
   CHECK_FALSE(fs.has_unremoved());
 }
 
-TEST_CASE("watched directory with trailing slash is the same directory", "[removals]") {
+TEST_CASE("directory has the name of a numbered file: its unlink fails, and is not retried", "[removals]") {
+  MemoryFileSystem base;
+  RemovalsFileSystem fs(base, "data");
+  REQUIRE(fs.create_dir("data").is_ok());
+  REQUIRE(fs.create_dir("data/000002.wal").is_ok());
+  CHECK_FALSE(fs.unlink("data/000002.wal").is_ok());
+  CHECK_FALSE(fs.has_unremoved());
+}
+
+TEST_CASE("watched directory has a trailing slash: it is the same directory", "[removals]") {
   for (const std::string dir : {"data/", "./data", "", "data"}) {
     INFO("directory \"" << dir << '"');
     MemoryFileSystem base;

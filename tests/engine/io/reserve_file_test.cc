@@ -1,5 +1,7 @@
-// Space that is reserved, released and reserved again: on a real disk and on a small simulated one.
+// Tests of space that is reserved, released and reserved again, on a real disk and on a small simulated one.
 #include "io/reserve_file.h"
+
+#include <unistd.h>
 
 #include "engine/io/rooms.h"
 #include "io/fault_fs.h"
@@ -18,7 +20,7 @@ TEMPLATE_TEST_CASE("reserved space occupies its bytes, release frees them", "", 
   require_ok(reserve.create(kBytes));
   REQUIRE(reserve.bytes() == kBytes);
   REQUIRE(value_of(room.fs().allocated_bytes(room.path("RESERVE"))) >= kBytes);
-  require_ok(reserve.create(2 * kBytes));  // there is one
+  require_ok(reserve.create(2 * kBytes));  // a reserve file exists already
   REQUIRE(reserve.bytes() == kBytes);
   require_ok(reserve.release());
   REQUIRE(reserve.bytes() == 0);
@@ -27,7 +29,7 @@ TEMPLATE_TEST_CASE("reserved space occupies its bytes, release frees them", "", 
   REQUIRE(value_of(room.fs().list(room.dir())) == std::vector<std::string>{"RESERVE"});
 }
 
-TEST_CASE("reserve file of an earlier run is taken over if large enough, else removed") {
+TEST_CASE("reserve file of an earlier run: it is taken over if large enough, and else removed") {
   MemoryRoom room;
   {
     ReserveFile reserve(room.fs(), room.dir());
@@ -40,13 +42,39 @@ TEST_CASE("reserve file of an earlier run is taken over if large enough, else re
   require_ok(larger.open(2 * kBytes));
   REQUIRE(larger.bytes() == 0);
   REQUIRE(value_of(room.fs().list(room.dir())).empty());
-  // A file of the right size without blocks keeps nothing back.
+  // A file of the right size without blocks reserves nothing.
   write_file(room.fs(), room.path("RESERVE"), "");
   require_ok(room.fs().truncate(room.path("RESERVE"), kBytes));
   ReserveFile hollow(room.fs(), room.dir());
   require_ok(hollow.open(kBytes));
   REQUIRE(hollow.bytes() == 0);
   REQUIRE(value_of(room.fs().list(room.dir())).empty());
+}
+
+TEST_CASE("size of the reserve file cannot be read: the file is removed and made again") {
+  PosixRoom room;
+  REQUIRE(::symlink("RESERVE", room.path("RESERVE").c_str()) == 0);  // a link to itself
+  ReserveFile reserve(room.fs(), room.dir());
+  require_ok(reserve.open(kBytes));
+  REQUIRE(reserve.bytes() == 0);
+  require_ok(reserve.create(kBytes));
+  REQUIRE(reserve.bytes() == kBytes);
+}
+
+TEST_CASE("directory has the name of the reserve file: nothing is reserved, and nothing is allocated") {
+  MemoryRoom room;
+  require_ok(room.fs().create_dir(room.path("RESERVE")));
+  FaultFileSystem fs(room.fs());
+  ReserveFile reserve(fs, room.dir());
+  require_ok(reserve.open(kBytes));
+  REQUIRE(reserve.bytes() == 0);
+  REQUIRE(reserve.create(kBytes).to_string().find("RESERVE: Is a directory") != std::string::npos);
+  REQUIRE(reserve.bytes() == 0);
+  REQUIRE(fs.operations(ops_of(FileOp::kCreate)) == 0);
+  REQUIRE(value_of(room.fs().list(room.dir())) == std::vector<std::string>{"RESERVE"});
+  require_ok(room.fs().remove_dir(room.path("RESERVE")));
+  require_ok(reserve.create(kBytes));
+  REQUIRE(reserve.bytes() == kBytes);
 }
 
 TEST_CASE("full disk: reserving fails and leaves no file; a release frees space for others") {
@@ -67,7 +95,7 @@ TEST_CASE("full disk: reserving fails and leaves no file; a release frees space 
   require_ok(reserve.create(kBytes));
 }
 
-TEST_CASE("a fault or a crash at any of its calls leaves a whole reserve or none") {
+TEST_CASE("fault or crash at any call: a whole reserve file or none is left") {
   for (std::uint64_t nth = 1;; ++nth) {
     INFO("operation " << nth);
     MemoryRoom room;

@@ -1,4 +1,4 @@
-// Where file-system tests run: a fresh, empty directory of each kind of file system.
+// The places where file-system tests run: a fresh, empty directory of each kind of file system.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// A directory of its own under the system's temporary directory; gone afterwards, with what lies in it.
+/// A directory of its own under the system's temporary directory. The destructor removes it with its contents.
 class PosixRoom {
  public:
   PosixRoom() {
@@ -54,7 +54,7 @@ class MemoryRoom {
   std::string dir_ = "room";
 };
 
-/// The value of a result, which must be ok.
+/// Returns the value of a result, which must be ok.
 template <typename T>
 T value_of(Result<T> result) {
   INFO(result.status().to_string());
@@ -66,7 +66,7 @@ inline void require_ok(const Status& status) {
   REQUIRE(status.is_ok());
 }
 
-/// A new file with this content, synced if asked for.
+/// Writes a new file with this content, and syncs it if `sync`.
 inline void write_file(FileSystem& fs, const std::string& path, Bytes content, bool sync = true) {
   auto file = value_of(fs.create(path));
   require_ok(file->append(content));

@@ -13,7 +13,7 @@ using testing::VectorIterator;
 
 const Status kWhy = Status::corruption("000007.meta: is missing");
 
-/// A table with keys from "d" to "m", up to seq 50, that cannot be read.
+/// Returns the stats of a table with keys from "d" to "m", up to seq 50, that cannot be read.
 TableStats unreadable() {
   TableStats stats;
   stats.smallest = "d";
@@ -24,7 +24,7 @@ TableStats unreadable() {
 
 struct Walk {
   std::vector<Owned> newer, older;
-  std::vector<RangeTombstone> tombstones{};  // of the newer source
+  std::vector<RangeTombstone> tombstones{};  // the tombstones of the newer source
   TableStats stats = unreadable();
 
   std::unique_ptr<VisibleIterator> start(KeyRange bounds = {}) {
@@ -37,7 +37,7 @@ struct Walk {
     return std::make_unique<VisibleIterator>(std::make_unique<MergingIterator>(std::move(children)), std::move(sources),
                                              VisibleOptions{.bounds = bounds, .view_seq = 1000});
   }
-  /// The keys that a walk shows, then how it ended.
+  /// Returns the keys that a walk shows, and how it ended.
   std::string forward(KeyRange bounds = {}) {
     std::string out;
     const auto it = start(bounds);
@@ -63,26 +63,26 @@ const std::string kError = "corruption: 000007.meta: is missing";
 
 }  // namespace
 
-TEST_CASE("iterator shows keys before an unreadable table, then ends with its error") {
+TEST_CASE("table is unreadable: the iterator shows keys before it, and then ends with its error") {
   Walk walk{{value("a", 90), value("e", 91)}, {value("b", 10), value("f", 11), value("z", 12)}};
   CHECK(walk.forward() == "a b " + kError);
   CHECK(walk.forward({"n", ""}) == "z end");
   CHECK(walk.forward({"", "d"}) == "a b end");
-  CHECK(walk.forward({"e", "f"}) == "e " + kError);  // which is newer
+  CHECK(walk.forward({"e", "f"}) == "e " + kError);  // e is newer
   CHECK(walk.forward({"f", "g"}) == kError);
   CHECK(walk.backward() == kError);
 }
 
-TEST_CASE("iterator skips an unreadable table that a newer range tombstone covers") {
+TEST_CASE("newer range tombstone covers an unreadable table: the iterator skips the table") {
   Walk walk{{value("a", 90), value("z", 91)}, {value("e", 10), value("y", 12)}, {{"c", "n", 95, 1}}};
   CHECK(walk.forward() == "a y z end");
   walk.tombstones = {{"c", "k", 95, 1}};
-  CHECK(walk.forward() == "a " + kError);  // from k on
+  CHECK(walk.forward() == "a " + kError);  // the error comes from k on
   walk.tombstones = {{"c", "n", 40, 1}};
   CHECK(walk.forward() == "a " + kError);  // the table may have newer entries
 }
 
-TEST_CASE("iterator that pauses at each key: ends with the unreadable table's error, too") {
+TEST_CASE("iterator pauses at each key: it ends with the unreadable table's error, too") {
   Walk walk{{value("a", 90)}, {value("b", 10)}, {{"d", "dd", 95, 1}}};
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(std::make_unique<VectorIterator>(&walk.newer));

@@ -1,4 +1,4 @@
-// Versions in vectors, and walks over them: the models that iterators and merges are compared with.
+// Versions in vectors, and walks over them: models for tests of iterators and merges.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class VectorIterator final : public InternalIterator {
   }
   void next() override { place(at_ + 1); }
   void prev() override { place(at_ == 0 ? entries_->size() : at_ - 1); }
-  /// From the n-th move on (1 = the next), every move fails.
+  /// Makes every move fail from the n-th on (1 = the next move).
   void fail_after(int moves) { fail_after_ = moves; }
 
  private:
@@ -93,14 +93,14 @@ class VectorIterator final : public InternalIterator {
   std::string key_, value_;
 };
 
-/// A key of a small universe in which keys are prefixes of each other and hold zeros and 0xff.
+/// Returns a key of a small set in which keys are prefixes of each other and have zeros and 0xff.
 inline std::string random_key(Random& random, std::uint64_t universe) {
   const std::uint64_t n = random.uniform(universe);
   static const std::string kTails[] = {"", std::string(1, '\0'), "a", "\xff", "bcdefghijk"};
   return "shared-" + std::string(1, static_cast<char>('a' + n / 5)) + kTails[n % 5];
 }
 
-/// Versions, range tombstones and records of one memtable or run.
+/// The versions, range tombstones and records of one memtable or run.
 struct Source {
   std::vector<Owned> entries;
   std::vector<RangeTombstone> tombstones;
@@ -116,7 +116,8 @@ struct SourceOptions {
   std::uint64_t records = 0;  ///< a source, at most; with some, entries have stamps
 };
 
-/// Sources in age order, newest first, seqs falling with age as in a tree. `last_seq` is the greatest seq used.
+/// Returns sources in the order of their age, newest first, with seqs that fall with age as in a tree. Sets `last_seq` to the
+/// greatest seq used.
 inline std::vector<Source> random_sources(Random& random, const SourceOptions& options, SeqNum* last_seq) {
   std::vector<Source> sources(options.sources);
   SeqNum seq = 0;
@@ -160,7 +161,7 @@ inline std::vector<Source> random_sources(Random& random, const SourceOptions& o
   return sources;
 }
 
-/// What exists at (view, now), in key order.
+/// Returns the entries that exist at (view, now), in key order.
 inline std::vector<Owned> visible(const std::vector<Source>& sources, SeqNum view, Millis now) {
   std::vector<Owned> all;
   for (const Source& source : sources) all.insert(all.end(), source.entries.begin(), source.entries.end());

@@ -13,7 +13,7 @@ using testing::VectorIterator;
 
 std::unique_ptr<InternalIterator> walk(const std::vector<Owned>& entries) { return std::make_unique<VectorIterator>(&entries); }
 
-/// Drives `it` with random moves and compares it with the sorted model after each.
+/// Drives `it` with random moves and compares it with the sorted model after each move.
 void compare(InternalIterator& it, const std::vector<Owned>& model, Random& random, int moves) {
   std::size_t at = model.size();  // model.size() = not valid
   for (int i = 0; i < moves; ++i) {
@@ -52,7 +52,7 @@ void compare(InternalIterator& it, const std::vector<Owned>& model, Random& rand
   }
 }
 
-TEST_CASE("merge of several iterators: equals the sorted union, forwards and backwards") {
+TEST_CASE("merge of several iterators: it equals the sorted union, forwards and backwards") {
   const std::size_t k = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{5}, std::size_t{8},
                                  std::size_t{33}, std::size_t{200});
   const std::size_t shared_prefix = GENERATE(std::size_t{0}, std::size_t{7});
@@ -74,7 +74,7 @@ TEST_CASE("merge of several iterators: equals the sorted union, forwards and bac
   }
 }
 
-TEST_CASE("source with an error: the merge ends with it, and the next seek starts afresh") {
+TEST_CASE("source has an error: the merge ends with it, and the next seek starts from the beginning") {
   std::vector<Owned> a = {{.key = "a", .seq = 1}, {.key = "c", .seq = 2}}, b = {{.key = "b", .seq = 3}, {.key = "d", .seq = 4}};
   auto failing = std::make_unique<VectorIterator>(&b);
   failing->fail_after(2);
@@ -96,7 +96,7 @@ TEST_CASE("source with an error: the merge ends with it, and the next seek start
   REQUIRE(it.entry().key == "d");
 }
 
-TEST_CASE("key whose first bytes equal those kept for a source that has ended: is not lost") {
+TEST_CASE("first bytes of a key equal those kept for a source that has ended: the key is not lost") {
   const std::string high(10, '\xff'), low(10, '\0');
   std::vector<Owned> a = {{.key = low, .seq = 1}, {.key = high, .seq = 1}}, b = {{.key = high + "b", .seq = 2}}, none;
   for (const bool reversed : {false, true}) {
@@ -112,7 +112,7 @@ TEST_CASE("key whose first bytes equal those kept for a source that has ended: i
   }
 }
 
-TEST_CASE("merging iterator reports the child of its current entry") {
+TEST_CASE("merging iterator: it reports the child of its current entry") {
   std::vector<Owned> a = {{.key = "k", .seq = 9}}, b = {{.key = "k", .seq = 4}}, c = {{.key = "k", .seq = 6}};
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(walk(a));
@@ -142,7 +142,7 @@ struct TestRun {
   }
 };
 
-/// Files with range tombstones only, and bounds wider than their entries, among them.
+/// Returns a run of random files, some of which have only range tombstones, or bounds wider than their entries.
 TestRun random_run(Random& random, std::size_t files) {
   TestRun run;
   SeqNum last = 0;
@@ -157,7 +157,7 @@ TestRun random_run(Random& random, std::size_t files) {
     TableStats stats;
     for (const Owned& e : part) stats.add_entry(e.view());
     const std::string end = to < run.all.size() ? run.all[to].key : std::string();
-    // A tombstone over what the file may cover at most: from the last file's end to the next one's first entry.
+    // The tombstone has the widest range that the file may cover: from the last file's end to the next file's first entry.
     if ((part.empty() || random.one_in(3)) && (below < end || end.empty())) stats.add_range_tombstone({below, end, 1000, 1});
     if (stats.entries + stats.range_tombstones == 0) continue;
     below = stats.largest_exclusive ? stats.largest : (stats.unbounded ? below : stats.largest + '\0');
@@ -171,7 +171,7 @@ TestRun random_run(Random& random, std::size_t files) {
   return run;
 }
 
-TEST_CASE("run iterator: reads its files in key order, forwards and backwards") {
+TEST_CASE("run iterator: it reads its files in key order, forwards and backwards") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -181,7 +181,7 @@ TEST_CASE("run iterator: reads its files in key order, forwards and backwards") 
   }
 }
 
-TEST_CASE("iterator of a run with bounds: opens only files within them, each when it is needed") {
+TEST_CASE("iterator of a run with bounds: it opens only files within them, each when it is needed") {
   TestRun run;
   for (const char* key : {"a", "c", "e", "g"}) {
     run.files.push_back({{.key = key, .seq = 1}});
@@ -205,7 +205,7 @@ TEST_CASE("iterator of a run with bounds: opens only files within them, each whe
   REQUIRE(run.opened[3] == 0);
 }
 
-TEST_CASE("file of a run that cannot be opened: the iterator ends with its error") {
+TEST_CASE("file of a run cannot be opened: the iterator ends with its error") {
   TestRun run;
   run.files = {{{.key = "a", .seq = 1}}, {{.key = "b", .seq = 1}}};
   for (const auto& file : run.files) run.stats.emplace_back().add_entry(file[0].view());

@@ -22,7 +22,7 @@ VisibleIterator make_iterator(const std::vector<Source>& sources, VisibleOptions
       tombstones.push_back({age, {std::make_shared<FragmentedRangeTombstones>(std::span(sources[age].tombstones))}});
       continue;
     }
-    TombstoneSet set;  // as in a memtable: several sets of one age, which overlap
+    TombstoneSet set;  // several sets of one age that overlap, as in a memtable
     for (const RangeTombstone& t : sources[age].tombstones) set.insert(t);
     for (SharedTombstones& run : set.runs()) tombstones.push_back({age, {std::move(run)}});
   }
@@ -34,7 +34,7 @@ std::vector<Owned> clip(std::vector<Owned> entries, const KeyRange& bounds) {
   return entries;
 }
 
-/// Resumes after each pause until the move is done; each time it must get further.
+/// Resumes after each pause until the move is done. Each resume must get further.
 void finish_forward(VisibleIterator& it) {
   std::string last;
   for (bool again = false; it.paused(); again = true) {
@@ -97,11 +97,11 @@ void compare(VisibleIterator& it, const std::vector<Owned>& model, Random& rando
   }
 }
 
-TEST_CASE("visible iterator at any view, both ways, with bounds: equals the model, pauses included") {
+TEST_CASE("visible iterator at any view, both ways, with bounds: it equals the model, pauses included") {
   for (std::uint64_t seed = 0; seed < 600; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const std::uint64_t keys = seed % 4 == 0 ? 3 : 40;  // few keys: many versions each
+    const std::uint64_t keys = seed % 4 == 0 ? 3 : 40;  // with few keys, each has many versions
     SeqNum last = 0;
     const auto sources = testing::random_sources(
         random, {.sources = 1 + seed % 5, .keys = keys, .versions = 80, .range_tombstones = seed % 4, .records = seed % 3 * 5},
@@ -120,7 +120,7 @@ TEST_CASE("visible iterator at any view, both ways, with bounds: equals the mode
   }
 }
 
-TEST_CASE("scan continued by a new iterator after each pause: no key lost or repeated") {
+TEST_CASE("scan is continued by a new iterator after each pause: no key is lost or repeated") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -145,7 +145,7 @@ TEST_CASE("scan continued by a new iterator after each pause: no key lost or rep
   }
 }
 
-TEST_CASE("iterator skips covered keys of older sources in few steps") {
+TEST_CASE("older sources have covered keys: the iterator skips them in few steps") {
   std::vector<Source> sources(3);
   sources[0].tombstones.push_back({"k1", "k9", 100'000, 7});
   sources[0].entries.push_back({.key = "k3", .seq = 100'001, .value = "new"});
@@ -171,7 +171,7 @@ TEST_CASE("iterator skips covered keys of older sources in few steps") {
   REQUIRE_FALSE(it.valid());
   REQUIRE(it.steps() < 200);
 
-  SECTION("but it does for a view that is older than the tombstone") {
+  SECTION("view is older than the tombstone: the keys are shown") {
     auto old = make_iterator(sources, {.view_seq = 50'000, .now = 1});
     std::size_t n = 0;
     for (old.seek_to_first(); old.valid(); old.next()) ++n;
@@ -179,7 +179,7 @@ TEST_CASE("iterator skips covered keys of older sources in few steps") {
   }
 }
 
-TEST_CASE("a key with many versions costs a bounded number of steps for a current view") {
+TEST_CASE("key has many versions: it costs a bounded number of steps for a current view") {
   std::vector<Source> sources(1);
   for (SeqNum seq = 10'000; seq > 0; --seq)
     sources[0].entries.push_back({.key = "hot", .seq = seq, .value = std::to_string(seq)});
@@ -196,7 +196,7 @@ TEST_CASE("a key with many versions costs a bounded number of steps for a curren
   REQUIRE(it.steps() < 100);
 }
 
-TEST_CASE("error of a source ends the iterator with that error") {
+TEST_CASE("source has an error: the iterator ends with it") {
   std::vector<Source> sources(2);
   for (int i = 0; i < 10; ++i) {
     sources[0].entries.push_back({.key = "k" + std::to_string(i), .seq = static_cast<SeqNum>(100 + i), .value = "v"});

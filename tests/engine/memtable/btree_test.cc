@@ -15,8 +15,8 @@ namespace {
 
 KeyNode* make_key(Arena& arena, Bytes key) { return KeyNode::create(arena.allocate(KeyNode::bytes_for(key.size())), key); }
 
-/// Families of keys for the limits of words. Common prefixes below, at and above a node's maximum; keys that are prefixes of
-/// others; zeros (the padding of words); and appends in several places at once.
+/// Returns a key from families that test the limits of words: common prefixes below, at and above a node's maximum; keys that are
+/// prefixes of others; zeros (the padding of words); and appends in several places at once.
 std::string similar_key(Random& random, std::uint64_t seed) {
   static const std::size_t kHeads[] = {0, 1, 7, 8, 9, 31, 32, 39, 40, 41, 48, 60};
   std::string key(kHeads[random.uniform(1 + seed % 12)], 'h');
@@ -58,7 +58,7 @@ void check_seeks(const BTree& tree, const std::set<std::string>& model, const st
   if (at != model.begin()) REQUIRE(cursor.node()->key() == *std::prev(at));
 }
 
-TEST_CASE("B+ tree equals a set for keys with any common prefix") {
+TEST_CASE("keys have any common prefix: the B+ tree equals a set") {
   for (std::uint64_t seed = 1; seed <= 36; seed++) {
     CAPTURE(seed);
     Random random(seed);

@@ -1,4 +1,4 @@
-// Growing while writers are stopped after each of their instructions: rules 1 to 3 of memtable/hash_index.h.
+// Tests growth while writers are stopped after each of their instructions: rules 1 to 3 of memtable/hash_index.h.
 #include "memtable/hash_index.h"
 
 #include <catch2/catch.hpp>
@@ -16,18 +16,19 @@ namespace {
 
 constexpr std::size_t kFirst = 8, kGrown = 64, kSlots = 7;  // buckets before and after the growth; keys in a bucket
 
-/// A key that no other test object has, with its node. Lives as long as the index.
+/// A key that no other test object has, with its node. It lives as long as the index.
 struct Key {
   std::string name;
   KeyNode* node = nullptr;
   LookupKey lookup;
 };
 
-/// An index of eight buckets. The eighth key of a bucket makes it grow to 64; each key that is added from then on moves two of the eight.
+/// An index of eight buckets. The eighth key of a bucket makes it grow to 64. From then on each added key moves two of the eight
+/// buckets.
 class Growing {
  public:
   Growing() : index_(4 * kGrown, arena_) {
-    // No operation needs a new block of the arena, which takes a lock.
+    // After this no operation needs a new block of the arena, which would take a lock.
     while (arena_.memory_bytes() < (256 << 10)) (void)arena_.allocate(512);
     REQUIRE(index_.buckets() == kFirst);
     for (std::size_t i = 0; i < kSlots; ++i) add(key_in(kFirst - 1));
@@ -35,7 +36,7 @@ class Growing {
     add(key_in(1));
   }
   HashIndex& index() { return index_; }
-  /// A new key whose bucket of the first table is `bucket`.
+  /// Returns a new key whose bucket of the first table is `bucket`.
   const Key& key_in(std::size_t bucket) {
     for (;;) {
       std::string name = std::to_string(next_++);
@@ -78,13 +79,14 @@ class Growing {
   std::vector<const Key*> added_;
 };
 
-/// Where the writer is stopped next: after each of the first 400 instructions, then less often. Only sanitizers make calls longer.
+/// Returns where the writer is stopped next: after each of the first 400 instructions, then less often. Only sanitizers make
+/// calls longer.
 std::uint64_t next_stop(std::uint64_t steps) { return steps + 1 + steps / 400; }
 
-/// Number of instructions of add() until other threads find the key.
+/// Returns the number of instructions of add() until other threads find the key.
 std::uint64_t steps_until_found() {
   std::uint64_t steps = 0;
-  for (int i = 0; i < 2; ++i) {  // the first call also resolves the function's address; the second counts
+  for (int i = 0; i < 2; ++i) {  // the first call also resolves the function's address; the second one counts
     Growing g;
     const Key& key = g.key_in(0);
     SteppedThread writer([&] { g.index().add(key.lookup, key.node); });
@@ -135,12 +137,12 @@ TEST_CASE("writer that moves buckets is stopped anywhere, others move the rest: 
   CHECK(steps > 20);
 }
 
-TEST_CASE("writer finds a node that another, stopped, has added behind the move: every later lookup finds it, too") {
+TEST_CASE("writer finds a node that another, stopped writer has added after the move: every later lookup finds it, too") {
   const std::uint64_t until_found = steps_until_found();
   Growing g;
   const Key& key = g.key_in(0);
   SteppedThread other([&] { g.index().add(key.lookup, key.node); });
-  REQUIRE(other.run(until_found - 1));  // it is about to fill a slot of the old table
+  REQUIRE(other.run(until_found - 1));  // the writer is about to fill a slot of the old table
   g.begin();
   REQUIRE_FALSE(g.has(key));
   REQUIRE(other.run(1));
@@ -149,7 +151,7 @@ TEST_CASE("writer finds a node that another, stopped, has added behind the move:
   CHECK(g.has(key));
 }
 
-TEST_CASE("writer that is stopped anywhere before it finds such a node: every later lookup finds it, too") {
+TEST_CASE("writer is stopped anywhere before it finds such a node: every later lookup finds it, too") {
   const std::uint64_t until_found = steps_until_found();
   bool stopped = true;
   std::uint64_t steps = 0, found = 0;

@@ -31,7 +31,7 @@ struct ModelVersion {
   Millis expiry;
   DeleteKey delete_key;
 };
-/// (key, seq descending), as the walk shows it.
+/// The order of a walk: (key, seq descending).
 struct ModelOrder {
   bool operator()(const std::pair<std::string, SeqNum>& a, const std::pair<std::string, SeqNum>& b) const {
     return version_before(a.first, a.second, b.first, b.second);
@@ -48,7 +48,7 @@ void same(const Entry& entry, const Model::value_type& want) {
   REQUIRE(entry.delete_key == want.second.delete_key);
 }
 
-/// Keys that share long prefixes, are prefixes of each other, hold zeros, and are empty.
+/// Returns keys that have long common prefixes, are prefixes of each other, have zeros, or are empty.
 std::string random_key(Random& random, std::uint64_t spread) {
   static const char* const kHeads[] = {"", "user:", "user:000000000000000000000000000000000000000000000000", "\xff\xff", "z"};
   std::string key = kHeads[random.uniform(5)];
@@ -79,7 +79,7 @@ void fill(MemTable* table, Model* model, Random& random, SeqNum count, std::uint
   }
 }
 
-TEST_CASE("empty memtable has no entries") {
+TEST_CASE("empty memtable: it has no entries") {
   MemTable table(1 << 20);
   Entry e;
   CHECK(table.empty());
@@ -100,7 +100,7 @@ TEST_CASE("empty memtable has no entries") {
   CHECK(table.memory_bytes() < (1 << 20) / 4);
 }
 
-TEST_CASE("a memtable without keys takes less than 5 KiB, one with a key less than 16 KiB, whatever size it may grow to") {
+TEST_CASE("memtable without keys takes less than 5 KiB, and with a key less than 16 KiB, whatever size it may grow to") {
   for (const std::size_t expected : {std::size_t{0}, std::size_t{1} << 20, std::size_t{64} << 20, std::size_t{1} << 30}) {
     CAPTURE(expected);
     MemTable table(expected);
@@ -110,7 +110,7 @@ TEST_CASE("a memtable without keys takes less than 5 KiB, one with a key less th
   }
 }
 
-TEST_CASE("the hash index grows to the size for the expected keys, and no further") {
+TEST_CASE("hash index: it grows to the size for the expected keys, and no further") {
   Arena arena;
   HashIndex index(64 << 10, arena);
   const std::size_t first = index.buckets();
@@ -132,9 +132,9 @@ TEST_CASE("the hash index grows to the size for the expected keys, and no furthe
   CHECK(found == keys.size());
 }
 
-// There are more writers than processors, so some are interrupted inside an insertion. When such a writer resumes, the table has been
-// replaced, and others have found its node in the old one. Some keys are common to all writers.
-TEST_CASE("while the hash index grows, a writer that has returned finds its versions", "[threads]") {
+// There are more writers than processors, so some are interrupted inside an insertion. When such a writer resumes, the table has
+// been replaced, and other writers have found its node in the old table. Some keys are common to all writers.
+TEST_CASE("hash index grows: a writer that has returned finds its versions", "[threads]") {
   constexpr std::size_t kTables = 400, kKeys = 400, kWriters = 8;
   std::vector<std::unique_ptr<MemTable>> tables;
   for (std::size_t i = 0; i < kTables; ++i) tables.push_back(std::make_unique<MemTable>(4 << 20));
@@ -168,7 +168,7 @@ TEST_CASE("random insertions: gets and iterators agree with an ordered map") {
   for (std::uint64_t seed = 1; seed <= 40; seed++) {
     CAPTURE(seed);
     Random random(seed);
-    MemTable table(random.one_in(2) ? 0 : 1 << 20);  // too small for its keys, and with room to spare
+    MemTable table(random.one_in(2) ? 0 : 1 << 20);  // too small for its keys, or with room to spare
     Model model;
     const std::uint64_t spread = 2 + random.uniform(20);
     fill(&table, &model, random, 1 + random.uniform(3000), spread);
@@ -201,7 +201,7 @@ TEST_CASE("random insertions: gets and iterators agree with an ordered map") {
   }
 }
 
-TEST_CASE("iterators change direction anywhere, also during insertions") {
+TEST_CASE("iterators change direction anywhere, also during insertions: they show the right entries") {
   for (std::uint64_t seed = 1; seed <= 40; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -247,7 +247,7 @@ TEST_CASE("iterators change direction anywhere, also during insertions") {
   }
 }
 
-TEST_CASE("memtable counts entries and tracks oldest birth and smallest expiry") {
+TEST_CASE("entries are added: the memtable counts them and tracks oldest birth and smallest expiry") {
   MemTable table(1 << 20);
   Entry e = make_entry(1, "v");
   e.expiry = 500;
@@ -276,14 +276,48 @@ TEST_CASE("memtable counts entries and tracks oldest birth and smallest expiry")
   CHECK(table.range_tombstones()->fragments().size() == 1);
 }
 
-TEST_CASE("a memtable with range tombstones only is not empty") {
+TEST_CASE("memtable with a compact entry or a header says that it has collections") {
+  const auto kind = GENERATE(EntryKind::kValue, EntryKind::kTombstone, EntryKind::kCompact, EntryKind::kHeader);
+  MemTable table(1 << 20);
+  CHECK_FALSE(table.has_collections());
+  Entry e = make_entry(1, "v");
+  e.kind = kind;
+  table.insert(lookup("a"), e);
+  e = make_entry(2, "");
+  e.kind = EntryKind::kTombstone;
+  table.insert(lookup("a"), e);
+  CHECK(table.has_collections() == is_collection(kind));
+}
+
+TEST_CASE("put with a debt lowers the memtable's oldest birth, and reads back with it") {
+  MemTable table(1 << 20);
+  Entry e = make_entry(1, "v");
+  e.kind = EntryKind::kCompact;
+  e.debt = 300;
+  table.insert(lookup("a"), e);
+  CHECK(table.oldest_birth() == 300);
+  e.seq = 2;
+  e.debt = 200;
+  table.insert(lookup("b"), e);
+  e.seq = 3;
+  e.debt = 0;
+  table.insert(lookup("b"), e);  // a newer version without a debt leaves the older debt
+  CHECK(table.oldest_birth() == 200);
+  CHECK(table.tombstones() == 0);
+  Entry got;
+  REQUIRE(table.get(lookup("a"), 9, &got));
+  CHECK(got.kind == EntryKind::kCompact);
+  CHECK(got.debt == 300);
+}
+
+TEST_CASE("memtable has only range tombstones: it is not empty") {
   MemTable table(1 << 20);
   table.insert_range({"a", "", 4, 70});
   CHECK_FALSE(table.empty());
   CHECK(table.entries() == 0);
 }
 
-TEST_CASE("large values are shared, small ones copied") {
+TEST_CASE("large values are shared, and small ones copied") {
   auto large = std::make_shared<const std::string>(kLargeValueBytes + 1, 'L');
   auto small = std::make_shared<const std::string>(kLargeValueBytes, 'S');
   {
@@ -316,7 +350,7 @@ TEST_CASE("large values are shared, small ones copied") {
   CHECK(large.use_count() == 1);
 }
 
-TEST_CASE("entry with expiry, debt, first-write mark and header: all of them read back") {
+TEST_CASE("entry has expiry, debt, first-write mark and header: all of them read back") {
   MemTable table(1 << 20);
   Entry e = make_entry(9, "value");
   e.kind = EntryKind::kHeader;
@@ -335,7 +369,7 @@ TEST_CASE("entry with expiry, debt, first-write mark and header: all of them rea
   CHECK(got.value == "value");
 }
 
-TEST_CASE("versions of a key inserted in any order: read in order of sequence number") {
+TEST_CASE("versions of a key are inserted in any order: they are read in order of sequence number") {
   for (std::uint64_t seed = 1; seed <= 50; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -375,7 +409,7 @@ TEST_CASE("writers race for the same keys: every version is there, in order", "[
         const std::string key = "shared-prefix-" + std::to_string(random.uniform(random.one_in(4) ? 5000 : kKeys));
         const std::string value = key + "/" + std::to_string(seq);
         table.insert(lookup(key), make_entry(seq, value));
-        // A writer's own version is there when insert returns, for gets and for walks.
+        // A writer's own version is there when insert() returns, for gets and for walks.
         Entry got;
         if (!table.get(lookup(key), seq, &got) || got.value != value) failed = true;
         auto it = table.new_iterator();
@@ -418,7 +452,7 @@ TEST_CASE("writers race for the same keys: every version is there, in order", "[
   for (SeqNum seq = 1; seq <= kWriters * kEach; seq++) REQUIRE(seen[seq]);
 }
 
-TEST_CASE("concurrent ascending writers lose no entry", "[threads]") {
+TEST_CASE("concurrent ascending writers: no entry is lost", "[threads]") {
   constexpr unsigned kWriters = 3;
   constexpr unsigned kEach = 6000;
   MemTable table(1 << 20);
@@ -457,8 +491,10 @@ TEST_CASE("memtable of a large batch: seqs, births, stamps and deletes are those
   insert("a", 0, EntryKind::kValue, 7, 0);
   insert("b", 1, EntryKind::kValue, 8, kTime + 50);
   insert("a", 2, EntryKind::kTombstone, 0, 0);
-  insert("c", 3, EntryKind::kValue, 9, kTime - 50);  // expired before the batch had a time
+  insert("c", 3, EntryKind::kValue, 9, kTime - 50);  // the entry expired before the batch had a time
   insert("h", 4, EntryKind::kHeader, kNoStamp, 0);
+  insert("s", 5, EntryKind::kCompact, 10, 0);
+  insert("t", 6, EntryKind::kCompact, 11, kTime - 50);
   m.set_place({.first_seq = kFirst, .time = kTime, .stamp = mode});
 
   Entry e;
@@ -481,19 +517,44 @@ TEST_CASE("memtable of a large batch: seqs, births, stamps and deletes are those
   CHECK(e.value.empty());
   REQUIRE(m.get(lookup("h"), kMaxSeqNum, &e));
   CHECK(e.kind == EntryKind::kHeader);
+  REQUIRE(m.get(lookup("s"), kMaxSeqNum, &e));
+  CHECK(e.kind == EntryKind::kCompact);
+  CHECK(e.delete_key == (mode == StampMode::kWriteTime ? kTime : mode == StampMode::kExplicit ? 10 : kNoStamp));
+  REQUIRE(m.get(lookup("t"), kMaxSeqNum, &e));
+  CHECK(e.is_tombstone());
 
   CHECK(m.oldest_birth() == kTime);
-  CHECK(m.min_expiry() == kTime);  // not before the batch: "c" is a delete that was born then
+  CHECK(m.min_expiry() == kTime);  // "c" is a delete that was born with the batch, so the minimum is not before that
   std::string seen;
   const auto walk = m.new_iterator();
   for (walk->seek_to_first(); walk->valid(); walk->next()) {
     const Entry& entry = walk->entry();
     seen += std::string(entry.key) + std::to_string(entry.seq) + (entry.is_tombstone() ? "- " : "+ ");
   }
-  CHECK(seen == "a502- a500+ b501+ c503- h504+ ");
+  CHECK(seen == "a502- a500+ b501+ c503- h504+ s505+ t506- ");
   seen.clear();
   for (walk->seek_to_last(); walk->valid(); walk->prev()) seen += std::to_string(walk->entry().seq) + " ";
-  CHECK(seen == "504 503 501 500 502 ");
+  CHECK(seen == "506 505 504 503 501 500 502 ");
+}
+
+TEST_CASE("debt of a large batch's put is born at the batch's time, also if the batch deletes nothing else") {
+  constexpr Millis kTime = 10'000;
+  const bool expired = GENERATE(false, true);
+  MemTable m(4096);
+  Entry e = make_entry(0, "value");
+  e.debt = kUnbornDebt;
+  e.expiry = expired ? kTime - 1 : 0;
+  m.insert(lookup("a"), e);
+  e = make_entry(1, "value");
+  m.insert(lookup("b"), e);
+  m.set_place({.first_seq = 500, .time = kTime, .stamp = StampMode::kExplicit});
+  CHECK(m.oldest_birth() == kTime);
+  REQUIRE(m.get(lookup("a"), kMaxSeqNum, &e));
+  CHECK(e.is_tombstone() == expired);
+  CHECK(e.debt == (expired ? 0 : kTime));
+  if (expired) CHECK(e.birth() == kTime);
+  REQUIRE(m.get(lookup("b"), kMaxSeqNum, &e));
+  CHECK(e.debt == 0);
 }
 
 }  // namespace

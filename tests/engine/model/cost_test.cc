@@ -1,4 +1,4 @@
-// The cost model against figures and closed forms of the papers, and against what must hold for any tree.
+// Compares the cost model with figures and closed forms of the papers, and with properties that hold for any tree.
 #include "model/cost.h"
 
 #include <catch2/catch.hpp>
@@ -11,9 +11,9 @@ namespace ebbtide {
 namespace {
 
 constexpr PerOperation kEven = {0.25, 0.25, 0.25, 0.25};
-constexpr double kBits = 8.0 * 1024;  // of an entry
+constexpr double kBits = 8.0 * 1024;  // the size of an entry, in bits
 
-/// Endure's system: 10 billion entries of 1 KB, pages of 4 KB, 10 bits an entry.
+/// Returns Endure's system: 10 billion entries of 1 KB, pages of 4 KB, 10 bits an entry.
 System endure_system() {
   System s;
   s.entries = 1e10;
@@ -41,8 +41,8 @@ void check_equal(const CostReport& a, const CostReport& b) {
   for (std::size_t i = 0; i < kOperations; ++i) CHECK(a.costs[i] == Approx(b.costs[i]));
 }
 
-// Endure, Table 3.
-TEST_CASE("each layout of Endure's Table 3 costs what K-LSM with its runs costs") {
+// The layouts are those of Endure, Table 3.
+TEST_CASE("each layout of Endure's Table 3: it costs what K-LSM with its runs costs") {
   const System s = endure_system();
   for (const Equations equations : {Equations::kPaper, Equations::kPaperRelaxed}) {
     for (const double t : {2.0, 5.0, 10.0}) {
@@ -64,8 +64,8 @@ TEST_CASE("each layout of Endure's Table 3 costs what K-LSM with its runs costs"
   }
 }
 
-// Endure, Eqs. 3 to 9, by hand for T = 4 and m_filt = 5 bits: N E / m_buf = 1638.4, so 6 levels.
-TEST_CASE("paper equations give the values calculated by hand") {
+// Endure, Eqs. 3 to 9, computed by hand for T = 4 and m_filt = 5 bits: N E / m_buf = 1638.4, so there are 6 levels.
+TEST_CASE("paper equations: they give the values calculated by hand") {
   System s = endure_system();
   s.range_selectivity = 1e-9;
   s.write_asymmetry = 3;
@@ -83,20 +83,20 @@ TEST_CASE("paper equations give the values calculated by hand") {
   CHECK(report.costs[kRead] == Approx(read));
   CHECK(report.costs[kRange] == Approx(12 + 0.5 * 1e-9 * 1e10 / 4));
   CHECK(report.costs[kWrite] == Approx(0.5 * 4 / 4 * 6 * 1.25));
-  // log_4(1639.4) = 5.339 levels instead of 6.
+  // There are log_4(1639.4) = 5.339 levels instead of 6.
   const CostReport relaxed = costs_of(s, klsm({2}, 4, 5, s), kEven, Equations::kPaperRelaxed);
   CHECK(relaxed.level_count == Approx(5.3394).epsilon(1e-4));
   CHECK(relaxed.costs[kWrite] == Approx(report.costs[kWrite] * relaxed.level_count / 6));
   CHECK(relaxed.costs[kEmptyRead] == report.costs[kEmptyRead]);
 }
 
-// Monkey, Eqs. 7 and 19: closed forms for a full tree with many levels.
-TEST_CASE("engine's point reads of a full tree meet Monkey's closed form") {
+// Monkey, Eqs. 7 and 19, are closed forms for a full tree with many levels.
+TEST_CASE("engine's point reads of a full tree: they match Monkey's closed form") {
   System s = endure_system();
   for (const double t : {2.0, 4.0, 10.0}) {
     for (const double bits : {0.4, 1.0, 2.0, 5.0, 10.0}) {
       for (const Layout layout : {Layout::kLeveling, Layout::kTiering}) {
-        if (layout == Layout::kTiering && t == 2) continue;  // as leveling
+        if (layout == Layout::kTiering && t == 2) continue;  // this is the same as leveling
         Tuning tuning = layout == Layout::kTiering ? tuning_of(layout, t, bits, s) : klsm({1}, t, bits, s);
         tuning.buffer_bits = s.data_bits() / (std::pow(t, 14) - 1);
         const CostReport report = costs_of(s, tuning, {1, 0, 0, 0});
@@ -109,7 +109,7 @@ TEST_CASE("engine's point reads of a full tree meet Monkey's closed form") {
   }
 }
 
-TEST_CASE("exact allocation agrees with the allocator of the engine on the ideal curve") {
+TEST_CASE("ideal curve: the exact allocation agrees with the engine's allocator") {
   Random random(3);
   for (int round = 0; round < 50; ++round) {
     System s = endure_system();
@@ -136,31 +136,32 @@ TEST_CASE("exact allocation agrees with the allocator of the engine on the ideal
   }
 }
 
-// Autumn, section 3.2: c = 0.8, T = 2, six levels: level 1 has 0.18 % of the data and 30 % of the writes.
-TEST_CASE("first level of Autumn's example has its share of data and of writes") {
+// Autumn, section 3.2, has c = 0.8, T = 2 and six levels: level 1 has 0.18 % of the data and 30 % of the writes.
+TEST_CASE("Autumn's example: the first level has its share of data and of writes") {
   System s = endure_system();
   Tuning t = tuning_of(Layout::kGarnering, 2, 5, s);
   t.scaling_ratio = 0.8;
   t.level0_runs = 1;
   t.buffer_bits = s.data_bits() / buffers_of_full_tree(t, 6, Equations::kEngine);
   const CostReport report = costs_of(s, t, {1, 0, 0, 0});
-  REQUIRE(report.levels == 7);  // level 0, empty at rest, too
+  REQUIRE(report.levels == 7);  // including level 0, which is empty at rest
   const LevelCost& first = report.level[1];
   CHECK(first.entries / s.entries == Approx(0.0018).margin(0.0001));
   CHECK(first.writes / (report.write_amplification - 1) == Approx(0.30).margin(0.1));
-  // Eq. 9: false positive rates in proportion to capacities.
+  // Eq. 9: the false positive rates are proportional to the capacities.
   for (std::size_t i = 2; i <= 6; ++i) {
     CHECK(report.level[i].false_positive_rate / report.level[i - 1].false_positive_rate ==
           Approx(report.level[i].entries / report.level[i - 1].entries).epsilon(1e-6));
   }
 }
 
-// Lethe, section 4.2.4: 400 GB, 4 KB pages, 50 M point reads at 2 % and 10 K short ranges between two range deletes: h is about 100.
-TEST_CASE("Lethe's example breaks even at about a hundred pages per tile") {
+// Lethe, section 4.2.4, has 400 GB, 4 KB pages, 50 M point reads at 2 % and 10 K short ranges between two range deletes: h is
+// about 100.
+TEST_CASE("Lethe's example: it breaks even at about a hundred pages per tile") {
   constexpr double kPages = 1e8, kPoints = 5e7, kRanges = 1e4, kLevels = 8, kRate = 0.02;
   const auto cost = [&](double h) { return kPoints * kRate * h + kRanges * kLevels * h + kPages / h; };
   CHECK(cost(92.59) == Approx(cost(1)).epsilon(1e-3));
-  // The same trade-off in the model: reads grow in proportion to h, secondary deletes fall.
+  // The model has the same trade-off: reads grow in proportion to h, and secondary deletes become cheaper.
   System s = endure_system();
   s.write_asymmetry = 0;
   Tuning t = klsm({1}, 10, 0, s);
@@ -173,7 +174,7 @@ TEST_CASE("Lethe's example breaks even at about a hundred pages per tile") {
   CHECK(tiled.secondary_delete == Approx(s.entries / 32));
 }
 
-TEST_CASE("more memory never costs more") {
+TEST_CASE("more memory: no operation costs more") {
   System s = endure_system();
   for (const FilterCurve curve : {FilterCurve::kIdeal, FilterCurve::kBlocked}) {
     s.filter_curve = curve;
@@ -192,7 +193,8 @@ TEST_CASE("more memory never costs more") {
       before = 1e300;
       for (double buffer = 1e7; buffer < 1e12; buffer *= 1.7) {
         t.buffer_bits = buffer;
-        // File by file the last level weighs less as the others grow with the buffer, so writes are not compared there.
+        // With merges of single files the last level has less weight as the others grow with the buffer, so writes are not
+        // compared there.
         if (layout == Layout::kGarnering) break;
         const CostReport report = costs_of(s, t, kEven, Equations::kPaper);
         CHECK(report.costs[kWrite] <= before * (1 + 1e-9));
@@ -202,7 +204,7 @@ TEST_CASE("more memory never costs more") {
   }
 }
 
-TEST_CASE("more runs in a level make writes cheaper and reads dearer") {
+TEST_CASE("more runs in a level: writes are cheaper and reads dearer") {
   const System s = endure_system();
   for (const Equations equations : {Equations::kEngine, Equations::kPaper}) {
     CostReport before = costs_of(s, klsm({1}, 13, 5, s), kEven, equations);
@@ -217,8 +219,9 @@ TEST_CASE("more runs in a level make writes cheaper and reads dearer") {
   }
 }
 
-// Runs are never split, so T = 6 and K = 2 give runs of three and two units (Endure, Figure 2b), and K = 4 three runs of two.
-TEST_CASE("engine has as many runs as units fill") {
+// Runs are never split, so T = 6 and K = 2 give runs of three and two units (Endure, Figure 2b), and K = 4 gives three runs of
+// two.
+TEST_CASE("engine: it has as many runs as units fill") {
   CHECK(effective_runs(6, 1) == 1);
   CHECK(effective_runs(6, 2) == 2);
   CHECK(effective_runs(6, 3) == 3);
@@ -227,7 +230,7 @@ TEST_CASE("engine has as many runs as units fill") {
   CHECK(effective_runs(2, 1) == 1);
 }
 
-TEST_CASE("levels hold all entries, and each filter rate is a probability") {
+TEST_CASE("levels: they have all entries, and each filter rate is a probability") {
   Random random(11);
   for (int round = 0; round < 300; ++round) {
     System s = endure_system();
@@ -255,7 +258,7 @@ TEST_CASE("levels hold all entries, and each filter rate is a probability") {
   }
 }
 
-TEST_CASE("cache scales the page reads of its level") {
+TEST_CASE("cache: it scales the page reads of its level") {
   System s = endure_system();
   const Tuning t = klsm({2}, 8, 5, s);
   const CostReport cold = costs_of(s, t, kEven);
@@ -263,21 +266,21 @@ TEST_CASE("cache scales the page reads of its level") {
   const CostReport warm = costs_of(s, t, kEven);
   for (const Operation read : {kEmptyRead, kRead, kRange}) CHECK(warm.costs[read] == Approx(cold.costs[read] / 2));
   CHECK(warm.costs[kWrite] == cold.costs[kWrite]);
-  s.miss_ratios = {0, 1};  // level 1 alone is cached
+  s.miss_ratios = {0, 1};  // only level 1 is cached
   CHECK(costs_of(s, t, kEven).costs[kRange] == cold.costs[kRange] - 2);
 }
 
-TEST_CASE("deadline adds rewrites of the last level, unless ordinary merges do as many") {
+TEST_CASE("deadline: it adds rewrites of the last level, unless ordinary merges do as many") {
   System s = endure_system();
   s.entries = 1e8;
   s.deletes.share = 0.1;
   Tuning t = klsm({1}, 10, 5, s);
   t.buffer_bits = 1e8;
   CHECK(costs_of(s, t, kEven).delete_work == 0);
-  s.deletes.writes_per_deadline = 1e6;  // a hundredth of the data
+  s.deletes.writes_per_deadline = 1e6;  // a hundredth of the entries is written within each deadline
   const CostReport report = costs_of(s, t, kEven);
   CHECK(report.delete_work > 0);
-  // All of the last level within each deadline and the wait for a file's next delete.
+  // All of the last level is rewritten within each deadline plus the wait for a file's next delete.
   const LevelCost& last = report.level[static_cast<std::size_t>(report.levels - 1)];
   const double wait = last.entries / s.deletes.entries_per_file / 0.1;
   CHECK(report.delete_work == Approx(2 / s.entries_per_page() * (last.entries / (1e6 + wait) - last.writes)));
@@ -285,7 +288,7 @@ TEST_CASE("deadline adds rewrites of the last level, unless ordinary merges do a
   CHECK(costs_of(s, t, kEven).delete_work == 0);
 }
 
-TEST_CASE("longest merge rewrites the last level with one run, and a part of it with more") {
+TEST_CASE("longest merge: it rewrites the last level with one run, and a part of the level with more runs") {
   const System s = endure_system();
   const double data = s.entries * s.entry_bytes;
   Tuning one = klsm({1}, 47, 5, s);

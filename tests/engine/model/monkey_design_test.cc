@@ -1,4 +1,4 @@
-// Monkey's Algorithms 1 and 5, against grids and the paper's statements.
+// Compares Monkey's Algorithms 1 and 5 with grids and with the paper's statements.
 #include "model/monkey_design.h"
 
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// Figure 7's data: 512 GB in 2^35 entries of 16 bytes, pages of 4 KB.
+/// Returns Figure 7's data: 512 GB in 2^35 entries of 16 bytes, pages of 4 KB.
 System monkey_system(double bits_per_entry) {
   System s;
   s.entries = std::pow(2, 35);
@@ -16,7 +16,8 @@ System monkey_system(double bits_per_entry) {
   return s;
 }
 
-/// Eq. 25 without its constant, which does not depend on the filters: a point read above the threshold, and levels without rounding.
+/// Returns Eq. 25 without its constant, which does not depend on the filters: a point read above the threshold, and levels
+/// without rounding.
 double equation_25(const System& s, const PerOperation& mix, bool tiering, double t, double filter_bits) {
   const double points = mix[kEmptyRead] + mix[kRead], found = mix[kRead] / points;
   const double last = tiering ? 1 - found * t / (t - 1) / 2 : 1 - found;
@@ -27,7 +28,7 @@ double equation_25(const System& s, const PerOperation& mix, bool tiering, doubl
   return points * read + (mix[kRange] * (tiering ? t - 1 : 1) + mix[kWrite] * write) * levels;
 }
 
-TEST_CASE("Algorithm 5 gives filters the memory at which Eq. 25 is smallest") {
+TEST_CASE("Algorithm 5: it gives filters the memory at which Eq. 25 is smallest") {
   for (const double bits : {4.0, 10.0, 20.0}) {
     for (const bool tiering : {false, true}) {
       for (const double t : {2.0, 4.0, 10.0}) {
@@ -47,15 +48,15 @@ TEST_CASE("Algorithm 5 gives filters the memory at which Eq. 25 is smallest") {
   }
 }
 
-// Appendix C.1: with little memory all of it goes to the buffer.
-TEST_CASE("Algorithm 5 gives filters nothing if memory is below gamma / (alpha beta)") {
+// Appendix C.1: if memory is small, all of it goes to the buffer.
+TEST_CASE("memory is below gamma / (alpha beta): Algorithm 5 gives filters none") {
   const PerOperation mix = {.01, 0, .5, .49};
   const System s = monkey_system(0.5);
   CHECK(monkey_filter_memory(s, mix, false, 4) == 0);
   CHECK(monkey_filter_memory(monkey_system(200), {1, 0, 0, 0}, false, 4) == Approx(200 * std::pow(2, 35)).epsilon(1e-3));
 }
 
-TEST_CASE("design is not dearer than any on a grid of T, memory and policy") {
+TEST_CASE("design: it is not dearer than any on a grid of T, memory and policy") {
   for (const PerOperation& mix :
        {PerOperation{.5, .2, .01, .29}, PerOperation{.05, .05, .01, .89}, PerOperation{.1, .8, .05, .05}}) {
     const System s = monkey_system(8);
@@ -66,7 +67,7 @@ TEST_CASE("design is not dearer than any on a grid of T, memory and policy") {
     for (int levels = 1; levels <= 24; ++levels) {
       for (int i = 0; i < 400; ++i) {
         const double filters = s.memory_bits * i / 400;
-        // T of a full tree with that many levels, by fixed-point iteration.
+        // T of a full tree with that many levels is computed by fixed-point iteration.
         const double ratio = s.data_bits() / (s.memory_bits - filters);
         double t = 100;
         for (int k = 0; k < 300; ++k) t = std::pow(ratio * (t - 1), 1.0 / (levels + 1));
@@ -79,7 +80,7 @@ TEST_CASE("design is not dearer than any on a grid of T, memory and policy") {
   }
 }
 
-TEST_CASE("more reads give filters more memory, and more writes lead to tiering") {
+TEST_CASE("more reads: filters get more memory; more writes: the design is tiering") {
   const System s = monkey_system(10);
   const auto reads = monkey_design(s, {.9, .05, .01, .04}), writes = monkey_design(s, {.02, .02, 0, .96});
   REQUIRE((reads.is_ok() && writes.is_ok()));
@@ -89,7 +90,7 @@ TEST_CASE("more reads give filters more memory, and more writes lead to tiering"
 }
 
 // Section 4.2: at T = 2 tiering and leveling are the same.
-TEST_CASE("tiering and leveling cost the same at T = 2") {
+TEST_CASE("T = 2: tiering and leveling cost the same") {
   const System s = monkey_system(10);
   const PerOperation mix = {.5, 0, .1, .4};
   for (const double share : {0.0, 0.1, 0.5, 0.9})
@@ -97,10 +98,10 @@ TEST_CASE("tiering and leveling cost the same at T = 2") {
           Approx(monkey_costs(s, mix, true, 2, share * s.memory_bits).cost));
 }
 
-// Figure 10, T = 2: filters for found keys gain up to about 20 % over those for absent keys alone, nothing at 1 bit, and up to about 80 % over
-// uniform filters.
-TEST_CASE("filters for the mix gain what Figure 10 shows") {
-  constexpr double kFound = 0.99, kLevels = 18;  // the latter of 512 GB with a buffer of 2 MB
+// Figure 10, T = 2: filters for found keys gain up to about 20 % over those for absent keys alone, nothing at 1 bit, and up to
+// about 80 % over uniform filters.
+TEST_CASE("filters for the mix: they gain as much as Figure 10 shows") {
+  constexpr double kFound = 0.99, kLevels = 18;  // levels for 512 GB with a buffer of 2 MB
   const PerOperation mix = {1 - kFound, kFound, 0, 0};
   double over_zero = 0, over_uniform = 0;
   for (const double bits : {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0}) {
@@ -122,7 +123,7 @@ TEST_CASE("filters for the mix gain what Figure 10 shows") {
   CHECK(over_uniform == Approx(0.80).margin(0.03));
 }
 
-TEST_CASE("data that fits into memory needs no design, and Algorithm 5 leaves a buffer") {
+TEST_CASE("data fits into memory: no design is needed, and Algorithm 5 leaves a buffer") {
   System s = monkey_system(10);
   s.entries = 1;
   s.memory_bits = 8e20;
@@ -133,7 +134,7 @@ TEST_CASE("data that fits into memory needs no design, and Algorithm 5 leaves a 
   CHECK(monkey_design(s, mix).status().to_string().find("allowed: more than a page") != std::string::npos);
 }
 
-TEST_CASE("bounds are kept at a price, and bounds that no design keeps are reported") {
+TEST_CASE("bounds: they are kept at a price, and bounds that no design keeps are reported") {
   const System s = monkey_system(10);
   const PerOperation mix = {.2, .1, .1, .6};
   const auto free = monkey_design(s, mix);

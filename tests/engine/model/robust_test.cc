@@ -1,4 +1,4 @@
-// The worst case over a ball of mixes: against all mixes on a grid, and against the dual.
+// Compares the worst case over a ball of mixes with all mixes on a grid, and with the dual.
 #include "model/robust.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-/// The largest mean cost of the mixes in steps of 1 / `steps` that lie in the ball.
+/// Returns the largest mean cost of the mixes in steps of 1 / `steps` that are in the ball.
 double worst_on_grid(const PerOperation& mix, const PerOperation& costs, double rho, int steps) {
   double worst = mean_cost(mix, costs);
   for (int a = 0; a <= steps; ++a) {
@@ -30,7 +30,7 @@ double draw(Random* random, double low, double high) {
   return low + (high - low) * static_cast<double>(random->uniform(1'000'001)) / 1e6;
 }
 
-TEST_CASE("worst case at rho 0 is the mean cost") {
+TEST_CASE("rho is 0: the worst case is the mean cost") {
   const PerOperation mix = {0.1, 0.2, 0.3, 0.4}, costs = {1, 2, 3, 4};
   const WorstCase found = worst_case(mix, costs, 0);
   CHECK(found.cost == mean_cost(mix, costs));
@@ -38,7 +38,7 @@ TEST_CASE("worst case at rho 0 is the mean cost") {
   CHECK(std::isinf(found.lambda));
 }
 
-TEST_CASE("worst case equals the maximum over a grid of mixes in the ball") {
+TEST_CASE("worst case: it equals the maximum over a grid of mixes in the ball") {
   Random random(7);
   for (int round = 0; round < 12; ++round) {
     PerOperation counts{}, costs{};
@@ -59,7 +59,7 @@ TEST_CASE("worst case equals the maximum over a grid of mixes in the ball") {
   }
 }
 
-TEST_CASE("worst case is the minimum of the dual") {
+TEST_CASE("worst case: it is the minimum of the dual") {
   const PerOperation mix = {0.33, 0.33, 0.33, 0.01}, costs = {0.2, 1.1, 2.5, 11};
   for (const double rho : {0.01, 0.25, 1.0, 2.0, 4.0}) {
     const WorstCase found = worst_case(mix, costs, rho);
@@ -70,7 +70,7 @@ TEST_CASE("worst case is the minimum of the dual") {
   }
 }
 
-TEST_CASE("worst case is the dearest operation once the ball reaches it, but not one that the mix lacks") {
+TEST_CASE("ball reaches the dearest operation: it is the worst case, unless the mix lacks it") {
   const PerOperation mix = {0.5, 0.3, 0.2, 0}, costs = {1, 2, 3, 100};
   const WorstCase found = worst_case(mix, costs, 5);
   CHECK(found.cost == 3);
@@ -79,7 +79,7 @@ TEST_CASE("worst case is the dearest operation once the ball reaches it, but not
   CHECK(worst_case(mix, {7, 7, 7, 100}, 1).cost == Approx(7));
 }
 
-TEST_CASE("worst case grows with rho") {
+TEST_CASE("rho grows: so does the worst case") {
   const PerOperation mix = {0.25, 0.25, 0.25, 0.25}, costs = {0.5, 1, 4, 2};
   double before = 0;
   for (double rho = 0; rho < 2; rho += 0.05) {

@@ -1,4 +1,4 @@
-// Tunings: against those that Endure prints, against brute force, and what must hold for any request.
+// Compares tunings with those that Endure prints and with brute force, and checks properties that hold for any request.
 #include "model/tuner.h"
 
 #include <catch2/catch.hpp>
@@ -10,13 +10,13 @@
 namespace ebbtide {
 namespace {
 
-// Endure, Table 4.
+// The mixes of Endure, Table 4.
 constexpr PerOperation kExpected[15] = {{.25, .25, .25, .25}, {.97, .01, .01, .01}, {.01, .97, .01, .01}, {.01, .01, .97, .01},
                                         {.01, .01, .01, .97}, {.49, .49, .01, .01}, {.49, .01, .49, .01}, {.49, .01, .01, .49},
                                         {.01, .49, .49, .01}, {.01, .49, .01, .49}, {.01, .01, .49, .49}, {.33, .33, .33, .01},
                                         {.33, .33, .01, .33}, {.33, .01, .33, .33}, {.01, .33, .33, .33}};
 
-/// Section 5.3: 10 billion entries of 1 KB, pages of 4 KB, 10 bits an entry for filters and buffer.
+/// Returns the system of section 5.3: 10 billion entries of 1 KB, pages of 4 KB, 10 bits an entry for filters and buffer.
 TuneRequest endure_request(const PerOperation& mix, std::vector<Layout> layouts) {
   TuneRequest r;
   r.system.entries = 1e10;
@@ -31,8 +31,9 @@ TuneRequest endure_request(const PerOperation& mix, std::vector<Layout> layouts)
 
 double filter_bits_per_entry(const Advice& advice, const TuneRequest& r) { return advice.tuning.filter_bits / r.system.entries; }
 
-// Section 10.2 prints these for w7. They are optimal for w11: under w7 half of the operations write, and they cost eight times the best.
-TEST_CASE("K-LSM and fluid take the leveling that Endure prints, T = 48 and 4.4 bits") {
+// Section 10.2 prints these for w7. They are optimal for w11: under w7 half of the operations write, and they cost eight times
+// the best.
+TEST_CASE("K-LSM and fluid: they take the leveling that Endure prints, T = 48 and 4.4 bits") {
   for (const Layout layout : {Layout::kKlsm, Layout::kFluid}) {
     const TuneRequest r = endure_request(kExpected[11], {layout});
     const auto found = tune(r);
@@ -45,7 +46,7 @@ TEST_CASE("K-LSM and fluid take the leveling that Endure prints, T = 48 and 4.4 
   }
 }
 
-TEST_CASE("Dostoevsky's fixed memory gives T = 47 and leveling") {
+TEST_CASE("Dostoevsky's fixed memory: it gives T = 47 and leveling") {
   TuneRequest r = endure_request(kExpected[11], {Layout::kFluid});
   r.filter_bits = 10 * r.system.entries;
   r.buffer_bits = 2.0 * 1024 * 1024 * 8;
@@ -55,7 +56,7 @@ TEST_CASE("Dostoevsky's fixed memory gives T = 47 and leveling") {
   CHECK(found->front().tuning.runs == std::vector<double>{1, 1});
 }
 
-TEST_CASE("lazy leveling for reads takes T = 2 and 4.6 bits") {
+TEST_CASE("lazy leveling for reads: it takes T = 2 and 4.6 bits") {
   const TuneRequest r = endure_request(kExpected[11], {Layout::kLazyLeveling});
   const auto found = tune(r);
   REQUIRE(found.is_ok());
@@ -63,7 +64,7 @@ TEST_CASE("lazy leveling for reads takes T = 2 and 4.6 bits") {
   CHECK(filter_bits_per_entry(found->front(), r) == Approx(4.6).margin(0.1));
 }
 
-TEST_CASE("tunings that Endure prints for w7 cost eight times the best there") {
+TEST_CASE("tunings that Endure prints for w7: they cost eight times the best there") {
   const TuneRequest r = endure_request(kExpected[7], {Layout::kKlsm});
   const auto best = tune(r);
   const auto printed = tune(endure_request(kExpected[11], {Layout::kKlsm}));
@@ -71,9 +72,9 @@ TEST_CASE("tunings that Endure prints for w7 cost eight times the best there") {
   CHECK(assess(r, printed->front().tuning).score > 8 * best->front().score);
 }
 
-// Section 10.2 prints T = 9 with leveling for rho = 2. The selectivity is not given, but ranges of zero to two pages a level (section 9.2):
-// with four pages in all T is 9, with none 6.
-TEST_CASE("robust tuning of Endure is leveling with T = 9") {
+// Section 10.2 prints T = 9 with leveling for rho = 2. The selectivity is not given, only ranges of zero to two pages a level
+// (section 9.2): with four pages in all T is 9, with none it is 6.
+TEST_CASE("robust tuning of Endure: it is leveling with T = 9") {
   TuneRequest r = endure_request(kExpected[11], {Layout::kLeveling, Layout::kTiering});
   r.rho = 2;
   r.system.range_selectivity = 4 * r.system.entries_per_page() / r.system.entries;
@@ -89,7 +90,7 @@ TEST_CASE("robust tuning of Endure is leveling with T = 9") {
 }
 
 // Section 11: all robust tunings are leveling (Table 5).
-TEST_CASE("robust tunings are leveling for each expected mix") {
+TEST_CASE("robust tunings for each expected mix: they are leveling") {
   int leveling = 0;
   for (const PerOperation& mix : kExpected) {
     TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});
@@ -101,9 +102,9 @@ TEST_CASE("robust tunings are leveling for each expected mix") {
   CHECK(leveling == 15);
 }
 
-// Section 8.3: for mixes with one, two or three kinds of operation, tunings for rho >= 0.5 win by 95 % on average over all observed mixes. For
-// the uniform mix nominal tunings win by 5 %.
-TEST_CASE("robust tunings beat nominal ones on uniformly drawn mixes, but not for the uniform mix") {
+// Section 8.3: for mixes with one, two or three kinds of operation, tunings for rho >= 0.5 win by 95 % on average over all
+// observed mixes. For the uniform mix nominal tunings win by 5 %.
+TEST_CASE("uniformly drawn mixes: robust tunings beat nominal ones, but not for the uniform mix") {
   Random random(5);
   std::vector<PerOperation> observed;
   for (int i = 0; i < 1000; ++i) {
@@ -131,8 +132,9 @@ TEST_CASE("robust tunings beat nominal ones on uniformly drawn mixes, but not fo
   }
 }
 
-// Section 9.3: under 10 ms. The test counts no time, since machines under load and sanitizers differ; engine/docs/tuner.md has the figures.
-TEST_CASE("classic layouts are tuned for each expected mix", "[!benchmark]") {
+// Section 9.3: this takes less than 10 ms. The test checks no time, since machines under load and sanitizers differ;
+// engine/docs/tuner.md has the figures.
+TEST_CASE("classic layouts: they are tuned for each expected mix", "[!benchmark]") {
   for (const double rho : {0.0, 1.0}) {
     for (const PerOperation& mix : kExpected) {
       TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});
@@ -142,7 +144,7 @@ TEST_CASE("classic layouts are tuned for each expected mix", "[!benchmark]") {
   }
 }
 
-TEST_CASE("tuning for rho 0 is the nominal one, and its worst case its mean") {
+TEST_CASE("rho is 0: the tuning is the nominal one, and its worst case is its mean") {
   for (const Equations equations : {Equations::kEngine, Equations::kPaper, Equations::kPaperRelaxed}) {
     TuneRequest r = endure_request(kExpected[12], {Layout::kLeveling, Layout::kTiering});
     r.equations = equations;
@@ -157,7 +159,7 @@ TEST_CASE("tuning for rho 0 is the nominal one, and its worst case its mean") {
   }
 }
 
-TEST_CASE("no tuning on a grid of memory, T and runs is cheaper than the advice") {
+TEST_CASE("advice: no tuning on a grid of memory, T and runs is cheaper") {
   Random random(9);
   for (int round = 0; round < 6; ++round) {
     PerOperation counts{};
@@ -193,7 +195,7 @@ TEST_CASE("no tuning on a grid of memory, T and runs is cheaper than the advice"
   }
 }
 
-TEST_CASE("freer layouts are never dearer than those that they contain") {
+TEST_CASE("freer layouts: they are never dearer than those that they contain") {
   for (const PerOperation& mix : kExpected) {
     TuneRequest r = endure_request(mix, {Layout::kTiering, Layout::kLazyLeveling, Layout::kFluid, Layout::kKlsm});
     r.equations = Equations::kEngine;
@@ -208,7 +210,7 @@ TEST_CASE("freer layouts are never dearer than those that they contain") {
   }
 }
 
-TEST_CASE("more memory never makes the best tuning dearer") {
+TEST_CASE("more memory: the best tuning is never dearer") {
   for (const double rho : {0.0, 0.5}) {
     double before = 1e300;
     for (double bits = 1; bits < 40; bits *= 1.5) {
@@ -226,7 +228,7 @@ TEST_CASE("more memory never makes the best tuning dearer") {
   }
 }
 
-TEST_CASE("limits are kept, and limits that no tuning keeps are reported") {
+TEST_CASE("limits: they are kept, and limits that no tuning keeps are reported") {
   TuneRequest r = endure_request(kExpected[11], {Layout::kKlsm, Layout::kLeveling});
   r.equations = Equations::kEngine;
   r.size_ratio_max = 32;
@@ -245,7 +247,7 @@ TEST_CASE("limits are kept, and limits that no tuning keeps are reported") {
   CHECK(tune(r).status().to_string().find("no tuning") != std::string::npos);
 }
 
-TEST_CASE("secondary deletes make tiles larger, and the engine's filters are used for the advice") {
+TEST_CASE("secondary deletes: tiles become larger; and the advice uses the engine's filters") {
   TuneRequest r = endure_request(kExpected[0], {Layout::kLeveling});
   r.equations = Equations::kEngine;
   r.system.filter_curve = FilterCurve::kBlocked;
@@ -260,7 +262,7 @@ TEST_CASE("secondary deletes make tiles larger, and the engine's filters are use
   CHECK(with->front().score > without->front().score);
 }
 
-TEST_CASE("wrong requests are refused by field") {
+TEST_CASE("wrong request: it is refused with the field") {
   TuneRequest r = endure_request(kExpected[0], {Layout::kLeveling});
   r.rho = -1;
   CHECK(tune(r).status().to_string().find("rho is -1") != std::string::npos);

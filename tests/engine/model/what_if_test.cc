@@ -1,4 +1,4 @@
-// What-if questions: the direction of each effect.
+// Tests of what-if questions: the direction of each effect.
 #include "model/what_if.h"
 
 #include <catch2/catch.hpp>
@@ -33,12 +33,12 @@ WhatIf effect(const Change& change) {
   return *found;
 }
 
-TEST_CASE("no change has no effect") {
+TEST_CASE("no change: there is no effect") {
   const WhatIf same = effect({});
   CHECK(same.before.report.costs == same.after.report.costs);
 }
 
-TEST_CASE("more memory is divided as before, and makes reads and writes cheaper") {
+TEST_CASE("more memory: it is divided as before, and makes reads and writes cheaper") {
   Change change;
   change.memory_bits = 3e9;
   const WhatIf more = effect(change);
@@ -47,7 +47,7 @@ TEST_CASE("more memory is divided as before, and makes reads and writes cheaper"
   CHECK(more.after.report.costs[kWrite] <= more.before.report.costs[kWrite]);
 }
 
-TEST_CASE("device, sizes and mix change the costs that depend on them, and no others") {
+TEST_CASE("device, sizes or mix change: the costs that depend on them change, and no others") {
   Change change;
   change.write_asymmetry = 3;
   const WhatIf device = effect(change);
@@ -64,7 +64,7 @@ TEST_CASE("device, sizes and mix change the costs that depend on them, and no ot
   CHECK(mix.retuned->tuning.layout == Layout::kTiering);
 }
 
-TEST_CASE("wrong change is refused") {
+TEST_CASE("wrong change: it is refused") {
   Change change;
   change.entries = 0;
   CHECK(what_if(request(), tuning(), change).status().to_string().find("entries is 0") != std::string::npos);

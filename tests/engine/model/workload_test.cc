@@ -1,4 +1,4 @@
-// Mixes, their divergence, and rho from a history, from ranges and from two workloads.
+// Tests of mixes, their divergence, and rho from a history, from ranges and from two workloads.
 #include "model/workload.h"
 
 #include <catch2/catch.hpp>
@@ -11,32 +11,33 @@ namespace {
 
 constexpr PerOperation kEven = {0.25, 0.25, 0.25, 0.25};
 
-TEST_CASE("mix with a share out of range or a wrong sum is refused by name") {
+TEST_CASE("mix has a share out of range or a wrong sum: it is refused with the reason") {
   CHECK(check_mix(kEven).is_ok());
   CHECK(check_mix({1.5, -0.5, 0, 0}).to_string().find("the share of empty read is 1.5") != std::string::npos);
   CHECK(check_mix({0.5, 0.5, 0.5, 0}).to_string().find("sum to 1.5") != std::string::npos);
   CHECK_FALSE(check_mix({std::nan(""), 0, 0, 1}).is_ok());
 }
 
-TEST_CASE("divergence is zero for equal mixes, positive for others, infinite for a missing operation") {
+TEST_CASE("divergence: it is zero for equal mixes, positive for others, infinite for a missing operation") {
   CHECK(kl_divergence(kEven, kEven) == 0);
   CHECK(kl_divergence({1, 0, 0, 0}, kEven) == Approx(std::log(4)));
   CHECK(kl_divergence({0.5, 0.5, 0, 0}, kEven) == Approx(std::log(2)));
   CHECK(std::isinf(kl_divergence(kEven, {0.5, 0.5, 0, 0})));
 }
 
-TEST_CASE("smallest share raises small shares and shrinks the others in proportion") {
+TEST_CASE("smallest share: it raises small shares and shrinks the others in proportion") {
   const PerOperation mix = with_smallest_share({0.9, 0.1, 0, 0}, 0.01);
   CHECK(mix[2] == 0.01);
   CHECK(mix[3] == 0.01);
   CHECK(mix[0] / mix[1] == Approx(9));
   CHECK(check_mix(mix).is_ok());
-  const PerOperation edge = with_smallest_share({0.9801, 0.0101, 0.0098, 0}, 0.01);  // the second falls below when it shrinks
+  const PerOperation edge =
+      with_smallest_share({0.9801, 0.0101, 0.0098, 0}, 0.01);  // the second falls below the smallest share when it shrinks
   for (const double share : edge) CHECK(share >= 0.01);
   CHECK(check_mix(edge).is_ok());
 }
 
-TEST_CASE("rho from a history is the largest divergence of a window from the mean") {
+TEST_CASE("rho from a history: it is the largest divergence of a window from the mean") {
   const std::vector<PerOperation> windows = {{4000, 4000, 1000, 1000}, {1000, 1000, 4000, 4000}};
   const auto found = uncertainty_from_history(windows);
   REQUIRE(found.is_ok());
@@ -54,7 +55,7 @@ TEST_CASE("small windows of a history are merged, and a history that is too shor
   CHECK_FALSE(uncertainty_from_history(std::vector<PerOperation>{{2000, -1, 0, 0}}).is_ok());
 }
 
-TEST_CASE("rho from ranges is that of the farthest of many mixes within them") {
+TEST_CASE("rho from ranges: it is that of the farthest of many mixes within them") {
   const PerOperation low = {0.1, 0.2, 0.0, 0.05}, high = {0.5, 0.6, 0.3, 0.4};
   const auto found = uncertainty_from_ranges(low, high);
   REQUIRE(found.is_ok());
@@ -78,7 +79,7 @@ TEST_CASE("rho from ranges is that of the farthest of many mixes within them") {
   CHECK_FALSE(uncertainty_from_ranges({0.3, 0, 0, 0}, {0.2, 1, 1, 1}).is_ok());
 }
 
-TEST_CASE("rho from two workloads is finite even if one lacks an operation") {
+TEST_CASE("one of two workloads lacks an operation: rho from them is finite all the same") {
   const auto found = uncertainty_between({0.5, 0.5, 0, 0}, {0, 0, 0, 1});
   REQUIRE(found.is_ok());
   CHECK(found->rho > 3);

@@ -22,7 +22,7 @@ FileShape damaged(FileShape shape) {
 
 }  // namespace
 
-TEST_CASE("no plan is made without quarantined files") {
+TEST_CASE("no file is quarantined: no plan is made") {
   TreeShape shape{.runs = {{1, 0, {file(1, "a", "z")}}}};
   CHECK(plan_around(shape).empty());
   leave_out_frozen(&shape);
@@ -30,7 +30,7 @@ TEST_CASE("no plan is made without quarantined files") {
   CHECK(shape.runs[0].files.size() == 1);
 }
 
-TEST_CASE("frozen ranges are the hulls of quarantined files that overlap or touch") {
+TEST_CASE("quarantined files overlap or touch: the frozen ranges are their hulls") {
   FileShape touching = damaged(file(3, "m", "n"));
   FileShape first = damaged(file(1, "c", "m"));
   first.largest_exclusive = true;
@@ -45,7 +45,7 @@ TEST_CASE("frozen ranges are the hulls of quarantined files that overlap or touc
   CHECK(frozen_at(frozen, {"o", "xx"}) == &frozen[1]);
 }
 
-TEST_CASE("file that reaches into a frozen range is cut at its ends, and left out until then") {
+TEST_CASE("file reaches into a frozen range: it is cut at the range's ends, and left out until then") {
   TreeShape shape{
       .runs = {{1, 0, {file(1, "a", "z")}}, {2, 1, {file(2, "b", "c"), damaged(file(3, "f", "h")), file(4, "k", "p")}}}};
   const Plan plan = plan_around(shape);
@@ -54,14 +54,14 @@ TEST_CASE("file that reaches into a frozen range is cut at its ends, and left ou
   CHECK(slice->inputs == std::vector<PlanInput>{{1, {1}}});
   CHECK(slice->range == KeyRange{"f", std::string("h\0", 2)});
   CHECK(slice->target == PlanTarget{1, 0});
-  shape.runs[0].files[0].busy = true;
+  shape.runs[0].files.edit(0).busy = true;
   CHECK(plan_around(shape).empty());
   leave_out_frozen(&shape);
   CHECK(shape.runs[0].files.empty());
   CHECK(shape.runs[1].files.size() == 2);
 }
 
-TEST_CASE("too many runs over a quarantined file: the newest are merged, never past it") {
+TEST_CASE("too many runs over a quarantined file: the newest are merged, never past the file") {
   TreeShape shape;
   for (FileNum n = 1; n <= kFrozenRuns; ++n) shape.runs.push_back({n, 0, {file(n, "f", "g", n == 4 ? 10'000 : 100)}});
   shape.runs.push_back({50, 0, {damaged(file(50, "f", "h"))}});

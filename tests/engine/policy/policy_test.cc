@@ -1,4 +1,4 @@
-// The policies' decisions, as text files of shapes and plans (testdata), and what make_policy refuses.
+// Tests of the policies' decisions, as text files of shapes and plans (testdata), and of the settings that make_policy refuses.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -47,8 +47,8 @@ std::string runs_text(const TreeShape& shape) {
   return out;
 }
 
-/// A tree that grows by flushes of one byte each, and the plans that they lead to. With `files` each file has a byte, whose keys
-/// are even between its bounds: what a merge writes is cut where another byte is full.
+/// A tree that grows by flushes of one byte each, and the resulting plans. With `files` each file has a byte, whose keys are even
+/// between its bounds; the output of a merge is cut where another byte is full.
 class Drive {
  public:
   Drive(const Policy& policy, const test::DataCase& data)
@@ -71,7 +71,7 @@ class Drive {
   }
 
  private:
-  static constexpr std::uint64_t kEnd = 10'000'000;  // of the keys, which are numbers of seven digits
+  static constexpr std::uint64_t kEnd = 10'000'000;  // the end of the keys, which are numbers of seven digits
   /// A part of the key space, and the bytes of its entries.
   struct Part {
     double begin, end, bytes;
@@ -111,7 +111,7 @@ class Drive {
     }
     return out;
   }
-  /// The first key that has so many bytes below it; for 0 bytes, the begin of the first part.
+  /// Returns the first key that has so many bytes below it; for 0 bytes, the beginning of the first part.
   static std::uint64_t key_below(const std::vector<Part>& parts, double bytes) {
     std::set<double> borders;
     for (const Part& part : parts) borders.insert({part.begin, part.end});
@@ -144,24 +144,25 @@ class Drive {
   const bool in_files_;
   PolicyContext context_{};
   TreeShape shape_;
-  std::vector<Plan> plans_;  // of the last flush
+  std::vector<Plan> plans_;  // the plans of the last flush
   FileNum last_file_ = 0;
 };
 
 /// The commands:
-///   * policy name=... [parameter=...]. Makes the policy of the cases that follow; answers the error if it is refused.
+///   * policy name=... [parameter=...]. Makes the policy of the following cases. The output is the error if it is refused.
 ///   * next [choice=] [now=]. The plan for the shape that is the input.
 ///   * all [choice=] [now=]. Plans until there is none, each marked busy before the next.
-///   * debt, check, levels, flushes, capacity. As the methods; capacity of levels 0 to 4.
-///   * bounds. As `check`, though the policy has a plan.
+///   * debt, check, levels, flushes, capacity. The results of these methods; capacity is that of levels 0 to 4.
+///   * bounds. Like `check`, even if the policy has a plan.
 ///   * urgent now= [margin=] [late] [over_budget] [arriving=] [room=] [purge=] [skip=] [all]. The plan for the deadlines, without
 ///     the files in frozen ranges. `all`: plan after plan, each marked busy before the next.
-///   * part room= runs= file=. How large files are made, and whether room is short.
+///   * part room= runs= file=. The size of files that are made, and whether room is short.
 ///   * ttl [deadline=] [margin=]. TTLs of the memtable and each level above the final one, and the age up to which a file stays.
 ///   * shares arriving=. The part of its time by which a delete leaves the memtable, and each level above the final one.
-///   * work now=. The work still to be done.
-///   * drive flushes=... [files] [choice=]. Flushes into an empty tree. After each of the flushes listed (as in 16,20) it answers
-///     the runs in memtables, newest first, "|" between levels. Flushes are even and all overlap. `files`: outputs are cut into
+///   * work now=. The work that is left.
+///   * drive flushes=... [files] [choice=]. Flushes into an empty tree. After each of the flushes listed (as in 16,20) the output
+///     has the runs in memtables, newest first, "|" between levels. Flushes are even and all overlap. `files`: outputs are cut
+///     into
 ///     files of a memtable each, and the plans of the listed flushes follow.
 class Runner {
  public:
@@ -269,14 +270,14 @@ class Runner {
   std::shared_ptr<const Policy> policy_;
 };
 
-TEST_CASE("policies make the recorded decisions", "[policy]") {
+TEST_CASE("recorded shapes: policies make the recorded decisions", "[policy]") {
   Runner runner;
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [&](const std::string&) { runner = Runner(); },
       [&](const test::DataCase& data) { return runner.run(data); });
 }
 
-TEST_CASE("plan while disk space is short is the smallest among the 64 most urgent files", "[policy]") {
+TEST_CASE("disk space is short: the plan is the smallest among the 64 most urgent files", "[policy]") {
   TreeShape shape;
   shape.file_bytes = 100;
   shape.runs.push_back({1, 1, {}});
@@ -297,7 +298,7 @@ TEST_CASE("plan while disk space is short is the smallest among the 64 most urge
   CHECK(to_text(urgent(shape, *policy, context)) == "rewrite r1{64} (deadline, urgent)");
 }
 
-TEST_CASE("every plan that the policies make reads back from its text", "[policy]") {
+TEST_CASE("every plan that the policies make: it reads back from its text", "[policy]") {
   auto policy = *make_policy({"one_leveling", {{"level0_runs", 2}}});
   const TreeShape shape = *parse_shape("tree memtable=1M\nL0 r3: 5[a..k 1M]\nL0 r2: 4[c..z 1M]\nL1 r1: 1[a..b 1M] 2[f..g 1M]\n");
   const Plan plan = policy->next(shape, {});
@@ -305,7 +306,7 @@ TEST_CASE("every plan that the policies make reads back from its text", "[policy
   CHECK(*parse_plan(to_text(plan)) == plan);
 }
 
-TEST_CASE("table in policies.md equals the registry", "[policy]") {
+TEST_CASE("table in policies.md: it equals the registry", "[policy]") {
   std::ifstream in(std::string(EBBTIDE_TEST_DIR) + "/../../../engine/docs/policies.md");
   REQUIRE(in.is_open());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -320,7 +321,7 @@ TEST_CASE("table in policies.md equals the registry", "[policy]") {
   }
 }
 
-TEST_CASE("parameters at both range ends are accepted, beyond are refused", "[policy]") {
+TEST_CASE("parameters: both ends of the range are accepted, and values beyond are refused", "[policy]") {
   for (const PolicyInfo& policy : all_policies()) {
     for (const PolicyParameter& p : policy.parameters) {
       for (const double good : {p.min, p.max}) CHECK(make_policy({policy.name, {{p.name, good}}}).is_ok());

@@ -1,4 +1,4 @@
-// The search, compared with a plain search over whole separators.
+// Compares the search with a plain search over whole separators.
 #include "table/fences.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using namespace ebbtide;
 
 namespace {
 
-// Numbers do not distinguish separators with the same first eight bytes, nor those that differ in zeros or 0xff at the end.
+// Returns separators that numbers do not distinguish: with the same first eight bytes, or with zeros or 0xff at the end.
 std::string awkward(Random& random, const std::string& prefix) {
   std::string key = prefix;
   switch (random.uniform(5)) {
@@ -47,7 +47,7 @@ void check(const Fences& fences, const std::vector<std::string>& separators, Byt
 
 }  // namespace
 
-TEST_CASE("fences find the last separator that is not past the key", "[table][fences][property]") {
+TEST_CASE("fences: they find the last separator that is not past the key", "[table][fences][property]") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -87,7 +87,7 @@ TEST_CASE("fences find the last separator that is not past the key", "[table][fe
   }
 }
 
-TEST_CASE("fences shorten separators as far as order allows", "[table][fences]") {
+TEST_CASE("fences: they shorten separators as far as order allows", "[table][fences]") {
   REQUIRE(shortest_separator("abc", "abd") == "abd");
   REQUIRE(shortest_separator("abc", "b123") == "b");
   REQUIRE(shortest_separator("ab", "abc") == "abc");

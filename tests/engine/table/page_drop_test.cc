@@ -1,4 +1,4 @@
-// Dropped pages, in many rounds: living entries read as before, dropped ones are in neither file.
+// Tests of dropped pages, in many rounds: living entries read as before, and dropped entries are in neither file.
 #include "table/page_drop.h"
 
 #include "base/coding.h"
@@ -11,15 +11,15 @@ using namespace ebbtide::test;
 
 namespace {
 
-// A table, and the entries that it should have.
+// A table, and the entries that it must have.
 struct Living {
   BuiltTable built;
   std::shared_ptr<TableReader> table;
   std::vector<Owned> model;
-  bool names_linger = false;  // as reported by the drops so far
+  bool names_linger = false;  // as the drops so far have reported
 };
 
-// The pages that a delete of [lo, hi) covers whole and in part, by their fences.
+// Returns the pages that a delete of [lo, hi) covers completely and in part, by their fences.
 PageDropRequest request_of(const TableReader& table, DeleteKey lo, DeleteKey hi) {
   PageDropRequest request;
   for (std::uint32_t p = 0; p < table.page_count(); ++p) {
@@ -70,7 +70,8 @@ void require_contents(Bench& bench, const Living& t, const std::vector<Owned>& g
   }
 }
 
-// No separator or bound is the name of a dropped key, unless a living key begins with it, or the drop reported that names linger.
+// Checks that no separator or bound is the name of a dropped key, unless a living key begins with it, or the drop reported
+// lingering names.
 void require_names(const Living& t, const std::vector<Owned>& gone) {
   if (t.names_linger) return;
   const TableMetadata m = t.table->load_metadata().value();
@@ -84,7 +85,7 @@ void require_names(const Living& t, const std::vector<Owned>& gone) {
   }
 }
 
-// Padding is zeros, and so are the places of dropped pages in the data file.
+// Checks that padding is zeros, and that dropped pages in the data file are zeros, too.
 void require_zeros(Bench& bench, const Living& t) {
   const TableMetadata m = t.table->load_metadata().value();
   const std::string data = read_file(bench.fs, join_path(bench.dir, data_file_name(t.built.data_file))).value();
@@ -103,7 +104,7 @@ void require_zeros(Bench& bench, const Living& t) {
   for (const FileExtent& hole : m.holes) REQUIRE(all_zero(Bytes(data).substr(hole.offset, hole.length)));
 }
 
-// Renews names, as the caller does before the deadline. Then every name is that of an existing key, or its beginning.
+// Renews names, as the caller does before the deadline. Then every name must be that of an existing key, or a prefix of one.
 void renew(Bench& bench, Living* t) {
   auto renewed = renew_names(*t->table, bench.fs, bench.dir, bench.next_file++);
   INFO(renewed.status().to_string());
@@ -127,14 +128,14 @@ void renew(Bench& bench, Living* t) {
   }
 }
 
-// Drops [lo, hi) and replaces the table by the result; false if no entry is left.
+// Drops [lo, hi) and replaces the table by the result. Returns false if no entry is left.
 bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birth, PageDropOutcome* outcome) {
   PageDropRequest request = request_of(*t->table, lo, hi);
   request.judge = [&](const PageFence&, const Entry& e) -> EntryVerdict {
     if (!is_covered(e, lo, hi)) return {};
     return birth == 0 ? EntryVerdict{EntryFate::kGoes, 0} : EntryVerdict{EntryFate::kBecomesTombstone, birth};
   };
-  // Pages in part leave tombstones behind, whole pages leave nothing.
+  // Partly dropped pages leave tombstones, and completely dropped pages leave nothing.
   std::set<std::pair<std::string, SeqNum>> whole;
   for (const std::uint32_t p : request.whole) {
     const std::string bytes = t->table->read_page(p, nullptr).value();
@@ -180,7 +181,7 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
   REQUIRE(outcome->table->stats() == (*opened)->stats());
   REQUIRE(outcome->table->dead_extents() == (*opened)->dead_extents());
   t->table = lo % 3 == 0 ? *opened : std::move(outcome->table);
-  // Dead ranges are punched: no reader may read them.
+  // Dead ranges are punched, so no reader may read them.
   const auto m = t->table->load_metadata();
   std::uint64_t dead = 0;
   REQUIRE(t->table->dead_extents() == m->dead_extents());
@@ -204,7 +205,7 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
 
 }  // namespace
 
-TEST_CASE("pages are dropped, whole and in part, round after round", "[table][drops]") {
+TEST_CASE("pages are dropped, completely and in part, round after round: living entries stay", "[table][drops]") {
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
     for (const Millis birth : {Millis{0}, Millis{1'650'000'000'000}}) {
       for (const std::uint32_t versions : {1u, 3u}) {
@@ -234,15 +235,15 @@ TEST_CASE("pages are dropped, whole and in part, round after round", "[table][dr
           REQUIRE((outcome.reads.bytes_read == 0) == (outcome.pages_in_part == 0 && outcome.reads.pages_read == 0));
         }
         REQUIRE(parts > 0);
-        if (h > 2) REQUIRE(whole > 0);  // a page of half a tile spans more delete keys than a delete
+        if (h > 2) REQUIRE(whole > 0);  // a page of half a tile has more delete keys than a delete covers
       }
     }
   }
 }
 
-TEST_CASE("whole pages are dropped unread, and a dropped tile's fence is removed", "[table][drops]") {
+TEST_CASE("whole pages are dropped: this happens unread, and a dropped tile's fence is removed", "[table][drops]") {
   Bench bench;
-  // h = 1 and delete keys that follow the sort keys: a range of delete keys is a range of tiles.
+  // With h = 1 and delete keys that follow the sort keys, a range of delete keys is a range of tiles.
   Living t;
   for (int i = 0; i < 2000; ++i) {
     Owned o;
@@ -257,7 +258,7 @@ TEST_CASE("whole pages are dropped unread, and a dropped tile's fence is removed
   t.table = bench.open(t.built).value();
   const std::uint32_t tiles = t.table->tile_count();
   PageDropRequest request;
-  // The first quarter: tiles that end before key 500.
+  // The first quarter are the tiles that end before key 500.
   std::size_t last = 0;
   for (std::uint32_t p = 0; p < t.table->page_count(); ++p) {
     if (t.table->page_fence(p).max_delete_key >= 500) continue;
@@ -279,10 +280,10 @@ TEST_CASE("whole pages are dropped unread, and a dropped tile's fence is removed
     INFO(t.model[i].key);
     REQUIRE(bytes.find(t.model[i].key) == std::string::npos);
   }
-  // The dead range is one, from the header to the first page that lives.
+  // There is one dead range, from the header to the first living page.
   REQUIRE((*opened)->load_metadata()->dead_extents().size() == 1);
 
-  // At the other end only the fence of the dropped tile is known: it may be the name of a key.
+  // At the other end only the fence of the dropped tile is known, which may be the name of a key.
   PageDropRequest end;
   end.whole = {t.table->page_count() - 1};
   auto cut = drop_pages(*t.table, end, bench.fs, bench.dir, bench.next_file++);
@@ -292,7 +293,8 @@ TEST_CASE("whole pages are dropped unread, and a dropped tile's fence is removed
   REQUIRE(cut->built.stats.largest <= t.model.back().key);
 }
 
-TEST_CASE("drop finds stale names by the permutation, and a renewal reads one page for each", "[table][drops]") {
+TEST_CASE("pages were dropped: stale names are found by the permutation, and their renewal reads one page for each stale tile",
+          "[table][drops]") {
   Bench bench;
   Living t;
   for (int i = 0; i < 2000; ++i) {
@@ -321,10 +323,10 @@ TEST_CASE("drop finds stale names by the permutation, and a renewal reads one pa
   REQUIRE(stale < m.tiles.size());  // about a sixth of the tiles are stale
   auto renewed = renew_names(*dropped, bench.fs, bench.dir, bench.next_file++);
   REQUIRE(renewed.is_ok());
-  REQUIRE(renewed->reads.pages_read == stale + 1);  // and the page with the last key
+  REQUIRE(renewed->reads.pages_read == stale + 1);  // one more for the page with the last key
 }
 
-TEST_CASE("names of a table with range tombstones are not renewed", "[table][drops]") {
+TEST_CASE("table has range tombstones: its names are not renewed", "[table][drops]") {
   Bench bench;
   Random random(3);
   Recipe recipe;
@@ -336,7 +338,7 @@ TEST_CASE("names of a table with range tombstones are not renewed", "[table][dro
   REQUIRE(bench.fs.tree().size() == files);
 }
 
-TEST_CASE("drop reports lingering names only if the first or the last entry of a table goes", "[table][drops]") {
+TEST_CASE("first or last entry of a table is dropped: the drop reports lingering names, and only then", "[table][drops]") {
   Recipe recipe;
   recipe.keys = 20;
   recipe.versions = 1;
@@ -362,7 +364,7 @@ TEST_CASE("drop reports lingering names only if the first or the last entry of a
   }
 }
 
-TEST_CASE("drop of all entries writes no file, unless range tombstones are left", "[table][drops]") {
+TEST_CASE("all entries are dropped: no file is written, unless range tombstones are left", "[table][drops]") {
   for (const bool ranges : {false, true}) {
     Bench bench;
     Random random(3);
@@ -402,7 +404,7 @@ TEST_CASE("drop of all entries writes no file, unless range tombstones are left"
   }
 }
 
-TEST_CASE("invalid drop is refused, and a failed write leaves no file", "[table][drops]") {
+TEST_CASE("invalid drop: it is refused; failed write: it leaves no file", "[table][drops]") {
   Bench bench;
   Random random(5);
   Recipe recipe;
@@ -439,7 +441,7 @@ TEST_CASE("invalid drop is refused, and a failed write leaves no file", "[table]
   REQUIRE(drop_pages(*table, good, faults, bench.dir, bench.next_file++).is_ok());
 }
 
-TEST_CASE("partial drop without dead entries changes nothing", "[table][drops]") {
+TEST_CASE("partial drop without dead entries: it changes nothing", "[table][drops]") {
   Bench bench;
   Random random(6);
   Recipe recipe;
@@ -456,7 +458,7 @@ TEST_CASE("partial drop without dead entries changes nothing", "[table][drops]")
   REQUIRE(bench.fs.tree() == files);
 }
 
-TEST_CASE("flags of pages and tiles: expiries of all, single versions", "[table][drops]") {
+TEST_CASE("flags of pages and tiles: they tell if all entries expire, and if all keys have a single version", "[table][drops]") {
   Bench bench;
   std::vector<Owned> entries;
   for (int i = 0; i < 400; ++i) {
@@ -465,7 +467,7 @@ TEST_CASE("flags of pages and tiles: expiries of all, single versions", "[table]
     o.value = std::string(50, 'x');
     o.fields.seq = 1000;
     o.fields.delete_key = static_cast<DeleteKey>(i % 7);
-    // All entries of the first half expire; of the second half one in three does not.
+    // All entries of the first half expire. Of the second half one in three does not.
     if (i < 200 || i % 3 != 0) o.fields.expiry = static_cast<Millis>(5000 + i);
     entries.push_back(o);
     if (i == 300) {

@@ -44,9 +44,9 @@ inline bool same_fields(const Entry& a, const Entry& b) {
 struct Recipe {
   std::size_t keys = 300;
   bool awkward_keys = true;        ///< empty, 0x00, 0xff, long common prefixes
-  std::uint32_t long_keys = 0;     ///< so many keys of 64 KiB
+  std::uint32_t long_keys = 0;     ///< number of keys of 64 KiB
   std::uint32_t versions = 3;      ///< up to so many per key
-  std::uint32_t tombstone_in = 5;  ///< one in so many entries is one; 0 = none
+  std::uint32_t tombstone_in = 5;  ///< one in so many entries is a tombstone; 0 = no tombstones
   std::uint32_t large_values = 0;
   std::size_t value_bytes = 100;
   bool stamps = true, expiries = true, debts = true;
@@ -57,7 +57,7 @@ inline std::string random_bytes(Random& random, std::size_t n) {
   for (char& c : s) c = static_cast<char>(random.uniform(256));
   return s;
 }
-/// Half noise, half repetition: it compresses, though not to nothing.
+/// Returns a value that is half noise and half repetition, so that it compresses, though not to nothing.
 inline std::string random_value(Random& random, std::size_t n) {
   std::string s = random_bytes(random, n / 2);
   s.append(n - n / 2, static_cast<char>('a' + random.uniform(26)));
@@ -80,7 +80,7 @@ inline std::string random_key(Random& random, const Recipe& recipe) {
   }
 }
 
-/// In table order.
+/// Returns random entries in table order.
 inline std::vector<Owned> random_entries(Random& random, const Recipe& recipe) {
   std::set<std::string> keys;
   while (keys.size() < recipe.keys) keys.insert(random_key(random, recipe));
@@ -167,7 +167,7 @@ struct Bench {
   }
 };
 
-/// The newest version with seq <= view_seq, or null.
+/// Returns the newest version with seq <= view_seq, or null.
 inline const Owned* model_get(const std::vector<Owned>& entries, Bytes key, SeqNum view_seq) {
   auto it = std::lower_bound(entries.begin(), entries.end(), key, [](const Owned& o, Bytes k) { return Bytes(o.key) < k; });
   for (; it != entries.end() && it->key == key; ++it) {
@@ -176,7 +176,7 @@ inline const Owned* model_get(const std::vector<Owned>& entries, Bytes key, SeqN
   return nullptr;
 }
 
-/// Compares the entry that a lookup or iterator shows with the model's. Reads a large value.
+/// Compares the entry at which a lookup or iterator is with the model's entry. Reads a large value.
 inline void require_same(const TableReader& table, const Entry& shown, const Owned& expected) {
   REQUIRE(same_fields(shown, expected.view()));
   if (expected.value.size() <= kLargeValueBytes) {

@@ -1,9 +1,10 @@
-// ebbtide-inspect table --entries: every kind of entry in both forms, the order, what is asked for, and damage.
+// Tests of ebbtide-inspect table --entries: every kind of entry in both forms, the order, the requested keys, and damage.
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
 #include "engine/table/table_fixture.h"
 #include "io/file_names.h"
+#include "support/files.h"
 #include "table/page_drop.h"
 #include "tools/inspect.h"
 #include "tree/text.h"
@@ -11,23 +12,16 @@
 namespace ebbtide {
 namespace {
 
-const std::string kDir = "db";  // of test::Bench
+const std::string kDir = "db";  // the directory of test::Bench
 
-void write_file(FileSystem& fs, const std::string& path, Bytes content) {
-  REQUIRE(fs.unlink(path).is_ok());
-  auto file = fs.create(path);
-  REQUIRE(file.is_ok());
-  REQUIRE((*file)->append(content).is_ok());
-}
-
-/// What inspect_entries writes, in both forms.
+/// The output of inspect_entries, in both forms.
 struct PrintedEntries {
   std::string table;               ///< what lies before the entries, and
-  std::vector<std::string> lines;  ///< they, each written on its own, behind their head
+  std::vector<std::string> lines;  ///< the lines of the entries, each written on its own, behind their heading
   std::string json;
   std::vector<std::string> errors;
 
-  /// The keys, as they are printed, behind the last column.
+  /// Returns the keys as they are printed, after the last column.
   [[nodiscard]] std::vector<std::string> keys() const {
     std::vector<std::string> out;
     for (std::size_t i = 1; i < lines.size(); ++i) {
@@ -50,7 +44,7 @@ PrintedEntries entries_of(FileSystem& fs, const std::string& path, const Entries
   return out;
 }
 
-/// What an entry has beside key, seq and value.
+/// The fields of an entry beside key, seq and value.
 struct Fields {
   EntryKind kind = EntryKind::kValue;
   bool first = false;
@@ -69,12 +63,13 @@ test::Owned entry(const std::string& key, SeqNum seq, const std::string& value, 
   return owned;
 }
 
-/// Of every kind, in order.
+/// Returns entries of every kind, in order.
 std::vector<test::Owned> all_kinds() {
   return {entry({"\0\xff\"", 3}, 12, "plain"),
           entry("both", 40, "the newer one", {.delete_key = 7}),
           entry("both", 3, "", {.kind = EntryKind::kTombstone, .delete_key = 1'700'000'000'000, .debt = 1'600'000'000'000}),
           entry("coll", 5, {"\1\0", 2}, {.kind = EntryKind::kHeader, .first = true, .delete_key = kMaxDeleteKey}),
+          entry("compact", 14, "items", {.kind = EntryKind::kCompact, .debt = 1'600'000'000'001}),
           entry("empty", 13, ""),
           entry("gone", 6, "", {.kind = EntryKind::kTombstone, .first = true, .delete_key = 1'700'000'000'001}),
           entry("large", 1'007, std::string(kLargeValueBytes + 1, 'x'), {.first = true, .expiry = 1'700'000'001'000}),
@@ -91,7 +86,7 @@ std::vector<std::string> keys_of(const std::vector<test::Owned>& entries) {
 
 std::string data_path(const BuiltTable& built) { return join_path(kDir, data_file_name(built.data_file)); }
 
-TEST_CASE("table entries of every kind are printed", "[tools]") {
+TEST_CASE("table entries of every kind: they are printed", "[tools]") {
   test::Bench bench;
   TableBuilderOptions options = bench.builder_options();
   options.pages_per_tile = GENERATE(1, 8);
@@ -108,6 +103,7 @@ TEST_CASE("table entries of every kind are printed", "[tools]") {
   40  value                        7              -              -  -                13  both = "the newer one"
    3  tombstone        1700000000000              -  1600000000000  -                 0  both
    5  header     9223372036854775807              -              -  first             2  coll = "\x01\x00"
+  14  compact                      -              -  1600000000001  -                 5  compact = items
   13  value                        -              -              -  -                 0  empty = ""
    6  tombstone        1700000000001              -              -  first             0  gone
 1007  value                        -  1700000001000              -  large,first   65537  large = )" +
@@ -126,7 +122,8 @@ TEST_CASE("table entries of every kind are printed", "[tools]") {
           R"("value_bytes":5,"value":"plain"},{"key":"both","seq":40,"kind":"value","stamp":7,"flags":"-","value_bytes":13,)" +
           R"("value":"\"the newer one\""},{"key":"both","seq":3,"kind":"tombstone","birth":1700000000000,"debt":1600000000000,)" +
           R"("flags":"-","value_bytes":0},{"key":"coll","seq":5,"kind":"header","stamp":9223372036854775807,"flags":"first",)" +
-          R"("value_bytes":2,"value":"\"\\x01\\x00\""},{"key":"empty","seq":13,"kind":"value","flags":"-","value_bytes":0,)" +
+          R"("value_bytes":2,"value":"\"\\x01\\x00\""},{"key":"compact","seq":14,"kind":"compact","debt":1600000000001,)" +
+          R"("flags":"-","value_bytes":5,"value":"items"},{"key":"empty","seq":13,"kind":"value","flags":"-","value_bytes":0,)" +
           R"("value":"\"\""},{"key":"gone","seq":6,"kind":"tombstone","birth":1700000000001,"flags":"first","value_bytes":0},)" +
           R"({"key":"large","seq":1007,"kind":"value","expiry":1700000001000,"flags":"large,first","value_bytes":65537,"value":")" +
           x64 + R"(","value_cut":true},{"key":"large2","seq":9,"kind":"header","flags":"large","value_bytes":600000,"value":")" +
@@ -135,11 +132,11 @@ TEST_CASE("table entries of every kind are printed", "[tools]") {
           R"(\"","value_cut":true}],"errors":[]})" + "\n");
 }
 
-TEST_CASE("table entries are printed in key order, up to the limit", "[tools]") {
+TEST_CASE("table entries: they are printed in key order, up to the limit", "[tools]") {
   test::Bench bench;
   Random random(31);
   std::vector<test::Owned> entries;
-  // Each key in two versions. Stamps are in no order, so that a tile's pages are not what is printed.
+  // Each key has two versions. Stamps are in no order, so that the output does not follow a tile's pages.
   for (int i = 0; i < 300; ++i) {
     const std::string key = "key" + std::to_string(1000 + i);
     for (const SeqNum seq : {2, 1}) entries.push_back(entry(key, seq, "v", {.delete_key = random.uniform(1'000'000)}));
@@ -178,7 +175,7 @@ TEST_CASE("table entries are printed in key order, up to the limit", "[tools]") 
   CHECK(asked({"z", ""}, kAll).empty());
 }
 
-TEST_CASE("table with dropped pages: their entries are not printed", "[tools]") {
+TEST_CASE("pages were dropped: their entries are not printed", "[tools]") {
   test::Bench bench;
   std::vector<test::Owned> entries;
   for (int i = 0; i < 300; ++i)
@@ -209,7 +206,7 @@ TEST_CASE("table with dropped pages: their entries are not printed", "[tools]") 
   CHECK(printed.keys() == keys_of(entries));
 }
 
-TEST_CASE("table with a damaged page: the entries before it are printed, then the place of the damage", "[tools]") {
+TEST_CASE("page is damaged: the entries before it are printed, then the place of the damage", "[tools]") {
   test::Bench bench;
   TableBuilderOptions options = bench.builder_options();
   options.pages_per_tile = GENERATE(1, 8);
@@ -230,7 +227,7 @@ TEST_CASE("table with a damaged page: the entries before it are printed, then th
     const PageMeta& page = metadata->pages[metadata->tiles[t].first_page + metadata->tiles[t].pages - 1u];
     std::string bad = good;
     bad[page.offset + 100] = static_cast<char>(bad[page.offset + 100] ^ 4);
-    write_file(bench.fs, path, bad);
+    rewrite(bench.fs, path, bad);
     const PrintedEntries printed = entries_of(bench.fs, path);
     CHECK(printed.keys().size() == before);
     REQUIRE(printed.errors.size() == 1);
@@ -241,8 +238,8 @@ TEST_CASE("table with a damaged page: the entries before it are printed, then th
     CHECK(behind.errors.empty());
     CHECK(behind.keys().size() == entries.size() - before - metadata->tile_entries(t));
   }
-  // Without the data file there are no entries; the rest is printed as ever.
-  write_file(bench.fs, path, Bytes(good).substr(0, good.size() - 1));
+  // Without the data file there are no entries; the other lines are printed as before.
+  rewrite(bench.fs, path, Bytes(good).substr(0, good.size() - 1));
   const PrintedEntries shorter = entries_of(bench.fs, path);
   CHECK(shorter.lines.empty());
   REQUIRE(shorter.errors.size() == 1);
@@ -257,7 +254,7 @@ TEST_CASE("table with a damaged page: the entries before it are printed, then th
   CHECK(nowhere.json == "{\"entries\":[],\"errors\":[" + json_string(nowhere.errors[0]) + "]}\n");
 }
 
-TEST_CASE("entry with damaged large value is printed, and later ones too", "[tools]") {
+TEST_CASE("large value of an entry is damaged: the entry is printed, and later ones too", "[tools]") {
   test::Bench bench;
   const auto table = bench.table(bench.builder_options(), all_kinds());
   const std::string path = join_path(kDir, data_file_name(table->files().data_file)), good = *read_file(bench.fs, path);
@@ -269,16 +266,16 @@ TEST_CASE("entry with damaged large value is printed, and later ones too", "[too
   std::string bad = good;
   char& byte = bad[first_chunk ? large.offset + 20 : large.offset + large.stored_bytes - 40];
   byte = static_cast<char>(byte ^ 1);
-  write_file(bench.fs, path, bad);
+  rewrite(bench.fs, path, bad);
   const PrintedEntries printed = entries_of(bench.fs, path);
   CHECK(printed.keys() == keys_of(all_kinds()));
   REQUIRE(printed.errors.size() == 1);
   CHECK(printed.errors[0].find("corruption: " + path + ": block at ") == 0);
-  CHECK(printed.lines[8].ends_with("  600000  large2\n"));
+  CHECK(printed.lines[9].ends_with("  600000  large2\n"));
   CHECK(printed.json.find("\"value_bytes\":600000},") != std::string::npos);
 }
 
-TEST_CASE("key arguments are read verbatim, or in printed form if quoted", "[tools]") {
+TEST_CASE("key arguments: they are read verbatim, or in printed form if quoted", "[tools]") {
   CHECK(parse_key_argument("")->empty());
   CHECK(*parse_key_argument("a b\\x00") == "a b\\x00");
   CHECK(parse_key_argument("\"\"")->empty());

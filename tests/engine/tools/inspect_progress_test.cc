@@ -1,4 +1,4 @@
-// What a person sees of a tool that takes long.
+// Tests of the progress that a tool shows if it takes long.
 #include "tools/inspect_progress.h"
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("progress is reported every two seconds, not at once") {
+TEST_CASE("progress: it is reported every two seconds, not at once") {
   MemoryFileSystem files;
   SimulatedClock clock;
   std::vector<std::string> told;

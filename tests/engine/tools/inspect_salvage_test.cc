@@ -1,4 +1,4 @@
-// Salvage: everything that can be read is saved, nothing that was deleted comes back, and what was lost is listed.
+// Tests of salvage: everything that can be read is saved, no deleted data comes back, and lost parts are listed.
 #include <engine/db.h>
 #include <catch2/catch.hpp>
 
@@ -9,6 +9,7 @@
 #include "engine/db/harness.h"
 #include "io/fault_fs.h"
 #include "io/file_names.h"
+#include "support/files.h"
 #include "tools/inspect.h"
 
 using namespace ebbtide;
@@ -17,22 +18,7 @@ namespace {
 
 const std::string kOut = "out", kApart = "out-possibly-deleted";
 
-void rewrite(MemoryFileSystem& fs, const std::string& path, Bytes bytes) {
-  REQUIRE(fs.unlink(path).is_ok());
-  auto file = fs.create(path);
-  REQUIRE(file.is_ok());
-  REQUIRE((*file)->append(bytes).is_ok());
-  REQUIRE((*file)->close().is_ok());
-}
-
-void flip(MemoryFileSystem& fs, const std::string& path, std::size_t at) {
-  std::string bytes = read_file(fs, path).value();
-  REQUIRE(at < bytes.size());
-  bytes[at] = static_cast<char>(bytes[at] ^ 4);
-  rewrite(fs, path, bytes);
-}
-
-/// All keys of a database in `dir`, with their values, as the engine reads them.
+/// Returns all keys of a database in `dir`, with their values, as the engine reads them.
 std::map<std::string, std::string> contents(Harness& h, const std::string& dir, DatabaseId database) {
   std::map<std::string, std::string> found;
   if (!h.files->exists(join_path(dir, "CURRENT"))) return found;
@@ -44,7 +30,10 @@ std::map<std::string, std::string> contents(Harness& h, const std::string& dir, 
   demand_ok(other.try_open(), "open what was salvaged");
   const ReadView view = other.db->lease(database);
   const auto walk = other.db->iterate(view, {});
-  for (walk->seek_to_first(); walk->valid(); walk->next()) found[std::string(walk->key())] = std::string(walk->value());
+  for (walk->seek_to_first(); walk->valid(); walk->next()) {
+    found[std::string(walk->key())] = std::string(walk->value());
+    REQUIRE((walk->kind() == EntryKind::kCompact) == walk->key().starts_with("compact"));
+  }
   demand_ok(walk->status(), "walk");
   other.verify(database);
   other.put(database, "a write", "works");
@@ -76,7 +65,7 @@ Saved salvage(Harness& h, DatabaseId database = 0) {
 
 bool lists(const Saved& saved, const std::string& part) { return saved.outcome.report.text.find(part) != std::string::npos; }
 
-/// Values of three ages in several runs: all flushed but for what `log` says.
+/// Writes values of three ages into several runs. All are flushed, except for those that only the log must have.
 std::map<std::string, std::string> fill(Harness& h) {
   std::map<std::string, std::string> expected;
   const auto put = [&](int i, const std::string& value) {
@@ -106,7 +95,7 @@ std::map<std::string, std::string> fill(Harness& h) {
   return expected;
 }
 
-/// Settings under which nothing merges: each flush stays a run.
+/// Returns settings under which nothing merges, so each flush stays a run.
 Settings no_merges() {
   Settings settings = Harness::small();
   settings.memtable_size = 1 << 20;
@@ -114,7 +103,7 @@ Settings no_merges() {
   return settings;
 }
 
-/// Nothing in `saved` is wrong, and nothing that was deleted or overwritten is in the certain part.
+/// Checks that nothing in `saved` is wrong, and that no deleted or overwritten value is in the certain part.
 void check_certain(const Saved& saved, const std::map<std::string, std::string>& expected) {
   for (const auto& [key, value] : saved.certain) {
     const auto at = expected.find(key);
@@ -127,7 +116,7 @@ void check_certain(const Saved& saved, const std::map<std::string, std::string>&
 
 }  // namespace
 
-TEST_CASE("a whole database is salvaged as it was, deletes of all kinds and expiries included") {
+TEST_CASE("whole database is salvaged: it is as it was, deletes of all kinds and expiries included") {
   Harness h(no_merges());
   h.open();
   auto expected = fill(h);
@@ -142,11 +131,19 @@ TEST_CASE("a whole database is salvaged as it was, deletes of all kinds and expi
   h.write(batch);
   h.advance(10'000);
   expected["lasting"] = "1";
+  WriteBatch compact;
+  compact.put(0, "compact", "items", {.kind = EntryKind::kCompact});
+  h.write(compact);
+  expected["compact"] = "items";
   std::string large(300'000, 'l');
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 7919 >> 8);
   h.put(0, "large", large);
   expected["large"] = large;
   REQUIRE(h.db->flush(0).is_ok());
+  WriteBatch logged;
+  logged.put(0, "compact in the log", "items", {.kind = EntryKind::kCompact, .debt = true});
+  h.write(logged);
+  expected["compact in the log"] = "items";
   h.crash(CrashMode::kEverything, 1);
   const Saved saved = salvage(h);
   CHECK(saved.outcome.exit_status == 0);
@@ -158,7 +155,7 @@ TEST_CASE("a whole database is salvaged as it was, deletes of all kinds and expi
   CHECK(contents(h, kOut, 2).empty());
 }
 
-TEST_CASE("a batch in pieces: salvaged as it was; with a damaged piece none of it, and older values go apart") {
+TEST_CASE("batch in pieces: salvaged as it was; with a damaged piece none of it, and older values are saved apart") {
   const bool damaged = GENERATE(false, true);
   Harness h(no_merges());
   h.open();
@@ -171,7 +168,7 @@ TEST_CASE("a batch in pieces: salvaged as it was; with a damaged piece none of i
   demand_ok(h.db->wait_synced((*staged)->batch().last_seq()), "sync");
   h.put(0, "new", "2");
   h.crash(CrashMode::kEverything, 1);
-  if (damaged) flip(*h.files, h.paths(".wal").front(), 2000);
+  if (damaged) flip(*h.files, h.paths(".wal").front(), 2000, 4);
   const Saved saved = salvage(h);
   CHECK(saved.outcome.exit_status == (damaged ? 1 : 0));
   CHECK(saved.certain.size() == (damaged ? 1 : 302));
@@ -180,7 +177,7 @@ TEST_CASE("a batch in pieces: salvaged as it was; with a damaged piece none of i
   CHECK(lists(saved, "of batch 2-1 is missing") == damaged);
 }
 
-TEST_CASE("a damaged page: what is older and lies under it goes apart, the rest is saved") {
+TEST_CASE("page is damaged: older entries under it are saved apart, and all others are certain") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -189,17 +186,17 @@ TEST_CASE("a damaged page: what is older and lies under it goes apart, the rest 
   for (const std::string& path : h.paths(".data")) {
     INFO(path);
     h.abandon(whole->crash_clone(1, CrashMode::kEverything));
-    flip(*h.files, path, 5000);
+    flip(*h.files, path, 5000, 4);
     const Saved saved = salvage(h);
     CHECK(saved.outcome.exit_status == 1);
     CHECK(lists(saved, "lost: " + path.substr(5) + " at "));
     check_certain(saved, expected);
-    CHECK(saved.certain.size() + saved.apart.size() > expected.size() - 120);  // a page or two
+    CHECK(saved.certain.size() + saved.apart.size() > expected.size() - 120);  // the entries of a page or two
     CHECK(saved.certain.size() > expected.size() / 2);
   }
 }
 
-TEST_CASE("a lost table: values that it may have deleted are apart, and keys with newer versions are certain") {
+TEST_CASE("table is lost: values that it may have deleted are apart, and keys with newer versions are certain") {
   for (const char* suffix : {".data", ".meta"}) {
     for (const bool gone : {true, false}) {
       INFO(suffix << gone);
@@ -209,7 +206,7 @@ TEST_CASE("a lost table: values that it may have deleted are apart, and keys wit
       h.crash(CrashMode::kEverything, 1);
       const std::vector<std::string> paths = h.paths(suffix);
       REQUIRE(paths.size() >= 3);
-      const std::string lost = paths[1];  // of the second flush: deletes of every seventh key
+      const std::string lost = paths[1];  // the table of the second flush, with deletes of every seventh key
       if (gone) {
         REQUIRE(h.files->unlink(lost).is_ok());
       } else {
@@ -219,18 +216,18 @@ TEST_CASE("a lost table: values that it may have deleted are apart, and keys wit
       CHECK(saved.outcome.exit_status == 1);
       CHECK(lists(saved, "lost: " + lost.substr(5)));
       check_certain(saved, expected);
-      CHECK(saved.certain.count("key02000") == 1);  // in the log
-      CHECK(saved.certain.count("key00005") == 1);  // in the third flush
-      CHECK(saved.certain.count("key00001") == 0);  // its delete is lost
+      CHECK(saved.certain.count("key02000") == 1);  // the log has it
+      CHECK(saved.certain.count("key00005") == 1);  // the third flush has it
+      CHECK(saved.certain.count("key00001") == 0);  // the delete of this key is lost
       CHECK(saved.apart.count("key00001") == 1);
       CHECK(saved.apart.count("key00003") == 0);  // deleted by a write after the lost part
-      CHECK(saved.apart.count("key00501") == 0);  // by a range
-      CHECK(saved.apart.count("key00002") == 1);  // unknown whether it was deleted
+      CHECK(saved.apart.count("key00501") == 0);  // deleted by a range
+      CHECK(saved.apart.count("key00002") == 1);  // the tool cannot know if the key was deleted
     }
   }
 }
 
-TEST_CASE("each manifest and CURRENT damaged or missing: nothing is certain, all is saved apart") {
+TEST_CASE("manifest and CURRENT are damaged or missing: nothing is certain, and everything is saved apart") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -263,12 +260,31 @@ TEST_CASE("each manifest and CURRENT damaged or missing: nothing is certain, all
       rewrite(*h.files, "data/CURRENT", "x");
     }
     const Saved saved = salvage(h);
-    CHECK(saved.outcome.exit_status == 0);  // the manifest is whole
+    CHECK(saved.outcome.exit_status == 0);  // the manifest is intact
     CHECK(saved.certain == expected);
   }
 }
 
-TEST_CASE("manifest with one damaged byte, every 16th in turn: what is called certain is right, and no key is lost") {
+TEST_CASE("newest log segment is missing: it is listed, and no key is certain, since it may have had deletes") {
+  Settings settings = no_merges();
+  settings.memtable_size = 4 << 20;
+  settings.wal_segment_size = 64 << 10;
+  Harness h(settings);
+  h.open();
+  for (int i = 0; h.paths(".wal").size() < 3; ++i) h.put(0, "key" + std::to_string(i), std::string(1000, 'v'));
+  h.del(0, "key0");
+  const std::vector<std::string> segments = h.paths(".wal");
+  h.crash(CrashMode::kEverything, 1);
+  REQUIRE(h.files->unlink(segments.back()).is_ok());
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == 1);
+  CHECK(saved.certain.empty());
+  CHECK(saved.apart.contains("key0"));
+  CHECK(saved.apart.contains("key1"));
+  CHECK(lists(saved, segments.back().substr(5) + " is missing: " + segments[1].substr(5) + " names it"));
+}
+
+TEST_CASE("each 16th byte of the manifest is damaged in turn: what is called certain is right, and no key is lost") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -282,7 +298,7 @@ TEST_CASE("manifest with one damaged byte, every 16th in turn: what is called ce
   for (std::size_t at = 0; at < size; at += 16) {
     INFO("byte " << at << " of " << size);
     h.abandon(whole->crash_clone(1, CrashMode::kEverything));
-    flip(*h.files, manifest, at);
+    flip(*h.files, manifest, at, 4);
     const Saved saved = salvage(h);
     check_certain(saved, expected);
     if (saved.outcome.exit_status == 0) {
@@ -293,7 +309,7 @@ TEST_CASE("manifest with one damaged byte, every 16th in turn: what is called ce
   }
 }
 
-TEST_CASE("a lost part of the log: of trees that lack it only what was written behind it is certain") {
+TEST_CASE("part of the log is lost: of trees that lack it only the writes after it are certain") {
   Harness h(no_merges());
   h.open();
   h.put(0, "flushed", "1");
@@ -313,7 +329,7 @@ TEST_CASE("a lost part of the log: of trees that lack it only what was written b
   put(0, "behind");
   put(0, "last");
   h.crash(CrashMode::kEverything, 1);
-  flip(*h.files, path, at + 60);
+  flip(*h.files, path, at + 60, 4);
   const Saved saved = salvage(h);
   CHECK(saved.outcome.exit_status == 1);
   CHECK(lists(saved, "lost: " + path.substr(5) + " at "));
@@ -321,12 +337,12 @@ TEST_CASE("a lost part of the log: of trees that lack it only what was written b
   CHECK(saved.apart == std::map<std::string, std::string>{{"flushed", "1"}, {"before", "1"}});
 }
 
-TEST_CASE("manifest and CURRENT are missing, and tables have keys that the log lacks: those are saved as uncertain") {
+TEST_CASE("manifest and CURRENT are missing, and tables have keys that the log lacks: these keys are saved as uncertain") {
   Harness h(no_merges());
   h.open();
   auto expected = fill(h);
   REQUIRE(h.db->flush(0).is_ok());
-  h.reopen();  // a new segment
+  h.reopen();  // begins a new segment
   h.put(0, "later", "1");
   expected["later"] = "1";
   REQUIRE(h.db->flush(0).is_ok());
@@ -342,7 +358,7 @@ TEST_CASE("manifest and CURRENT are missing, and tables have keys that the log l
   CHECK(lists(saved, "tables are in no readable manifest"));
 }
 
-TEST_CASE("the end of the log is lost, and tables of another tree rely on it: nothing of the tree that lacks it is certain") {
+TEST_CASE("end of the log is lost, and tables of another tree rely on it: nothing of the tree that lacks it is certain") {
   Harness h(no_merges());
   h.open();
   h.put(0, "flushed", "1");
@@ -393,14 +409,14 @@ TEST_CASE("damaged part of the log whose writes are in tables: nothing is lost")
   h.put(0, "more", "1");
   expected["more"] = "1";
   h.crash(CrashMode::kEverything, 1);
-  flip(*h.files, h.paths(".wal").front(), 60);
+  flip(*h.files, h.paths(".wal").front(), 60, 4);
   const Saved saved = salvage(h);
   CHECK(saved.outcome.exit_status == 0);
   CHECK(saved.certain == expected);
   CHECK(lists(saved, "tables and manifest have all operations"));
 }
 
-TEST_CASE("secondary range deletes in the manifest and in the log are honoured") {
+TEST_CASE("secondary range deletes in the manifest and in the log: they are applied") {
   Settings settings = no_merges();
   settings.tree.stamp = StampMode::kExplicit;
   Harness h(settings);
@@ -446,7 +462,7 @@ class BadSector final : public InterposedFileSystem {
 
 }  // namespace
 
-TEST_CASE("the drive cannot read a sector: it is named, and the rest of the file is saved") {
+TEST_CASE("drive cannot read a sector: it is named, and the other bytes of the file are saved") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -467,7 +483,7 @@ TEST_CASE("the drive cannot read a sector: it is named, and the rest of the file
   }
 }
 
-TEST_CASE("salvage of an open, missing or empty directory: refused, as is an OUT that is not empty or lies inside") {
+TEST_CASE("directory is open, missing or empty: salvage is refused, as is an OUT that is not empty or is inside") {
   Harness h;
   h.open();
   h.put(0, "k", "v");
@@ -502,7 +518,7 @@ TEST_CASE("salvage of an open, missing or empty directory: refused, as is an OUT
   CHECK_FALSE(h.files->exists(kOut));
 }
 
-TEST_CASE("an error at any operation of writing what was salvaged: nothing is left, and nothing opens") {
+TEST_CASE("error at any operation of writing the salvaged data: nothing is left, and nothing opens") {
   for (std::uint64_t n = 1;; ++n) {
     INFO("error at operation " << n);
     Harness h(no_merges());
@@ -523,7 +539,7 @@ TEST_CASE("an error at any operation of writing what was salvaged: nothing is le
   }
 }
 
-TEST_CASE("interrupted salvage leaves no file") {
+TEST_CASE("salvage is interrupted: it leaves no file") {
   Harness h(no_merges());
   h.open();
   fill(h);

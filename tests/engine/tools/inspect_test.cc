@@ -1,5 +1,5 @@
-// ebbtide-inspect on an undamaged data directory, on the same one with each file damaged, and on random bytes; what it copies
-// opens, and what it has repaired does, too.
+// Tests of ebbtide-inspect with an undamaged data directory, with the same directory and each file damaged, and with random
+// bytes. Copies and repaired directories must open.
 #include <engine/db.h>
 #include <catch2/catch.hpp>
 
@@ -13,6 +13,7 @@
 #include "io/fault_fs.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
+#include "support/files.h"
 #include "tools/inspect.h"
 #include "version/version_set.h"
 #include "wal/log_reader.h"
@@ -63,7 +64,7 @@ struct Opened {
   std::unique_ptr<Db> db;
 };
 
-/// A data directory with two tables, a segment with records, and a manifest.
+/// Makes a data directory with two tables, a segment with records, and a manifest.
 std::unique_ptr<MemoryFileSystem> sample() {
   auto fs = std::make_unique<MemoryFileSystem>();
   Opened opened(*fs);
@@ -99,13 +100,6 @@ std::vector<std::string> files_of(FileSystem& fs, FileKind kind) {
   return paths;
 }
 
-void write_file(FileSystem& fs, const std::string& path, Bytes content) {
-  if (fs.exists(path)) REQUIRE(fs.unlink(path).is_ok());
-  auto file = fs.create(path);
-  REQUIRE(file.is_ok());
-  REQUIRE((*file)->append(content).is_ok());
-}
-
 void run_all(FileSystem& fs, const std::string& path) {
   for (const bool json : {false, true}) (void)inspect_entries(fs, path, {}, json, [](Bytes) {});
   (void)inspect_manifest(fs, path);
@@ -115,7 +109,7 @@ void run_all(FileSystem& fs, const std::string& path) {
   (void)inspect_repair(fs, path, false);
 }
 
-TEST_CASE("undamaged data directory verifies and prints", "[tools]") {
+TEST_CASE("data directory is undamaged: it verifies and prints", "[tools]") {
   const auto fs = sample();
   const Inspection verify = inspect_verify(*fs, kDir);
   INFO(verify.text);
@@ -168,27 +162,27 @@ TEST_CASE("large batch in pieces: the log is printed, verified, counted and copi
   CHECK(inspect_deletes(fs, kDir, {}).text.find(" 1 deletes") != std::string::npos);
   const std::string log = files_of(fs, FileKind::kLog).front();
   std::string bytes = *read_file(fs, log);
-  bytes[200'000] ^= 1;  // in piece 1
-  write_file(fs, log, bytes);
+  bytes[200'000] ^= 1;  // a byte in piece 1
+  rewrite(fs, log, bytes);
   const Inspection damaged = inspect_verify(fs, kDir);
   REQUIRE_FALSE(damaged.errors.empty());
   CHECK(damaged.errors.front().find("is missing") != std::string::npos);
 }
 
-TEST_CASE("verify notes a strange file, but not the server's file with the database's id", "[tools]") {
+TEST_CASE("verify: it notes an unknown file, but not the server's file with the database's id", "[tools]") {
   MemoryFileSystem fs;
   {
     Opened db(fs);
     db.put(0, "k", "v");
   }
-  for (const char* name : {"DATABASE_ID", "notes.txt"}) write_file(fs, join_path(kDir, name), "x");
+  for (const char* name : {"DATABASE_ID", "notes.txt"}) rewrite(fs, join_path(kDir, name), "x");
   const Inspection verify = inspect_verify(fs, kDir);
   CHECK(verify.errors.empty());
   CHECK(verify.text.find("notes.txt is not a file of a database") != std::string::npos);
   CHECK(verify.text.find("DATABASE_ID") == std::string::npos);
 }
 
-TEST_CASE("pending deletes: printed by level, by file and for the log", "[tools]") {
+TEST_CASE("pending deletes: they are printed by level, by file and for the log", "[tools]") {
   MemoryFileSystem fs;
   SimulatedClock clock;
   ManualPool pool;
@@ -227,7 +221,7 @@ TEST_CASE("pending deletes: printed by level, by file and for the log", "[tools]
     CHECK(early.text.find("tombstone  2023-11-14 22:13:30Z   5s     55s\n") != std::string::npos);
     CHECK(early.text.find("log: 1 segment, ") != std::string::npos);
     CHECK(early.text.find("late") == std::string::npos);
-    CHECK(early.text.find("name") == std::string::npos);  // no keys in this output
+    CHECK(early.text.find("name") == std::string::npos);  // this output has no keys
   }
   const std::string json = early.json.str();
   INFO(json);
@@ -241,7 +235,7 @@ TEST_CASE("pending deletes: printed by level, by file and for the log", "[tools]
   CHECK(late.json.str().find("\"overdue\":true") != std::string::npos);
   CHECK(late.json.str().find("\"files_with_expired\":1,") != std::string::npos);
   const Inspection open = inspect_deletes(fs, kDir, {start + 90'000, 0, 20});
-  CHECK(open.text.find(", deadline 24h\n") != std::string::npos);  // as the manifest has it
+  CHECK(open.text.find(", deadline 24h\n") != std::string::npos);  // the deadline in the manifest
   CHECK(open.text.find("  expiry  2023-11-14 22:13:40Z") != std::string::npos);
   CHECK(open.json.str().find("\"delete_deadline_ms\":86400000,") != std::string::npos);
   CHECK(open.json.str().find("\"overdue\":false") != std::string::npos);
@@ -275,7 +269,7 @@ TEST_CASE("deadline changed: due times of older deletes follow the deadline befo
   CHECK(found.text.find("  40s       -\n") != std::string::npos);
 }
 
-TEST_CASE("pending names and punches of page drops are listed as such, not as records", "[tools]") {
+TEST_CASE("pending names and punches of page drops: they are listed as such, not as records", "[tools]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   auto set = VersionSet::create(fs, kDir);
@@ -303,7 +297,7 @@ TEST_CASE("pending names and punches of page drops are listed as such, not as re
   CHECK(found.text.find("record") == std::string::npos);
 }
 
-TEST_CASE("durations: printed in units that people use", "[tools]") {
+TEST_CASE("durations: they are printed in units that people use", "[tools]") {
   CHECK(duration_text(250) == "250ms");
   CHECK(duration_text(65'000) == "1m 5s");
   CHECK(duration_text(86'400'000) == "24h");
@@ -313,7 +307,7 @@ TEST_CASE("durations: printed in units that people use", "[tools]") {
   for (const char* wrong : {"", "h", "5", "5w", "-1s", "99999999999999d", "1.5h"}) CHECK(!parse_duration(wrong).is_ok());
 }
 
-TEST_CASE("verify finds a flipped bit anywhere in a table", "[tools]") {
+TEST_CASE("flipped bit anywhere in a table: verify finds it", "[tools]") {
   const auto fs = sample();
   Random random(5);
   for (const FileKind kind : {FileKind::kData, FileKind::kMetadata}) {
@@ -322,34 +316,34 @@ TEST_CASE("verify finds a flipped bit anywhere in a table", "[tools]") {
       for (std::size_t at = random.uniform(16); at < good.size(); at += 16) {
         std::string bad = good;
         bad[at] = static_cast<char>(bad[at] ^ (1 << random.uniform(8)));
-        write_file(*fs, path, bad);
+        rewrite(*fs, path, bad);
         INFO(path << " byte " << at);
         const Inspection verify = inspect_verify(*fs, kDir);
         REQUIRE(!verify.errors.empty());
         CHECK(verify.errors[0].find(path.substr(kDir.size() + 1)) != std::string::npos);
         (void)inspect_table(*fs, path);
       }
-      write_file(*fs, path, Bytes(good).substr(0, good.size() / 2));
+      rewrite(*fs, path, Bytes(good).substr(0, good.size() / 2));
       CHECK(!inspect_verify(*fs, kDir).errors.empty());
       REQUIRE(fs->unlink(path).is_ok());
       CHECK(!inspect_verify(*fs, kDir).errors.empty());
-      write_file(*fs, path, good);
+      rewrite(*fs, path, good);
     }
   }
   CHECK(inspect_verify(*fs, kDir).errors.empty());
 }
 
-TEST_CASE("two tables whose files were swapped: verify finds it", "[tools]") {
+TEST_CASE("files of two tables were swapped: verify finds it", "[tools]") {
   const auto fs = sample();
   const auto tables = files_of(*fs, FileKind::kData);
   REQUIRE(tables.size() >= 2);
   const std::string a = *read_file(*fs, tables[0]), b = *read_file(*fs, tables[1]);
-  write_file(*fs, tables[0], b);
-  write_file(*fs, tables[1], a);
+  rewrite(*fs, tables[0], b);
+  rewrite(*fs, tables[1], a);
   CHECK(inspect_verify(*fs, kDir).errors.size() >= 2);
 }
 
-TEST_CASE("damaged or hostile files: reported, without a crash", "[tools]") {
+TEST_CASE("files are damaged or hostile: this is reported, without a crash", "[tools]") {
   const auto fs = sample();
   Random random(11);
   std::vector<std::string> paths;
@@ -365,12 +359,12 @@ TEST_CASE("damaged or hostile files: reported, without a crash", "[tools]") {
       if (random.one_in(10)) {
         for (char& c : bad) c = static_cast<char>(random.uniform(256));
       }
-      write_file(*fs, path, bad);
+      rewrite(*fs, path, bad);
       run_all(*fs, path);
       (void)inspect_verify(*fs, kDir);
       (void)inspect_deletes(*fs, kDir, {1'700'000'000'000, 1'000, 3});
     }
-    write_file(*fs, path, good);
+    rewrite(*fs, path, good);
   }
   for (const char* path : {"nowhere", "db/nothing.data", "db/999999.wal", "", "/"}) {
     run_all(*fs, path);
@@ -382,7 +376,7 @@ TEST_CASE("damaged or hostile files: reported, without a crash", "[tools]") {
 
 // --- repair
 
-/// Everything in the directory but the lock, which comes and goes.
+/// Returns the contents of the directory, without the lock file, which may be there or not.
 std::map<std::string, std::string> contents(MemoryFileSystem& fs) {
   std::map<std::string, std::string> found;
   for (const std::string& path : fs.tree()) {
@@ -394,7 +388,7 @@ std::map<std::string, std::string> contents(MemoryFileSystem& fs) {
 constexpr const char* kNothingToRepair =
     "There is nothing to repair.\nThe pages of the tables were not read: ebbtide-inspect verify db does that.\n";
 
-/// A repair that would write, and then does, no more and no less than that.
+/// Runs a repair first without writing and then with, and checks that it announced exactly what it did.
 Inspection repaired(MemoryFileSystem& fs) {
   const auto before = contents(fs);
   const Inspection would = inspect_repair(fs, kDir, false);
@@ -415,12 +409,10 @@ void require_repaired(MemoryFileSystem& fs) {
 }
 
 void flip_in_the_middle(FileSystem& fs, const std::string& path) {
-  std::string bytes = *read_file(fs, path);
-  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-  write_file(fs, path, bytes);
+  flip(fs, path, static_cast<std::size_t>(fs.file_size(path).value() / 2));
 }
 
-TEST_CASE("undamaged directory needs no repair", "[tools][repair]") {
+TEST_CASE("directory is undamaged: it needs no repair", "[tools][repair]") {
   const auto fs = sample();
   const auto before = contents(*fs);
   const Inspection found = inspect_repair(*fs, kDir, true);
@@ -430,7 +422,7 @@ TEST_CASE("undamaged directory needs no repair", "[tools][repair]") {
   CHECK(contents(*fs) == before);
 }
 
-TEST_CASE("repair: does not look for damage in tables' pages, says so and names the command that does", "[tools][repair]") {
+TEST_CASE("repair: it does not look for damage in tables' pages, says so and names the command that does", "[tools][repair]") {
   const auto fs = sample();
   const std::string table = files_of(*fs, FileKind::kData).front();
   flip_in_the_middle(*fs, table);
@@ -442,13 +434,13 @@ TEST_CASE("repair: does not look for damage in tables' pages, says so and names 
   CHECK(verified.errors[0].find(table.substr(3)) != std::string::npos);
 }
 
-TEST_CASE("a torn end of the log is kept beside it and cut", "[tools][repair]") {
+TEST_CASE("log has a torn end: it is kept beside the log and cut", "[tools][repair]") {
   const auto fs = sample();
   const std::string log = files_of(*fs, FileKind::kLog).back(), good = *read_file(*fs, log), torn = "no whole record";
-  write_file(*fs, log, good + torn);
+  rewrite(*fs, log, good + torn);
   const std::string aside = "db-repair" + log.substr(2) + ".torn";
   REQUIRE(fs->create_dir("db-repair").is_ok());
-  write_file(*fs, aside, "of an earlier one");
+  rewrite(*fs, aside, "of an earlier one");
   const Inspection would = inspect_repair(*fs, kDir, false);
   CHECK(would.text.find("would cut " + log.substr(3) + " at " + std::to_string(good.size()) + " and keep the 15 bytes") == 0);
   CHECK(would.json.str().find("\"action\":\"cut_log\",\"file\":\"" + log.substr(3) + "\",") != std::string::npos);
@@ -459,10 +451,10 @@ TEST_CASE("a torn end of the log is kept beside it and cut", "[tools][repair]") 
   CHECK(Opened(*fs).get(0, "key1319") == "value319");
 }
 
-TEST_CASE("a log that is cut before the end of its first record is damage, and is left as it is", "[tools][repair]") {
+TEST_CASE("log is cut before the end of its first record: this is damage, and it is left as it is", "[tools][repair]") {
   const auto fs = sample();
   const std::string log = files_of(*fs, FileKind::kLog).back(), cut = read_file(*fs, log)->substr(0, 40);
-  write_file(*fs, log, cut);
+  rewrite(*fs, log, cut);
   const Inspection would = inspect_repair(*fs, kDir, true);
   INFO(would.text);
   REQUIRE(would.errors.size() == 1);
@@ -471,20 +463,20 @@ TEST_CASE("a log that is cut before the end of its first record is damage, and i
   CHECK(*read_file(*fs, log) == cut);
 }
 
-TEST_CASE("directory with leftover files: repair removes only those", "[tools][repair]") {
+TEST_CASE("directory has leftover files: repair removes only those", "[tools][repair]") {
   const auto fs = sample();
   for (const char* leftover : {"900001.data", "900001.meta", "MANIFEST-900002", "CURRENT.tmp"}) {
     REQUIRE_FALSE(fs->exists(join_path(kDir, leftover)));
-    write_file(*fs, join_path(kDir, leftover), "x");
+    rewrite(*fs, join_path(kDir, leftover), "x");
   }
-  write_file(*fs, join_path(kDir, "notes.txt"), "mine");
+  rewrite(*fs, join_path(kDir, "notes.txt"), "mine");
   auto wanted = contents(*sample());
   wanted[join_path(kDir, "notes.txt")] = "mine";
   require_repaired(*fs);
   CHECK(contents(*fs) == wanted);
 }
 
-TEST_CASE("lost or damaged CURRENT is rewritten", "[tools][repair]") {
+TEST_CASE("CURRENT is lost or damaged: it is rewritten", "[tools][repair]") {
   const std::string current = join_path(kDir, "CURRENT");
   for (const char* content : {"", "MANIFEST-000001", "gone"}) {
     INFO(content);
@@ -493,7 +485,7 @@ TEST_CASE("lost or damaged CURRENT is rewritten", "[tools][repair]") {
     if (Bytes(content) == "gone") {
       REQUIRE(fs->unlink(current).is_ok());
     } else {
-      write_file(*fs, current, content);
+      rewrite(*fs, current, content);
     }
     CHECK_FALSE(inspect_verify(*fs, kDir).errors.empty());
     require_repaired(*fs);
@@ -504,7 +496,7 @@ TEST_CASE("lost or damaged CURRENT is rewritten", "[tools][repair]") {
   }
 }
 
-TEST_CASE("damaged manifest is replaced by an older one only if that is complete", "[tools][repair]") {
+TEST_CASE("manifest is damaged: an older one replaces it only if that is complete", "[tools][repair]") {
   const auto fs = sample();
   const std::string older = files_of(*fs, FileKind::kManifest).back(), older_content = *read_file(*fs, older);
   const std::string first_log = files_of(*fs, FileKind::kLog).front();
@@ -526,8 +518,8 @@ TEST_CASE("damaged manifest is replaced by an older one only if that is complete
     CHECK(found.errors[0].find(newer.substr(3)) != std::string::npos);
     CHECK(found.text.find("Nothing was changed") == 0);
   }
-  write_file(*fs, older, older_content);
-  SECTION("tables and log are there") {
+  rewrite(*fs, older, older_content);
+  SECTION("tables and log are complete") {
     const Inspection did = repaired(*fs);
     for (const std::string& error : did.errors) FAIL_CHECK(error);
     CHECK(did.text.find("2 files that " + older.substr(3) + " does not need will be removed at the next start") !=
@@ -540,14 +532,14 @@ TEST_CASE("damaged manifest is replaced by an older one only if that is complete
     CHECK(opened.get(1, "flushed") == "2");
     CHECK(opened.get(0, "key1319") == "value319");
   }
-  SECTION("a segment of the log is not") {
+  SECTION("a segment of the log is missing") {
     REQUIRE(fs->unlink(first_log).is_ok());
     const Inspection found = repaired(*fs);
     REQUIRE(found.errors.size() >= 3);
     CHECK(found.errors[1].find("does not describe the whole database") != std::string::npos);
     CHECK(found.errors[2].find(first_log + " is missing") != std::string::npos);
   }
-  SECTION("a table has what the end of the log had") {
+  SECTION("a table has the operations of the lost end of the log") {
     const auto end = read_log(*fs, kDir, files_of_kind(*fs, kDir, static_cast<int>(FileKind::kLog))->back(),
                               [&](const std::string&, std::uint64_t offset) { return records.push_back(offset), Status::ok(); });
     REQUIRE(end.is_ok());
@@ -559,9 +551,9 @@ TEST_CASE("damaged manifest is replaced by an older one only if that is complete
   }
 }
 
-TEST_CASE("directory open in a server, or no data directory: not changed", "[tools][repair]") {
+TEST_CASE("directory is open in a server, or no data directory: it is not changed", "[tools][repair]") {
   const auto fs = sample();
-  write_file(*fs, join_path(kDir, "CURRENT"), "damaged");
+  rewrite(*fs, join_path(kDir, "CURRENT"), "damaged");
   const auto lock = fs->lock(join_path(kDir, "LOCK"));
   REQUIRE(lock.is_ok());
   for (const bool write : {false, true}) {
@@ -578,7 +570,7 @@ TEST_CASE("directory open in a server, or no data directory: not changed", "[too
 
 namespace {
 
-/// Of sample(), one file of which was damaged: what is lost lay in that file, and reading it is an error, or it lay in the log.
+/// Checks sample() after damage to one file: lost data was in that file, and reading it is an error, or it was in the log.
 void check_sample(const Opened& opened, const std::string& damaged) {
   const bool log = damaged.ends_with(".wal"), table = damaged.ends_with(".data") || damaged.ends_with(".meta");
   for (const DatabaseId database : {0, 1}) {
@@ -611,7 +603,7 @@ TEST_CASE("random damage: repair changes nothing, or the directory opens", "[too
     if (kind == 3) {
       REQUIRE(fs->unlink(victim->first).is_ok());
     } else {
-      write_file(*fs, victim->first, bytes);
+      rewrite(*fs, victim->first, bytes);
     }
     const Inspection did = repaired(*fs);
     did.errors.empty() ? ++mended : ++given_up;
@@ -626,11 +618,11 @@ TEST_CASE("random damage: repair changes nothing, or the directory opens", "[too
 
 // --- copies
 
-TEST_CASE("copy opens, and writes to it do not reach its source", "[tools][copy]") {
+TEST_CASE("copy: it opens, and writes to it do not reach its source", "[tools][copy]") {
   const bool link = GENERATE(false, true);
   const auto fs = sample();
   const auto before = contents(*fs);
-  write_file(*fs, join_path(kDir, "notes.txt"), "mine");
+  rewrite(*fs, join_path(kDir, "notes.txt"), "mine");
   const Inspection done = copy_database(*fs, kDir, "copy", link);
   for (const std::string& error : done.errors) FAIL_CHECK(error);
   CHECK_FALSE(fs->exists("copy/notes.txt"));
@@ -650,7 +642,7 @@ TEST_CASE("copy opens, and writes to it do not reach its source", "[tools][copy]
   CHECK(Opened(*fs).get(0, "more") == "not found");
 }
 
-TEST_CASE("incomplete backup or non-empty target: copy is refused", "[tools][copy]") {
+TEST_CASE("backup is incomplete, or target not empty: the copy is refused", "[tools][copy]") {
   const auto fs = sample();
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& why) {
     const Inspection done = copy_database(*fs, from, to, false);
@@ -663,7 +655,7 @@ TEST_CASE("incomplete backup or non-empty target: copy is refused", "[tools][cop
   refused("db/..", "db/../db/x", "neither may be inside the other");
   refused("nowhere", "copy", "has no CURRENT");
   REQUIRE(fs->create_dir("full").is_ok());
-  write_file(*fs, "full/theirs", "x");
+  rewrite(*fs, "full/theirs", "x");
   refused(kDir, "full", "is not empty");
   {
     const auto lock = fs->lock(join_path(kDir, "LOCK"));
@@ -673,14 +665,14 @@ TEST_CASE("incomplete backup or non-empty target: copy is refused", "[tools][cop
   const std::string table = files_of(*fs, FileKind::kData).front(), good = *read_file(*fs, table);
   flip_in_the_middle(*fs, table);
   refused(kDir, "copy", table);
-  write_file(*fs, table, good);
+  rewrite(*fs, table, good);
   REQUIRE(fs->unlink(join_path(kDir, "CURRENT")).is_ok());
   refused(kDir, "copy", "an unfinished backup");
   CHECK_FALSE(fs->exists("copy"));
   CHECK(*fs->list("full") == std::vector<std::string>{"theirs"});
 }
 
-TEST_CASE("a copy that meets an error or a power loss does not open, or is whole", "[tools][copy]") {
+TEST_CASE("copy meets an error or a power loss: it does not open, or is complete", "[tools][copy]") {
   const auto whole = sample();
   for (std::uint64_t n = 1;; ++n) {
     INFO("operation " << n);
@@ -704,7 +696,7 @@ TEST_CASE("a copy that meets an error or a power loss does not open, or is whole
   }
 }
 
-TEST_CASE("strings of any bytes: printed as valid JSON", "[tools]") {
+TEST_CASE("strings of any bytes: they are printed as valid JSON", "[tools]") {
   CHECK(json_string(Bytes("a\"\\\n\0\xff", 6)) == "\"a\\\"\\\\\\u000a\\u0000\\u00ff\"");
   JsonArray array;
   array.add("1");

@@ -1,4 +1,4 @@
-// The simulator compared with formulas and tables of the papers; also its command line, figures and pictures.
+// Compares the simulator with formulas and tables of the papers. Also tests its command line, figures and pictures.
 #include "tools/simulate.h"
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,7 @@ SimulationSample after(const SimulationSettings& settings, std::uint64_t flushes
   return samples->back();
 }
 
-/// Memtables on each level with files, smallest level first.
+/// Returns the memtables on each level with files, smallest level first.
 std::vector<double> level_sizes(const SimulationSettings& settings, std::uint64_t flushes) {
   auto made = Simulation::make(settings);
   REQUIRE(made.is_ok());
@@ -44,8 +44,8 @@ std::vector<double> level_sizes(const SimulationSettings& settings, std::uint64_
   return out;
 }
 
-/// Write amplification of MinLatency after C(m + k, k) - 1 flushes, exactly: C(i + j, i) flushes have i smaller and j larger
-/// ancestors in the tree t*(m, k), and are written j + 1 times.
+/// Returns the exact write amplification of MinLatency after C(m + k, k) - 1 flushes: C(i + j, i) flushes have i smaller and j
+/// larger ancestors in the tree t*(m, k), and are written j + 1 times.
 double min_latency_write_amp(std::uint64_t m, std::uint64_t k) {
   double written = 0, flushes = 0;
   for (std::uint64_t i = 0; i < k; ++i) {
@@ -59,10 +59,11 @@ double min_latency_write_amp(std::uint64_t m, std::uint64_t k) {
   return written / flushes;
 }
 
-/// The same in closed form: sum over i < k of C(i + j, i) is C(j + k, k - 1), and j C(j + k - 1, k - 1) is k C(j + k - 1, k).
+/// Returns the same in closed form: sum over i < k of C(i + j, i) is C(j + k, k - 1), and j C(j + k - 1, k - 1) is k C(j + k - 1,
+/// k).
 double closed_form(double m, double k, double flushes) { return k * m / (k + 1) * (flushes + 1) / flushes; }
 
-/// The thesis' Eq. 3.1 without its O(1/k): k n^(1/k) / c_k, c_k = (k + 1) / (k!)^(1/k).
+/// Returns the thesis' Eq. 3.1 without its O(1/k): k n^(1/k) / c_k, c_k = (k + 1) / (k!)^(1/k).
 double large_n_curve(double k, double n) {
   const double c = (k + 1) / std::exp(std::lgamma(k + 1) / k);
   return k * std::pow(n, 1 / k) / c;
@@ -113,8 +114,8 @@ TEST_CASE("many flushes: MinLatency and Binomial cost the same, as theory says",
     std::uint64_t k, m;
     double nearness;  ///< to the curve, from below; its first-order term is (k + 1) / 2 flushes' merges
   };
-  // Where MinLatency's tree is full, and at 20,000 flushes. Just before the first, Binomial is a write ahead: its trees are full
-  // C(2k, k) - (C(1, 1) + C(3, 2) + ... + C(2k - 1, k)) flushes earlier, and then it merges everything.
+  // MinLatency's tree is full at these points, and at 20,000 flushes. Just before the first, Binomial is a write ahead: its trees
+  // are full C(2k, k) - (C(1, 1) + C(3, 2) + ... + C(2k - 1, k)) flushes earlier, and then it merges everything.
   for (const Case& c : {Case{2, 198, 0.98}, Case{3, 47, 0.96}, Case{4, 23, 0.90}, Case{5, 15, 0.84}}) {
     const std::uint64_t full = binomial_coefficient(c.m + c.k, c.k) - 1, flushes = 20'000;
     INFO("k " << c.k << ", full at " << full);
@@ -132,13 +133,13 @@ TEST_CASE("many flushes: MinLatency and Binomial cost the same, as theory says",
     CHECK(first.write_amp > theory * c.nearness);
     CHECK(first.max_runs == c.k);
     CHECK(second.max_runs == c.k);
-    // Lazy: the stack is nearly always full (thesis, 3.2).
+    // Lazy policy: the stack is nearly always full (thesis, 3.2).
     CHECK(first.avg_runs > 0.85 * static_cast<double>(c.k));
   }
 }
 
 TEST_CASE("few flushes: Binomial has few runs", "[simulate]") {
-  // About log2(n) / 2 runs and merges (thesis, 3.3.2), well below k; MinLatency fills the stack.
+  // There are about log2(n) / 2 runs and merges (thesis, 3.3.2), well below k; MinLatency fills the stack.
   const SimulationSample binomial = after(of("binomial", {{"k", 10}}), 4096);
   const SimulationSample lazy = after(of("min_latency", {{"k", 10}}), 4096);
   CHECK(binomial.avg_runs < 7);
@@ -148,13 +149,13 @@ TEST_CASE("few flushes: Binomial has few runs", "[simulate]") {
 }
 
 TEST_CASE("cost by number of flushes: linear for Constant, logarithmic for tiering and leveling", "[simulate]") {
-  // Every k-th flush rewrites everything: n / (2 k) on average, k - 1 of k flushes once.
+  // Every k-th flush rewrites everything: n / (2 k) writes on average, k - 1 of k flushes once.
   for (const double k : {2.0, 4.0, 8.0}) {
     for (const std::uint64_t n : {1000u, 4000u}) {
       CHECK(after(of("constant", {{"k", k}}), n).write_amp == Approx(static_cast<double>(n) / (2 * k)).epsilon(0.05));
     }
   }
-  // Once a level under tiering: T times the flushes cost one write more.
+  // With tiering an entry is written once per level: T times the flushes cost one write more.
   for (const double t : {2.0, 4.0, 8.0}) {
     double last = 0;
     for (int level = 2; level <= 4; ++level) {
@@ -165,7 +166,7 @@ TEST_CASE("cost by number of flushes: linear for Constant, logarithmic for tieri
       last = write_amp;
     }
   }
-  // Under leveling, every level costs about as much as the one before, at most T.
+  // With leveling every level costs about as much as the one before, at most T.
   const double t = 4;
   std::vector<double> steps;
   double before = 0;
@@ -180,9 +181,10 @@ TEST_CASE("cost by number of flushes: linear for Constant, logarithmic for tieri
   }
 }
 
-TEST_CASE("K-LSM: writes as many bytes as Endure's equation 9 says", "[simulate]") {
-  // Per level (T - 1 + K) / (2 K) for runs of (T - 1) / K units, its arrival and the merge down included; the T-th unit, a run of
-  // its own here before the level goes down, is written once where the equation has it take part in no merge on its level.
+TEST_CASE("K-LSM: it writes as many bytes as Endure's equation 9 says", "[simulate]") {
+  // Each level costs (T - 1 + K) / (2 K) for runs of (T - 1) / K units, with its arrival and the merge down. The T-th unit has a
+  // run of its own here before the level moves down. It is written once, while in the equation it takes part in no merge on its
+  // level.
   struct Case {
     double t, k;
   };
@@ -191,19 +193,19 @@ TEST_CASE("K-LSM: writes as many bytes as Endure's equation 9 says", "[simulate]
     const std::uint64_t levels = 3;
     const auto flushes = static_cast<std::uint64_t>(std::pow(t, levels));
     const double write_amp = after(of("klsm", {{"size_ratio", c.t}, {"runs", c.k}}), flushes).write_amp;
-    // A run of q units costs 1 + 2 + ... + q; K of them and the last unit, per T units.
+    // A run of q units costs 1 + 2 + ... + q. Per T units there are K such runs and the last unit.
     const double q = (c.t - 1) / c.k;
     const double per_level = (c.k * q * (q + 1) / 2 + 1) / c.t;
     INFO("T " << c.t << ", K " << c.k << ", per level " << per_level);
     CHECK(per_level == Approx(((c.t - 1) * (c.t - 1 + c.k) / (2 * c.k) + 1) / c.t));
-    // Level 0 first writes its flushes, and then again those that join a run.
+    // Level 0 first writes its flushes, and then writes those again that join a run.
     const double joins = (c.k * (q * (q + 1) / 2 - 1)) / c.t;
     CHECK(write_amp == Approx(1 + joins + (static_cast<double>(levels) - 1) * per_level + 1).epsilon(0.01));
   }
 }
 
-TEST_CASE("LEVELED with two runs on level 0: lower levels are as in table 4.1 of the thesis", "[simulate]") {
-  // In the thesis every file is one memtable; here files are cut at cells, so a full level may have up to two files less.
+TEST_CASE("LEVELED with two runs on level 0: its lower levels are as in table 4.1 of the thesis", "[simulate]") {
+  // In the thesis every file is one memtable. Here files are cut at cells, so a full level may have up to two files less.
   const std::pair<std::uint64_t, std::vector<double>> rows[] = {
       {20, {4, 14}}, {40, {4, 16, 18}}, {60, {4, 16, 38}}, {80, {4, 16, 58}}, {100, {4, 16, 64, 14}}, {120, {4, 16, 64, 34}}};
   for (const auto& [flushes, sizes] : rows) {
@@ -220,14 +222,15 @@ TEST_CASE("LEVELED with two runs on level 0: lower levels are as in table 4.1 of
   }
 }
 
-TEST_CASE("simulated space of merges, updates and deletes matches theory", "[simulate]") {
-  // Without updates nothing is stale. A merge of everything needs all its space twice (thesis, 3.4.3), leveling one file's.
+TEST_CASE("merges, updates and deletes: the simulated space matches theory", "[simulate]") {
+  // Without updates nothing is stale. A merge of everything needs all its space twice (thesis, 3.4.3), leveling the space of one
+  // file.
   const SimulationSample constant = after(of("constant", {{"k", 4}}), 401);
   CHECK(constant.space_amp == Approx(1));
   CHECK(constant.transient_space_amp > 1.97);
   CHECK(constant.transient_space_amp <= 2);
   CHECK(after(of("leveling", {{"size_ratio", 4}}), 401).transient_space_amp < 1.1);
-  // k = 1 has one run with the live entries only, so deletes and updates make it smaller than what was written.
+  // With k = 1 there is one run of only the live entries, so deletes and updates make it smaller than the written bytes.
   SimulationSettings one = of("constant", {{"k", 1}});
   one.workload.updates = 0.5;
   one.workload.deletes = 0.2;
@@ -243,15 +246,15 @@ TEST_CASE("simulated space of merges, updates and deletes matches theory", "[sim
   CHECK(after(updated, 3000).write_amp < after(of("min_latency", {{"k", 4}}), 3000).write_amp);
 }
 
-TEST_CASE("simulated run size agrees with counted keys", "[simulate]") {
-  // The expectation against keys that are drawn: 20,000 to a memtable, half of the operations overwrite.
+TEST_CASE("simulated run size: it agrees with counted keys", "[simulate]") {
+  // Compares the expectation with drawn keys: 20,000 in a memtable, and half of the operations overwrite.
   WorkloadSettings settings;
   settings.updates = 0.5;
   Workload workload(settings);
   constexpr std::uint64_t kKeys = 20'000;
   Random random(3);
   std::uint64_t live = 0;
-  std::vector<std::uint64_t> newest;  // flush that last wrote the key
+  std::vector<std::uint64_t> newest;  // the flush that last wrote each key
   std::vector<std::uint64_t> sizes;
   for (std::uint64_t t = 1; t <= 30; ++t) {
     workload.flush();
@@ -286,11 +289,11 @@ TEST_CASE("random flush sizes: costs change little, and the same seed gives the 
        {"bigtable", "exploring", "concurrent", "klsm", "lazy_leveling", "tiering", "garnering", "one_leveling"}) {
     SimulationSettings other = of(name);
     other.workload = {true, 0.3, 0.2, 7};
-    CHECK(after(other, 600).flushes == 600);  // within its bounds after every flush, or there is no sample
+    CHECK(after(other, 600).flushes == 600);  // the stack is within its bounds after every flush, or there is no sample
   }
 }
 
-/// The runs in memtables, newest first, "|" between levels.
+/// Returns the runs in memtables, newest first, "|" between levels.
 std::string runs_text(const TreeShape& shape) {
   std::string out;
   int level = 0;
@@ -304,8 +307,8 @@ std::string runs_text(const TreeShape& shape) {
   return out;
 }
 
-/// trace policy=NAME [parameter=...] flushes=N [cells=C] [as_engine] [brief]
-/// After each flush the runs, in memtables, and what it led to; `brief`: the runs alone.
+/// ~trace policy=NAME [parameter=...] flushes=N [cells=C] [as_engine] [brief]
+/// Prints after each flush the runs, in memtables, and the merges that the flush caused; `brief`: only the runs.
 std::string trace(const test::DataCase& data) {
   REQUIRE(data.command == "trace");
   SimulationSettings settings = of(data.arg("policy"));
@@ -330,7 +333,7 @@ std::string trace(const test::DataCase& data) {
 }
 
 TEST_CASE("same flushes: each policy's merges are as recorded, and no two policies do the same", "[simulate]") {
-  std::map<std::string, std::string> traces;  // by the answer
+  std::map<std::string, std::string> traces;  // by the trace
   std::set<std::string> policies;
   test::run_datadriven(std::string(EBBTIDE_TEST_DIR) + "/testdata/traces.txt", [&](const test::DataCase& data) {
     const std::string answer = trace(data);
@@ -346,7 +349,7 @@ TEST_CASE("same flushes: each policy's merges are as recorded, and no two polici
 }
 
 TEST_CASE("simulation as the engine works: each flush is written before the merges that it causes", "[simulate]") {
-  // The same stacks; what a flush led to is written beside it, not in its place.
+  // The stacks are the same. The merges that a flush causes are written beside it, not in its place.
   for (const char* name : {"min_latency", "binomial", "bigtable", "constant"}) {
     SimulationSettings settings = of(name, {{"k", 4}});
     const SimulationSample paper = after(settings, 500);
@@ -358,7 +361,7 @@ TEST_CASE("simulation as the engine works: each flush is written before the merg
     CHECK(engine.write_amp <= paper.write_amp + 1);
     CHECK(engine.transient_space_amp >= paper.transient_space_amp);
   }
-  // Policies that write each flush first in any case: asked again, they may choose other files.
+  // These policies write each flush first in any case. If called again, they may choose other files.
   SimulationSettings settings = of("exploring");
   const SimulationSample paper = after(settings, 500);
   settings.as_engine = true;
@@ -369,7 +372,7 @@ TEST_CASE("simulation as the engine works: each flush is written before the merg
   CHECK(after(settings, 500).write_amp == once);
 }
 
-TEST_CASE("files of several memtables: moved to the next level together", "[simulate]") {
+TEST_CASE("files of several memtables: they are moved to the next level together", "[simulate]") {
   SimulationSettings settings = of("leveling", {{"size_ratio", 4}});
   settings.file_size = 4;
   auto made = Simulation::make(settings);
@@ -379,7 +382,7 @@ TEST_CASE("files of several memtables: moved to the next level together", "[simu
   std::uint64_t files = 0;
   for (const RunShape& run : simulation->shape().runs) {
     for (const FileShape& file : run.files)
-      CHECK(file.bytes <= 7 * kSimulatedMemtable);  // aligned: half as large again, and a cell
+      CHECK(file.bytes <= 7 * kSimulatedMemtable);  // aligned: half as large again, plus a cell
     files += run.files.size();
   }
   CHECK(files >= 25);
@@ -411,7 +414,7 @@ TEST_CASE("simulation: its figures are printed as recorded", "[simulate]") {
   CHECK(svg.find("</svg>\n") != std::string::npos);
 }
 
-TEST_CASE("command line policies are parsed, with errors named", "[simulate]") {
+TEST_CASE("command line policies: they are parsed, with errors named", "[simulate]") {
   const auto policies = *parse_policies("MinLatency:k=3,exploring:k=4,lambda=1.5,C=4,tiered");
   REQUIRE(policies.size() == 3);
   CHECK(policies[0].name == "min_latency");
@@ -427,7 +430,7 @@ TEST_CASE("command line policies are parsed, with errors named", "[simulate]") {
   std::vector<PolicySettings> chosen = {{"binomial", {}}, {"bigtable", {{"k", 7}}}, {"tiering", {}}};
   REQUIRE(apply_flags({{"k", 6}}, &chosen).is_ok());
   CHECK(chosen[0].parameters.at("k") == 6);
-  CHECK(chosen[1].parameters.at("k") == 7);  // its own
+  CHECK(chosen[1].parameters.at("k") == 7);  // the policy's own parameter
   CHECK(chosen[2].parameters.empty());
   CHECK(apply_flags({{"lambda", 2}}, &chosen).to_string().find("--lambda: none of the named policies has this parameter") !=
         std::string::npos);
@@ -436,7 +439,7 @@ TEST_CASE("command line policies are parsed, with errors named", "[simulate]") {
   CHECK(parameter_flags().at("size_ratio") == std::vector<std::string>{"size-ratio", "size_ratio", "T", "B"});
 }
 
-TEST_CASE("tree.policy is read from a configuration file", "[simulate]") {
+TEST_CASE("configuration file has tree.policy: it is read", "[simulate]") {
   const auto tree = parse_tree_choices("server: { port: 1 }\ntree:\n  policy: { name: klsm, size_ratio: 6, runs_1: 3 }\n");
   REQUIRE(tree.is_ok());
   CHECK(tree->policy.name == "klsm");
@@ -459,7 +462,7 @@ TEST_CASE("tree.policy is read from a configuration file", "[simulate]") {
   CHECK(Simulation::make(of(shipped->policy.name, shipped->policy.parameters)).is_ok());
 }
 
-TEST_CASE("moments of samples: parsed, and spread evenly", "[simulate]") {
+TEST_CASE("moments of samples: they are parsed, and spread evenly", "[simulate]") {
   CHECK(*parse_moments("30,10,30", 40) == std::vector<std::uint64_t>{10, 30});
   for (const char* bad : {"", "0", "41", "x", "1,", "-1", "1.5"}) CHECK(!parse_moments(bad, 40).is_ok());
   CHECK(spread_moments(10, 5, false) == std::vector<std::uint64_t>{2, 4, 6, 8, 10});
@@ -467,7 +470,7 @@ TEST_CASE("moments of samples: parsed, and spread evenly", "[simulate]") {
   CHECK(spread_moments(2, 10, false) == std::vector<std::uint64_t>{1, 2});
 }
 
-TEST_CASE("unsupported simulation is refused with the reason", "[simulate]") {
+TEST_CASE("simulation is unsupported: it is refused with the reason", "[simulate]") {
   CHECK(!Simulation::make(of("binomial", {{"k", 0}})).is_ok());
   SimulationSettings settings = of("leveling");
   settings.cells = 48;

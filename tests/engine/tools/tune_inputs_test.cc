@@ -1,4 +1,4 @@
-// What ebbtide-tune accepts, and what it says of the rest.
+// Tests of the inputs that ebbtide-tune accepts, and of its errors for others.
 #include "tools/tune_inputs.h"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ std::string error_with(const std::string& key, const std::string& value) {
   return parse_tune_inputs(values).status().to_string();
 }
 
-TEST_CASE("bytes and counts have units of their own") {
+TEST_CASE("bytes and counts: each has units of its own") {
   CHECK(*parse_bytes("memory", "512MiB") == 512 * 0x1p20);
   CHECK(*parse_bytes("memory", "1.5 GiB") == 1.5 * 0x1p30);
   CHECK(*parse_bytes("memory", "4096") == 4096);
@@ -29,7 +29,7 @@ TEST_CASE("bytes and counts have units of their own") {
   CHECK_FALSE(parse_count("entries", "inf").is_ok());
 }
 
-TEST_CASE("mix is shares or percentages, and is scaled to 1") {
+TEST_CASE("mix: it is shares or percentages, and is scaled to 1") {
   const auto thirds = parse_mix("mix", "33,33,33,1");
   REQUIRE(thirds.is_ok());
   CHECK(check_mix(*thirds).is_ok());
@@ -40,7 +40,7 @@ TEST_CASE("mix is shares or percentages, and is scaled to 1") {
   CHECK_FALSE(parse_mix("mix", "-1,1,1,0").is_ok());
 }
 
-TEST_CASE("values without defaults are asked for by name") {
+TEST_CASE("values without defaults are missing: the error names them") {
   for (const char* key : {"entries", "entry_size", "memory"}) {
     TuneValues values = smallest_values();
     values.erase(key);
@@ -48,7 +48,7 @@ TEST_CASE("values without defaults are asked for by name") {
   }
 }
 
-TEST_CASE("inputs have the given values, and defaults elsewhere") {
+TEST_CASE("inputs: they have the given values, and defaults elsewhere") {
   TuneValues values = smallest_values();
   values["layout"] = "klsm";
   values["runs"] = "4,4,1";
@@ -74,7 +74,7 @@ TEST_CASE("inputs have the given values, and defaults elsewhere") {
   CHECK(std::isinf(in->request.limits.write));
 }
 
-TEST_CASE("wrong values are refused by key") {
+TEST_CASE("wrong value: it is refused with the key") {
   CHECK(error_with("layout", "levelling").find("layout is \"levelling\"; allowed: leveling, tiering") != std::string::npos);
   CHECK(error_with("equations", "endure").find("equations is \"endure\"; allowed: engine, paper, paper_relaxed") !=
         std::string::npos);
@@ -85,7 +85,7 @@ TEST_CASE("wrong values are refused by key") {
   CHECK(error_with("write_asymmetry", "twice").find("allowed: a number") != std::string::npos);
 }
 
-TEST_CASE("rho comes from one source") {
+TEST_CASE("rho: it comes from one source") {
   TuneValues values = smallest_values();
   values["unlikely_mix"] = "0,0,0,1";
   const auto between = parse_tune_inputs(values);
@@ -96,7 +96,7 @@ TEST_CASE("rho comes from one source") {
   values = smallest_values();
   values["mix_low"] = "0,0.2,0,0.1";
   values["mix_high"] = "0.5,0.8,0.2,0.5";
-  CHECK_FALSE(parse_tune_inputs(values).is_ok());  // mix is there, too
+  CHECK_FALSE(parse_tune_inputs(values).is_ok());  // the values have a mix, too
   values.erase("mix");
   const auto ranges = parse_tune_inputs(values);
   REQUIRE(ranges.is_ok());
@@ -104,7 +104,7 @@ TEST_CASE("rho comes from one source") {
   CHECK(check_mix(ranges->request.mix).is_ok());
 }
 
-TEST_CASE("file has values, lists and a map of shares") {
+TEST_CASE("file: it has values, lists and a map of shares") {
   const auto values = parse_tune_file(
       "entries: 100M\nentry_size: 200\nmemory: 512MiB\nruns: [4, 2]\n"
       "mix: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n");
@@ -119,7 +119,7 @@ TEST_CASE("file has values, lists and a map of shares") {
   CHECK_FALSE(parse_tune_file("a: b: c").is_ok());
 }
 
-TEST_CASE("changes name one value") {
+TEST_CASE("change: it names one value") {
   CHECK(parse_change("memory=2GiB")->memory_bits == 0x1p34);
   CHECK(parse_change("entries=1G")->entries == 1e9);
   CHECK((*parse_change("mix=0,0,0,1")->mix)[kWrite] == 1);
@@ -129,7 +129,7 @@ TEST_CASE("changes name one value") {
   CHECK_FALSE(parse_change("memory=").is_ok());
 }
 
-TEST_CASE("history is four counts a line, and a wrong line is named") {
+TEST_CASE("history: it has four counts a line, and a wrong line is named") {
   const auto windows = parse_history("empty,read,range,write\n# comment\n1000,2000,30,4\r\n\n5,6,7,8\n");
   REQUIRE(windows.is_ok());
   REQUIRE(windows->size() == 2);
@@ -138,7 +138,7 @@ TEST_CASE("history is four counts a line, and a wrong line is named") {
   CHECK_FALSE(parse_history("1,2,3,x\n").is_ok());
 }
 
-TEST_CASE("each key has a group and help, and none is there twice") {
+TEST_CASE("each key: it has a group and help, and is there once") {
   std::map<std::string, int> seen;
   for (const TuneKey& key : tune_keys()) {
     CHECK(++seen[key.name] == 1);

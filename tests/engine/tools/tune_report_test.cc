@@ -1,4 +1,4 @@
-// The tables of ebbtide-tune, and the settings that it prints.
+// Tests of the tables of ebbtide-tune, and of the settings that it prints.
 #include "tools/tune_report.h"
 
 #include <catch2/catch.hpp>
@@ -18,11 +18,11 @@ TuneInputs inputs(const TuneValues& more = {}) {
   return std::move(in).value();
 }
 
-TEST_CASE("table columns are aligned, the first to the left") {
+TEST_CASE("table columns: they are aligned, the first to the left") {
   CHECK(aligned_table({{"a", "bb", "c"}, {"long", "1", "22222"}}) == "a     bb      c\nlong   1  22222\n");
 }
 
-TEST_CASE("model prints each operation, the mean and each level") {
+TEST_CASE("model: it prints each operation, the mean and each level") {
   const TuneInputs in = inputs({{"layout", "klsm"}, {"runs", "3,1"}, {"size_ratio", "5"}});
   const std::string text = model_text(in.request, assess(in.request, in.tuning));
   for (const char* part :
@@ -33,8 +33,8 @@ TEST_CASE("model prints each operation, the mean and each level") {
   CHECK(model_text(robust.request, assess(robust.request, robust.tuning)).find("worst within rho") != std::string::npos);
 }
 
-// Simulator and engine read policies the same way.
-TEST_CASE("printed settings are a policy that the engine accepts") {
+// Simulator and engine read policies in the same way.
+TEST_CASE("printed settings: they are a policy that the engine accepts") {
   for (const Layout layout : kLayouts) {
     TuneInputs in = inputs();
     in.request.layouts = {layout};
@@ -51,7 +51,7 @@ TEST_CASE("printed settings are a policy that the engine accepts") {
   }
 }
 
-TEST_CASE("settings of K-LSM give each level its runs") {
+TEST_CASE("settings of K-LSM: they give each level its runs") {
   const TuneInputs in = inputs({{"layout", "klsm"}, {"runs", "4,3,1"}, {"size_ratio", "6"}});
   const std::string text = settings_text(in.request, in.tuning);
   CHECK(text.find("runs: 1\n    runs_0: 4\n    runs_1: 3\n") != std::string::npos);
@@ -61,7 +61,7 @@ TEST_CASE("settings of K-LSM give each level its runs") {
   CHECK(settings_text(in.request, large).find("size ratios up to 32") != std::string::npos);
 }
 
-TEST_CASE("Monkey's design is one row in its own terms") {
+TEST_CASE("Monkey's design: it is one row in its own terms") {
   const TuneInputs in = inputs();
   const auto design = monkey_design(in.request.system, in.request.mix);
   REQUIRE(design.is_ok());
@@ -71,7 +71,7 @@ TEST_CASE("Monkey's design is one row in its own terms") {
     CHECK(text.find(part) != std::string::npos);
 }
 
-TEST_CASE("what-if prints a row for now and two per question") {
+TEST_CASE("what-if: it prints a row for now and two per question") {
   const TuneInputs in = inputs();
   std::vector<Answer> answers;
   for (const char* question : {"memory=1GiB", "entries=1G"}) {

@@ -1,4 +1,4 @@
-// Costs by simulation, of policies with and without a closed form.
+// Tests of costs by simulation, for policies with and without a closed form.
 #include "tools/tune_simulated.h"
 
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@ namespace ebbtide {
 namespace {
 
 constexpr PerOperation kMix = {0.25, 0.25, 0.25, 0.25};
-constexpr double kBuffer = 8e5;  // bits: a thousand entries of 100 bytes
+constexpr double kBuffer = 8e5;  // in bits: a thousand entries of 100 bytes
 
 System system_of(double flushes) {
   System s;
@@ -19,7 +19,7 @@ System system_of(double flushes) {
 
 PolicySettings policy(const char* name, std::map<std::string, double> parameters) { return {name, std::move(parameters)}; }
 
-TEST_CASE("simulated tiering costs less than the model's full tree, but not half") {
+TEST_CASE("simulated tiering: it costs less than the model's full tree, but not half") {
   const System s = system_of(1023);
   Tuning t;
   t.layout = Layout::kTiering;
@@ -34,12 +34,13 @@ TEST_CASE("simulated tiering costs less than the model's full tree, but not half
     CHECK(simulated->costs[operation] <= model.costs[operation] * 1.05);
     CHECK(simulated->costs[operation] >= model.costs[operation] / 2.5);
   }
-  // A level is written once, whether it is full or not. On average half of its runs are there, but the last is filled to five sixths.
+  // A level is written once, whether it is full or not. On average half of its runs exist, but the last level is filled to five
+  // sixths.
   CHECK(simulated->write_amplification == Approx(model.write_amplification).epsilon(0.1));
   CHECK(simulated->costs[kRange] == Approx(4 * 1.5 + 2.5).epsilon(0.02));
 }
 
-TEST_CASE("stack with more runs has cheaper writes and dearer ranges") {
+TEST_CASE("stack with more runs: it has cheaper writes and dearer ranges") {
   const System s = system_of(2000);
   for (const char* name : {"bigtable", "constant", "min_latency", "binomial"}) {
     const auto few = simulated_costs(s, policy(name, {{"k", 3}}), 5 * s.entries, kBuffer, kMix);
@@ -55,7 +56,7 @@ TEST_CASE("stack with more runs has cheaper writes and dearer ranges") {
   }
 }
 
-TEST_CASE("cache and device scale simulated costs") {
+TEST_CASE("cache and device: they scale simulated costs") {
   System s = system_of(200);
   const PolicySettings exploring = policy("exploring", {{"k", 4}});
   const auto plain = simulated_costs(s, exploring, 5 * s.entries, kBuffer, kMix);
@@ -68,7 +69,7 @@ TEST_CASE("cache and device scale simulated costs") {
   CHECK(other->costs[kWrite] == Approx(plain->costs[kWrite] * 2));
 }
 
-TEST_CASE("wrong policy and too many flushes are refused") {
+TEST_CASE("wrong policy or too many flushes: they are refused") {
   const System s = system_of(100);
   CHECK(simulated_costs(s, policy("nothing", {}), 0, kBuffer, kMix).status().to_string().find("no policy \"nothing\"") !=
         std::string::npos);

@@ -1,4 +1,4 @@
-// Shapes, plans, what plans make of shapes, and the notation for all of them.
+// Tests of shapes, plans, the effect of plans on shapes, and the notation for all of them.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -97,7 +97,7 @@ Plan random_plan(Random& random) {
   return plan;
 }
 
-TEST_CASE("shapes and plans as text: read back the same", "[tree]") {
+TEST_CASE("shapes and plans as text: they read back the same", "[tree]") {
   Random random(42);
   for (int i = 0; i < 3000; ++i) {
     INFO("round " << i << " of seed 42");
@@ -114,7 +114,7 @@ TEST_CASE("shapes and plans as text: read back the same", "[tree]") {
   }
 }
 
-TEST_CASE("damaged text is refused, never misread", "[tree]") {
+TEST_CASE("text is damaged: it is refused, never misread", "[tree]") {
   Random random(7);
   for (int i = 0; i < 3000; ++i) {
     std::string text = to_text(random_shape(random));
@@ -129,13 +129,13 @@ TEST_CASE("damaged text is refused, never misread", "[tree]") {
   }
 }
 
-/// What a file's bounds say of a key, one by one.
+/// Returns true if the file's bounds contain the key, by comparing them one by one.
 bool covers(const FileShape& file, const std::string& key) {
   return key >= file.smallest && (file.unbounded || (file.largest_exclusive ? key < file.largest : key <= file.largest));
 }
 
-TEST_CASE("overlap, range and hull of files: agree with a check of single keys", "[tree]") {
-  std::vector<std::string> universe;  // every key of up to two letters, and the points just behind them
+TEST_CASE("overlap, range and hull of files: they agree with a check of single keys", "[tree]") {
+  std::vector<std::string> universe;  // every key of up to two letters, and the points just after them
   for (const char* a : {"", "a", "b", "c"}) {
     for (const char* b : {"", "a", "b", "c"}) {
       universe.push_back(std::string(a) + b);
@@ -174,7 +174,7 @@ TEST_CASE("overlap, range and hull of files: agree with a check of single keys",
   }
 }
 
-TEST_CASE("a run's overlapping files are those that overlap one by one", "[tree]") {
+TEST_CASE("overlapping files of a run: they are those that overlap one by one", "[tree]") {
   const TreeShape shape = *parse_shape("L1 r1: 1[a..b 1] 2[c..<d 1] 3[d..d 1] 4[e..<g 1] 5[h..* 1]\nL2 r2: 6[c..e 1]\n");
   const RunShape& run = shape.runs[0];
   const std::vector<std::string> keys = {"", "a", "b", "bb", "c", "cc", "d", "dd", "e", "f", "g", "gg", "h", "z"};
@@ -192,7 +192,7 @@ TEST_CASE("a run's overlapping files are those that overlap one by one", "[tree]
   }
 }
 
-/// text                     parses the input and prints it again
+/// ~text                     parses the input and prints it again
 /// check                    what is wrong with the shape
 /// plan                     parses a plan and prints it again
 /// apply plan...            the plan is the first line of the input, outputs are lines "out [rN] file", the rest is the shape
@@ -239,14 +239,14 @@ class Runner {
   }
 };
 
-TEST_CASE("plans have the recorded notation and effect", "[tree]") {
+TEST_CASE("plans: they have the recorded notation and effect", "[tree]") {
   Runner runner;
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
       [&](const test::DataCase& data) { return runner.run(data); });
 }
 
-TEST_CASE("a plan that names a file twice, or one that is elsewhere, is refused", "[tree]") {
+TEST_CASE("plan names a file twice, or one that is elsewhere: it is refused", "[tree]") {
   const auto shape = parse_shape("L0 r2: 5[a..c 1K] 6[d..f 1K]\nL1 r1: 4[a..z 1K]\n");
   REQUIRE(shape.is_ok());
   for (const char* text :
@@ -257,7 +257,7 @@ TEST_CASE("a plan that names a file twice, or one that is elsewhere, is refused"
   }
 }
 
-TEST_CASE("marking a plan busy and free changes only its files", "[tree]") {
+TEST_CASE("plan is marked busy and free: only its files change", "[tree]") {
   const TreeShape before = *parse_shape("L0 r3: 5[a..b 1] 6[c..d 1]\nL1 r1: 1[a..b 1] 2[c..d 1]\n");
   const Plan plan = *parse_plan("merge r3{5} r1{1} -> r1 L1 (size)");
   TreeShape shape = before;

@@ -1,4 +1,4 @@
-// The measured size that memtables flush to, which is the unit of level capacities.
+// Tests of the measured size that memtables flush to, which is the unit of level capacities.
 #include <catch2/catch.hpp>
 
 #include "version/flush_size.h"
@@ -25,7 +25,7 @@ struct Flushes {
   [[nodiscard]] double in_force() const { return static_cast<double>(FlushShare::bytes(share, kMemtable)) / kMemtable; }
 };
 
-TEST_CASE("before any flush the unit is memtable_size", "[flush_size]") {
+TEST_CASE("no flush yet: the unit is memtable_size", "[flush_size]") {
   CHECK(FlushShare::bytes(0, kMemtable) == kMemtable);
   CHECK(FlushShare::bytes(FlushShare::kOne, kMemtable) == kMemtable);
   CHECK(FlushShare::bytes(FlushShare::kOne / 2, kMemtable) == kMemtable / 2);
@@ -37,20 +37,20 @@ TEST_CASE("before any flush the unit is memtable_size", "[flush_size]") {
   CHECK(version.shape(1000, 0, 0, 0, [](FileNum) { return false; }).memtable_bytes == 250);
 }
 
-TEST_CASE("the first full memtable counts at once", "[flush_size]") {
+TEST_CASE("first full memtable: it counts at once", "[flush_size]") {
   Flushes tree;
   tree.flush(1, 0.1);
   CHECK(tree.in_force() == Approx(0.1).epsilon(0.01));
 }
 
-TEST_CASE("a memtable that is flushed early counts as a full one, with less weight", "[flush_size]") {
+TEST_CASE("memtable is flushed early: it counts as a full one, with less weight", "[flush_size]") {
   Flushes tree;
-  tree.flush(0.1, 0.9);  // too small to count
+  tree.flush(0.1, 0.9);  // this flush is too small to count
   CHECK(tree.share == 0);
   for (int i = 0; i < 20; ++i) tree.flush(1, 0.1);
   const std::uint32_t before = tree.share;
   CHECK(tree.in_force() == Approx(0.1).epsilon(0.26));
-  // Four small flushes with a large fixed part: too little weight to change the share in use.
+  // Four small flushes with a large fixed part have too little weight to change the share in use.
   for (int i = 0; i < 4; ++i) tree.flush(0.02, 0.3);
   CHECK(tree.share == before);
   // Any number of small flushes of the same data changes nothing.
@@ -60,13 +60,13 @@ TEST_CASE("a memtable that is flushed early counts as a full one, with less weig
   CHECK(other.changes == 1);
 }
 
-TEST_CASE("several memtables of one flush count as several", "[flush_size]") {
+TEST_CASE("several memtables in one flush: they count as several", "[flush_size]") {
   Flushes tree;
   tree.flush(4, 0.2);
   CHECK(tree.in_force() == Approx(0.2).epsilon(0.01));
 }
 
-TEST_CASE("unit in use changes only when the average differs by a quarter", "[flush_size]") {
+TEST_CASE("average differs by a quarter: the unit in use changes, and only then", "[flush_size]") {
   Flushes tree;
   for (int i = 0; i < 50; ++i) tree.flush(1, i % 2 == 0 ? 0.09 : 0.11);
   CHECK(tree.changes == 1);
@@ -78,16 +78,16 @@ TEST_CASE("unit in use changes only when the average differs by a quarter", "[fl
   CHECK(tree.changes == settled);
 }
 
-TEST_CASE("after a restart the average begins with the stored share", "[flush_size]") {
+TEST_CASE("after a restart: the average begins with the stored share", "[flush_size]") {
   Flushes tree;
   tree.share = FlushShare::kOne / 10;
   tree.flush(1, 0.11);
   CHECK(tree.changes == 0);
-  tree.flush(1, 1);  // one different flush beside a share that counts as four
+  tree.flush(1, 1);  // one different flush, beside a share that counts as four
   CHECK(tree.in_force() < 0.4);
 }
 
-TEST_CASE("the unit has a least and a largest value", "[flush_size]") {
+TEST_CASE("unit: it has a least and a largest value", "[flush_size]") {
   Flushes tree;
   tree.flush(1, 0);
   CHECK(tree.share == FlushShare::kLeast);

@@ -1,7 +1,8 @@
-// Encoding of edits and file descriptions, and versions after edits.
+// Tests of the encoding of edits and file descriptions, and of versions after edits.
 #include <catch2/catch.hpp>
 
 #include "base/coding.h"
+#include "version/record_needs.h"
 #include "version_samples.h"
 
 namespace ebbtide {
@@ -16,7 +17,7 @@ std::string encoded(const VersionEdit& edit) {
   return out;
 }
 
-TEST_CASE("edits read back as written", "[version]") {
+TEST_CASE("edits: they read back as written", "[version]") {
   Random random(1);
   for (int i = 0; i < 3000; ++i) {
     INFO("round " << i << " of seed 1");
@@ -27,7 +28,7 @@ TEST_CASE("edits read back as written", "[version]") {
   }
 }
 
-TEST_CASE("file descriptions read back, one behind the other", "[version]") {
+TEST_CASE("file descriptions one after the other: they read back", "[version]") {
   Random random(2);
   for (int i = 0; i < 1000; ++i) {
     const FileMeta a = test::random_file_meta(random), b = test::random_file_meta(random);
@@ -43,19 +44,19 @@ TEST_CASE("file descriptions read back, one behind the other", "[version]") {
   }
 }
 
-TEST_CASE("truncated edit is refused or is a shorter edit", "[version]") {
+TEST_CASE("edit is truncated: it is refused or is a shorter edit", "[version]") {
   Random random(3);
   for (int i = 0; i < 200; ++i) {
     const std::string whole = encoded(test::random_edit(random));
     for (std::size_t n = 0; n < whole.size(); ++n) {
       const auto decoded = VersionEdit::decode(Bytes(whole).substr(0, n));
-      // Cut between two fields, it is an edit with fewer changes.
+      // An edit that is cut between two fields has fewer changes.
       if (decoded.is_ok()) CHECK(encoded(*decoded) == whole.substr(0, n));
     }
   }
 }
 
-TEST_CASE("damaged edits are refused or differ, without harm", "[version]") {
+TEST_CASE("edits are damaged: they are refused or differ, without harm", "[version]") {
   Random random(4);
   for (int i = 0; i < 20000; ++i) {
     std::string bytes = encoded(test::random_edit(random));
@@ -72,7 +73,7 @@ TEST_CASE("damaged edits are refused or differ, without harm", "[version]") {
   }
 }
 
-TEST_CASE("a field of a newer version is refused unless it may be skipped", "[version]") {
+TEST_CASE("field of a newer version: it is refused unless it may be skipped", "[version]") {
   VersionEdit edit;
   edit.next_file = 9;
   const auto with_field = [&](std::uint32_t tag) {
@@ -88,7 +89,7 @@ TEST_CASE("a field of a newer version is refused unless it may be skipped", "[ve
   CHECK(refused.status().to_string() == "unsupported: edit: field at byte 3 has tag 33, which this version does not know");
 }
 
-TEST_CASE("the same optional twice, a number too many, too large a level or stamp are malformed", "[version]") {
+TEST_CASE("the same optional twice, a number too many, or too large a level or stamp: the edit is malformed", "[version]") {
   const auto field = [](std::uint32_t tag, std::initializer_list<std::uint64_t> numbers) {
     std::string payload, out;
     for (const auto n : numbers) put_varint(&payload, n);
@@ -135,7 +136,7 @@ TEST_CASE("the same optional twice, a number too many, too large a level or stam
   }
 }
 
-TEST_CASE("edit as text has a line per change", "[version]") {
+TEST_CASE("edit as text: it has a line per change", "[version]") {
   VersionEdit edit;
   TreeEdit& tree = edit.trees.emplace_back();
   tree.tree = 3;
@@ -213,7 +214,7 @@ std::string apply_error(const TreeEdit& edit) {
   return std::string(applied.status().message());
 }
 
-TEST_CASE("an edit merges level 0 into level 1", "[version]") {
+TEST_CASE("edit merges level 0 into level 1: the version has the result", "[version]") {
   TreeEdit edit;
   edit.tree = 1;
   edit.removed_files = {{5, 50}, {4, 40}, {1, 12}};
@@ -224,7 +225,7 @@ TEST_CASE("an edit merges level 0 into level 1", "[version]") {
   const auto applied = apply(two_levels(), edit);
   REQUIRE(applied.is_ok());
   CHECK(layout(**applied) == "L1 r1: 10 60 62\n");
-  // A cursor is kept only where a file begins: the name is purged with the file.
+  // A cursor is kept only where a file begins, since the name is purged with the file.
   CHECK((*applied)->cursors == std::vector<std::string>{"", "n"});
   CHECK((*applied)->flushed_seq == 99);
   TreeEdit forget;
@@ -236,7 +237,7 @@ TEST_CASE("an edit merges level 0 into level 1", "[version]") {
   CHECK((*apply(**applied, gone))->cursors.empty());
 }
 
-TEST_CASE("edits add and remove records", "[version]") {
+TEST_CASE("edits add and remove records: the version has the result", "[version]") {
   TreeEdit edit;
   edit.tree = 1;
   edit.flushed_seq = 100;
@@ -251,15 +252,15 @@ TEST_CASE("edits add and remove records", "[version]") {
   change.added_records.clear();
   change.removed_records = {99};
   CHECK((*apply(*changed, change))->records->empty());
-  CHECK(apply(*with, edit).status().message() == "tree 1: record 99 is added but is there already");
+  CHECK(apply(*with, edit).status().message() == "tree 1: record 99 is added, but is already in the tree");
   change.removed_records = {97};
   CHECK(apply(*with, change).status().message() == "tree 0: record 97 is not in the tree");
-  // A record of an operation that may be in the log alone.
+  // The record is of an operation that may be only in the log.
   edit.flushed_seq = 98;
-  CHECK(apply_error(edit) == "tree 1: record 99 is newer than what was flushed, 98");
+  CHECK(apply_error(edit) == "tree 1: record 99 is newer than the flushed seq 98");
 }
 
-TEST_CASE("records retire without entries to cover, and merge into subsuming ones", "[version]") {
+TEST_CASE("records without entries to cover retire, and others merge into subsuming ones", "[version]") {
   const auto stamped = [](FileNum num, const char* a, const char* b, SeqNum lo, SeqNum hi, DeleteKey min, DeleteKey max) {
     FileMeta file = plain_file(num, a, b, lo, hi);
     file.stats.min_delete_key = min;
@@ -292,13 +293,13 @@ TEST_CASE("records retire without entries to cover, and merge into subsuming one
   CHECK(tidied({{15, 20, 100, 7}}).empty());  // other stamps
   CHECK(tidied({{29, 30, 100, 7}}).size() == 1);
   CHECK(tidied({{30, 31, 100, 7}}).empty());
-  CHECK(tidied({{40, 50, 150, 7}}).empty());  // applied
+  CHECK(tidied({{40, 50, 150, 7}}).empty());  // the record was applied already
   CHECK(tidied({{40, 50, 151, 7}}).size() == 1);
   CHECK(tidied({used, {20, 30, 120, 9}}) == std::vector<Record>{{20, 30, 120, 7}});
   CHECK(tidied({{15, 20, 99, 3}, used}) == std::vector<Record>{used});
 }
 
-TEST_CASE("common key prefix gets shorter and is removed with the last bound that has it", "[version]") {
+TEST_CASE("last bound with the common key prefix is removed: the prefix gets shorter or is removed", "[version]") {
   Version base;
   base.tree = 1;
   base.next_run = 2;
@@ -315,7 +316,7 @@ TEST_CASE("common key prefix gets shorter and is removed with the last bound tha
   VersionState state;
   state.trees[1] = named;
   CHECK(snapshot(state).trees.front().key_space == "user:");
-  edit.key_space = "user:2";  // from a job that began before the other one ended
+  edit.key_space = "user:2";  // the edit of a job that began before the other one ended
   CHECK((*apply(*named, edit))->key_space == "user:");
   edit.key_space = "us1";
   CHECK((*apply(*named, edit))->key_space == "us");
@@ -334,7 +335,7 @@ TEST_CASE("common key prefix gets shorter and is removed with the last bound tha
   CHECK((*apply(*less, remove))->key_space == "user:");
 }
 
-TEST_CASE("added runs are placed as the edit says", "[version]") {
+TEST_CASE("added runs: they are placed as the edit says", "[version]") {
   const auto with = [](TreeEdit::AddedRun run) {
     TreeEdit edit;
     edit.added_runs = {run};
@@ -343,14 +344,14 @@ TEST_CASE("added runs are placed as the edit says", "[version]") {
   CHECK(with({9, 0, 5}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
   CHECK(with({9, 0, 4}) == "L0 r5: 50\nL0 r9:\nL0 r4: 40\nL1 r1: 10 12\n");
   CHECK(with({9, 2, 0}) == "L0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\nL2 r9:\n");
-  // The neighbour was removed, or was not named.
+  // If the named neighbour was removed, or none was named, the added run becomes the newest of its level.
   CHECK(with({9, 0, 77}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
   CHECK(with({9, 1, 77}) == "L0 r5: 50\nL0 r4: 40\nL1 r9:\nL1 r1: 10 12\n");
   CHECK(with({9, 2, 77}) == "L0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\nL2 r9:\n");
   CHECK(with({9, 0, 1, true}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
 }
 
-TEST_CASE("edit that does not apply: error names the mismatch", "[version]") {
+TEST_CASE("edit does not apply: the error names the mismatch", "[version]") {
   TreeEdit edit;
   edit.tree = 1;
   CHECK(apply_error(edit) == "fits");
@@ -360,25 +361,25 @@ TEST_CASE("edit that does not apply: error names the mismatch", "[version]") {
     change(&bad);
     return apply_error(bad);
   };
-  CHECK(error_of([](TreeEdit* e) { e->added_runs = {{4, 0, 0}}; }) == "tree 1: run 4 is added but is there already");
-  CHECK(error_of([](TreeEdit* e) { e->added_runs = {{9, 0, 0}}; }) == "tree 1: run 9 of level 0 lies behind level 1");
+  CHECK(error_of([](TreeEdit* e) { e->added_runs = {{4, 0, 0}}; }) == "tree 1: run 4 is added, but is already in the tree");
+  CHECK(error_of([](TreeEdit* e) { e->added_runs = {{9, 0, 0}}; }) == "tree 1: run 9 of level 0 comes after a run of level 1");
   CHECK(error_of([](TreeEdit* e) { e->removed_files = {{4, 50}}; }) == "tree 1: file 50 is not in run 4");
   CHECK(error_of([](TreeEdit* e) { e->removed_files = {{3, 50}}; }) == "tree 1: run 3 is not in the tree");
   CHECK(error_of([](TreeEdit* e) { e->added_files = {{3, plain_file(70, "a", "b")}}; }) == "tree 1: run 3 is not in the tree");
   CHECK(error_of([](TreeEdit* e) { e->removed_runs = {4}; }) == "tree 1: run 4 is removed but has files");
   CHECK(error_of([](TreeEdit* e) { e->removed_runs = {3}; }) == "tree 1: run 3 is not in the tree");
   CHECK(error_of([](TreeEdit* e) { e->relabeled = {{3, 1}}; }) == "tree 1: run 3 is not in the tree");
-  CHECK(error_of([](TreeEdit* e) { e->relabeled = {{5, 1}}; }) == "tree 1: run 4 of level 0 lies behind level 1");
+  CHECK(error_of([](TreeEdit* e) { e->relabeled = {{5, 1}}; }) == "tree 1: run 4 of level 0 comes after a run of level 1");
   CHECK(error_of([](TreeEdit* e) {
           e->added_files = {{1, plain_file(70, "f", "f2", 1, 1)}};
         }) == "tree 1: run 1: file 10 and file 70 overlap or are out of order");
   CHECK(error_of([](TreeEdit* e) {
           e->added_files = {{1, plain_file(40, "x", "y", 1, 1)}};
-        }) == "tree 1: run 1: file 40 is there twice");
+        }) == "tree 1: run 1: file 40 occurs twice");
   CHECK(error_of([](TreeEdit* e) {
           e->added_files = {{1, plain_file(70, "x", "y", 9, 1)}};
           e->added_files[0].second.stats.min_seq = 10;
-        }) == "tree 1: run 1: file 70 has its smallest seq above its largest");
+        }) == "tree 1: run 1: file 70 has a smallest seq above its largest seq");
   CHECK(error_of([](TreeEdit* e) {
           e->added_files = {{1, plain_file(70, "x", "y")}};
           e->added_files[0].second.stats.largest = "w";
@@ -390,9 +391,9 @@ TEST_CASE("edit that does not apply: error names the mismatch", "[version]") {
         }) == "fits");
 }
 
-TEST_CASE("added runs whose ids were taken get new ids", "[version]") {
-  Version base = two_levels();  // next run 6
-  TreeEdit edit;                // made when the next run was 4: runs 4 and 5 are its own, run 1 is an old one
+TEST_CASE("ids of added runs were taken: they get new ids", "[version]") {
+  Version base = two_levels();  // the next run is 6
+  TreeEdit edit;                // made when the next run was 4: runs 4 and 5 are its own, run 1 is an old run
   edit.added_runs = {{4, 0, 1}, {5, 0, 4}};
   edit.added_files = {{4, plain_file(70, "a", "b")}, {5, plain_file(72, "a", "b")}, {1, plain_file(74, "x", "y")}};
   edit.removed_files = {{1, 10}};
@@ -409,7 +410,7 @@ TEST_CASE("added runs whose ids were taken get new ids", "[version]") {
   CHECK(edit == before);
 }
 
-TEST_CASE("file as policies see it has births and dead entries", "[version]") {
+TEST_CASE("file as policies see it: it has births and dead entries", "[version]") {
   FileMeta file = plain_file(4, "a", "b", 3, 5);
   FileShape shape = file.shape(1000, 50);
   CHECK(shape.num == 4);
@@ -431,6 +432,10 @@ TEST_CASE("file as policies see it has births and dead entries", "[version]") {
   shape = file.shape(1000, 30);
   CHECK((shape.dead == 1 && shape.oldest_birth == 30 && shape.deadline == 1030));
   CHECK(file.shape(~Millis{0}, 30).deadline == ~Millis{0});
+  entry.debt = 20;
+  file.stats.add_entry(entry);
+  shape = file.shape(1000, 29);
+  CHECK((shape.tombstones == 1 && shape.oldest_birth == 20 && shape.deadline == 1020));
 }
 
 }  // namespace
@@ -438,7 +443,7 @@ TEST_CASE("file as policies see it has births and dead entries", "[version]") {
 
 namespace ebbtide {
 
-TEST_CASE("quarantined file stays so in the next snapshot, until an edit ends the quarantine") {
+TEST_CASE("quarantined file: it stays so in the next snapshot, until an edit ends the quarantine") {
   FileMeta file;
   file.data_file = 7;
   file.metadata_file = 8;

@@ -15,7 +15,7 @@ inline std::string random_bytes(Random& random, std::uint64_t max) {
   return out;
 }
 
-/// A number of any magnitude.
+/// Returns a number of any magnitude.
 inline std::uint64_t any_number(Random& random) { return random.next() >> random.uniform(64); }
 
 inline FileMeta random_file_meta(Random& random) {
@@ -95,11 +95,13 @@ inline VersionEdit random_edit(Random& random) {
   if (random.one_in(2)) edit.oldest_log = any_number(random) / 4;
   if (random.one_in(2)) edit.last_seq = any_number(random) & kMaxSeqNum;
   if (random.one_in(2)) edit.complete_seq = any_number(random) & kMaxSeqNum;
+  if (random.one_in(2)) edit.newest_log = any_number(random) / 4;
   if (random.one_in(2)) edit.time_mark = any_number(random);
+  if (random.one_in(2)) edit.boot_mark = BootMark{any_number(random), any_number(random)};
   return edit;
 }
 
-/// A file with keys [smallest, largest] and seqs [lo, hi].
+/// Returns a file with keys [smallest, largest] and seqs [lo, hi].
 inline FileMeta plain_file(FileNum num, const std::string& smallest, const std::string& largest, SeqNum lo = 1, SeqNum hi = 1) {
   FileMeta file;
   file.data_file = num;
@@ -117,14 +119,16 @@ inline FileMeta plain_file(FileNum num, const std::string& smallest, const std::
   return file;
 }
 
-/// The content of a version set as text, without the numbers that always grow.
+/// Returns the content of a version set as text, without the numbers that always grow.
 inline std::string describe(const VersionSet& set) {
   VersionState state;
   state.trees = set.trees();
   state.databases = set.databases();
   state.oldest_log = set.oldest_log();
+  state.newest_log = set.newest_log();
   state.last_seq = set.last_seq();
   state.time_mark = set.time_mark();
+  state.boot_mark = set.boot_mark();
   return snapshot(state).to_text();
 }
 

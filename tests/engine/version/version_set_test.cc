@@ -1,4 +1,4 @@
-// The manifest under damage, crashes and failing disks.
+// Tests of the manifest under damage, crashes and failing disks.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -8,6 +8,7 @@
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 #include "io/trace_fs.h"
+#include "support/files.h"
 #include "support/long_run.h"
 #include "support/planted.h"
 #include "version/manifest.h"
@@ -21,7 +22,7 @@ using test::plain_file;
 
 const std::string kDir = "db";
 
-/// The n-th edit of a cycle: a new tree, flushes, merges, another tree for the database, and so on.
+/// Returns the n-th edit of a cycle: a new tree, flushes, merges, another tree for the database, and so on.
 VersionEdit step(VersionSet& set, int n) {
   VersionEdit edit;
   edit.last_seq = static_cast<SeqNum>(n) * 10;
@@ -82,16 +83,9 @@ void live(VersionSet& set, int from, int to) {
   }
 }
 
-void write_file(FileSystem& fs, const std::string& path, Bytes content) {
-  if (fs.exists(path)) REQUIRE(fs.unlink(path).is_ok());
-  auto file = fs.create(path);
-  REQUIRE(file.is_ok());
-  REQUIRE((*file)->append(content).is_ok());
-}
-
 std::string manifest_path(const VersionSet& set) { return join_path(kDir, manifest_file_name(set.manifest_file())); }
 
-TEST_CASE("committed edits are present after open", "[version]") {
+TEST_CASE("edits were committed: they are present after open", "[version]") {
   MemoryFileSystem fs;
   std::string expected;
   FileNum highest = 0;
@@ -117,13 +111,13 @@ TEST_CASE("committed edits are present after open", "[version]") {
   CHECK(fs.list(kDir)->size() == 2);  // CURRENT and one manifest
 }
 
-TEST_CASE("open() without CURRENT is not found, and create() ignores leftovers of a crash", "[version]") {
+TEST_CASE("CURRENT is missing: open() returns not found, and create() ignores leftovers of a crash", "[version]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   CHECK(VersionSet::open(fs, kDir).status().code() == Code::kNotFound);
-  write_file(fs, kDir + "/MANIFEST-000001", "half");
-  write_file(fs, kDir + "/000007.data", "other");
-  write_file(fs, kDir + "/CURRENT.tmp", "half");
+  rewrite(fs, kDir + "/MANIFEST-000001", "half");
+  rewrite(fs, kDir + "/000007.data", "other");
+  rewrite(fs, kDir + "/CURRENT.tmp", "half");
   auto set = VersionSet::create(fs, kDir);
   REQUIRE(set.is_ok());
   CHECK((*set)->manifest_file() == 8);
@@ -132,7 +126,7 @@ TEST_CASE("open() without CURRENT is not found, and create() ignores leftovers o
   CHECK(names == std::vector<std::string>{"000007.data", "CURRENT", "MANIFEST-000008"});
 }
 
-TEST_CASE("file operations of create, commit and roll, in order", "[version]") {
+TEST_CASE("create, commit and roll: their file operations come in this order", "[version]") {
   MemoryFileSystem memory;
   TraceFileSystem fs(memory);
   auto set = create(fs);
@@ -155,7 +149,7 @@ TEST_CASE("file operations of create, commit and roll, in order", "[version]") {
         "unlink db/MANIFEST-000001\n");
 }
 
-TEST_CASE("edit that does not apply changes nothing", "[version]") {
+TEST_CASE("edit does not apply: it changes nothing", "[version]") {
   MemoryFileSystem memory;
   TraceFileSystem fs(memory);
   auto set = create(fs);
@@ -178,7 +172,7 @@ TEST_CASE("edit that does not apply changes nothing", "[version]") {
   live(*set, 3, 4);
 }
 
-TEST_CASE("two jobs that chose the same run id get different ones", "[version]") {
+TEST_CASE("two jobs chose the same run id: they get different ones", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 1);
@@ -192,7 +186,7 @@ TEST_CASE("two jobs that chose the same run id get different ones", "[version]")
   CHECK(describe(*open(fs)) == describe(*set));
 }
 
-TEST_CASE("manifest that has outgrown its snapshot is rolled", "[version]") {
+TEST_CASE("manifest has outgrown its snapshot: it is rolled", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 1);
@@ -218,7 +212,7 @@ TEST_CASE("manifest that has outgrown its snapshot is rolled", "[version]") {
 
 // --- damage
 
-TEST_CASE("every flipped bit of a manifest is detected, except in the last seal", "[version]") {
+TEST_CASE("any bit of a manifest is flipped: this is detected, except in the last seal", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 8);
@@ -230,11 +224,11 @@ TEST_CASE("every flipped bit of a manifest is detected, except in the last seal"
     for (int bit = 0; bit < 8; ++bit) {
       std::string bad = good;
       bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
-      write_file(fs, path, bad);
+      rewrite(fs, path, bad);
       const auto opened = VersionSet::open(fs, kDir);
       INFO("byte " << at << " bit " << bit);
       if (at >= last_seal) {
-        // It was never synced, so it may be missing. The state is whole, and the rest is reported.
+        // The edit was never synced, so it may be missing. The state is complete, and the damage is reported.
         REQUIRE(opened.is_ok());
         CHECK(describe(**opened) == expected);
         CHECK((*opened)->torn_tail() == "seal is damaged at " + std::to_string(last_seal));
@@ -249,19 +243,19 @@ TEST_CASE("every flipped bit of a manifest is detected, except in the last seal"
   }
 }
 
-TEST_CASE("truncated manifest has the edits before the cut, and at least its snapshot", "[version]") {
+TEST_CASE("manifest is truncated: it has the edits before the cut, and at least its snapshot", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   const std::size_t snapshot = set->manifest_bytes();
   std::vector<std::pair<std::size_t, std::string>> states{{snapshot, describe(*set)}};
   for (int n = 0; n < 8; ++n) {
     live(*set, n, n + 1);
-    states.emplace_back(set->manifest_bytes() - 12, describe(*set));  // a record is whole without its seal
+    states.emplace_back(set->manifest_bytes() - 12, describe(*set));  // a record is complete without its seal
   }
   const std::string path = manifest_path(*set);
   const std::string good = *read_file(fs, path);
   for (std::size_t size = 0; size < good.size(); ++size) {
-    write_file(fs, path, Bytes(good).substr(0, size));
+    rewrite(fs, path, Bytes(good).substr(0, size));
     const auto opened = VersionSet::open(fs, kDir);
     INFO("size " << size);
     if (size < snapshot) {
@@ -274,7 +268,7 @@ TEST_CASE("truncated manifest has the edits before the cut, and at least its sna
   }
 }
 
-TEST_CASE("no record is appended after a torn tail", "[version]") {
+TEST_CASE("manifest has a torn tail: no record is appended after it", "[version]") {
   MemoryFileSystem fs;
   std::string path, expected;
   {
@@ -283,7 +277,7 @@ TEST_CASE("no record is appended after a torn tail", "[version]") {
     path = manifest_path(*set);
     expected = describe(*set);
   }
-  write_file(fs, path, *read_file(fs, path) + std::string(700, '\0') + "garbage");
+  rewrite(fs, path, *read_file(fs, path) + std::string(700, '\0') + "garbage");
   auto set = open(fs);
   CHECK(set->torn_tail() != "");
   CHECK(describe(*set) == expected);
@@ -294,12 +288,12 @@ TEST_CASE("no record is appended after a torn tail", "[version]") {
   CHECK(describe(*open(fs)) == describe(*set));
 }
 
-TEST_CASE("manifest of another name, of a newer format, or under a damaged CURRENT is refused", "[version]") {
+TEST_CASE("manifest has another name, a newer format, or a damaged CURRENT: it is refused", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 3);
   const std::string good = *read_file(fs, manifest_path(*set)), current = *read_file(fs, kDir + "/CURRENT");
-  write_file(fs, kDir + "/MANIFEST-000009", good);
+  rewrite(fs, kDir + "/MANIFEST-000009", good);
   REQUIRE(write_current(fs, kDir, 9).is_ok());
   CHECK(VersionSet::open(fs, kDir).status().to_string() == "corruption: MANIFEST-000009: header at 0: checksum mismatch");
   REQUIRE(write_current(fs, kDir, 10).is_ok());
@@ -309,17 +303,17 @@ TEST_CASE("manifest of another name, of a newer format, or under a damaged CURRE
     for (int bit = 0; bit < 8; ++bit) {
       std::string bad = current;
       bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
-      write_file(fs, kDir + "/CURRENT", bad);
+      rewrite(fs, kDir + "/CURRENT", bad);
       CHECK(VersionSet::open(fs, kDir).status().code() == Code::kCorruption);
     }
-    write_file(fs, kDir + "/CURRENT", Bytes(current).substr(0, at));
+    rewrite(fs, kDir + "/CURRENT", Bytes(current).substr(0, at));
     CHECK(VersionSet::open(fs, kDir).status().code() == Code::kCorruption);
   }
-  write_file(fs, kDir + "/CURRENT", current);
+  rewrite(fs, kDir + "/CURRENT", current);
   std::string newer = good.substr(0, 16);
   store_fixed<std::uint32_t>(newer.data() + 4, kManifestVersion + 1);
   put_u64(&newer, block_checksum(newer, 1, 0));
-  write_file(fs, kDir + "/MANIFEST-000001", newer + good.substr(24));
+  rewrite(fs, kDir + "/MANIFEST-000001", newer + good.substr(24));
   CHECK(VersionSet::open(fs, kDir).status().to_string() ==
         "unsupported: MANIFEST-000001: has format version 2; this program reads up to version 1");
 }
@@ -334,8 +328,8 @@ struct Crash {
 
 constexpr int kSteps = 9, kRollAfter = 4;
 
-/// Creates a set, commits, rolls by hand in the middle. `states` gets what describe() says after each acknowledged step; state 0
-/// is "not created". Stops at the first failure.
+/// Creates a set, commits, and rolls by hand in the middle. Adds the result of describe() after each acknowledged step to
+/// `states`; state 0 is "not created". Stops at the first failure.
 void whole_life(FileSystem& fs, std::vector<std::string>* states) {
   states->assign(1, "");
   if (!fs.create_dir(kDir).is_ok() || !fs.sync_dir(".").is_ok()) return;
@@ -349,7 +343,7 @@ void whole_life(FileSystem& fs, std::vector<std::string>* states) {
   }
 }
 
-/// Opens the files after a crash: the state must be one of two, and further commits must succeed.
+/// Opens the files after a crash. The state must be one of two, and further commits must succeed.
 void check_recovery(MemoryFileSystem& disk, const std::vector<std::string>& states, std::size_t acknowledged) {
   auto opened = VersionSet::open(disk, kDir);
   if (opened.status().code() == Code::kNotFound) {
@@ -368,7 +362,7 @@ void check_recovery(MemoryFileSystem& disk, const std::vector<std::string>& stat
   demand(disk.list(kDir)->size() == 2, "leftovers stay");
 }
 
-/// Loses power before each operation of that sequence.
+/// Loses power before each operation of whole_life().
 void crash_everywhere() {
   std::vector<std::string> states;
   std::uint64_t operations = 0;
@@ -400,17 +394,17 @@ void crash_everywhere() {
   }
 }
 
-TEST_CASE("a crash before any operation leaves the acknowledged state or the next", "[version]") { crash_everywhere(); }
+TEST_CASE("crash before any operation: the state is the acknowledged one or the next", "[version]") { crash_everywhere(); }
 
-TEST_CASE("planted: a CURRENT that is not replaced atomically is found by crashes", "[version][planted]") {
+TEST_CASE("planted bug does not replace CURRENT atomically: crashes find it", "[version][planted]") {
   must_catch(PlantedBug::kReplaceInPlace, crash_everywhere);
 }
 
-TEST_CASE("planted: a manifest that is unlinked before CURRENT's new name is durable is found by crashes", "[version][planted]") {
+TEST_CASE("planted bug unlinks a manifest before CURRENT's new name is durable: crashes find it", "[version][planted]") {
   must_catch(PlantedBug::kUnlinkBeforeRenameIsDurable, crash_everywhere);
 }
 
-TEST_CASE("crash during recovery from a crash leaves the acknowledged state or the next", "[version]") {
+TEST_CASE("crash during recovery from a crash: the state is the acknowledged one or the next", "[version]") {
   MemoryFileSystem memory;
   auto set = create(memory);
   live(*set, 0, 5);
@@ -418,7 +412,7 @@ TEST_CASE("crash during recovery from a crash leaves the acknowledged state or t
   const std::string before = describe(*set);
   std::unique_ptr<MemoryFileSystem> torn;
   {
-    // Loses power in the middle of a commit.
+    // Power is lost in the middle of a commit.
     FaultFileSystem fs(memory);
     auto again = open(fs);
     live(*again, 5, 6);
@@ -440,7 +434,7 @@ TEST_CASE("crash during recovery from a crash leaves the acknowledged state or t
       edit.time_mark = 5000;
       REQUIRE(recovering->commit(edit).is_ok());
       const std::string after = describe(*recovering);
-      if (second == nullptr) return;  // past the last operation
+      if (second == nullptr) return;  // there is no further operation
       const std::string found = describe(*open(*second));
       CHECK((found == start || found == after));
       live(*open(*second), 100, 102);
@@ -449,7 +443,7 @@ TEST_CASE("crash during recovery from a crash leaves the acknowledged state or t
   FAIL("the operations do not end");
 }
 
-TEST_CASE("failed write changes nothing, and the set is bad until it is rolled or opened again", "[version]") {
+TEST_CASE("write fails: it changes nothing, and the set is bad until it is rolled or opened again", "[version]") {
   for (const auto effect : {FileFault::Effect::kNone, FileFault::Effect::kHalf, FileFault::Effect::kFull}) {
     for (const bool sticky : {false, true}) {
       std::uint64_t struck = 0;
@@ -470,7 +464,7 @@ TEST_CASE("failed write changes nothing, and the set is bad until it is rolled o
           CHECK(!set->commit(step(*set, n)).is_ok());
           fs.clear_faults();
           const auto crashed = memory.crash_clone(nth);
-          // The edit that failed may be on disk; the set that refused it does not have it.
+          // The failed edit may be on disk; the set that refused it does not have it.
           CHECK(VersionSet::open(*crashed, kDir).is_ok());
           REQUIRE(set->roll().is_ok());
           CHECK(describe(*set) == before);
@@ -494,7 +488,7 @@ std::vector<std::string> sorted_list(FileSystem& fs) {
   return names;
 }
 
-TEST_CASE("failed rolls on a full disk leave no file behind, however often they are tried", "[version]") {
+TEST_CASE("rolls fail on a full disk: they leave no file behind, however often they are tried", "[version]") {
   for (const char* where : {"MANIFEST", "CURRENT.tmp"}) {
     for (const FileOp op : {FileOp::kCreate, FileOp::kWrite, FileOp::kSync, FileOp::kRename}) {
       for (const auto effect : {FileFault::Effect::kNone, FileFault::Effect::kHalf}) {
@@ -521,31 +515,31 @@ TEST_CASE("failed rolls on a full disk leave no file behind, however often they 
   }
 }
 
-TEST_CASE("roll with CURRENT replaced but not durable keeps both manifests", "[version]") {
+TEST_CASE("CURRENT is replaced but not durable after a roll: both manifests are kept", "[version]") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);
   auto set = create(fs);
   live(*set, 0, 5);
   const std::string expected = describe(*set);
-  fs.inject({.ops = ops_of(FileOp::kSyncDir), .nth = 2});  // the first is of the manifest's own name
+  fs.inject({.ops = ops_of(FileOp::kSyncDir), .nth = 2});  // the first sync is for the manifest's own name
   REQUIRE(!set->roll().is_ok());
   for (std::uint64_t seed = 0; seed < 20; ++seed) CHECK(describe(*open(*memory.crash_clone(seed))) == expected);
 }
 
-TEST_CASE("state returned by open() is durable after a kill during a commit", "[version]") {
+TEST_CASE("kill during a commit: the state that open() returns is durable", "[version]") {
   MemoryFileSystem memory;
   {
     FaultFileSystem fs(memory);
     auto set = create(fs);
     live(*set, 0, 5);
-    fs.inject({.ops = ops_of(FileOp::kSync), .sticky = true});  // killed between the write and its sync
+    fs.inject({.ops = ops_of(FileOp::kSync), .sticky = true});  // as if killed between the write and its sync
     REQUIRE(!set->commit(step(*set, 5)).is_ok());
   }
   const std::string found = describe(*open(memory));
   CHECK(describe(*open(*memory.crash_clone(1, CrashMode::kNothing))) == found);
 }
 
-TEST_CASE("manifest that open() has read stays current through a power loss after the next unlink", "[version]") {
+TEST_CASE("power loss after the next unlink: the manifest that open() has read stays current", "[version]") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     MemoryFileSystem memory;
     FileNum old = kNoFile;
@@ -554,12 +548,13 @@ TEST_CASE("manifest that open() has read stays current through a power loss afte
       auto set = create(fs);
       live(*set, 0, 5);
       old = set->manifest_file();
-      fs.inject({.ops = ops_of(FileOp::kSyncDir), .nth = 2});  // killed between CURRENT's rename and the sync of the directory
+      fs.inject(
+          {.ops = ops_of(FileOp::kSyncDir), .nth = 2});  // as if killed between CURRENT's rename and the sync of the directory
       REQUIRE(!set->roll().is_ok());
     }
     auto set = open(memory);
     REQUIRE(set->manifest_file() != old);
-    REQUIRE(memory.unlink(join_path(kDir, manifest_file_name(old))).is_ok());  // a leftover
+    REQUIRE(memory.unlink(join_path(kDir, manifest_file_name(old))).is_ok());  // removes a leftover
     const auto crashed = memory.crash_clone(seed);
     INFO("seed " << seed);
     CHECK(describe(*open(*crashed)) == describe(*set));
@@ -607,13 +602,13 @@ std::string seal_of(FileNum file, std::uint64_t offset) {
   return out;
 }
 
-TEST_CASE("invalid length of a record allocates no memory before its checksum is verified", "[version]") {
+TEST_CASE("length of a record is invalid: it allocates no memory before its checksum is verified", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   std::string bytes = header_of(1);
   put_u32(&bytes, 60u << 20);
   put_u64(&bytes, 7);
-  write_file(memory, kDir + "/MANIFEST-000001", bytes);
+  rewrite(memory, kDir + "/MANIFEST-000001", bytes);
   REQUIRE(memory.truncate(kDir + "/MANIFEST-000001", std::uint64_t{64} << 20).is_ok());
   ReadWatch fs(memory);
   const auto end = read_manifest(fs, kDir, 1, [](Bytes, std::uint64_t) { return Status::ok(); });
@@ -621,7 +616,7 @@ TEST_CASE("invalid length of a record allocates no memory before its checksum is
   CHECK(fs.largest <= (std::uint64_t{1} << 20));
 }
 
-TEST_CASE("manifest of records without seals is read once, not once for each record", "[version]") {
+TEST_CASE("manifest has records without seals: it is read once, not once for each record", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   std::string bytes = header_of(1);
@@ -631,7 +626,7 @@ TEST_CASE("manifest of records without seals is read once, not once for each rec
     bytes += record_of(1, bytes.size(), "");
     bytes += "SEALSEALSEAL";  // as if the last record were torn
   }
-  write_file(memory, kDir + "/MANIFEST-000001", bytes);
+  rewrite(memory, kDir + "/MANIFEST-000001", bytes);
   ReadWatch fs(memory);
   std::uint64_t records = 0;
   const auto end = read_manifest(fs, kDir, 1, [&](Bytes, std::uint64_t) {
@@ -644,26 +639,26 @@ TEST_CASE("manifest of records without seals is read once, not once for each rec
   CHECK(fs.reads < 100);
 }
 
-TEST_CASE("a file name with the largest number does not make file numbers start again", "[version]") {
+TEST_CASE("file name has the largest number: file numbers do not start again", "[version]") {
   MemoryFileSystem fs;
   {
     auto set = create(fs);
     live(*set, 0, 2);
   }
-  write_file(fs, kDir + "/18446744073709551615.data", "");  // not a name of the engine: the number is past kMaxFileNum
+  rewrite(fs, kDir + "/18446744073709551615.data", "");  // this is no name of the engine, since the number is past kMaxFileNum
   {
     auto set = open(fs);
     const FileNum next = set->new_file();
     CHECK(next < 100);
     live(*set, 2, 3);
   }
-  write_file(fs, kDir + "/" + data_file_name(kMaxFileNum), "");
+  rewrite(fs, kDir + "/" + data_file_name(kMaxFileNum), "");
   const Status status = VersionSet::open(fs, kDir).status();
   CHECK(status.code() == Code::kCorruption);
   CHECK(status.to_string().find(data_file_name(kMaxFileNum)) != std::string::npos);
 }
 
-TEST_CASE("many edits applied at once equal edits applied one by one", "[version]") {
+TEST_CASE("many edits are applied at once: the result equals edits applied one by one", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   std::vector<VersionEdit> edits;
@@ -687,7 +682,7 @@ TEST_CASE("many edits applied at once equal edits applied one by one", "[version
   CHECK(snapshot(*finished) == snapshot(one_by_one));
 }
 
-TEST_CASE("tree that breaks its invariants after all edits is refused, and the error names the place", "[version]") {
+TEST_CASE("tree breaks its invariants after all edits: it is refused, and the error names the place", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   VersionEdit edit;
@@ -702,7 +697,7 @@ TEST_CASE("tree that breaks its invariants after all edits is refused, and the e
   edit.encode(&payload);
   bytes += record_of(1, bytes.size(), payload);
   bytes += seal_of(1, bytes.size());
-  write_file(memory, kDir + "/MANIFEST-000001", bytes);
+  rewrite(memory, kDir + "/MANIFEST-000001", bytes);
   REQUIRE(write_current(memory, kDir, 1).is_ok());
   CHECK(VersionSet::open(memory, kDir).status().to_string() ==
         "corruption: MANIFEST-000001: after the record at 24: tree 1: run 1: file 2 and file 4 overlap or are out of order");

@@ -1,4 +1,4 @@
-// How many operations a sync waits for, how long, and when it stops waiting.
+// Tests of how many operations a sync waits for, how long, and when it stops waiting.
 #include "wal/commit_delay.h"
 
 #include <catch2/catch.hpp>
@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 }  // namespace
 
-TEST_CASE("a sync waits for as many operations as the last one had and left, for a quarter of its time") {
+TEST_CASE("sync: it waits for as many operations as the last one had and left, for a quarter of its time") {
   CommitDelay delay;
   CHECK(delay.wanted() == 0);  // nothing is known yet
   delay.synced(25, 25, 4 * kMs);
@@ -20,19 +20,19 @@ TEST_CASE("a sync waits for as many operations as the last one had and left, for
   CHECK(delay.limit_ns() == CommitDelay::kLongestNs);  // one slow sync does not make clients wait long
 }
 
-TEST_CASE("one client alone is not delayed") {
+TEST_CASE("one client alone: it is not delayed") {
   CommitDelay delay;
   delay.synced(1, 0, 4 * kMs);
   CHECK(delay.wanted() <= 1);
 }
 
-TEST_CASE("sync that took no time causes no delay") {
+TEST_CASE("sync took no time: it causes no delay") {
   CommitDelay delay;
   delay.synced(25, 25, 3);
   CHECK(delay.wanted() == 0);
 }
 
-TEST_CASE("delay that brings a quarter of the group has paid, though not all came") {
+TEST_CASE("delay brings a quarter of the group: it was worthwhile, though not all came") {
   CommitDelay delay;
   delay.synced(25, 25, 4 * kMs);
   delay.waited(25, 34);
@@ -40,7 +40,7 @@ TEST_CASE("delay that brings a quarter of the group has paid, though not all cam
   CHECK(delay.wanted() == 50);
 }
 
-TEST_CASE("delay that does not pay is tried ever more rarely, and often again once it pays") {
+TEST_CASE("delay is not worthwhile: it is tried ever more rarely, and often again once it is") {
   CommitDelay delay;
   const auto syncs_until_next_try = [&] {
     int n = 0;

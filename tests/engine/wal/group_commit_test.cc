@@ -1,4 +1,5 @@
-// Group commit with its own thread: which thread writes the remaining batches, what a sync waits for, and the state after a failure.
+// Tests of group commit with its own thread: which thread writes the remaining batches, what a sync waits for, and the state
+// after a failure.
 #include "wal/group_commit.h"
 
 #include <thread>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// A sync of a segment waits at a gate that the test opens.
+// Makes a sync of a segment wait at a gate that the test opens.
 class GatedFileSystem final : public InterposedFileSystem {
  public:
   explicit GatedFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
@@ -34,7 +35,7 @@ class GatedFileSystem final : public InterposedFileSystem {
     open_ = true;
     moved_.notify_all();
   }
-  /// The syncs that wait fail.
+  /// Opens the gate. Waiting syncs return `result`.
   void open_gate_to(Status result) {
     MutexLock lock(mutex_);
     result_ = std::move(result);
@@ -103,7 +104,7 @@ struct Log {
   std::unique_ptr<GroupCommit> log;
 };
 
-// Nothing blocks the other thread, so the time runs out only if there is a fault.
+// Waits until `done` returns true. Nothing blocks the other thread, so the time runs out only if there is a fault.
 template <typename Done>
 bool eventually(Done done) {
   const std::uint64_t until = system_clock()->mono_ns() + 10'000'000'000ull;
@@ -116,7 +117,7 @@ bool eventually(Done done) {
 
 }  // namespace
 
-TEST_CASE("batch queued during a sync is written, though no pass ends after it", "[threads]") {
+TEST_CASE("batch is queued during a sync: it is written, though no pass ends after it", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   const SeqNum first = log.put();
@@ -131,7 +132,7 @@ TEST_CASE("batch queued during a sync is written, though no pass ends after it",
   CHECK(eventually([&] { return log.log->logged_seq() == second; }));
 }
 
-TEST_CASE("log thread writes a prepared large batch, and the order of seqs stays", "[threads][staged]") {
+TEST_CASE("log thread writes a prepared large batch: the order of seqs stays", "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   constexpr std::size_t kLarge = 1 << 20;
   Log log(fsync, 64 << 20);
@@ -149,7 +150,7 @@ TEST_CASE("log thread writes a prepared large batch, and the order of seqs stays
     for (std::size_t i = 0; i < kLarge / 1000; ++i) batch.put(0, "key", std::string(1000, 'v'), {});
     batch.put_shared(0, "shared", std::make_shared<const std::string>(std::string(kLarge, 's')), {});
     GroupCommit::Prepared prepared = GroupCommit::prepare(batch);
-    batch.set_header(log.last_seq + 1, 1, 0);  // drawn after the copy
+    batch.set_header(log.last_seq + 1, 1, 0);  // the header is made after the copy
     log.last_seq += batch.count();
     const LogNote note{1, 0, 0};
     log.log->enqueue(batch, std::move(prepared), std::span(&note, 1));
@@ -173,7 +174,7 @@ TEST_CASE("log thread writes a prepared large batch, and the order of seqs stays
   CHECK(next == log.last_seq + 1);
 }
 
-TEST_CASE("under `always` segments are switched though the queue is never empty", "[threads]") {
+TEST_CASE("fsync always: segments are switched though the queue is never empty", "[threads]") {
   Log log(FsyncMode::kAlways, 4096);
   constexpr SeqNum kBatches = 300;
   log.gate.on_sync = [&] {
@@ -188,7 +189,7 @@ TEST_CASE("under `always` segments are switched though the queue is never empty"
 
 namespace {
 
-/// One put is synced, and the next sync waits: a second put came meanwhile, and the first client is expected again.
+/// Syncs one put. The next sync waits: a second put came meanwhile, and the first client is expected again.
 void sync_once_and_delay(Log& log) {
   log.gate.on_sync = [&log] {
     if (log.last_seq == 1) (void)log.put();
@@ -203,24 +204,24 @@ void sync_once_and_delay(Log& log) {
 
 }  // namespace
 
-TEST_CASE("under `always` a sync waits for the next commands of clients that the previous sync answered", "[threads]") {
+TEST_CASE("fsync always: a sync waits for the next commands of clients that the previous sync answered", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
   sync_once_and_delay(log);
   const SeqNum third = log.put();  // the next command of the first client, which has its reply
   log.log->write();
   CHECK(eventually([&] { return log.log->durable_seq() == third; }));
-  CHECK(log.log->syncs() == 2);  // the second and the third operation had a sync in common
+  CHECK(log.log->syncs() == 2);  // the second and the third operation shared a sync
   CHECK(log.log->close().is_ok());
 }
 
-TEST_CASE("the log closes while a sync is delayed", "[threads]") {
+TEST_CASE("sync is delayed: the log closes", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
   sync_once_and_delay(log);
   CHECK(log.log->close().is_ok());
   CHECK(log.log->durable_seq() == 2);
 }
 
-TEST_CASE("failed log restarts while a sync of the old segment is under way", "[threads]") {
+TEST_CASE("sync of the old segment is running: the failed log restarts", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   (void)log.put();
@@ -270,7 +271,7 @@ TEST_CASE("sync of the old segment fails after the log has restarted: the new lo
   CHECK(log.log->status().is_ok());
 }
 
-TEST_CASE("queued batch's deletes are in the current segment's notes before it is written", "[staged]") {
+TEST_CASE("batch is queued: its deletes are in the current segment's notes before it is written", "[staged]") {
   Log log(FsyncMode::kEverySecond, 1 << 20, 0, false);
   log.start();
   const auto tombstone = [&] {
@@ -290,7 +291,7 @@ TEST_CASE("queued batch's deletes are in the current segment's notes before it i
   log.log->enqueue(tombstone(), std::span(&first, 1));
   CHECK(birth_of(1) == 1000);
   const WriteBatch large = tombstone();
-  log.log->enqueue(large, GroupCommit::prepare(large), std::span(&second, 1));  // makes both groups wait as they are
+  log.log->enqueue(large, GroupCommit::prepare(large), std::span(&second, 1));  // makes both groups wait
   log.log->enqueue(tombstone(), std::span(&third, 1));
   CHECK((birth_of(1) == 1000 && birth_of(2) == 2000 && birth_of(3) == 3000));
   CHECK(log.log->logged_seq() == 0);
@@ -299,7 +300,7 @@ TEST_CASE("queued batch's deletes are in the current segment's notes before it i
   CHECK((birth_of(1) == 1000 && birth_of(2) == 2000 && birth_of(3) == 3000));
 }
 
-TEST_CASE("log that fails during a sync: salvage syncs the records before the failure, unless the sync failed", "[threads]") {
+TEST_CASE("log fails during a sync: salvage syncs the records before the failure, unless the sync failed", "[threads]") {
   const bool sync_fails = GENERATE(false, true);
   Log log(FsyncMode::kEverySecond);
   log.start();
@@ -328,7 +329,7 @@ TEST_CASE("log that fails during a sync: salvage syncs the records before the fa
   CHECK(log.log->synced_seq() == (sync_fails ? 0 : written));
 }
 
-TEST_CASE("fsync changed to `always` syncs what was only written", "[threads]") {
+TEST_CASE("fsync changes to always: data that was only written is synced", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();
@@ -339,7 +340,7 @@ TEST_CASE("fsync changed to `always` syncs what was only written", "[threads]") 
   CHECK(eventually([&] { return log.log->durable_seq() == seq; }));
 }
 
-TEST_CASE("close() ends the waits for a sync", "[threads]") {
+TEST_CASE("close(): it ends the waits for a sync", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();

@@ -1,4 +1,4 @@
-// Operations of a long group, one after the other: the same as those of the batches in it.
+// Tests that the operations of a long group come one after the other, and equal those of its batches.
 #include "wal/group_reader.h"
 
 #include <engine/write_batch.h>
@@ -46,7 +46,7 @@ WriteBatch random_batch(SeqNum seq, Random& random, int operations) {
   return batch;
 }
 
-/// In parts of a file, as pieces are, and one in memory.
+/// Returns a payload in parts of a file, as pieces are, and a part in memory.
 LogPayload payload_of(MemoryFileSystem& fs, const std::string& bytes, std::size_t part) {
   if (fs.exists("payload")) REQUIRE(fs.unlink("payload").is_ok());
   auto out = fs.create("payload");
@@ -116,7 +116,7 @@ TEST_CASE("group of several batches, longer than the reader's window: each opera
   CHECK(wrong == 0);
 }
 
-TEST_CASE("group that is cut short or changed anywhere in its lengths: an error, and no read beyond it", "[group_reader]") {
+TEST_CASE("group is cut or changed anywhere in its lengths: this is an error, and nothing beyond it is read", "[group_reader]") {
   Random random(4);
   std::vector<WriteBatch> batches;
   batches.push_back(random_batch(1, random, 3));
@@ -129,7 +129,7 @@ TEST_CASE("group that is cut short or changed anywhere in its lengths: an error,
     CHECK(read_to_end(payload_of(fs, bytes.substr(0, cut), 4000)).code() == Code::kCorruption);
   }
   std::string changed = bytes;
-  changed[28] ^= 1;  // the number of operations: 32 bytes of header behind the length, of which it is the fourth field
+  changed[28] ^= 1;  // the number of operations: the fourth field of the header's 32 bytes, after the length
   CHECK(read_to_end(payload_of(fs, changed, 4000)).code() == Code::kCorruption);
   changed = bytes;
   changed[3] = '\x7f';  // the length of the first batch
@@ -137,6 +137,6 @@ TEST_CASE("group that is cut short or changed anywhere in its lengths: an error,
   for (std::size_t at = 0; at < 200; ++at) {
     changed = bytes;
     changed[at] ^= 0x55;
-    (void)read_to_end(payload_of(fs, changed, 4000));  // no crash; that a key or value was changed the reader cannot know
+    (void)read_to_end(payload_of(fs, changed, 4000));  // this must not crash; the reader cannot notice a changed key or value
   }
 }

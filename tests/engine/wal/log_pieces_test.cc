@@ -1,4 +1,4 @@
-// Batches in pieces: what a reader makes of pieces and commit records, and of those that are not all there.
+// Tests of batches in pieces: how a reader treats pieces and commit records, complete and incomplete.
 #include "wal/log_pieces.h"
 
 #include <engine/write_batch.h>
@@ -37,7 +37,7 @@ WriteBatch small_batch(SeqNum seq) {
   return batch;
 }
 
-/// 40 puts, 5 pieces.
+/// A batch of 40 puts in 5 pieces.
 struct Large {
   static constexpr std::uint32_t kPieces = 5;
   explicit Large(SeqNum seq, PieceId piece_id) : id(piece_id) {
@@ -140,7 +140,7 @@ TEST_CASE("pieces without a commit record: only their notes are passed on", "[pi
   CHECK(pieces.notes(7).size() == 1);
 }
 
-TEST_CASE("log that begins behind a batch's first piece: tables have the batch, and only its place comes", "[pieces]") {
+TEST_CASE("log begins after a batch's first piece: tables have the batch, and only its place comes", "[pieces]") {
   Segments log;
   const Large large(2, {6, 1});
   log.write(7, {large.piece(3), large.piece(4), large.commit(), group_of(small_batch(42))});
@@ -154,12 +154,13 @@ TEST_CASE("log that begins behind a batch's first piece: tables have the batch, 
   CHECK(log.read(7, &pieces).clean);
   CHECK(in_tables == std::vector<SeqNum>{2, 41});
   CHECK(log.groups == std::vector<std::string>{group_of(small_batch(42))});
-  LogPieces unknown(log.fs, "d", kNoFile);  // if it is not known where the log begins, missing pieces are an error
+  LogPieces unknown(log.fs, "d", kNoFile);  // if the beginning of the log is unknown, missing pieces are an error
   log.read(7, &unknown);
   CHECK(log.damages.size() == 1);
 }
 
-TEST_CASE("commit record whose piece is damaged: is not whole, and durable if the record says that the piece was", "[pieces]") {
+TEST_CASE("piece of a commit record is damaged: the batch is incomplete, and durable if the record says that the piece was",
+          "[pieces]") {
   const std::uint32_t durable = GENERATE(0, 1, 2, 5);
   const bool followed = GENERATE(true, false);
   Segments log;
@@ -193,7 +194,7 @@ TEST_CASE("commit record whose piece is damaged: is not whole, and durable if th
   }
 }
 
-TEST_CASE("unsynced pieces with one lost, and their commit record: truncated as a torn end", "[pieces]") {
+TEST_CASE("one of several unsynced pieces is lost, with their commit record: it is truncated as a torn end", "[pieces]") {
   const std::uint32_t durable = GENERATE(0, 2);
   Segments log;
   const Large large(2, {7, 1});
@@ -213,11 +214,11 @@ TEST_CASE("unsynced pieces with one lost, and their commit record: truncated as 
   const auto torn = sequence.leave(*end);
   REQUIRE(torn.is_ok());
   CHECK(*torn == (durable == 0));
-  CHECK(sequence.finish().is_ok() == (durable == 0));  // what was durable is not torn
+  CHECK(sequence.finish().is_ok() == (durable == 0));  // a durable piece is not torn
   CHECK(sequence.skipped().empty());
 }
 
-TEST_CASE("pieces of another batch under the same id, or twice: an error that names the place", "[pieces]") {
+TEST_CASE("pieces of another batch under the same id, or twice: the error names the place", "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
   std::string changed = large.piece(4);
@@ -239,12 +240,12 @@ TEST_CASE("pieces of another batch under the same id, or twice: an error that na
   }
 }
 
-TEST_CASE("damage before pieces: the search for the next record finds them, and their batch is whole", "[pieces]") {
+TEST_CASE("damage before pieces: the search for the next record finds them, and their batch is complete", "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
   log.write(7, {group_of(small_batch(1)), large.piece(0), large.piece(1), large.piece(2), large.piece(3), large.piece(4),
                 large.commit()});
-  log.damage(7, log.offsets[0] + 1);  // its length: where the next record begins is lost
+  log.damage(7, log.offsets[0] + 1);  // the length is damaged, so the place of the next record is lost
   LogPieces pieces(log.fs, "d", 7);
   CHECK(log.read(7, &pieces).clean);
   REQUIRE(log.damages.size() == 1);
@@ -253,7 +254,7 @@ TEST_CASE("damage before pieces: the search for the next record finds them, and 
   CHECK(log.groups == std::vector<std::string>{group_of(large.batch)});
 }
 
-TEST_CASE("piece and commit record that are cut anywhere: malformed, never read past their end", "[pieces]") {
+TEST_CASE("piece and commit record are cut anywhere: they are malformed, and never read past their end", "[pieces]") {
   const Large large(2, {7, 1});
   LogPiece piece;
   REQUIRE(decode_piece(large.piece(0), &piece).is_ok());

@@ -41,7 +41,7 @@ inline ReadBack read_bytes(const std::string& bytes, FileNum file) {
   return read_back(fs, "", file);
 }
 
-/// True if `a` is how `b` begins.
+/// Returns true if `b` begins with `a`.
 inline bool is_prefix(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
 }

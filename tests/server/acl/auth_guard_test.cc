@@ -1,4 +1,4 @@
-// Failed authentications: what they cost their network, and what the log says.
+// Tests of failed authentications: the delays of their network, and the lines in the log.
 #include "acl/auth_guard.h"
 
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@
 using namespace ebbtide;
 
 TEST_CASE(
-    "auth guard: failures of a network beyond the free ones, delay doubles up to its limit and other networks pay nothing") {
+    "auth guard: more failures of a network than are free: its delay doubles up to the limit, and other networks have none") {
   AuthGuard guard;
   std::vector<std::uint32_t> delays;
   for (int i = 0; i < 11; ++i) {
@@ -20,7 +20,7 @@ TEST_CASE(
   CHECK(guard.delay_ms("10.0.0.2", 1'000) == 0);
 }
 
-TEST_CASE("auth guard: network without a failure for a minute is forgotten") {
+TEST_CASE("auth guard: no failure of a network for a minute: the network is forgotten") {
   AuthGuard guard;
   for (int i = 0; i < 5; ++i) (void)guard.failed("n", "a", "u", 1'000);
   CHECK(guard.delay_ms("n", 60'999) == 200 * 2);
@@ -28,7 +28,7 @@ TEST_CASE("auth guard: network without a failure for a minute is forgotten") {
   CHECK(guard.networks() == 0);
 }
 
-TEST_CASE("auth guard: failures from many networks, their number stays bounded and the latest are remembered") {
+TEST_CASE("auth guard: failures from many networks: their number stays bounded, and the latest are remembered") {
   AuthGuard guard;
   for (int i = 0; i < 10'000; ++i) {
     for (int n = 0; n < 4; ++n) (void)guard.failed("net" + std::to_string(i), "a", "u", 1'000);
@@ -38,7 +38,7 @@ TEST_CASE("auth guard: failures from many networks, their number stays bounded a
   CHECK(guard.delay_ms("net0", 1'000) == 0);
 }
 
-TEST_CASE("auth guard: many failures, a network has a line in ten seconds that counts the others") {
+TEST_CASE("auth guard: many failures of a network: the log has one line in ten seconds, which counts the others") {
   AuthGuard guard;
   CHECK(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'000) == "authentication failed: user 'bob' from 10.0.0.1:5");
   for (int i = 0; i < 19'999; ++i) CHECK_FALSE(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'100));
@@ -47,7 +47,7 @@ TEST_CASE("auth guard: many failures, a network has a line in ten seconds that c
             "...' from 10.0.0.1:6 (19999 more from there since its last line)");
 }
 
-TEST_CASE("auth guard: many networks fail in one second, the log has a few lines of them") {
+TEST_CASE("auth guard: many networks fail in one second: the log has only a few lines") {
   AuthGuard guard;
   std::uint32_t lines = 0;
   for (int i = 0; i < 1'000; ++i) lines += guard.failed("net" + std::to_string(i), "a", "u", 5'000) ? 1 : 0;

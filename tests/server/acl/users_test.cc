@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "acl/sha256.h"
+#include "commands.h"
 
 using namespace ebbtide;
+using namespace ebbtide::test;
 
 namespace {
 
@@ -19,29 +21,49 @@ std::string hex(const Sha256& hash) {
   return out;
 }
 
-// Of FIPS 180-4's examples.
+// The hash of "abc", from the examples of FIPS 180-4.
 const std::string kOfAbc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 std::string error_of(const std::string& text) {
-  const auto users = Users::parse(text, "users.acl");
+  const auto users = Users::parse(text, "users.acl", some_commands());
   return users.is_ok() ? "(ok)" : std::string(users.status().message());
 }
 
+Users parsed(const std::string& text) {
+  auto users = Users::parse(text, "users.acl", some_commands());
+  INFO(users.status().to_string());
+  REQUIRE(users.is_ok());
+  return std::move(users).value();
+}
+
+Users changed(const Users& users, Bytes name, const std::vector<Bytes>& rules) {
+  auto out = users.with_rules(name, rules, some_commands());
+  INFO(out.status().to_string());
+  REQUIRE(out.is_ok());
+  return std::move(out).value();
+}
+
+std::string refusal(Bytes name, const std::vector<Bytes>& rules) {
+  return std::string(Users().with_rules(name, rules, some_commands()).status().message());
+}
+
+std::string line_of(const Users& users, const std::string& name) { return "user " + name + " " + users.find(name)->text(); }
+
 }  // namespace
 
-TEST_CASE("sha256 of FIPS 180-4's examples", "[acl]") {
+TEST_CASE("sha256: the hashes of FIPS 180-4's examples are right", "[acl]") {
   CHECK(hex(sha256("")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(hex(sha256("abc")) == kOfAbc);
   CHECK(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")) ==
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   CHECK(hex(sha256(std::string(1'000'000, 'a'))) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-  // Around the end of a block.
+  // Lengths around the end of a block.
   CHECK(hex(sha256(std::string(55, 'a'))) == "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
   CHECK(hex(sha256(std::string(56, 'a'))) == "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
   CHECK(hex(sha256(std::string(64, 'a'))) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
-TEST_CASE("no users file: one user, without password until one is set", "[acl]") {
+TEST_CASE("no users file: there is one user, which has no password until one is set", "[acl]") {
   const Users open;
   CHECK_FALSE(open.password_required());
   CHECK(open.check("default", "anything"));
@@ -55,60 +77,143 @@ TEST_CASE("no users file: one user, without password until one is set", "[acl]")
   CHECK_FALSE(open.with_default_password("").value().password_required());
 }
 
-TEST_CASE("users are read from a file", "[acl]") {
-  const auto users =
-      Users::parse("# who\n\nuser alice on >one >two ~* &* +@all\r\n  user bob on allkeys allchannels allcommands #" + kOfAbc +
-                       "\nuser carol off >one\nuser dave on nopass ~* &* +@all\nuser default off\n",
-                   "f");
-  REQUIRE(users.is_ok());
-  CHECK(users->password_required());
-  CHECK(users->check("alice", "one"));
-  CHECK(users->check("alice", "two"));
-  CHECK_FALSE(users->check("alice", "abc"));
-  CHECK(users->check("bob", "abc"));
-  CHECK_FALSE(users->check("carol", "one"));
-  CHECK(users->check("dave", "whatever"));
-  CHECK_FALSE(users->check("default", ""));
-  CHECK_FALSE(users->check("erin", std::string(32, '\0')));
-  // What is printed means the same.
-  std::string printed;
-  for (const std::string& line : users->lines()) printed += line + "\n";
-  const auto again = Users::parse(printed, "g");
-  REQUIRE(again.is_ok());
-  CHECK(again->names_changed_in(*users).empty());
-  CHECK(users->names_changed_in(*again).empty());
+TEST_CASE("users file: its users, passwords and rights are read", "[acl]") {
+  const Users users = parsed("# who\n\nuser alice on >one >two ~* &* +@all\r\n  user bob on allkeys allchannels allcommands #" +
+                             kOfAbc + "\nuser carol off >one\nuser dave on nopass ~* &* +@all\nuser default off\n");
+  CHECK(users.password_required());
+  CHECK(users.check("alice", "one"));
+  CHECK(users.check("alice", "two"));
+  CHECK_FALSE(users.check("alice", "abc"));
+  CHECK(users.check("bob", "abc"));
+  CHECK_FALSE(users.check("carol", "one"));
+  CHECK(users.check("dave", "whatever"));
+  CHECK_FALSE(users.check("default", ""));
+  CHECK_FALSE(users.check("erin", std::string(32, '\0')));
+  CHECK(users.names() == std::vector<std::string>{"alice", "bob", "carol", "dave", "default"});
 }
 
-TEST_CASE("users file with and without the user default", "[acl]") {
-  const Users alice = Users::parse("user alice on >one ~* &* +@all", "f").value();
+TEST_CASE("printed users file: read again it gives the same users", "[acl]") {
+  const Users users = parsed(
+      "user alice on >one ~a:* %R~b:* &news.* +@read -get +select|0 (~c* +set) ( %W~d* +get )\n"
+      "user bob off nopass skip-sanitize-payload +@all -@dangerous ~* &*\n");
+  CHECK(line_of(users, "alice") == "user alice on sanitize-payload #" + hex(sha256("one")) +
+                                       " ~a:* %R~b:* resetchannels &news.* -@all +@read -get +select|0"
+                                       " (~c* resetchannels -@all +set) (%W~d* resetchannels -@all +get)");
+  CHECK(line_of(users, "bob") == "user bob off nopass skip-sanitize-payload ~* &* +@all -@dangerous");
+  std::string printed;
+  for (const std::string& line : users.lines()) printed += line + "\n";
+  const Users again = parsed(printed);
+  CHECK(again.names_changed_in(users).empty());
+  CHECK(users.names_changed_in(again).empty());
+}
+
+TEST_CASE("users file without or with the user default: default is unrestricted, or as the file says", "[acl]") {
+  const Users alice = parsed("user alice on >one ~* &* +@all");
   CHECK_FALSE(alice.password_required());
   const Users both = alice.with_default_password("abc").value();
   CHECK(both.password_required());
   CHECK(both.check("default", "abc"));
   CHECK(both.check("alice", "one"));
-  const Users named = Users::parse("user default off", "users.acl").value();
+  const Users named = parsed("user default off");
   CHECK(named.with_default_password("abc").status().message() ==
         "a password and the user default in users.acl are both set; only one of them is allowed");
   CHECK(named.with_default_password("").is_ok());
+  // The same password in both places is no conflict.
+  const Users equal = parsed("user default on >abc ~* +@all");
+  CHECK(equal.with_default_password("abc").value().find("default")->text() == equal.find("default")->text());
+  CHECK_FALSE(equal.with_changed_password("other").is_ok());
 }
 
-TEST_CASE("users file with an unsupported rule is refused", "[acl]") {
+TEST_CASE("password of the configuration is changed: the rights of default stay", "[acl]") {
+  const Users limited = changed(Users(), "default", {"-@dangerous"});
+  const Users closed = limited.with_changed_password("abc").value();
+  CHECK(line_of(closed, "default") == "user default on sanitize-payload #" + kOfAbc + " ~* &* +@all -@dangerous");
+  CHECK(closed.with_changed_password("").value().lines() == limited.lines());
+}
+
+TEST_CASE("users file with a mistake: it is refused, and the error has the line", "[acl]") {
   CHECK(error_of("usr a") == "users.acl:1: expected 'user NAME RULE ...'");
   CHECK(error_of("\nuser") == "users.acl:2: expected 'user NAME RULE ...'");
-  CHECK(error_of("user a on ~* &* +@all") == "users.acl:1: user a is on and has no password: >PASSWORD, #SHA256 or nopass");
-  CHECK(error_of("user a on >x") == "users.acl:1: user a is on and needs ~* &* +@all: all users have the same rights");
-  CHECK(error_of("user a on >x ~* &* +get") ==
-        "users.acl:1: the rule '+get' is not known; allowed are on, off, nopass, >PASSWORD, #SHA256, ~*, &*, +@all");
-  CHECK(error_of("user a on <secret ~* &* +@all").find("secret") == std::string::npos);
-  CHECK(error_of("user a on > ~* &* +@all").find("the rule > is not known") != std::string::npos);
-  CHECK(error_of("user a on #1234 ~* &* +@all") == "users.acl:1: # is followed by a SHA-256, 64 hex digits in lower case");
-  CHECK(error_of("user a on nopass >x ~* &* +@all") ==
-        "users.acl:1: user a has nopass and a password; only one of them is allowed");
+  CHECK(
+      error_of("user a on >x ~* &* +nothing")
+          .starts_with("users.acl:1: the rule '+nothing': Unknown command or category name in ACL; allowed are on, off, nopass"));
+  CHECK(error_of("user a on <secret ~* &* +@all").starts_with("users.acl:1: the rule <: The password you are trying to remove"));
+  CHECK(error_of("user a on #1234 ~* &* +@all")
+            .starts_with("users.acl:1: the rule #: The password hash must be exactly 64 characters"));
   CHECK(error_of("user a off\nuser b off\nuser a off") == "users.acl:3: user a is in line 1 already");
+  CHECK(error_of("user a (~x +get") == "users.acl:1: the parenthesis of '(~x' is not closed");
+  CHECK(error_of("user a (on)").starts_with("users.acl:1: the rule '(on)': Syntax error"));
 }
 
-TEST_CASE("changed users are listed after a reload", "[acl]") {
-  const auto before = Users::parse("user a on >1 ~* &* +@all\nuser b on >1 ~* &* +@all\nuser c on >1 ~* &* +@all", "f");
-  const auto after = Users::parse("user a on >1 ~* &* +@all\nuser b on >2 ~* &* +@all\nuser d on >1 ~* &* +@all", "f");
-  CHECK(before->names_changed_in(*after) == std::vector<std::string>{"b", "c"});
+TEST_CASE("users file is read again: the changed users are listed", "[acl]") {
+  const Users before = parsed("user a on >1 ~* &* +@all\nuser b on >1 ~* &* +@all\nuser c on >1 ~* &* +@all");
+  const Users after = parsed("user a on >1 ~* &* +@all\nuser b on >1 ~* &* +@all -get\nuser d on >1 ~* &* +@all");
+  CHECK(before.names_changed_in(after) == std::vector<std::string>{"b", "c"});
+}
+
+TEST_CASE("rules of a user: they apply in order", "[acl]") {
+  Users users = changed(Users(), "a", {});
+  CHECK(line_of(users, "a") == "user a off sanitize-payload resetchannels -@all");
+  users = changed(users, "a", {"ON", ">abc", ">abc", ">x", "<x", "~k*", "+get", "(~x", "+set)", ""});
+  CHECK(line_of(users, "a") ==
+        "user a on sanitize-payload #" + kOfAbc + " ~k* resetchannels -@all +get (~x resetchannels -@all +set)");
+  CHECK(line_of(changed(users, "a", {Bytes("!" + kOfAbc)}), "a").find('#') == std::string::npos);
+  CHECK(line_of(changed(users, "a", {"nopass"}), "a").starts_with("user a on nopass sanitize-payload ~k*"));
+  CHECK(line_of(changed(users, "a", {"resetpass", "clearselectors"}), "a") ==
+        "user a on sanitize-payload ~k* resetchannels -@all +get");
+  CHECK(line_of(changed(users, "a", {"reset"}), "a") == "user a off sanitize-payload resetchannels -@all");
+  CHECK(changed(users, "a", {"nopass", ">x"}).check("a", "abc") == false);
+}
+
+TEST_CASE("wrong rule of a user: it changes nothing", "[acl]") {
+  CHECK(refusal("a b", {}) == "ERR Usernames can't contain spaces or null characters");
+  CHECK(refusal("a", {"on", "+nothing"}) ==
+        "ERR Error in ACL SETUSER modifier '+nothing': Unknown command or category name in ACL");
+  CHECK(refusal("a", {"(~a", "+get"}) == "ERR Unmatched parenthesis in acl selector starting at '(~a'.");
+  CHECK(refusal("a", {"<no"}) ==
+        "ERR Error in ACL SETUSER modifier '<no': The password you are trying to remove from the user does not exist");
+  CHECK(refusal("a", {"~*", "~b"}).starts_with("ERR Error in ACL SETUSER modifier '~b': Adding a pattern after the * pattern"));
+}
+
+TEST_CASE("users are deleted: they are removed, but default cannot be", "[acl]") {
+  std::uint64_t removed = 0;
+  const Users users = parsed("user a off\nuser b off");
+  CHECK(users.without(std::vector<Bytes>{"a", "nobody", "a"}, &removed).value().names() ==
+        std::vector<std::string>{"b", "default"});
+  CHECK(removed == 1);
+  CHECK(users.without(std::vector<Bytes>{"a", "default"}, &removed).status().message() ==
+        "ERR The 'default' user cannot be removed");
+}
+
+TEST_CASE("user with several selectors: a command is allowed if one selector allows all of it", "[acl]") {
+  const Users users = parsed("user a on ~a* +get (~b* +set)");
+  const User& user = *users.find("a");
+  const auto check = [&](std::uint32_t command, Bytes key) {
+    const Bytes arguments[] = {"name", key};
+    const AclRequest::Key keys[] = {{1, kAclRead}};
+    AclRequest request;
+    request.command = command;
+    request.arguments = arguments;
+    request.keys = keys;
+    return user.check(request);
+  };
+  CHECK(check(kGet, "a1").allowed());
+  CHECK(check(kSet, "b1").allowed());
+  CHECK(check(kSet, "a1").denial == AclDenial::kKey);
+  CHECK(check(kGet, "b1").denial == AclDenial::kKey);
+  CHECK(check(kSelect, "a1").denial == AclDenial::kCommand);
+  CHECK(user.limits_keys());
+  CHECK_FALSE(user.unrestricted());
+  CHECK(Users().find("default")->unrestricted());
+}
+
+TEST_CASE("users are saved to a file: the file can be read together with the configured password", "[acl]") {
+  const Users plain = Users().with_default_password("abc").value();
+  CHECK(plain.file_text("abc").value().empty());  // the configuration has the whole user
+  CHECK(Users().file_text("").value() == "user default on nopass sanitize-payload ~* &* +@all\n");
+  const Users limited = changed(plain, "default", {"-@dangerous"});
+  const std::string text = limited.file_text("abc").value();
+  CHECK(parsed(text).with_default_password("abc").value().lines() == limited.lines());
+  const Users other = changed(plain, "default", {">second"});
+  CHECK(other.file_text("abc").status().message().starts_with("the user default has other passwords than the configured one"));
 }

@@ -1,4 +1,4 @@
-// The HTTP port, asked over a real socket.
+// Tests of the HTTP port over a real socket.
 #include <catch2/catch.hpp>
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ using namespace ebbtide;
 
 namespace {
 
-// A client's socket. Reads wait at most 20 s, so that a test fails instead of hanging.
+// A client's socket. Reads wait at most 20 s, so that a failing test ends.
 class Link {
  public:
   explicit Link(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -38,7 +38,7 @@ class Link {
     (void)!::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
     return *this;
   }
-  // Until the server closes; "(timeout)" at the end if it does not.
+  // Reads until the server closes. The result ends with "(timeout)" if it does not close.
   std::string all() {
     std::string answer;
     char buffer[4096];
@@ -46,7 +46,7 @@ class Link {
     while ((n = ::recv(fd_, buffer, sizeof(buffer), 0)) > 0) answer.append(buffer, static_cast<std::size_t>(n));
     return n < 0 && errno == EAGAIN ? answer + "(timeout)" : answer;
   }
-  // Until the text ends so.
+  // Reads until the received text ends with `end`.
   std::string until(const std::string& end) {
     std::string answer;
     for (char c = 0; !answer.ends_with(end) && ::recv(fd_, &c, 1, 0) == 1;) answer += c;
@@ -69,7 +69,7 @@ AdminHandlers handlers() {
 
 }  // namespace
 
-TEST_CASE("HTTP port serves metrics, health and readiness") {
+TEST_CASE("HTTP port: metrics, health and readiness are served") {
   std::atomic<bool> ready{false};
   AdminServer server(
       {[] { return std::string("ebbtide_up 1\n"); }, [&] { return ready ? std::string() : std::string("opening"); }});
@@ -96,7 +96,7 @@ TEST_CASE("HTTP port serves metrics, health and readiness") {
   server.stop();
 }
 
-TEST_CASE("HTTP: HEAD answers the header of GET alone, other methods 405 with Allow") {
+TEST_CASE("HTTP: HEAD gets only the header of GET, and other methods get 405 with Allow") {
   AdminServer server(handlers());
   REQUIRE(server.start("127.0.0.1", 0).empty());
   const std::string head = ask(server.port(), "/metrics", "HEAD");
@@ -109,7 +109,9 @@ TEST_CASE("HTTP: HEAD answers the header of GET alone, other methods 405 with Al
   CHECK(ask(server.port(), "/other", "POST").find("HTTP/1.1 404") == 0);
 }
 
-TEST_CASE("HTTP: client of 1.1 asks twice on one connection, both are answered and it stays open until it asks to close") {
+TEST_CASE(
+    "HTTP/1.1 client sends several requests on one connection: all get replies, and the connection is open until the client asks "
+    "to close") {
   AdminServer server(handlers());
   REQUIRE(server.start("127.0.0.1", 0).empty());
   Link link(server.port());
@@ -119,7 +121,7 @@ TEST_CASE("HTTP: client of 1.1 asks twice on one connection, both are answered a
   const std::string last = link.send("GET /healthz?x=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").all();
   CHECK(last.find("HTTP/1.1 200") == 0);
   CHECK(last.find("Connection: close\r\n") != std::string::npos);
-  // As a client of 1.0 does; and one of 1.0 that wants to stay.
+  // A client of HTTP/1.0, and then one that asks to keep the connection.
   CHECK(Link(server.port()).send("GET /healthz HTTP/1.0\r\n\r\n").all().ends_with("\r\n\r\nok\n"));
   Link old(server.port());
   CHECK(old.send("GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").until("ok\n").find("Connection: keep-alive\r\n") !=
@@ -127,7 +129,7 @@ TEST_CASE("HTTP: client of 1.1 asks twice on one connection, both are answered a
   CHECK(old.send("GET /healthz HTTP/1.0\r\n\r\n").all().ends_with("ok\n"));
 }
 
-TEST_CASE("HTTP: header is too long or broken, the reply names the limit and the connection is closed") {
+TEST_CASE("HTTP header is too long or broken: the reply names the limit, and the connection is closed") {
   std::vector<std::string> lines;
   AdminHandlers with_log = handlers();
   with_log.bad_request = [&](const std::string& line) { lines.push_back(line); };
@@ -141,7 +143,7 @@ TEST_CASE("HTTP: header is too long or broken, the reply names the limit and the
   const std::string bad =
       GENERATE("*1\r\n$4\r\nPING\r\n", "GET  HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01\r\n\r\n", "GET / HTTP/9.9\r\n\r\n");
   CHECK(Link(server.port()).send(bad).all().find("HTTP/1.1 400") == 0);
-  // A body is not read: the connection closes after the reply.
+  // A body is not read, so the connection closes after the reply.
   const std::string body =
       Link(server.port()).send("POST /ready HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\nabc").all();
   CHECK(body.find("HTTP/1.1 405") == 0);
@@ -151,24 +153,24 @@ TEST_CASE("HTTP: header is too long or broken, the reply names the limit and the
   CHECK(lines[0] == "HTTP request from 127.0.0.1 refused: its request line has over 8192 bytes");
 }
 
-TEST_CASE("HTTP: request header dribbles in, the connection is closed at a deadline that bytes do not move") {
+TEST_CASE("HTTP request header arrives slowly: the connection is closed at a deadline that further bytes do not move") {
   HttpLimits limits;
   limits.header_ms = 300;
   AdminServer server(handlers(), limits);
   REQUIRE(server.start("127.0.0.1", 0).empty());
   Link link(server.port());
   link.send("GET /healthz HTTP/1.1\r\nHost: a\r\n");
-  // Byte after byte of another header, each after a request of another client has been answered.
+  // The bytes of another header are sent one by one, each after a request of another client got its reply.
   std::size_t sent = 0;
   while (sent < 100'000 && ::send(link.fd(), "X", 1, MSG_NOSIGNAL) == 1) {
     ++sent;
     REQUIRE(ask(server.port(), "/healthz").find("HTTP/1.1 200") == 0);
   }
-  CHECK(sent < 8'000);  // the header's size did not end it
+  CHECK(sent < 8'000);  // the deadline ended the connection, not the header's size
   CHECK(link.all().empty());
 }
 
-TEST_CASE("HTTP: more connections than the limit, the one that waited longest is closed and a new one is served") {
+TEST_CASE("HTTP connections exceed the limit: the connection that waited longest is closed, and the new one is served") {
   HttpLimits limits;
   limits.connections = 4;
   limits.header_ms = 60'000;
@@ -176,7 +178,7 @@ TEST_CASE("HTTP: more connections than the limit, the one that waited longest is
   REQUIRE(server.start("127.0.0.1", 0).empty());
   std::vector<std::unique_ptr<Link>> idle;
   for (int i = 0; i < 4; ++i) idle.push_back(std::make_unique<Link>(server.port()));
-  // The second has asked since, so that the first and the third are older.
+  // The second connection has sent a request since, so the first and the third have waited longer.
   CHECK(idle[1]->send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").until("ok\n").find("200") != std::string::npos);
   Link fresh(server.port());
   CHECK(fresh.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").until("ok\n").find("200") != std::string::npos);
@@ -187,7 +189,7 @@ TEST_CASE("HTTP: more connections than the limit, the one that waited longest is
 }
 
 TEST_CASE(
-    "HTTP: metrics take their time, health and readiness are answered beside them and all requests that wait get one answer") {
+    "HTTP metrics take long: health and readiness get replies meanwhile, and all waiting requests for metrics get one reply") {
   std::promise<void> go;
   const std::shared_future<void> going = go.get_future().share();
   std::atomic<int> computed{0};
@@ -198,10 +200,10 @@ TEST_CASE(
   for (int i = 0; i < 40; ++i) {
     slow.push_back(std::make_unique<Link>(server.port()));
     slow.back()->send("GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    // One after the other, so that the first one alone has begun.
+    // The first request alone has begun when the others come.
     if (i == 0) CHECK(ask(server.port(), "/ready").find("HTTP/1.1 200") == 0);
   }
-  slow[5].reset();  // a client that leaves does not delay the answers to others
+  slow[5].reset();  // a client that disconnects does not delay the replies to others
   CHECK(ask(server.port(), "/healthz").find("HTTP/1.1 200") == 0);
   CHECK(ask(server.port(), "/ready").find("HTTP/1.1 200") == 0);
   go.set_value();
@@ -211,11 +213,11 @@ TEST_CASE(
     CHECK(answer.find("HTTP/1.1 200") == 0);
     CHECK(answer.find("late ") != std::string::npos);
   }
-  CHECK(computed <= 3);  // the one that had begun, those that came meanwhile, and any that came as these began
+  CHECK(computed <= 3);  // the first page, one for requests that came during it, and one for a request that came as it began
   CHECK(ask(server.port(), "/metrics").ends_with("late " + std::to_string(computed.load()) + "\n"));
 }
 
-TEST_CASE("HTTP: a bounded number of console requests waits for its computation, and metrics are answered after them") {
+TEST_CASE("HTTP: many console requests: a bounded number waits for the computation, and metrics get replies after them") {
   std::promise<void> go;
   const std::shared_future<void> going = go.get_future().share();
   AdminHandlers handlers{[] { return std::string("m\n"); }, [] { return std::string(); }};

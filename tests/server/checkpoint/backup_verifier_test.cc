@@ -1,4 +1,4 @@
-// Older backups go only once a newer one was read and nothing is known to be damaged.
+// Older backups are removed only after a newer backup was read, and only if no damage is known.
 #include "checkpoint/backup_verifier.h"
 
 #include <catch2/catch.hpp>
@@ -48,7 +48,7 @@ void make_backup(const std::filesystem::path& dir, const std::string& name, bool
 
 }  // namespace
 
-TEST_CASE("verified backup: older ones are removed") {
+TEST_CASE("verified backup: older backups are removed") {
   Checks checks;
   BackupVerifier verifier(checks.env());
   CHECK(verifier.state().result == BackupCheck::kNone);
@@ -60,7 +60,7 @@ TEST_CASE("verified backup: older ones are removed") {
   CHECK(verifier.state().pruning_held.empty());
 }
 
-TEST_CASE("damaged or unreadable backup: none is removed, and the log has the reason") {
+TEST_CASE("damaged or unreadable backup: no backup is removed, and the log has the reason") {
   Checks checks;
   SECTION("damaged") { checks.report.errors = {"000007.data: page at 4096: checksum mismatch"}; }
   SECTION("unreadable") { checks.fault = Status::io_error("000007.data: cannot be read"); }
@@ -85,7 +85,7 @@ TEST_CASE("damaged database: no backup is removed, even if the new one is good")
   CHECK(verifier.state().pruning_held.find("3 errors") != std::string::npos);
 }
 
-TEST_CASE("the end of the server does not wait for a slow verification") {
+TEST_CASE("server stops during a slow verification: it does not wait for the verification") {
   Checks checks;
   auto env = checks.env();
   env.bytes_per_second = 1;
@@ -100,7 +100,7 @@ TEST_CASE("the end of the server does not wait for a slow verification") {
   CHECK(checks.pruned.empty());
 }
 
-TEST_CASE("pruning keeps the configured number of finished backups and all newer ones") {
+TEST_CASE("old backups are removed: the configured number of finished backups and all newer ones stay") {
   char name[] = "/tmp/ebbtide-backups-XXXXXX";
   REQUIRE(::mkdtemp(name) != nullptr);
   const std::filesystem::path dir = name;
@@ -108,9 +108,9 @@ TEST_CASE("pruning keeps the configured number of finished backups and all newer
     return backup_name(1'795'296'000'000'000ull + 1'000'000ull * static_cast<unsigned>(second), "0badcafe");
   };
   for (const int second : {0, 1, 2, 3, 4}) make_backup(dir, at(second), second != 1);
-  make_backup(dir, at(5), false);  // is being made
+  make_backup(dir, at(5), false);  // an unfinished backup
   make_backup(dir, "mine", false);
-  make_backup(dir, backup_name(1, "0badcaff"), true);  // of another database
+  make_backup(dir, backup_name(1, "0badcaff"), true);  // a backup of another database
   REQUIRE(remove_older_backups((dir / at(3)).string(), "0badcafe", 2).is_ok());
   std::vector<std::string> left;
   for (const int second : {0, 1, 2, 3, 4, 5}) {

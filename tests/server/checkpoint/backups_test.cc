@@ -1,4 +1,4 @@
-// Names of backups. tests/contract/test_backup.py tests the directories.
+// Tests of the names of backups. tests/contract/test_backup.py tests the directories.
 #include "checkpoint/backups.h"
 
 #include <catch2/catch.hpp>
@@ -12,7 +12,7 @@ using namespace ebbtide;
 
 namespace {
 
-// Of this test alone, however many run at once.
+// A directory of this test alone, even if several tests run at once.
 struct OwnDirectory {
   OwnDirectory() {
     std::string pattern = (std::filesystem::temp_directory_path() / "ebbtide-backups-XXXXXX").string();
@@ -27,17 +27,17 @@ const std::string kId = "3f9a1c07";
 
 }  // namespace
 
-TEST_CASE("a backup is named by the time at which it was begun, and names sort by time") {
+TEST_CASE("backup name: it has the time at which the backup began, and names sort by time") {
   CHECK(backup_name(0, kId) == "1970-01-01T00-00-00.000Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'999, kId) == "2026-11-21T21-21-07.312Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'000, kId) < backup_name(1'795'296'067'313'000, kId));
   CHECK(backup_name(1'795'296'067'999'000, kId) < backup_name(1'795'296'068'000'000, kId));
 }
 
-TEST_CASE("backup time is read only from names of the database's own backups") {
+TEST_CASE("backup time: only names of the database's own backups have one") {
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c07", kId) == 1'795'296'067);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c08", kId) == 0);
-  CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // of an earlier version: its database is unknown
+  CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // the name has no id, so its database is unknown
   for (const char* other :
        {"", "mine", "2026-11-21", "2026-11-21T21-21-07.312", "2026-11-21T21-21-07.312Zx-3f9a1c07",
         "2026-13-21T21-21-07.312Z-3f9a1c07", "2026-02-30T21-21-07.312Z-3f9a1c07", "2026-11-21T21-21-7.312Z-3f9a1c07",
@@ -47,7 +47,7 @@ TEST_CASE("backup time is read only from names of the database's own backups") {
   }
 }
 
-TEST_CASE("data directory without an id gets one and keeps it; a damaged one is replaced") {
+TEST_CASE("data directory without an id, or with a damaged one: it gets a new id and keeps it") {
   const OwnDirectory own;
   const std::filesystem::path dir = own.path / "data";
   CHECK_FALSE(database_id(dir.string(), 1).is_ok());
@@ -60,7 +60,7 @@ TEST_CASE("data directory without an id gets one and keeps it; a damaged one is 
   CHECK(*database_id(dir.string(), 0xabc) == "00000abc");
 }
 
-TEST_CASE("id file is a pipe, or its scratch file is: it is not waited for, and replaced by a new id") {
+TEST_CASE("id file or its temporary file is a pipe: the server does not wait for it, and replaces it by a new id") {
   const OwnDirectory own;
   const std::string file = (own.path / "DATABASE_ID").string();
   REQUIRE(::mkfifo(file.c_str(), 0600) == 0);

@@ -1,4 +1,4 @@
-// PURGE.REPORT: the facts in it, and the nulls for unknown ones.
+// Tests of PURGE.REPORT: the facts in it, and null for unknown facts.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -28,15 +28,15 @@ void pass(CommandHarness& server, Millis ms) {
 
 }  // namespace
 
-TEST_CASE("a report shows whether deletes met their deadline, and null once that is unknown") {
+TEST_CASE("purge report: shows whether deletes met their deadline, and null if that is unknown") {
   const std::span<const CommandSpec> families[] = {string_commands(), range_delete_commands(), tree_commands(), purge_commands()};
   CommandHarness server(families, with_deadline());
   server("SET k v");
   REQUIRE(server.db->flush(0).is_ok());
   std::string ticket = server("DELPREFIX k");
-  ticket = ticket.substr(1, ticket.size() - 2);  // without quotes
+  ticket = ticket.substr(1, ticket.size() - 2);  // removes the quotes
   const auto says = [&](const std::string& field) {
-    server.clock.advance(100);  // purge states are up to 20 ms old
+    server.clock.advance(100);  // the state of a purge may be up to 20 ms old
     const std::string report = server.raw({"PURGE.REPORT", ticket});
     INFO(report);
     return report.find(field) != std::string::npos;
@@ -44,7 +44,7 @@ TEST_CASE("a report shows whether deletes met their deadline, and null once that
   CHECK(says("\"in_time\":null"));
   const bool late = GENERATE(false, true);
   if (late) {
-    for (int minute = 0; minute < 61; ++minute) server.advance(60'000);  // without background work
+    for (int minute = 0; minute < 61; ++minute) server.advance(60'000);  // an hour passes without background work
     CHECK(says("\"state\":\"pending\""));
     CHECK(says("\"in_time\":false"));
   }

@@ -55,7 +55,7 @@ std::vector<std::string> scan_all(CommandHarness& server, const std::vector<std:
 
 }  // namespace
 
-TEST_CASE("a whole scan returns every key once, in calls of COUNT keys") {
+TEST_CASE("SCAN until cursor 0: every key is returned once, in calls of COUNT keys") {
   CommandHarness server(command_families());
   std::set<std::string> expected;
   for (int i = 0; i < 137; ++i) {
@@ -78,7 +78,7 @@ TEST_CASE("a whole scan returns every key once, in calls of COUNT keys") {
   CHECK(scan_all(server, {"TYPE", "hash"}).empty());
 }
 
-TEST_CASE("keys that stay are returned, whatever other clients write meanwhile") {
+TEST_CASE("SCAN while other clients write: keys that exist throughout are returned") {
   CommandHarness server(command_families());
   std::mt19937 random(5);
   for (int i = 0; i < 200; ++i) server.raw({"SET", "stay:" + std::to_string(i), "v"});
@@ -97,7 +97,7 @@ TEST_CASE("keys that stay are returned, whatever other clients write meanwhile")
   for (int i = 0; i < 200; ++i) CHECK(seen.contains("stay:" + std::to_string(i)));
 }
 
-TEST_CASE("a MATCH with a literal beginning reads that range only, in one call") {
+TEST_CASE("SCAN with a MATCH that begins with literal text: only the range of that text is read, in one call") {
   CommandHarness server(command_families());
   for (int i = 0; i < 500; ++i) server.raw({"SET", "a:" + std::to_string(i), "v"});
   server.raw({"SET", "b:1", "v"});
@@ -106,7 +106,7 @@ TEST_CASE("a MATCH with a literal beginning reads that range only, in one call")
   CHECK(page.keys == std::vector<std::string>{"b:1"});
 }
 
-TEST_CASE("each call of SCAN counts the keys and the deleted entries that it looked at") {
+TEST_CASE("SCAN: each call counts the keys and the deleted entries that it read") {
   CommandHarness server(command_families());
   CHECK(scan(server, "0").keys.empty());
   CHECK(server.stats.scans().steps == 0);
@@ -118,9 +118,9 @@ TEST_CASE("each call of SCAN counts the keys and the deleted entries that it loo
   for (int i = 150; i < 250; ++i) server.raw({"DEL", "k" + std::to_string(i)});
   page = scan(server, page.cursor, {"COUNT", "50"});
   CHECK(page.keys.size() == 50);
-  CHECK(server.stats.scans().steps >= 50 + 100 + 50);  // the tombstones, and what they hide
+  CHECK(server.stats.scans().steps >= 50 + 100 + 50);  // the tombstones, and the entries that they hide
   CHECK(server.stats.scans().buckets[bucket_of_scan(150)] == 1);
-  // Keys that do not match count, too; so do those of a SCAN inside a transaction.
+  // Keys that do not match count, too, and so do the keys of a SCAN inside a transaction.
   const std::uint64_t before = server.stats.scans().steps;
   server("MULTI");
   server("SCAN 0 COUNT 20 MATCH *7");
@@ -128,7 +128,7 @@ TEST_CASE("each call of SCAN counts the keys and the deleted entries that it loo
   CHECK(server.stats.scans().steps == before + 20);
 }
 
-TEST_CASE("a cursor works again in its database, and is unknown elsewhere or after a restart") {
+TEST_CASE("cursor is used again: it works in its own database, and is unknown elsewhere and after a restart") {
   CommandHarness server(command_families());
   for (int i = 0; i < 50; ++i) server.raw({"SET", "k" + std::to_string(i), "v"});
   const Page first = scan(server, "0");
@@ -142,7 +142,7 @@ TEST_CASE("a cursor works again in its database, and is unknown elsewhere or aft
   CHECK(server("SCAN " + first.cursor).starts_with(unknown));
 }
 
-TEST_CASE("the cursor table is bounded, and drops used cursors first") {
+TEST_CASE("cursor table is full: used cursors are dropped first, and the table stays bounded") {
   ScanCursors cursors(1, 4, 1000);
   const std::uint64_t slow = cursors.add(0, "slow");
   std::uint64_t fast = cursors.add(0, "fast");
@@ -159,7 +159,7 @@ TEST_CASE("the cursor table is bounded, and drops used cursors first") {
   CHECK_FALSE(ScanCursors(2).find(0, fast).has_value());
 }
 
-TEST_CASE("cursors have a share of the memory budget and are charged to it") {
+TEST_CASE("cursors: they have a share of the memory budget, and are charged to it") {
   ScanCursors cursors(1);
   std::size_t charged = 0;
   cursors.memory.charge = [&charged](std::size_t bytes) { charged += bytes; };
@@ -172,7 +172,7 @@ TEST_CASE("cursors have a share of the memory budget and are charged to it") {
   CHECK(charged <= kShare / 4);
 }
 
-TEST_CASE("RANDOMKEY returns one of the keys, and can return any") {
+TEST_CASE("RANDOMKEY: returns one of the keys, and may return any") {
   CommandHarness server(command_families());
   CHECK(server("RANDOMKEY") == "(nil)");
   server("MSET a 1 b 2 c 3 zz 4");
@@ -181,7 +181,7 @@ TEST_CASE("RANDOMKEY returns one of the keys, and can return any") {
   CHECK(seen == std::set<std::string>{"\"a\"", "\"b\"", "\"c\"", "\"zz\""});
 }
 
-TEST_CASE("RANDOMKEY finds the one key among many deleted ones, and nil only where there is none") {
+TEST_CASE("RANDOMKEY among many deleted keys: returns the one key that is left, and nil only if there is none") {
   CommandHarness server(command_families());
   std::string all = "MSET", deletes = "DEL";
   for (int i = 100'000; i < 160'000; ++i) {
@@ -197,7 +197,7 @@ TEST_CASE("RANDOMKEY finds the one key among many deleted ones, and nil only whe
   CHECK(server("RANDOMKEY") == "\"k099999\"");
 }
 
-TEST_CASE("RANDOMKEY walks over all deleted entries on a thread for long work only") {
+TEST_CASE("RANDOMKEY finds only deleted entries: the walk over all of them runs on a thread for long work") {
   CommandHarness server(command_families());
   std::string all = "MSET", deletes = "DEL";
   for (int i = 100'000; i < 220'000; ++i) {
@@ -228,7 +228,7 @@ TEST_CASE("RANDOMKEY walks over all deleted entries on a thread for long work on
   server.env.offload = &*server.offload;
 }
 
-TEST_CASE("inside a transaction a command skips a limited number of deleted entries") {
+TEST_CASE("command inside a transaction: skips at most a limited number of deleted entries") {
   CommandHarness server(command_families());
   for (int part = 0; part < 5; ++part) {
     std::string all = "MSET", deletes = "DEL";
@@ -252,10 +252,34 @@ TEST_CASE("inside a transaction a command skips a limited number of deleted entr
   CHECK(in_transaction("DBSIZE").find("(integer) 0") == std::string::npos);
   CHECK(in_transaction("COUNTRANGE l + EXACT").find("(integer) 1") != std::string::npos);
   server("DEL l");
-  CHECK(server("RANDOMKEY") == "(nil)");  // last: while it is off its loop, merges may drop what was deleted
+  CHECK(server("RANDOMKEY") == "(nil)");  // checked last: while it runs off the loop, merges may drop the deleted entries
 }
 
-TEST_CASE("keys that a transaction has deleted count as skipped in it, and no key is lost") {
+TEST_CASE("walks of a transaction that cannot leave its loop: they have one limit together, and small ones pass it") {
+  CommandHarness server(command_families());
+  std::string all = "MSET";
+  for (int i = 0; i < 60'000; ++i) all += " k" + std::to_string(1'000'000 + i) + " v";
+  server(all);
+  server("SET l v");
+  const auto transaction = [&](const std::string& first) {
+    server("MULTI");
+    for (const std::string& line :
+         {first, std::string("KEYS none*"), std::string("KEYS *1059999"), std::string("KEYS *"), std::string("DBSIZE"),
+          std::string("SCAN 0 COUNT 1000000"), std::string("COUNTRANGE l + EXACT"), std::string("RANDOMKEY")}) {
+      server(line);
+    }
+    return server("EXEC");
+  };
+  const std::string refused = "(error) ERR KEYS inside a transaction examines at most 100000 keys: use SCAN";
+  const std::string together = transaction("CLIENT ID");
+  CHECK(together.starts_with("[(integer) 1, [], [\"k1059999\"], " + refused + ", (integer) 60001, ["));
+  CHECK(together.find("\"k1000200\"]], (integer) 1, ") != std::string::npos);
+  const std::string alone = transaction("PING");
+  CHECK(alone.find(refused) == std::string::npos);
+  CHECK(alone.find("\"l\"]") != std::string::npos);
+}
+
+TEST_CASE("keys that a transaction has deleted: they count as skipped in it, and no other key is lost") {
   CommandHarness server(command_families());
   for (int part = 0; part < 5; ++part) {
     std::string all = "MSET";

@@ -1,4 +1,4 @@
-// Transactions in dispatch: stalls, missing pages, atomicity. Their replies are tested by transcripts.
+// Tests of transactions in dispatch: stalls, missing pages, atomicity. The transcripts test their replies.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -19,8 +19,8 @@ std::uint64_t calls(const CommandHarness& server, Bytes command) {
   return server.stats.commands()[server.table.find_full(command)->index].calls;
 }
 
-/// Makes two transactions meet inside EXEC, if they can. Each waits there for the other one, for a limited time, since that one
-/// may be waiting for its locks.
+/// Makes two transactions meet inside EXEC, if they can. Each waits there for the other, for a limited time, since the other may
+/// be waiting for its locks.
 class Meeting {
  public:
   static constexpr int kPatience = 2000;
@@ -37,7 +37,7 @@ class Meeting {
 };
 std::atomic<int> Meeting::inside_{0};
 
-/// Lets time pass inside EXEC, once.
+/// Advances the time inside EXEC, once.
 class Delay {
  public:
   static Status wait(Ctx& ctx) {
@@ -81,7 +81,7 @@ std::string exec_on_a_loop(CommandHarness& server, int client_number) {
 
 }  // namespace
 
-TEST_CASE("two transactions watch a and b and write one each: one of them fails", "[threads]") {
+TEST_CASE("two transactions watch a and b and write one key each: one of them fails", "[threads]") {
   CommandHarness server(families_and_own());
   for (int round = 0; round < 20; ++round) {
     Meeting::begin();
@@ -106,7 +106,7 @@ TEST_CASE("two transactions watch a and b and write one each: one of them fails"
   }
 }
 
-TEST_CASE("a transaction that selects a database, and one that is in it, increment a key in turn", "[threads]") {
+TEST_CASE("one transaction selects a database and another is in it: they increment a key one after the other", "[threads]") {
   CommandHarness server(families_and_own());
   server("SELECT 1", 2);
   for (int round = 0; round < 20; ++round) {
@@ -129,7 +129,7 @@ TEST_CASE("a transaction that selects a database, and one that is in it, increme
   }
 }
 
-TEST_CASE("an expiry that passes during EXEC makes all of it run again, in its first database") {
+TEST_CASE("expiry passes during EXEC: all of EXEC runs again, in its first database") {
   CommandHarness server(families_and_own());
   server("SELECT 1");
   server("SET a 5 PX 50");
@@ -150,7 +150,7 @@ TEST_CASE("an expiry that passes during EXEC makes all of it run again, in its f
   CHECK(server("PTTL a") == "(integer) -1");
 }
 
-TEST_CASE("the reply to EXEC waits until its writes are logged") {
+TEST_CASE("EXEC with writes: its reply waits until the log has them") {
   CommandHarness server(command_families());
   server("MULTI");
   server("SET a 1");
@@ -159,11 +159,11 @@ TEST_CASE("the reply to EXEC waits until its writes are logged") {
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
 
-TEST_CASE("while the mark of engine time cannot move, keys expire and tickets of empty deletes are valid") {
+TEST_CASE("mark of engine time cannot move: keys expire, and tickets of empty deletes are valid") {
   CommandHarness server(command_families());
   server("SET other 1");
   server("SET k v PX 20000");
-  server.clock.advance(15'000);  // past the mark; without a tick no later mark is written
+  server.clock.advance(15'000);  // past the mark; no later mark is written, since there is no tick
   CHECK(server("PTTL k") == "(integer) 5000");
   server.clock.advance(5000);
   CHECK(server("GET k") == "(nil)");
@@ -176,7 +176,7 @@ TEST_CASE("while the mark of engine time cannot move, keys expire and tickets of
   CHECK(server("PURGE.STATUS " + ticket.substr(1, ticket.size() - 2)).rfind("(error)", 0) == std::string::npos);
 }
 
-TEST_CASE("EXEC reads its missing pages together, and failed attempts leave nothing behind") {
+TEST_CASE("EXEC misses pages: they are read together, and failed attempts leave nothing behind") {
   CommandHarness server(command_families());
   CHECK(server("MSET a 1 b 2 c 3") == "OK");
   REQUIRE(server.db->flush(0).is_ok());
@@ -189,11 +189,11 @@ TEST_CASE("EXEC reads its missing pages together, and failed attempts leave noth
   server("GET c");
   const std::uint64_t before = server.stats.totals().waits_for_disk + server.db->stats().fetches;
   CHECK(server("EXEC") == "[(integer) 2, (integer) 3, (integer) 2, \"3x\"]");
-  CHECK(server.stats.totals().waits_for_disk + server.db->stats().fetches > before);  // else the test would test nothing
+  CHECK(server.stats.totals().waits_for_disk + server.db->stats().fetches > before);  // otherwise this tests nothing
   CHECK(server("MGET a b c") == "[\"2\", \"3\", \"3x\"]");
 }
 
-TEST_CASE("a transaction is one batch, so no crash can separate its commands") {
+TEST_CASE("transaction: it is one batch, so no crash can separate its commands") {
   CommandHarness server(command_families());
   const std::uint64_t seq = server.db->visible_seq();
   server("MULTI");
@@ -206,7 +206,7 @@ TEST_CASE("a transaction is one batch, so no crash can separate its commands") {
   CHECK(server("MGET a b") == "[\"1\", \"2\"]");
 }
 
-TEST_CASE("a queue that does not fit into memory is refused, and its memory is released") {
+TEST_CASE("queue does not fit into memory: it is refused, and its memory is released") {
   CommandHarness server(command_families());
   MemoryAccount& memory = server.db->memory();
   const std::uint64_t before = memory.charged(MemoryAccount::Kind::kConnections);
@@ -220,7 +220,76 @@ TEST_CASE("a queue that does not fit into memory is refused, and its memory is r
   CHECK(server("EXISTS key") == "(integer) 0");
 }
 
-TEST_CASE("every command outside of MULTI leaves the connection without a mode") {
+TEST_CASE("transaction that cannot leave its loop: a long one is refused, and a short one is not") {
+  CommandHarness server(command_families());
+  const std::string refused =
+      "(error) EXECABORT Transaction discarded because of: a transaction with a command that cannot leave";
+  server("SETRANGE large 40000000 x");
+  SECTION("by the bytes of its values") {
+    server("MULTI");
+    server("CLIENT ID");
+    server("SET k v");
+    server("BITOP NOT other large");
+    CHECK(server("EXEC").starts_with(refused));
+  }
+  SECTION("by its arguments") {
+    server("MULTI");
+    server("CLIENT ID");
+    std::vector<std::string> words{"EXISTS"};
+    words.insert(words.end(), 1000, "k");
+    for (int i = 0; i < 66; ++i) server.raw(words);
+    server("SET k v");
+    CHECK(server("EXEC").starts_with(refused));
+  }
+  SECTION("by the pairs of bytes that it compares") {
+    server.raw({"SET", "text", std::string(4000, 't')});
+    server("MULTI");
+    server("CLIENT ID");
+    server("SET k v");
+    for (int i = 0; i < 3; ++i) server("LCS text text LEN");
+    CHECK(server("EXEC").starts_with(refused));
+  }
+  SECTION("by the collections that it decodes") {
+    std::vector<std::string> words{"HSET", "hash"};
+    for (int i = 0; i < 500; ++i) words.insert(words.end(), {"field:" + std::to_string(i), std::string(1000, 'v')});
+    server.raw(words);
+    server("MULTI");
+    server("CLIENT ID");
+    server("SET k v");
+    for (int i = 0; i < 20; ++i) server("HGETALL hash");
+    CHECK(server("EXEC").starts_with(refused));
+  }
+  SECTION("by the number of its walks") {
+    server("MULTI");
+    server("CLIENT ID");
+    server("SET k v");
+    for (int i = 0; i < 2049; ++i) server("RANDOMKEY");
+    CHECK(server("EXEC").starts_with(refused));
+  }
+  SECTION("by the texts that describe the server") {
+    server("MULTI");
+    server("CLIENT ID");
+    server("SET k v");
+    for (int i = 0; i < 40; ++i) server("COMMAND DOCS");
+    CHECK(server("EXEC").starts_with(refused));
+  }
+  SECTION("by the patterns that its keys are compared with") {
+    server.observers.notifications.set_flags(parse_notify_flags("KEA").value());
+    server.observers.notifications.work = [](std::size_t bytes) { return std::uint64_t{bytes} << 20; };
+    server("MULTI");
+    server("CLIENT ID");
+    server("SET k v");
+    CHECK(server("EXEC").starts_with(refused));
+    server.observers.notifications.set_flags(0);
+  }
+  CHECK(server("EXISTS k other") == "(integer) 0");
+  server("MULTI");
+  server("CLIENT ID");
+  server("BITCOUNT large 0 1000");
+  CHECK_FALSE(server("EXEC").starts_with("(error)"));
+}
+
+TEST_CASE("every command outside of MULTI: leaves the connection without a mode") {
   CommandHarness server(command_families());
   for (const char* line : {"MULTI", "SET a 1", "EXEC", "WATCH a", "MULTI", "DISCARD", "SUBSCRIBE c", "UNSUBSCRIBE c",
                            "CLIENT TRACKING on", "CLIENT TRACKING off", "MULTI", "RESET"}) {
@@ -230,7 +299,7 @@ TEST_CASE("every command outside of MULTI leaves the connection without a mode")
   CHECK(server.observers.switches.word() == 0);
 }
 
-TEST_CASE("an EXEC that the write stall delays keeps its queue and runs later") {
+TEST_CASE("write stall delays EXEC: it keeps its queue and runs later") {
   CommandHarness server(command_families());
   server.stop_writes();
   server("MULTI");
@@ -258,7 +327,7 @@ TEST_CASE("an EXEC that the write stall delays keeps its queue and runs later") 
   server.client(1).waiting = false;
   pending.state = PendingCommand::State::kNotRun;
   server.dispatcher->run_pass(std::span(&pending, 1));
-  if (pending.state == PendingCommand::State::kWaiting) {  // a slowdown, once
+  if (pending.state == PendingCommand::State::kWaiting) {  // the command may wait once for a slowdown
     server.client(1).waiting = false;
     pending.state = PendingCommand::State::kNotRun;
     server.dispatcher->run_pass(std::span(&pending, 1));
@@ -271,7 +340,7 @@ TEST_CASE("an EXEC that the write stall delays keeps its queue and runs later") 
   CHECK(server("EXEC") == "(error) ERR EXEC without MULTI");
 }
 
-TEST_CASE("a write that the stall delays does not publish an existing key as new") {
+TEST_CASE("write stall delays a write: an existing key is not published as new") {
   CommandHarness server(command_families());
   std::vector<std::string> events;
   server.observers.notifications.publish = [&](Bytes channel, Bytes message, ClientLoop*, std::uint64_t) {
@@ -287,7 +356,7 @@ TEST_CASE("a write that the stall delays does not publish an existing key as new
   CHECK(events == std::vector<std::string>{"__keyevent@0__:new fresh"});
 }
 
-TEST_CASE("each range delete of a transaction gets the ticket of its own database's tree") {
+TEST_CASE("transaction with several range deletes: each gets the ticket of its own database's tree") {
   CommandHarness server(command_families());
   for (const char* line : {"SET a 1", "SELECT 1", "SET a 1", "SELECT 0"}) REQUIRE(server(line) == "OK");
   const std::string trees[] = {std::to_string(server.db->tree_info(0)->tree), std::to_string(server.db->tree_info(1)->tree)};
@@ -301,7 +370,7 @@ TEST_CASE("each range delete of a transaction gets the ticket of its own databas
   CHECK(reply == "[" + of_0 + ", OK, " + of_1 + ", " + of_1 + ", OK]");
 }
 
-TEST_CASE("EXEC's reply with a ticket waits for the sync, even if there was nothing to delete") {
+TEST_CASE("EXEC's reply has a ticket: it waits for the sync, even if there was nothing to delete") {
   CommandHarness server(command_families());
   REQUIRE(server("SET a 1") == "OK");
   REQUIRE(server("DEL a") == "(integer) 1");
@@ -313,7 +382,7 @@ TEST_CASE("EXEC's reply with a ticket waits for the sync, even if there was noth
   CHECK(server.db->stats().synced_seq >= seen);
 }
 
-TEST_CASE("the slow log shows the commands of a transaction, without passwords") {
+TEST_CASE("transaction in the slow log: its commands are shown, without passwords") {
   CommandHarness server(command_families());
   server.observers.slow_log.configure(0, 100, true);
   server.control.config["requirepass"] = "";
@@ -335,7 +404,7 @@ TEST_CASE("the slow log shows the commands of a transaction, without passwords")
   CHECK(has("CONFIG SET maxmemory 1 requirepass (redacted) "));
 }
 
-TEST_CASE("the slow log has arguments only if configured, and removes them when that changes") {
+TEST_CASE("slow log: it has arguments only if configured, and removes them when that changes") {
   CommandHarness server(command_families());
   server.observers.slow_log.configure(0, 100, false);
   const auto latest = [&server] {
@@ -362,7 +431,7 @@ TEST_CASE("the slow log has arguments only if configured, and removes them when 
   CHECK(server.observers.slow_log.size() == 0);
 }
 
-TEST_CASE("WATCH of a watched key keeps the first version, and takes no more memory") {
+TEST_CASE("WATCH of a watched key: the first version stays, and no more memory is taken") {
   CommandHarness server(command_families());
   REQUIRE(server("SET a 1") == "OK");
   REQUIRE(server("WATCH a a") == "OK");
@@ -376,7 +445,7 @@ TEST_CASE("WATCH of a watched key keeps the first version, and takes no more mem
   CHECK(server("EXEC") == "(nil)");
 }
 
-TEST_CASE("subscriptions and tracked prefixes count as the connection's memory until they end") {
+TEST_CASE("subscriptions and tracked prefixes: they count as the connection's memory until they end") {
   CommandHarness server(command_families());
   const std::string name(10'000, 'n');
   server.raw({"SUBSCRIBE", name});
@@ -403,7 +472,7 @@ TEST_CASE("WATCH of more keys than a slice: other commands run in between, and e
   REQUIRE(show(server.raw(set)) == "OK");
   REQUIRE(server.db->flush(0).is_ok());
   server.settle();
-  server.reopen();  // the keys' pages are read slice by slice
+  server.reopen();  // the pages of the keys are read slice by slice
   int others = 0;
   const auto watch_all = [&] {
     server.on_wait = [&] {
@@ -460,13 +529,13 @@ TEST_CASE("SUBSCRIBE and UNSUBSCRIBE of many names: other commands run in betwee
   SECTION("with all else of the connection") { CHECK(server("RESET") == "RESET"); }
   CHECK(others == 2 * (kNames / 1024));
   CHECK(server("PUBLISH channel:14999 m", 2) == "(integer) 0");
-  CHECK(server("GET k") == "(nil)");  // no subscriber any more
+  CHECK(server("GET k") == "(nil)");  // there is no subscriber any more
 }
 
-TEST_CASE("while the mark of engine time cannot move, a transaction sees its commit's stamps") {
+TEST_CASE("mark of engine time cannot move: a transaction sees the stamps of its commit") {
   CommandHarness server(command_families());
   server("SET before 1");
-  server.clock.advance(60'000);  // without a tick the mark stays
+  server.clock.advance(60'000);  // the mark stays, since there is no tick
   for (const char* line : {"MULTI", "SET k 1", "STAMP.GET k"}) server(line);
   const std::string replies = server("EXEC");
   CHECK(replies == "[OK, " + server("STAMP.GET k") + "]");

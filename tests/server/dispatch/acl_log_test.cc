@@ -1,4 +1,4 @@
-// ACL LOG: its entries and their order.
+// Tests of ACL LOG: its entries and their order.
 #include "dispatch/acl_log.h"
 
 #include <catch2/catch.hpp>
@@ -13,7 +13,7 @@ AclLogEntry entry(const std::string& user, std::int64_t ms) {
 
 }  // namespace
 
-TEST_CASE("equal failures within a minute count in one entry, which moves to the front") {
+TEST_CASE("equal failures within a minute: one entry counts them and moves to the front") {
   AclLog log;
   log.add(entry("a", 1'000));
   log.add(entry("b", 2'000));
@@ -26,7 +26,7 @@ TEST_CASE("equal failures within a minute count in one entry, which moves to the
   CHECK(entries[0].created_ms == 1'000);
   CHECK(entries[0].updated_ms == 61'000);
   CHECK(entries[0].client == "at 61000");
-  log.add(entry("b", 62'001));  // over a minute later than the other one
+  log.add(entry("b", 62'001));  // more than a minute after the first one
   CHECK(log.newest(10).size() == 3);
   CHECK(log.newest(1)[0].id == 2);
   log.reset();
@@ -37,7 +37,33 @@ TEST_CASE("more kinds of failure than the log holds: the newest stay") {
   AclLog log;
   for (int i = 0; i < 200; ++i) log.add(entry(std::to_string(i), 1'000));
   const auto entries = log.newest(1'000);
-  REQUIRE(entries.size() == AclLog::kEntries);
+  REQUIRE(entries.size() == 128);
   CHECK(entries.front().user == "199");
   CHECK(entries.back().user == "72");
+}
+
+TEST_CASE("smaller limit of the log: the oldest entries are removed, and a limit of 0 keeps none") {
+  AclLog log;
+  for (int i = 0; i < 5; ++i) log.add(entry(std::to_string(i), 1'000));
+  log.set_limit(2);
+  REQUIRE(log.newest(10).size() == 2);
+  CHECK(log.newest(10)[0].user == "4");
+  log.set_limit(0);
+  log.add(entry("z", 1'000));
+  CHECK(log.newest(10).empty());
+}
+
+TEST_CASE("denials for different reasons: they have separate entries, and a long key is shortened") {
+  AclLog log;
+  AclLogEntry denied = entry("a", 1'000);
+  denied.object = std::string(5'000, 'k');
+  denied.reason = AclDenial::kKey;
+  log.add(denied);
+  denied.reason = AclDenial::kChannel;
+  log.add(denied);
+  log.add(denied);
+  const auto entries = log.newest(10);
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].count == 2);
+  CHECK(entries[1].object.size() == 1'024);
 }

@@ -1,4 +1,4 @@
-// CLIENT PAUSE: which commands wait, and until when.
+// Tests of CLIENT PAUSE: which commands wait, and until when.
 #include "dispatch/client_pause.h"
 
 #include <catch2/catch.hpp>
@@ -6,7 +6,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("a pause of writes delays writes alone, and asks them again soon") {
+TEST_CASE("pause of writes: it delays only writes, which check again soon") {
   Switches switches;
   ClientPause pause(switches);
   CHECK(pause.wait_ms(0, true) == 0);
@@ -17,7 +17,7 @@ TEST_CASE("a pause of writes delays writes alone, and asks them again soon") {
   CHECK(pause.wait_ms(0, false) == 0);
 }
 
-TEST_CASE("several pauses: the latest end and the strictest mode count") {
+TEST_CASE("several pauses: the latest end and the strictest mode apply") {
   Switches switches;
   ClientPause pause(switches);
   pause.begin(1000, false);
@@ -27,7 +27,7 @@ TEST_CASE("several pauses: the latest end and the strictest mode count") {
   CHECK(pause.wait_ms(990, true) == 10);
 }
 
-TEST_CASE("a pause ends at its time, or by hand, and leaves nothing of its mode") {
+TEST_CASE("pause ends at its time or by UNPAUSE: nothing of its mode is left") {
   Switches switches;
   ClientPause pause(switches);
   pause.begin(1000, true);

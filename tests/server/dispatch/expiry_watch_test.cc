@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -9,16 +10,22 @@
 namespace ebbtide {
 namespace {
 
+std::vector<ExpiryWatch::Key> take_due(ExpiryWatch& watch, Millis now) {
+  std::vector<ExpiryWatch::Key> out;
+  while (auto key = watch.take_first_due(now)) out.push_back(std::move(*key));
+  return out;
+}
+
 std::vector<std::string> due(ExpiryWatch& watch, Millis now) {
   std::vector<std::string> out;
-  for (const auto& key : watch.take_due(now)) out.push_back(std::to_string(key.database) + ":" + key.key);
+  for (const auto& key : take_due(watch, now)) out.push_back(std::to_string(key.database) + ":" + key.key);
   std::sort(out.begin(), out.end());
   return out;
 }
 
 using Keys = std::vector<std::string>;
 
-TEST_CASE("a written key is reported once, at its expiry, unless it is written again") {
+TEST_CASE("written key: it is reported once, at its expiry, unless it is written again") {
   ExpiryWatch watch;
   watch.written(0, "before", 100, 0);  // the watch is off
   watch.set_mode(true, false, 0);
@@ -36,7 +43,7 @@ TEST_CASE("a written key is reported once, at its expiry, unless it is written a
   CHECK(due(watch, 1000).empty());
 }
 
-TEST_CASE("a key that had expired when it was written is reported although no sweep finds it") {
+TEST_CASE("key had expired when it was written: it is reported although no sweep finds it") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   watch.written(0, "dead", 1001, 1001);
@@ -49,17 +56,20 @@ TEST_CASE("a key that had expired when it was written is reported although no sw
   CHECK(due(watch, 1100) == Keys{"0:alive"});
 }
 
-TEST_CASE("a command that meets an expired key takes it") {
+TEST_CASE("command meets an expired key: the key is reported then, and only once") {
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
   watch.written(0, "a", 100, 0);
+  CHECK_FALSE(watch.is_due(0, "a", 99));
   CHECK_FALSE(watch.take_due(0, "a", 99));
+  CHECK(watch.is_due(0, "a", 100));
   CHECK(watch.take_due(0, "a", 100));
+  CHECK_FALSE(watch.is_due(0, "a", 100));
   CHECK_FALSE(watch.take_due(0, "a", 100));
   CHECK(due(watch, 1000).empty());
 }
 
-TEST_CASE("deletes of ranges and databases, and the end of watching, forget keys") {
+TEST_CASE("range or database is deleted, or the watch ends: the keys are forgotten") {
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
   for (const char* key : {"a", "b", "c", "d"}) watch.written(0, key, 100, 0);
@@ -78,14 +88,14 @@ TEST_CASE("deletes of ranges and databases, and the end of watching, forget keys
   CHECK(due(watch, 400).empty());
 }
 
-TEST_CASE("sweeps follow each other, and a write during a sweep wins over its results") {
+TEST_CASE("key is written during a sweep: the write wins over the sweep's results, and sweeps follow each other") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   const auto sweep = watch.begin_sweep(1000);
   REQUIRE(sweep);
   CHECK(sweep->after == 1000);
   CHECK(sweep->until == 1000 + ExpiryWatch::kHorizon);
-  CHECK_FALSE(watch.begin_sweep(1000));  // one at a time
+  CHECK_FALSE(watch.begin_sweep(1000));  // there is one sweep at a time
   watch.written(0, "deleted", 0, 0);
   watch.written(0, "new", 1200, 0);
   watch.written(0, "far", 1000 + 2 * ExpiryWatch::kHorizon, 0);
@@ -94,7 +104,7 @@ TEST_CASE("sweeps follow each other, and a write during a sweep wins over its re
   watch.end_sweep(sweep->until);
   CHECK(due(watch, 1500) == Keys{"0:new", "0:old"});
   CHECK_FALSE(watch.begin_sweep(2000));
-  // The next sweep finds a key beyond the horizon.
+  // The next sweep finds a key that expires beyond the horizon.
   const Millis later = 1000 + ExpiryWatch::kHorizon - 1000;
   const auto next = watch.begin_sweep(later);
   REQUIRE(next);
@@ -103,7 +113,7 @@ TEST_CASE("sweeps follow each other, and a write during a sweep wins over its re
   CHECK(watch.begin_sweep(later)->after == sweep->until);
 }
 
-TEST_CASE("too many keys: the earliest are kept, and a sweep goes on after them") {
+TEST_CASE("too many keys: the earliest are kept, and a later sweep finds the others") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   const auto sweep = watch.begin_sweep(0);
@@ -112,7 +122,7 @@ TEST_CASE("too many keys: the earliest are kept, and a sweep goes on after them"
     watch.found(0, std::to_string(i), 10'000 + static_cast<Millis>(i) / 10);
   }
   watch.end_sweep(sweep->until);
-  const std::size_t told = watch.take_due(ExpiryWatch::kHorizon).size();
+  const std::size_t told = take_due(watch, ExpiryWatch::kHorizon).size();
   CHECK(told <= ExpiryWatch::kMaxKeys);
   CHECK(told >= ExpiryWatch::kMaxKeys - 10);
   const auto next = watch.begin_sweep(ExpiryWatch::kHorizon);
@@ -121,7 +131,7 @@ TEST_CASE("too many keys: the earliest are kept, and a sweep goes on after them"
   CHECK(next->after < 10'000 + static_cast<Millis>(ExpiryWatch::kMaxKeys + 10) / 10);
 }
 
-TEST_CASE("too many keys of one moment: some are reported, and the sweep goes on after them") {
+TEST_CASE("too many keys expire at one moment: some are reported, and the next sweep continues after them") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 1000);
   const auto sweep = watch.begin_sweep(1000);
@@ -134,7 +144,7 @@ TEST_CASE("too many keys of one moment: some are reported, and the sweep goes on
   CHECK(next->after == 5000);
 }
 
-TEST_CASE("a range deleted during a sweep: none of its keys is reported, and the sweep is repeated") {
+TEST_CASE("range is deleted during a sweep: none of its keys is reported, and the sweep is repeated") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   const auto sweep = watch.begin_sweep(0);
@@ -148,7 +158,7 @@ TEST_CASE("a range deleted during a sweep: none of its keys is reported, and the
   CHECK(again->after < 100);
 }
 
-TEST_CASE("long keys: the earliest are kept, as many as fit into memory") {
+TEST_CASE("long keys: as many of the earliest are kept as fit into memory") {
   constexpr std::size_t kKeyBytes = std::size_t{1} << 20, kFit = ExpiryWatch::kMaxBytes / kKeyBytes;
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
@@ -157,13 +167,13 @@ TEST_CASE("long keys: the earliest are kept, as many as fit into memory") {
     key[0] = static_cast<char>(i);
     watch.written(0, key, 100 + i, 0);
   }
-  const auto told = watch.take_due(1000);
+  const auto told = take_due(watch, 1000);
   CHECK(told.size() < kFit);
   CHECK(told.size() > kFit - 3);
   CHECK(told.front().key[0] == '\0');
 }
 
-TEST_CASE("more keys are written during a sweep than it can exclude: it finds nothing, and is repeated") {
+TEST_CASE("too many keys are written during a sweep: its results are dropped, and it is repeated") {
   constexpr std::size_t kKeyBytes = std::size_t{1} << 20;
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
@@ -175,7 +185,7 @@ TEST_CASE("more keys are written during a sweep than it can exclude: it finds no
     watch.written(0, key, 0, 0);
   }
   watch.found(0, key, 100);
-  CHECK(watch.take_due(1000).empty());
+  CHECK(take_due(watch, 1000).empty());
   watch.end_sweep(sweep->until);
   const auto again = watch.begin_sweep(10);
   REQUIRE(again);

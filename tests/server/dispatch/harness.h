@@ -1,7 +1,7 @@
-// A server without sockets: commands in, replies out, over a database in memory.
+// A server without sockets for tests: it takes commands and returns replies, over a database in memory.
 //
 // The test decides when time passes (advance), background work runs (settle) and power fails (reopen). A command that waits for
-// pages, an offload thread or the log runs again once it is resumed, as on a loop.
+// pages, an offload thread or the log runs again once it is resumed, as on a real loop.
 #pragma once
 
 #include <condition_variable>
@@ -18,11 +18,13 @@
 
 #include "base/background_pool.h"
 #include "base/clock.h"
+#include "blocking/key_waiters.h"
 #include "dispatch/blocked_clients.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/intents.h"
 #include "dispatch/key_locks.h"
 #include "dispatch/offload.h"
+#include "dispatch/permissions.h"
 #include "dispatch/scan_cursors.h"
 #include "io/fault_fs.h"
 #include "io/memory_fs.h"
@@ -31,7 +33,7 @@
 
 namespace ebbtide::test {
 
-/// A fake of the server around the commands, with a configuration of the test's.
+/// A fake of the server around the commands, with a configuration that the test sets.
 class FakeControl final : public ServerControl {
  public:
   explicit FakeControl(Clock& clock) : clock_(clock) {}
@@ -72,16 +74,31 @@ class FakeControl final : public ServerControl {
   }
   SaveState save_state() const override { return {.last_unix_seconds = 1234, .running_since_micros = saving ? 1u : 0u}; }
   bool password_required() const override { return !password.empty(); }
-  bool check_password(Bytes user, Bytes given) const override {
-    const auto other = users.find(user);
-    return other != users.end() ? other->second == given : user == "default" && (password.empty() || password == given);
+  std::shared_ptr<const Users> users() const override {
+    if (changed_users != nullptr) return changed_users;
+    Users all = Users().with_default_password(password).value();
+    for (const auto& [name, secret] : passwords) {
+      const std::string given = ">" + secret;
+      all = all.with_rules(name, std::vector<Bytes>{"on", given, "~*", "&*", "+@all"}, catalog).value();
+    }
+    return std::make_shared<const Users>(std::move(all));
   }
-  std::vector<std::string> user_lines() const override {
-    std::vector<std::string> lines = {"user default on nopass sanitize-payload ~* &* +@all"};
-    for (const auto& [name, secret] : users) lines.push_back("user " + name + " on sanitize-payload #" + secret + " ~* &* +@all");
-    return lines;
+  Status set_user(Bytes name, std::span<const Bytes> rules, std::uint64_t) override {
+    TRY_ASSIGN(changed, users()->with_rules(name, rules, catalog));
+    change(std::move(changed));
+    return Status::ok();
+  }
+  Result<std::uint64_t> delete_users(std::span<const Bytes> names, std::uint64_t) override {
+    std::uint64_t removed = 0;
+    TRY_ASSIGN(changed, users()->without(names, &removed));
+    change(std::move(changed));
+    return removed;
   }
   Status load_users(std::uint64_t) override { return Status::invalid_argument("ERR no file of users"); }
+  Status save_users() override { return Status::invalid_argument("ERR no file of users"); }
+  void access_denied(AclDenial denial, Bytes, Bytes user, Bytes command) override {
+    denials.push_back(std::to_string(static_cast<int>(denial)) + " " + std::string(user) + " " + std::string(command));
+  }
   std::string random_secret(std::size_t bits) override { return std::string((bits + 3) / 4, 'a'); }
   void authentication_failed(Bytes network, Bytes, Bytes) override {
     ++auth_failures;
@@ -111,10 +128,14 @@ class FakeControl final : public ServerControl {
 
   std::map<std::string, std::string> config{{"maxmemory", "0"}, {"appendfsync", "everysec"}};
   std::string password;
-  std::map<std::string, std::string, std::less<>> users;  ///< passwords by name, without "default"
+  std::map<std::string, std::string, std::less<>> passwords;  ///< passwords of users with all rights, by name, without "default"
+  AclCatalog catalog;
+  std::shared_ptr<const Users> changed_users;  ///< the users after the first ACL SETUSER or DELUSER
+  std::function<void()> on_users_changed;
+  std::vector<std::string> denials;
   int auth_failures = 0;
   std::uint32_t auth_delay_ms = 0;
-  std::string failed_network, delayed_network;  ///< of the last failure, and of the last attempt
+  std::string failed_network, delayed_network;  ///< network of the last failure, and of the last attempt
   std::uint32_t database_count = 16;
   bool saving = false;
   int saves = 0;
@@ -125,14 +146,19 @@ class FakeControl final : public ServerControl {
   bool shutdown_asked = false, refuse_shutdown = false;
   ShutdownRequest last_shutdown;
   std::function<std::string(const ClientFilter&)> list_clients;
-  std::uint64_t nanos_per_look = 0;  ///< by which the monotonic clock moves whenever it is read
+  std::uint64_t nanos_per_look = 0;  ///< time by which the monotonic clock moves whenever it is read
 
  private:
+  void change(Users changed) {
+    changed_users = std::make_shared<const Users>(std::move(changed));
+    if (on_users_changed) on_users_changed();
+  }
+
   mutable std::uint64_t looked_nanos_ = 0;
   Clock& clock_;
 };
 
-/// Stores which clients were resumed.
+/// A fake loop, which stores which clients were resumed.
 class FakeLoop final : public ClientLoop {
  public:
   void post(std::function<void()> task) override { task(); }
@@ -158,10 +184,10 @@ class FakeLoop final : public ClientLoop {
   std::set<std::uint64_t> resumed_;
 };
 
-/// Splits a line into arguments, with the quotes of redis-cli and inline commands.
+/// Splits a line into arguments, with quotes as in redis-cli and inline commands.
 std::vector<std::string> split_line(Bytes line);
-/// A reply for people: OK, (integer) 1, "bulk", (nil), (error) ERR ..., [a, b], {k: v}. Several replies one after another, a line
-/// each.
+/// Returns a reply as text for people: OK, (integer) 1, "bulk", (nil), (error) ERR ..., [a, b], {k: v}. Of several replies each
+/// has its line.
 std::string show(Bytes resp);
 
 class CommandHarness {
@@ -179,6 +205,11 @@ class CommandHarness {
     env.blocked = &blocked;
     env.databases = control.database_count = settings_.databases;
     env.intents = &intents;
+    env.key_waiters = &key_waiters;
+    control.catalog = acl_catalog(table);
+    control.on_users_changed = [this] {
+      for (const auto& [number, c] : clients_) forget_rights(session_of(*c));
+    };
     open();
     dispatcher = std::make_unique<Dispatcher>(env, 42);
   }
@@ -199,7 +230,7 @@ class CommandHarness {
   }
 
   void reopen() {
-    for (auto& [number, c] : clients_) {  // their queued commands are charged to the account of the database, which is closed
+    for (auto& [number, c] : clients_) {  // their queued commands are charged to the account of the database, which is closed now
       if (c->state != nullptr) static_cast<SessionState&>(*c->state).transaction.reset();
     }
     close();
@@ -213,7 +244,7 @@ class CommandHarness {
     db->tick();
   }
 
-  /// Turns the write stall on, by too many runs, until settle().
+  /// Makes too many runs, so that writes are stopped until settle().
   void stop_writes() {
     db->pause_compactions();
     for (int run = 0; run < 80; ++run) {
@@ -243,7 +274,7 @@ class CommandHarness {
 
   /// Runs one command, and returns its reply as RESP.
   std::string raw(const std::vector<std::string>& argv, int client_number = 1) { return raw_pipeline({argv}, client_number); }
-  /// Runs all commands as one pipeline.
+  /// Runs all commands as one pipeline, and returns their replies as RESP.
   std::string raw_pipeline(const std::vector<std::vector<std::string>>& commands, int client_number = 1) {
     Client& c = client(client_number);
     std::vector<std::vector<Bytes>> argv;
@@ -298,9 +329,10 @@ class CommandHarness {
   ScanCursors cursors{99};
   CommandTable table;
   ServerStats stats;
-  PubSub pubsub{[](Bytes pattern, Bytes channel) { return glob_match(pattern, channel); }};
+  PubSub pubsub;
   Observers observers;
   BlockedClients blocked;
+  KeyWaiters key_waiters;
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;
@@ -322,7 +354,8 @@ class CommandHarness {
     env.memory = &db->memory();
   }
   void close() {
-    // As in a server, its threads end before the database: memory that they free is charged to the database's account.
+    // The threads end before the database, as in a server: the memory that they free is charged to the database's account.
+    if (dispatcher != nullptr) dispatcher->buffers_charged();  // a loop calls it after each pass
     const bool used = env.offload == &*offload;
     offload.reset();
     offload.emplace(1, 1);
@@ -338,7 +371,7 @@ class CommandHarness {
   std::map<int, std::unique_ptr<Client>> clients_;
 };
 
-// --- text
+// --- replies as text
 
 inline int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 

@@ -1,4 +1,4 @@
-// Marks on keys: which writes break them, which writers wait for them, and when those go on.
+// Tests of marks on keys: which writes break them, which writers wait for them, and when those run.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -37,7 +37,7 @@ KeySet put(const char* key, DatabaseId database = 0) {
 
 }  // namespace
 
-TEST_CASE("a committed write of a marked key breaks the marks, and a write of another key does not") {
+TEST_CASE("committed write of a marked key: it breaks the marks, and a write of another key does not") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -53,11 +53,11 @@ TEST_CASE("a committed write of a marked key breaks the marks, and a write of an
   CHECK(intents.is_broken(*marks));
   intents.unmark(marks);
   CHECK_FALSE(intents.any());
-  REQUIRE(intents.mark(marks, false, {}));  // again
+  REQUIRE(intents.mark(marks, false, {}));  // marked again
   CHECK_FALSE(intents.is_broken(*marks));
 }
 
-TEST_CASE("marks on a whole database are broken by every write in it, and delay its writers if they are firm") {
+TEST_CASE("marks on a whole database: every write in it breaks them, and waits for them if they are firm") {
   Intents intents;
   Loop loop;
   const auto marks = std::make_shared<Intents::Marks>();
@@ -84,7 +84,7 @@ TEST_CASE("marks on a whole database are broken by every write in it, and delay 
   CHECK(loop.resumed == std::vector<std::uint64_t>{2, 3});
 }
 
-TEST_CASE("writers of firmly marked keys wait, and are resumed when the marks are removed") {
+TEST_CASE("firmly marked keys: writers of them wait, and are resumed when the marks are removed") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -101,7 +101,7 @@ TEST_CASE("writers of firmly marked keys wait, and are resumed when the marks ar
   CHECK(loop.resumed.size() == 2);
 }
 
-TEST_CASE("range deletes, FLUSHDB and SWAPDB wait for no marks and break those in their databases") {
+TEST_CASE("range deletes, FLUSHDB and SWAPDB: they wait for no marks, and break those in their databases") {
   const bool firm = GENERATE(false, true);
   WriteBatch batch;
   const int kind = GENERATE(0, 1, 2, 3);
@@ -128,14 +128,14 @@ TEST_CASE("two holders of one key: one gets firm marks, and the other waits with
   const auto first = marks_on({"a", "b"}), second = marks_on({"b", "c"}), soft = marks_on({"b"});
   REQUIRE(intents.mark(first, true, {&loop, 1}));
   CHECK_FALSE(intents.mark(second, true, {&loop, 2}));
-  CHECK_FALSE(intents.must_wait(put("c"), nullptr, {&loop, 3}));  // it sets all of its marks or none
+  CHECK_FALSE(intents.must_wait(put("c"), nullptr, {&loop, 3}));  // a holder sets all of its marks or none
   CHECK(intents.mark(soft, false, {&loop, 4}));
   intents.unmark(first);
   CHECK(loop.resumed == std::vector<std::uint64_t>{2});
   CHECK(intents.mark(second, true, {&loop, 2}));
 }
 
-TEST_CASE("sets of keys of all sizes are compared correctly") {
+TEST_CASE("sets of keys of all sizes: they are compared correctly") {
   KeySet few, many, others;
   few.add(0, 7);
   few.add(0, 70'007);

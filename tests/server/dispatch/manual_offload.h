@@ -1,4 +1,4 @@
-// Offload work that runs when the test calls run_one(), and a client's command step by step.
+// Offload work that runs when the test calls run_one(), and a client's command that runs step by step.
 #pragma once
 
 #include <deque>
@@ -11,16 +11,16 @@
 
 namespace ebbtide::test {
 
-/// Keeps work until run_one().
+/// Keeps the submitted work until run_one().
 class ManualOffload final : public Offload {
  public:
   void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) override {
     last_ = kind;
     work_.push_back(std::move(work));
   }
-  /// Class of the newest piece.
+  /// Returns the class of the newest piece of work.
   [[nodiscard]] OffloadClass last() const { return last_; }
-  /// Runs the oldest piece, or drops it if it is unwanted. False if there is none.
+  /// Runs the oldest piece of work, or drops it if it is unwanted. Returns false if there is none.
   bool run_one() {
     if (work_.empty()) return false;
     const std::shared_ptr<OffloadWork> work = std::move(work_.front());
@@ -35,7 +35,7 @@ class ManualOffload final : public Offload {
   OffloadClass last_{};
 };
 
-/// One command of one client, which runs when the test calls step().
+/// One command of one client. It runs when the test calls step().
 class Asked {
  public:
   Asked(Dispatcher& dispatcher, Client& client, std::vector<std::string> words)
@@ -44,7 +44,7 @@ class Asked {
     pending_.client = &client;
     pending_.args.list = list_;
   }
-  /// Runs the command, for the first time or again. True once it is done.
+  /// Runs the command, for the first time or again. Returns true once it is done.
   bool step() {
     pending_.client->waiting = false;
     pending_.state = PendingCommand::State::kNotRun;
@@ -56,7 +56,7 @@ class Asked {
   [[nodiscard]] std::uint32_t retry_ms() const { return pending_.retry_ms; }
   /// Closes the client.
   void close() { dispatcher_.client_closed(*pending_.client, &pending_); }
-  /// The replies so far.
+  /// Returns the replies so far.
   std::string reply() {
     OutputBuffer& out = pending_.client->out;
     std::string text = show(out.to_string());

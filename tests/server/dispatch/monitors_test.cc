@@ -1,4 +1,4 @@
-// MONITOR: the line that monitors are sent for a command.
+// Tests of MONITOR: the line that monitors get for a command.
 #include "dispatch/monitors.h"
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("a monitor is sent each command as a line, with what is not printable escaped") {
+TEST_CASE("monitor: it gets each command as a line, with unprintable bytes escaped") {
   Switches switches;
   Monitors monitors(switches);
   OneLoop loop;
@@ -24,7 +24,7 @@ TEST_CASE("a monitor is sent each command as a line, with what is not printable 
   CHECK(loop.client.out.to_string() == "+12.000034 [2 1.2.3.4:5] \"set\" \"k\\\"\\\\\" \"\\n\\x00\\xff\"\r\n");
 }
 
-TEST_CASE("arguments of megabytes are shown in part, so that a line takes its loop a moment") {
+TEST_CASE("arguments of megabytes: monitors get a part of them, so that a line does not keep its loop busy") {
   Switches switches;
   Monitors monitors(switches);
   OneLoop loop;
@@ -38,10 +38,10 @@ TEST_CASE("arguments of megabytes are shown in part, so that a line takes its lo
   CHECK(line.size() < 300'000);
   CHECK(line.find("\"set\" \"xxx") != std::string::npos);
   CHECK(line.ends_with("x\"... (20709382 more bytes)... (2 more arguments)\r\n"));
-  CHECK(loop.client.out.memory() >= line.size());  // a line that is shared counts, so that a monitor that does not read is closed
+  CHECK(loop.client.out.memory() >= line.size());  // a shared line counts, so that a monitor that does not read is closed
 }
 
-TEST_CASE("a monitor that was removed is sent nothing") {
+TEST_CASE("monitor was removed: it gets nothing") {
   Switches switches;
   Monitors monitors(switches);
   OneLoop loop;

@@ -1,4 +1,4 @@
-// Keyspace notifications: which events a command's writes publish, and in which order.
+// Tests of keyspace notifications: the events that a command's writes publish, and their order.
 #include "dispatch/notifications.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-/// Collects "channel message" of what is published.
+/// Collects published messages as "channel message".
 struct Fixture {
   explicit Fixture(Bytes flags) {
     notifications.publish = [this](Bytes channel, Bytes message, ClientLoop*, SeqNum) {
@@ -22,9 +22,12 @@ struct Fixture {
     notifications.set_flags(parse_notify_flags(flags).value());
   }
   Strings take() { return std::exchange(published, {}); }
-  /// Publishes the events of a command that has written `batch` in `database`.
+  /// Returns the events of a command that has written `batch` in `database`.
   Strings events(const std::vector<Bytes>& words, const WriteBatch& batch, const PresentKeys& had = {}, DatabaseId database = 0) {
-    const CommandSpec spec{.name = words[0]};
+    return events(CommandSpec{.name = words[0]}, words, batch, had, database);
+  }
+  Strings events(const CommandSpec& spec, const std::vector<Bytes>& words, const WriteBatch& batch, const PresentKeys& had = {},
+                 DatabaseId database = 0) {
     const Command command{&spec, 0, 0, std::string(words[0])};
     Args args;
     args.list = words;
@@ -43,14 +46,14 @@ WriteBatch put(Bytes key, Millis expiry = 0) {
   return batch;
 }
 
-TEST_CASE("an unknown letter of notify-keyspace-events is refused") {
+TEST_CASE("unknown letter of notify-keyspace-events: it is refused") {
   CHECK(parse_notify_flags("KEA"));
   CHECK(parse_notify_flags("") == 0u);
   CHECK_FALSE(parse_notify_flags("KEQ"));
 }
 
-TEST_CASE("notifications are off without a channel kind, or without a class of events that exists") {
-  for (const char* off : {"", "K", "E", "$", "KEl"}) {
+TEST_CASE("no channel kind, or no class of events: notifications are off") {
+  for (const char* off : {"", "K", "E", "$", "KEt"}) {
     Fixture t(off);
     CHECK(t.notifications.flags() == 0);
     CHECK_FALSE(t.switches.has(Switches::kNotifications));
@@ -60,32 +63,32 @@ TEST_CASE("notifications are off without a channel kind, or without a class of e
   CHECK(t.switches.has(Switches::kNotifications));
 }
 
-TEST_CASE("a SET with an expiry publishes set, then expire, on both kinds of channels") {
+TEST_CASE("SET with an expiry: it publishes set, then expire, on both kinds of channels") {
   Fixture t("KEA");
   CHECK(t.events({"set", "k", "v", "EX", "5"}, put("k", 5000), {}, 3) ==
         Strings{"__keyspace@3__:k set", "__keyevent@3__:set k", "__keyspace@3__:k expire", "__keyevent@3__:expire k"});
 }
 
-TEST_CASE("RENAME publishes the event of its source first") {
+TEST_CASE("RENAME: it publishes the event of its source first") {
   Fixture t("EA");
   WriteBatch batch = put("to");
   batch.del(0, "from");
   CHECK(t.events({"rename", "from", "to"}, batch) == Strings{"__keyevent@0__:rename_from from", "__keyevent@0__:rename_to to"});
 }
 
-TEST_CASE("COPY to another database publishes its event there") {
+TEST_CASE("COPY to another database: it publishes its event there") {
   Fixture t("EA");
   CHECK(t.events({"copy", "from", "to", "DB", "2"}, put("to")) == Strings{"__keyevent@2__:copy_to to"});
 }
 
-TEST_CASE("a delete publishes del, unless its class is off") {
+TEST_CASE("delete: it publishes del, unless its class is off") {
   WriteBatch batch;
   batch.del(0, "k");
   CHECK(Fixture("Eg").events({"del", "k"}, batch) == Strings{"__keyevent@0__:del k"});
   CHECK(Fixture("E$").events({"del", "k"}, batch).empty());
 }
 
-TEST_CASE("only a key that did not exist before is new, once per command") {
+TEST_CASE("write of a key: the key is published as new only if it did not exist, and once per command") {
   Fixture t("En");
   CHECK(t.events({"set", "k", "v"}, put("k"), {"k"}).empty());
   WriteBatch batch = put("k");
@@ -93,25 +96,26 @@ TEST_CASE("only a key that did not exist before is new, once per command") {
   CHECK(t.events({"mset", "k", "v", "k", "v"}, batch) == Strings{"__keyevent@0__:new k"});
 }
 
-TEST_CASE("a read publishes a miss of each key that does not exist") {
+TEST_CASE("read: it publishes a miss of each key that does not exist") {
   Fixture t("Em");
   const CommandSpec spec{.name = "mget", .flags = kReadOnly};
   const Command command{&spec, 0, 0, "mget"};
   const LookupKey keys[] = {{"a", 1}, {"b", 2}};
-  std::size_t next = 0;
-  CHECK(t.notifications.missed(command, {}, keys, {"a"}, 0, nullptr, 0, &next, Slice()));
+  Notifications::Misses progress;
+  CHECK(t.notifications.missed(command, {}, keys, {"a"}, 0, nullptr, 0, &progress, Slice()));
   CHECK(t.take() == Strings{"__keyevent@0__:keymiss b"});
 }
 
-TEST_CASE("an expiration is published if its class is on") {
+TEST_CASE("expiration: it is published if its class is on") {
   Fixture on("Ex"), off("E$");
-  CHECK(on.notifications.expired(1, "k", nullptr));
+  Notifications::Outbox outbox;
+  CHECK(on.notifications.expired(1, "k", nullptr, &outbox));
   CHECK(on.take() == Strings{"__keyevent@1__:expired k"});
-  CHECK_FALSE(off.notifications.expired(1, "k", nullptr));
+  CHECK_FALSE(off.notifications.expired(1, "k", nullptr, &outbox));
   CHECK(off.take().empty());
 }
 
-TEST_CASE("events in slices are the same, in the same order, as events at once") {
+TEST_CASE("events in slices: they are the same, in the same order, as events at once") {
   Fixture t("KEAn");
   WriteBatch batch;
   for (const char* key : {"a", "b", "a", "c"}) batch.put(0, key, "v");
@@ -121,7 +125,7 @@ TEST_CASE("events in slices are the same, in the same order, as events at once")
   const CommittedCommand commit{command, {}, 0, batch, 1, {"b"}, 0};
   t.notifications.committed(commit, nullptr);
   const Strings at_once = t.take();
-  CHECK(at_once.size() == 2 * (1 + 4 + 2));  // d is deleted, 4 sets, a and c are new
+  CHECK(at_once.size() == 2 * (1 + 4 + 2));  // d is deleted, there are 4 sets, and a and c are new
 
   const Slice one_step([] { return true; });
   Notifications::Progress progress;
@@ -131,24 +135,91 @@ TEST_CASE("events in slices are the same, in the same order, as events at once")
     before = t.published.size();
   }
   CHECK(slices > 5);
-  CHECK(most == 4);  // one key, with its event of a new key
+  CHECK(most == 4);  // one key, with the event that it is new
   CHECK(t.take() == at_once);
 }
 
-TEST_CASE("events of misses in slices are the same as at once") {
+TEST_CASE("messages that take long: they are sent in parts, in the order of the events") {
+  Fixture t("KEn$");
+  WriteBatch batch;
+  for (const char* key : {"a", "long", "b"}) batch.put(0, key, "v");
+  const CommandSpec spec{.name = "mset"};
+  const Command command{&spec, 0, 0, "mset"};
+  const CommittedCommand commit{command, {}, 0, batch, 1, {}, 0};
+  t.notifications.committed(commit, nullptr);
+  const Strings at_once = t.take();
+
+  int parts = 0;
+  t.notifications.work = [](std::size_t channel_bytes) { return channel_bytes == 19 ? 1 << 20 : 0; };  // __keyspace@0__:long
+  t.notifications.publish_in_parts = [&](Bytes channel, Bytes message, ClientLoop*, SeqNum) {
+    const std::string text = std::string(channel) + " " + std::string(message);
+    return [&t, &parts, text, left = 3](const Slice&) mutable {
+      ++parts;
+      if (--left > 0) return false;
+      t.published.push_back(text);
+      return true;
+    };
+  };
+  Notifications::Progress progress;
+  int slices = 1;
+  for (; !t.notifications.committed(commit, nullptr, &progress, Slice()); ++slices) {
+  }
+  CHECK(t.take() == at_once);
+  CHECK(slices > 4);
+  CHECK(parts >= 6);
+}
+
+TEST_CASE("events of misses in slices: they are the same as at once") {
   Fixture t("KEm");
   const CommandSpec spec{.name = "mget", .flags = kReadOnly};
   const Command command{&spec, 0, 0, "mget"};
   const std::vector<LookupKey> keys{{"a", 0}, {"b", 0}, {"c", 0}};
-  std::size_t next = 0;
+  Notifications::Misses progress;
   const Slice one_step([] { return true; });
-  CHECK_FALSE(t.notifications.missed(command, {}, keys, {"b"}, 0, nullptr, 0, &next, one_step));
+  CHECK_FALSE(t.notifications.missed(command, {}, keys, {"b"}, 0, nullptr, 0, &progress, one_step));
   CHECK(t.take() == Strings{"__keyspace@0__:a keymiss", "__keyevent@0__:keymiss a"});
-  CHECK_FALSE(t.notifications.missed(command, {}, keys, {"b"}, 0, nullptr, 0, &next, one_step));
+  CHECK_FALSE(t.notifications.missed(command, {}, keys, {"b"}, 0, nullptr, 0, &progress, one_step));
   CHECK(t.take().empty());
-  CHECK(t.notifications.missed(command, {}, keys, {"b"}, 0, nullptr, 0, &next, one_step));
+  CHECK(t.notifications.missed(command, {}, keys, {"b"}, 0, nullptr, 0, &progress, one_step));
   CHECK(t.take() == Strings{"__keyspace@0__:c keymiss", "__keyevent@0__:keymiss c"});
 }
 
 }  // namespace
+TEST_CASE("last element is removed: the command's event comes before del; a stored empty result has del alone") {
+  Fixture t("EA");
+  WriteBatch batch;
+  batch.del(0, "k");
+  const CommandSpec hdel{.name = "hdel", .event = {.name = "hdel", .letter = 'h', .before_delete = true}};
+  const CommandSpec store{.name = "sinterstore", .event = {.name = "sinterstore", .letter = 's'}};
+  CHECK(t.events(hdel, {"hdel", "k", "f"}, batch) == Strings{"__keyevent@0__:hdel k", "__keyevent@0__:del k"});
+  CHECK(t.events(hdel, {"hdel", "k", "f"}, put("k")) == Strings{"__keyevent@0__:hdel k"});
+  CHECK(t.events(store, {"sinterstore", "k", "a"}, batch) == Strings{"__keyevent@0__:del k"});
+  CHECK(Fixture("Eg").events(hdel, {"hdel", "k", "f"}, batch) == Strings{"__keyevent@0__:del k"});
+}
+
+TEST_CASE("element is moved: each key has its own event, and a rotated list has both") {
+  Fixture t("EA");
+  const CommandSpec smove{.name = "smove", .event = {.name = "srem", .letter = 's', .before_delete = true}};
+  WriteBatch moved;
+  moved.del(0, "a");
+  moved.put(0, "b", "v");
+  CHECK(t.events(smove, {"smove", "a", "b", "m"}, moved) ==
+        Strings{"__keyevent@0__:srem a", "__keyevent@0__:del a", "__keyevent@0__:sadd b"});
+  const CommandSpec lmove{.name = "lmove", .event = {.name = "lpop", .letter = 'l', .before_delete = true}};
+  WriteBatch pushed;
+  pushed.put(0, "b", "v");
+  pushed.del(0, "a");
+  CHECK(t.events(lmove, {"lmove", "a", "b", "left", "right"}, pushed) ==
+        Strings{"__keyevent@0__:rpush b", "__keyevent@0__:lpop a", "__keyevent@0__:del a"});
+  CHECK(t.events(lmove, {"lmove", "a", "a", "right", "left"}, put("a")) ==
+        Strings{"__keyevent@0__:lpush a", "__keyevent@0__:rpop a"});
+}
+
+TEST_CASE("score is incremented: the event is zincr, by an option before the scores only") {
+  Fixture t("EA");
+  const CommandSpec zadd{.name = "zadd", .event = {.name = "zadd", .letter = 'z'}};
+  CHECK(t.events(zadd, {"zadd", "k", "XX", "incr", "1", "m"}, put("k")) == Strings{"__keyevent@0__:zincr k"});
+  CHECK(t.events(zadd, {"zadd", "k", "1", "incr"}, put("k")) == Strings{"__keyevent@0__:zadd k"});
+}
+
 }  // namespace ebbtide::test

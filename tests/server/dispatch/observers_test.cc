@@ -1,4 +1,4 @@
-// Observers of commands together: the expiry watch, and expirations that clients are notified of.
+// Tests of observers of commands together: the expiry watch, and expirations that clients are notified of.
 #include "dispatch/observers.h"
 
 #include <catch2/catch.hpp>
@@ -11,12 +11,12 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("the expiry watch is on while a client tracks or expired events are on") {
+TEST_CASE("client tracks, or expired events are on: the expiry watch is on") {
   Observers observers;
   OneLoop loop;
   CHECK_FALSE(observers.expiries.on());
   observers.set_tracking(loop.client, {.on = true});
-  CHECK(observers.expiries.on());  // before refresh_expiries() is called
+  CHECK(observers.expiries.on());  // refresh_expiries() has not been called yet
   observers.refresh_expiries(1);
   CHECK(observers.expiries.on());
   observers.set_tracking(loop.client, {});
@@ -27,7 +27,7 @@ TEST_CASE("the expiry watch is on while a client tracks or expired events are on
   CHECK(observers.expiries.on());
 }
 
-TEST_CASE("an expiration counts only if a client was notified of it") {
+TEST_CASE("expiration: it counts only if a client was notified of it") {
   Observers observers;
   OneLoop loop;
   std::vector<std::string> published;
@@ -47,7 +47,7 @@ TEST_CASE("an expiration counts only if a client was notified of it") {
   CHECK(published == std::vector<std::string>{"__keyevent@0__:expired"});
 }
 
-TEST_CASE("the expiry watch follows a MOVE to its target database") {
+TEST_CASE("MOVE: the expiry watch follows the key to its target database") {
   Observers observers;
   OneLoop loop;
   observers.set_tracking(loop.client, {.on = true});
@@ -60,10 +60,11 @@ TEST_CASE("the expiry watch follows a MOVE to its target database") {
   batch.put(3, "k", "v", {.expiry = 50});
   batch.del(0, "k");
   observers.committed({command, args, 0, batch, 1, {}, 10}, loop.client);
-  const auto due = observers.expiries.take_due(50);
-  REQUIRE(due.size() == 1);
-  CHECK(due[0].database == 3);
-  CHECK(due[0].key == "k");
+  const auto due = observers.expiries.take_first_due(50);
+  REQUIRE(due);
+  CHECK(due->database == 3);
+  CHECK(due->key == "k");
+  CHECK_FALSE(observers.expiries.take_first_due(50));
 }
 
 }  // namespace

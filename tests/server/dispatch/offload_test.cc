@@ -1,4 +1,4 @@
-// Threads for long work: classes that do not wait for each other, and work whose client has left.
+// Tests of threads for long work: classes that do not wait for each other, and work whose client has disconnected.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <condition_variable>
@@ -37,7 +37,7 @@ struct Unwanted final : OffloadWork {
 
 }  // namespace
 
-TEST_CASE("each class has threads of its own") {
+TEST_CASE("each class of work: it has threads of its own") {
   ThreadOffload offload(1, 1);
   auto slow = std::make_shared<Work>();
   offload.submit(OffloadClass::kLong, slow);
@@ -51,7 +51,7 @@ TEST_CASE("each class has threads of its own") {
   slow->release.set_value();
 }
 
-TEST_CASE("a queue behind slow work keeps at most as much unwanted as wanted work") {
+TEST_CASE("queue after slow work: it keeps at most as much unwanted as wanted work") {
   ThreadOffload offload(1, 1);
   auto slow = std::make_shared<Work>();
   offload.submit(OffloadClass::kLong, slow);
@@ -61,7 +61,7 @@ TEST_CASE("a queue behind slow work keeps at most as much unwanted as wanted wor
   slow->release.set_value();
 }
 
-TEST_CASE("queued work that is wanted runs before the threads end") {
+TEST_CASE("threads end: queued work that is wanted runs before") {
   auto last = std::make_shared<Signal>();
   auto ran = last->ran.get_future();
   {
@@ -75,7 +75,7 @@ TEST_CASE("queued work that is wanted runs before the threads end") {
   CHECK(ran.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
 }
 
-TEST_CASE("each idle thread collects freed memory when all are to") {
+TEST_CASE("collect() is called: each idle thread collects freed memory") {
   std::mutex mutex;
   std::condition_variable changed;
   std::set<std::thread::id> threads;  // guarded by mutex

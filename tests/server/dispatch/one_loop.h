@@ -1,4 +1,4 @@
-// A loop with one client, for tests of what is sent to clients.
+// A loop with one client, for tests of messages to clients.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The slow log: what it keeps, and how arguments are shown.
+// Tests of the slow log: its entries, and how arguments are shown.
 #include "dispatch/slow_log.h"
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ SlowLog::Entry entry(const char* name, bool has_arguments = false) {
   return entry;
 }
 
-TEST_CASE("the slow log keeps the latest entries, the newest first, with ids that go on") {
+TEST_CASE("more commands than the slow log keeps: the latest stay, the newest first, and ids are not used again") {
   Switches switches;
   SlowLog log(switches);
   log.configure(10'000, 2, false);
@@ -36,7 +36,7 @@ TEST_CASE("the slow log keeps the latest entries, the newest first, with ids tha
   CHECK(log.latest(1)[0].id == 3);
 }
 
-TEST_CASE("thousands of entries are listed in order, each once") {
+TEST_CASE("thousands of entries: they are listed in order, each once") {
   Switches switches;
   SlowLog log(switches);
   log.configure(10'000, 5000, false);
@@ -47,7 +47,7 @@ TEST_CASE("thousands of entries are listed in order, each once") {
   CHECK(log.latest(~std::size_t{0}).size() == 5000);
 }
 
-TEST_CASE("entries of any number and size keep to a part of the memory budget, which is charged for them") {
+TEST_CASE("entries of any number and size: they take at most a part of the memory budget, to which they are charged") {
   Switches switches;
   SlowLog log(switches);
   std::size_t charged = 0;
@@ -59,7 +59,7 @@ TEST_CASE("entries of any number and size keep to a part of the memory budget, w
   SlowLog::Entry large;
   large.has_arguments = true;
   large.arguments.assign(SlowLog::kMaxArguments, std::string(SlowLog::kMaxArgumentBytes, 'x'));
-  for (int i = 0; i < 10'000; ++i) log.add(large);  // 50 MB
+  for (int i = 0; i < 10'000; ++i) log.add(large);  // 50 MB in all
   CHECK(log.memory_bytes() <= kBudget / SlowLog::kBudgetPart);
   CHECK(log.size() > 100);
   CHECK(log.latest(1)[0].id == 9'999);
@@ -67,7 +67,7 @@ TEST_CASE("entries of any number and size keep to a part of the memory budget, w
   CHECK(charged + (64 << 10) >= log.memory_bytes());
   log.set_budget(kBudget / 4);
   CHECK(log.memory_bytes() <= kBudget / 4 / SlowLog::kBudgetPart);
-  log.configure(0, 1'000'000, false);  // removes all
+  log.configure(0, 1'000'000, false);  // this removes all entries
   CHECK(charged == 0);
   log.configure(0, 1'000'000, true);
   log.add(large);
@@ -76,7 +76,7 @@ TEST_CASE("entries of any number and size keep to a part of the memory budget, w
   CHECK(log.memory_bytes() == 0);
 }
 
-TEST_CASE("a threshold below a millisecond makes dispatch measure every command") {
+TEST_CASE("threshold below a millisecond: dispatch measures every command") {
   Switches switches;
   SlowLog log(switches);
   log.configure(999, 10, false);
@@ -88,7 +88,7 @@ TEST_CASE("a threshold below a millisecond makes dispatch measure every command"
   CHECK(log.threshold_nanos() == ~std::uint64_t{0});
 }
 
-TEST_CASE("switching arguments off removes entries that have them, and refuses late ones") {
+TEST_CASE("arguments are switched off: entries that have them are removed, and late ones refused") {
   Switches switches;
   SlowLog log(switches);
   log.configure(10'000, 10, true);
@@ -100,7 +100,7 @@ TEST_CASE("switching arguments off removes entries that have them, and refuses l
   CHECK(log.size() == 0);
 }
 
-TEST_CASE("shown arguments are limited in number and length, and secrets are redacted") {
+TEST_CASE("shown arguments: they are limited in number and length, and secrets are redacted") {
   const std::string long_text(SlowLog::kMaxArgumentBytes + 7, 'x');
   std::vector<Bytes> words{"auth", "user", "secret"};
   Args args;

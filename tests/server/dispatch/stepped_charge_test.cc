@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("charge follows the memory in whole steps, and small changes cost no charge") {
+TEST_CASE("memory changes: the charge follows in whole steps, and small changes cost no charge") {
   constexpr std::size_t kStep = SteppedCharge::kStep;
   std::size_t charged = 0, calls = 0;
   SteppedCharge memory;
@@ -23,7 +23,7 @@ TEST_CASE("charge follows the memory in whole steps, and small changes cost no c
   CHECK(charged == 0);
 }
 
-TEST_CASE("without functions nothing is charged") {
+TEST_CASE("no functions are set: nothing is charged") {
   SteppedCharge memory;
   memory.follow(10 * SteppedCharge::kStep);
   memory.follow(0);

@@ -10,7 +10,7 @@ using namespace ebbtide;
 
 namespace {
 
-// Short names that share beginnings, ends, lengths or the bytes of shorter ones, and one too long for RecentCommands.
+// Short names with common beginnings, ends, lengths or bytes, and a name that is too long for RecentCommands.
 constexpr std::array kNames = {"a", "aa", "aaa", "aaaa", "get", "set", "getx", "gget", "aabbccdd", "aabbccde", "gettttttt"};
 
 CommandTable make_table(std::vector<CommandSpec>* specs) {
@@ -26,7 +26,7 @@ std::string upper(std::string name) {
 
 }  // namespace
 
-TEST_CASE("commands repeat in any spelling and order, RecentCommands finds what the table finds") {
+TEST_CASE("commands repeat in any spelling and order: RecentCommands finds what the table finds") {
   std::vector<CommandSpec> specs;
   const CommandTable table = make_table(&specs);
   RecentCommands recent;
@@ -41,7 +41,7 @@ TEST_CASE("commands repeat in any spelling and order, RecentCommands finds what 
   }
 }
 
-TEST_CASE("unknown names resemble known ones, RecentCommands finds none") {
+TEST_CASE("unknown names resemble known ones: RecentCommands finds none") {
   std::vector<CommandSpec> specs;
   const CommandTable table = make_table(&specs);
   RecentCommands recent;

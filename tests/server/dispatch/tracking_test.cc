@@ -1,8 +1,11 @@
-// Client-side caches: which client is sent which invalidation, and the limits of the notes.
+// Tests of client-side caches: which client gets which invalidation, and the limits of the notes.
 #include "dispatch/tracking.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "one_loop.h"
 
@@ -40,7 +43,7 @@ std::string invalidation(const std::string& key) {
 }
 constexpr const char* kInvalidateAll = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
-TEST_CASE("a write invalidates a noted key once") {
+TEST_CASE("write of a noted key: it invalidates the key once") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   CHECK(t.switches.has(Switches::kTracking));
@@ -54,7 +57,7 @@ TEST_CASE("a write invalidates a noted key once") {
   CHECK_FALSE(t.switches.has(Switches::kTracking));
 }
 
-TEST_CASE("invalidations in slices reach every noted key once") {
+TEST_CASE("invalidations in slices: they reach every noted key once") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   WriteBatch batch;
@@ -66,7 +69,7 @@ TEST_CASE("invalidations in slices reach every noted key once") {
   std::size_t cursor = 0;
   CHECK_FALSE(t.table.committed(batch, t.client, 1, &cursor, one_step));
   CHECK(t.received() == invalidation("a"));
-  t.read("a");  // read again in between: it is the new value
+  t.read("a");  // read again in between, so this is the new value
   CHECK_FALSE(t.table.committed(batch, t.client, 1, &cursor, one_step));
   CHECK_FALSE(t.table.committed(batch, t.client, 1, &cursor, one_step));
   CHECK(t.received() == invalidation("b") + invalidation("c"));
@@ -75,7 +78,7 @@ TEST_CASE("invalidations in slices reach every noted key once") {
   CHECK(t.table.counts().keys == 1);
 }
 
-TEST_CASE("invalidations during a long read follow its reply, as one of all keys if they are many") {
+TEST_CASE("invalidations during a long read: they follow its reply, as one of all keys if they are many") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   for (const Bytes key : {"a", "b", "c"}) t.read(key);
@@ -102,7 +105,7 @@ TEST_CASE("invalidations during a long read follow its reply, as one of all keys
   CHECK(t.received() == invalidation("a"));
 }
 
-TEST_CASE("a range delete of thousands of noted keys invalidates all keys") {
+TEST_CASE("range delete of thousands of noted keys: it invalidates all keys") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   for (int i = 0; i < 10'000; ++i) t.read("k" + std::to_string(i));
@@ -119,7 +122,7 @@ TEST_CASE("a range delete of thousands of noted keys invalidates all keys") {
   CHECK(t.table.counts().keys == 0);
 }
 
-TEST_CASE("a NOLOOP client gets the keys that others wrote, and not its own") {
+TEST_CASE("NOLOOP client: it gets the keys that others wrote, and not its own") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
   Client other;
@@ -134,7 +137,7 @@ TEST_CASE("a NOLOOP client gets the keys that others wrote, and not its own") {
   CHECK(t.received() == invalidation("theirs"));
 }
 
-TEST_CASE("notes are charged to the memory budget, and keep to their part of it") {
+TEST_CASE("notes: they are charged to the memory budget, and take at most their part of it") {
   Fixture t;
   std::int64_t charged = 0;
   t.table.memory.charge = [&](std::size_t bytes) { charged += static_cast<std::int64_t>(bytes); };
@@ -150,7 +153,7 @@ TEST_CASE("notes are charged to the memory budget, and keep to their part of it"
   CHECK(charged == 0);
 }
 
-TEST_CASE("clients share the keys of a large broadcast, and each has them counted") {
+TEST_CASE("large broadcast: clients share its keys, and each has them counted") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true});
   WriteBatch batch;
@@ -165,7 +168,7 @@ TEST_CASE("clients share the keys of a large broadcast, and each has them counte
   CHECK(t.client.out.memory() == 0);
 }
 
-TEST_CASE("an expired key is invalidated like a written one") {
+TEST_CASE("expired key: it is invalidated like a written one") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   t.read("k");
@@ -174,7 +177,7 @@ TEST_CASE("an expired key is invalidated like a written one") {
   CHECK(t.received() == invalidation("k"));
 }
 
-TEST_CASE("a flush invalidates all keys of a client that has noted none") {
+TEST_CASE("flush: it invalidates all keys of a client that has noted none") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   WriteBatch batch;
@@ -183,7 +186,7 @@ TEST_CASE("a flush invalidates all keys of a client that has noted none") {
   CHECK(t.received() == kInvalidateAll);
 }
 
-TEST_CASE("a client whose redirection target has disconnected is notified of that instead") {
+TEST_CASE("redirection target has disconnected: its client is notified of that instead") {
   Fixture t;
   t.table.is_connected = [](std::uint64_t) { return false; };
   t.table.set(t.client, {.on = true, .redirect = 9});
@@ -192,7 +195,7 @@ TEST_CASE("a client whose redirection target has disconnected is notified of tha
   CHECK(t.received() == ">2\r\n$21\r\ntracking-redir-broken\r\n:9\r\n");
 }
 
-TEST_CASE("a key that a batch writes twice is broadcast once") {
+TEST_CASE("batch writes a key twice: the key is broadcast once") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true});
   WriteBatch batch;
@@ -203,10 +206,10 @@ TEST_CASE("a key that a batch writes twice is broadcast once") {
   CHECK(t.received() == ">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
-TEST_CASE("commits of one pass are broadcast as one message per prefix") {
+TEST_CASE("commits of one pass: they are broadcast as one message per prefix, in order") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a", "b"}});
-  for (const char* key : {"a2", "b1", "c1", "a1"}) t.write(key, 7);
+  for (const char* key : {"b1", "a2", "c1", "a1"}) t.write(key, 7);
   t.table.send_broadcasts(&t.loop);
   CHECK(t.received() == ">2\r\n$10\r\ninvalidate\r\n*2\r\n$2\r\na1\r\n$2\r\na2\r\n" + invalidation("b1"));
   CHECK(t.client.seen_seq == 7);
@@ -214,12 +217,24 @@ TEST_CASE("commits of one pass are broadcast as one message per prefix") {
   CHECK(t.received().empty());
 }
 
-TEST_CASE("a written key is broadcast for each of its prefixes, and for no other prefix") {
+TEST_CASE("longer prefix of another client: the keys of a prefix stay in order") {
+  Fixture t;
+  Client other;
+  other.id = 2;
+  other.loop = &t.loop;
+  t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
+  t.table.set(other, {.on = true, .broadcast = true, .prefixes = {"ab"}});
+  for (const char* key : {"abx", "ac", "aa"}) t.write(key);
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == ">2\r\n$10\r\ninvalidate\r\n*3\r\n$2\r\naa\r\n$3\r\nabx\r\n$2\r\nac\r\n");
+}
+
+TEST_CASE("written key: it is broadcast for each of its prefixes, and for no other prefix") {
   Fixture t;
   Client other;
   for (const char* prefix : {"", "a", "ab", "abc:", "abc:de", "abd", "aa", "abc:df", "b", "abc:d\xff"}) {
     t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {prefix}});
-    // The others are another client's.
+    // The other prefixes belong to another client.
     other.id = 2;
     other.loop = &t.loop;
     Tracking rest{.on = true, .broadcast = true};
@@ -235,7 +250,74 @@ TEST_CASE("a written key is broadcast for each of its prefixes, and for no other
   }
 }
 
-TEST_CASE("NOLOOP leaves out the broadcast of keys that only the client itself wrote") {
+TEST_CASE("prefixes that come and go in any order: each key is broadcast for those that are there") {
+  std::mt19937_64 random(11);
+  const auto text = [&random](std::size_t most) {
+    std::string out;
+    for (std::size_t n = random() % (most + 1); n > 0; --n) out += "ab"[random() % 2];
+    return out;
+  };
+  Fixture t;
+  std::vector<Client> clients(20);
+  std::vector<std::optional<std::string>> prefixes(clients.size());
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    clients[i].id = 100 + i;
+    clients[i].loop = &t.loop;
+    clients[i].protocol = 3;
+  }
+  for (int round = 0; round < 3000; ++round) {
+    const std::size_t i = random() % clients.size();
+    prefixes[i].reset();
+    if (random() % 4 != 0) prefixes[i] = text(5);
+    t.table.set(clients[i], {.on = prefixes[i].has_value(), .broadcast = true, .prefixes = {prefixes[i].value_or("")}});
+    const std::string mine = text(3), key = text(8);
+    t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {mine}});
+    t.write(key.c_str());
+    const bool ends_before = random() % 8 == 0;  // a prefix of the key, perhaps the longest one
+    if (ends_before) t.table.set(clients[i], {});
+    if (ends_before) prefixes[i].reset();
+    t.table.send_broadcasts(&t.loop);
+    INFO(mine << " and " << key);
+    REQUIRE(t.received() == (Bytes(key).starts_with(mine) ? invalidation(key) : ""));
+  }
+}
+
+TEST_CASE("long key that thousands of nested prefixes begin: it is stored once") {
+  Fixture t;
+  std::vector<Client> clients(2000);
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    clients[i].id = 100 + i;
+    clients[i].loop = &t.loop;
+    t.table.set(clients[i], {.on = true, .broadcast = true, .prefixes = {std::string(i + 1, 'a')}});
+  }
+  t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
+  WriteBatch batch;
+  for (int i = 0; i < 100; ++i) batch.put(0, std::string(60'000, 'a') + std::to_string(100 + i), "v");
+  t.table.committed(batch, t.client, 1);  // 12 GB, were each stored for each prefix
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received().starts_with(">2\r\n$10\r\ninvalidate\r\n*100\r\n$60003\r\n"));
+}
+
+TEST_CASE("keys with thousands of different lists of prefixes: all keys are invalidated") {
+  Fixture t;
+  std::vector<Client> clients(2000);
+  t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
+  WriteBatch batch;
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    clients[i].id = 100 + i;
+    clients[i].loop = &t.loop;
+    t.table.set(clients[i], {.on = true, .broadcast = true, .prefixes = {std::string(i + 1, 'a')}});
+    batch.put(0, std::string(i + 1, 'a') + "b", "v");
+  }
+  t.table.committed(batch, t.client, 1);
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == kInvalidateAll);
+  t.write("aab");
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == invalidation("aab"));
+}
+
+TEST_CASE("key that only the NOLOOP client itself wrote: it is left out of the client's broadcast") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
   Client other;
@@ -251,7 +333,7 @@ TEST_CASE("NOLOOP leaves out the broadcast of keys that only the client itself w
   CHECK(t.received() == invalidation("both"));
 }
 
-TEST_CASE("a range delete invalidates all keys of a broadcasting client") {
+TEST_CASE("range delete: it invalidates all keys of a broadcasting client") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
   WriteBatch batch;
@@ -260,7 +342,7 @@ TEST_CASE("a range delete invalidates all keys of a broadcasting client") {
   CHECK(t.received() == kInvalidateAll);
 }
 
-TEST_CASE("notes stay within their memory: a key whose note goes is invalidated") {
+TEST_CASE("notes exceed their memory: notes are removed, and their keys invalidated") {
   constexpr std::size_t kKeyBytes = 1000, kFit = 50, kKeys = 200;
   Fixture t(kFit * kKeyBytes);
   t.table.set(t.client, {.on = true});

@@ -1,4 +1,4 @@
-// Values in pieces: the same bytes from a memtable and from a table, in limited memory, as long as the client is there.
+// Tests of values in pieces: the same bytes from a memtable and from a table, in limited memory, while the client is connected.
 #include "dispatch/value_pieces.h"
 
 #include <atomic>
@@ -61,7 +61,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("part of a value is visited in pieces, in order and whole") {
+TEST_CASE("part of a value: it is visited in pieces, in order and whole") {
   Run run(GENERATE(false, true));
   const std::uint64_t first = 5, length = 2 * kValuePieceBytes + 100;
   std::vector<std::pair<std::uint64_t, std::size_t>> pieces;
@@ -82,7 +82,7 @@ TEST_CASE("part of a value is visited in pieces, in order and whole") {
   CHECK(run.server.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("a visit ends with the error of its visitor") {
+TEST_CASE("visitor returns an error: the visit ends with it") {
   Run run(GENERATE(false, true));
   int pieces = 0;
   const Status status = visit_value(*run.ctx, run.found, 0, kBytes,
@@ -91,7 +91,7 @@ TEST_CASE("a visit ends with the error of its visitor") {
   CHECK(pieces == 2);
 }
 
-TEST_CASE("a client that leaves ends a visit or copy after the current piece") {
+TEST_CASE("client disconnects: a visit or copy ends after the current piece") {
   Run run(GENERATE(false, true));
   int pieces = 0;
   const Status status = visit_value(*run.ctx, run.found, 0, kBytes, [&](std::uint64_t, Bytes) {

@@ -1,4 +1,4 @@
-// The last line of the log: the form of every other, put together without an allocation.
+// Tests of the last line of the log: it has the form of every other line, and is made without an allocation.
 #include "log/failure_log.h"
 
 #include <array>
@@ -28,7 +28,20 @@ TEST_CASE("failure log: line has the time, the level and the text, as every line
   CHECK(line(951'868'800 * kSecond, 0) == "2000-03-01T00:00:00.000+00:00 E out of memory\n");
 }
 
-TEST_CASE("failure log: text is longer than the room, it is cut and the line still ends") {
+TEST_CASE("failure log: JSON line: it is an object whatever the text has, and stays one when it is cut") {
+  const std::string_view text[] = {"a \"quote\", ", "a \\ and a \n line"};
+  std::string out(1024, '?');
+  out.resize(format_failure(out, 0, 0, text, true));
+  CHECK(out == "{\"time\":\"1970-01-01T00:00:00.000+00:00\",\"level\":\"error\",\"message\":\"a 'quote', a ? and a ? line\"}\n");
+  std::string cut(128, '?');
+  const std::string_view longer[] = {
+      std::string_view("0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789")};
+  cut.resize(format_failure(cut, 0, 0, longer, true));
+  CHECK(cut.size() == 128);
+  CHECK(cut.ends_with("4567\"}\n"));
+}
+
+TEST_CASE("failure log: text is longer than the room: it is cut and the line still ends") {
   CHECK(line(0, 0, 36) == "1970-01-01T00:00:00.000+00:00 E out\n");
   CHECK(line(0, 0, 1) == "\n");
 }

@@ -1,4 +1,4 @@
-// The text log: nothing that a client chose can forge a line.
+// Tests of the text log: a client cannot choose bytes that forge a line.
 #include "log/server_log.h"
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("log: message has control bytes, they are escaped and the line is one line") {
+TEST_CASE("log: message has control bytes: they are escaped, and the line stays one line") {
   const std::string path = std::filesystem::temp_directory_path() / ("ebbtide-server-log-test-" + std::to_string(::getpid()));
   std::filesystem::remove(path);
   {
@@ -26,7 +26,26 @@ TEST_CASE("log: message has control bytes, they are escaped and the line is one 
   CHECK(line.find("backup: /a\\n2026-01-01T00:00:00.000+00:00 E forged\\r\\x1b[31m\\t\\x7f\n") != std::string::npos);
 }
 
-TEST_CASE("escape_controls: UTF-8 text passes, broken UTF-8 and C1 controls are escaped") {
+TEST_CASE("log: JSON format: each line is one object, whatever the message has") {
+  const std::string path = std::filesystem::temp_directory_path() / ("ebbtide-server-log-json-" + std::to_string(::getpid()));
+  std::filesystem::remove(path);
+  {
+    ServerLog log("info", path, "json");
+    log.write(ServerLog::Level::kWarning, "a \"quote\", a \\ and a \n line");
+    CHECK(log.reopen().empty());
+    log.write(ServerLog::Level::kError, "\xff");
+  }
+  std::ifstream in(path);
+  std::string first, second;
+  std::getline(in, first);
+  std::getline(in, second);
+  std::filesystem::remove(path);
+  CHECK(first.starts_with("{\"time\":\"20"));
+  CHECK(first.ends_with(R"(,"level":"warning","message":"a \"quote\", a \\ and a \\n line"})"));
+  CHECK(second.ends_with(R"(,"level":"error","message":"\\xff"})"));
+}
+
+TEST_CASE("escape_controls: UTF-8 text stays, and broken UTF-8 and C1 controls are escaped") {
   CHECK(escape_controls("Zoë 日本 \xf0\x9f\x8c\x8a \\n") == "Zoë 日本 \xf0\x9f\x8c\x8a \\n");
   CHECK(escape_controls("\xc2\x9b") == "\\xc2\\x9b");
   CHECK(escape_controls("\xff\xc3") == "\\xff\\xc3");
@@ -35,11 +54,11 @@ TEST_CASE("escape_controls: UTF-8 text passes, broken UTF-8 and C1 controls are 
   CHECK(escape_controls(std::string("a\0b", 3)) == "a\\x00b");
 }
 
-TEST_CASE("log limiter: messages within the interval are counted and reported with the next line") {
+TEST_CASE("log limiter: messages within the interval: they are counted and reported with the next line") {
   LogLimiter limiter(1'000);
   CHECK(limiter.pass("a", 5'000) == "a");
   CHECK_FALSE(limiter.pass("b", 5'999));
   CHECK_FALSE(limiter.pass("c", 5'999));
-  CHECK(limiter.pass("d", 6'000) == "d (2 more like it since the last such line)");
-  CHECK(limiter.pass("e", 100) == "e");  // a clock that was set back does not silence it
+  CHECK(limiter.pass("d", 6'000) == "d (2 similar messages since the last such line)");
+  CHECK(limiter.pass("e", 100) == "e");  // a clock that was set back does not suppress it
 }

@@ -1,4 +1,4 @@
-// Limits of control groups, from directory trees as systemd, Docker and Kubernetes make them.
+// Tests of limits of control groups, with directory trees as systemd, Docker and Kubernetes make them.
 #include "machine/cgroup.h"
 
 #include <unistd.h>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A root directory with files in /proc and /sys; removed at the end.
+// A root directory with files in /proc and /sys. The destructor removes it.
 class Root {
  public:
   Root() : path_(fs::temp_directory_path() / ("ebbtide-cgroup-" + std::to_string(::getpid()))) { fs::remove_all(path_); }
@@ -45,7 +45,7 @@ class Root {
   const fs::path path_;
 };
 
-TEST_CASE("cgroup: service of version 2 has a limit, the limit counts and its file is named") {
+TEST_CASE("cgroup: service of version 2 has a limit: the limit applies, and its file is named") {
   Root root;
   root.version2("/system.slice/db.service").file("/sys/fs/cgroup/system.slice/db.service/memory.max", "1073741824\n");
   root.file("/sys/fs/cgroup/system.slice/memory.max", "max\n");
@@ -55,21 +55,21 @@ TEST_CASE("cgroup: service of version 2 has a limit, the limit counts and its fi
   CHECK(limit->file == "/sys/fs/cgroup/system.slice/db.service/memory.max");
 }
 
-TEST_CASE("cgroup: parent's limit is smaller than the group's, the parent's counts") {
+TEST_CASE("cgroup: parent's limit is smaller than the group's: the parent's applies") {
   Root root;
   root.version2("/system.slice/db.service").file("/sys/fs/cgroup/system.slice/db.service/memory.max", "1073741824\n");
   root.file("/sys/fs/cgroup/system.slice/memory.max", "536870912\n");
   CHECK(cgroup_memory_limit(root.path())->file == "/sys/fs/cgroup/system.slice/memory.max");
 }
 
-TEST_CASE("cgroup: memory.high is below memory.max, memory.high counts") {
+TEST_CASE("cgroup: memory.high is below memory.max: memory.high applies") {
   Root root;
   root.version2("/a").file("/sys/fs/cgroup/a/memory.max", "1073741824\n").file("/sys/fs/cgroup/a/memory.high", "805306368\n");
   CHECK(cgroup_memory_limit(root.path())->value == 805306368);
   CHECK(cgroup_memory_limit(root.path())->file == "/sys/fs/cgroup/a/memory.high");
 }
 
-TEST_CASE("cgroup: sub-group of version 1 has a limit, the smallest on the way up counts") {
+TEST_CASE("cgroup: sub-group of version 1 has a limit: the smallest limit on the way up applies") {
   Root root;
   root.version1("/docker/abc").file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   root.file("/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "2147483648\n");
@@ -84,19 +84,19 @@ TEST_CASE("cgroup: sub-group of version 1 has a limit, the smallest on the way u
   CHECK(cgroup_cpu_quota(root.path())->file == "/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us");
 }
 
-TEST_CASE("cgroup: in a container whose mount shows only its own group, limits come from the mount point's files") {
+TEST_CASE("cgroup: container whose mount shows only its own group: limits come from the mount point's files") {
   Root root;
   SECTION("version 1, mount names the group") { root.version1("/docker/abc", "/docker/abc"); }
   SECTION("version 1, path unknown to the mount") { root.version1("/docker/abc", "/kubepods/x"); }
   SECTION("version 1, path does not exist below the mount point") { root.version1("/docker/abc"); }
   root.file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "268435456\n");
-  // A group of the same name inside the container is another one.
+  // A group of the same name inside the container is another group.
   root.file("/sys/fs/cgroup/memory/other/memory.limit_in_bytes", "1\n");
   CHECK(cgroup_memory_limit(root.path())->value == 268435456);
   CHECK(cgroup_memory_limit(root.path())->file == "/sys/fs/cgroup/memory/memory.limit_in_bytes");
 }
 
-TEST_CASE("cgroup: for a version 2 path that does not exist below the mount point, limits come from the root's files") {
+TEST_CASE("cgroup: version 2 path does not exist below the mount point: limits come from the root's files") {
   Root root;
   const std::string group = GENERATE("/kubepods/pod1/c1", "/", "/../../other");
   root.version2(group).file("/sys/fs/cgroup/memory.max", "268435456\n").file("/sys/fs/cgroup/cpu.max", "50000 100000\n");
@@ -104,14 +104,14 @@ TEST_CASE("cgroup: for a version 2 path that does not exist below the mount poin
   CHECK(cgroup_cpu_quota(root.path())->value == Approx(0.5));
 }
 
-TEST_CASE("cgroup: in a mount that shows a subtree with the process's group, limits come from the group's path below it") {
+TEST_CASE("cgroup: mount shows a subtree with the process's group: limits come from the group's path below it") {
   Root root;
   root.version2("/pods/p1/db", "/pods/p1").file("/sys/fs/cgroup/db/memory.max", "1048576\n");
   root.file("/sys/fs/cgroup/memory.max", "2097152\n");
   CHECK(cgroup_memory_limit(root.path())->file == "/sys/fs/cgroup/db/memory.max");
 }
 
-TEST_CASE("cgroup: hybrid system, the limits of both versions are compared") {
+TEST_CASE("cgroup: hybrid system: the limits of both versions are compared") {
   Root root;
   root.file("/proc/self/cgroup", "3:memory:/a\n1:name=systemd:/a\n0::/b\n");
   root.file("/proc/self/mountinfo",
@@ -123,7 +123,7 @@ TEST_CASE("cgroup: hybrid system, the limits of both versions are compared") {
   CHECK(cgroup_memory_limit(root.path())->value == 4194304);
 }
 
-TEST_CASE("cgroup: without a limit or with unreadable files, there is no limit") {
+TEST_CASE("cgroup: no limit, or unreadable files: there is no limit") {
   Root root;
   SECTION("no /proc") {}
   SECTION("version 2, max") {
@@ -137,7 +137,7 @@ TEST_CASE("cgroup: without a limit or with unreadable files, there is no limit")
   CHECK_FALSE(cgroup_cpu_quota(root.path()));
 }
 
-TEST_CASE("machine: group's limit is below the machine's memory, the limit counts and the log can name it") {
+TEST_CASE("machine: group's limit is below the machine's memory: the limit applies, and its source is named for the log") {
   Root root;
   root.version2("/x").file("/proc/meminfo", "MemTotal:        4194304 kB\nMemFree: 1 kB\n");
   CHECK(usable_memory(root.path()).bytes == std::uint64_t{4} << 30);
@@ -149,7 +149,7 @@ TEST_CASE("machine: group's limit is below the machine's memory, the limit count
   CHECK(usable_memory(root.path()).bytes == std::uint64_t{4} << 30);
 }
 
-TEST_CASE("machine: CPU quota of half a core, one core is usable") {
+TEST_CASE("machine: CPU quota of half a core: one core is usable") {
   Root root;
   root.version2("/x").file("/sys/fs/cgroup/x/cpu.max", "50000 100000\n");
   CHECK(usable_cores(root.path()).count == 1);

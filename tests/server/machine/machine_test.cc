@@ -1,4 +1,4 @@
-// The shares of the limit of open files.
+// Tests of the parts of the limit of open files.
 #include <catch2/catch.hpp>
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("limit of open files that suffices serves all clients, and tables get the rest") {
+TEST_CASE("limit of open files is large enough: all clients are served, and tables get the other files") {
   const FileShares shares = share_files(1'048'576, 10'000);
   CHECK(shares.clients == 10'000);
   CHECK(shares.tables == 1'048'576 - 10'000 - 128);
 }
 
-TEST_CASE("small limit of open files leaves clients two thirds of what logs and ports leave") {
+TEST_CASE("small limit of open files: clients get two thirds of what logs and ports leave") {
   CHECK(share_files(400, 10'000).clients == 200);
   CHECK(share_files(400, 10'000).tables == 100);
   CHECK(share_files(64, 10'000).clients == 32);
   CHECK(share_files(64, 10'000).tables == 16);
 }
 
-TEST_CASE("clients and tables get files under any limit, and never more than it") {
+TEST_CASE("any limit of open files: clients and tables get files, and never more than the limit") {
   for (std::uint64_t limit = 4; limit < 5000; ++limit) {
     INFO(limit);
     const FileShares shares = share_files(limit, 1000);
@@ -31,11 +31,28 @@ TEST_CASE("clients and tables get files under any limit, and never more than it"
   }
 }
 
-TEST_CASE("file_limit_for gives a limit that serves that many clients") {
+TEST_CASE("file_limit_for: with the limit that it returns so many clients are served") {
   for (const std::uint64_t clients : {1u, 2u, 3u, 31u, 100u, 9'999u, 10'000u, 1'000'000u}) {
     INFO(clients);
     CHECK(share_files(file_limit_for(clients), clients).clients == clients);
   }
+}
+
+TEST_CASE("machine: one and two cores: there are one event loop and one merge thread") {
+  for (const unsigned cores : {1u, 2u}) {
+    CHECK(event_loops_for(cores) == 1);
+    CHECK(merge_threads_for(cores) == 1);
+  }
+}
+
+TEST_CASE("machine: many cores: half of them have event loops, and a quarter merge") {
+  CHECK(event_loops_for(3) == 1);
+  CHECK(event_loops_for(16) == 8);
+  CHECK(event_loops_for(64) == 16);
+  CHECK(merge_threads_for(7) == 1);
+  CHECK(merge_threads_for(8) == 2);
+  CHECK(merge_threads_for(64) == 16);
+  CHECK(merge_threads_for(4096) == 256);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-// A service manager's end of the socket.
+// The service manager's end of the socket.
 class Manager {
  public:
   explicit Manager(std::string name) : name_(std::move(name)) {
@@ -33,7 +33,7 @@ class Manager {
   Manager& operator=(const Manager&) = delete;
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  // The next datagram; "" if there is none.
+  // Returns the next datagram; "" if there is none.
   [[nodiscard]] std::string read() const {
     std::string text(4096, '\0');
     const ssize_t got = ::recv(fd_, text.data(), text.size(), 0);
@@ -47,7 +47,7 @@ class Manager {
 
 std::string unique(const std::string& prefix) { return prefix + "ebbtide-notify-" + std::to_string(::getpid()); }
 
-TEST_CASE("service manager: socket is a path, the manager gets each report as one datagram") {
+TEST_CASE("service manager: socket is a path: the manager gets each report as one datagram") {
   const Manager manager(unique("/tmp/"));
   const ServiceManager service(manager.name());
   service.starting("replaying the log", 30'000);
@@ -61,21 +61,21 @@ TEST_CASE("service manager: socket is a path, the manager gets each report as on
   CHECK(manager.read().empty());
 }
 
-TEST_CASE("service manager: socket is an abstract name, the manager gets the report") {
+TEST_CASE("service manager: socket is an abstract name: the manager gets the report") {
   const Manager manager(unique("@"));
   CHECK(ServiceManager(manager.name()).report("READY=1").empty());
   CHECK(manager.read() == "READY=1");
 }
 
-TEST_CASE("service manager: there is none, a report does nothing") { CHECK(ServiceManager("").report("READY=1").empty()); }
+TEST_CASE("service manager: there is none: a report does nothing") { CHECK(ServiceManager("").report("READY=1").empty()); }
 
-TEST_CASE("service manager: address is no socket, the error names it") {
+TEST_CASE("service manager: address is no socket: the error names it") {
   for (const std::string& address : {unique("/tmp/nothing-"), std::string("relative"), std::string("/"), std::string(200, '/')})
     for (const std::string& error : {ServiceManager(address).report("READY=1"), ServiceManager(address).starting("x", 1000)})
       CHECK_THAT(error, Catch::Contains("NOTIFY_SOCKET '" + address + "'"));
 }
 
-TEST_CASE("service manager: manager does not read, a report returns an error instead of waiting") {
+TEST_CASE("service manager: manager does not read: a report returns an error instead of waiting") {
   const Manager manager(unique("@full-"));
   const ServiceManager service(manager.name());
   std::string error;
@@ -83,7 +83,7 @@ TEST_CASE("service manager: manager does not read, a report returns an error ins
   CHECK_FALSE(error.empty());
 }
 
-TEST_CASE("watchdog: period is half of the limit, for the watched process only") {
+TEST_CASE("watchdog: period is half of the limit, and 0 for another process") {
   CHECK(watchdog_period_ms("30000000", "", 7) == 15'000);
   CHECK(watchdog_period_ms("30000000", "7", 7) == 15'000);
   CHECK(watchdog_period_ms("30000000", "8", 7) == 0);

@@ -1,4 +1,4 @@
-// The text of a scrape.
+// Tests of the text of a scrape.
 #include <catch2/catch.hpp>
 
 #include <set>
@@ -30,7 +30,7 @@ MetricsSnapshot sample() {
 
 }  // namespace
 
-TEST_CASE("metrics are served while the database is being opened") {
+TEST_CASE("database is being opened: metrics are served") {
   MetricsSnapshot s = sample();
   s.loading = true;
   const std::string text = metrics_text(s);
@@ -62,7 +62,7 @@ TEST_CASE("metrics are served while the database is being opened") {
   CHECK(text.find("ebbtide_wal") == std::string::npos);
 }
 
-TEST_CASE("engine metrics have levels") {
+TEST_CASE("open database: metrics of the engine are served, with levels") {
   MetricsSnapshot s = sample();
   Stats stats;
   stats.user_bytes_written = 100;
@@ -144,7 +144,7 @@ TEST_CASE("engine metrics have levels") {
   CHECK(metrics_text(s).find("ebbtide_delete_io_budget_bytes_per_second{") == std::string::npos);
 }
 
-TEST_CASE("every family has help, a type, the prefix, and appears once; counters end in _total") {
+TEST_CASE("every metric family: it has help, a type and the prefix, and appears once; counters end in _total") {
   MetricsSnapshot s = sample();
   s.engine = Stats{};
   std::istringstream lines(metrics_text(s));

@@ -1,12 +1,17 @@
-// Accepting connections: without file descriptors, under changing settings, and with the socket's options.
+// Tests of accepting connections: without file descriptors, under changing settings, and with the socket's options.
 #include <catch2/catch.hpp>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <cstring>
 
 #include <asio/io_context.hpp>
 
@@ -56,9 +61,9 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("with no file descriptor left the listener does not spin, and goes on when there is one") {
+TEST_CASE("no file descriptor is left: the listener does not spin, and continues when there is one") {
   Fixture f;
-  f.io.poll();  // the sanitizer's first check of these types needs descriptors
+  f.io.poll();  // the sanitizer needs descriptors for its first check of these types
   const int client = connect_to(f.listener->port());
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -68,13 +73,13 @@ TEST_CASE("with no file descriptor left the listener does not spin, and goes on 
   const auto errors = f.shared.accept_errors.load();
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(errors >= 1);
-  CHECK(errors <= 10);  // a try each 50 ms
+  CHECK(errors <= 10);  // one attempt each 50 ms
   while (f.shared.accepted == 0) f.io.run_one();
   CHECK(f.shared.clients == 1);
   ::close(client);
 }
 
-TEST_CASE("a refused client reads why, whatever it has sent by then") {
+TEST_CASE("refused client: it can read the reason, whatever it has sent by then") {
   Fixture f;
   const int first = connect_to(f.listener->port()), second = connect_to(f.listener->port());
   REQUIRE(::send(second, "PING\r\n", 6, MSG_NOSIGNAL) == 6);
@@ -86,7 +91,7 @@ TEST_CASE("a refused client reads why, whatever it has sent by then") {
   ::close(second);
 }
 
-TEST_CASE("a new setting applies to later connections, even within the batch being accepted") {
+TEST_CASE("setting changes while a batch is accepted: it applies to the later connections of the batch") {
   Fixture f;
   NetSettings none = f.settings;
   none.max_clients = 0;
@@ -115,7 +120,7 @@ TEST_CASE("a new setting applies to later connections, even within the batch bei
 
 namespace {
 
-/// The accepted end of a connection that this process has made; -1 if there is none.
+/// Returns the accepted end of a connection that this process has made; -1 if there is none.
 int accepted_end(int client) {
   constexpr int kDescriptors = 1024;
   sockaddr_in ours{}, theirs{};
@@ -138,7 +143,7 @@ int option_of(int fd, int level, int option) {
 
 }  // namespace
 
-TEST_CASE("an accepted socket has tcp_keepalive's probes, and sends replies without delay") {
+TEST_CASE("accepted socket: it has the probes of tcp_keepalive, and sends replies without delay") {
   Fixture f;
   std::uint64_t accepted = 0;
   const auto accept = [&](std::int64_t keepalive_ms) {
@@ -159,10 +164,77 @@ TEST_CASE("an accepted socket has tcp_keepalive's probes, and sends replies with
   CHECK(option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE) == 90);
   CHECK(option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL) == 30);
   CHECK(option_of(fd, IPPROTO_TCP, TCP_KEEPCNT) == 3);
-  const auto [brief, brief_fd] = accept(1);  // the system's unit is a second
+  const auto [brief, brief_fd] = accept(1);  // the system counts in seconds
   CHECK(option_of(brief_fd, IPPROTO_TCP, TCP_KEEPIDLE) == 1);
   CHECK(option_of(brief_fd, IPPROTO_TCP, TCP_KEEPINTVL) == 1);
   const auto [never, never_fd] = accept(0);
   CHECK(option_of(never_fd, SOL_SOCKET, SO_KEEPALIVE) == 0);
   for (const int each : {client, brief, never}) ::close(each);
+}
+
+namespace {
+
+// A path for a socket in a directory of its own.
+class SocketPath {
+ public:
+  SocketPath() {
+    char name[] = "/tmp/ebbtide-socket-XXXXXX";
+    REQUIRE(::mkdtemp(name) != nullptr);
+    directory_ = name;
+  }
+  ~SocketPath() {
+    ::unlink(path().c_str());
+    ::rmdir(directory_.c_str());
+  }
+  [[nodiscard]] std::string path() const { return directory_ + "/s"; }
+  [[nodiscard]] unsigned mode() const {
+    struct stat status {};
+    return ::lstat(path().c_str(), &status) == 0 ? status.st_mode : 0;
+  }
+  [[nodiscard]] int bound() const {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path().c_str());
+    REQUIRE(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+    return fd;
+  }
+
+ private:
+  std::string directory_;
+};
+
+}  // namespace
+
+TEST_CASE("socket of the file system: it has the mode that is set, and is removed by a stop") {
+  Fixture f;
+  const SocketPath place;
+  REQUIRE(f.listener->listen_unix(place.path(), 0640).empty());
+  CHECK(S_ISSOCK(place.mode()));
+  CHECK((place.mode() & 0777) == 0640);
+  f.listener->stop();
+  CHECK(place.mode() == 0);
+}
+
+TEST_CASE("socket that an earlier process has left: it is replaced, and a socket in use is not") {
+  const SocketPath place;
+  const int left = place.bound();
+  Fixture f;
+  REQUIRE(::listen(left, 1) == 0);
+  CHECK(f.listener->listen_unix(place.path(), 0700) ==
+        "cannot listen on server.unixsocket " + place.path() + ": another server listens on this path");
+  ::close(left);
+  CHECK(f.listener->listen_unix(place.path(), 0700).empty());
+  CHECK((place.mode() & 0777) == 0700);
+}
+
+TEST_CASE("file in the place of a socket: it is kept, and listening fails") {
+  const SocketPath place;
+  Fixture f;
+  const int file = ::open(place.path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  ::close(file);
+  CHECK(f.listener->listen_unix(place.path(), 0700).find("the path is a file of another kind") != std::string::npos);
+  CHECK(S_ISREG(place.mode()));
+  f.listener->stop();
+  CHECK(S_ISREG(place.mode()));
 }

@@ -1,22 +1,51 @@
-// Which unauthenticated connection makes room for a new one.
+// Tests of the choice of the unauthenticated connection that makes room for a new one.
 #include "net/strangers.h"
 
 #include <catch2/catch.hpp>
 
 using namespace ebbtide;
 
-TEST_CASE("the network with the most strangers loses its oldest; among equals the oldest of all goes") {
+TEST_CASE(
+    "networks have different numbers of connections: the oldest of the network with the most is closed, among equals the oldest "
+    "of all") {
   Strangers strangers;
-  strangers.add({1, "a", nullptr});
-  strangers.add({2, "b", nullptr});
-  strangers.add({3, "b", nullptr});
-  strangers.add({4, "c", nullptr});
+  strangers.add({1, "a", "a", nullptr});
+  strangers.add({2, "b", "b", nullptr});
+  strangers.add({3, "b", "b", nullptr});
+  strangers.add({4, "c", "c", nullptr});
   CHECK(strangers.take_one_to_close()->client_id == 2);
   CHECK(strangers.take_one_to_close()->client_id == 1);
   strangers.remove(3);
   strangers.remove(99);
-  strangers.add({5, "c", nullptr});
+  strangers.add({5, "c", "c", nullptr});
   CHECK(strangers.take_one_to_close()->client_id == 4);
   CHECK(strangers.take_one_to_close()->client_id == 5);
   CHECK_FALSE(strangers.take_one_to_close());
+}
+
+TEST_CASE("peer sends no more: its connection is closed before others of its host, and other hosts keep theirs") {
+  Strangers strangers;
+  strangers.add({1, "a", "a", nullptr});
+  strangers.add({2, "a", "a", nullptr});
+  strangers.add({3, "b", "b", nullptr});
+  strangers.add({4, "a", "a", nullptr});
+  strangers.end(3);
+  strangers.end(4);
+  strangers.end(4);
+  strangers.end(99);
+  CHECK(strangers.take_one_to_close()->client_id == 4);
+  CHECK(strangers.take_one_to_close()->client_id == 1);
+  CHECK(strangers.take_one_to_close()->client_id == 2);
+  CHECK(strangers.take_one_to_close()->client_id == 3);
+  CHECK_FALSE(strangers.take_one_to_close());
+}
+
+TEST_CASE("a host with many strangers displaces no other host of its network, also not one whose peer sends no more") {
+  Strangers strangers;
+  strangers.add({1, "net/64", "net::1", nullptr});
+  strangers.add({2, "other", "other", nullptr});
+  strangers.end(1);
+  strangers.end(2);
+  for (std::uint64_t id = 3; id < 130; ++id) strangers.add({id, "net/64", "net::2", nullptr});
+  for (std::uint64_t id = 3; id < 128; ++id) REQUIRE(strangers.take_one_to_close()->client_id == id);
 }

@@ -1,7 +1,8 @@
-// Which loop is sent which message, and in how many tasks.
+// Tests of which loop gets which message, and in how many tasks.
 #include "pubsub/pubsub.h"
 
 #include <catch2/catch.hpp>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,7 +11,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// A loop with one client, whose tasks run when the test says so.
+/// A loop with one client, whose tasks run when the test calls for them.
 class Loop final : public ClientLoop {
  public:
   explicit Loop(std::uint64_t id) {
@@ -34,8 +35,6 @@ class Loop final : public ClientLoop {
   std::vector<std::function<void()>> tasks;
 };
 
-bool never(Bytes, Bytes) { return false; }
-
 std::string messages(int from, int to) {
   std::string all;
   for (int i = from; i < to; ++i) {
@@ -47,8 +46,8 @@ std::string messages(int from, int to) {
 
 }  // namespace
 
-TEST_CASE("gathered messages reach another loop in order, in few tasks; those of the own loop at once") {
-  PubSub pubsub(never);
+TEST_CASE("gathered messages: they reach another loop in order and in few tasks, and the own loop at once") {
+  PubSub pubsub;
   Loop here(1), there(2);
   pubsub.add(PubSub::Kind::kChannel, "c", {&here, 1});
   pubsub.add(PubSub::Kind::kChannel, "c", {&there, 2});
@@ -65,4 +64,117 @@ TEST_CASE("gathered messages reach another loop in order, in few tasks; those of
   CHECK(there.client.out.to_string() == messages(0, 1002));
   CHECK(there.client.seen_seq == 7);
   CHECK(here.run_tasks() == 0);
+}
+
+TEST_CASE("message sent to an audience in parts: each of its clients gets it once, on every loop") {
+  PubSub pubsub;
+  Loop here(1), there(2);
+  constexpr int kTimes = 2500;
+  for (int i = 0; i < kTimes; ++i) {
+    pubsub.add(PubSub::Kind::kPattern, "c" + std::string(static_cast<std::size_t>(i), '*'), {&here, 1});
+    pubsub.add(PubSub::Kind::kPattern, "c" + std::string(static_cast<std::size_t>(i), '*'), {&there, 2});
+  }
+  PubSub::Sending sending(pubsub, pubsub.audience(PubSub::Kind::kChannel, "c"), PubSub::Kind::kChannel, "c", "text", nullptr);
+  int parts = 1;
+  for (; !sending.go_on(&here, 7, [] { return true; }); ++parts) {
+  }
+  CHECK(parts == 6);
+  CHECK(there.client.out.empty());
+  there.run_tasks();
+  for (Loop* loop : {&here, &there}) {
+    const std::string received = loop->client.out.to_string();
+    int messages = 0;
+    for (std::size_t at = 0; (at = received.find("pmessage", at)) != std::string::npos; ++at) ++messages;
+    CHECK(messages == kTimes);
+    CHECK(loop->client.seen_seq == 7);
+  }
+}
+
+TEST_CASE("message whose subscribers are searched in parts: it reaches the same clients as one that is published at once") {
+  PubSub pubsub;
+  std::deque<Loop> loops;
+  const std::string channel(10'000, 'c');
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    Loop& loop = loops.emplace_back(i);
+    const std::string pattern = (i % 3 == 0 ? "*c*" : "*d*") + std::to_string(i) + (i % 3 == 0 ? "*" : "");
+    pubsub.add(PubSub::Kind::kPattern, pattern, {&loop, i});
+  }
+  pubsub.add(PubSub::Kind::kPattern, "c*", {&loops[0], 0});
+  pubsub.add(PubSub::Kind::kChannel, channel, {&loops[1], 1});
+  const auto receivers = [&] {
+    std::vector<std::string> out;
+    for (Loop& loop : loops) {
+      loop.run_tasks();
+      out.push_back(loop.client.out.to_string());
+      loop.client.out.clear();
+    }
+    return out;
+  };
+  pubsub.publish(PubSub::Kind::kChannel, channel, "text", &loops[0], 7);
+  const std::vector<std::string> at_once = receivers();
+  PubSub::Publishing publishing(pubsub, PubSub::Kind::kChannel, channel, "text", &loops[0], 7);
+  int parts = 1;
+  for (; !publishing.go_on([] { return true; }); ++parts) {
+  }
+  CHECK(parts > 3);
+  CHECK(receivers() == at_once);
+  CHECK(at_once[1].find("text") != std::string::npos);
+  CHECK(at_once[2].empty());
+}
+
+TEST_CASE("patterns that end while others are compared: they are left out, and no other is") {
+  PubSub pubsub;
+  Loop loop(1);
+  const std::string channel(100'000, 'c');
+  const auto pattern = [](int i) { return std::to_string(i) + "*"; };
+  for (int i = 0; i < 1000; ++i) pubsub.add(PubSub::Kind::kPattern, pattern(i), {&loop, 1});
+  pubsub.add(PubSub::Kind::kPattern, "cc*", {&loop, 1});
+  pubsub.add(PubSub::Kind::kPattern, "ccc*", {&loop, 1});
+  PubSub::Search search(pubsub, PubSub::Kind::kChannel, channel);
+  PubSub::Audience found;
+  bool done = search.go_on(&found, 1, [] { return true; });
+  REQUIRE_FALSE(done);
+  for (int i = 0; i < 1000; ++i) pubsub.remove(PubSub::Kind::kPattern, pattern(i), {&loop, 1});
+  pubsub.remove(PubSub::Kind::kPattern, "cc*", {&loop, 1});
+  while (!done) done = search.go_on(&found, 1, [] { return true; });
+  CHECK(found.size() == 1);
+}
+
+TEST_CASE("empty channel: it matches the empty pattern only") {
+  PubSub pubsub;
+  Loop loop(1);
+  for (const char* pattern : {"", "*", "**"}) pubsub.add(PubSub::Kind::kPattern, pattern, {&loop, 1});
+  pubsub.publish(PubSub::Kind::kChannel, "", "text", &loop, 7);
+  CHECK(loop.client.out.to_string() == "*4\r\n$8\r\npmessage\r\n$0\r\n\r\n$0\r\n\r\n$4\r\ntext\r\n");
+}
+
+TEST_CASE("client of a list of names is gone: the list ends early") {
+  PubSub pubsub;
+  Loop loop(1);
+  for (int i = 0; i < 1000; ++i) pubsub.add(PubSub::Kind::kChannel, std::to_string(i), {&loop, 1});
+  CHECK(pubsub.names(PubSub::Kind::kChannel, "*").size() == 1000);
+  CHECK(pubsub.names(PubSub::Kind::kChannel, "", [] { return false; }).size() == 1000);
+  CHECK(pubsub.names(PubSub::Kind::kChannel, "*", [] { return true; }).size() < 100);
+}
+
+TEST_CASE("long channels, patterns and texts: they are in memory once for all subscribers, and arrive whole") {
+  PubSub pubsub;
+  Loop here(1), there(2);
+  const std::string pattern(50'000, '*'), channel(60'000, 'c'), text(70'000, 't');
+  for (Loop* loop : {&here, &there}) pubsub.add(PubSub::Kind::kPattern, pattern, {loop, loop->client.id});
+  pubsub.publish(PubSub::Kind::kChannel, channel, text, &here, 7);
+  there.run_tasks();
+  const auto bulk = [](const std::string& part) { return "$" + std::to_string(part.size()) + "\r\n" + part + "\r\n"; };
+  std::vector<std::vector<const void*>> places;
+  for (Loop* loop : {&here, &there}) {
+    CHECK(loop->client.out.to_string() == "*4\r\n$8\r\npmessage\r\n" + bulk(pattern) + bulk(channel) + bulk(text));
+    iovec pieces[16];
+    const int count = loop->client.out.pieces(pieces, 16, ~std::uint64_t{0});
+    places.emplace_back();
+    for (int i = 0; i < count; ++i) {
+      if (pieces[i].iov_len > 40'000) places.back().push_back(pieces[i].iov_base);
+    }
+  }
+  CHECK(places[0].size() == 3);
+  CHECK(places[0] == places[1]);
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kShared = std::size_t{1} << 20;
 
-/// Takes so many blocks on a thread, which stays idle until `then` has run on this one.
+/// Takes `count` blocks on a thread, which stays idle until `then` has run on another thread.
 template <typename F>
 void with_blocks_of_idle_thread(std::size_t count, F then) {
   std::vector<char*> blocks;
@@ -42,7 +42,7 @@ std::size_t bytes_in_memory(const std::vector<char*>& blocks) {
   return static_cast<std::size_t>(std::count_if(blocks.begin(), blocks.end(), in_memory)) * kBlockBytes;
 }
 
-TEST_CASE("blocks given on another thread than their taker's return to the system while that one is idle") {
+TEST_CASE("another thread frees blocks: they return to the system while the thread that took them is idle") {
   set_shared_block_bytes(kShared);
   with_blocks_of_idle_thread(4096, [](std::vector<char*>& blocks) {  // 64 MiB
     CHECK(bytes_in_memory(blocks) == 4096 * kBlockBytes);
@@ -53,7 +53,7 @@ TEST_CASE("blocks given on another thread than their taker's return to the syste
   });
 }
 
-TEST_CASE("blocks of a thread that has ended are taken by others") {
+TEST_CASE("thread has ended: other threads take its blocks") {
   char* given = nullptr;
   std::thread([&] {
     given = take_block();
@@ -65,7 +65,7 @@ TEST_CASE("blocks of a thread that has ended are taken by others") {
   for (char* const block : taken) give_block(block);
 }
 
-TEST_CASE("taken blocks are distinct and keep their bytes") {
+TEST_CASE("taken blocks: they are distinct and keep their bytes") {
   set_shared_block_bytes(kShared);
   std::vector<char*> blocks;
   for (std::size_t round = 0; round < 3; ++round) {
@@ -82,7 +82,7 @@ TEST_CASE("taken blocks are distinct and keep their bytes") {
   }
 }
 
-TEST_CASE("a sent reply holds no memory although its builder is idle") {
+TEST_CASE("reply was sent: it holds no memory although its builder is idle") {
   set_shared_block_bytes(kShared);
   const std::string value(60'000, 'x');
   std::vector<char*> blocks;

@@ -11,7 +11,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// Keeps all garbage.
+/// Keeps all memory that it should free.
 struct KeepingDisposer final : Disposer {
   KeepingDisposer() { set_disposer(this); }
   ~KeepingDisposer() override { set_disposer(nullptr); }
@@ -23,7 +23,7 @@ std::shared_ptr<const std::string> value_of(std::size_t bytes) { return std::mak
 
 }  // namespace
 
-TEST_CASE("a sent large value is freed by the disposer, and a small one at once") {
+TEST_CASE("sent value: the disposer frees a large one, and a small one is freed at once") {
   KeepingDisposer disposer;
   OutputBuffer out;
   auto large = value_of(kDisposedBytes), small = value_of(kDisposedBytes - 1);
@@ -45,13 +45,13 @@ TEST_CASE("a sent large value is freed by the disposer, and a small one at once"
   CHECK(watched_small.expired());
 }
 
-TEST_CASE("a command's large argument is freed by the disposer, whatever ends the command") {
+TEST_CASE("large argument of a command: the disposer frees it, whatever ends the command") {
   KeepingDisposer disposer;
   ParserLimits limits;
   const std::string bytes(kDisposedBytes, 'a');
   const std::string command = "*2\r\n$4\r\nECHO\r\n$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
   auto parser = std::make_unique<RequestParser>();
-  SECTION("it has run") {
+  SECTION("command has run") {
     parser->feed(command, limits);
     REQUIRE(parser->parse(limits, 10) == 1);
     parser->release();
@@ -66,7 +66,7 @@ TEST_CASE("a command's large argument is freed by the disposer, whatever ends th
     REQUIRE(parser->parse(limits, 10) == 0);
     parser.reset();
   }
-  SECTION("no memory for it") {
+  SECTION("no memory for the argument") {
     parser->feed(command.substr(0, command.size() - 1), limits);
     REQUIRE(parser->parse(limits, 10) == 0);
     parser->refuse_big();
@@ -74,7 +74,7 @@ TEST_CASE("a command's large argument is freed by the disposer, whatever ends th
   CHECK(disposer.kept.size() == 1);
 }
 
-TEST_CASE("without a disposer garbage is freed at once") {
+TEST_CASE("no disposer: memory is freed at once") {
   auto value = value_of(kDisposedBytes);
   const std::weak_ptr<const std::string> watched = value;
   let_go(std::move(value), true);

@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("pieces of every size keep their bytes until all are released") {
+TEST_CASE("pieces of every size: they keep their bytes until all are released") {
   GatheredMemory memory;
   std::vector<std::pair<Bytes, std::string>> pieces;
   for (std::size_t i = 0; i < 3000; ++i) {
@@ -28,7 +28,7 @@ TEST_CASE("pieces of every size keep their bytes until all are released") {
   CHECK(moved.copy("again") == "again");
 }
 
-TEST_CASE("a few pieces take little memory, and many take it from the system") {
+TEST_CASE("few pieces: they take little memory; many pieces: their memory comes from the system") {
   GatheredMemory memory;
   memory.allocate(100);
   CHECK(memory.memory_bytes() == GatheredMemory::kFirstBlockBytes);
@@ -36,7 +36,7 @@ TEST_CASE("a few pieces take little memory, and many take it from the system") {
   for (int i = 0; i < 100'000; ++i) memory.allocate(1000);
   CHECK(memory.memory_bytes() < 104'000'000);
   CHECK(memory.memory_bytes() - memory.system_bytes() < 2 * GatheredMemory::kSystemBytes);
-  memory.allocate(3'000'000);  // a block of its own
+  memory.allocate(3'000'000);  // this takes a block of its own
   CHECK(memory.memory_bytes() - memory.system_bytes() < 2 * GatheredMemory::kSystemBytes);
 }
 

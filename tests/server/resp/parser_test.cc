@@ -1,4 +1,4 @@
-// The request parser: the outcomes of all kinds of input, however the input is split.
+// Tests of the request parser: the outcomes of all kinds of input, however the input is split.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -105,13 +105,13 @@ void same_however_split(const std::string& input, const ParserLimits& limits, un
 
 }  // namespace
 
-TEST_CASE("pipelined and inline commands are parsed") {
+TEST_CASE("pipelined and inline commands: they are parsed") {
   const Outcome got = whole("*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\nset a \"b\\x41\\n\" 'c d'\n*1\r\n$0\r\n\r\n");
   REQUIRE(got.commands == std::vector<std::vector<std::string>>{{"GET", "k"}, {"PING"}, {"set", "a", "bA\n", "c d"}, {""}});
   REQUIRE(got.failure == RequestParser::Failure::kNone);
 }
 
-TEST_CASE("each kind of network input has its outcome") {
+TEST_CASE("each kind of network input: it has its outcome") {
   const auto error = [](const std::string& input, const ParserLimits& limits = {}) {
     same_however_split(input, limits, 1);
     const Outcome got = whole(input, limits);
@@ -178,13 +178,13 @@ TEST_CASE("each kind of network input has its outcome") {
   }
 }
 
-TEST_CASE("commands before an error are still handed out") {
+TEST_CASE("commands before an error: they are still handed out") {
   const Outcome got = whole("*1\r\n$4\r\nPING\r\n*1\r\n$-1\r\n");
   CHECK(got.commands.size() == 1);
   CHECK(got.failure == RequestParser::Failure::kProtocol);
 }
 
-TEST_CASE("splitting random streams changes no outcome") {
+TEST_CASE("random streams are split at random: the outcome does not change") {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     std::mt19937 random(seed);
     std::string input;
@@ -216,7 +216,7 @@ TEST_CASE("splitting random streams changes no outcome") {
         }
       }
     }
-    if (seed % 3 == 0) {  // damages the stream
+    if (seed % 3 == 0) {  // this damages the stream
       for (int i = 0; i < 3; ++i) input[random() % input.size()] = static_cast<char>("*$\r\n0 9-\"a"[random() % 10]);
     }
     INFO("seed " << seed);
@@ -224,7 +224,7 @@ TEST_CASE("splitting random streams changes no outcome") {
   }
 }
 
-TEST_CASE("a big bulk's memory grows with received bytes, not with announced ones") {
+TEST_CASE("big bulk: its memory grows with received bytes, not with announced bytes") {
   RequestParser parser;
   parser.feed("*2\r\n$3\r\nSET\r\n$536870912\r\nabc", {});
   REQUIRE(parser.parse({}, 10) == 0);
@@ -232,14 +232,14 @@ TEST_CASE("a big bulk's memory grows with received bytes, not with announced one
   CHECK(parser.memory() < (2 << 20));
 }
 
-TEST_CASE("announced arguments take no memory") {
+TEST_CASE("announced arguments: they take no memory") {
   RequestParser parser;
   parser.feed("*1048576\r\n$1\r\na\r\n", {});
   REQUIRE(parser.parse({}, 10) == 0);
   CHECK(parser.memory() < 20'000);
 }
 
-TEST_CASE("input over the limit without a complete command fails") {
+TEST_CASE("input exceeds the limit without a complete command: it fails") {
   ParserLimits limits;
   limits.max_query_buffer = 1 << 20;
   RequestParser parser;
@@ -256,7 +256,7 @@ TEST_CASE("input over the limit without a complete command fails") {
   CHECK(parser.memory() < (4 << 20));
 }
 
-TEST_CASE("one big bulk of a command is free, and the others count towards the limit") {
+TEST_CASE("several big bulks in a command: one is free, and the others count towards the limit") {
   ParserLimits limits;
   limits.max_query_buffer = 1 << 20;
   const std::string big = "$100000\r\n" + std::string(100'000, 'x') + "\r\n";
@@ -279,7 +279,7 @@ TEST_CASE("one big bulk of a command is free, and the others count towards the l
   CHECK(one.big_bytes() == 0);
 }
 
-TEST_CASE("parse() stops at max_commands and keeps the rest") {
+TEST_CASE("parse() reaches max_commands: it stops and keeps the rest") {
   RequestParser parser;
   parser.feed("PING\r\nPING\r\nPING\r\n", {});
   CHECK(parser.parse({}, 1) == 1);
@@ -291,7 +291,7 @@ TEST_CASE("parse() stops at max_commands and keeps the rest") {
   CHECK(parser.memory() <= 64 * sizeof(Bytes));
 }
 
-TEST_CASE("a refused command's big arguments are skipped, and the next command is unaffected") {
+TEST_CASE("big arguments of a command are refused: they are skipped, and the next command is unaffected") {
   const std::string value(200'000, 'v');
   const std::string mset = resp({"MSET", "a", value, "b", value, "c", "small"});
   for (const std::size_t piece : {std::size_t{1} << 30, std::size_t{1'000}, std::size_t{70'001}}) {
@@ -324,7 +324,7 @@ TEST_CASE("a refused command's big arguments are skipped, and the next command i
   }
 }
 
-TEST_CASE("big arguments count as held until their command is done") {
+TEST_CASE("big arguments: they count as held until their command is done") {
   RequestParser parser;
   parser.feed(resp({"SET", "k", std::string(100'000, 'x')}) + "PING\r\n", {});
   REQUIRE(parser.parse({}, 10) == 2);
@@ -334,7 +334,7 @@ TEST_CASE("big arguments count as held until their command is done") {
   CHECK(parser.big_memory() == 0);
 }
 
-TEST_CASE("handed over big arguments stay valid, and count for their new owner") {
+TEST_CASE("big arguments are handed over: they stay valid, and count for their new owner") {
   RequestParser parser;
   parser.feed(resp({"SET", "a", std::string(100'000, 'x')}) + resp({"SET", "b", std::string(200'000, 'y')}) +
                   "*2\r\n$150000\r\n" + std::string(10, 'z'),
@@ -358,7 +358,7 @@ TEST_CASE("handed over big arguments stay valid, and count for their new owner")
   CHECK(parser.big_memory() == 0);
 }
 
-TEST_CASE("arguments of an incomplete command stay valid while its buffer grows by megabytes, until it is discarded") {
+TEST_CASE("buffer grows by megabytes: arguments of the incomplete command stay valid until it is discarded") {
   constexpr int kCount = 100'000;
   std::string input = "*" + std::to_string(kCount + 1) + "\r\n$3\r\nDEL\r\n";
   const auto argument = [](int i) { return std::to_string(i) + std::string(40, 'a'); };

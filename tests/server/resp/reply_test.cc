@@ -1,4 +1,4 @@
-// The bytes of every reply in both protocols, and the output buffer.
+// Tests of the bytes of every reply in both protocols, and of the output buffer.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -32,7 +32,7 @@ std::string number(double value) {
 
 }  // namespace
 
-TEST_CASE("each reply has its bytes in both protocols") {
+TEST_CASE("each kind of reply: it has its bytes in both protocols") {
   golden([](Reply& r) { r.simple("PONG"); }, "+PONG\r\n", "+PONG\r\n");
   golden([](Reply& r) { r.ok(); }, "+OK\r\n", "+OK\r\n");
   golden([](Reply& r) { r.error("ERR a\r\nb"); }, "-ERR a  b\r\n", "-ERR a  b\r\n");
@@ -85,13 +85,18 @@ TEST_CASE("each reply has its bytes in both protocols") {
         }) == "|1\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
-TEST_CASE("doubles are printed as in Redis 7.2") {
+TEST_CASE("doubles: they are printed as in Redis 7.2") {
   CHECK(number(0) == "0");
   CHECK(number(-0.0) == "-0");
   CHECK(number(3) == "3");
   CHECK(number(0.1) == "0.1");
   CHECK(number(-1.25) == "-1.25");
   CHECK(number(100000) == "100000");
+  CHECK(number(1e8) == "100000000");
+  CHECK(number(1.7e12) == "1700000000000");
+  CHECK(number(-1e17) == "-100000000000000000");
+  CHECK(number(4611686018427387904.0) == "4611686018427387904");
+  CHECK(number(4611686018427388928.0) == "4611686018427389000");
   CHECK(number(1e21) == "1e+21");
   CHECK(number(1.5e300) == "1.5e+300");
   CHECK(number(1e-7) == "1e-7");
@@ -103,7 +108,7 @@ TEST_CASE("doubles are printed as in Redis 7.2") {
   CHECK(number(NAN) == "nan");
 }
 
-TEST_CASE("nested arrays get lengths that are known at their ends") {
+TEST_CASE("nested arrays: they get lengths that are known only at their ends") {
   const auto write = [](Reply& r) {
     r.simple("before");
     const auto outer = r.begin_array();
@@ -122,7 +127,7 @@ TEST_CASE("nested arrays get lengths that are known at their ends") {
   golden(write, expected, expected);
 }
 
-TEST_CASE("a rollback removes what a handler wrote") {
+TEST_CASE("rollback: it removes everything that a handler wrote") {
   OutputBuffer out;
   Reply reply(&out);
   reply.bulk("kept");
@@ -139,7 +144,7 @@ TEST_CASE("a rollback removes what a handler wrote") {
   CHECK(owner.use_count() == 1);
   CHECK(out.to_string() == "$4\r\nkept\r\n");
   const auto outer = reply.begin_array();
-  const auto inside = reply.mark();  // directly behind an empty hole
+  const auto inside = reply.mark();  // directly after an empty hole
   reply.integer(5);
   reply.rollback(inside);
   reply.integer(6);
@@ -149,7 +154,7 @@ TEST_CASE("a rollback removes what a handler wrote") {
   CHECK(out.to_string() == "$4\r\nkept\r\n");
 }
 
-TEST_CASE("large values are referenced, not copied, and freed when sent") {
+TEST_CASE("large values: they are referenced, not copied, and freed when sent") {
   OutputBuffer out;
   Reply reply(&out);
   const auto owner = std::make_shared<const std::string>(1 << 20, 'x');
@@ -162,7 +167,7 @@ TEST_CASE("large values are referenced, not copied, and freed when sent") {
   CHECK(out.memory() == 0);
 }
 
-TEST_CASE("a reply over the limit is dropped, and writing remains safe") {
+TEST_CASE("reply over the limit: it is dropped, and writing remains safe") {
   OutputBuffer out;
   out.set_limit(100'000);
   Reply reply(&out);
@@ -186,7 +191,7 @@ TEST_CASE("a reply over the limit is dropped, and writing remains safe") {
   CHECK(out.overflown());
 }
 
-TEST_CASE("random writes, sends and rollbacks keep the bytes in order") {
+TEST_CASE("random writes, sends and rollbacks: the bytes stay in order") {
   std::mt19937 random(7);
   OutputBuffer out;
   std::string expected, got;
@@ -219,7 +224,7 @@ TEST_CASE("random writes, sends and rollbacks keep the bytes in order") {
   CHECK((got == expected));
 }
 
-TEST_CASE("a buffer's contents move to another: small ones are copied, large and shared ones move") {
+TEST_CASE("contents of a buffer move to another: small ones are copied, large and shared ones move") {
   OutputBuffer from, to;
   to.append("before ");
   from.append("little ");
@@ -242,7 +247,7 @@ TEST_CASE("a buffer's contents move to another: small ones are copied, large and
   CHECK(shared.use_count() == 1);
 }
 
-TEST_CASE("moved contents count towards the limit, and an overflow moves too") {
+TEST_CASE("moved contents: they count towards the limit, and an overflow moves too") {
   OutputBuffer from, to, over;
   to.set_limit(100'000);
   from.append(std::string(200'000, 'x'));
@@ -256,7 +261,7 @@ TEST_CASE("moved contents count towards the limit, and an overflow moves too") {
   CHECK(next.overflown());
 }
 
-TEST_CASE("a message is shared by buffers, and each counts it as if it was copied") {
+TEST_CASE("message is shared by buffers: each counts it as if it were copied") {
   const auto text = std::make_shared<const std::string>(std::string(100'000, 'm') + "\r\n");
   OutputBuffer out, other, limited;
   limited.set_limit(90'000);

@@ -1,4 +1,4 @@
-// Rows of bits against the same done one bit at a time.
+// Compares operations on rows of bits with the same operations done one bit at a time.
 #include "store/bits.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ BitfieldType type_of(Bytes text) {
   return *type;
 }
 
-/// Long stretches of one bit, as bitmaps have them.
+/// Returns long stretches of equal bits, as in bitmaps.
 std::string random_value(std::mt19937_64& random, std::size_t bytes) {
   std::string value;
   while (value.size() < bytes) {
@@ -32,7 +32,7 @@ std::string random_value(std::mt19937_64& random, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("bits: counting and finding agree with a scan of each bit") {
+TEST_CASE("bits: counting and finding: they agree with a scan of each bit") {
   std::mt19937_64 random(1);
   for (int round = 0; round < 3000; ++round) {
     const std::string value = random_value(random, random() % 60 + 1);
@@ -51,7 +51,7 @@ TEST_CASE("bits: counting and finding agree with a scan of each bit") {
   }
 }
 
-TEST_CASE("bits: setting a bit changes that bit only") {
+TEST_CASE("bits: a bit is set: only that bit changes") {
   std::string value(3, '\0');
   set_bit(&value, 0, true);
   set_bit(&value, 9, true);
@@ -64,7 +64,7 @@ TEST_CASE("bits: setting a bit changes that bit only") {
   CHECK(value == std::string("\x00\x40\x00", 3));
 }
 
-TEST_CASE("bits: operation keeps the bytes past the shorter value") {
+TEST_CASE("bits: values of different lengths: the bytes after the shorter value stay") {
   const std::string a = "\xf0\x0f\xaa", b = "\xff";
   const auto combined = [](BitOp op, std::string into, Bytes value) {
     combine_bits(op, value, into.data());
@@ -75,11 +75,11 @@ TEST_CASE("bits: operation keeps the bytes past the shorter value") {
   CHECK(combined(BitOp::kOr, a, b) == "\xff\x0f\xaa");
   CHECK(combined(BitOp::kXor, a, b) == "\x0f\x0f\xaa");
   CHECK(combined(BitOp::kNot, "???", a) == "\x0f\xf0\x55");
-  // By words, and the rest by bytes.
+  // Most bytes are combined by words, and the rest one by one.
   CHECK(combined(BitOp::kXor, std::string(19, 'a'), std::string(18, '\x03')) == std::string(18, 'b') + "a");
 }
 
-TEST_CASE("bitfields: types are parsed, invalid ones refused") {
+TEST_CASE("bitfields: types are parsed, and invalid types refused") {
   CHECK(type_of("u63").bits == 63);
   CHECK(type_of("i64").is_signed);
   for (const Bytes bad : {"", "u", "i", "u0", "i0", "u64", "i65", "8", "U8", "u08", "u-1", "u8 ", "f32"}) {
@@ -88,7 +88,7 @@ TEST_CASE("bitfields: types are parsed, invalid ones refused") {
   }
 }
 
-TEST_CASE("bitfields: set value reads back at any offset and width, other bits stay") {
+TEST_CASE("bitfields: value is set at any offset and width: it reads back, and other bits stay") {
   std::mt19937_64 random(2);
   for (int round = 0; round < 3000; ++round) {
     std::string value = random_value(random, 24);
@@ -104,11 +104,11 @@ TEST_CASE("bitfields: set value reads back at any offset and width, other bits s
       if (i < position || i >= position + type.bits) REQUIRE(get_bit(value, i) == get_bit(before, i));
     }
   }
-  CHECK(get_field("\xff", type_of("u16"), 4) == 0xf000);  // beyond the end: zeros
+  CHECK(get_field("\xff", type_of("u16"), 4) == 0xf000);  // beyond the end there are zeros
   CHECK(get_field("", type_of("i64"), 1000) == 0);
 }
 
-TEST_CASE("bitfields: overflow wraps, saturates or fails") {
+TEST_CASE("bitfields: overflow: it wraps, saturates or fails") {
   const auto wrap = BitOverflow::kWrap, saturate = BitOverflow::kSaturate, fail = BitOverflow::kFail;
   const BitfieldType u8 = type_of("u8"), i8 = type_of("i8"), u63 = type_of("u63"), i64 = type_of("i64");
   CHECK(add_to_field(u8, 250, 10, wrap) == 4);
@@ -133,7 +133,7 @@ TEST_CASE("bitfields: overflow wraps, saturates or fails") {
   CHECK(fit_field(u8, 256, fail) == std::nullopt);
   CHECK(fit_field(i8, 200, wrap) == -56);
   CHECK(fit_field(i8, -200, saturate) == -128);
-  CHECK(fit_field(i8, kMin, saturate) == 127);  // as Redis
+  CHECK(fit_field(i8, kMin, saturate) == 127);  // as in Redis
   CHECK(fit_field(i8, kMin + 127, saturate) == 127);
   CHECK(fit_field(i8, kMin + 128, saturate) == -128);
   CHECK(fit_field(i64, kMin, fail) == kMin);

@@ -1,4 +1,4 @@
-// DUMP's form against payloads of redis-server 7.0.15, and against everything that is not one.
+// Compares DUMP's form with payloads of redis-server 7.0.15, and checks that everything else is refused.
 #include "store/dump.h"
 
 #include <catch2/catch.hpp>
@@ -30,14 +30,14 @@ std::string body_of(Bytes value) {
 
 }  // namespace
 
-TEST_CASE("dump: checksum equals Redis's") {
+TEST_CASE("dump: checksum: it equals Redis's") {
   CHECK(crc64("") == 0);
   CHECK(crc64("123456789") == 0xe9c6d914c4b8d9ca);
-  // Whole words and what is left of them go different ways.
+  // Whole words and the bytes after them are processed by different code.
   CHECK(crc64("This is a test of the emergency broadcast system.") == 0x42153dc5db99540f);
 }
 
-TEST_CASE("dump: integers and lengths take the fewest bytes") {
+TEST_CASE("dump: integers and lengths: they take the fewest bytes") {
   CHECK(body_of("0") == std::string("\xc0\x00", 2));
   CHECK(body_of("-128") == "\xc0\x80");
   CHECK(body_of("128") == std::string("\xc1\x80\x00", 3));
@@ -56,8 +56,8 @@ TEST_CASE("dump: integers and lengths take the fewest bytes") {
   CHECK(dump_string("x").substr(3, 2) == std::string("\x0b\x00", 2));
 }
 
-TEST_CASE("dump: Redis's own payloads are read") {
-  // DUMP of 60 times 'a': LZF.
+TEST_CASE("dump: Redis's own payloads: they are read") {
+  // The DUMP of 60 times 'a', compressed with LZF.
   CHECK(load(std::string("\xc3\x09\x3c\x01"
                          "aa"
                          "\xe0\x2f\x00\x01"
@@ -73,7 +73,7 @@ TEST_CASE("dump: Redis's own payloads are read") {
                          12)) == "abc");
 }
 
-TEST_CASE("dump: damaged payloads and payloads of other types are refused") {
+TEST_CASE("dump: damaged payloads and payloads of other types: they are refused") {
   CHECK(!dump_is_sound(""));
   CHECK(!dump_is_sound(std::string(9, '\0')));
   const std::string good = dump_string("hello");
@@ -104,11 +104,11 @@ TEST_CASE("dump: damaged payloads and payloads of other types are refused") {
   CHECK(load("\x81\xff\xff\xff\xff\xff\xff\xff\xff"
              "abc") == std::nullopt);
   CHECK(load_string(with_footer("\x01\x01"
-                                "a")) == std::nullopt);  // a list
+                                "a")) == std::nullopt);  // the payload of a list
   CHECK(load_string(with_footer("")) == std::nullopt);
 }
 
-TEST_CASE("lzf: every kind of token decodes, and none reads or writes out of bounds") {
+TEST_CASE("lzf: every kind of token: it decodes, and none reads or writes out of bounds") {
   CHECK(lzf_decompress("", 0) == "");
   CHECK(lzf_decompress(std::string("\x02"
                                    "abc",
@@ -118,7 +118,7 @@ TEST_CASE("lzf: every kind of token decodes, and none reads or writes out of bou
                                    "abc"
                                    "\x20\x02",
                                    6),
-                       6) == "abcabc");  // three again, from three back
+                       6) == "abcabc");  // three bytes again, from three back
   CHECK(lzf_decompress(std::string("\x00"
                                    "a"
                                    "\xe0\xff\x00",
@@ -140,7 +140,7 @@ TEST_CASE("lzf: every kind of token decodes, and none reads or writes out of bou
                                    "a"
                                    "\x20\x01",
                                    4),
-                       4) == std::nullopt);  // from before the beginning
+                       4) == std::nullopt);  // refers to bytes before the beginning
   CHECK(lzf_decompress(std::string("\x00"
                                    "a"
                                    "\x20",
@@ -159,14 +159,14 @@ TEST_CASE("lzf: every kind of token decodes, and none reads or writes out of bou
   CHECK(lzf_decompress(std::string("\x00"
                                    "a",
                                    2),
-                       std::size_t{1} << 40) == std::nullopt);  // and asks for no memory
+                       std::size_t{1} << 40) == std::nullopt);  // this must not allocate memory
 }
 
-TEST_CASE("dump: a payload tells the length of its string before any memory is taken for it") {
+TEST_CASE("dump: payload: its string's length is known before any memory is taken for it") {
   const auto announced = [](const std::string& body) { return loaded_bytes(with_footer(std::string(1, '\0') + body)); };
   CHECK(loaded_bytes(dump_string(std::string(100'000, 'x'))) == 100'000);
   CHECK(loaded_bytes(dump_string("12345")) == 0);
-  // 300 bytes of LZF may stand for 26,400; a claim beyond that has none.
+  // 300 bytes of LZF may stand for 26,400; a claim of more gets no memory.
   const std::string compressed(300, '\xff');
   CHECK(announced("\xc3\x41\x2c" + std::string("\x80\x00\x00\x61\xa8", 5) + compressed) == 25'000);
   CHECK(announced("\xc3\x41\x2c" + std::string("\x80\x00\x10\x00\x00", 5) + compressed) == 0);

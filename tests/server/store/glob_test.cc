@@ -1,6 +1,7 @@
 #include "store/glob.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -8,7 +9,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// Redis's own matcher, recursion and all, for patterns without brackets: the oracle.
+/// Redis's own matcher, which recurses, for patterns without brackets. The tests compare with it.
 bool oracle(Bytes pattern, Bytes text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*') return oracle(pattern.substr(1), text) || (!text.empty() && oracle(pattern, text.substr(1)));
@@ -20,7 +21,7 @@ bool oracle(Bytes pattern, Bytes text) {
 
 }  // namespace
 
-TEST_CASE("glob patterns, as KEYS takes them") {
+TEST_CASE("glob patterns: they match as in KEYS") {
   CHECK(glob_match("*", ""));
   CHECK(glob_match("", ""));
   CHECK_FALSE(glob_match("", "a"));
@@ -45,7 +46,7 @@ TEST_CASE("glob patterns, as KEYS takes them") {
   CHECK(glob_match("a**b", "ab"));
 }
 
-TEST_CASE("glob stars agree with the recursive matcher") {
+TEST_CASE("glob stars: they agree with the recursive matcher") {
   std::mt19937_64 random(7);
   for (int i = 0; i < 30000; ++i) {
     std::string pattern, text;
@@ -56,13 +57,53 @@ TEST_CASE("glob stars agree with the recursive matcher") {
   }
 }
 
-TEST_CASE("glob with many stars takes no exponential time") {
+TEST_CASE("glob of long texts: it agrees with the recursive matcher, at once and in parts of any size") {
+  std::mt19937_64 random(9);
+  for (int i = 0; i < 3000; ++i) {
+    std::string pattern, text;
+    for (std::size_t stars = random() % 3 + 1; stars > 0; --stars) {
+      for (std::size_t n = random() % 4; n > 0; --n) pattern += "aab?\\"[random() % 5];
+      pattern += '*';
+    }
+    if (random() % 2 == 0) pattern += "ab";
+    for (std::size_t n = random() % 200; n > 0; --n) text += "aaab"[random() % 4];
+    INFO(pattern << " on " << text);
+    const bool expected = oracle(pattern, text);
+    REQUIRE(glob_match(pattern, text) == expected);
+    GlobMatch parts(pattern, text);
+    std::optional<bool> matched;
+    while (!(matched = parts.go_on(random() % 3 + 1))) {
+    }
+    REQUIRE(*matched == expected);
+  }
+}
+
+TEST_CASE("glob of a long pattern and a long text: it is made in parts") {
+  const std::string pattern = "*" + std::string(1000, '?') + "b*", text(100'000, 'a');
+  GlobMatch match(pattern, text);
+  std::size_t parts = 1;
+  std::optional<bool> matched;
+  for (; !(matched = match.go_on(100'000)); ++parts) {
+  }
+  CHECK_FALSE(*matched);
+  CHECK(parts > 900);  // 99,000 places, with 1,001 comparisons each
+  CHECK(parts < 1100);
+}
+
+TEST_CASE("glob of literal text far away: it takes few steps") {
+  const std::string text = std::string(1'000'000, 'a') + "needle" + std::string(1'000'000, 'b');
+  GlobMatch found("*needle*b", text), missing("*a*needles*", text);
+  CHECK(found.go_on(200'000) == true);
+  CHECK(missing.go_on(200'000) == false);
+}
+
+TEST_CASE("glob with many stars: it takes no exponential time") {
   std::string pattern;
   for (int i = 0; i < 64; ++i) pattern += "a*";
   CHECK_FALSE(glob_match(pattern + "b", std::string(20000, 'a')));
 }
 
-TEST_CASE("glob: literal prefix is found") {
+TEST_CASE("glob: literal prefix of a pattern: it is found") {
   CHECK(glob_literal_prefix("user:1*") == "user:1");
   CHECK(glob_literal_prefix("*") == "");
   CHECK(glob_literal_prefix("a\\*b[cd]") == "a*b");

@@ -1,4 +1,4 @@
-// Sketches against what redis-server 7.0.15 made of the same elements: bytes and counts.
+// Compares sketches with those that redis-server 7.0.15 made of the same elements: bytes and counts.
 #include "store/hyperloglog.h"
 
 #include <catch2/catch.hpp>
@@ -18,13 +18,13 @@ std::string sketch_of(int from, int to) {
 
 }  // namespace
 
-TEST_CASE("hyperloglog: the bytes and counts of Redis, from sparse to dense") {
+TEST_CASE("hyperloglog: elements are added, from sparse to dense: bytes and counts are Redis's") {
   struct Step {
     int elements;
     std::size_t bytes;
     std::uint64_t count, crc, crc_with_count;
   };
-  // PFADD h 0 1 2 ... up to `elements`; GET h; PFCOUNT h; GET h. The checksums are crc64() of the values.
+  // The steps are PFADD h 0 1 2 ... up to `elements`; GET h; PFCOUNT h; GET h. The checksums are crc64() of the values.
   constexpr Step kSteps[] = {
       {0, 18, 0, 0x9bd91be86807a6dd, 0x4a81473f7d9280dc},
       {1, 21, 1, 0x630045c4e6317a70, 0xef438d0b81727432},
@@ -60,7 +60,7 @@ TEST_CASE("hyperloglog: the bytes and counts of Redis, from sparse to dense") {
   }
 }
 
-TEST_CASE("hyperloglog: a merge counts what both have, in either form") {
+TEST_CASE("hyperloglog: merge: it counts the elements of both, in either form") {
   const std::string few = sketch_of(0, 300), other = sketch_of(200, 500), many = sketch_of(0, 5000);
   REQUIRE(!hll::is_dense(few));
   REQUIRE(hll::is_dense(many));
@@ -77,11 +77,11 @@ TEST_CASE("hyperloglog: a merge counts what both have, in either form") {
   CHECK(target == many);
 }
 
-TEST_CASE("hyperloglog: invalid and corrupted sketches are refused") {
+TEST_CASE("hyperloglog: invalid and corrupted sketches: they are refused") {
   CHECK(!hll::is_valid(""));
   CHECK(!hll::is_valid("HYLL"));
   CHECK(!hll::is_valid(std::string("HYLL\x02") + std::string(11, '\0')));
-  CHECK(!hll::is_valid(std::string("HYLL") + std::string(12, '\0')));  // dense, and too short
+  CHECK(!hll::is_valid(std::string("HYLL") + std::string(12, '\0')));  // a dense sketch that is too short
   const std::string header = hll::make_empty().substr(0, 16);
   auto registers = std::make_unique<hll::Registers>();
   for (const std::string& runs : {std::string(), std::string("\x7f\xfe"), std::string("\x7f\xff\x00", 3), std::string("\x7f"),
@@ -91,14 +91,14 @@ TEST_CASE("hyperloglog: invalid and corrupted sketches are refused") {
     REQUIRE(hll::is_valid(value));
     CHECK(!hll::count(value));
     CHECK(!hll::merge_into(value, registers.get()));
-    // Whatever this makes of it, it stays inside.
+    // Whatever the code makes of these bytes, it must not read or write out of bounds.
     for (int i = 0; i < 2000; ++i) {
       if (!hll::add(&value, std::to_string(i))) break;
     }
   }
 }
 
-TEST_CASE("hyperloglog: registers that no element can give are counted without overflow") {
+TEST_CASE("hyperloglog: registers that no element can give: they are counted without overflow") {
   std::string value = sketch_of(0, 5000);
   for (std::size_t i = 16; i < value.size(); ++i) value[i] = '\xff';
   CHECK(*hll::count(value) == std::uint64_t{1} << 63);

@@ -7,7 +7,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// From the definition.
+/// Computes the length directly from the definition.
 std::uint32_t slow_length(Bytes a, Bytes b) {
   if (a.empty() || b.empty()) return 0;
   const Bytes a_rest = a.substr(1), b_rest = b.substr(1);
@@ -23,7 +23,7 @@ std::string random_text(std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("lcs: example of Redis's documentation gives its documented reply") {
+TEST_CASE("lcs: example of Redis's documentation: it gives the documented reply") {
   const Lcs found = lcs("ohmytext", "mynewtext");
   CHECK(found.text == "mytext");
   CHECK(found.length == 6);
@@ -37,7 +37,7 @@ TEST_CASE("lcs: example of Redis's documentation gives its documented reply") {
   CHECK(found.matches[1].length() == 2);
 }
 
-TEST_CASE("lcs: longest length, a common subsequence, and ranges that spell it") {
+TEST_CASE("lcs: two texts: the length is the longest, the result a common subsequence, and the ranges spell it") {
   std::mt19937_64 random(3);
   for (int round = 0; round < 2000; ++round) {
     const std::string a = random_text(random), b = random_text(random);

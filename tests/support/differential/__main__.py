@@ -1,9 +1,9 @@
-"""Sends any number of random sequences to redis-server and to this server.
+"""Sends random sequences of commands to redis-server and to this server, as many as wanted, and compares the replies.
 
     PYTHONPATH=tests python3 -m support.differential --sequences 1000000 [--first 0] [--keep-going]
 
-Starts both servers. Prints progress, and for each difference the sequence that causes it, reduced to the necessary commands.
---first SEED --sequences 1 repeats one. The exit status is 1 if there was a difference.
+The program starts both servers. It prints progress, and for each difference the sequence that causes it, reduced to the necessary
+commands. `--first SEED --sequences 1` repeats one sequence. The exit status is 1 if there was a difference.
 """
 
 import argparse

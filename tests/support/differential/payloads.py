@@ -1,4 +1,4 @@
-"""Values in the form of DUMP: RDB strings in every encoding, LZF, the footer with its CRC64."""
+"""Makes values in the form of DUMP: RDB strings in every encoding, LZF, the footer with its CRC64."""
 
 import functools
 import struct
@@ -30,7 +30,7 @@ def rdb_length(n):
 
 @functools.lru_cache
 def lzf_compressed(value):
-    """Compresses with every kind of token: literal runs, short and long repetitions. The result is not minimal."""
+    """Compresses with every kind of token: literal runs, short and long repetitions. The result is not the shortest possible."""
     out, at, literal = b"", 0, b""
 
     def flush(literal):
@@ -87,7 +87,7 @@ def take_length(data):
 
 
 def undumped(payload):
-    """The string in a valid payload."""
+    """Returns the string in a valid payload."""
     body = payload[1:-10]
     for code, form in ((0xC0, "<b"), (0xC1, "<h"), (0xC2, "<i")):
         if body[0] == code:

@@ -1,8 +1,9 @@
-"""The reviewed list of intended differences between replies. Every other difference fails.
+"""Lists the intended differences between replies, which were reviewed. Every other difference is a failure.
 
 Each entry has commands, a condition that the two replies must still meet, and the reason for the difference.
 """
 
+import math
 import struct
 
 from support.differential.payloads import crc64, undumped
@@ -14,7 +15,7 @@ def number(reply):
 
 
 def times_agree(command, mine, theirs):
-    """Remaining times and expiry times may differ by the time between the two commands."""
+    """Accepts two remaining times or expiry times if they differ by the time between the two commands at most."""
     unit = {b"TTL": 1, b"EXPIRETIME": 1, b"PTTL": 1000, b"PEXPIRETIME": 1000}[command[0].upper()]
     a, b = number(mine), number(theirs)
     return a is not None and b is not None and min(a, b) >= 0 and abs(a - b) <= 60 * unit
@@ -33,7 +34,7 @@ def same_kind(_, mine, theirs):
 
 
 def scans_agree(_, mine, theirs):
-    """A scan in one page must have the same keys, in any order, and the end cursor."""
+    """Accepts replies to a scan in one page if both have the end cursor and the same keys, in any order."""
     a, b = value_of(mine), value_of(theirs)
     if not (isinstance(a, list) and isinstance(b, list)):
         return False
@@ -49,13 +50,13 @@ def hellos_agree(_, mine, theirs):
 
 
 def helps_agree(_, mine, theirs):
-    """Every line of Redis 7.0, and those added in 7.2."""
+    """Accepts a help text that has every line of Redis 7.0 and the lines added in 7.2."""
     a, b = value_of(mine), value_of(theirs)
     return isinstance(a, list) and isinstance(b, list) and a[0] == b[0] and set(b) <= set(a)
 
 
 def config_errors_agree(_, mine, theirs):
-    """Both errors must name the same parameter."""
+    """Accepts two errors that name the same parameter."""
     start = b"-ERR CONFIG SET failed (possibly related to argument '"
     return mine.startswith(start) and mine.partition(b" - ")[0] == theirs.partition(b" - ")[0]
 
@@ -65,7 +66,7 @@ def is_named(*names):
 
 
 def is_sub(name, *subs):
-    """Accepts these subcommands of a container command; without subs, all of them."""
+    """Returns a condition that accepts these subcommands of a container command, or all subcommands if there are no arguments."""
     return lambda command: command[0].upper() == name and (not subs or (len(command) > 1 and command[1].upper() in subs))
 
 
@@ -78,19 +79,105 @@ def asks_for_keys(command):
 
 
 def replies(mine=None, theirs=None):
-    """Accepts replies with these beginnings."""
+    """Returns a condition that accepts replies with these beginnings."""
     return lambda _, a, b: (mine is None or a.startswith(mine)) and (theirs is None or b.startswith(theirs))
+
+
+def sorted_agree(_, mine, theirs):
+    """The same elements in any order, in a reply of the same kind."""
+    a, b = value_of(mine), value_of(theirs)
+    return mine[:1] == theirs[:1] and isinstance(a, list) and isinstance(b, list) and sorted(a) == sorted(b)
+
+
+def hashes_agree(command, mine, theirs):
+    """The same fields with the same values in any order."""
+    a, b = value_of(mine), value_of(theirs)
+    if mine[:1] != theirs[:1] or not (isinstance(a, list) and isinstance(b, list)):
+        return False
+    if command[0].upper() != b"HGETALL":
+        return sorted(a) == sorted(b)
+    return sorted(zip(a[::2], a[1::2], strict=True)) == sorted(zip(b[::2], b[1::2], strict=True))
+
+
+def element_scans_agree(command, mine, theirs):
+    """Redis splits a large hash or set into pages, and begins at any cursor; both servers must agree on what is in one page."""
+    a, b = value_of(mine), value_of(theirs)
+    if not (isinstance(a, list) and isinstance(b, list)) or a[0] != b"0" or b[0] != b"0" or command[2] != b"0":
+        return isinstance(b, list) and isinstance(a, list) and a[0] == b"0"
+    step = 1 if command[0].upper() == b"SSCAN" else 2
+
+    def rows(elements):
+        return sorted(tuple(map(as_number, elements[i : i + step])) for i in range(0, len(elements), step))
+
+    return rows(a[1]) == rows(b[1])
+
+
+def as_number(text):
+    """Texts of one number are equal."""
+    try:
+        return (0, float(text), b"") if text is not None else (2, 0.0, b"")
+    except (ValueError, TypeError):
+        return (1, 0.0, text)
+
+
+def score_text(number):
+    """Returns the text of a score in 7.2: an integer up to half of int64 with all digits, another number as its shortest text."""
+    if number == int(number) and abs(number) <= 1 << 62:
+        return b"%d" % int(number)
+    mantissa, _, exponent = (b"%r" % number).partition(b"e")
+    whole, _, fraction = mantissa.lstrip(b"-").partition(b".")
+    digits, scale = whole + fraction.removesuffix(b"0" if fraction == b"0" else b""), int(exponent or 0)
+    scale -= len(digits) - len(whole)
+    digits = digits.lstrip(b"0")
+    stripped = digits.rstrip(b"0")
+    scale += len(digits) - len(stripped)
+    sign, top = b"-" if number < 0 else b"", scale + len(stripped) - 1
+    if scale >= 0 and top < len(stripped) + 7:
+        return sign + stripped + b"0" * scale
+    if scale < 0 and (scale > -7 or abs(top) < 4):
+        padded = stripped.rjust(1 - scale, b"0")
+        return sign + padded[:scale] + b"." + padded[scale:]
+    rest = b"." + stripped[1:] if len(stripped) > 1 else b""
+    return sign + stripped[:1] + rest + b"e%+d" % top
+
+
+def scores_agree(_, mine, theirs):
+    """The same replies, with the texts of 7.2 for scores that 7.0 writes with 17 digits."""
+
+    def same(a, b):
+        if isinstance(a, list) and isinstance(b, list):
+            return len(a) == len(b) and all(map(same, a, b))
+        if a == b or not (isinstance(a, bytes) and isinstance(b, bytes)):
+            return a == b
+        number = as_number(b)[1]
+        return number != 0 and not math.isinf(number) and a == score_text(number)
+
+    return mine[:1] == theirs[:1] and mine[:1] != b"-" and same(value_of(mine), value_of(theirs))
+
+
+def random_elements_agree(_, mine, theirs):
+    """As many elements of the same kind."""
+    a, b = value_of(mine), value_of(theirs)
+    return mine[:1] == theirs[:1] != b"-" and (not isinstance(a, list) or len(a) == len(b))
 
 
 INT, EMBSTR, RAW = b"$3\r\nint\r\n", b"$6\r\nembstr\r\n", b"$3\r\nraw\r\n"
 ENCODINGS = [(INT, EMBSTR), (INT, RAW), (EMBSTR, RAW)]
+TYPE_ENCODINGS = [{b"listpack", b"hashtable"}, {b"listpack", b"hashtable", b"intset"}, {b"listpack", b"skiplist"}, {b"listpack", b"quicklist"}]
 
-# (commands, replies, reason)
+# Each entry is (commands, replies, reason).
 REVIEWED = [
     (is_named(b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"), times_agree, "the two servers run the command at different moments"),
     (is_named(b"KEYS"), lambda _, a, b: a[:1] == b[:1] == b"*" and sorted(elements(a)) == sorted(elements(b)),
      "keys are ordered here, not in Redis"),
     (is_named(b"SCAN"), scans_agree, "keys are ordered here, not in Redis, and a page may have any number of keys"),
+    (is_named(b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF", b"SPOP"), sorted_agree, "members of a set have no order; here it is that of their bytes"),
+    (is_named(b"HGETALL", b"HKEYS", b"HVALS"), hashes_agree, "Redis has no order of fields once a value is longer than 64 bytes"),
+    (is_named(b"HSCAN", b"SSCAN", b"ZSCAN"), element_scans_agree, "the same, and a collection is one page here"),
+    (is_named(b"HRANDFIELD", b"SRANDMEMBER", b"ZRANDMEMBER"), random_elements_agree, "the elements are random"),
+    (lambda command: command[0].upper().startswith(b"Z"), scores_agree, "7.0 writes scores with 17 digits"),
+    (is_named(b"ZRANK", b"ZREVRANK"), replies(theirs=b"-ERR wrong number of arguments for"), "WITHSCORE is new in 7.2"),
+    (is_named(b"DUMP"), replies(b"-ERR DUMP supports strings only", b"$"), "collections are not dumped here"),
     (is_named(b"RANDOMKEY"), lambda _, a, b: a[:1] == b[:1] == b"$", "the key is random"),
     (is_named(b"DUMP"), dumps_agree, "Redis 7.0 writes version 10 with LZF; this server writes version 11, as 7.2 does, without LZF"),
     (is_named(b"LCS"), replies(b"-ERR LCS inside a transaction compares at most"), "a larger LCS would keep its event loop busy"),
@@ -100,6 +187,8 @@ REVIEWED = [
      "Redis shares small integers and counts references; here no value is shared"),
     (is_sub(b"OBJECT", b"ENCODING"), lambda _, a, b: (a, b) in ENCODINGS,
      "Redis changes the encoding of a value modified in place; here it is that of a new value"),
+    (is_sub(b"OBJECT", b"ENCODING"), lambda _, a, b: any({value_of(a), value_of(b)} <= names for names in TYPE_ENCODINGS),
+     "the same for collections; in 7.0 small sets and lists have no listpack"),
     (is_sub(b"OBJECT", b"IDLETIME"), lambda _, a, b: a == b":0\r\n" and number(b) is not None, "this server does not record when a key was read"),
     (is_named(b"WAIT"), lambda _, a, b: a == b"-ERR timeout is out of range\r\n" and b == b":0\r\n",
      "7.2 refuses a timeout that overflows, 7.0 does not"),
@@ -131,6 +220,8 @@ REVIEWED = [
      "Redis compares names up to a zero byte if they have the same place in its hash table"),
     (lambda command: command[0].upper() == b"SCAN" and len(command) > 1 and b"\x00" in command[1], replies(b"-ERR invalid cursor"),
      "Redis reads a cursor up to its first zero byte"),
+    (lambda command: command[0].upper() in (b"HSCAN", b"SSCAN", b"ZSCAN") and len(command) > 2 and b"\x00" in command[2], replies(b"-ERR invalid cursor"),
+     "the same"),
     (lambda command: command[0].upper() == b"SCAN" and len(command) > 1 and command[1] not in (b"0", b""),
      replies(b"-ERR unknown cursor", b"*"), "an unknown cursor is a position in Redis's hash table; here it is an error"),
 ]  # fmt: skip

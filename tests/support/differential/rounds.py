@@ -1,16 +1,16 @@
-"""Random sequences of commands to redis-server and to this server, and the differences between their replies.
+"""Sends random sequences of commands to redis-server and to this server, and finds differences between their replies.
 
-A sequence has a number, its seed, which is enough to repeat it. It starts on two empty servers and a reset connection: even seeds use RESP2,
-odd ones RESP3. Its parts:
+A sequence has a number, its seed, which is enough to repeat it. It starts on two empty servers and a reset connection: even seeds
+use RESP2, odd seeds RESP3. There are three kinds of sequences:
 
-    items       A thousand seeds share a pool of some thousand items, each a command or a few that belong together
+    items       A thousand seeds share a pool of some thousand items, each a command or a few commands that belong together
                 (sessions.item_maker). A sequence is a random choice of them. They are made and encoded once, so they cost nothing.
     pub/sub     One seed in ten has subscriptions, CLIENT REPLY and tracking instead, where replies are more or fewer than commands.
                 There all received bytes must be equal.
-    events      One seed in twenty receives the events of the keys that it changes: the same ones in the same order.
+    events      One seed in twenty receives the events of the keys that it changes: the same events in the same order.
 
-Many sequences are sent at once, with marks between them. Only sequences with different bytes are compared reply by reply. The first
-different reply that is on no reviewed list is a difference.
+Many sequences are sent at once, with marks between them. Only sequences with different bytes are compared reply by reply. The
+first different reply that is on no reviewed list is a difference.
 """
 
 import random
@@ -18,7 +18,7 @@ from collections import Counter
 
 from support.differential.reviewed import agree
 from support.differential.sessions import EVENTS, NOTIFY, event_sequence, item_maker, pubsub_sequence
-from support.differential.values import KEYS
+from support.differential.values import COLLECTION_KEYS, KEYS
 from support.differential.wire import Link, encoded, encoded_all, pushes_taken_out, quoted, reply_end, shown, split_replies, value_of
 
 SEEDS_PER_POOL = 1000
@@ -26,7 +26,17 @@ POOL = 3000
 ITEMS = 14
 BATCH = 64
 DATABASES = [b"15", b"2", b"1", b"0"]
-LAST_LOOK = [word for key in KEYS for word in ([b"GET", key], [b"PTTL", key])] + [[b"EXISTS", *KEYS], [b"DBSIZE"]]
+ALL_KEYS = [*KEYS, *COLLECTION_KEYS]
+LAST_LOOK = [
+    *(word for key in KEYS for word in ([b"GET", key], [b"PTTL", key])),
+    *([b"TYPE", key] for key in ALL_KEYS),
+    *([b"HGETALL", key] for key in COLLECTION_KEYS if key.startswith(b"hash")),
+    *([b"SMEMBERS", key] for key in COLLECTION_KEYS if key.startswith(b"set")),
+    *([b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"] for key in COLLECTION_KEYS if key.startswith(b"zset")),
+    *([b"LRANGE", key, b"0", b"-1"] for key in COLLECTION_KEYS if key.startswith(b"list")),
+    [b"EXISTS", *ALL_KEYS],
+    [b"DBSIZE"],
+]
 TAIL = [[b"DISCARD"], [b"SELECT", b"0"], *LAST_LOOK]
 TAIL_BYTES = encoded_all(TAIL)
 RESET = encoded([b"RESET"])
@@ -42,8 +52,8 @@ def is_pubsub(seed):
 
 
 def clean(strays=()):
-    """Removes all keys: those of a sequence, and others that the one before may have left."""
-    return [command for database in DATABASES for command in ([b"SELECT", database], [b"DEL", *KEYS, *strays])]
+    """Returns commands that remove all keys: those of a sequence, and `strays`, which the sequence before may have left."""
+    return [command for database in DATABASES for command in ([b"SELECT", database], [b"DEL", *ALL_KEYS, *strays])]
 
 
 CLEAN = clean()
@@ -63,7 +73,7 @@ NOT_LISTENING = [[b"DISCARD"], [b"PUNSUBSCRIBE"], [b"CONFIG", b"SET", NOTIFY, b"
 
 
 class Sequences:
-    """Makes sequences by seed. Seeds in order are cheap, since the current pool is kept."""
+    """Makes sequences by seed. Ascending seeds are cheap, since the current pool is kept."""
 
     def __init__(self):
         self.pool_number = None
@@ -72,12 +82,12 @@ class Sequences:
         self.pool_number = number
         rng = random.Random(number)
         make = item_maker(rng)
-        # (commands, their bytes, keys outside of KEYS that the item may leave)
+        # Each entry is (commands, their bytes, keys outside of KEYS that the item may leave).
         made = (make() for _ in range(POOL))
         self.pool = [(commands, encoded_all(commands), stray_keys(commands) if strays else ()) for commands, strays in made]
 
     def make(self, seed):
-        """(commands, bytes, keys outside of KEYS that the sequence may leave)"""
+        """Returns (commands, bytes, keys outside of KEYS that the sequence may leave)."""
         rng = random.Random(seed)
         if is_pubsub(seed):
             commands = pubsub_sequence(rng, protocol_of(seed))
@@ -94,8 +104,8 @@ class Sequences:
 
 
 def stray_keys(commands):
-    """Keys that invalid commands may create: any of their words."""
-    return {word for command in commands for word in command[1:]}.difference(KEYS)
+    """Returns the keys that invalid commands may create: any of their words."""
+    return {word for command in commands for word in command[1:]}.difference(ALL_KEYS)
 
 
 def whole_bytes(seed, data, strays=()):
@@ -107,7 +117,7 @@ def whole_bytes(seed, data, strays=()):
 
 
 def queued_agree(queue, mine, theirs):
-    """Whether the replies in EXEC agree, command by command."""
+    """Returns true if the replies in EXEC agree, command by command."""
     if mine[:1] != b"*" or mine.partition(b"\r\n")[0] != theirs.partition(b"\r\n")[0]:
         return False
     parts = [split_replies(reply[reply.index(b"\r\n") + 2 :]) for reply in (mine, theirs)]
@@ -128,14 +138,14 @@ INVALIDATION = b">2\r\n$10\r\ninvalidate"
 
 
 def as_pushes(data):
-    """RESP2 data with its messages in the form of RESP3 pushes."""
+    """Returns RESP2 data with its messages in the form of RESP3 pushes."""
     for message in MESSAGES:
         data = data.replace(b"*" + message[1:], message)
     return data
 
 
 def in_one_order(pushes):
-    """Sorts the pushes of one message that matches several patterns, since their order is up to the server."""
+    """Sorts the pushes of one message that matches several patterns, since each server may choose their order."""
     out, same = [], []
     for each in [*pushes, b""]:
         if same and (not each.startswith(b">4\r\n$8\r\npmessage") or value_of(each)[2:] != value_of(same[0])[2:]):
@@ -146,10 +156,11 @@ def in_one_order(pushes):
 
 
 def pushes_agree(commands, mine, theirs):
-    """Whether replies and pushes are each equal and in the same order.
+    """Returns true if the replies are equal and in the same order, and the pushes, too.
 
-    From 7.2 on, and here, a push follows the reply to the command that caused it; in a transaction, the reply to EXEC. In 7.0 it precedes
-    the reply. If CLIENT TRACKING is switched off and on again, Redis still invalidates keys that were read before.
+    From Redis 7.2 on, and in this server, a push follows the reply to the command that caused it, or in a transaction the reply
+    to EXEC. In Redis 7.0 the push precedes the reply. If CLIENT TRACKING is switched off and on again, Redis still invalidates
+    keys that were read before.
     """
     names = [[word.upper() for word in command[:3]] for command in commands]
     ours, our_pushes = pushes_taken_out(mine)
@@ -174,12 +185,15 @@ PARTED = "parted"
 
 
 def compare(seed, commands, mine, theirs, parted_before=False):
-    """None, or the difference: (command, our reply, Redis's). For a sequence with subscriptions, the bytes from the first difference on.
+    """Returns the difference as (command, our reply, Redis's reply), or None. For a sequence with subscriptions, the difference
+    has the bytes from the first different byte on.
 
-    PARTED: only allowed differences, but the servers had different keys from some command on, so later replies were not compared.
+    PARTED is returned if there were only allowed differences, but the servers had different keys from some command on, so later
+    replies were not compared.
     """
     start = STARTS[protocol_of(seed)]
-    # HELLO's reply has the connection's id. The replies of the clean-up show what the sequence before left, and must be equal, too.
+    # HELLO's reply has the connection's id. The replies of the clean-up show which keys the sequence before left, and must be
+    # equal, too.
     skipped = start if is_pubsub(seed) or parted_before else start[: -len(CLEAN)]
     mine, theirs = (each[end_of_replies(each, len(skipped)) :] for each in (mine, theirs))
     if mine == theirs:
@@ -195,7 +209,7 @@ def compare(seed, commands, mine, theirs, parted_before=False):
     if is_events(seed):
         mine, told = pushes_taken_out(mine)
         theirs, redis_told = pushes_taken_out(theirs)
-        difference = first_event_that_differs(told, redis_told)
+        difference = first_event_that_differs(told, redis_told, commands)
         if difference is not None:
             return difference
         whole = [*cleaning, *listening(seed)[:1], *commands, *(command for command in NOT_LISTENING if command != [b"PUNSUBSCRIBE"]), *TAIL]
@@ -205,9 +219,14 @@ def compare(seed, commands, mine, theirs, parted_before=False):
     return first_difference(whole, ours, redis)
 
 
-def first_event_that_differs(ours, redis):
-    """Compares events like compare(), without `expired`, whose time is up to the server."""
-    ours, redis = ([each for each in told if b"expired\r\n" not in each] for told in (ours, redis))
+SET_OPERATIONS = (b"SINTER", b"SUNION", b"SDIFF", b"SINTERSTORE", b"SUNIONSTORE", b"SDIFFSTORE", b"SINTERCARD")
+
+
+def first_event_that_differs(ours, redis, commands):
+    """Compares events like compare(), without `expired`, since each server chooses its moment. Events of missing keys are left out
+    beside set operations: Redis sends those before it finds a key of another type."""
+    left_out = [b"expired\r\n", *([b"keymiss\r\n"] if any(command[0] in SET_OPERATIONS for command in commands) else [])]
+    ours, redis = ([each for each in told if not any(name in each for name in left_out)] for told in (ours, redis))
     if ours == redis:
         return None
     at = next((i for i, pair in enumerate(zip(ours, redis, strict=False)) if pair[0] != pair[1]), min(len(ours), len(redis)))
@@ -220,21 +239,22 @@ def first_difference(commands, ours, redis):
         executed = command[0].upper() == b"EXEC"
         if mine != theirs:
             if executed and theirs in (b"*-1\r\n", b"_\r\n") and history_was_lost(commands[:at]):
-                # A watched key was absent, was created, and vanished with its history: here it counts as unchanged.
+                # A watched key was absent, was created, and vanished with its history: this server then counts the key as
+                # unchanged.
                 return PARTED
             if executed and mine in (b"*-1\r\n", b"_\r\n") and may_have_made_a_key(commands[:at]):
                 return PARTED
             if not agree(command, mine, theirs) and not (executed and queued_agree(queued_before(commands, redis, at), mine, theirs)):
                 return command, mine, theirs
         if b"-INVALIDOBJ" in mine and (executed or command[0].upper() == b"PFADD"):
-            # Redis adds the elements before the damage; here a failed command changes nothing.
+            # Redis adds the elements before the damage, while in this server a failed command changes nothing.
             return PARTED
     return None
 
 
 def history_was_lost(commands):
-    """Whether, since the first WATCH, a database was emptied or swapped, or a key may have been set that expired at once. An EXEC without
-    MULTI does not end a WATCH."""
+    """Returns true if, since the first WATCH, a database was emptied or swapped, or a key may have been set that expired at once.
+    An EXEC without MULTI does not end a WATCH."""
     names = [command[0].upper() for command in commands]
     since = names.index(b"WATCH") if b"WATCH" in names else len(names)
     expired = any(word.upper() in (b"EXAT", b"PXAT") for command in commands[since:] for word in command[3:])
@@ -242,8 +262,8 @@ def history_was_lost(commands):
 
 
 def may_have_made_a_key(commands):
-    """Whether all operations of a BITFIELD on a watched key may have failed. It creates the key all the same, and Redis does not abort
-    the watching transaction."""
+    """Returns true if all operations of a BITFIELD on a watched key may have failed. The command creates the key all the same,
+    and Redis does not abort the watching transaction."""
     watched = set()
     for command in commands:
         if command[0].upper() == b"WATCH":
@@ -254,7 +274,7 @@ def may_have_made_a_key(commands):
 
 
 def queued_before(commands, replies, at):
-    """The commands that the EXEC at `at` runs: those queued since the last MULTI."""
+    """Returns the commands that the EXEC at `at` runs: those queued since the last MULTI."""
     begun = max(i for i in range(at) if replies[i] == b"+OK\r\n" and commands[i][0].upper() == b"MULTI")
     return [commands[i] for i in range(begun, at) if replies[i] == b"+QUEUED\r\n"]
 
@@ -272,12 +292,13 @@ class Batch:
             parts += [whole_bytes(seed, data, strays), encoded([b"ECHO", b"-- seed %010d --" % seed])]
             strays = left
         self.data = b"".join(parts)
-        self.strays = strays  # keys that the last one may leave
+        self.strays = strays  # keys that the last sequence may leave
 
     def compare(self, ours, redis, parted_before=False):
-        """The first seed with different replies, and the difference; or None, and PARTED if the last sequence ended so.
+        """Returns the first seed with different replies, and the difference. Returns None and PARTED if the last sequence ended
+        with PARTED, otherwise None and None.
 
-        parted_before: whether the sequence before the batch ended so.
+        parted_before: true if the sequence before the batch ended with PARTED.
         """
         if ours == redis:
             return None, None
@@ -295,13 +316,13 @@ class Batch:
 
 
 class Differ:
-    """Two links, to this server and to Redis, and the comparison of their replies."""
+    """Has two links, to this server and to Redis, and compares their replies."""
 
     def __init__(self, our_port, redis_port):
         self.links = (Link(our_port), Link(redis_port))
         self.sequences = Sequences()
         self.commands = 0
-        self.difference = None  # the difference of the sequence that run() returned, as seen among others
+        self.difference = None  # the difference of the sequence that run() returned, as found within its batch
 
     def close(self):
         for link in self.links:
@@ -312,16 +333,16 @@ class Differ:
             link.exchange(EMPTY)
 
     def run_one(self, seed, commands):
-        """The difference of one sequence alone, on empty servers, or None."""
+        """Runs one sequence alone, on empty servers. Returns the difference, or None."""
         self._empty()
         data = whole_bytes(seed, encoded_all(commands))
         difference = compare(seed, commands, *(link.exchange(data) for link in self.links))
         return None if difference == PARTED else difference
 
     def run(self, first, count):
-        """The first seed of [first, first + count) that differs, or None.
+        """Returns the first seed of [first, first + count) whose replies differ, or None.
 
-        While the servers run a batch, the next one is made and the one before is compared.
+        While the servers run a batch, the next batch is made and the one before is compared.
         """
         self._empty()
         sent, strays, self.difference = None, (), None
@@ -344,7 +365,7 @@ class Differ:
         return None
 
     def shrunk(self, seed, commands):
-        """The same or another difference with fewer commands."""
+        """Returns the same or another difference with fewer commands."""
         size = len(commands)
         while size > 0:
             at = 0

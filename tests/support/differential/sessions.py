@@ -1,10 +1,11 @@
-"""Random commands on connections, transactions, channels and the server, not on values.
+"""Makes random commands on connections, transactions, channels and the server, not on values.
 
-An item that changes the whole server (CONFIG SET) also restores it. There are no commands that end the server or the connection, or write
-the configuration file.
+An item that changes the whole server (CONFIG SET) also restores it. No command ends the server or the connection, or writes the
+configuration file.
 """
 
-from support.differential.values import EDGES, KEYS, VALUES, Maker, allowed, broken, shapes
+from support.differential.collections import collection_shapes
+from support.differential.values import COLLECTION_KEYS, EDGES, KEYS, VALUES, Maker, allowed, broken, shapes
 
 NAMES = [b"", b"a", b"name", b"a b", b"\xff", b"new\nline", b"x" * 100, b"~!"]
 CHANNELS = [b"", b"a", b"news", b"news:1", b"n\x00l", b"key:1"]
@@ -31,7 +32,7 @@ def connection_shapes(m):
         (2, lambda: [b"ECHO", *some_of(rng, VALUES, 1, 1 if rng.random() < 0.8 else 2)]),
         (1, lambda: [b"RESET", *some_of(rng, NAMES, 0, 1)]),
         (2, lambda: [b"HELLO", *pick([[], [b"2"], [b"3"], [pick(EDGES)], [b"3", b"SETNAME", pick(NAMES)], [b"2", b"x"], [b"3", b"SETNAME"]])]),
-        # Rare: after three failures each attempt waits two seconds, here and not in Redis.
+        # AUTH is rare: after three failures each attempt waits two seconds in this server, but not in Redis.
         (0.5, lambda: pick([auth(), [b"AUTH", pick(NAMES)], [b"AUTH"], [b"AUTH", b"a", b"b", b"c"],
                             [b"HELLO", *pick([[b"2", *auth()], [b"3", *auth()], [b"4", *auth()], [b"3", b"AUTH", b"x"]])]])),
         (3, lambda: [b"CLIENT", b"SETNAME", pick(NAMES)]),
@@ -93,7 +94,7 @@ def server_shapes(m, value_command):
 
 
 def config_item(m):
-    """Sets a parameter, reads it, and restores it."""
+    """Makes commands that set a parameter, read it, and restore it."""
     pick = m.rng.choice
     parameter, values, usual = pick([
         (b"notify-keyspace-events", LETTERS, b""),
@@ -115,7 +116,8 @@ def config_item(m):
 
 
 def transaction_item(m, any_command):
-    """Mostly MULTI to EXEC, with watched keys and commands that are refused when queued; some without an end."""
+    """Makes commands that are mostly MULTI to EXEC, with watched keys and commands that are refused when queued. Some have no
+    end."""
     rng = m.rng
     out = []
     if rng.random() < 0.3:
@@ -139,14 +141,15 @@ def transaction_item(m, any_command):
 
 
 def may_be_queued(command):
-    """Whether both servers queue the command. If only one refuses it, the whole transaction differs.
+    """Returns true if both servers queue the command. If only one server refuses it, the whole transaction differs.
 
-    CLIENT LIST and KILL, CONFIG SET and REWRITE and ACL LOAD wait for other threads here and are refused in a transaction. Redis 7.0 does not
-    have CLIENT SETINFO and NO-TOUCH, and COMMAND GETKEYS requires a command with an argument.
+    CLIENT LIST and KILL, CONFIG SET and REWRITE and ACL LOAD wait for other threads in this server and are refused in a
+    transaction. Redis 7.0 does not have CLIENT SETINFO and NO-TOUCH, and its COMMAND GETKEYS requires a command with an argument.
     """
     words = [word.upper() for word in command[:2]]
     if words[0] == b"OBJECT":
-        return False  # in Redis the encoding depends on the value's history; outside of transactions the item sets it first
+        # In Redis the encoding depends on the value's history; outside of transactions the item sets the value first.
+        return False
     if words[0] == b"CLIENT":
         return words[1] not in (b"LIST", b"KILL", b"SETINFO", b"NO-TOUCH")
     if words[0] == b"ACL":
@@ -154,10 +157,15 @@ def may_be_queued(command):
     return words[0] != b"CONFIG" and not (words[0] == b"COMMAND" and words[1].startswith(b"GETKEYS") and len(command) < 4)
 
 
+def all_shapes(m):
+    """Commands on strings and on collections, about as many of each."""
+    return [*shapes(m), *collection_shapes(m)]
+
+
 def item_maker(rng):
     """Returns a function that makes an item: commands that belong together, and whether they may write keys outside of KEYS."""
     m = Maker(rng)
-    values = shapes(m)
+    values = all_shapes(m)
     value_weights = [weight for weight, _ in values]
 
     def value_command():
@@ -187,10 +195,10 @@ def item_maker(rng):
                     return item()
             commands = [command]
             if command[0].upper() in (b"DBSIZE", b"RANDOMKEY"):
-                # Redis counts, and may return, expired keys until it removes them.
-                commands.insert(0, [b"EXISTS", *KEYS])
-            if command[0].upper() == b"OBJECT" and len(command) > 2:
-                # In Redis the encoding depends on the value's history; here only on the value.
+                # Redis counts, and may return, expired keys until it removes them, so EXISTS comes first.
+                commands.insert(0, [b"EXISTS", *KEYS, *COLLECTION_KEYS])
+            if command[0].upper() == b"OBJECT" and len(command) > 2 and command[2] not in COLLECTION_KEYS:
+                # In Redis the encoding depends on the value's history, in this server only on the value, so SET comes first.
                 commands.insert(0, [b"SET", command[2], rng.choice(VALUES)])
             return commands, strays
         if roll < 0.76:
@@ -213,30 +221,38 @@ def item_maker(rng):
 
 
 NOTIFY = b"notify-keyspace-events"
-EVENTS = [b"KEA", b"KEA", b"KA", b"EA", b"K$", b"Eg", b"KEAm", b"KEAn", b"Kg$n", b"Em"]
+EVENTS = [b"KEA", b"KEA", b"KA", b"EA", b"K$", b"Eg", b"KEAm", b"KEAn", b"Kg$n", b"Em", b"Kh", b"Es", b"Kz", b"El", b"KEg"]
+
+
+WITHOUT_EVENTS = (
+    b"OBJECT", b"SELECT", b"DBSIZE", b"RANDOMKEY", b"LCS", b"PFMERGE", b"PFCOUNT",
+    b"ZUNION", b"ZINTER", b"ZDIFF", b"ZINTERCARD", b"ZUNIONSTORE", b"ZINTERSTORE", b"ZDIFFSTORE",
+)  # fmt: skip
 
 
 def event_sequence(rng):
-    """Commands on values, on a RESP3 connection that receives their events. Commands with other events in Redis are left out:
+    """Makes commands on values, on a RESP3 connection that receives their events. Commands whose events differ in Redis are left
+    out:
 
-    LCS, PFMERGE, PFCOUNT   send events of missing keys before they find an error
-    SET to a moment         that may have passed: Redis sends an event of the stored value, here the key is only removed
-    BITFIELD ... FAIL       changes no bit but may make the value longer: no event in Redis
+        LCS, PFMERGE, PFCOUNT   Redis sends events of missing keys before it finds an error
+        ZUNION, ZINTER and kin  the same: Redis looks up the keys before it reads WEIGHTS and AGGREGATE
+        SET to a moment         the moment may have passed: Redis sends an event of the stored value, this server only removes the key
+        BITFIELD ... FAIL       the command changes no bit but may make the value longer: Redis sends no event
     """
     m = Maker(rng)
-    values = shapes(m)
+    values = all_shapes(m)
     value_weights = [weight for weight, _ in values]
 
     def command():
         while True:
             made = rng.choices(values, value_weights)[0][1]()
-            if not allowed(made) or made[0] in (b"OBJECT", b"SELECT", b"DBSIZE", b"RANDOMKEY", b"LCS", b"PFMERGE", b"PFCOUNT"):
+            if not allowed(made) or made[0] in WITHOUT_EVENTS:
                 continue
             if (made[0] != b"SET" or not {b"EXAT", b"PXAT"}.intersection(made)) and (made[0] != b"BITFIELD" or b"FAIL" not in made):
                 return made
 
     items = [transaction_item(m, command) if rng.random() < 0.15 else [command()] for _ in range(rng.randint(4, 16))]
-    return [command for item in items for command in item if command != [b"RESET"]]  # this would end its subscriptions
+    return [command for item in items for command in item if command != [b"RESET"]]  # RESET would end the subscriptions
 
 
 # --- sequences with an unknown number of replies: subscriptions, CLIENT REPLY, and RESP3's pushes
@@ -256,18 +272,21 @@ def pubsub_sequence(rng, protocol):
         lambda: [pick([b"SUBSCRIBE", b"PSUBSCRIBE", b"PUBLISH", b"SSUBSCRIBE", b"SPUBLISH"])],
         lambda: pick([[b"GET", m.key()], [b"SET", m.key(), pick(VALUES)], [b"ECHO", b"x"], [b"CLIENT", b"GETNAME"], [b"DEL", m.key()], [b"nosuch"], [b"HELLO", b"x"]]),
     ]  # fmt: skip
-    # Not both in one sequence: the pushes of a transaction while replies are off have another order.
+    # One sequence never has both: the pushes of a transaction have another order while replies are off.
     if rng.random() < 0.5:
         forms.append(lambda: pick([[b"MULTI"], [b"EXEC"], [b"DISCARD"], [b"RESET"], [b"WATCH", b"a"]]))
     else:
         forms.append(lambda: pick([[b"CLIENT", b"REPLY", b"OFF"], [b"CLIENT", b"REPLY", b"SKIP"], [b"CLIENT", b"REPLY", b"ON"], [b"RESET"], [b"CLIENT", b"REPLY", b"ON"]]))
-    # Without BCAST: Redis sends broadcasts after all commands of a read, here they follow the write.
+    # BCAST is left out: Redis sends broadcasts after all commands of one read, this server sends them after each write.
     if protocol == 3:
         forms += [
             lambda: [b"CLIENT", b"TRACKING", b"on", *pick([[], [], [b"OPTIN"], [b"OPTOUT"], [b"NOLOOP"], [b"OPTIN", b"NOLOOP"]])],
             lambda: [b"CLIENT", b"CACHING", pick([b"yes", b"no"])],
             lambda: [pick([b"GET", b"STRLEN", b"EXISTS", b"TTL"]), m.key()],
             lambda: pick([[b"SET", m.key(), pick(VALUES)], [b"APPEND", m.key(), b"x"], [b"DEL", m.key()], [b"SETNX", m.key(), b"1"], [b"EXPIRE", m.key(), b"5000"]]),
+            lambda: pick([[b"HGET", b"hash", b"a"], [b"SINTER", b"set", b"set:2"], [b"ZRANGE", b"zset", b"0", b"-1"], [b"LRANGE", b"list", b"0", b"1"]]),
+            lambda: pick([[b"HSET", b"hash", b"a", b"1"], [b"HDEL", b"hash", b"a"], [b"SADD", b"set", b"a"], [b"SMOVE", b"set", b"set:2", b"a"], [b"ZADD", b"zset", b"1", b"a"],
+                          [b"ZUNIONSTORE", b"zset", b"1", b"set"], [b"RPUSH", b"list", b"a"], [b"LMOVE", b"list", b"list:2", b"LEFT", b"LEFT"], [b"LPOP", b"list", b"9"]]),
             lambda: [b"CLIENT", b"TRACKING", b"off"],
         ]  # fmt: skip
     return [pick(forms)() for _ in range(rng.randint(4, 20))]

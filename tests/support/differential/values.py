@@ -1,4 +1,4 @@
-"""Random commands on keys and values, valid and invalid."""
+"""Makes random commands on keys and values, valid and invalid."""
 
 import struct
 
@@ -8,7 +8,7 @@ EDGES = [b"0", b"1", b"-1", b"2147483647", b"2147483648", b"-2147483648", b"-214
          b"9223372036854775807", b"-9223372036854775808", b"9223372036854775808", b"-9223372036854775809", b"99999999999999999999",
          b"18446744073709551616", b"", b"1e400", b"-1e400", b"nan", b"inf", b"-inf", b"01", b"+1", b" 1", b"1 ", b"0x10", b"1.5", b"-0",
          b"00", b"abc", b"1e3", b"3.0e-2", b"1\x00", b"-"]  # fmt: skip
-# Expiries from now in ms, none of which could pass on one server only.
+# These are times until the expiry in ms, none of which could pass on one server only.
 LATER = [edge for edge in EDGES if edge != b"1"] + [b"5000000", b"7000000", b"9000000"]
 SECONDS = [edge for edge in EDGES if edge != b"1"] + [b"5000", b"7000", b"9000"]
 MOMENTS = [*EDGES, b"99999999999", b"88888888888", b"99999999999000", b"88888888888000"]
@@ -16,6 +16,7 @@ SMALL = [b"0", b"1", b"2", b"3", b"7", b"8", b"9", b"15", b"31", b"64", b"100", 
 FLOATS = [b"0.1", b"-0.1", b"3.14159", b"1e10", b"-1e-10", b"1e17", b"5.0e3", b"0.00000000000000001", b"1e300", b"1e4000", b"-0.0",
           b"0x1p3", b"infinity", b"1.7976931348623157e308", b"123456789012345678901234567890", b"  1", b"1e5000", b"1e-5000", b".5", b"5."]  # fmt: skip
 KEYS = [b"a", b"b", b"c", b"key:1", b"key:2", b"", b"nul\x00key", b"h"]
+COLLECTION_KEYS = [b"hash", b"hash:2", b"set", b"set:2", b"set:3", b"zset", b"zset:2", b"list", b"list:2"]
 ELEMENTS = [b"", b"a", b"element", b"\x00\x01", b"x" * 33]
 VALUES = [b"", b"v", b"10", b"-7", b"3.25", b"hello world", b"\x00\xff\r\n", b"9223372036854775807", b"-9223372036854775808", b"0", b"9999",
           b"10000", b"00", b"ohmytext", b"mynewtext", b"a" * 44, b"a" * 45, b"ab" * 200, b"\xff" * 9, b"\x00" * 20, b"\xff\x00" * 40, b"12345678901",
@@ -29,7 +30,7 @@ class Maker:
         self.rng = rng
 
     def key(self):
-        return self.rng.choice(KEYS)
+        return self.rng.choice(KEYS if self.rng.random() < 0.95 else COLLECTION_KEYS)
 
     def value(self):
         roll = self.rng.random()
@@ -44,7 +45,7 @@ class Maker:
         return [make() for _ in range(self.rng.randint(low, high))]
 
     def options(self, *choices):
-        """A random selection of the choices, each a list of words, in any order, rarely one twice."""
+        """Returns a random selection of the choices in any order, rarely one choice twice. Each choice is a list of words."""
         picked = [choice for choice in choices if self.rng.random() < 0.35]
         if picked and self.rng.random() < 0.1:
             picked.append(self.rng.choice(picked))
@@ -56,7 +57,8 @@ class Maker:
         return [word, self.rng.choice({b"EX": SECONDS, b"PX": LATER}.get(word, MOMENTS))]
 
     def expire(self, name, times, unit):
-        """GT and LT get a time of their own, since the clocks would decide which of two equal times is later."""
+        """Makes an expiry command. GT and LT get a time of their own, since the clocks would decide which of two equal times is
+        later."""
         conditions = [[], [b"NX"], [b"XX"], [b"GT"], [b"LT"], [b"NX", b"XX"], [b"GT", b"LT"], [b"XX", b"GT"], [b"nx", b"nx"], [b"zz"]]
         condition = self.rng.choice(conditions)
         time = self.rng.choice(times)
@@ -88,8 +90,8 @@ class Maker:
             at = rng.randrange(len(whole))
             whole = whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :]
         elif roll < 0.13:
-            # Truncated, with a correct checksum. Redis reads on into the footer, so the length exceeds that, too: this server never
-            # reads a checksum as a value.
+            # The payloads are truncated, with a correct checksum. Redis reads on into the footer, so the lengths exceed the
+            # footer, too: this server never reads a checksum as a value.
             whole = with_footer(rng.choice([b"\x00", b"\x00\xc3\x05", b"\x00\xc4\x05", b"\x00\x82\x00", b"\x00\x80\x00\x00\x10\x00abc"]))
         return whole
 
@@ -116,7 +118,7 @@ class Maker:
         )()
 
     def elements(self):
-        """Few or many elements, so that sketches have both encodings and change between them."""
+        """Returns few or many elements, so that sketches have both encodings and change between them."""
         rng = self.rng
         roll = rng.random()
         if roll < 0.5:
@@ -127,7 +129,7 @@ class Maker:
 
 
 def shapes(m):
-    """(weight, maker) of each kind of command."""
+    """Returns (weight, maker) of each kind of command."""
     rng = m.rng
     pick = rng.choice
     unit = lambda: pick([[], [b"BYTE"], [b"BIT"], [b"bit"], [b"x"]])  # noqa: E731
@@ -184,7 +186,7 @@ def is_number(word):
 
 
 def allowed(command):
-    """Excludes commands that would take minutes or gigabytes, or affect the whole server."""
+    """Returns false for commands that would take minutes or gigabytes, or affect the whole server."""
     name = command[0].upper()
     if name in (b"SETBIT", b"BITFIELD"):
         return not any(b"2147483647" in word or b"2147483648" in word for word in command[2:])
@@ -196,7 +198,7 @@ def allowed(command):
 
 
 def broken(rng, command):
-    """Removes an argument, adds one, or replaces one by another command's."""
+    """Breaks a command: removes an argument, adds one, or replaces one by an argument of another command."""
     at = rng.randrange(1, len(command) + 1)
     roll = rng.random()
     if roll < 0.3 and at < len(command):

@@ -1,4 +1,4 @@
-"""RESP as bytes: encoded commands, received replies, and links that exchange many at once."""
+"""Handles RESP as bytes: encodes commands, splits replies, and exchanges many at once over links."""
 
 import socket
 import threading
@@ -18,13 +18,13 @@ def quoted(value):
 
 
 def shown(command):
-    """The command for people, with long words shortened; the seed has the rest."""
+    """Returns the command as text for people, with long words shortened. The seed is enough to get the whole command."""
     words = [word.decode() if word.isalnum() else quoted(word) for word in command]
     return " ".join(word if len(word) < 300 else f"{word[:80]}... ({len(word)} characters)" for word in words)
 
 
 def reply_end(data, at):
-    """The end of the reply that starts at `at`; ValueError if it is incomplete."""
+    """Returns the end of the reply that starts at `at`. Raises ValueError if the reply is incomplete."""
     todo = 1
     while todo:
         todo -= 1
@@ -54,7 +54,7 @@ def split_replies(data):
 
 
 def pushes_taken_out(data):
-    """The data without its pushes, and the pushes in order. Redis 7.0 writes a transaction's pushes into EXEC's reply."""
+    """Returns the data without its pushes, and the pushes in order. Redis 7.0 writes a transaction's pushes into EXEC's reply."""
     rest, pushes, start, at = [], [], 0, 0
     while at < len(data):
         kind = data[at]
@@ -71,7 +71,7 @@ def pushes_taken_out(data):
 
 
 def parsed(reply, at=0):
-    """A reply as lists, bytes, numbers and None, and its end. Maps are flat lists; errors begin with '-'."""
+    """Returns a reply as lists, bytes, numbers and None, and its end. Maps are flat lists; errors begin with '-'."""
     end = reply.index(b"\r\n", at)
     kind, rest, at = reply[at : at + 1], reply[at + 1 : end], end + 2
     if kind in b"$=":
@@ -97,7 +97,7 @@ def value_of(reply):
 
 
 def elements(reply):
-    """The elements of a flat array or set of bulk strings."""
+    """Returns the elements of a flat array or set of bulk strings."""
     return value_of(reply)
 
 
@@ -112,7 +112,7 @@ class Link:
         self.socket.close()
 
     def receive_until(self, mark):
-        """The bytes before the reply `mark`, which is removed."""
+        """Returns the bytes before the reply `mark`, and removes the mark."""
         parts, tail = [], b""
         while True:
             data = self.socket.recv(1 << 18)
@@ -133,7 +133,7 @@ class Link:
         self.sender.start()
 
     def finish(self):
-        """The bytes that the server sent as replies."""
+        """Waits for the collecting to end. Returns the bytes that the server sent as replies."""
         answer = self.receive_until(self.mark)
         self.sender.join()
         return answer
@@ -143,7 +143,7 @@ class Link:
         return self.finish()
 
     def call(self, commands):
-        """One reply for each command."""
+        """Sends the commands. Returns one reply for each."""
         replies = split_replies(self.exchange(b"".join(map(encoded, commands))))
         assert len(replies) == len(commands), f"{len(replies)} replies to {len(commands)} commands"
         return replies

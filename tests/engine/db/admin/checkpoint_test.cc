@@ -1,4 +1,4 @@
-// A checkpoint makes its files in such an order that an unfinished one does not open.
+// Tests of the order in which a checkpoint makes its files: an unfinished checkpoint must not open.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("checkpoint has tables, finished segments whole, the current one as far as it was written, and a manifest") {
+TEST_CASE("checkpoint: it has the tables, whole finished segments, the written part of the current segment, and a manifest") {
   Bed bed;
   const auto report = make_checkpoint(bed.env, "copy");
   REQUIRE(report.is_ok());
@@ -111,7 +111,7 @@ TEST_CASE("checkpoint has tables, finished segments whole, the current one as fa
   CHECK(VersionSet::open(bed.files.fs, "copy").is_ok());
 }
 
-TEST_CASE("target must be new or empty, and lie outside of the database") {
+TEST_CASE("target of a checkpoint: it must be new or empty, and outside of the database") {
   Bed bed;
   CHECK(make_checkpoint(bed.env, "").status().code() == Code::kInvalidArgument);
   CHECK(make_checkpoint(bed.env, "db/copy").status().code() == Code::kInvalidArgument);
@@ -122,7 +122,7 @@ TEST_CASE("target must be new or empty, and lie outside of the database") {
   CHECK(bed.synced.empty());
 }
 
-TEST_CASE("failed checkpoint removes its files and its directory, and unpins the log") {
+TEST_CASE("checkpoint fails: it removes its files and its directory, and unpins the log") {
   Bed bed;
   bed.when_taken = [&](const CheckpointState&) { bed.files.fs.inject({.ops = ops_of(FileOp::kSyncDir)}); };
   CHECK_FALSE(make_checkpoint(bed.env, "copy").is_ok());
@@ -135,7 +135,7 @@ TEST_CASE("failed checkpoint removes its files and its directory, and unpins the
   CHECK((other.names().empty() && other.pinned == 0));
 }
 
-TEST_CASE("checkpoint whose pins are revoked fails, and so does one of a database that closes") {
+TEST_CASE("pins of a checkpoint are revoked, or the database closes: the checkpoint fails") {
   Bed bed;
   bed.when_taken = [&](const CheckpointState& state) { state.log_pin->revoke(); };
   CHECK(make_checkpoint(bed.env, "copy").status().code() == Code::kRevoked);
@@ -146,7 +146,7 @@ TEST_CASE("checkpoint whose pins are revoked fails, and so does one of a databas
   CHECK((bed.names().empty() && bed.pinned == 0));
 }
 
-TEST_CASE("file that cannot be linked is copied") {
+TEST_CASE("file cannot be linked: it is copied") {
   Bed bed;
   bed.when_taken = [&](const CheckpointState&) { bed.files.fs.inject({.ops = ops_of(FileOp::kLink), .sticky = true}); };
   const auto report = make_checkpoint(bed.env, "copy");
@@ -155,7 +155,7 @@ TEST_CASE("file that cannot be linked is copied") {
   CHECK(bed.read("copy/" + log_file_name(500)) == "a whole segment");
 }
 
-TEST_CASE("damaged table comes along as far as it exists, and is counted") {
+TEST_CASE("damaged table: the checkpoint has as much of it as exists, and counts it") {
   Bed bed;
   const FileMetaPtr table = bed.files.version->runs.front().files.front();
   TreeEdit edit;

@@ -1,4 +1,4 @@
-// A tree in numbers.
+// Tests of the description of a tree in numbers.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -51,7 +51,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("runs, memtables and filters are described, and keys estimated") {
+TEST_CASE("tree info: it describes runs, memtables and filters, and estimates the keys") {
   Bed bed;
   bed.view.memtables.push_back(std::make_shared<MemTable>(4096));
   const TreeInfo info = bed.describe();
@@ -66,7 +66,7 @@ TEST_CASE("runs, memtables and filters are described, and keys estimated") {
   CHECK((info.delete_deadline == 1000 && info.delete_io_budget == 77 && info.deadline_work_bytes == 88));
 }
 
-TEST_CASE("tree info lists the lookups of a level beside its filters") {
+TEST_CASE("tree info: it lists the lookups of a level beside the level's filters") {
   Bed bed;
   bed.lookups[lookup_level(bed.view.tables->runs[0].level())] = {.denied = 3, .in_vain = 2, .found = 1};
   const TreeInfo info = bed.describe();
@@ -74,7 +74,7 @@ TEST_CASE("tree info lists the lookups of a level beside its filters") {
   CHECK((info.filters[0].denied == 3 && info.filters[0].in_vain == 2 && info.filters[0].found == 1));
 }
 
-TEST_CASE("oldest pending delete has the deadline of the tree's rule; each tombstone takes two entries off the key estimate") {
+TEST_CASE("oldest pending delete: it has the deadline of the tree's rule; each tombstone lowers the key estimate by two") {
   Bed bed;
   bed.view.memtables[0]->insert_range({"x", "y", 20, 3000});
   const std::string key = "k0";
@@ -82,7 +82,7 @@ TEST_CASE("oldest pending delete has the deadline of the tree's rule; each tombs
   tombstone.key = key;
   tombstone.seq = 21;
   tombstone.kind = EntryKind::kTombstone;
-  tombstone.delete_key = 2000;  // its birth
+  tombstone.delete_key = 2000;  // the tombstone's birth
   bed.view.memtables[0]->insert({tombstone.key, hash_key(tombstone.key)}, tombstone);
   const TreeInfo info = bed.describe();
   CHECK((info.oldest_obligation == 2000 && info.oldest_obligation_deadline == 3000));
@@ -91,7 +91,7 @@ TEST_CASE("oldest pending delete has the deadline of the tree's rule; each tombs
   CHECK(bed.describe().oldest_obligation_deadline == 0);
 }
 
-TEST_CASE("quarantined file is listed with its damage") {
+TEST_CASE("quarantined file: tree info lists it with its damage") {
   Bed bed;
   TreeEdit edit;
   edit.tree = 1;
@@ -102,4 +102,19 @@ TEST_CASE("quarantined file is listed with its damage") {
   const TreeInfo info = bed.describe();
   REQUIRE(info.quarantined.size() == 1);
   CHECK((info.quarantined[0].file == file && info.quarantined[0].damage == "bad page"));
+}
+
+TEST_CASE("quarantined files of several databases: each is listed with its database and its damage") {
+  Bed bed;
+  std::vector<std::string> lines;
+  list_damage(3, *bed.view.tables, &lines);
+  CHECK(lines.empty());
+  TreeEdit edit;
+  edit.tree = 1;
+  edit.quarantined.emplace_back(bed.files.version->runs.front().files.front()->data_file, "bad page");
+  bed.files.install(edit);
+  auto tables = std::make_shared<TablesView>(*bed.view.tables);
+  tables->quarantined.push_back(bed.files.version->runs.front().files.front());
+  list_damage(3, *tables, &lines);
+  CHECK(lines == std::vector<std::string>{"database 3: bad page"});
 }

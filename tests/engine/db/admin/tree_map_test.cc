@@ -1,4 +1,4 @@
-// A tree as a picture, from files without tables: cells, memtables and jobs.
+// Tests of the picture of a tree, from files without tables: cells, memtables and jobs.
 #include "db/admin/tree_map.h"
 
 #include <catch2/catch.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr Millis kNow = 1'000'000;
 
-/// A run of `files` files, of two keys each, side by side.
+/// Returns a run of `files` adjacent files, each with two keys.
 Run run_of(RunId id, int level, int files) {
   Run run{id, level, {}};
   for (int i = 0; i < files; ++i) {
@@ -35,7 +35,7 @@ TreeView view_of(std::vector<Run> runs) {
 
 }  // namespace
 
-TEST_CASE("run with more files than cells shows all its bytes, in neighbours that share a cell") {
+TEST_CASE("run has more files than cells: all its bytes are shown, in neighbours that share a cell") {
   const TreeView view = view_of({run_of(2, 0, 3), run_of(1, 1, 100)});
   TreeMap map;
   draw_tree(view, {}, kNow, 40, &map);  // 20 cells for each run
@@ -57,14 +57,14 @@ TEST_CASE("run with more files than cells shows all its bytes, in neighbours tha
   CHECK(end <= 1);
 }
 
-TEST_CASE("run without files is left out") {
+TEST_CASE("run has no files: it is left out") {
   TreeMap map;
   draw_tree(view_of({run_of(2, 0, 0), run_of(1, 1, 1)}), {}, kNow, 100, &map);
   REQUIRE(map.runs.size() == 1);
   CHECK(map.runs[0].id == 1);
 }
 
-TEST_CASE("running job shows its inputs and levels, and its files are busy") {
+TEST_CASE("running job: its inputs and levels are shown, and its files are busy") {
   const TreeView view = view_of({run_of(2, 0, 1), run_of(1, 1, 2)});
   Merge merge;
   merge.inputs = {{2, {2000}}, {1, {1000}}, {77, {9}}};  // run 77 does not exist
@@ -89,7 +89,7 @@ TEST_CASE("running job shows its inputs and levels, and its files are busy") {
   CHECK_FALSE(map.runs[1].cells[1].busy);
 }
 
-TEST_CASE("memtables are shown newest first, all but the first as frozen, with the birth of their oldest delete") {
+TEST_CASE("memtables: they are shown newest first, all but the first as frozen, with the birth of their oldest delete") {
   TreeView view = view_of({});
   for (int i = 0; i < 2; ++i) view.memtables.push_back(std::make_shared<MemTable>(1 << 20));
   Entry entry;
@@ -108,7 +108,7 @@ TEST_CASE("memtables are shown newest first, all but the first as frozen, with t
   CHECK(map.memtables[1].oldest_birth == kNow - 5);
 }
 
-TEST_CASE("cell has the birth of a delete whose dead bytes are not punched yet") {
+TEST_CASE("dead bytes are not punched yet: the cell has the birth of their delete") {
   auto file = std::make_shared<FileMeta>(*make_file(7, "a", "b"));
   file->dead_birth = kNow - 9;
   TreeMap map;

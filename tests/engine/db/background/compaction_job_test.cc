@@ -1,4 +1,4 @@
-// A job from its plan to its edit, and each way in which it ends without one.
+// Tests of a job from its plan to its edit, and of each way in which it ends without an edit.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -14,36 +14,32 @@ using namespace ebbtide::testing;
 
 namespace {
 
-// A tree of two runs with the keys a and b each.
+// A tree of two runs, each with the keys a and b.
 struct Bed {
   TreeFixture files{1};
   ObsoleteSink sink = [](const ObsoleteFiles&) {};
   SimulatedClock clock;
-  Mutex manifest_mutex, link_mutex;
+  Mutex manifest_mutex, state_mutex;
   CompactionTotals totals;
   PlannerMemory memory{clock};
   HolePuncher puncher{{.clock = &clock}};
   TreePtr tree = std::make_shared<Tree>(clock);
-  std::shared_ptr<const TablesView> tables;
   std::uint64_t room = std::uint64_t{1} << 40;
   Status commit_status, write_status;
-  std::function<void()> meanwhile = [] {};  // after the outputs were written
+  std::function<void()> meanwhile = [] {};  // called after the outputs were written
   std::vector<std::string> events;
   bool used_deadline_room = false;
   int installs = 0;
   CompactionJob::Env env{
       .clock = &clock,
       .manifest_mutex = &manifest_mutex,
+      .state_mutex = &state_mutex,
       .totals = &totals,
       .memory = &memory,
       .puncher = &puncher,
       .memtable_size = 1 << 16,
-      .start =
-          [this](const Tree&, const Plan&, CompactionJob::Start* start) {
-            if (tables == nullptr) return false;
-            *start = {.tables = tables, .policy = tree->policy, .settings = files.context.settings};
-            return true;
-          },
+      .settings = [this](const Tree&) { return files.context.settings; },
+      .filters = [](const Tree&, const TablesView&, const Plan&) { return std::map<RunId, std::vector<double>>{}; },
       .now = [this] { return files.context.now; },
       .visible_seq = [this] { return files.context.visible_seq; },
       .deadline_room = [this] { return room; },
@@ -69,8 +65,7 @@ struct Bed {
           },
       .install = [this](Tree&, const CompactionJob::OpenedTables&) -> Result<std::shared_ptr<const TablesView>> {
         ++installs;
-        tables = open_tables(files, &sink);
-        return tables;
+        return show();
       },
       .unlink = [this](const TreePtr&, const CompactionResult&) { events.emplace_back("unlinked"); },
       .disown = [this](const TreePtr&, const CompactionResult&) { events.emplace_back("disowned"); },
@@ -86,7 +81,13 @@ struct Bed {
     source.entries = std::move(entries);
     for (Owned& e : source.entries) e.seq = ++files.context.visible_seq;
     files.flush(source);
-    tables = open_tables(files, &sink);
+    (void)show();
+  }
+  std::shared_ptr<const TablesView> show() {
+    auto view = std::make_shared<TreeView>();
+    view->tables = open_tables(files, &sink);
+    tree->view_owner = view;
+    return view->tables;
   }
   [[nodiscard]] Plan merge(Reason reason = Reason::kSize) const {
     Plan plan = files.merge_of(0, 1, {files.version->runs.back().id, files.version->runs.back().level});
@@ -104,7 +105,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("job merges its inputs, and readers get the outputs") {
+TEST_CASE("job: it merges its inputs, and readers get the outputs") {
   Bed bed;
   REQUIRE(bed.run(bed.merge()).is_ok());
   CHECK((bed.files.version->runs.size() == 1 && bed.installs == 1));
@@ -114,22 +115,22 @@ TEST_CASE("job merges its inputs, and readers get the outputs") {
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("job of a dropped tree writes nothing") {
+TEST_CASE("tree was dropped before its job: the job writes nothing") {
   Bed bed;
-  bed.tables = nullptr;
+  bed.tree->view_owner = nullptr;
   const std::uint64_t before = bed.files.fs.operations();
   CHECK(bed.run(bed.merge()).code() == Code::kAborted);
   CHECK(bed.files.fs.operations() == before);
 }
 
-TEST_CASE("job whose tree is dropped while it writes unlinks its outputs") {
+TEST_CASE("tree is dropped while its job writes: the job unlinks its outputs") {
   Bed bed;
   bed.meanwhile = [&] { bed.tree->dropped = true; };
   CHECK(bed.run(bed.merge()).code() == Code::kAborted);
   CHECK((bed.events == std::vector<std::string>{"unlinked"} && bed.installs == 0));
 }
 
-TEST_CASE("job whose target run was removed meanwhile installs nothing") {
+TEST_CASE("target run was removed meanwhile: the job installs nothing") {
   Bed bed;
   bed.meanwhile = [&] {
     auto without = std::make_shared<Version>(*bed.files.version);
@@ -140,7 +141,7 @@ TEST_CASE("job whose target run was removed meanwhile installs nothing") {
   CHECK(bed.events == std::vector<std::string>{"unlinked"});
 }
 
-TEST_CASE("file quarantined during its job: if it moves, the job is aborted; if it is merged, it is replaced") {
+TEST_CASE("file is quarantined during its job: a move is aborted, and a merge replaces the file") {
   for (const bool moves : {true, false}) {
     CAPTURE(moves);
     Bed bed;
@@ -163,12 +164,12 @@ TEST_CASE("file quarantined during its job: if it moves, the job is aborted; if 
   }
 }
 
-TEST_CASE("files in a frozen range do not count for the number of levels") {
+TEST_CASE("files in a frozen range: they do not count for the number of levels") {
   for (const bool quarantined : {false, true}) {
     CAPTURE(quarantined);
     Bed bed;
     bed.tree->policy = make_policy({.name = "garnering"}).value();
-    bed.env.memtable_size = 1;  // a single file is more than level 1 may have
+    bed.env.memtable_size = 1;  // even a single file is more than level 1 may have
     Plan down = bed.merge();
     std::get<Merge>(down.action).target = {0, 1};
     REQUIRE(bed.run(down).is_ok());
@@ -188,7 +189,7 @@ TEST_CASE("files in a frozen range do not count for the number of levels") {
   }
 }
 
-TEST_CASE("run to which another job brought files meanwhile stays") {
+TEST_CASE("another job has brought files to an empty run meanwhile: the run stays") {
   Bed bed;
   const RunId newest = bed.files.version->runs.front().id;
   bed.meanwhile = [&] {
@@ -205,28 +206,28 @@ TEST_CASE("run to which another job brought files meanwhile stays") {
     bed.files.version = next.value();
   };
   bed.env.install = [&](Tree&, const CompactionJob::OpenedTables&) -> Result<std::shared_ptr<const TablesView>> {
-    return bed.tables;
+    return bed.tree->view_owner->tables;
   };
   REQUIRE(bed.run(bed.merge()).is_ok());
   REQUIRE(bed.files.version->runs.size() == 2);
   CHECK(bed.files.version->runs.front().id == newest);
 }
 
-TEST_CASE("failed edit: outputs are disowned, since the manifest may name them") {
+TEST_CASE("edit fails: outputs are disowned, since the manifest may name them") {
   Bed bed;
   bed.commit_status = Status::io_error("refused");
   CHECK(bed.run(bed.merge()).code() == Code::kIoError);
   CHECK(bed.events == std::vector<std::string>{"disowned", "I/O error: refused"});
 }
 
-TEST_CASE("refused write ends the job, and the ledger has its files until they are removed") {
+TEST_CASE("write is refused: the job ends, and the ledger has its files until they are removed") {
   Bed bed;
   bed.write_status = Status::no_space("full");
   CHECK(bed.run(bed.merge()).code() == Code::kNoSpace);
   CHECK((bed.events == std::vector<std::string>{"write failed"} && bed.totals.jobs == 0));
 }
 
-TEST_CASE("merges for deadlines, and drops, may use the room that is kept for deadlines") {
+TEST_CASE("merges for deadlines, and drops: they may use the disk space that is reserved for deadlines") {
   const auto uses = [](Reason reason) {
     Bed bed;
     REQUIRE(bed.run(bed.merge(reason)).is_ok());
@@ -237,7 +238,7 @@ TEST_CASE("merges for deadlines, and drops, may use the room that is kept for de
   CHECK_FALSE(uses(Reason::kSize));
 }
 
-TEST_CASE("drop of pages is counted, and the file has dead bytes") {
+TEST_CASE("drop of pages: it is counted, and the file has dead bytes") {
   Bed bed;
   const Run& newest = bed.files.version->runs.front();
   Drop drop;

@@ -1,4 +1,4 @@
-// When jobs start, what their end leads to, and which of them are aborted for a deadline.
+// Tests of when jobs start, what follows their end, and which of them are aborted for a deadline.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -14,7 +14,7 @@ using namespace ebbtide::testing;
 
 namespace {
 
-// A tree of so many overlapping runs of level 0: the default policy merges four.
+// A tree of several overlapping runs of level 0. The default policy merges four.
 struct Bed {
   TreeFixture files{1};
   ObsoleteSink sink = [](const ObsoleteFiles&) {};
@@ -90,7 +90,7 @@ struct Bed {
     publish();
     return status;
   }
-  // Runs one job of those that are submitted.
+  // Runs one of the submitted jobs.
   void turn() {
     REQUIRE_FALSE(submitted.empty());
     const auto job = std::move(submitted.front());
@@ -104,7 +104,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("jobs run until the policy has no plan: the end of each asks for the next") {
+TEST_CASE("policy has plans: jobs run until it has none, since the end of each starts the search for the next") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   REQUIRE(bed.submitted.size() == 1);
@@ -118,7 +118,7 @@ TEST_CASE("jobs run until the policy has no plan: the end of each asks for the n
   CHECK((bed.events.empty() && bed.scheduler.bounds_broken() == 0));
 }
 
-TEST_CASE("job that ends starts the next one, with the runs that were flushed meanwhile") {
+TEST_CASE("job ends: the next one starts, with the runs that were flushed meanwhile") {
   Bed bed;
   bed.threads = 1;
   bed.work = [&](const RunningJob& job) {
@@ -132,7 +132,7 @@ TEST_CASE("job that ends starts the next one, with the runs that were flushed me
   CHECK(bed.files.version->runs.size() < 4);
 }
 
-TEST_CASE("quarantined file is left out of merges, which go on beside its range") {
+TEST_CASE("quarantined file: it is left out of merges, which continue beside its range") {
   Bed bed(1);
   TreeEdit edit;
   edit.tree = 1;
@@ -150,7 +150,7 @@ TEST_CASE("quarantined file is left out of merges, which go on beside its range"
   CHECK(is_there);
 }
 
-TEST_CASE("nothing starts while the database is closing or has an error, after the tree was dropped, or without a free thread") {
+TEST_CASE("closing database, database with an error, dropped tree or no free thread: nothing starts") {
   const auto starts = [](const std::function<void(Bed&)>& change) {
     Bed bed;
     change(bed);
@@ -165,7 +165,7 @@ TEST_CASE("nothing starts while the database is closing or has an error, after t
   CHECK_FALSE(starts([](Bed& bed) { bed.threads = 0; }));
 }
 
-TEST_CASE("job that was submitted does not run once its tree is dropped") {
+TEST_CASE("tree is dropped after its job was submitted: the job does not run") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   bed.tree->dropped = true;
@@ -173,7 +173,7 @@ TEST_CASE("job that was submitted does not run once its tree is dropped") {
   CHECK((bed.ran.empty() && bed.tree->jobs.running() == 0));
 }
 
-TEST_CASE("policy merges stop until compactions are resumed as often as they were paused") {
+TEST_CASE("compactions are paused several times: policy merges stop until they are resumed as often") {
   Bed bed;
   bed.scheduler.pause();
   bed.scheduler.pause();
@@ -185,7 +185,7 @@ TEST_CASE("policy merges stop until compactions are resumed as often as they wer
   CHECK(bed.submitted.size() == 1);
 }
 
-TEST_CASE("failed merge is reported, and retried after a delay") {
+TEST_CASE("merge fails: it is reported, and retried after a delay") {
   Bed bed;
   bed.work = [](const RunningJob&) { return Status::no_space("full"); };
   bed.scheduler.schedule(bed.tree);
@@ -199,7 +199,7 @@ TEST_CASE("failed merge is reported, and retried after a delay") {
   CHECK(bed.submitted.size() == 1);
 }
 
-TEST_CASE("aborted job asks for the next plan at once, and is no failure") {
+TEST_CASE("job is aborted: the next plan is made at once, and this counts as no failure") {
   Bed bed;
   bed.work = [](const RunningJob&) { return Status::aborted(""); };
   bed.scheduler.schedule(bed.tree);
@@ -208,7 +208,7 @@ TEST_CASE("aborted job asks for the next plan at once, and is no failure") {
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("corruption stops writes unless it is in an input, which is quarantined") {
+TEST_CASE("corruption: it stops writes, unless it is in an input, which is quarantined") {
   for (const bool in_input : {true, false}) {
     CAPTURE(in_input);
     Bed bed;
@@ -230,7 +230,7 @@ TEST_CASE("corruption stops writes unless it is in an input, which is quarantine
   }
 }
 
-TEST_CASE("flush that waits for a merge is scheduled once, when the merge ends") {
+TEST_CASE("flush waits for a merge: it is scheduled once, when the merge ends") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   bed.tree->flush_waits = true;
@@ -241,7 +241,7 @@ TEST_CASE("flush that waits for a merge is scheduled once, when the merge ends")
 
 namespace {
 
-// A tree whose delete of "a" is past its deadline.
+// Makes a tree whose delete of "a" is past its deadline.
 void make_late(Bed& bed) {
   bed.tree->deadlines = DeadlineRule(8000);
   bed.flush({.key = "a", .kind = EntryKind::kTombstone, .delete_key = 1000});
@@ -250,7 +250,7 @@ void make_late(Bed& bed) {
 
 }  // namespace
 
-TEST_CASE("merge for a deadline runs while compactions are paused, and claims disk space until it ends") {
+TEST_CASE("merge for a deadline: it runs while compactions are paused, and reserves disk space until it ends") {
   Bed bed(1);
   make_late(bed);
   bed.scheduler.pause();
@@ -274,7 +274,7 @@ TEST_CASE("late delete without a free thread: merges that are not for deadlines 
   };
   make_late(bed);
   bed.threads = 1;
-  bed.scheduler.make_way(bed.tree);  // the tracker does not find it late
+  bed.scheduler.make_way(bed.tree);  // the tracker does not report the merge as late
   bed.turn();
   CHECK_FALSE(aborted);
   REQUIRE(bed.tree->jobs.running() == 1);

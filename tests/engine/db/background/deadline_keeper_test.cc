@@ -1,4 +1,4 @@
-// Trees go to the tracker of deadlines as they are, and memtables that it finds due are flushed.
+// Tests that the tracker of deadlines gets the current trees, and that memtables which it reports as due are flushed.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -59,7 +59,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("memtable whose oldest delete has used its part of the time is frozen and flushed") {
+TEST_CASE("oldest delete of a memtable has used its part of the time: the memtable is frozen and flushed") {
   Bed bed;
   bed.erase(bed.now);
   bed.tick();
@@ -70,7 +70,7 @@ TEST_CASE("memtable whose oldest delete has used its part of the time is frozen 
   CHECK(bed.tree->frozen.size() == 1);
 }
 
-TEST_CASE("memtable that was frozen since the tick began is flushed, and the new active one is not frozen") {
+TEST_CASE("memtable was frozen since the tick began: it is flushed, and the new active memtable is not frozen") {
   Bed bed;
   bed.erase(bed.now);
   bed.now += kDeadline;
@@ -85,7 +85,7 @@ TEST_CASE("memtable that was frozen since the tick began is flushed, and the new
   CHECK((bed.tree->frozen.size() == 1 && bed.tree->active_first_seq != 0));
 }
 
-TEST_CASE("tree that was dropped since the tick began is left alone") {
+TEST_CASE("tree was dropped since the tick began: it is left alone") {
   Bed bed;
   bed.erase(bed.now);
   bed.now += kDeadline;
@@ -99,7 +99,7 @@ TEST_CASE("tree that was dropped since the tick began is left alone") {
   CHECK(bed.hurried.empty());
 }
 
-TEST_CASE("delete that PURGE.NOW asked for is due at once") {
+TEST_CASE("PURGE.NOW requested a delete: it is due at once") {
   Bed bed;
   bed.erase(bed.now);
   bed.tree->purge_before = bed.now;

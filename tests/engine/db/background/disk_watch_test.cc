@@ -1,4 +1,4 @@
-// A small simulated disk, filled and emptied by others: which writes may use the rest of it.
+// Tests with a small simulated disk, which other programs fill and empty: which writes may use the rest of it.
 #include "db/background/disk_watch.h"
 
 #include <catch2/catch.hpp>
@@ -9,7 +9,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kDisk = 64 * kMiB, kReserve = 4 * kMiB;  // low is 3.2 MiB
+constexpr std::uint64_t kDisk = 64 * kMiB, kReserve = 4 * kMiB;  // the disk counts as nearly full below 3.2 MiB
 
 struct Disk {
   explicit Disk(std::uint64_t max_disk_bytes = 0)
@@ -46,7 +46,7 @@ struct Disk {
   std::unique_ptr<WritableFile> ballast;
 };
 
-TEST_CASE("the reserve file is made while there is room, given up on a full disk, and made again") {
+TEST_CASE("reserve file: it is made while there is room, released on a full disk, and made again") {
   Disk disk;
   CHECK(disk.watch.wants_reserve());
   disk.settle();
@@ -63,7 +63,7 @@ TEST_CASE("the reserve file is made while there is room, given up on a full disk
   CHECK(disk.watch.reserve_bytes() == 0);
   CHECK(disk.fs.disk_space("data")->free_bytes >= 3 * kMiB);
 
-  // The freed reserve is not for new data.
+  // The released reserve must not be used for new data.
   disk.leave(4 * kMiB);
   disk.settle();
   CHECK(disk.watch.full(0));
@@ -74,7 +74,7 @@ TEST_CASE("the reserve file is made while there is room, given up on a full disk
   CHECK(disk.watch.reserve_bytes() == kReserve);
 }
 
-TEST_CASE("a filling disk is checked between two ticks as well") {
+TEST_CASE("disk fills between two ticks: it is checked in between, too") {
   Disk disk;
   disk.settle();
   disk.leave(5 * kMiB);
@@ -85,12 +85,12 @@ TEST_CASE("a filling disk is checked between two ticks as well") {
   CHECK(disk.watch.full(1000 + kMiB));
 }
 
-TEST_CASE("compactions leave the last bytes free; a write that finds the disk full gives up the reserve") {
+TEST_CASE("compactions leave the last bytes free; a write finds the disk full: the reserve is released") {
   Disk disk;
   disk.settle();
   CHECK(disk.watch.may_compact(kMiB, DiskUse::kMerge).is_ok());
   disk.leave(500 << 10);
-  CHECK(disk.watch.reserve_bytes() == 0);  // the file is already removed
+  CHECK(disk.watch.reserve_bytes() == 0);  // the file is removed already
   disk.leave(500 << 10);
   CHECK(disk.watch.may_compact(64 << 10, DiskUse::kMerge).is_ok());
   CHECK(disk.watch.may_compact(256 << 10, DiskUse::kMerge).code() == Code::kNoSpace);
@@ -101,14 +101,14 @@ TEST_CASE("compactions leave the last bytes free; a write that finds the disk fu
   CHECK(disk.watch.reserve_bytes() == 0);
 }
 
-// Otherwise new data could fill the freed reserve before the next check, with no space left for healing.
-TEST_CASE("after a failed write on a full disk data is refused until the next check") {
+// Otherwise new data could fill the released reserve before the next check, with no space left for healing.
+TEST_CASE("write failed on a full disk: data is refused until the next check") {
   Disk disk;
   disk.settle();
   CHECK_FALSE(disk.watch.full(0));
   const std::string all(disk.fs.disk_space("data")->free_bytes, 'x');
   REQUIRE(disk.ballast->append(all).is_ok());
-  CHECK_FALSE(disk.watch.full(0));  // no check has run
+  CHECK_FALSE(disk.watch.full(0));  // no check has run yet
   CHECK(disk.watch.give_up_reserve());
   CHECK(disk.watch.full(0));
   disk.leave(20 * kMiB);
@@ -117,7 +117,7 @@ TEST_CASE("after a failed write on a full disk data is refused until the next ch
 }
 
 // Regression: a merge took the space of a flush, and then deletes were refused.
-TEST_CASE("disk space for the flush of memtables stays free of data and merges") {
+TEST_CASE("flush of memtables needs disk space: that space stays free of data and merges") {
   Disk disk;
   disk.settle();
   disk.leave(6 * kMiB);
@@ -132,7 +132,7 @@ TEST_CASE("disk space for the flush of memtables stays free of data and merges")
   CHECK(disk.watch.reserve_bytes() == kReserve);
   with(5 * kMiB);
   CHECK(disk.watch.reserve_bytes() == 0);
-  // Until the next check, logged data is not flushed yet.
+  // Until the next check, the space for the flush of logged data is not known yet.
   disk.leave(20 * kMiB);
   disk.settle();
   disk.leave(6 * kMiB);
@@ -142,9 +142,9 @@ TEST_CASE("disk space for the flush of memtables stays free of data and merges")
   CHECK(disk.watch.may_compact(3 * kMiB, DiskUse::kMerge).code() == Code::kNoSpace);
 }
 
-TEST_CASE("without the reserve file merges leave room for merges for deadlines") {
+TEST_CASE("no reserve file: merges leave room for merges for deadlines") {
   Disk disk;
-  disk.leave(2 * kMiB);  // there is no reserve file
+  disk.leave(2 * kMiB);  // so there is no reserve file
   REQUIRE(disk.watch.reserve_bytes() == 0);
   const std::uint64_t floor = kDisk / 160;
   CHECK(disk.watch.room(DiskUse::kMerge) == 2 * kMiB - floor);
@@ -159,21 +159,22 @@ TEST_CASE("without the reserve file merges leave room for merges for deadlines")
   CHECK(disk.watch.may_compact(deadlines, DiskUse::kDeadline).is_ok());
   CHECK(disk.watch.may_compact(deadlines + 1, DiskUse::kDeadline).code() == Code::kNoSpace);
 
-  // A running one has its possible output reserved.
+  // The possible output of a running merge is reserved.
   disk.watch.claim(kMiB + (200 << 10));
   CHECK(disk.watch.room(DiskUse::kMerge) == deadlines - kMiB - (200 << 10));
   CHECK(disk.watch.room(DiskUse::kDeadline) == deadlines);
   disk.watch.release(kMiB + (200 << 10));
   CHECK(disk.watch.room(DiskUse::kMerge) == deadlines - kMiB);
 
-  // Half of the rest of a full disk is for other merges. The disk counts as full below 3.2 MiB and the size of the reserve file.
+  // Other merges may use half of the rest of a full disk. The disk counts as full below 3.2 MiB plus the size of the reserve
+  // file.
   disk.leave(7 * kMiB);
   disk.watch.look({.deadline_bytes = 64 * kMiB});
   CHECK(disk.watch.room(DiskUse::kMerge) == 7 * kMiB - floor - (kDisk / 20 + kReserve) / 2);
   CHECK(disk.watch.room(DiskUse::kDeadline) == 7 * kMiB - floor);
 }
 
-TEST_CASE("a merge for a deadline that needs the reserve file makes the watch give it up") {
+TEST_CASE("merge for a deadline needs the space of the reserve file: the watch releases it") {
   Disk disk;
   disk.settle();
   disk.leave(6 * kMiB);
@@ -191,7 +192,7 @@ TEST_CASE("a merge for a deadline that needs the reserve file makes the watch gi
   CHECK(disk.fs.disk_space("data")->free_bytes == 6 * kMiB + kReserve);
 }
 
-TEST_CASE("the used part is that of the disk or of the limit, whichever is larger") {
+TEST_CASE("used part: it is that of the disk or of the limit, whichever is larger") {
   Disk disk(10 * kMiB);
   disk.leave(48 * kMiB);
   CHECK(disk.watch.used_ratio() == Approx(0.25));
@@ -205,7 +206,7 @@ TEST_CASE("the used part is that of the disk or of the limit, whichever is large
   CHECK(whole.watch.used_ratio() == Approx(0.75));
 }
 
-TEST_CASE("a directory with a limit may fill the disk except for the reserve") {
+TEST_CASE("directory with a limit: it may fill the disk except for the reserve") {
   Disk disk(10 * kMiB);
   disk.settle();
   CHECK(disk.watch.reserve_bytes() == kReserve);

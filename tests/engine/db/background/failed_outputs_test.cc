@@ -1,4 +1,4 @@
-// Files that no edit names are unlinked. The ledger has them until they are removed.
+// Tests that files which no edit names are unlinked, and that the ledger has them until they are removed.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -49,7 +49,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("outputs that no edit names are unlinked at once, but the data file of a page drop stays") {
+TEST_CASE("outputs that no edit names: they are unlinked at once, but the data file of a page drop stays") {
   Bed bed;
   bed.outputs.unlink(bed.tree, {Bed::table(1, 2)}, {Bed::table(3, 4)});
   CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2)) && !bed.exists(metadata_file_name(4))));
@@ -59,7 +59,7 @@ TEST_CASE("outputs that no edit names are unlinked at once, but the data file of
   for (const PurgeLedger::Leaving& file : leaving) CHECK(file.floors == PurgeLedger::Floors{{7, 3000}});
 }
 
-TEST_CASE("outputs whose edit failed stay until the manifest is rolled") {
+TEST_CASE("edit failed: its outputs stay until the manifest is rolled") {
   Bed bed;
   bed.outputs.disown(bed.tree, {Bed::table(1, 2)});
   bed.obsolete_files.remove_queued();
@@ -69,7 +69,7 @@ TEST_CASE("outputs whose edit failed stay until the manifest is rolled") {
   CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2))));
 }
 
-TEST_CASE("failed job's files are pending, and one that could not be unlinked is named") {
+TEST_CASE("job failed: its files are pending in the ledger, and a file that could not be unlinked is named") {
   Bed bed;
   bed.fs.inject({.ops = ops_of(FileOp::kUnlink)});
   CHECK_FALSE(bed.removals.unlink("db/" + data_file_name(1)).is_ok());

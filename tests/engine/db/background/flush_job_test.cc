@@ -1,4 +1,4 @@
-// Frozen memtables become tables, and the edit says what they were.
+// Tests that frozen memtables become tables, and that the edit describes them.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "db/background/flush_job.h"
+#include "engine/db/background/installer_env.h"
 #include "engine/db/background/tables.h"
 
 using namespace ebbtide;
@@ -26,14 +27,8 @@ struct Bed {
   std::vector<SeqNum> awaited;
   SeqNum last = 0;
   TreePtr tree = std::make_shared<Tree>(clock);
-  TableInstaller installer{{.fs = &files.fs,
-                            .dir = "db",
-                            .sink = &sink,
-                            .ledger = &ledger,
-                            .state_mutex = &state_mutex,
-                            .cache = [] { return nullptr; },
-                            .pool = [] { return nullptr; },
-                            .new_file = files.env.new_file}};
+  TableInstaller installer{
+      installer_env(files.fs, &sink, ledger, state_mutex, files.env.new_file, [this](TreeId) { return files.version; })};
   FlushJob job{{.state_mutex = &state_mutex,
                 .installer = &installer,
                 .memtable_size = kMemTableBytes,
@@ -71,7 +66,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("memtables are merged into tables of one run; the edit relies on their last seq") {
+TEST_CASE("several memtables: they are merged into tables of one run, and the edit relies on their last seq") {
   Bed bed;
   bed.freeze(10);
   bed.freeze(20);
@@ -87,7 +82,7 @@ TEST_CASE("memtables are merged into tables of one run; the edit relies on their
   for (const FileMeta& file : bed.built.of[0].outputs) CHECK(bed.built.opened.count(file.metadata_file) == 1);
 }
 
-TEST_CASE("only as many memtables as asked for, the oldest first; trees add up in one edit") {
+TEST_CASE("flush of a limited number of memtables: the oldest are flushed, and several trees share one edit") {
   Bed bed;
   bed.freeze(10);
   bed.freeze(20);
@@ -102,7 +97,7 @@ TEST_CASE("only as many memtables as asked for, the oldest first; trees add up i
   CHECK((bed.built.of.size() == 2 && bed.built.edit.trees.size() == 2 && bed.built.relies_on == 30));
 }
 
-TEST_CASE("tree without frozen memtables, or that was dropped, builds nothing") {
+TEST_CASE("tree has no frozen memtables, or was dropped: nothing is built") {
   Bed bed;
   CHECK(bed.job.build(bed.tree, 99, 1000, &bed.built).is_ok());
   bed.freeze(10);
@@ -111,7 +106,7 @@ TEST_CASE("tree without frozen memtables, or that was dropped, builds nothing") 
   CHECK((bed.built.of.empty() && bed.built.edit.trees.empty() && bed.job.flushes() == 0));
 }
 
-TEST_CASE("failed write returns the error and adds nothing") {
+TEST_CASE("write fails: the job returns the error and adds nothing") {
   Bed bed;
   bed.freeze(10);
   bed.files.fs.inject({.ops = ops_of(FileOp::kSync)});
@@ -119,7 +114,7 @@ TEST_CASE("failed write returns the error and adds nothing") {
   CHECK((bed.built.of.empty() && bed.built.relies_on == 0));
 }
 
-TEST_CASE("memtable with room counts as a part of a full one, a slightly too large one as one, a far too large one as several") {
+TEST_CASE("memtable's size as flushes: with room it counts as a part, slightly too large as one, far too large as several") {
   const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes(), room = kMemTableBytes - empty;
   Bed bed;
   const auto full = [&](std::size_t keys) {

@@ -1,9 +1,10 @@
-// When a flush is queued, what it takes along, and what it waits for.
+// Tests of when a flush is queued, which trees it flushes together, and what it waits for.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,13 +19,15 @@ constexpr std::uint64_t kMemTableBytes = 64 << 10;
 
 struct Bed {
   SimulatedClock clock;
-  Mutex state_mutex, flush_mutex;
+  Mutex state_mutex;
+  FlushGate gate;
   PlannerMemory memory{clock};
   HolePuncher puncher{{.clock = &clock, .closing = [] { return false; }}};
   bool healthy = true, closing = false;
   int plans_asked = 0;
-  std::size_t most = 99;  // memtables of a tree that one flush takes
+  std::size_t most = 99;  // the most memtables of a tree that one flush takes
   Status flush_status;
+  std::function<void()> during;  // called once, by the next flush
   std::vector<TreePtr> trees;
   std::vector<std::string> flushed, failures;
   std::vector<std::function<void()>> submitted;
@@ -40,7 +43,7 @@ struct Bed {
                                    .closing = [] { return false; },
                                    .now = [] { return Millis{1000}; }}};
   FlushScheduler flushes{{.state_mutex = &state_mutex,
-                          .flush_mutex = &flush_mutex,
+                          .gate = &gate,
                           .compactions = &compactions,
                           .memtable_size = kMemTableBytes,
                           .trees = [this] { return trees; },
@@ -79,6 +82,7 @@ struct Bed {
     std::string ids;
     for (const TreePtr& one : group) ids += std::to_string(one->id);
     flushed.push_back(ids);
+    if (const auto call = std::exchange(during, nullptr)) call();
     if (!flush_status.is_ok()) return flush_status;
     for (const TreePtr& one : group) {
       const auto first = one->frozen.begin();
@@ -97,7 +101,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("frozen memtables are flushed once, however often a flush is requested") {
+TEST_CASE("flush is requested repeatedly: frozen memtables are flushed once") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.flushes.schedule(tree);
@@ -105,11 +109,47 @@ TEST_CASE("frozen memtables are flushed once, however often a flush is requested
   CHECK(bed.submitted.size() == 1);
   bed.run();
   CHECK(bed.flushed == std::vector<std::string>{"1"});
-  bed.flushes.schedule(tree);  // nothing is frozen
+  bed.flushes.schedule(tree);  // no memtable is frozen
   CHECK(bed.submitted.empty());
 }
 
-TEST_CASE("flush that ends queues the next for the remaining memtables, and asks for merges of its trees") {
+TEST_CASE("one tree is being flushed: another tree is flushed beside it", "[threads]") {
+  Bed bed;
+  const TreePtr slow = bed.tree(), urgent = bed.tree();
+  bed.during = [&] {
+    std::thread other([&] {
+      bed.flushes.hurry(urgent);
+      bed.run();
+    });
+    other.join();  // this would wait forever if the flushes excluded each other
+    CHECK(urgent->frozen.empty());
+  };
+  bed.flushes.schedule(slow);
+  bed.run();
+  CHECK(bed.flushed == std::vector<std::string>{"1", "2"});
+  CHECK(slow->frozen.empty());
+}
+
+TEST_CASE("tree is being flushed together with another: its own flush waits until that flush ends", "[threads]") {
+  Bed bed;
+  const TreePtr first = bed.tree(), second = bed.tree(2);
+  bed.most = 1;
+  bed.during = [&] {
+    std::thread other([&] {
+      bed.flushes.hurry(second);
+      bed.run();
+    });
+    other.join();
+    CHECK(bed.flushed == std::vector<std::string>{"12"});
+  };
+  second->flush_hurries = true;
+  bed.flushes.hurry(first);
+  bed.run();
+  CHECK(bed.flushed == std::vector<std::string>{"12", "2"});
+  CHECK(second->frozen.empty());
+}
+
+TEST_CASE("flush ends: the next is queued for the remaining memtables, and merges of its trees are requested") {
   Bed bed;
   const TreePtr tree = bed.tree(3);
   bed.most = 2;
@@ -120,7 +160,7 @@ TEST_CASE("flush that ends queues the next for the remaining memtables, and asks
   CHECK(bed.plans_asked == 2);
 }
 
-TEST_CASE("no flush is queued after an error, nor of memtables that wait for the next one") {
+TEST_CASE("after an error, or for memtables that wait for the next flush: no flush is queued") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.healthy = false;
@@ -134,7 +174,7 @@ TEST_CASE("no flush is queued after an error, nor of memtables that wait for the
   CHECK_FALSE(tree->frozen_rest);
 }
 
-TEST_CASE("urgent flush takes along small memtables of other urgent trees, up to one full memtable") {
+TEST_CASE("urgent flush: it includes small memtables of other urgent trees, up to one full memtable") {
   Bed bed;
   const TreePtr first = bed.tree();
   const TreePtr second = bed.tree(), calm = bed.tree(), large = bed.tree(1, 100), dropped = bed.tree(), empty = bed.tree(0);
@@ -147,7 +187,7 @@ TEST_CASE("urgent flush takes along small memtables of other urgent trees, up to
   CHECK(large->flush_hurries);
 }
 
-TEST_CASE("flush that is not urgent takes no other tree along") {
+TEST_CASE("flush that is not urgent: it includes no other tree") {
   Bed bed;
   const TreePtr first = bed.tree(), second = bed.tree();
   second->flush_hurries = true;
@@ -156,7 +196,7 @@ TEST_CASE("flush that is not urgent takes no other tree along") {
   CHECK(bed.flushed == std::vector<std::string>{"1"});
 }
 
-TEST_CASE("queued flush of a tree that another flush took along does nothing") {
+TEST_CASE("another flush has included the tree: its own queued flush does nothing") {
   Bed bed;
   const TreePtr first = bed.tree(), second = bed.tree();
   bed.flushes.hurry(first);
@@ -165,7 +205,7 @@ TEST_CASE("queued flush of a tree that another flush took along does nothing") {
   CHECK(bed.flushed == std::vector<std::string>{"12"});
 }
 
-TEST_CASE("failed flush is reported and not queued again; closing is no failure") {
+TEST_CASE("flush fails: it is reported and not queued again; closing the database is no failure") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.flush_status = Status::no_space("full");
@@ -182,7 +222,7 @@ TEST_CASE("failed flush is reported and not queued again; closing is no failure"
   CHECK(bed.flushed.size() == 2);
 }
 
-TEST_CASE("flush of a static schedule waits for a running merge, but not for one that cannot start") {
+TEST_CASE("flush of a static schedule: it waits for a running merge, but not for one that cannot start") {
   Bed bed;
   const TreePtr tree = bed.tree();
   struct Schedule final : Policy {

@@ -1,4 +1,5 @@
-// Frozen memtables become tables that the manifest names and readers see. After a failed log, all of its operations go to tables.
+// Tests that frozen memtables become tables that the manifest names and readers see. After a failed log, all of its operations go
+// to tables.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -9,6 +10,7 @@
 
 #include "base/hash.h"
 #include "db/background/flusher.h"
+#include "engine/db/background/installer_env.h"
 #include "engine/db/background/remover_env.h"
 #include "engine/db/background/tables.h"
 #include "engine/db/trees/registry_env.h"
@@ -20,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kMemTableBytes = 64 << 10;
 
-// A database of two trees, whose log is only numbers: segment 900, or 901 after a restart.
+// A database of two trees. Its log is only numbers: segment 900, or 901 after a restart.
 struct Bed {
   TreeFixture files{1};
   RemovalsFileSystem removals{files.fs, "db"};
@@ -36,21 +38,7 @@ struct Bed {
   TreeRegistry trees{registry_env(clock, epoch, kMemTableBytes, Millis{1000}, [this] { return last_seq; }),
                      std::vector<TreeSettings>(2)};
   ObsoleteFileRemover obsolete_files{remover_env(clock, removals, [this] { epoch.collect(); })};
-  TableInstaller installer{{.fs = &removals,
-                            .dir = "db",
-                            .sink = obsolete_files.sink(),
-                            .ledger = &ledger,
-                            .state_mutex = &trees.state_mutex,
-                            .cache = [] { return nullptr; },
-                            .pool = [] { return nullptr; },
-                            .new_file = [this] { return versions->new_file(); },
-                            .version = [this](TreeId id) { return versions->tree(id); },
-                            .fence = [] { return Millis{1000}; },
-                            .floor = [](const TreeView&, Millis, Millis now) { return now; },
-                            .fit_filters = [](Tree&, const TablesView&) { return true; },
-                            .fit_filters_later = [](TreeId) {},
-                            .publish = [this](Tree& tree, std::shared_ptr<const TreeView> view)
-                                           NO_THREAD_SAFETY_ANALYSIS { trees.publish(tree, std::move(view)); }}};
+  TableInstaller installer{installer_env(removals, obsolete_files.sink(), ledger, trees, versions)};
   FlushJob job{{.state_mutex = &trees.state_mutex,
                 .installer = &installer,
                 .memtable_size = kMemTableBytes,
@@ -72,11 +60,13 @@ struct Bed {
                            .wait_synced = [this](SeqNum seq) { return wait_synced(seq); },
                            .oldest_needed = [](SeqNum) { return FileNum{900}; },
                            .segments = [] { return std::vector<LogSegment>{}; },
+                           .log_tip = [] { return LogTip{}; },
                            .has_segments_below = [](FileNum) { return false; },
                            .take_segments_below = [](FileNum) { return std::vector<FileNum>{}; },
                            .await_settled = [](SeqNum) {},
                            .forget = [](TreeId) {},
                            .submit = [](std::function<void()>) {},
+                           .submit_later = [](std::function<void()>) {},
                            .closing = [] { return false; },
                            .healthy = [] { return true; },
                            .failed = [](const Status&, const char*) {},
@@ -140,11 +130,15 @@ struct Bed {
     trees.freeze(tree);
   }
   Status flush(const std::vector<TreePtr>& which) {
-    MutexLock lock(flusher.mutex);
+    FlushGateShared flushing(flusher.gate);
     return flusher.flush(which);
   }
+  Status flush_replayed(const std::vector<TreePtr>& which) {
+    FlushGateAlone alone(flusher.gate);
+    return flusher.flush_replayed(which);
+  }
   Status recover() {
-    MutexLock lock(flusher.mutex);
+    FlushGateAlone alone(flusher.gate);
     return flusher.recover();
   }
   std::size_t runs(const TreePtr& tree) { return trees.view_of(*tree)->tables->runs.size(); }
@@ -158,7 +152,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("memtables of several trees become tables by one edit, after the log has them durably") {
+TEST_CASE("memtables of several trees: they become tables by one edit, after their operations are durable in the log") {
   Bed bed;
   bed.write(*bed.a, "x");
   bed.write(*bed.b, "y");
@@ -167,13 +161,13 @@ TEST_CASE("memtables of several trees become tables by one edit, after the log h
   REQUIRE(bed.flush({bed.a, bed.b}).is_ok());
   CHECK((bed.runs(bed.a) == 1 && bed.runs(bed.b) == 1));
   CHECK((bed.a->frozen.empty() && bed.b->frozen.empty()));
-  CHECK(bed.synced == std::vector<SeqNum>{2, 4});  // the mapping, then both memtables
+  CHECK(bed.synced == std::vector<SeqNum>{2, 4});  // first the mapping, then both memtables
   CHECK((bed.versions->last_seq() == 4 && bed.versions->tree(bed.a->id)->runs.size() == 1));
 }
 
-TEST_CASE("flush whose operations are not durable leaves no file, and the memtables stay") {
+TEST_CASE("operations of a flush are not durable: it leaves no file, and the memtables stay") {
   Bed bed;
-  REQUIRE(bed.flush({}).is_ok());  // the trees are in the manifest
+  REQUIRE(bed.flush({}).is_ok());  // the trees are in the manifest now
   bed.write(*bed.a, "x");
   bed.freeze(*bed.a);
   bed.sync_status = Status::io_error("log");
@@ -182,7 +176,46 @@ TEST_CASE("flush whose operations are not durable leaves no file, and the memtab
   CHECK_FALSE(bed.ledger.leaving().empty());
 }
 
-TEST_CASE("outputs of a failed edit stay until the manifest is rolled, and recovery flushes again") {
+TEST_CASE("flush during replay: it makes tables by one edit, without the log and without a change of deadlines") {
+  Bed bed;
+  REQUIRE(bed.flush({}).is_ok());
+  bed.synced.clear();
+  bed.a->deadlines = DeadlineRule(77);
+  bed.write(*bed.a, "x");
+  bed.write(*bed.b, "y");
+  bed.freeze(*bed.a);
+  bed.freeze(*bed.b);
+  REQUIRE(bed.flush_replayed({bed.a, bed.b}).is_ok());
+  CHECK((bed.runs(bed.a) == 1 && bed.runs(bed.b) == 1 && bed.a->frozen.empty() && bed.b->frozen.empty()));
+  CHECK((bed.synced.empty() && bed.versions->last_seq() == bed.last_seq));
+  CHECK(bed.versions->tree(bed.a->id)->deadlines != bed.a->deadlines);
+}
+
+TEST_CASE("flush during replay cannot write a table: it unlinks the tables that it wrote, and the memtables stay") {
+  Bed bed;
+  REQUIRE(bed.flush({}).is_ok());
+  bed.write(*bed.a, "x");
+  bed.write(*bed.b, "y");
+  bed.freeze(*bed.a);
+  bed.freeze(*bed.b);
+  bed.files.fs.inject({.ops = ops_of(FileOp::kCreate), .nth = 2, .path_has = ".data"});
+  CHECK_FALSE(bed.flush_replayed({bed.a, bed.b}).is_ok());
+  CHECK((bed.runs(bed.a) == 0 && bed.data_files() == 0 && bed.a->frozen.size() == 1 && bed.b->frozen.size() == 1));
+  CHECK_FALSE(bed.ledger.leaving().empty());
+}
+
+TEST_CASE("edit of a flush during replay fails: its tables stay until the manifest is rolled") {
+  Bed bed;
+  REQUIRE(bed.flush({}).is_ok());
+  bed.write(*bed.a, "x");
+  bed.freeze(*bed.a);
+  bed.files.fs.inject({.ops = ops_of(FileOp::kSync), .path_has = "MANIFEST"});
+  const Status status = bed.flush_replayed({bed.a});
+  CHECK(status.to_string().find("manifest") != std::string::npos);
+  CHECK((bed.data_files() == 1 && bed.runs(bed.a) == 0 && bed.a->frozen.size() == 1));
+}
+
+TEST_CASE("edit of a flush fails: its outputs stay until the manifest is rolled, and recovery flushes again") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());
   bed.write(*bed.a, "x");
@@ -195,7 +228,7 @@ TEST_CASE("outputs of a failed edit stay until the manifest is rolled, and recov
   CHECK((!bed.salvaged && bed.restarted_at == 0));
 }
 
-TEST_CASE("tables of a tree that was dropped while they were written are unlinked") {
+TEST_CASE("tree is dropped while its tables are written: they are unlinked") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());
   bed.write(*bed.a, "x");
@@ -211,18 +244,18 @@ TEST_CASE("tables of a tree that was dropped while they were written are unlinke
   CHECK((bed.versions->tree(a->id) == nullptr && bed.data_files() == 0));
 }
 
-TEST_CASE("after the log failed everything goes to tables by one edit, and the log continues in a new segment") {
+TEST_CASE("log failed: all its operations go to tables by one edit, and the log continues in a new segment") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());
   bed.write(*bed.a, "x");
   bed.freeze(*bed.a);
-  bed.synced_seq = bed.last_seq;  // this much is durable
+  bed.synced_seq = bed.last_seq;  // all operations so far are durable
   bed.write(*bed.a, "y");
   bed.write(*bed.b, "z");
   bed.log_failed = true;
   REQUIRE(bed.recover().is_ok());
   CHECK((bed.salvaged && bed.restarted_at == bed.last_seq && !bed.log_failed));
-  CHECK((bed.runs(bed.a) == 2 && bed.runs(bed.b) == 1));  // what was durable went first, by itself
+  CHECK((bed.runs(bed.a) == 2 && bed.runs(bed.b) == 1));  // the durable operations were flushed first, by themselves
   CHECK((bed.versions->oldest_log() == 901 && bed.versions->last_seq() == bed.last_seq));
   MutexLock lock(bed.trees.commit_mutex);
   CHECK((bed.a->active_first_seq == 0 && bed.b->active_first_seq == 0));

@@ -1,4 +1,4 @@
-// The plan of a manual merge: its inputs, and its time for trees of many files.
+// Tests of the plan of a manual merge: its inputs, and its time for trees of many files.
 #include <catch2/catch.hpp>
 
 #include <set>
@@ -11,7 +11,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// A tree of `runs` runs with keys below `keys`. The files of each run end at random keys.
+/// Returns a tree of `runs` runs with keys below `keys`. The files of each run end at random keys.
 TreeShape random_shape(Random& random, int runs, std::uint64_t keys, std::uint64_t longest) {
   TreeShape shape;
   FileNum next = 1;
@@ -33,7 +33,8 @@ TreeShape random_shape(Random& random, int runs, std::uint64_t keys, std::uint64
   return shape;
 }
 
-/// The expected files of a full merge, by its definition: adds overlapping files until there are no more. Empty: no plan.
+/// Returns the files that a full merge must take, by its definition: adds overlapping files until there are no more. Empty: no
+/// plan.
 std::set<FileNum> closure(const TreeShape& shape, const KeyRange& range, bool* busy) {
   std::set<FileNum> taken;
   std::set<RunId> runs;
@@ -76,7 +77,7 @@ std::set<FileNum> files_of(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("a manual merge takes the files of its range and all files that overlap them") {
+TEST_CASE("manual merge of a range: it takes the files of the range and all files that overlap them") {
   Random random(7);
   int plans = 0, busy_plans = 0;
   for (int i = 0; i < 400; ++i) {
@@ -95,7 +96,7 @@ TEST_CASE("a manual merge takes the files of its range and all files that overla
     for (std::size_t k = 0; k < merge.inputs.size(); ++k) {
       const RunShape& run = *shape.run(merge.inputs[k].run);
       if (k > 0) CHECK(merge.inputs[k - 1].run < run.id);
-      // In key order, which equals the order of numbers.
+      // The files are in key order, which equals the order of their numbers.
       CHECK(std::is_sorted(merge.inputs[k].files.begin(), merge.inputs[k].files.end()));
     }
     CHECK(merge.target.run == merge.inputs.back().run);
@@ -104,9 +105,9 @@ TEST_CASE("a manual merge takes the files of its range and all files that overla
   CHECK(busy_plans > 50);
 }
 
-// A chain: each file of one run overlaps two of the other, so each added file brings one more. Adding one file at a time by
-// comparing all pairs would take about 10^13 steps.
-TEST_CASE("a manual merge of a hundred thousand files in one overlapping chain is planned quickly") {
+// The files form a chain: each file of one run overlaps two of the other, so each added file adds one more. Adding one file at a
+// time by comparing all pairs would take about 10^13 steps.
+TEST_CASE("manual merge of a hundred thousand files in one overlapping chain: its plan is made quickly") {
   TreeShape shape;
   constexpr std::uint64_t kFiles = 50'000;
   for (std::uint64_t r = 0; r < 2; ++r) {

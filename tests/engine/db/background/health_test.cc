@@ -1,4 +1,4 @@
-// A failure makes the database read-only until a try to recover succeeds.
+// Tests that a failure makes the database read-only until an attempt to recover succeeds.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -14,14 +14,14 @@ namespace {
 
 struct Bed {
   SimulatedClock clock;
-  Mutex flush_mutex;
+  FlushGate gate;
   bool reserve = false, closing = false;
-  Status outcome = Status::ok();  // of recover()
+  Status outcome = Status::ok();  // result of recover()
   int tries = 0;
   std::vector<std::function<void()>> submitted;
   std::vector<std::string> calls;  // changed, healed, and lines of the log
   Health health{{.clock = &clock,
-                 .flush_mutex = &flush_mutex,
+                 .gate = &gate,
                  .now = [this] { return clock.wall_ms(); },
                  .give_up_reserve = [this] { return std::exchange(reserve, false); },
                  .submit = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
@@ -29,7 +29,7 @@ struct Bed {
                  .recover =
                      [this] {
                        ++tries;
-                       CHECK_FALSE(health.is_ok());  // writes are refused until it has succeeded
+                       CHECK_FALSE(health.is_ok());  // writes are refused until recovery has succeeded
                        return outcome;
                      },
                  .changed = [this] { calls.push_back(health.is_ok() ? "changed to ok" : "changed to read-only"); },
@@ -45,7 +45,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("failure makes the database read-only, and names itself in the log and in the refusal") {
+TEST_CASE("failure: it makes the database read-only, and is named in the log and in the refusal") {
   Bed bed;
   CHECK((bed.health.is_ok() && !bed.health.read_only() && bed.health.write_status().is_ok()));
   bed.health.failed(Status::io_error("device gone"), "flush");
@@ -58,7 +58,7 @@ TEST_CASE("failure makes the database read-only, and names itself in the log and
   CHECK(bed.calls[1].starts_with("read-only: flush: "));
 }
 
-TEST_CASE("second failure keeps the first reason, and is not logged") {
+TEST_CASE("second failure: the first reason stays, and the second is not logged") {
   Bed bed;
   bed.health.failed(Status::io_error("first"), "flush");
   bed.health.failed(Status::io_error("second"), "log");
@@ -66,7 +66,7 @@ TEST_CASE("second failure keeps the first reason, and is not logged") {
   CHECK(bed.calls.size() == 2);
 }
 
-TEST_CASE("recovery is tried two seconds after the failure, and then every two seconds until it succeeds") {
+TEST_CASE("after a failure: recovery is tried after two seconds, and then every two seconds until it succeeds") {
   Bed bed;
   bed.outcome = Status::io_error("still gone");
   bed.health.failed(Status::io_error("gone"), "flush");
@@ -91,7 +91,7 @@ TEST_CASE("recovery is tried two seconds after the failure, and then every two s
   CHECK(bed.tries == 3);
 }
 
-TEST_CASE("failed tries are logged once for each kind of error, a cancelled one not at all") {
+TEST_CASE("recovery fails: each kind of error is logged once, and a cancelled attempt is not logged") {
   Bed bed;
   bed.health.failed(Status::io_error("gone"), "flush");
   bed.calls.clear();
@@ -105,7 +105,7 @@ TEST_CASE("failed tries are logged once for each kind of error, a cancelled one 
   CHECK(bed.calls[1] == "still read-only: " + Status::no_space("d").to_string());
 }
 
-TEST_CASE("full disk is healed on the next tick, and again at once when the reserve was given up") {
+TEST_CASE("full disk: it is healed on the next tick, and again at once when the reserve was released") {
   Bed bed;
   bed.outcome = Status::no_space("full");
   bed.health.failed(Status::no_space("full"), "flush");
@@ -119,7 +119,7 @@ TEST_CASE("full disk is healed on the next tick, and again at once when the rese
   CHECK(bed.tries == 2);
 }
 
-TEST_CASE("corruption is not healed, nor is a database that closes") {
+TEST_CASE("corruption, or a closing database: there is no attempt to heal it") {
   Bed bed;
   bed.health.failed(Status::corruption("bad"), "compaction");
   bed.pass(10'000);
@@ -137,7 +137,7 @@ TEST_CASE("corruption is not healed, nor is a database that closes") {
   CHECK((other.tries == 0 && other.health.read_only()));
 }
 
-TEST_CASE("try that was queued before the database was healed does nothing") {
+TEST_CASE("database was healed after an attempt was queued: the attempt does nothing") {
   Bed bed;
   bed.health.failed(Status::io_error("gone"), "flush");
   bed.pass(2000);
@@ -149,7 +149,7 @@ TEST_CASE("try that was queued before the database was healed does nothing") {
   CHECK((bed.tries == 1 && bed.health.is_ok()));
 }
 
-TEST_CASE("time of the last refusal by the disk is known, other errors are not refusals") {
+TEST_CASE("disk refuses a write: the time of the last refusal is known; other errors are no refusals") {
   Bed bed;
   bed.pass(5000);
   bed.health.note_refusal(Status::corruption("bad"));

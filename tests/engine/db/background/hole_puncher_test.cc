@@ -1,4 +1,4 @@
-// Dead bytes are punched when the last reader with an older metadata file has ended, once the file system can punch.
+// Tests that dead bytes are punched when the last reader with an older metadata file has ended, once the file system can punch.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -17,18 +17,19 @@ namespace {
 
 constexpr TreeId kTree = 1;
 constexpr Millis kRetryMs = 5'000;
-constexpr std::uint64_t kHoleBytes = 8192;  // at the ends of a hole, in blocks that have live bytes, too
+constexpr std::uint64_t kHoleBytes = 8192;  // bytes at the ends of a hole that are in blocks with live bytes
 
-// A table of 64 pages, half of them dropped.
+// A table of 64 pages, half of which are dropped.
 struct Bed {
   TreeFixture tree{1};
   ObsoleteSink sink = [](const ObsoleteFiles&) {};
   SimulatedClock clock;
   Mutex link_mutex;
-  bool writable = true, closing = false;
+  bool writable = true, closing = false, dropped = false;
   Status commit_status;
   std::vector<std::string> warnings, failures;
-  std::vector<HolePuncher::Punched> committed;
+  using Punched = std::vector<std::pair<FileNum, std::uint64_t>>;
+  std::vector<Punched> committed;
   std::vector<std::function<void()>> submitted;
   int plans = 0;
   std::shared_ptr<const TablesView> tables;
@@ -36,8 +37,9 @@ struct Bed {
                        .fs = &tree.fs,
                        .dir = "db",
                        .link_mutex = &link_mutex,
-                       .tables = [this](TreeId) { return writable ? tables : nullptr; },
-                       .commit = [this](TreeId, const HolePuncher::Punched& punched) { return commit(punched); },
+                       .tables = [this](TreeId) { return dropped ? nullptr : tables; },
+                       .writable = [this] { return writable; },
+                       .commit = [this](const TableChange& change) { return commit(change); },
                        .submit = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
                        .done = [this](TreeId) { ++plans; },
                        .failed = [this](const Status& status) { failures.push_back(status.to_string()); },
@@ -65,13 +67,14 @@ struct Bed {
   [[nodiscard]] const FileMeta& file() const { return *tree.version->runs.front().files.front(); }
   [[nodiscard]] std::string path() const { return "db/" + data_file_name(file().data_file); }
   [[nodiscard]] std::uint64_t allocated() { return tree.memory.allocated_bytes(path()).value(); }
-  Status commit(const HolePuncher::Punched& punched) {
-    committed.push_back(punched);
+  std::function<void()> before_commit = [] {};
+  Status commit(const TableChange& change) {
+    before_commit();
+    const VersionEdit edit = change.make({{kTree, tree.version}});
+    if (edit.trees.empty()) return Status::ok();
+    committed.push_back(edit.trees.front().punched);
     if (!commit_status.is_ok()) return commit_status;
-    TreeEdit edit;
-    edit.tree = kTree;
-    edit.punched = punched;
-    tree.install(edit);
+    tree.install(edit.trees.front());
     tables = open_tables(tree, &sink);
     return Status::ok();
   }
@@ -83,12 +86,12 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("dead bytes are punched, synced, and noted in the manifest, once; then plans are asked for") {
+TEST_CASE("dead bytes: they are punched, synced and noted in the manifest once, and then plans are requested") {
   Bed bed;
   const std::uint64_t before = bed.allocated(), dead = bed.file().dead_bytes;
   const std::uint64_t syncs = bed.tree.fs.operations(ops_of(FileOp::kSync));
   bed.turn();
-  CHECK(bed.committed == std::vector<HolePuncher::Punched>{{{bed.file().data_file, dead}}});
+  CHECK(bed.committed == std::vector<Bed::Punched>{{{bed.file().data_file, dead}}});
   CHECK(bed.file().punched_bytes == dead);
   CHECK(bed.allocated() + dead <= before + kHoleBytes);
   CHECK(bed.tree.fs.operations(ops_of(FileOp::kSync)) == syncs + 1);
@@ -97,7 +100,7 @@ TEST_CASE("dead bytes are punched, synced, and noted in the manifest, once; then
   CHECK((bed.committed.size() == 1 && bed.plans == 1));
 }
 
-TEST_CASE("reader with an older metadata file keeps the bytes until it ends") {
+TEST_CASE("reader has an older metadata file: the bytes stay until it ends") {
   Bed bed;
   auto reader = bed.tree.env.open_table(bed.file()).value();
   bed.tables->runs.front().tables().front()->data->add_reader(reader);
@@ -108,7 +111,7 @@ TEST_CASE("reader with an older metadata file keeps the bytes until it ends") {
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("nothing is submitted while the database closes; nothing is punched while nothing can be written") {
+TEST_CASE("closing database: nothing is submitted; nothing can be written: nothing is punched") {
   Bed bed;
   bed.closing = true;
   bed.puncher.schedule(kTree);
@@ -118,11 +121,11 @@ TEST_CASE("nothing is submitted while the database closes; nothing is punched wh
   bed.turn();
   CHECK(bed.committed.empty());
   bed.writable = true;
-  bed.turn();  // the puncher has remembered it
+  bed.turn();  // the puncher has kept it in mind
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("file with a second name is never punched, but listed for a rewrite") {
+TEST_CASE("file with a second name: it is never punched, but listed for a rewrite") {
   Bed bed;
   REQUIRE(bed.tree.memory.link(bed.path(), "db/copy").is_ok());
   CHECK(bed.puncher.not_punched(*bed.tree.version).empty());
@@ -134,11 +137,11 @@ TEST_CASE("file with a second name is never punched, but listed for a rewrite") 
   CHECK(bed.committed.empty());
   Version rewritten;
   rewritten.tree = kTree;
-  CHECK(bed.puncher.not_punched(rewritten).empty());  // the file was removed, and its entry with it
+  CHECK(bed.puncher.not_punched(rewritten).empty());  // the file was removed, and its entry in the list, too
   CHECK(bed.puncher.not_punched(*bed.tree.version).empty());
 }
 
-TEST_CASE("file system without hole punching is asked once") {
+TEST_CASE("file system cannot punch holes: this is tried once only") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kPunchHole), .sticky = true, .code = Code::kUnsupported});
   CHECK(bed.puncher.can_punch());
@@ -149,7 +152,7 @@ TEST_CASE("file system without hole punching is asked once") {
   CHECK(bed.submitted.empty());
 }
 
-TEST_CASE("failed hole is tried again after five seconds") {
+TEST_CASE("punching a hole fails: it is tried again after five seconds") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kPunchHole)});
   bed.turn();
@@ -162,7 +165,7 @@ TEST_CASE("failed hole is tried again after five seconds") {
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("failed sync of holes is not retried: the file is listed for a rewrite") {
+TEST_CASE("sync of holes fails: it is not retried, and the file is listed for a rewrite") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kSync)});
   bed.turn();
@@ -172,7 +175,7 @@ TEST_CASE("failed sync of holes is not retried: the file is listed for a rewrite
   CHECK(bed.puncher.not_punched(*bed.tree.version).size() == 1);
 }
 
-TEST_CASE("failed edit is reported and the holes are punched again; a dropped tree is no failure") {
+TEST_CASE("edit fails: this is reported and the holes are punched again; a dropped tree is no failure") {
   Bed bed;
   bed.commit_status = Status::io_error("refused");
   bed.turn();
@@ -183,4 +186,22 @@ TEST_CASE("failed edit is reported and the holes are punched again; a dropped tr
   bed.puncher.forget(kTree);
   bed.turn();
   CHECK(bed.committed.size() == 2);
+}
+
+TEST_CASE("file leaves its tree while it is punched: it is not in the edit") {
+  Bed bed;
+  bed.before_commit = [&] {
+    auto without = std::make_shared<Version>(*bed.tree.version);
+    without->runs.clear();
+    bed.tree.version = without;
+  };
+  bed.turn();
+  CHECK((bed.puncher.punched_bytes() != 0 && bed.committed.empty() && bed.failures.empty()));
+}
+
+TEST_CASE("tree is dropped while it is punched: it gets no edit, and this is no failure") {
+  Bed bed;
+  bed.before_commit = [&] { bed.dropped = true; };
+  bed.turn();
+  CHECK((bed.puncher.punched_bytes() != 0 && bed.committed.empty() && bed.failures.empty()));
 }

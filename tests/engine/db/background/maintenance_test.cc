@@ -1,4 +1,4 @@
-// A tick moves the clock's mark, measures the disk, and performs the steps in their order.
+// Tests that a tick moves the mark of the clock, measures the disk, and performs its steps in order.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -26,7 +26,9 @@ struct Bed {
   std::vector<std::function<void()>> submitted;
   std::vector<std::string> calls, lines;
   std::function<void()> in_step = [] {};
+  std::shared_ptr<OpenFiles> open_files = std::make_shared<OpenFiles>(fs, 4);
   Maintenance maintenance{{.disk = &disk,
+                           .open_files = open_files.get(),
                            .advance_clock = [this] { return mark; },
                            .step_refused = [this] { return refused; },
                            .write_mark = [this](Millis m) { calls.push_back("mark " + std::to_string(m)); },
@@ -62,7 +64,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("tick measures the loads of all trees, then performs the steps in order") {
+TEST_CASE("tick: it measures the loads of all trees, and then performs the steps in order") {
   Bed bed;
   TreeLoad load;
   auto view = std::make_shared<TreeView>();
@@ -73,7 +75,7 @@ TEST_CASE("tick measures the loads of all trees, then performs the steps in orde
   CHECK(bed.calls == std::vector<std::string>{"begin", "loads", "first of 1", "second"});
 }
 
-TEST_CASE("mark of engine time is written when the clock asks for it") {
+TEST_CASE("clock requests a new mark of engine time: the mark is written") {
   Bed bed;
   bed.mark = 17;
   bed.tick();
@@ -83,7 +85,7 @@ TEST_CASE("mark of engine time is written when the clock asks for it") {
   CHECK(bed.calls.front() == "begin");
 }
 
-TEST_CASE("tick during a tick does nothing") {
+TEST_CASE("tick during a tick: it does nothing") {
   Bed bed;
   bed.in_step = [&] { bed.maintenance.tick(); };
   bed.tick();
@@ -93,7 +95,7 @@ TEST_CASE("tick during a tick does nothing") {
   CHECK(bed.calls.size() == 4);
 }
 
-TEST_CASE("wall clock that jumped is logged once when engine time stops following it, and once when it follows again") {
+TEST_CASE("wall clock jumps: it is logged once when engine time stops following it, and once when it follows again") {
   Bed bed;
   bed.refused = true;
   bed.tick();
@@ -106,7 +108,7 @@ TEST_CASE("wall clock that jumped is logged once when engine time stops followin
   CHECK((bed.lines.size() == 2 && bed.lines[1] == "the wall clock is followed again"));
 }
 
-TEST_CASE("full disk is logged once, and once when it has room") {
+TEST_CASE("disk is full: it is logged once, and once when it has room again") {
   Bed bed;
   auto ballast = std::move(bed.fs.create("ballast")).value();
   REQUIRE(ballast->append(std::string(63 * kMiB, 'x')).is_ok());
@@ -122,7 +124,7 @@ TEST_CASE("full disk is logged once, and once when it has room") {
   CHECK((bed.lines.size() == 2 && bed.lines[1] == "the disk has room again"));
 }
 
-TEST_CASE("the reserve is filled in the background, one attempt at a time") {
+TEST_CASE("reserve: it is filled in the background, by one attempt at a time") {
   Bed bed;
   bed.tick();
   bed.tick();
@@ -133,7 +135,23 @@ TEST_CASE("the reserve is filled in the background, one attempt at a time") {
   CHECK(bed.submitted.empty());
 }
 
-TEST_CASE("memtables are reserved room on the disk: their tables must find it") {
+TEST_CASE("reserve cannot be made: the failure is logged once, and again after a success") {
+  Bed bed;
+  REQUIRE(bed.fs.create_dir("data/RESERVE").is_ok());
+  for (int i = 0; i < 3; ++i) {
+    bed.tick();
+    bed.run_submitted();
+  }
+  REQUIRE(bed.lines.size() == 1);
+  CHECK(bed.lines.front().find("RESERVE: Is a directory") != std::string::npos);
+  REQUIRE(bed.fs.remove_dir("data/RESERVE").is_ok());
+  bed.tick();
+  bed.run_submitted();
+  CHECK(bed.disk.reserve_bytes() == 4 * kMiB);
+  CHECK(bed.lines.size() == 1);
+}
+
+TEST_CASE("memtables: disk space is reserved for their tables") {
   Bed bed;
   for (int i = 0; i < 3; ++i) {
     bed.tick();
@@ -148,4 +166,22 @@ TEST_CASE("memtables are reserved room on the disk: their tables must find it") 
   bed.loads = {load};
   bed.tick();
   CHECK(before - bed.disk.room(DiskUse::kMerge) == load.memtable_bytes());
+}
+
+TEST_CASE("tables have almost as many files as may be open: it is logged once") {
+  Bed bed;
+  std::vector<std::unique_ptr<RandomAccessFile>> files;
+  for (int i = 0; i < 3; ++i) {
+    const std::string path = "data/" + std::to_string(i);
+    REQUIRE(bed.fs.create(path).is_ok());
+    files.push_back(std::move(bed.open_files->open(path)).value());
+  }
+  bed.tick();
+  CHECK(bed.lines.empty());
+  REQUIRE(bed.fs.create("data/3").is_ok());
+  files.push_back(std::move(bed.open_files->open("data/3")).value());
+  bed.tick();
+  bed.tick();
+  REQUIRE(bed.lines.size() == 1);
+  CHECK(bed.lines[0].find("tables have 4 files, of which at most 4 are kept open") != std::string::npos);
 }

@@ -1,8 +1,9 @@
-// Edits of the manifest: the pending changes that they include, and the steps that follow them.
+// Tests of edits of the manifest: the pending changes that they include, and the steps that follow them.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "base/clock.h"
 #include "db/background/manifest_editor.h"
+#include "engine/db/background/installer_env.h"
 #include "engine/db/background/remover_env.h"
 #include "engine/db/trees/registry_env.h"
 #include "io/fault_fs.h"
@@ -36,13 +38,14 @@ struct Bed {
   Status sync_status = Status::ok();
   bool closing = false, healthy = true;
   int written = 0;
+  LogTip tip;
   std::unique_ptr<VersionSet> versions;
   PurgeLedger ledger{removals, "db"};
   LogPins pins;
   TreeRegistry trees{registry_env(clock, epoch, 4096, Millis{5000}, [this] { return last_seq; }), std::vector<TreeSettings>(2)};
   ObsoleteFileRemover obsolete_files{remover_env(clock, removals, [this] { epoch.collect(); })};
-  TableInstaller installer{
-      {.fs = &fs, .dir = "db", .sink = obsolete_files.sink(), .ledger = &ledger, .state_mutex = &trees.state_mutex}};
+  std::vector<TreeId> installed;
+  TableInstaller installer{installer_env()};
   ManifestEditor editor{{.trees = &trees,
                          .ledger = &ledger,
                          .pins = &pins,
@@ -60,17 +63,19 @@ struct Bed {
                              },
                          .oldest_needed = [this](SeqNum seq) { return segment_of(seq); },
                          .segments = [this] { return segments; },
+                         .log_tip = [this] { return tip; },
                          .has_segments_below = [this](FileNum file) { return segments.front().file < file; },
                          .take_segments_below = [this](FileNum file) { return take(file); },
                          .await_settled = [this](SeqNum seq) { settled.push_back(seq); },
                          .forget = [this](TreeId id) { forgotten.push_back(id); },
                          .submit = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
+                         .submit_later = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
                          .closing = [this] { return closing; },
                          .healthy = [this] { return healthy; },
                          .failed = [this](const Status&, const char* what) { failures.emplace_back(what); },
                          .mapping_written = [this] { ++written; }}};
 
-  /// The log has three segments of ten operations; each has a delete of tree 1.
+  /// Makes a log of three segments of ten operations; each segment has a delete of tree 1.
   Bed() {
     REQUIRE(fs.create_dir("db").is_ok());
     versions = VersionSet::create(removals, "db").value();
@@ -107,6 +112,20 @@ struct Bed {
     trees.note_mapping(++last_seq);
     return tree;
   }
+  TableInstaller::Env installer_env() {
+    TableInstaller::Env env = testing::installer_env(fs, obsolete_files.sink(), ledger, trees, versions);
+    env.publish = [this, publish = env.publish](Tree& tree, std::shared_ptr<const TreeView> view) {
+      installed.push_back(tree.id);
+      publish(tree, std::move(view));
+    };
+    return env;
+  }
+  TreePtr committed() {
+    TreePtr tree = make();
+    editor.schedule_mapping();
+    run_submitted();
+    return tree;
+  }
   void drop(const TreePtr& tree) {
     MutexLock lock(trees.commit_mutex);
     trees.map(0, nullptr);
@@ -121,7 +140,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("new tree reaches the manifest with its deadline, once the log has its operation durably") {
+TEST_CASE("new tree: it reaches the manifest with its deadline, once its operation is durable in the log") {
   Bed bed;
   const TreePtr tree = bed.make();
   bed.editor.schedule_mapping();
@@ -134,10 +153,10 @@ TEST_CASE("new tree reaches the manifest with its deadline, once the log has its
   bed.editor.schedule_mapping();
   CHECK(bed.submitted.size() == 1);
   bed.run_submitted();
-  CHECK(bed.synced.size() == 1);  // nothing was left to write
+  CHECK(bed.synced.size() == 1);  // there was nothing left to write
 }
 
-TEST_CASE("change of the mapping that the log does not have durably is not written") {
+TEST_CASE("change of the mapping is not durable in the log: it is not written") {
   Bed bed;
   const TreePtr tree = bed.make();
   bed.sync_status = Status::io_error("log");
@@ -151,7 +170,7 @@ TEST_CASE("change of the mapping that the log does not have durably is not writt
   CHECK(bed.failures.size() == 1);
 }
 
-TEST_CASE("dropped tree is retired after the edit, once readers are mapped to its successor") {
+TEST_CASE("tree is dropped: it is retired after the edit, once readers are mapped to its successor") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);
@@ -166,7 +185,8 @@ TEST_CASE("dropped tree is retired after the edit, once readers are mapped to it
   CHECK((superseded.at(tree->id).floor == 3000 && superseded.at(tree->id).since == 6000));
 }
 
-TEST_CASE("unneeded log segments are removed after a durable edit, and are in the ledger with their deletes") {
+TEST_CASE(
+    "log segments are not needed any more: they are removed after a durable edit, and are in the ledger with their deletes") {
   Bed bed;
   bed.last_seq = 25;
   REQUIRE(bed.editor.shorten(false).is_ok());
@@ -177,7 +197,7 @@ TEST_CASE("unneeded log segments are removed after a durable edit, and are in th
   CHECK(leaving[0].floors == PurgeLedger::Floors{{1, 4000}});
 }
 
-TEST_CASE("pinned segments stay until they are unpinned") {
+TEST_CASE("segments are pinned: they stay until they are unpinned") {
   Bed bed;
   bed.last_seq = 25;
   const auto pin = bed.pins.pin(502, 503);
@@ -188,7 +208,7 @@ TEST_CASE("pinned segments stay until they are unpinned") {
   CHECK((!bed.exists(502) && bed.exists(503)));
 }
 
-TEST_CASE("neither log nor manifest is shortened while the database is read-only or closes") {
+TEST_CASE("database is read-only or closes: neither log nor manifest is shortened") {
   Bed bed;
   bed.last_seq = 25;
   const FileNum manifest = bed.versions->manifest_file();
@@ -203,7 +223,7 @@ TEST_CASE("neither log nor manifest is shortened while the database is read-only
   CHECK((!bed.exists(501) && bed.versions->manifest_file() != manifest));
 }
 
-TEST_CASE("edit names the oldest needed log segment, and no seq beyond what is known to be synced") {
+TEST_CASE("edit: it names the oldest needed log segment, and no seq beyond the known synced seq") {
   Bed bed;
   bed.last_seq = 15;
   MutexLock lock(bed.editor.mutex);
@@ -213,12 +233,12 @@ TEST_CASE("edit names the oldest needed log segment, and no seq beyond what is k
   CHECK((edit.oldest_log == FileNum{502} && edit.complete_seq == SeqNum{12}));
   REQUIRE(bed.editor.commit(std::move(edit)).is_ok());
   bed.last_seq = 25;
-  VersionEdit next;  // relies on no operation of its own
+  VersionEdit next;  // it relies on no operation of its own
   bed.editor.note_log_needs({}, {}, &next);
   CHECK((next.oldest_log == FileNum{503} && next.complete_seq == SeqNum{12}));
 }
 
-TEST_CASE("rolled manifest ends what older edits had superseded") {
+TEST_CASE("manifest is rolled: everything that older edits had superseded is gone") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);
@@ -231,7 +251,7 @@ TEST_CASE("rolled manifest ends what older edits had superseded") {
   CHECK(bed.ledger.superseded().empty());
 }
 
-TEST_CASE("change of a deadline is written, and again later if that failed") {
+TEST_CASE("change of a deadline: it is written, and written again later if that failed") {
   Bed bed;
   const TreePtr tree = bed.make();
   {
@@ -265,4 +285,90 @@ TEST_CASE("change of a deadline is written, and again later if that failed") {
   bed.run_submitted();
   CHECK(bed.versions->tree(tree->id)->deadlines == tree->deadlines);
   CHECK((bed.failures.size() == 1 && !bed.trees.deadlines_changed()));
+}
+
+// Makes an edit that the test can recognize: it marks the tree as flushed `flushes` times.
+TableChange mark_of(TreeId id, std::uint64_t flushes) {
+  TableChange change;
+  change.make = [=](const TableChange::Versions&) {
+    VersionEdit edit;
+    TreeEdit& tree = edit.trees.emplace_back();
+    tree.tree = id;
+    tree.flushes = flushes;
+    return edit;
+  };
+  return change;
+}
+
+TEST_CASE("change of tables: it is committed, then readers get the tables, then the caller is called") {
+  Bed bed;
+  const TreePtr tree = bed.committed();
+  TableChange change = mark_of(tree->id, 3);
+  std::size_t installs = 0;
+  change.installed = [&] { installs = bed.installed.size(); };
+  REQUIRE(bed.editor.commit_change(change).is_ok());
+  CHECK((bed.versions->tree(tree->id)->flushes == 3 && bed.installed == std::vector<TreeId>{tree->id} && installs == 1));
+}
+
+TEST_CASE("change of tables without trees: it writes and installs nothing") {
+  Bed bed;
+  (void)bed.committed();
+  bool called = false;
+  const std::uint64_t bytes = bed.versions->manifest_bytes();
+  CHECK(
+      bed.editor.commit_change({.make = [](const auto&) { return VersionEdit{}; }, .installed = [&] { called = true; }}).is_ok());
+  CHECK((!called && bed.installed.empty() && bed.versions->manifest_bytes() == bytes));
+}
+
+TEST_CASE("database closes: a change of tables is aborted; edit fails: readers keep their tables") {
+  Bed bed;
+  const TreePtr tree = bed.committed();
+  bed.closing = true;
+  CHECK(bed.editor.commit_change(mark_of(tree->id, 3)).code() == Code::kAborted);
+  bed.closing = false;
+  bed.fs.inject({.ops = ops_of(FileOp::kSync), .path_has = "MANIFEST"});
+  CHECK_FALSE(bed.editor.commit_change(mark_of(tree->id, 3)).is_ok());
+  CHECK((bed.versions->tree(tree->id)->flushes == 0 && bed.installed.empty()));
+}
+
+TEST_CASE("mark of engine time: it waits for no other edit, and its failure is reported unless the database closes") {
+  Bed bed;
+  CHECK(bed.editor.try_time_mark(7000));
+  CHECK(bed.versions->time_mark() == 7000);
+  {
+    MutexLock busy(bed.editor.mutex);
+    CHECK_FALSE(std::async(std::launch::async, [&] { return bed.editor.try_time_mark(8000); }).get());
+  }
+  CHECK((bed.versions->time_mark() == 7000 && bed.failures.empty()));
+  bed.closing = true;
+  CHECK_FALSE(bed.editor.try_time_mark(8000));
+  CHECK(bed.failures.empty());
+  bed.closing = false;
+  bed.fs.inject({.ops = ops_of(FileOp::kSync), .path_has = "MANIFEST"});
+  CHECK_FALSE(bed.editor.try_time_mark(8000));
+  CHECK(bed.failures == std::vector<std::string>{"engine time"});
+}
+
+TEST_CASE("an edit for engine time names the newest log segment and the last synced operation, and never goes back") {
+  Bed bed;
+  bed.tip = {503, 25};
+  CHECK(bed.editor.try_time_mark(7000));
+  CHECK((bed.versions->newest_log() == 503 && bed.versions->last_seq() == 25));
+  bed.tip = {502, 20};
+  CHECK(bed.editor.try_time_mark(8000));
+  CHECK((bed.versions->newest_log() == 503 && bed.versions->last_seq() == 25));
+}
+
+TEST_CASE("filters of a tree are scheduled repeatedly: they are fitted once, and not after the tree is dropped") {
+  Bed bed;
+  const TreePtr tree = bed.committed();
+  bed.editor.schedule_filter_fit(tree);
+  bed.editor.schedule_filter_fit(tree);
+  CHECK(bed.submitted.size() == 1);
+  bed.run_submitted();
+  CHECK(bed.installed == std::vector<TreeId>{tree->id});
+  bed.editor.schedule_filter_fit(tree);
+  bed.drop(tree);
+  bed.run_submitted();
+  CHECK(bed.installed.size() == 1);
 }

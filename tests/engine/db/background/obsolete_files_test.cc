@@ -1,4 +1,5 @@
-// Files without readers are removed. A refused unlink is retried. A disowned file stays until the manifest is rolled.
+// Tests that files without readers are removed, a refused unlink is retried, and a disowned file stays until the manifest is
+// rolled.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -48,7 +49,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("queued files are unlinked once, and forgotten by the cache") {
+TEST_CASE("queued files: they are unlinked once, and the cache drops their blocks") {
   Bed bed;
   (*bed.remover.sink())({1, kNoFile});
   (*bed.remover.sink())({3, 4});
@@ -56,29 +57,29 @@ TEST_CASE("queued files are unlinked once, and forgotten by the cache") {
   bed.remover.remove_queued();
   CHECK(bed.memory.list("db").value() == std::vector<std::string>{metadata_file_name(2)});
   CHECK(bed.forgotten == std::vector<FileNum>{1, 3, 4});
-  bed.remover.remove_queued();  // no file twice
+  bed.remover.remove_queued();  // no file is unlinked twice
   CHECK(bed.forgotten.size() == 3);
 }
 
-TEST_CASE("views without readers are collected first, and their files are removed in the same call") {
+TEST_CASE("views have no readers any more: they are collected first, and their files are removed in the same call") {
   Bed bed;
   bed.collect = [&] { (*bed.remover.sink())({1, 2}); };
   bed.remover.remove_queued();
   CHECK(bed.files() == 2);
 }
 
-TEST_CASE("tick submits the removal of queued files, and nothing if none is queued") {
+TEST_CASE("tick: it submits the removal of queued files, and nothing if none is queued") {
   Bed bed;
   bed.remover.tick();
   CHECK(bed.submitted.empty());
   (*bed.remover.sink())({1, 2});
   bed.remover.tick();
-  CHECK(bed.files() == 4);  // ticks wait for no device
+  CHECK(bed.files() == 4);  // ticks do not wait for a device
   bed.run();
   CHECK(bed.files() == 2);
 }
 
-TEST_CASE("refused unlink is logged, and tried again every ten seconds until it works") {
+TEST_CASE("unlink is refused: it is logged, and tried again every ten seconds until it works") {
   Bed bed;
   bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
   bed.remover.remove(ObsoleteFiles{1, 2});
@@ -96,13 +97,13 @@ TEST_CASE("refused unlink is logged, and tried again every ten seconds until it 
   CHECK((bed.files() == 2 && bed.warnings.size() == 4));
 }
 
-TEST_CASE("unlink of a missing file is no failure") {
+TEST_CASE("file to unlink is missing: this is no failure") {
   Bed bed;
   bed.remover.remove(data_file_name(99));
   CHECK(bed.warnings.empty());
 }
 
-TEST_CASE("disowned files stay until the manifest is rolled") {
+TEST_CASE("disowned files: they stay until the manifest is rolled") {
   Bed bed;
   bed.remover.disown({{1, 2}, {3, kNoFile}});
   bed.remover.remove_queued();

@@ -1,4 +1,4 @@
-// What is remembered of a tree between jobs, and for how long.
+// Tests of the facts about a tree that are kept between jobs, and of how long they are kept.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -25,8 +25,9 @@ struct Bed {
     version->runs = {{1, 1, {make_file(7, "a", "c")}}};
     tables->version = version;
   }
-  [[nodiscard]] PlannerInput recall(Millis now = 1000, Millis purge_before = 0) const {
+  [[nodiscard]] PlannerInput recall(Millis now = 1000, Millis purge_before = 0, PlannerReads reads = {}) const {
     PlannerInput input;
+    input.reads = reads;
     input.tables = tables;
     input.now = now;
     input.purge_before = purge_before;
@@ -47,7 +48,7 @@ FileMeta output(FileNum num, Millis birth) {
 
 }  // namespace
 
-TEST_CASE("failed merge delays merges of its kind (for deadlines, or others); they count as failing until one succeeds") {
+TEST_CASE("merge fails: merges of its kind (for deadlines, or others) are delayed, and count as failing until one succeeds") {
   Bed bed;
   CHECK_FALSE((bed.recall().paused || bed.recall().deadlines_rest || bed.memory.merges_fail(kTree)));
   bed.memory.note_ended(kTree, false, Status::no_space("full"));
@@ -63,7 +64,7 @@ TEST_CASE("failed merge delays merges of its kind (for deadlines, or others); th
   CHECK_FALSE(bed.memory.merges_fail(kTree));
 }
 
-TEST_CASE("unchanged tables are searched for pages again at the planned time, or when PURGE.NOW asks") {
+TEST_CASE("tables are unchanged: they are searched for pages again at the planned time, or when PURGE.NOW requests it") {
   Bed bed;
   CHECK(bed.recall().look_for_pages);
   const auto found_nothing = [&](Millis next) { (void)bed.memory.note_planned(kTree, bed.recall(), {.next_page_look = next}); };
@@ -71,13 +72,14 @@ TEST_CASE("unchanged tables are searched for pages again at the planned time, or
   CHECK_FALSE(bed.recall(4999).look_for_pages);
   CHECK(bed.recall(5000).look_for_pages);
   CHECK(bed.recall(1000, 900).look_for_pages);
+  CHECK(bed.recall(1000, 0, {0, 2}).look_for_pages);  // a caller that may read sees other tables
   found_nothing(0);
   CHECK_FALSE(bed.recall(1'000'000).look_for_pages);
   bed.tables = std::make_shared<TablesView>(*bed.tables);
   CHECK(bed.recall().look_for_pages);
 }
 
-TEST_CASE("bound that a tree breaks is reported once") {
+TEST_CASE("tree breaks a bound: it is reported once") {
   Bed bed;
   const auto note = [&](std::optional<std::string> broken) {
     return bed.memory.note_planned(kTree, bed.recall(), {.broken_bounds = std::move(broken)});
@@ -85,13 +87,13 @@ TEST_CASE("bound that a tree breaks is reported once") {
   CHECK_FALSE(note(""));
   CHECK(note("level 1"));
   CHECK_FALSE(note("level 1"));
-  CHECK_FALSE(note(std::nullopt));  // the policy was not asked
+  CHECK_FALSE(note(std::nullopt));  // the policy was not called
   CHECK(note("level 2"));
   CHECK_FALSE(note(""));
   CHECK(note("level 2"));
 }
 
-TEST_CASE("rewrite for a deadline that leaves pending deletes is fruitless for five seconds") {
+TEST_CASE("rewrite for a deadline leaves pending deletes: no further one starts for five seconds") {
   Bed bed;
   const Plan rewrite{.action = Rewrite{1, 7}, .reason = Reason::kDeadline};
   bed.memory.note_outputs(rewrite, *bed.version, {output(8, 500), output(9, 0)}, 1000);
@@ -104,12 +106,12 @@ TEST_CASE("rewrite for a deadline that leaves pending deletes is fruitless for f
   Plan other = rewrite;
   other.reason = Reason::kDropped;
   bed.memory.note_outputs(other, *bed.version, {output(8, 500)}, 1000);
-  bed.version->runs.push_back({2, 2, {make_file(6, "b", "d")}});  // its outputs are not final: it was a split
+  bed.version->runs.push_back({2, 2, {make_file(6, "b", "d")}});  // the outputs are not final, since the merge was a split
   bed.memory.note_outputs(rewrite, *bed.version, {output(8, 500)}, 1000);
   CHECK(bed.recall().fruitless.empty());
 }
 
-TEST_CASE("partial drops are noted with the newest record, and pages are searched again") {
+TEST_CASE("partial drops: they are noted with the newest record, and pages are searched again") {
   Bed bed;
   (void)bed.memory.note_planned(kTree, bed.recall(), {.next_page_look = 0});
   const std::vector<Record> records = {{0, 10, 5, 100}, {10, 20, 9, 100}};
@@ -124,7 +126,7 @@ TEST_CASE("partial drops are noted with the newest record, and pages are searche
   CHECK(input.parts_done == std::map<FileNum, SeqNum>{{1007, 9}});
 }
 
-TEST_CASE("dropped tree leaves nothing") {
+TEST_CASE("tree is dropped: no fact about it is left") {
   Bed bed;
   bed.memory.note_ended(kTree, false, Status::no_space("full"));
   bed.memory.forget(kTree);

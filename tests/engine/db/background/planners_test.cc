@@ -1,4 +1,4 @@
-// The order of planners: which of them pauses leave out, and which are asked after a plan that cannot start.
+// Tests of the order of planners: which of them pauses leave out, and which are tried after a plan that cannot start.
 #include <catch2/catch.hpp>
 
 #include <array>
@@ -16,7 +16,7 @@ using namespace ebbtide::testing;
 
 namespace {
 
-// Planner N of these has a plan if bit N of the input's time is set: the rewrite of file N + 1.
+// Planner N has a plan if bit N of the input's time is set: the rewrite of file N + 1.
 template <std::size_t n>
 Plan scripted(const PlannerInput& input, PlannerNotes* notes) {
   if (n == 6) notes->broken_bounds = "";
@@ -34,7 +34,7 @@ std::vector<Planner> scripted_planners() {
   return list;
 }
 
-// The attempts on a tree for which the planners of `have` have plans and those of `blocked` cannot start.
+// Returns the attempts on a tree for which the planners of `have` have plans, and the plans of `blocked` cannot start.
 std::string attempts(PlannerInput input, Millis have, Millis blocked = 0) {
   const std::vector<Planner> list = scripted_planners();
   const auto name = [&](const Plan& plan) { return std::string(list.at(std::get<Rewrite>(plan.action).file - 1).name); };
@@ -50,7 +50,7 @@ std::string attempts(PlannerInput input, Millis have, Millis blocked = 0) {
   return text;
 }
 
-// Planners that start in turn, as those before them have no plan.
+// Returns the planners in the order in which they start, if those before them have no plan.
 std::string order(const PlannerInput& input) {
   std::string text;
   for (Millis n = 0; n < 8; ++n) {
@@ -62,23 +62,23 @@ std::string order(const PlannerInput& input) {
 
 }  // namespace
 
-TEST_CASE("planners are asked in order of precedence: unread drops, deadlines, policy, rewrites") {
+TEST_CASE("order of planners: unread drops, deadlines, policy, rewrites") {
   CHECK(order({}) == "quarantine, file drop, page drop, names, urgent, late rewrite, policy, rewrite");
 }
 
-TEST_CASE("paused tree: only planners for deadlines are asked") {
+TEST_CASE("tree is paused: only planners for deadlines are tried") {
   CHECK(order({.paused = true}) == "names, urgent, late rewrite");
 }
 
-TEST_CASE("deadlines at rest: all other planners are asked") {
+TEST_CASE("no deadline needs work: all other planners are tried") {
   CHECK(order({.deadlines_rest = true}) == "quarantine, file drop, page drop, policy, rewrite");
   CHECK(order({.paused = true, .deadlines_rest = true}).empty());
 }
 
-TEST_CASE("plan that a running job blocks: the next planner is asked, files are reserved, or the search ends, by planner") {
+TEST_CASE("running job blocks a plan: depending on the planner the next is tried, files are reserved, or the search ends") {
   const auto blocked = [](Millis planner) { return Millis{1} << planner; };
   CHECK(attempts({}, kAll, blocked(0)) == "quarantine, file drop");
-  for (const Millis planner : {1, 2, 3, 6, 7}) {  // the job's end asks all planners again
+  for (const Millis planner : {1, 2, 3, 6, 7}) {  // the end of the job starts all planners again
     const std::string name = planners()[planner].name;
     CHECK(attempts({}, kAll << planner & kAll, blocked(planner)) == name);
   }
@@ -87,7 +87,7 @@ TEST_CASE("plan that a running job blocks: the next planner is asked, files are 
   CHECK(attempts({.paused = true}, kAll << 4 & kAll, blocked(4)) == "urgent; reserved: urgent");
 }
 
-TEST_CASE("input is outdated: no other planner is asked") {
+TEST_CASE("input is outdated: no other planner is tried") {
   PlannerInput input{.now = kAll};
   PlannerNotes notes;
   int asked = 0;
@@ -96,12 +96,12 @@ TEST_CASE("input is outdated: no other planner is asked") {
     return Attempt::kOutdated;
   });
   CHECK((attempt == Attempt::kOutdated && asked == 1));
-  CHECK_FALSE(notes.broken_bounds);  // the policy was not asked
+  CHECK_FALSE(notes.broken_bounds);  // the policy was not called
 }
 
 namespace {
 
-// A tree of metadata alone: enough for planners that open no table.
+// A tree of only metadata, which is enough for planners that open no table.
 struct Metadata {
   JobRegistry jobs;
   std::shared_ptr<Version> version = std::make_shared<Version>();
@@ -132,7 +132,7 @@ struct Metadata {
 
 }  // namespace
 
-TEST_CASE("dead bytes that are late are rewritten at half of the margin; before, only if they cannot be punched") {
+TEST_CASE("dead bytes are late: they are rewritten at half of the margin; before that only if they cannot be punched") {
   Metadata tree;
   const auto file = tree.add(1, 1, 7, "a", "c");
   tree.input.deadlines = DeadlineRule(8000);
@@ -156,7 +156,7 @@ TEST_CASE("dead bytes that are late are rewritten at half of the margin; before,
   CHECK(planner::late_rewrite(tree.look(), &tree.notes).empty());
 }
 
-TEST_CASE("file of a running job is not rewritten") {
+TEST_CASE("running job has the file: it is not rewritten") {
   Metadata tree;
   const auto file = tree.add(1, 1, 7, "a", "c");
   file->dead_bytes = 50;
@@ -165,7 +165,7 @@ TEST_CASE("file of a running job is not rewritten") {
   CHECK(planner::rewrite(tree.look(), &tree.notes).empty());
 }
 
-TEST_CASE("file that reaches out of a quarantined range is cut, unless the input has no whole shape") {
+TEST_CASE("file reaches out of a quarantined range: it is cut, unless the input has no whole shape") {
   Metadata tree;
   tree.add(1, 0, 7, "a", "z");
   tree.add(2, 1, 8, "d", "f")->damage = "damaged";
@@ -177,14 +177,14 @@ TEST_CASE("file that reaches out of a quarantined range is cut, unless the input
   CHECK(planner::quarantine(without, &tree.notes).empty());
 }
 
-TEST_CASE("urgent merge waits on a short disk for the one that runs") {
+TEST_CASE("little disk space is left: an urgent merge waits for the running one") {
   Metadata tree;
   tree.add(1, 0, 7, "a", "c");
   tree.add(2, 1, 8, "a", "c");
   tree.input.room = std::uint64_t{1} << 40;
   const auto plan = [&] {
     PlannerInput input = tree.look();
-    FileShape& file = input.shape.runs.front().files.front();
+    FileShape& file = input.shape.runs.front().files.edit(0);
     file.oldest_birth = 1000;
     file.tombstones = 1;
     file.deadline = 5000;
@@ -198,7 +198,7 @@ TEST_CASE("urgent merge waits on a short disk for the one that runs") {
   CHECK(plan().empty());
 }
 
-TEST_CASE("policy that has no plan notes whether the tree breaks its bounds") {
+TEST_CASE("policy has no plan: the planner notes if the tree breaks its bounds") {
   Metadata tree;
   CHECK(planner::by_policy(tree.look(), &tree.notes).empty());
   REQUIRE(tree.notes.broken_bounds);
@@ -232,7 +232,7 @@ struct Tables {
 
 }  // namespace
 
-TEST_CASE("file under a newer range tombstone is dropped unread") {
+TEST_CASE("newer range tombstone covers a file: it is dropped unread") {
   Tables all;
   Source older, newer;
   older.entries = {entry("b", 1), entry("c", 2)};
@@ -247,7 +247,48 @@ TEST_CASE("file under a newer range tombstone is dropped unread") {
   CHECK(std::get<Drop>(plan.action).inputs.size() == 1);
 }
 
-TEST_CASE("covered pages are dropped (only whole files if punching is impossible); an empty search notes when to repeat it") {
+TEST_CASE("indexes are not in memory: a planner asks to read, and plans once it may") {
+  Tables all;
+  Source older, newer;
+  older.entries = {entry("b", 1, 5), entry("c", 2, 5)};
+  newer.tombstones = {{"a", "d", 3, 1000}};
+  all.tree.flush(older);
+  all.tree.context.visible_seq = 3;
+  all.tree.flush(newer);
+  all.tree.env.open_table = [&all](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
+    return TableReader::lazy({&all.tree.fs, nullptr, "db", false}, files_of(meta), meta.stats);
+  };
+  CHECK(planner::file_drop(all.look(), &all.notes).empty());
+  CHECK(all.notes.wants_to_read);
+  all.notes = {};
+  all.input.reads = {0, 1};
+  CHECK_FALSE(planner::file_drop(all.input, &all.notes).empty());
+  CHECK_FALSE(all.notes.wants_to_read);
+}
+
+TEST_CASE("page drop cannot see all tables: it searches again after a second, or when it may read") {
+  Tables all;
+  Source stamped, record;
+  for (int i = 0; i < 16; ++i) stamped.entries.push_back(entry("k" + std::to_string(10 + i), static_cast<SeqNum>(1 + i), 5));
+  record.records = {{0, 10, 17, 1000}};
+  all.tree.context.visible_seq = 16;
+  all.tree.flush(stamped);
+  all.tree.context.visible_seq = 17;
+  all.tree.flush(record);
+  all.tree.env.open_table = [&all](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
+    return TableReader::lazy({&all.tree.fs, nullptr, "db", false}, files_of(meta), meta.stats);
+  };
+  CHECK(planner::page_drop(all.look(), &all.notes).empty());
+  CHECK(all.notes.wants_to_read);
+  REQUIRE(all.notes.next_page_look);
+  CHECK(*all.notes.next_page_look == all.input.now + 1000);
+  all.notes = {};
+  all.input.reads = {0, 1};
+  CHECK_FALSE(planner::page_drop(all.input, &all.notes).empty());
+}
+
+TEST_CASE(
+    "covered pages: they are dropped (only whole files if punching is impossible); a search without result is repeated later") {
   Tables all;
   Source stamped;
   for (int i = 0; i < 16; ++i)
@@ -263,7 +304,7 @@ TEST_CASE("covered pages are dropped (only whole files if punching is impossible
   record.records = {{0, 10, 17, 1000}};
   all.tree.context.visible_seq = 17;
   all.tree.flush(record);
-  all.input.purge_before = 2000;  // at any cost
+  all.input.purge_before = 2000;  // deletes born before this are overdue, so any cost is accepted
   const Plan plan = planner::page_drop(all.look(), &all.notes);
   REQUIRE(std::holds_alternative<Drop>(plan.action));
   CHECK(std::get<Drop>(plan.action).pages.front().whole.size() == 8);
@@ -276,7 +317,7 @@ TEST_CASE("covered pages are dropped (only whole files if punching is impossible
   CHECK(planner::page_drop(all.look(), &all.notes).empty());
 }
 
-TEST_CASE("lingering names are purged by a margin before their deadline, unless an older delete is pending in the file") {
+TEST_CASE("lingering names: they are purged a margin before their deadline, unless an older delete is pending in the file") {
   Tables all;
   Source source;
   source.entries = {entry("b", 1), entry("c", 2)};
@@ -287,7 +328,8 @@ TEST_CASE("lingering names are purged by a margin before their deadline, unless 
     auto file = std::make_shared<FileMeta>(*version->runs.front().files.front());
     file->lingering_birth = lingering;
     file->stats.oldest_tombstone = pending;
-    version->runs.front().files.front() = std::move(file);
+    version->runs.front().files.replace(version->runs.front().files.begin(), std::move(file));
+    version->by_number.clear();
     all.tree.version = std::move(version);
     all.tree.context.now = now;
     return all.look();
@@ -300,7 +342,7 @@ TEST_CASE("lingering names are purged by a margin before their deadline, unless 
   REQUIRE(std::holds_alternative<Drop>(plan.action));
   CHECK(std::get<Drop>(plan.action).pages.size() == 1);
   CHECK(planner::names(look(1000, 9000, 500), &all.notes).empty());
-  all.input.purge_before = 1000;  // PURGE.NOW
+  all.input.purge_before = 1000;  // PURGE.NOW sets this time
   CHECK_FALSE(planner::names(look(1000, 1500), &all.notes).empty());
   REQUIRE(all.jobs.start(plan, *all.tree.version));
   CHECK(planner::names(look(1000, 9000), &all.notes).empty());

@@ -1,4 +1,4 @@
-// Callers that wait for background work return when it is done, when it has stopped, and when nothing is left to run.
+// Tests that callers which wait for background work return when it is done, when it has stopped, and when no task is left.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -15,7 +15,7 @@ struct Bed {
   Mutex mutex;
   Status error;
   bool closing = false;
-  int tasks = 0;  // queued
+  int tasks = 0;  // queued tasks
   int run = 0;
   Progress progress;
 
@@ -35,14 +35,14 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("what is done already is not waited for, though background work has stopped") {
+TEST_CASE("work is done already: the caller does not wait, even if background work has stopped") {
   Bed bed(true);
   bed.error = Status::io_error("disk");
   bed.closing = true;
   CHECK(bed.progress.wait_until([] { return true; }).is_ok());
 }
 
-TEST_CASE("wait ends with the error that stopped background work, or when the database closes") {
+TEST_CASE("background work stops with an error, or the database closes: the wait ends") {
   Bed bed(true);
   bed.closing = true;
   CHECK(bed.progress.wait_until([] { return false; }).code() == Code::kAborted);
@@ -50,14 +50,14 @@ TEST_CASE("wait ends with the error that stopped background work, or when the da
   CHECK(bed.progress.wait_until([] { return false; }).to_string() == bed.error.to_string());
 }
 
-TEST_CASE("caller without threads runs tasks until one of them has done it") {
+TEST_CASE("caller without threads: it runs tasks until one of them has done the work") {
   Bed bed(false);
   bed.tasks = 5;
   CHECK(bed.progress.wait_until([&] { return bed.run == 3; }).is_ok());
   CHECK(bed.tasks == 2);
 }
 
-TEST_CASE("caller without threads gives up when no task is left, but looks once more") {
+TEST_CASE("caller without threads, and no task is left: it gives up after one more check") {
   Bed bed(false);
   bed.tasks = 1;
   CHECK(bed.progress.wait_until([] { return false; }).code() == Code::kAborted);
@@ -66,10 +66,10 @@ TEST_CASE("caller without threads gives up when no task is left, but looks once 
   CHECK(bed.progress.wait_until([&] { return ++looks == 2; }).is_ok());
 }
 
-TEST_CASE("notified caller checks again whether it still has to wait") {
+TEST_CASE("caller is notified: it checks again if it still has to wait") {
   Bed bed(true);
   std::atomic<int> looks{0};
-  bool done = false;  // under the mutex
+  bool done = false;  // guarded by the mutex
   std::thread waiting([&] {
     CHECK(bed.progress
               .wait_until([&] {
@@ -84,7 +84,7 @@ TEST_CASE("notified caller checks again whether it still has to wait") {
     done = true;
     bed.progress.notify_locked();
   }
-  bed.progress.notify();  // without a waiting caller
+  bed.progress.notify();  // there is no waiting caller
   waiting.join();
   CHECK(looks >= 2);
 }

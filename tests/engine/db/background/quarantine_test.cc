@@ -1,4 +1,4 @@
-// How a file gets into quarantine, when it is read again, and how it gets out.
+// Tests of how a file gets into quarantine, when it is read again, and how its quarantine ends.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct Bed {
   RemovalsFileSystem removals{tree.fs, "db"};
   PurgeLedger ledger{removals, "db"};
   bool writable = true, closing = false;
-  Status refused;                // by the manifest
-  std::vector<Status> findings;  // of the next reads of the file
+  Status refused;                // the error with which the manifest refuses edits
+  std::vector<Status> findings;  // the results of the next reads of the file
   int reads = 0, edits = 0, installs = 0;
   std::vector<std::string> failures, log;
   std::vector<TreeId> changed;
@@ -45,8 +45,8 @@ struct Bed {
        .dir = "db",
        .link_mutex = &link_mutex,
        .ledger = &ledger,
-       .find = [this](FileNum file) { return find(file); },
-       .commit = [this](const Quarantine::Change& change) { return commit(change); },
+       .live_tables = [this] { return std::vector{open_tables(tree, &sink)}; },
+       .commit = [this](const TableChange& change) { return commit(change); },
        .open = [this](const FileMeta& meta) { return tree.env.open_table(meta); },
        .open_unreadable =
            [this](const FileMeta& meta, Status why) {
@@ -78,15 +78,7 @@ struct Bed {
   [[nodiscard]] FileMetaPtr meta() const { return tree.version->runs.front().files.front(); }
   [[nodiscard]] FileNum file() const { return meta()->data_file; }
   [[nodiscard]] bool quarantined() const { return meta()->quarantined(); }
-  Quarantine::Place find(FileNum number) {
-    for (const Run& run : tree.version->runs) {
-      for (const FileMetaPtr& f : run.files) {
-        if (f->data_file == number) return {kTree, f, open_tables(tree, &sink)};
-      }
-    }
-    return {};
-  }
-  Status commit(const Quarantine::Change& change) {
+  Status commit(const TableChange& change) {
     const VersionEdit edit = change.make({{kTree, tree.version}});
     if (edit.trees.empty()) return Status::ok();
     if (!refused.is_ok()) return refused;
@@ -96,6 +88,7 @@ struct Bed {
     if (change.installed) change.installed();
     return Status::ok();
   }
+  [[nodiscard]] std::vector<std::string> names() { return tree.memory.list("db").value(); }
   void damage() { quarantine.report(file(), {Status::corruption("bad page")}); }
   void tick() {
     quarantine.tick();
@@ -103,7 +96,7 @@ struct Bed {
       for (const auto& work : std::exchange(*list, {})) work();
     }
   }
-  // Reads of the file in so many minutes with a tick a second.
+  // Returns the number of reads of the file in so many minutes, with a tick a second.
   int reads_within(int minutes) {
     const int before = reads;
     for (int second = 0; second < 60 * minutes; ++second) {
@@ -116,7 +109,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("reported damage quarantines the file by one edit, logs it, and asks for other plans") {
+TEST_CASE("damage is reported: the file is quarantined by one edit, the log has the damage, and other plans are requested") {
   Bed bed;
   bed.damage();
   CHECK_FALSE(bed.quarantined());
@@ -124,19 +117,19 @@ TEST_CASE("reported damage quarantines the file by one edit, logs it, and asks f
   CHECK(bed.meta()->damage == "corruption: bad page");
   CHECK(bed.log == std::vector<std::string>{"tree 1: a table is quarantined: corruption: bad page"});
   CHECK(bed.changed == std::vector<TreeId>{kTree});
-  bed.damage();  // readers go on reporting
+  bed.damage();  // readers still report the damage
   bed.tick();
   CHECK(bed.edits == 1);
 }
 
-TEST_CASE("report of a file that no tree has is dropped") {
+TEST_CASE("no tree has the reported file: the report is dropped") {
   Bed bed;
   bed.quarantine.report(999, {Status::corruption("bad page")});
   CHECK(bed.quarantine.take_reports().is_ok());
   CHECK((bed.edits == 0 && bed.log.empty()));
 }
 
-TEST_CASE("failed edit is reported, and the damage is not forgotten") {
+TEST_CASE("edit fails: this is reported, and the damage is kept for a later edit") {
   Bed bed;
   bed.damage();
   bed.refused = Status::no_space("full");
@@ -151,7 +144,7 @@ TEST_CASE("failed edit is reported, and the damage is not forgotten") {
   CHECK(bed.quarantined());
 }
 
-TEST_CASE("closing database quarantines nothing and reports no failure") {
+TEST_CASE("database closes: nothing is quarantined, and no failure is reported") {
   Bed bed;
   bed.damage();
   bed.refused = Status::aborted("");
@@ -159,35 +152,35 @@ TEST_CASE("closing database quarantines nothing and reports no failure") {
   CHECK((bed.failures.empty() && !bed.quarantined()));
 }
 
-TEST_CASE("quarantined file is read again after a minute, then at growing intervals of at most an hour") {
+TEST_CASE("quarantined file: it is read again after a minute, and then at growing intervals of at most an hour") {
   Bed bed;
   bed.damage();
   bed.tick();
   bed.findings = {Status::corruption("bad page")};
-  CHECK(bed.reads_within(2) == 1);  // after 1 min
-  CHECK(bed.reads_within(6) == 2);  // after 3 and 7 min
+  CHECK(bed.reads_within(2) == 1);  // the table was read after 1 min
+  CHECK(bed.reads_within(6) == 2);  // the table was read after 3 and 7 min
   (void)bed.reads_within(4 * 60);
   CHECK(bed.reads_within(4 * 60) == 4);
   CHECK(bed.quarantined());
 }
 
-TEST_CASE("file that is found intact leaves quarantine with a newly opened table") {
+TEST_CASE("file is found intact: its quarantine ends with a newly opened table") {
   Bed bed;
   bed.damage();
   bed.tick();
-  bed.damage();  // reported before the copy came, and not handled yet
+  bed.damage();  // reported before the copy was made, and not handled yet
   CHECK(bed.quarantine.found_whole(bed.file()).is_ok());
   CHECK_FALSE(bed.quarantined());
   CHECK(bed.installs == 1);
   bed.tick();
   CHECK_FALSE(bed.quarantined());
   CHECK(bed.reads_within(5) == 0);
-  CHECK(bed.quarantine.found_whole(bed.file()).is_ok());  // it has left already
+  CHECK(bed.quarantine.found_whole(bed.file()).is_ok());  // the file is not in quarantine any more
   CHECK(bed.quarantine.found_whole(999).is_ok());
   CHECK(bed.installs == 1);
 }
 
-TEST_CASE("complete read of an intact file ends quarantine without a verify") {
+TEST_CASE("intact file is read completely: its quarantine ends without TREE.VERIFY") {
   Bed bed;
   bed.damage();
   bed.tick();
@@ -195,7 +188,7 @@ TEST_CASE("complete read of an intact file ends quarantine without a verify") {
   CHECK_FALSE(bed.quarantined());
 }
 
-TEST_CASE("restored copy is rewritten without its dropped pages before quarantine ends") {
+TEST_CASE("copy is restored: it is rewritten without its dropped pages before quarantine ends") {
   Bed bed;
   const std::string path = "db/" + data_file_name(bed.file());
   const std::string whole = read_file(bed.tree.memory, path).value();
@@ -204,7 +197,7 @@ TEST_CASE("restored copy is rewritten without its dropped pages before quarantin
   REQUIRE(bed.tree.run({.action = std::move(drop)}).is_ok());
   bed.damage();
   bed.tick();
-  // An operator brings a copy that was made before the drop, with a second name.
+  // An operator restores a copy that was made before the drop, and that has a second name.
   REQUIRE(bed.tree.memory.unlink(path).is_ok());
   auto copy = bed.tree.memory.create(path);
   REQUIRE(copy.is_ok());
@@ -230,7 +223,7 @@ TEST_CASE("restored copy is rewritten without its dropped pages before quarantin
   CHECK(bed.tree.memory.link_count(path).value() == 1);
 }
 
-TEST_CASE("error of the device is damage only if it comes back each time") {
+TEST_CASE("device returns an error: this counts as damage only if each attempt fails") {
   Bed bed;
   const Status device = errno_status("read", "db/1.data", EIO);
   bed.findings = {device};
@@ -241,14 +234,14 @@ TEST_CASE("error of the device is damage only if it comes back each time") {
   CHECK(bed.quarantined());
 }
 
-TEST_CASE("device that fails once costs no table") {
+TEST_CASE("device fails once: no table is quarantined") {
   Bed bed;
   bed.quarantine.report(bed.file(), {errno_status("read", "db/1.data", EIO)});
   CHECK(bed.reads_within(10) == 1);
   CHECK_FALSE(bed.quarantined());
 }
 
-TEST_CASE("log names ten quarantined tables a minute") {
+TEST_CASE("many tables are quarantined: the log names ten of them a minute") {
   Bed bed;
   for (int i = 0; i < 25; ++i) {
     bed.damage();
@@ -262,23 +255,23 @@ TEST_CASE("log names ten quarantined tables a minute") {
   CHECK(std::count(bed.log.begin(), bed.log.end(), "more tables are quarantined; TREE.INFO names each") == 1);
 }
 
-TEST_CASE("missing table at open is quarantined, and its place holder returns the error") {
+TEST_CASE("table is missing at open: it is quarantined, and its placeholder returns the error") {
   Bed bed;
   REQUIRE(bed.tree.memory.unlink("db/" + data_file_name(bed.file())).is_ok());
   VersionEdit edit;
-  const auto opened = bed.quarantine.open_tables({{kTree, bed.tree.version}}, &edit);
+  const auto opened = bed.quarantine.open_tables({{kTree, bed.tree.version}}, bed.names(), &edit);
   REQUIRE(opened.is_ok());
   REQUIRE(edit.trees.size() == 1);
   CHECK(edit.trees.front().quarantined.front().first == bed.file());
   CHECK(opened->at(bed.meta()->metadata_file)->unreadable().code() == Code::kCorruption);
 }
 
-TEST_CASE("other errors at open end the open, unless the file is quarantined") {
+TEST_CASE("another error occurs at open: the open fails, unless the file is quarantined") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kOpen), .sticky = true, .code = Code::kOutOfMemory});
   VersionEdit edit;
-  CHECK_FALSE(bed.quarantine.open_tables({{kTree, bed.tree.version}}, &edit).is_ok());
+  CHECK_FALSE(bed.quarantine.open_tables({{kTree, bed.tree.version}}, bed.names(), &edit).is_ok());
   bed.tree.fs.clear_faults();
-  CHECK(bed.quarantine.open_tables({{kTree, bed.tree.version}}, &edit).is_ok());
+  CHECK(bed.quarantine.open_tables({{kTree, bed.tree.version}}, bed.names(), &edit).is_ok());
   CHECK(edit.trees.empty());
 }

@@ -1,4 +1,4 @@
-// What an ObsoleteFileRemover needs of its database, for tests of components around it.
+// The environment of an ObsoleteFileRemover without a database, for tests of components around it.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace ebbtide::testing {
 
-/// Of the database in the directory "db". No file has pages in a cache, and nothing that was submitted ever runs.
+/// Returns the environment of a database in the directory "db". No file has pages in a cache, and no submitted task ever runs.
 inline ObsoleteFileRemover::Env remover_env(const Clock& clock, RemovalsFileSystem& fs, std::function<void()> collect) {
   return {.clock = &clock,
           .fs = &fs,

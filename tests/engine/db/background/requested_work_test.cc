@@ -1,4 +1,5 @@
-// A requested flush waits for the memtables of its moment. A requested merge takes all files of its range, once no job has them.
+// Tests that a requested flush waits for the memtables of its moment, and that a requested merge takes all files of its range
+// once no job has them.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -21,10 +22,10 @@ struct Bed {
   SimulatedClock clock;
   Epoch epoch;
   SeqNum last_seq = 0;
-  std::vector<std::function<void()>> tasks;  // the last one runs first
+  std::vector<std::function<void()>> tasks;  // the last task runs first
   std::vector<std::string> events;
-  std::function<void()> cuts;   // what a cut does to the tree
-  std::vector<Status> results;  // of the next jobs; afterwards each succeeds, and leaves one run
+  std::function<void()> cuts;   // called by a job that cuts files: changes the tree
+  std::vector<Status> results;  // the results of the next jobs; later jobs succeed, and leave one run
   TreeRegistry trees{registry_env(clock, epoch, 64 << 10, Millis{1000}, [this] { return last_seq; }),
                      std::vector<TreeSettings>(1)};
   Progress progress{{.state_mutex = &trees.state_mutex,
@@ -63,12 +64,12 @@ struct Bed {
     tree->active->insert_range({"a", "b", ++last_seq, 1000});
     trees.mark_active(1, last_seq, last_seq);
   }
-  /// The oldest frozen memtable becomes a table.
+  /// Makes a table of the oldest frozen memtable.
   void flush_one() {
     MutexLock lock(trees.state_mutex);
     tree->frozen.erase(tree->frozen.begin());
   }
-  /// Gives the tree these runs, newest first: files by number, with one range of keys each.
+  /// Gives the tree these runs, newest first: each has files by number, each with one range of keys.
   void set_runs(const std::vector<std::vector<std::pair<FileNum, KeyRange>>>& runs) {
     auto version = std::make_shared<Version>();
     version->tree = 1;
@@ -120,21 +121,21 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("requested flush freezes the memtable and waits for it, not for later ones") {
+TEST_CASE("requested flush: it freezes the memtable and waits for it, but not for later memtables") {
   Bed bed;
   bed.write();
   bed.tasks.push_back([&] { bed.flush_one(); });
-  bed.tasks.push_back([&] {  // runs first
+  bed.tasks.push_back([&] {  // this task runs first
     bed.write();
     MutexLock lock(bed.trees.commit_mutex);
     bed.trees.freeze(*bed.tree);
   });
   CHECK(bed.work.flush(0).is_ok());
   CHECK((bed.tasks.empty() && bed.tree->frozen.size() == 1));
-  CHECK(bed.work.flush(0).code() == Code::kAborted);  // nothing runs that flushes the rest
+  CHECK(bed.work.flush(0).code() == Code::kAborted);  // no task is left that flushes the others
 }
 
-TEST_CASE("requested flush of an empty, a missing and a dropped tree does not wait") {
+TEST_CASE("requested flush of an empty, a missing or a dropped tree: it does not wait") {
   Bed bed;
   CHECK(bed.work.flush(0).is_ok());
   CHECK(bed.work.flush(7).is_ok());
@@ -149,21 +150,21 @@ TEST_CASE("requested flush of an empty, a missing and a dropped tree does not wa
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("requested merge takes the files of its range and all that they overlap, in one job") {
+TEST_CASE("requested merge: it takes the files of its range and all files that overlap them, in one job") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}, {3, {"x", "y"}}}, {{5, {"b", "d"}}, {7, {"x", "z"}}}});
   CHECK(bed.work.compact(0, {"b", "c"}).is_ok());
   CHECK(bed.events == Texts{"run 1 5", "finish", "progressed"});
 }
 
-TEST_CASE("requested merge of a single clean run has nothing to do") {
+TEST_CASE("requested merge of a single clean run: it has nothing to do") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}}});
   CHECK(bed.work.compact(0, {}).is_ok());
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("requested merge waits for the job that has one of its files") {
+TEST_CASE("another job has a file of a requested merge: the merge waits for the job") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}}, {{5, {"b", "d"}}}});
   Merge merge;
@@ -178,7 +179,7 @@ TEST_CASE("requested merge waits for the job that has one of its files") {
   CHECK(bed.events == Texts{"run 1 5", "finish", "progressed"});
 }
 
-TEST_CASE("aborted requested merge starts the urgent job, and runs again") {
+TEST_CASE("requested merge is aborted: the urgent job starts, and the merge runs again") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}}, {{5, {"b", "d"}}}});
   bed.results = {Status::aborted("urgent work")};
@@ -186,7 +187,7 @@ TEST_CASE("aborted requested merge starts the urgent job, and runs again") {
   CHECK(bed.events == Texts{"run 1 5", "finish", "schedule", "progressed", "run 1 5", "finish", "progressed"});
 }
 
-TEST_CASE("requested merge first cuts files that reach into a quarantined file's range") {
+TEST_CASE("files reach into a quarantined file's range: a requested merge cuts them first") {
   Bed bed;
   bed.set_runs({{{1, {"a", "f"}}}, {{5, {"a", "b"}}, {kDamaged, {"d", "e"}}}});
   bed.cuts = [&] {
@@ -196,7 +197,7 @@ TEST_CASE("requested merge first cuts files that reach into a quarantined file's
   CHECK(bed.events == Texts{"cut 1", "finish", "progressed", "run 11 15 5", "finish", "progressed"});
 }
 
-TEST_CASE("requested merge waits for the job that cuts a file at a quarantined file's range") {
+TEST_CASE("another job cuts a file at a quarantined file's range: a requested merge waits for it") {
   Bed bed;
   bed.set_runs({{{1, {"a", "f"}}}, {{5, {"a", "b"}}, {kDamaged, {"d", "e"}}}});
   const auto other =
@@ -206,7 +207,7 @@ TEST_CASE("requested merge waits for the job that cuts a file at a quarantined f
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("error of a requested merge is returned, unless its tree was dropped meanwhile") {
+TEST_CASE("requested merge fails: the error is returned, unless the tree was dropped meanwhile") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}}, {{5, {"b", "d"}}}});
   bed.results = {Status::io_error("disk")};

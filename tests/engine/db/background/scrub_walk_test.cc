@@ -1,4 +1,4 @@
-// Which table the scrub takes next, and when.
+// Tests of which table the scrub takes next, and when.
 #include <catch2/catch.hpp>
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr Millis kHour = 3'600'000, kDay = 24 * kHour;
 
-// Runs the walk for `time` with a check every minute. Returns the numbers of the tables that it took.
+// Runs the walk for `time`, with a check every minute. Returns the numbers of the tables that it took.
 std::vector<std::uint64_t> walk(ScrubWalk* scrub, const std::vector<ScrubWalk::Table>& tables, Millis* now, Millis time,
                                 Millis interval) {
   std::vector<std::uint64_t> taken;
@@ -24,14 +24,14 @@ std::vector<std::uint64_t> walk(ScrubWalk* scrub, const std::vector<ScrubWalk::T
 
 }  // namespace
 
-TEST_CASE("a walk takes each table once per interval, for a time in proportion to its size") {
+TEST_CASE("walk: it takes each table once per interval, for a time in proportion to the table's size") {
   std::vector<ScrubWalk::Table> tables = {{9, 500}, {4, 100}, {30, 300}, {12, 100}};
-  ScrubWalk scrub(4);  // after table 4
+  ScrubWalk scrub(4);  // begins after table 4
   Millis now = 1'000'000;
   CHECK(walk(&scrub, tables, &now, 10 * 60'000, kDay) == std::vector<std::uint64_t>{9});
   CHECK(walk(&scrub, tables, &now, kDay / 2, kDay) == std::vector<std::uint64_t>{12});
   CHECK(walk(&scrub, tables, &now, kDay / 2 - kHour, kDay) == std::vector<std::uint64_t>{30, 4});
-  // From then on each day has all of them. A new table is read when the walk reaches its number; a removed one is skipped.
+  // From then on each day has all tables. A new table is read when the walk reaches its number; a removed table is skipped.
   for (int day = 0; day < 3; ++day) {
     const auto taken = walk(&scrub, tables, &now, kDay + 10 * 60'000, kDay);
     CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{4, 9, 12, 30});
@@ -42,7 +42,7 @@ TEST_CASE("a walk takes each table once per interval, for a time in proportion t
   CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{9, 31});
 }
 
-TEST_CASE("a walk without tables checks again later, and a shorter interval applies at once") {
+TEST_CASE("walk has no tables: it checks again later; interval becomes shorter: it applies at once") {
   ScrubWalk scrub(0);
   Millis now = 1'000'000;
   CHECK(walk(&scrub, {}, &now, kDay, kDay).empty());

@@ -1,4 +1,4 @@
-// The scrub reads one table at a time and reports damage; verify reads all of a view.
+// Tests that the scrub reads one table at a time and reports damage, and that verify reads all tables of a view.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -80,7 +80,7 @@ struct Bed {
     scrubber.tick({{kTree, view->tables}});
     for (const auto& work : std::exchange(submitted, {})) work();
   }
-  // An hour and a half, with a tick a minute.
+  // Runs for an hour and a half, with a tick a minute.
   void live() {
     for (int minute = 0; minute < 90; ++minute) {
       now += 60'000;
@@ -99,7 +99,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("scrub reads each table within the interval, and counts the bytes") {
+TEST_CASE("scrub: it reads each table within the interval, and counts the bytes") {
   Bed bed;
   bed.live();
   CHECK(std::set<FileNum>(bed.read.begin(), bed.read.end()) == std::set<FileNum>{bed.file(0), bed.file(1)});
@@ -107,7 +107,7 @@ TEST_CASE("scrub reads each table within the interval, and counts the bytes") {
   CHECK(bed.scrubber.bytes_read() > 2 * 800);
 }
 
-TEST_CASE("interval 0: nothing is read, nor while the database closes") {
+TEST_CASE("interval is 0, or the database closes: the scrub reads nothing") {
   Bed bed;
   bed.scrubber.set_interval(0);
   bed.live();
@@ -117,7 +117,7 @@ TEST_CASE("interval 0: nothing is read, nor while the database closes") {
   CHECK(bed.read.empty());
 }
 
-TEST_CASE("one table is read at a time") {
+TEST_CASE("several tables are due: one is read at a time") {
   Bed bed;
   bed.now += 60'000;
   bed.scrubber.tick({{kTree, bed.view->tables}});
@@ -128,7 +128,7 @@ TEST_CASE("one table is read at a time") {
   CHECK(bed.submitted.size() == 1);
 }
 
-TEST_CASE("damage that the scrub finds is reported, logged and counted") {
+TEST_CASE("scrub finds damage: it is reported, logged and counted") {
   Bed bed;
   bed.damage[bed.file(0)] = "bad page";
   bed.live();
@@ -138,7 +138,7 @@ TEST_CASE("damage that the scrub finds is reported, logged and counted") {
   CHECK(bed.scrubber.errors() == bed.errors.size());
 }
 
-TEST_CASE("errors of a table whose lease is revoked meanwhile are ignored") {
+TEST_CASE("lease of a table is revoked during its read: the read's errors are ignored") {
   Bed bed;
   bed.damage[bed.file(0)] = bed.damage[bed.file(1)] = "gone";
   bed.while_reading = [&] { bed.leases.revoke_if([](const TreeView&) { return true; }); };
@@ -147,7 +147,7 @@ TEST_CASE("errors of a table whose lease is revoked meanwhile are ignored") {
   CHECK((bed.errors.empty() && bed.reported.empty() && bed.scrubber.bytes_read() == 0));
 }
 
-TEST_CASE("table of a dropped tree, or that was merged away, is not read") {
+TEST_CASE("table's tree was dropped, or the table was merged: it is not read") {
   Bed bed;
   bed.gone = true;
   bed.live();
@@ -164,14 +164,14 @@ TEST_CASE("table of a dropped tree, or that was merged away, is not read") {
   CHECK(bed.read.empty());
 }
 
-TEST_CASE("scrub skips quarantined tables") {
+TEST_CASE("quarantined tables: the scrub skips them") {
   Bed bed;
   bed.quarantine(bed.file(0));
   bed.live();
   CHECK(std::set<FileNum>(bed.read.begin(), bed.read.end()) == std::set<FileNum>{bed.file(1)});
 }
 
-TEST_CASE("verify reads all tables of the view, and a quarantined one from the drive") {
+TEST_CASE("verify: it reads all tables of the view, and a quarantined one from the drive") {
   Bed bed;
   bed.quarantine(bed.file(0));
   const auto lease = bed.leases.lease(bed.view, 2, bed.now);
@@ -179,7 +179,7 @@ TEST_CASE("verify reads all tables of the view, and a quarantined one from the d
   REQUIRE(report.is_ok());
   CHECK((report->files == 2 && report->errors.empty() && report->bytes > 2 * 800));
   CHECK(bed.read == std::vector<FileNum>{bed.file(0)});
-  CHECK((bed.whole == bed.read && bed.taken == 1));  // it has no error: its quarantine ends
+  CHECK((bed.whole == bed.read && bed.taken == 1));  // the file has no error, so its quarantine ends
 
   bed.whole.clear();
   bed.damage[bed.file(0)] = "bad page";
@@ -188,7 +188,7 @@ TEST_CASE("verify reads all tables of the view, and a quarantined one from the d
   CHECK((bed.whole.empty() && bed.reported == std::vector<FileNum>{bed.file(0)}));
 }
 
-TEST_CASE("verify reports a file of an open table that is missing, though it can be read") {
+TEST_CASE("file of an open table is missing: verify reports it, though it can be read") {
   Bed bed;
   const FileMeta& meta = *bed.tree.version->runs.at(0).files.front();
   const bool data = GENERATE(true, false);
@@ -200,7 +200,7 @@ TEST_CASE("verify reports a file of an open table that is missing, though it can
   CHECK(bed.reported == std::vector<FileNum>{meta.data_file});
 }
 
-TEST_CASE("verify returns an error if its lease is revoked or the database closes") {
+TEST_CASE("lease of verify is revoked, or the database closes: it returns an error") {
   Bed bed;
   bed.quarantine(bed.file(0));
   const auto lease = bed.leases.lease(bed.view, 2, bed.now);

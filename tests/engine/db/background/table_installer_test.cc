@@ -1,4 +1,5 @@
-// Views of a version's tables: which open tables they keep, which are opened, and when removed tables are unlinked.
+// Tests of views of a version's tables: which open tables they keep, which tables are opened, and when removed tables are
+// unlinked.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -21,12 +22,13 @@ struct Bed {
   PurgeLedger ledger{removals, "db"};
   Mutex state_mutex;
   SimulatedClock clock;
-  std::vector<FileNum> data_files, metadata_files;  // that the last view handed over
+  std::vector<FileNum> data_files, metadata_files;  // files of the last view
   ObsoleteSink sink = [this](const ObsoleteFiles& obsolete) {
     if (obsolete.data_file != kNoFile) data_files.push_back(obsolete.data_file);
     if (obsolete.metadata_file != kNoFile) metadata_files.push_back(obsolete.metadata_file);
   };
   bool fitted = true;
+  int fences = 0;
   std::vector<TreeId> fit_later;
   Tree tree{clock};
   TableInstaller installer{{.fs = &files.fs,
@@ -38,7 +40,11 @@ struct Bed {
                             .pool = [] { return nullptr; },
                             .new_file = files.env.new_file,
                             .version = [this](TreeId) { return files.version; },
-                            .fence = [] { return Millis{5000}; },
+                            .fence =
+                                [this] {
+                                  ++fences;
+                                  return Millis{5000};
+                                },
                             .floor = [](const TreeView&, Millis, Millis now) { return now - 1000; },
                             .fit_filters = [this](Tree&, const TablesView&) { return fitted; },
                             .fit_filters_later = [this](TreeId id) { fit_later.push_back(id); },
@@ -73,7 +79,7 @@ const OpenTable& table(const TablesView& view, std::size_t run) { return *view.r
 
 }  // namespace
 
-TEST_CASE("view keeps open tables, opens new ones, and uses those that a job has opened") {
+TEST_CASE("new view: it keeps open tables, opens new ones, and uses tables that a job has opened") {
   Bed bed;
   const auto before = bed.view();
   REQUIRE(before->runs.size() == 2);
@@ -89,7 +95,7 @@ TEST_CASE("view keeps open tables, opens new ones, and uses those that a job has
   CHECK((bed.data_files.empty() && bed.ledger.leaving().empty()));
 }
 
-TEST_CASE("removed tables are in the ledger with their floor, and are unlinked with the last view that has them") {
+TEST_CASE("tables are removed: they are in the ledger with their floor, and are unlinked with the last view that has them") {
   Bed bed;
   auto before = bed.view();
   const FileNum data_file = table(*before, 0).meta->data_file;
@@ -98,7 +104,7 @@ TEST_CASE("removed tables are in the ledger with their floor, and are unlinked w
   CHECK(table(*before, 0).obsolete);
   CHECK(table(*before, 0).floor == 4000);
   const auto leaving = bed.ledger.leaving();
-  CHECK(leaving.size() == 4);  // two tables of two files
+  CHECK(leaving.size() == 4);  // two tables, each with two files
   for (const PurgeLedger::Leaving& file : leaving) CHECK(file.floors == PurgeLedger::Floors{{1, 4000}});
   CHECK(bed.data_files.empty());
   before.reset();
@@ -106,7 +112,7 @@ TEST_CASE("removed tables are in the ledger with their floor, and are unlinked w
   CHECK(std::find(bed.data_files.begin(), bed.data_files.end(), data_file) != bed.data_files.end());
 }
 
-TEST_CASE("table whose metadata file was replaced keeps its data file") {
+TEST_CASE("metadata file of a table is replaced: the table keeps its data file") {
   Bed bed;
   Source source;
   for (int i = 0; i < 8; ++i) source.entries.push_back(entry("b" + std::to_string(i), ++bed.files.context.visible_seq));
@@ -122,7 +128,7 @@ TEST_CASE("table whose metadata file was replaced keeps its data file") {
   CHECK((bed.metadata_files.size() == 1 && bed.data_files.empty()));
 }
 
-TEST_CASE("quarantined files are listed, and their ranges frozen") {
+TEST_CASE("quarantined files: the view lists them, and their ranges are frozen") {
   Bed bed;
   TreeEdit edit;
   edit.tree = 1;
@@ -133,12 +139,13 @@ TEST_CASE("quarantined files are listed, and their ranges frozen") {
   CHECK(view->newest_level_runs == 0);  // no file of the level may be merged
 }
 
-TEST_CASE("install gives readers the tables and takes the flushed memtables in one step") {
+TEST_CASE("install: readers get the tables and lose the flushed memtables in one step") {
   Bed bed;
   bed.show(bed.view(), 3);
   const auto active = bed.tree.view_owner->memtables.front();
   bed.flush();
-  REQUIRE(bed.installer.install(bed.tree, {}, 1).is_ok());
+  const auto tables = bed.installer.install(bed.tree, {}, 1);
+  REQUIRE((tables.is_ok() && *tables == bed.tree.view_owner->tables));
   CHECK(bed.tree.view_owner->tables->runs.size() == 3);
   CHECK((bed.tree.view_owner->memtables.size() == 2 && bed.tree.view_owner->memtables.front() == active));
   CHECK((bed.tree.frozen.size() == 1 && bed.tree.frozen.front().memtable == bed.tree.view_owner->memtables.back()));
@@ -148,12 +155,22 @@ TEST_CASE("install gives readers the tables and takes the flushed memtables in o
   CHECK(bed.fit_later == std::vector<TreeId>{1});
 }
 
-TEST_CASE("dropped tree gets no tables") {
+TEST_CASE("install during replay: it needs no fence, and leaves unfitted filters to the next install") {
   Bed bed;
-  CHECK(bed.installer.install(bed.tree, {}, 0).code() == Code::kAborted);
+  bed.show(bed.view(), 3);
+  bed.flush();
+  bed.fitted = false;
+  bed.installer.install_replayed(bed.tree, {}, 2);
+  CHECK((bed.tree.view_owner->tables->runs.size() == 3 && bed.tree.view_owner->memtables.size() == 1 && bed.tree.frozen.empty()));
+  CHECK((bed.fences == 0 && bed.fit_later.empty()));
 }
 
-TEST_CASE("dropped tree removes all its tables") {
+TEST_CASE("tree was dropped: it gets no tables") {
+  Bed bed;
+  CHECK(bed.installer.install(bed.tree, {}, 0).status().code() == Code::kAborted);
+}
+
+TEST_CASE("tree is dropped: all its tables are removed") {
   Bed bed;
   auto view = bed.view();
   bed.installer.retire(*view, 3000);
@@ -162,7 +179,7 @@ TEST_CASE("dropped tree removes all its tables") {
   CHECK(bed.data_files.size() == 2);
 }
 
-TEST_CASE("job reads tables that are open, and its outputs are kept for the view") {
+TEST_CASE("job: it reads tables that are open, and its outputs are kept for the view") {
   Bed bed;
   const auto view = bed.view();
   TableInstaller::OpenedTables opened;
@@ -178,7 +195,7 @@ TEST_CASE("job reads tables that are open, and its outputs are kept for the view
   CHECK(env.open_table(fresh).value() == reader);
 }
 
-TEST_CASE("every read of an unreadable table returns the reason") {
+TEST_CASE("table is unreadable: every read of it returns the reason") {
   Bed bed;
   const auto reader = bed.installer.open_unreadable(*bed.files.version->runs.front().files.front(), Status::corruption("gone"));
   CHECK(reader->unreadable().code() == Code::kCorruption);

@@ -1,4 +1,4 @@
-// Tables of a tree without a database: a TreeFixture's version, with every table open.
+// The open tables of a TreeFixture's version, for tests of a tree without a database.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace ebbtide::testing {
 
-/// Opens the tables of the fixture's version. Files that are obsolete go to `sink`, which outlives them.
+/// Opens the tables of the fixture's version. Obsolete files go to `sink`, which must outlive the tables.
 inline std::shared_ptr<const TablesView> open_tables(TreeFixture& tree, const ObsoleteSink* sink) {
   auto view = std::make_shared<TablesView>();
   view->version = tree.version;
@@ -30,7 +30,7 @@ inline std::shared_ptr<const TablesView> open_tables(TreeFixture& tree, const Ob
   return view;
 }
 
-/// A value of 800 bytes: with pages of 1 KiB each entry is a page of its own.
+/// Returns an entry with a value of 800 bytes: with pages of 1 KiB each such entry has a page of its own.
 inline Owned entry(std::string key, SeqNum seq, DeleteKey delete_key = kNoStamp) {
   return {.key = std::move(key), .seq = seq, .value = std::string(800, 'v'), .delete_key = delete_key, .first = true};
 }

@@ -1,4 +1,5 @@
-// Trees at one moment go in, margins and memtables to flush come out. No database; time is an argument.
+// Tests of the tracker's results for trees at one moment: margins, and memtables to flush. There is no database; time is an
+// argument.
 #include <catch2/catch.hpp>
 
 #include "base/clock.h"
@@ -55,18 +56,18 @@ struct Fixture {
                                         .frozen_rest = frozen_rest};
     return !tracker.tick(std::span(&tree, 1), now).empty();
   }
-  /// Merges go at so many bytes per ms.
+  /// Sets the measured rate of merges.
   void measure(std::uint64_t bytes_per_ms) { tracker.note_merge(bytes_per_ms * 1000, 1'000'000'000); }
 };
 
 }  // namespace
 
-TEST_CASE("margin is a tenth of the deadline and 1.5 times the time of the work; half of the deadline if disk space is short") {
+TEST_CASE("margin: it is a tenth of the deadline plus 1.5 times the work's time; half of the deadline if disk space is short") {
   Fixture f;
   f.tick(kBirth);
   CHECK(f.margin == kDeadline / 10);
   f.measure(1000);
-  f.table_bytes = 10'000'000;  // ten seconds
+  f.table_bytes = 10'000'000;  // merging them takes ten seconds
   f.tables = std::make_shared<int>();
   f.tick(kBirth);
   CHECK(f.margin == kDeadline / 10 + 15'000);
@@ -76,16 +77,16 @@ TEST_CASE("margin is a tenth of the deadline and 1.5 times the time of the work;
   CHECK(f.margin == kDeadline / 2);
 }
 
-TEST_CASE("I/O budget lower than the measured rate makes work start earlier") {
+TEST_CASE("I/O budget is lower than the measured rate: work starts earlier") {
   Fixture f;
   f.measure(1000);
   f.table_bytes = 10'000'000;
-  f.io_budget = 1'500'000;  // 500 bytes of work per ms
+  f.io_budget = 1'500'000;  // that is 500 bytes of work per ms
   f.tick(kBirth);
   CHECK(f.margin == kDeadline / 10 + 30'000);
 }
 
-TEST_CASE("shape is surveyed when tables change and every 200 ms; never for a tree without a deadline") {
+TEST_CASE("shape of a tree: it is surveyed when tables change and every 200 ms, and never for a tree without a deadline") {
   Fixture f;
   f.tick(kBirth);
   f.tick(kBirth + DeadlineTracker::kLookEvery - 1);
@@ -101,7 +102,7 @@ TEST_CASE("shape is surveyed when tables change and every 200 ms; never for a tr
   CHECK(f.tracker.work_bytes(7) == 0);
 }
 
-TEST_CASE("memtable is flushed when its oldest delete has used its part of the time, or PURGE.NOW requests it") {
+TEST_CASE("oldest delete has used its part of the time, or PURGE.NOW requests it: its memtable is flushed") {
   Fixture f;
   f.memtables = {kBirth, 0};
   Millis due = 0;
@@ -116,7 +117,7 @@ TEST_CASE("memtable is flushed when its oldest delete has used its part of the t
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("frozen memtable counts only while no flush of it is queued") {
+TEST_CASE("frozen memtable: it counts only while no flush of it is queued") {
   Fixture f;
   f.memtables = {0, kBirth};
   CHECK_FALSE(f.tick(kBirth + kDeadline));
@@ -124,7 +125,7 @@ TEST_CASE("frozen memtable counts only while no flush of it is queued") {
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("needed part of the measured rate is bytes divided by the time left, at most 1, and 0 while unmeasured") {
+TEST_CASE("needed part of the measured rate: it is bytes divided by the time left, at most 1, and 0 while unmeasured") {
   Fixture f;
   f.table_bytes = 10'000'000;  // within 100 s: 100 bytes per ms
   f.tick(kBirth);
@@ -137,16 +138,16 @@ TEST_CASE("needed part of the measured rate is bytes divided by the time left, a
   CHECK(f.tracker.work_bytes(7) == 10'000'000);
 }
 
-TEST_CASE("tree is late when half of the margin has passed") {
+TEST_CASE("half of the margin has passed: the tree is late") {
   Fixture f;
-  CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));  // the tracker does not know the tree
+  CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));  // the tracker does not know this tree
   f.table_bytes = kMiB;
   f.tick(kBirth);
   CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline - 5'001));
   CHECK(f.tracker.is_late(7, 10'000, kBirth + kDeadline - 5'000));
 }
 
-TEST_CASE("tree that a tick does not list is forgotten") {
+TEST_CASE("tick does not list a tree: the tree is forgotten") {
   Fixture f;
   f.table_bytes = kMiB;
   f.tick(kBirth);
@@ -156,7 +157,7 @@ TEST_CASE("tree that a tick does not list is forgotten") {
   CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));
 }
 
-TEST_CASE("deadline shorter than merging all data takes is warned of once, and again after it was long enough") {
+TEST_CASE("deadline is shorter than merging all data takes: this is logged once, and again after it was long enough") {
   Fixture f;
   f.table_bytes = 110'000'000;
   f.measure(1000);
@@ -171,9 +172,9 @@ TEST_CASE("deadline shorter than merging all data takes is warned of once, and a
   CHECK(f.warnings.size() == 2);
 }
 
-TEST_CASE("I/O budget smaller than the deadlines need grows, with one warning for all pending work") {
+TEST_CASE("I/O budget is smaller than the deadlines need: it grows, with one warning for all pending work") {
   Fixture f;
-  f.table_bytes = 100'000'000;  // 1,000 bytes per ms: 3,000,000 a second read and written
+  f.table_bytes = 100'000'000;  // 1,000 bytes per ms: 3,000,000 bytes a second read and written
   f.io_budget = 1'024'000;
   for (int i = 0; i < 3; ++i) f.tick(kBirth);
   REQUIRE(f.warnings.size() == 1);

@@ -1,4 +1,5 @@
-// Memtables that keep a log segment are flushed, and leases that keep files are revoked, once deletes in these are due.
+// Tests that memtables which keep a log segment are flushed, and leases which keep files are revoked, once deletes in these are
+// due.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -30,7 +31,7 @@ struct Bed {
                       .segments = [this] { return segments; },
                       .hurry = [this](const TreePtr& tree) { hurried.push_back(tree->id); }}};
 
-  /// A memtable of the tree has operations from `first` on. It is the active one unless `frozen`.
+  /// Makes a tree whose memtable has operations from `first` on. It is the active memtable unless `frozen`.
   TreePtr make(TreeId id, SeqNum first, bool frozen = false) {
     MutexLock lock(trees.commit_mutex);
     TreePtr tree = trees.make(id, static_cast<DatabaseId>(id), StampMode::kWriteTime);
@@ -44,7 +45,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("due memtable is flushed; the active one is frozen only if it is due, too") {
+TEST_CASE("memtable is due: it is flushed, and the active memtable is frozen only if it is due, too") {
   Bed bed;
   const TreePtr tree = bed.make(1, 5);
   bed.retirer.flush(1, false);
@@ -53,7 +54,7 @@ TEST_CASE("due memtable is flushed; the active one is frozen only if it is due, 
   CHECK((bed.hurried == std::vector<TreeId>{1, 1} && tree->frozen.size() == 1));
 }
 
-TEST_CASE("memtable of a tree that was dropped is not flushed") {
+TEST_CASE("tree was dropped: its memtable is not flushed") {
   Bed bed;
   const TreePtr tree = bed.make(1, 5);
   {
@@ -66,7 +67,7 @@ TEST_CASE("memtable of a tree that was dropped is not flushed") {
   CHECK(bed.hurried.empty());
 }
 
-TEST_CASE("retired segment is ended, and the memtables that need it or an older one are flushed") {
+TEST_CASE("segment is retired: it ends, and the memtables that need it or an older segment are flushed") {
   Bed bed;
   bed.segments = {{.file = 3, .last_seq = 10}, {.file = 4, .last_seq = 20}, {.file = 5, .last_seq = 30}};
   const TreePtr active = bed.make(1, 20), frozen = bed.make(2, 10, true), later = bed.make(3, 21);
@@ -76,7 +77,7 @@ TEST_CASE("retired segment is ended, and the memtables that need it or an older 
   CHECK((active->frozen.size() == 1 && later->frozen.empty()));
 }
 
-TEST_CASE("memtable with a batch whose pieces are in the segment is flushed, though its commit is in a later one") {
+TEST_CASE("segment has pieces of a memtable's batch: the memtable is flushed, though the commit is in a later segment") {
   Bed bed;
   bed.segments = {{.file = 3, .last_seq = 10, .pieces_seq = 25}, {.file = 4, .last_seq = 30}};
   bed.make(1, 25);
@@ -84,7 +85,7 @@ TEST_CASE("memtable with a batch whose pieces are in the segment is flushed, tho
   CHECK(bed.hurried == std::vector<TreeId>{1});
 }
 
-TEST_CASE("lease is revoked if a table that left its tree is due, and not for tables that the tree has") {
+TEST_CASE("table left its tree and is due: its lease is revoked; a lease on tables of the tree is not") {
   TreeFixture fixture(1);
   fixture.context.visible_seq = 1;
   Source source;

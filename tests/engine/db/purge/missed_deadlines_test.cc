@@ -1,5 +1,7 @@
-// Each late delete is counted once, by reason.
+// Tests that each late delete is counted once, by reason.
 #include <catch2/catch.hpp>
+
+#include <map>
 
 #include "base/oldest.h"
 #include "db/purge/missed_deadlines.h"
@@ -22,12 +24,12 @@ PurgeHolder table_of(Millis floor, bool damage = false) {
 
 }  // namespace
 
-TEST_CASE("reason of a missed deadline is what left less than half of the time") {
+TEST_CASE("deadline is missed: the reason is what left less than half of the time") {
   struct Row {
     MissCauses causes;
     MissReason reason;
   };
-  // Born at 5000, due at 6000: half of the time is over at 5500.
+  // The delete is born at 5000 and due at 6000, so half of the time is over at 5500.
   for (const Row& row : std::vector<Row>{
            {{}, MissReason::kLoad},
            {{.opened_at = 5500}, MissReason::kLoad},
@@ -43,7 +45,24 @@ TEST_CASE("reason of a missed deadline is what left less than half of the time")
   }
 }
 
-TEST_CASE("late birth is counted once per tree, a newer late one again, and one in time never") {
+TEST_CASE("deadline is shortened long after the start and then missed: the reason is load") {
+  // The delete is born at 1000 with a day of time. The server starts at 8 h. At 10 h the deadline becomes 1 h, so the delete is
+  // due at 11 h.
+  constexpr Millis kHour = 3'600'000;
+  DeadlineRule rule(24 * kHour);
+  rule.change(10 * kHour, kHour);
+  PurgeSurvey survey = survey_at(11 * kHour + 5, {table_of(1000)});
+  survey.trees[1].deadlines = rule;
+  for (const auto& [opened_at, reason] : std::map<Millis, MissReason>{{8 * kHour, MissReason::kLoad},
+                                                                      {10 * kHour + kHour / 2, MissReason::kLoad},
+                                                                      {10 * kHour + kHour / 2 + 1, MissReason::kDown}}) {
+    INFO(opened_at);
+    MissedDeadlines missed;
+    CHECK(missed.note(survey, {.opened_at = opened_at}) == std::vector<Miss>{{1, 5, reason}});
+  }
+}
+
+TEST_CASE("late birth: it is counted once per tree, a newer late one again, and a birth in time never") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(5999, {table_of(5000)}), {}).empty());
   CHECK(missed.note(survey_at(6010, {table_of(5000)}), {}) == std::vector<Miss>{{1, 10, MissReason::kLoad}});
@@ -53,15 +72,15 @@ TEST_CASE("late birth is counted once per tree, a newer late one again, and one 
   CHECK(missed.count(MissReason::kDown) == 0);
 }
 
-TEST_CASE("late delete in a damaged table is counted only as damage, also after the repair") {
+TEST_CASE("late delete in a damaged table: it is counted only as damage, also after the repair") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(6010, {table_of(5000, true)}), {}) == std::vector<Miss>{{1, 10, MissReason::kDamage}});
   CHECK(missed.note(survey_at(6020, {table_of(5000)}), {}).empty());
   CHECK(missed.count(MissReason::kLoad) == 0);
-  CHECK(missed.note(survey_at(6100, {table_of(5050)}), {}).size() == 1);  // another delete
+  CHECK(missed.note(survey_at(6100, {table_of(5050)}), {}).size() == 1);  // this is another delete
 }
 
-TEST_CASE("delete of unknown birth is never counted") {
+TEST_CASE("birth of a delete is unknown: it is never counted") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(6010, {table_of(kUnknownBirth)}), {}).empty());
 }

@@ -1,11 +1,11 @@
-// The times from which deletes are known to be purged, and how long they took.
+// Tests of the times from which deletes are known to be purged, and of how long the purges took.
 #include <catch2/catch.hpp>
 
 #include "db/purge/purge_history.h"
 
 using namespace ebbtide;
 
-TEST_CASE("a history of any length returns purge times that are too late rather than too early", "[purge]") {
+TEST_CASE("history of any length: its purge times are too late rather than too early", "[purge]") {
   PurgeHistory history;
   CHECK_FALSE(history.covers(0));
   history.note(100, 110);
@@ -18,11 +18,11 @@ TEST_CASE("a history of any length returns purge times that are too late rather 
     REQUIRE(history.covers(n));
     const Millis at = history.known_at(n);
     CHECK(at > n);
-    if (n > 100'500) CHECK(at <= n + 15);  // the latest are exact
+    if (n > 100'500) CHECK(at <= n + 15);  // the latest times are exact
   }
 }
 
-TEST_CASE("a history that is too long becomes coarser: purged later, and last seen earlier, than it was") {
+TEST_CASE("history is too long: it becomes coarser, with later purge times and earlier times of the last sighting") {
   PurgeHistory history;
   CHECK(history.left_at(0) == 0);
   const Millis steps = 5 * PurgeHistory::kMaxSteps;
@@ -31,7 +31,7 @@ TEST_CASE("a history that is too long becomes coarser: purged later, and last se
     history.note(10 * i, 10 * i + 108);
   }
   for (Millis n = 0; n < 10 * steps; ++n) {
-    const Millis floor = (n / 10 + 1) * 10;  // of the survey that found it purged
+    const Millis floor = (n / 10 + 1) * 10;  // the floor of the survey that found it purged
     REQUIRE(history.covers(n));
     REQUIRE(history.known_at(n) >= floor + 105);
     REQUIRE(history.left_at(n) <= floor + 98);
@@ -42,7 +42,7 @@ TEST_CASE("a history that is too long becomes coarser: purged later, and last se
   CHECK(history.left_at(10 * steps) == 10 * steps + 108);
 }
 
-TEST_CASE("purge times count the oldest delete of each tree that is purged together, in the right bucket") {
+TEST_CASE("trees are purged together: the oldest delete of each is counted in the right bucket") {
   PersistTimes times;
   times.note({{2, 500}}, {{1, 1000}, {2, 500}}, 1000);  // tree 1 has no pending deletes
   times.note({{1, 1500}, {2, 500}}, {{1, 1500}, {2, 500}}, 2000);
@@ -54,7 +54,7 @@ TEST_CASE("purge times count the oldest delete of each tree that is purged toget
   CHECK(info.sum == Approx(2.1));
   times.note({{2, 3000}}, {{1, 3500}, {2, 3000}}, 3500);
   info = times.info();
-  CHECK(info.buckets[1] == 1);  // 2 s is no more than 2 s
+  CHECK(info.buckets[1] == 1);  // 2 s belong to the bucket up to 2 s
   CHECK(info.sum == Approx(2.1 + 2.0));
   times.note({}, {{1, 4000}}, 4000);  // the whole tree 2 is removed
   CHECK(times.info().buckets[0] == 1);

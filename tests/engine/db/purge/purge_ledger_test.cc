@@ -1,4 +1,4 @@
-// Files to be removed, and the names in the manifest.
+// Tests of the ledger of files to be removed, and of names in the manifest.
 #include <catch2/catch.hpp>
 
 #include "db/purge/purge_ledger.h"
@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("a file counts as removed when it is closed, unlinked, and the directory is synced after that", "[purge]") {
+TEST_CASE("file is closed and unlinked: it counts as removed once the directory is synced after that", "[purge]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");
   REQUIRE(fs.create_dir("data").is_ok());
@@ -21,7 +21,7 @@ TEST_CASE("a file counts as removed when it is closed, unlinked, and the directo
   CHECK(left() == 1);
   REQUIRE(fs.unlink("data/000001.data").is_ok());
   REQUIRE(fs.sync_dir("data").is_ok());
-  CHECK(left() == 1);  // open
+  CHECK(left() == 1);  // the ticket is open
   CHECK(ledger.leaving().front().floors.at(1) == 100);
   reader.reset();
   CHECK(left() == 0);
@@ -32,13 +32,13 @@ TEST_CASE("a file counts as removed when it is closed, unlinked, and the directo
   CHECK(left() == 1);  // the file exists
   CHECK_FALSE(ledger.wants_sync());
   REQUIRE(fs.unlink("data/000002.data").is_ok());
-  CHECK(left() == 1);  // a power loss may restore it
+  CHECK(left() == 1);  // a power loss may restore the file
   CHECK(ledger.wants_sync());
   REQUIRE(fs.sync_dir("data").is_ok());
   CHECK(left() == 0);
 }
 
-TEST_CASE("the first edit that removes files of a tree sets the floor until the manifest is rolled", "[purge]") {
+TEST_CASE("edit removes files of a tree: the first such edit sets the floor until the manifest is rolled", "[purge]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");
   REQUIRE(fs.create_dir("data").is_ok());
@@ -53,7 +53,7 @@ TEST_CASE("the first edit that removes files of a tree sets the floor until the 
   CHECK(ledger.superseded().size() == 1);
   CHECK(ledger.superseded().at(2).floor == 300);
   ledger.look();
-  REQUIRE(ledger.leaving().size() == 1);  // the old manifest exists
+  REQUIRE(ledger.leaving().size() == 1);  // the old manifest still exists
   CHECK(ledger.leaving().front().floors == PurgeLedger::Floors{{1, 100}, {2, 300}});
   REQUIRE(fs.unlink("data/MANIFEST-000003").is_ok());
   REQUIRE(fs.sync_dir("data").is_ok());

@@ -1,4 +1,4 @@
-// Surveys go in, tickets come out. No database; simulated time.
+// Tests of the states of tickets after surveys. There is no database, and time is simulated.
 #include <catch2/catch.hpp>
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// A tracker over surveys that a test composes.
+/// A tracker of surveys that the test composes.
 struct Fixture {
   PurgeSurvey next;  ///< what the following survey finds; its times are the clock's
   SimulatedClock clock{1000};
@@ -46,7 +46,7 @@ const PurgeStatus::Left& left_in(const PurgeStatus& status, PurgePlace place) {
 
 }  // namespace
 
-TEST_CASE("ticket is pending while a holder has an older floor, and done at the survey that finds none") {
+TEST_CASE("holder has an older floor: the ticket is pending; survey finds none: the ticket is done") {
   Fixture f;
   f.tree(1, 10'000);
   f.holder(PurgePlace::kTable, 1, 900, 77);
@@ -69,7 +69,7 @@ TEST_CASE("ticket is pending while a holder has an older floor, and done at the 
   CHECK(left_in(status, PurgePlace::kTable).files == 0);
 }
 
-TEST_CASE("ticket that is done stays done when a younger delete is found") {
+TEST_CASE("ticket is done: it stays done when a younger delete is found") {
   Fixture f;
   f.tree(1, 10'000);
   f.look_after(100);
@@ -82,7 +82,7 @@ TEST_CASE("ticket that is done stays done when a younger delete is found") {
   CHECK_FALSE(f.status({1150, {}}).done);
 }
 
-TEST_CASE("ticket is late if a survey after the deadline found its delete, and unknown if none was between deadline and purge") {
+TEST_CASE("survey after the deadline finds a delete: its ticket is late; no survey between deadline and purge: it is unknown") {
   Fixture f;
   f.tree(1, 500);
   const PurgeTicket ticket{1000, {}};
@@ -96,7 +96,7 @@ TEST_CASE("ticket is late if a survey after the deadline found its delete, and u
   CHECK(f.status(ticket).in_time == (seen_late ? std::optional(false) : std::nullopt));
 }
 
-TEST_CASE("log segment with deletes of two trees is counted once, manifest as one file") {
+TEST_CASE("log segment has deletes of two trees: it is counted once, and the manifest counts as one file") {
   Fixture f;
   f.tree(1, 500);
   f.tree(2, 500);
@@ -111,7 +111,7 @@ TEST_CASE("log segment with deletes of two trees is counted once, manifest as on
   CHECK(left_in(status, PurgePlace::kManifest).files == 1);
 }
 
-TEST_CASE("ticket of one tree ignores others; ticket of all ignores trees without a deadline and names their databases") {
+TEST_CASE("ticket of one tree ignores other trees; ticket of all ignores trees without a deadline and names their databases") {
   Fixture f;
   f.tree(1, 500);
   f.tree(2, 0);
@@ -125,7 +125,7 @@ TEST_CASE("ticket of one tree ignores others; ticket of all ignores trees withou
   CHECK(f.status({1000, 2}).promised == false);
 }
 
-TEST_CASE("removed tree is remembered with its deadline; beyond the limit only together with all others") {
+TEST_CASE("tree is removed: it is remembered with its deadline; beyond the limit only together with all others") {
   Fixture f;
   const auto trees = static_cast<TreeId>(PurgeTracker::kMaxGoneTrees + 1);
   for (TreeId tree = 0; tree < trees; ++tree) {
@@ -144,11 +144,11 @@ TEST_CASE("removed tree is remembered with its deadline; beyond the limit only t
   f.look_after(10);
   CHECK(f.status({1000, 1}).completed_at == 1030);
   CHECK(f.status({1000, 0}).done);
-  CHECK(f.status({1000, 0}).completed_at == 1020);        // later than the survey at 1010, which still found it
-  CHECK_FALSE(f.status({1000, 0}).promised.has_value());  // forgotten
+  CHECK(f.status({1000, 0}).completed_at == 1020);        // completed after the survey at 1010, which still found the delete
+  CHECK_FALSE(f.status({1000, 0}).promised.has_value());  // the promise is not remembered any more
 }
 
-TEST_CASE("tree first found by a later survey had no delete older than the survey before it") {
+TEST_CASE("survey finds a tree for the first time: the tree had no delete older than the survey before") {
   Fixture f;
   f.look_after(10);
   f.tree(3, 5000);
@@ -159,7 +159,7 @@ TEST_CASE("tree first found by a later survey had no delete older than the surve
   CHECK_FALSE(f.status({1015, 3}).done);
 }
 
-TEST_CASE("ticket of the future, of time 0 or of an unknown tree is refused") {
+TEST_CASE("ticket of the future, of time 0 or of an unknown tree: it is refused") {
   Fixture f;
   f.tree_limit = 8;
   f.look_after(10);
@@ -168,7 +168,7 @@ TEST_CASE("ticket of the future, of time 0 or of an unknown tree is refused") {
   }
 }
 
-TEST_CASE("recent survey answers further tickets; an old one, or one before the ticket, is repeated") {
+TEST_CASE("recent survey: it is used for further tickets; an old survey, or one before the ticket, is repeated") {
   Fixture f;
   f.look_after(10);
   (void)f.status({1000, {}});
@@ -180,7 +180,7 @@ TEST_CASE("recent survey answers further tickets; an old one, or one before the 
   CHECK(f.drawn == 3);
 }
 
-TEST_CASE("open tickets are without done ones and repetitions, and the oldest beyond the limit are dropped") {
+TEST_CASE("open tickets: done ones and repetitions are left out, and beyond the limit the oldest are dropped") {
   Fixture f;
   f.tree(1, 5000);
   f.holder(PurgePlace::kTable, 1, 1005);
@@ -193,7 +193,7 @@ TEST_CASE("open tickets are without done ones and repetitions, and the oldest be
   CHECK(f.tracker.open_tickets().front().born_by == 2000);
 }
 
-TEST_CASE("missing deadline is known for a moment after the start, and unknown for one before it") {
+TEST_CASE("deadline missed shortly after the start: this is known; missed before the start: this is unknown") {
   Fixture f;
   f.opened_at = 1000;
   f.look_after(10);

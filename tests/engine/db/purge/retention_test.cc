@@ -1,4 +1,4 @@
-// A survey goes in, actions come out and are performed at the right times. No database.
+// Tests of the actions that follow a survey, and of their times. There is no database.
 #include <catch2/catch.hpp>
 
 #include "db/purge/retention.h"
@@ -28,7 +28,7 @@ std::string planned(const RetentionInput& input) {
 
 }  // namespace
 
-TEST_CASE("each place is due after its part of the time from birth to deadline") {
+TEST_CASE("place of deleted data: it is due after its part of the time from birth to deadline") {
   struct Row {
     PurgeHolder holder;
     unsigned eighths;
@@ -39,7 +39,7 @@ TEST_CASE("each place is due after its part of the time from birth to deadline")
       {holder(PurgePlace::kMemTable, kNoFile, false), 2, "flush 1"},
       {holder(PurgePlace::kLog, 9), 2, "retire up to 9, clean up"},
       {holder(PurgePlace::kLeaving), 7, "revoke views"},
-      {holder(PurgePlace::kTable), 9, ""},  // merges do those
+      {holder(PurgePlace::kTable), 9, ""},  // merges purge these
       {holder(PurgePlace::kManifest), 9, ""},
   };
   for (const Row& row : rows) {
@@ -50,7 +50,7 @@ TEST_CASE("each place is due after its part of the time from birth to deadline")
   }
 }
 
-TEST_CASE("pins of a log segment that only they keep are revoked at seven eighths of the time; a segment in use revokes none") {
+TEST_CASE("only pins keep a log segment: they are revoked at seven eighths of the time; a segment in use revokes none") {
   const PurgeSurvey late = survey_at(kBirth + 7'000, {holder(PurgePlace::kLog, 3), holder(PurgePlace::kLog, 4)});
   CHECK(planned({.survey = late, .log_begins = 4}) == "revoke pins of 3, retire up to 4, clean up");
   CHECK(planned({.survey = late, .log_begins = 3}) == "retire up to 4, clean up");
@@ -58,7 +58,7 @@ TEST_CASE("pins of a log segment that only they keep are revoked at seven eighth
   CHECK(planned({.survey = early, .log_begins = 4}) == "retire up to 3, clean up");
 }
 
-TEST_CASE("manifest is rolled a quarter of the deadline after the edit, or at three quarters of the delete's time") {
+TEST_CASE("manifest: it is rolled a quarter of the deadline after the edit, or at three quarters of the delete's time") {
   const auto at = [](Millis now, Millis since) {
     return planned({.survey = survey_at(now), .superseded = {{1, {kBirth, since}}}});
   };
@@ -68,7 +68,7 @@ TEST_CASE("manifest is rolled a quarter of the deadline after the edit, or at th
   CHECK(at(kBirth + 6'000, kBirth + 5'000) == "clean up and roll");
 }
 
-TEST_CASE("manifest is rolled when old edits name more than 2,000 trees, with or without deadlines") {
+TEST_CASE("old edits name more than 2,000 trees: the manifest is rolled, with or without deadlines") {
   RetentionInput input{.survey = survey_at(kBirth)};
   for (TreeId tree = 10; tree < 2010; ++tree) input.superseded[tree] = {kBirth, kBirth};
   CHECK(planned(input).empty());
@@ -76,7 +76,7 @@ TEST_CASE("manifest is rolled when old edits name more than 2,000 trees, with or
   CHECK(planned(input) == "clean up and roll");
 }
 
-TEST_CASE("PURGE.NOW acts on memtables, log and views at once, and on the manifest when the tables are clean") {
+TEST_CASE("PURGE.NOW: it acts on memtables, log and views at once, and on the manifest when the tables are clean") {
   const std::map<TreeId, PurgeLedger::Superseded> named = {{1, {kBirth, kBirth}}};
   const auto asked = [&](std::vector<PurgeHolder> holders) { return survey_at(kBirth + 1, std::move(holders), kBirth); };
   const PurgeSurvey all = asked({holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 3),
@@ -91,11 +91,11 @@ TEST_CASE("PURGE.NOW acts on memtables, log and views at once, and on the manife
   CHECK_FALSE(plan_retention({.survey = asked({damaged})}).look_again);
 }
 
-TEST_CASE("unlinked file whose directory was not synced asks for a clean-up") {
+TEST_CASE("directory of an unlinked file is not synced: a clean-up is requested") {
   CHECK(planned({.survey = survey_at(kBirth), .unsynced_removals = true}) == "clean up");
 }
 
-TEST_CASE("interval of surveys is a second, or a sixteenth of a short deadline, and ends before each deadline") {
+TEST_CASE("interval of surveys: it is a second, or a sixteenth of a short deadline, and ends before each deadline") {
   constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
   PurgeSurvey survey = survey_at(1);
   const auto deadline = [&](Millis ms) { survey.trees[1].deadlines = DeadlineRule(ms); };
@@ -110,7 +110,7 @@ TEST_CASE("interval of surveys is a second, or a sixteenth of a short deadline, 
   CHECK(survey_interval_ns(survey, 10 * kSecond) == 10 * kSecond);
 }
 
-TEST_CASE("surveys are more frequent in the last eighth before a deadline, but not for damage") {
+TEST_CASE("last eighth before a deadline: surveys are more frequent, but not for damage") {
   constexpr std::uint64_t kMs = 1'000'000;
   const auto interval_at = [](Millis age, bool damage = false) {
     PurgeHolder file = holder(PurgePlace::kTable);
@@ -123,7 +123,7 @@ TEST_CASE("surveys are more frequent in the last eighth before a deadline, but n
   CHECK(interval_at(2 * kDeadline, true) == 500 * kMs);
 }
 
-TEST_CASE("revoked pins are those of the segments named") {
+TEST_CASE("log segments are named: their pins are revoked") {
   LogPins pins;
   CHECK(pins.oldest() > 1'000'000);
   const auto old = pins.pin(3, 5), young = pins.pin(7, 9);
@@ -139,7 +139,7 @@ TEST_CASE("revoked pins are those of the segments named") {
 
 namespace {
 
-/// Retention over surveys that a test composes; work that it submits waits until run_submitted().
+/// Retention with surveys that the test composes. Work that it submits waits until run_submitted().
 struct Fixture {
   std::vector<PurgeHolder> holders;
   Millis purge_before = 0;
@@ -210,7 +210,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("ticks survey once per interval, or on request") {
+TEST_CASE("ticks: they survey once per interval, or on request") {
   Fixture f;
   CHECK(f.surveys == 1);
   f.tick(499);
@@ -224,7 +224,7 @@ TEST_CASE("ticks survey once per interval, or on request") {
   CHECK(f.surveys == 3);
 }
 
-TEST_CASE("deletes requested by PURGE.NOW make every tick survey until they are purged") {
+TEST_CASE("PURGE.NOW has requested deletes: every tick surveys until they are purged") {
   Fixture f;
   f.purge_before = kBirth;
   f.holders = {holder(PurgePlace::kTable)};
@@ -236,7 +236,7 @@ TEST_CASE("deletes requested by PURGE.NOW make every tick survey until they are 
   CHECK(f.surveys == 5);
 }
 
-TEST_CASE("late delete is flushed, its segment retired, its views and pins revoked, the miss reported, the rest submitted") {
+TEST_CASE("late delete: memtable is flushed, segment retired, views and pins revoked, the miss reported, other work submitted") {
   Fixture f;
   f.holders = {holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 4), holder(PurgePlace::kLeaving)};
   const auto pin = f.pins.pin(4, 4);
@@ -247,21 +247,21 @@ TEST_CASE("late delete is flushed, its segment retired, its views and pins revok
   CHECK(f.run_submitted() == "shorten ");
 }
 
-TEST_CASE("clean-up syncs the directory if a file was unlinked; one at a time is submitted") {
+TEST_CASE("file was unlinked: a clean-up syncs the directory, and at most one clean-up is submitted at a time") {
   Fixture f;
   f.unlink_a_file();
   f.tick(1000);
   f.tick(1000);
   REQUIRE(f.submitted.size() == 1);
   CHECK(f.run_submitted() == "shorten sync ");
-  CHECK(f.ledger.leaving().size() == 1);  // as found by the survey before the sync
+  CHECK(f.ledger.leaving().size() == 1);  // the survey before the sync has found the file
   f.ledger.look();
   CHECK(f.ledger.leaving().empty());
   f.retention.request_clean_up(true);
   CHECK(f.run_submitted() == "roll ");
 }
 
-TEST_CASE("clean-up that fails is reported and syncs nothing; a closing database syncs nothing and reports nothing") {
+TEST_CASE("clean-up fails: this is reported and nothing is synced; database closes: nothing is synced or reported") {
   Fixture f;
   f.unlink_a_file();
   const bool fails = GENERATE(true, false);

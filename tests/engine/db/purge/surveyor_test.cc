@@ -1,4 +1,4 @@
-// A survey finds every place that may hold bytes of deletes, and how old these are.
+// Tests that a survey finds every place that may have bytes of deletes, and the age of these deletes.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -25,7 +25,7 @@ struct Bed {
   SimulatedClock clock;
   Epoch epoch;
   SeqNum last_seq = 7;
-  Millis stamped = kNow;  // the time that births have
+  Millis stamped = kNow;  // the time that births get
   Millis now = kNow;      // the time by which lateness is measured
   std::vector<SeqNum> awaited;
   std::vector<LogSegment> segments;
@@ -41,7 +41,7 @@ struct Bed {
                      .now = [this] { return now; },
                      .segments = [this] { return segments; }}};
 
-  /// Databases 0 to 2; database 1 has no deadline, that of database 2 is longer.
+  /// Returns the settings of databases 0 to 2: database 1 has no deadline, and that of database 2 is longer.
   static std::vector<TreeSettings> settings() {
     std::vector<TreeSettings> all(3);
     all[0].delete_deadline = kDeadline;
@@ -90,7 +90,7 @@ struct Bed {
     view->tables = std::move(tables);
     trees.publish(tree, std::move(view));
   }
-  /// One word for each holder, in the survey's order: "place tree floor[ file][ active]".
+  /// Returns one text for each holder, in the survey's order: "place tree floor[ file][ active]".
   std::vector<std::string> holders() {
     std::vector<std::string> out;
     const auto survey = surveyor.draw();
@@ -120,7 +120,7 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("fence returns the time of births after every earlier operation is visible") {
+TEST_CASE("fence: it returns the time of births after every earlier operation is visible") {
   Bed bed;
   SeqNum up_to = 0;
   CHECK(bed.surveyor.fence(&up_to) == kNow);
@@ -128,15 +128,16 @@ TEST_CASE("fence returns the time of births after every earlier operation is vis
   CHECK(bed.awaited == std::vector<SeqNum>{7});
 }
 
-TEST_CASE("tree without deletes has no holder, and its floor is the present") {
+TEST_CASE("tree has no deletes: it has no holder, and its floor is the present") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow + 1));
   CHECK(bed.holders().empty());
   CHECK(bed.surveyor.floor_of(tree) == kNow);
+  CHECK(bed.surveyor.floor_of(nullptr) == kNow);
 }
 
-TEST_CASE("memtables and tables with a pending delete are holders from its birth on") {
+TEST_CASE("memtables and tables have a pending delete: they are holders from its birth on") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.erase(*tree, 700);
@@ -147,7 +148,7 @@ TEST_CASE("memtables and tables with a pending delete are holders from its birth
   CHECK(bed.surveyor.floor_of(tree) == 600);
 }
 
-TEST_CASE("delete that was born in the millisecond of the survey counts, a later expiry does not") {
+TEST_CASE("delete was born in the millisecond of the survey: it counts; a later expiry does not") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow));
@@ -156,7 +157,7 @@ TEST_CASE("delete that was born in the millisecond of the survey counts, a later
   CHECK(bed.holders().empty());
 }
 
-TEST_CASE("table is a holder for a record that may cover its entries, and for names that linger in it") {
+TEST_CASE("record may cover entries of a table, or names linger in it: the table is a holder") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   FileMeta covered = table(5, 0);
@@ -171,7 +172,7 @@ TEST_CASE("table is a holder for a record that may cover its entries, and for na
   CHECK(bed.holders() == Texts{"table 1 400 file 6"});
 }
 
-TEST_CASE("everything of a dropped tree is a holder of the delete that dropped it") {
+TEST_CASE("tree is dropped: all its places are holders of the delete that dropped it") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.erase(*tree, 900);
@@ -181,14 +182,14 @@ TEST_CASE("everything of a dropped tree is a holder of the delete that dropped i
   CHECK(bed.surveyor.draw()->databases.empty());
 }
 
-TEST_CASE("log segment holds deletes of itself and of later segments") {
+TEST_CASE("log segment: it is a holder of its own deletes and of those in later segments") {
   Bed bed;
   bed.segments.push_back({.file = 3, .last_seq = 1, .bytes = 10, .notes = {{1, 0, 0}, {2, 0, kNow + 1}}});
   bed.segments.push_back({.file = 4, .last_seq = 2, .bytes = 10, .notes = {{1, 900, 0}}});
   CHECK(bed.holders() == Texts{"log 1 900 file 3", "log 1 900 file 4"});
 }
 
-TEST_CASE("manifest and replaced files are holders until they are removed") {
+TEST_CASE("manifest and replaced files: they are holders until they are removed") {
   Bed bed;
   REQUIRE(bed.fs.create("db/000009.data").is_ok());
   bed.ledger.supersede(1, 300, 400);
@@ -198,9 +199,10 @@ TEST_CASE("manifest and replaced files are holders until they are removed") {
   CHECK(bed.holders() == Texts{"manifest 1 300"});
 }
 
-TEST_CASE("retired tree has the deadline that it had, one removed before the start is due at once and late after the longest") {
+TEST_CASE(
+    "tree is retired: its deadline stays; it is removed before the start: due at once, and late after the longest deadline") {
   Bed bed;
-  const bool none = GENERATE(false, true);  // a database has no deadline
+  const bool none = GENERATE(false, true);  // whether a database has no deadline
   if (!none) {
     MutexLock lock(bed.trees.commit_mutex);
     TreeSettings changed;
@@ -226,7 +228,7 @@ TEST_CASE("retired tree has the deadline that it had, one removed before the sta
   CHECK(survey->is_due(2, kNow - 1, 8));
 }
 
-TEST_CASE("deadline of a retired tree is forgotten once nothing of the tree is left") {
+TEST_CASE("no place of a retired tree is left: its deadline is dropped") {
   Bed bed;
   const TreePtr tree = bed.make(1, 2);
   bed.drop(tree, 2, kNow);
@@ -239,7 +241,7 @@ TEST_CASE("deadline of a retired tree is forgotten once nothing of the tree is l
   CHECK(bed.trees.dropped_deadlines().empty());
 }
 
-TEST_CASE("change of a deadline is kept as long as a delete from before it is pending") {
+TEST_CASE("deadline changes: the change is kept while a delete from before it is pending") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.erase(*tree, kNow - 10);
@@ -253,7 +255,7 @@ TEST_CASE("change of a deadline is kept as long as a delete from before it is pe
   CHECK(bed.trees.deadlines_changed());
 }
 
-TEST_CASE("survey is as late as the clock while the mark of engine time cannot be written") {
+TEST_CASE("mark of engine time cannot be written: the survey uses the current time for lateness") {
   Bed bed;
   bed.make(1, 0);
   bed.now = kNow + 500;
@@ -262,13 +264,13 @@ TEST_CASE("survey is as late as the clock while the mark of engine time cannot b
   CHECK(survey->databases == std::vector<std::pair<DatabaseId, TreeId>>{{0, 1}});
 }
 
-TEST_CASE("PURGE.NOW makes deletes of the ticket's tree overdue, and those of dropped trees") {
+TEST_CASE("PURGE.NOW: it makes deletes of the ticket's tree and of dropped trees overdue") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1);
   bed.surveyor.make_overdue({.born_by = 500, .tree = 1});
   CHECK((a->purge_before == 500 && b->purge_before == 0));
   bed.surveyor.make_overdue({.born_by = 400});
-  CHECK((a->purge_before == 500 && b->purge_before == 400));  // it only grows
+  CHECK((a->purge_before == 500 && b->purge_before == 400));  // purge_before can only grow
   bed.ledger.supersede(9, 300, 400);
   CHECK(bed.surveyor.draw()->trees.at(9).purge_before == 500);
 }

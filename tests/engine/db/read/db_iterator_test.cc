@@ -1,4 +1,4 @@
-// A walk over a leased view: which keys it shows, and when it ends.
+// Tests of a walk over a leased view: which keys it shows, and when it ends.
 #include "db/read/db_iterator.h"
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@ std::vector<std::string> keys_of(Iterator& walk) {
 
 }  // namespace
 
-TEST_CASE("walk merges memtables and runs, and shows neither deleted nor expired keys") {
+TEST_CASE("walk: it merges memtables and runs, and shows neither deleted nor expired keys") {
   ReadFixture f;
   for (const char* key : {"a", "b", "c", "d", "e"}) f.put(key, "old", {.stamp = static_cast<DeleteKey>(key[0])});
   f.put("f", "old", {.expiry = f.now});
@@ -45,7 +45,7 @@ TEST_CASE("walk merges memtables and runs, and shows neither deleted nor expired
   CHECK(walk->key() == "c");
 }
 
-TEST_CASE("walk stays within its bounds and reads large values when asked for them") {
+TEST_CASE("walk: it stays within its bounds, and reads large values if requested") {
   ReadFixture f;
   const std::string large(kLargeValueBytes + 7, 'x');
   for (const char* key : {"a", "b", "c"}) f.put(key, large);
@@ -62,7 +62,7 @@ TEST_CASE("walk stays within its bounds and reads large values when asked for th
   CHECK(f.account->charged() == 0);
 }
 
-TEST_CASE("walk ends with kRevoked once its lease is revoked") {
+TEST_CASE("lease of a walk is revoked: the walk ends with kRevoked") {
   ReadFixture f;
   f.put("a", "v");
   f.put("b", "v");
@@ -75,7 +75,7 @@ TEST_CASE("walk ends with kRevoked once its lease is revoked") {
   CHECK(walk->status().code() == Code::kRevoked);
 }
 
-TEST_CASE("walk without a lease is empty") {
+TEST_CASE("walk has no lease: it is empty") {
   const auto walk = new_db_iterator(nullptr, 0, {}, nullptr, nullptr);
   walk->seek_to_first();
   CHECK_FALSE(walk->valid());

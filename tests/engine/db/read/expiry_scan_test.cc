@@ -1,4 +1,4 @@
-// Keys that expire in a stretch of time: current entries alone, the earliest first.
+// Tests of the scan for keys that expire in a period: it finds only current entries, the earliest first.
 #include "db/read/expiry_scan.h"
 
 #include <catch2/catch.hpp>
@@ -27,7 +27,7 @@ Expiring expiring(const ReadView& view, Millis after, Millis until, std::size_t 
 
 }  // namespace
 
-TEST_CASE("scan finds keys whose current entry expires after the first and up to the second moment, passed or not") {
+TEST_CASE("scan of a period: it finds keys whose current entry expires after its start and up to its end, passed or not") {
   ReadFixture f;
   const Millis now = f.now;
   f.put("never", "v");
@@ -50,18 +50,18 @@ TEST_CASE("scan finds keys whose current entry expires after the first and up to
   }
 }
 
-TEST_CASE("scan with a limit returns the earliest keys, and the time up to which it has found all") {
+TEST_CASE("scan with a limit: it returns the earliest keys, and the time up to which it has found all") {
   ReadFixture f;
   for (int i = 0; i < 20; ++i) f.put(numbered(i), "v", {.expiry = f.now + 10 + static_cast<Millis>(i / 4)});
   const Expiring found = expiring(f.leased_view(), f.now, f.now + 1000, 10);
-  CHECK(found.keys.size() == 8);  // a third moment does not fit
+  CHECK(found.keys.size() == 8);  // there is no room for the keys of a third moment
   CHECK(found.until == f.now + 11);
   const Expiring crowd = expiring(f.leased_view(), f.now, f.now + 1000, 3);
   CHECK(crowd.keys.size() == 3);
   CHECK(crowd.until == f.now + 10);
 }
 
-TEST_CASE("scan of a revoked view ends with kRevoked") {
+TEST_CASE("view is revoked: the scan ends with kRevoked") {
   ReadFixture f;
   f.put("k", "v", {.expiry = f.now + 10});
   const ReadView view = f.leased_view();

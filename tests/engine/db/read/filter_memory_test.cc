@@ -1,9 +1,10 @@
-// Filter bits by run, for the tree as it will be; slices in memory, for the tree as it is.
+// Tests of filter bits by run, for the tree as it will be, and of filter slices in memory, for the tree as it is.
 #include "db/read/filter_memory.h"
 
 #include <catch2/catch.hpp>
 
 #include "engine/db/read/read_fixture.h"
+#include "table/index_cache.h"
 #include "table/loaded_filter.h"
 
 using namespace ebbtide;
@@ -17,7 +18,7 @@ double sum_of(const std::vector<double>& slices) {
   return bits;
 }
 
-/// A large old run below a small one, with filters of two slices each.
+/// A large old run below a small run, with filters of two slices each.
 struct TwoRuns : ReadFixture {
   TwoRuns() {
     filter_slices = {8, 4};
@@ -31,8 +32,8 @@ struct TwoRuns : ReadFixture {
   [[nodiscard]] std::uint32_t slices_of(std::size_t run) { return tree()->tables->runs[run].reader(0).filter()->slices(); }
   bool fit(std::uint64_t budget_bits_per_key) {
     needs.bits_per_key = static_cast<double>(budget_bits_per_key);
-    return fit_filters(*tree()->tables, needs,
-                       {clock, bench.epoch, [this](const std::string& text) { warnings.push_back(text); }});
+    TablesView view = *tree()->tables;
+    return fit_filters(view, needs, {clock, bench.epoch, [this](const std::string& text) { warnings.push_back(text); }});
   }
   FilterNeeds needs;
   SimulatedClock clock{1};
@@ -41,7 +42,7 @@ struct TwoRuns : ReadFixture {
 
 }  // namespace
 
-TEST_CASE("pages per tile of a run are the average of its tables, by their entries") {
+TEST_CASE("pages per tile of a run: they are the average of its tables, weighted by their entries") {
   TiledEntries run;
   CHECK(run.pages_per_tile() == 1);
   run.add(300, 1);
@@ -55,8 +56,7 @@ TEST_CASE("pages per tile of a run are the average of its tables, by their entri
   CHECK(run.pages_per_tile() == 9);
 }
 
-TEST_CASE(
-    "filters of a flush have more bits than the average, since older runs are larger; uniform filters do not follow the tree") {
+TEST_CASE("filters of a flush: they have more bits than the average, since older runs are larger; uniform filters do not") {
   TwoRuns f;
   const auto bits = filters_after_flush(*f.tree()->tables, 100, f.needs);
   const RunId flushed = 3, largest = 1;
@@ -64,11 +64,11 @@ TEST_CASE(
   CHECK(sum_of(bits.at(flushed)) > sum_of(bits.at(largest)) + 2);
   f.needs.allocation = FilterAllocation::kUniform;
   CHECK(filters_after_flush(*f.tree()->tables, 100, f.needs).empty());
-  f.needs.memory = 500 * 4200 / 8;  // more for each entry than a filter may have
+  f.needs.memory = 500 * 4200 / 8;  // more memory for each entry than a filter may have
   CHECK(sum_of(filters_after_flush(*f.tree()->tables, 100, f.needs).at(flushed)) == f.needs.bits_for_each(4200));
 }
 
-TEST_CASE("filters of a merge of all runs are those of a tree with one run of all entries") {
+TEST_CASE("merge of all runs: its filters are those of a tree with one run of all entries") {
   TwoRuns f;
   const auto tree = f.tree();
   Merge merge;
@@ -81,7 +81,7 @@ TEST_CASE("filters of a merge of all runs are those of a tree with one run of al
   CHECK(bits.at(3) == filters_after_flush(*empty.tree()->tables, 4100, f.needs).at(1));
 }
 
-TEST_CASE("slices in memory follow the budget, from none to all; the small run keeps its slices longest") {
+TEST_CASE("budget grows: filter slices are loaded, from none to all; it shrinks: the small run keeps its slices longest") {
   TwoRuns f;
   CHECK(f.slices_of(0) == 2);
   CHECK(f.fit(6));
@@ -95,7 +95,30 @@ TEST_CASE("slices in memory follow the budget, from none to all; the small run k
   CHECK(f.warnings.empty());
 }
 
-TEST_CASE("slice that cannot be read is warned of, and tried again a minute later") {
+TEST_CASE("table is read late: it gets the slices of the others of its run") {
+  TwoRuns f;
+  const auto tree = f.tree();
+  IndexCache indexes(f.bench.epoch);
+  TableReaderOptions options = f.bench.reader_options();
+  options.indexes = &indexes;
+  TablesView view;
+  view.version = tree->tables->version;
+  ObsoleteSink sink = [](const ObsoleteFiles&) {};
+  std::vector<OpenTablePtr> tables = {tree->tables->runs[1].tables()[0]};
+  const auto cold = TableReader::lazy(options, tables[0]->reader->files(), tables[0]->meta->stats);
+  tables.push_back(std::make_shared<OpenTable>(tables[0]->meta, cold, tables[0]->data, &sink));
+  view.runs.emplace_back(view.version->runs[1], tables);
+  f.needs.bits_per_key = 8;
+  const FilterFitEnv env{f.clock, f.bench.epoch, [](const std::string&) {}};
+  CHECK(fit_filters(view, f.needs, env));
+  const std::uint32_t others = tables[0]->reader->filter()->slices();
+  CHECK(others == 1);
+  REQUIRE(cold->pinned().is_ok());
+  CHECK(cold->filter()->slices() == others);
+  CHECK(cold->slices().size() == 2);
+}
+
+TEST_CASE("slice cannot be read: this is logged, and the read is tried again a minute later") {
   TwoRuns f;
   CHECK(f.fit(0));
   const std::string path = f.bench.dir + "/" + metadata_file_name(f.table().meta->metadata_file);
@@ -117,7 +140,7 @@ TEST_CASE("slice that cannot be read is warned of, and tried again a minute late
   CHECK(f.slices_of(0) == 2);
 }
 
-TEST_CASE("filter needs use measured values for what the settings leave open") {
+TEST_CASE("settings leave filter needs open: measured values are used") {
   SimulatedClock clock{1};
   Tree tree(clock);
   tree.settings.pages_per_tile = 0;
@@ -132,7 +155,26 @@ TEST_CASE("filter needs use measured values for what the settings leave open") {
   CHECK(filter_needs(tree).arrivals[0] == 1);
 }
 
-TEST_CASE("measured lookups move the arrivals of a tree once") {
+TEST_CASE("fit of a tree: it uses the measured lookups; for a dropped tree the last ones") {
+  TwoRuns f;
+  Tree tree(f.clock);
+  tree.settings.filter_allocation = FilterAllocation::kMonkey;
+  tree.settings.filter_bits_per_key = 0;
+  Mutex state_mutex;
+  TablesView tables = *f.tree()->tables;
+  const FilterFitEnv env{f.clock, f.bench.epoch, [](const std::string&) {}};
+  CHECK(measure_and_fit_filters(tree, tables, state_mutex, env));
+  CHECK((f.slices_of(0) == 0 && f.slices_of(1) == 0));
+  tree.settings.filter_bits_per_key = 20;
+  tree.view_owner = f.tree();
+  TreeLookups::Slot& slot = tree.lookups->mine();
+  slot.levels[0].denied += 101'000;
+  slot.levels[1].found += 101'000;
+  CHECK(measure_and_fit_filters(tree, tables, state_mutex, env));
+  CHECK((f.slices_of(0) == 2 && tree.arrivals != all_arrive()));
+}
+
+TEST_CASE("measured lookups: they move the arrivals of a tree once") {
   TwoRuns f;
   SimulatedClock clock{1};
   Tree tree(clock);
@@ -144,7 +186,7 @@ TEST_CASE("measured lookups move the arrivals of a tree once") {
   };
   lookups(1000);
   measure_lookups(tree);
-  CHECK(tree.arrivals == all_arrive());  // too few
+  CHECK(tree.arrivals == all_arrive());  // too few lookups
   lookups(100'000);
   measure_lookups(tree);
   const Arrivals measured = tree.arrivals;

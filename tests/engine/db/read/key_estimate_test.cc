@@ -1,4 +1,4 @@
-// Estimates without I/O: how near they are where entries are evenly spread, and what tombstones take away.
+// Tests of estimates without I/O: their error if entries are evenly spread, and the effect of tombstones.
 #include "db/read/key_estimate.h"
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("estimate counts the keys of a range in memtables exactly and in tables by their bytes") {
+TEST_CASE("keys of a range: they are counted exactly in memtables, and by their bytes in tables") {
   ReadFixture f;
   for (int i = 0; i < 1000; ++i) f.put(numbered(i), "value");
   const auto estimate = [&](int first, int last) { return estimate_keys(*f.tree(), {numbered(first), numbered(last)}); };
@@ -21,7 +21,7 @@ TEST_CASE("estimate counts the keys of a range in memtables exactly and in table
   CHECK(estimate_keys(*f.tree(), {}) == Approx(1100).epsilon(0.1));
 }
 
-TEST_CASE("estimate takes two entries off for each tombstone, and is never below 0") {
+TEST_CASE("tombstones: each lowers the estimate by two entries, and it is never below 0") {
   ReadFixture f;
   for (int i = 0; i < 100; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -31,7 +31,7 @@ TEST_CASE("estimate takes two entries off for each tombstone, and is never below
   CHECK(estimate_keys(*f.tree(), {}) == 0);
 }
 
-TEST_CASE("entries that range tombstones cover in older runs count as invalidated") {
+TEST_CASE("range tombstones cover entries in older runs: these count as invalidated") {
   ReadFixture f;
   for (int i = 0; i < 1000; ++i) f.put(numbered(i), "value");
   f.flush();

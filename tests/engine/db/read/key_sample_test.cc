@@ -1,4 +1,4 @@
-// The number of keys from a sample: exact where every entry is current, near otherwise, never 0 by chance.
+// Tests of the number of keys from a sample: exact if every entry is current, otherwise close, and never 0 by chance.
 #include "db/read/key_sample.h"
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("sample is exact where nothing was overwritten, in memtables and tables") {
+TEST_CASE("nothing was overwritten: the sample is exact, in memtables and tables") {
   ReadFixture f;
   for (int i = 0; i < 3000; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -16,7 +16,7 @@ TEST_CASE("sample is exact where nothing was overwritten, in memtables and table
   CHECK(sample_keys(f.leased_view(), GENERATE(1u, 2u, 3u)).value() == 3100);
 }
 
-TEST_CASE("sample does not count overwritten, deleted and expired entries") {
+TEST_CASE("entries are overwritten, deleted or expired: the sample does not count them") {
   ReadFixture f;
   for (int i = 0; i < 3000; ++i) f.put(numbered(i), "value", {.expiry = i % 3 == 0 ? f.now : 0});
   f.flush();
@@ -26,7 +26,7 @@ TEST_CASE("sample does not count overwritten, deleted and expired entries") {
   CHECK(sample_keys(f.leased_view(), 1).value() == Approx(1999).epsilon(0.03));
 }
 
-TEST_CASE("sample without a current entry says 0 only if no key is left") {
+TEST_CASE("sample has no current entry: the result is 0 only if no key is left") {
   ReadFixture f;
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -36,7 +36,7 @@ TEST_CASE("sample without a current entry says 0 only if no key is left") {
   CHECK(sample_keys(f.leased_view(), 1).value() == 1);
 }
 
-TEST_CASE("sample of a revoked view ends with kRevoked, and counts as no get") {
+TEST_CASE("view is revoked: the sample ends with kRevoked, and counts as no get") {
   ReadFixture f;
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
   f.flush();

@@ -1,4 +1,4 @@
-// Large values are charged once, however many readers hold them, and parts by their size.
+// Tests that large values are charged once, however many readers hold them, and parts by their size.
 #include "db/read/large_values.h"
 
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ struct LargeFixture : ReadFixture {
 
 }  // namespace
 
-TEST_CASE("value that two readers hold is one, charged until the last releases it") {
+TEST_CASE("two readers hold the same value: it is in memory once, and charged until the last reader releases it") {
   LargeFixture f;
   auto first = f.values.read(f.reader(), f.ref);
   REQUIRE(first.is_ok());
@@ -48,7 +48,7 @@ TEST_CASE("value that two readers hold is one, charged until the last releases i
   CHECK(f.account->charged(kKind) == 0);
 }
 
-TEST_CASE("part of a value is charged by its size, or taken from the whole value that a reader holds") {
+TEST_CASE("part of a value: it is charged by its size, or taken from the whole value that a reader holds") {
   LargeFixture f;
   auto part = f.values.read_part(f.reader(), f.ref, 300'000, 1000);
   REQUIRE(part.is_ok());
@@ -65,7 +65,7 @@ TEST_CASE("part of a value is charged by its size, or taken from the whole value
   CHECK(f.account->charged(kKind) == kBytes);
 }
 
-TEST_CASE("value without room in the budget is not read, and nothing stays charged") {
+TEST_CASE("no room in the budget for a value: it is not read, and nothing stays charged") {
   LargeFixture f;
   f.account->set_limit(kBytes - 1, 0);
   CHECK(f.values.read(f.reader(), f.ref).status().code() == Code::kOutOfMemory);
@@ -73,7 +73,7 @@ TEST_CASE("value without room in the budget is not read, and nothing stays charg
   CHECK(f.values.read_part(f.reader(), f.ref, 0, 1000).is_ok());
 }
 
-TEST_CASE("value may outlive the account's owner and the large values that read it") {
+TEST_CASE("value outlives the account's owner and the large values that read it: this is allowed") {
   SharedValue kept;
   {
     LargeFixture f;

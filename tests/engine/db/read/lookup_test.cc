@@ -1,4 +1,4 @@
-// One key in a view: which version decides, what hides it, and how the lookup is counted.
+// Tests of the lookup of one key in a view: which version decides, what hides it, and how the lookup is counted.
 #include "db/read/lookup.h"
 
 #include <catch2/catch.hpp>
@@ -9,7 +9,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("newest version decides, in a memtable or in the newest run that has the key") {
+TEST_CASE("several versions: the newest decides, in a memtable or in the newest run that has the key") {
   ReadFixture f;
   f.put("a", "old");
   f.put("b", "old");
@@ -28,7 +28,7 @@ TEST_CASE("newest version decides, in a memtable or in the newest run that has t
   CHECK(value_of(view, "d") == "absent");
 }
 
-TEST_CASE("view does not see versions after its seq") {
+TEST_CASE("view: it does not see versions after its seq") {
   ReadFixture f;
   f.put("a", "old");
   const ReadView before = f.leased_view();
@@ -37,7 +37,7 @@ TEST_CASE("view does not see versions after its seq") {
   CHECK(value_of(f.leased_view(), "a") == "new");
 }
 
-TEST_CASE("tombstone, expiry, range tombstone and record each hide an older version, from a memtable and from a table") {
+TEST_CASE("tombstone, expiry, range tombstone or record: each hides an older version, in a memtable and in a table") {
   ReadFixture f;
   f.put("deleted", "v");
   f.put("expired", "v", {.expiry = f.now});
@@ -61,7 +61,7 @@ TEST_CASE("tombstone, expiry, range tombstone and record each hide an older vers
   CHECK(value_of(view, "rangey") == "later");
 }
 
-TEST_CASE("found entry has its seq, kind, stamp, expiry and length, and a value that outlives the guard of a leased view") {
+TEST_CASE("found entry: it has its seq, kind, stamp, expiry and length, and a value that outlives the guard of a leased view") {
   ReadFixture f;
   f.put("k", "value", {.expiry = f.now + 5, .stamp = 9});
   f.flush();
@@ -76,7 +76,7 @@ TEST_CASE("found entry has its seq, kind, stamp, expiry and length, and a value 
   CHECK(found.value == "value");
 }
 
-TEST_CASE("resident lookup adds the missing page and succeeds after its fetch") {
+TEST_CASE("page is not in memory: a resident lookup adds it to the misses, and succeeds after its fetch") {
   ReadFixture f;
   for (int i = 0; i < 100; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -91,7 +91,7 @@ TEST_CASE("resident lookup adds the missing page and succeeds after its fetch") 
   CHECK(value_of(f.pass_view(ReadMode::kResident, &misses), numbered(5)) == "value");
 }
 
-TEST_CASE("large value is located without its bytes, and read whole or in part") {
+TEST_CASE("large value: it is located without its bytes, and read whole or in part") {
   ReadFixture f;
   const std::string large(kLargeValueBytes + 1000, 'x');
   f.put("k", large);
@@ -108,7 +108,7 @@ TEST_CASE("large value is located without its bytes, and read whole or in part")
   CHECK(found.value == large);
 }
 
-TEST_CASE("revoked lease answers kRevoked for keys and for parts of values") {
+TEST_CASE("lease is revoked: lookups of keys and of parts of values return kRevoked") {
   ReadFixture f;
   f.put("k", std::string(kLargeValueBytes + 1, 'x'));
   f.flush();
@@ -121,7 +121,7 @@ TEST_CASE("revoked lease answers kRevoked for keys and for parts of values") {
   CHECK(view.read_part(found, 0, 1, &part).code() == Code::kRevoked);
 }
 
-TEST_CASE("view without a tree finds nothing and has the stamp mode that its first write will set") {
+TEST_CASE("view has no tree: it finds nothing, and has the stamp mode that its first write will set") {
   ReadFixture f;
   const auto view_of = [&](DatabaseId database) {
     return ViewParts::pass_view(f.env, database, nullptr, 0, f.now, ReadMode::kBlocking, nullptr);
@@ -130,10 +130,10 @@ TEST_CASE("view without a tree finds nothing and has the stamp mode that its fir
   CHECK(value_of(view_of(ReadFixture::kDatabase), "k") == "absent");
   CHECK(view_of(ReadFixture::kDatabase).stamp_mode() == StampMode::kExplicit);
   CHECK(view_of(0).stamp_mode() == StampMode::kWriteTime);
-  CHECK(f.leased_view().stamp_mode() == StampMode::kWriteTime);  // that of the tree
+  CHECK(f.leased_view().stamp_mode() == StampMode::kWriteTime);  // the stamp mode of the tree
 }
 
-TEST_CASE("lookup counts hits, runs and levels; find_entry counts in its argument alone") {
+TEST_CASE("lookup: it counts hits, runs and levels; find_entry counts only in its argument") {
   ReadFixture f;
   f.put("a", "1");
   f.put("z", "1");

@@ -1,10 +1,11 @@
-// What a fetch reads, pins and charges, and what it leaves out if the memory account has no room.
+// Tests of what a fetch reads, pins and charges, and what it leaves out if the memory account has no room.
 #include "db/read/page_fetcher.h"
 
 #include <catch2/catch.hpp>
 
 #include "cache/block_cache.h"
 #include "engine/db/read/read_fixture.h"
+#include "table/index_cache.h"
 
 using namespace ebbtide;
 using namespace ebbtide::test;
@@ -19,7 +20,7 @@ struct FetchFixture : ReadFixture {
     REQUIRE(table().reader->page_count() > 3);
   }
   [[nodiscard]] PageMiss page(std::uint32_t number) const { return {table_name(), number}; }
-  /// As a resident read of the whole value "large" misses it.
+  /// Adds the misses of a resident read of the whole value "large".
   void miss_large(MissSet* misses) {
     EpochGuard guard(bench.epoch);
     Found found;
@@ -29,7 +30,7 @@ struct FetchFixture : ReadFixture {
     }
     FAIL("the large value was resident");
   }
-  /// Without threads everything is there on return.
+  /// Fetches the pages. Without threads all of them are there on return.
   bool fetch_now(MissSet* misses) { return fetcher.fetch(misses, ignore, nullptr); }
   int charges = 0;
   PageFetcher fetcher{0, account, [this] { ++charges; }, *env.values};
@@ -37,7 +38,7 @@ struct FetchFixture : ReadFixture {
 
 }  // namespace
 
-TEST_CASE("page that several reads miss is read and charged once, until the set is cleared") {
+TEST_CASE("several reads miss the same page: it is read and charged once, until the set is cleared") {
   FetchFixture f;
   MissSet misses;
   misses.pages = {f.page(1), f.page(2), f.page(1)};
@@ -50,13 +51,13 @@ TEST_CASE("page that several reads miss is read and charged once, until the set 
   CHECK(f.account->charged() == 0);
   misses.pages = {f.page(1), f.page(2)};
   REQUIRE(f.fetch_now(&misses));
-  CHECK(f.fetcher.pages_read() == 2);  // from the cache
+  CHECK(f.fetcher.pages_read() == 2);  // the cache has it
   CHECK(f.account->charged(MemoryAccount::Kind::kPages) == charged);
   misses.clear();
   CHECK(f.account->charged() == 0);
 }
 
-TEST_CASE("pinned page is charged with its memory, and each charge is reported") {
+TEST_CASE("page is pinned: it is charged with its memory, and each charge is reported") {
   FetchFixture f;
   MissSet misses;
   misses.pages = {f.page(1), f.page(2)};
@@ -72,7 +73,7 @@ TEST_CASE("pinned page is charged with its memory, and each charge is reported")
   CHECK(f.account->charged(MemoryAccount::Kind::kPages) == memory);
 }
 
-TEST_CASE("page that is read ahead goes to the cache, and is neither pinned nor charged") {
+TEST_CASE("page is read ahead: it goes to the cache, and is neither pinned nor charged") {
   FetchFixture f;
   MissSet misses;
   misses.pages = {f.page(1)};
@@ -84,7 +85,7 @@ TEST_CASE("page that is read ahead goes to the cache, and is neither pinned nor 
   CHECK(f.table().reader->fetch_page_if_cached(1, &counters) != nullptr);
 }
 
-TEST_CASE("page that is wanted now and ahead is pinned") {
+TEST_CASE("page is needed now and also requested as read-ahead: it is pinned") {
   FetchFixture f;
   MissSet misses;
   misses.pages = {f.page(1), f.page(1), f.page(1)};
@@ -94,7 +95,7 @@ TEST_CASE("page that is wanted now and ahead is pinned") {
   CHECK(f.account->charged(MemoryAccount::Kind::kPages) > 0);
 }
 
-TEST_CASE("fetch without room for its pages reports the bytes that it needs") {
+TEST_CASE("no room for the pages of a fetch: it reports the bytes that it needs") {
   FetchFixture f;
   f.account->set_limit(0, 0);
   MissSet misses;
@@ -105,7 +106,33 @@ TEST_CASE("fetch without room for its pages reports the bytes that it needs") {
   CHECK(f.account->charged() == 0);
 }
 
-TEST_CASE("large value is fetched into the set, or left out if it exceeds what a command can ever have") {
+TEST_CASE("index is fetched: it is pinned, or refused with its bytes if too many are pinned") {
+  FetchFixture f;
+  IndexCache indexes(f.bench.epoch);
+  TableReaderOptions options = f.bench.reader_options();
+  options.indexes = &indexes;
+  indexes.set_capacity(0);
+  std::vector<std::shared_ptr<TableReader>> cold;
+  for (std::size_t t = 0; t < IndexCache::kMostPinned + 2; ++t)
+    cold.push_back(TableReader::lazy(options, f.table().reader->files(), f.table().meta->stats));
+  std::vector<MissSet> misses(cold.size());
+  for (std::size_t t = 0; t < cold.size(); ++t) {
+    misses[t].pages = {{static_cast<const TableLookup*>(cold[t].get()), kIndexMiss}};
+    REQUIRE(f.fetch_now(&misses[t]));
+    const bool fits = t < IndexCache::kMostPinned;
+    CHECK(misses[t].refused == !fits);
+    CHECK((cold[t]->pinned_if_loaded() != nullptr) == fits);
+    CHECK((misses[t].refused_bytes > 0) == !fits);
+  }
+  misses[0].clear();
+  misses.back().clear();
+  misses.back().pages = {{static_cast<const TableLookup*>(cold.back().get()), kIndexMiss}};
+  REQUIRE(f.fetch_now(&misses.back()));
+  CHECK_FALSE(misses.back().refused);
+  misses.clear();
+}
+
+TEST_CASE("large value: it is fetched into the set, or left out if it exceeds what a command can ever have") {
   FetchFixture f;
   MissSet misses;
   f.miss_large(&misses);
@@ -123,7 +150,7 @@ TEST_CASE("large value is fetched into the set, or left out if it exceeds what a
   CHECK(misses.refused_bytes >= kLargeValueBytes + 1);
 }
 
-TEST_CASE("fetch by threads calls back once, when all that it reads is there", "[threads]") {
+TEST_CASE("threads fetch pages: they call back once, when all pages are there", "[threads]") {
   FetchFixture f;
   std::atomic<int> calls{0};
   MissSet misses;
@@ -135,7 +162,7 @@ TEST_CASE("fetch by threads calls back once, when all that it reads is there", "
     const bool at_once = fetcher.fetch(
         &misses, [&] { ++calls; }, nullptr);
     CHECK_FALSE(at_once);
-  }  // answers every fetch
+  }  // this answers every fetch
   CHECK(calls == 1);
   CHECK(misses.large.size() == 1);
   ReadCounters counters;

@@ -1,4 +1,5 @@
-// The stages of a prefetch change no result, find the first page that a get needs, and are ignored once the tables have changed.
+// Tests that the stages of a prefetch change no result, find the first page that a get needs, and are ignored once the tables
+// have changed.
 #include <catch2/catch.hpp>
 
 #include "engine/db/read/read_fixture.h"
@@ -26,7 +27,7 @@ void prefetch(const ReadView& view, const LookupKey& key) {
 
 }  // namespace
 
-TEST_CASE("get after a prefetch finds what a get without one finds") {
+TEST_CASE("get after a prefetch: it finds what a get without a prefetch finds") {
   ReadFixture f;
   f.pages_per_tile = GENERATE(1u, 4u);
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "old");
@@ -37,7 +38,7 @@ TEST_CASE("get after a prefetch finds what a get without one finds") {
   f.put(numbered(7), "memory");
   EpochGuard guard(f.bench.epoch);
   const ReadView view = f.pass_view();
-  for (int round = 0; round < 2; ++round) {  // pages not in memory, then in memory
+  for (int round = 0; round < 2; ++round) {  // first with pages not in memory, then in memory
     for (int i = 0; i < 250; ++i) {
       StagedKey staged(numbered(i));
       prefetch(view, staged.key());
@@ -49,7 +50,7 @@ TEST_CASE("get after a prefetch finds what a get without one finds") {
   }
 }
 
-TEST_CASE("prefetch that finds the page missing adds it as an expected miss, to be read ahead") {
+TEST_CASE("prefetch finds that a page is not in memory: the page is an expected miss, and is read ahead") {
   ReadFixture f;
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "value");
   f.flush();
@@ -58,21 +59,21 @@ TEST_CASE("prefetch that finds the page missing adds it as an expected miss, to 
   StagedKey staged(numbered(3));
   MissSet misses;
   view.add_expected_miss(staged.key(), &misses);
-  CHECK(misses.empty());  // nothing was prefetched
+  CHECK(misses.empty());  // nothing was prefetched yet
   prefetch(view, staged.key());
   view.add_expected_miss(staged.key(), &misses);
   REQUIRE(misses.pages.size() == 1);
   CHECK(misses.pages[0].ahead);
   CHECK(misses.pages[0].table == f.table_name());
 
-  CHECK(value_of(view, numbered(3)) == "value");  // reads the page
+  CHECK(value_of(view, numbered(3)) == "value");  // this reads the page
   misses.clear();
   prefetch(view, staged.key());
   view.add_expected_miss(staged.key(), &misses);
   CHECK(misses.empty());
 }
 
-TEST_CASE("key that a memtable has is not looked for in tables") {
+TEST_CASE("memtable has the key: the prefetch does not look for it in tables") {
   ReadFixture f;
   f.put("k", "table");
   f.flush();
@@ -85,7 +86,7 @@ TEST_CASE("key that a memtable has is not looked for in tables") {
   CHECK(value_of(view, "k") == "memory");
 }
 
-TEST_CASE("prefetch for other tables is not used") {
+TEST_CASE("prefetch is for other tables: it is not used") {
   ReadFixture f;
   f.put("k", "old");
   f.flush();
@@ -100,7 +101,7 @@ TEST_CASE("prefetch for other tables is not used") {
   CHECK(found.value == "new");
 }
 
-TEST_CASE("get with a prefetch of other tables ignores what bounds and filters denied there") {
+TEST_CASE("get with a prefetch of other tables: it ignores what bounds and filters denied there") {
   ReadFixture f;
   const bool by_filter = GENERATE(true, false);
   f.put(by_filter ? "a" : "x", "1");
@@ -117,7 +118,7 @@ TEST_CASE("get with a prefetch of other tables ignores what bounds and filters d
   CHECK(found.value == "new");
 }
 
-TEST_CASE("prefetch for other tables adds no expected miss") {
+TEST_CASE("prefetch is for other tables: it adds no expected miss") {
   ReadFixture f;
   f.put("k", "old");
   f.flush();
@@ -134,7 +135,7 @@ TEST_CASE("prefetch for other tables adds no expected miss") {
   CHECK(misses.pages.size() == 1);
 }
 
-TEST_CASE("stage of a prefetch does nothing if the key missed a stage or the state is of other tables") {
+TEST_CASE("key missed a stage, or its state is of other tables: the next stage does nothing") {
   ReadFixture f;
   f.put("k", "value");
   f.flush();

@@ -1,4 +1,4 @@
-// One tree of memtables and real tables in memory, and views of it. No database.
+// One tree of memtables and real tables in memory, and views of it. There is no database.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace ebbtide::test {
 
-/// Fields of an entry that is put.
+/// The fields of an entry that is put.
 struct PutFields {
   Millis expiry = 0;
   DeleteKey stamp = kNoStamp;
@@ -78,12 +78,12 @@ class ReadFixture {
     entries_.clear();
     ranges_.clear();
   }
-  /// The runs' level, newest run first.
+  /// Sets the runs' levels, newest run first.
   void set_levels(const std::vector<int>& levels) {
     for (std::size_t r = 0; r < runs_.size(); ++r) runs_[r].level = levels[r];
   }
 
-  /// The tree as it is now.
+  /// Returns the current tree.
   [[nodiscard]] std::shared_ptr<const TreeView> tree() {
     auto version = std::make_shared<Version>();
     version->tree = 1;
@@ -102,14 +102,14 @@ class ReadFixture {
     kept_.push_back(view);
     return view;
   }
-  /// A view that does not own what it reads; the fixture keeps it.
+  /// Returns a view that does not own the data that it reads; the fixture keeps the data.
   [[nodiscard]] ReadView pass_view(ReadMode mode = ReadMode::kBlocking, MissSet* misses = nullptr) {
     return ViewParts::pass_view(env, kDatabase, tree().get(), seq, now, mode, misses);
   }
   [[nodiscard]] ReadView leased_view() { return ViewParts::leased_view(env, kDatabase, leases.lease(tree(), seq, now), now); }
-  /// The newest run's table.
+  /// Returns the newest run's table.
   [[nodiscard]] const OpenTable& table() const { return *tables_.front(); }
-  /// The same table in PageMiss and LookupState.
+  /// Returns the identity of the newest run's table in PageMiss and LookupState.
   [[nodiscard]] const void* table_name() const { return static_cast<const TableLookup*>(table().reader.get()); }
 
   const std::shared_ptr<TreeLookups> lookups = std::make_shared<TreeLookups>();
@@ -132,22 +132,22 @@ class ReadFixture {
 
   ObsoleteSink sink_ = [](const ObsoleteFiles&) {};
   std::shared_ptr<MemTable> memtable_ = std::make_shared<MemTable>(kMemTableBytes);
-  std::vector<Owned> entries_;  // of the memtable
+  std::vector<Owned> entries_;  // the entries of the memtable
   std::vector<RangeTombstone> ranges_;
   std::vector<Record> records_;
   const std::shared_ptr<std::atomic<bool>> recorded_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<Run> runs_;
-  std::vector<OpenTablePtr> tables_;  // of each run
+  std::vector<OpenTablePtr> tables_;  // the table of each run
   RunId next_run_ = 1;
   std::vector<std::shared_ptr<const TreeView>> kept_;
 };
 
-/// For fetches without threads: they call nothing back.
+/// A callback for fetches without threads, which never call it.
 inline void ignore() {}
 
 inline std::string numbered(int i) { return "key:" + std::to_string(10'000 + i); }
 
-/// The value of a key, or the status of its get.
+/// Returns the value of a key, or the status of its get.
 inline std::string value_of(const ReadView& view, const std::string& key) {
   Found found;
   const Status status = view.get(lookup_key(key), &found);

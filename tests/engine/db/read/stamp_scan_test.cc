@@ -1,4 +1,4 @@
-// Keys by stamp: current entries alone, a stretch at a time.
+// Tests of the scan for keys by stamp: only current entries, a limited number at a time.
 #include "db/read/stamp_scan.h"
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,7 @@ std::vector<std::string> scanned(const ReadView& view, DeleteKey lo, DeleteKey h
 
 }  // namespace
 
-TEST_CASE("scan finds a key by the stamp of its current entry, in memtables and tables") {
+TEST_CASE("scan: it finds a key by the stamp of its current entry, in memtables and tables") {
   ReadFixture f;
   f.pages_per_tile = GENERATE(1u, 4u);
   f.put("a", "v", {.stamp = 10});
@@ -38,7 +38,7 @@ TEST_CASE("scan finds a key by the stamp of its current entry, in memtables and 
   f.put("d", "v", {.stamp = 15});
   f.put("e", "v", {.stamp = 15});
   f.flush();
-  f.put("c", "v", {.stamp = 99});  // its old stamp does not count
+  f.put("c", "v", {.stamp = 99});  // its old stamp must not count
   f.put("b", "v", {.stamp = 12});
   f.del("d");
   f.put("f", "v", {.stamp = 19});
@@ -46,7 +46,7 @@ TEST_CASE("scan finds a key by the stamp of its current entry, in memtables and 
   CHECK(scanned(f.leased_view(), 20, 20).empty());
 }
 
-TEST_CASE("scan of few keys at a time finds each key once, in order") {
+TEST_CASE("scan of few keys at a time: it finds each key once, in order") {
   ReadFixture f;
   std::vector<std::string> expected;
   for (int i = 0; i < 300; ++i) {
@@ -57,7 +57,7 @@ TEST_CASE("scan of few keys at a time finds each key once, in order") {
   CHECK(scanned(f.leased_view(), 2, 4, GENERATE(1u, 10u)) == expected);
 }
 
-TEST_CASE("scan counts the pages that it read and its lookups as gets") {
+TEST_CASE("scan: it counts the pages that it read, and its lookups as gets") {
   ReadFixture f;
   for (int i = 0; i < 300; ++i) f.put(numbered(i), "v", {.stamp = static_cast<DeleteKey>(i)});
   f.flush();
@@ -67,7 +67,7 @@ TEST_CASE("scan counts the pages that it read and its lookups as gets") {
   CHECK(f.env.counters.mine().gets == 300);
 }
 
-TEST_CASE("estimate of stamps is by entries in memtables and by fences in tables, without pages under a record") {
+TEST_CASE("stamps are estimated: entries of memtables and fences of tables count, but not pages under a record") {
   ReadFixture f;
   for (int i = 0; i < 1000; ++i) f.put(numbered(i), "v", {.stamp = static_cast<DeleteKey>(i)});
   CHECK(estimate_stamps(f.leased_view(), 100, 600) == 500);

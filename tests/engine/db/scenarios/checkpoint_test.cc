@@ -1,4 +1,5 @@
-// A checkpoint opens with the database's contents, independent of later changes to it. An unfinished one does not open.
+// Tests that a checkpoint opens with the database's contents, independent of later changes to the database. An unfinished
+// checkpoint must not open.
 #include <engine/verify_checkpoint.h>
 
 #include <algorithm>
@@ -63,7 +64,7 @@ Settings with_tiles() {
   return s;
 }
 
-/// Every second key expires after kLife, in pages without others.
+/// Fills the database: every second key expires after kLife, in pages of such keys only.
 void fill_with_mortals(Harness& h) {
   const Millis now = h.db->now();
   for (int i = 0; i < kMortals; ++i) h.put(0, key_of(i), value_for(i, 1) + value_for(i, 2), now + (dies(i) ? 1 : 1000) * kLife);
@@ -72,7 +73,7 @@ void fill_with_mortals(Harness& h) {
 }
 
 void check_mortals(Db& db) {
-  const auto report = db.verify(0);  // all expected pages
+  const auto report = db.verify(0);  // reads all expected pages
   REQUIRE(report.is_ok());
   for (const std::string& error : report->errors) FAIL_CHECK(error);
   REQUIRE(*db.count(0, {}) == kMortals / 2);
@@ -83,7 +84,7 @@ void check_mortals(Db& db) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint has the database's contents, and later writes to either do not reach the other") {
+TEST_CASE("checkpoint: it has the database's contents, and later writes to either do not reach the other") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -93,7 +94,7 @@ TEST_CASE("a checkpoint has the database's contents, and later writes to either 
   INFO(report.status().to_string());
   REQUIRE(report.is_ok());
   CHECK(report->seq == h.db->visible_seq());
-  CHECK(report->bytes_copied < h.settings.wal_segment_size);  // the current segment; the rest are links
+  CHECK(report->bytes_copied < h.settings.wal_segment_size);  // the current segment was copied; the other files are links
   CHECK(report->bytes > 4 * report->bytes_copied);
 
   fill(h, 3);
@@ -117,7 +118,7 @@ TEST_CASE("a checkpoint has the database's contents, and later writes to either 
   CHECK(value_of(*copy, 0, "only here") == "x");
 }
 
-TEST_CASE("a checkpoint makes two links per table of any size, and reads and copies nothing of it") {
+TEST_CASE("checkpoint of tables of any size: it makes two links per table, and reads and copies nothing of it") {
   struct Cost {
     std::size_t tables = 0, links = 0, other_calls = 0;
     std::uint64_t bytes = 0;
@@ -157,7 +158,7 @@ TEST_CASE("a checkpoint makes two links per table of any size, and reads and cop
   CHECK(large.other_calls == few.other_calls);
 }
 
-TEST_CASE("a checkpoint has emptied and swapped databases, even before the manifest has the change") {
+TEST_CASE("databases were emptied and swapped: the checkpoint has this, even before the manifest has the change") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -166,21 +167,21 @@ TEST_CASE("a checkpoint has emptied and swapped databases, even before the manif
   batch.swap_databases(1, 2);
   h.write(batch);
   h.put(0, "after", "x");
-  REQUIRE(h.db->checkpoint("copy").is_ok());  // before any background work
+  REQUIRE(h.db->checkpoint("copy").is_ok());  // the checkpoint is made before any background work
   auto copy = open_at(h, "copy");
   CHECK(*copy->count(0, {}) == 1);
   CHECK(*copy->count(1, {}) == 0);
   CHECK(*copy->count(2, {}) == 1500);
 }
 
-TEST_CASE("a checkpoint of an empty database opens") {
+TEST_CASE("checkpoint of an empty database: it opens") {
   Harness h;
   h.open();
   REQUIRE(h.db->checkpoint("copy").is_ok());
   CHECK(*open_at(h, "copy")->count(0, {}) == 0);
 }
 
-TEST_CASE("a checkpoint needs a new or empty directory outside the data directory") {
+TEST_CASE("target of a checkpoint: it must be a new or empty directory outside the data directory") {
   Harness h;
   h.open();
   h.put(0, "a", "1");
@@ -191,15 +192,15 @@ TEST_CASE("a checkpoint needs a new or empty directory outside the data director
   CHECK(h.db->checkpoint("").status().code() == Code::kInvalidArgument);
   REQUIRE(h.db->checkpoint("data2").is_ok());
   CHECK(h.db->checkpoint("data2").status().code() == Code::kExists);
-  CHECK(*open_at(h, "data2")->count(0, {}) == 1);  // unchanged by the refusal
+  CHECK(*open_at(h, "data2")->count(0, {}) == 1);  // the refusal changed nothing
   REQUIRE(h.files->create_dir("empty").is_ok());
   h.faults->inject({.path_has = "empty/MANIFEST"});
   CHECK(h.db->checkpoint("empty").status().code() == Code::kIoError);
-  CHECK(h.files->list("empty")->empty());  // its owner keeps it
+  CHECK(h.files->list("empty")->empty());  // the empty directory stays
   CHECK(h.db->checkpoint("empty").is_ok());
 }
 
-TEST_CASE("a checkpoint on a file system without links consists of copies") {
+TEST_CASE("file system without links: the checkpoint consists of copies") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -213,7 +214,7 @@ TEST_CASE("a checkpoint on a file system without links consists of copies") {
   check_round(*open_at(h, "copy"), 1);
 }
 
-TEST_CASE("a crash at any operation of a checkpoint: the database is complete, and so is the checkpoint if it opens") {
+TEST_CASE("crash at any operation of a checkpoint: the database is complete, and so is the checkpoint if it opens") {
   // The layout changes with each operation and with each round of a long run: trees of many small files and of few large ones.
   std::uint64_t turn = round_of_seeds();
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
@@ -257,7 +258,7 @@ TEST_CASE("a crash at any operation of a checkpoint: the database is complete, a
   }
 }
 
-TEST_CASE("a checkpoint writes its manifest after the names of all its other files are durable") {
+TEST_CASE("checkpoint: it writes its manifest after the names of all its other files are durable") {
   Harness h;
   h.open();
   fill(h, 1, 1200);
@@ -275,10 +276,10 @@ TEST_CASE("a checkpoint writes its manifest after the names of all its other fil
   std::sort(made.begin(), made.end());
   std::sort(durable.begin(), durable.end());
   CHECK(made.size() > 2);
-  CHECK(durable == made);  // a manifest alone would be taken for a new database whose first start was cut off
+  CHECK(durable == made);  // a manifest alone would count as a new database whose first start was interrupted
 }
 
-TEST_CASE("a checkpoint that met an error leaves no files, and the database works") {
+TEST_CASE("checkpoint meets an error: it leaves no files, and the database works") {
   for (std::uint64_t n = 1;; ++n) {
     INFO("error at operation " << n);
     Harness h;
@@ -302,7 +303,7 @@ TEST_CASE("a checkpoint that met an error leaves no files, and the database work
   }
 }
 
-TEST_CASE("a checkpoint during a page drop, or before its punch, keeps every linked byte") {
+TEST_CASE("checkpoint during a page drop, or before its punch: it keeps every linked byte") {
   const bool before_edit = GENERATE(true, false);
   Harness h(with_tiles());
   h.open();
@@ -339,7 +340,7 @@ TEST_CASE("a checkpoint during a page drop, or before its punch, keeps every lin
   check_mortals(*open_at(h, "copy"));
 }
 
-TEST_CASE("pages dropped while a checkpoint copies their table are punched after the copy") {
+TEST_CASE("pages are dropped while a checkpoint copies their table: they are punched after the copy") {
   Harness h(with_tiles());
   h.open();
   fill_with_mortals(h);
@@ -390,7 +391,7 @@ Settings small_segments() {
 
 }  // namespace
 
-TEST_CASE("while a checkpoint copies the log, writes, flushes and merges work, and no segment is removed") {
+TEST_CASE("checkpoint copies the log: writes, flushes and merges work meanwhile, and no segment is removed") {
   Harness h(small_segments());
   h.open();
   h.put(2, "keeps", "the log");
@@ -423,7 +424,7 @@ TEST_CASE("while a checkpoint copies the log, writes, flushes and merges work, a
   CHECK(value_of(*copy, 2, "keeps") == "the log");
 }
 
-TEST_CASE("a checkpoint whose log segments would outlive a deadline fails") {
+TEST_CASE("log segments of a checkpoint would outlive a deadline: the checkpoint fails") {
   Settings settings = small_segments();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -436,7 +437,7 @@ TEST_CASE("a checkpoint whose log segments would outlive a deadline fails") {
   while_log_is_copied(h, [&] {
     copied = true;
     for (int i = 0; i < 56; ++i) {
-      h.put(1, "other", "1");  // without a thread a segment ends with the next write
+      h.put(1, "other", "1");  // if no thread ends it, a segment ends with the next write
       h.advance(1000);
       h.settle();
     }
@@ -460,10 +461,10 @@ TEST_CASE("a checkpoint whose log segments would outlive a deadline fails") {
   for (const std::string& warning : h.events.warnings) UNSCOPED_INFO(warning);
   for (const std::string& path : h.paths(".wal")) UNSCOPED_INFO(path);
   CHECK(h.db->stats().deadlines_missed_load == 0);
-  REQUIRE(h.db->checkpoint("copy").is_ok());  // in time
+  REQUIRE(h.db->checkpoint("copy").is_ok());  // the checkpoint is done in time
 }
 
-TEST_CASE("a log that fails while a checkpoint copies it: the copy is good") {
+TEST_CASE("log fails while a checkpoint copies it: the copy is good") {
   Harness h(small_segments());
   h.open();
   for (int i = 0; i < 3000; ++i) h.put(static_cast<DatabaseId>(i % 2), key_of(i), value_for(i, 1));
@@ -479,7 +480,7 @@ TEST_CASE("a log that fails while a checkpoint copies it: the copy is good") {
   check_round(*open_at(h, "copy"), 1);
 }
 
-TEST_CASE("a checkpoint has an operation that is committed but not yet logged") {
+TEST_CASE("operation is committed but not yet logged: the checkpoint has it") {
   Harness h;
   h.open();
   h.put(0, "logged", "1");
@@ -494,7 +495,7 @@ TEST_CASE("a checkpoint has an operation that is committed but not yet logged") 
   CHECK(value_of(*copy, 0, "committed") == "2");
 }
 
-TEST_CASE("a checkpoint keeps the tables of an emptied database that are removed while it copies the log") {
+TEST_CASE("tables of an emptied database are removed while a checkpoint copies the log: the checkpoint keeps them") {
   Harness h(small_segments());
   h.open();
   fill(h, 1, 1200);
@@ -530,7 +531,7 @@ TEST_CASE("a checkpoint keeps the tables of an emptied database that are removed
   CHECK(*copy->count(1, {}) == 601);
 }
 
-TEST_CASE("a checkpoint that copies log segments with deletes not yet due is not revoked") {
+TEST_CASE("checkpoint copies log segments with deletes not yet due: it is not revoked") {
   Settings settings = small_segments();
   settings.tree.delete_deadline = 3'600'000;
   Harness h(settings);

@@ -1,4 +1,4 @@
-// Delete deadlines for the log and the manifest.
+// Tests of delete deadlines for the log and the manifest.
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -16,7 +16,7 @@ Settings clean_settings() {
 }
 
 /// Writes and deletes keys, flushes them, and lets time pass beyond the deadline, with a log write after each tick. Power is lost
-/// before the k-th mutating operation. Returns false if there are fewer.
+/// before the k-th mutating operation. Returns false if there are fewer operations.
 bool lose_power_while_cleaning(std::uint64_t k, CrashMode mode) {
   Harness h(clean_settings());
   h.open();
@@ -60,13 +60,13 @@ TEST_CASE("power loss before any operation of cleaning the log: the database ope
   }
 }
 
-TEST_CASE("a log segment with a deleted key is removed by the deadline, even if a memtable needs only its last operation") {
+TEST_CASE("log segment has a deleted key: it is removed by the deadline, even if a memtable needs only its last operation") {
   Harness h(clean_settings());
   h.open();
   h.put(0, "deleted key", "value");
   h.del(0, "deleted key");
   REQUIRE(h.db->flush(0).is_ok());
-  h.put(0, "other", "value");  // no delete: its memtable is flushed only for the segment's sake
+  h.put(0, "other", "value");  // this is no delete, so its memtable is flushed only because of the segment
   const auto logged = [&] {
     std::string bytes;
     for (const std::string& path : h.paths(".wal")) bytes += read_file(*h.files, path).value();

@@ -1,4 +1,4 @@
-// The engine with its own threads on real files: concurrent writers and readers during flushes and compactions.
+// Tests of the engine with its own threads on real files: concurrent writers and readers during flushes and compactions.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -30,7 +30,7 @@ struct TempDir {
   std::string path;
 };
 
-// Errors on any thread: their number, and the first one.
+// Counts errors on any thread, and keeps the first one.
 class Wrong {
  public:
   void operator++() { ++count_; }
@@ -52,7 +52,7 @@ class Wrong {
   std::string first_;
 };
 
-// Reports at once, since threads that still run end the process.
+// Reports an error at once, since threads that still run would end the process.
 void require_ok(const Status& status) {
   INFO(status.to_string());
   REQUIRE(status.is_ok());
@@ -72,9 +72,28 @@ Settings settings_in(const std::string& dir, FsyncMode fsync) {
   return s;
 }
 
-// A value contains its key and a rising count, so that a reader detects wrong and older values.
+// Returns a value with its key and a rising count, so that a reader detects wrong and older values.
 std::string value_of(std::uint64_t key, std::uint64_t count) {
   return std::to_string(key) + ":" + std::to_string(count) + std::string(80, '.');
+}
+
+/// Writes `rounds` keys of those that belong to writer w of `writers`: each key has one writer, and `committed` is its count of
+/// writes. `add` puts the write of a key with its next count into the batch; `then` is called after each round.
+template <typename Add, typename Then>
+void write_own_keys(Db& db, std::uint64_t w, std::uint64_t writers, std::uint64_t rounds,
+                    std::vector<std::atomic<std::uint64_t>>& committed, Wrong& wrong, const Add& add, const Then& then) {
+  Random random(w);
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    const std::uint64_t k = random.uniform(committed.size() / writers) * writers + w;
+    const std::uint64_t count = committed[k].load() + 1;
+    WriteBatch batch;
+    add(batch, k, count);
+    wrong.unless_ok(db.commit(batch));
+    committed[k].store(count);
+    if (i % 8 == 0) db.write_log();
+    then(i);
+  }
+  db.write_log();
 }
 
 }  // namespace
@@ -94,17 +113,10 @@ TEST_CASE("concurrent writers, readers, scans, flushes and compactions: no reade
   std::vector<std::thread> threads;
   for (std::uint64_t w = 0; w < kWriters; ++w) {
     threads.emplace_back([&, w] {
-      Random random(w);
-      for (std::uint64_t i = 0; i < rounds; ++i) {
-        const std::uint64_t k = random.uniform(kKeys / kWriters) * kWriters + w;  // each key has one writer
-        const std::uint64_t count = committed[k].load() + 1;
-        WriteBatch batch;
+      const auto add = [](WriteBatch& batch, std::uint64_t k, std::uint64_t count) {
         batch.put(0, key_of(k), value_of(k, count));
-        wrong.unless_ok(db->commit(batch));
-        committed[k].store(count);
-        if (i % 8 == 0) db->write_log();
-      }
-      db->write_log();
+      };
+      write_own_keys(*db, w, kWriters, rounds, committed, wrong, add, [](std::uint64_t) {});
     });
   }
   std::vector<std::thread> readers;
@@ -169,7 +181,7 @@ TEST_CASE("concurrent writers, readers, scans, flushes and compactions: no reade
   }
 }
 
-TEST_CASE("databases flushed and swapped during reads and writes stay correct", "[threads]") {
+TEST_CASE("databases are flushed and swapped during reads and writes: their contents stay correct", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -215,7 +227,7 @@ TEST_CASE("databases flushed and swapped during reads and writes stay correct", 
 }
 
 // Regression: freeze() followed a pointer that the dropped tree no longer had.
-TEST_CASE("databases flushed and compacted by hand while others empty and fill them stay correct", "[threads]") {
+TEST_CASE("manual flushes and compactions while other threads empty databases: contents stay correct", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -244,15 +256,15 @@ TEST_CASE("databases flushed and compacted by hand while others empty and fill t
   CHECK(wrong == 0);
 }
 
-// Regression: a batch that arrived during a sync waited for the next write, and its client for ever.
-TEST_CASE("a commit during a sync is logged without a further write", "[threads]") {
+// Regression: a batch that arrived during a sync waited for the next write, and its client waited forever.
+TEST_CASE("commit arrives during a sync: it is logged without a further write", "[threads]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, fsync), {});
   REQUIRE(opened.is_ok());
   auto db = std::move(opened).value();
   std::atomic<bool> stop{false};
-  // Another thread requests syncs all the time, like range deletes and flushes.
+  // Another thread requests syncs all the time, as range deletes and flushes do.
   std::thread syncer([&] {
     while (!stop) {
       if (!db->wait_synced(db->visible_seq()).is_ok()) return;
@@ -270,8 +282,7 @@ TEST_CASE("a commit during a sync is logged without a further write", "[threads]
   syncer.join();
 }
 
-TEST_CASE("a batch that empties and refills a database is seen whole or not at all, and never ahead of visible_seq",
-          "[threads]") {
+TEST_CASE("batch empties and refills a database: it is seen whole or not at all, and never ahead of visible_seq", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -310,7 +321,7 @@ TEST_CASE("a batch that empties and refills a database is seen whole or not at a
   CHECK(wrong == 0);
 }
 
-TEST_CASE("swapped databases: a reader of one name sees that name's history only", "[threads]") {
+TEST_CASE("swapped databases: a reader of one name sees only that name's history", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -320,7 +331,7 @@ TEST_CASE("swapped databases: a reader of one name sees that name's history only
     batch.put(d, "k", value);
     require_ok(db->commit(batch));
   };
-  // Each swap and the names of the databases, written to their trees, are one batch.
+  // Each batch has a swap, and the names of the databases, which are written to their trees.
   put(0, "zero");
   put(1, "one");
   std::atomic<bool> stop{false};
@@ -355,7 +366,7 @@ TEST_CASE("swapped databases: a reader of one name sees that name's history only
 
 namespace {
 
-// 4,000 keys in tables that are read past the page cache.
+// Opens a database with 4,000 keys in tables that are read past the page cache.
 std::unique_ptr<Db> on_disk(const std::string& dir, unsigned fetch_threads) {
   Settings settings = settings_in(dir, FsyncMode::kNo);
   settings.fetch_threads = fetch_threads;
@@ -392,7 +403,7 @@ int begin_fetches(Db& db, FetchQueue* queue, std::vector<MissSet>* sets, const s
 
 }  // namespace
 
-TEST_CASE("close() answers every fetch that is still under way", "[threads]") {
+TEST_CASE("fetches are under way: close() answers all of them", "[threads]") {
   TempDir dir;
   const std::unique_ptr<Db> db = on_disk(dir.path, 1);
   std::vector<MissSet> sets;
@@ -404,7 +415,7 @@ TEST_CASE("close() answers every fetch that is still under way", "[threads]") {
   sets.clear();
 }
 
-TEST_CASE("a destroyed fetch queue answers every fetch that was begun", "[threads]") {
+TEST_CASE("fetch queue is destroyed: it answers every fetch that was begun", "[threads]") {
   TempDir dir;
   const std::unique_ptr<Db> db = on_disk(dir.path, 4);
   std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
@@ -422,7 +433,7 @@ TEST_CASE("a destroyed fetch queue answers every fetch that was begun", "[thread
   REQUIRE(db->close().is_ok());
 }
 
-TEST_CASE("a fetch queue loads all missing pages of a lookup, and returns the same errors as threads", "[threads]") {
+TEST_CASE("fetch queue: it loads all missing pages of a lookup, and returns the same errors as threads", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.direct_io = true;
@@ -444,7 +455,7 @@ TEST_CASE("a fetch queue loads all missing pages of a lookup, and returns the sa
   }
   db->write_log();
   REQUIRE(db->flush(0).is_ok());
-  // Sets of 1, 2, ... keys, some with large values, which threads read.
+  // The sets have 1, 2, ... keys, some with large values, which threads read.
   std::vector<MissSet> sets(80);
   std::vector<std::atomic<int>> ended(sets.size());
   std::size_t waits = 0;
@@ -458,7 +469,7 @@ TEST_CASE("a fetch queue loads all missing pages of a lookup, and returns the sa
       Found found;
       for (std::size_t k = 0; k <= s; ++k) (void)lookup(s, k, &found);
     }
-    if (sets[s].empty()) continue;  // loaded by earlier sets
+    if (sets[s].empty()) continue;  // earlier sets have loaded the pages
     if (!db->fetch(
             &sets[s], [&ended, s] { ended[s] = 1; }, queue.get()))
       ++waits;
@@ -497,8 +508,8 @@ TEST_CASE("a fetch queue loads all missing pages of a lookup, and returns the sa
   REQUIRE(db->close().is_ok());
 }
 
-// It once found a flush that opened tables which a compaction had replaced and unlinked, so that commits were refused.
-TEST_CASE("a batch is seen whole or not at all, even if younger and smaller ones are inserted before it", "[threads]") {
+// This test once found a flush that opened tables which a compaction had replaced and unlinked, so that commits were refused.
+TEST_CASE("younger and smaller batches are inserted before a batch: it is still seen whole or not at all", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -542,7 +553,7 @@ TEST_CASE("a batch is seen whole or not at all, even if younger and smaller ones
   CHECK(wrong == 0);
 }
 
-TEST_CASE("filters loaded and dropped during lookups change no result", "[threads]") {
+TEST_CASE("filters are loaded and dropped during lookups: no result changes", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.tree.filter_allocation = FilterAllocation::kMonkey;
@@ -591,7 +602,8 @@ TEST_CASE("filters loaded and dropped during lookups change no result", "[thread
   CHECK(wrong == 0);
 }
 
-TEST_CASE("repeated changes of the merge policy during reads and writes lose nothing, and restore no deleted key", "[threads]") {
+TEST_CASE("merge policy changes repeatedly during reads and writes: nothing is lost, and no deleted key comes back",
+          "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kEverySecond);
   settings.memtable_size = 32 << 10;
@@ -608,24 +620,18 @@ TEST_CASE("repeated changes of the merge policy during reads and writes lose not
   std::vector<std::thread> writers;
   for (std::uint64_t w = 0; w < kWriters; ++w) {
     writers.emplace_back([&, w] {
-      Random random(w);
-      for (std::uint64_t i = 0; i < kRounds; ++i) {
-        const std::uint64_t k = random.uniform(kKeys / kWriters) * kWriters + w;  // each key has one writer
-        const std::uint64_t count = committed[k].load() + 1;
-        WriteBatch batch;
+      const auto add = [](WriteBatch& batch, std::uint64_t k, std::uint64_t count) {
         if (count % kDeletes == 0) {
           batch.del(0, key_of(k));
         } else {
           batch.put(0, key_of(k), value_of(k, count));
         }
-        wrong.unless_ok(db->commit(batch));
-        committed[k].store(count);
-        if (i % 8 == 0) db->write_log();
-        if (w != 0 || i % turn != 0) continue;
+      };
+      write_own_keys(*db, w, kWriters, kRounds, committed, wrong, add, [&, w](std::uint64_t i) {
+        if (w != 0 || i % turn != 0) return;
         settings.tree.policy = small_policies()[i / turn % small_policies().size()];
         if (!db->reconfigure(settings).is_ok()) ++wrong;
-      }
-      db->write_log();
+      });
     });
   }
   // Checks a read of a key that had at least `least` writes before: no older value, and absent only if a later write is a delete.
@@ -726,7 +732,7 @@ class MissHeard final : public EventListener {
   bool heard_ = false;
 };
 
-/// Delays a sync of the directory until a miss was logged: the first one after the edit that follows a new log segment.
+/// Delays a sync of the directory until a miss was logged: the first sync after the edit that follows a new log segment.
 class SlowToOpen final : public InterposedFileSystem {
  public:
   SlowToOpen(FileSystem& base, MissHeard& miss) : InterposedFileSystem(base), miss_(miss) {}
@@ -744,7 +750,7 @@ class SlowToOpen final : public InterposedFileSystem {
 
 }  // namespace
 
-TEST_CASE("deletes late at open have the reason down, also for a tick before the end of open", "[threads]") {
+TEST_CASE("deletes are late at open: the reason is down, also for a tick before the end of open", "[threads]") {
   MemoryFileSystem files;
   SimulatedClock clock;
   Settings settings = Harness::small();
@@ -779,7 +785,7 @@ TEST_CASE("deletes late at open have the reason down, also for a tick before the
   CHECK(db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("staged batches beside small ones, readers and flushes are seen whole and in order, and none is lost",
+TEST_CASE("staged batches beside small ones, readers and flushes: they are seen whole and in order, and none is lost",
           "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;
@@ -825,7 +831,7 @@ TEST_CASE("staged batches beside small ones, readers and flushes are seen whole 
           const Status status = view.get({key, hash_key(key)}, &found);
           const std::string value = status.is_ok() ? std::string(found.value) : "";
           if (k == 0) first = value;
-          if (value != first) ++wrong;  // half a batch
+          if (value != first) ++wrong;  // half a batch was visible
         }
       }
     }

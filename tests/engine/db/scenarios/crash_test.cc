@@ -1,4 +1,5 @@
-// Power loss and faults. After each, the database opens, has all acknowledged writes, and its state is a prefix of the writes.
+// Tests of power loss and faults. After each the database opens, has all acknowledged writes, and its state is a prefix of the
+// writes.
 #include <iterator>
 #include <set>
 
@@ -17,11 +18,11 @@ Settings crash_settings(FsyncMode fsync) {
   s.wal_segment_size = 64 << 10;
   s.fsync = fsync;
   s.tree.stamp = StampMode::kExplicit;  // deletes by stamp reach old versions
-  s.tree.delete_deadline = 2000;        // so that crashes also interrupt urgent plans
+  s.tree.delete_deadline = 2000;        // short, so that crashes also interrupt urgent plans
   return s;
 }
 
-/// Layouts take turns.
+/// Returns settings of a crash test. Layouts take turns.
 Settings crash_settings(FsyncMode fsync, std::uint64_t turn) {
   Settings s = crash_settings(fsync);
   layout_of(turn).set(&s.tree);
@@ -52,7 +53,7 @@ void open_with_a_crash(Harness& h, std::uint64_t k, CrashMode mode) {
     bool armed = true;
     std::unique_ptr<MemoryFileSystem> left{};
   };
-  const auto second = std::make_shared<Second>();  // outlives this function: the hook stays if there are fewer operations
+  const auto second = std::make_shared<Second>();  // outlives this function, since the hook stays if there are fewer operations
   h.faults->before_nth(k, kMutatingOps, [&h, second, k, mode] {
     if (second->armed) second->left = h.files->crash_clone(first_seed() + k, mode);
   });
@@ -64,7 +65,7 @@ void open_with_a_crash(Harness& h, std::uint64_t k, CrashMode mode) {
   h.open();
 }
 
-/// A run with three power losses. After each, synced writes are there, and the state is a prefix.
+/// Makes a run with three power losses. After each, synced writes are there, and the state is a prefix.
 void lose_power(std::uint64_t seed) {
   const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
   const FsyncMode fsync = modes[seed % 3];
@@ -88,8 +89,8 @@ void lose_power(std::uint64_t seed) {
   }
 }
 
-/// A fixed script with log switches, flushes, compactions, manifest edits and a FLUSHDB. Power is lost before its k-th mutating
-/// operation. Returns false if the script has no more than k.
+/// Runs a fixed script with log switches, flushes, compactions, manifest edits and a FLUSHDB. Power is lost before its k-th
+/// mutating operation. Returns false if the script has fewer operations.
 bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0, std::uint64_t seed = 42) {
   std::unique_ptr<MemoryFileSystem> left;
   SeqNum promised = 0;
@@ -127,7 +128,7 @@ TEST_CASE("power loss: synced writes survive, and the surviving writes are a pre
   }
 }
 
-TEST_CASE("a crash with power loss at every k-th file operation: the database opens, verifies, and has a prefix") {
+TEST_CASE("crash with power loss at every k-th file operation: the database opens, verifies, and has a prefix") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   // The layout changes with each operation, and with each round of a long run.
   std::uint64_t turn = round_of_seeds();
@@ -141,7 +142,7 @@ TEST_CASE("a crash with power loss at every k-th file operation: the database op
   }
 }
 
-TEST_CASE("a crash during recovery: the next open recovers") {
+TEST_CASE("crash during recovery: the next open recovers") {
   for (std::uint64_t k = 1; k < 60; k += 3) {
     const std::uint64_t turn = k / 3 + round_of_seeds();
     INFO("second crash before operation " << k << ", " << text_of(layout_of(turn)));
@@ -158,12 +159,13 @@ TEST_CASE("a crash during recovery: the next open recovers") {
   }
 }
 
-TEST_CASE("an I/O error at the n-th operation, once or permanent: an error, no abort, and a clean reopening") {
+TEST_CASE("I/O error at the n-th operation, once or permanent: it is returned, nothing aborts, and the database reopens") {
   const std::uint64_t step = number_from_env("EBBTIDE_FAULT_STEP", 1), most = number_from_env("EBBTIDE_FAULTS", 300);
   for (const bool sticky : {false, true}) {
     bool met = true;
     for (std::uint64_t n = 1; n <= most && met; n += step) {
-      const std::uint64_t turn = n / step + round_of_seeds();  // chooses the policy, and how much the failing operation does
+      // Chooses the policy, and how much of the failing operation is done.
+      const std::uint64_t turn = n / step + round_of_seeds();
       INFO("fault at " << n << (sticky ? ", sticky" : ", once") << ", effect " << turn % 3 << ", "
                        << text_of(layout_of(turn / 3)));
       Harness h(crash_settings(FsyncMode::kAlways, turn / 3));
@@ -175,7 +177,7 @@ TEST_CASE("an I/O error at the n-th operation, once or permanent: an error, no a
       h.faults->inject(fault);
       std::map<std::string, std::string> certain;
       for (int i = 0; i < 90; ++i) certain["key" + std::to_string(i)] = "(absent)";
-      std::map<std::string, std::set<std::string>> possible;  // outcome unknown
+      std::map<std::string, std::set<std::string>> possible;  // the possible values of keys whose write has an unknown outcome
       for (int i = 0; i < 400; ++i) {
         const bool puts = i % 7 != 3 && i % 30 != 29;
         const std::string value = puts ? std::to_string(i) + std::string(150, 'v') : "(absent)";
@@ -215,7 +217,7 @@ TEST_CASE("an I/O error at the n-th operation, once or permanent: an error, no a
       }
       met = h.faults->failures() != 0;
       h.faults->clear_faults();
-      // It heals without a restart once the fault has ended.
+      // The database heals without a restart once the fault has ended.
       for (int i = 0; i < 5; ++i) {
         h.advance(3000);
         h.settle();
@@ -239,8 +241,7 @@ TEST_CASE("an I/O error at the n-th operation, once or permanent: an error, no a
   }
 }
 
-TEST_CASE(
-    "a read that fails at the n-th time, once or permanently: an error, never a wrong value, and all data is there afterwards") {
+TEST_CASE("read fails at the n-th time, once or permanently: an error, never a wrong value, and all data is there afterwards") {
   const std::uint64_t step = number_from_env("EBBTIDE_FAULT_STEP", 1), most = number_from_env("EBBTIDE_FAULTS", 300);
   for (const bool sticky : {false, true}) {
     bool met = true;
@@ -248,7 +249,7 @@ TEST_CASE(
       const std::uint64_t turn = n / step + round_of_seeds();
       INFO("fault at " << n << (sticky ? ", sticky" : ", once") << ", " << text_of(layout_of(turn)));
       Settings settings = crash_settings(FsyncMode::kAlways, turn);
-      settings.block_cache = 64 << 10;  // so that lookups read
+      settings.block_cache = 64 << 10;  // small, so that lookups read from the disk
       Harness h(settings);
       h.open();
       std::map<std::string, std::string> written;
@@ -314,7 +315,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a file operation that fails during open: an error or a complete database, and the next open succeeds") {
+TEST_CASE("file operation fails during open: an error or a complete database, and the next open succeeds") {
   for (std::uint64_t n = 1;; ++n) {
     INFO("fault at operation " << n << ", " << text_of(layout_of(n)));
     Harness h(crash_settings(FsyncMode::kAlways, n));
@@ -347,7 +348,7 @@ TEST_CASE("a file operation that fails during open: an error or a complete datab
 
 namespace {
 
-/// Enough turns to include flushes and merges.
+/// Runs enough turns to include flushes and merges.
 void crash_now_and_then() {
   for (std::uint64_t k = 10; k <= 400 && crash_before(k, CrashMode::kNothing); k += 10) {
   }
@@ -355,21 +356,21 @@ void crash_now_and_then() {
 
 }  // namespace
 
-TEST_CASE("planted: a table that is not synced before the manifest names it is found by crashes", "[planted]") {
+TEST_CASE("planted bug does not sync a table before the manifest names it: crashes find it", "[planted]") {
   must_catch(PlantedBug::kSkipTableSync, crash_now_and_then);
 }
 
-TEST_CASE("planted: table names not synced before the manifest has them are found by crashes", "[planted]") {
+TEST_CASE("planted bug does not sync table names before the manifest has them: crashes find it", "[planted]") {
   must_catch(PlantedBug::kSkipDirectorySync, crash_now_and_then);
 }
 
-TEST_CASE("planted: a write reported durable before its sync has ended is found by crashes", "[planted]") {
+TEST_CASE("planted bug reports a write durable before its sync has ended: crashes find it", "[planted]") {
   must_catch(PlantedBug::kAcknowledgeBeforeSync, [] {
     for (std::uint64_t k = 1; k <= 20; ++k) demand(crash_before(k, CrashMode::kNothing), "the script ends early");
   });
 }
 
-TEST_CASE("planted: a torn log record accepted as complete is found by power losses", "[planted]") {
+TEST_CASE("planted bug accepts a torn log record as complete: power losses find it", "[planted]") {
   must_catch(PlantedBug::kAcceptGarbageTail, [] {
     for (std::uint64_t seed = 0; seed < 40; ++seed) lose_power(seed);
   });

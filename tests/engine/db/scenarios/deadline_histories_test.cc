@@ -1,5 +1,5 @@
-// Random histories with short deadlines: several databases, changes of deadline, policy and tile size, FLUSHDB, SWAPDB, views and
-// restarts, in ticks as in a server. The test has its own account of what is due when, and searches all files for it.
+// Tests random histories with short deadlines: several databases, changes of deadline, policy and tile size, FLUSHDB, SWAPDB,
+// views and restarts, in ticks as in a server. The test keeps its own account of what is due when, and searches all files for it.
 //
 //   no restart, or only clean ones      no delete is late for any reason
 //   kills, or pauses before a start     none is late for a reason other than "down", and each late one is counted
@@ -32,11 +32,16 @@ class Account {
  public:
   Account(Harness& h, Random& random) : h_(h), random_(random) { adopt(h.settings); }
 
-  void put(DatabaseId d, const std::string& key, Millis expiry) {
+  /// With a debt, the put deletes all versions so far.
+  void put(DatabaseId d, const std::string& key, Millis expiry, bool debt = false) {
+    if (debt) note_deleted(d, key, h_.db->now());
     Key& k = live_[d][key];
     k.markers.push_back(marker());
     k.expiry = expiry;
-    h_.put(d, key, k.markers.back() + std::string(random_.uniform(200), '.'), expiry);
+    WriteBatch batch;
+    batch.put(d, key, k.markers.back() + std::string(random_.uniform(200), '.'),
+              {.expiry = expiry, .kind = debt ? EntryKind::kCompact : EntryKind::kValue, .debt = debt});
+    h_.write(batch);
     note_expired();
   }
   void del(DatabaseId d, const std::string& key) {
@@ -67,7 +72,7 @@ class Account {
       shorten(&dead);
     }
   }
-  /// The deadlines of `settings` are in force from now on.
+  /// Notes that the deadlines of `settings` are in force from now on.
   void adopt(const Settings& settings) {
     for (DatabaseId d = 0; d < kDatabases; ++d) {
       if (std::exchange(deadlines_[d], settings.tree_for(d).delete_deadline) == deadlines_[d]) continue;
@@ -85,9 +90,9 @@ class Account {
       }
     }
   }
-  /// The number of markers in files that are late by more than `grace`.
+  /// Returns the number of markers in files that are late by more than `grace`.
   std::size_t late(Millis grace) {
-    std::map<std::string, bool> sought;  // marker, and whether it was found
+    std::map<std::string, bool> sought;  // each marker, and if it was found
     for (const Dead& dead : dead_) {
       if (dead.due < h_.db->now() && h_.db->now() - dead.due > grace) sought[dead.marker] = false;
     }
@@ -111,14 +116,14 @@ class Account {
   static constexpr const char* kMark = "<<";
   static constexpr std::size_t kMarkerBytes = 20;
   struct Key {
-    std::vector<std::string> markers;  // since the key was last deleted
+    std::vector<std::string> markers;  // markers since the key was last deleted
     Millis expiry = 0;
   };
   struct Dead {
     std::string marker;
     DatabaseId database;
     Millis due;
-    bool removed = false;  // its tree was: changes of settings do not concern it
+    bool removed = false;  // the value's tree was removed, so changes of settings do not concern it
   };
 
   std::string marker() {
@@ -190,7 +195,7 @@ class History {
     for (std::uint64_t n = random_.uniform(6); n > 0; --n) {
       const DatabaseId d = any_database();
       const auto dice = random_.uniform(100);
-      if (dice < 55) account_.put(d, any_key(), 0);
+      if (dice < 55) account_.put(d, any_key(), 0, dice < 15);
       if (dice >= 55 && dice < 65) account_.put(d, any_key(), h_.db->now() + 1 + random_.uniform(20'000));
       if (dice >= 65 && dice < 99) account_.del(d, any_key());
       if (dice == 99) {
@@ -227,7 +232,7 @@ class History {
     tree.pages_per_tile = random_.one_in(2) ? 1 : 8;
     demand_ok(h_.db->reconfigure(changed), "reconfigure");
     account_.adopt(changed);
-    if (random_.one_in(2)) h_.settings = changed;  // CONFIG REWRITE; otherwise the next start has the old ones
+    if (random_.one_in(2)) h_.settings = changed;  // as after CONFIG REWRITE; otherwise the next start has the old settings
   }
   void restart() {
     view_.reset();
@@ -261,7 +266,7 @@ class History {
     if (stats.deadlines_missed_down != counted_) excused_until_ = h_.db->now() + 3000;
     counted_ = stats.deadlines_missed_down;
   }
-  // What is late because of a restart is purged within a few ticks and surveys.
+  // Data that is late because of a restart must be purged within a few ticks and surveys.
   void check_files() {
     constexpr Millis kOneSurvey = 2000;
     if (h_.db->now() > excused_until_)
@@ -274,7 +279,7 @@ class History {
   Account account_;
   std::optional<ReadView> view_;
   Millis quiet_until_ = 0, excused_until_ = 0;
-  std::uint64_t counted_ = 0;  // misses for the reason "down" since the start
+  std::uint64_t counted_ = 0;  // misses with the reason "down" since the start
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Work for deadlines cancels other merges and delays writes.
+// Tests that work for deadlines cancels other merges and delays writes.
 #include "engine/db/harness.h"
 
 namespace ebbtide {
@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// A pool whose tasks another, manual pool runs, with a given number of threads.
+/// A pool with a given number of threads, whose tasks another, manual pool runs.
 class WidePool final : public BackgroundPool {
  public:
   WidePool(ManualPool& pool, unsigned width) : pool_(pool), width_(width) {}
@@ -19,7 +19,7 @@ class WidePool final : public BackgroundPool {
   const unsigned width_;
 };
 
-/// Opens the harness's database with another pool than its own.
+/// Opens the harness's database with another pool.
 void open_on(Harness& h, BackgroundPool& pool) {
   Components components;
   components.fs = h.faults.get();
@@ -32,13 +32,13 @@ void open_on(Harness& h, BackgroundPool& pool) {
   h.db = std::move(opened).value();
 }
 
-/// A callback in reads of tables, called while merges run.
+/// Returns true for reads of tables. The test uses it in a callback while merges run.
 bool reads_pages(const FileCall& call) { return call.op == FileOp::kRead && call.offset != 0 && call.path.ends_with(".data"); }
 
 constexpr Millis kDeadline = 600'000;
 constexpr int kKeys = 20'000;
 
-/// kKeys entries fit into a memtable.
+/// Returns settings with which a memtable has room for kKeys entries.
 Settings one_flush(std::uint64_t file_size) {
   Settings settings = Harness::small();
   settings.memtable_size = 8 * kMiB;
@@ -55,7 +55,7 @@ void fill_around(Harness& h, const std::string& marker, Millis birth) {
   REQUIRE(h.db->flush(0).is_ok());
 }
 
-/// The delay of a write of 60 kB; 0 if it is not delayed.
+/// Returns the delay in ms of a write of 60 kB; 0 if it is not delayed.
 std::uint32_t held_back(Harness& h) {
   WriteBatch batch;
   batch.put(0, "big", std::string(60'000, 'b'));
@@ -66,8 +66,8 @@ std::uint32_t held_back(Harness& h) {
   return wait_ms;
 }
 
-TEST_CASE("a merge that holds a file with a near deadline is cancelled, and the deadline is kept") {
-  // With one thread the tick cancels the merge; with two, the job that cannot start because of it.
+TEST_CASE("merge holds a file with a near deadline: it is cancelled, and the deadline is kept") {
+  // With one thread the tick cancels the merge; with two threads, the job that cannot start because of it does.
   const unsigned width = GENERATE(1u, 2u);
   Harness h(one_flush(64 << 10));
   WidePool pool(h.pool, width);
@@ -86,14 +86,14 @@ TEST_CASE("a merge that holds a file with a near deadline is cancelled, and the 
   int reads = 0;
   h.watch->on_call = [&](const FileCall& call) {
     if (!reads_pages(call) || ++reads < 8) return;
-    // Half of the margin is left, 30 s, and each read file takes 5 s of it.
+    // Half of the margin is left, 30 s, and reading each file takes 5 s of it.
     h.advance(reads == 8 ? birth + kDeadline * 19 / 20 - h.db->now() : 5000);
   };
   h.db->resume_compactions();
   while (reads == 0) REQUIRE(h.pool.run_one());
   h.watch->on_call = nullptr;
   REQUIRE(reads >= 8);
-  CHECK(h.db->stats().compactions == 0);  // it was cancelled
+  CHECK(h.db->stats().compactions == 0);  // the merge was cancelled
   CHECK(h.db->now() < birth + kDeadline);
   h.settle();
   CHECK(h.table_bytes().find(marker) == std::string::npos);
@@ -106,10 +106,10 @@ TEST_CASE("a merge that holds a file with a near deadline is cancelled, and the 
   CHECK(h.get(0, key_of(kKeys / 2)) == "(absent)");
   CHECK(h.get(0, key_of(kKeys / 2 + 1)) == std::string(60, '.'));
   h.verify(0);
-  h.drop();  // before its pool
+  h.drop();  // the database must be destroyed before its pool
 }
 
-TEST_CASE("a manual merge is cancelled for a near deadline") {
+TEST_CASE("manual merge meets a near deadline: it is cancelled") {
   Harness h(one_flush(64 << 10));
   h.open();
   const std::string marker = "<expires>";
@@ -119,7 +119,7 @@ TEST_CASE("a manual merge is cancelled for a near deadline") {
   h.put(0, key_of(kKeys - 1), "v");
   REQUIRE(h.db->flush(0).is_ok());
   int reads = 0;
-  bool gone = false;  // in time
+  bool gone = false;  // whether the data is purged in time
   // Time stops at the deadline, since a merge that restarts repeatedly would never end.
   h.watch->on_call = [&](const FileCall& call) {
     if (!reads_pages(call) || ++reads < 8 || h.db->now() >= birth + kDeadline) return;
@@ -130,14 +130,14 @@ TEST_CASE("a manual merge is cancelled for a near deadline") {
   CHECK(gone);
 }
 
-TEST_CASE("a merge for a deadline is not restarted when the deadline is near") {
+TEST_CASE("deadline is near during a merge for it: the merge is not restarted") {
   Harness h(one_flush(4 * kMiB));
   h.open();
   const std::string marker = "<expires>";
   const Millis birth = h.db->now() + 1000;
   fill_around(h, marker, birth);
   h.advance(birth + kDeadline * 9 / 10 - h.db->now());  // the rewrite is queued, and not late yet
-  // Half of the margin passes while it runs.
+  // Half of the margin passes while the merge runs.
   h.watch->on_call = [&](const FileCall& call) {
     if (reads_pages(call)) h.advance(6000);
   };
@@ -146,7 +146,7 @@ TEST_CASE("a merge for a deadline is not restarted when the deadline is near") {
   CHECK(h.db->now() < birth + kDeadline);
 }
 
-TEST_CASE("a deadline shorter than merges can keep at their rate is warned of once") {
+TEST_CASE("deadline is shorter than merges can keep at their rate: this is logged once") {
   constexpr std::uint64_t kBytesPerMs = 32;
   Settings settings = Harness::small();
   settings.memtable_size = 8 * kMiB;
@@ -183,9 +183,9 @@ TEST_CASE("a deadline shorter than merges can keep at their rate is warned of on
   CHECK(told() == 1);
 }
 
-TEST_CASE("writes are delayed increasingly, but not stopped, as merges come close to missing a deadline") {
+TEST_CASE("merges come close to missing a deadline: writes are delayed increasingly, but not stopped") {
   constexpr Millis kShort = 120'000;
-  constexpr std::uint64_t kBytesPerMs = 32;  // merges read all data in about a third of the deadline
+  constexpr std::uint64_t kBytesPerMs = 32;  // at this rate merges read all data in about a third of the deadline
   constexpr int kFew = 8000;
   Settings settings = Harness::small();
   settings.memtable_size = 8 * kMiB;
@@ -208,7 +208,7 @@ TEST_CASE("writes are delayed increasingly, but not stopped, as merges come clos
   const Millis deadline = h.db->now() + kShort;
   for (int i = 0; i < kFew; i += 50) h.del(0, key_of(i));
   REQUIRE(h.db->flush(0).is_ok());
-  // Time passes without a merge until the remaining time needs this part of the measured rate.
+  // Lets time pass without a merge until the remaining time needs this part of the measured rate.
   const auto pass_until = [&](double needed) {
     while (h.db->stats().deadline_rate_needed < needed && h.db->now() < deadline) h.advance(500);
   };
@@ -228,8 +228,8 @@ TEST_CASE("writes are delayed increasingly, but not stopped, as merges come clos
   WriteBatch batch;
   batch.put(0, "k", "v");
   std::uint32_t wait_ms = 0;
-  CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());  // has waited
-  CHECK(h.db->stats().deadline_rate_needed < 1);           // enough time is left for the rest of the work
+  CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());  // the commit has waited long enough
+  CHECK(h.db->stats().deadline_rate_needed < 1);           // enough time is left for the other work
   h.settle();
   h.advance(500);
   CHECK(h.db->stats().deadline_rate_needed == 0);

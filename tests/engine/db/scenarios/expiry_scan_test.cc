@@ -1,4 +1,4 @@
-// The scan for keys that expire soon, in memtables and tables, current versions only.
+// Tests of the scan for keys that expire soon, in memtables and tables. It must find only current versions.
 #include <map>
 
 #include "engine/db/harness.h"
@@ -25,7 +25,7 @@ Expiring expiring(Harness& h, Millis after, Millis until, std::size_t limit = 10
 
 }  // namespace
 
-TEST_CASE("a scan of a time range finds keys that expire in it, past or future, in memory and in tables") {
+TEST_CASE("scan of a time range: it finds keys that expire in it, past or future, in memory and in tables") {
   Harness h;
   h.open();
   const Millis now = h.db->now();
@@ -50,11 +50,11 @@ TEST_CASE("a scan of a time range finds keys that expire in it, past or future, 
     const Expiring found = expiring(h, now + 1000, now + 2000);
     CHECK(found.keys == expected);
     CHECK(found.until == now + 2000);
-    h.clock.advance(3000);  // all of these have expired
+    h.clock.advance(3000);  // all of these have expired now
   }
 }
 
-TEST_CASE("a key deleted by a range delete no longer expires") {
+TEST_CASE("range delete deletes a key: its expiry is not found any more") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.open();
@@ -75,14 +75,14 @@ TEST_CASE("a key deleted by a range delete no longer expires") {
   }
 }
 
-TEST_CASE("a limited scan returns the earliest keys and the time to continue from, and repeated scans find all") {
+TEST_CASE("limited scan: it returns the earliest keys and the time to continue from, and repeated scans find all") {
   Harness h;
   h.open();
   const Millis now = h.db->now();
   Keys all;
   for (int i = 0; i < 100; ++i) {
     const std::string key = "key" + std::to_string(i);
-    all[key] = now + 10 + static_cast<Millis>(i * 37 % 100 / 4);  // four at each moment
+    all[key] = now + 10 + static_cast<Millis>(i * 37 % 100 / 4);  // four keys at each moment
     h.put(0, key, "v", all[key]);
     if (i == 50) REQUIRE(h.db->flush(0).is_ok());
   }
@@ -103,7 +103,7 @@ TEST_CASE("a limited scan returns the earliest keys and the time to continue fro
   CHECK(rounds > 10);
 }
 
-TEST_CASE("more keys at one moment than the limit do not hide later ones") {
+TEST_CASE("more keys at one moment than the limit: later keys are still found") {
   Harness h;
   h.open();
   const Millis now = h.db->now();

@@ -1,5 +1,6 @@
-// Deletes are on time: after the deadline no file has a byte of a deleted value or the name of a deleted key. This holds for
-// every merge policy, tile size and way to delete; without writes, under load, and over restarts. Time and files are simulated.
+// Tests that deletes are on time: after the deadline no file has a byte of a deleted value or the name of a deleted key. This
+// holds for every merge policy, tile size and way to delete; without writes, under load, and over restarts. Time and files are
+// simulated.
 #include <algorithm>
 #include <bitset>
 #include <cstdio>
@@ -22,7 +23,7 @@ using namespace ebbtide;
 namespace {
 
 constexpr Millis kDeadline = 60'000;
-constexpr int kSteps = 50;  // steps in which the time of one deadline passes
+constexpr int kSteps = 50;  // the number of steps in which the time of one deadline passes
 constexpr DeleteKey kStamps = 1000;
 
 struct Case {
@@ -45,11 +46,11 @@ Settings settings_of(const Case& c) {
   s.tree.partitioning = c.partitioning;
   s.tree.delete_deadline = c.deadline;
   s.tree.stamp = StampMode::kExplicit;
-  if (c.tile == 1) s.tree.file_choice = FileChoice::kRoundRobin;  // keys of the map are names
+  if (c.tile == 1) s.tree.file_choice = FileChoice::kRoundRobin;  // with one page per tile, keys of the map are names, too
   return s;
 }
 
-/// The needles, of at least 8 bytes each, that are in the haystack.
+/// Returns the needles, of at least 8 bytes each, that occur in the haystack.
 std::set<Bytes> found_of(const std::vector<std::string>& needles, const std::string& haystack) {
   constexpr std::size_t kHead = 8;
   std::unordered_multimap<std::uint64_t, const std::string*> by_head;
@@ -83,8 +84,8 @@ std::size_t count_found(const std::vector<std::string>& needles, const std::stri
 /// show none of their markers; without compression they show all. The test finds each marker on disk before its delete: in the
 /// log right after the write, and in tables by check_sight().
 ///
-/// The test finds a name by its end: the letters of its kind, and a number. Pages and fences may leave out the beginning that a
-/// name shares with its neighbour, but not letters of different kinds. Among keys of one kind a fence needs the whole name.
+/// The test finds a name by its end: the letters of its kind, and a number. Pages and fences may leave out the prefix that a name
+/// shares with its neighbour, but not letters of different kinds. Among keys of one kind a fence needs the whole name.
 class Witness {
  public:
   Witness(const Case& c, std::uint64_t seed) : Witness(c, seed, settings_of(c)) {}
@@ -93,15 +94,15 @@ class Witness {
     h.open();
   }
 
-  /// The unique part of a key: its kind's letters and its number.
+  /// Returns the unique part of a key: its kind's letters and its number.
   static std::string end_of_name(const std::string& key) { return key.substr(key.size() - 12); }
-  /// Letters and digits, which have no special meaning in keys and pages.
+  /// Returns letters and digits, which have no special meaning in keys and pages.
   std::string marker() {
     std::string text(kMarkerBytes, ' ');
     for (char& c : text) c = "abcdefghijklmnopqrstuvwxyz0123456789"[random_.uniform(36)];
     return text;
   }
-  /// The marker after its own parts in another order, so that compressed data does not contain it literally.
+  /// Returns the parts of the marker in another order, so that compressed data does not contain it literally.
   static std::string hidden_by_compression(const std::string& marker) {
     return marker.substr(14) + marker.substr(7, 7) + marker.substr(0, 7) + marker;
   }
@@ -114,10 +115,19 @@ class Witness {
     for (int n = 0; n < 10; ++n) name += static_cast<char>('a' + letters.uniform(26));
     return name + "-" + std::to_string(i % 4);
   }
-  /// The name of a key with a value of `kLargeBytes` in blocks of its own; such keys come after all others.
+  /// Returns the name of a key with a value of `kLargeBytes` in blocks of its own. Such keys come after all others.
   static std::string large_key(int i) { return "l" + key(100'000 + 4 * i); }
   void put(const std::string& key, Millis expiry = 0) { put(key, expiry, random_.uniform(kStamps)); }
-  void put(const std::string& key, Millis expiry, DeleteKey stamp) {
+  void put(const std::string& key, Millis expiry, DeleteKey stamp) { write(key, {.stamp = stamp, .expiry = expiry}); }
+  /// Overwrites the key by a put with a debt, as when an item leaves a small collection: deletes all versions so far. The key
+  /// stays.
+  void put_with_debt(const std::string& key) {
+    for (std::string& marker : versions_[key]) dead.push_back({std::move(marker), h.db->now()});
+    versions_[key].clear();
+    const EntryKind kind = random_.one_in(3) ? EntryKind::kValue : EntryKind::kCompact;
+    write(key, {.stamp = random_.uniform(kStamps), .expiry = 0, .kind = kind, .debt = true});
+  }
+  void write(const std::string& key, const WriteBatch::PutOptions& options) {
     std::vector<std::string>& markers = versions_[key];
     markers.push_back(marker());
     std::string value = hidden_by_compression(markers.back());
@@ -129,11 +139,11 @@ class Witness {
       value += marker() + marker() + std::string(40, '.');
     }
     WriteBatch batch;
-    batch.put(0, key, value, {stamp, expiry});
+    batch.put(0, key, value, options);
     h.write(batch);
     check_logged(value);
     live[key] = value;
-    stamps_[key] = stamp;
+    stamps_[key] = options.stamp;
   }
   void deleted(const std::string& key, Millis birth) {
     // A delete of a key deletes all of its versions.
@@ -142,7 +152,7 @@ class Witness {
     live.erase(key);
     named(key, birth);
   }
-  /// Notes the name of a key in a delete; the key may be absent.
+  /// Notes that a delete has the name of a key; the key may be absent.
   void named(const std::string& key, Millis birth) {
     Name& name = names_[key];
     name = {std::max(name.birth, birth)};
@@ -181,7 +191,7 @@ class Witness {
 
   /// Fills another database and flushes it. Checks that its tables have all of its keys and markers.
   void fill_other(DatabaseId d) {
-    constexpr int kKeys = 60, kFirstKind = 50'000;  // no key of another database ends like one of these
+    constexpr int kKeys = 60, kFirstKind = 50'000;  // no key of another database ends like a key of this one
     std::map<std::string, std::string>& markers = others_[d];
     for (int i = 0; i < kKeys; ++i) {
       const std::string name = "o" + key(4 * kFirstKind + kKeys * static_cast<int>(d) + i);
@@ -217,7 +227,7 @@ class Witness {
     note_ages(h.db->now() + ms);
     h.advance(ms);
     h.settle();
-    h.db->write_log();  // as the log thread does, which ends segments
+    h.db->write_log();  // the log thread does the same, which ends segments
     h.db->tick();
     h.settle();
     if (std::getenv("EBBTIDE_FADE_LEFT") != nullptr) {  // prints the places with deleted data
@@ -233,7 +243,7 @@ class Witness {
     }
     if (const Millis owed = h.db->tree_info(0)->oldest_obligation; owed != 0) note_age(h.db->now() - owed);
   }
-  /// The number of deleted markers and of absent names that are in any file.
+  /// Returns the number of deleted markers and of absent names that are in any file.
   [[nodiscard]] std::size_t found(bool overdue_only) const {
     const auto counts = [&](Millis birth) { return !overdue_only || birth + deadline_ < h.db->now(); };
     std::vector<std::string> needles;
@@ -245,7 +255,7 @@ class Witness {
     }
     return needles.empty() ? 0 : count_found(needles, all_files());
   }
-  /// The number of live values that are in these files, decompressed or as they are.
+  /// Returns the number of live values that are in these files, decompressed or as they are.
   [[nodiscard]] std::size_t living_in(const std::vector<std::string>& paths, bool as_they_are = false) const {
     std::vector<std::string> needles;
     for (const auto& [key, value] : live) needles.push_back(versions_.at(key).back());
@@ -253,7 +263,7 @@ class Witness {
   }
   /// Checks that the test finds all live values on disk, compressed or not.
   void check_sight() const { demand(living_in(h.paths("")) == live.size(), "the test does not find a value"); }
-  /// The same for tables after a flush; also checks that values are compressed if the settings say so.
+  /// Like check_sight(), for tables after a flush; also checks that values are compressed if the settings say so.
   void check_sight_of_tables() const {
     const std::vector<std::string> tables = h.paths(".data");
     demand(living_in(tables) == live.size(), "the test does not find a value in tables");
@@ -266,7 +276,7 @@ class Witness {
     }
     REQUIRE(*h.db->count(0, {}) == live.size());
   }
-  /// The number of absent names that are in these files, decompressed or as they are.
+  /// Returns the number of absent names that are in these files, decompressed or as they are.
   [[nodiscard]] std::size_t names_in(const std::vector<std::string>& paths, bool as_they_are = false) const {
     std::vector<std::string> needles;
     for (const auto& [key, name] : names_) {
@@ -274,7 +284,8 @@ class Witness {
     }
     return count_found(needles, contents(paths, as_they_are));
   }
-  /// The largest part of its deadline that a delete used: by the tree's obligations, and by data in files older than all of them.
+  /// Returns the largest part of its deadline that a delete used: by the tree's obligations, and by data in files older than all
+  /// of them.
   [[nodiscard]] double worst() const { return worst_; }
   [[nodiscard]] const BlocksMet& met() const { return met_; }
   Random& random() { return random_; }
@@ -292,17 +303,17 @@ class Witness {
   static constexpr std::size_t kMarkerBytes = 20, kLargeBytes = 66 << 10;
 
   struct Name {
-    Millis birth = 0;  // the last
+    Millis birth = 0;  // the latest birth
     bool gone = false;
   };
   struct Hidden {
-    std::uint64_t hash = 0;  // of the file's bytes
+    std::uint64_t hash = 0;  // hash of the file's bytes
     std::string text;
   };
 
   void note_age(Millis age) { worst_ = std::max(worst_, static_cast<double>(age) / static_cast<double>(deadline_)); }
-  /// Notes the age that data in files reaches by `until`, when the next step begins. The tree's obligations count as they are.
-  /// Older data should be purged, and is searched for, so a birth that the engine has forgotten is found.
+  /// Notes the age that data in files reaches by `until`, when the next step begins. The tree's obligations count directly. Older
+  /// data should be purged already; the test searches for it, so it finds a birth that the engine has forgotten.
   void note_ages(Millis until) {
     const Millis now = h.db->now(), owed = h.db->tree_info(0)->oldest_obligation;
     if (owed != 0) note_age(until - owed);
@@ -312,7 +323,7 @@ class Witness {
     };
     std::vector<Sought> sought;
     std::vector<std::string> needles;
-    bool any = false;  // found by the previous search, too
+    bool any = false;  // the previous search found some, too
     const auto seek = [&](const std::string& text, Millis birth, bool* gone) {
       if (birth > now || (owed != 0 && birth >= owed)) return;
       sought.push_back({birth, gone});
@@ -332,7 +343,7 @@ class Witness {
     }
   }
 
-  /// The bytes of the files, and their hidden contents.
+  /// Returns the bytes of the files, and their hidden contents.
   [[nodiscard]] std::string contents(const std::vector<std::string>& paths, bool as_they_are) const {
     std::string files;
     for (const std::string& path : paths) {
@@ -343,7 +354,7 @@ class Witness {
     }
     return files;
   }
-  /// Most files do not change between two searches.
+  /// Returns the hidden contents of one file. They are cached, since most files do not change between two searches.
   const std::string& hidden_in(const std::string& path, const std::string& bytes) const {
     Hidden& hidden = hidden_[path];
     if (const std::uint64_t hash = hash_key(bytes); hidden.hash != hash) {
@@ -377,12 +388,12 @@ class Witness {
   }
 
   const Millis deadline_;
-  std::map<std::string, DeleteKey> stamps_;                          // of each key's newest version
+  std::map<std::string, DeleteKey> stamps_;                          // the stamp of each key's newest version
   std::map<std::string, std::vector<std::string>> versions_;         // markers of each key since it was last deleted
   std::map<DatabaseId, std::map<std::string, std::string>> others_;  // markers of other databases, by key
   std::map<std::string, Name> names_;                                // names in deletes
   std::string log_;                                                  // the last segment of the log
-  std::uint64_t logged_ = 0;                                         // bytes of it that were searched
+  std::uint64_t logged_ = 0;                                         // the number of its bytes that were searched
   Random random_;
   double worst_ = 0;
   mutable BlocksMet met_;
@@ -390,7 +401,7 @@ class Witness {
 };
 
 constexpr int kKeys = 1500;
-constexpr int kLargeKeys = 6;  // one database per way to delete, and one that stays
+constexpr int kLargeKeys = 6;  // one key per way to delete, and one that stays
 
 void fill(Witness& w, int keys = kKeys) {
   for (int i = 0; i < keys; ++i) {
@@ -402,7 +413,8 @@ void fill(Witness& w, int keys = kKeys) {
   w.h.settle();
 }
 
-constexpr DeleteKey kFirstStamp = kStamps / 2, kEndStamp = kStamps / 2 + kStamps / 20;  // keys that delete_some deletes
+// delete_some() deletes the stamps in between.
+constexpr DeleteKey kFirstStamp = kStamps / 2, kEndStamp = kStamps / 2 + kStamps / 20;
 
 void fill_large(Witness& w) {
   for (int i = 0; i < kLargeKeys; ++i) w.put(w.large_key(i), 0, i == 4 ? kFirstStamp : kEndStamp);
@@ -422,7 +434,7 @@ void delete_large(Witness& w, Millis expiry) {
 
 constexpr DatabaseId kOther = 1, kOtherUntilKilled = 2;  // databases that FLUSHDB empties
 
-/// Deletes by every way of this layer, and writes some of the keys again at once.
+/// Deletes in every way of this layer, and writes some of the keys again at once.
 void delete_some(Witness& w) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : w.live) {
@@ -435,14 +447,19 @@ void delete_some(Witness& w) {
   const Millis expiry = w.h.db->now() + 500;
   for (std::size_t i = 5; i < keys.size(); i += 13) {
     if (w.live.count(keys[i]) == 0) continue;
-    w.put(keys[i], expiry);  // an overwrite that expires, which deletes the overwritten version, too
+    w.put(keys[i], expiry);  // an overwrite that expires; it deletes the overwritten version, too
     w.deleted(keys[i], expiry);
   }
   w.del_range(keys[keys.size() / 2], keys[keys.size() / 2 + 40]);
   w.put(keys[keys.size() / 2 + 3]);
-  // Deletes of neighbours one by one, whose tombstones make pages that compress.
+  // Deletes neighbours one by one, so that their tombstones make pages that compress.
   for (std::size_t i = keys.size() / 4; i < keys.size() / 4 + 60; ++i) w.del(keys[i]);
-  w.put(keys[1], w.h.db->now());  // it has expired
+  for (std::size_t i = 7; i < keys.size(); i += 17) {
+    if (w.live.count(keys[i]) == 0) continue;
+    w.put_with_debt(keys[i]);
+    if (i % 2 == 0) w.put(keys[i]);  // a version without a debt hides the one with a debt
+  }
+  w.put(keys[1], w.h.db->now());  // this value has expired already
   w.deleted(keys[1], w.h.db->now());
   if (w.live.count(w.large_key(0)) != 0) delete_large(w, expiry);
   w.del_stamps(kFirstStamp, kEndStamp);
@@ -457,8 +474,8 @@ std::string name_of(const Case& c) {
 
 constexpr std::uint64_t kPartitionings = 3, kForms = 4;
 
-/// Twelve consecutive turns have each partitioning with tiles of 1 and 8 pages, compressed and not; each of these with and
-/// without a view.
+/// Returns a case. Twelve consecutive turns have each partitioning with tiles of 1 and 8 pages, compressed and not; each of these
+/// with and without a view.
 Case case_of(const PolicySettings& policy, std::uint64_t turn) {
   const std::uint64_t form = turn % kForms;
   Case c{policy, form % 2 == 0 ? 1u : 8u, form < 2 ? Compression::kNone : Compression::kLz4,
@@ -469,8 +486,8 @@ Case case_of(const PolicySettings& policy, std::uint64_t turn) {
 
 bool all_at_once() { return std::getenv("EBBTIDE_FADE_ALL") != nullptr; }
 
-/// Each policy with each partitioning, tiles of 1 and 8 pages, compressed and not. Combinations change from round to round, and
-/// four rounds have all twelve; or all in one round. A short run has fewer combinations of each policy.
+/// Returns the cases: each policy with each partitioning, tiles of 1 and 8 pages, compressed and not. Combinations change from
+/// round to round, and four rounds have all twelve; or one round has all. A short run has fewer combinations of each policy.
 std::vector<Case> cases() {
   const std::uint64_t of_each = all_at_once() ? kPartitionings * kForms : number_from_env("EBBTIDE_FADE_CASES", kPartitionings);
   std::vector<Case> out;
@@ -527,7 +544,7 @@ void idle_to_the_end(Witness& w, std::optional<ReadView> view) {
   CHECK(w.h.db->tree_info(0)->oldest_obligation == 0);
 }
 
-/// Runs several ticks a second, as in a server: for a merge, the revocation of a view, the removal of its files.
+/// Runs several ticks a second, as in a server: time for a merge, the revocation of a view, the removal of its files.
 template <typename Between>
 void pass_by_ticks(Witness& w, Millis ms, Between between) {
   for (const Millis part : {ms - 3000, Millis{1000}, Millis{1000}, Millis{1000}}) {
@@ -541,7 +558,7 @@ struct Way {
   void (*take)(Witness& w, const std::vector<std::string>& keys);  ///< keys: those in `live` that begin with a k
 };
 
-/// The ways to delete, each alone, so that none is purged by work for another.
+/// The ways to delete. Each is tested alone, so that no delete is purged by work for another.
 constexpr Way kWays[] = {
     {"point",
      [](Witness& w, const std::vector<std::string>& keys) {
@@ -574,6 +591,18 @@ constexpr Way kWays[] = {
        w.del_range(keys[keys.size() / 2], keys[keys.size() / 2 + 40]);
        w.put(keys[keys.size() / 2 + 3]);
      }},
+    {"items of collections",
+     [](Witness& w, const std::vector<std::string>& keys) {
+       for (std::size_t i = 3; i < keys.size(); i += 11) w.put_with_debt(keys[i]);
+     }},
+    {"items of collections that are overwritten",
+     [](Witness& w, const std::vector<std::string>& keys) {
+       for (std::size_t i = 3; i < keys.size(); i += 11) {
+         w.put_with_debt(keys[i]);
+         if (i % 2 == 0) demand_ok(w.h.db->flush(0), "flush");
+         w.put(keys[i]);
+       }
+     }},
     {"stamps", [](Witness& w, const std::vector<std::string>&) { w.del_stamps(kFirstStamp, kEndStamp); }},
     {"large values",
      [](Witness& w, const std::vector<std::string>&) {
@@ -587,6 +616,21 @@ constexpr Way kWays[] = {
        w.put(keys[0]);
      }},
 };
+
+/// Overwrites a few keys by puts with a debt, flushes them to tables and then only advances time.
+void drop_items(const Case& c) {
+  INFO(name_of(c));
+  Witness w(c, 9);
+  fill(w);
+  w.check_sight_of_tables();
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : w.live) keys.push_back(key);
+  for (std::size_t i = 0; i < keys.size(); i += 11) w.put_with_debt(keys[i]);
+  for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
+  demand(w.found(false) == 0, "a file still has purged data");
+  demand(misses(w) == 0, "the database reports missed deadlines");
+  w.check_live();
+}
 
 /// Flushes tombstones to tables, closes and opens the database, and then only advances time.
 void delete_and_restart(const Case& c) {
@@ -629,7 +673,7 @@ TEST_CASE("each way to delete alone: no file has deleted data after the deadline
   std::uint64_t turn = round_of_seeds();
   const std::uint64_t turns = all_at_once() ? kPartitionings * kForms : 1;
   for (const Way& way : kWays) {
-    // Policies and the other settings take turns; each way to delete begins with another combination.
+    // Policies and the other settings take turns, and each way to delete begins with another combination.
     turn += 1;
     for (const PolicySettings& policy : small_policies()) {
       for (std::uint64_t n = 0; n < turns; ++n) {
@@ -654,7 +698,7 @@ TEST_CASE("each way to delete alone: no file has deleted data after the deadline
   }
 }
 
-TEST_CASE("repeated kills before the deadline make no delete late", "[long][deadlines]") {
+TEST_CASE("repeated kills before the deadline: no delete is late", "[long][deadlines]") {
   constexpr int kFirstKill = kSteps / 10, kBetweenKills = kSteps / 5;
   Tally tally("kills");
   std::uint64_t life = 2000;
@@ -670,7 +714,7 @@ TEST_CASE("repeated kills before the deadline make no delete late", "[long][dead
     for (int step = 0; step <= kSteps + 1; ++step) {
       if (step % kBetweenKills == kFirstKill) {
         if (step == kFirstKill) CHECK(w.found(false) != 0);  // the kill was early enough
-        w.flush_other(kOtherUntilKilled);                    // so that its tables exist when the process is killed
+        w.flush_other(kOtherUntilKilled);                    // its tables must exist when the process is killed
         w.h.crash(CrashMode::kEverything, 1);
         w.h.open();
       }
@@ -683,7 +727,7 @@ TEST_CASE("repeated kills before the deadline make no delete late", "[long][dead
   }
 }
 
-TEST_CASE("names in compressed pages of only tombstones are found by the test, and purged by their deadline") {
+TEST_CASE("names in compressed pages of only tombstones: the test finds them, and they are purged by their deadline") {
   for (const std::uint32_t tile : {1u, 8u}) {
     const Case c{small_policies()[0], tile, Compression::kLz4};
     INFO(name_of(c));
@@ -711,7 +755,7 @@ TEST_CASE("names in compressed pages of only tombstones are found by the test, a
   }
 }
 
-TEST_CASE("paused compactions: deletes are on time, and nothing else is merged") {
+TEST_CASE("compactions are paused: deletes are on time, and nothing else is merged") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 7);
   const auto jobs = [&w](bool for_deadlines) {
     std::uint64_t sum = 0;
@@ -728,7 +772,7 @@ TEST_CASE("paused compactions: deletes are on time, and nothing else is merged")
   CHECK(w.worst() <= 1.0);
   CHECK(misses(w) == 0);
   CHECK(jobs(true) > 0);
-  for (int run = 0; run < 5; ++run) {  // more runs than the policy allows, but no delete: they stay
+  for (int run = 0; run < 5; ++run) {  // more runs than the policy allows, but no delete, so they stay
     w.put(w.key(run));
     REQUIRE(w.h.db->flush(0).is_ok());
   }
@@ -753,6 +797,8 @@ TEST_CASE("load with restarts: every delete is on time", "[long][deadlines]") {
         const std::string key = w.key(static_cast<int>(w.random().uniform(kKeys)));
         if (w.random().one_in(3)) {
           w.del(key);
+        } else if (w.random().one_in(4) && w.live.count(key) != 0) {
+          w.put_with_debt(key);
         } else {
           // A plain overwrite is no delete: a merge drops the old version, or the key's delete does.
           const Millis expiry = w.random().one_in(9) ? w.h.db->now() + 1 + w.random().uniform(kDeadline / 4) : 0;
@@ -774,7 +820,7 @@ TEST_CASE("load with restarts: every delete is on time", "[long][deadlines]") {
       if (step % 23 == 22) w.h.reopen();
       if (step % 10 == 9) {
         REQUIRE(w.found(true) == 0);
-        w.check_sight();  // of keys that the next steps may delete
+        w.check_sight();  // including keys that the next steps may delete
       }
     }
     for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
@@ -805,7 +851,9 @@ TEST_CASE("quiet trees with all kinds of deletes, views, merges and kills: every
           case 0:
             for (std::uint64_t n = random.uniform(60); n > 0; --n) {
               // A value overwritten before its expiry is no delete.
-              if (const std::string key = any_key(); expiries[key] <= w.h.db->now()) w.put(key);
+              if (const std::string key = any_key(); expiries[key] <= w.h.db->now()) {
+                w.live.count(key) != 0 && random.one_in(2) ? w.put_with_debt(key) : w.put(key);
+              }
             }
             break;
           case 1:
@@ -894,8 +942,7 @@ TEST_CASE("cold data: tombstones in a range without writes are purged by their d
   }
 }
 
-TEST_CASE("a disk that is full after the deletes and has room before their deadline makes none of them late",
-          "[long][deadlines]") {
+TEST_CASE("disk is full after the deletes and has room before their deadline: no delete is late", "[long][deadlines]") {
   constexpr int kRoomAgain = kSteps / 2;
   Tally tally("full disk");
   std::size_t turn = 0, waited = 0;
@@ -921,7 +968,7 @@ TEST_CASE("a disk that is full after the deletes and has room before their deadl
       if (step >= kRoomAgain) continue;
       w.h.files->set_capacity(capacity = std::min(capacity, w.h.files->used_bytes() + room));
       WriteBatch batch;
-      batch.put(0, w.live.begin()->first, w.live.begin()->second);  // the value that it has, so a refusal changes nothing
+      batch.put(0, w.live.begin()->first, w.live.begin()->second);  // the value that the key has, so a refusal changes nothing
       refused += w.h.db->commit(batch).is_ok() ? 0 : 1;
       w.h.db->write_log();
     }
@@ -931,16 +978,22 @@ TEST_CASE("a disk that is full after the deletes and has room before their deadl
     w.h.verify(0);
     tally.add(c, w);
   }
-  CHECK(waited == turn);  // some work was left
+  CHECK(waited == turn);  // some work was waiting
 }
 
-TEST_CASE("planted: deadlines that a restart forgets are found by data that stays in tables", "[planted]") {
+TEST_CASE("planted bug makes a restart forget deadlines: data that stays in tables shows it", "[planted]") {
   must_catch(PlantedBug::kForgetBirths, [] {
     for (const PolicySettings& policy : small_policies()) delete_and_restart({policy, 1, Compression::kNone});
   });
 }
 
-TEST_CASE("deletes that were due while the server was down are done first, with the reason down") {
+TEST_CASE("planted: debts of puts that a flush or a merge drops are found by data that stays in tables", "[planted]") {
+  must_catch(PlantedBug::kDropDebt, [] {
+    for (const PolicySettings& policy : small_policies()) drop_items({policy, 1, Compression::kNone});
+  });
+}
+
+TEST_CASE("deletes were due while the server was down: they are done first, with the reason down") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 4);
   fill(w);
   delete_some(w);
@@ -958,7 +1011,7 @@ TEST_CASE("deletes that were due while the server was down are done first, with 
   w.check_live();
 }
 
-TEST_CASE("deadlines missed by a wall clock that is set forward have the reason clock") {
+TEST_CASE("wall clock is set forward past deadlines: the misses have the reason clock") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 5);
   fill(w);
   delete_some(w);
@@ -971,7 +1024,7 @@ TEST_CASE("deadlines missed by a wall clock that is set forward have the reason 
   CHECK(s.deadlines_missed_down + s.deadlines_missed_load == 0);
 }
 
-// Bytes of merges for deadlines so far.
+// Returns the bytes of merges for deadlines so far.
 ReasonInfo for_deadlines(const Witness& w) {
   for (const ReasonInfo& r : w.h.db->stats().merges_by_reason) {
     if (r.reason == "deadline") return r;
@@ -980,7 +1033,7 @@ ReasonInfo for_deadlines(const Witness& w) {
 }
 
 TEST_CASE(
-    "a deadline shorter than the tree takes to fill: deletes are on time, and merges write the tree less than twice per deadline",
+    "deadline shorter than the tree takes to fill: deletes are on time, and merges write the tree less than twice per deadline",
     "[deadlines]") {
   constexpr int kMany = 16'000;
   for (const PolicySettings& policy :
@@ -989,7 +1042,7 @@ TEST_CASE(
     Settings settings = settings_of({policy, 8, Compression::kNone});
     settings.tree.file_size = 64 << 10;
     Witness w({policy, 8, Compression::kNone}, 15 - first_seed(),
-              settings);  // the same in each round, since the written bytes depend on it
+              settings);  // equal settings in each round, since the written bytes depend on them
     INFO(policy.name);
     Random& random = w.random();
     for (int i = 0; i < kMany; ++i) {
@@ -1009,7 +1062,7 @@ TEST_CASE(
     }
     CHECK(w.worst() <= 1.0);
     CHECK(misses(w) == 0);
-    const double once = static_cast<double>(bytes) / kSteps;  // the whole tree once per deadline
+    const double once = static_cast<double>(bytes) / kSteps;  // the whole tree, written once per deadline
     const double written = static_cast<double>(for_deadlines(w).bytes_written - before) / once;
     const TreeInfo tree = *w.h.db->tree_info(0);
     CHECK(tree.runs.back().level >= 3);
@@ -1019,7 +1072,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an I/O budget spreads the work for deadlines, and no delete is late for it") {
+TEST_CASE("I/O budget: it spreads the work for deadlines, and makes no delete late") {
   constexpr std::uint64_t kBudget = 128 << 10;
   constexpr Millis kStep = 200;
   const bool limited = GENERATE(true, false);
@@ -1037,7 +1090,7 @@ TEST_CASE("an I/O budget spreads the work for deadlines, and no delete is late f
   REQUIRE(w.h.db->compact(0, {}).is_ok());
   ReasonInfo before = for_deadlines(w);
   std::uint64_t most_jobs = 0;
-  Millis paid = 0;  // times of the bytes read and written so far
+  Millis paid = 0;  // the time that the bytes read and written so far take at the budget's rate
   for (Millis at = 0; at <= kDeadline; at += kStep) {
     w.pass(kStep);
     const ReasonInfo now = for_deadlines(w);
@@ -1053,12 +1106,12 @@ TEST_CASE("an I/O budget spreads the work for deadlines, and no delete is late f
   CHECK(w.worst() <= 1.0);
   CHECK_FALSE(w.h.events.heard("io_budget"));
   CHECK(before.jobs > 4);
-  if (limited) CHECK(most_jobs <= 2);  // the bucket is nearly empty after one merge
+  if (limited) CHECK(most_jobs <= 2);  // the budget is nearly used up after one merge
   if (!limited) CHECK(most_jobs > 4);
   CHECK(w.h.db->tree_info(0)->delete_io_budget == (limited ? kBudget : 0));
 }
 
-TEST_CASE("an I/O budget too small for the deadline grows, and is logged once") {
+TEST_CASE("I/O budget is too small for the deadline: it grows, and this is logged once") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 9);
   Settings settings = w.h.settings;
   settings.tree.delete_deadline = 10'000;
@@ -1078,7 +1131,7 @@ TEST_CASE("an I/O budget too small for the deadline grows, and is logged once") 
   CHECK(told == 1);
 }
 
-TEST_CASE("work overdue at the start or requested by hand ignores the I/O budget") {
+TEST_CASE("work is overdue at the start or requested by hand: it ignores the I/O budget") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 10);
   Settings settings = w.h.settings;
   settings.tree.delete_io_budget = 16 << 10;
@@ -1094,7 +1147,7 @@ TEST_CASE("work overdue at the start or requested by hand ignores the I/O budget
     w.h.clock.advance(3 * kDeadline);
     w.h.open();
   }
-  SECTION("asked for") {
+  SECTION("requested") {
     SeqNum up_to = 0;
     REQUIRE(w.h.db->purge_now(w.h.db->purge_ticket(&up_to)).is_ok());
   }
@@ -1102,19 +1155,19 @@ TEST_CASE("work overdue at the start or requested by hand ignores the I/O budget
   CHECK(w.found(false) == 0);
 }
 
-TEST_CASE("a changed deadline withdraws no promise") {
+TEST_CASE("deadline is changed: no promise is withdrawn") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 6);
   fill(w);
   delete_some(w);
   w.pass(600);  // the values have expired, so their births are before the change
   Settings settings = w.h.settings;
-  SECTION("longer: pending deletes keep their due time") {
+  SECTION("longer deadline: pending deletes keep their due time") {
     settings.tree.delete_deadline = 100 * kDeadline;
     REQUIRE(w.h.db->reconfigure(settings).is_ok());
     for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
     CHECK(w.found(false) == 0);
   }
-  SECTION("none: pending deletes keep their due time") {
+  SECTION("no deadline: pending deletes keep their due time") {
     settings.tree.delete_deadline = 0;
     REQUIRE(w.h.db->reconfigure(settings).is_ok());
     for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
@@ -1128,7 +1181,7 @@ TEST_CASE("a changed deadline withdraws no promise") {
     CHECK(w.h.db->tree_info(0)->oldest_obligation != 0);
     CHECK(w.h.db->tree_info(0)->oldest_obligation_deadline == 0);
   }
-  SECTION("shorter: holds from the change on") {
+  SECTION("shorter deadline: it applies from the change on") {
     settings.tree.delete_deadline = kDeadline / 10;
     REQUIRE(w.h.db->reconfigure(settings).is_ok());
     for (int step = 0; step <= kSteps / 10 + 1; ++step) w.pass(kDeadline / kSteps);
@@ -1136,8 +1189,8 @@ TEST_CASE("a changed deadline withdraws no promise") {
   }
 }
 
-// Late: with a tenth of the time as margin, the next policy has to begin at once the work that a stack put off.
-TEST_CASE("a merge policy changed early or late before the deadline makes no delete late", "[long][deadlines]") {
+// "Late" leaves a tenth of the time as margin, so the new policy must begin at once the work that a stack delayed.
+TEST_CASE("merge policy is changed early or late before the deadline: no delete is late", "[long][deadlines]") {
   Tally tally("change");
   std::size_t waiting = 0;
   const std::uint64_t first = round_of_seeds() * small_policies().size();
@@ -1167,10 +1220,10 @@ TEST_CASE("a merge policy changed early or late before the deadline makes no del
     w.h.verify(0);
     tally.add(c, w);
   }
-  CHECK(waiting >= small_policies().size() / 2);  // the next policy had work to do
+  CHECK(waiting >= small_policies().size() / 2);  // the new policy had work to do
 }
 
-TEST_CASE("database emptied by point deletes and idle for months: after the deadline there is no table and no deleted data",
+TEST_CASE("database is emptied by point deletes and idle for months: after the deadline there is no table and no deleted data",
           "[deadlines]") {
   constexpr Millis kHour = 3'600'000;
   Tally tally("months");
@@ -1191,9 +1244,7 @@ TEST_CASE("database emptied by point deletes and idle for months: after the dead
   }
 }
 
-TEST_CASE(
-    "a crash at every k-th file operation of slices and rewrites loses nothing, restores no deleted key and makes no delete "
-    "late") {
+TEST_CASE("crash at every k-th operation of slices and rewrites: nothing is lost, no deleted key is back, no delete is late") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   std::uint64_t turn = round_of_seeds(), ended = 0;  // ended: consecutive turns without a k-th operation
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
@@ -1221,7 +1272,7 @@ TEST_CASE(
     w.check_live();
     for (; passed <= kSteps + 1; ++passed) w.pass(kDeadline / kSteps);
     REQUIRE(w.found(false) == 0);
-    // The time mark was up to ten seconds ahead, and engine time continues from there, so the deadline was that much shorter.
+    // The mark of time was up to ten seconds ahead, and engine time continues from there, so the deadline was shorter by as much.
     REQUIRE(w.h.db->stats().deadlines_missed_load == 0);
     w.check_live();
     w.h.verify(0);

@@ -1,4 +1,4 @@
-// Which file of a full level moves down, by the database's statistics of the files below it.
+// Tests of the choice of the file of a full level that moves down, by the database's statistics of the files below it.
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -23,7 +23,7 @@ LevelOne level_one(Db& db) {
 }  // namespace
 
 // Regression: a range tombstone counted as one entry.
-TEST_CASE("most_tombstones: a file with a range delete of many entries goes before one with many point deletes") {
+TEST_CASE("most_tombstones: a file with a range delete of many entries moves before a file with many point deletes") {
   Harness h;
   h.settings.tree.file_choice = FileChoice::kMostTombstones;
   h.settings.tree.file_size = 64 << 10;
@@ -36,7 +36,7 @@ TEST_CASE("most_tombstones: a file with a range delete of many entries goes befo
   REQUIRE(h.db->compact(0, {}).is_ok());
   REQUIRE(level_one(*h.db).tombstones == 0);
 
-  // Level 1 fills up until it moves a file down.
+  // Level 1 is filled until it moves a file down.
   h.del_range(0, key_of(4000), key_of(4800));
   for (int i = 100; i < 120; ++i) h.del(0, key_of(i));
   REQUIRE(h.db->flush(0).is_ok());

@@ -1,4 +1,4 @@
-// Databases that are emptied repeatedly: the cost, and what is kept for later.
+// Tests of databases that are emptied repeatedly: the cost, and the data that is kept for later.
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -18,7 +18,7 @@ PurgeTicket ticket(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("FLUSHDB of an empty database makes no tree, also after a crash") {
+TEST_CASE("FLUSHDB of an empty database: it makes no tree, also after a crash") {
   Harness h;
   h.open();
   for (DatabaseId d = 0; d < 16; ++d) {
@@ -36,9 +36,9 @@ TEST_CASE("FLUSHDB of an empty database makes no tree, also after a crash") {
   }
   CHECK(h.db->tree_info(3)->tree == fresh);
   h.put(3, "after", "1");
-  SECTION("the manifest has not heard of it") {}
-  SECTION("it has") { h.settle(); }
-  SECTION("nor of what was written after") { REQUIRE(h.db->flush(3).is_ok()); }
+  SECTION("manifest does not have the change") {}
+  SECTION("manifest has the change") { h.settle(); }
+  SECTION("manifest has neither the change nor the writes after it") { REQUIRE(h.db->flush(3).is_ok()); }
   h.crash(CrashMode::kEverything, 1);
   h.open();
   CHECK(h.db->tree_info(3)->tree == fresh);
@@ -53,7 +53,7 @@ TEST_CASE("FLUSHDB of an empty database makes no tree, also after a crash") {
   CHECK(h.db->tree_info(3)->tree != fresh);
 }
 
-TEST_CASE("a batch that writes and empties in any order has the effect of its operations in order") {
+TEST_CASE("batch writes and empties in any order: it has the effect of its operations in order") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -73,8 +73,8 @@ TEST_CASE("a batch that writes and empties in any order has the effect of its op
   expect();
 }
 
-// Regression: each left a tree with its memtable until the manifest was synced, so a pipeline of them took all memory.
-TEST_CASE("filling and emptying databases faster than the manifest syncs waits for the manifest") {
+// Regression: each FLUSHDB left a tree with its memtable until the manifest was synced, so a pipeline of them took all memory.
+TEST_CASE("databases are filled and emptied faster than the manifest syncs: they wait for the manifest") {
   Harness h;
   h.open();
   TreeId last = 0;
@@ -86,7 +86,7 @@ TEST_CASE("filling and emptying databases faster than the manifest syncs waits f
   }
   CHECK(last >= 1000);
   CHECK(h.db->stats().dropped_trees <= 65);
-  // A caller that may not wait gets kRetry.
+  // A caller that must not wait gets kRetry.
   std::uint32_t wait_ms = 0;
   for (int i = 0; i < 100 && wait_ms == 0; ++i) {
     h.put(0, "k", "v");
@@ -100,7 +100,7 @@ TEST_CASE("filling and emptying databases faster than the manifest syncs waits f
   CHECK(h.db->stats().dropped_trees <= 1);
 }
 
-TEST_CASE("a batch with too many FLUSHDBs is refused") {
+TEST_CASE("batch has too many FLUSHDBs: it is refused") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -112,9 +112,9 @@ TEST_CASE("a batch with too many FLUSHDBs is refused") {
   CHECK(h.db->visible_seq() == 0);
 }
 
-// Regression: the tree that the batch needed was logged before the batch under its number after the swap. Replay put it in the
+// Regression: the tree that the batch needed was logged before the batch, with its number after the swap. Replay put it in the
 // place of the tree that the swap moves, which was lost.
-TEST_CASE("a batch that swaps databases and writes into one that had no tree survives a crash") {
+TEST_CASE("batch swaps databases and writes into one that had no tree: it survives a crash") {
   Harness h;
   h.open();
   h.put(0, "zero", "v");
@@ -141,8 +141,8 @@ TEST_CASE("a batch that swaps databases and writes into one that had no tree sur
     CHECK(h.get(2, "two") == "(absent)");
   };
   expect();
-  SECTION("the manifest has not heard of it") {}
-  SECTION("it has") { h.settle(); }
+  SECTION("manifest does not have the change") {}
+  SECTION("manifest has the change") { h.settle(); }
   h.crash(CrashMode::kEverything, 1);
   h.open();
   expect();
@@ -151,7 +151,7 @@ TEST_CASE("a batch that swaps databases and writes into one that had no tree sur
   expect();
 }
 
-TEST_CASE("the manifest is rolled after thousands of dropped trees, long before a deadline") {
+TEST_CASE("thousands of trees are dropped: the manifest is rolled long before a deadline") {
   Harness h;  // the delete deadline is a day
   h.open();
   const auto manifests = [&h] {
@@ -173,7 +173,7 @@ TEST_CASE("the manifest is rolled after thousands of dropped trees, long before 
     if (round % 100 == 99) h.advance(2000), h.settle();
   }
   CHECK(manifests() != first);
-  // The deletes are still pending: in the log.
+  // The deletes are still pending, since the log has their data.
   h.put(1, "last", "v");
   WriteBatch batch = emptied(1);
   h.write(batch);
@@ -181,7 +181,7 @@ TEST_CASE("the manifest is rolled after thousands of dropped trees, long before 
   CHECK(h.db->purge_status(before)->done);
 }
 
-TEST_CASE("a database emptied during a flush of another one keeps its log segment until the manifest has the change") {
+TEST_CASE("database is emptied during a flush of another one: its log segment stays until the manifest has the change") {
   Settings settings = Harness::small();
   settings.memtable_size = 1 << 20;
   settings.wal_segment_size = 64 << 10;

@@ -1,4 +1,5 @@
-// Delete deadlines on a full disk: another program repeatedly takes all space except that for the log and a merge of two files.
+// Tests of delete deadlines on a full disk: another program repeatedly takes all space except that for the log and a merge of two
+// files.
 #include "engine/db/harness.h"
 #include "engine/db/layouts.h"
 
@@ -7,9 +8,9 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20, kKiB = std::uint64_t{1} << 10;
 constexpr std::uint64_t kDisk = 16 * kMiB;
-constexpr std::uint64_t kFloor = kDisk / 160;  // only for log and flushes (db/background/disk_watch.cc)
+constexpr std::uint64_t kFloor = kDisk / 160;  // space that only the log and flushes may use (db/background/disk_watch.cc)
 constexpr std::uint64_t kFile = 64 * kKiB;
-// The log has its own room; space for memtables' flushes counts as used.
+// The log has space of its own. Space for the flushes of memtables counts as used.
 constexpr std::uint64_t kRoom = kFloor + 32 * kKiB + 2 * kFile + 32 * kKiB;
 constexpr Millis kDeadline = 60'000;
 constexpr int kSteps = 50, kKeys = 4000;
@@ -24,7 +25,7 @@ Settings settings_of(const Layout& layout) {
   return settings;
 }
 
-/// A value that is unique for key and time.
+/// Returns a value that is unique for key and version.
 std::string value_of(int key, int version) {
   std::string value = "value-" + std::to_string(key) + "-" + std::to_string(version) + ".";
   value.resize(300, 'v');
@@ -69,7 +70,7 @@ struct FullDisk {
     h.settle();
     h.db->write_log();
   }
-  /// True if a table has the last value of the key. Tables are not compressed.
+  /// Returns true if a table has the last value of the key. Tables are not compressed.
   [[nodiscard]] bool holds(int key) const { return h.table_bytes().find(value_of(key, 1).substr(0, 14)) != std::string::npos; }
 
   Harness h;
@@ -82,7 +83,7 @@ std::uint64_t misses(const Stats& s) {
          s.deadlines_missed_load;
 }
 
-TEST_CASE("a full disk with room for two files: every delete is on time under every policy", "[deadlines]") {
+TEST_CASE("full disk with room for two files: every delete is on time under every policy", "[deadlines]") {
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
     const Layout layout = layout_of(turn);
     INFO(text_of(layout));
@@ -114,7 +115,7 @@ TEST_CASE("a full disk with room for two files: every delete is on time under ev
   }
 }
 
-TEST_CASE("a merge that failed for lack of room does not delay a merge for a deadline", "[deadlines]") {
+TEST_CASE("merge failed because there was no room: a merge for a deadline is not delayed", "[deadlines]") {
   Layout layout;
   layout.policy = {"tiering", {{"size_ratio", 4}}};
   FullDisk d(layout);
@@ -135,6 +136,128 @@ TEST_CASE("a merge that failed for lack of room does not delay a merge for a dea
   REQUIRE(d.h.db->purge_now(ticket).is_ok());
   for (int i = 0; i < 5; ++i) d.pass(100);
   CHECK(d.h.db->tree_info(0)->oldest_obligation == 0);
+}
+
+TEST_CASE("a start on a disk without a free byte and without a reserve: reads work, and writes once there is room") {
+  for (const FileOp op : {FileOp::kCreate, FileOp::kWrite}) {
+    for (const char* refused : {".wal", "MANIFEST", "CURRENT"}) {
+      for (const bool damaged : {false, true}) {
+        INFO(refused << (op == FileOp::kCreate ? " is not created" : " is not written")
+                     << (damaged ? ", a table is damaged" : ""));
+        Harness h;
+        h.open();
+        h.put(0, "flushed", "1");
+        REQUIRE(h.db->flush(0).is_ok());
+        h.put(1, "other", "1");
+        REQUIRE(h.db->flush(1).is_ok());
+        h.settle();
+        h.put(0, "logged", "1");
+        h.put(0, "deleted", "1");
+        h.del(0, "deleted");
+        h.crash(CrashMode::kEverything, 1);
+        if (damaged) REQUIRE(h.files->truncate(h.paths(".meta").back(), 10).is_ok());
+        h.faults->inject({.ops = ops_of(op), .sticky = true, .code = Code::kNoSpace, .path_has = refused});
+        h.open();
+        CHECK(h.get(0, "flushed") == "1");
+        CHECK(h.get(0, "logged") == "1");
+        CHECK(h.get(0, "deleted") == "(absent)");
+        CHECK(h.db->write_status().code() == Code::kReadOnly);
+        CHECK(h.events.heard("only reads are served"));
+        for (int i = 0; i < 5; ++i) {
+          h.advance(3000);
+          h.settle();
+        }
+        CHECK_FALSE(h.db->write_status().is_ok());
+        CHECK(h.get(0, "logged") == "1");
+        h.faults->clear_faults();
+        h.heal();
+        h.put(0, "later", "1");
+        h.del(0, "logged");
+        h.crash(CrashMode::kEverything, 1);
+        h.open();
+        CHECK(h.get(0, "flushed") == "1");
+        CHECK(h.get(0, "logged") == "(absent)");
+        CHECK(h.get(0, "deleted") == "(absent)");
+        CHECK(h.get(0, "later") == "1");
+      }
+    }
+  }
+}
+
+TEST_CASE("a start that serves reads only and ends without room: the next one has every write") {
+  Harness h;
+  h.open();
+  h.put(0, "logged", "1");
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  for (int i = 0; i < 3; ++i) {
+    h.crash(CrashMode::kRandom, 1);
+    h.faults->inject({.ops = ops_of(FileOp::kCreate), .sticky = true, .code = Code::kNoSpace, .path_has = ".wal"});
+    h.open();
+    CHECK(h.get(0, "logged") == "1");
+    if (i == 1) (void)h.db->close();
+  }
+  h.crash(CrashMode::kRandom, 1);
+  h.open();
+  CHECK(h.get(0, "logged") == "1");
+  h.put(0, "later", "1");
+}
+
+TEST_CASE("torn end of the log cannot be cut: reads work, and writes once the disk accepts the cut") {
+  for (const FileOp op : {FileOp::kTruncate, FileOp::kSync, FileOp::kUnlink}) {
+    for (const Code code : {Code::kNoSpace, Code::kIoError}) {
+      INFO("operation " << file_op_name(op) << ", " << (code == Code::kNoSpace ? "no space" : "I/O error"));
+      Harness h;
+      h.open();
+      h.put(0, "flushed", "1");
+      REQUIRE(h.db->flush(0).is_ok());
+      h.put(0, "logged", "1");
+      h.put(0, "deleted", "1");
+      h.del(0, "deleted");
+      REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+      h.put(0, "torn", "1");
+      h.crash(CrashMode::kEverything, 1);
+      const std::string newest = h.paths(".wal").back();
+      REQUIRE(h.files->truncate(newest, *h.files->file_size(newest) - 3).is_ok());
+      // The unlink is that of a segment whose creation was interrupted.
+      if (op == FileOp::kUnlink) REQUIRE(h.files->create("data/000900.wal").is_ok());
+      // The first sync of each segment belongs to the replay, the second one to the cut.
+      const std::uint64_t nth = op == FileOp::kSync ? h.paths(".wal").size() + 1 : 1;
+      for (int start = 0; start < 3; ++start) {
+        const std::size_t segments = h.paths(".wal").size();
+        h.faults->inject({.ops = ops_of(op), .nth = nth, .sticky = true, .code = code, .path_has = ".wal"});
+        h.open();
+        CHECK(h.get(0, "flushed") == "1");
+        CHECK(h.get(0, "logged") == "1");
+        CHECK(h.get(0, "deleted") == "(absent)");
+        CHECK(h.get(0, "torn") == "(absent)");
+        WriteBatch more;
+        more.put(0, "more", "1");
+        CHECK(h.db->commit(more).code() == Code::kReadOnly);
+        CHECK(h.db->write_status().to_string().find("truncating the torn end of the write-ahead log") != std::string::npos);
+        CHECK(h.paths(".wal").size() == segments);  // no segment follows the torn end
+        if (start < 2) h.crash(CrashMode::kNothing, 1);
+      }
+      h.faults->clear_faults();
+      h.heal();
+      h.put(0, "later", "1");
+      h.del(0, "logged");
+      for (int start = 0; start < 2; ++start) {
+        h.crash(CrashMode::kEverything, 1);
+        h.open();
+        CHECK(h.get(0, "flushed") == "1");
+        CHECK(h.get(0, "logged") == "(absent)");
+        CHECK(h.get(0, "deleted") == "(absent)");
+        CHECK(h.get(0, "later") == "1");
+        CHECK(h.db->write_status().is_ok());
+      }
+    }
+  }
+}
+
+TEST_CASE("a new database on a disk without room: open fails, since there is nothing to serve") {
+  Harness h;
+  h.faults->inject({.ops = ops_of(FileOp::kCreate), .sticky = true, .code = Code::kNoSpace, .path_has = ".wal"});
+  CHECK(h.try_open().code() == Code::kNoSpace);
 }
 
 }  // namespace

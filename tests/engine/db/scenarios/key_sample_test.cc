@@ -1,4 +1,4 @@
-// Db::sample_keys: the error of the estimate over many seeds and overlaps of runs. DBSIZE promises 2 %.
+// Tests of Db::sample_keys: the error of the estimate over many seeds and overlaps of runs. DBSIZE promises 2 %.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -11,11 +11,11 @@ namespace {
 
 constexpr int kSeeds = 25;
 
-/// About fifteen entries per page, so that tens of thousands of entries have thousands of tiles.
+/// A database with about fifteen entries per page, so that tens of thousands of entries have thousands of tiles.
 struct Keys : Harness {
   Keys() { open(); }
 
-  /// Sets the keys first, first + step ... below `last`, in a shuffled order.
+  /// Sets the keys first, first + step, ... below `last`, in a shuffled order.
   void put_all(std::uint64_t first, std::uint64_t last, std::uint64_t step = 1, Millis expiry = 0) {
     std::vector<std::uint64_t> order;
     for (std::uint64_t i = first; i < last; i += step) order.push_back(i);
@@ -54,7 +54,7 @@ struct Keys : Harness {
   Random random{7};
 };
 
-TEST_CASE("a sample of one key among many deleted ones is never 0, and without keys it is 0", "[key_count]") {
+TEST_CASE("one key among many deleted keys: its sample is never 0; no key: the sample is 0", "[key_count]") {
   Keys keys;
   constexpr std::uint64_t kKeys = 60'000, kLeft = 41'234;
   keys.put_all(0, kKeys);
@@ -73,8 +73,8 @@ TEST_CASE("a sample of one key among many deleted ones is never 0, and without k
   CHECK_FALSE(zero);
 }
 
-TEST_CASE("a sample of keys that later runs do not touch is exact", "[key_count]") {
-  // No two ranges overlap: each new one lies before, between or after the earlier ones.
+TEST_CASE("later runs do not touch the keys: their sample is exact", "[key_count]") {
+  // No two ranges overlap: each new range is before, between or after the earlier ones.
   Keys keys;
   for (const std::uint64_t first : {40'000, 0, 80'000, 20'000, 60'000}) keys.put_all(first, first + 9'000);
   REQUIRE(keys.runs() > 1);
@@ -82,7 +82,7 @@ TEST_CASE("a sample of keys that later runs do not touch is exact", "[key_count]
   keys.check();
 }
 
-TEST_CASE("a sample of partly overwritten keys is within 2 %", "[key_count]") {
+TEST_CASE("keys are partly overwritten: the sample is within 2 %", "[key_count]") {
   Keys keys;
   keys.put_all(0, 60'000);
   REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
@@ -92,7 +92,7 @@ TEST_CASE("a sample of partly overwritten keys is within 2 %", "[key_count]") {
   keys.check();
 }
 
-TEST_CASE("a sample of keys with many deletes, single and by range, is within 2 %", "[key_count]") {
+TEST_CASE("many keys are deleted, singly and by range: the sample is within 2 %", "[key_count]") {
   Keys keys;
   keys.put_all(0, 60'000);
   REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
@@ -107,7 +107,7 @@ TEST_CASE("a sample of keys with many deletes, single and by range, is within 2 
   keys.check();
 }
 
-TEST_CASE("a sample of keys of which many have expired is within 2 %", "[key_count]") {
+TEST_CASE("many keys have expired: the sample is within 2 %", "[key_count]") {
   Keys keys;
   const Millis soon = keys.db->now() + 1000;
   keys.put_all(0, 30'000);
@@ -117,7 +117,7 @@ TEST_CASE("a sample of keys of which many have expired is within 2 %", "[key_cou
   keys.check();
 }
 
-TEST_CASE("a sample of a tree of mostly garbage is within 2 %", "[key_count]") {
+TEST_CASE("tree is mostly garbage: the sample is within 2 %", "[key_count]") {
   Keys keys;
   keys.put_all(0, 50'000);
   REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
@@ -129,7 +129,7 @@ TEST_CASE("a sample of a tree of mostly garbage is within 2 %", "[key_count]") {
   keys.check();
 }
 
-TEST_CASE("a sample does not change the measured lookups", "[key_count]") {
+TEST_CASE("sample: it does not change the measured lookups", "[key_count]") {
   Keys keys;
   keys.put_all(0, 5'000);
   REQUIRE(keys.db->flush(0).is_ok());
@@ -140,7 +140,7 @@ TEST_CASE("a sample does not change the measured lookups", "[key_count]") {
   CHECK(after.filter_negatives == before.filter_negatives);
 }
 
-TEST_CASE("a sample of an empty or unflushed database is exact", "[key_count]") {
+TEST_CASE("database is empty or not flushed: the sample is exact", "[key_count]") {
   Keys keys;
   CHECK(keys.db->sample_keys(3, 1).value() == 0);
   keys.put(0, "a", "1");

@@ -1,4 +1,4 @@
-// Large values that are located and read in parts: bytes read from files, charged bytes, and correct results.
+// Tests of large values that are located and read in parts: bytes read from files, charged bytes, and correct results.
 #include <algorithm>
 #include <functional>
 
@@ -10,9 +10,9 @@ using namespace ebbtide;
 
 namespace {
 
-constexpr std::uint64_t kBytes = (std::uint64_t{3} << 20) + 12'345;  // 13 chunks, the last one short
+constexpr std::uint64_t kBytes = (std::uint64_t{3} << 20) + 12'345;  // 13 chunks, of which the last is short
 
-/// Half of it compresses, and no two places are equal.
+/// Returns a value of which half compresses, and no two parts are equal.
 std::string patterned(std::uint64_t bytes) {
   Random random(7);
   std::string value(bytes, '.');
@@ -29,7 +29,7 @@ struct Layout {
 
 Settings settings_of(const Layout& layout) {
   Settings settings = Harness::small();
-  settings.memory_budget = 32 << 20;  // of which a sixteenth, 2 MiB, is free for large values in any case
+  settings.memory_budget = 32 << 20;  // a sixteenth of it, 2 MiB, is free for large values in any case
   settings.tree.pages_per_tile = layout.pages_per_tile;
   settings.tree.compression = settings.tree.compression_last_level = layout.compression;
   return settings;
@@ -37,7 +37,7 @@ Settings settings_of(const Layout& layout) {
 
 const Layout kLayouts[] = {{1, Compression::kNone}, {8, Compression::kLz4}, {8, Compression::kZstd}};
 
-/// Makes "big" and a few small keys in a table without a page in memory.
+/// Makes "big" and a few small keys in a table. None of its pages is in memory.
 void put_on_disk(Harness& h, const std::string& value) {
   h.open();
   for (int i = 0; i < 20; ++i) h.put(0, key_of(static_cast<std::uint64_t>(i)), "small");
@@ -52,7 +52,7 @@ const LookupKey& big() {
   return key;
 }
 
-/// Holds the rest of the memory budget during its lifetime.
+/// Takes the rest of the memory budget while the object lives.
 struct SpentBudget {
   explicit SpentBudget(Harness& harness) : h(harness) {
     h.db->memory().charge(MemoryAccount::Kind::kConnections, h.settings.memory_budget);
@@ -63,7 +63,7 @@ struct SpentBudget {
   Harness& h;
 };
 
-/// Calls `read` with non-blocking views, each after a fetch of the missing pages, until none is missing.
+/// Calls `read` with non-blocking views, after a fetch of the missing pages each time, until none is missing.
 Status read_resident(Harness& h, MissSet* misses, const std::function<Status(const ReadView&)>& read) {
   for (int round = 0; round < 5; ++round) {
     PassGuard guard(*h.db);
@@ -76,7 +76,7 @@ Status read_resident(Harness& h, MissSet* misses, const std::function<Status(con
 
 }  // namespace
 
-TEST_CASE("a value larger than the free budget is located and read in parts, but not as a whole", "[db][large_values]") {
+TEST_CASE("value is larger than the free budget: it is located and read in parts, but not as a whole", "[db][large_values]") {
   for (const Layout& layout : kLayouts) {
     CAPTURE(layout.pages_per_tile, static_cast<int>(layout.compression));
     Harness h(settings_of(layout));
@@ -95,7 +95,7 @@ TEST_CASE("a value larger than the free budget is located and read in parts, but
     CHECK(found.value.empty());
     CHECK(found.expiry != 0);
     CHECK(h.db->lease(0).locate(big(), &found).is_ok());
-    CHECK(bytes_read < 16 << 10);  // pages, none of the value
+    CHECK(bytes_read < 16 << 10);  // pages, and nothing of the value
     CHECK(h.db->stats().large_value_bytes == 0);
 
     ValuePart part;
@@ -117,7 +117,7 @@ TEST_CASE("a value larger than the free budget is located and read in parts, but
   }
 }
 
-TEST_CASE("parts of a large value at and around the edges of chunks are correct", "[db][large_values]") {
+TEST_CASE("parts of a large value at and around the edges of chunks: they are correct", "[db][large_values]") {
   for (const Layout& layout : kLayouts) {
     CAPTURE(layout.pages_per_tile, static_cast<int>(layout.compression));
     Harness h(settings_of(layout));
@@ -152,7 +152,7 @@ TEST_CASE("parts of a large value at and around the edges of chunks are correct"
   }
 }
 
-TEST_CASE("a copy of a large value into the caller's memory charges nothing", "[db][large_values]") {
+TEST_CASE("large value is copied into the caller's memory: nothing is charged", "[db][large_values]") {
   Harness h(settings_of(kLayouts[0]));
   const std::string value = patterned(kBytes);
   put_on_disk(h, value);
@@ -166,7 +166,7 @@ TEST_CASE("a copy of a large value into the caller's memory charges nothing", "[
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("a part of a large value that another reader holds comes from that reader's memory", "[db][large_values]") {
+TEST_CASE("another reader holds a large value: a part of it comes from that reader's memory", "[db][large_values]") {
   Harness h(settings_of(kLayouts[1]));
   h.settings.memory_budget = 64 << 20;
   const std::string value = patterned(kBytes);
@@ -186,7 +186,7 @@ TEST_CASE("a part of a large value that another reader holds comes from that rea
   CHECK(h.db->stats().large_value_bytes == kBytes);
 }
 
-TEST_CASE("a large value in a memtable is located with its bytes", "[db][large_values]") {
+TEST_CASE("large value in a memtable: it is located with its bytes", "[db][large_values]") {
   Harness h;
   h.open();
   const std::string value = patterned(kBytes);
@@ -205,7 +205,7 @@ TEST_CASE("a large value in a memtable is located with its bytes", "[db][large_v
   CHECK(part.bytes.empty());
 }
 
-TEST_CASE("damage in one chunk of a large value fails only the parts that need it", "[db][large_values]") {
+TEST_CASE("one chunk of a large value is damaged: only parts that need the chunk fail", "[db][large_values]") {
   Harness h(settings_of(kLayouts[0]));
   const std::string value = patterned(kBytes);
   put_on_disk(h, value);
@@ -233,7 +233,7 @@ TEST_CASE("damage in one chunk of a large value fails only the parts that need i
   CHECK(report->errors.size() == 1);
 }
 
-TEST_CASE("a read of a part of a large value in a revoked view returns the revocation error", "[db][large_values]") {
+TEST_CASE("view is revoked: a read of a part of a large value returns the revocation error", "[db][large_values]") {
   Harness h(settings_of(kLayouts[0]));
   put_on_disk(h, patterned(kBytes));
   const ReadView view = h.db->lease(0);

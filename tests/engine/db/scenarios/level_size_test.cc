@@ -1,4 +1,4 @@
-// Capacities of levels count in flushed bytes of memtables, not in their memory.
+// Tests that capacities of levels are counted in flushed bytes of memtables, not in their memory.
 #include "engine/db/harness.h"
 #include "support/planted.h"
 
@@ -24,9 +24,9 @@ Settings compressing() {
 
 }  // namespace
 
-// About 60 memtables of 64 KiB that flush to about 4 KiB each. Measured by memory, all data would be below the capacity of level
-// 1, six memtables, and each merge of level 0 would rewrite everything.
-TEST_CASE("levels of compressible data have capacities in flushed bytes") {
+// Writes about 60 memtables of 64 KiB that flush to about 4 KiB each. If capacities were measured by memory, all data would be
+// below the capacity of level 1, six memtables, and each merge of level 0 would rewrite everything.
+TEST_CASE("data is compressible: levels have capacities in flushed bytes") {
   Harness h(compressing());
   h.open();
   const std::string value(300, 'v');
@@ -42,7 +42,7 @@ TEST_CASE("levels of compressible data have capacities in flushed bytes") {
   CHECK(stats.compaction_bytes_written < 8 * stats.flush_bytes_written);
   const int deepest = deepest_level(*h.db);
 
-  // The measurement survives a restart.
+  // The measurement must survive a restart.
   h.reopen();
   h.settle();
   CHECK(deepest_level(*h.db) == deepest);
@@ -54,7 +54,7 @@ TEST_CASE("levels of compressible data have capacities in flushed bytes") {
 
 namespace {
 
-constexpr std::uint64_t kFlush = 400;  // entries of two thirds of a memtable
+constexpr std::uint64_t kFlush = 400;  // the entries of two thirds of a memtable
 
 Settings with_schedule(const char* name) {
   Settings s = Harness::small();
@@ -63,17 +63,17 @@ Settings with_schedule(const char* name) {
   return s;
 }
 
-/// Writes and freezes one memtable of keys spread over all others; `settled`: flushes and merges it.
+/// Writes and freezes one memtable of keys spread over all others; if `settled`, flushes and merges it.
 void flush_once(Harness& h, std::uint64_t number, bool settled = true) {
   for (std::uint64_t i = 0; i < kFlush; ++i) {
     h.put(0, "k" + std::to_string(100'000 + i * 100 + number), std::string(150, 'v'));
   }
-  REQUIRE(h.db->tree_info(0)->memtable_entries % kFlush == 0);  // none was frozen before
+  REQUIRE(h.db->tree_info(0)->memtable_entries % kFlush == 0);  // no memtable was frozen before
   REQUIRE(h.db->flush(0).is_ok());
   if (settled) h.settle();
 }
 
-/// The sizes of runs in flushes, newest first.
+/// Returns the sizes of runs in flushes, newest first.
 std::string stack_text(Harness& h) {
   std::string out;
   const auto info = h.db->tree_info(0);
@@ -85,13 +85,13 @@ std::string stack_text(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("static schedules leave the stacks of the thesis, even if flushes come faster than merges", "[policies]") {
+TEST_CASE("static schedules: they leave the stacks of the thesis, even if flushes come faster than merges", "[policies]") {
   struct Row {
     const char* policy;
     std::uint64_t flushes;
     const char* stack;
   };
-  // The same as in tests/engine/policy/testdata/stack.txt.
+  // These rows are those of tests/engine/policy/testdata/stack.txt.
   const Row rows[] = {
       {"binomial", 4, "2 2"},         {"binomial", 9, "1 3 5"},       {"binomial", 16, "1 15"},
       {"binomial", 20, "1 4 15"},     {"min_latency", 4, "1 1 1 1"},  {"min_latency", 5, "5"},
@@ -108,14 +108,14 @@ TEST_CASE("static schedules leave the stacks of the thesis, even if flushes come
         h.settle();
         INFO(policy << " after " << flushes << (settled ? "" : ", all at once"));
         CHECK(stack_text(h) == row.stack);
-        if (flushes == 9 || flushes == 11) h.reopen();  // the count is persistent
+        if (flushes == 9 || flushes == 11) h.reopen();  // the count must be persistent
       }
     }
   }
 }
 
-// Such a merge may take hours, and would keep the log with deleted data and with other trees' writes that long.
-TEST_CASE("a flush needed by deleted data in the log does not wait for the schedule's previous merge", "[policies]") {
+// Such a merge may take hours, and would keep the log with deleted data and with other trees' writes for as long.
+TEST_CASE("log has deleted data: a flush for it does not wait for the schedule's previous merge", "[policies]") {
   Settings settings = with_schedule("min_latency");
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -123,7 +123,7 @@ TEST_CASE("a flush needed by deleted data in the log does not wait for the sched
   for (std::uint64_t i = 1; i <= 5; ++i) flush_once(h, i, i < 5);
   h.del(0, "k100001");
   const Stats before = h.db->stats();
-  REQUIRE(stack_text(h) == "1 1 1 1 1");  // a merge of all is queued
+  REQUIRE(stack_text(h) == "1 1 1 1 1");  // a merge of all runs is queued
   h.advance(20'000);
   Stats after = before;
   while (after.flushes == before.flushes && after.compactions == before.compactions && h.pool.run_one()) after = h.db->stats();
@@ -131,13 +131,13 @@ TEST_CASE("a flush needed by deleted data in the log does not wait for the sched
   CHECK(after.compactions == before.compactions);
 }
 
-TEST_CASE("a flush waits for the schedule's previous merge, unless more than four memtables wait", "[policies]") {
+TEST_CASE("flush of a static schedule: it waits for the previous merge, unless more than four memtables wait", "[policies]") {
   const std::uint64_t waiting = GENERATE(3, 5);
   Harness h(with_schedule("min_latency"));
   h.open();
   for (std::uint64_t i = 1; i <= 5; ++i) flush_once(h, i, i < 5);
   const Stats before = h.db->stats();
-  REQUIRE(stack_text(h) == "1 1 1 1 1");  // a merge of all is queued
+  REQUIRE(stack_text(h) == "1 1 1 1 1");  // a merge of all runs is queued
   for (int i = 0; h.db->tree_info(0)->frozen_memtables < waiting; ++i) {
     h.put(0, "more" + std::to_string(i), std::string(150, 'v'));
   }
@@ -147,9 +147,8 @@ TEST_CASE("a flush waits for the schedule's previous merge, unless more than fou
   CHECK(after.compactions == before.compactions + (waiting > 4 ? 0 : 1));
 }
 
-TEST_CASE(
-    "a small flush joins the newest run of a static schedule without counting; after large deletes flushes are counted again",
-    "[policies]") {
+TEST_CASE("small flush joins the newest run of a static schedule without counting; after large deletes flushes are counted again",
+          "[policies]") {
   Harness h(with_schedule("min_latency"));
   h.open();
   for (std::uint64_t i = 1; i <= 7; ++i) flush_once(h, i);
@@ -162,8 +161,8 @@ TEST_CASE(
   }
   flush_once(h, 8);
   CHECK(stack_text(h) == "1 1 1 5");
-  // Nearly everything is deleted: one run of at most a flush remains. After four more flushes the fifth merges all, not the
-  // twelfth.
+  // Nearly everything is deleted, so one run of at most a flush remains. A merge of everything then follows four more flushes,
+  // not twelve.
   h.del_range(0, "k", "l");
   REQUIRE(h.db->compact(0, {}).is_ok());
   h.settle();
@@ -174,7 +173,7 @@ TEST_CASE(
 
 namespace {
 
-/// Fills the levels or the stack of a database several times; the engine checks every tree at rest.
+/// Fills the levels or the stack of a database several times. The engine checks every tree at rest.
 void fill_to_the_bounds(const PolicySettings& policy) {
   INFO(policy.name);
   Settings settings = with_schedule("constant");
@@ -187,18 +186,18 @@ void fill_to_the_bounds(const PolicySettings& policy) {
 
 }  // namespace
 
-TEST_CASE("trees at rest are within their policies' bounds, and the engine checks it", "[policies]") {
+TEST_CASE("trees at rest: they are within their policies' bounds, and the engine checks this", "[policies]") {
   fill_to_the_bounds({"one_leveling", {{"size_ratio", 2}, {"level0_runs", 2}}});
   fill_to_the_bounds({"klsm", {{"size_ratio", 3}}});
   fill_to_the_bounds({"garnering", {{"level0_runs", 2}}});
   fill_to_the_bounds({"bigtable", {{"k", 4}}});
 }
 
-TEST_CASE("planted: a stack deeper than its policy allows is found at rest", "[policies][planted]") {
+TEST_CASE("planted bug makes a stack deeper than its policy allows: the check at rest finds it", "[policies][planted]") {
   must_catch(PlantedBug::kStackTooDeep, [] { fill_to_the_bounds({"bigtable", {{"k", 4}}}); });
 }
 
-TEST_CASE("small memtables that exceed their size with the last entry count as one flush each", "[policies]") {
+TEST_CASE("small memtables exceed their size with the last entry: each counts as one flush", "[policies]") {
   Settings s = Harness::small();
   s.memtable_size = 16 << 10;
   s.tree.policy = {"klsm", {{"size_ratio", 6}, {"runs", 2}}};
@@ -223,7 +222,7 @@ TEST_CASE("small memtables that exceed their size with the last entry count as o
   }
 }
 
-TEST_CASE("paused compactions do not delay the flushes of a static schedule", "[policies]") {
+TEST_CASE("compactions are paused: the flushes of a static schedule are not delayed", "[policies]") {
   Harness h(with_schedule("binomial"));
   h.open();
   h.db->pause_compactions();

@@ -1,28 +1,15 @@
-// A damaged, torn or missing part of the log is skipped if tables have all of it. Otherwise open fails and names file and offset.
+// Tests of a damaged, torn or missing part of the log: it is skipped if tables have all of it. Otherwise open fails and names
+// file and offset.
 #include <cstring>
 #include <map>
 
 #include "engine/db/harness.h"
 #include "io/file_names.h"
+#include "support/files.h"
 
 using namespace ebbtide;
 
 namespace {
-
-void rewrite(MemoryFileSystem& fs, const std::string& path, Bytes bytes) {
-  REQUIRE(fs.unlink(path).is_ok());
-  auto file = fs.create(path);
-  REQUIRE(file.is_ok());
-  REQUIRE((*file)->append(bytes).is_ok());
-  REQUIRE((*file)->close().is_ok());
-}
-
-void flip(MemoryFileSystem& fs, const std::string& path, std::size_t at) {
-  std::string bytes = read_file(fs, path).value();
-  REQUIRE(at < bytes.size());
-  bytes[at] = static_cast<char>(bytes[at] ^ 1);
-  rewrite(fs, path, bytes);
-}
 
 std::unique_ptr<MemoryFileSystem> clone_of(const MemoryFileSystem& files) { return files.crash_clone(1, CrashMode::kEverything); }
 
@@ -52,7 +39,7 @@ std::vector<std::string> fill_one_segment(Harness& h) {
   return keys;
 }
 
-/// Offsets of the records, the first at 32.
+/// Returns the offsets of the records; the first is at 32.
 std::vector<std::size_t> records_of(Bytes segment) {
   std::vector<std::size_t> at;
   for (std::size_t offset = 32; offset + 12 <= segment.size();) {
@@ -94,7 +81,7 @@ void try_byte(Harness& h, const MemoryFileSystem& left, const std::string& path,
     h.settle();
     h.advance(2000);
     h.settle();
-    REQUIRE_FALSE(h.files->exists(path));  // it may have deleted data, and is removed at once
+    REQUIRE_FALSE(h.files->exists(path));  // the file may have deleted data, so it is removed at once
     h.put(0, "more", "1");
     h.reopen();
     REQUIRE(wrong_key(h, 0, keys) == "");
@@ -109,8 +96,8 @@ Settings tiny_segments() {
   return settings;
 }
 
-/// Makes four segments. Database 0 is flushed. So is database 1 if `all`; otherwise the first segment has an unflushed operation
-/// of it.
+/// Makes four segments. Database 0 is flushed, and database 1 only if `all`; otherwise the first segment has an unflushed
+/// operation of database 1.
 std::vector<std::string> fill_four_segments(Harness& h, bool all) {
   std::vector<std::string> segments;
   put_synced(h, 1, "other");
@@ -127,7 +114,7 @@ std::vector<std::string> fill_four_segments(Harness& h, bool all) {
 
 }  // namespace
 
-TEST_CASE("a damaged byte of a log: open has every acknowledged write, or fails naming file and offset") {
+TEST_CASE("byte of a log is damaged: open has every acknowledged write, or fails naming file and offset") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);
@@ -142,7 +129,7 @@ TEST_CASE("a damaged byte of a log: open has every acknowledged write, or fails 
   CHECK(tries.opened - tries.skipped < 120);                  // the last record
 }
 
-TEST_CASE("a damaged record that only the log has, with later ones flushed: open fails") {
+TEST_CASE("record that only the log has is damaged, and later ones are flushed: open fails") {
   Harness h;
   h.open();
   put_synced(h, 0, "flushed");
@@ -164,7 +151,7 @@ TEST_CASE("a damaged record that only the log has, with later ones flushed: open
   CHECK(status.to_string().find(path) != std::string::npos);
 }
 
-TEST_CASE("several damaged places and zeros in the flushed part of a log are skipped") {
+TEST_CASE("several damaged places and zeros in the flushed part of a log: they are skipped") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);
@@ -182,7 +169,7 @@ TEST_CASE("several damaged places and zeros in the flushed part of a log are ski
   CHECK(h.events.heard("not needed"));
 }
 
-TEST_CASE("damage to the flushed part of a log with a clean end is skipped, also after another start") {
+TEST_CASE("flushed part of a log with a clean end is damaged: it is skipped, also after another start") {
   Harness h;
   h.open();
   for (int i = 0; i < 5; ++i) put_synced(h, 0, "key" + std::to_string(i));
@@ -201,7 +188,7 @@ TEST_CASE("damage to the flushed part of a log with a clean end is skipped, also
   CHECK_FALSE(h.files->exists(path));
 }
 
-TEST_CASE("a missing segment: open skips it if tables have all of it, and otherwise names what is lost") {
+TEST_CASE("segment is missing: open skips it if tables have all of it, and otherwise names the lost part") {
   const bool all = GENERATE(true, false);
   Harness h(tiny_segments());
   h.open();
@@ -224,7 +211,7 @@ TEST_CASE("a missing segment: open skips it if tables have all of it, and otherw
   CHECK(there == (all ? 0 : 3));
 }
 
-TEST_CASE("a flushed segment kept by another tree's write, damaged or missing, is skipped once that is flushed") {
+TEST_CASE("flushed segment is kept by another tree's write, and damaged or missing: it is skipped once that write is flushed") {
   for (const bool missing : {true, false}) {
     Harness h(tiny_segments());
     h.open();
@@ -250,7 +237,7 @@ TEST_CASE("a flushed segment kept by another tree's write, damaged or missing, i
   }
 }
 
-TEST_CASE("deletes in a skipped part of the log are purged by their deadline, also range deletes and FLUSHDB") {
+TEST_CASE("deletes in a skipped part of the log: they are purged by their deadline, also range deletes and FLUSHDB") {
   Settings settings = Harness::small();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -274,7 +261,7 @@ TEST_CASE("deletes in a skipped part of the log are purged by their deadline, al
   const std::string path = h.paths(".wal").front();
   auto left = clone_of(*h.files);
   const std::string bytes = read_file(*left, path).value();
-  flip(*left, path, bytes.find(marker) - 20);  // the first record; the marker itself stays in the file
+  flip(*left, path, bytes.find(marker) - 20);  // damages the first record; the marker itself stays in the file
   h.abandon(std::move(left));
   h.open();
   CHECK(h.events.heard("not needed"));
@@ -291,7 +278,7 @@ TEST_CASE("deletes in a skipped part of the log are purged by their deadline, al
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("a checkpoint of a log with a skipped part opens") {
+TEST_CASE("log has a skipped part: its checkpoint opens") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);
@@ -307,7 +294,7 @@ TEST_CASE("a checkpoint of a log with a skipped part opens") {
   CHECK(wrong_key(h, 0, keys) == "");
 }
 
-TEST_CASE("a client's value that looks like log records does not make a search slow or wrong") {
+TEST_CASE("client's value looks like log records: a search is neither slow nor wrong") {
   Harness h;
   h.open();
   std::string lookalike;
@@ -328,4 +315,48 @@ TEST_CASE("a client's value that looks like log records does not make a search s
   h.open();
   CHECK(wrong_key(h, 0, {"key1", "key2", "key3"}) == "");
   CHECK(h.get(0, "lookalike") == lookalike);
+}
+
+TEST_CASE("newest segment cut at a record's end that the manifest has passed: open fails") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 5; ++i) put_synced(h, 0, "key" + std::to_string(i));
+  h.advance(6000);  // the next mark of engine time is written
+  h.settle();
+  const std::string path = h.paths(".wal").back();
+  const std::string bytes = read_file(*h.files, path).value();
+  const std::vector<std::size_t> records = records_of(bytes);
+  const auto left = clone_of(*h.files);
+  for (const std::size_t length : records) {
+    INFO(length << " of " << bytes.size() << " bytes");
+    auto cut = clone_of(*left);
+    REQUIRE(cut->truncate(path, length).is_ok());
+    h.abandon(std::move(cut));
+    const Status status = h.try_open();
+    CHECK(status.code() == Code::kCorruption);
+    CHECK(status.to_string().find(path) != std::string::npos);
+  }
+}
+
+TEST_CASE("two log segments have exchanged their names: open fails, and names both") {
+  Harness h(tiny_segments());
+  h.open();
+  const std::vector<std::string> segments = fill_four_segments(h, false);
+  h.put(0, "last", "1");
+  const auto left = clone_of(*h.files);
+  for (std::size_t a = 0; a < segments.size(); ++a) {
+    for (std::size_t b = a + 1; b < segments.size(); ++b) {
+      auto swapped = clone_of(*left);
+      const std::string first = read_file(*swapped, segments[a]).value(), second = read_file(*swapped, segments[b]).value();
+      rewrite(*swapped, segments[a], second);
+      rewrite(*swapped, segments[b], first);
+      h.abandon(std::move(swapped));
+      const Status status = h.try_open();
+      INFO(segments[a] << " and " << segments[b] << ": " << status.to_string());
+      CHECK(status.code() == Code::kCorruption);
+      CHECK(status.to_string().starts_with("corruption: " + segments[a] + ": "));
+      CHECK(status.to_string().find(segments[a] + ": segment header at 0: belongs to file ") != std::string::npos);
+      CHECK(status.to_string().find(segments[b] + ": segment header at 0: belongs to file ") != std::string::npos);
+    }
+  }
 }

@@ -1,6 +1,8 @@
-// Removed or truncated log segments: open fails and names them.
+// Tests of removed or truncated log segments: open fails and names them.
 #include "engine/db/harness.h"
+#include "io/file_names.h"
 #include "support/long_run.h"
+#include "wal/log_sequence.h"
 
 using namespace ebbtide;
 
@@ -17,9 +19,242 @@ void fill_segments(Harness& h, std::size_t segments) {
   for (int i = 0; h.paths(".wal").size() < segments; ++i) h.put(0, "key" + std::to_string(i), std::string(1000, 'v'));
 }
 
+/// Removes or shortens a segment as `harm` says, and opens what is left.
+Status open_without(Harness& h, const std::string& path, const std::string& harm) {
+  auto left = h.files->crash_clone(1, CrashMode::kEverything);
+  if (harm == "removed") REQUIRE(left->unlink(path).is_ok());
+  if (harm == "emptied") REQUIRE(left->truncate(path, 0).is_ok());
+  if (harm == "cut in its header") REQUIRE(left->truncate(path, 31).is_ok());
+  h.abandon(std::move(left));
+  return h.try_open();
+}
+
 }  // namespace
 
-TEST_CASE("a missing oldest log segment: open fails and names it") {
+TEST_CASE("newest segment is removed or has no header: open fails and names it, the last operation and the remedy") {
+  for (const std::string harm : {"removed", "emptied", "cut in its header"}) {
+    for (const bool restarted : {false, true}) {
+      INFO(harm << (restarted ? ", first segment of its run" : ""));
+      Harness h(several_segments());
+      h.open();
+      fill_segments(h, 3);
+      if (restarted) h.crash(CrashMode::kEverything, 1);
+      if (restarted) h.open();
+      const SeqNum before = h.db->visible_seq();
+      h.del(0, "key1");
+      const std::string newest = h.paths(".wal").back();
+      const Status status = open_without(h, newest, harm);
+      INFO(status.to_string());
+      CHECK(status.code() == Code::kCorruption);
+      CHECK(status.to_string().find(newest) != std::string::npos);
+      CHECK(status.to_string().find("operations up to " + std::to_string(before)) != std::string::npos);
+      CHECK(status.to_string().find("ebbtide-inspect salvage data") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("several newest log segments are removed: open fails, and names the first of them") {
+  Harness h(several_segments());
+  h.open();
+  fill_segments(h, 4);
+  h.del(0, "key1");
+  const std::vector<std::string> segments = h.paths(".wal");
+  auto left = h.files->crash_clone(1, CrashMode::kEverything);
+  for (std::size_t i = 2; i < segments.size(); ++i) REQUIRE(left->unlink(segments[i]).is_ok());
+  h.abandon(std::move(left));
+  const Status status = h.try_open();
+  CHECK(status.code() == Code::kCorruption);
+  CHECK(status.to_string().find(segments[2] + " is missing: " + segments[1] + " names it") != std::string::npos);
+}
+
+TEST_CASE("copy or directory has the name of a log segment: open ignores it, and has every write") {
+  for (std::size_t of = 0; of < 3; ++of) {
+    for (const std::string stray : {"data/000900.wal", "data/between.wal"}) {
+      for (const bool directory : {false, true}) {
+        for (const bool torn : {false, true}) {
+          Harness h(several_segments());
+          h.open();
+          fill_segments(h, 2);
+          h.crash(CrashMode::kEverything, 1);  // so that nothing names the first segment of the second run
+          h.open();
+          fill_segments(h, 4);
+          h.put(0, "deleted", "1");
+          h.del(0, "deleted");
+          h.put(0, "last", "1");
+          auto left = h.files->crash_clone(1, CrashMode::kEverything);
+          const std::vector<std::string> segments = h.paths(".wal");
+          // A number between two segments that no file has.
+          std::string path = stray;
+          if (stray == "data/between.wal") path = "data/" + log_file_name(std::stoull(segments[3].substr(5)) - 1);
+          if (left->exists(path)) continue;
+          INFO(path << (directory ? " is a directory" : " is a copy of " + segments[of]) << (torn ? ", the log is torn" : ""));
+          if (torn) {
+            auto size = left->file_size(segments.back());
+            REQUIRE(left->truncate(segments.back(), *size - 1).is_ok());
+          }
+          if (directory) {
+            REQUIRE(left->create_dir(path).is_ok());
+          } else {
+            REQUIRE(copy_file(*left, segments[of], path, *left->file_size(segments[of])).is_ok());
+          }
+          h.abandon(std::move(left));
+          REQUIRE(h.try_open().to_string() == Status::ok().to_string());
+          CHECK(h.get(0, "key0") == std::string(1000, 'v'));
+          CHECK(h.get(0, "deleted") == "(absent)");
+          CHECK(h.get(0, "last") == (torn ? "(absent)" : "1"));
+          CHECK(h.events.heard(path));
+          CHECK(h.events.heard("no part of the write-ahead log"));
+          CHECK((directory || !h.files->exists(path)));
+          h.put(0, "later", "1");
+          h.del(0, "key0");
+          h.crash(CrashMode::kEverything, 1);
+          h.open();
+          CHECK(h.get(0, "key0") == "(absent)");
+          CHECK(h.get(0, "deleted") == "(absent)");
+          CHECK(h.get(0, "later") == "1");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("log segment is overwritten by another one: open fails if only the log had its operations") {
+  for (const bool restarted : {false, true}) {
+    for (std::size_t to = 0; to < 3; ++to) {
+      for (std::size_t from = 0; from < 3; ++from) {
+        if (from == to) continue;
+        Harness h(several_segments());
+        h.open();
+        h.put(0, "first", "1");
+        fill_segments(h, restarted ? 1 : 2);
+        if (restarted) h.crash(CrashMode::kEverything, 1);
+        if (restarted) h.open();
+        fill_segments(h, 3);
+        h.put(0, "last", "1");
+        const std::vector<std::string> segments = h.paths(".wal");
+        auto left = h.files->crash_clone(1, CrashMode::kEverything);
+        REQUIRE(left->unlink(segments[to]).is_ok());
+        REQUIRE(copy_file(*left, segments[from], segments[to], *left->file_size(segments[from])).is_ok());
+        const std::vector<std::string> before = left->tree();
+        h.abandon(std::move(left));
+        const Status status = h.try_open();
+        INFO(segments[from] << " was copied over " << segments[to] << ": " << status.to_string());
+        CHECK(status.code() == Code::kCorruption);
+        CHECK(status.to_string().find(segments[to]) != std::string::npos);
+        CHECK(status.to_string().find("ebbtide-inspect salvage data") != std::string::npos);
+        h.drop();
+        CHECK(h.files->tree() == before);  // nothing is removed
+      }
+    }
+  }
+}
+
+TEST_CASE("manifest is of a program that named no segments: the name of a segment in a copy is damage") {
+  LogNeeds needs{.oldest_log = 7, .last_seq = 1, .lacking = [](SeqNum) { return std::string("tree 3"); }};
+  LogEnd end;
+  end.clean = false;
+  end.valid_after = end.foreign = true;
+  end.what = "000009.wal: segment header at 0: belongs to file 7";
+  for (const bool named : {false, true}) {
+    needs.names_segments = named;
+    LogSequence sequence("data", needs);
+    REQUIRE(sequence.begin({7, 9}).is_ok());
+    sequence.enter(7);
+    REQUIRE(sequence.follow(1, 1, 1, 40).is_ok());
+    REQUIRE(sequence.leave({}).is_ok());
+    sequence.enter(9);
+    REQUIRE(sequence.leave(end).is_ok());
+    CHECK(sequence.finish().is_ok() == named);
+    CHECK(sequence.skipped().size() == (named ? 1u : 0u));
+  }
+}
+
+TEST_CASE("log segment whose operations are all in tables is removed: open skips it if there is a later one") {
+  Harness h(several_segments());
+  h.open();
+  h.put(1, "keeps", "the log");
+  fill_segments(h, 3);
+  const std::string removed = h.paths(".wal")[1];
+  REQUIRE(h.db->flush(0).is_ok());
+  std::unique_ptr<MemoryFileSystem> left;
+  h.watch->on_call = [&](const FileCall& call) {  // the edit with the flushes is durable, and no segment is removed yet
+    if (call.op == FileOp::kUnlink && call.path.ends_with(".wal") && left == nullptr)
+      left = h.files->crash_clone(1, CrashMode::kEverything);
+  };
+  REQUIRE(h.db->flush(1).is_ok());
+  h.settle();
+  h.watch->on_call = nullptr;
+  REQUIRE(left != nullptr);
+  REQUIRE(left->unlink(removed).is_ok());
+  h.abandon(std::move(left));
+  h.open();
+  CHECK(h.get(1, "keeps") == "the log");
+  CHECK(h.get(0, "key1") == std::string(1000, 'v'));
+}
+
+TEST_CASE("a crash at any operation of a switch of log segments: open has every acknowledged write") {
+  for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
+    for (std::uint64_t k = 1;; ++k) {
+      INFO("before operation " << k << (fsync == FsyncMode::kAlways ? ", power loss" : ", kill"));
+      std::unique_ptr<MemoryFileSystem> left;  // outlives the database, whose closing may be the k-th operation
+      Settings settings = several_segments();
+      settings.fsync = fsync;
+      Harness h(settings);
+      h.open();
+      int acknowledged = 0, acknowledged_then = 0;
+      h.faults->before_nth(k, kMutatingOps, [&] {
+        acknowledged_then = acknowledged;
+        left = h.files->crash_clone(first_seed() + k, fsync == FsyncMode::kAlways ? CrashMode::kRandom : CrashMode::kEverything);
+      });
+      for (; h.paths(".wal").size() < 3 && left == nullptr; ++acknowledged) {
+        h.put(0, "key" + std::to_string(acknowledged), std::string(8000, 'v'));
+      }
+      if (left == nullptr) {
+        CHECK(k > 20);
+        break;
+      }
+      h.abandon(std::move(left));
+      h.open();
+      for (int i = 0; i < acknowledged_then; ++i) REQUIRE(h.get(0, "key" + std::to_string(i)) == std::string(8000, 'v'));
+      h.del(0, "key0");
+      h.crash(CrashMode::kEverything, 1);
+      h.open();
+      REQUIRE(h.get(0, "key0") == "(absent)");
+    }
+  }
+}
+
+TEST_CASE("the end mark of a log segment fails: the segment that it may name stays until the log has restarted") {
+  for (const FileOp op : {FileOp::kWrite, FileOp::kSync}) {
+    Harness h(several_segments());
+    h.open();
+    fill_segments(h, 2);
+    const std::string current = h.paths(".wal").back();
+    std::string next;
+    h.watch->on_call = [&](const FileCall& call) {
+      if (call.op != FileOp::kCreate || !call.path.ends_with(".wal") || !next.empty()) return;
+      next = call.path;
+      h.faults->inject({.ops = ops_of(op), .path_has = current});
+    };
+    for (int i = 0; next.empty(); ++i) h.put(0, "more" + std::to_string(i), std::string(1000, 'w'));
+    CHECK_FALSE(h.db->write_status().is_ok());
+    CHECK(h.files->exists(next));
+    auto left = h.files->crash_clone(1, CrashMode::kEverything);
+    h.heal();
+    CHECK_FALSE(h.files->exists(next));
+    CHECK_FALSE(h.files->exists(current));
+    h.put(0, "after", "1");
+    h.crash(CrashMode::kEverything, 1);
+    h.open();
+    CHECK(h.get(0, "more0") == std::string(1000, 'w'));
+    CHECK(h.get(0, "after") == "1");
+    h.abandon(std::move(left));
+    h.open();
+    CHECK(h.get(0, "more0") == std::string(1000, 'w'));
+  }
+}
+
+TEST_CASE("oldest log segment is missing: open fails and names it") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);
@@ -32,7 +267,7 @@ TEST_CASE("a missing oldest log segment: open fails and names it") {
   CHECK(status.to_string().find(oldest + " is missing") != std::string::npos);
 }
 
-TEST_CASE("a missing or empty only log segment of a database without a flush: open fails") {
+TEST_CASE("only log segment of a database without a flush is missing or empty: open fails") {
   for (const bool emptied : {false, true}) {
     Harness h;
     h.open();
@@ -48,7 +283,7 @@ TEST_CASE("a missing or empty only log segment of a database without a flush: op
   }
 }
 
-TEST_CASE("after a flush older log segments may be missing, but not those that the manifest names") {
+TEST_CASE("after a flush: older log segments may be missing, but not those that the manifest names") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);
@@ -66,7 +301,7 @@ TEST_CASE("after a flush older log segments may be missing, but not those that t
   CHECK(h.try_open().code() == Code::kCorruption);
 }
 
-TEST_CASE("a log restarted after a failure begins there, and not before") {
+TEST_CASE("log was restarted after a failure: it begins there, and not before") {
   Harness h;
   h.open();
   h.put(0, "before", "1");
@@ -84,7 +319,7 @@ TEST_CASE("a log restarted after a failure begins there, and not before") {
   CHECK(h.try_open().to_string().find(first + " is missing") != std::string::npos);
 }
 
-TEST_CASE("a crash at any operation of healing a failed log opens") {
+TEST_CASE("crash at any operation of healing a failed log: the database opens") {
   for (std::uint64_t k = 1;; ++k) {
     INFO("before operation " << k << " after the failure");
     std::unique_ptr<MemoryFileSystem> left;  // outlives the database, whose closing may be the k-th operation
@@ -105,7 +340,7 @@ TEST_CASE("a crash at any operation of healing a failed log opens") {
   }
 }
 
-TEST_CASE("a missing segment in the middle is reported despite a flush of another tree") {
+TEST_CASE("segment in the middle is missing: open reports it despite a flush of another tree") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);

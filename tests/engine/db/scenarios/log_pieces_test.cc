@@ -1,4 +1,5 @@
-// Large batches that are logged in pieces: other writes are logged in between, and no crash, fault or flush loses a part of one.
+// Tests of large batches that are logged in pieces: other writes are logged in between, and no crash, fault or flush loses a part
+// of a batch.
 #include <engine/verify_checkpoint.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kKeys = 300;
 
-/// Segments of 64 KiB, pieces of 128 bytes, and at most 4 KiB that wait for a sync.
+/// Returns settings with segments of 64 KiB, pieces of 128 bytes, and at most 4 KiB that wait for a sync.
 Settings pieces_settings(FsyncMode fsync = FsyncMode::kAlways) {
   Settings s = Harness::small();
   s.wal_segment_size = 64 << 10;
@@ -23,14 +24,14 @@ Settings pieces_settings(FsyncMode fsync = FsyncMode::kAlways) {
   return s;
 }
 
-/// Three segments, about.
+/// Returns a batch of about three segments.
 WriteBatch large_batch(const std::string& value = "large") {
   WriteBatch batch;
   for (int i = 0; i < kKeys; ++i) batch.put(0, key_of(i), value + std::string(700, 'v'), {});
   return batch;
 }
 
-/// Number of existing keys of the batch.
+/// Returns the number of existing keys of the batch.
 int large_keys(Harness& h, const std::string& value = "large") {
   int keys = 0;
   for (int i = 0; i < kKeys; ++i) keys += h.get(0, key_of(i)) == value + std::string(700, 'v') ? 1 : 0;
@@ -43,7 +44,7 @@ std::vector<FileNum> segments(Harness& h) {
   return files;
 }
 
-/// The contents of the log, record by record.
+/// Returns the contents of the log, record by record.
 std::string records(Harness& h) {
   std::string kinds;
   for (const FileNum file : segments(h)) {
@@ -65,18 +66,18 @@ std::string files_with(Harness& h, const std::string& text) {
   return paths;
 }
 
-/// Advances time past the deadline after the deletes of all keys.
+/// Advances time past the deadline, after the deletes of all keys.
 void pass_deadline(Harness& h, Millis time_ahead = 0) {
   for (Millis passed = 0; passed < h.settings.tree.delete_deadline + time_ahead; passed += 100) {
     h.advance(100);
-    h.db->write_log();  // ends segments
+    h.db->write_log();  // this ends segments
     h.settle();
   }
 }
 
 }  // namespace
 
-TEST_CASE("writes between a batch's pieces are logged and synced before the batch ends", "[pieces]") {
+TEST_CASE("writes between a batch's pieces: they are logged and synced before the batch ends", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -108,7 +109,7 @@ TEST_CASE("writes between a batch's pieces are logged and synced before the batc
   for (int n = 50; n <= writes; n += 50) CHECK(h.get(0, "small" + std::to_string(n)) == "1");
 }
 
-TEST_CASE("pieces stay within the allowed distance from the last sync and within their segment", "[pieces]") {
+TEST_CASE("pieces: they stay within the allowed distance from the last sync and within their segment", "[pieces]") {
   Harness h(pieces_settings(GENERATE(FsyncMode::kAlways, FsyncMode::kEverySecond)));
   h.open();
   h.put(0, "first", "1");
@@ -128,7 +129,8 @@ TEST_CASE("pieces stay within the allowed distance from the last sync and within
 
 namespace {
 
-/// Power is lost before the k-th mutating operation of a large batch between small ones. Returns false if there are fewer.
+/// Power is lost before the k-th mutating operation of a large batch between small ones. Returns false if there are fewer
+/// operations.
 bool crash_amid_pieces(std::uint64_t k, FsyncMode fsync, CrashMode mode) {
   Harness h(pieces_settings(fsync));
   h.open();
@@ -180,9 +182,8 @@ void crash_everywhere(FsyncMode fsync, CrashMode mode, std::uint64_t step) {
 
 }  // namespace
 
-TEST_CASE(
-    "a crash before each operation of a batch in pieces: the batch is there whole or not at all, and synced writes are there",
-    "[pieces]") {
+TEST_CASE("crash before each operation of a batch in pieces: the batch is there whole or not at all, and synced writes are there",
+          "[pieces]") {
   for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
     crash_everywhere(fsync, CrashMode::kNothing, 7);
     crash_everywhere(fsync, CrashMode::kRandom, 11);
@@ -193,7 +194,7 @@ TEST_CASE(
 
 namespace {
 
-/// Pieces span several segments; power is lost once the commit record is synced.
+/// The pieces span several segments; power is lost once the commit record is synced.
 void lose_power_after_switch() {
   for (int filler = 0; filler < 3000; filler += 300) {
     Harness h(pieces_settings());
@@ -206,7 +207,7 @@ void lose_power_after_switch() {
   }
 }
 
-/// Three large values. They are too few for a memtable of their own, which would be flushed soon.
+/// The number of large values. They are too few for a memtable of their own, which would be flushed soon.
 constexpr int kValues = 3;
 WriteBatch large_values() {
   WriteBatch batch;
@@ -220,7 +221,7 @@ bool has_large_values(Harness& h) {
   return true;
 }
 
-/// All writes before and after the batch are in tables, but not the batch.
+/// Moves all writes before and after the batch to tables, but not the batch.
 void advance_past_pieces(bool committed, bool replayed = false) {
   Harness h(pieces_settings());
   h.open();
@@ -263,25 +264,25 @@ void advance_past_pieces(bool committed, bool replayed = false) {
 
 }  // namespace
 
-TEST_CASE("a segment that ends with pieces is synced before the next one, which may have their commit record", "[pieces]") {
+TEST_CASE("segment ends with pieces: it is synced before the next segment, which may have their commit record", "[pieces]") {
   lose_power_after_switch();
 }
 
-TEST_CASE("segments with pieces stay until the batch is in tables", "[pieces]") {
+TEST_CASE("segments have pieces of a batch: they stay until the batch is in tables", "[pieces]") {
   advance_past_pieces(false);
   advance_past_pieces(true);
   advance_past_pieces(true, true);
 }
 
-TEST_CASE("planted: a segment that counts as synced by its last seq is found by power losses", "[planted]") {
+TEST_CASE("planted bug counts a segment as synced by its last seq: power losses find it", "[planted]") {
   must_catch(PlantedBug::kSyncBySeq, lose_power_after_switch);
 }
 
-TEST_CASE("planted: a segment removed with pieces of a batch that is in no table is found by a crash", "[planted]") {
+TEST_CASE("planted bug removes a segment with pieces of a batch that is in no table: a crash finds it", "[planted]") {
   must_catch(PlantedBug::kForgetPieces, [] { advance_past_pieces(true); });
 }
 
-TEST_CASE("a log that begins between a batch's pieces and its commit record opens and verifies", "[pieces]") {
+TEST_CASE("log begins between a batch's pieces and its commit record: it opens and verifies", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -306,7 +307,7 @@ TEST_CASE("a log that begins between a batch's pieces and its commit record open
   CHECK(h.get(1, "keeps the segment of the commit record") == "1");
 }
 
-TEST_CASE("a write that fails amid pieces refuses the batch, which commits whole once the log has healed", "[pieces]") {
+TEST_CASE("write fails amid pieces: the batch is refused, and commits whole once the log has healed", "[pieces]") {
   const auto op = GENERATE(FileOp::kWrite, FileOp::kSync);
   const std::uint64_t nth = GENERATE(1, 5, 200, 1200);
   Harness h(pieces_settings());
@@ -326,7 +327,7 @@ TEST_CASE("a write that fails amid pieces refuses the batch, which commits whole
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("a log that fails and heals between pieces and commit gets the batch as one record", "[pieces]") {
+TEST_CASE("log fails and heals between pieces and commit: it gets the batch as one record", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -341,7 +342,7 @@ TEST_CASE("a log that fails and heals between pieces and commit gets the batch a
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("a staged batch without a commit does not keep the log of others, and still commits whole", "[pieces]") {
+TEST_CASE("staged batch without a commit: it does not keep the log of other trees, and still commits whole", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -358,7 +359,7 @@ TEST_CASE("a staged batch without a commit does not keep the log of others, and 
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("values in pieces, committed or not, are in no file after the deadline of their delete", "[pieces]") {
+TEST_CASE("values in pieces, committed or not: they are in no file after the deadline of their delete", "[pieces]") {
   const bool committed = GENERATE(true, false), restart = GENERATE(true, false);
   INFO("committed " << committed << ", restart " << restart);
   Settings settings = pieces_settings();
@@ -385,7 +386,7 @@ TEST_CASE("values in pieces, committed or not, are in no file after the deadline
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("a delete of a value in pieces is pending while a segment has its pieces", "[pieces]") {
+TEST_CASE("segment has pieces of a deleted value: the delete is pending", "[pieces]") {
   const bool committed = GENERATE(true, false), restart = GENERATE(true, false);
   INFO("committed " << committed << ", restart " << restart);
   Settings settings = pieces_settings();
@@ -434,7 +435,7 @@ TEST_CASE("pending pieces beside due deletes: their segments are removed in time
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("damage to a piece of a batch that only the log has: open fails and names the piece", "[pieces]") {
+TEST_CASE("piece of a batch that only the log has is damaged: open fails and names the piece", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -456,7 +457,7 @@ TEST_CASE("damage to a piece of a batch that only the log has: open fails and na
   CHECK(status.to_string().find("only the log had them") != std::string::npos);
 }
 
-TEST_CASE("a checkpoint made during or after the commit of a batch in pieces opens with the visible data", "[pieces]") {
+TEST_CASE("checkpoint during or after the commit of a batch in pieces: it opens with the visible data", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");

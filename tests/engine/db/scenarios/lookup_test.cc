@@ -1,5 +1,5 @@
-// Gets after a staged prefetch have the same results as gets without one, despite writes, flushes or merges between a prefetch
-// and its get.
+// Tests that gets after a staged prefetch have the same results as gets without one, despite writes, flushes or merges between a
+// prefetch and its get.
 #include <algorithm>
 #include <deque>
 
@@ -45,7 +45,7 @@ void random_write(Harness& h, Random& random, std::uint64_t spread) {
 
 }  // namespace
 
-TEST_CASE("a get after a prefetch has the same result as one without", "[db][read_path][property]") {
+TEST_CASE("get after a prefetch: it has the same result as a get without one", "[db][read_path][property]") {
   for (const std::uint32_t pages_per_tile : {1u, 4u}) {
     for (const double filter_bits : {10.0, 2.0, 0.0}) {
       CAPTURE(pages_per_tile, filter_bits);
@@ -54,8 +54,8 @@ TEST_CASE("a get after a prefetch has the same result as one without", "[db][rea
       settings.tree.file_size = 64 << 10;
       settings.tree.pages_per_tile = pages_per_tile;
       settings.tree.filter_bits_per_key = filter_bits;
-      // A filter that changes between a prefetch and its get may deny a page that was to be read. Intermediate results differ,
-      // the final one does not.
+      // A filter that changes between a prefetch and its get may deny a page that was to be read. Intermediate results differ;
+      // the final result does not.
       settings.tree.filter_allocation = FilterAllocation::kUniform;
       Harness h(settings);
       h.open();
@@ -68,7 +68,7 @@ TEST_CASE("a get after a prefetch has the same result as one without", "[db][rea
           h.reopen();  // nothing is in the cache
         }
         Span span = make_span(random, kSpread + 50);
-        // Half of the spans have pages that are not in memory, which a resident read reports with and without a prefetch.
+        // Half of the spans have pages that are not in memory. A resident read reports these with and without a prefetch.
         const ReadMode mode = random.one_in(2) ? ReadMode::kResident : ReadMode::kBlocking;
         MissSet with, without, earlier;
         PassGuard guard(*h.db);
@@ -98,14 +98,14 @@ TEST_CASE("a get after a prefetch has the same result as one without", "[db][rea
   }
 }
 
-TEST_CASE("a view ignores what another view's prefetch found", "[db][read_path]") {
+TEST_CASE("another view's prefetch found a key: a view ignores this", "[db][read_path]") {
   Harness h;
   h.open();
   h.put(0, "k", "zero");
   h.put(1, "k", "one");
   REQUIRE(h.db->flush(0).is_ok());
   REQUIRE(h.db->flush(1).is_ok());
-  REQUIRE(h.get(0, "k") == "zero");  // into the cache
+  REQUIRE(h.get(0, "k") == "zero");  // brings the page into the cache
   REQUIRE(h.get(1, "k") == "one");
   LookupState state;
   const LookupKey key{"k", hash_key("k"), &state};
@@ -122,7 +122,7 @@ TEST_CASE("a view ignores what another view's prefetch found", "[db][read_path]"
   REQUIRE(found.value == "zero");
 }
 
-TEST_CASE("a get that waits counts each run that it asks once") {
+TEST_CASE("get waits for pages: it counts each run that it checks once") {
   Settings settings = Harness::small();
   settings.tree.policy = {"one_leveling", {{"level0_runs", 8}}};
   Harness h(settings);
@@ -137,7 +137,7 @@ TEST_CASE("a get that waits counts each run that it asks once") {
   const auto probes = [&h] { return h.db->stats().runs_probed; };
   REQUIRE(probes().bounds.size() + 1 == probes().buckets.size());
   CHECK(h.get(0, "in memory") == "v");
-  CHECK(h.get(0, "zz") == "(absent)");  // outside of all bounds
+  CHECK(h.get(0, "zz") == "(absent)");  // the key is outside of all bounds
   CHECK(probes().buckets[0] == 2);
   CHECK(h.get(0, "only in 2") == "v");
   CHECK(h.get(0, "only in 2") == "v");
@@ -154,7 +154,7 @@ TEST_CASE("a get that waits counts each run that it asks once") {
 
 namespace {
 
-/// Keys with gaps for absent ones.
+/// Returns a key. The keys between these are absent.
 std::string nth_key(std::uint64_t i) { return "key" + std::to_string(1'000'000 + i * 2); }
 
 Settings with_filters(FilterAllocation allocation, double bits_per_key) {
@@ -167,7 +167,7 @@ Settings with_filters(FilterAllocation allocation, double bits_per_key) {
   return s;
 }
 
-/// Keys 0 .. n in a scattered order.
+/// Writes keys 0 to n in a scattered order.
 void fill(Harness& h, std::uint64_t n) {
   for (std::uint64_t i = 0; i < n; ++i) {
     h.put(0, nth_key(i * 7919 % n), std::string(30, 'v'));
@@ -210,7 +210,7 @@ void look_up_absent(Harness& h, std::uint64_t n) {
 
 }  // namespace
 
-TEST_CASE("monkey gives small levels more bits, reads fewer false-positive pages, and keeps the budget", "[db][filters]") {
+TEST_CASE("monkey: it gives small levels more bits, reads fewer false-positive pages, and keeps the budget", "[db][filters]") {
   constexpr std::uint64_t kKeys = 28'000;
   double uniform = 0;
   for (const FilterAllocation allocation : {FilterAllocation::kUniform, FilterAllocation::kMonkey}) {
@@ -222,7 +222,7 @@ TEST_CASE("monkey gives small levels more bits, reads fewer false-positive pages
     const TreeInfo info = h.db->tree_info(0).value();
     REQUIRE(info.filters.size() >= 2);
     const FilterSum sum = sum_of(info);
-    CHECK(sum.bits < sum.entries * 6 * 1.1);  // files are small here: rounding up to blocks counts
+    CHECK(sum.bits < sum.entries * 6 * 1.1);  // files are small here, so rounding up to blocks counts
     std::uint64_t in_vain = 0;
     for (const FilterInfo& filter : info.filters) {
       CAPTURE(filter.level, filter.expected, filter.observed(), filter.denied, filter.in_vain);
@@ -245,12 +245,12 @@ TEST_CASE("monkey gives small levels more bits, reads fewer false-positive pages
   }
 }
 
-TEST_CASE("a moved file gets the filter of its new level instead of the one it was written with", "[db][filters]") {
+TEST_CASE("file is moved: it gets the filter of its new level instead of the one it was written with", "[db][filters]") {
   Settings s = with_filters(FilterAllocation::kMonkey, 8);
   s.tree.policy = {"leveling", {{"size_ratio", 4}}};
   Harness h(s);
   h.open();
-  for (std::uint64_t i = 0; i < 20'000; ++i) {  // in key order, so that files are moved, not merged
+  for (std::uint64_t i = 0; i < 20'000; ++i) {  // keys ascend, so that files are moved, not merged
     h.put(0, nth_key(i), std::string(30, 'v'));
     if (i % 100 == 0) h.settle();
   }
@@ -266,7 +266,7 @@ TEST_CASE("a moved file gets the filter of its new level instead of the one it w
   CHECK(again.bits > again.entries * 8 * 0.7);
 }
 
-TEST_CASE("a changed filter budget applies to existing files without rewriting them", "[db][filters]") {
+TEST_CASE("filter budget changes: it applies to existing files without rewriting them", "[db][filters]") {
   Harness h(with_filters(FilterAllocation::kMonkey, 10));
   h.open();
   fill(h, 12'000);
@@ -291,7 +291,7 @@ TEST_CASE("a changed filter budget applies to existing files without rewriting t
   CHECK(h.db->stats().compaction_bytes_written + h.db->stats().flush_bytes_written == written);
 }
 
-TEST_CASE("filters with a budget in bytes keep it as the tree grows and after a restart", "[db][filters]") {
+TEST_CASE("filters have a budget in bytes: they keep it as the tree grows and after a restart", "[db][filters]") {
   const FilterAllocation allocation = GENERATE(FilterAllocation::kMonkey, FilterAllocation::kUniform);
   CAPTURE(static_cast<int>(allocation));
   Settings settings = with_filters(allocation, 10);
@@ -300,7 +300,7 @@ TEST_CASE("filters with a budget in bytes keep it as the tree grows and after a 
   Harness h(settings);
   h.open();
   const auto bits = [&] { return static_cast<double>(sum_of(h.db->tree_info(0).value()).bits); };
-  // At most 32 bits per key; beyond that the total stays the same for any number of keys.
+  // There are at most 32 bits per key; beyond that the total stays the same for any number of keys.
   for (const std::uint64_t keys : {5'000, 30'000, 100'000}) {
     fill(h, keys);
     REQUIRE(h.db->compact(0, {}).is_ok());
@@ -313,7 +313,7 @@ TEST_CASE("filters with a budget in bytes keep it as the tree grows and after a 
   h.settle();
   CHECK(bits() < budget * 1.1);
   CHECK(bits() > budget * 0.7);
-  // bits_per_key applies again to new files.
+  // Now bits_per_key applies again to new files.
   h.settings.tree.filter_memory = 0;
   REQUIRE(h.db->reconfigure(h.settings).is_ok());
   fill(h, 100'000);
@@ -321,13 +321,13 @@ TEST_CASE("filters with a budget in bytes keep it as the tree grows and after a 
   CHECK(bits() > 100'000 * 10 * 0.7);
 }
 
-// A lookup without a result asks the filter of each of a tile's h pages. With h from the setting, both runs would have the same
-// bits.
-TEST_CASE("filter memory follows the pages per tile of the files, not the current setting", "[db][filters]") {
+// A lookup without a result checks the filter of each of a tile's h pages. With h from the setting, both runs would have equally
+// many bits.
+TEST_CASE("files have other pages per tile than the setting: their filter memory follows the files", "[db][filters]") {
   constexpr std::uint64_t kKeys = 40'000;
   Settings settings = with_filters(FilterAllocation::kMonkey, 10);
-  settings.tree.policy = {"constant", {{"k", 64}}};  // runs stay as they are written
-  settings.tree.file_size = 512 << 10;               // blocks of a filter are the larger, the more pages tiles have
+  settings.tree.policy = {"constant", {{"k", 64}}};  // with this policy runs stay as they are written
+  settings.tree.file_size = 512 << 10;               // the more pages tiles have, the larger are the blocks of a filter
   settings.tree.pages_per_tile = 8;
   Harness h(settings);
   h.open();
@@ -336,7 +336,7 @@ TEST_CASE("filter memory follows the pages per tile of the files, not the curren
   h.settle();
   h.settings.tree.pages_per_tile = 1;
   REQUIRE(h.db->reconfigure(h.settings).is_ok());
-  h.settings.memtable_size = 8 << 20;  // the second run is one of as many keys
+  h.settings.memtable_size = 8 << 20;  // large, so that the second run is written at once, with as many keys
   h.reopen();
   for (std::uint64_t i = 0; i < kKeys; ++i) h.put(0, nth_key(i), std::string(30, 'w'));
   REQUIRE(h.db->flush(0).is_ok());
@@ -348,14 +348,14 @@ TEST_CASE("filter memory follows the pages per tile of the files, not the curren
   const auto bits = [&](std::size_t run) {
     return static_cast<double>(info.runs[run].filter_bits) / static_cast<double>(info.runs[run].entries);
   };
-  // With equal numbers of keys: log2(8) / ln 2 = 4.3 bits more. The older run has some of its reserve for that.
+  // With equal numbers of keys it has log2(8) / ln 2 = 4.3 bits more. The older run has some of its reserve for that.
   CHECK(bits(1) > bits(0) + 3);
   const FilterSum sum = sum_of(info);
   CHECK(sum.bits < sum.entries * 10 * 1.1);
   CHECK(sum.bits > sum.entries * 10 * 0.8);
 }
 
-TEST_CASE("swapped databases exchange their filter budgets at once", "[db][filters]") {
+TEST_CASE("databases are swapped: they exchange their filter budgets at once", "[db][filters]") {
   Settings settings = with_filters(FilterAllocation::kMonkey, 10);
   settings.overrides[1] = settings.tree;
   settings.overrides[1].filter_bits_per_key = 0;
@@ -371,7 +371,7 @@ TEST_CASE("swapped databases exchange their filter budgets at once", "[db][filte
   CHECK(sum_of(h.db->tree_info(1).value()).bits == 0);
 }
 
-TEST_CASE("unreadable filter slices are left out, logged, and read at a later change", "[db][filters]") {
+TEST_CASE("filter slices are unreadable: they are left out, logged, and read at a later change", "[db][filters]") {
   Harness h(with_filters(FilterAllocation::kMonkey, 10));
   h.open();
   fill(h, 6'000);
@@ -386,20 +386,20 @@ TEST_CASE("unreadable filter slices are left out, logged, and read at a later ch
   const double whole = with(10);
   CHECK(whole > 0);
   CHECK(with(0) == 0);
-  CHECK_FALSE(h.events.heard("a slice of a filter cannot be read"));
+  CHECK_FALSE(h.events.heard("a filter slice cannot be read"));
   h.faults->inject({.ops = kReadOps, .sticky = true, .path_has = ".meta"});
   CHECK(with(10) == 0);
-  CHECK(h.events.heard("a slice of a filter cannot be read"));
+  CHECK(h.events.heard("a filter slice cannot be read"));
   h.faults->clear_faults();
-  CHECK(with(9) == 0);  // not again within a minute
+  CHECK(with(9) == 0);  // the pages are not read again within a minute
   h.advance(61'000);
   CHECK(with(10) > whole * 0.9);
 }
 
 namespace {
 
-/// Bits per key of the first level, less those of the last one. Before, there are rounds of lookups of existing or absent keys, each
-/// followed by a rewrite of all keys. `earlier`: lookups of absent keys before that, with only one run.
+/// Returns the bits per key of the first level, less those of the last level. Before, there are rounds of lookups of existing or
+/// absent keys, each followed by a rewrite of all keys. `earlier`: lookups of absent keys before that, with only one run.
 double bits_ahead(FilterLookups lookups, bool absent, int rounds = 3, std::uint64_t earlier = 0) {
   constexpr std::uint64_t kKeys = 8'000, kLookups = 6'000;
   Settings s = with_filters(FilterAllocation::kMonkey, 6);
@@ -434,16 +434,16 @@ double bits_ahead(FilterLookups lookups, bool absent, int rounds = 3, std::uint6
 
 }  // namespace
 
-// Existing keys are found in the last level without false positives there, so filters above save more.
-TEST_CASE("measured lookups that find their keys in the last level move filter memory to the others when tables are written",
+// Lookups find existing keys in the last level, without false positives there, so filters above save more.
+TEST_CASE("measured lookups find their keys in the last level: filter memory moves to the others when tables are written",
           "[db][filters]") {
   const double found = bits_ahead(FilterLookups::kMeasured, false);
   CHECK(found > bits_ahead(FilterLookups::kMeasured, true) + 1.5);
   CHECK(found > bits_ahead(FilterLookups::kZeroResult, false) + 1.5);
 }
 
-TEST_CASE("measured lookups are counted once, even if they changed no filter", "[db][filters]") {
-  // The earlier lookups meet a single run, so they change no filter. The later measurement must not count them again.
+TEST_CASE("measured lookups have changed no filter: they are counted once all the same", "[db][filters]") {
+  // The earlier lookups read a single run, so they change no filter. The later measurement must not count them again.
   const double without = bits_ahead(FilterLookups::kMeasured, false, 1);
   CHECK(bits_ahead(FilterLookups::kMeasured, false, 1, 100'000) > without - 0.3);
 }

@@ -1,4 +1,4 @@
-// The memory budget: shares of large values, pinned pages and connections, and their priorities.
+// Tests of the memory budget: shares of large values, pinned pages and connections, and their priorities.
 #include <engine/charged_value.h>
 
 #include <optional>
@@ -29,7 +29,7 @@ void put_big(Harness& h, int count) {
   h.advance(100);
 }
 
-// Reads like MGET: all keys at once, then a fetch, and again, until all have a result or there is an error.
+// Reads as MGET does: all keys at once, then a fetch, and again, until all have a result or there is an error.
 Status get_all(Harness& h, int count, MissSet* misses, std::vector<Found>* found) {
   for (int round = 0; round < 5; ++round) {
     PassGuard guard(*h.db);
@@ -53,7 +53,7 @@ Status get_all(Harness& h, int count, MissSet* misses, std::vector<Found>* found
 
 }  // namespace
 
-TEST_CASE("large values that together exceed the budget: none is read, and the get answers out of memory") {
+TEST_CASE("large values together exceed the budget: none is read, and the get fails with out of memory") {
   Harness h;
   h.open();
   put_big(h, 40);
@@ -63,7 +63,7 @@ TEST_CASE("large values that together exceed the budget: none is read, and the g
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("large values beyond the room that is left: the get holds no more than the budget, and answers out of memory") {
+TEST_CASE("large values exceed the room that is left: the get holds no more than the budget, and fails with out of memory") {
   Harness h;
   h.open();
   put_big(h, 12);
@@ -92,7 +92,7 @@ TEST_CASE("large values beyond the room that is left: the get holds no more than
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("a page fetched for a command counts as read") {
+TEST_CASE("page is fetched for a command: it counts as read") {
   Harness h;
   h.open();
   h.put(0, key_of(0), "v");
@@ -107,7 +107,7 @@ TEST_CASE("a page fetched for a command counts as read") {
   CHECK(h.db->stats().pages_read == before + 1);
 }
 
-TEST_CASE("the cache drops the pages of removed tables at once") {
+TEST_CASE("tables are removed: the cache drops their pages at once") {
   Harness h;
   h.open();
   for (int i = 0; i < 2000; ++i) h.put(0, key_of(i), std::string(500, 'v'));
@@ -126,7 +126,7 @@ TEST_CASE("the cache drops the pages of removed tables at once") {
   CHECK(h.db->stats().cache_bytes < before / 4);
 }
 
-TEST_CASE("a large value counts once for any number of holders, and may outlive the database") {
+TEST_CASE("large value: it counts once for any number of holders, and may outlive the database") {
   Harness h;
   h.open();
   put_big(h, 1);
@@ -145,7 +145,7 @@ TEST_CASE("a large value counts once for any number of holders, and may outlive 
   CHECK(found[7][0].value == std::string(kBig, 'a'));
 }
 
-TEST_CASE("a large value that another reader loads between charge and read counts once") {
+TEST_CASE("another reader loads a large value between its charge and its read: it counts once") {
   Harness h;
   h.open();
   put_big(h, 1);
@@ -187,9 +187,9 @@ TEST_CASE("a large value that another reader loads between charge and read count
   CHECK(account->charged() == 0);
 }
 
-TEST_CASE("a large value without room is refused to iterators and leased views") {
+TEST_CASE("no room for a large value: iterators and leased views refuse it") {
   Settings settings = Harness::small();
-  settings.memory_budget = 32 << 20;  // of which a sixteenth is free for large values in any case
+  settings.memory_budget = 32 << 20;  // a sixteenth of it is free for large values in any case
   Harness h(settings);
   h.open();
   put_big(h, 1);
@@ -206,7 +206,7 @@ TEST_CASE("a large value without room is refused to iterators and leased views")
   CHECK(h.db->lease(0).get({key_of(0), hash_key(key_of(0))}, &found).is_ok());
 }
 
-TEST_CASE("pages pinned by one command are bounded; with the budget spent, a few can still be read") {
+TEST_CASE("pages pinned by one command are bounded; when the budget is spent, a few can still be read") {
   Settings settings = Harness::small();
   settings.memory_budget = 8 << 20;
   settings.tree.page_size = 16 << 10;
@@ -225,7 +225,7 @@ TEST_CASE("pages pinned by one command are bounded; with the budget spent, a few
   CHECK(get_all(h, kKeys, &misses, &found).code() == Code::kOutOfMemory);
   CHECK(h.db->stats().pinned_page_bytes <= settings.memory_budget);
   CHECK(h.db->stats().pinned_page_bytes > settings.memory_budget / 4);
-  // No tick has passed: the cache has given way to the pinned pages at once.
+  // No tick has passed, but the cache has made room for the pinned pages at once.
   const Stats stats = h.db->stats();
   CHECK(stats.cache_capacity + stats.pinned_page_bytes <= settings.memory_budget + settings.memory_budget / 16);
   misses.clear();
@@ -238,7 +238,7 @@ TEST_CASE("pages pinned by one command are bounded; with the budget spent, a few
   h.db->memory().release(MemoryAccount::Kind::kConnections, settings.memory_budget);
 }
 
-TEST_CASE("pages fetched for later reads take no room from pages of the current read") {
+TEST_CASE("pages are fetched for later reads: they take no room from pages of the current read") {
   Settings settings = Harness::small();
   settings.tree.page_size = 16 << 10;
   Harness h(settings);
@@ -277,7 +277,7 @@ TEST_CASE("pages fetched for later reads take no room from pages of the current 
   CHECK(h.db->stats().pages_read == read);
 }
 
-TEST_CASE("connections that use up the budget make memtables flush early, the cache shrink, and then writes be refused") {
+TEST_CASE("connections use up the budget: memtables flush early, the cache shrinks, and then writes are refused") {
   Settings settings = Harness::small();
   settings.memtable_size = 4 << 20;
   Harness h(settings);
@@ -298,7 +298,7 @@ TEST_CASE("connections that use up the budget make memtables flush early, the ca
   CHECK(now.cache_capacity < settings.memory_budget / 8);
   CHECK(now.flushes > before.flushes);
   h.put(0, "still", "accepted");
-  // Beyond that, data is refused and deletes work.
+  // Beyond that, data is refused and deletes still work.
   account.charge(MemoryAccount::Kind::kConnections, 10 << 20);
   h.advance(100);
   WriteBatch batch;
@@ -313,7 +313,7 @@ TEST_CASE("connections that use up the budget make memtables flush early, the ca
   CHECK(h.db->stats().cache_capacity > settings.memory_budget / 2);
 }
 
-TEST_CASE("the cache makes room for large values at once, not at the next tick") {
+TEST_CASE("large values need room: the cache makes it at once, not at the next tick") {
   Harness h;
   h.open();
   put_big(h, 8);
@@ -326,7 +326,7 @@ TEST_CASE("the cache makes room for large values at once, not at the next tick")
 
 namespace {
 
-// Charges like a command that builds a value of 4 MiB.
+// Charges memory like a command that builds a value of 4 MiB.
 SharedValue build(Db& db, char fill) {
   REQUIRE(db.try_charge(MemoryAccount::Kind::kCommands, kBig));
   MemoryCharge charge;
@@ -336,7 +336,7 @@ SharedValue build(Db& db, char fill) {
 
 }  // namespace
 
-TEST_CASE("a value built by a command counts once in batch, memtable and reader") {
+TEST_CASE("command builds a value: it counts once in batch, memtable and reader") {
   Harness h;
   h.open();
   const auto counted = [&] {
@@ -370,7 +370,7 @@ TEST_CASE("a value built by a command counts once in batch, memtable and reader"
   CHECK(counted() < empty + kBig / 2);
 }
 
-TEST_CASE("a charge refused for room that memtables hold makes the next tick flush them") {
+TEST_CASE("charge is refused because memtables take the room: the next tick flushes them") {
   Settings settings = Harness::small();
   settings.memory_budget = 32 << 20;
   settings.memtable_size = 16 << 20;

@@ -1,4 +1,4 @@
-// The model test: random operations compared with an ordered map under many option sets, with flushes, compactions, clock steps,
+// The model test: compares random operations with an ordered map under many option sets, with flushes, compactions, clock steps,
 // clean restarts and kills. A failure prints the option set and the seed that repeat it.
 #include <algorithm>
 #include <cstdio>
@@ -13,7 +13,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// A number of operations, chosen by a seed.
+/// Runs a number of operations, which the seed chooses.
 void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reached) {
   live<Random, std::uint64_t>(
       set, seed, seed, [&operations] { return operations-- > 0; }, reached);
@@ -21,8 +21,8 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 
 }  // namespace
 
-TEST_CASE("model: random operations have a map's results under every option set", "[long]") {
-  constexpr std::uint64_t kShortForm = 7;  // runs of each set; fewer reach few states per set
+TEST_CASE("model: random operations under every option set: they have a map's results", "[long]") {
+  constexpr std::uint64_t kShortForm = 7;  // runs of each set; fewer runs reach few states per set
   const std::uint64_t rounds = number_from_env("EBBTIDE_MODEL_ROUNDS", kShortForm), first = first_seed(1000);
   Reached any;
   for (const OptionSet& set : kOptionSets) {
@@ -36,7 +36,8 @@ TEST_CASE("model: random operations have a map's results under every option set"
     if (rounds >= kShortForm) CHECK(states_text(set.reaches & ~reached.any()) == "");
     any.add(reached);
   }
-  // A rare state needs more than one or two seeds. Fewer rounds than the short form's get the remaining ones until nothing is missing.
+  // A rare state needs more than one or two seeds. If rounds are fewer than in the short form, further rounds run until no state
+  // is missing.
   const auto missing = [&any] { return kAllStates & ~any.any(); };
   for (std::uint64_t seed = first + rounds; missing() && seed < first + kShortForm; ++seed) {
     for (const OptionSet& set : kOptionSets) {
@@ -53,7 +54,7 @@ TEST_CASE("model: random operations have a map's results under every option set"
 
 namespace {
 
-/// A short run under the option set of that name.
+/// Makes a short run under the option set of that name.
 void run_some(const char* name) {
   const auto* const set = std::find_if(std::begin(kOptionSets), std::end(kOptionSets),
                                        [name](const OptionSet& s) { return std::string(s.name) == name; });
@@ -64,14 +65,14 @@ void run_some(const char* name) {
 
 }  // namespace
 
-TEST_CASE("planted: a tombstone dropped too early by a merge is found by the model", "[planted]") {
+TEST_CASE("planted bug drops a tombstone too early in a merge: the model finds it", "[planted]") {
   must_catch(PlantedBug::kDropTombstoneEarly, [] { run_some("leveling, T = 2"); });
 }
 
-TEST_CASE("planted: a range delete that leaves its start key is found by the model", "[planted]") {
+TEST_CASE("planted bug leaves the start key of a range delete: the model finds it", "[planted]") {
   must_catch(PlantedBug::kRangeLeavesItsStart, [] { run_some("leveling, T = 2"); });
 }
 
-TEST_CASE("planted: a cached page of another file is found by the model", "[planted]") {
+TEST_CASE("planted bug returns a cached page of another file: the model finds it", "[planted]") {
   must_catch(PlantedBug::kReadStalePage, [] { run_some("leveling, T = 2"); });
 }

@@ -1,4 +1,4 @@
-// Page drops for secondary range deletes in a database: nothing is read, restored or lost.
+// Tests of page drops for secondary range deletes in a database: nothing is read, restored or lost.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -34,7 +34,7 @@ Settings record_settings(const Layout& layout) {
 std::string value_of(int i, const char* version) {
   return "<" + std::string(version) + " value " + std::to_string(i) + ">" + std::string(140, '.');
 }
-// Stamps are spread over the keys, so that every tile has all of them.
+// Returns the stamp of a key. Stamps are spread over the keys, so that every tile has all of them.
 DeleteKey stamp_of(int i) { return static_cast<DeleteKey>(i * 7919 % 1000); }
 
 void put(Harness& h, int i, const char* version, DeleteKey stamp) {
@@ -66,7 +66,7 @@ std::ptrdiff_t found_on_disk(Harness& h, const std::set<std::string>& markers) {
   return std::count_if(markers.begin(), markers.end(), [&](const auto& m) { return tables.find(m) != std::string::npos; });
 }
 
-// Deleted keys stay deleted through drops, a restart and a merge, with and without an open view, rewritten or not.
+// Tests that deleted keys stay deleted through drops, a restart and a merge, with and without an open view, rewritten or not.
 void try_to_bring_back(const Layout& layout, bool with_view, bool rewritten) {
   INFO(text_of(layout) << ", view " << with_view << ", rewritten " << rewritten);
   Settings settings = record_settings(layout);
@@ -74,7 +74,7 @@ void try_to_bring_back(const Layout& layout, bool with_view, bool rewritten) {
   Harness h(settings);
   h.open();
   const int keys = 300;
-  // Every version has its own stamp; those of older versions are outside of the deleted range.
+  // Every version has its own stamp; the stamps of older versions are outside of the deleted range.
   for (int i = 0; i < keys; ++i) put(h, i, "older", 2000 + stamp_of(i));
   flush(h);
   for (int i = 0; i < keys; ++i) put(h, i, "newer", stamp_of(i));
@@ -132,7 +132,7 @@ void try_to_bring_back(const Layout& layout, bool with_view, bool rewritten) {
 
 }  // namespace
 
-TEST_CASE("dead pages that cannot be punched are rewritten by their deadline, even if merges are paused", "[drops]") {
+TEST_CASE("dead pages cannot be punched: they are rewritten by their deadline, even if merges are paused", "[drops]") {
   Settings settings = record_settings(8);
   settings.tree.delete_deadline = 600'000;
   Harness h(settings);
@@ -146,7 +146,7 @@ TEST_CASE("dead pages that cannot be punched are rewritten by their deadline, ev
   REQUIRE(found_on_disk(h, dead) == static_cast<std::ptrdiff_t>(dead.size()));
   h.faults->inject({.ops = ops_of(FileOp::kSync), .path_has = ".data"});
   erase(h, 0, 300);
-  h.advance(200'000);  // more than a quarter of the deadline: pages are dropped
+  h.advance(200'000);  // more than a quarter of the deadline, so pages are dropped
   while (h.db->stats().pages_dropped_full == 0) REQUIRE(h.pool.run_one());
   h.db->pause_compactions();
   h.settle();
@@ -161,14 +161,14 @@ TEST_CASE("dead pages that cannot be punched are rewritten by their deadline, ev
   h.verify(0);
 }
 
-TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
+TEST_CASE("delete covers whole final pages: it reads no data", "[drops]") {
   for (const std::uint32_t tile : {2u, 8u, 16u}) {
     INFO("h " << tile);
     Settings settings = record_settings(tile);
     settings.tree.delete_deadline = 0;  // otherwise entries that share a page with live ones would be rewritten
     Harness h(settings);
     h.open();
-    // Two stamps, each in its own pages: the pages of a tile are cut between them.
+    // There are two stamps, each in its own pages: the pages of a tile are cut between them.
     for (int i = 0; i < 400; ++i) put(h, i, "first", i % 2 == 0 ? 10 : 20);
     flush(h);
     std::uint64_t data_reads = 0;
@@ -182,7 +182,7 @@ TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
     const Stats stats = h.db->stats();
     CHECK(stats.pages_dropped_full > 0);
     CHECK(stats.reclaimed_bytes_punched > 0);
-    CHECK(data_reads <= stats.pages_dropped_partial * 4096);  // of pages with both stamps, a block each
+    CHECK(data_reads <= stats.pages_dropped_partial * 4096);  // one block is read of each page that has both stamps
     for (int i = 0; i < 400; ++i) REQUIRE(h.get(0, key_of(i)) == (i % 2 == 0 ? value_of(i, "first") : "(absent)"));
     h.verify(0);
     h.reopen();
@@ -190,7 +190,7 @@ TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
   }
 }
 
-TEST_CASE("pages exactly covered by a delete are punched without reading a byte", "[drops]") {
+TEST_CASE("delete covers pages exactly: they are punched without reading a byte", "[drops]") {
   constexpr int kKeys = 200;
   for (const Millis deadline : {Millis{0}, Millis{1000}}) {
     INFO("deadline " << deadline);
@@ -199,7 +199,7 @@ TEST_CASE("pages exactly covered by a delete are punched without reading a byte"
     settings.scrub_interval = 0;  // verify reads everything
     Harness h(settings);
     h.open();
-    // A tile that is the whole table. The names of its ends stay, since the table stores them.
+    // The tile is the whole table. The names of its ends stay, since the table stores them.
     const auto stamp = [](int i) { return i == 0 || i == kKeys - 1 ? DeleteKey{1000} : stamp_of(i); };
     for (int i = 0; i < kKeys; ++i) put(h, i, "only", stamp(i));
     flush(h);
@@ -212,7 +212,7 @@ TEST_CASE("pages exactly covered by a delete are punched without reading a byte"
     REQUIRE(table.is_ok());
     REQUIRE(table->tiles.size() == 1);
     REQUIRE(table->pages.size() > 8);
-    // From the first stamp of one page up to the last one of another.
+    // The delete reaches from the first stamp of one page to the last stamp of another.
     const std::size_t first = 2, last = table->pages.size() / 2;
     const DeleteKey lo = table->pages[first].min_delete_key, hi = table->pages[last].max_delete_key + 1;
     const auto is_dead = [&](int i) { return lo <= stamp(i) && stamp(i) < hi; };
@@ -241,10 +241,10 @@ TEST_CASE("pages exactly covered by a delete are punched without reading a byte"
   }
 }
 
-TEST_CASE("a delete that partly covers more than an eighth of a table reads nothing, and the table is rewritten by the deadline",
+TEST_CASE("delete partly covers more than an eighth of a table: it reads nothing, and the table is rewritten by the deadline",
           "[drops]") {
   constexpr int kKeys = 4000;
-  const DeleteKey ranges = GENERATE(DeleteKey{1}, DeleteKey{8});  // each lies in one or two of a tile's 32 pages
+  const DeleteKey ranges = GENERATE(DeleteKey{1}, DeleteKey{8});  // each range is in one or two of a tile's 32 pages
   const bool in_part = ranges == 1;
   Settings settings = record_settings(32);
   settings.memtable_size = 8 << 20;
@@ -275,7 +275,7 @@ TEST_CASE("a delete that partly covers more than an eighth of a table reads noth
       h.settle();
     }
   };
-  pass(40);  // more than a quarter of the deadline: partial drops are done
+  pass(40);  // more than a quarter of the deadline, so partial drops are done
   CHECK((h.db->stats().pages_dropped_partial > 0) == in_part);
   CHECK((data_reads > 0) == in_part);
   CHECK(h.paths(".data") == tables);
@@ -292,7 +292,7 @@ TEST_CASE("a delete that partly covers more than an eighth of a table reads noth
   h.verify(0);
 }
 
-TEST_CASE("no older version comes back after a drop, with and without an open view, for any h and policy", "[drops]") {
+TEST_CASE("drop, with and without an open view, for any h and policy: no older version comes back", "[drops]") {
   for (std::size_t policy = 0; policy < small_policies().size(); ++policy) {
     std::uint64_t turn = round_of_seeds() + policy;  // chooses the partitioning
     for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {
@@ -305,7 +305,8 @@ TEST_CASE("no older version comes back after a drop, with and without an open vi
   }
 }
 
-TEST_CASE("planted: a dropped page that hides older versions is found when these come back", "[drops][planted]") {
+TEST_CASE("planted bug drops a page that hides older versions: the versions come back, and the test finds them",
+          "[drops][planted]") {
   // Not every policy leaves an older version below the page.
   must_catch(PlantedBug::kDropWhatHides, [] {
     for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
@@ -316,7 +317,7 @@ TEST_CASE("planted: a dropped page that hides older versions is found when these
   });
 }
 
-TEST_CASE("a crash at every k-th operation of partial drops: deleted keys stay deleted, and live ones stay", "[drops]") {
+TEST_CASE("crash at every k-th operation of partial drops: deleted keys stay deleted, and live keys stay", "[drops]") {
   constexpr int kKeys = 400;
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   const auto is_dead = [](int i) { return stamp_of(i) >= 330 && stamp_of(i) < 670; };
@@ -327,7 +328,7 @@ TEST_CASE("a crash at every k-th operation of partial drops: deleted keys stay d
     dead.insert("<newer value " + std::to_string(i) + ">");
     if (has_older(i)) dead.insert("<older value " + std::to_string(i) + ">");
   }
-  std::uint64_t turn = round_of_seeds();  // chooses the layout, one per operation
+  std::uint64_t turn = round_of_seeds();  // chooses the layout, one for each operation
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     std::uint64_t ended = 0, in_part = 0;  // ended: consecutive turns without a k-th operation
     for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
@@ -336,7 +337,7 @@ TEST_CASE("a crash at every k-th operation of partial drops: deleted keys stay d
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout));
       Harness h(record_settings(layout));
       h.open();
-      // Older versions have stamps outside of the deleted range: if one of a deleted key is read, a crash has restored it.
+      // Older versions have stamps outside of the deleted range. If one of a deleted key can be read, a crash has restored it.
       for (int i = 0; i < kKeys; ++i) {
         if (has_older(i)) put(h, i, "older", 2000 + stamp_of(i));
       }
@@ -367,7 +368,7 @@ TEST_CASE("a crash at every k-th operation of partial drops: deleted keys stay d
       let_drop(h);
       check();
       h.verify(0);
-      REQUIRE(h.db->tree_info(0)->records == 0);  // and all deleted keys are still absent
+      REQUIRE(h.db->tree_info(0)->records == 0);  // all deleted keys must still be absent
       REQUIRE(found_on_disk(h, dead) == 0);
     }
     CHECK(in_part > 0);
@@ -375,7 +376,7 @@ TEST_CASE("a crash at every k-th operation of partial drops: deleted keys stay d
   }
 }
 
-TEST_CASE("names of dropped keys are purged by their deadline, even if their table has younger deletes", "[drops]") {
+TEST_CASE("table has younger deletes: names of dropped keys are still purged by their deadline", "[drops]") {
   const Millis hour = 3'600'000;
   Settings settings = record_settings(16);
   settings.tree.delete_deadline = hour;
@@ -395,8 +396,8 @@ TEST_CASE("names of dropped keys are purged by their deadline, even if their tab
   go_on_until(born + hour / 3);
   REQUIRE(h.db->stats().pages_dropped_full > 0);
   REQUIRE(h.db->tree_info(0)->records == 0);
-  CHECK(h.db->tree_info(0)->oldest_obligation == born);  // names
-  // Too many edges for partial drops; their merge comes long after the first delete is due.
+  CHECK(h.db->tree_info(0)->oldest_obligation == born);  // keys in the tables' metadata still need the record
+  // There are too many edges for partial drops; their merge comes long after the first delete is due.
   erase(h, 600, 700);
   flush(h);
   go_on_until(born + 2 * hour);

@@ -1,4 +1,4 @@
-// Page drops in a database: reads, data left on disk, waits, and crashes at every step.
+// Tests of page drops in a database: reads, data left on disk, waits, and crashes at every step.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -27,7 +27,7 @@ Settings drop_settings(std::uint32_t h) {
 std::string marker_of(int i) { return "<dead value " + std::to_string(i) + ">"; }
 bool dies(int i) { return i % 2 == 0; }
 
-// One run of keys, of which every second one expires at the same time, and the others much later.
+// Writes one run of keys. Every second key expires at the same time, and the others much later.
 void fill(Harness& h, int keys) {
   const Millis now = h.db->now();
   for (int i = 0; i < keys; ++i) {
@@ -41,11 +41,11 @@ void fill(Harness& h, int keys) {
 void let_expire(Harness& h) {
   h.advance(kLife + 1000);
   h.settle();
-  h.advance(2000);  // work that waited for a reader's end
+  h.advance(2000);  // does the work that waited for a reader's end
   h.settle();
 }
 
-// The number of `keys` expired values that table files still have.
+// Returns the number of `keys` expired values that table files still have.
 int markers_left(Harness& h, int keys) {
   int found = 0;
   const std::string tables = h.table_bytes();
@@ -70,7 +70,7 @@ void check_contents(Harness& h, int keys) {
 
 }  // namespace
 
-TEST_CASE("pages of expired values are dropped unread and their bytes punched", "[drops]") {
+TEST_CASE("expired values fill pages: the pages are dropped unread and their bytes punched", "[drops]") {
   for (const std::uint32_t tile : {2u, 8u, 16u}) {
     INFO("h " << tile);
     Harness h(drop_settings(tile));
@@ -98,7 +98,7 @@ TEST_CASE("pages of expired values are dropped unread and their bytes punched", 
   }
 }
 
-TEST_CASE("a table with only expired values is removed as a whole", "[drops]") {
+TEST_CASE("table has only expired values: it is removed as a whole", "[drops]") {
   Harness h(drop_settings(4));
   h.open();
   const Millis now = h.db->now();
@@ -116,7 +116,7 @@ TEST_CASE("a table with only expired values is removed as a whole", "[drops]") {
   CHECK(h.get(0, key_of(3)) == "(absent)");
 }
 
-TEST_CASE("punching waits for the last reader of the older metadata", "[drops]") {
+TEST_CASE("reader has the older metadata: punching waits for it", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -130,7 +130,7 @@ TEST_CASE("punching waits for the last reader of the older metadata", "[drops]")
     CHECK(h.db->stats().pages_dropped_full > 0);
     CHECK(h.db->stats().reclaimed_bytes_punched == 0);
     CHECK(allocated(h) == before);
-    // The reader's pages are unchanged.
+    // The reader's pages must be unchanged.
     int walked = 0;
     for (; it->valid(); it->next()) ++walked;
     CHECK(it->status().is_ok());
@@ -171,7 +171,7 @@ TEST_CASE("power loss between a drop and its punch, and nothing else to drop: th
   check_contents(h, 400);
 }
 
-TEST_CASE("pages that a command waits for are not punched before it has read them", "[drops]") {
+TEST_CASE("command waits for pages: they are not punched before the command has read them", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -187,7 +187,7 @@ TEST_CASE("pages that a command waits for are not punched before it has read the
   let_expire(h);
   CHECK(h.db->stats().pages_dropped_full > 0);
   CHECK(allocated(h) == before);
-  REQUIRE(h.db->fetch(&misses, [] {}));  // reads a page that was dropped since
+  REQUIRE(h.db->fetch(&misses, [] {}));  // reads a page that was dropped meanwhile
   misses = {};
   h.advance(2000);
   h.settle();
@@ -195,9 +195,9 @@ TEST_CASE("pages that a command waits for are not punched before it has read the
   check_contents(h, 400);
 }
 
-TEST_CASE("a delete by stamp purged at once reads only edge pages and names, and merges nothing", "[drops]") {
+TEST_CASE("delete by stamp is purged at once: it reads only edge pages and names, and merges nothing", "[drops]") {
   constexpr int kKeys = 4000;
-  // A range from the smallest stamp has one edge per tile, a range in the middle two.
+  // A range from the smallest stamp on has one edge per tile, a range in the middle has two.
   const bool middle = GENERATE(false, true);
   const int lo = middle ? kKeys / 2 : 0, hi = lo + kKeys / 7;
   Settings s = drop_settings(middle ? 32 : 8);
@@ -214,7 +214,7 @@ TEST_CASE("a delete by stamp purged at once reads only edge pages and names, and
   REQUIRE(h.db->flush(0).is_ok());
   h.settle();
   const Stats before = h.db->stats();
-  // The job reads the old metadata file once; it does not read its output again to open or punch it.
+  // The job reads the old metadata file once. It does not read its output again to open or punch it.
   std::map<std::string, int> metadata_reads;
   h.watch->on_call = [&](const FileCall& call) {
     if (call.op == FileOp::kRead && call.offset == 0 && call.path.ends_with(".meta")) ++metadata_reads[call.path];
@@ -260,7 +260,7 @@ TEST_CASE("a delete by stamp purged at once reads only edge pages and names, and
   }
 }
 
-TEST_CASE("dropped pages that cannot be punched for a while keep the ticket of their delete pending", "[drops]") {
+TEST_CASE("dropped pages cannot be punched for a while: the ticket of their delete stays pending", "[drops]") {
   Settings s = drop_settings(8);
   s.tree.stamp = StampMode::kExplicit;
   s.tree.delete_deadline = Millis{24} * 3600 * 1000;
@@ -299,7 +299,7 @@ TEST_CASE("dropped pages that cannot be punched for a while keep the ticket of t
   CHECK(markers_left(h, 400) == 0);
 }
 
-TEST_CASE("a file with a second name is rewritten instead of punched", "[drops]") {
+TEST_CASE("file has a second name: it is rewritten instead of punched", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -317,7 +317,7 @@ TEST_CASE("a file with a second name is rewritten instead of punched", "[drops]"
   check_contents(h, 400);
 }
 
-TEST_CASE("a file system without punching makes tables be rewritten", "[drops]") {
+TEST_CASE("file system cannot punch: tables are rewritten", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   FileFault fault;
@@ -333,7 +333,7 @@ TEST_CASE("a file system without punching makes tables be rewritten", "[drops]")
   check_contents(h, 400);
 }
 
-TEST_CASE("a failed sync of holes is not retried; the table is rewritten", "[drops]") {
+TEST_CASE("sync of holes fails: it is not retried, and the table is rewritten", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -354,7 +354,7 @@ TEST_CASE("a failed sync of holes is not retried; the table is rewritten", "[dro
   check_contents(h, 400);
 }
 
-TEST_CASE("a failed sync of holes is not retried while the table cannot be rewritten", "[drops]") {
+TEST_CASE("sync of holes fails and the table cannot be rewritten: the sync is not retried", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -374,14 +374,14 @@ TEST_CASE("a failed sync of holes is not retried while the table cannot be rewri
   check_contents(h, 400);
 }
 
-TEST_CASE("a crash at every k-th operation of a drop and its punch: no live entry is lost, and all dead ones are purged",
+TEST_CASE("crash at every k-th operation of a drop and its punch: no live entry is lost, and all dead ones are purged",
           "[drops]") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  std::uint64_t turn = round_of_seeds();  // chooses the layout, one per operation
+  std::uint64_t turn = round_of_seeds();  // chooses the layout, one for each operation
   std::set<FileOp> struck;                // operations done in any turn, since the k-th operation differs by layout
   for (const std::uint32_t tile : {1u, 8u}) {
     const int keys = tile == 1 ? 120 : 200;
-    // Either a range of keys expires, so that whole tiles are dropped, or every second key, page by page. Some have older
+    // Either a range of keys expires, so that whole tiles are dropped, or every second key, page by page. Some keys have older
     // versions below, which do not expire and must not come back.
     const auto expires = [&](int i) { return tile == 1 ? i < 60 : dies(i); };
     const auto has_older = [&](int i) { return expires(i) && i < keys / 4; };
@@ -444,7 +444,7 @@ TEST_CASE("a crash at every k-th operation of a drop and its punch: no live entr
   }
 }
 
-TEST_CASE("an error at the n-th operation of a drop loses nothing", "[drops]") {
+TEST_CASE("error at the n-th operation of a drop: nothing is lost", "[drops]") {
   for (std::uint64_t n = 1; n < 40; ++n) {
     INFO("error at " << n);
     Harness h(drop_settings(8));
@@ -468,7 +468,7 @@ TEST_CASE("an error at the n-th operation of a drop loses nothing", "[drops]") {
   }
 }
 
-TEST_CASE("a page drop on a real file system frees disk space", "[drops]") {
+TEST_CASE("page drop on a real file system: it frees disk space", "[drops]") {
   PosixRoom room;
   Settings settings = drop_settings(8);
   settings.dir = room.path("data");
@@ -508,7 +508,7 @@ TEST_CASE("a page drop on a real file system frees disk space", "[drops]") {
   }
   const Stats stats = (*db)->stats();
   CHECK(stats.pages_dropped_full > 0);
-  if (events.heard("cannot punch holes")) return;  // on the file system of this temporary directory
+  if (events.heard("cannot punch holes")) return;  // the file system of this temporary directory cannot
   CHECK(stats.reclaimed_bytes_punched > 0);
   // Some file systems need a block or two for the map of a file with holes.
   CHECK(blocks() <= before - stats.reclaimed_bytes_punched * 3 / 4);

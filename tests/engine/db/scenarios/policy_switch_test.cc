@@ -1,6 +1,6 @@
-// A merge policy changed while its tree is in use. For any shape and running merge of the old policy, reads equal those of a map, and
-// deleted keys stay deleted. Ordinary merges bring the tree within the new policy's bounds, and a power loss loses nothing.
-// fade_test.cc tests deadlines during such changes, concurrency_test.cc tests them with threads.
+// Tests of a merge policy that changes while its tree is in use. For any shape and running merge of the old policy, reads equal
+// those of a map, and deleted keys stay deleted. Ordinary merges bring the tree within the new policy's bounds, and a power loss
+// loses nothing. fade_test.cc tests deadlines during such changes, concurrency_test.cc tests them with threads.
 #include <map>
 #include <memory>
 #include <string>
@@ -25,8 +25,8 @@ Settings settings_of(const Layout& layout) {
   return s;
 }
 
-/// Largest number of runs of a level, or of a whole stack, in a tree at rest; written here independently of the policies' own
-/// bounds.
+/// Returns the largest number of runs of a level, or of a whole stack, in a tree at rest. This is written independently of the
+/// policies' own bounds.
 double most_runs(const PolicySettings& policy, int level) {
   const auto& p = policy.parameters;
   if (p.contains("k")) return p.at("k");
@@ -78,7 +78,7 @@ class Moving {
     }
     demand(h.db->tree_info(0)->runs.size() > 5, "there is nothing to merge");
   }
-  /// Changes the policy like TREE.POLICY.
+  /// Changes the policy as TREE.POLICY does.
   void set_policy(const PolicySettings& policy) {
     h.settings.tree.policy = policy;
     demand_ok(h.db->reconfigure(h.settings), "new settings");
@@ -110,14 +110,14 @@ class Moving {
     demand(model_.rewind(recovered), "what was recovered ends in the middle of a batch");
     check();
   }
-  /// Checks that the tree at rest is within the policy's bounds: no merge is pending, verify found no breach, and no level has
-  /// too many runs.
+  /// Checks that the tree at rest is within the policy's bounds: no merge is pending, verify found no fault, and no level has too
+  /// many runs.
   void check_bounds_of(const PolicySettings& policy) const {
     h.verify(0);
     const TreeInfo info = *h.db->tree_info(0);
     demand_same(info.policy, policy.name, "the policy");
     demand(info.pending_compaction_bytes == 0, "merges are still pending");
-    std::map<int, double> runs;  // by level; a stack counts as one, even if another policy left runs on several levels
+    std::map<int, double> runs;  // runs of each level; a stack counts as one level, even if another policy left runs on several
     for (const RunInfo& run : info.runs) ++runs[policy.parameters.contains("k") ? 0 : run.level];
     for (const auto& [level, count] : runs) demand(count <= most_runs(policy, level), "a level, or the stack, has too many runs");
   }
@@ -152,11 +152,11 @@ class Moving {
 
 }  // namespace
 
-TEST_CASE("a policy changed over a deep tree: reads stay correct, and the tree ends within the new bounds", "[policies]") {
+TEST_CASE("policy changes over a deep tree: reads stay correct, and the tree ends within the new bounds", "[policies]") {
   int deep = 0;
   const std::uint64_t policies = small_policies().size(), first = 2 * policies * round_of_seeds();
   for (std::uint64_t turn = first; turn < first + 2 * policies; ++turn) {
-    const bool under_way = turn >= first + policies;  // a merge of the old policy
+    const bool under_way = turn >= first + policies;  // a merge of the old policy is running
     const Layout layout = layout_of(turn);
     const PolicySettings& next = next_policy(turn);
     INFO(text_of(layout) << ", then " << next.name << (under_way ? ", while a merge is under way" : ""));
@@ -176,7 +176,7 @@ TEST_CASE("a policy changed over a deep tree: reads stay correct, and the tree e
       m.check();
     }
     m.check_bounds_of(next);
-    // Writes continue under it, with merges of all levels.
+    // Writes continue meanwhile, with merges of all levels.
     m.open_view();
     for (int i = 0; i < 6; ++i) {
       m.write(60);
@@ -191,7 +191,7 @@ TEST_CASE("a policy changed over a deep tree: reads stay correct, and the tree e
   CHECK(deep >= 4);  // at least twice for policies with small levels
 }
 
-TEST_CASE("a tree without writes takes the shape of a new policy", "[policies]") {
+TEST_CASE("tree has no writes: it takes the shape of a new policy", "[policies]") {
   const Layout wide{{"concurrent", {{"k", 30}, {"min_merge", 8}}}, Partitioning::kSize};
   for (const PolicySettings& next : small_policies()) {
     INFO(next.name);
@@ -212,8 +212,8 @@ TEST_CASE("a tree without writes takes the shape of a new policy", "[policies]")
 
 namespace {
 
-/// Power is lost before the k-th mutating operation after a change of policy. Returns false if the tree needs fewer to adopt it.
-/// In every second cycle the database opens with the old policy, as after a TREE.POLICY that was not stored.
+/// Power is lost before the k-th mutating operation after a change of policy. Returns false if the tree needs fewer operations to
+/// adopt the policy. In every second cycle the database opens with the old policy, as after a TREE.POLICY that was not stored.
 bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
   const std::uint64_t around = turn / small_policies().size();
   std::unique_ptr<MemoryFileSystem> left;
@@ -223,7 +223,7 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
   settings.fsync = FsyncMode::kAlways;
   Moving m(settings, first_seed() + 5);
   m.fill(8);
-  m.h.db->resume_compactions();  // so that a merge of the old policy comes first
+  m.h.db->resume_compactions();  // a merge of the old policy comes first
   m.set_policy(next_policy(turn));
   m.h.faults->before_nth(k, kMutatingOps, [&] {
     if (!armed) return;
@@ -252,7 +252,7 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
 
 }  // namespace
 
-TEST_CASE("a crash at every k-th file operation of a move to another policy loses no synced write", "[policies]") {
+TEST_CASE("crash at every k-th file operation of a move to another policy: no synced write is lost", "[policies]") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   std::uint64_t turn = round_of_seeds(), last = 0, ended = 0;  // ended: consecutive turns without a k-th operation
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
@@ -261,11 +261,11 @@ TEST_CASE("a crash at every k-th file operation of a move to another policy lose
     ended = crashed ? 0 : ended + 1;
     if (crashed) last = k;
   }
-  CHECK(last > 40);  // more than the writes alone
+  CHECK(last > 40);  // more operations than the writes alone have
 }
 
-// Regression: the new policy's limits applied to the old one's runs, so writes stopped until these were merged.
-TEST_CASE("a change of the policy stops no write for the old policy's runs; then the new limits hold") {
+// Regression: the new policy's limits applied to the old policy's runs, so writes stopped until these were merged.
+TEST_CASE("policy changes: the old policy's runs stop no write, and then the new limits apply") {
   Harness h;
   h.settings.tree.policy = {"constant", {{"k", 64}}};
   h.open();
@@ -290,7 +290,7 @@ TEST_CASE("a change of the policy stops no write for the old policy's runs; then
   for (int i = 0; i < written; ++i) REQUIRE(h.get(0, key_of(static_cast<std::uint64_t>(i))) == "v");
   h.verify(0);
 
-  // The old policy's runs are merged, so the limits stop writes again.
+  // The old policy's runs are merged now, so the limits stop writes again.
   h.db->pause_compactions();
   for (int run = 0; run < 60; ++run) add_run();
   h.db->resume_compactions();

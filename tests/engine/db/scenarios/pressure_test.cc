@@ -1,4 +1,4 @@
-// Full memory, full disks, failing compactions, and the operations that must still work.
+// Tests with full memory, full disks and failing compactions: the operations that must still work.
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -23,7 +23,7 @@ void stop_writes(Harness& h) {
 }
 }  // namespace
 
-TEST_CASE("memtables of many databases are flushed before they spend the whole budget") {
+TEST_CASE("many databases have memtables: they are flushed before they spend the whole budget") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;
   settings.memtable_size = 16 << 20;
@@ -45,7 +45,7 @@ TEST_CASE("memtables of many databases are flushed before they spend the whole b
   CHECK(h.db->stats().memtable_bytes < h.settings.memory_budget);
 }
 
-TEST_CASE("memtables keep to their share of the budget although no tick comes, as during a long sync of the log") {
+TEST_CASE("no tick comes, as during a long sync of the log: memtables still keep to their share of the budget") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;
   settings.memtable_size = 16 << 20;
@@ -54,7 +54,7 @@ TEST_CASE("memtables keep to their share of the budget although no tick comes, a
   h.open();
   const DatabaseId databases = GENERATE(1, 16);
   bool waits = false;
-  for (int i = 0; i < 5'000 && !waits; ++i) {  // 300 MB
+  for (int i = 0; i < 5'000 && !waits; ++i) {  // 300 MB at most
     WriteBatch batch;
     batch.put(static_cast<DatabaseId>(i) % databases, key_of(i), std::string(60'000, 'v'));
     std::uint32_t ms = 0;
@@ -75,7 +75,7 @@ TEST_CASE("memtables keep to their share of the budget although no tick comes, a
   CHECK(h.db->try_commit(batch, true, &ms).is_ok());
 }
 
-TEST_CASE("small memtables stay in memory under pressure, and large ones are flushed together") {
+TEST_CASE("memory is short: small memtables stay in memory, and large ones are flushed together") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;
   settings.memtable_size = 16 << 20;
@@ -92,7 +92,7 @@ TEST_CASE("small memtables stay in memory under pressure, and large ones are flu
   h.advance(100);
   h.advance(100);
   h.settle();
-  CHECK(h.db->stats().flushes == 0);  // 64 memtables of a few KiB, too small for files
+  CHECK(h.db->stats().flushes == 0);  // 64 memtables of a few KiB are too small for files
   put_in_all(300'000);                // 300 KB each is more than the 1/512 of the budget that each may keep
   CHECK(h.db->stats().memtable_bytes > 18 << 20);
   std::uint64_t synced = 0;
@@ -110,7 +110,7 @@ TEST_CASE("small memtables stay in memory under pressure, and large ones are flu
   for (DatabaseId d = 0; d < settings.databases; ++d) CHECK(h.get(d, "k1000").size() == 1000);
 }
 
-TEST_CASE("one tick flushes all small memtables that keep the oldest log segment") {
+TEST_CASE("small memtables keep the oldest log segment: one tick flushes all of them") {
   Settings settings = Harness::small();
   settings.databases = 64;
   settings.memtable_size = 256 << 10;
@@ -129,7 +129,7 @@ TEST_CASE("one tick flushes all small memtables that keep the oldest log segment
   CHECK(h.db->stats().wal_live_bytes < 1 << 20);
 }
 
-TEST_CASE("with the budget full of frozen memtables, writes wait for flushes and are not refused") {
+TEST_CASE("frozen memtables fill the budget: writes wait for flushes and are not refused") {
   Settings settings = Harness::small();
   settings.memory_budget = 16 << 20;
   settings.memtable_size = 16 << 20;
@@ -137,7 +137,7 @@ TEST_CASE("with the budget full of frozen memtables, writes wait for flushes and
   Harness h(settings);
   h.open();
   bool stopped = false;
-  for (int i = 0; i < 600 && !stopped; ++i) {  // 36 MB without a flush
+  for (int i = 0; i < 600 && !stopped; ++i) {  // 36 MB at most without a flush
     WriteBatch batch;
     batch.put(0, key_of(i), std::string(60'000, 'v'));
     std::uint32_t wait_ms = 0;
@@ -154,7 +154,7 @@ TEST_CASE("with the budget full of frozen memtables, writes wait for flushes and
   h.put(0, "k", "v");
 }
 
-TEST_CASE("a failing compaction is retried at growing intervals until it succeeds") {
+TEST_CASE("compaction fails: it is retried at growing intervals until it succeeds") {
   Harness h;
   h.open();
   h.db->pause_compactions();
@@ -169,7 +169,7 @@ TEST_CASE("a failing compaction is retried at growing intervals until it succeed
   fault.code = Code::kNoSpace;
   h.faults->inject(fault);
   h.db->resume_compactions();
-  for (int i = 0; i < 300; ++i) {  // half a minute
+  for (int i = 0; i < 300; ++i) {  // half a minute in all
     h.advance(100);
     h.settle();
   }
@@ -185,7 +185,7 @@ TEST_CASE("a failing compaction is retried at growing intervals until it succeed
   CHECK(h.get(0, key_of(5)) == "run5");
 }
 
-TEST_CASE("a compaction that has failed for minutes succeeds within five seconds of free disk space") {
+TEST_CASE("compaction has failed for minutes: it succeeds within five seconds of free disk space") {
   Harness h;
   h.open();
   h.db->pause_compactions();
@@ -205,7 +205,7 @@ TEST_CASE("a compaction that has failed for minutes succeeds within five seconds
   CHECK(h.db->stats().compactions > 0);
 }
 
-TEST_CASE("at the hard limit of runs with failing compactions, data is refused at once, and deletes and FLUSHDB work") {
+TEST_CASE("hard limit of runs with failing compactions: data is refused at once, and deletes and FLUSHDB work") {
   Harness h;
   h.open();
   FileFault fault;
@@ -240,7 +240,7 @@ TEST_CASE("at the hard limit of runs with failing compactions, data is refused a
   CHECK(h.get(0, "more") == "data");
 }
 
-TEST_CASE("a caller that may not wait gets kRetry while writes are stopped, and has written nothing") {
+TEST_CASE("writes are stopped: a caller that must not wait gets kRetry, and has written nothing") {
   Harness h;
   h.open();
   stop_writes(h);
@@ -265,7 +265,7 @@ TEST_CASE("a caller that may not wait gets kRetry while writes are stopped, and 
   CHECK(wait_ms == 0);
 }
 
-TEST_CASE("a caller in commit() runs background tasks until writes are no longer stopped") {
+TEST_CASE("writes are stopped: a caller in commit() runs background tasks until they are not") {
   Harness h;
   h.open();
   h.put(3, "k", "v");
@@ -279,7 +279,7 @@ TEST_CASE("a caller in commit() runs background tasks until writes are no longer
   CHECK_FALSE(h.db->writes_stopped());
 }
 
-TEST_CASE("a stop on a read-only database refuses writes instead of waiting") {
+TEST_CASE("writes are stopped on a read-only database: they are refused instead of waiting") {
   Harness h;
   h.open();
   stop_writes(h);
@@ -299,7 +299,7 @@ TEST_CASE("a stop on a read-only database refuses writes instead of waiting") {
   CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());
 }
 
-TEST_CASE("the time of a stop is counted once, for any number of waiters") {
+TEST_CASE("several writers wait during a stop: its time is counted once") {
   Harness h;
   h.open();
   stop_writes(h);
@@ -314,7 +314,7 @@ TEST_CASE("the time of a stop is counted once, for any number of waiters") {
   CHECK(h.db->stats().stall_micros_runs - before <= 2'200'000);
 }
 
-TEST_CASE("shortly before a stop a byte is delayed many times longer than at the begin of the slowdown") {
+TEST_CASE("shortly before a stop: a byte is delayed many times longer than at the beginning of the slowdown") {
   Harness h;
   h.open();
   std::vector<std::uint32_t> waits;
@@ -322,7 +322,7 @@ TEST_CASE("shortly before a stop a byte is delayed many times longer than at the
     WriteBatch batch;
     batch.put(0, "big", std::string(2'000, 'b'));
     std::uint32_t wait_ms = 0;
-    h.clock.advance(1'000);  // the line is empty again
+    h.clock.advance(1'000);  // no write is queued any more
     if (h.db->try_commit(batch, false, &wait_ms).code() == Code::kBusy) waits.push_back(wait_ms);
     add_run(h);
     h.db->tick();
@@ -332,12 +332,12 @@ TEST_CASE("shortly before a stop a byte is delayed many times longer than at the
   CHECK(std::is_sorted(waits.begin(), waits.end()));
 }
 
-TEST_CASE("during a slowdown callers that do not sleep share one queue of slots, with one slot each") {
+TEST_CASE("slowdown, and callers that do not sleep: they share one queue of slots, with one slot each") {
   Harness h;
   h.open();
   WriteBatch batch;
   std::uint32_t wait_ms = 0;
-  // Adds runs one by one until writes are delayed but not stopped.
+  // Runs are added one by one until writes are delayed but not stopped.
   for (int run = 0; run < 100 && wait_ms == 0; ++run) {
     batch.clear();  // a committed batch names trees instead of databases
     batch.put(0, "big", std::string(60'000, 'b'));
@@ -349,14 +349,14 @@ TEST_CASE("during a slowdown callers that do not sleep share one queue of slots,
   REQUIRE(wait_ms > 0);
   std::uint32_t next_ms = 0;
   CHECK(h.db->try_commit(batch, false, &next_ms).code() == Code::kBusy);
-  CHECK(next_ms > wait_ms);  // behind the first
+  CHECK(next_ms > wait_ms);  // the second commit's slot is after the first commit's
   for (int i = 0; i < 100; ++i) (void)!h.db->try_commit(batch, false, &next_ms).is_ok();
   CHECK(next_ms <= 100);
-  CHECK(h.db->try_commit(batch, true, &next_ms).is_ok());  // has waited
+  CHECK(h.db->try_commit(batch, true, &next_ms).is_ok());  // the commit has waited long enough
   CHECK(next_ms == 0);
 }
 
-TEST_CASE("files kept by a lease are removed soon after its release, without another write") {
+TEST_CASE("lease keeps files: they are removed soon after its release, without another write") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "old");
@@ -373,7 +373,7 @@ TEST_CASE("files kept by a lease are removed soon after its release, without ano
   CHECK(h.paths(".data").empty());
 }
 
-TEST_CASE("a manual compaction of a range ends although tombstones outside the range stay") {
+TEST_CASE("tombstones outside a range stay: a manual compaction of the range still ends") {
   Harness h;
   h.open();
   for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "old");
@@ -387,7 +387,7 @@ TEST_CASE("a manual compaction of a range ends although tombstones outside the r
   CHECK(h.get(0, key_of(55)) == "old");
 }
 
-TEST_CASE("a full disk refuses data, allows deletes and FLUSHDB, and heals by itself") {
+TEST_CASE("disk is full: data is refused, deletes and FLUSHDB work, and the database heals by itself") {
   Harness h;
   h.settings.max_disk_bytes = 1 << 20;
   h.open();
@@ -417,9 +417,9 @@ TEST_CASE("a full disk refuses data, allows deletes and FLUSHDB, and heals by it
 }
 
 // Regression: all memtables were flushed at once or not at all, so with more than the reserve the database stayed read-only.
-// Pages for punching begin at blocks of their own, so values of a little over half a page have one page each. And a log segment
-// stays until tables have all of it.
-TEST_CASE("a disk that fills up at once has room for tables twice as large as their memtables") {
+// Pages for punching begin at blocks of their own, so values of a little over half a page have one page each. A log segment stays
+// until tables have all of it.
+TEST_CASE("disk fills up at once: it has room for tables twice as large as their memtables") {
   Harness h;
   h.settings.wal_segment_size = 16 << 20;
   h.settings.tree.pages_per_tile = 8;
@@ -438,7 +438,7 @@ TEST_CASE("a disk that fills up at once has room for tables twice as large as th
   for (int i = 1; i < n; ++i) REQUIRE(h.get(0, key_of(i)) == value);
 }
 
-TEST_CASE("a disk that is full at once, with more to flush than reserved, serves reads and deletes") {
+TEST_CASE("disk is full at once, with more to flush than reserved: reads and deletes work") {
   const bool log_fails = GENERATE(true, false);
   Harness h;
   h.settings.wal_segment_size = 64 << 10;
@@ -482,7 +482,7 @@ TEST_CASE("a disk that is full at once, with more to flush than reserved, serves
   }
 }
 
-TEST_CASE("a disk with room for little more than the active memtable refuses data") {
+TEST_CASE("disk has room for little more than the active memtable: data is refused") {
   constexpr std::uint64_t kMiB = 1 << 20;
   Harness h;
   h.settings.memtable_size = 16 * kMiB;

@@ -1,4 +1,4 @@
-// Deletes are purged from the log, the manifest, views and removed files. Tickets are done then, and never too early.
+// Tests that deletes are purged from the log, the manifest, views and removed files. Tickets are done then, and never too early.
 #include <optional>
 
 #include "engine/db/harness.h"
@@ -10,8 +10,8 @@ using namespace ebbtide;
 namespace {
 
 constexpr Millis kHour = 3'600'000, kDeadline = 8 * kHour;
-const std::string kMarker = "marker-0123456789";      // of values
-const std::string kName = "name-of-the-deleted-key";  // of keys
+const std::string kMarker = "marker-0123456789";      // part of values
+const std::string kName = "name-of-the-deleted-key";  // part of keys
 
 Settings with_deadline(Millis deadline = kDeadline) {
   Settings s = Harness::small();
@@ -19,7 +19,7 @@ Settings with_deadline(Millis deadline = kDeadline) {
   return s;
 }
 
-// The files that hold `text`, by name.
+// Returns the names of the files that have `text`.
 std::vector<std::string> files_with(MemoryFileSystem& files, const std::string& text) {
   std::vector<std::string> out;
   for (const std::string& path : files.tree()) {
@@ -31,7 +31,7 @@ std::vector<std::string> files_with(MemoryFileSystem& files, const std::string& 
   return out;
 }
 
-// The manifests among the files that hold `text`.
+// Returns the manifests among the files that have `text`.
 std::vector<std::string> manifests_with(MemoryFileSystem& files, const std::string& text) {
   std::vector<std::string> out = files_with(files, text);
   std::erase_if(out, [](const std::string& path) { return path.find("MANIFEST-") == std::string::npos; });
@@ -63,7 +63,7 @@ bool is_done(Harness& h, const PurgeTicket& ticket) {
   return status->done;
 }
 
-// Keys around the one to be deleted, so that tables have something else.
+// Writes keys around the key to be deleted, so that tables have other keys, too.
 void put_some(Harness& h, int n = 50) {
   for (int i = 0; i < n; ++i) h.put(0, "a" + std::to_string(i), std::string(100, 'x'));
   h.put(0, kName, kMarker);
@@ -76,7 +76,7 @@ void empty(Harness& h, DatabaseId d) {
   h.write(batch);
 }
 
-// Deletes a key that is in a table; returns its ticket.
+// Deletes a key that is in a table. Returns the delete's ticket.
 PurgeTicket delete_from_table(Harness& h) {
   put_some(h);
   REQUIRE(h.db->flush(0).is_ok());
@@ -86,7 +86,7 @@ PurgeTicket delete_from_table(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("a deleted key is purged from log and manifest in time, and then its ticket is done") {
+TEST_CASE("key is deleted: it is purged from log and manifest in time, and then its ticket is done") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -104,7 +104,7 @@ TEST_CASE("a deleted key is purged from log and manifest in time, and then its t
   CHECK(status->left[static_cast<std::size_t>(PurgePlace::kLog)].files >= 1);
 
   REQUIRE(h.db->compact(0, {}).is_ok());
-  CHECK_FALSE(is_done(h, ticket));  // the log still has it
+  CHECK_FALSE(is_done(h, ticket));  // the log still has the key
   pass(h, kDeadline / 2);
   CHECK(is_done(h, ticket));
   CHECK(is_done(h, of_tree));
@@ -115,16 +115,16 @@ TEST_CASE("a deleted key is purged from log and manifest in time, and then its t
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("a manifest that names deleted keys is rolled within a quarter of the deadline") {
+TEST_CASE("manifest names deleted keys: it is rolled within a quarter of the deadline") {
   const bool emptied = GENERATE(false, true);
   Harness h(with_deadline());
   h.open();
   put_some(h);
-  const std::string last = "~" + kName;  // the first of all keys, so a bound of its table
+  const std::string last = "~" + kName;  // it is the first of all keys, so it is a bound of its table
   h.put(0, last, kMarker);
   REQUIRE(h.db->flush(0).is_ok());
   if (!emptied) h.del(0, last);
-  pass(h, kHour);  // the quarter begins with the edit that takes the table out
+  pass(h, kHour);  // the quarter begins with the edit that removes the table
   const std::vector<std::string> old = manifests_with(*h.files, last);
   REQUIRE(old.size() == 1);
   if (emptied) {
@@ -140,14 +140,14 @@ TEST_CASE("a manifest that names deleted keys is rolled within a quarter of the 
   CHECK_FALSE(h.files->exists(old.front()));
   CHECK(manifests_with(*h.files, "").size() == 1);
   CHECK(manifests_with(*h.files, last).empty());
-  h.crash(CrashMode::kNothing, 1);  // no power loss restores it
+  h.crash(CrashMode::kNothing, 1);  // a power loss must not restore it
   CHECK(manifests_with(*h.files, last).empty());
   h.open();
   CHECK(h.get(0, "a7") == (emptied ? "(absent)" : std::string(100, 'x')));
   CHECK(h.get(0, last) == "(absent)");
 }
 
-TEST_CASE("a ticket's state in the millisecond of its delete lists the places that are left") {
+TEST_CASE("state of a ticket in the millisecond of its delete: it lists the places that are left") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -163,7 +163,7 @@ TEST_CASE("a ticket's state in the millisecond of its delete lists the places th
   CHECK(status->left[static_cast<std::size_t>(PurgePlace::kLog)].files == 1);
 }
 
-TEST_CASE("a tree without deletes does not keep the log of one with deletes") {
+TEST_CASE("tree without deletes: it does not keep the log of a tree with deletes") {
   Harness h(with_deadline());
   h.open();
   h.put(1, "quiet", "v");
@@ -182,7 +182,7 @@ TEST_CASE("a tree without deletes does not keep the log of one with deletes") {
   CHECK(h.get(2, "quiet") == "v");
 }
 
-TEST_CASE("expired values are purged from the log, too") {
+TEST_CASE("values expire: they are purged from the log, too") {
   Harness h(with_deadline());
   h.open();
   h.put(0, kName, kMarker, h.db->now() + kHour);
@@ -202,7 +202,7 @@ TEST_CASE("expired values are purged from the log, too") {
   CHECK(is_done(h, after));
 }
 
-TEST_CASE("a value written after its expiry counts as a delete of the moment of the write") {
+TEST_CASE("value is written after its expiry: this counts as a delete at the moment of the write") {
   Harness h(with_deadline());
   h.open();
   h.put(0, "k", "v");
@@ -222,7 +222,7 @@ TEST_CASE("a value written after its expiry counts as a delete of the moment of 
   CHECK(h.get(0, kName) == "(absent)");
 }
 
-TEST_CASE("a view that keeps deleted data is revoked before the deadline, with a clear error") {
+TEST_CASE("view keeps deleted data: it is revoked before the deadline, with a clear error") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -236,7 +236,7 @@ TEST_CASE("a view that keeps deleted data is revoked before the deadline, with a
   REQUIRE(h.db->compact(0, {}).is_ok());
   pass(h, kDeadline * 3 / 4);
   walk->next();
-  CHECK(walk->valid());  // there is time yet
+  CHECK(walk->valid());  // there is still time
   CHECK_FALSE(is_done(h, ticket));
   CHECK(h.db->purge_status(ticket)->left[static_cast<std::size_t>(PurgePlace::kLeaving)].files >= 2);
   CHECK_FALSE(files_with(*h.files, kMarker).empty());
@@ -247,23 +247,24 @@ TEST_CASE("a view that keeps deleted data is revoked before the deadline, with a
   CHECK(walk->status().code() == Code::kRevoked);
   Found found;
   CHECK(view->get({"a1", hash_key("a1")}, &found).code() == Code::kRevoked);
-  CHECK_FALSE(is_done(h, ticket));  // it is not released yet
+  CHECK_FALSE(is_done(h, ticket));  // the view is not released yet
   walk.reset();
   view.reset();
   pass(h, 60'000, 10'000);
   CHECK(is_done(h, ticket));
   CHECK(files_with(*h.files, kMarker).empty());
   CHECK(h.db->stats().deadlines_missed_load == 0);
-  // A view taken now hinders no delete.
+  // A view that is taken now delays no delete.
   const ReadView fresh = h.db->lease(0);
   pass(h, kDeadline);
   CHECK(fresh.get({"a1", hash_key("a1")}, &found).is_ok());
 }
 
-// The merge for the deadline ends a tenth of the deadline before it. Then views are revoked, files removed and the directory synced.
-TEST_CASE("short deadlines are met although a view has the files open when the last merge replaces them") {
+// The merge for the deadline ends a tenth of the deadline before it. Then views are revoked, files removed and the directory
+// synced.
+TEST_CASE("view has the files open when the last merge replaces them: short deadlines are met all the same") {
   const Millis deadline = GENERATE(5'000, 10'000, 20'000, 30'000);
-  const Millis phase = GENERATE(range(0, 1000, 100));  // of the delete, between two surveys
+  const Millis phase = GENERATE(range(0, 1000, 100));  // the time of the delete between two surveys
   INFO("deadline " << deadline << " ms, delete " << phase << " ms later");
   Harness h(with_deadline(deadline));
   h.open();
@@ -283,7 +284,7 @@ TEST_CASE("short deadlines are met although a view has the files open when the l
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("PURGE.NOW waits neither for the deadline nor for views, with or without a deadline") {
+TEST_CASE("PURGE.NOW: it waits neither for the deadline nor for views, with or without a deadline") {
   Harness h(with_deadline(GENERATE(Millis{0}, kDeadline)));
   h.open();
   put_some(h);
@@ -307,7 +308,7 @@ TEST_CASE("PURGE.NOW waits neither for the deadline nor for views, with or witho
   CHECK(files_with(*h.files, kName).empty());
 }
 
-TEST_CASE("PURGE.NOW makes each tick survey until the ticket is done") {
+TEST_CASE("PURGE.NOW: each tick surveys until the ticket is done") {
   Harness h(with_deadline(0));
   h.open();
   const PurgeTicket ticket{delete_from_table(h).born_by, h.db->tree_info(0)->tree};
@@ -324,7 +325,7 @@ TEST_CASE("PURGE.NOW makes each tick survey until the ticket is done") {
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("due deletes of one database do not revoke views of another one") {
+TEST_CASE("deletes of one database are due: views of another database are not revoked") {
   Harness h(with_deadline());
   h.open();
   for (const DatabaseId d : {0u, 1u}) {
@@ -345,7 +346,7 @@ TEST_CASE("due deletes of one database do not revoke views of another one") {
   CHECK(h.db->stats().leases_revoked == 1);
 }
 
-TEST_CASE("an edit that rolls the manifest and names the files that it removes: the ticket waits for the next roll") {
+TEST_CASE("edit rolls the manifest and names the files that it removes: the ticket waits for the next roll") {
   Harness h(with_deadline());
   h.open();
   h.put(0, kName, kMarker);
@@ -353,7 +354,7 @@ TEST_CASE("an edit that rolls the manifest and names the files that it removes: 
   h.del(0, kName);
   const PurgeTicket ticket = ticket_of(h);
   REQUIRE(h.db->flush(0).is_ok());
-  // The seal behind the next record fails: the record is durable, and the edit after it begins a new manifest.
+  // The seal after the next record fails: the record is durable, and the edit after it begins a new manifest.
   h.faults->inject({.ops = ops_of(FileOp::kWrite), .nth = 2, .path_has = "MANIFEST"});
   const std::string before = manifests_with(*h.files, kName).front();
   h.advance(9000);
@@ -370,14 +371,14 @@ TEST_CASE("an edit that rolls the manifest and names the files that it removes: 
   CHECK(done);
 }
 
-TEST_CASE("an emptied database is purged once its readers, log and manifest are done, and then its ticket is done") {
+TEST_CASE("database is emptied: its ticket is done once readers, log and manifest are") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
   REQUIRE(h.db->flush(0).is_ok());
-  put_some(h);  // in the log alone, again
+  put_some(h);  // these keys are again in the log only
   h.del(0, "a1");
-  const PurgeTicket earlier = ticket_of(h);  // of a delete that was waiting already
+  const PurgeTicket earlier = ticket_of(h);  // the ticket of a delete that was waiting already
   pass(h, 60'000, 10'000);
   const TreeId old = h.db->tree_info(0)->tree;
   WriteBatch batch;
@@ -385,7 +386,7 @@ TEST_CASE("an emptied database is purged once its readers, log and manifest are 
   h.write(batch);
   const PurgeTicket ticket = ticket_of(h);
   CHECK_FALSE(is_done(h, ticket));
-  Millis found = 0;  // the last time
+  Millis found = 0;  // the last time when it was found
   for (Millis passed = 0; passed < kDeadline / 2; passed += 60'000) {
     if (!files_with(*h.files, kMarker).empty()) found = h.db->now();
     pass(h, 60'000, 60'000);
@@ -404,13 +405,13 @@ TEST_CASE("an emptied database is purged once its readers, log and manifest are 
     CHECK(status->deadline == asked.born_by + kDeadline);
     CHECK(status->in_time == true);
   }
-  CHECK(is_done(h, {h.db->now() - 100, old}));  // it was purged by then
+  CHECK(is_done(h, {h.db->now() - 100, old}));  // the delete was purged by then
 }
 
-TEST_CASE("very many emptied databases: the oldest are merged in the history, and no ticket is done too early") {
+TEST_CASE("very many databases are emptied: the oldest are merged in the history, and no ticket is done too early") {
   Harness h(with_deadline());
   h.open();
-  std::vector<std::pair<PurgeTicket, Millis>> gone;  // and when
+  std::vector<std::pair<PurgeTicket, Millis>> gone;  // each ticket, and when its data was purged
   for (int i = 0; i < 300; ++i) {
     h.put(0, kName, kMarker);
     const TreeId tree = h.db->tree_info(0)->tree;
@@ -419,7 +420,7 @@ TEST_CASE("very many emptied databases: the oldest are merged in the history, an
     h.write(batch);
     const PurgeTicket ticket{ticket_of(h).born_by, tree};
     CHECK_FALSE(is_done(h, ticket));
-    if (i == 0) pass(h, kHour, 10'000);  // most are purged at once
+    if (i == 0) pass(h, kHour, 10'000);  // most are purged together
     REQUIRE(h.db->purge_now(ticket).is_ok());
     for (int wait = 0; wait < 60 && !is_done(h, ticket); ++wait) pass(h, 1000, 1000);
     REQUIRE(is_done(h, ticket));
@@ -436,12 +437,12 @@ TEST_CASE("very many emptied databases: the oldest are merged in the history, an
   CHECK_FALSE(h.db->purge_status(gone.front().first)->in_time.has_value());
 }
 
-TEST_CASE("whether deletes were purged in time is reported only if known, over restarts too") {
+TEST_CASE("whether deletes were purged in time: it is reported only if known, also after restarts") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
   const auto in_time = [&] {
-    h.clock.advance(100);  // results are up to 20 ms old
+    h.clock.advance(100);  // results may be up to 20 ms old
     return h.db->purge_status(ticket)->in_time;
   };
   const auto restart = [&] {
@@ -462,7 +463,7 @@ TEST_CASE("whether deletes were purged in time is reported only if known, over r
       h.drop();
       h.open();
       CHECK_FALSE(is_done(h, ticket));
-      CHECK(in_time() == false);  // it is still there
+      CHECK(in_time() == false);  // the data is still there
     }
     h.heal();
   }
@@ -472,11 +473,11 @@ TEST_CASE("whether deletes were purged in time is reported only if known, over r
   CHECK(in_time() == !late);
   if (!late) {
     restart();
-    CHECK(in_time() == true);  // the deadline is ahead
+    CHECK(in_time() == true);  // the deadline is in the future
     pass(h, kDeadline);
   }
   WriteBatch batch;
-  batch.flush_database(1);  // a tree created later does not count
+  batch.flush_database(1);  // a tree that is created later does not count
   h.write(batch);
   h.put(1, "k", "v");
   pass(h, kHour);
@@ -486,7 +487,7 @@ TEST_CASE("whether deletes were purged in time is reported only if known, over r
   CHECK_FALSE(in_time().has_value());
 }
 
-TEST_CASE("a file that cannot be unlinked, or may return after power loss, keeps its deletes pending") {
+TEST_CASE("file cannot be unlinked, or may return after power loss: its deletes stay pending") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -505,7 +506,7 @@ TEST_CASE("a file that cannot be unlinked, or may return after power loss, keeps
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("an unneeded log segment that cannot be unlinked keeps its deletes pending") {
+TEST_CASE("unneeded log segment cannot be unlinked: its deletes stay pending") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -520,7 +521,7 @@ TEST_CASE("an unneeded log segment that cannot be unlinked keeps its deletes pen
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("a failed log segment is removed in time like any other") {
+TEST_CASE("failed log segment: it is removed in time like any other") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -539,7 +540,7 @@ TEST_CASE("a failed log segment is removed in time like any other") {
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("tickets that were never issued are refused; old ones are valid over restarts") {
+TEST_CASE("ticket was never issued: it is refused; old ticket: it is valid after restarts") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -565,7 +566,7 @@ TEST_CASE("tickets that were never issued are refused; old ones are valid over r
   CHECK(h.db->open_tickets() == std::vector{ticket});
   restart();
   CHECK_FALSE(is_done(h, ticket));
-  CHECK(h.db->open_tickets().empty());  // the list is of this process; the ticket itself is valid without it
+  CHECK(h.db->open_tickets().empty());  // the list belongs to this process; the ticket itself is valid without it
   for (const PurgeTicket& asked : {ticket, PurgeTicket{ticket.born_by, tree}}) {
     const PurgeStatus status = h.db->purge_status(asked).value();
     CHECK(status.promised == true);
@@ -582,7 +583,7 @@ TEST_CASE("tickets that were never issued are refused; old ones are valid over r
   CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kDeadline);
 }
 
-TEST_CASE("a ticket of a tree removed before the start is done, with an unknown deadline") {
+TEST_CASE("tree was removed before the start: its ticket is done, with an unknown deadline") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -592,7 +593,7 @@ TEST_CASE("a ticket of a tree removed before the start is done, with an unknown 
   h.write(batch);
   h.put(0, "another", "1");
   const PurgeTicket ticket{ticket_of(h).born_by, old}, all{ticket.born_by, {}};
-  SECTION("removed before the restart") {
+  SECTION("tree is removed before the restart") {
     pass(h, kDeadline / 2);
     REQUIRE(is_done(h, ticket));
     CHECK(h.db->purge_status(ticket)->promised == true);
@@ -605,11 +606,11 @@ TEST_CASE("a ticket of a tree removed before the start is done, with an unknown 
     CHECK_FALSE(status.promised.has_value());
     CHECK(status.deadline == 0);
     CHECK_FALSE(status.in_time.has_value());
-    // For existing trees the deadline is known, whatever happened to others.
+    // For existing trees the deadline is known, even if it is unknown for others.
     CHECK(h.db->purge_status(all)->promised == true);
     CHECK(h.db->purge_status(all)->done);
   }
-  SECTION("not yet") {
+  SECTION("tree is not removed yet") {
     h.reopen();
     h.clock.advance(2);
     h.db->tick();
@@ -620,7 +621,7 @@ TEST_CASE("a ticket of a tree removed before the start is done, with an unknown 
   }
 }
 
-TEST_CASE("a ticket for all trees has an unknown deadline after a restart") {
+TEST_CASE("ticket for all trees after a restart: its deadline is unknown") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -641,7 +642,7 @@ TEST_CASE("a ticket for all trees has an unknown deadline after a restart") {
   CHECK(h.db->purge_status(ticket_of(h))->promised == false);
 }
 
-TEST_CASE("a ticket for all trees names a database without a deadline and does not wait for it") {
+TEST_CASE("database has no deadline: a ticket for all trees names it and does not wait for it") {
   Settings s = with_deadline();
   s.overrides[1] = s.tree;
   s.overrides[1].delete_deadline = 0;
@@ -659,7 +660,7 @@ TEST_CASE("a ticket for all trees names a database without a deadline and does n
   CHECK(h.db->purge_status(own)->promised == false);
 }
 
-TEST_CASE("a longer deadline, or none, withdraws no promise for log and manifest") {
+TEST_CASE("longer deadline, or none: no promise for log and manifest is withdrawn") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -675,7 +676,7 @@ TEST_CASE("a longer deadline, or none, withdraws no promise for log and manifest
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("the time of deletes is known when they are purged, and their obstacles are counted") {
+TEST_CASE("deletes are purged: their time is known, and their obstacles are counted") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -701,7 +702,7 @@ TEST_CASE("the time of deletes is known when they are purged, and their obstacle
   CHECK(h.db->stats().garbage_leaving == 0);
   REQUIRE(h.db->compact(0, {}).is_ok());
   CHECK(h.db->stats().garbage_deleted == 0);
-  CHECK(h.db->stats().garbage_leaving > 1000);  // what the view reads
+  CHECK(h.db->stats().garbage_leaving > 1000);  // files that the view reads
   CHECK(count() == 0);
   view.reset();
   pass(h, kDeadline);
@@ -711,7 +712,7 @@ TEST_CASE("the time of deletes is known when they are purged, and their obstacle
   const double took = h.db->stats().delete_persist_seconds.sum;
   CHECK(took > 5);
   CHECK(took * 1000 <= kDeadline);
-  CHECK(h.db->stats().wal_oldest_record == 0);  // the segment went, and the one after it is empty
+  CHECK(h.db->stats().wal_oldest_record == 0);  // the segment was removed, and the one after it is empty
   h.put(0, "k", "v");
   const Millis written = h.db->now();
   CHECK(h.db->stats().wal_oldest_record == written);
@@ -721,7 +722,7 @@ TEST_CASE("the time of deletes is known when they are purged, and their obstacle
   CHECK(h.db->stats().wal_oldest_record == written);
 }
 
-TEST_CASE("the deadline of earlier deletes holds after a change, over restarts and crashes") {
+TEST_CASE("deadline changes: the deadline of earlier deletes still applies, after restarts and crashes") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -743,10 +744,10 @@ TEST_CASE("the deadline of earlier deletes holds after a change, over restarts a
     }
     h.clock.advance(100);
   };
-  restart(CrashMode::kNothing);  // the durable state only
+  restart(CrashMode::kNothing);  // only the durable state is left after this crash
   CHECK(h.db->tree_info(0)->oldest_obligation_deadline == h.db->tree_info(0)->oldest_obligation + kDeadline);
   pass(h, kHour);
-  restart(CrashMode::kEverything);  // as the second manifest has it
+  restart(CrashMode::kEverything);  // the state in the second manifest
   CHECK(h.db->purge_status(ticket)->promised == true);
   CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kDeadline);
   pass(h, kDeadline - kHour);
@@ -754,7 +755,7 @@ TEST_CASE("the deadline of earlier deletes holds after a change, over restarts a
   CHECK(files_with(*h.files, kMarker).empty());
   CHECK(files_with(*h.files, kName).empty());
   CHECK(h.db->stats().deadlines_missed_load + h.db->stats().deadlines_missed_down == 0);
-  // No earlier delete is pending, so its deadline is forgotten: new deletes have only the new deadline.
+  // No earlier delete is pending, so its deadline is dropped: new deletes have only the new deadline.
   restart(CrashMode::kEverything);
   const TreeId tree = h.db->tree_info(0)->tree;
   auto versions = VersionSet::open(*h.files, h.settings.dir);
@@ -762,7 +763,7 @@ TEST_CASE("the deadline of earlier deletes holds after a change, over restarts a
   CHECK((*versions)->tree(tree)->deadlines == DeadlineRule(changed.tree.delete_deadline));
 }
 
-TEST_CASE("a shorter deadline set only by CONFIG SET holds over a restart") {
+TEST_CASE("shorter deadline is set only by CONFIG SET: it applies after a restart") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -773,7 +774,7 @@ TEST_CASE("a shorter deadline set only by CONFIG SET holds over a restart") {
   h.clock.advance(10);
   h.del(0, kName);
   const PurgeTicket ticket = ticket_of(h);
-  h.crash(CrashMode::kNothing, 1);  // and the configuration file has the old one
+  h.crash(CrashMode::kNothing, 1);  // the configuration file has the old deadline
   h.open();
   h.clock.advance(100);
   CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kHour);
@@ -783,8 +784,8 @@ TEST_CASE("a shorter deadline set only by CONFIG SET holds over a restart") {
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-// The manifest has no deadline of a removed tree, whose values only the log still has.
-TEST_CASE("the log of an emptied database is purged at once after a restart, since its deadline may have been shorter") {
+// The manifest has no deadline for a removed tree. Only the log still has the tree's values.
+TEST_CASE("log of an emptied database after a restart: it is purged at once, since its deadline may have been shorter") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -794,13 +795,13 @@ TEST_CASE("the log of an emptied database is purged at once after a restart, sin
   changed.tree.delete_deadline = 60'000;
   REQUIRE(h.db->reconfigure(changed).is_ok());
   h.settle();
-  put_some(h);  // in the log alone
+  put_some(h);  // these keys are in the log only
   empty(h, 0);
   h.put(1, "another", "1");
   const PurgeTicket ticket = ticket_of(h);
   REQUIRE_FALSE(files_with(*h.files, kMarker).empty());
   if (crash) {
-    h.crash(CrashMode::kEverything, 1);  // and the configuration file has the old deadline
+    h.crash(CrashMode::kEverything, 1);  // the configuration file has the old deadline
     h.open();
   } else {
     h.reopen();
@@ -812,7 +813,7 @@ TEST_CASE("the log of an emptied database is purged at once after a restart, sin
   CHECK(is_done(h, ticket));
 }
 
-TEST_CASE("a database emptied before the start counts as late only after the longest deadline of all databases") {
+TEST_CASE("database was emptied before the start: it counts as late only after the longest deadline of all databases") {
   Settings s = with_deadline();
   s.overrides[1] = s.tree;
   s.overrides[1].delete_deadline = 60'000;
@@ -834,7 +835,7 @@ TEST_CASE("a database emptied before the start counts as late only after the lon
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("a crash at any file operation of a change of the deadline leaves the old deadline or the stricter one") {
+TEST_CASE("crash at any file operation of a change of the deadline: the old deadline or the stricter one applies") {
   for (std::uint64_t k = 1;; ++k) {
     INFO("crash before operation " << k);
     Harness h(with_deadline());
@@ -864,7 +865,7 @@ TEST_CASE("a crash at any file operation of a change of the deadline leaves the 
   }
 }
 
-TEST_CASE("a change of the deadline that cannot be written is written once the disk works again") {
+TEST_CASE("change of the deadline cannot be written: it is written once the disk works again") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -887,7 +888,7 @@ TEST_CASE("a change of the deadline that cannot be written is written once the d
   CHECK(rule->shortest() == kHour);
 }
 
-TEST_CASE("a shorter deadline holds from the change on, so nothing was missed before") {
+TEST_CASE("shorter deadline: it applies from the change on, so nothing was missed before") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -901,17 +902,17 @@ TEST_CASE("a shorter deadline holds from the change on, so nothing was missed be
   changed.tree.delete_deadline = kHour;
   const Millis change = h.db->now();
   REQUIRE(h.db->reconfigure(changed).is_ok());
-  h.clock.advance(100);  // results are up to 20 ms old
+  h.clock.advance(100);  // results may be up to 20 ms old
   CHECK(h.db->purge_status(ticket)->deadline == change + kHour);
   pass(h, kHour / 6);
   CHECK(h.db->stats().deadlines_missed_load == 0);
   CHECK(h.db->stats().leases_revoked == 0);
   pass(h, kHour);
   CHECK(h.db->stats().leases_revoked == 1);
-  CHECK(h.db->stats().deadlines_missed_load == 1);  // by the view, which is open still
+  CHECK(h.db->stats().deadlines_missed_load == 1);  // the view, which is still open, is the reason
 }
 
-TEST_CASE("a ticket waits for entries that only a record deletes") {
+TEST_CASE("only a record deletes entries: the ticket waits for them") {
   Harness h(with_deadline(0));
   h.open();
   put_some(h, 5);
@@ -926,11 +927,12 @@ TEST_CASE("a ticket waits for entries that only a record deletes") {
   CHECK_FALSE(is_done(h, ticket));
   const std::vector<RunInfo> runs = h.db->tree_info(0)->runs;
   CHECK(std::any_of(runs.begin(), runs.end(), [&](const RunInfo& run) { return run.oldest_tombstone_birth == ticket.born_by; }));
-  CHECK(h.db->purge_status(ticket)->left[static_cast<std::size_t>(PurgePlace::kTable)].files >= 1);  // as it was written
+  // These files stay as they were written.
+  CHECK(h.db->purge_status(ticket)->left[static_cast<std::size_t>(PurgePlace::kTable)].files >= 1);
   CHECK_FALSE(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("a missed deadline is counted once, under its reason") {
+TEST_CASE("deadline is missed: it is counted once, under its reason") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -950,7 +952,7 @@ TEST_CASE("a missed deadline is counted once, under its reason") {
     h.clock.set_wall(h.clock.wall_ms() + kDeadline);
     pass(h, kHour);
   } else if (reason == "load") {
-    h.clock.advance(kDeadline + kHour);  // no merge gets its turn
+    h.clock.advance(kDeadline + kHour);  // no merge runs meanwhile
     h.db->tick();
   } else {
     h.faults->inject({.ops = ops_of(FileOp::kCreate), .sticky = true, .path_has = ".data"});
@@ -964,17 +966,17 @@ TEST_CASE("a missed deadline is counted once, under its reason") {
   const Stats stats = h.db->stats();
   CHECK(stats.deadlines_missed_down == (reason == "down" ? 1 : 0));
   CHECK(stats.deadlines_missed_clock == (reason == "clock" ? 1 : 0));
-  // A write refused while more than half of the time was left is no reason.
+  // A write that was refused while more than half of the time was left is no reason.
   const bool load = reason == "load" || reason == "disk early";
   CHECK(stats.deadlines_missed_disk == (reason == "disk" ? 1 : 0));
   CHECK(stats.deadlines_missed_load == (load ? 1 : 0));
   CHECK(h.events.heard("reason: " + (load ? "load" : reason)));
 }
 
-// After a power loss at any moment, data reported as purged is still purged, and tickets still say so.
-TEST_CASE("a done ticket stays done after a crash") {
+// After a power loss at any moment, data reported as purged must still be purged, and tickets must still be done.
+TEST_CASE("ticket is done: it stays done after a crash") {
   const int rounds = 60;
-  int done_before = 0;  // the crash
+  int done_before = 0;  // the tickets that were done before the crash
   for (int round = 0; round < rounds; ++round) {
     Harness h(with_deadline());
     h.open();

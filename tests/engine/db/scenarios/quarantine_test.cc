@@ -1,10 +1,12 @@
-// A damaged table is in no plan, reads that need it fail, everything else works, and only a complete file ends the quarantine.
+// Tests that a damaged table is in no plan, reads that need it fail, everything else works, and only a complete file ends the
+// quarantine.
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "engine/db/harness.h"
 #include "engine/db/layouts.h"
+#include "support/files.h"
 #include "support/planted.h"
 #include "table/metadata.h"
 
@@ -41,28 +43,20 @@ void flush(Harness& h, DatabaseId d) {
   h.settle();
 }
 
-/// Keys first, first + step .. below last, each with `value`, in tables.
+/// Writes the keys first, first + step, ... below `last`, each with `value`, into tables.
 void fill(Harness& h, DatabaseId d, int first, int last, const std::string& value, int step = 1) {
   for (int i = first; i < last; i += step) h.put(d, key_of(i), value + std::string(100, '.'));
   flush(h, d);
 }
 
-/// Replaces a file's content.
+/// Replaces a file's content durably.
 void write(MemoryFileSystem& fs, const std::string& path, const std::string& bytes) {
-  if (fs.exists(path)) demand_ok(fs.unlink(path), "unlink");
-  auto file = fs.create(path);
-  demand_ok(file.status(), "create");
-  demand_ok((*file)->append(bytes), "append");
-  demand_ok((*file)->sync(), "sync");
+  rewrite(fs, path, bytes);
+  demand_ok(fs.sync_file(path), "sync");
   demand_ok(fs.sync_dir("data"), "sync");
 }
 
-std::string flipped(std::string bytes, std::size_t at) {
-  bytes[at] = static_cast<char>(bytes[at] ^ 1);
-  return bytes;
-}
-
-/// Ticks until reported damage has been handled.
+/// Runs ticks until reported damage has been handled.
 void take_notice(Harness& h) {
   for (int i = 0; i < 4; ++i) {
     h.advance(100);
@@ -70,7 +64,7 @@ void take_notice(Harness& h) {
   }
 }
 
-/// Advances time with regular ticks, like a running server.
+/// Advances time with regular ticks, as in a running server.
 void pass(Harness& h, Millis ms) {
   for (Millis passed = 0; passed < ms; passed += 1000) {
     h.advance(1000);
@@ -83,7 +77,7 @@ std::uint64_t quarantined(Harness& h) { return h.db->stats().quarantined_files; 
 
 bool refused(const std::string& answer) { return answer.starts_with("corruption: "); }
 
-/// The keys of a walk, and its final status.
+/// Returns the keys of a walk, and its final status.
 std::pair<std::vector<std::string>, Status> walk(Harness& h, DatabaseId d) {
   std::vector<std::string> keys;
   auto it = h.db->iterate(h.db->lease(d), {});
@@ -91,7 +85,7 @@ std::pair<std::vector<std::string>, Status> walk(Harness& h, DatabaseId d) {
   return {keys, it->status()};
 }
 
-/// One table that has keys 0 to 999 of database 0, whose value is "old", at rest.
+/// Makes one table that has keys 0 to 999 of database 0, with the value "old", at rest.
 void one_table(Harness& h) {
   fill(h, 0, 0, 1000, "old");
   demand_ok(h.db->compact(0, {}), "compact");
@@ -100,14 +94,14 @@ void one_table(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("a merge that meets a flipped bit quarantines that table, and other databases and keys work") {
+TEST_CASE("merge meets a flipped bit: that table is quarantined, and other databases and keys work") {
   Harness h(plain());
   h.open();
   fill(h, 0, 0, 400, "old");
   fill(h, 1, 0, 400, "other");
   const std::string victim = h.paths(".data").front();
   write(*h.files, victim, flipped(*read_file(*h.files, victim), 6000));
-  h.reopen();  // nothing of it is cached
+  h.reopen();  // nothing of the table is cached
   for (int round = 0; round < 8; ++round) {
     fill(h, 0, 200, 600, "new" + std::to_string(round));
     fill(h, 1, 0, 400, "other" + std::to_string(round));
@@ -131,7 +125,7 @@ TEST_CASE("a merge that meets a flipped bit quarantines that table, and other da
     if (!got.starts_with("old")) CHECK(refused(got));
   }
   CHECK(wrong > 0);
-  CHECK(right > 100);  // intact pages are still read
+  CHECK(right > 100);  // intact pages can still be read
   h.reopen();
   CHECK(quarantined(h) == 1);
   WriteBatch empty;
@@ -143,7 +137,7 @@ TEST_CASE("a merge that meets a flipped bit quarantines that table, and other da
   CHECK_FALSE(h.files->exists(victim));
 }
 
-TEST_CASE("a missing table or damaged metadata does not keep other databases from opening") {
+TEST_CASE("table is missing, or its metadata is damaged: other databases open") {
   for (const bool missing : {true, false}) {
     INFO("missing: " << missing);
     Harness h(plain());
@@ -165,7 +159,7 @@ TEST_CASE("a missing table or damaged metadata does not keep other databases fro
     const std::string got = h.get(0, key_of(1));
     CHECK(refused(got));
     CHECK(got.find(victim) != std::string::npos);
-    CHECK(h.get(0, "a") == "(absent)");  // outside of its range
+    CHECK(h.get(0, "a") == "(absent)");  // the key is outside of the table's range
     // Memtables and newer runs decide these reads.
     h.put(0, key_of(1), "new");
     h.del(0, key_of(2));
@@ -225,7 +219,7 @@ void try_to_resurrect(const Layout& layout) {
   must(h.db->stats().bounds_broken == 0, "the tree is out of its bounds");
   must(!h.db->stats().write_stalled, "writes are stalled");
   demand_ok(h.db->compact(0, {}), "compact");
-  // These tombstones above must stay while the table may have the keys.
+  // These newer tombstones must stay while the table may have the keys.
   for (int i = 102; i < 200; i += 3) h.del(0, key_of(i));
   flush(h, 0);
   demand_ok(h.db->compact(0, {}), "compact");
@@ -244,7 +238,7 @@ void try_to_resurrect(const Layout& layout) {
   h.verify(0);
 }
 
-/// Keys in an unreadable table are deleted from above. They must stay deleted after a good copy is back.
+/// Keys in an unreadable table are deleted by newer writes. They must stay deleted after a good copy is restored.
 void try_to_lose_a_delete(const Layout& layout) {
   Harness h(settings_with(layout));
   h.open();
@@ -271,25 +265,26 @@ void try_to_lose_a_delete(const Layout& layout) {
 
 }  // namespace
 
-TEST_CASE("a tombstone in an unreadable table: the older version does not come back under any policy") {
+TEST_CASE("tombstone is in an unreadable table: the older version does not come back under any policy") {
   for (std::uint64_t turn = 0; turn < 2 * small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     CHECK(finding_of([&] { try_to_resurrect(layout_of(turn)); }) == "");
   }
 }
 
-TEST_CASE("keys deleted above an unreadable table stay deleted after a good copy, under any policy") {
+TEST_CASE("keys of an unreadable table are deleted: they stay deleted after a good copy, under any policy") {
   for (std::uint64_t turn = 0; turn < 2 * small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     CHECK(finding_of([&] { try_to_lose_a_delete(layout_of(turn)); }) == "");
   }
 }
 
-TEST_CASE("planted: a merge that treats a quarantined table as empty loses deletes over it", "[planted]") {
+TEST_CASE("planted bug treats a quarantined table as empty in a merge: deletes over it are lost, and the test finds this",
+          "[planted]") {
   must_catch(PlantedBug::kFinalOverQuarantined, [] { try_to_lose_a_delete(layout_of(0)); });
 }
 
-TEST_CASE("many flushes over a quarantined range leave few runs, and writes work") {
+TEST_CASE("many flushes over a quarantined range: few runs are left, and writes work") {
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     Harness h(settings_with(layout_of(turn)));
@@ -306,7 +301,7 @@ TEST_CASE("many flushes over a quarantined range leave few runs, and writes work
   }
 }
 
-TEST_CASE("a range delete over all of a quarantined table removes it without a read") {
+TEST_CASE("range delete covers all of a quarantined table: the table is removed without a read") {
   Harness h(plain());
   h.open();
   one_table(h);
@@ -316,7 +311,7 @@ TEST_CASE("a range delete over all of a quarantined table removes it without a r
   h.del_range(0, "key", "kez");
   CHECK(h.get(0, key_of(3)) == "(absent)");
   CHECK(walk(h, 0).first.empty());
-  CHECK(walk(h, 0).second.is_ok());  // the delete decides all of the range
+  CHECK(walk(h, 0).second.is_ok());  // the delete decides all reads of the range
   flush(h, 0);
   take_notice(h);
   CHECK(quarantined(h) == 0);
@@ -324,7 +319,7 @@ TEST_CASE("a range delete over all of a quarantined table removes it without a r
   CHECK(walk(h, 0).second.is_ok());
 }
 
-TEST_CASE("a table's file deleted under a running database: verify quarantines the table, whose open file is still read") {
+TEST_CASE("file of an open table is deleted: verify quarantines the table, whose open file is still read") {
   Harness h(plain());
   h.open();
   one_table(h);
@@ -338,7 +333,7 @@ TEST_CASE("a table's file deleted under a running database: verify quarantines t
   CHECK(h.get(0, key_of(3)).starts_with("old"));
 }
 
-TEST_CASE("a purge over a quarantined table stays pending, and misses its deadline with the reason damage") {
+TEST_CASE("purge of a quarantined table: it stays pending, and misses its deadline with the reason damage") {
   for (const bool by_range : {false, true}) {
     INFO("ended by a range delete: " << by_range);
     Harness h(plain(kDeadline));
@@ -372,7 +367,7 @@ TEST_CASE("a purge over a quarantined table stays pending, and misses its deadli
   }
 }
 
-TEST_CASE("deletes beside a quarantined range meet their deadline") {
+TEST_CASE("deletes beside a quarantined range: they meet their deadline") {
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     Harness h(settings_with(layout_of(turn), kDeadline));
@@ -388,7 +383,7 @@ TEST_CASE("deletes beside a quarantined range meet their deadline") {
     write(*h.files, left.front(), "short");
     if (!h.files->exists(left.front())) continue;
     h.reopen();
-    if (quarantined(h) == 0) continue;  // merged away: nothing is left to test
+    if (quarantined(h) == 0) continue;  // the table was merged, so nothing is left to test
     for (int i = 10'000; i < 10'600; i += 2) h.del(0, key_of(i));
     for (int i = 20'000; i < 20'100; ++i) h.put(1, key_of(i), "1");
     for (int i = 20'000; i < 20'100; ++i) h.del(1, key_of(i));
@@ -398,7 +393,7 @@ TEST_CASE("deletes beside a quarantined range meet their deadline") {
   }
 }
 
-TEST_CASE("a restored copy of a table is used only once the pages that were dropped from the table are removed from it") {
+TEST_CASE("copy of a table is restored: it is used only once the pages that were dropped from the table are removed from it") {
   for (const bool links : {false, true}) {
     INFO("the copy has another name: " << links);
     Settings s = plain();
@@ -429,7 +424,7 @@ TEST_CASE("a restored copy of a table is used only once the pages that were drop
       h.advance(1000);
       h.settle();
     }
-    if (!h.files->exists(victim)) continue;  // merged
+    if (!h.files->exists(victim)) continue;  // the table was merged
     REQUIRE(read_file(*h.files, victim)->find("SECRET") == std::string::npos);
     write(*h.files, victim, backup.substr(0, 100));
     h.reopen();
@@ -444,14 +439,15 @@ TEST_CASE("a restored copy of a table is used only once the pages that were drop
     }
     CHECK(quarantined(h) == 0);
     CHECK(read_file(*h.files, victim)->find("SECRET") == std::string::npos);
-    if (links) CHECK(read_file(*h.files, "elsewhere")->find("SECRET") != std::string::npos);  // the other name has its own copy
+    // The file has its own copy under the other name.
+    if (links) CHECK(read_file(*h.files, "elsewhere")->find("SECRET") != std::string::npos);
     CHECK(h.get(0, key_of(0)) == "(absent)");
     CHECK(h.get(0, key_of(1)).starts_with("public"));
     h.verify(0);
   }
 }
 
-TEST_CASE("a copy other than the manifest's file does not end the quarantine") {
+TEST_CASE("copy is not the manifest's file: it does not end the quarantine") {
   Harness h(plain());
   h.open();
   fill(h, 0, 0, 300, "old");
@@ -472,7 +468,7 @@ TEST_CASE("a copy other than the manifest's file does not end the quarantine") {
   CHECK(h.get(0, key_of(3)).starts_with("old"));
 }
 
-TEST_CASE("damage reported by reads before a good copy came does not restore the quarantine") {
+TEST_CASE("reads reported damage before a good copy came: the quarantine is not restored") {
   Harness h(plain());
   h.open();
   fill(h, 0, 0, 300, "old");
@@ -487,7 +483,7 @@ TEST_CASE("damage reported by reads before a good copy came does not restore the
   REQUIRE(read_all() > 0);
   take_notice(h);
   REQUIRE(quarantined(h) == 1);
-  REQUIRE(read_all() > 0);  // reported again, and no tick comes in between
+  REQUIRE(read_all() > 0);  // reported again, with no tick in between
   write(*h.files, victim, good);
   CHECK(h.db->verify(0)->errors.empty());
   CHECK(quarantined(h) == 0);
@@ -496,7 +492,7 @@ TEST_CASE("damage reported by reads before a good copy came does not restore the
   CHECK(read_all() == 0);
 }
 
-TEST_CASE("a device that fails once is retried, and one that fails each time quarantines the table") {
+TEST_CASE("device fails once: the read is retried; it fails each time: the table is quarantined") {
   for (const bool for_good : {false, true}) {
     INFO("for good: " << for_good);
     Harness h(plain());
@@ -519,12 +515,12 @@ TEST_CASE("a device that fails once is retried, and one that fails each time qua
       h.advance(2 * kMinute);
       h.settle();
     }
-    CHECK(quarantined(h) == 0);  // and the device works again
+    CHECK(quarantined(h) == 0);  // the device works again
     CHECK(h.get(0, key_of(5)).starts_with("old"));
   }
 }
 
-TEST_CASE("a device that fails for ten seconds, or once at open, quarantines no table") {
+TEST_CASE("device fails for ten seconds, or once at open: no table is quarantined") {
   Harness h(plain());
   h.open();
   one_table(h);
@@ -552,7 +548,7 @@ TEST_CASE("a device that fails for ten seconds, or once at open, quarantines no 
   CHECK(h.get(0, key_of(5)).starts_with("old"));
 }
 
-TEST_CASE("a table found damaged during a drop of its expired pages stays quarantined") {
+TEST_CASE("table is found damaged while its expired pages are dropped: it stays quarantined") {
   Settings s = plain();
   s.tree.stamp = StampMode::kExpireTime;
   s.tree.pages_per_tile = 8;
@@ -582,12 +578,12 @@ TEST_CASE("a table found damaged during a drop of its expired pages stays quaran
   CHECK(quarantined(h) == 1);
   h.advance(2 * kMinute);
   h.settle();
-  CHECK(quarantined(h) == 0);  // read again, and whole
+  CHECK(quarantined(h) == 0);  // the table was read again and is intact
   h.verify(0);
   CHECK(h.get(0, key_of(1)) == std::string(200, 'v'));
 }
 
-TEST_CASE("a crash at every k-th operation of a quarantine's begin and end: the next start has the right state") {
+TEST_CASE("crash at every k-th operation of a quarantine's begin and end: the next start has the right state") {
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     bool crashed = true;
     for (std::uint64_t k = 1; crashed; ++k) {
@@ -637,7 +633,7 @@ TEST_CASE("a crash at every k-th operation of a quarantine's begin and end: the 
   }
 }
 
-TEST_CASE("a checkpoint with a quarantined table reports it, and opens with the same reads refused") {
+TEST_CASE("checkpoint with a quarantined table: it reports the table, and opens with the same reads refused") {
   Harness h(plain());
   h.open();
   one_table(h);
@@ -657,7 +653,7 @@ TEST_CASE("a checkpoint with a quarantined table reports it, and opens with the 
   CHECK(h.get(1, key_of(4)).starts_with("other"));
 }
 
-TEST_CASE("damage to all tables of a tree: writes work, and log messages stay few") {
+TEST_CASE("all tables of a tree are damaged: writes work, and log messages stay few") {
   Harness h(plain());
   h.open();
   for (int part = 0; part < 30; ++part) fill(h, 0, part * 100, part * 100 + 100, "old");

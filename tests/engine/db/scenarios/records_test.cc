@@ -1,4 +1,5 @@
-// Secondary range deletes from the batch to the last file: a delete of the newest version must never restore an older one.
+// Tests of secondary range deletes from the batch to the last file: a delete of the newest version must never restore an older
+// one.
 #include "engine/db/layouts.h"
 #include "engine/db/model.h"
 #include "support/long_run.h"
@@ -41,7 +42,7 @@ void delete_stamps(Harness& h, DeleteKey lo, DeleteKey hi) {
 
 std::string padded(const std::string& what, int i) { return what + std::to_string(i) + std::string(100, '.'); }
 
-/// Makes three generations of versions in separate runs, each of half of the keys before.
+/// Makes three generations of versions in separate runs. Each generation has half of the keys of the one before.
 void write_generations(Harness& h, bool flush) {
   for (int i = 0; i < kKeys; ++i) put(h, i, padded("old", i), 10);
   if (flush) REQUIRE(h.db->flush(0).is_ok());
@@ -51,7 +52,7 @@ void write_generations(Harness& h, bool flush) {
 }
 
 std::string before_delete(int i) { return i % 4 == 0 ? padded("newest", i) : i % 2 == 0 ? padded("new", i) : padded("old", i); }
-/// Keys divisible by 8 were written again after the delete, with a stamp in the deleted range.
+/// Returns the value after the delete. Keys divisible by 8 were written again later, with a stamp in the deleted range.
 std::string after_delete(int i) {
   if (i % 8 == 0) return padded("again", i);
   return i % 2 == 0 ? "(absent)" : padded("old", i);
@@ -100,7 +101,7 @@ void resurrect(const Case& c, bool flush_between) {
   REQUIRE(h.db->flush(0).is_ok());
   check_keys(h, open, "after the flush");
   while (h.pool.run_one()) check_keys(h, open, "after a job");
-  // Merges bottommost entries first, or last.
+  // The merge of the bottommost entries comes first, or last.
   REQUIRE(h.db->compact(0, {key_of(0), key_of(kKeys / 2)}).is_ok());
   check_keys(h, open, "after half was merged");
   view = ReadView();
@@ -112,7 +113,7 @@ void resurrect(const Case& c, bool flush_between) {
   CHECK(info.records == 0);
   h.reopen();
   check_keys(h, nullptr, "after a restart");
-  const std::string tables = h.table_bytes();  // no entry that the record covered is left after it retired
+  const std::string tables = h.table_bytes();  // after the record has retired, no entry that it covered is left
   for (int i = 0; i < kKeys; i += 2) {
     for (const char* version : {"old", "new", "newest"}) {
       CAPTURE(i, version);
@@ -127,7 +128,7 @@ void delete_while_merging(const Case& c, bool flush_first) {
   CAPTURE(c.policy.name, c.pages_per_tile, c.with_view, static_cast<int>(c.partitioning), flush_first);
   Harness h(settings_for(c));
   h.open();
-  h.db->pause_compactions();  // except for manual merges
+  h.db->pause_compactions();  // manual merges still run
   write_generations(h, true);
   REQUIRE(h.db->flush(0).is_ok());
   h.settle();
@@ -157,7 +158,7 @@ void delete_while_merging(const Case& c, bool flush_first) {
 
 }  // namespace
 
-TEST_CASE("dropping the newest version of a key restores no older one, for each policy and h, with and without a view") {
+TEST_CASE("newest version of a key is dropped: no older version comes back, for each policy and h, with or without a view") {
   std::uint64_t turn = round_of_seeds();  // chooses the partitioning
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
@@ -170,7 +171,7 @@ TEST_CASE("dropping the newest version of a key restores no older one, for each 
   }
 }
 
-TEST_CASE("a record written during a merge of its entries covers the merge's output, and does not retire with it") {
+TEST_CASE("record is written during a merge of its entries: it covers the merge's output, and does not retire with the merge") {
   std::uint64_t turn = round_of_seeds();  // chooses the partitioning
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 8u}) {
@@ -183,7 +184,7 @@ TEST_CASE("a record written during a merge of its entries covers the merge's out
   }
 }
 
-TEST_CASE("a record is visible from its seq on, in memtable and tables, to views of any age") {
+TEST_CASE("record: it is visible from its seq on, in memtable and tables, to views of any age") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "a", 5);
@@ -206,27 +207,27 @@ TEST_CASE("a record is visible from its seq on, in memtable and tables, to views
   }
 }
 
-TEST_CASE("operations of one batch take effect in their order") {
+TEST_CASE("several operations in one batch: they take effect in their order") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   WriteBatch batch;
   batch.put(0, "a", "1", {7, 0});
   batch.delete_stamps(0, 7, 8);
   batch.put(0, "b", "2", {7, 0});
-  batch.delete_stamps(0, 9, 9);  // nothing
+  batch.delete_stamps(0, 9, 9);  // an empty range
   batch.put(1, "c", "3", {7, 0});
   REQUIRE(batch.count() == 4);
   h.write(batch);
   for (int round = 0; round < 3; ++round) {
     CHECK(h.get(0, "a") == "(absent)");
     CHECK(h.get(0, "b") == "2");
-    CHECK(h.get(1, "c") == "3");  // another database
+    CHECK(h.get(1, "c") == "3");  // this key is in another database
     if (round == 0) h.reopen();
     if (round == 1) REQUIRE(h.db->flush(0).is_ok());
   }
 }
 
-TEST_CASE("a record retires with the last entry that it covers") {
+TEST_CASE("record: it retires with the last entry that it covers") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "covered", 50);
@@ -245,13 +246,13 @@ TEST_CASE("a record retires with the last entry that it covers") {
   CHECK(h.get(0, key_of(0)) == "(absent)");
   CHECK(h.get(0, key_of(1)) == "(absent)");
   CHECK(h.get(0, key_of(2)) == "later");
-  // A record that no table can need is never stored in the version.
+  // A record that no table can need must never be stored in the version.
   delete_stamps(h, 1000, 2000);
   REQUIRE(h.db->flush(0).is_ok());
   CHECK(h.db->tree_info(0)->records == 0);
 }
 
-TEST_CASE("a sliding window of deletes ends as one record with the oldest birth") {
+TEST_CASE("sliding window of deletes: it ends as one record with the oldest birth") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(i));
@@ -271,14 +272,14 @@ TEST_CASE("a sliding window of deletes ends as one record with the oldest birth"
   h.db->resume_compactions();
 }
 
-TEST_CASE("more records than a memtable holds continue in the next one") {
+TEST_CASE("more records than a memtable can have: they continue in the next one") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.settings.memtable_size = 64 << 20;
   h.open();
   for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(10 * i));
   REQUIRE(h.db->flush(0).is_ok());
   for (DeleteKey d = 0; d < 5000; ++d) {
-    WriteBatch batch;  // none of them subsumes another
+    WriteBatch batch;  // no record subsumes another
     batch.delete_stamps(0, 10 * (d % 50) + d / 50 % 10, 10 * (d % 50) + d / 50 % 10 + 1);
     REQUIRE(h.db->commit(batch).is_ok());
   }
@@ -291,7 +292,7 @@ TEST_CASE("more records than a memtable holds continue in the next one") {
   }
 }
 
-TEST_CASE("beyond 1,024 records the oldest are merged away first, with and without a deadline") {
+TEST_CASE("more than 1,024 records: the oldest are merged away first, with and without a deadline") {
   constexpr int kLimit = 1024, kDeletes = kLimit + 76, kStep = 4;
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.settings.memtable_size = 8 << 20;
@@ -305,7 +306,7 @@ TEST_CASE("beyond 1,024 records the oldest are merged away first, with and witho
   };
   add_run(0);
   add_run(1);
-  // Each record deletes one key, so every page has some: too many for partial drops. The oldest have the last keys.
+  // Each record deletes one key, so every page has some: too many for partial drops. The oldest records have the last keys.
   const auto deleted_by = [](int n) { return kStep * (kDeletes - 1 - n); };
   const auto erase = [&](int from, int to) {
     for (int n = from; n < to; ++n) {
@@ -325,7 +326,7 @@ TEST_CASE("beyond 1,024 records the oldest are merged away first, with and witho
   CHECK(h.db->tree_info(0)->records == kLimit);
   CHECK(h.db->stats().compactions == 0);
   erase(kLimit, kDeletes);
-  add_run(2);  // the fourth run: the policy merges all
+  add_run(2);  // the fourth run, so the policy merges all
   CHECK(h.db->tree_info(0)->records == kDeletes);
   while (h.db->tree_info(0)->records > kLimit) REQUIRE(h.pool.run_one());
   CHECK(jobs("deadline") > 0);
@@ -340,7 +341,7 @@ TEST_CASE("beyond 1,024 records the oldest are merged away first, with and witho
   h.verify(0);
 }
 
-TEST_CASE("entries without a stamp are in no range of stamps") {
+TEST_CASE("entries without a stamp: they are in no range of stamps") {
   for (const StampMode mode : {StampMode::kExplicit, StampMode::kExpireTime}) {
     Harness h;
     h.settings.tree.stamp = mode;
@@ -360,7 +361,7 @@ TEST_CASE("entries without a stamp are in no range of stamps") {
   }
 }
 
-TEST_CASE("a lookup by stamp reads only pages that can match") {
+TEST_CASE("lookup by stamp: it reads only pages that can match") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.settings.tree.pages_per_tile = 8;
@@ -375,7 +376,7 @@ TEST_CASE("a lookup by stamp reads only pages that can match") {
   }
   REQUIRE(h.db->compact(0, {}).is_ok());
   const std::uint64_t pages = h.db->verify(0)->pages;
-  h.reopen();  // a cold cache
+  h.reopen();  // the cache is empty afterwards
   const ReadView view = h.db->lease(0);
   std::uint64_t read = 0, keys = 0;
   std::string from;
@@ -388,19 +389,19 @@ TEST_CASE("a lookup by stamp reads only pages that can match") {
   }
   const auto in_range = [](DeleteKey d) { return d >= 50'000 && d < 51'000; };
   CHECK(keys == static_cast<std::uint64_t>(std::count_if(stamps.begin(), stamps.end(), in_range)));
-  // Reads one or two of the eight pages of a tile.
+  // The lookup reads one or two of the eight pages of a tile.
   CHECK(read * 4 < pages);
   const std::uint64_t estimate = h.db->estimate_stamps(0, 50'000, 51'000);
   CHECK(estimate > keys / 2);
   CHECK(estimate < keys * 2);
-  // Pages that a record covers wholly do not count.
+  // Pages that a record covers completely do not count.
   delete_stamps(h, 0, 60'000);
   CHECK(h.db->estimate_stamps(0, 50'000, 51'000) == 0);
   const auto none = *h.db->scan_stamps(h.db->lease(0), 50'000, 51'000, "", 1000, 10'000);
   CHECK(none.keys.empty());
 }
 
-TEST_CASE("a lookup by stamp in steps of any size returns each key of the range once and in order") {
+TEST_CASE("lookup by stamp in steps of any size: it returns each key of the range once and in order") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.settings.tree.pages_per_tile = 4;
@@ -409,7 +410,7 @@ TEST_CASE("a lookup by stamp in steps of any size returns each key of the range 
   h.db->pause_compactions();
   Random random(11);
   std::map<std::string, DeleteKey> stamps;
-  // Runs of different densities, each with newer stamps of some keys; the newest versions are in memory.
+  // The runs have different densities, each with newer stamps for some keys; the newest versions are in memory.
   for (const int step : {1, 7, 3, 40}) {
     for (int i = 0; i < 2000; i += step) {
       const DeleteKey stamp = random.uniform(20);
@@ -442,7 +443,7 @@ TEST_CASE("a lookup by stamp in steps of any size returns each key of the range 
   }
 }
 
-TEST_CASE("a failed edit of a flush loses no record, and a restart finds it in the log") {
+TEST_CASE("edit of a flush fails: no record is lost, and a restart finds it in the log") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "covered", 50);

@@ -1,4 +1,4 @@
-// A log that is longer than memory_budget is flushed while it is replayed.
+// Tests that a log longer than memory_budget is flushed while it is replayed.
 #include "engine/db/harness.h"
 #include "support/keys.h"
 #include "support/long_run.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr DatabaseId kDatabases = 4;
 
-// While the log is written nothing is flushed.
+// Returns settings with which nothing is flushed while the log is written.
 Settings roomy() {
   Settings s = Harness::small();
   s.memory_budget = 256 * kMiB;
@@ -29,7 +29,8 @@ Settings tight() {
 std::string key_at(int i) { return "key" + std::to_string(100'000 + i); }
 std::string value_at(int i) { return std::to_string(i) + std::string(i % 50 == 0 ? 100'000 : 1000, 'v'); }
 
-// Puts, and deletes of every seventh key, in four databases that the manifest has; then one batch of 5 MiB and a range delete.
+// The number of puts and deletes of every seventh key, in four databases that the manifest has. Then come a batch of 5 MiB and a
+// range delete.
 constexpr int kKeys = 2500;
 void write_log_of_twice_the_budget(Harness& h) {
   h.open();
@@ -61,7 +62,7 @@ void check_all(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("a log longer than the memory budget is flushed during replay, and memtables stay below the budget", "[replay]") {
+TEST_CASE("log is longer than the memory budget: it is flushed during replay, and memtables stay below the budget", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
   REQUIRE(h.db->stats().memtable_bytes > 8 * kMiB);
@@ -78,7 +79,7 @@ TEST_CASE("a log longer than the memory budget is flushed during replay, and mem
   check_all(h);
 }
 
-TEST_CASE("a crash at any step of a replay with flushes: the next open has every write", "[replay]") {
+TEST_CASE("crash at any step of a replay with flushes: the next open has every write", "[replay]") {
   Harness first(roomy());
   write_log_of_twice_the_budget(first);
   const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything);
@@ -98,7 +99,7 @@ TEST_CASE("a crash at any step of a replay with flushes: the next open has every
   }
 }
 
-TEST_CASE("a power loss during the replay of a log that was not synced: the next open has a prefix of the writes", "[replay]") {
+TEST_CASE("power loss during the replay of a log that was not synced: the next open has a prefix of the writes", "[replay]") {
   Settings s = roomy();
   s.fsync = FsyncMode::kNo;
   s.wal_segment_size = 64 * kMiB;  // no segment ends, which would sync it
@@ -110,7 +111,7 @@ TEST_CASE("a power loss during the replay of a log that was not synced: the next
   for (int i = 0; i < kPuts; ++i) h.put(0, key_at(i), std::string(1000, 'v'));
   h.faults->inject({.ops = ops_of(FileOp::kSync), .sticky = true});
   h.drop();
-  h.use(std::move(h.files));  // a kill: what was written is readable, and not durable
+  h.use(std::move(h.files));  // as after a kill: the written data can be read, but is not durable
   h.settings = tight();
   std::vector<std::unique_ptr<MemoryFileSystem>> left;
   h.watch->on_call = [&](const FileCall& call) {
@@ -131,7 +132,7 @@ TEST_CASE("a power loss during the replay of a log that was not synced: the next
   }
 }
 
-TEST_CASE("a flush that fails during replay is logged, and open continues in memory with every write", "[replay]") {
+TEST_CASE("flush fails during replay: it is logged, and open continues in memory with every write", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
   h.crash(CrashMode::kNothing, 1);
@@ -144,7 +145,7 @@ TEST_CASE("a flush that fails during replay is logged, and open continues in mem
   check_all(h);
 }
 
-TEST_CASE("a log damaged behind its flushed part: open fails each time, and no segment is removed", "[replay]") {
+TEST_CASE("log is damaged after its flushed part: open fails each time, and no segment is removed", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
   h.crash(CrashMode::kNothing, 1);
@@ -162,7 +163,7 @@ TEST_CASE("a log damaged behind its flushed part: open fails each time, and no s
   check_all(h);
 }
 
-TEST_CASE("a delete deadline configured before a replay with flushes is kept", "[replay]") {
+TEST_CASE("delete deadline was configured before a replay with flushes: it is kept", "[replay]") {
   Harness h(roomy());
   h.settings.tree.delete_deadline = 60'000;
   write_log_of_twice_the_budget(h);

@@ -1,5 +1,5 @@
-// The scrub of a database, and its handling of damage. Also damage of every kind to every kind of file, which is reported, while no
-// wrong data is served.
+// Tests of the scrub of a database, and of its handling of damage. Also tests that every kind of damage to every kind of file is
+// reported, and that no wrong data is returned.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "engine/db/harness.h"
 #include "io/file_names.h"
+#include "support/files.h"
 #include "support/long_run.h"
 
 namespace ebbtide {
@@ -40,8 +41,8 @@ Settings scrubbed_daily() {
 
 using Contents = std::map<std::pair<DatabaseId, std::string>, std::string>;
 
-/// Makes and closes two databases with several runs each, deletes among them, and more writes in the log. Returns the expected
-/// reads, with "(absent)" for deleted keys.
+/// Makes and closes two databases with several runs each, with deletes, and more writes in the log. Returns the expected reads,
+/// with "(absent)" for deleted keys.
 Contents write_history(Harness& h) {
   Contents answers;
   for (int i = 0; i < 1600; ++i) {
@@ -73,17 +74,14 @@ std::string do_damage(MemoryFileSystem& fs, const std::string& path, const std::
   if (kind == 2) bytes += std::string(1 + random.uniform(2000), static_cast<char>(random.uniform(256)));
   if (kind == 3)
     std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), std::min<std::size_t>(512, bytes.size() - at), '\0');
-  if (kind == 4) bytes = *read_file(fs, alike[random.uniform(alike.size())]);  // a stale or swapped file
+  if (kind == 4) bytes = *read_file(fs, alike[random.uniform(alike.size())]);  // the bytes of an old file or of another file
   if (kind == 5) std::reverse(bytes.begin(), bytes.end());
-  demand_ok(fs.unlink(path), "unlink");
-  auto file = fs.create(path);
-  demand_ok(file.status(), "create");
-  demand_ok((*file)->append(bytes), "append");
+  rewrite(fs, path, bytes);
   static const char* const kKinds[] = {"a bit flipped", "cut", "extended", "zeros in it", "another's content", "turned around"};
   return path + ": " + kKinds[kind] + " at " + std::to_string(at);
 }
 
-/// All reports of the damage: by open, reads and verify.
+/// Returns all reports of the damage: by open, reads and verify.
 std::string complaints(Harness& h, const Contents& answers) {
   if (const Status status = h.try_open(); !status.is_ok()) return status.to_string();
   std::string said;
@@ -103,7 +101,7 @@ std::string complaints(Harness& h, const Contents& answers) {
 
 }  // namespace
 
-TEST_CASE("damage to any file is reported by name, and no wrong data is served") {
+TEST_CASE("any file is damaged: the damage is reported by file name, and no wrong data is returned") {
   Harness whole;
   whole.open();
   const Contents answers = write_history(whole);
@@ -128,10 +126,10 @@ TEST_CASE("damage to any file is reported by name, and no wrong data is served")
     const bool changed = *read_file(*h.files, victim) != before;
     const std::string said = complaints(h, answers);
     if (!changed) CHECK(said.empty());
-    // A damaged end of a log or manifest looks like a crash; then the rest must be complete.
+    // A damaged end of a log or manifest looks like a crash. Then the other data must be complete.
     if (changed && (kind == ".data" || kind == ".meta")) CHECK(said.find(victim.substr(5)) != std::string::npos);
     if (!said.empty()) ++told;
-    // The report has the offset, or says that it is the end of the file.
+    // The report must have the offset, or say that it is the end of the file.
     static const std::regex place(R"((\d{6}\.(data|meta|wal)|MANIFEST-\d{6}|CURRENT)\b.* ((at|offset) \d+|has \d+ bytes))");
     std::istringstream lines(said);
     for (std::string line; std::getline(lines, line);) {
@@ -142,7 +140,7 @@ TEST_CASE("damage to any file is reported by name, and no wrong data is served")
   CHECK(told >= rounds / 2);
 }
 
-TEST_CASE("the scrub reads every table within its interval, and finds no error in good files") {
+TEST_CASE("good files: the scrub reads every table within its interval, and finds no error") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -154,7 +152,7 @@ TEST_CASE("the scrub reads every table within its interval, and finds no error i
   CHECK_FALSE(h.events.heard("scrub"));
 }
 
-TEST_CASE("the scrub names damaged files, and nothing else stops") {
+TEST_CASE("damaged files: the scrub names them, and nothing else stops") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -170,7 +168,7 @@ TEST_CASE("the scrub names damaged files, and nothing else stops") {
   CHECK(h.get(0, "new") == "1");
 }
 
-TEST_CASE("a quarantined table is skipped by the scrub, and its damage counts once") {
+TEST_CASE("quarantined table: the scrub skips it, and its damage counts once") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -184,7 +182,7 @@ TEST_CASE("a quarantined table is skipped by the scrub, and its damage counts on
   CHECK(h.db->stats().quarantined_files == 1);
 }
 
-TEST_CASE("damage found by verify is logged and counted like the scrub's") {
+TEST_CASE("verify finds damage: it is logged and counted like the scrub's") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   Harness h(s);
@@ -201,7 +199,7 @@ TEST_CASE("damage found by verify is logged and counted like the scrub's") {
   CHECK(h.events.heard(damaged));
 }
 
-TEST_CASE("damage found by verify before its view is revoked is logged and counted, too") {
+TEST_CASE("verify finds damage before its view is revoked: it is logged and counted, too") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   s.tree.delete_deadline = kHour;
@@ -227,7 +225,7 @@ TEST_CASE("damage found by verify before its view is revoked is logged and count
   CHECK(seen);
 }
 
-TEST_CASE("interval 0 switches the scrub off, also while it runs") {
+TEST_CASE("interval 0: it switches the scrub off, also while it runs") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   Harness h(s);
@@ -246,12 +244,12 @@ TEST_CASE("interval 0 switches the scrub off, also while it runs") {
   CHECK(h.db->stats().scrub_bytes == bytes);
 }
 
-TEST_CASE("a table merged away before its turn in the scrub is no error") {
+TEST_CASE("table is merged before its turn in the scrub: this is no error") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
   for (int hour = 0; hour < 26; ++hour) {
-    h.advance(kHour);  // the scrub queues a table if it is due
+    h.advance(kHour);  // the scrub queues a table if one is due
     REQUIRE(h.db->compact(hour % 2, {}).is_ok());
     h.settle();
   }

@@ -1,4 +1,4 @@
-// A tree's settings: the stamp mode of its creation, and everything else from its database number.
+// Tests of a tree's settings: the stamp mode is that of its creation, and all others are those of its database number.
 #include "deletes/tile_size.h"
 #include "engine/db/harness.h"
 
@@ -26,16 +26,16 @@ SeqNum flush_database(Harness& h, DatabaseId d) {
 
 }  // namespace
 
-TEST_CASE("a tree keeps the stamp mode of its creation, even if only the log has the tree") {
+TEST_CASE("tree: it keeps the stamp mode of its creation, even if only the log has the tree") {
   Harness h(with_stamp(StampMode::kExplicit));
   h.open();
   put_stamped(h, 0, "k", 77);
   put_stamped(h, 1, "k", 1);
   flush_database(h, 1);
   put_stamped(h, 1, "k", 78);
-  SECTION("the manifest has not heard of it") {}
-  SECTION("the manifest has") { h.settle(); }
-  SECTION("its values are in tables") {
+  SECTION("manifest does not have the tree") {}
+  SECTION("manifest has the tree") { h.settle(); }
+  SECTION("tree has values in tables") {
     REQUIRE(h.db->flush(0).is_ok());
     REQUIRE(h.db->flush(1).is_ok());
   }
@@ -58,7 +58,7 @@ TEST_CASE("a tree keeps the stamp mode of its creation, even if only the log has
   CHECK(h.stamp(0, "k") == written);
 }
 
-TEST_CASE("an open with matching stamp modes logs nothing about them") {
+TEST_CASE("stamp modes match at open: nothing is logged about them") {
   Harness h(with_stamp(StampMode::kExplicit));
   h.open();
   put_stamped(h, 0, "k", 77);
@@ -66,7 +66,7 @@ TEST_CASE("an open with matching stamp modes logs nothing about them") {
   CHECK(h.events.warnings.empty());
 }
 
-TEST_CASE("settings belong to the database number: SWAPDB applies them to the other tree at once, also after a restart") {
+TEST_CASE("SWAPDB: settings stay with the number and apply to the other tree at once, also after a restart") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";
@@ -86,7 +86,7 @@ TEST_CASE("settings belong to the database number: SWAPDB applies them to the ot
     CHECK(h.stamp(0, "one") == 77);  // the mode moved with the tree
   };
   expect();
-  SECTION("killed before the manifest heard of the swap") {
+  SECTION("killed before the manifest has the swap") {
     h.crash(CrashMode::kEverything, 1);
     h.open();
   }
@@ -99,8 +99,8 @@ TEST_CASE("settings belong to the database number: SWAPDB applies them to the ot
   CHECK(h.stamp(0, "more") == 78);
 }
 
-// The reason is in engine/docs/decisions/0026-settings-go-by-number.md.
-TEST_CASE("a swapped tree gets the other number's tile size and deadline, and keeps its earlier promises") {
+// engine/docs/decisions/0026-settings-go-by-number.md has the reason.
+TEST_CASE("swapped tree: it gets the other number's tile size and deadline, and keeps its earlier promises") {
   constexpr Millis kShort = 10'000, kLong = 3'600'000;
   const std::string marker = "<deleted value>";
   Settings settings = Harness::small();
@@ -110,7 +110,7 @@ TEST_CASE("a swapped tree gets the other number's tile size and deadline, and ke
   settings.overrides[1].delete_deadline = kLong;
   Harness h(settings);
   h.open();
-  // "early" is deleted under the short deadline and swapped to the long one; "late" is the opposite.
+  // "early" is deleted under the short deadline and swapped to the long deadline; "late" is the opposite.
   for (const DatabaseId d : {0u, 1u}) {
     h.put(d, "k", (d == 0 ? "early " : "late ") + marker);
     for (int i = 0; i < 50; ++i) h.put(d, "stays" + std::to_string(i), "v");
@@ -129,7 +129,7 @@ TEST_CASE("a swapped tree gets the other number's tile size and deadline, and ke
   h.write(batch);
   expect();
   SECTION("at once") {}
-  SECTION("killed before the manifest heard of the swap") {
+  SECTION("killed before the manifest has the swap") {
     h.crash(CrashMode::kEverything, 1);
     h.open();
   }
@@ -141,18 +141,18 @@ TEST_CASE("a swapped tree gets the other number's tile size and deadline, and ke
   const auto left = [&](const char* which) { return h.table_bytes().find(which + marker) != std::string::npos; };
   REQUIRE(left("early "));
   REQUIRE(left("late "));
-  // In engine time, which runs at half speed for a while after a kill.
+  // The time is engine time, which runs at half speed for a while after a kill.
   for (const Millis end = h.db->now() + kShort; h.db->now() < end;) {
     h.advance(100);
     h.settle();
-    h.db->write_log();  // the work of the log's thread, which ends segments
+    h.db->write_log();  // does the work of the log's thread, which ends segments
   }
   CHECK_FALSE(left("early "));
   CHECK_FALSE(left("late "));
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("a database without a tree exchanges settings like any other") {
+TEST_CASE("database without a tree: it exchanges settings like any other") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";
@@ -168,7 +168,7 @@ TEST_CASE("a database without a tree exchanges settings like any other") {
   CHECK(h.get(0, "k") == "v");
 }
 
-TEST_CASE("new settings apply all together or not at all") {
+TEST_CASE("new settings: they apply all together or not at all") {
   Harness h;
   h.open();
   h.put(0, "k", "v");
@@ -186,7 +186,7 @@ TEST_CASE("new settings apply all together or not at all") {
   CHECK(h.db->stats().memory_budget == h.settings.memory_budget);
   CHECK(h.db->tree_info(0)->policy == "one_leveling");
   SeqNum seq = h.put(0, "k", "w");
-  CHECK(h.db->durable_seq() == seq);  // unsynced, since not every write waits for a sync
+  CHECK(h.db->durable_seq() == seq);  // the write is not synced, since not every write waits for a sync
   CHECK(h.db->stats().synced_seq < seq);
 
   changed = h.settings;
@@ -199,7 +199,7 @@ TEST_CASE("new settings apply all together or not at all") {
   CHECK(h.db->stats().memory_budget == changed.memory_budget);
   CHECK(h.db->tree_info(0)->policy == "one_leveling");
   CHECK(h.db->tree_info(5)->policy == "leveling");
-  CHECK(h.db->tree_info(7)->policy == "leveling");  // for the tree that does not exist yet
+  CHECK(h.db->tree_info(7)->policy == "leveling");  // the tree does not exist yet
   CHECK(h.db->tree_map(7, 10)->policy == "leveling");
   seq = h.put(0, "k", "x");
   CHECK(h.db->stats().synced_seq == seq);
@@ -207,7 +207,7 @@ TEST_CASE("new settings apply all together or not at all") {
   CHECK(h.db->tree_info(6)->policy == "one_leveling");
 }
 
-TEST_CASE("automatic tile sizes follow deletes by stamp and scans, and after a restart the tables") {
+TEST_CASE("automatic tile sizes: they follow deletes by stamp and scans, and after a restart the tables") {
   Settings settings = with_stamp(StampMode::kExplicit);
   settings.tree.pages_per_tile = 0;
   Harness h(settings);
@@ -240,7 +240,7 @@ TEST_CASE("automatic tile sizes follow deletes by stamp and scans, and after a r
   CHECK(h.db->tree_info(0)->pages_per_tile == 1);
 }
 
-TEST_CASE("partitioning changes in use, and a restart keeps the same partitions") {
+TEST_CASE("partitioning changes in use: a restart keeps the same partitions") {
   Settings settings = Harness::small();
   settings.memtable_size = 32 << 10;
   settings.tree.file_size = 64 << 10;
@@ -270,7 +270,7 @@ TEST_CASE("partitioning changes in use, and a restart keeps the same partitions"
   }
 }
 
-TEST_CASE("FLUSHDB of an empty database whose configured stamp mode has changed: the next values have the new mode") {
+TEST_CASE("configured stamp mode has changed, and an empty database is flushed: its next values have the new mode") {
   Harness h(with_stamp(StampMode::kWriteTime));
   h.open();
   h.put(0, "a", "1");

@@ -1,4 +1,4 @@
-// Staged batches are sorted before the commit and afterwards read like ordinary ones.
+// Tests that staged batches are sorted before the commit and read like ordinary batches afterwards.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -15,7 +15,7 @@ Settings staged_settings(StampMode mode = StampMode::kWriteTime) {
   return s;
 }
 
-/// Every kind of operation, several versions of a key, and two databases.
+/// Returns a batch with every kind of operation, several versions of a key, and two databases.
 WriteBatch everything(Millis now) {
   WriteBatch batch;
   for (int i = 0; i < 300; ++i) batch.put(0, key_of(i), "first " + std::to_string(i), {static_cast<DeleteKey>(i), 0});
@@ -27,18 +27,21 @@ WriteBatch everything(Millis now) {
   batch.put_shared(0, key_of(400), std::make_shared<const std::string>(std::string(100'000, 'x')), {9, 0});
   batch.delete_stamps(0, 100, 110);
   batch.put(0, key_of(105), "after the record", {105, 0});
+  batch.put(0, key_of(6), "compact", {.stamp = 6, .expiry = now + 90'000, .kind = EntryKind::kCompact, .debt = true});
+  batch.put(0, key_of(7), "born dead", {.expiry = now - 1, .kind = EntryKind::kCompact, .debt = true});
   batch.put(1, key_of(1), "in database 1", {1, 0});
   batch.del(1, key_of(2));
   return batch;
 }
 
-/// Keys, values and stamps of a database.
+/// Returns the keys, values and stamps of a database.
 std::string contents(Harness& h, DatabaseId d) {
   std::string out;
   const ReadView view = h.db->lease(d);
   const auto it = h.db->iterate(view, {});
   for (it->seek_to_first(); it->valid(); it->next()) {
-    out += std::string(it->key()) + "=" + std::string(it->value().substr(0, 30)) + "@" + std::to_string(it->stamp()) + " ";
+    out += std::string(it->key()) + "=" + std::string(it->value().substr(0, 30)) + "@" + std::to_string(it->stamp()) +
+           (it->kind() == EntryKind::kCompact ? "! " : " ");
     CHECK(h.get(d, it->key()) == it->value());
   }
   demand_ok(it->status(), "walk");
@@ -49,7 +52,7 @@ std::string contents(Harness& h) { return contents(h, 0) + "| " + contents(h, 1)
 
 }  // namespace
 
-TEST_CASE("a staged batch reads like an ordinary one after the commit, in memory, in tables and after a restart", "[staged]") {
+TEST_CASE("staged batch after the commit: it reads like an ordinary one, in memory, in tables and after a restart", "[staged]") {
   const auto mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   Harness plain(staged_settings(mode)), h(staged_settings(mode));
   for (Harness* each : {&plain, &h}) {
@@ -67,6 +70,7 @@ TEST_CASE("a staged batch reads like an ordinary one after the commit, in memory
   const std::string expected = contents(plain);
   CHECK(contents(h) == expected);
   CHECK(h.db->tree_info(0)->oldest_obligation == plain.db->tree_info(0)->oldest_obligation);
+  CHECK(h.db->lease(0).may_have_collections());
   SECTION("in tables") {
     demand_ok(h.db->flush(0), "flush");
     demand_ok(h.db->flush(1), "flush");
@@ -80,7 +84,7 @@ TEST_CASE("a staged batch reads like an ordinary one after the commit, in memory
     h.reopen();
     CHECK(contents(h) == expected);
   }
-  SECTION("after a crash, written to the log") {
+  SECTION("after a crash, from the log") {
     h.crash(CrashMode::kEverything, 1);
     h.open();
     CHECK(contents(h) == expected);
@@ -92,7 +96,7 @@ TEST_CASE("a staged batch reads like an ordinary one after the commit, in memory
   }
 }
 
-TEST_CASE("a staged batch without a commit is seen by no reader, no log and no later open", "[staged]") {
+TEST_CASE("staged batch without a commit: no reader, no log and no later open sees it", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "a", "1");
@@ -100,14 +104,14 @@ TEST_CASE("a staged batch without a commit is seen by no reader, no log and no l
   ReadView before = h.db->lease(0);
   CHECK(h.get(0, key_of(1)) == "(absent)");
   CHECK(h.db->visible_seq() == 3);  // the operations of both trees and of "a"
-  SECTION("it ends") {
+  SECTION("batch ends without a commit") {
     staged.reset();
     before = {};
     h.reopen();
     CHECK(contents(h, 0).starts_with("a=1@"));
     CHECK(contents(h, 1).empty());
   }
-  SECTION("a committed staged batch is not seen by an earlier view") {
+  SECTION("committed staged batch: an earlier view does not see it") {
     commit(h, *staged);
     Found found;
     CHECK(before.get({key_of(1), hash_key(key_of(1))}, &found).is_not_found());
@@ -115,7 +119,7 @@ TEST_CASE("a staged batch without a commit is seen by no reader, no log and no l
   }
 }
 
-TEST_CASE("writes between staging and commit come before the batch", "[staged]") {
+TEST_CASE("writes between staging and commit: they come before the batch", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch;
@@ -133,7 +137,7 @@ TEST_CASE("writes between staging and commit come before the batch", "[staged]")
   CHECK(h.get(0, key_of(2)) == "staged");
 }
 
-TEST_CASE("databases changed between staging and commit: the batch goes to their trees at the commit", "[staged]") {
+TEST_CASE("databases change between staging and commit: the batch goes to their trees at the commit", "[staged]") {
   Harness h(staged_settings());
   h.open();
   const bool exists = GENERATE(true, false);
@@ -179,7 +183,7 @@ TEST_CASE("databases changed between staging and commit: the batch goes to their
   CHECK(contents(h) == now);
 }
 
-TEST_CASE("a value that expires between staging and commit is a delete born at the commit", "[staged]") {
+TEST_CASE("value expires between staging and commit: it is a delete born at the commit", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -193,13 +197,14 @@ TEST_CASE("a value that expires between staging and commit is a delete born at t
   CHECK(staged->batch().time() >= begun + 5000);
   CHECK(h.get(0, "k") == "(absent)");
   CHECK(h.get(0, "l") == "lives");
-  CHECK(h.db->tree_info(0)->oldest_obligation == staged->batch().time());  // not at its expiry, whose deadlines were already kept
+  // The birth is not at the value's expiry, whose deadline has been met already.
+  CHECK(h.db->tree_info(0)->oldest_obligation == staged->batch().time());
   demand_ok(h.db->flush(0), "flush");
   CHECK(h.get(0, "k") == "(absent)");
   CHECK(h.get(0, "l") == "lives");
 }
 
-TEST_CASE("an expiry that the handler relied on and that passes before the commit: kRetry, and nothing is written", "[staged]") {
+TEST_CASE("expiry that the handler relied on passes before the commit: kRetry, and nothing is written", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -216,7 +221,7 @@ TEST_CASE("an expiry that the handler relied on and that passes before the commi
   CHECK(h.get(0, "k") == "old");
 }
 
-TEST_CASE("a staged batch whose commit was refused can be committed later", "[staged]") {
+TEST_CASE("commit of a staged batch was refused: it can be committed later", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -231,7 +236,7 @@ TEST_CASE("a staged batch whose commit was refused can be committed later", "[st
   CHECK(h.get(0, key_of(2)) == "first 2");
 }
 
-TEST_CASE("a log failure after a staged commit: visible data is flushed from the memtables", "[staged]") {
+TEST_CASE("log fails after a staged commit: visible data is flushed from the memtables", "[staged]") {
   Harness h(staged_settings());
   h.open();
   auto staged = stage(h, everything(h.db->now()));
@@ -247,7 +252,7 @@ TEST_CASE("a log failure after a staged commit: visible data is flushed from the
   CHECK(contents(h) == seen);
 }
 
-TEST_CASE("a batch that empties or swaps databases is not staged, stays unchanged and commits", "[staged]") {
+TEST_CASE("batch empties or swaps databases: it is not staged, stays unchanged and commits", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -263,7 +268,7 @@ TEST_CASE("a batch that empties or swaps databases is not staged, stays unchange
   CHECK(h.get(0, "m") == "1");
 }
 
-TEST_CASE("stopped staging returns kAborted, leaves the batch unchanged and charges no memory", "[staged]") {
+TEST_CASE("staging is stopped: it returns kAborted, leaves the batch unchanged and charges no memory", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch = everything(h.db->now());
@@ -274,7 +279,7 @@ TEST_CASE("stopped staging returns kAborted, leaves the batch unchanged and char
   CHECK(h.db->memory().charged() == 0);
 }
 
-TEST_CASE("a staged batch's memory is charged from staging to commit or end, and refused without room", "[staged]") {
+TEST_CASE("memory of a staged batch: it is charged from staging to commit or end, and refused without room", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.db->tick();
@@ -286,12 +291,12 @@ TEST_CASE("a staged batch's memory is charged from staging to commit or end, and
   CHECK(h.db->memory().charged() == 0);
   WriteBatch huge;
   for (int i = 0; i < 2000; ++i) huge.put(0, key_of(i), std::string(40'000, 'x'), {});
-  CHECK(h.db->stage(std::move(huge)).status().code() == Code::kOutOfMemory);  // 80 MB, of a budget of 64 MB
+  CHECK(h.db->stage(std::move(huge)).status().code() == Code::kOutOfMemory);  // 80 MB, with a budget of 64 MB
   CHECK(huge.count() == 2000);
   CHECK(h.db->memory().charged() == 0);
 }
 
-TEST_CASE("a large batch committed without staging is staged by the commit, and leaves the tree's memtable to others",
+TEST_CASE("large batch is committed without staging: the commit stages it, and leaves the tree's memtable to other writes",
           "[staged]") {
   Harness h(staged_settings());
   h.open();
@@ -307,7 +312,7 @@ TEST_CASE("a large batch committed without staging is staged by the commit, and 
   CHECK(h.get(0, key_of(77)) == "v");
 }
 
-TEST_CASE("a refused large batch stays unchanged and commits later", "[staged]") {
+TEST_CASE("large batch is refused: it stays unchanged and commits later", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -323,7 +328,7 @@ TEST_CASE("a refused large batch stays unchanged and commits later", "[staged]")
   CHECK(h.get(0, key_of(2)) == "(absent)");
 }
 
-TEST_CASE("a few large values are logged in pieces, and make no memtable of their own", "[staged]") {
+TEST_CASE("few large values: they are logged in pieces, and make no memtable of their own", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -340,7 +345,8 @@ TEST_CASE("a few large values are logged in pieces, and make no memtable of thei
   CHECK(h.get(0, "k") == "old");
 }
 
-TEST_CASE("small staged batches stay in memory until a memtable is full, a flush is requested or deletes are due", "[staged]") {
+TEST_CASE("small staged batches: they stay in memory until a memtable is full, a flush is requested or deletes are due",
+          "[staged]") {
   Settings settings = staged_settings();
   settings.memtable_size = 1 << 20;
   settings.tree.delete_deadline = 60'000;
@@ -358,11 +364,11 @@ TEST_CASE("small staged batches stay in memory until a memtable is full, a flush
   h.settle();
   CHECK(h.db->stats().flushes == flushes);
   CHECK(h.db->tree_info(0)->frozen_memtables == 1);
-  SECTION("flush by hand, with nothing in the active memtable") {
+  SECTION("flush by hand, with an empty active memtable") {
     demand_ok(h.db->flush(0), "flush");
     CHECK(h.db->tree_info(0)->frozen_memtables == 0);
   }
-  SECTION("others fill what a memtable may take") {
+  SECTION("other writes fill the room for a memtable") {
     for (int n = 0; n < 5; ++n) {
       WriteBatch more;
       for (int i = 0; i < 20; ++i) more.put(0, key_of(i), "more", {});
@@ -389,7 +395,8 @@ TEST_CASE("small staged batches stay in memory until a memtable is full, a flush
   }
 }
 
-TEST_CASE("keys deleted by a staged batch are in no file after their deadline", "[staged]") {
+TEST_CASE("staged batch deletes keys, or replaces them with a debt: their values are in no file after the deadline", "[staged]") {
+  const bool replaces = GENERATE(false, true);
   Settings settings = staged_settings();
   settings.tree.delete_deadline = 20'000;
   Harness h(settings);
@@ -400,24 +407,28 @@ TEST_CASE("keys deleted by a staged batch are in no file after their deadline", 
   commit(h, *written);
   h.advance(200);
   WriteBatch dels;
-  for (int i = 0; i < 200; ++i) dels.del(0, "secret-key-" + std::to_string(i));
+  for (int i = 0; i < 200; ++i) {
+    const std::string key = "secret-key-" + std::to_string(i);
+    replaces ? dels.put(0, key, "rest", {.kind = EntryKind::kCompact, .debt = true}) : dels.del(0, key);
+  }
   const auto deleted = stage(h, std::move(dels));
   commit(h, *deleted);
   h.put(0, "other", "1");
   for (int i = 0; i < 200; ++i) {
     h.advance(100);
-    h.db->write_log();  // ends segments
+    h.db->write_log();  // this ends segments
     h.settle();
   }
   for (const std::string& path : h.files->tree()) {
     INFO(path);
     const auto bytes = read_file(*h.files, path);
-    if (bytes.is_ok()) CHECK(bytes->find("secret-") == std::string::npos);
+    if (bytes.is_ok()) CHECK(bytes->find(replaces ? "secret-value-" : "secret-") == std::string::npos);
   }
   CHECK(h.get(0, "other") == "1");
+  CHECK(h.get(0, "secret-key-7") == (replaces ? "rest" : "(absent)"));
 }
 
-TEST_CASE("a small staged batch is flushed when the log grows, and its segments are removed", "[staged]") {
+TEST_CASE("log grows: a small staged batch is flushed, and its segments are removed", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch;
@@ -438,7 +449,7 @@ TEST_CASE("a small staged batch is flushed when the log grows, and its segments 
   CHECK(h.get(1, "rests") == "1");
 }
 
-TEST_CASE("a waiting memtable with the last operation of a segment with a deleted key: the segment is removed by the deadline",
+TEST_CASE("waiting memtable has the last operation of a segment with a deleted key: the segment is removed by the deadline",
           "[staged]") {
   Settings settings = staged_settings();
   settings.fsync = FsyncMode::kAlways;
@@ -449,7 +460,7 @@ TEST_CASE("a waiting memtable with the last operation of a segment with a delete
   h.del(0, "deleted key");
   demand_ok(h.db->flush(0), "flush");
   WriteBatch batch;
-  batch.put(0, "other", "value", {});  // no delete: its memtable is flushed only for the segment's sake
+  batch.put(0, "other", "value", {});  // this is no delete, so its memtable is flushed only because of the segment
   const auto staged = stage(h, std::move(batch));
   commit(h, *staged);
   REQUIRE(h.db->tree_info(0)->frozen_memtables == 1);

@@ -1,4 +1,4 @@
-// The map of a tree: the same sums as the numbers, a limited number of cells, and all jobs and pending deletes.
+// Tests of the map of a tree: it has the same sums as the numbers, a limited number of cells, and all jobs and pending deletes.
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -14,7 +14,7 @@ void fill(Harness& h, int keys) {
 
 }  // namespace
 
-TEST_CASE("a map has the sums of the numbers, in at most the requested number of cells") {
+TEST_CASE("map: it has the sums of the numbers, in at most the requested number of cells") {
   Settings settings = Harness::small();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -81,7 +81,7 @@ TEST_CASE("a map has the sums of the numbers, in at most the requested number of
   CHECK(few.cells.back().end == Approx(1));
 }
 
-TEST_CASE("the map shows a passed expiry as a delete") {
+TEST_CASE("expiry has passed: the map shows it as a delete") {
   Harness h;
   h.open();
   const Millis expiry = h.db->now() + 5'000;

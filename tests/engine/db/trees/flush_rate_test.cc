@@ -1,4 +1,4 @@
-// The flush rate follows flushes and pauses. Time is an argument.
+// Tests that the flush rate follows flushes and pauses. Time is an argument.
 #include <catch2/catch.hpp>
 
 #include "db/trees/flush_rate.h"
@@ -11,7 +11,7 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 }  // namespace
 
-TEST_CASE("flush rate is that of the last flushes, and unknown before the fifth") {
+TEST_CASE("flush rate: it is that of the last flushes, and unknown before the fifth") {
   FlushRate rate;
   Millis now = 1000;
   CHECK(rate.within(10'000, now) == 0);
@@ -20,7 +20,7 @@ TEST_CASE("flush rate is that of the last flushes, and unknown before the fifth"
     rate.note(3 * kMiB, now += 300);
   }
   CHECK(rate.within(10'000, now) == 100 * kMiB);
-  // Ten times as fast, in several parts at the same moment.
+  // Now flushes are ten times as fast, each in several parts at the same moment.
   for (int i = 0; i < 60; ++i) {
     now += 30;
     for (int part = 0; part < 3; ++part) rate.note(kMiB, now);
@@ -28,7 +28,7 @@ TEST_CASE("flush rate is that of the last flushes, and unknown before the fifth"
   CHECK(rate.within(10'000, now) == Approx(1000.0 * kMiB).epsilon(0.05));
 }
 
-TEST_CASE("flush rate falls while a pause in flushes lasts") {
+TEST_CASE("flushes pause: the flush rate falls") {
   FlushRate rate;
   Millis now = 1000;
   for (int i = 0; i < 20; ++i) rate.note(kMiB, now += 100);
@@ -36,5 +36,5 @@ TEST_CASE("flush rate falls while a pause in flushes lasts") {
   CHECK(rate.within(10'000, now + 100) == before);
   const std::uint64_t paused = rate.within(10'000, now + 3'600'000);
   CHECK(paused < before / 1000);
-  CHECK(paused > 0);  // 0 would be unknown
+  CHECK(paused > 0);  // 0 would mean unknown
 }

@@ -1,4 +1,4 @@
-// Leases are counted, found and revoked; the registry keeps none alive.
+// Tests that leases are counted, found and revoked, and that the registry keeps none alive.
 #include <catch2/catch.hpp>
 
 #include "db/trees/lease_registry.h"
@@ -16,7 +16,7 @@ std::shared_ptr<const TreeView> view_of(TreeId tree) {
 
 }  // namespace
 
-TEST_CASE("ended lease is not counted and frees its view") {
+TEST_CASE("lease has ended: it is not counted, and its view is freed") {
   LeaseRegistry registry;
   std::shared_ptr<const TreeView> view = view_of(1);
   const std::weak_ptr<const TreeView> watch = view;
@@ -29,7 +29,7 @@ TEST_CASE("ended lease is not counted and frees its view") {
   CHECK(watch.expired());
 }
 
-TEST_CASE("oldest lease is the oldest existing one") {
+TEST_CASE("oldest lease: it is the oldest existing one") {
   LeaseRegistry registry;
   CHECK(registry.oldest_taken() == 0);
   auto first = registry.lease(view_of(1), 1, 100);
@@ -39,7 +39,7 @@ TEST_CASE("oldest lease is the oldest existing one") {
   CHECK(registry.oldest_taken() == 200);
 }
 
-TEST_CASE("leases whose view hinders a deadline are revoked once, and no others") {
+TEST_CASE("view of a lease hinders a deadline: the lease is revoked once, and no other lease is") {
   LeaseRegistry registry;
   const auto hindering = registry.lease(view_of(1), 1, 100), harmless = registry.lease(view_of(2), 1, 100);
   auto ended = registry.lease(view_of(1), 1, 100);
@@ -52,7 +52,7 @@ TEST_CASE("leases whose view hinders a deadline are revoked once, and no others"
   CHECK(registry.revoked() == 1);
 }
 
-TEST_CASE("registry finds living leases among very many that ended") {
+TEST_CASE("very many leases have ended: the registry finds the living ones") {
   LeaseRegistry registry;
   const auto old = registry.lease(view_of(1), 1, 50);
   for (int i = 0; i < 10'000; ++i) (void)registry.lease(view_of(2), 1, 100);

@@ -1,4 +1,4 @@
-// What a TreeRegistry needs of its database, for tests of components around it.
+// The environment of a TreeRegistry without a database, for tests of components around it.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace ebbtide::testing {
 
-/// Time stands at `now`. Flushes and filters that become due are ignored.
+/// Returns the environment. Time stands at `now`. Flushes and filters that become due are ignored.
 inline TreeRegistry::Env registry_env(const Clock& clock, Epoch& epoch, std::uint64_t memtable_size, Millis now,
                                       std::function<SeqNum()> last_seq) {
   return {.clock = &clock,

@@ -1,11 +1,11 @@
-// Lookups are counted by thread and added up; arrivals follow from the sums.
+// Tests that lookups are counted by thread and added up, and that arrivals follow from the sums.
 #include <catch2/catch.hpp>
 
 #include "db/trees/tree_lookups.h"
 
 using namespace ebbtide;
 
-TEST_CASE("lookups of all threads are added up by level and for the tile size") {
+TEST_CASE("lookups of several threads: they are added up by level and for the tile size") {
   TreeLookups lookups;
   CHECK(lookups.total()[0].denied == 0);
   lookups.mine().levels[0].denied = 3;
@@ -18,19 +18,19 @@ TEST_CASE("lookups of all threads are added up by level and for the tile size") 
   CHECK(lookups.tile_use().range_deletes == 1);
 }
 
-TEST_CASE("arrivals of a level follow its share of lookups that do not find their key there") {
+TEST_CASE("arrivals of a level: they follow its share of lookups that do not find their key there") {
   std::array<std::uint64_t, kLookupLevels> runs{};
   runs[0] = 4;
   runs[1] = runs[2] = 1;
   LookupsByLevel lookups{};
-  lookups[0] = {39'000, 1'000, 0};  // four runs of ten thousand each
+  lookups[0] = {39'000, 1'000, 0};  // four runs of ten thousand lookups each
   lookups[1] = {9'000, 1'000, 0};
   lookups[2] = {1'000, 0, 9'000};
   const Arrivals measured = measured_arrivals(all_arrive(), lookups, runs).value();
   CHECK(measured[0] == 1);
   CHECK(measured[1] == 1);
   CHECK(measured[2] == Approx((1 + 0.1) / 2));
-  CHECK(measured[3] == 1);  // without lookups the chance is 1
+  CHECK(measured[3] == 1);  // without lookups the probability is 1
   lookups[2] = {0, 0, 9'000};
   CHECK(measured_arrivals(measured, lookups, runs).value()[2] == Approx((measured[2] + 1.0 / 16) / 2));
   lookups = {};

@@ -1,4 +1,4 @@
-// Trees are made, mapped, frozen and dropped; what the manifest is to learn of it.
+// Tests that trees are made, mapped, frozen and dropped, and of the changes that the manifest gets.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -101,7 +101,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("tree that is made is live, empty, and has the settings of its database") {
+TEST_CASE("tree is made: it is live and empty, and has the settings of its database") {
   Bed bed;
   const TreePtr tree = bed.make(7, 3);
   CHECK(bed.trees.tree_of(3) == tree);
@@ -116,11 +116,30 @@ TEST_CASE("tree that is made is live, empty, and has the settings of its databas
   CHECK(bed.trees.is_empty(*tree));
 }
 
-TEST_CASE("frozen memtable keeps its seqs, and readers see a new active one") {
+TEST_CASE("tables and leases: only those of live trees are returned") {
+  Bed bed;
+  const TreePtr a = bed.make(7, 0), b = bed.make(8, 3);
+  CHECK(bed.trees.live_tables(7) == bed.trees.view_of(*a)->tables);
+  CHECK((bed.trees.live_tables().size() == 2 && bed.trees.live_tables()[1]->version->tree == 8));
+  LeaseRegistry leases;
+  const auto lease = [&](const TreePtr& tree) {
+    return bed.trees.lease(
+        tree, leases, [] { return SeqNum{4}; }, [] { return Millis{6}; });
+  };
+  const auto held = lease(a);
+  REQUIRE(held != nullptr);
+  CHECK((held->view() == bed.trees.view_of(*a).get() && held->seq() == 4 && held->taken() == 6 && leases.count() == 1));
+  bed.drop(a);
+  CHECK((bed.trees.live_tables(7) == nullptr && bed.trees.live_tables(99) == nullptr && bed.trees.live_tables().size() == 1));
+  CHECK((lease(a) == nullptr && lease(nullptr) == nullptr));
+}
+
+TEST_CASE("memtable is frozen: it keeps its seqs, and readers see a new active memtable") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.freeze(*tree);
-  CHECK((tree->frozen.empty() && bed.frozen == std::vector<TreeId>{1}));  // nothing to freeze; a flush may still be due
+  // There is nothing to freeze, but a flush may still be due.
+  CHECK((tree->frozen.empty() && bed.frozen == std::vector<TreeId>{1}));
   bed.write(*tree, 2, 3);
   const TreeView* before = tree->view.load();
   MemTable* full = tree->active;
@@ -139,7 +158,7 @@ TEST_CASE("frozen memtable keeps its seqs, and readers see a new active one") {
   CHECK((tree->frozen.size() == 2 && bed.frozen.size() == 2));
 }
 
-TEST_CASE("staged memtable comes between the active memtable and the frozen ones, and rests while it is small") {
+TEST_CASE("staged memtable: it comes between the active memtable and the frozen ones, and waits while it is small") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.write(*tree, 2, 2);
@@ -162,7 +181,7 @@ TEST_CASE("staged memtable comes between the active memtable and the frozen ones
   CHECK_FALSE(tree->frozen_rest);  // together they fill a memtable
 }
 
-TEST_CASE("dropped tree is found until it is retired, and takes no writes") {
+TEST_CASE("tree is dropped: it is found until it is retired, and takes no writes") {
   Bed bed;
   bed.settle();
   TreePtr tree = bed.make(1, 0);
@@ -191,7 +210,7 @@ TEST_CASE("dropped tree is found until it is retired, and takes no writes") {
   CHECK((view.expired() && work.expired()));
 }
 
-TEST_CASE("view of a retired tree stays while a reader is in the epoch") {
+TEST_CASE("tree is retired: its view stays while a reader is in the epoch") {
   Bed bed;
   TreePtr tree = bed.make(1, 0);
   bed.drop(tree);
@@ -205,7 +224,7 @@ TEST_CASE("view of a retired tree stays while a reader is in the epoch") {
   CHECK(view.expired());
 }
 
-TEST_CASE("swapped trees take over the settings of their new database, but for the stamp mode") {
+TEST_CASE("trees are swapped: they take over the settings of their new database, except for the stamp mode") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 3);
   bed.settle();
@@ -217,11 +236,11 @@ TEST_CASE("swapped trees take over the settings of their new database, but for t
   CHECK(bed.filters_changed == std::vector<TreeId>{2, 1});
   CHECK(bed.trees.deadlines_changed());
   bed.filters_changed.clear();
-  bed.swap(0, 1);  // the settings are equal in what concerns filters
+  bed.swap(0, 1);  // the settings for filters are equal
   CHECK(bed.filters_changed.empty());
 }
 
-TEST_CASE("deadline that is configured changes the rule only once the database is open") {
+TEST_CASE("deadline is configured: it changes the rule only once the database is open") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   TreeSettings shorter = four_databases()[0];
@@ -241,7 +260,8 @@ TEST_CASE("deadline that is configured changes the rule only once the database i
   CHECK((tree->deadlines.deadline() == 20 && bed.trees.deadlines_changed()));
 }
 
-TEST_CASE("tree dropped while the log is replayed has the manifest's deadline, that of one only in the log is unknown") {
+TEST_CASE(
+    "tree is dropped during replay: it has the manifest's deadline; if only the log has the tree, its deadline is unknown") {
   Bed bed;
   const TreePtr known = bed.make(1, 0), unknown = bed.make(2, 1);
   auto version = std::make_shared<Version>();
@@ -262,7 +282,7 @@ TEST_CASE("tree dropped while the log is replayed has the manifest's deadline, t
   CHECK((rules.at(1).deadline() == 1000 && rules.at(1).due(4000) == 4020));
 }
 
-TEST_CASE("edit gets the trees that were made, mapped and dropped since the last one") {
+TEST_CASE("edit: it gets the trees that were made, mapped and dropped since the last edit") {
   Bed bed;
   const TreePtr a = bed.make(bed.versions->new_tree(), 0), b = bed.make(bed.versions->new_tree(), 2);
   CHECK(bed.mapping_changed());
@@ -283,26 +303,26 @@ TEST_CASE("log is needed from the oldest operation that is in no table, and from
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1);
   CHECK(bed.trees.oldest_needed({}, {}) == 1);
   bed.commit_changes();
-  CHECK(bed.trees.oldest_needed({}, {}) == 3);  // everything is in the manifest
+  CHECK(bed.trees.oldest_needed({}, {}) == 3);  // the manifest has everything
   bed.write(*a, 3, 4);
   bed.freeze(*a);
   bed.write(*a, 5, 6);
   bed.write(*b, 7, 7);
   CHECK(bed.trees.oldest_needed({}, {}) == 3);
   CHECK(bed.trees.oldest_needed({{a.get(), 1}}, {}) == 5);
-  bed.drop(a);  // operation 8, which the manifest does not have: the mapping is in the log from operation 3 on
+  bed.drop(a);  // operation 8, which the manifest does not have: the log from operation 3 on has the mapping
   CHECK(bed.trees.oldest_needed({{a.get(), 1}}, {}) == 3);
   VersionEdit edit;
   const MappingChanges changes = bed.trees.collect_changes(*bed.versions, &edit);
-  CHECK(bed.trees.oldest_needed({}, changes) == 7);  // the edit drops the tree: the log from operation 3 on is not needed
+  CHECK(bed.trees.oldest_needed({}, changes) == 7);  // the edit drops the tree, so the log from operation 3 on is not needed
 }
 
-TEST_CASE("rules of deadlines that the manifest does not have are added to the edit") {
+TEST_CASE("manifest lacks rules of deadlines: they are added to the edit") {
   Bed bed;
   const TreePtr tree = bed.make(bed.versions->new_tree(), 0);
   VersionEdit edit;
   bed.trees.add_deadlines(*bed.versions, &edit);
-  CHECK(edit.trees.empty());  // the edit that creates the tree will have it
+  CHECK(edit.trees.empty());  // the edit that creates the tree will have the rule
   MappingChanges changes = bed.trees.collect_changes(*bed.versions, &edit);
   bed.trees.note_deadlines_changed();
   bed.trees.add_deadlines(*bed.versions, &edit);
@@ -321,7 +341,7 @@ TEST_CASE("rules of deadlines that the manifest does not have are added to the e
   CHECK(bed.trees.deadlines_changed());
 }
 
-TEST_CASE("loads describe live trees, with their deadlines and whether their compactions fail") {
+TEST_CASE("loads: they describe live trees, with their deadlines and whether their compactions fail") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1), c = bed.make(3, 2);
   bed.drop(c);
@@ -330,5 +350,5 @@ TEST_CASE("loads describe live trees, with their deadlines and whether their com
   REQUIRE(loads.size() == 2);
   CHECK((loads[0].tree == a && !loads[0].compactions_fail && loads[0].has_deadlines));
   CHECK((loads[1].tree == b && loads[1].compactions_fail && !loads[1].has_deadlines));
-  CHECK(b->inherited_runs == 0);  // it has no run
+  CHECK(b->inherited_runs == 0);  // the tree has no run
 }

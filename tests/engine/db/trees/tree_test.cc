@@ -1,4 +1,4 @@
-// Bytes of a tree's memtables, as pressure and statistics count them.
+// Tests of the bytes of a tree's memtables, as pressure and statistics count them.
 #include <catch2/catch.hpp>
 
 #include <engine/charged_value.h>
@@ -21,7 +21,7 @@ void put(MemTable& memtable, Bytes value, const SharedValue* shared) {
 
 }  // namespace
 
-TEST_CASE("frozen bytes do not count the active memtable, and uncharged bytes do not count values that an account charges") {
+TEST_CASE("frozen bytes leave out the active memtable, and uncharged bytes leave out values that an account charges") {
   const auto account = std::make_shared<MemoryAccount>();
   account->set_budget(std::uint64_t{1} << 30, std::uint64_t{1} << 30);
   auto view = std::make_shared<TreeView>();

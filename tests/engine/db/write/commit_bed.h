@@ -1,4 +1,4 @@
-// All that commits pass through, around a log in a simulated file system; no database.
+// All components that a commit uses, around a log in a simulated file system. There is no database.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ struct CommitBed {
   static constexpr std::uint64_t kMemTableBytes = 64 << 10, kBudget = 64 << 20;
   static constexpr DatabaseId kDatabases = 4;
 
-  /// For pipeline and committer.
+  /// The environment of pipeline and committer.
   struct Env {
     CommitBed* bed;
     bool log_failed() { return bed->log_failed; }
@@ -148,7 +148,7 @@ struct CommitBed {
   }
 
   TreePtr tree(DatabaseId database) { return trees.tree_of(database); }
-  /// The value of the key in the tree's memtables, as readers see it: "" = a tombstone, "(none)" = no entry.
+  /// Returns the value of the key in the tree's memtables, as readers see it: "" = a tombstone, "(none)" = no entry.
   std::string get(DatabaseId database, const std::string& key) {
     const TreePtr of = tree(database);
     if (of == nullptr) return "(no tree)";
@@ -163,7 +163,7 @@ struct CommitBed {
     }
     return "(none)";
   }
-  /// Every batch that the log has in its files: "first..last", with the trees that its operations name.
+  /// Returns every batch in the log's files: "first..last", with the trees that its operations name.
   std::vector<std::string> logged() {
     while (log.write()) {
     }

@@ -1,4 +1,4 @@
-// Commits are counted, and those that add much have the memory measured.
+// Tests that commits are counted, and that memory is measured after commits that add much.
 #include "db/write/commit_counter.h"
 
 #include <catch2/catch.hpp>
@@ -21,7 +21,7 @@ WriteBatch put(std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("commits, operations and bytes are counted") {
+TEST_CASE("commits: they are counted with their operations and bytes") {
   CommitBed bed;
   WriteBatch batch = put(100);
   batch.delete_stamps(0, 1, 2);
@@ -31,7 +31,7 @@ TEST_CASE("commits, operations and bytes are counted") {
   CHECK(mine.user_bytes == batch.payload_bytes() - WriteBatch::kHeaderBytes);
 }
 
-TEST_CASE("memory is measured once per step of committed bytes") {
+TEST_CASE("bytes are committed: memory is measured once per step") {
   CommitBed bed;
   const WriteBatch batch = put(kStep / 8);
   for (int i = 0; i < 7; ++i) bed.counter.count(batch);
@@ -41,7 +41,7 @@ TEST_CASE("memory is measured once per step of committed bytes") {
   CHECK(bed.relieved == 0);
 }
 
-TEST_CASE("memtables are flushed before memory is measured only while ticks are late") {
+TEST_CASE("ticks are late: memtables are flushed before memory is measured, and only then") {
   CommitBed bed;
   const WriteBatch batch = put(3 * kStep);
   bed.clock.advance(200);

@@ -1,4 +1,4 @@
-// The pipeline without a database: a log, memtables and trees that only note what is done to them.
+// Tests of the pipeline without a database: log, memtables and trees are fakes that only note the calls.
 #include "db/write/commit_pipeline.h"
 
 #include <atomic>
@@ -13,9 +13,9 @@ using namespace ebbtide;
 
 namespace {
 
-constexpr TreeId kFirstTree = 100;  // of database 0; database d has tree 100 + d
+constexpr TreeId kFirstTree = 100;  // the tree of database 0; database d has tree 100 + d
 
-/// What happens to batches, in order, as text.
+/// Notes the steps of batches as text, in order.
 struct Room {
   Mutex mutex;
   Publication published;
@@ -26,7 +26,7 @@ struct Room {
   std::map<TreeId, std::unique_ptr<MemTable>> memtables;
   bool noted = true;                      ///< whether events are kept
   std::atomic<std::uint8_t>* inserted{};  ///< by seq; for tests with threads
-  SeqNum log_seq = 0;                     ///< of the last batch in the log; under the mutex
+  SeqNum log_seq = 0;                     ///< seq of the last batch in the log; under the mutex
   std::atomic<bool> disorder{false};
 
   MemTable* memtable(TreeId tree) {
@@ -40,7 +40,7 @@ struct Room {
   std::vector<std::string> take() { return std::exchange(events, {}); }
 };
 
-/// The newest database has no tree before its first write.
+/// A fake environment. The newest database has no tree before its first write.
 struct FakeEnv {
   Room* room;
   CommitPipeline<FakeEnv>** pipeline;
@@ -102,7 +102,7 @@ using Events = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("batch is placed, logged, inserted and then visible, in this order") {
+TEST_CASE("batch: it is placed, logged, inserted and then visible, in this order") {
   Pipeline p;
   WriteBatch batch = puts({{0, "a"}});
   REQUIRE(p.pipeline.commit(batch).is_ok());
@@ -111,7 +111,7 @@ TEST_CASE("batch is placed, logged, inserted and then visible, in this order") {
   CHECK_FALSE(p.disorder);
 }
 
-TEST_CASE("operations of neighbours in one database are placed once, and each has its own seq") {
+TEST_CASE("adjacent operations in one database: they are placed once, and each has its own seq") {
   Pipeline p;
   p.pipeline.start(40);
   p.published.start(40);
@@ -126,7 +126,7 @@ TEST_CASE("operations of neighbours in one database are placed once, and each ha
   CHECK(p.published.visible_seq() == 45);
 }
 
-TEST_CASE("tree that a write makes has a seq of its own before the batch's, and both are published at once") {
+TEST_CASE("write makes a tree: the tree has a seq of its own before the batch's, and both are published at once") {
   Pipeline p;
   WriteBatch batch = puts({{9, "a"}});
   REQUIRE(p.pipeline.commit(batch).is_ok());
@@ -136,7 +136,7 @@ TEST_CASE("tree that a write makes has a seq of its own before the batch's, and 
   CHECK_FALSE(p.disorder);
 }
 
-TEST_CASE("operation on the mapping takes a seq and goes into no memtable; the next operation is placed again") {
+TEST_CASE("operation on the mapping: it takes a seq and goes into no memtable, and the next operation is placed again") {
   Pipeline p;
   WriteBatch batch = puts({{0, "a"}});
   batch.flush_database(0);
@@ -146,7 +146,7 @@ TEST_CASE("operation on the mapping takes a seq and goes into no memtable; the n
                            "log 1..3 at 1000 [100 0]", "insert a into 100 as 1", "insert b into 100 as 3"});
 }
 
-TEST_CASE("refused batch changes nothing") {
+TEST_CASE("batch is refused: it changes nothing") {
   Pipeline p;
   WriteBatch batch = puts({{0, "a"}});
   p.writable = Status::read_only("the disk failed");
@@ -159,7 +159,7 @@ TEST_CASE("refused batch changes nothing") {
   CHECK(p.published.visible_seq() == 0);
 }
 
-TEST_CASE("time of batches never goes back, nor beyond what may be written to the log") {
+TEST_CASE("time of batches: it never goes back, nor beyond the time that may be written to the log") {
   Pipeline p;
   const auto time_of_next = [&p] {
     WriteBatch batch = puts({{0, "a"}});
@@ -177,7 +177,7 @@ TEST_CASE("time of batches never goes back, nor beyond what may be written to th
   CHECK(time_of_next() == 3'000);
 }
 
-TEST_CASE("commits of many threads: log order is seq order, and what is visible is inserted", "[threads]") {
+TEST_CASE("many threads commit: log order is seq order, and visible operations are inserted", "[threads]") {
   constexpr unsigned kThreads = 4;
   constexpr SeqNum kBatches = 2'000, kAll = kThreads * kBatches * 2;
   Pipeline p;

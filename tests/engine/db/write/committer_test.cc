@@ -1,4 +1,4 @@
-// Which batches are refused or delayed, and which way the others go.
+// Tests of which batches are refused or delayed, and of the path that the others take.
 #include "db/write/committer.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ Status try_commit(CommitBed& bed, WriteBatch batch, std::uint32_t* wait_ms = nul
   return bed.committer.try_commit(batch, false, wait_ms == nullptr ? &wait : wait_ms);
 }
 
-/// Sets the pressure that ten runs above the limit make.
+/// Sets the pressure that `runs` runs above the limit cause.
 void press(CommitBed& bed, int runs) {
   bed.runs = runs;
   bed.writes.measure();
@@ -34,7 +34,7 @@ void press(CommitBed& bed, int runs) {
 
 }  // namespace
 
-TEST_CASE("empty batch is committed at once, whatever the state of the database") {
+TEST_CASE("batch is empty: it is committed at once, whatever the state of the database") {
   CommitBed bed;
   bed.log_failed = bed.disk_full = true;
   WriteBatch batch;
@@ -43,7 +43,7 @@ TEST_CASE("empty batch is committed at once, whatever the state of the database"
   CHECK(bed.counters.mine().commits == 0);
 }
 
-TEST_CASE("commit is visible, logged and counted") {
+TEST_CASE("commit: it is visible, logged and counted") {
   CommitBed bed;
   WriteBatch batch = put("a");
   REQUIRE(bed.committer.commit(batch).is_ok());
@@ -53,7 +53,7 @@ TEST_CASE("commit is visible, logged and counted") {
   CHECK(bed.logged() == std::vector<std::string>{"1..1 1", "2..2 1", "3..3 1"});
 }
 
-TEST_CASE("batch is refused with the first reason that holds: invalid, log, read-only, disk") {
+TEST_CASE("several reasons to refuse a batch: the first applies, of invalid, log, read-only, disk") {
   CommitBed bed;
   bed.disk_full = true;
   CHECK(try_commit(bed, put("a")).code() == Code::kNoSpace);
@@ -68,7 +68,7 @@ TEST_CASE("batch is refused with the first reason that holds: invalid, log, read
   CHECK(bed.counters.mine().commits == 1);
 }
 
-TEST_CASE("batch that must wait is not committed: try_commit says how long, commit waits") {
+TEST_CASE("batch must wait: try_commit does not commit it and returns how long, and commit waits") {
   CommitBed bed;
   press(bed, 110);
   std::uint32_t wait_ms = 0;
@@ -79,7 +79,7 @@ TEST_CASE("batch that must wait is not committed: try_commit says how long, comm
   CHECK((bed.tasks == 1 && bed.get(0, "a") == "v"));
 }
 
-TEST_CASE("refused batch is not delayed first") {
+TEST_CASE("batch is refused: it is not delayed first") {
   CommitBed bed;
   press(bed, 110);
   bed.disk_full = true;
@@ -88,7 +88,7 @@ TEST_CASE("refused batch is not delayed first") {
   CHECK(wait_ms == 0);
 }
 
-TEST_CASE("large batch gets a memtable of its own, unless it empties a database") {
+TEST_CASE("large batch: it gets a memtable of its own, unless it empties a database") {
   CommitBed bed;
   const auto frozen_after = [&](bool flushes) {
     WriteBatch batch;
@@ -104,7 +104,7 @@ TEST_CASE("large batch gets a memtable of its own, unless it empties a database"
   CHECK(bed.counters.mine().commits == 2);
 }
 
-TEST_CASE("staged batch is refused and delayed like any other") {
+TEST_CASE("staged batch: it is refused and delayed like any other") {
   CommitBed bed;
   bed.disk_full = true;
   StagedParts refused, staged;

@@ -1,4 +1,4 @@
-// The pressure's inputs come from the trees as they are.
+// Tests that the pressure's inputs follow the current trees.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMemTableBytes = 64 << 10;
 
-/// Counts how often its debt is asked for.
+/// Counts how often its debt is computed.
 class CountingPolicy final : public Policy {
  public:
   [[nodiscard]] const std::string& name() const override { return name_; }
@@ -63,7 +63,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("memory of all trees is summed, and each tree has its runs and its policy's limits") {
+TEST_CASE("several trees: their memory is summed, and each has its runs and its policy's limits") {
   Bed bed;
   const auto policy = std::make_shared<CountingPolicy>();
   bed.add(1, policy);
@@ -78,7 +78,7 @@ TEST_CASE("memory of all trees is summed, and each tree has its runs and its pol
   CHECK((load.trees[0].slowdown_runs == 5 && load.trees[0].stop_runs == 9));
 }
 
-TEST_CASE("memtable that left its tree counts as long as a reader has it") {
+TEST_CASE("memtable left its tree: it counts as long as a reader has it") {
   Bed bed;
   bed.add(3, std::make_shared<CountingPolicy>());
   const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes();
@@ -95,7 +95,7 @@ TEST_CASE("memtable that left its tree counts as long as a reader has it") {
   CHECK(bed.meter.measure().memory.uncharged == empty);
 }
 
-TEST_CASE("pending bytes are computed again only when tables, policy or file size have changed") {
+TEST_CASE("tables, policy or file size have changed: pending bytes are computed again, and only then") {
   Bed bed;
   const auto policy = std::make_shared<CountingPolicy>();
   bed.add(1, policy);
@@ -109,7 +109,7 @@ TEST_CASE("pending bytes are computed again only when tables, policy or file siz
   CHECK((policy->asked == 2 && other->asked == 1));
 }
 
-TEST_CASE("no tree counts for the pressure while compactions are paused, but memory does") {
+TEST_CASE("compactions are paused: no tree counts for the pressure, but memory does") {
   Bed bed;
   bed.add(2, std::make_shared<CountingPolicy>());
   bed.paused = true;

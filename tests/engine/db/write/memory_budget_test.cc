@@ -1,4 +1,5 @@
-// Sizes of memtables and tables go in; limits of the account, the cache's size and memtables to flush come out. No database.
+// Tests of the results for given sizes of memtables and tables: limits of the account, the cache's size and memtables to flush.
+// There is no database.
 #include <catch2/catch.hpp>
 
 #include "base/clock.h"
@@ -16,7 +17,7 @@ constexpr auto kMemTables = MemoryAccount::Kind::kMemTables;
 struct Fixture {
   SimulatedClock clock{1'000'000};
   std::shared_ptr<MemoryAccount> account = std::make_shared<MemoryAccount>();
-  std::uint64_t cache = 0;
+  std::uint64_t cache = 0, index_capacity = 0, index_bytes = 0;
   int fits = 0;
   bool flushes_fail = false;
   std::uint64_t cache_bytes = 0;
@@ -31,6 +32,8 @@ struct Fixture {
                       cache = bytes;
                       ++fits;
                     },
+                .set_index_capacity = [this](std::uint64_t bytes) { index_capacity = bytes; },
+                .index_bytes = [this] { return index_bytes; },
                 .flushes_fail = [this] { return flushes_fail; },
                 .cache_bytes = [this] { return cache_bytes; }},
                160 * kMiB) {}
@@ -38,7 +41,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("the cache gets what memtables, tables and charges leave, and never less than the floor") {
+TEST_CASE("cache: it gets the room that memtables, tables and charges leave, and never less than the floor") {
   Fixture f;
   f.account->charge(kLarge, 10 * kMiB);
   f.budget.divide({.memtables = 20 * kMiB, .uncharged = 20 * kMiB, .tables = 30 * kMiB});
@@ -49,17 +52,36 @@ TEST_CASE("the cache gets what memtables, tables and charges leave, and never le
   f.budget.divide({.memtables = 160 * kMiB, .uncharged = 160 * kMiB});
   CHECK(f.cache == 8 * kMiB);
   CHECK(f.account->room() == 0);
-  CHECK(f.budget.try_charge(MemoryAccount::Kind::kPages, 8 * kMiB));  // each kind's floor
+  CHECK(f.budget.try_charge(MemoryAccount::Kind::kPages, 8 * kMiB));  // the floor of each kind
 }
 
-TEST_CASE("charged values in memtables count once") {
+TEST_CASE("indexes of tables: they may have seven eighths of the room, and the cache gets what they leave") {
+  Fixture f;
+  const auto divide = [&](std::uint64_t memtables) { f.budget.divide({.memtables = memtables, .uncharged = memtables}); };
+  divide(80 * kMiB);
+  CHECK(f.index_capacity == 70 * kMiB);
+  CHECK(f.cache == 80 * kMiB);
+  f.index_bytes = 30 * kMiB;
+  divide(80 * kMiB);
+  CHECK(f.index_capacity == 70 * kMiB);
+  CHECK(f.cache == 50 * kMiB);
+  f.index_bytes = 75 * kMiB;  // some are pinned
+  divide(80 * kMiB);
+  CHECK(f.cache == 10 * kMiB);
+  CHECK(f.account->room() == 72 * kMiB);  // indexes leave memory for whatever is charged
+  divide(160 * kMiB);
+  CHECK(f.index_capacity == 2 * kMiB);
+  CHECK(f.cache == 8 * kMiB);
+}
+
+TEST_CASE("charged values in memtables: they count once") {
   Fixture f;
   f.account->charge(kMemTables, 50 * kMiB);
   f.budget.divide({.memtables = 60 * kMiB, .uncharged = 10 * kMiB});
   CHECK(f.cache == 100 * kMiB);
 }
 
-TEST_CASE("process memory beyond a sixteenth of the budget that no counter has takes room from all others") {
+TEST_CASE("uncounted memory of the process above a sixteenth of the budget: it takes room from all others") {
   Fixture f;
   std::uint64_t resident = 0;
   const auto divide = [&](std::uint64_t now_resident) {
@@ -69,10 +91,10 @@ TEST_CASE("process memory beyond a sixteenth of the budget that no counter has t
   };
   f.account->charge(kLarge, 10 * kMiB);
   f.budget.set_resident_source([&] { return resident; });
-  for (int i = 0; i < 3; ++i) divide(70 * kMiB);  // 10 MiB that nothing counts
+  for (int i = 0; i < 3; ++i) divide(70 * kMiB);  // nothing counts 10 MiB of this
   CHECK(f.budget.overhead() == 0);
   CHECK(f.account->room() == 92 * kMiB);
-  for (int i = 0; i < 3; ++i) divide(100 * kMiB);  // 40 MiB that nothing counts
+  for (int i = 0; i < 3; ++i) divide(100 * kMiB);  // nothing counts 40 MiB of this
   CHECK(f.budget.overhead() == 30 * kMiB);
   CHECK(f.account->room() == 62 * kMiB);
   CHECK(f.cache == 70 * kMiB);
@@ -82,7 +104,7 @@ TEST_CASE("process memory beyond a sixteenth of the budget that no counter has t
   CHECK(f.account->room() == 92 * kMiB);
 }
 
-TEST_CASE("memory used for a moment only is no overhead, and pinned pages are not counted twice") {
+TEST_CASE("memory is used for a moment only: it is no overhead, and pinned pages are not counted twice") {
   Fixture f;
   std::uint64_t resident = 30 * kMiB;
   f.budget.set_resident_source([&] { return resident; });
@@ -94,7 +116,7 @@ TEST_CASE("memory used for a moment only is no overhead, and pinned pages are no
     f.budget.divide({});
     CHECK(f.budget.overhead() == 0);
   }
-  resident = 90 * kMiB;  // 60 MiB are blocks of the cache
+  resident = 90 * kMiB;  // 60 MiB of it are blocks of the cache
   for (int i = 0; i < 3; ++i) {
     f.clock.advance(100);
     f.budget.divide({});
@@ -102,7 +124,7 @@ TEST_CASE("memory used for a moment only is no overhead, and pinned pages are no
   CHECK(f.budget.overhead() == 20 * kMiB);
 }
 
-TEST_CASE("a configured cache size is an upper limit") {
+TEST_CASE("configured cache size: it is an upper limit") {
   Fixture f(16 * kMiB);
   f.budget.divide({});
   CHECK(f.cache == 16 * kMiB);
@@ -110,7 +132,7 @@ TEST_CASE("a configured cache size is an upper limit") {
   CHECK(f.cache == 12 * kMiB);
 }
 
-TEST_CASE("a changed budget takes effect with the next division") {
+TEST_CASE("budget changes: the change takes effect with the next division") {
   Fixture f;
   f.budget.divide({});
   f.budget.set_bytes(320 * kMiB);
@@ -119,7 +141,7 @@ TEST_CASE("a changed budget takes effect with the next division") {
   CHECK(f.cache == 320 * kMiB);
 }
 
-TEST_CASE("the cache is fitted again after charges of a thirty-second of the budget") {
+TEST_CASE("charges reach a thirty-second of the budget: the cache is fitted again") {
   Fixture f;
   f.budget.divide({});
   REQUIRE(f.fits == 1);
@@ -130,20 +152,20 @@ TEST_CASE("the cache is fitted again after charges of a thirty-second of the bud
   CHECK(f.cache == 155 * kMiB - 1);
 }
 
-TEST_CASE("a charge has room now, after a flush, or not at all") {
+TEST_CASE("charge: it has room now, after a flush, or never") {
   Fixture f;
   f.budget.divide({.memtables = 100 * kMiB, .uncharged = 100 * kMiB, .kept = 10 * kMiB});
-  CHECK(f.budget.room(42 * kMiB) == BudgetRoom::kNow);  // 10 MiB are spared
+  CHECK(f.budget.room(42 * kMiB) == BudgetRoom::kNow);  // 10 MiB stay reserved
   CHECK(f.account->take_refused() == 0);
   CHECK(f.budget.room(43 * kMiB) == BudgetRoom::kAfterFlush);
-  CHECK(f.account->take_refused() == 53 * kMiB);  // the next relief flushes for it
+  CHECK(f.account->take_refused() == 53 * kMiB);  // the next relief flushes for this
   CHECK(f.budget.room(132 * kMiB) == BudgetRoom::kAfterFlush);
-  CHECK(f.budget.room(133 * kMiB) == BudgetRoom::kNone);  // 10 MiB stay in memtables, 8 are the floor
+  CHECK(f.budget.room(133 * kMiB) == BudgetRoom::kNone);  // 10 MiB stay in memtables, and 8 MiB are the floor
   f.flushes_fail = true;
   CHECK(f.budget.room(53 * kMiB) == BudgetRoom::kNone);
 }
 
-TEST_CASE("commands leave a sixteenth of the budget to buffers of connections, and have their floor in any case") {
+TEST_CASE("commands: they leave a sixteenth of the budget to buffers of connections, and have their floor in any case") {
   Fixture f;
   f.budget.divide({.memtables = 50 * kMiB, .uncharged = 50 * kMiB});  // 102 MiB are left
   constexpr auto kCommands = MemoryAccount::Kind::kCommands;
@@ -157,18 +179,18 @@ TEST_CASE("commands leave a sixteenth of the budget to buffers of connections, a
   CHECK(f.budget.try_charge(kCommands, 8 * kMiB));
 }
 
-TEST_CASE("values that only readers hold count as flushable for a second after they left their memtable") {
+TEST_CASE("only readers hold values: they count as flushable for a second after they left their memtable") {
   Fixture f;
   f.account->charge(kMemTables, 100 * kMiB);
   f.budget.divide({.memtables = 100 * kMiB, .uncharged = 0});
   CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kAfterFlush);
-  f.budget.divide({});  // flushed, and a reader still has its values
+  f.budget.divide({});  // the memtable is flushed, and a reader still has its values
   CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kAfterFlush);
   f.clock.advance(1'000);
   CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kNone);
 }
 
-TEST_CASE("no memtable is flushed for its memory below the ceiling") {
+TEST_CASE("memory below the ceiling: no memtable is flushed for it") {
   const std::vector<TreeMemory> trees = {{.active_bytes = 60 * kMiB, .frozen_bytes = 40 * kMiB, .frozen_rests = true}};
   CHECK(plan_relief(trees, 100 * kMiB, kMiB).flush_frozen.empty());
   const MemoryRelief relief = plan_relief(trees, 100 * kMiB - 1, kMiB);
@@ -176,7 +198,7 @@ TEST_CASE("no memtable is flushed for its memory below the ceiling") {
   CHECK(relief.freeze_active == std::vector<std::size_t>{0});
 }
 
-TEST_CASE("the largest active memtables are frozen until the rest is at a quarter of the ceiling") {
+TEST_CASE("memory above the ceiling: the largest active memtables are frozen until the rest is at a quarter of it") {
   const std::vector<TreeMemory> trees = {{.active_bytes = 10 * kMiB},
                                          {.active_bytes = 40 * kMiB},
                                          {.active_bytes = 50 * kMiB, .active_is_empty = true},
@@ -188,12 +210,12 @@ TEST_CASE("the largest active memtables are frozen until the rest is at a quarte
             .freeze_active == std::vector<std::size_t>{0, 1});
 }
 
-TEST_CASE("active memtables stay while frozen ones have most of the memory") {
+TEST_CASE("frozen memtables have most of the memory: active ones stay") {
   const std::vector<TreeMemory> trees = {{.active_bytes = 50 * kMiB, .frozen_bytes = 60 * kMiB}};
   CHECK(plan_relief(trees, 100 * kMiB, kMiB).freeze_active.empty());
 }
 
-TEST_CASE("memtables may have half of the budget, or what others and a refused charge leave") {
+TEST_CASE("memtables: they may have half of the budget, or the room that others and a refused charge leave") {
   Fixture f;
   const std::vector<TreeMemory> trees = {{.active_bytes = 70 * kMiB}};
   f.budget.divide({.memtables = 70 * kMiB, .uncharged = 70 * kMiB});
@@ -201,13 +223,13 @@ TEST_CASE("memtables may have half of the budget, or what others and a refused c
   REQUIRE(f.budget.room(100 * kMiB) == BudgetRoom::kAfterFlush);
   CHECK(f.budget.relief(trees, 0).freeze_active.size() == 1);
   CHECK(f.budget.relief(trees, 0).freeze_active.empty());  // the refused charge counts once
-  f.account->note_refused(500 * kMiB);                     // never fits
+  f.account->note_refused(500 * kMiB);                     // a charge that can never fit
   CHECK(f.budget.relief(trees, 0).freeze_active.empty());
   f.account->charge(kLarge, 100 * kMiB);
   CHECK(f.budget.relief(trees, 0).freeze_active.size() == 1);
 }
 
-TEST_CASE("small memtables together have at most an eighth of the budget") {
+TEST_CASE("small memtables: together they have at most an eighth of the budget") {
   CHECK(small_memtable_bytes(512 * kMiB, 0, 3) == kMiB);
   CHECK(small_memtable_bytes(512 * kMiB, 0, 640) == kMiB / 10);
   CHECK(small_memtable_bytes(512 * kMiB, kMiB, 3) == 2 * kMiB);

@@ -1,4 +1,4 @@
-// Memtables that keep the log's oldest segment, or that have too much memory, are frozen and flushed.
+// Tests that memtables which keep the log's oldest segment, or which have too much memory, are frozen and flushed.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -28,15 +28,16 @@ struct Bed {
       kMiB};
   TreeRegistry trees{registry_env(clock, epoch, kMemTableBytes, Millis{1000}, [this] { return last_seq; }),
                      std::vector<TreeSettings>(4)};
-  MemTableRelief relief{{.trees = &trees,
-                         .budget = &budget,
-                         .most_log_bytes = 1000,
-                         .empty_memtable_bytes = [] { return MemTable(kMemTableBytes).memory_bytes(); },
-                         .log_bytes = [this] { return log_bytes; },
-                         .pending_piece_bytes = [this] { return piece_bytes; },
-                         .give_up_pieces_before = [this](SeqNum seq) { given_up.push_back(seq); },
-                         .oldest_needed = [](SeqNum seq) { return static_cast<FileNum>(seq / 10); },  // ten operations in each
-                         .hurry = [this](const TreePtr& tree) { hurried.push_back(tree->id); }}};
+  MemTableRelief relief{
+      {.trees = &trees,
+       .budget = &budget,
+       .most_log_bytes = 1000,
+       .empty_memtable_bytes = [] { return MemTable(kMemTableBytes).memory_bytes(); },
+       .log_bytes = [this] { return log_bytes; },
+       .pending_piece_bytes = [this] { return piece_bytes; },
+       .give_up_pieces_before = [this](SeqNum seq) { given_up.push_back(seq); },
+       .oldest_needed = [](SeqNum seq) { return static_cast<FileNum>(seq / 10); },  // each segment has ten operations
+       .hurry = [this](const TreePtr& tree) { hurried.push_back(tree->id); }}};
 
   TreePtr make(TreeId id, SeqNum first) {
     MutexLock lock(trees.commit_mutex);
@@ -54,7 +55,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("log that is not too large is left alone") {
+TEST_CASE("log is not too large: nothing is flushed") {
   Bed bed;
   bed.make(1, 5);
   bed.log_bytes = 1000;
@@ -62,7 +63,7 @@ TEST_CASE("log that is not too large is left alone") {
   CHECK((bed.hurried.empty() && bed.given_up.empty()));
 }
 
-TEST_CASE("all memtables that keep the oldest segment of a log that is too large are flushed") {
+TEST_CASE("log is too large: all memtables that keep its oldest segment are flushed") {
   Bed bed;
   const TreePtr a = bed.make(1, 15), b = bed.make(2, 11), c = bed.make(3, 20);
   bed.log_bytes = 1001;
@@ -72,7 +73,7 @@ TEST_CASE("all memtables that keep the oldest segment of a log that is too large
   CHECK(bed.given_up == std::vector<SeqNum>{11});  // batches that began before all memtables
 }
 
-TEST_CASE("pieces are not given up if they alone make the log too large") {
+TEST_CASE("pieces alone make the log too large: they are kept") {
   Bed bed;
   bed.log_bytes = 1500;
   bed.piece_bytes = 600;
@@ -83,7 +84,7 @@ TEST_CASE("pieces are not given up if they alone make the log too large") {
   CHECK(bed.given_up.size() == 1);
 }
 
-TEST_CASE("frozen memtable that keeps the oldest segment is flushed, and nothing is frozen meanwhile") {
+TEST_CASE("frozen memtable keeps the oldest segment: it is flushed, and nothing is frozen meanwhile") {
   Bed bed;
   const TreePtr a = bed.make(1, 5), b = bed.make(2, 8);
   bed.freeze(*a);
@@ -93,7 +94,7 @@ TEST_CASE("frozen memtable that keeps the oldest segment is flushed, and nothing
   CHECK(b->frozen.empty());
 }
 
-TEST_CASE("memtables that the budget chooses are frozen and flushed") {
+TEST_CASE("budget chooses memtables: they are frozen and flushed") {
   Bed bed;
   const TreePtr a = bed.make(1, 1), b = bed.make(2, 2);
   bed.relief.relieve_memory();

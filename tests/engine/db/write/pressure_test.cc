@@ -1,4 +1,4 @@
-// A load goes in, pressure comes out.
+// Tests of the pressure that follows from a load.
 #include <catch2/catch.hpp>
 
 #include "db/write/pressure.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// One tree of two runs, without pending work.
+/// Returns the load of one tree of two runs, without pending work.
 WriteLoad calm() {
   WriteLoad load;
   load.trees = {{.runs = 2, .slowdown_runs = 20, .stop_runs = 36, .data_bytes = 100 * kMiB}};
@@ -28,7 +28,7 @@ struct Row {
 
 }  // namespace
 
-TEST_CASE("each source raises the pressure from its limit on") {
+TEST_CASE("source exceeds its limit: it raises the pressure from there on") {
   const std::vector<Row> rows = {
       {"nothing is behind", [](WriteLoad&) {}, 0, StallReason::kNone},
       {"runs at the first limit", [](WriteLoad& l) { l.trees[0].runs = 20; }, 0, StallReason::kNone},
@@ -103,7 +103,7 @@ TEST_CASE("each source raises the pressure from its limit on") {
   }
 }
 
-TEST_CASE("the largest source and the worst tree count") {
+TEST_CASE("several sources and trees: the largest source and the worst tree count") {
   WriteLoad load = calm();
   load.trees.push_back(load.trees[0]);
   load.trees[1].runs = 28;
@@ -115,7 +115,7 @@ TEST_CASE("the largest source and the worst tree count") {
   CHECK(pressure_of(load).reason == StallReason::kDeadline);
 }
 
-TEST_CASE("a tree at its second limit is stuck while its compactions fail") {
+TEST_CASE("tree is at its second limit while its compactions fail: it is stuck") {
   WriteLoad load = calm();
   load.trees[0].compactions_fail = true;
   load.trees[0].runs = 35;
@@ -126,7 +126,7 @@ TEST_CASE("a tree at its second limit is stuck while its compactions fail") {
   CHECK_FALSE(pressure_of(load).stuck);
 }
 
-TEST_CASE("memory is spent a tenth above the budget, unless a flush makes room") {
+TEST_CASE("memory is a tenth above the budget: it is spent, unless a flush makes room") {
   WriteLoad load = calm();
   load.memory = {.memtables = 10 * kMiB, .uncharged = 10 * kMiB, .tables = 1000 * kMiB};
   load.charged_bytes = 116 * kMiB;
@@ -136,6 +136,6 @@ TEST_CASE("memory is spent a tenth above the budget, unless a flush makes room")
   load.memory.frozen = 1;
   CHECK_FALSE(pressure_of(load).out_of_memory);
   load.memory.frozen = 0;
-  load.memory.memtables = 513 * kMiB;  // more than half of the budget: the next tick flushes some
+  load.memory.memtables = 513 * kMiB;  // more than half of the budget, so the next tick flushes some
   CHECK_FALSE(pressure_of(load).out_of_memory);
 }

@@ -1,4 +1,4 @@
-// Commits are published in seq order, and the mapping of databases moves together with the visible seq.
+// Tests that commits are published in seq order, and that the mapping of databases moves together with the visible seq.
 #include "db/write/publication.h"
 
 #include <catch2/catch.hpp>
@@ -9,13 +9,13 @@ using namespace ebbtide;
 
 namespace {
 
-/// Stands for a tree: only its address matters.
+/// Returns a stand-in for a tree, of which only the address matters.
 Tree* tree_number(std::uintptr_t n) { return reinterpret_cast<Tree*>(n * 64); }  // NOLINT(performance-no-int-to-ptr)
 std::uintptr_t number_of(const Tree* tree) { return reinterpret_cast<std::uintptr_t>(tree) / 64; }
 
 }  // namespace
 
-TEST_CASE("published operations are visible, and a remapped database has its tree") {
+TEST_CASE("operations are published: they are visible, and a remapped database has its tree") {
   Publication published;
   published.start(10);
   CHECK(published.visible_seq() == 10);
@@ -34,7 +34,7 @@ TEST_CASE("published operations are visible, and a remapped database has its tre
   published.await_settled(13);
 }
 
-TEST_CASE("commit waits until those before it are published", "[threads]") {
+TEST_CASE("commit: it waits until those before it are published", "[threads]") {
   constexpr SeqNum kCommits = 2'000;
   constexpr unsigned kThreads = 4;
   Publication published;
@@ -54,7 +54,7 @@ TEST_CASE("commit waits until those before it are published", "[threads]") {
   CHECK(published.visible_seq() == kCommits);
 }
 
-TEST_CASE("reader that finds the version unchanged has a mapping and a seq that belong together", "[threads]") {
+TEST_CASE("reader finds the version unchanged: the mapping and the seq that it read are of the same commit", "[threads]") {
   constexpr SeqNum kCommits = 20'000;
   Publication published;
   std::atomic<bool> torn{false};

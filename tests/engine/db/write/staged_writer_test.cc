@@ -1,4 +1,4 @@
-// A staged batch becomes a memtable of each of its trees, in one place of the order of writes.
+// Tests that a staged batch becomes a memtable of each of its trees, at one place in the order of writes.
 #include "db/write/staged_writer.h"
 
 #include <catch2/catch.hpp>
@@ -33,9 +33,9 @@ DatabaseId first_database(const WriteBatch& batch) {
 
 }  // namespace
 
-TEST_CASE("staged batch is visible once it is committed, between older and newer writes") {
+TEST_CASE("staged batch is committed: it is visible, between older and newer writes") {
   CommitBed bed;
-  write(bed, 0, "k1", "old");  // seq 2, after the tree's
+  write(bed, 0, "k1", "old");  // seq 2, after the tree's seq
   StagedParts staged;
   REQUIRE(bed.staged.stage(puts(0, 10), nullptr, &staged).is_ok());
   write(bed, 0, "k2", "meanwhile");
@@ -48,7 +48,7 @@ TEST_CASE("staged batch is visible once it is committed, between older and newer
   CHECK(bed.logged() == Texts{"1..1 1", "2..2 1", "3..3 1", "4..13 1", "14..14 1"});
 }
 
-TEST_CASE("charge of a staged batch is released by its commit, or when it is given up") {
+TEST_CASE("staged batch: its charge is released by its commit, or when the batch is dropped") {
   CommitBed bed;
   {
     StagedParts staged;
@@ -62,7 +62,7 @@ TEST_CASE("charge of a staged batch is released by its commit, or when it is giv
   CHECK(bed.account->charged() == 0);
 }
 
-TEST_CASE("batch for which there is no memory is not staged") {
+TEST_CASE("no memory for a batch: it is not staged") {
   CommitBed bed;
   bed.account->set_limit(100, 0);
   StagedParts staged;
@@ -70,7 +70,7 @@ TEST_CASE("batch for which there is no memory is not staged") {
   CHECK(bed.logged().empty());
 }
 
-TEST_CASE("batch goes to the tree that its database has when it is committed") {
+TEST_CASE("batch is committed: it goes to the tree that its database has then") {
   CommitBed bed;
   StagedParts staged;
   REQUIRE(bed.staged.stage(puts(0, 3), nullptr, &staged).is_ok());
@@ -85,7 +85,7 @@ TEST_CASE("batch goes to the tree that its database has when it is committed") {
   CHECK(bed.logged().back() == "4..6 2");
 }
 
-TEST_CASE("database without a tree gets one when its batch is staged, and each operation goes to its database") {
+TEST_CASE("database without a tree: it gets one when its batch is staged, and each operation goes to its database") {
   CommitBed bed;
   WriteBatch batch = puts(0, 2);
   batch.put(3, "k0", "third");
@@ -97,7 +97,7 @@ TEST_CASE("database without a tree gets one when its batch is staged, and each o
   CHECK((bed.get(0, "k0") == "v" && bed.get(3, "k0") == "third"));
 }
 
-TEST_CASE("deletes in a staged batch cover what is older than they are, and are noted in the log") {
+TEST_CASE("deletes in a staged batch: they cover older entries, and are noted in the log") {
   CommitBed bed;
   write(bed, 0, "k1", "old");
   WriteBatch batch = puts(0, 1);
@@ -113,7 +113,7 @@ TEST_CASE("deletes in a staged batch cover what is older than they are, and are 
   CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
 }
 
-TEST_CASE("few large values get no memtable of their own") {
+TEST_CASE("few large values: they get no memtable of their own") {
   CommitBed bed;
   WriteBatch batch;
   batch.put_shared(0, "k0", std::make_shared<const std::string>(std::string(100'000, 'x')), {});
@@ -124,7 +124,7 @@ TEST_CASE("few large values get no memtable of their own") {
   CHECK(bed.trees.view_of(*bed.tree(0))->memtables.size() == 1);
 }
 
-TEST_CASE("large batch that its caller did not stage is committed at once, with or without waiting for the device") {
+TEST_CASE("large batch is not staged by its caller: it is committed at once, with or without waiting for the device") {
   CommitBed bed;
   for (const bool may_wait : {true, false}) {
     const DatabaseId database = may_wait ? 0 : 1;
@@ -136,7 +136,7 @@ TEST_CASE("large batch that its caller did not stage is committed at once, with 
   CHECK(bed.logged() == Texts{"1..1 1", "2..101 1", "102..102 2", "103..202 2"});
 }
 
-TEST_CASE("batch that could not be committed is unchanged") {
+TEST_CASE("batch could not be committed: it is unchanged") {
   CommitBed bed;
   write(bed, 3, "x", "y");
   WriteBatch batch = puts(3, 10);
@@ -153,7 +153,7 @@ TEST_CASE("batch that could not be committed is unchanged") {
   CHECK(bed.published.visible_seq() == 2);
 }
 
-TEST_CASE("staging that is stopped leaves nothing behind") {
+TEST_CASE("staging is stopped: it leaves nothing behind") {
   CommitBed bed;
   const std::atomic<bool> stop{true};
   StagedParts staged;

@@ -1,4 +1,4 @@
-// Each operation of a batch gets the tree that its database has by then.
+// Tests that each operation of a batch gets the tree that its database has at that point.
 #include <catch2/catch.hpp>
 
 #include <utility>
@@ -18,7 +18,7 @@ struct Bed {
   Epoch epoch;
   SeqNum next_seq = 1;
   TreeId next_tree = 10;
-  std::vector<std::pair<DatabaseId, TreeId>> created;  // as the log has it
+  std::vector<std::pair<DatabaseId, TreeId>> created;  // as in the log
   int mappings = 0, flushes = 0;
   TreeRegistry trees{{.clock = &clock,
                       .epoch = &epoch,
@@ -43,7 +43,7 @@ struct Bed {
   Inserts inserts;
   LogNotes notes;
 
-  /// Places every operation, and returns their trees; kNoTree for changes of the mapping.
+  /// Places every operation. Returns their trees; kNoTree for changes of the mapping.
   std::vector<TreeId> run(WriteBatch& batch) {
     MutexLock lock(trees.commit_mutex);
     inserts = {};
@@ -68,7 +68,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("database gets a tree from its first write, logged before the batch") {
+TEST_CASE("first write of a database: it gets a tree, which is logged before the batch") {
   Bed bed;
   WriteBatch batch;
   batch.put(2, "a", "1");
@@ -84,7 +84,7 @@ TEST_CASE("database gets a tree from its first write, logged before the batch") 
   CHECK((bed.inserts.remapped.empty() && bed.mappings == 2));
 }
 
-TEST_CASE("full memtable is frozen before the batch's first operation on its tree") {
+TEST_CASE("memtable is full: it is frozen before the batch's first operation on its tree") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");
@@ -98,7 +98,7 @@ TEST_CASE("full memtable is frozen before the batch's first operation on its tre
   CHECK((bed.flushes == 1 && tree.active != full && bed.inserts.find(tree.id)->memtable == tree.active));
 }
 
-TEST_CASE("FLUSHDB drops the tree and gives the database an empty one; operations after it go there") {
+TEST_CASE("FLUSHDB: it drops the tree and gives the database an empty one, where later operations go") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");
@@ -115,7 +115,7 @@ TEST_CASE("FLUSHDB drops the tree and gives the database an empty one; operation
   CHECK(bed.inserts.remapped[0].second == bed.trees.tree_of(0).get());
 }
 
-TEST_CASE("FLUSHDB of an empty database keeps its tree, unless the batch has written to it") {
+TEST_CASE("FLUSHDB of an empty database: it keeps its tree, unless the batch has written to it") {
   Bed bed;
   WriteBatch none;
   none.flush_database(3);
@@ -131,7 +131,7 @@ TEST_CASE("FLUSHDB of an empty database keeps its tree, unless the batch has wri
   CHECK(bed.trees.pending_drops() == 1);
 }
 
-TEST_CASE("SWAPDB exchanges trees; the first write of an empty database in the same batch is logged under its old number") {
+TEST_CASE("SWAPDB: it exchanges trees; the first write of an empty database in the same batch is logged under its old number") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");
@@ -146,7 +146,7 @@ TEST_CASE("SWAPDB exchanges trees; the first write of an empty database in the s
   CHECK(bed.created.back() == std::pair<DatabaseId, TreeId>{1, 11});
 }
 
-TEST_CASE("secondary delete marks the tree before it is visible") {
+TEST_CASE("secondary delete: it marks the tree before it is visible") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");

@@ -1,4 +1,5 @@
-// Pressure goes in, delays and refusals come out. No database: the load, background tasks and time are arguments.
+// Tests of the delays and refusals that follow from a pressure. There is no database: load, background tasks and time are
+// arguments.
 #include "db/write/write_controller.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +27,7 @@ WriteBatch flush() {
   return batch;
 }
 
-/// A controller without threads. It has one tree, whose runs make the pressure: none up to 10 runs, a stop at 110.
+/// A controller without threads. It has one tree, whose runs cause the pressure: none up to 10 runs, a stop at 110.
 struct Fixture {
   SimulatedClock clock{1'000'000};
   int runs = 0, tasks = 0, divided = 0;
@@ -65,7 +66,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("without pressure nothing waits") {
+TEST_CASE("no pressure: nothing waits") {
   Fixture f;
   f.writes.measure();
   CHECK(f.divided == 1);
@@ -74,7 +75,7 @@ TEST_CASE("without pressure nothing waits") {
   CHECK_FALSE(f.writes.stopped());
 }
 
-TEST_CASE("a slowed byte costs 200 ns at full pressure, and more from four fifths on") {
+TEST_CASE("full pressure: a slowed byte costs 200 ns; more pressure above four fifths: it costs more") {
   struct Row {
     int permille;
     std::uint64_t ns_per_byte;
@@ -90,7 +91,7 @@ TEST_CASE("a slowed byte costs 200 ns at full pressure, and more from four fifth
   }
 }
 
-TEST_CASE("callers that do not sleep share one line of slots, no longer than 100 ms, and have one slot each") {
+TEST_CASE("callers that do not sleep: they share one queue of slots, no longer than 100 ms, and have one slot each") {
   Fixture f;
   f.press(500);
   const WriteBatch batch = put(100'000);
@@ -99,11 +100,11 @@ TEST_CASE("callers that do not sleep share one line of slots, no longer than 100
   CHECK(f.writes.delay_ms(batch, false) == 2 * first);
   CHECK(f.writes.delay_ms(batch, true) == 0);
   for (int i = 0; i < 100; ++i) CHECK(f.writes.delay_ms(batch, false) <= 100);
-  f.clock.advance(1'000);  // the line is empty again
+  f.clock.advance(1'000);  // the queue is empty again
   CHECK(f.writes.delay_ms(batch, false) == first);
 }
 
-TEST_CASE("a caller that may sleep does so once its delays add up to a millisecond, and the time counts as a stall") {
+TEST_CASE("delays add up to a millisecond: a caller that may sleep does so, and the time counts as a stall") {
   Fixture f;
   f.press(500);
   const WriteBatch batch = put(6'000);  // 0.6 ms
@@ -113,7 +114,7 @@ TEST_CASE("a caller that may sleep does so once its delays add up to a milliseco
   CHECK(f.writes.stalled_ns(StallReason::kRuns) == kMs);
 }
 
-TEST_CASE("a stop lasts until background tasks have lowered the pressure") {
+TEST_CASE("stop: it lasts until background tasks have lowered the pressure") {
   Fixture f;
   f.press(1000);
   CHECK(f.writes.stopped());
@@ -126,14 +127,14 @@ TEST_CASE("a stop lasts until background tasks have lowered the pressure") {
   CHECK_FALSE(f.writes.stopped());
 }
 
-TEST_CASE("without tasks a stop is measured again and waits no longer") {
+TEST_CASE("no background tasks: a stop is measured again and waits no longer") {
   Fixture f;
   f.press(1000);
   CHECK(f.writes.await(put(1)).is_ok());
   CHECK(f.divided == 2);
 }
 
-TEST_CASE("a stop ends with an error when the database becomes read-only") {
+TEST_CASE("database becomes read-only during a stop: the stop ends with an error") {
   Fixture f;
   f.press(1000);
   f.tasks = 100;
@@ -142,7 +143,7 @@ TEST_CASE("a stop ends with an error when the database becomes read-only") {
   CHECK(f.tasks == 99);
 }
 
-TEST_CASE("a stop that compactions cannot end refuses data, and lets deletes through") {
+TEST_CASE("compactions cannot end a stop: data is refused, and deletes pass") {
   Fixture f;
   f.compactions_fail = true;
   f.press(990);
@@ -157,11 +158,21 @@ TEST_CASE("a stop that compactions cannot end refuses data, and lets deletes thr
   CHECK(f.writes.delay_ms(del(), false) == 0);
 }
 
-TEST_CASE("full disk and spent memory refuse what adds data, each with its error") {
+TEST_CASE("full disk or spent memory: writes that add data are refused, each with its error") {
   Fixture f;
   CHECK(f.writes.refuse(put(1), true).code() == Code::kNoSpace);
   CHECK(f.writes.refuse(del(), true).is_ok());
   CHECK(f.writes.refuse(flush(), true).is_ok());
+  const auto put_compact = [](const WriteBatch::PutOptions& options) {
+    WriteBatch batch;
+    batch.put(0, "k", "items", options);
+    return batch;
+  };
+  // A small collection that loses an item is written again; that is a delete.
+  CHECK(f.writes.refuse(put_compact({.kind = EntryKind::kCompact, .debt = true, .shrinks = true}), true).is_ok());
+  CHECK(f.writes.refuse(put_compact({.kind = EntryKind::kCompact, .debt = true}), true).code() == Code::kNoSpace);
+  CHECK(f.writes.refuse(put_compact({.kind = EntryKind::kCompact}), true).code() == Code::kNoSpace);
+  CHECK(f.writes.refuse(put_compact({.debt = true}), true).code() == Code::kNoSpace);
   f.memory_spent = true;
   f.writes.measure();
   CHECK(f.writes.refuse(put(1), false).code() == Code::kOutOfMemory);
@@ -169,7 +180,7 @@ TEST_CASE("full disk and spent memory refuse what adds data, each with its error
   CHECK(f.writes.refuse(del(), false).is_ok());
 }
 
-TEST_CASE("no pressure delays a FLUSHDB, but too many emptied trees do") {
+TEST_CASE("pressure: it delays no FLUSHDB, but too many emptied trees do") {
   Fixture f;
   f.press(1000);
   f.pending_drops = 64;
@@ -183,7 +194,7 @@ TEST_CASE("no pressure delays a FLUSHDB, but too many emptied trees do") {
   CHECK(f.tasks == 2);
 }
 
-TEST_CASE("the time of a stop is counted by the clock, once") {
+TEST_CASE("stop: its time is counted by the clock, once") {
   Fixture f;
   f.press(1000);
   CHECK(f.writes.stalled_ns(StallReason::kRuns) == 0);
@@ -196,7 +207,7 @@ TEST_CASE("the time of a stop is counted by the clock, once") {
   CHECK(f.writes.stalled_ns(StallReason::kRuns) == 2'000 * kMs);
 }
 
-TEST_CASE("a waiting thread goes on when the pressure falls", "[threads]") {
+TEST_CASE("pressure falls: a waiting thread continues", "[threads]") {
   SimulatedClock clock{1'000'000};
   std::atomic<int> runs{110};
   std::atomic<bool> waits{false};
@@ -230,7 +241,7 @@ TEST_CASE("a waiting thread goes on when the pressure falls", "[threads]") {
   CHECK_FALSE(writes.stopped());
 }
 
-TEST_CASE("a batch that can never be committed is refused with kInvalidArgument") {
+TEST_CASE("batch can never be committed: it is refused with kInvalidArgument") {
   CHECK(check_batch(put(1'000), 16).is_ok());
   WriteBatch long_key;
   long_key.put(0, std::string(kMaxKeyBytes, 'k'), "v");

@@ -1,6 +1,6 @@
-// Simulated trees: keys are written and deleted, memtables flushed, several jobs run concurrently and end in any order. A read
-// from the newest run to the oldest always finds the last written version. When no policy has a plan, every level is in its
-// bounds.
+// Tests with simulated trees: keys are written and deleted, memtables flushed, several jobs run concurrently and end in any
+// order. A read from the newest run to the oldest must find the last written version. When no policy has a plan, every level must
+// be within its bounds.
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
@@ -149,7 +149,7 @@ class Simulation {
       for (const FileNum num : input.files) {
         const FileShape* file = find(input.run, num);
         if (file == nullptr || file->busy) FAIL("busy or not there: a file of " << to_text(plan) << " of\n" << to_text(shape_));
-        merged.insert(tables_.at(num).begin(), tables_.at(num).end());  // newest run first: a key that is there stays
+        merged.insert(tables_.at(num).begin(), tables_.at(num).end());  // the newest run comes first, so an existing key stays
       }
     }
     Job job{plan, {}};
@@ -186,7 +186,7 @@ class Simulation {
     }
     return nullptr;
   }
-  /// True if no older file that stays below the plan's output has `key` in its range.
+  /// Returns true if no older file that stays below the plan's output has `key` in its range.
   bool final_at(const Plan& plan, const std::string& key) const {
     const PlanTarget& target = *target_of(plan);
     const std::vector<PlanInput> inputs = inputs_of(plan);
@@ -247,7 +247,7 @@ const std::vector<PolicySettings> kPolicies = {
 constexpr FileChoice kChoices[] = {FileChoice::kRoundRobin, FileChoice::kLeastOverlap, FileChoice::kMostTombstones,
                                    FileChoice::kOldest};
 
-TEST_CASE("random concurrent jobs: reads stay correct and levels reach their bounds", "[policy]") {
+TEST_CASE("random concurrent jobs: reads stay correct, and levels reach their bounds", "[policy]") {
   std::size_t most_jobs = 0;
   int deepest = 0;
   std::uint64_t seed = 1;
@@ -274,7 +274,7 @@ TEST_CASE("random concurrent jobs: reads stay correct and levels reach their bou
   CHECK(deepest >= 4);
 }
 
-TEST_CASE("sequential writes are moved down with few rewrites", "[policy]") {
+TEST_CASE("sequential writes: they are moved down with few rewrites", "[policy]") {
   for (const char* name : {"leveling", "one_leveling"}) {
     Simulation sim({{name, {}}, FileChoice::kRoundRobin, 0, 50, 50, 1, true}, 7);
     for (int i = 0; i < 10000; ++i) sim.write_one();
@@ -282,15 +282,15 @@ TEST_CASE("sequential writes are moved down with few rewrites", "[policy]") {
     sim.check_reads();
     INFO(name << " " << sim.write_amplification());
     CHECK(sim.moves() > 0);
-    // A tenth of the entries are tombstones. So the files of the last level are rewritten once or twice, not moved.
+    // A tenth of the entries are tombstones, so the files of the last level are rewritten once or twice instead of moved.
     CHECK(sim.write_amplification() < 4);
   }
 }
 
-TEST_CASE("write amplification is in the range of theory", "[policy]") {
-  // Uniform random writes of new keys: on each level an entry is written once at its arrival, and again by later arrivals until
-  // it leaves. That is about (T + 1) / 2 in all with whole-level merges, and up to T with partial ones (O'Neil; Monkey, appendix
-  // of update cost).
+TEST_CASE("write amplification: it is in the range of theory", "[policy]") {
+  // With uniform random writes of new keys, an entry is written on each level once at its arrival, and again by later arrivals
+  // until it leaves. That is about (T + 1) / 2 times in all with whole-level merges, and up to T times with partial merges
+  // (O'Neil; Monkey, appendix of update cost).
   for (const double ratio : {4.0, 10.0}) {
     Simulation sim({{"leveling", {{"size_ratio", ratio}}}, FileChoice::kRoundRobin, 900'000, 100, 50, 1}, 3);
     for (int i = 0; i < 40'000; ++i) sim.write_one();

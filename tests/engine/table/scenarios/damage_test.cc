@@ -1,4 +1,4 @@
-// Damage is found where it is, and hostile bytes never crash.
+// Tests that damage is found where it is, and that hostile bytes never cause a crash.
 #include <regex>
 
 #include "base/checksum.h"
@@ -31,7 +31,7 @@ Status read_all(Bench& bench, const TableFiles& files) {
   std::vector<std::string> errors;
   std::uint64_t pages = 0, entries = 0;
   const bool clean = (*table)->verify(&errors, &pages, &entries);
-  // Each fault that verify finds is also found by a walk that reads the large values, unless the walk shows the written entries.
+  // A walk that reads the large values must find each fault that verify finds, unless the walk shows the written entries.
   auto it = (*table)->new_iterator({});
   Status walked;
   for (it->seek_to_first(); it->valid() && walked.is_ok(); it->next()) {
@@ -49,7 +49,7 @@ std::string content_of(Bench& bench, const std::string& path) {
   return bytes.value();
 }
 
-/// A table of pages and one large value, with a range tombstone, and its entries.
+/// A table of pages and one large value, with a range tombstone; and the table's entries.
 struct Victim {
   Victim(std::uint64_t seed, std::uint32_t h, Compression compression) : random(first_seed() + seed + h) {
     Recipe recipe;
@@ -102,7 +102,7 @@ void flip_bytes(std::uint32_t h, Compression compression) {
   }
 }
 
-/// Iterates over a table that was open before the damage: it shows the written entries, up to an error.
+/// Iterates over a table that was open before the damage. The walk must show the written entries, up to an error.
 Status walk(const TableReader& table, const std::vector<Owned>& entries) {
   const auto wrong = [] { throw Finding("a walk shows what was not written, or ends early and says nothing"); };
   auto it = table.new_iterator({});
@@ -140,7 +140,7 @@ void cut_files(std::uint32_t h, Compression compression, std::uint64_t stride) {
       demand_told(status, path, "a cut");
       if (path == data) {
         demand_told(walk(**open, entries), path, "a cut of a file that is open");
-      } else {  // checked by itself too: tools read it without a manifest that has its length
+      } else {  // the metadata checks itself, too: tools read it without a manifest that has its length
         demand_told(TableMetadata::decode(Bytes(good).substr(0, length), files.metadata_file, path).status(), path,
                     "a cut of metadata");
       }
@@ -152,14 +152,14 @@ void cut_files(std::uint32_t h, Compression compression, std::uint64_t stride) {
 
 }  // namespace
 
-TEST_CASE("every flipped byte of a table is found", "[table][damage]") {
+TEST_CASE("any byte of a table is flipped: the damage is found", "[table][damage]") {
   for (const std::uint32_t h : {1u, 4u}) {
     for (const Compression compression : {Compression::kNone, Compression::kLz4, Compression::kZstd}) flip_bytes(h, compression);
   }
 }
 
-TEST_CASE("every truncation of a table's files is found", "[table][damage]") {
-  constexpr std::uint64_t kSector = 512;  // the unit that a disk loses: each sector has a cut in it
+TEST_CASE("file of a table is truncated anywhere: the damage is found", "[table][damage]") {
+  constexpr std::uint64_t kSector = 512;  // the unit that a disk loses, so a cut is made in each sector
   const std::uint64_t stride = number_from_env("EBBTIDE_FLIP_STRIDE", kSector) == 1 ? 1 : kSector;
   for (const std::uint32_t h : {1u, 4u}) {
     for (const Compression compression : {Compression::kNone, Compression::kLz4, Compression::kZstd})
@@ -167,11 +167,11 @@ TEST_CASE("every truncation of a table's files is found", "[table][damage]") {
   }
 }
 
-TEST_CASE("planted: a block that is accepted with any checksum is found by flipped bytes", "[table][damage][planted]") {
+TEST_CASE("planted bug accepts a block with any checksum: flipped bytes show it", "[table][damage][planted]") {
   must_catch(PlantedBug::kIgnoreChecksum, [] { flip_bytes(1, Compression::kNone); });
 }
 
-TEST_CASE("files that are cut, swapped or stale are refused", "[table][damage]") {
+TEST_CASE("files are cut, swapped or stale: they are refused", "[table][damage]") {
   Bench bench;
   Random random(31);
   const std::vector<Owned> entries = random_entries(random, Recipe{});
@@ -205,23 +205,24 @@ TEST_CASE("files that are cut, swapped or stale are refused", "[table][damage]")
   REQUIRE(read_all(bench, wrong).code() == Code::kCorruption);
 }
 
-TEST_CASE("a newer version is refused by name", "[table][damage]") {
+TEST_CASE("version is newer, or older than any: it is refused by name", "[table][damage]") {
+  const std::uint32_t version = GENERATE(0u, kTableVersion + 1);
   Bench bench;
   Random random(33);
   const BuiltTable built = bench.build(bench.builder_options(), random_entries(random, Recipe{}));
   const std::string path = join_path(bench.dir, metadata_file_name(built.metadata_file));
   std::string bytes = content_of(bench, path);
-  store_fixed<std::uint32_t>(bytes.data() + 4, 2);
+  store_fixed<std::uint32_t>(bytes.data() + 4, version);
   store_fixed(bytes.data() + 24, block_checksum(Bytes(bytes).substr(0, 24), built.metadata_file, 0));
   overwrite(bench, path, bytes);
   const Status status = read_all(bench, Bench::files_of(built));
   REQUIRE(status.code() == Code::kUnsupported);
-  REQUIRE(status.message().find("version 2") != Bytes::npos);
-  REQUIRE(status.message().find("version 1") != Bytes::npos);
+  REQUIRE(status.message().find("version " + std::to_string(version) + ";") != Bytes::npos);
+  REQUIRE(status.message().find("versions up to " + std::to_string(kTableVersion)) != Bytes::npos);
 }
 
-// Damage under valid checksums: decoders must refuse or read it, and stay within its bytes.
-TEST_CASE("hostile metadata never crashes", "[table][damage][property]") {
+// The damage has valid checksums. Decoders must refuse or read it, and stay within its bytes.
+TEST_CASE("hostile metadata: it never causes a crash", "[table][damage][property]") {
   for (const std::uint32_t h : {1u, 5u}) {
     Bench bench;
     Random random(35 + h);
@@ -280,7 +281,7 @@ TEST_CASE("hostile metadata never crashes", "[table][damage][property]") {
   }
 }
 
-TEST_CASE("hostile pages and large values never crash", "[table][damage][property]") {
+TEST_CASE("hostile pages and large values: they never cause a crash", "[table][damage][property]") {
   for (const std::uint32_t h : {1u, 3u}) {
     Bench bench;
     Random random(45 + h);
@@ -302,7 +303,7 @@ TEST_CASE("hostile pages and large values never crash", "[table][damage][propert
       PageMeta& page = m.pages[random.uniform(m.pages.size())];
       char* const block = bytes.data() + page.offset;
       for (std::uint64_t n = 1 + random.uniform(3); n > 0; --n) {
-        // Mostly near the beginning, with the lengths, or near the end, with type byte and payload length.
+        // Most changes are near the beginning, with the lengths, or near the end, with type byte and payload length.
         const std::size_t at =
             random.one_in(4) ? page.length - 13 + random.uniform(5) : random.uniform(random.one_in(2) ? 64 : page.length - 13);
         block[at] = static_cast<char>(random.one_in(2) ? random.uniform(256)
@@ -347,7 +348,7 @@ TEST_CASE("hostile pages and large values never crash", "[table][damage][propert
   }
 }
 
-TEST_CASE("a page whose entries are out of order or out of range is refused", "[table][damage][page]") {
+TEST_CASE("entries of a page are out of order or out of range: the page is refused", "[table][damage][page]") {
   const auto refused = [](std::vector<std::pair<std::string, SeqNum>> keys) {
     std::vector<PendingEntry> entries;
     std::vector<std::uint32_t> indexes;
@@ -376,8 +377,29 @@ TEST_CASE("a page whose entries are out of order or out of range is refused", "[
   REQUIRE(refused({{longest, 1}, {longest + "y", 1}}) == "entry key");
 }
 
-// A merge's entries come from files: a fault in them ends the merge, not the process.
-TEST_CASE("builder refuses entries that are out of order or malformed", "[table][damage]") {
+TEST_CASE("page with the flag of elements is refused, and every kind of entry is accepted", "[table][damage][page]") {
+  std::vector<PendingEntry> entries(1);
+  entries[0].entry.key = "key";
+  entries[0].entry.seq = 1;
+  entries[0].hash = hash_key("key");
+  const std::uint32_t all[] = {0};
+  for (const EntryKind kind : {EntryKind::kCompact, EntryKind::kTombstone, EntryKind::kValue, EntryKind::kHeader}) {
+    entries[0].entry.kind = kind;
+    std::string page;
+    build_page(entries, all, &page);
+    REQUIRE(check_page(page, 0) == nullptr);
+    Entry read;
+    std::string key;
+    PageView(page).read(0, nullptr, &key, &read);
+    CHECK(read.kind == kind);
+    const std::size_t flags_at = page.size() - 3;  // flags, suffix length, seq; the whole key is the prefix
+    page[flags_at] = static_cast<char>(page[flags_at] | 0x80);
+    REQUIRE(std::string(check_page(page, 0)) == "entry flags");
+  }
+}
+
+// A merge's entries come from files, so a fault in them must end the merge, not the process.
+TEST_CASE("entries are out of order or malformed: the builder refuses them", "[table][damage]") {
   const auto add = [](const std::vector<std::pair<std::string, SeqNum>>& keys) {
     Bench bench;
     TableBuilder builder(bench.builder_options());
@@ -400,7 +422,7 @@ TEST_CASE("builder refuses entries that are out of order or malformed", "[table]
   REQUIRE(add({{std::string(kMaxKeyBytes + 1, 'x'), 1}}).code() == Code::kCorruption);
 }
 
-TEST_CASE("metadata that would hide keys or allocate too much is refused", "[table][damage]") {
+TEST_CASE("metadata would hide keys or allocate too much: it is refused", "[table][damage]") {
   Bench bench;
   Random random(61);
   const BuiltTable built = bench.build(bench.builder_options(), random_entries(random, Recipe{}));

@@ -1,4 +1,4 @@
-// The reader's side of page drops: pages flagged dropped and pages that the metadata file replaces.
+// Tests of the reader's side of page drops: pages flagged dropped, and pages that the metadata file replaces.
 #include "base/coding.h"
 #include "engine/table/table_fixture.h"
 #include "filter/bloom.h"
@@ -62,7 +62,7 @@ void take_out(TableMetadata* m, const Layout& layout, const std::vector<Owned>& 
 
 }  // namespace
 
-TEST_CASE("dropped and replaced pages read as if their entries never existed", "[table][drops]") {
+TEST_CASE("dropped and replaced pages: they read as if their entries never existed", "[table][drops]") {
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
     Bench bench;
     Random random(h + 60);
@@ -78,7 +78,7 @@ TEST_CASE("dropped and replaced pages read as if their entries never existed", "
     REQUIRE(m.is_ok());
     const Layout layout = layout_of(bench, *m, entries);
 
-    // Everything with lo <= D < hi goes, as by a secondary range delete at the final run.
+    // All entries with lo <= D < hi are removed, as by a secondary range delete at the final run.
     const DeleteKey lo = 200'000, hi = 700'000;
     std::vector<bool> gone(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -93,7 +93,7 @@ TEST_CASE("dropped and replaced pages read as if their entries never existed", "
       dropped += after.pages[p].dropped() ? 1 : 0;
     }
     if (h >= 8) REQUIRE(dropped > 0);
-    // Permutations and stats are those of living entries; fences and filters stay unchanged.
+    // Permutations and stats are those of living entries. Fences and filters stay unchanged.
     std::vector<Owned> model;
     TableStats stats;
     after.permutations.clear();
@@ -119,7 +119,8 @@ TEST_CASE("dropped and replaced pages read as if their entries never existed", "
     after.stats = stats;
     BuiltTable changed = built;
     changed.metadata_file = bench.next_file++;
-    // The data checksum leaves out dropped and replaced pages. encode() sets the checksums of replaced pages, so it is computed first.
+    // The data checksum leaves out dropped and replaced pages. encode() sets the checksums of replaced pages, so the data
+    // checksum is computed before that.
     after.data_checksum = after.sum_checksums();
     const std::string bytes = after.encode(changed.metadata_file, &changed.metadata_checksum);
     changed.metadata_bytes = bytes.size();
@@ -128,7 +129,7 @@ TEST_CASE("dropped and replaced pages read as if their entries never existed", "
     auto file = bench.fs.create(path);
     REQUIRE((*file)->append(bytes).is_ok());
     REQUIRE((*file)->close().is_ok());
-    // Dropped pages are punched: no reader reads them.
+    // Dropped pages are punched, so no reader may read them.
     if (h > 1) {
       for (const PageMeta& page : after.pages) {
         if (page.dropped() || page.replaced()) {
@@ -164,7 +165,7 @@ TEST_CASE("dropped and replaced pages read as if their entries never existed", "
   }
 }
 
-TEST_CASE("delete fences are in memory and never narrower than their pages", "[table][drops]") {
+TEST_CASE("delete fences: they are in memory and never narrower than their pages", "[table][drops]") {
   Bench bench;
   Random random(90);
   for (const bool stamps : {true, false}) {
@@ -173,7 +174,7 @@ TEST_CASE("delete fences are in memory and never narrower than their pages", "[t
     recipe.stamps = stamps;
     recipe.expiries = stamps;
     std::vector<Owned> entries = random_entries(random, recipe);
-    // The first table spans all delete keys (coarse steps), as random_entries() puts in a few at the limit.
+    // The first table spans all delete keys (coarse steps), since random_entries() has a few at the limit.
     TableBuilderOptions options = bench.builder_options();
     options.pages_per_tile = 8;
     auto table = bench.table(options, entries);
@@ -199,7 +200,7 @@ TEST_CASE("delete fences are in memory and never narrower than their pages", "[t
   }
 }
 
-TEST_CASE("permutations pack and unpack for every number of pages", "[table][kiwi]") {
+TEST_CASE("permutations: they pack and unpack for every number of pages", "[table][kiwi]") {
   Random random(71);
   for (std::uint32_t pages = 1; pages <= 65; ++pages) {
     std::vector<std::uint8_t> order(random.uniform(300)), back;
@@ -212,7 +213,7 @@ TEST_CASE("permutations pack and unpack for every number of pages", "[table][kiw
   }
 }
 
-TEST_CASE("filter slices are loaded separately and prevent page reads", "[table][filter]") {
+TEST_CASE("filter slices: they are loaded separately and prevent page reads", "[table][filter]") {
   for (const std::uint32_t h : {1u, 8u}) {
     Bench bench;
     Random random(h + 80);
@@ -254,7 +255,7 @@ TEST_CASE("filter slices are loaded separately and prevent page reads", "[table]
   }
 }
 
-TEST_CASE("slices loaded and dropped while open: readers' filters stay correct", "[table][filter]") {
+TEST_CASE("slices are loaded and dropped while a table is open: readers' filters stay correct", "[table][filter]") {
   for (const std::uint32_t h : {1u, 8u}) {
     Bench bench;
     Random random(h + 90);
@@ -300,7 +301,7 @@ TEST_CASE("slices loaded and dropped while open: readers' filters stay correct",
     replaced = table.keep_slices(0);
     REQUIRE(replaced.is_ok());
     CHECK(*replaced == nullptr);
-    // Without the metadata file nothing can be loaded, and nothing changes.
+    // Without the metadata file nothing can be loaded, so nothing changes.
     REQUIRE(bench.fs.unlink(join_path(bench.reader_options().dir, metadata_file_name(built.metadata_file))).is_ok());
     CHECK(!table.keep_slices(2).is_ok());
     CHECK(table.filter()->empty());

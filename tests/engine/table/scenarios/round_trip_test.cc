@@ -1,4 +1,4 @@
-// Round trips: a reader returns the entries that a builder got, for every h and compression, by lookup and by walk.
+// Tests of round trips: a reader returns the builder's entries, for every h and compression, by lookup and by walk.
 #include "engine/table/table_fixture.h"
 #include "io/fault_fs.h"
 #include "io/trace_fs.h"
@@ -75,13 +75,13 @@ constexpr Compression kCompressions[] = {Compression::kNone, Compression::kLz4, 
 
 }  // namespace
 
-TEST_CASE("table reads back its entries for every tile size and compression", "[table]") {
+TEST_CASE("table with any tile size and compression: it reads back its entries", "[table]") {
   for (const std::uint32_t h : {1u, 2u, 3u, 8u, 16u, 64u}) {
     for (const Compression compression : kCompressions) round_trip(h, compression, Recipe{}, 100 + h);
   }
 }
 
-TEST_CASE("large values and long keys read back as written", "[table]") {
+TEST_CASE("large values and long keys: they read back as written", "[table]") {
   for (const std::uint32_t h : {1u, 8u}) {
     for (const Compression compression : kCompressions) {
       Recipe recipe;
@@ -93,7 +93,7 @@ TEST_CASE("large values and long keys read back as written", "[table]") {
   }
 }
 
-TEST_CASE("tables of random entries read back", "[table][property]") {
+TEST_CASE("tables of random entries: they read back", "[table][property]") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed * 977);
     Recipe recipe;
@@ -109,7 +109,7 @@ TEST_CASE("tables of random entries read back", "[table][property]") {
   }
 }
 
-TEST_CASE("walks honour their bounds and start anywhere", "[table][iterator]") {
+TEST_CASE("walks with bounds: they keep the bounds and start anywhere", "[table][iterator]") {
   for (const std::uint32_t h : {1u, 3u, 8u, 64u}) {
     Random random(h);
     Bench bench;
@@ -130,12 +130,12 @@ TEST_CASE("walks honour their bounds and start anywhere", "[table][iterator]") {
       if (!random.one_in(4)) it_options.bounds.end = some_key();
       it_options.fill_cache = random.one_in(2);
       const KeyRange& bounds = it_options.bounds;
-      // The model: the entries within the bounds.
+      // The model has the entries within the bounds.
       auto first = std::lower_bound(entries.begin(), entries.end(), Bytes(bounds.start), less);
       auto last = bounds.end.empty() ? entries.end() : std::lower_bound(entries.begin(), entries.end(), Bytes(bounds.end), less);
       const std::vector<Owned> model(first, std::max(first, last));
       auto it = table->new_iterator(it_options);
-      std::ptrdiff_t at = -1;  // index in model; out of range: not valid
+      std::ptrdiff_t at = -1;  // index in model; an index out of range means not valid
       for (int step = 0; step < 60; ++step) {
         const auto size = static_cast<std::ptrdiff_t>(model.size());
         const bool valid = at >= 0 && at < size;
@@ -179,7 +179,7 @@ TEST_CASE("walks honour their bounds and start anywhere", "[table][iterator]") {
   }
 }
 
-TEST_CASE("all versions of a key lie in one tile unless they outgrow it", "[table][kiwi]") {
+TEST_CASE("versions of a key: all are in one tile unless they outgrow it", "[table][kiwi]") {
   for (const std::uint32_t h : {1u, 4u}) {
     Bench bench;
     Random random(h);
@@ -243,7 +243,7 @@ TEST_CASE("all versions of a key lie in one tile unless they outgrow it", "[tabl
       REQUIRE(seen == 8000);
       for (it->seek_to_last(); it->valid(); it->prev()) --seen;
       REQUIRE(seen == 0);
-      // The bound is a key whose versions fill several tiles: none of its versions is before the bound.
+      // The bound is a key whose versions fill several tiles. None of its versions is before the bound.
       bounded.bounds = {"", "b"};
       it = table->new_iterator(bounded);
       for (it->seek_to_first(); it->valid(); it->next()) ++seen;
@@ -256,7 +256,7 @@ TEST_CASE("all versions of a key lie in one tile unless they outgrow it", "[tabl
   }
 }
 
-TEST_CASE("pages of a tile lie in delete-key order, unstamped entries and tombstones last", "[table][kiwi]") {
+TEST_CASE("pages of a tile: they are in delete-key order, with unstamped entries and tombstones last", "[table][kiwi]") {
   Bench bench;
   Random random(3);
   Recipe recipe;
@@ -291,7 +291,7 @@ TEST_CASE("pages of a tile lie in delete-key order, unstamped entries and tombst
   }
 }
 
-TEST_CASE("range tombstones, bounds and stats survive", "[table]") {
+TEST_CASE("range tombstones, bounds and stats: they are read back", "[table]") {
   Bench bench;
   Random random(5);
   const std::vector<RangeTombstone> ranges = {{"b", "d", 10, 100}, {"c", "", 12, 90}, {"", "a", 3, 200}, {"x", "x", 4, 1}};
@@ -305,13 +305,13 @@ TEST_CASE("range tombstones, bounds and stats survive", "[table]") {
   REQUIRE(table.is_ok());
   REQUIRE((*table)->stats() == built.stats);
   REQUIRE(built.stats.applied_seq == 77);
-  REQUIRE(built.stats.range_tombstones == 3);  // an empty range is no tombstone
+  REQUIRE(built.stats.range_tombstones == 3);  // an empty range makes no tombstone
   REQUIRE(built.stats.unbounded);
   REQUIRE((*table)->range_tombstones()->newest_cover("cc", kMaxSeqNum)->seq == 12);
   REQUIRE((*table)->range_tombstones()->newest_cover("cc", 11)->seq == 10);
   require_clean(**table, entries.size());
 
-  SECTION("a table may have nothing else") {
+  SECTION("table has only range tombstones") {
     const BuiltTable only = bench.build(bench.builder_options(), {}, ranges);
     auto reader = bench.open(only);
     REQUIRE(reader.is_ok());
@@ -331,7 +331,7 @@ TEST_CASE("range tombstones, bounds and stats survive", "[table]") {
   }
 }
 
-TEST_CASE("lookup without I/O reports the missing pages", "[table][resident]") {
+TEST_CASE("lookup without I/O: it reports the missing pages", "[table][resident]") {
   Bench bench;
   Random random(9);
   Recipe recipe;
@@ -377,7 +377,7 @@ TEST_CASE("lookup without I/O reports the missing pages", "[table][resident]") {
   }
 }
 
-TEST_CASE("large values are copied from table to table as they are stored", "[table][large]") {
+TEST_CASE("large values: they are copied from table to table as they are stored", "[table][large]") {
   Bench bench;
   Random random(11);
   Recipe recipe;
@@ -392,7 +392,7 @@ TEST_CASE("large values are copied from table to table as they are stored", "[ta
       auto source = bench.table(options, entries);
       TableBuilderOptions target_options = bench.builder_options();
       target_options.pages_per_tile = to;
-      target_options.compression = Compression::kNone;  // chunks keep their compression
+      target_options.compression = Compression::kNone;  // chunks keep their compression all the same
       TableBuilder builder(target_options);
       TableIteratorOptions it_options;
       it_options.fill_cache = false;
@@ -450,7 +450,7 @@ TEST_CASE("table is written back in parts while it is built, and an error there 
   CHECK(builder.finish().status().code() == Code::kIoError);
 }
 
-TEST_CASE("unfinished table builder leaves no file", "[table]") {
+TEST_CASE("table builder is not finished: it leaves no file", "[table]") {
   Bench bench;
   {
     TableBuilder builder(bench.builder_options());
@@ -463,8 +463,7 @@ TEST_CASE("unfinished table builder leaves no file", "[table]") {
   REQUIRE(bench.fs.list(bench.dir)->empty());
 }
 
-TEST_CASE("page that nearly fills a block of the file system lies in one block, and leaves room for the cache's header",
-          "[table]") {
+TEST_CASE("page nearly fills a block of the file system: it is in one block, and leaves room for the cache's header", "[table]") {
   Bench bench;
   Random random(17);
   std::vector<Owned> entries(4000);
@@ -490,7 +489,7 @@ TEST_CASE("page that nearly fills a block of the file system lies in one block, 
   CHECK(built.data_bytes < entries.size() * 125);
 }
 
-TEST_CASE("page size counts before compression at h = 1, after it for h > 1", "[table][kiwi]") {
+TEST_CASE("page size: it counts before compression at h = 1, and after compression for h > 1", "[table][kiwi]") {
   Bench bench;
   Random random(18);
   std::vector<Owned> entries(6000);
@@ -527,7 +526,7 @@ TEST_CASE("page size counts before compression at h = 1, after it for h > 1", "[
   }
 }
 
-TEST_CASE("split points and sizes come from the fences", "[table]") {
+TEST_CASE("split points and sizes: they come from the fences", "[table]") {
   Bench bench;
   Random random(13);
   Recipe recipe;
@@ -566,7 +565,7 @@ TEST_CASE("split points and sizes come from the fences", "[table]") {
         REQUIRE(bytes > 0);
         sum += bytes;
       }
-      REQUIRE(sum + 4096 >= table->files().data_bytes);  // all bytes but the file's header
+      REQUIRE(sum + 4096 >= table->files().data_bytes);  // all bytes except the file's header
       REQUIRE(sum <= table->files().data_bytes);
       REQUIRE(std::is_sorted(samples.begin(), samples.end()));
     }
@@ -577,7 +576,7 @@ TEST_CASE("split points and sizes come from the fences", "[table]") {
   }
 }
 
-TEST_CASE("compactions read far ahead and leave the cache alone", "[table][iterator]") {
+TEST_CASE("compactions: they read far ahead and leave the cache alone", "[table][iterator]") {
   Bench bench;
   Random random(15);
   Recipe recipe;

@@ -1,4 +1,5 @@
-// The cost model against the simulator, which runs the engine's policies: write amplification and sorted runs of the same tree.
+// Compares the cost model with the simulator, which runs the engine's policies: write amplification and sorted runs of the same
+// tree.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -13,7 +14,7 @@ namespace {
 struct Case {
   Layout layout;
   double size_ratio;
-  std::vector<double> runs;  // of kKlsm
+  std::vector<double> runs;  // runs of kKlsm
   std::string policy;
   std::map<std::string, double> parameters;
 };
@@ -49,8 +50,9 @@ void flush(Simulation* simulation, int times) {
   REQUIRE(status.is_ok());
 }
 
-// A tree of T^L - 1 flushes is full. A level writes a little less than in the long run, as its last T arrivals are still to come.
-TEST_CASE("whole levels write and hold as much as the cost model says") {
+// A tree of T^L - 1 flushes is full. A level writes a little less than in the long run, since its last T arrivals are still
+// missing.
+TEST_CASE("whole levels: they write and hold as much as the cost model says") {
   const Case cases[] = {{Layout::kKlsm, 4, {1}, "klsm", {{"size_ratio", 4}, {"runs", 1}}},
                         {Layout::kKlsm, 4, {2}, "klsm", {{"size_ratio", 4}, {"runs", 2}}},
                         {Layout::kKlsm, 6, {1}, "klsm", {{"size_ratio", 6}, {"runs", 1}}},
@@ -74,7 +76,7 @@ TEST_CASE("whole levels write and hold as much as the cost model says") {
   }
 }
 
-TEST_CASE("levels that move file by file write roughly as much as the cost model says") {
+TEST_CASE("levels that move file by file: they write roughly as much as the cost model says") {
   const Case cases[] = {
       {Layout::kLeveling, 4, {}, "leveling", {{"size_ratio", 4}}},
       {Layout::kLeveling, 10, {}, "leveling", {{"size_ratio", 10}}},
@@ -90,10 +92,10 @@ TEST_CASE("levels that move file by file write roughly as much as the cost model
     const double written = (simulated->sample().write_amp * 1000 - before) / 500;
     const CostReport report = modeled(c, 750);
     CAPTURE(c.policy, c.size_ratio);
-    // Whenever Garnering adds a level, all others grow and move nothing down for a while. The model does not count that.
+    // Whenever Garnering adds a level, all others grow and move nothing down for a while. The model does not include that.
     CHECK(report.write_amplification == Approx(written).epsilon(c.layout == Layout::kGarnering ? 0.3 : 0.2));
     CHECK(static_cast<double>(simulated->sample().max_runs) <=
-          report.costs[kRange] + 2);  // level 0 at its limit, a level that grows
+          report.costs[kRange] + 2);  // level 0 at its limit, and a level that grows
     CHECK(simulated->sample().avg_runs >= report.costs[kRange] - 4);
   }
 }

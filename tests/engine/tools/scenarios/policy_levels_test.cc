@@ -1,5 +1,5 @@
-// What policies do in a database. What one wants to be kept is in the manifest: Garnering's number of levels, after a restart
-// too; and none of it after another policy has taken over. And what they cost there is what the simulator says.
+// Tests of policies in a database. Facts that a policy wants to keep are in the manifest: Garnering's number of levels, also
+// after a restart, and none of them after another policy has taken over. The costs of policies are those of the simulator.
 #include <engine/db.h>
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -47,13 +47,13 @@ class Tree {
   }
   void write(int kilobytes) {
     for (int i = 0; i < kilobytes; ++i) {
-      std::string value(1000, '\0');  // of random bytes: as large in a table as in memory
+      std::string value(1000, '\0');  // random bytes, so it is as large in a table as in memory
       for (char& c : value) c = static_cast<char>(random_.next());
       WriteBatch batch;
       batch.put(0, "key" + std::to_string(random_.uniform(1'000'000)), value);
       REQUIRE(db_->commit(batch).is_ok());
       db_->write_log();
-      settle();  // each memtable is a flush of its own
+      settle();  // each memtable is a separate flush
     }
     REQUIRE(db_->flush(0).is_ok());
     settle();
@@ -62,7 +62,7 @@ class Tree {
     settings_.tree.policy = std::move(policy);
     REQUIRE(db_->set_tree_settings(0, settings_.tree).is_ok());
   }
-  /// The line of the closed database's tree.
+  /// Returns the line of the closed database's tree.
   std::string tree_line() {
     const std::string text = inspect_tree(fs_, "db").text;
     const std::size_t at = text.find(" flushes=");
@@ -79,9 +79,9 @@ class Tree {
   Random random_{5};
 };
 
-TEST_CASE("Garnering's number of levels is kept over a restart, and reset when the policy is changed", "[policy]") {
+TEST_CASE("Garnering's number of levels: it is kept over a restart, and reset when the policy is changed", "[policy]") {
   Tree tree({"garnering", {{"size_ratio", 2}, {"scaling_ratio", 1}, {"level0_runs", 1}}});
-  tree.write(400);  // 25 memtables; levels of 2, 4, 8 and 16
+  tree.write(400);  // 25 memtables; levels of 2, 4, 8 and 16 memtables
   tree.close();
   const std::string grown = tree.tree_line();
   INFO(grown);
@@ -100,9 +100,9 @@ TEST_CASE("Garnering's number of levels is kept over a restart, and reset when t
   CHECK(tree.tree_line().find(" levels=") == std::string::npos);
 }
 
-// --- Engine against simulator. Flushes are as the simulator has them: all of one size, of keys that are new, spread evenly over
-// those that are there (multiples of the golden ratio are, however many are taken). The engine decides by bytes, so its tables'
-// metadata takes part; a flush has about 30 entries.
+// --- Engine against simulator. Flushes are like the simulator's: all of one size, of new keys, spread evenly over the existing
+// keys (multiples of the golden ratio are even, however many are taken). The engine decides by bytes, so its tables' metadata
+// counts; a flush has about 30 entries.
 
 #ifdef EBBTIDE_PLANTED_BUGS  // under sanitizers
 constexpr std::uint64_t kFlushes = 300;
@@ -110,7 +110,7 @@ constexpr std::uint64_t kFlushes = 300;
 constexpr std::uint64_t kFlushes = 3000;
 #endif
 
-constexpr std::uint64_t kFile = 128 << 10;  // of policies that go by file; the others' runs are one file
+constexpr std::uint64_t kFile = 128 << 10;  // used by policies that move single files; the runs of other policies are one file
 
 bool goes_by_file(const PolicySettings& policy) { return make_policy(policy).value()->by_file(); }
 
@@ -158,7 +158,7 @@ Measured measure(const PolicySettings& policy, std::uint64_t flushes) {
     if (!pool.run_one()) continue;
     pool.run_all();
     const auto info = db->tree_info(0);
-    if (info->memtable_entries == written) continue;  // no memtable was full: something else was to do
+    if (info->memtable_entries == written) continue;  // no memtable was full, since other work came first
     written = info->memtable_entries;
     ++done;
     std::uint64_t runs = 0;
@@ -188,7 +188,7 @@ SimulationSample simulated(const PolicySettings& policy, std::uint64_t flushes, 
   return samples->back();
 }
 
-// With -s it shows the figures of engine/docs/policies.md.
+// Catch2's option -s shows the figures of engine/docs/policies.md.
 TEST_CASE("every policy in the engine: bytes written and runs left are as in the simulator", "[policy]") {
   const std::vector<PolicySettings> policies = {
       {"leveling", {{"size_ratio", 5}}},
@@ -217,7 +217,7 @@ TEST_CASE("every policy in the engine: bytes written and runs left are as in the
     CHECK(engine.max_runs <= simulator.max_runs + 1);
     if (policy.name == "leveling") {
       leveling = engine.write_amp;
-    } else {  // each differs from leveling in what it costs
+    } else {  // each costs another amount than leveling
       CHECK(std::abs(engine.write_amp / leveling - 1) > 0.05);
     }
   }

@@ -1,4 +1,4 @@
-// Segments: written and read, cut short, with flipped bits, and torn by a power loss.
+// Tests of segments: written and read, cut short, with flipped bits, and torn by a power loss.
 #include <catch2/catch.hpp>
 
 #include <numeric>
@@ -28,7 +28,7 @@ std::string payload_of(std::uint64_t i, std::size_t bytes) {
   return payload;
 }
 
-/// A segment with records of these payloads, a sync after each of them that `synced` names; its bytes.
+/// Returns the bytes of a segment with records of these payloads, and a sync after each record that `synced` names.
 std::string segment(const std::vector<std::string>& payloads, const std::vector<std::size_t>& synced) {
   MemoryFileSystem fs;
   auto log = value_of(LogWriter::create(fs, "", kFile));
@@ -58,7 +58,7 @@ TEMPLATE_TEST_CASE("log records: read back as written", "", PosixRoom, MemoryRoo
   Random random(1);
   for (std::size_t i = 0; i < 200; ++i)
     payloads.push_back(payload_of(i, i == 100 ? 3'000'000 : random.uniform(2000) / (1 + random.uniform(300))));
-  // In groups of various sizes, each record in up to three pieces, a sync now and then.
+  // The payloads come in groups of various sizes, each record in up to three pieces, with a sync now and then.
   for (std::size_t at = 0; at < payloads.size();) {
     std::vector<LogRecord> group;
     for (std::size_t n = random.uniform(6); n > 0 && at < payloads.size(); --n, ++at) {
@@ -82,7 +82,7 @@ TEMPLATE_TEST_CASE("log records: read back as written", "", PosixRoom, MemoryRoo
 
 TEST_CASE("segment: its bytes are as documented") {
   const std::string bytes = segment({"abc", "", "de"}, {0});
-  std::string expected = header_of(2, kFile);
+  std::string expected = header_of(3, kFile);
   const auto add = [&](std::uint32_t length, Bytes payload) {
     std::string record;
     put_u32(&record, length);
@@ -100,7 +100,31 @@ TEST_CASE("segment: its bytes are as documented") {
   REQUIRE(bytes == expected);
 }
 
-TEST_CASE("an append is one write, and creation is durable before the first record") {
+TEST_CASE("finished segment: its end mark names the next one, and readers get no record for it") {
+  MemoryRoom room;
+  auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
+  require_ok(append_one(*log, "abc"));
+  require_ok(log->sync());
+  const std::uint64_t end = log->size();
+  require_ok(log->end(12));
+  const std::string bytes = read_file(room.fs(), join_path(room.dir(), log_file_name(kFile))).value();
+  const std::uint64_t at = end + 20;  // after a mark of what is durable
+  std::string expected;
+  put_u32(&expected, 0x80000009u);
+  std::string payload(1, '\1');
+  put_u64(&payload, 12);
+  put_u64(&expected, block_checksum(expected + payload, kFile, at));
+  CHECK(bytes.substr(at) == expected + payload);
+  const ReadBack back = read_back(room.fs(), room.dir(), kFile);
+  CHECK((back.end.clean && back.end.next == 12 && back.end.valid_bytes == bytes.size()));
+  CHECK(back.payloads == std::vector<std::string>{"abc"});
+  for (std::size_t length = end; length < bytes.size(); ++length) {
+    const ReadBack cut = read_bytes(bytes.substr(0, length), kFile);
+    CHECK((cut.end.next == kNoFile && !cut.end.valid_after && cut.payloads == back.payloads));
+  }
+}
+
+TEST_CASE("append: it is one write, and creation is durable before the first record") {
   MemoryRoom room;
   TraceFileSystem fs(room.fs());
   auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
@@ -120,7 +144,7 @@ TEST_CASE("an append is one write, and creation is durable before the first reco
   REQUIRE(read_back(room.fs(), room.dir(), kFile).payloads == std::vector<std::string>{"ab", "", "c", "ab", "", "c"});
 }
 
-TEST_CASE("creating an existing segment fails") {
+TEST_CASE("segment exists already: creating it fails") {
   MemoryRoom room;
   const auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   REQUIRE(LogWriter::create(room.fs(), room.dir(), kFile).status().code() == Code::kExists);
@@ -128,7 +152,7 @@ TEST_CASE("creating an existing segment fails") {
   REQUIRE(read_back(room.fs(), room.dir(), 8).status.is_not_found());
 }
 
-TEST_CASE("creation that fails at any call leaves no file") {
+TEST_CASE("creation fails at any call: it leaves no file") {
   for (std::uint64_t n = 1; n <= 4; ++n) {
     MemoryRoom room;
     FaultFileSystem fs(room.fs());
@@ -138,7 +162,7 @@ TEST_CASE("creation that fails at any call leaves no file") {
   }
 }
 
-TEST_CASE("after a failed append or sync, every later call fails") {
+TEST_CASE("append or sync failed: every later call fails") {
   const FileOp op = GENERATE(FileOp::kWrite, FileOp::kSync);
   const Code code = GENERATE(Code::kIoError, Code::kNoSpace);
   MemoryRoom room;
@@ -157,7 +181,7 @@ TEST_CASE("after a failed append or sync, every later call fails") {
     REQUIRE(log->sync().code() == code);
     REQUIRE_THAT(std::string(log->sync().message()), Contains("000007.wal is bad") && Contains("injected fault"));
   }
-  REQUIRE(fs.operations(ops_of(FileOp::kWrite)) == writes);  // never tried again
+  REQUIRE(fs.operations(ops_of(FileOp::kWrite)) == writes);  // the write is never tried again
   REQUIRE(fs.operations(ops_of(FileOp::kSync)) == syncs);
   REQUIRE(log->synced_bytes() == kHeader + kLogRecordHeaderBytes + 3);
   const ReadBack back = read_back(room.fs(), room.dir(), kFile);
@@ -165,7 +189,7 @@ TEST_CASE("after a failed append or sync, every later call fails") {
   REQUIRE(back.end.clean == (op == FileOp::kSync));
 }
 
-TEST_CASE("after a failed append earlier appends can be synced; after a failed sync none can") {
+TEST_CASE("append failed: earlier appends can be synced; sync failed: none can") {
   const FileOp op = GENERATE(FileOp::kWrite, FileOp::kSync);
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
@@ -176,31 +200,32 @@ TEST_CASE("after a failed append earlier appends can be synced; after a failed s
   const std::uint64_t syncs = fs.operations(ops_of(FileOp::kSync));
   const bool salvaged = log->salvage().is_ok();
   REQUIRE(salvaged == (op == FileOp::kWrite));
-  REQUIRE(fs.operations(ops_of(FileOp::kSync)) == syncs + (salvaged ? 1 : 0));  // the system might answer ok, and have lost it
+  // A further sync might return ok although data is lost.
+  REQUIRE(fs.operations(ops_of(FileOp::kSync)) == syncs + (salvaged ? 1 : 0));
   REQUIRE(append_one(*log, "three").code() == Code::kNoSpace);
   const std::unique_ptr<MemoryFileSystem> left = room.fs().crash_clone(1, CrashMode::kNothing);
   REQUIRE(read_back(*left, room.dir(), kFile).payloads ==
           (salvaged ? std::vector<std::string>{"one"} : std::vector<std::string>{}));
 
-  // The second sync fails: there must be no third one.
+  // The second sync fails, so there must be no third one.
   if (!salvaged) return;
   fs.inject({.ops = ops_of(FileOp::kSync)});
   REQUIRE_FALSE(log->salvage().is_ok());
   REQUIRE_FALSE(log->salvage().is_ok());
 }
 
-TEST_CASE("a record that is too long is refused before anything is written") {
+TEST_CASE("record is too long: it is refused before anything is written") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   const std::string chunk(1 << 20, 'x');
-  const std::vector<LogRecord> group{{"small"}, LogRecord(2048, chunk)};  // 2 GiB, of one chunk
+  const std::vector<LogRecord> group{{"small"}, LogRecord(2048, chunk)};  // 2 GiB, made of one chunk
   REQUIRE(log->append(group).code() == Code::kInvalidArgument);
   REQUIRE(log->size() == kHeader);
   require_ok(append_one(*log, "next"));
   REQUIRE(read_back(room.fs(), room.dir(), kFile).payloads == std::vector<std::string>{"next"});
 }
 
-TEST_CASE("reading ends with the callback's error") {
+TEST_CASE("callback returns an error: reading ends with it") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   for (const char* payload : {"a", "b", "c"}) require_ok(append_one(*log, payload));
@@ -212,7 +237,7 @@ TEST_CASE("reading ends with the callback's error") {
   REQUIRE(seen == 2);
 }
 
-TEST_CASE("segment truncated anywhere: prefix of the records, never damage") {
+TEST_CASE("segment is truncated anywhere: it has a prefix of the records, and never damage") {
   const std::vector<std::string> payloads{"first", "", payload_of(1, 70), "x", payload_of(2, 300)};
   const std::string bytes = segment(payloads, {0, 2});
   const ReadBack whole = read_bytes(bytes, kFile);
@@ -230,7 +255,7 @@ TEST_CASE("segment truncated anywhere: prefix of the records, never damage") {
     REQUIRE(back.end.what.empty() == back.end.clean);
     if (length < kHeader) REQUIRE(back.end.valid_bytes == 0);
     if (boundaries.contains(length)) REQUIRE(back.end.clean);
-    // All whole records below the cut are there.
+    // All complete records before the cut must be there.
     REQUIRE(back.payloads.size() ==
             static_cast<std::size_t>(std::count_if(whole.offsets.begin(), whole.offsets.end(), [&](std::uint64_t offset) {
               const auto i =
@@ -240,7 +265,7 @@ TEST_CASE("segment truncated anywhere: prefix of the records, never damage") {
   }
 }
 
-TEST_CASE("every flipped bit is detected, and never gives a wrong record") {
+TEST_CASE("any bit is flipped: this is detected, and never gives a wrong record") {
   const std::vector<std::string> payloads{"first", "", payload_of(1, 70), "x"};
   const std::string bytes = segment(payloads, {0, 1, 2});
   for (std::size_t at = 0; at < bytes.size(); ++at) {
@@ -259,14 +284,14 @@ TEST_CASE("every flipped bit is detected, and never gives a wrong record") {
       REQUIRE_FALSE(back.end.clean);
       REQUIRE(back.end.valid_bytes <= at);
       REQUIRE_THAT(back.end.what, Contains("000007.wal: record at " + std::to_string(back.end.valid_bytes)));
-      // The mark behind the last sync says that everything before it was durable; what lies after may be torn.
+      // The mark after the last sync says that everything before it was durable; anything after it may be torn.
       const std::size_t last_mark = bytes.size() - (kLogRecordHeaderBytes + 1) - kLogMarkBytes;
       REQUIRE(back.end.valid_after == (at < last_mark));
     }
   }
 }
 
-TEST_CASE("damage to durable records is distinguished from reordered unsynced writes") {
+TEST_CASE("durable records are damaged: this is distinguished from reordered unsynced writes") {
   const std::vector<std::string> payloads{"one", "two", "three"};
   const auto with_second_zeroed = [&](const std::vector<std::size_t>& synced) {
     std::string bytes = segment(payloads, synced);
@@ -277,14 +302,14 @@ TEST_CASE("damage to durable records is distinguished from reordered unsynced wr
   const ReadBack unsynced = with_second_zeroed({});
   REQUIRE_FALSE(unsynced.end.clean);
   REQUIRE_FALSE(unsynced.end.valid_after);
-  REQUIRE_FALSE(with_second_zeroed({0}).end.valid_after);  // the mark says that the first record was durable, no more
+  REQUIRE_FALSE(with_second_zeroed({0}).end.valid_after);  // the mark says only that the first record was durable
   const ReadBack synced = with_second_zeroed({1});
   REQUIRE(synced.end.valid_after);
   REQUIRE(synced.payloads == std::vector<std::string>{"one"});
   REQUIRE_THAT(synced.end.what, Contains("a later mark says that 62 bytes were durable"));
 }
 
-TEST_CASE("mark does not cover appends made during its sync") {
+TEST_CASE("mark: it does not cover appends made during its sync") {
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
   auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
@@ -292,7 +317,7 @@ TEST_CASE("mark does not cover appends made during its sync") {
   fs.before_nth(1, ops_of(FileOp::kSync), [&] { require_ok(append_one(*log, "two")); });
   require_ok(log->sync());
   REQUIRE(log->synced_bytes() == kHeader + kLogRecordHeaderBytes + 3);
-  require_ok(append_one(*log, "three"));  // begins with the mark
+  require_ok(append_one(*log, "three"));  // this append begins with the mark
   const std::string bytes = value_of(read_file(room.fs(), room.path("000007.wal")));
   for (std::size_t at = kHeader; at < kHeader + 2 * (kLogRecordHeaderBytes + 3); ++at) {
     std::string flipped = bytes;
@@ -301,7 +326,7 @@ TEST_CASE("mark does not cover appends made during its sync") {
   }
 }
 
-TEST_CASE("a mark far behind the damage is found, wherever chunks of the search end") {
+TEST_CASE("mark is far after the damage: it is found, wherever chunks of the search end") {
   for (std::size_t shift = 0; shift < 64; shift += 3) {
     const std::vector<std::string> payloads{"one", payload_of(3, (std::size_t{256} << 10) - 80 + shift), "last"};
     std::string bytes = segment(payloads, {1});
@@ -310,7 +335,7 @@ TEST_CASE("a mark far behind the damage is found, wherever chunks of the search 
   }
 }
 
-TEST_CASE("zeros after the last record are clean; anything else is not") {
+TEST_CASE("zeros after the last record: they are clean, and any other bytes are not") {
   const std::string bytes = segment({"one", "two"}, {});
   for (const std::size_t zeros : {1u, 11u, 12u, 4096u, 300'000u}) {
     const ReadBack back = read_bytes(bytes + std::string(zeros, '\0'), kFile);
@@ -324,7 +349,7 @@ TEST_CASE("zeros after the last record are clean; anything else is not") {
   }
 }
 
-TEST_CASE("record copied to another place or segment is invalid") {
+TEST_CASE("record is copied to another place or segment: it is invalid") {
   const std::string bytes = segment({"one", "two"}, {});
   const std::size_t length = kLogRecordHeaderBytes + 3;
   const ReadBack doubled = read_bytes(bytes + bytes.substr(bytes.size() - length), kFile);
@@ -336,12 +361,12 @@ TEST_CASE("record copied to another place or segment is invalid") {
   REQUIRE_FALSE(spliced.end.clean);
 }
 
-TEST_CASE("a newer version is refused, naming both; a bad header is damage only if something follows it") {
+TEST_CASE("version is newer: it is refused, naming both; header is bad: this is damage only if something follows it") {
   const std::string records = segment({"one"}, {}).substr(kHeader);
-  const Status newer = read_bytes(header_of(3, kFile) + records, kFile).status;
+  const Status newer = read_bytes(header_of(4, kFile) + records, kFile).status;
   REQUIRE(newer.code() == Code::kUnsupported);
-  REQUIRE_THAT(std::string(newer.message()), Contains("version 3") && Contains("up to 2"));
-  REQUIRE(read_bytes(header_of(1, kFile) + records, kFile).payloads.size() == 1);
+  REQUIRE_THAT(std::string(newer.message()), Contains("version 4") && Contains("up to 3"));
+  for (const std::uint32_t older : {1u, 2u}) REQUIRE(read_bytes(header_of(older, kFile) + records, kFile).payloads.size() == 1);
   REQUIRE(read_bytes(header_of(0, kFile) + records, kFile).status.code() == Code::kCorruption);
   REQUIRE(read_bytes(std::string(kHeader + 1, '\0'), kFile).status.code() == Code::kCorruption);
   REQUIRE(read_bytes("not a segment at all, but a longer text", kFile).status.code() == Code::kCorruption);
@@ -356,7 +381,7 @@ TEST_CASE("a newer version is refused, naming both; a bad header is damage only 
   REQUIRE(empty.end.valid_bytes == kHeader);
 }
 
-/// Sees how much is asked for at once.
+/// Records the sizes of reads.
 class ReadWatch final : public InterposedFileSystem {
  public:
   explicit ReadWatch(FileSystem& base) : InterposedFileSystem(base) {}
@@ -369,7 +394,7 @@ class ReadWatch final : public InterposedFileSystem {
   }
 };
 
-TEST_CASE("a made-up length of a record takes no memory before its checksum was found right") {
+TEST_CASE("length of a record is invalid: it takes no memory before its checksum is verified") {
   MemoryRoom room;
   std::uint64_t whole = 0;
   {
@@ -392,7 +417,7 @@ TEST_CASE("a made-up length of a record takes no memory before its checksum was 
   REQUIRE(fs.largest <= (std::uint64_t{1} << 20));
 }
 
-TEST_CASE("a record longer than any chunk comes back whole, and damage to it is seen") {
+TEST_CASE("record is longer than any chunk: it is read whole, and damage to it is detected") {
   MemoryRoom room;
   std::string large(std::size_t{20} << 20, 'x');
   for (std::size_t i = 0; i < large.size(); i += 1000) large[i] = static_cast<char>(i / 1000);
@@ -418,10 +443,10 @@ TEST_CASE("a record longer than any chunk comes back whole, and damage to it is 
   REQUIRE(end.valid_bytes == 32);
 }
 
-TEST_CASE("device error while reading is neither torn end nor damage") {
+TEST_CASE("device error while reading: it is neither a torn end nor damage") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
-  // Small ones, so that some chunks end within a record's header.
+  // With small chunks, some chunks end within a record's header.
   const std::size_t bytes = GENERATE(600'000, 37, 20, 3);
   for (std::size_t i = 0; i < 3'000'000 / (bytes + 12); ++i) require_ok(append_one(*log, payload_of(i, bytes)));
   FaultFileSystem fs(room.fs());
@@ -434,7 +459,7 @@ TEST_CASE("device error while reading is neither torn end nor damage") {
   }
 }
 
-TEST_CASE("truncated torn end stays truncated") {
+TEST_CASE("torn end is truncated: it stays truncated") {
   MemoryRoom room;
   write_file(room.fs(), room.path("000007.wal"), segment({"one", "two"}, {}) + "garbage");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -447,7 +472,7 @@ TEST_CASE("truncated torn end stays truncated") {
   REQUIRE(cut.payloads == std::vector<std::string>{"one", "two"});
 }
 
-TEST_CASE("power loss: records read are a prefix with all synced ones, without damage") {
+TEST_CASE("power loss: the records read are a prefix with all synced ones, without damage") {
   unsigned lost = 0, torn = 0;
   for (std::uint64_t seed = first_seed() + 1; seed <= first_seed() + 400; ++seed) {
     Random random(seed);
@@ -478,7 +503,7 @@ TEST_CASE("power loss: records read are a prefix with all synced ones, without d
   REQUIRE(torn > 300);
 }
 
-TEST_CASE("one thread appends while another syncs", "[threads]") {
+TEST_CASE("one thread appends while another syncs: all records are read back", "[threads]") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   Status synced;

@@ -1,4 +1,4 @@
-// Effects of long commands: they are delivered in slices, and other clients go on in between.
+// Tests of the effects of long commands: they are delivered in slices, and other clients are served in between.
 #include <catch2/catch.hpp>
 #include <deque>
 #include <functional>
@@ -15,7 +15,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// A server whose slices have a few effects each, and begin when the test says so.
+/// A server whose slices have a few effects each, and begin when the test calls for them.
 struct SlicedServer : CommandHarness {
   SlicedServer() : CommandHarness(command_families()) {
     env.offload = &manual;
@@ -42,7 +42,7 @@ struct SlicedServer : CommandHarness {
     CHECK_FALSE(asked.step());
   }
   Asked ask(int client_number, Lines words) { return {*dispatcher, client(client_number), std::move(words)}; }
-  /// Runs a command of another client; it must not wait.
+  /// Runs a command of another client. The command must not wait.
   std::string beside(Bytes line, int client_number = 50) {
     Asked asked = ask(client_number, split_line(line));
     REQUIRE(asked.step());
@@ -83,7 +83,7 @@ Lines events(int keys, const char* event) {
 
 }  // namespace
 
-TEST_CASE("notifications of many keys are delivered in slices before the reply, and other clients go on") {
+TEST_CASE("notifications of many keys: they are delivered in slices before the reply, and other clients are served in between") {
   SlicedServer server;
   server.notify("EA");
   Asked set = server.ask(1, many("MSET", 600, true));
@@ -93,7 +93,7 @@ TEST_CASE("notifications of many keys are delivered in slices before the reply, 
   CHECK(server.beside("SET other 1") == "OK");
   CHECK(server.next_slice());
   CHECK(server.published.size() < 20);
-  CHECK_FALSE(set.step());  // resumed for another reason
+  CHECK_FALSE(set.step());  // the command was resumed for another reason
   server.deliver_all();
   CHECK(set.step());
   CHECK(set.reply() == "OK");
@@ -102,7 +102,43 @@ TEST_CASE("notifications of many keys are delivered in slices before the reply, 
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("the batch of a long write is charged until its effects are delivered") {
+TEST_CASE("key that is compared with many patterns: it is compared in slices, and other clients go on") {
+  SlicedServer server;
+  server.notify("Km$");
+  // Each message takes several slices.
+  server.observers.notifications.work = [](std::size_t channel_bytes) {
+    return channel_bytes > 60 ? 2 * Dispatcher::kLoopWorkBytes : 0;
+  };
+  server.observers.notifications.publish_in_parts = [&server](Bytes, Bytes message, ClientLoop*, SeqNum) {
+    return [&server, text = std::string(message), left = 20](const Slice&) mutable {
+      if (--left > 0) return false;
+      server.published.push_back(text);
+      return true;
+    };
+  };
+  const std::string name(100, 'k');
+  const bool writes = GENERATE(true, false);
+  Asked asked = server.ask(1, writes ? Lines{"SET", name, "v"} : Lines{"GET", name});
+  if (writes) {
+    server.commit(asked);
+  } else {
+    CHECK_FALSE(asked.step());
+    REQUIRE(server.manual.run_one());
+    CHECK_FALSE(asked.step());
+  }
+  CHECK(server.published.empty());
+  CHECK(server.beside("SET other 1") == "OK");
+  CHECK(server.next_slice());
+  CHECK_FALSE(asked.step());
+  server.deliver_all();
+  CHECK(asked.step());
+  CHECK(asked.reply() == (writes ? "OK" : "(nil)"));
+  std::erase(server.published, "__keyspace@0__:other set");
+  CHECK(server.published == Lines{writes ? "set" : "keymiss"});
+  CHECK_FALSE(server.intents.any());
+}
+
+TEST_CASE("batch of a long write: it is charged to the budget until its effects are delivered") {
   SlicedServer server;
   server.notify("EA");
   Lines words{"MSET"};
@@ -122,7 +158,7 @@ TEST_CASE("the batch of a long write is charged until its effects are delivered"
   CHECK(charged() == 0);
 }
 
-TEST_CASE("a write of a key whose notifications are being delivered waits for them, also behind FLUSHDB") {
+TEST_CASE("write of a key whose notifications are being delivered: the write waits for them, also after FLUSHDB") {
   SlicedServer server;
   server.notify("EA");
   Asked set = server.ask(1, many("MSET", 600, true));
@@ -139,7 +175,7 @@ TEST_CASE("a write of a key whose notifications are being delivered waits for th
   CHECK(set.step());
 }
 
-TEST_CASE("while the notifications of EXEC with FLUSHDB are delivered, other keys of its database are written") {
+TEST_CASE("notifications of EXEC with FLUSHDB are being delivered: other keys of its database can be written") {
   SlicedServer server;
   server.notify("EA");
   CHECK(server.beside("MULTI", 1) == "OK");
@@ -163,7 +199,8 @@ TEST_CASE("while the notifications of EXEC with FLUSHDB are delivered, other key
   CHECK(server.beside("EXISTS gone k0 k599") == "(integer) 2");
 }
 
-TEST_CASE("effects are delivered although their client has disconnected, and its keys are free again afterwards") {
+TEST_CASE(
+    "client disconnects before the effects of its command are delivered: they are delivered, and then its keys can be written") {
   SlicedServer server;
   server.notify("EA");
   {
@@ -177,7 +214,7 @@ TEST_CASE("effects are delivered although their client has disconnected, and its
   CHECK(server.beside("SET k1 x") == "OK");
 }
 
-TEST_CASE("effects of two long commands take turns") {
+TEST_CASE("two long commands have effects: their effects take turns") {
   SlicedServer server;
   server.notify("EA");
   Asked set = server.ask(1, many("MSET", 6000, true));
@@ -194,7 +231,7 @@ TEST_CASE("effects of two long commands take turns") {
   CHECK(server.published.size() == 6513);
 }
 
-TEST_CASE("effects of a long transaction have the order of its commands, and precede its reply") {
+TEST_CASE("long transaction: its effects have the order of its commands, and come before its reply") {
   SlicedServer server;
   server.notify("EA");
   CHECK(server.beside("SET gone 1") == "OK");
@@ -224,7 +261,7 @@ TEST_CASE("effects of a long transaction have the order of its commands, and pre
   CHECK(server.published == expected);
 }
 
-TEST_CASE("a command that few are notified of runs on its loop, and off it if many are") {
+TEST_CASE("command of several keys: it runs on its loop if few clients are notified, and off it if many are") {
   SlicedServer server;
   server.notify("EA");
   server.listeners = 10;
@@ -243,7 +280,7 @@ TEST_CASE("a command that few are notified of runs on its loop, and off it if ma
   CHECK(server.published.size() == 10);
 }
 
-TEST_CASE("a long read reports its misses in slices, and its keys to a client-side cache before it runs") {
+TEST_CASE("long read: its misses are reported in slices, and a client-side cache is noted before the read runs") {
   SlicedServer server;
   server.notify("Em");
   server.client(1).protocol = 3;
@@ -259,7 +296,7 @@ TEST_CASE("a long read reports its misses in slices, and its keys to a client-si
   server.deliver_all();
   auto& kept = state_of(server.client(1)).kept_invalidations;
   REQUIRE(kept);
-  kept->push_back({nullptr, 1});  // the reply may be older
+  kept->push_back({nullptr, 1});  // the reply may have older values
   CHECK(server.client(1).out.empty());
   CHECK(read.step());
   CHECK_FALSE(kept);
@@ -269,7 +306,7 @@ TEST_CASE("a long read reports its misses in slices, and its keys to a client-si
   CHECK(server.published.size() == 1998);
 }
 
-TEST_CASE("notifications of new keys know which keys of a long command were there") {
+TEST_CASE("notifications of new keys by a long command: only keys that did not exist before count as new") {
   SlicedServer server;
   server.notify("En");
   CHECK(server.beside("SET k7 v") == "OK");

@@ -1,4 +1,4 @@
-// Dispatch, tested by commands made for it: waiting, retrying, ordering, counting.
+// Tests of dispatch with commands made for these tests: waiting, retrying, ordering, counting.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -44,7 +44,7 @@ std::uint64_t nanos(const CommandHarness& server, Stage stage) {
 
 }  // namespace
 
-TEST_CASE("a reader that misses pages runs again, and after several misses on an offload thread") {
+TEST_CASE("reader misses pages: it runs again, and after several misses on an offload thread") {
   CommandHarness server(families());
   std::atomic<int> on_loop{0}, off_loop{0};
   g_probe = [&](Ctx& ctx) -> Status {
@@ -64,7 +64,7 @@ TEST_CASE("a reader that misses pages runs again, and after several misses on an
   CHECK(times(server, Stage::kThread) == 1);
 }
 
-TEST_CASE("a writer that misses pages many times leaves its loop, and reads blocking there") {
+TEST_CASE("writer misses pages many times: it leaves its loop, and reads with blocking there") {
   CommandHarness server(families());
   std::atomic<int> runs{0}, off_loop{0};
   g_probe = [&](Ctx& ctx) -> Status {
@@ -80,7 +80,7 @@ TEST_CASE("a writer that misses pages many times leaves its loop, and reads bloc
   CHECK(server("GET k") == "\"" + std::to_string(runs) + "\"");
 }
 
-TEST_CASE("a large value on disk is fetched once and then found, by readers and writers") {
+TEST_CASE("large value on disk: readers and writers fetch it once, and then find it in memory") {
   CommandHarness server(families());
   const std::string value(200'000, 'v');
   for (const char* key : {"a", "b", "c"}) CHECK(show(server.raw({"SET", key, value})) == "OK");
@@ -90,14 +90,14 @@ TEST_CASE("a large value on disk is fetched once and then found, by readers and 
   CHECK(server.stats.totals().offloaded == 0);
   const std::uint64_t before = server.db->stats().fetches;
   CHECK(show(server.raw({"APPEND", "b", "xy"})) == "(integer) 200002");
-  CHECK(server.db->stats().fetches <= before + 2);  // the page, the value
+  CHECK(server.db->stats().fetches <= before + 2);  // one fetch for the page, and one for the value
   CHECK(show(server.raw({"MGET", "a", "c", "none"})) == "[\"" + value + "\", \"" + value + "\", (nil)]");
   CHECK(show(server.raw({"GETDEL", "c"})) == "\"" + value + "\"");
   CHECK(server.stats.totals().offloaded == 0);
   CHECK(times(server, Stage::kDisk) == server.stats.totals().waits_for_disk);
 }
 
-TEST_CASE("a write whose expiry passed before its commit runs again") {
+TEST_CASE("expiry passes before the commit of a write that relies on it: the write runs again") {
   CommandHarness server(families());
   server("SET k 5 PX 100");
   int runs = 0;
@@ -108,7 +108,7 @@ TEST_CASE("a write whose expiry passed before its commit runs again") {
     TRY(strings.get_for_update(ctx.key(), &found));
     ctx.reply.simple(found ? "found" : "gone");
     strings.set(ctx.key(), "new");
-    if (runs == 1) server.clock.advance(200);  // passes between the read and the commit
+    if (runs == 1) server.clock.advance(200);  // the expiry passes between the read and the commit
     return Status::ok();
   };
   CHECK(server("PROBEW k") == "gone");
@@ -117,7 +117,7 @@ TEST_CASE("a write whose expiry passed before its commit runs again") {
   CHECK(server.stats.totals().retries == 1);
 }
 
-TEST_CASE("an error drops what the handler wrote") {
+TEST_CASE("handler returns an error: its writes are dropped") {
   CommandHarness server(families());
   g_probe = [](Ctx& ctx) -> Status {
     ctx.reply.array(2);
@@ -129,7 +129,7 @@ TEST_CASE("an error drops what the handler wrote") {
   CHECK(server("GET k") == "(nil)");
 }
 
-TEST_CASE("a waiting client delays no other client") {
+TEST_CASE("command waits: other clients are not delayed") {
   CommandHarness server(families());
   server("SET k v");
   const std::vector<Bytes> dbsize{"DBSIZE"}, get{"GET", "k"};
@@ -151,7 +151,7 @@ TEST_CASE("a waiting client delays no other client") {
   CHECK(show(server.client(1).out.to_string()) == "(integer) 1\n\"v\"");
 }
 
-TEST_CASE("a pass that takes long begins no further command, and the next one goes on") {
+TEST_CASE("pass takes long: it begins no further command, and the next pass continues") {
   CommandHarness server(families());
   int runs = 0;
   g_probe = [&](Ctx& ctx) {
@@ -179,7 +179,7 @@ TEST_CASE("a pass that takes long begins no further command, and the next one go
   CHECK(server.client(2).out.empty());
 }
 
-TEST_CASE("a pass that has committed megabytes begins no further command, since the loop writes them to the log") {
+TEST_CASE("pass has committed megabytes: it begins no further command, since the loop then writes them to the log") {
   CommandHarness server(families());
   const std::string value(1 << 20, 'v'), small(100, 'v');
   const std::vector<Bytes> set{"SET", "k", GENERATE(true, false) ? Bytes(value) : Bytes(small)};
@@ -194,7 +194,7 @@ TEST_CASE("a pass that has committed megabytes begins no further command, since 
   CHECK(done == (set[2].size() == value.size() ? 4 : 20));
 }
 
-TEST_CASE("a client leaves while its command is off the loop: its results are dropped") {
+TEST_CASE("client disconnects while its command is off the loop: the results are dropped") {
   CommandHarness server(families());
   const std::vector<Bytes> dbsize{"DBSIZE"};
   auto client = std::make_unique<Client>();
@@ -207,10 +207,10 @@ TEST_CASE("a client leaves while its command is off the loop: its results are dr
   REQUIRE(span[0].state == PendingCommand::State::kWaiting);
   server.dispatcher->client_closed(*client, span.data());
   client.reset();
-  CHECK(server("DBSIZE") == "(integer) 0");  // behind it in the queue, or after it was dropped
+  CHECK(server("DBSIZE") == "(integer) 0");  // DBSIZE runs after the dropped command in the queue
 }
 
-TEST_CASE("a walk ends when its client has left, and queued work of that client never begins") {
+TEST_CASE("client disconnects: its walk ends, and its queued work never begins") {
   CommandHarness server(families());
   std::promise<void> begun;
   std::atomic<int> runs{0};
@@ -236,13 +236,13 @@ TEST_CASE("a walk ends when its client has left, and queued work of that client 
   server.dispatcher->client_closed(clients[0], &span[0]);
   server.loop.wait(70);
   CHECK(ended);
-  // The next command is behind them in the queue.
+  // The next command is after both of them in the queue.
   g_probe = [&](Ctx& ctx) -> Status { return ctx.reply.ok(), Status::ok(); };
   CHECK(server("PROBEL") == "OK");
   CHECK(runs == 1);
 }
 
-TEST_CASE("short work does not wait behind long work") {
+TEST_CASE("long work is queued: short work does not wait for it") {
   CommandHarness server(families());
   server("SET k v");
   std::promise<void> release;
@@ -260,12 +260,12 @@ TEST_CASE("short work does not wait behind long work") {
   }
   server.dispatcher->run_pass(span);
   CHECK(server("SCAN 0") == "[\"0\", [\"k\"]]");
-  CHECK(server("DELPREFIX none").starts_with("\"purge-"));  // waits for a sync
+  CHECK(server("DELPREFIX none").starts_with("\"purge-"));  // DELPREFIX waits for a sync
   release.set_value();
   for (std::uint64_t id = 10; id < 14; ++id) server.loop.wait(id);
 }
 
-TEST_CASE("CLIENT UNBLOCK ends a wait without a limit, between two checks or during one") {
+TEST_CASE("CLIENT UNBLOCK, between two checks of a wait or during one: ends the wait even if it has no limit") {
   CommandHarness server(families());
   server("SET k v");
   const std::string ticket = server("DELPREFIX k");
@@ -278,7 +278,7 @@ TEST_CASE("CLIENT UNBLOCK ends a wait without a limit, between two checks or dur
     if (++waits != at) return;
     CHECK_FALSE(server.blocked.unblock(2, BlockedClients::End::kTimeout));
     CHECK(server.blocked.unblock(1, error ? BlockedClients::End::kError : BlockedClients::End::kTimeout));
-    CHECK_FALSE(server.blocked.unblock(1, BlockedClients::End::kTimeout));  // it is unblocked already
+    CHECK_FALSE(server.blocked.unblock(1, BlockedClients::End::kTimeout));  // the client is unblocked already
   };
   CHECK(server("PURGE.WAIT " + ticket + " 0") ==
         (error ? "(error) UNBLOCKED client unblocked via CLIENT UNBLOCK" : "(integer) 0"));
@@ -288,7 +288,7 @@ TEST_CASE("CLIENT UNBLOCK ends a wait without a limit, between two checks or dur
   CHECK(server("CLIENT UNBLOCK 1") == "(integer) 0");
 }
 
-TEST_CASE("a stalled write waits, and delays neither other clients nor a FLUSHDB") {
+TEST_CASE("write is stalled: it waits, and delays neither other clients nor a FLUSHDB") {
   CommandHarness server(families());
   server("SET k v");
   server.db->pause_compactions();
@@ -310,14 +310,14 @@ TEST_CASE("a stalled write waits, and delays neither other clients nor a FLUSHDB
   CHECK(span[0].retry_ms > 0);
   CHECK(span[1].state == PendingCommand::State::kNotRun);
   CHECK(server.client(1).out.empty());
-  if (span[2].state == PendingCommand::State::kWaiting) {  // it misses a page, which is independent of the stall
+  if (span[2].state == PendingCommand::State::kWaiting) {  // the command waits for a page, not for the stall
     server.loop.wait(2);
     server.client(2).waiting = false;
     server.dispatcher->run_pass(std::span(span).last(1));
   }
   CHECK(show(server.client(2).out.to_string()) == "\"v\"");
   server.client(2).out.clear();
-  // The stall is still on, so it waits again.
+  // The stall is still on, so the command waits again.
   server.client(1).waiting = false;
   span[0].state = PendingCommand::State::kNotRun;
   server.dispatcher->run_pass(std::span(span).first(2));
@@ -340,7 +340,7 @@ TEST_CASE("a stalled write waits, and delays neither other clients nor a FLUSHDB
   CHECK(slow[0].arguments.back().starts_with("(waited: stall 1"));
 }
 
-TEST_CASE("a write that waited for the end of a stop is refused when the database becomes read-only") {
+TEST_CASE("database becomes read-only while a write waits for the end of a stop: the write is refused") {
   CommandHarness server(families());
   server.stop_writes();
   const std::vector<Bytes> set{"SET", "k", "new"};
@@ -350,7 +350,7 @@ TEST_CASE("a write that waited for the end of a stop is refused when the databas
   server.dispatcher->run_pass(std::span(&pending, 1));
   REQUIRE(pending.state == PendingCommand::State::kWaiting);
   server.faults().inject({.sticky = true});
-  server.advance(20'000);  // fails, since the mark of engine time cannot be written
+  server.advance(20'000);  // this fails, since the mark of engine time cannot be written
   REQUIRE_FALSE(server.db->write_status().is_ok());
   server.client(1).waiting = false;
   pending.state = PendingCommand::State::kNotRun;
@@ -361,7 +361,7 @@ TEST_CASE("a write that waited for the end of a stop is refused when the databas
   server.faults().clear_faults();
 }
 
-TEST_CASE("a command without memory for its values gets -OOM and does not run") {
+TEST_CASE("no memory for a command's values: the command gets -OOM and does not run") {
   CommandHarness server(families());
   const std::vector<Bytes> set{"SET", "k", ""};
   PendingCommand pending;
@@ -374,12 +374,12 @@ TEST_CASE("a command without memory for its values gets -OOM and does not run") 
   CHECK(server("GET k") == "(nil)");
 }
 
-TEST_CASE("a reply from an offload thread depends on all that its handler could see, beyond its view") {
+TEST_CASE("reply from an offload thread: depends on all that its handler could see, even beyond its view") {
   CommandHarness server(families());
   server("SET k v");
   SeqNum later = 0;
   g_probe = [&](Ctx& ctx) -> Status {
-    WriteBatch batch;  // another client writes meanwhile, and the engine's count includes it
+    WriteBatch batch;  // another client writes meanwhile, and the engine's count includes that key
     batch.put(0, "other", "x");
     TRY(server.db->commit(batch));
     later = batch.last_seq();
@@ -391,7 +391,7 @@ TEST_CASE("a reply from an offload thread depends on all that its handler could 
   CHECK(server.client(5).seen_seq >= later);
 }
 
-TEST_CASE("replies depend on the newest state that their handlers saw") {
+TEST_CASE("handler sees newer data than its view: the reply waits until the log has that data") {
   CommandHarness server(families());
   server("SET k v");
   const SeqNum after_set = server.db->visible_seq();
@@ -403,7 +403,7 @@ TEST_CASE("replies depend on the newest state that their handlers saw") {
   CHECK(server.client(3).seen_seq == after_set);
 }
 
-TEST_CASE("calls, failures, rejections, hits and misses are counted") {
+TEST_CASE("commands run: calls, failures, rejections, hits and misses are counted") {
   CommandHarness server(families());
   server("SET n x");
   server("INCR n");
@@ -428,7 +428,7 @@ TEST_CASE("calls, failures, rejections, hits and misses are counted") {
   CHECK(server.stats.commands()[server.table.find("get")->index].calls == 0);
 }
 
-TEST_CASE("the slow log includes a command's waits, and names them") {
+TEST_CASE("slow log: a command's time includes its waits, and the entry names them") {
   CommandHarness server(families());
   server.observers.slow_log.configure(10'000, 100, true);
   const auto latest = [&server] {
@@ -439,7 +439,7 @@ TEST_CASE("the slow log includes a command's waits, and names them") {
     return line;
   };
   server.on_wait = [&server] { server.clock.advance(50); };
-  server("DELPREFIX a");  // waits for a sync
+  server("DELPREFIX a");  // DELPREFIX waits for a sync
   CHECK(latest() == "50 ms: DELPREFIX a (waited: wal 50000 us)");
   server("MULTI");
   server("DELPREFIX b");
@@ -458,7 +458,7 @@ TEST_CASE("the slow log includes a command's waits, and names them") {
   CHECK(server.observers.slow_log.size() == 3);
 }
 
-TEST_CASE("a large write counts, and is slow, until the log has it and its reply may leave") {
+TEST_CASE("large write: it is counted, and enters the slow log, only when the log has it and its reply may leave") {
   CommandHarness server(families());
   server.observers.slow_log.configure(100'000, 10, true);
   const std::size_t set = server.table.find_full("set")->index;
@@ -471,7 +471,7 @@ TEST_CASE("a large write counts, and is slow, until the log has it and its reply
   CHECK(pending.state == PendingCommand::State::kDone);
   server.clock.advance(700);
   server.dispatcher->poll();
-  CHECK(server.stats.commands()[set].calls == 0);  // its reply waits
+  CHECK(server.stats.commands()[set].calls == 0);  // the reply is still waiting
   CHECK(server.observers.slow_log.size() == 0);
   server.db->write_log();
   server.dispatcher->logged(700'000'000);
@@ -485,7 +485,7 @@ TEST_CASE("a large write counts, and is slow, until the log has it and its reply
   CHECK(server.stats.commands()[set].calls == 2);
 }
 
-TEST_CASE("the last command of a pass shows how long it waited for the others, and ran") {
+TEST_CASE("last command of a pass: the stages show how long it waited for the others and how long it ran") {
   CommandHarness server(families());
   g_probe = [&](Ctx& ctx) -> Status {
     server.clock.advance(2);
@@ -505,7 +505,7 @@ TEST_CASE("the last command of a pass shows how long it waited for the others, a
   CHECK(nanos(server, Stage::kMemory) == 2'000'000);
 }
 
-TEST_CASE("keys over the limit are refused, zero bytes counting twice") {
+TEST_CASE("keys over the limit: they are refused, and zero bytes count twice") {
   CommandHarness server(families());
   CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes, 'k'), "v"})) == "OK");
   CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes + 1, 'k'), "v"}))
@@ -513,7 +513,7 @@ TEST_CASE("keys over the limit are refused, zero bytes counting twice") {
   CHECK(show(server.raw({"GET", std::string(kMaxKeyBytes / 2 + 1, '\0')})).starts_with("(error) ERR a key of"));
 }
 
-TEST_CASE("each status has its error reply") {
+TEST_CASE("each status code: has its error reply") {
   CHECK(error_reply(wrong_type()).starts_with("WRONGTYPE Operation"));
   CHECK(error_reply(Status::invalid_argument("key is too long")) == "ERR key is too long");
   CHECK(error_reply(Status::out_of_memory("x")) == "OOM command not allowed when used memory > 'memory_budget'.");
@@ -522,7 +522,7 @@ TEST_CASE("each status has its error reply") {
   CHECK(error_reply(Status::corruption("000012.data: bad page")) == "ERR corruption: 000012.data: bad page");
 }
 
-TEST_CASE("two loops increment the same keys and lose nothing") {
+TEST_CASE("two loops increment the same keys: no increment is lost") {
   CommandHarness server(families());
   constexpr int kRounds = 500;
   Dispatcher other(server.env, 7);
@@ -550,7 +550,7 @@ TEST_CASE("two loops increment the same keys and lose nothing") {
   CHECK(server("STRLEN s") == "(integer) " + std::to_string(2 * kRounds));
 }
 
-TEST_CASE("every command is well formed, and found by its name in any case") {
+TEST_CASE("every command: its spec is well formed, and its name is found in any case") {
   const CommandTable table(command_families());
   for (const Command& command : table.all()) {
     INFO(command.full_name);
@@ -566,7 +566,7 @@ TEST_CASE("every command is well formed, and found by its name in any case") {
     CHECK((spec.run != nullptr || !spec.subcommands.empty()));
     CHECK(spec.keys.first < std::abs(spec.arity));
     CHECK((spec.keys.first == 0 || spec.keys.access != 0));
-    // Commands off their loop commit nothing. Commands whose keys are not known in advance exclude all others.
+    // Commands off their loop must commit nothing. Commands whose keys are not known in advance must exclude all others.
     CHECK_FALSE((spec.has(kOffload) && spec.has(kWrite)));
     if (spec.has(kWrite) && spec.keys.first == 0) CHECK(spec.has(kLockAll));
     for (const CommandSpec& sub : spec.subcommands) CHECK(sub.container == spec.name);
@@ -575,18 +575,18 @@ TEST_CASE("every command is well formed, and found by its name in any case") {
   CHECK(table.find("") == nullptr);
   CHECK(table.find("ge") == nullptr);
   CHECK(table.find(Bytes("get\0", 4)) == nullptr);
-  CHECK(table.find("ge\xf4") == nullptr);  // 't' but for the top bit
+  CHECK(table.find("ge\xf4") == nullptr);  // differs from 't' in the top bit only
   CHECK(table.find("GE\xd4") == nullptr);
-  CHECK(table.find("g\x05t") == nullptr);  // 'e' but for the bits of its case
+  CHECK(table.find("g\x05t") == nullptr);  // differs from 'e' in the bits of its case only
   CHECK(table.find("getrangf") == nullptr);
   CHECK(table.find("incrbyfloas") == nullptr);
   CHECK(table.find("config|get") == nullptr);
 }
 
-TEST_CASE("EXEC sees a selected database as of that moment, and its reply depends on it") {
+TEST_CASE("EXEC with SELECT: it sees the other database as of that moment, and its reply depends on it") {
   CommandHarness server(families());
   CHECK(server("MSET a 1 b 1") == "OK");
-  g_probe = [&](Ctx& ctx) -> Status {  // as on another loop
+  g_probe = [&](Ctx& ctx) -> Status {  // this stands for a write by another loop
     WriteBatch batch;
     batch.put(1, "b", "2");
     CHECK(env_of(ctx).db->commit(batch).is_ok());
@@ -598,7 +598,7 @@ TEST_CASE("EXEC sees a selected database as of that moment, and its reply depend
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
 
-TEST_CASE("after failures from a network, its AUTH and HELLO are delayed, even with the right password") {
+TEST_CASE("failures from a network: its AUTH and HELLO are delayed, even with the right password") {
   CommandHarness h(families());
   h.control.password = "secret";
   h.control.auth_delay_ms = 700;
@@ -614,13 +614,13 @@ TEST_CASE("after failures from a network, its AUTH and HELLO are delayed, even w
   CHECK(waited_for("HELLO 2", 1).second == 0);
   CHECK(waited_for("PING", 1).second == 0);
   CHECK(h.control.auth_failures == 2);
-  CHECK(h.control.failed_network == h.client(2).network);  // all connections from there count together
+  CHECK(h.control.failed_network == h.client(2).network);  // all connections from one network count together
   CHECK(h.control.delayed_network == h.client(2).network);
   h.control.auth_delay_ms = 0;
   CHECK(waited_for("AUTH wrong", 3).second == 0);
 }
 
-TEST_CASE("EXEC that checks passwords waits as AUTH does, and for each further one as after many failures") {
+TEST_CASE("EXEC that checks passwords: it waits as AUTH does, and for each further password as after many failures") {
   CommandHarness h(families());
   const auto waited_for = [&](std::initializer_list<const char*> queue) {
     h("MULTI");

@@ -1,4 +1,4 @@
-// Commands while the database is being opened: those flagged `loading` run, all others reply -LOADING.
+// Tests of commands while the database is being opened: those flagged `loading` run, and all others reply -LOADING.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ using namespace ebbtide::test;
 
 namespace {
 
-/// The harness, with a dispatcher without a database.
+/// The harness, and a dispatcher that has no database.
 struct Loading {
   Loading() {
     server.env.db = nullptr;
@@ -24,7 +24,7 @@ struct Loading {
   CommandHarness server{command_families()};
 };
 
-/// The smallest number of arguments after the command's name.
+/// Returns the fewest arguments, after the command's name, that the command takes.
 std::vector<std::string> shortest(const Command& command) {
   std::vector<std::string> words;
   const CommandSpec& spec = *command.spec;
@@ -37,7 +37,7 @@ std::vector<std::string> shortest(const Command& command) {
 
 }  // namespace
 
-TEST_CASE("command without the loading flag answers LOADING while the database is being opened") {
+TEST_CASE("database is being opened: commands without the loading flag reply LOADING") {
   Loading loading;
   const std::string refusal = "(error) LOADING Redis is loading the dataset in memory";
   CHECK(loading("GET k") == refusal);
@@ -47,7 +47,7 @@ TEST_CASE("command without the loading flag answers LOADING while the database i
   CHECK(loading("NOSUCH").starts_with("(error) ERR unknown command"));
 }
 
-TEST_CASE("every command with the loading flag replies without a database") {
+TEST_CASE("database is being opened: every command with the loading flag replies") {
   Loading loading;
   int ran = 0;
   for (const Command& command : loading.server.table.all()) {
@@ -61,14 +61,14 @@ TEST_CASE("every command with the loading flag replies without a database") {
   CHECK(ran > 60);
 }
 
-TEST_CASE("INFO shows that the database is being opened") {
+TEST_CASE("database is being opened: INFO shows it") {
   Loading loading;
   const std::string info = loading("INFO persistence");
   CHECK(info.find("\\nloading:1") != std::string::npos);
   CHECK(info.find("loading_total_bytes:") != std::string::npos);
 }
 
-TEST_CASE("a session from before the database was open goes on afterwards") {
+TEST_CASE("database has been opened: a session from before keeps its state") {
   CommandHarness server(command_families());
   REQUIRE(server("SELECT 3") == "OK");
   REQUIRE(server("SET there 1") == "OK");

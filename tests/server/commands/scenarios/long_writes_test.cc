@@ -1,4 +1,4 @@
-// Long commands run off their loop: other commands go on, and each has all of its effects at one moment, or none.
+// Tests of long commands, which run off their loop: other commands run meanwhile, and all effects happen at one moment, or none.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -36,12 +36,12 @@ std::span<const std::span<const CommandSpec>> families() {
   return all;
 }
 
-/// Two event loops, each with a dispatcher and clients, and threads that run when the test calls run_one().
+/// Two event loops, each with a dispatcher and clients, and offload threads that run when the test calls run_one().
 struct TwoLoops : CommandHarness {
   explicit TwoLoops(bool one_loop = false) : CommandHarness(families()), other(std::make_unique<Dispatcher>(env, 7)) {
     env.offload = &manual;
     if (one_loop) env.locks = &disabled;
-    g_long = [](Ctx& ctx) -> Status {  // appends a letter to each value, so that a lost update is visible
+    g_long = [](Ctx& ctx) -> Status {  // appends a letter to each value, so that a lost update shows
       for (const LookupKey& key : ctx.keys) {
         std::optional<Found> found;
         Strings strings = ctx.strings();
@@ -57,7 +57,7 @@ struct TwoLoops : CommandHarness {
     }
   }
   Asked ask(int client_number, std::vector<std::string> words) { return {*dispatcher, client(client_number), std::move(words)}; }
-  /// Runs a command of a client of the other loop; it must not wait.
+  /// Runs a command of a client of the other loop. The command must not wait.
   std::string beside(Bytes line, int client_number = 50) {
     Asked asked(*other, client(client_number), split_line(line));
     REQUIRE(asked.step());
@@ -80,15 +80,15 @@ std::vector<std::string> many(const char* command, int keys, bool values) {
 
 }  // namespace
 
-TEST_CASE("a command of many keys runs off the loop, and becomes visible at once") {
+TEST_CASE("command of many keys: it runs off the loop, and its writes become visible at once") {
   TwoLoops server(GENERATE(false, true));
   Asked set = server.ask(1, many("MSET", 2000, true));
   CHECK_FALSE(set.step());
   CHECK(server.manual.queued() == 1);
-  REQUIRE(server.manual.run_one());  // its keys
+  REQUIRE(server.manual.run_one());  // the command collects its keys
   CHECK(server.beside("SET other 1") == "OK");
   CHECK_FALSE(set.step());
-  REQUIRE(server.manual.run_one());  // its batch
+  REQUIRE(server.manual.run_one());  // the command builds its batch
   CHECK(server.beside("GET k0") == "(nil)");
   CHECK(server.beside("SET another 1") == "OK");
   CHECK(set.step());
@@ -96,7 +96,7 @@ TEST_CASE("a command of many keys runs off the loop, and becomes visible at once
   CHECK(server.beside("MGET k0 k1999") == "[\"v0\", \"v1999\"]");
   CHECK_FALSE(server.intents.any());
   CHECK(server.stats.totals().offloaded == 1);
-  server.manual.run_one();  // frees its memory
+  server.manual.run_one();  // the thread frees the command's memory
 
   Asked remove = server.ask(1, many("DEL", 2000, false));
   CHECK_FALSE(remove.step());
@@ -109,7 +109,7 @@ TEST_CASE("a command of many keys runs off the loop, and becomes visible at once
   CHECK(server.beside("EXISTS k0 k1999") == "(integer) 0");
 }
 
-TEST_CASE("a long read off the loop sees one moment") {
+TEST_CASE("long read off the loop: it sees one moment") {
   TwoLoops server;
   server.beside("MSET k0 a k1999 b");
   const bool exists = GENERATE(false, true);
@@ -129,11 +129,11 @@ TEST_CASE("a long read off the loop sees one moment") {
   }
 }
 
-TEST_CASE("a command that is long by a value's size leaves the loop before the work is done") {
+TEST_CASE("command with a large value: it leaves the loop before the work is done") {
   TwoLoops server;
   const std::string value(2 << 20, 'v');
   Asked set = server.ask(1, {"SET", "big", value});
-  REQUIRE(set.step());  // it is shared, not copied
+  REQUIRE(set.step());  // the value is shared, not copied
   CHECK(set.reply() == "OK");
   const auto words =
       GENERATE(std::vector<std::string>{"APPEND", "big", "x"}, std::vector<std::string>{"SETRANGE", "big", "0", "x"},
@@ -154,21 +154,21 @@ TEST_CASE("a command that is long by a value's size leaves the loop before the w
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("a write of its key makes a long write run again, and neither write is lost") {
+TEST_CASE("another client writes a key of a long write: the long write runs again, and neither write is lost") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   Asked asked = server.ask(1, {"LONGW", "k", "other"});
   CHECK_FALSE(asked.step());
   server.manual.run_one();
   const bool before_run = GENERATE(true, false);
-  CHECK_FALSE(asked.step());  // marked
+  CHECK_FALSE(asked.step());  // the key is marked
   if (before_run) CHECK(server.beside("APPEND k b") == "(integer) 2");
   server.manual.run_one();
   if (!before_run) CHECK(server.beside("APPEND k b") == "(integer) 2");
-  CHECK_FALSE(asked.step());  // it conflicts
+  CHECK_FALSE(asked.step());  // the commit finds a conflict
   CHECK(server.stats.totals().retries == 1);
   server.manual.run_one();
-  CHECK(server.beside("GETEX k") == "\"ab\"");  // writes nothing
+  CHECK(server.beside("GETEX k") == "\"ab\"");  // GETEX writes nothing
   CHECK(asked.step());
   CHECK(asked.reply() == "OK");
   CHECK(server.beside("MGET k other") == "[\"abL\", \"L\"]");
@@ -177,7 +177,7 @@ TEST_CASE("a write of its key makes a long write run again, and neither write is
 
 namespace {
 
-/// Runs a long write with one write of its key, by the other loop, at each moment. Both must have their effect.
+/// Runs a long write, and at each moment of it one write of its key by the other loop. Both must have their effect.
 void another_write_at_each_moment() {
   for (int moment = 0; moment < 4; ++moment) {
     TwoLoops server;
@@ -198,15 +198,15 @@ void another_write_at_each_moment() {
 
 }  // namespace
 
-TEST_CASE("the conflict test finds a commit despite a conflict", "[planted]") {
+TEST_CASE("planted bug commits despite a conflict: the conflict test finds it", "[planted]") {
   must_catch(PlantedServerBug::kCommitDespiteConflict, another_write_at_each_moment);
 }
 
-TEST_CASE("the conflict test finds marks that end early", "[planted]") {
+TEST_CASE("planted bug removes marks early: the conflict test finds it", "[planted]") {
   must_catch(PlantedServerBug::kMarksEndEarly, another_write_at_each_moment);
 }
 
-TEST_CASE("after two conflicts other writers of a long write's keys wait, and go on afterwards") {
+TEST_CASE("two conflicts of a long write: other writers of its keys wait for it, and run afterwards") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   Asked asked = server.ask(1, {"LONGW", "k"});
@@ -222,7 +222,7 @@ TEST_CASE("after two conflicts other writers of a long write's keys wait, and go
   CHECK_FALSE(writer.step());  // the marks are firm
   CHECK(writer.retry_ms() == 0);
   CHECK(server.beside("GET k") == "\"a12\"");
-  CHECK(server.beside("SETNX k x") == "(integer) 0");  // writes nothing
+  CHECK(server.beside("SETNX k x") == "(integer) 0");  // SETNX writes nothing
   CHECK(server.beside("SET free 1") == "OK");
   server.beside("MULTI", 70);
   CHECK(server.beside("SET k exec", 70) == "QUEUED");
@@ -241,7 +241,7 @@ TEST_CASE("after two conflicts other writers of a long write's keys wait, and go
   CHECK(server.beside("GET k") == "\"exec\"");
 }
 
-TEST_CASE("two long writes of one key after conflicts follow each other") {
+TEST_CASE("two long writes of one key after conflicts: one runs after the other") {
   TwoLoops server;
   Asked first = server.ask(1, {"LONGW", "k", "a"}), second = server.ask(2, {"LONGW", "k", "b"});
   const auto run_all = [&server] {
@@ -257,7 +257,7 @@ TEST_CASE("two long writes of one key after conflicts follow each other") {
     CHECK_FALSE(first.step());
     CHECK_FALSE(second.step());
   }
-  CHECK(server.manual.queued() == 1);  // the second waits for the first one's marks, without marks of its own
+  CHECK(server.manual.queued() == 1);  // the second waits until the first one's marks are removed, and sets none meanwhile
   CHECK(server.beside("SET b x") == "OK");
   server.manual.run_one();
   CHECK(first.step());
@@ -268,7 +268,7 @@ TEST_CASE("two long writes of one key after conflicts follow each other") {
   CHECK(server.beside("MGET k a b") == "[\"1LL\", \"L\", \"xL\"]");
 }
 
-TEST_CASE("deletes of ranges and databases wait for no marks: a long write runs again after them") {
+TEST_CASE("delete of a range or database during a long write: it does not wait for marks, and the long write runs again") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   Asked asked = server.ask(1, {"LONGW", "k"});
@@ -280,11 +280,11 @@ TEST_CASE("deletes of ranges and databases wait for no marks: a long write runs 
     server.beside("APPEND k " + std::to_string(i));
     asked.step();
   }
-  server.manual.run_one();  // its marks are firm by now
+  server.manual.run_one();  // the marks of the command are firm by now
   const std::string line = GENERATE("FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "DELPREFIX k", "DELRANGE a z");
   CAPTURE(line);
   Asked remover(*server.other, server.client(60), split_line(line));
-  if (!remover.step()) {  // a purge ticket's reply waits for the sync
+  if (!remover.step()) {  // the reply with a purge ticket waits for the sync
     server.manual.run_one();
     CHECK(remover.step());
   }
@@ -295,7 +295,7 @@ TEST_CASE("deletes of ranges and databases wait for no marks: a long write runs 
   CHECK(server.beside("GET k") == "\"L\"");
 }
 
-TEST_CASE("a client that leaves at any stage leaves no marks and no write, and waiting writers go on") {
+TEST_CASE("client of a long write disconnects at any stage: no marks and no write are left, and waiting writers run") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   const int stage = GENERATE(0, 1, 2, 3, 4, 5);
@@ -326,7 +326,7 @@ TEST_CASE("a client that leaves at any stage leaves no marks and no write, and w
   CHECK(server.beside("GET k") == (stage >= 4 ? "\"1w\"" : "\"aw\""));
 }
 
-TEST_CASE("an error in a long write leaves no marks and no write") {
+TEST_CASE("long write fails: no marks and no write are left") {
   TwoLoops server;
   server.beside("SET k a");
   g_long = [](Ctx& ctx) -> Status {
@@ -344,7 +344,7 @@ TEST_CASE("an error in a long write leaves no marks and no write") {
   CHECK(server.beside("GET k") == "\"a\"");
 }
 
-TEST_CASE("an expiry that passes before the commit makes a long write run again") {
+TEST_CASE("expiry passes before the commit of a long write: the long write runs again") {
   TwoLoops server;
   server.beside("SET k a PX 100");
   Asked asked = server.ask(1, {"LONGW", "k"});
@@ -360,7 +360,7 @@ TEST_CASE("an expiry that passes before the commit makes a long write run again"
   CHECK(server.beside("TTL k") == "(integer) -1");
 }
 
-TEST_CASE("a long write that always meets other writes fails with an error") {
+TEST_CASE("long write meets other writes at every run: it fails with an error") {
   TwoLoops server;
   Asked asked = server.ask(1, {"LONGW", "k"});
   asked.step();
@@ -377,7 +377,7 @@ TEST_CASE("a long write that always meets other writes fails with an error") {
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("CLIENT PAUSE delays the commit of a long write") {
+TEST_CASE("CLIENT PAUSE during a long write: its commit is delayed") {
   TwoLoops server;
   Asked asked = server.ask(1, {"LONGW", "k"});
   asked.step();
@@ -393,7 +393,7 @@ TEST_CASE("CLIENT PAUSE delays the commit of a long write") {
   CHECK(server.beside("GET k") == "\"L\"");
 }
 
-TEST_CASE("a write stall delays the commit of a long write, whose run counts") {
+TEST_CASE("write stall at the commit of a long write: the commit is delayed, and its run is not repeated") {
   TwoLoops server;
   server.env.offload = &*server.offload;
   server.stop_writes();
@@ -411,7 +411,7 @@ TEST_CASE("a write stall delays the commit of a long write, whose run counts") {
   CHECK(server.beside("GET fresh") == "(nil)");
   server.settle();
   server.advance(1000);
-  if (!asked.step()) CHECK(asked.step());  // a slowdown, once
+  if (!asked.step()) CHECK(asked.step());  // the command may wait once for a slowdown
   CHECK(asked.reply() == "OK");
   CHECK(runs == 1);
   CHECK(server.beside("GET fresh") == "\"L\"");
@@ -419,7 +419,7 @@ TEST_CASE("a write stall delays the commit of a long write, whose run counts") {
 
 namespace {
 
-/// Queues MULTI and enough commands for EXEC to be long.
+/// Sends MULTI and enough commands that EXEC is long.
 void queue_many(TwoLoops& server, int client_number) {
   Asked multi = server.ask(client_number, {"MULTI"});
   REQUIRE(multi.step());
@@ -440,7 +440,7 @@ std::uint64_t calls(const CommandHarness& server, Bytes command) {
 
 }  // namespace
 
-TEST_CASE("EXEC of many commands runs off the loop, and becomes visible at once") {
+TEST_CASE("EXEC of many commands: it runs off the loop, and its writes become visible at once") {
   TwoLoops server(GENERATE(false, true));
   const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
   queue_many(server, 1);
@@ -470,13 +470,13 @@ TEST_CASE("EXEC of many commands runs off the loop, and becomes visible at once"
   CHECK(server.db->memory().charged(MemoryAccount::Kind::kConnections) == charged);
 }
 
-TEST_CASE("EXEC that proves to be long while it runs starts again off the loop") {
+TEST_CASE("EXEC proves to be long while it runs: it starts again off the loop") {
   TwoLoops server;
   CHECK(server.beside("INCR n") == "(integer) 1");
   server.beside("MULTI", 1);
   queue_one(server, 1, "INCR n");
   queue_one(server, 1, "SETRANGE large 600000 x");
-  queue_one(server, 1, "SETRANGE other 600000 x");  // both together are too long for the loop
+  queue_one(server, 1, "SETRANGE other 600000 x");  // together, both are too long for the loop
   Asked exec = server.ask(1, {"EXEC"});
   CHECK_FALSE(exec.step());
   server.manual.run_one();
@@ -488,7 +488,7 @@ TEST_CASE("EXEC that proves to be long while it runs starts again off the loop")
   CHECK(calls(server, "setrange") == 2);
 }
 
-TEST_CASE("EXEC off the loop replies nil if a watched key changes at any moment before its commit") {
+TEST_CASE("watched key changes at any moment before the commit of an EXEC off the loop: EXEC replies nil") {
   TwoLoops server(GENERATE(false, true));
   const int moment = GENERATE(0, 1, 2, 3);
   const std::string change = GENERATE("SET watched x", "FLUSHDB", "DEL watched");
@@ -535,7 +535,7 @@ TEST_CASE("two long EXECs watch each other's keys: one fails") {
   CHECK(server.beside("EXISTS a b") == "(integer) 1");
 }
 
-TEST_CASE("a client that leaves during a long EXEC leaves no marks, no write and no charge") {
+TEST_CASE("client disconnects during a long EXEC: no marks, no write and no charge are left") {
   TwoLoops server;
   const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
   auto client = std::make_unique<Client>();
@@ -560,7 +560,7 @@ TEST_CASE("a client that leaves during a long EXEC leaves no marks, no write and
   CHECK(server.beside("EXISTS k0") == "(integer) 0");
 }
 
-TEST_CASE("EXEC with a command that must stay on the loop stays there") {
+TEST_CASE("EXEC with a command that must stay on the loop: it stays there") {
   TwoLoops server;
   queue_many(server, 1);
   queue_one(server, 1, "CLIENT SETNAME x");
@@ -568,7 +568,38 @@ TEST_CASE("EXEC with a command that must stay on the loop stays there") {
   CHECK(exec.step());
 }
 
-TEST_CASE("EXEC with FLUSHDB runs off the loop, and empties the database as it is at the commit") {
+TEST_CASE("EXEC with a command that never runs on a loop by itself: it leaves its loop even if short") {
+  for (const char* command : {"LCS k0 k1", "INFO", "PUBSUB CHANNELS"}) {
+    CAPTURE(command);
+    TwoLoops server;
+    server.beside("MULTI", 1);
+    queue_one(server, 1, command);
+    Asked exec = server.ask(1, {"EXEC"});
+    CHECK_FALSE(exec.step());
+    for (int steps = 0; steps < 10 && !exec.done(); ++steps) {
+      server.manual.run_one();
+      exec.step();
+    }
+    CHECK(exec.reply().starts_with("["));
+  }
+}
+
+TEST_CASE("keys that a thread collects: they are charged until the reply") {
+  TwoLoops server;
+  const MemoryAccount& memory = server.db->memory();
+  Asked asked = server.ask(1, many("UNLINK", 20'000, false));
+  CHECK_FALSE(asked.step());
+  CHECK(memory.charged(MemoryAccount::Kind::kCommands) == 0);
+  server.manual.run_one();
+  CHECK(memory.charged(MemoryAccount::Kind::kCommands) >= 20'000 * (sizeof(LookupKey) + sizeof(std::uint64_t)));
+  for (int steps = 0; steps < 10 && !asked.step(); ++steps) server.manual.run_one();
+  CHECK(asked.reply() == "(integer) 0");
+  while (server.manual.run_one()) {
+  }
+  CHECK(memory.charged(MemoryAccount::Kind::kCommands) == 0);
+}
+
+TEST_CASE("EXEC with FLUSHDB: it runs off the loop, and empties the database as it is at the commit") {
   TwoLoops server(GENERATE(false, true));
   const bool had_keys = GENERATE(false, true);
   if (had_keys) CHECK(server.beside("MSET k0 old gone 1") == "OK");
@@ -582,7 +613,7 @@ TEST_CASE("EXEC with FLUSHDB runs off the loop, and empties the database as it i
   server.manual.run_one();
   CHECK_FALSE(exec.step());
   server.manual.run_one();
-  CHECK(server.beside("MSET later 1") == "OK");  // no mark of the transaction
+  CHECK(server.beside("MSET later 1") == "OK");  // the transaction has marked no key
   CHECK(exec.step());
   CHECK(exec.reply().ends_with("OK, (integer) 2, OK, (integer) 0, OK]"));
   CHECK(server.beside("EXISTS k0 k399 gone later k1") == "(integer) 1");
@@ -590,7 +621,7 @@ TEST_CASE("EXEC with FLUSHDB runs off the loop, and empties the database as it i
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC with SWAPDB runs off the loop, and a write of what it reads from the other database makes it run again") {
+TEST_CASE("EXEC with SWAPDB: it runs off the loop, and runs again if a key changes that it reads from the other database") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -615,7 +646,7 @@ TEST_CASE("EXEC with SWAPDB runs off the loop, and a write of what it reads from
   CHECK(server.beside("MGET there k0") == (conflict ? "[\"21\", (nil)]" : "[\"11\", (nil)]"));
 }
 
-TEST_CASE("EXEC with SELECT runs off the loop: each command in its database, the last one stays selected") {
+TEST_CASE("EXEC with SELECT off the loop: each command runs in its database, and the last one stays selected") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -642,7 +673,7 @@ TEST_CASE("EXEC with SELECT runs off the loop: each command in its database, the
   CHECK(server.beside("MGET k0 here") == "[\"v\", (nil)]");
 }
 
-TEST_CASE("EXEC with COPY and MOVE runs off the loop, and a write of a target in another database makes it run again") {
+TEST_CASE("EXEC with COPY and MOVE: it runs off the loop, and runs again if a target in another database is written") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -667,7 +698,7 @@ TEST_CASE("EXEC with COPY and MOVE runs off the loop, and a write of a target in
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("COPY and MOVE of a large value run off the loop, and a write of the target makes them run again") {
+TEST_CASE("COPY and MOVE of a large value: they run off the loop, and run again if the target is written") {
   TwoLoops server(GENERATE(false, true));
   const bool moves = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -687,7 +718,7 @@ TEST_CASE("COPY and MOVE of a large value run off the loop, and a write of the t
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC with a walk runs off the loop even if short, and a new key makes it run again") {
+TEST_CASE("EXEC with a walk: it runs off the loop even if short, and runs again if a key is added") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SELECT 1", 51);
   server.beside("SET first 1");
@@ -704,7 +735,7 @@ TEST_CASE("EXEC with a walk runs off the loop even if short, and a new key makes
     CHECK_FALSE(exec.step());
     server.manual.run_one();
   }
-  Asked writer(*server.other, server.client(52), split_line("SET fourth 1"));  // waits now
+  Asked writer(*server.other, server.client(52), split_line("SET fourth 1"));  // the SET waits now
   CHECK_FALSE(writer.step());
   CHECK(server.beside("GET first") == "\"1\"");
   CHECK(exec.step());
@@ -714,7 +745,7 @@ TEST_CASE("EXEC with a walk runs off the loop even if short, and a new key makes
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("PFCOUNT in an EXEC off the loop stores its result, as on the loop") {
+TEST_CASE("PFCOUNT in an EXEC off the loop: stores its result, as on the loop") {
   TwoLoops server(GENERATE(false, true));
   server.beside("PFADD h a b");
   server.beside("MULTI", 1);
@@ -729,7 +760,7 @@ TEST_CASE("PFCOUNT in an EXEC off the loop stores its result, as on the loop") {
   CHECK(server.beside("GETRANGE h 8 15") == "\"\\x02\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"");
 }
 
-TEST_CASE("EXEC with walks only sees one moment, whatever is written meanwhile") {
+TEST_CASE("EXEC with only walks: it sees one moment, whatever is written meanwhile") {
   TwoLoops server;
   server.beside("SET first 1");
   g_long = [&](Ctx& ctx) -> Status {
@@ -748,7 +779,7 @@ TEST_CASE("EXEC with walks only sees one moment, whatever is written meanwhile")
   CHECK(exec.reply() == "[(integer) 1, OK, (integer) 1, [\"first\"]]");
 }
 
-TEST_CASE("EXEC that reads two databases off the loop sees one moment") {
+TEST_CASE("EXEC off the loop reads two databases: it sees one moment") {
   TwoLoops server;
   server.beside("SET k0 old");
   server.beside("SELECT 1", 51);
@@ -775,7 +806,7 @@ TEST_CASE("EXEC that reads two databases off the loop sees one moment") {
   CHECK(exec.reply().ends_with("\"new\", OK, OK, \"new\"]"));
 }
 
-TEST_CASE("long writes publish each key once, at their commit") {
+TEST_CASE("long write: it publishes each key once, at its commit") {
   TwoLoops server;
   std::vector<std::string> events;
   server.observers.notifications.publish = [&](Bytes, Bytes message, ClientLoop*, std::uint64_t) {
@@ -789,7 +820,7 @@ TEST_CASE("long writes publish each key once, at their commit") {
   server.manual.run_one();
   asked.step();
   server.manual.run_one();
-  server.beside("SET k7 x");  // a conflict
+  server.beside("SET k7 x");  // this causes a conflict
   CHECK(events.size() == 1);
   CHECK_FALSE(asked.step());
   server.manual.run_one();
@@ -798,7 +829,7 @@ TEST_CASE("long writes publish each key once, at their commit") {
   CHECK(events.size() == 1 + (transaction ? 400 : 1200));
 }
 
-TEST_CASE("a watched key changes at a long write's commit, for its client and for others") {
+TEST_CASE("long write commits: a watched key counts as changed, for its own client and for others") {
   TwoLoops server;
   server.beside("WATCH k", 70);
   server.beside("MULTI", 70);
@@ -812,7 +843,7 @@ TEST_CASE("a watched key changes at a long write's commit, for its client and fo
   CHECK(server.beside("EXEC", 70) == "(nil)");
 }
 
-TEST_CASE("two loops and long writes change the same keys and lose nothing", "[threads]") {
+TEST_CASE("two loops and long writes change the same keys: no change is lost", "[threads]") {
   TwoLoops server;
   server.env.offload = &*server.offload;
   constexpr int kRounds = 300;

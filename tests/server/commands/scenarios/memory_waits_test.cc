@@ -1,4 +1,4 @@
-// Commands whose memory is taken by memtables: they wait until those are flushed, and hold nothing meanwhile.
+// Tests of commands whose memory is taken by memtables: they wait until those are flushed, and hold nothing meanwhile.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr auto kCommands = MemoryAccount::Kind::kCommands;
 
-/// A budget of 64 MiB, a value of 24 MiB on disk at "old", and one of 40 MiB in a memtable.
+/// A server with a budget of 64 MiB, a value of 24 MiB on disk at "old", and a value of 40 MiB in a memtable.
 struct FullMemTables : CommandHarness {
   FullMemTables() : CommandHarness(command_families()) {
     REQUIRE((*this)("SETRANGE old 25165823 x") == "(integer) 25165824");
@@ -32,7 +32,7 @@ struct FullMemTables : CommandHarness {
     while (manual.run_one()) {
     }
   }
-  /// Written without a command, whose thread might keep the value longer than the memtable does.
+  /// Writes the large value without a command, whose thread might keep the value longer than the memtable does.
   void fill() {
     MemoryCharge charge;
     REQUIRE(db->try_charge(kCommands, 40 * kMiB));
@@ -41,7 +41,7 @@ struct FullMemTables : CommandHarness {
     batch.put_shared(0, "fill", charged_value(std::string(40 * kMiB, 'x'), &charge), {});
     REQUIRE(db->commit(batch).is_ok());
   }
-  /// From now on the test decides when threads run and time passes.
+  /// From now on the test decides when threads run and when time passes.
   Asked ask(std::vector<std::string> words, int client_number = 1) {
     env.offload = &manual;
     return {*dispatcher, client(client_number), std::move(words)};
@@ -63,7 +63,7 @@ struct FullMemTables : CommandHarness {
 
 }  // namespace
 
-TEST_CASE("a command whose value needs a flush of memtables waits for it and goes on") {
+TEST_CASE("value of a command needs a flush of memtables: the command waits for the flush and then runs") {
   struct Case {
     std::vector<std::string> command;
     const char *reply, *then, *then_reply;
@@ -97,8 +97,8 @@ TEST_CASE("a command whose value needs a flush of memtables waits for it and goe
   }
 }
 
-TEST_CASE("a transaction whose value needs a flush of memtables waits for it and goes on") {
-  const bool on_loop = GENERATE(true, false);  // COPY makes it stay on the loop
+TEST_CASE("value of a transaction needs a flush of memtables: the transaction waits for the flush and then runs") {
+  const bool on_loop = GENERATE(true, false);  // COPY keeps the transaction on its loop
   FullMemTables server;
   CHECK(server("MULTI") == "OK");
   CHECK(server("INCR n") == "QUEUED");
@@ -110,7 +110,7 @@ TEST_CASE("a transaction whose value needs a flush of memtables waits for it and
   CHECK(server.db->stats().flushes > server.flushes);
 }
 
-TEST_CASE("a value that is rewritten for its expiry is in memory once") {
+TEST_CASE("value is rewritten with another expiry: it is in memory once") {
   for (const char* command : {"EXPIRE old 50", "PERSIST old", "GETEX old EX 50", "RENAME old new", "COPY old new"}) {
     FullMemTables server;
     INFO(command);
@@ -118,8 +118,8 @@ TEST_CASE("a value that is rewritten for its expiry is in memory once") {
     server.settle();
     server.advance(1000);
     const std::uint64_t before = server.db->memory().charged();
-    // Leaves room for the value, what commands spare (a sixteenth of the budget) and a little more: a second copy, or a second
-    // charge, would not fit.
+    // Leaves room for the value, for the part that commands spare (a sixteenth of the budget) and a little more. A second copy,
+    // or a second charge, would not fit.
     const std::uint64_t taken = server.db->memory().room() - 29 * kMiB;
     server.db->memory().charge(kCommands, taken);
     CHECK(server(command).substr(0, 7) != "(error)");
@@ -128,7 +128,7 @@ TEST_CASE("a value that is rewritten for its expiry is in memory once") {
   }
 }
 
-TEST_CASE("a command that waits for memory holds no memory and no marks") {
+TEST_CASE("command waits for memory: it holds no memory and no marks") {
   FullMemTables server;
   const char* command = GENERATE("APPEND", "EXPIRE");
   const std::uint64_t before = server.db->memory().charged();
@@ -152,7 +152,7 @@ TEST_CASE("a command that waits for memory holds no memory and no marks") {
   }
 }
 
-TEST_CASE("commands that wait for memory at the same time do not wait for each other") {
+TEST_CASE("several commands wait for memory at the same time: they do not wait for each other") {
   FullMemTables server;
   std::vector<Asked> asked;
   for (int i = 1; i <= 4; ++i) asked.push_back(server.ask({"SETRANGE", "new" + std::to_string(i), "25165823", "x"}, i));
@@ -174,7 +174,7 @@ TEST_CASE("commands that wait for memory at the same time do not wait for each o
   CHECK(server.client(4).out.to_string() == ":25165824\r\n");
 }
 
-TEST_CASE("a command that no flush makes room for is refused at once") {
+TEST_CASE("no flush can make room for a command: it is refused at once") {
   FullMemTables server;
   server.db->memory().charge(kCommands, 45 * kMiB);
   const std::string reply = server("EXPIRE old 50");
@@ -184,7 +184,19 @@ TEST_CASE("a command that no flush makes room for is refused at once") {
   server.db->memory().release(kCommands, 45 * kMiB);
 }
 
-TEST_CASE("a value that can never fit the budget is refused at once: the error has size, budget and remedy") {
+TEST_CASE("command adds 100,000 elements: it reserves memory for their index") {
+  CommandHarness server(command_families());
+  const std::uint64_t charged = server.db->memory().room() - 10 * kMiB;
+  server.db->memory().charge(kCommands, charged);
+  std::vector<std::string> words = GENERATE(std::vector<std::string>{"HSET", "k"}, std::vector<std::string>{"SADD", "k"},
+                                            std::vector<std::string>{"ZADD", "k"}, std::vector<std::string>{"RPUSH", "k"});
+  words.resize(200'002, "1");
+  const std::string reply = show(server.raw(words));
+  CHECK(reply.substr(0, 86) == "(error) OOM command not allowed when used memory > 'memory_budget'. 12800128 bytes are");
+  server.db->memory().release(kCommands, charged);
+}
+
+TEST_CASE("value can never fit into the budget: it is refused at once, and the error has size, budget and remedy") {
   FullMemTables server;
   const std::string command = GENERATE("SETRANGE k 99999999 x", "SETBIT k 799999999 1");
   const std::string reply = server(command);

@@ -1,7 +1,7 @@
-// The transcripts (tests/transcripts/*.txt): commands and their replies, in order.
+// Runs the transcripts (tests/transcripts/*.txt): commands and their replies, in order.
 //
 //   run [client=N]         each line of the input is a command; the output has a line for each reply
-//   pipeline [client=N]    the same, as one pipeline
+//   pipeline [client=N]    like run, with all commands in one pipeline
 //   advance ms=N           time passes
 //   flush | settle | reopen
 //   password is=TEXT       like CONFIG SET requirepass
@@ -19,11 +19,11 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("transcripts") {
+TEST_CASE("transcripts: each command gets the reply in the file") {
   std::unique_ptr<CommandHarness> server;
   const auto start = [&server](const std::string&) {
     server.reset();
-    // Stamps: database 0 takes the time of the write, 5 lets clients choose, 6 takes the expiry.
+    // The stamp modes: write_time in database 0, explicit in 5, expire_time in 6.
     Settings settings = CommandHarness::small();
     for (const auto& [database, mode] : {std::pair{5u, StampMode::kExplicit}, {6u, StampMode::kExpireTime}}) {
       settings.overrides[database] = settings.tree;
@@ -55,7 +55,7 @@ TEST_CASE("transcripts") {
     } else if (test.command == "password") {
       server->control.password = test.arg("is");
     } else if (test.command == "user") {
-      server->control.users[test.arg("name")] = test.arg("is");
+      server->control.passwords[test.arg("name")] = test.arg("is");
     } else {
       FAIL(test.where << ": unknown directive " << test.command);
     }

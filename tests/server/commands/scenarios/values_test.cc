@@ -1,5 +1,5 @@
-// Strings, bitmaps, sketches and transfers as far as they depend on the engine: values on disk, expiries, two databases, large
-// ranges.
+// Tests of strings, bitmaps, sketches and transfers as far as they depend on the engine: values on disk, expiries, two databases,
+// large ranges.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
@@ -17,14 +17,14 @@ using namespace ebbtide::test;
 
 namespace {
 
-/// Moves all data to files, and none of it stays in memory.
+/// Moves all data to files, so that none of it is in memory.
 void send_to_disk(CommandHarness& server) {
   for (const DatabaseId database : {0u, 1u}) REQUIRE(server.db->flush(database).is_ok());
   server.settle();
   server.reopen();
 }
 
-/// True if the command reads by itself, off the loop.
+/// Returns true if the command runs off the loop, and so reads by itself.
 bool offloaded(Bytes command) { return command.starts_with("LCS "); }
 
 std::uint64_t number(const std::string& reply) {
@@ -32,7 +32,7 @@ std::uint64_t number(const std::string& reply) {
   return std::stoull(reply.substr(10));
 }
 
-/// Sets `pairs` keys "key:<first>", ... of 7 digits, a thousand per command.
+/// Sets keys from "key:<first>" on, with 7 digits, a thousand per command.
 void set_many(CommandHarness& server, int first, int keys) {
   for (int done = 0; done < keys;) {
     std::vector<std::string> command{"MSET"};
@@ -47,7 +47,7 @@ void set_many(CommandHarness& server, int first, int keys) {
 
 }  // namespace
 
-TEST_CASE("each command finds its values on disk, whichever pages are missing at first") {
+TEST_CASE("values are on disk: each command finds them, whichever pages are missing at first") {
   CommandHarness server(command_families());
   const std::string large(100'000, 'x');
   const auto prepare = [&] {
@@ -114,7 +114,7 @@ TEST_CASE("each command finds its values on disk, whichever pages are missing at
   }
 }
 
-TEST_CASE("a large value on disk survives DUMP and RESTORE") {
+TEST_CASE("large value on disk: it survives DUMP and RESTORE") {
   CommandHarness server(command_families());
   std::string large(300'000, 'x');
   for (std::size_t i = 0; i < large.size(); i += 7) large[i] = static_cast<char>(i);
@@ -127,7 +127,7 @@ TEST_CASE("a large value on disk survives DUMP and RESTORE") {
   CHECK(show(server.raw({"GET", "copy"})) == show(server.raw({"GET", "k"})));
 }
 
-TEST_CASE("MOVE and COPY run again if an expiry passes in the other database") {
+TEST_CASE("expiry passes in the other database during MOVE or COPY: the command runs again") {
   CommandHarness server(command_families());
   CHECK(server("SET k here") == "OK");
   CHECK(server("SELECT 1") == "OK");
@@ -150,7 +150,7 @@ TEST_CASE("MOVE and COPY run again if an expiry passes in the other database") {
   CHECK(server("EXISTS last") == "(integer) 0");
 }
 
-TEST_CASE("PFCOUNT stores its result in the sketch, and keeps its expiry") {
+TEST_CASE("PFCOUNT: stores its result in the sketch, whose expiry stays") {
   CommandHarness server(command_families());
   const auto value = [&] {
     const std::string reply = server.raw({"GET", "h"});
@@ -175,7 +175,7 @@ TEST_CASE("PFCOUNT stores its result in the sketch, and keeps its expiry") {
   CHECK(server("PFCOUNT h") == "(integer) 4");
 }
 
-TEST_CASE("PFCOUNT replies while writes are stopped, and stores nothing") {
+TEST_CASE("PFCOUNT while writes are stopped: replies, and stores nothing") {
   CommandHarness server(command_families());
   REQUIRE(server("PFADD h a b c") == "(integer) 1");
   server.stop_writes();
@@ -186,13 +186,13 @@ TEST_CASE("PFCOUNT replies while writes are stopped, and stores nothing") {
 }
 
 TEST_CASE("one loop adds to a sketch while the other stores its count: no element is lost") {
-  // No flush runs meanwhile, so all sketches must fit into one memtable: else writes would be stopped.
+  // No flush runs in this test, so all sketches must fit into one memtable; otherwise writes would be stopped.
   Settings settings = CommandHarness::small();
   settings.memtable_size = 64 << 20;
   settings.memory_budget = 512 << 20;
   CommandHarness server(command_families(), settings);
   constexpr int kRounds = 1000, kBefore = 5000;
-  // Dense sketches, so that counting takes a while.
+  // The sketches are dense, so that counting takes a while.
   std::vector<std::string> many{"PFADD", "h"};
   for (int i = 0; i < kBefore; ++i) many.push_back(std::to_string(i));
   REQUIRE(show(server.raw(many)) == "(integer) 1");
@@ -228,7 +228,7 @@ TEST_CASE("one loop adds to a sketch while the other stores its count: no elemen
   CHECK(server("PFCOUNT h") == "(integer) " + std::to_string(*hll::count(expected)));
 }
 
-TEST_CASE("COUNTRANGE counts small ranges, estimates large ones, and counts all with EXACT") {
+TEST_CASE("COUNTRANGE: counts small ranges, estimates large ranges, and counts all keys with EXACT") {
   CommandHarness server(command_families());
   set_many(server, 0, 130'000);
   CHECK(number(server("COUNTRANGE - + EXACT")) == 130'000);
@@ -245,7 +245,7 @@ TEST_CASE("COUNTRANGE counts small ranges, estimates large ones, and counts all 
   CHECK(most < 120'000);
 }
 
-TEST_CASE("the estimate of a range covers memtables, runs and tombstones, and nothing outside") {
+TEST_CASE("estimate of a range: it covers memtables, runs and tombstones, and nothing outside the range") {
   CommandHarness server(command_families());
   const auto estimate = [&](Bytes start, Bytes end) { return server.db->estimate_keys(0, engine_range(start, end)); };
   CHECK(estimate("a", "z") == 0);

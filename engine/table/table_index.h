@@ -1,0 +1,87 @@
+// The index of an open table: page table, fences, permutations, range tombstones. All that a search needs beside filter and
+// pages.
+//
+// Immutable, made of the metadata file. It leaves memory while the table stays open, and is read again when it is needed
+// (table/index_cache.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <engine/read_view.h>
+#include "deletes/range_tombstone.h"
+#include "table/fences.h"
+#include "table/metadata.h"
+#include "table/page_fences.h"
+
+namespace ebbtide {
+
+/// The data of a page in an index: 16 bytes.
+struct PageInfo {
+  std::uint64_t offset : 48;  ///< offset in the data file, or in the metadata file if the page is replaced
+  std::uint64_t flags : 16;
+  std::uint32_t length;
+  std::uint32_t entries;
+
+  [[nodiscard]] bool dropped() const { return (flags & kPageDropped) != 0; }
+  [[nodiscard]] bool replaced() const { return (flags & kPageReplaced) != 0; }
+};
+static_assert(sizeof(PageInfo) == 16);
+
+struct TileInfo {
+  std::uint32_t first_page;
+  std::uint8_t pages;
+  std::uint8_t flags;
+};
+static_assert(sizeof(TileInfo) == 8);
+
+/// Returns true if a lookup must search the page. `number`: the page's number in its tile. `mask` and `tombstones`: results of
+/// LoadedFilter::candidates().
+[[nodiscard]] inline bool is_candidate(const PageInfo& page, std::uint32_t number, std::uint64_t mask, bool tombstones) {
+  if (page.dropped()) return false;
+  if ((page.flags & kPageTombstones) != 0) return tombstones;
+  return (mask >> number & 1) != 0;
+}
+
+/// Thread-safe.
+struct TableIndex {
+  /// Takes what it can from `m`, which decode() has checked.
+  explicit TableIndex(TableMetadata* m);
+
+  std::uint32_t h = 1;
+  bool any_continues = false;  ///< true if a tile begins with the last key of the tile before
+  bool any_replaced = false;
+  bool renewable = false;  ///< see TableMetadata::names_can_be_renewed
+  Fences fences;
+  std::vector<PageInfo> pages;
+  std::vector<TileInfo> tiles;
+  RoundedRanges delete_keys, expiries, seqs;  ///< ranges of each page
+  std::string permutations;
+  std::vector<std::uint64_t> permutation_offsets;  ///< begin of each tile's permutation; empty if h = 1
+  std::vector<FileExtent> dead;                    ///< see TableMetadata::dead_extents
+  std::uint64_t tombstone_bytes = 0, replaced_bytes = 0;
+  SharedTombstones tombstones;
+
+  /// Returns the approximate begin of a tile in the data file; for the tile after the last, `data_bytes`.
+  [[nodiscard]] std::uint64_t begin_of(std::uint32_t tile, std::uint64_t data_bytes) const;
+  /// Returns the first tile that can have a version of `key`. Needs a tile.
+  [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
+  /// Like first_tile(), given the last tile that begins at or before `key`.
+  [[nodiscard]] std::uint32_t first_of(std::uint32_t tile, Bytes key) const;
+  /// True if the next tile begins with a version of `key`, which is in this tile.
+  [[nodiscard]] bool goes_on(std::uint32_t tile, Bytes key) const {
+    return tile + 1 < tiles.size() && (tiles[tile + 1].flags & kTileContinues) != 0 && fences.separator(tile + 1) == key;
+  }
+  /// Returns the first page of the state's tile that may have the state's key, or LookupState::kNoPage.
+  [[nodiscard]] std::uint32_t first_candidate(const LookupState& state) const;
+  /// Starts the load of the tile's row in the page table.
+  void prefetch_tile(std::uint32_t tile) const;
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+
+ private:
+  void take_ranges(const TableMetadata& m);
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,53 @@
+// The commands that rules of users can name, and their categories.
+//
+// The rules know no handlers and no specs: a command is a name, a container, and a set of categories. Its index is that of the
+// command table, so that checking a command is the test of one bit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <engine/bytes.h>
+
+namespace ebbtide {
+
+/// All categories of Redis 7.2, in Redis's order. Some have no command in this server.
+inline constexpr std::array<Bytes, 21> kAclCategories = {
+    "keyspace", "read",   "write",       "set",       "sortedset",  "list",        "hash",
+    "string",   "bitmap", "hyperloglog", "geo",       "stream",     "pubsub",      "admin",
+    "fast",     "slow",   "blocking",    "dangerous", "connection", "transaction", "scripting"};
+
+/// Returns the index in kAclCategories of a category, named without '@' and in any case; nullopt if there is none.
+std::optional<std::size_t> acl_category(Bytes name);
+
+/// The commands that rules can name. Immutable, so thread-safe.
+class AclCatalog {
+ public:
+  struct Command {
+    std::string name;                             ///< lower case: "get", "config|get"
+    std::optional<std::uint32_t> container = {};  ///< index, of a subcommand
+    std::vector<std::uint32_t> subcommands = {};  ///< indexes, of a container
+    std::uint32_t categories = 0;                 ///< bit i stands for kAclCategories[i]
+  };
+
+  AclCatalog() = default;
+  /// A command's index is its place in `commands`.
+  explicit AclCatalog(std::vector<Command> commands);
+
+  /// Returns the index of a command or subcommand ("config|get"), named in any case; nullopt if there is none.
+  [[nodiscard]] std::optional<std::uint32_t> find(Bytes name) const;
+  [[nodiscard]] const std::vector<Command>& commands() const { return commands_; }
+
+ private:
+  std::vector<Command> commands_;
+  std::unordered_map<std::string, std::uint32_t> by_name_;
+};
+
+using AclCatalogPtr = std::shared_ptr<const AclCatalog>;
+
+}  // namespace ebbtide

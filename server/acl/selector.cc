@@ -1,0 +1,264 @@
+#include "acl/selector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "store/glob.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+// Redis's texts.
+constexpr Bytes kUnknown = "Unknown command or category name in ACL";
+constexpr Bytes kSyntax = "Syntax error";
+constexpr Bytes kKeysAfterAll =
+    "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to "
+    "start with an empty list of patterns";
+constexpr Bytes kChannelsAfterAll =
+    "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try "
+    "'resetchannels' to start with an empty list of channels";
+constexpr Bytes kOfSubcommand = "Allowing first-arg of a subcommand is not supported";
+
+// Returns true if a text has blanks. Rules are separated by blanks, so a pattern has none.
+bool has_blanks(Bytes text) { return text.find_first_of(Bytes(" \t\n\v\f\r\0", 7)) != Bytes::npos; }
+
+bool is_one_of(Bytes rule, Bytes a, Bytes b) { return equal_ignoring_case(rule, a) || equal_ignoring_case(rule, b); }
+
+void append_word(std::string* text, const std::string& word) {
+  if (!text->empty()) *text += ' ';
+  *text += word;
+}
+
+/// Returns the text before the star if a pattern is a plain text and a star; such a pattern matches each key with this prefix.
+std::optional<std::string> prefix_of(Bytes pattern) {
+  if (!pattern.ends_with('*') || glob_is_literal(pattern)) return std::nullopt;
+  const Bytes rest = pattern.substr(0, pattern.size() - 1);
+  std::string prefix = glob_literal_prefix(rest);
+  // The second condition: in "a\*" the star is quoted.
+  if (!glob_is_literal(rest) || prefix != glob_literal_prefix(pattern)) return std::nullopt;
+  return prefix;
+}
+
+/// Returns the first text after all texts with this prefix; nullopt if there is none.
+std::optional<std::string> end_of_prefix(std::string prefix) {
+  while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
+  if (prefix.empty()) return std::nullopt;
+  prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1);
+  return prefix;
+}
+
+}  // namespace
+
+Bytes AclSelector::apply(const AclCatalog& commands, Bytes rule) {
+  if (rule.empty()) return {};
+  if (is_one_of(rule, "allcommands", "+@all")) return set_all_commands(true), Bytes();
+  if (is_one_of(rule, "nocommands", "-@all")) return set_all_commands(false), Bytes();
+  if (is_one_of(rule, "allkeys", "~*") || equal_ignoring_case(rule, "resetkeys")) {
+    all_keys_ = !equal_ignoring_case(rule, "resetkeys");
+    keys_.clear();
+    return {};
+  }
+  if (is_one_of(rule, "allchannels", "&*") || equal_ignoring_case(rule, "resetchannels")) {
+    all_channels_ = !equal_ignoring_case(rule, "resetchannels");
+    channels_.clear();
+    return {};
+  }
+  const Bytes rest = rule.substr(1);
+  switch (rule[0]) {
+    case '~':
+    case '%':
+      return apply_keys(rule);
+    case '&':
+      return apply_channels(rest);
+    case '+':
+    case '-':
+      return rest.starts_with('@') ? apply_category(commands, rest.substr(1), rule[0] == '+')
+                                   : apply_command(commands, rest, rule[0] == '+');
+    default:
+      return kSyntax;
+  }
+}
+
+Bytes AclSelector::apply_keys(Bytes rule) {
+  if (all_keys_) return kKeysAfterAll;
+  std::uint8_t access = rule[0] == '~' ? kAclRead | kAclWrite : 0;
+  std::size_t at = 1;
+  for (; rule[0] == '%'; ++at) {
+    const char c = at < rule.size() ? rule[at] : '\0';
+    if (c == '~' && access != 0) break;
+    const std::uint8_t bit = c == 'R' || c == 'r' ? kAclRead : c == 'W' || c == 'w' ? kAclWrite : 0;
+    if (bit == 0 || (access & bit) != 0) return kSyntax;
+    access |= bit;
+  }
+  const Bytes pattern = rule.substr(rule[0] == '%' ? at + 1 : at);
+  if (has_blanks(pattern)) return kSyntax;
+  const auto found = std::find_if(keys_.begin(), keys_.end(), [&](const KeyPattern& key) { return key.pattern == pattern; });
+  if (found == keys_.end()) {
+    keys_.push_back({std::string(pattern), access});
+  } else {
+    found->access |= access;
+  }
+  return {};
+}
+
+Bytes AclSelector::apply_channels(Bytes pattern) {
+  if (all_channels_) return kChannelsAfterAll;
+  if (has_blanks(pattern)) return kSyntax;
+  if (std::find(channels_.begin(), channels_.end(), pattern) == channels_.end()) channels_.emplace_back(pattern);
+  return {};
+}
+
+Bytes AclSelector::apply_command(const AclCatalog& commands, Bytes name, bool allow) {
+  if (const std::size_t bar = name.rfind('|'); allow && bar != Bytes::npos) return apply_first_argument(commands, name, bar);
+  const auto command = commands.find(name);
+  if (!command) return kUnknown;
+  set_command(commands, *command, allow);
+  note_rule(commands.commands()[*command].name, allow);
+  return {};
+}
+
+// Applies a rule with a bar: +config|get allows a subcommand, +select|0 a first argument.
+Bytes AclSelector::apply_first_argument(const AclCatalog& commands, Bytes name, std::size_t bar) {
+  const auto command = commands.find(name.substr(0, bar));
+  if (!command) return kUnknown;
+  const AclCatalog::Command& named = commands.commands()[*command];
+  if (named.container) return kOfSubcommand;
+  if (bar + 1 == name.size()) return kSyntax;
+  if (named.subcommands.empty()) {
+    auto& arguments = first_arguments_[*command];
+    std::string argument = to_lower(name.substr(bar + 1));
+    if (std::find(arguments.begin(), arguments.end(), argument) == arguments.end()) arguments.push_back(std::move(argument));
+  } else {
+    const auto subcommand = commands.find(name);
+    if (!subcommand) return kUnknown;
+    set_command(commands, *subcommand, true);
+  }
+  note_rule(name, true);
+  return {};
+}
+
+Bytes AclSelector::apply_category(const AclCatalog& commands, Bytes name, bool allow) {
+  const auto category = acl_category(name);
+  if (!category) return kUnknown;
+  for (std::size_t i = 0; i < commands.commands().size(); ++i) {
+    if ((commands.commands()[i].categories >> *category & 1) != 0) set_command(commands, static_cast<std::uint32_t>(i), allow);
+  }
+  note_rule("@" + std::string(kAclCategories[*category]), allow);
+  return {};
+}
+
+void AclSelector::set_all_commands(bool allow) {
+  all_commands_ = began_with_all_ = allow;
+  exceptions_.clear();
+  rules_.clear();
+  first_arguments_.clear();
+}
+
+void AclSelector::set_command(const AclCatalog& commands, std::uint32_t command, bool allow) {
+  set_bit(command, allow);
+  first_arguments_.erase(command);
+  for (const std::uint32_t subcommand : commands.commands()[command].subcommands) set_bit(subcommand, allow);
+}
+
+void AclSelector::set_bit(std::uint32_t command, bool allow) {
+  if (exceptions_.size() <= command / 64) exceptions_.resize(command / 64 + 1);
+  const std::uint64_t bit = std::uint64_t{1} << (command % 64);
+  if (allow != began_with_all_) {
+    exceptions_[command / 64] |= bit;
+  } else {
+    exceptions_[command / 64] &= ~bit;
+  }
+  if (!allow) all_commands_ = false;
+}
+
+// Stores a rule, which replaces earlier rules of the same name, and those of its subcommands and first arguments.
+void AclSelector::note_rule(Bytes name, bool allow) {
+  const std::string lower = to_lower(name);
+  std::erase_if(rules_, [&](const std::string& rule) {
+    const Bytes earlier = Bytes(rule).substr(1);
+    return earlier.starts_with(lower) && (earlier.size() == lower.size() || earlier[lower.size()] == '|');
+  });
+  rules_.push_back((allow ? "+" : "-") + lower);
+}
+
+// --- checks
+
+bool AclSelector::allows_command(const AclRequest& request) const {
+  if (all_commands_ || request.always_allowed || has_bit(request.command)) return true;
+  const auto found = first_arguments_.find(request.command);
+  if (found == first_arguments_.end() || request.arguments.size() < 2) return false;
+  return std::any_of(found->second.begin(), found->second.end(),
+                     [&](const std::string& allowed) { return equal_ignoring_case(allowed, request.arguments[1]); });
+}
+
+bool AclSelector::allows_key(Bytes key, std::uint8_t access) const {
+  return std::any_of(keys_.begin(), keys_.end(), [&](const KeyPattern& allowed) {
+    return (allowed.access & access) == access && glob_match(allowed.pattern, key);
+  });
+}
+
+bool AclSelector::allows_range(const AclRequest::Range& range) const {
+  return std::any_of(keys_.begin(), keys_.end(), [&](const KeyPattern& allowed) {
+    if ((allowed.access & range.access) != range.access) return false;
+    const auto prefix = prefix_of(allowed.pattern);
+    if (!prefix || range.start < *prefix) return false;
+    const auto end = end_of_prefix(*prefix);
+    return !end || (range.end && *range.end <= *end);
+  });
+}
+
+bool AclSelector::allows_channel(Bytes channel, bool is_pattern) const {
+  return all_channels_ || std::any_of(channels_.begin(), channels_.end(), [&](const std::string& allowed) {
+           return is_pattern ? allowed == channel : glob_match(allowed, channel);
+         });
+}
+
+AclVerdict AclSelector::check(const AclRequest& request) const {
+  if (!allows_command(request)) return {AclDenial::kCommand, 0};
+  if (!all_keys_) {
+    for (const AclRequest::Key& key : request.keys) {
+      if (!allows_key(request.arguments[key.argument], key.access)) return {AclDenial::kKey, key.argument};
+    }
+    if (request.range != nullptr && !allows_range(*request.range)) return {AclDenial::kKey, request.range->argument};
+  }
+  for (std::size_t i = request.channels.first; !all_channels_ && i < request.channels.end; ++i) {
+    if (!allows_channel(request.arguments[i], request.channels.patterns)) return {AclDenial::kChannel, i};
+  }
+  return {};
+}
+
+// --- texts
+
+std::string AclSelector::commands_text() const {
+  std::string text = began_with_all_ ? "+@all" : "-@all";
+  for (const std::string& rule : rules_) append_word(&text, rule);
+  return text;
+}
+
+std::string AclSelector::keys_text() const {
+  if (all_keys_) return "~*";
+  std::string text;
+  for (const KeyPattern& key : keys_) {
+    const char* const kind = key.access == (kAclRead | kAclWrite) ? "~" : key.access == kAclRead ? "%R~" : "%W~";
+    append_word(&text, kind + key.pattern);
+  }
+  return text;
+}
+
+std::string AclSelector::channels_text() const {
+  if (all_channels_) return "&*";
+  std::string text;
+  for (const std::string& channel : channels_) append_word(&text, "&" + channel);
+  return text;
+}
+
+std::string AclSelector::text() const {
+  std::string text = keys_text();
+  if (!all_channels_) append_word(&text, "resetchannels");
+  if (const std::string channels = channels_text(); !channels.empty()) append_word(&text, channels);
+  append_word(&text, commands_text());
+  return text;
+}
+
+}  // namespace ebbtide

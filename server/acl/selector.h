@@ -1,0 +1,127 @@
+// A selector says which commands may run, with which keys and channels. The rules are Redis 7.2's:
+//
+//     +get -get            a command; a container with all of its subcommands
+//     +config|get          a subcommand
+//     +select|0            a command with this first argument, which is otherwise not allowed
+//     +@read -@dangerous   a category; +@all and -@all have the names allcommands and nocommands, too
+//     ~app:*               keys that match a glob pattern; allkeys is ~*, resetkeys removes all patterns
+//     %R~p %W~p %RW~p      a key pattern for commands that read the key, write it, or do either
+//     &news.*              channels; allchannels is &*, resetchannels removes all patterns
+//
+// Rules apply in order, and a later rule wins. A new selector allows nothing. A user has one or several selectors. A command runs
+// if one of them allows all of it: the command, all keys and all channels.
+//
+// Range commands (DELRANGE and others) have no single keys. Such a command is allowed if a pattern surely matches each key of its
+// range: `*`, or a text without special characters and with `*` after it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "acl/catalog.h"
+
+namespace ebbtide {
+
+/// The right that a command lacks. A later value is more specific; it is reported if selectors differ.
+enum class AclDenial : std::uint8_t { kNone, kCommand, kKey, kChannel };
+
+/// An access to a key. If no bit is set, any right to the key is enough.
+enum AclAccess : std::uint8_t { kAclRead = 1, kAclWrite = 2 };
+
+/// A command as the rules see it.
+struct AclRequest {
+  struct Key {
+    std::size_t argument = 0;  ///< the right's place among the command's arguments
+    std::uint8_t access = 0;   ///< AclAccess
+  };
+  /// Stands for each key k with start <= k < end; without an end, for all keys from `start` on.
+  struct Range {
+    std::string start;
+    std::optional<std::string> end;
+    std::uint8_t access = 0;
+    std::size_t argument = 0;  ///< the argument that is reported if the right is denied
+  };
+  struct Channels {
+    std::size_t first = 0, end = 0;  ///< arguments; none if first == end
+    bool patterns = false;           ///< the names are patterns, which a channel pattern allows only if it is the same text
+  };
+
+  std::uint32_t command = 0;    ///< index in the catalog
+  bool always_allowed = false;  ///< AUTH and its like, which every user may run
+  std::span<const Bytes> arguments;
+  std::span<const Key> keys;
+  const Range* range = nullptr;
+  Channels channels = {};
+};
+
+struct AclVerdict {
+  AclDenial denial = AclDenial::kNone;
+  std::size_t argument = 0;  ///< place of the denied key or channel among the arguments; 0: the command itself is denied
+  [[nodiscard]] bool allowed() const { return denial == AclDenial::kNone; }
+};
+
+/// The rules of a selector. A value type; const members are thread-safe.
+class AclSelector {
+ public:
+  /// Applies a rule. Returns "" on success; otherwise Redis's text for the error, and changes nothing.
+  Bytes apply(const AclCatalog& commands, Bytes rule);
+  /// The kinds of rules, for error messages.
+  static constexpr Bytes kAllowed =
+      "+COMMAND, -COMMAND, +@CATEGORY, -@CATEGORY, ~PATTERN, %R~PATTERN, %W~PATTERN, &PATTERN, "
+      "allkeys, resetkeys, allchannels, resetchannels, allcommands, nocommands";
+
+  [[nodiscard]] AclVerdict check(const AclRequest& request) const;
+  /// Returns true if the selector allows a subscription. `is_pattern` is as in AclRequest::Channels.
+  [[nodiscard]] bool allows_channel(Bytes channel, bool is_pattern) const;
+  /// Returns true if no check can fail.
+  [[nodiscard]] bool unrestricted() const { return all_commands_ && all_keys_ && all_channels_; }
+  [[nodiscard]] bool all_keys() const { return all_keys_; }
+
+  // --- texts, as in ACL GETUSER
+  [[nodiscard]] std::string commands_text() const;  ///< "-@all +get"
+  [[nodiscard]] std::string keys_text() const;      ///< "~a* %R~b*"
+  [[nodiscard]] std::string channels_text() const;  ///< "&a*"
+  /// Returns all rules in one line, as in ACL LIST. Applying its words to a new selector gives an equal selector.
+  [[nodiscard]] std::string text() const;
+
+  friend bool operator==(const AclSelector&, const AclSelector&) = default;
+
+ private:
+  struct KeyPattern {
+    std::string pattern;
+    std::uint8_t access = 0;
+    friend bool operator==(const KeyPattern&, const KeyPattern&) = default;
+  };
+
+  Bytes apply_keys(Bytes rule);
+  Bytes apply_channels(Bytes rule);
+  Bytes apply_command(const AclCatalog& commands, Bytes name, bool allow);
+  Bytes apply_first_argument(const AclCatalog& commands, Bytes name, std::size_t bar);
+  Bytes apply_category(const AclCatalog& commands, Bytes name, bool allow);
+  void set_all_commands(bool allow);
+  void set_command(const AclCatalog& commands, std::uint32_t command, bool allow);
+  void set_bit(std::uint32_t command, bool allow);
+  void note_rule(Bytes name, bool allow);
+  [[nodiscard]] bool has_bit(std::uint32_t command) const {
+    const bool excepted = command / 64 < exceptions_.size() && (exceptions_[command / 64] >> (command % 64) & 1) != 0;
+    return excepted != began_with_all_;
+  }
+  [[nodiscard]] bool allows_command(const AclRequest& request) const;
+  [[nodiscard]] bool allows_key(Bytes key, std::uint8_t access) const;
+  [[nodiscard]] bool allows_range(const AclRequest::Range& range) const;
+
+  bool all_commands_ = false;              ///< no command was taken away since +@all
+  bool began_with_all_ = false;            ///< the latest of +@all and -@all was +@all
+  std::vector<std::uint64_t> exceptions_;  ///< a bit for each command that differs from that; shorter: the rest is 0
+  std::vector<std::string> rules_;         ///< rules since the last +@all or -@all: "+get", "-@write"
+  std::map<std::uint32_t, std::vector<std::string>> first_arguments_;  ///< allowed first arguments, by command, in lower case
+  bool all_keys_ = false, all_channels_ = false;
+  std::vector<KeyPattern> keys_;
+  std::vector<std::string> channels_;
+};
+
+}  // namespace ebbtide

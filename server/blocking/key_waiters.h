@@ -1,0 +1,121 @@
+// The clients that wait for a key: BLPOP, BZPOPMIN and the other commands that block until a list or sorted set has an element.
+//
+// A key has a queue of waiting clients. The first one is woken when the key is written, which means that its command runs again. The
+// client that was woken has the baton: until its command has run, it answers for the others, which sleep. It passes the baton on if its
+// command ends without having looked at that key: because its time is over, an error, the client has disconnected, or another of its
+// keys had an element. If its command pops an element and leaves some, its own commit wakes the next client, like any other write.
+//
+// No wake-up is lost. A waiting client enters the queues first, and looks at the keys afterwards. Its look needs the locks of the keys
+// (dispatch/key_locks.h), under which a writer looks for queues and commits. So if the look comes first, the writer sees the queue;
+// otherwise the look sees what was written.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <engine/read_view.h>
+#include <engine/types.h>
+#include <engine/write_batch.h>
+
+#include "resp/client.h"
+
+namespace ebbtide {
+
+/// Thread-safe.
+class KeyWaiters {
+  struct Queue;
+
+ public:
+  /// The most keys that one command waits for.
+  static constexpr std::size_t kMaxKeys = 16'384;
+  /// Estimated memory of one key of one wait, without the key's bytes.
+  static constexpr std::uint64_t kBytesPerKey = 256;
+
+  /// A key that a batch writes and that clients wait for.
+  struct Written {
+    DatabaseId database;
+    std::string key;
+    bool has_elements;  ///< false: the batch deletes the key, or sets it to a string
+  };
+
+  /// One command that waits for the first of its keys, in their queues as long as this object lives. Used on the client's loop.
+  class Wait {
+   public:
+    /// `keys`: engine keys (store/key_codec.h), at most kMaxKeys; a key may be given twice.
+    Wait(KeyWaiters& waiters, const Client& client, DatabaseId database, std::span<const LookupKey> keys);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    /// Called before the command looks at its keys again.
+    void begin_look();
+    /// Called when that look has found nothing. Returns true if the client was woken meanwhile, so that it must look again.
+    [[nodiscard]] bool found_nothing();
+    /// Called when the command itself has committed a batch. It need not pass on the batons of these keys: if they still have elements,
+    /// its commit wakes the next client.
+    void has_written(const std::vector<Written>& keys);
+
+   private:
+    friend class KeyWaiters;
+    enum class Baton : std::uint8_t {
+      kNone,
+      kWoken,    ///< the client was woken, and no look has begun since
+      kLooking,  ///< the client was woken, and its look has begun
+    };
+    struct Place {
+      Queue* queue;
+      Baton baton;
+    };
+
+    KeyWaiters& waiters_;
+    ClientLoop* const loop_;
+    const std::uint64_t client_id_;
+    std::uint64_t ticket_ = 0;         ///< the order of the waits
+    std::vector<Place> places_;        // guarded by waiters_.mutex_
+    std::vector<std::size_t> batons_;  // guarded by waiters_.mutex_: places whose baton may be other than kNone
+  };
+
+  /// True if a client waits. Without any, that is all that a commit costs.
+  [[nodiscard]] bool any() const { return waits_.load(std::memory_order_relaxed) != 0; }
+  /// Returns the keys of the batch that clients wait for, in the batch's order. Called before the commit, under the locks of the
+  /// batch's keys. Puts of collections count; other writes only if `own`: the batch is of a command that waits itself.
+  [[nodiscard]] std::vector<Written> waited_for(const WriteBatch& batch, bool own) const;
+  /// Called after the commit, once the batch's notifications are sent. Wakes a client for each key that has elements.
+  void wake(const std::vector<Written>& keys);
+
+  /// Returns the number of commands that wait.
+  [[nodiscard]] std::size_t size() const { return waits_.load(std::memory_order_relaxed); }
+
+ private:
+  using Name = std::pair<DatabaseId, std::string>;
+  struct NameHash {
+    std::size_t operator()(const Name& name) const { return static_cast<std::size_t>(hash_key(name.second)) + name.first; }
+  };
+  /// The place of a wait among its keys.
+  struct Sleeper {
+    Wait* wait;
+    std::size_t place;
+  };
+  struct Queue {
+    const Name* name = nullptr;
+    std::size_t waits = 0;                         ///< places in this queue, asleep or not
+    std::multimap<std::uint64_t, Sleeper> asleep;  ///< by ticket: those that a write may wake
+  };
+
+  void wake_first(Queue& queue);
+  void fall_asleep(Wait& wait, std::size_t place);
+
+  mutable std::mutex mutex_;
+  std::unordered_map<Name, Queue, NameHash> queues_;  // guarded by mutex_
+  std::uint64_t next_ticket_ = 0;                     // guarded by mutex_
+  std::atomic<std::size_t> waits_{0};
+};
+
+}  // namespace ebbtide

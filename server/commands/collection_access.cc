@@ -1,0 +1,225 @@
+#include "commands/collection_access.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "dispatch/arg_cursor.h"
+#include "dispatch/random.h"
+#include "dispatch/scan_cursors.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+/// Memory for an argument of a write: its view, and half an entry of an index, since a field or a score has two arguments.
+constexpr std::size_t kArgumentBytes = 64;
+
+}  // namespace
+
+Status read_collection(Ctx& ctx, CollectionType type, Found* found) {
+  TRY(collection_work(ctx, found->length));
+  return ctx.collections().read(type, found);
+}
+
+Status find_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found) {
+  TRY(ctx.collections().locate(key, found));
+  return *found ? read_collection(ctx, type, &**found) : Status::ok();
+}
+
+Status find_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found) {
+  TRY(ctx.reserve(ctx.argc() * kArgumentBytes));
+  TRY(ctx.collections().locate_for_update(key, found));
+  return *found ? read_collection(ctx, type, &**found) : Status::ok();
+}
+
+Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std::optional<Found>>* found) {
+  Strings strings = ctx.strings();
+  const bool writes = ctx.command.spec->has(kWrite);
+  found->resize(keys.size());
+  bool resident = true;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const Status status =
+        writes ? strings.locate_any_for_update(keys[i], &(*found)[i]) : strings.locate_any(keys[i], &(*found)[i]);
+    resident &= !status.is_not_resident();
+    if (resident) TRY(status);
+  }
+  return resident ? Status::ok() : Status::not_resident();
+}
+
+Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found) {
+  if (!*found) return Status::ok();
+  const Status status = read_collection(ctx, type, &**found);
+  if (!ctx.has_waited() || check_collection(**found, type).is_ok()) return status;
+  found->reset();
+  return Status::ok();
+}
+
+Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first) {
+  TRY(locate_entries(ctx, ctx.keys, found));
+  for (*first = 0; *first < found->size(); ++*first) {
+    TRY(read_source(ctx, type, &(*found)[*first]));
+    if ((*found)[*first]) break;
+  }
+  return Status::ok();
+}
+
+Result<std::uint64_t> wait_argument(Bytes text, Millis now) {
+  const auto seconds = parse_long_double(text);
+  if (!seconds) return reply_error("ERR timeout is not a float or out of range");
+  constexpr auto kMost = static_cast<long double>(std::numeric_limits<std::int64_t>::max());
+  const long double ms = std::ceil(*seconds * 1000);
+  if (ms > kMost) return reply_error("ERR timeout is out of range");
+  if (ms < 0) return reply_error("ERR timeout is negative");
+  if (ms > kMost - static_cast<long double>(now)) return reply_error("ERR timeout is out of range");
+  return static_cast<std::uint64_t>(ms);
+}
+
+void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms) {
+  if (!timeout_ms || !ctx.wait_for_element(*timeout_ms)) ctx.reply.null_array();
+}
+
+Status prepare_collection(Ctx& ctx, std::size_t elements, std::size_t bytes) {
+  TRY(check_compact_size(elements, bytes));
+  TRY(ctx.work(bytes));
+  return ctx.reserve(bytes);
+}
+
+namespace {
+
+template <typename Elements, typename Encode>
+Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Elements& elements, Change change,
+           Encode encoded) {
+  Collections collections = ctx.collections();
+  if (elements.empty()) {
+    if (old) collections.remove(key);
+    return Status::ok();
+  }
+  TRY(prepare_collection(ctx, elements.size(), encoded_bytes(elements)));
+  collections.modify(key, old, encoded(), change, &ctx.charge);
+  return Status::ok();
+}
+
+template <typename Elements, typename Encode>
+Status replace(Ctx& ctx, const LookupKey& key, const Elements& elements, Encode encoded) {
+  std::optional<Found> old;
+  TRY(ctx.strings().locate_any_for_update(key, &old));
+  Collections collections = ctx.collections();
+  if (elements.empty()) {
+    if (old) collections.remove(key);
+  } else {
+    TRY(prepare_collection(ctx, elements.size(), encoded_bytes(elements)));
+    collections.replace(key, old, encoded(), &ctx.charge);
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(elements.size()));
+  return Status::ok();
+}
+
+}  // namespace
+
+Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash, Change change) {
+  return put(ctx, key, old, hash, change, [&] { return encode(hash); });
+}
+
+Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members, Change change) {
+  return put(ctx, key, old, members, change, [&] { return encode(members); });
+}
+
+Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
+                   const std::vector<Bytes>& items, Change change) {
+  return put(ctx, key, old, items, change, [&] { return encode(type, items); });
+}
+
+Status store_result(Ctx& ctx, const LookupKey& key, const Set& set) {
+  return replace(ctx, key, set, [&] { return encode(CollectionType::kSet, set); });
+}
+
+Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members) {
+  return replace(ctx, key, members, [&] { return encode(members); });
+}
+
+Result<std::uint64_t> positive_argument(Bytes text, const char* error) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 1) return reply_error(error);
+  return static_cast<std::uint64_t>(*number);
+}
+
+Result<std::uint64_t> pop_count_argument(Bytes text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 0) return reply_error("ERR value is out of range, must be positive");
+  return static_cast<std::uint64_t>(*number);
+}
+
+Result<std::uint64_t> pop_count_option(ArgCursor& cursor) {
+  Bytes value;
+  if (cursor.done()) return std::uint64_t{1};
+  if (!cursor.take_option("COUNT", &value)) return syntax_error();
+  TRY_ASSIGN(count, positive_argument(value, "ERR count should be greater than 0"));
+  if (!cursor.done()) return syntax_error();
+  return count;
+}
+
+Status reply_count(Ctx& ctx, CollectionType type) {
+  std::optional<Found> found;
+  TRY(find_collection(ctx, ctx.key(), type, &found));
+  std::size_t count = 0;
+  if (found) {
+    TRY_ASSIGN(reader, CompactReader::open(found->value, type));
+    count = reader.count();
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(count));
+  return Status::ok();
+}
+
+Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* found, std::optional<Bytes>* match) {
+  TRY(parse_scan_cursor(ctx.arg(2)).status());
+  TRY(find_collection(ctx, ctx.key(), type, found));
+  if (!*found) {
+    ctx.reply.array(2);
+    ctx.reply.bulk("0");
+    ctx.reply.array(0);
+    return Status::ok();
+  }
+  for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
+    Bytes value;
+    if (cursor.take_option("COUNT", &value)) {
+      TRY_ASSIGN(count, integer_argument(value));
+      if (count < 1) return syntax_error();
+    } else if (cursor.take_option("MATCH", &value)) {
+      *match = value;
+    } else {
+      return syntax_error();
+    }
+  }
+  return Status::ok();
+}
+
+std::size_t random_below(std::size_t size, std::uint64_t* random) { return static_cast<std::size_t>(next_random(random) % size); }
+
+std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64_t* random) {
+  std::vector<std::size_t> places;
+  places.reserve(count);
+  // Of the places that are left, each is taken with the probability that all that are still wanted are among them.
+  for (std::size_t place = 0; places.size() < count; ++place) {
+    if (random_below(size - place, random) < count - places.size()) places.push_back(place);
+  }
+  return places;
+}
+
+Result<RandomCount> parse_random_count(const Ctx& ctx, Bytes with_values) {
+  using Int = std::numeric_limits<std::int64_t>;
+  RandomCount wanted;
+  if (ctx.argc() == 2) return wanted;
+  if (with_values.empty() && ctx.argc() > 3) return syntax_error();
+  TRY_ASSIGN(count, integer_argument_in(ctx.arg(2), -Int::max(), Int::max()));
+  if (ctx.argc() > 4 || (ctx.argc() == 4 && !equal_ignoring_case(ctx.arg(3), with_values))) return syntax_error();
+  wanted.given = true;
+  wanted.with_values = ctx.argc() == 4;
+  if (wanted.with_values && (count < -Int::max() / 2 || count > Int::max() / 2)) return reply_error("ERR value is out of range");
+  wanted.repeats = count < 0;
+  wanted.count = static_cast<std::uint64_t>(count < 0 ? -count : count);
+  return wanted;
+}
+
+}  // namespace ebbtide

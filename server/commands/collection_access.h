@@ -1,0 +1,161 @@
+// How commands read and write collections: with the work, the memory and the size limit of their bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "store/collections.h"
+
+namespace ebbtide {
+
+/// Reads the collection at `key`; nullopt if there is none. WRONGTYPE for another type. Other errors as of Strings::get and
+/// Ctx::work. For commands that only read.
+Status find_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
+/// Like find_collection(), for commands that write. Reserves memory for the elements among the arguments.
+Status find_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
+/// Locates the entries of several keys, of any type, so that the pages that all of them miss are read together.
+Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std::optional<Found>>* found);
+/// Reads a located entry, which must be a collection of that type.
+Status read_collection(Ctx& ctx, CollectionType type, Found* found);
+
+/// Reads the entry that a command pops from, if there is one. WRONGTYPE for another type; a command that has waited ignores such an
+/// entry, which is then reset.
+Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
+/// Finds the first of the command's keys that has a collection of that type, and reads it. `*first` is its place among the keys;
+/// `found->size()` if there is none.
+Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first);
+/// Parses the timeout of BLPOP and kin, in seconds. Returns ms, rounded up; 0: no end.
+Result<std::uint64_t> wait_argument(Bytes text, Millis now);
+/// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: nothing for a command
+/// that does not block.
+void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms);
+
+/// Called before a collection of that size is encoded: checks the limit, counts the work, and reserves the memory.
+Status prepare_collection(Ctx& ctx, std::size_t elements, std::size_t bytes);
+
+/// Replaces `old`, or creates the collection. An empty one is deleted.
+Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash, Change change);
+Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members, Change change);
+/// Of a set or list.
+Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
+                   const std::vector<Bytes>& items, Change change);
+
+/// Sets the key to the result of a command such as SUNIONSTORE, whatever it had, and replies with the number of elements. An empty
+/// result deletes the key.
+Status store_result(Ctx& ctx, const LookupKey& key, const Set& set);
+Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members);
+
+/// Parses a number from 1 on, such as the number of keys; `error` is the reply to anything else.
+Result<std::uint64_t> positive_argument(Bytes text, const char* error);
+
+/// Parses the number of elements that LPOP, SPOP, ZPOPMIN and kin take: 0 or more. As in Redis, the error for any other text says
+/// that it must be positive.
+Result<std::uint64_t> pop_count_argument(Bytes text);
+/// Parses the only option of LMPOP and ZMPOP, COUNT, at the cursor; 1 without it.
+Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
+
+/// HLEN, SCARD, ZCARD, LLEN.
+Status reply_count(Ctx& ctx, CollectionType type);
+
+/// HSCAN, SSCAN, ZSCAN: replies with the whole collection and cursor 0. `reply_one(match, element)` writes the `items` of an element,
+/// unless the pattern `match` is given and does not match; then it returns false.
+template <typename Element, typename ReplyOne>
+Status scan_elements(Ctx& ctx, CollectionType type, std::size_t items, ReplyOne reply_one);
+
+/// Returns `count` different numbers below `size`, ascending; each choice is equally likely. `count` is at most `size`.
+std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64_t* random);
+
+/// The options of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
+struct RandomCount {
+  bool given = false;       ///< without a count, one element is replied instead of an array
+  std::uint64_t count = 1;  ///< how many
+  bool repeats = false;     ///< an element may come several times
+  bool with_values = false;
+};
+/// Parses them. `with_values` is the word of the last option; without one, a fourth argument is a syntax error.
+Result<RandomCount> parse_random_count(const Ctx& ctx, Bytes with_values);
+/// Replies with random elements: `reply_one(place, pair)` writes one of them, in RESP3 as an array if `pair` is set.
+template <typename ReplyOne>
+Status reply_random(Ctx& ctx, const RandomCount& wanted, std::size_t size, ReplyOne reply_one);
+
+// --- implementation
+
+/// The work for one random element beside its bytes.
+inline constexpr std::uint64_t kRandomElementWork = 32;
+
+/// Announces the decoding of `bytes` of a collection, and work on `members` of several: TRY it as Ctx::work. Inside EXEC on a loop they
+/// count as the bytes that could be copied in the same time, since there nothing else runs meanwhile.
+inline Status collection_work(Ctx& ctx, std::uint64_t bytes, std::uint64_t members = 0) {
+  const bool keeps_loop = ctx.in_exec() && ctx.exec->keys_left != nullptr;
+  return ctx.work(keeps_loop ? 4 * bytes + 256 * members : bytes + members);
+}
+
+/// Writes the head of an array of elements, with their values if `pairs` is set: nested arrays in RESP3, a flat one in RESP2.
+inline void reply_pairs_head(Reply& reply, std::size_t count, bool pairs) {
+  reply.array(pairs && reply.protocol() == 2 ? count * 2 : count);
+}
+inline void reply_pair_head(Reply& reply, bool pairs) {
+  if (pairs && reply.protocol() == 3) reply.array(2);
+}
+
+/// Parses the cursor and finds the collection of HSCAN and kin, then parses the options: in this order, as Redis does. Without a
+/// collection it has replied.
+Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* found, std::optional<Bytes>* match);
+
+template <typename Element, typename ReplyOne>
+Status scan_elements(Ctx& ctx, CollectionType type, std::size_t items, ReplyOne reply_one) {
+  std::optional<Found> found;
+  std::optional<Bytes> match;
+  TRY(begin_element_scan(ctx, type, &found, &match));
+  if (!found) return Status::ok();
+  TRY_ASSIGN(reader, CompactReader::open(found->value, type));
+  ctx.reply.array(2);
+  ctx.reply.bulk("0");
+  const std::uint64_t hole = ctx.reply.begin_array();
+  std::size_t count = 0;
+  for (Element each{}; reader.next(&each);) {
+    if (!reply_one(match, each)) continue;
+    count += items;
+    TRY(ctx.reserve_reply());
+  }
+  ctx.reply.end_array(hole, count);
+  return reader.status();
+}
+
+/// Returns a random number below `size`.
+std::size_t random_below(std::size_t size, std::uint64_t* random);
+
+template <typename ReplyOne>
+Status reply_random(Ctx& ctx, const RandomCount& wanted, std::size_t size, ReplyOne reply_one) {
+  std::uint64_t random = ctx.random;
+  if (!wanted.given) {
+    reply_one(random_below(size, &random));
+    return Status::ok();
+  }
+  if (wanted.repeats) {
+    reply_pairs_head(ctx.reply, wanted.count, wanted.with_values);
+    for (std::uint64_t i = 0; i < wanted.count; ++i) {
+      if (ctx.reply.out().overflown()) break;  // the client will be closed
+      TRY(ctx.work(kRandomElementWork));
+      reply_pair_head(ctx.reply, wanted.with_values);
+      reply_one(random_below(size, &random));
+      TRY(ctx.reserve_reply());
+    }
+    return Status::ok();
+  }
+  const auto places = choose(size, static_cast<std::size_t>(std::min<std::uint64_t>(wanted.count, size)), &random);
+  reply_pairs_head(ctx.reply, places.size(), wanted.with_values);
+  for (const std::size_t place : places) {
+    reply_pair_head(ctx.reply, wanted.with_values);
+    reply_one(place);
+    TRY(ctx.reserve_reply());
+  }
+  return Status::ok();
+}
+
+}  // namespace ebbtide

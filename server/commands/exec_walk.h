@@ -1,0 +1,53 @@
+// The limit of walks inside EXEC, where writers wait for the transaction.
+//
+// A walk off the event loop may look at Ctx::kExecKeys keys and skipped versions. On a loop, other clients wait as well: there the
+// limit is for all walks of the transaction together. Once it is spent, each walk may still look at kLeastExecKeys. Beyond its limit a
+// command ends early (SCAN), estimates (DBSIZE), or fails alone (KEYS).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <engine/db.h>
+
+#include "dispatch/context.h"
+
+namespace ebbtide {
+
+constexpr std::uint64_t kLeastExecKeys = 200;
+
+/// Returns how many keys and skipped versions a walk that begins now may look at. Outside EXEC there is no limit.
+inline std::uint64_t walk_limit(const Ctx& ctx) {
+  if (!ctx.in_exec()) return ~std::uint64_t{0};
+  return ctx.exec->keys_left == nullptr ? Ctx::kExecKeys : std::max(*ctx.exec->keys_left, kLeastExecKeys);
+}
+
+/// Counts what one walk looks at, and takes it from the transaction's limit at the end.
+class ExecWalk {
+ public:
+  /// Both must outlive this object.
+  ExecWalk(const Ctx& ctx, const Iterator& walk)
+      : keys_left_(ctx.in_exec() ? ctx.exec->keys_left : nullptr), most_(walk_limit(ctx)), walk_(walk) {}
+  ~ExecWalk() {
+    if (keys_left_ != nullptr) *keys_left_ -= std::min(*keys_left_, looked_at_ + walk_.steps());
+  }
+  ExecWalk(const ExecWalk&) = delete;
+  ExecWalk& operator=(const ExecWalk&) = delete;
+
+  /// Returns true if a walk that has looked at `keys` keys has reached the limit.
+  [[nodiscard]] bool is_spent(std::uint64_t keys) {
+    looked_at_ = keys;
+    return keys + walk_.steps() > most_;
+  }
+
+ private:
+  std::uint64_t* const keys_left_;
+  const std::uint64_t most_;
+  const Iterator& walk_;
+  std::uint64_t looked_at_ = 0;
+};
+
+/// The work (Ctx::work) of an estimate of a database's keys: about two milliseconds, since it counts the entries in memory.
+constexpr std::uint64_t kEstimateBytes = 2 << 20;
+
+}  // namespace ebbtide

@@ -1,0 +1,626 @@
+// Lists: LPUSH, LPOP and the other commands on elements. Errors and their order are Redis's.
+//
+// A list is one entry, which each write builds again (store/collections.h). Another value at a place deletes nothing.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands/collection_access.h"
+#include "commands/families.h"
+#include "commands/lists_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "store/lists.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+enum class End : std::uint8_t { kHead, kTail };
+
+/// The list at a key, for a command that changes it.
+Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, List* list) {
+  TRY(find_collection_for_update(ctx, key, CollectionType::kList, old));
+  if (!*old) return Status::ok();
+  TRY_ASSIGN(decoded, decode_list((*old)->value));
+  *list = std::move(decoded);
+  return Status::ok();
+}
+
+/// The list at the command's key, for a command that only reads. Views into `found`.
+Status read_list(Ctx& ctx, std::optional<Found>* found, List* list) {
+  TRY(find_collection(ctx, ctx.key(), CollectionType::kList, found));
+  if (!*found) return Status::ok();
+  TRY_ASSIGN(decoded, decode_list((*found)->value));
+  *list = std::move(decoded);
+  return Status::ok();
+}
+
+Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const List& list, Change change) {
+  return put_changed(ctx, key, old, CollectionType::kList, list, change);
+}
+
+Status push_generic(Ctx& ctx, End end, bool only_if_present) {
+  std::optional<Found> old;
+  List list;
+  TRY(open(ctx, ctx.key(), &old, &list));
+  if (only_if_present && !old) {
+    ctx.reply.integer(0);
+    return Status::ok();
+  }
+  const auto first = ctx.args.begin() + 2, last = ctx.args.end();
+  if (end == End::kTail) {
+    list.insert(list.end(), first, last);
+  } else {
+    list.insert(list.begin(), std::make_reverse_iterator(last), std::make_reverse_iterator(first));
+  }
+  TRY(put(ctx, ctx.key(), old, list, Change::kKeeps));
+  ctx.reply.integer(static_cast<std::int64_t>(list.size()));
+  return Status::ok();
+}
+
+Status lpush(Ctx& ctx) { return push_generic(ctx, End::kHead, false); }
+Status rpush(Ctx& ctx) { return push_generic(ctx, End::kTail, false); }
+Status lpushx(Ctx& ctx) { return push_generic(ctx, End::kHead, true); }
+Status rpushx(Ctx& ctx) { return push_generic(ctx, End::kTail, true); }
+
+/// Takes up to `count` elements off an end, in the order in which they are popped.
+List pop(List* list, End end, std::uint64_t count) {
+  const auto taken = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(count, list->size()));
+  List popped;
+  if (end == End::kHead) {
+    popped.assign(list->begin(), list->begin() + taken);
+    list->erase(list->begin(), list->begin() + taken);
+  } else {
+    popped.assign(list->rbegin(), list->rbegin() + taken);
+    list->erase(list->end() - taken, list->end());
+  }
+  return popped;
+}
+
+Status reply_list(Ctx& ctx, const List& list, const Places& places) {
+  ctx.reply.array(places.size());
+  for (std::size_t i = places.begin; i < places.end; ++i) {
+    ctx.reply.bulk(list[i]);
+    TRY(ctx.reserve_reply());
+  }
+  return Status::ok();
+}
+
+Status pop_generic(Ctx& ctx, End end) {
+  if (ctx.argc() > 3) return wrong_arity(ctx.command);
+  const bool many = ctx.argc() == 3;
+  std::uint64_t count = 1;
+  if (many) {
+    TRY_ASSIGN(number, pop_count_argument(ctx.arg(2)));
+    count = number;
+  }
+  std::optional<Found> old;
+  List list;
+  TRY(open(ctx, ctx.key(), &old, &list));
+  if (!old) {
+    many ? ctx.reply.null_array() : ctx.reply.null();
+    return Status::ok();
+  }
+  const List popped = pop(&list, end, count);
+  if (!popped.empty()) TRY(put(ctx, ctx.key(), old, list, Change::kRemoves));
+  if (many) return reply_list(ctx, popped, {0, popped.size()});
+  ctx.reply.bulk(popped.front());
+  return Status::ok();
+}
+
+Status lpop(Ctx& ctx) { return pop_generic(ctx, End::kHead); }
+Status rpop(Ctx& ctx) { return pop_generic(ctx, End::kTail); }
+
+/// LEFT or RIGHT.
+Result<End> end_argument(Bytes word) {
+  if (equal_ignoring_case(word, "RIGHT")) return End::kTail;
+  if (equal_ignoring_case(word, "LEFT")) return End::kHead;
+  return syntax_error();
+}
+
+/// Pops from the first list among the command's keys, and replies with the key and the elements: an array of them if `many` is set,
+/// else one. Without a list, a command with a timeout waits.
+Status pop_from_first(Ctx& ctx, End end, std::uint64_t count, bool many, std::optional<std::uint64_t> timeout_ms) {
+  std::vector<std::optional<Found>> found;
+  std::size_t first = 0;
+  TRY(find_first(ctx, CollectionType::kList, &found, &first));
+  if (first == found.size()) {
+    wait_or_reply_null_array(ctx, timeout_ms);
+    return Status::ok();
+  }
+  TRY_ASSIGN(list, decode_list(found[first]->value));
+  const List popped = pop(&list, end, count);
+  TRY(put(ctx, ctx.key(first), found[first], list, Change::kRemoves));
+  ctx.reply.array(2);
+  ctx.reply.bulk(ctx.arg(static_cast<std::size_t>(ctx.command.spec->keys.first) + first));
+  if (many) return reply_list(ctx, popped, {0, popped.size()});
+  ctx.reply.bulk(popped.front());
+  return Status::ok();
+}
+
+/// LMPOP, and BLMPOP with a timeout before the other arguments.
+Status mpop_generic(Ctx& ctx, bool blocks) {
+  const std::size_t begin = blocks ? 2 : 1;
+  TRY_ASSIGN(keys, positive_argument(ctx.arg(begin), "ERR numkeys should be greater than 0"));
+  if (keys >= ctx.argc() - begin - 1) return syntax_error();
+  ArgCursor cursor(ctx.args, begin + 1 + static_cast<std::size_t>(keys));
+  TRY_ASSIGN(end, end_argument(cursor.take()));
+  TRY_ASSIGN(count, pop_count_option(cursor));
+  std::optional<std::uint64_t> timeout_ms;
+  if (blocks) {
+    TRY_ASSIGN(given, wait_argument(ctx.arg(1), ctx.now));
+    timeout_ms = given;
+  }
+  return pop_from_first(ctx, end, count, true, timeout_ms);
+}
+
+Status lmpop(Ctx& ctx) { return mpop_generic(ctx, false); }
+Status blmpop(Ctx& ctx) { return mpop_generic(ctx, true); }
+
+Status bpop_generic(Ctx& ctx, End end) {
+  TRY_ASSIGN(timeout_ms, wait_argument(ctx.arg(ctx.argc() - 1), ctx.now));
+  return pop_from_first(ctx, end, 1, false, timeout_ms);
+}
+
+Status blpop(Ctx& ctx) { return bpop_generic(ctx, End::kHead); }
+Status brpop(Ctx& ctx) { return bpop_generic(ctx, End::kTail); }
+
+/// Without a source, a command with a timeout waits.
+Status move_generic(Ctx& ctx, End from, End to, std::optional<std::uint64_t> timeout_ms = std::nullopt) {
+  std::vector<std::optional<Found>> found;
+  TRY(locate_entries(ctx, ctx.keys, &found));
+  TRY(read_source(ctx, CollectionType::kList, &found[0]));
+  if (!found[0]) {
+    // As in Redis, the reply of a wait that is over is a null array, and otherwise a null string.
+    if (ctx.has_waited()) {
+      wait_or_reply_null_array(ctx, timeout_ms);
+    } else if (!timeout_ms || !ctx.wait_for_element(*timeout_ms)) {
+      ctx.reply.null();
+    }
+    return Status::ok();
+  }
+  if (found[1]) TRY(read_collection(ctx, CollectionType::kList, &*found[1]));
+  TRY_ASSIGN(source, decode_list(found[0]->value));
+  const Bytes element = pop(&source, from, 1).front();
+  const bool rotates = ctx.key(0).key == ctx.key(1).key;
+  List target;
+  if (rotates) {
+    target = std::move(source);
+  } else if (found[1]) {
+    TRY_ASSIGN(decoded, decode_list(found[1]->value));
+    target = std::move(decoded);
+  }
+  target.insert(to == End::kHead ? target.begin() : target.end(), element);
+  TRY(put(ctx, ctx.key(1), found[1], target, Change::kKeeps));
+  if (!rotates) TRY(put(ctx, ctx.key(0), found[0], source, Change::kRemoves));
+  ctx.reply.bulk(element);
+  return Status::ok();
+}
+
+Status lmove(Ctx& ctx) {
+  TRY_ASSIGN(from, end_argument(ctx.arg(3)));
+  TRY_ASSIGN(to, end_argument(ctx.arg(4)));
+  return move_generic(ctx, from, to);
+}
+
+Status blmove(Ctx& ctx) {
+  TRY_ASSIGN(from, end_argument(ctx.arg(3)));
+  TRY_ASSIGN(to, end_argument(ctx.arg(4)));
+  TRY_ASSIGN(timeout_ms, wait_argument(ctx.arg(5), ctx.now));
+  return move_generic(ctx, from, to, timeout_ms);
+}
+
+Status rpoplpush(Ctx& ctx) { return move_generic(ctx, End::kTail, End::kHead); }
+
+Status brpoplpush(Ctx& ctx) {
+  TRY_ASSIGN(timeout_ms, wait_argument(ctx.arg(3), ctx.now));
+  return move_generic(ctx, End::kTail, End::kHead, timeout_ms);
+}
+
+Status llen(Ctx& ctx) { return reply_count(ctx, CollectionType::kList); }
+
+Status lindex(Ctx& ctx) {
+  std::optional<Found> found;
+  List list;
+  TRY(read_list(ctx, &found, &list));
+  if (!found) {  // as in Redis, the index is not checked
+    ctx.reply.null();
+    return Status::ok();
+  }
+  TRY_ASSIGN(index, integer_argument(ctx.arg(2)));
+  const auto place = place_at(index, list.size());
+  place ? ctx.reply.bulk(list[*place]) : ctx.reply.null();
+  return Status::ok();
+}
+
+Status lrange(Ctx& ctx) {
+  TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
+  TRY_ASSIGN(stop, integer_argument(ctx.arg(3)));
+  std::optional<Found> found;
+  List list;
+  TRY(read_list(ctx, &found, &list));
+  return reply_list(ctx, list, places_between(start, stop, list.size()));
+}
+
+Status lset(Ctx& ctx) {
+  std::optional<Found> old;
+  List list;
+  TRY(open(ctx, ctx.key(), &old, &list));
+  if (!old) return reply_error("ERR no such key");
+  TRY_ASSIGN(index, integer_argument(ctx.arg(2)));
+  const auto place = place_at(index, list.size());
+  if (!place) return reply_error("ERR index out of range");
+  list[*place] = ctx.arg(3);
+  TRY(put(ctx, ctx.key(), old, list, Change::kKeeps));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status linsert(Ctx& ctx) {
+  const bool behind = equal_ignoring_case(ctx.arg(2), "AFTER");
+  if (!behind && !equal_ignoring_case(ctx.arg(2), "BEFORE")) return syntax_error();
+  std::optional<Found> old;
+  List list;
+  TRY(open(ctx, ctx.key(), &old, &list));
+  if (!old) {
+    ctx.reply.integer(0);
+    return Status::ok();
+  }
+  const auto pivot = std::find(list.begin(), list.end(), ctx.arg(3));
+  if (pivot == list.end()) {
+    ctx.reply.integer(-1);
+    return Status::ok();
+  }
+  list.insert(behind ? pivot + 1 : pivot, ctx.arg(4));
+  TRY(put(ctx, ctx.key(), old, list, Change::kKeeps));
+  ctx.reply.integer(static_cast<std::int64_t>(list.size()));
+  return Status::ok();
+}
+
+Status lrem(Ctx& ctx) {
+  TRY_ASSIGN(count, integer_argument(ctx.arg(2)));
+  std::optional<Found> old;
+  List list;
+  TRY(open(ctx, ctx.key(), &old, &list));
+  const std::size_t removed = remove_elements(&list, count, ctx.arg(3));
+  if (removed != 0) TRY(put(ctx, ctx.key(), old, list, Change::kRemoves));
+  ctx.reply.integer(static_cast<std::int64_t>(removed));
+  return Status::ok();
+}
+
+/// Writes the list even if it stays the same: as in Redis, LTRIM has an event and ends a WATCH in any case.
+Status ltrim(Ctx& ctx) {
+  TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
+  TRY_ASSIGN(stop, integer_argument(ctx.arg(3)));
+  std::optional<Found> old;
+  List list;
+  TRY(open(ctx, ctx.key(), &old, &list));
+  if (old) {
+    const Places kept = places_between(start, stop, list.size());
+    const auto begin = list.begin();
+    const List rest(begin + static_cast<std::ptrdiff_t>(kept.begin), begin + static_cast<std::ptrdiff_t>(kept.end));
+    TRY(put(ctx, ctx.key(), old, rest, rest.size() == list.size() ? Change::kKeeps : Change::kRemoves));
+  }
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+struct PositionOptions {
+  ListSearch search;
+  bool many = false;  ///< COUNT was given: the reply is an array
+};
+
+Result<PositionOptions> parse_positions(const Ctx& ctx) {
+  using Int = std::numeric_limits<std::int64_t>;
+  PositionOptions options;
+  for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
+    Bytes value;
+    if (cursor.take_option("RANK", &value)) {
+      TRY_ASSIGN(rank, integer_argument_in(value, -Int::max(), Int::max()));
+      if (rank == 0) {
+        return reply_error(
+            "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from "
+            "the "
+            "end of the list");
+      }
+      options.search.rank = rank;
+    } else if (cursor.take_option("COUNT", &value)) {
+      const auto count = parse_integer(value);
+      if (!count || *count < 0) return reply_error("ERR COUNT can't be negative");
+      options.search.count = static_cast<std::uint64_t>(*count);
+      options.many = true;
+    } else if (cursor.take_option("MAXLEN", &value)) {
+      const auto size = parse_integer(value);
+      if (!size || *size < 0) return reply_error("ERR MAXLEN can't be negative");
+      options.search.max_size = static_cast<std::uint64_t>(*size);
+    } else {
+      return syntax_error();
+    }
+  }
+  return options;
+}
+
+Status lpos(Ctx& ctx) {
+  TRY_ASSIGN(options, parse_positions(ctx));
+  std::optional<Found> found;
+  List list;
+  TRY(read_list(ctx, &found, &list));
+  const auto places = find_elements(list, ctx.arg(2), options.search);
+  if (!options.many) {
+    places.empty() ? ctx.reply.null() : ctx.reply.integer(static_cast<std::int64_t>(places.front()));
+    return Status::ok();
+  }
+  ctx.reply.array(places.size());
+  for (const std::size_t place : places) ctx.reply.integer(static_cast<std::int64_t>(place));
+  return ctx.reserve_reply();
+}
+
+constexpr KeySpec kLmoveKeys[] = {{.first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete},
+                                  {.first = 2, .access = KeySpec::kRw | KeySpec::kInsert}};
+constexpr KeySpec kRpoplpushKeys[] = {{.first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete},
+                                      {.first = 2, .access = KeySpec::kRw | KeySpec::kInsert}};
+
+constexpr CommandSpec kLists[] = {
+    {.name = "blmove",
+     .arity = exactly(6),
+     .keys = {.first = 1, .last = 2, .access = KeySpec::kRw | KeySpec::kAccess},
+     .flags = kWrite | kDenyOom | kNoScript | kBlocking,
+     .run = blmove,
+     .since = "6.2.0",
+     .complexity = "O(N) where N is the size of all given lists.",
+     .summary = "Pops an element from a list, pushes it to another list and returns it. Blocks until an element is available "
+                "otherwise. Deletes the list if the last element was moved.",
+     .group = Group::kList,
+     .arguments = kBlmoveArguments,
+     .key_specs = kLmoveKeys,
+     .event = {.name = "lpop", .letter = 'l', .before_delete = true}},
+    {.name = "blmpop",
+     .arity = at_least(5),
+     .keys = {.first = 3, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete, .count_at = 2},
+     .flags = kWrite | kBlocking | kMovableKeys,
+     .run = blmpop,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the size of all given lists.",
+     .summary = "Pops the first element from one of multiple lists. Blocks until an element is available otherwise. Deletes the "
+                "list if the last element was popped.",
+     .group = Group::kList,
+     .arguments = kBlmpopArguments,
+     .event = {.name = "lpop", .letter = 'l', .before_delete = true}},
+    {.name = "blpop",
+     .arity = at_least(3),
+     .keys = {.first = 1, .last = -2, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete},
+     .flags = kWrite | kNoScript | kBlocking,
+     .run = blpop,
+     .since = "2.0.0",
+     .complexity = "O(N) where N is the size of all given lists.",
+     .summary =
+         "Removes and returns the first element in a list. Blocks until an element is available otherwise. Deletes the list "
+         "if the last element was popped.",
+     .group = Group::kList,
+     .arguments = kBlpopArguments,
+     .event = {.name = "lpop", .letter = 'l', .before_delete = true}},
+    {.name = "brpop",
+     .arity = at_least(3),
+     .keys = {.first = 1, .last = -2, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete},
+     .flags = kWrite | kNoScript | kBlocking,
+     .run = brpop,
+     .since = "2.0.0",
+     .complexity = "O(N) where N is the size of all given lists.",
+     .summary =
+         "Removes and returns the last element in a list. Blocks until an element is available otherwise. Deletes the list "
+         "if the last element was popped.",
+     .group = Group::kList,
+     .arguments = kBrpopArguments,
+     .event = {.name = "rpop", .letter = 'l', .before_delete = true}},
+    {.name = "brpoplpush",
+     .arity = exactly(4),
+     .keys = {.first = 1, .last = 2, .access = KeySpec::kRw | KeySpec::kAccess},
+     .flags = kWrite | kDenyOom | kNoScript | kBlocking,
+     .run = brpoplpush,
+     .since = "2.2.0",
+     .complexity = "O(N) where N is the size of all given lists.",
+     .summary = "Pops an element from a list, pushes it to another list and returns it. Block until an element is available "
+                "otherwise. Deletes the list if the last element was popped.",
+     .group = Group::kList,
+     .arguments = kBrpoplpushArguments,
+     .key_specs = kRpoplpushKeys,
+     .event = {.name = "rpop", .letter = 'l', .before_delete = true}},
+    {.name = "lindex",
+     .arity = exactly(3),
+     .keys = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess},
+     .flags = kReadOnly,
+     .run = lindex,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Returns an element from a list by its index.",
+     .group = Group::kList,
+     .arguments = kLindexArguments},
+    {.name = "linsert",
+     .arity = exactly(5),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kInsert},
+     .flags = kWrite | kDenyOom,
+     .run = linsert,
+     .since = "2.2.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Inserts an element before or after another element in a list.",
+     .group = Group::kList,
+     .arguments = kLinsertArguments,
+     .event = {.name = "linsert", .letter = 'l'}},
+    {.name = "llen",
+     .arity = exactly(2),
+     .keys = {.first = 1, .access = KeySpec::kRo},
+     .flags = kReadOnly | kFast,
+     .run = llen,
+     .since = "1.0.0",
+     .complexity = "O(1)",
+     .summary = "Returns the length of a list.",
+     .group = Group::kList,
+     .arguments = kLlenArguments},
+    {.name = "lmove",
+     .arity = exactly(5),
+     .keys = {.first = 1, .last = 2, .access = KeySpec::kRw | KeySpec::kAccess},
+     .flags = kWrite | kDenyOom,
+     .run = lmove,
+     .since = "6.2.0",
+     .complexity = "O(N) where N is the size of all given lists.",
+     .summary = "Returns an element after popping it from one list and pushing it to another. Deletes the list if the last "
+                "element was moved.",
+     .group = Group::kList,
+     .arguments = kLmoveArguments,
+     .key_specs = kLmoveKeys,
+     .event = {.name = "lpop", .letter = 'l', .before_delete = true}},
+    {.name = "lmpop",
+     .arity = at_least(4),
+     .keys = {.first = 2, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete, .count_at = 1},
+     .flags = kWrite | kMovableKeys,
+     .run = lmpop,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the size of all given lists.",
+     .summary = "Returns multiple elements from a list after removing them. Deletes the list if the last element was popped.",
+     .group = Group::kList,
+     .arguments = kLmpopArguments,
+     .event = {.name = "lpop", .letter = 'l', .before_delete = true}},
+    {.name = "lpop",
+     .arity = at_least(2),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete},
+     .flags = kWrite | kFast,
+     .run = lpop,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Returns the first elements in a list after removing it. Deletes the list if the last element was popped.",
+     .group = Group::kList,
+     .arguments = kLpopArguments,
+     .event = {.name = "lpop", .letter = 'l', .before_delete = true}},
+    {.name = "lpos",
+     .arity = at_least(3),
+     .keys = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess},
+     .flags = kReadOnly,
+     .run = lpos,
+     .since = "6.0.6",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Returns the index of matching elements in a list.",
+     .group = Group::kList,
+     .arguments = kLposArguments},
+    {.name = "lpush",
+     .arity = at_least(3),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kInsert},
+     .flags = kWrite | kDenyOom | kFast,
+     .run = lpush,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Prepends one or more elements to a list. Creates the key if it doesn't exist.",
+     .group = Group::kList,
+     .arguments = kLpushArguments,
+     .event = {.name = "lpush", .letter = 'l'}},
+    {.name = "lpushx",
+     .arity = at_least(3),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kInsert},
+     .flags = kWrite | kDenyOom | kFast,
+     .run = lpushx,
+     .since = "2.2.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Prepends one or more elements to a list only when the list exists.",
+     .group = Group::kList,
+     .arguments = kLpushxArguments,
+     .event = {.name = "lpush", .letter = 'l'}},
+    {.name = "lrange",
+     .arity = exactly(4),
+     .keys = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess},
+     .flags = kReadOnly,
+     .run = lrange,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Returns a range of elements from a list.",
+     .group = Group::kList,
+     .arguments = kLrangeArguments},
+    {.name = "lrem",
+     .arity = exactly(4),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kDelete},
+     .flags = kWrite,
+     .run = lrem,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Removes elements from a list. Deletes the list if the last element was removed.",
+     .group = Group::kList,
+     .arguments = kLremArguments,
+     .event = {.name = "lrem", .letter = 'l', .before_delete = true}},
+    {.name = "lset",
+     .arity = exactly(4),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kUpdate},
+     .flags = kWrite | kDenyOom,
+     .run = lset,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Sets the value of an element in a list by its index.",
+     .group = Group::kList,
+     .arguments = kLsetArguments,
+     .event = {.name = "lset", .letter = 'l'}},
+    {.name = "ltrim",
+     .arity = exactly(4),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kDelete},
+     .flags = kWrite,
+     .run = ltrim,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Removes elements from both ends a list. Deletes the list if all elements were trimmed.",
+     .group = Group::kList,
+     .arguments = kLtrimArguments,
+     .event = {.name = "ltrim", .letter = 'l', .before_delete = true}},
+    {.name = "rpop",
+     .arity = at_least(2),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete},
+     .flags = kWrite | kFast,
+     .run = rpop,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Returns and removes the last elements of a list. Deletes the list if the last element was popped.",
+     .group = Group::kList,
+     .arguments = kRpopArguments,
+     .event = {.name = "rpop", .letter = 'l', .before_delete = true}},
+    {.name = "rpoplpush",
+     .arity = exactly(3),
+     .keys = {.first = 1, .last = 2, .access = KeySpec::kRw | KeySpec::kAccess},
+     .flags = kWrite | kDenyOom,
+     .run = rpoplpush,
+     .since = "1.2.0",
+     .complexity = "O(N) where N is the size of all given lists.",
+     .summary = "Returns the last element of a list after removing and pushing it to another list. Deletes the list if the last "
+                "element was popped.",
+     .group = Group::kList,
+     .arguments = kRpoplpushArguments,
+     .key_specs = kRpoplpushKeys,
+     .event = {.name = "rpop", .letter = 'l', .before_delete = true}},
+    {.name = "rpush",
+     .arity = at_least(3),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kInsert},
+     .flags = kWrite | kDenyOom | kFast,
+     .run = rpush,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Appends one or more elements to a list. Creates the key if it doesn't exist.",
+     .group = Group::kList,
+     .arguments = kRpushArguments,
+     .event = {.name = "rpush", .letter = 'l'}},
+    {.name = "rpushx",
+     .arity = at_least(3),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kInsert},
+     .flags = kWrite | kDenyOom | kFast,
+     .run = rpushx,
+     .since = "2.2.0",
+     .complexity = "O(N) where N is the size of the list.",
+     .summary = "Appends an element to a list only when the list exists.",
+     .group = Group::kList,
+     .arguments = kRpushxArguments,
+     .event = {.name = "rpush", .letter = 'l'}},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> list_commands() { return kLists; }
+
+}  // namespace ebbtide

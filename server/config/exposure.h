@@ -1,0 +1,19 @@
+// One line that says which clients the server serves without a password, for the log at the start.
+#pragma once
+
+#include <string>
+
+#include "config/config.h"
+
+namespace ebbtide {
+
+struct Exposure {
+  bool warning = false;  ///< false: nothing is open or closed that the operator may not expect
+  std::string line;      ///< "" if clients must authenticate and the metrics port listens on loopback only
+};
+
+/// `password_required`: a password or the file of users makes clients authenticate. `port` is the port that the server listens
+/// on. A pure function.
+Exposure exposure_of(const Config& config, bool password_required, unsigned port);
+
+}  // namespace ebbtide

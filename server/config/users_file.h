@@ -1,0 +1,14 @@
+// Writes the file of users, which is outside of any data directory.
+#pragma once
+
+#include <string>
+
+#include <engine/status.h>
+
+namespace ebbtide {
+
+/// Replaces the file durably: after a crash it is the old or the new file. Only its owner may read it. A symbolic link stays, and
+/// its target is replaced. At most one thread may call this at a time.
+Status write_users_file(const std::string& path, const std::string& text);
+
+}  // namespace ebbtide

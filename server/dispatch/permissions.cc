@@ -1,0 +1,147 @@
+#include "dispatch/permissions.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "dispatch/command_env.h"
+#include "dispatch/command_keys.h"
+
+namespace ebbtide {
+namespace {
+
+const std::shared_ptr<const User>& nobody() {
+  static const auto kNobody = std::make_shared<const User>();
+  return kNobody;
+}
+
+AclRequest::Channels channels_of(const CommandSpec& spec, std::size_t argc) {
+  if (!spec.has(kPubSub) || !spec.container.empty()) return {};
+  if (spec.name == "publish" || spec.name == "spublish") return {1, 2, false};
+  if (spec.name == "subscribe" || spec.name == "ssubscribe") return {1, argc, false};
+  if (spec.name == "psubscribe") return {1, argc, true};
+  return {};
+}
+
+std::uint8_t acl_access(std::uint16_t access) {
+  const bool reads = (access & KeySpec::kAccess) != 0;
+  const bool writes = (access & (KeySpec::kInsert | KeySpec::kUpdate | KeySpec::kDelete)) != 0;
+  return static_cast<std::uint8_t>((reads ? kAclRead : 0) | (writes ? kAclWrite : 0));
+}
+
+void collect_keys_of(const CommandSpec& spec, std::span<const Bytes> arguments, std::vector<AclRequest::Key>* keys) {
+  const int last = last_key(spec.keys, arguments);
+  for (int i = spec.keys.first; i != 0 && i <= last; i = next_key(spec.keys, i)) {
+    keys->push_back({static_cast<std::size_t>(i), acl_access(key_access(spec, arguments, i))});
+  }
+}
+
+/// Returns the first text that sorts after all texts with the prefix `text`; nullopt if there is none.
+std::optional<std::string> after_prefix(std::string text) {
+  while (!text.empty() && text.back() == '\xff') text.pop_back();
+  if (text.empty()) return std::nullopt;
+  text.back() = static_cast<char>(static_cast<unsigned char>(text.back()) + 1);
+  return text;
+}
+
+AclRequest::Range range_of(const CommandSpec& spec, std::span<const Bytes> arguments) {
+  AclRequest::Range range;
+  range.access = spec.has(kWrite) ? kAclWrite : kAclRead;
+  range.argument = 1;
+  if (spec.scope == KeyScope::kPrefix) {
+    range.start = std::string(arguments[1]);
+    range.end = after_prefix(range.start);
+  } else if (spec.scope == KeyScope::kRange) {
+    const auto open = [](Bytes bound) { return bound == "-" || bound == "+"; };
+    if (!open(arguments[1])) range.start = std::string(arguments[1]);
+    if (!open(arguments[2])) range.end = std::string(arguments[2]);
+  }
+  return range;
+}
+
+}  // namespace
+
+AclCatalog acl_catalog(const CommandTable& table) {
+  std::vector<AclCatalog::Command> commands;
+  for (const Command& command : table.all()) {
+    AclCatalog::Command& named = commands.emplace_back();
+    named.name = command.full_name;
+    for (const Bytes category : acl_categories(*command.spec)) {
+      if (const auto bit = acl_category(category.substr(1))) named.categories |= 1u << *bit;
+    }
+    for (std::size_t i = 0; i < command.spec->subcommands.size(); ++i) {
+      named.subcommands.push_back(command.first_subcommand + static_cast<std::uint32_t>(i));
+    }
+  }
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    for (const std::uint32_t subcommand : commands[i].subcommands) commands[subcommand].container = static_cast<std::uint32_t>(i);
+  }
+  return AclCatalog(std::move(commands));
+}
+
+AclVerdict check_permission(const User& user, const Command& command, std::span<const Bytes> arguments) {
+  constexpr std::size_t kKeptKeys = 4096;  // each thread keeps its buffer if it has room for at most so many keys
+  thread_local std::vector<AclRequest::Key> keys;
+  const CommandSpec& spec = *command.spec;
+  AclRequest request;
+  request.command = command.index;
+  request.always_allowed = spec.has(kNoAuth);
+  request.arguments = arguments;
+  request.channels = channels_of(spec, arguments.size());
+  AclRequest::Range range;
+  if (user.limits_keys()) {
+    keys.clear();
+    collect_keys_of(spec, arguments, &keys);
+    request.keys = keys;
+    if (spec.scope != KeyScope::kNone) {
+      range = range_of(spec, arguments);
+      request.range = &range;
+    }
+  }
+  const AclVerdict verdict = user.check(request);
+  if (keys.size() > kKeptKeys) std::vector<AclRequest::Key>().swap(keys);
+  return verdict;
+}
+
+const User& rights_of(Session& session, const ServerControl& control) {
+  if (session.rights == nullptr) {
+    auto user = control.users()->find(user_of(session));
+    act_as(session, user == nullptr ? nobody() : std::move(user));
+  }
+  return *session.rights;
+}
+
+void act_as(Session& session, std::shared_ptr<const User> user) {
+  session.modes &= static_cast<std::uint8_t>(~Session::kChecked);
+  if (!user->unrestricted()) session.modes |= Session::kChecked;
+  session.rights = std::move(user);
+}
+
+void forget_rights(Session& session) {
+  session.rights = nullptr;
+  session.modes |= Session::kChecked;
+}
+
+std::string denial_text(const AclVerdict& verdict, Bytes user, const Command& command, std::span<const Bytes> arguments,
+                        bool shows_object) {
+  const std::string begin = "User " + std::string(user) + " has no permissions to ";
+  if (verdict.denial == AclDenial::kCommand) return begin + "run the '" + command.full_name + "' command";
+  const std::string kind = verdict.denial == AclDenial::kKey ? "key" : "channel";
+  if (!shows_object) return "No permissions to access a " + kind;
+  return begin + "access the '" + std::string(arguments[verdict.argument]) + "' " + kind;
+}
+
+void note_denial(CommandEnv& env, Client& client, const AclVerdict& verdict, Bytes user, const Command& command,
+                 std::span<const Bytes> arguments, bool in_transaction) {
+  const auto now_ms = static_cast<std::int64_t>(env.control->unix_micros() / 1000);
+  const bool is_command = verdict.denial == AclDenial::kCommand;
+  env.observers->acl_log.add({.reason = verdict.denial,
+                              .context = in_transaction ? "multi" : "toplevel",
+                              .object = is_command ? command.full_name : std::string(arguments[verdict.argument]),
+                              .user = std::string(user),
+                              .client = describe_client(client, now_ms, false),
+                              .updated_ms = now_ms});
+  env.control->access_denied(verdict.denial, client.address, user, command.full_name);
+}
+
+}  // namespace ebbtide

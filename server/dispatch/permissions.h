@@ -1,0 +1,44 @@
+// The rights of a user, for dispatch: applies the rules of users (acl/) to commands and sessions.
+//
+// A session whose user may do everything is in no mode for rights, so its commands are not checked at all. Every other session is
+// in mode Session::kChecked. A new session is in that mode until its first command, which looks up the rights of its user. When a
+// user is changed, its sessions go back to that state, each on its own loop (ServerControl::set_user).
+//
+// If a command uses keys without naming each (CommandSpec::scope), the user needs the right to all keys of the range. SCAN, KEYS
+// and RANDOMKEY are as in Redis: a user who may run them sees the names of all keys.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "acl/users.h"
+#include "dispatch/server_control.h"
+#include "dispatch/session.h"
+#include "dispatch/table.h"
+
+namespace ebbtide {
+
+struct CommandEnv;
+
+/// Returns the commands of a table, for rules.
+AclCatalog acl_catalog(const CommandTable& table);
+
+/// Checks if the user may run a command with these arguments, whose number is right.
+AclVerdict check_permission(const User& user, const Command& command, std::span<const Bytes> arguments);
+
+/// Returns the session's user, and looks it up if need be. A user that was removed meanwhile may do nothing. The result is valid
+/// until the session changes. Loop thread only.
+const User& rights_of(Session& session, const ServerControl& control);
+/// Makes the session act as this user from now on.
+void act_as(Session& session, std::shared_ptr<const User> user);
+/// Makes the session look up its rights again before its next command.
+void forget_rights(Session& session);
+
+/// Returns Redis's text for a denied command, without a code. `shows_object`: include the name of the key or channel.
+std::string denial_text(const AclVerdict& verdict, Bytes user, const Command& command, std::span<const Bytes> arguments,
+                        bool shows_object);
+/// Counts and logs a denied command of a client whose user was `user`.
+void note_denial(CommandEnv& env, Client& client, const AclVerdict& verdict, Bytes user, const Command& command,
+                 std::span<const Bytes> arguments, bool in_transaction);
+
+}  // namespace ebbtide

@@ -1,0 +1,223 @@
+#include "store/collection/compact.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kScoreBytes = sizeof(double);
+constexpr int kVarintBits = 7;
+
+std::size_t varint_length(std::uint64_t number) {
+  return number == 0 ? 1 : (static_cast<std::size_t>(std::bit_width(number)) + kVarintBits - 1) / kVarintBits;
+}
+
+std::size_t item_length(Bytes item) { return varint_length(item.size()) + item.size(); }
+
+std::size_t head_length(std::size_t count) { return 2 + varint_length(count); }
+
+void append_varint(std::string* out, std::uint64_t number) {
+  for (; number >= 0x80; number >>= kVarintBits) out->push_back(static_cast<char>(number | 0x80));
+  out->push_back(static_cast<char>(number));
+}
+
+void append_item(std::string* out, Bytes item) {
+  append_varint(out, item.size());
+  out->append(item);
+}
+
+/// Takes a varint off the front. False if it is cut off, longer than needed, or larger than 32 bits.
+bool take_varint(Bytes* in, std::size_t* number) {
+  std::uint64_t value = 0;
+  for (int shift = 0; shift < 5 * kVarintBits; shift += kVarintBits) {
+    if (in->empty()) return false;
+    const auto byte = static_cast<unsigned char>(in->front());
+    in->remove_prefix(1);
+    value |= std::uint64_t{byte & 0x7fu} << shift;
+    if (byte >= 0x80) continue;
+    if ((byte == 0 && shift > 0) || value > 0xffffffffu) return false;
+    *number = static_cast<std::size_t>(value);
+    return true;
+  }
+  return false;
+}
+
+std::string begin(CollectionType type, std::size_t count, std::size_t bytes) {
+  std::string out;
+  out.reserve(bytes);
+  out.push_back(static_cast<char>(type));
+  out.push_back('\0');
+  append_varint(&out, count);
+  return out;
+}
+
+Status damaged(const char* what, std::size_t offset) {
+  return Status::corruption("collection: byte " + std::to_string(offset) + ": " + what);
+}
+
+/// The fewest bytes of an element.
+std::size_t least_bytes(CollectionType type) {
+  return type == CollectionType::kHash ? 2 : type == CollectionType::kSortedSet ? kScoreBytes + 1 : 1;
+}
+
+template <typename Element>
+Result<std::vector<Element>> decode(Bytes value, CollectionType type) {
+  TRY_ASSIGN(reader, CompactReader::open(value, type));
+  std::vector<Element> elements;
+  elements.reserve(reader.count());
+  for (Element element; reader.next(&element);) elements.push_back(element);
+  TRY(reader.status());
+  return elements;
+}
+
+}  // namespace
+
+Bytes collection_name(CollectionType type) {
+  switch (type) {
+    case CollectionType::kHash:
+      return "hash";
+    case CollectionType::kSet:
+      return "set";
+    case CollectionType::kSortedSet:
+      return "zset";
+    case CollectionType::kList:
+      return "list";
+  }
+  return "none";
+}
+
+std::optional<CollectionType> collection_type_of(Bytes value) {
+  const unsigned first = value.empty() ? 0 : static_cast<unsigned char>(value.front());
+  if (first < static_cast<unsigned>(CollectionType::kHash) || first > static_cast<unsigned>(CollectionType::kList)) {
+    return std::nullopt;
+  }
+  return static_cast<CollectionType>(first);
+}
+
+Result<CompactReader> CompactReader::open(Bytes value, CollectionType type) {
+  if (value.size() < 2) return damaged("the head is cut off", value.size());
+  if (collection_type_of(value) != type) return damaged("another type", 0);
+  if (value[1] != 0) return damaged("unknown flags", 1);
+  Bytes rest = value.substr(2);
+  std::size_t count = 0;
+  if (!take_varint(&rest, &count)) return damaged("the number of elements is damaged", 2);
+  if (count == 0) return damaged("no elements", 2);
+  if (count > rest.size() / least_bytes(type)) return damaged("more elements than bytes", 2);
+  return CompactReader(value, rest, count);
+}
+
+bool CompactReader::fail(const char* what) {
+  if (damage_ == nullptr) damage_ = what;
+  left_ = 0;
+  return false;
+}
+
+bool CompactReader::begin_element() {
+  if (left_ == 0) return false;
+  --left_;
+  return true;
+}
+
+bool CompactReader::take_item(Bytes* item) {
+  std::size_t length = 0;
+  if (!take_varint(&rest_, &length)) return fail("a length is damaged");
+  if (length > rest_.size()) return fail("an item is cut off");
+  *item = rest_.substr(0, length);
+  rest_.remove_prefix(length);
+  return true;
+}
+
+bool CompactReader::take_score(double* score) {
+  if (rest_.size() < kScoreBytes) return fail("a score is cut off");
+  std::memcpy(score, rest_.data(), kScoreBytes);
+  if (std::isnan(*score)) return fail("a score is not a number");
+  rest_.remove_prefix(kScoreBytes);
+  return true;
+}
+
+Status CompactReader::status() const {
+  if (damage_ != nullptr) return damaged(damage_, whole_.size() - rest_.size());
+  if (left_ == 0 && !rest_.empty()) return damaged("bytes behind the last element", whole_.size() - rest_.size());
+  return Status::ok();
+}
+
+Result<Hash> decode_hash(Bytes value) { return decode<HashField>(value, CollectionType::kHash); }
+Result<List> decode_list(Bytes value) { return decode<Bytes>(value, CollectionType::kList); }
+
+Result<Set> decode_set(Bytes value) {
+  TRY_ASSIGN(set, decode<Bytes>(value, CollectionType::kSet));
+  for (std::size_t i = 1; i < set.size(); ++i) {
+    if (set[i - 1] >= set[i]) return damaged("members are not in order", static_cast<std::size_t>(set[i].data() - value.data()));
+  }
+  return set;
+}
+
+Result<SortedSet> decode_sorted_set(Bytes value) {
+  TRY_ASSIGN(members, decode<ScoredMember>(value, CollectionType::kSortedSet));
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    if (is_before(members[i - 1], members[i])) continue;
+    return damaged("members are not in order", static_cast<std::size_t>(members[i].member.data() - value.data()));
+  }
+  return members;
+}
+
+std::size_t encoded_bytes(const Hash& hash) {
+  std::size_t bytes = head_length(hash.size());
+  for (const HashField& field : hash) bytes += item_length(field.field) + item_length(field.value);
+  return bytes;
+}
+
+std::size_t encoded_bytes(const SortedSet& members) {
+  std::size_t bytes = head_length(members.size());
+  for (const ScoredMember& member : members) bytes += kScoreBytes + item_length(member.member);
+  return bytes;
+}
+
+std::size_t encoded_bytes(const std::vector<Bytes>& items) {
+  std::size_t bytes = head_length(items.size());
+  for (const Bytes item : items) bytes += item_length(item);
+  return bytes;
+}
+
+Status check_compact_size(std::size_t elements, std::size_t bytes) {
+  if (elements > kMaxCompactElements) {
+    return Status::invalid_argument("ERR a collection of " + std::to_string(elements) +
+                                    " elements is too large: " + std::to_string(kMaxCompactElements) + " elements are allowed");
+  }
+  if (bytes > kMaxCompactBytes) {
+    return Status::invalid_argument("ERR a collection of " + std::to_string(bytes) +
+                                    " bytes is too large: " + std::to_string(kMaxCompactBytes) + " bytes are allowed");
+  }
+  return Status::ok();
+}
+
+std::string encode(const Hash& hash) {
+  std::string out = begin(CollectionType::kHash, hash.size(), encoded_bytes(hash));
+  for (const HashField& field : hash) {
+    append_item(&out, field.field);
+    append_item(&out, field.value);
+  }
+  return out;
+}
+
+std::string encode(const SortedSet& members) {
+  std::string out = begin(CollectionType::kSortedSet, members.size(), encoded_bytes(members));
+  for (const ScoredMember& member : members) {
+    const double score = member.score == 0 ? 0.0 : member.score;  // -0 is stored as 0
+    char bytes[kScoreBytes];
+    std::memcpy(bytes, &score, kScoreBytes);
+    out.append(bytes, kScoreBytes);
+    append_item(&out, member.member);
+  }
+  return out;
+}
+
+std::string encode(CollectionType type, const std::vector<Bytes>& items) {
+  std::string out = begin(type, items.size(), encoded_bytes(items));
+  for (const Bytes item : items) append_item(&out, item);
+  return out;
+}
+
+}  // namespace ebbtide

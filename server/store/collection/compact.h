@@ -1,0 +1,109 @@
+// The bytes of a small collection: a hash, set, sorted set or list as one entry of the engine.
+//
+//   type u8, flags u8 (0), count varint, elements         numbers are little endian
+//   hash        field, value                              in the order in which fields were added
+//   set         member                                    ascending, without duplicates
+//   sorted set  score f64, member                         ascending by score, then by member
+//   list        element                                   from head to tail
+//
+// Each field, value, member and element is a varint with its length, then its bytes. A collection has at least one element: an
+// empty one has no entry. Members are unique, scores are never NaN, and -0 is stored as 0, as in Redis's small encoding. Readers
+// check all of this but the uniqueness of fields and scored members, so damaged bytes give an error, never wrong memory accesses.
+//
+// A write rewrites the whole entry, so the size is limited: kMaxCompactBytes and kMaxCompactElements.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <engine/result.h>
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// The numbers are part of the format.
+enum class CollectionType : std::uint8_t { kHash = 1, kSet = 2, kSortedSet = 3, kList = 4 };
+
+/// The largest collection: rewriting one takes about a millisecond of its event loop, and a megabyte of the log.
+inline constexpr std::size_t kMaxCompactBytes = std::size_t{1} << 20;
+/// The most elements. A decoded element takes at most 32 bytes, so all of them together take half a megabyte.
+inline constexpr std::size_t kMaxCompactElements = 16'384;
+
+/// Returns the type's name in the reply of TYPE: "hash", "set", "zset", "list".
+Bytes collection_name(CollectionType type);
+/// Returns the type of a collection's bytes, from the first of them; nullopt if they are damaged.
+std::optional<CollectionType> collection_type_of(Bytes value);
+
+struct HashField {
+  Bytes field, value;
+};
+struct ScoredMember {
+  double score = 0;
+  Bytes member;
+};
+
+/// Returns true if `a` comes before `b` in a sorted set.
+inline bool is_before(const ScoredMember& a, const ScoredMember& b) {
+  return a.score != b.score ? a.score < b.score : a.member < b.member;
+}
+
+/// Decoded collections. Their views point into the bytes that were decoded, or into a command's arguments.
+using Hash = std::vector<HashField>;
+using Set = std::vector<Bytes>;  ///< ascending
+using SortedSet = std::vector<ScoredMember>;
+using List = std::vector<Bytes>;
+
+/// Reads a collection's elements in order, without copies or allocations:
+///   TRY_ASSIGN(reader, CompactReader::open(value, CollectionType::kSet));
+///   for (Bytes member; reader.next(&member);) ...
+///   TRY(reader.status());
+/// The bytes must outlive it.
+class CompactReader {
+ public:
+  /// kCorruption if the head is damaged or says another type.
+  static Result<CompactReader> open(Bytes value, CollectionType type);
+
+  /// Returns the number of elements.
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// Reads the next element of a set or list. False at the end, and at damage.
+  bool next(Bytes* item) { return begin_element() && take_item(item); }
+  bool next(HashField* out) { return begin_element() && take_item(&out->field) && take_item(&out->value); }
+  bool next(ScoredMember* out) { return begin_element() && take_score(&out->score) && take_item(&out->member); }
+  /// ok, or kCorruption: what is damaged, and where. After the end, bytes that are left are damage, too.
+  [[nodiscard]] Status status() const;
+
+ private:
+  CompactReader(Bytes whole, Bytes rest, std::size_t count) : whole_(whole), rest_(rest), count_(count), left_(count) {}
+  bool begin_element();
+  bool take_item(Bytes* item);
+  bool take_score(double* score);
+  bool fail(const char* what);
+
+  Bytes whole_, rest_;
+  std::size_t count_, left_;
+  const char* damage_ = nullptr;
+};
+
+/// Returns all elements. kCorruption names what is damaged, and where.
+Result<Hash> decode_hash(Bytes value);
+Result<Set> decode_set(Bytes value);
+Result<SortedSet> decode_sorted_set(Bytes value);
+Result<List> decode_list(Bytes value);
+
+/// Returns the number of bytes that encode() returns.
+std::size_t encoded_bytes(const Hash& hash);
+std::size_t encoded_bytes(const SortedSet& members);
+/// Of a set or list.
+std::size_t encoded_bytes(const std::vector<Bytes>& items);
+/// Returns an error reply that names the limit if a collection of that size is too large.
+Status check_compact_size(std::size_t elements, std::size_t bytes);
+
+/// Returns the collection's bytes. Requires at least one element, the order of the type, and no NaN.
+std::string encode(const Hash& hash);
+std::string encode(const SortedSet& members);
+/// Of a set or list.
+std::string encode(CollectionType type, const std::vector<Bytes>& items);
+
+}  // namespace ebbtide

@@ -1,0 +1,114 @@
+#include "store/collections.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+// Redis's default settings: hash-max-listpack-entries and so on. A list is one listpack up to list-max-listpack-size, 8 KiB.
+constexpr std::size_t kPackedFields = 512, kPackedMembers = 128, kPackedIntegers = 512, kPackedItemBytes = 64;
+constexpr std::size_t kPackedListBytes = 8192;
+
+bool is_short(Bytes item) { return item.size() <= kPackedItemBytes; }
+
+/// The bytes of an element in Redis's listpack: two or more beside a string.
+std::size_t listpack_bytes(Bytes item) { return item.size() + (is_short(item) ? 2 : 4); }
+
+Result<Bytes> hash_encoding(Bytes value) {
+  TRY_ASSIGN(hash, decode_hash(value));
+  const bool all_short =
+      std::all_of(hash.begin(), hash.end(), [](const HashField& f) { return is_short(f.field) && is_short(f.value); });
+  return Bytes(hash.size() <= kPackedFields && all_short ? "listpack" : "hashtable");
+}
+
+Result<Bytes> set_encoding(Bytes value) {
+  TRY_ASSIGN(set, decode_set(value));
+  const bool integers =
+      set.size() <= kPackedIntegers && std::all_of(set.begin(), set.end(), [](Bytes m) { return parse_integer(m).has_value(); });
+  if (integers) return Bytes("intset");
+  return Bytes(set.size() <= kPackedMembers && std::all_of(set.begin(), set.end(), is_short) ? "listpack" : "hashtable");
+}
+
+Result<Bytes> sorted_set_encoding(Bytes value) {
+  TRY_ASSIGN(members, decode_sorted_set(value));
+  const bool all_short = std::all_of(members.begin(), members.end(), [](const ScoredMember& m) { return is_short(m.member); });
+  return Bytes(members.size() <= kPackedMembers && all_short ? "listpack" : "skiplist");
+}
+
+Result<Bytes> list_encoding(Bytes value) {
+  TRY_ASSIGN(list, decode_list(value));
+  std::size_t bytes = 0;
+  for (const Bytes item : list) bytes += listpack_bytes(item);
+  return Bytes(bytes <= kPackedListBytes ? "listpack" : "quicklist");
+}
+
+}  // namespace
+
+Status check_collection(const Found& found, CollectionType type) {
+  if (found.kind != EntryKind::kCompact) return wrong_type();
+  // Damaged bytes are for the reader to report.
+  const auto actual = collection_type_of(found.value);
+  return actual && *actual != type ? wrong_type() : Status::ok();
+}
+
+Result<Bytes> collection_encoding(Bytes value) {
+  const auto type = collection_type_of(value);
+  if (!type) return Status::corruption("collection: byte 0: unknown type");
+  switch (*type) {
+    case CollectionType::kHash:
+      return hash_encoding(value);
+    case CollectionType::kSet:
+      return set_encoding(value);
+    case CollectionType::kSortedSet:
+      return sorted_set_encoding(value);
+    case CollectionType::kList:
+      return list_encoding(value);
+  }
+  return Bytes();
+}
+
+Status Collections::locate(const LookupKey& key, std::optional<Found>* found) {
+  TRY(strings_.locate_any(key, found));
+  return *found && (*found)->kind != EntryKind::kCompact ? wrong_type() : Status::ok();
+}
+
+Status Collections::locate_for_update(const LookupKey& key, std::optional<Found>* found) {
+  TRY(strings_.locate_any_for_update(key, found));
+  return *found && (*found)->kind != EntryKind::kCompact ? wrong_type() : Status::ok();
+}
+
+Status Collections::read(CollectionType type, Found* found) const {
+  TRY(strings_.read(found));
+  return check_collection(*found, type);
+}
+
+void Collections::modify(const LookupKey& key, const std::optional<Found>& old, std::string value, Change change,
+                         MemoryCharge* charge) {
+  WriteBatch::PutOptions options;
+  options.debt = options.shrinks = change == Change::kRemoves;
+  if (old) {
+    if (strings_.stamp_mode() == StampMode::kExplicit) options.stamp = old->stamp;
+    options.expiry = old->expiry;
+  }
+  put(key, std::move(value), options, charge);
+}
+
+void Collections::replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge) {
+  WriteBatch::PutOptions options;
+  options.debt = old && old->kind != EntryKind::kValue;
+  put(key, std::move(value), options, charge);
+}
+
+void Collections::put(const LookupKey& key, std::string value, WriteBatch::PutOptions options, MemoryCharge* charge) {
+  options.kind = EntryKind::kCompact;
+  if (value.size() > kLargeValueBytes) {
+    batch_.put_shared(view_.database(), key.key, charged_value(std::move(value), charge), options);
+  } else {
+    batch_.put(view_.database(), key.key, value, options);
+  }
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,43 @@
+// Hashes as values: lookups in a hash's bytes, and changes of a decoded hash.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "store/collection/compact.h"
+
+namespace ebbtide {
+
+/// Looks for a field in the bytes of a hash, without decoding them. kCorruption if they are damaged up to the field.
+Result<std::optional<Bytes>> find_field(Bytes hash, Bytes field);
+
+/// Changes a decoded hash. New fields come last, as in Redis. Views of fields and values must outlive it.
+class HashEditor {
+ public:
+  /// `changes`: how many calls follow, about. Many get an index over the fields, a few look at each.
+  HashEditor(Hash hash, std::size_t changes);
+
+  [[nodiscard]] std::optional<Bytes> find(Bytes field) const;
+  /// Gives a field a value. Returns true if the field is new.
+  bool set(Bytes field, Bytes value);
+  /// Returns false if there is no such field.
+  bool remove(Bytes field);
+  /// Returns the number of fields.
+  [[nodiscard]] std::size_t size() const { return fields_.size() - removed_; }
+  /// Returns the changed hash. Must be the last call.
+  [[nodiscard]] Hash take();
+
+ private:
+  static constexpr std::size_t kFewChanges = 4;
+  static constexpr std::size_t kNowhere = ~std::size_t{0};
+  [[nodiscard]] std::size_t place_of(Bytes field) const;
+
+  Hash fields_;
+  std::vector<bool> gone_;  // empty until the first removal; places stay, so that the index stays right
+  std::size_t removed_ = 0;
+  const bool indexed_;
+  std::unordered_map<Bytes, std::size_t> index_;  // if indexed_
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,36 @@
+// Lists as values: Redis's ranges and searches over a decoded list.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "store/collection/compact.h"
+
+namespace ebbtide {
+
+/// Places [begin, end) of a list or sorted set.
+struct Places {
+  std::size_t begin = 0, end = 0;
+  [[nodiscard]] std::size_t size() const { return end - begin; }
+  [[nodiscard]] bool empty() const { return begin == end; }
+};
+
+/// Returns the places from `start` to `stop`, both included; negative numbers count from the end, and both are cut off at the ends.
+Places places_between(std::int64_t start, std::int64_t stop, std::size_t size);
+/// Returns the place with this index; a negative index counts from the end. nullopt: outside.
+std::optional<std::size_t> place_at(std::int64_t index, std::size_t size);
+
+/// The options of LPOS.
+struct ListSearch {
+  std::int64_t rank = 1;       ///< the first match that counts; negative: from the tail. Never 0
+  std::uint64_t count = 1;     ///< how many matches; 0 = all
+  std::uint64_t max_size = 0;  ///< how many elements are compared; 0 = all
+};
+/// Returns the places of the element, in the order in which they are found.
+std::vector<std::size_t> find_elements(const List& list, Bytes element, const ListSearch& search);
+
+/// Removes the first `count` elements that equal `element`; 0: all; negative: the last -count ones. Returns how many it has removed.
+std::size_t remove_elements(List* list, std::int64_t count, Bytes element);
+
+}  // namespace ebbtide

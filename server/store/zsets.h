@@ -1,0 +1,89 @@
+// Sorted sets as values: lookups in a sorted set's bytes, changes of a decoded one, ranges, and operations on several.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "store/collection/compact.h"
+#include "store/lists.h"
+
+namespace ebbtide {
+
+struct RankedScore {
+  std::size_t rank = 0;  ///< from the lowest score, which has 0
+  double score = 0;
+};
+/// Looks for a member in the bytes of a sorted set, without decoding them. kCorruption if they are damaged up to the member.
+Result<std::optional<RankedScore>> find_member(Bytes sorted_set, Bytes member);
+
+/// Changes a decoded sorted set. Views of members must outlive it.
+class SortedSetEditor {
+ public:
+  /// `changes`: how many calls follow, about. Many get an index over the members, a few look at each.
+  SortedSetEditor(SortedSet members, std::size_t changes);
+
+  [[nodiscard]] std::optional<double> score(Bytes member) const;
+  /// Adds a member, or gives a member another score.
+  void put(Bytes member, double score);
+  /// Returns false if there is no such member.
+  bool remove(Bytes member);
+  [[nodiscard]] std::size_t size() const { return indexed_ ? index_.size() : members_.size(); }
+  /// Returns the changed sorted set. Must be the last call.
+  [[nodiscard]] SortedSet take();
+
+ private:
+  static constexpr std::size_t kFewChanges = 4;
+  [[nodiscard]] SortedSet::const_iterator place_of(Bytes member) const;
+
+  const bool indexed_;
+  SortedSet members_;                        // unless indexed_, in order
+  std::unordered_map<Bytes, double> index_;  // if indexed_: all members
+};
+
+/// One end of a range of scores.
+struct ScoreBound {
+  double score = 0;
+  bool excluded = false;
+};
+struct ScoreRange {
+  ScoreBound min, max;
+};
+/// Parses "1.5", "(1.5", "-inf" as Redis does: up to a zero byte, and "" is 0. nullopt: not a number.
+std::optional<ScoreBound> parse_score_bound(Bytes text);
+/// Returns the places of the scores in the range.
+Places places_in(const SortedSet& members, const ScoreRange& range);
+
+/// One end of a range of members.
+struct LexBound {
+  enum class Kind : std::uint8_t { kLowest, kHighest, kMember };
+  Kind kind = Kind::kMember;
+  Bytes member;
+  bool excluded = false;
+};
+struct LexRange {
+  LexBound min, max;
+};
+/// Parses "-", "+", "[a", "(a". nullopt: none of them.
+std::optional<LexBound> parse_lex_bound(Bytes text);
+/// Returns the places of the members in the range, without the first `skipped`, or without the last `skipped` if `backward`. This
+/// needs members of one score. With different scores the result is Redis's: the walk begins at the first member above the lower
+/// end, or at the last member below the upper end if `backward`. It skips some, then takes members up to the other end.
+Places places_in(const SortedSet& members, const LexRange& range, std::size_t skipped = 0, bool backward = false);
+
+enum class Aggregate : std::uint8_t { kSum, kMin, kMax };
+/// A source of an operation on several sorted sets. A set's members have score 1.
+struct WeightedSource {
+  SortedSet members;
+  double weight = 1;
+};
+/// Scores are multiplied by weights and added up in Redis's order, from the smallest source to the largest; a sum that is not a
+/// number counts as 0.
+SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate);
+SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate);
+/// Returns the members of the first source that are in no other, with their scores.
+SortedSet without_others(const std::vector<WeightedSource>& sources);
+
+}  // namespace ebbtide

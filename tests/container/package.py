@@ -1,0 +1,47 @@
+"""`./dev package --test`: installs, upgrades, removes and purges the Debian package in a fresh Debian. Needs podman or docker.
+
+The upgrade is to the same package with a higher version: dpkg treats its scripts and its configuration file as those of a new
+version. The container has no systemd, so the test starts the server itself, as its user and with the command line of the unit.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from container.run import BASE, Engine
+
+SCRIPT = (Path(__file__).parent / "package.sh").read_text()
+
+
+def newer(package, directory):
+    """Makes the same package with a higher version. Returns its path."""
+    subprocess.run(["dpkg-deb", "-R", package, directory], check=True)
+    control = directory / "DEBIAN/control"
+    lines = [line + "+test" if line.startswith("Version:") else line for line in control.read_text().splitlines()]
+    control.write_text("\n".join(lines) + "\n")
+    yaml = directory / "etc/ebbtide/ebbtide.yaml"
+    yaml.write_text(yaml.read_text() + "# a new version has another file\n")
+
+
+def main():
+    engine = Engine("podman" if shutil.which("podman") else "docker")
+    with tempfile.TemporaryDirectory(prefix="ebbtide-package-") as home:
+        home = Path(home)
+        shutil.copy(sys.argv[1], home / "old.deb")
+        newer(home / "old.deb", home / "tree")
+        subprocess.run(["dpkg-deb", "--root-owner-group", "-b", home / "tree", home / "new.deb"], check=True, stdout=subprocess.DEVNULL)
+        shutil.rmtree(home / "tree")
+        for path in (home, *home.iterdir()):
+            path.chmod(0o755)
+        done = subprocess.run(
+            [engine.name, "run", "--rm", "--network", "host", "-v", f"{home}:/packages:ro", BASE, "bash", "-c", SCRIPT],
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    print("passed" if done.returncode == 0 else "failed")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+// Another program removes, truncates or overwrites files of the running database: no acknowledged write is lost.
+#include "db/background/file_watch.h"
+
+#include "engine/db/harness.h"
+#include "support/files.h"
+
+using namespace ebbtide;
+
+namespace {
+
+Settings several_segments() {
+  Settings settings = Harness::small();
+  settings.memtable_size = 4 << 20;
+  settings.wal_segment_size = 64 << 10;
+  return settings;
+}
+
+/// Two databases with flushed and logged operations, and three segments.
+void fill_database(Harness& h) {
+  h.open();
+  h.put(0, "flushed", "1");
+  REQUIRE(h.db->flush(0).is_ok());
+  for (int i = 0; h.paths(".wal").size() < 3; ++i) h.put(1, "key" + std::to_string(i), std::string(1000, 'v'));
+  h.put(0, "deleted", "1");
+  h.del(0, "deleted");
+  h.put(0, "last", "1");
+}
+
+void check_all(Harness& h) {
+  CHECK(h.get(0, "flushed") == "1");
+  CHECK(h.get(1, "key0") == std::string(1000, 'v'));
+  CHECK(h.get(0, "deleted") == "(absent)");
+  CHECK(h.get(0, "last") == "1");
+}
+
+/// The names of all files that the watch is for.
+std::vector<std::string> watched(const Harness& h) {
+  std::vector<std::string> paths = h.paths(".wal");
+  for (const std::string& path : h.files->tree()) {
+    if (path.find("MANIFEST-") != std::string::npos || path.ends_with("CURRENT")) paths.push_back(path);
+  }
+  return paths;
+}
+
+void harm(Harness& h, const std::string& path, const std::string& how) {
+  const std::string bytes = read_file(*h.files, path).value();
+  if (how == "removed") REQUIRE(h.files->unlink(path).is_ok());
+  if (how == "emptied") REQUIRE(h.files->truncate(path, 0).is_ok());
+  if (how == "cut") REQUIRE(h.files->truncate(path, bytes.size() / 2).is_ok());
+  if (how == "replaced by a directory") {
+    REQUIRE(h.files->unlink(path).is_ok());
+    REQUIRE(h.files->create_dir(path).is_ok());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("file of log or manifest harmed by another program: noticed within a second, and every write is kept") {
+  Harness pattern(several_segments());
+  fill_database(pattern);
+  const std::size_t files = watched(pattern).size();
+  REQUIRE(files == 5);
+  for (std::size_t at = 0; at < files; ++at) {
+    for (const std::string how : {"removed", "emptied", "cut", "replaced by a directory"}) {
+      if (at == files - 2 && how == "replaced by a directory") continue;  // nothing can replace such a CURRENT
+      Harness h(several_segments());
+      fill_database(h);
+      h.advance(1000);
+      REQUIRE(h.db->write_status().is_ok());
+      const std::string path = watched(h)[at];
+      INFO(path << " is " << how);
+      harm(h, path, how);
+      h.put(0, "afterwards", "1");
+      h.advance(1000);
+      CHECK(h.events.heard(path + " was "));
+      h.heal();
+      check_all(h);
+      h.put(0, "healed", "1");
+      h.crash(CrashMode::kEverything, 1);
+      h.open();
+      check_all(h);
+      CHECK(h.get(0, "afterwards") == "1");
+      CHECK(h.get(0, "healed") == "1");
+    }
+  }
+}
+
+TEST_CASE("log segment is truncated, and grows again before the next check: every write is kept") {
+  for (const std::uint64_t left : {0, 16, 200}) {
+    Harness h(several_segments());
+    h.open();
+    h.put(0, "first", std::string(1000, 'v'));
+    h.advance(1000);
+    REQUIRE(h.db->write_status().is_ok());
+    const std::string path = h.paths(".wal").back();
+    INFO(path << " is truncated to " << left);
+    REQUIRE(h.files->truncate(path, left).is_ok());
+    h.put(0, "second", std::string(9000, 'v'));
+    // The real file system writes at the place where the writer was, and leaves a hole.
+    const std::uint64_t grown = *h.files->file_size(path);
+    REQUIRE(grown > 1000);
+    h.advance(1000);
+    CHECK(h.events.heard(path + " was "));
+    h.heal();
+    h.crash(CrashMode::kEverything, 1);
+    h.open();
+    CHECK(h.get(0, "first") == std::string(1000, 'v'));
+    CHECK(h.get(0, "second") == std::string(9000, 'v'));
+  }
+}
+
+TEST_CASE("undamaged files while segments end and the manifest rolls: the watch reports nothing") {
+  Harness h(several_segments());
+  h.open();
+  for (int i = 0; i < 400; ++i) {
+    h.put(0, "key" + std::to_string(i), std::string(1000, 'v'));
+    if (i % 20 == 0) h.advance(1000);
+    if (i % 50 == 0) REQUIRE(h.db->flush(0).is_ok());
+    if (i % 10 == 0) h.settle();
+  }
+  CHECK(h.events.warnings.empty());
+  CHECK(h.db->write_status().is_ok());
+}

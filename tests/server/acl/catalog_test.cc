@@ -1,0 +1,18 @@
+#include "acl/catalog.h"
+
+#include <catch2/catch.hpp>
+
+#include "commands.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+TEST_CASE("names in any case: commands and categories are found", "[acl]") {
+  CHECK(some_commands().find("GET") == kGet);
+  CHECK(some_commands().find("Config|Set") == kConfigSet);
+  CHECK_FALSE(some_commands().find("config|").has_value());
+  CHECK_FALSE(some_commands().find("").has_value());
+  CHECK(acl_category("keyspace") == 0);
+  CHECK(acl_category("SCRIPTING") == kAclCategories.size() - 1);
+  CHECK_FALSE(acl_category("@read").has_value());
+}

@@ -1,0 +1,190 @@
+// Tests of the queues of clients that wait for keys: who is woken by which write, and what becomes of a wake-up that is not used.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "blocking/key_waiters.h"
+
+using namespace ebbtide;
+
+namespace {
+
+using Ids = std::vector<std::uint64_t>;
+
+class Loop final : public ClientLoop {
+ public:
+  void post(std::function<void()> task) override { task(); }
+  void resume(std::uint64_t client_id) override { resumed.push_back(client_id); }
+  Client* find(std::uint64_t) override { return nullptr; }
+  void touch(Client*) override {}
+  int index() const override { return 0; }
+  void for_each(const std::function<void(Client&)>&) override {}
+  Ids resumed;
+};
+
+struct Fixture {
+  Loop loop;
+  KeyWaiters waiters;
+
+  std::unique_ptr<KeyWaiters::Wait> wait(std::uint64_t client_id, std::initializer_list<const char*> names,
+                                         DatabaseId database = 0) {
+    Client client;
+    client.id = client_id;
+    client.loop = &loop;
+    std::vector<LookupKey> keys;
+    for (const char* name : names) keys.push_back({name, hash_key(name)});
+    return std::make_unique<KeyWaiters::Wait>(waiters, client, database, keys);
+  }
+  /// Commits a batch, and returns the clients that it wakes.
+  Ids commit(const WriteBatch& batch, KeyWaiters::Wait* own = nullptr) {
+    const std::vector<KeyWaiters::Written> keys = waiters.waited_for(batch, own != nullptr);
+    if (own != nullptr) own->has_written(keys);
+    waiters.wake(keys);
+    return std::exchange(loop.resumed, {});
+  }
+  Ids push(const char* key, KeyWaiters::Wait* own = nullptr, DatabaseId database = 0) {
+    WriteBatch batch;
+    batch.put(database, key, "list", {.kind = EntryKind::kCompact});
+    return commit(batch, own);
+  }
+  Ids erase(const char* key, KeyWaiters::Wait* own = nullptr) {
+    WriteBatch batch;
+    batch.del(0, key);
+    return commit(batch, own);
+  }
+  /// Ends a wait, and returns the clients that it wakes.
+  Ids end(std::unique_ptr<KeyWaiters::Wait>& wait) {
+    wait.reset();
+    return std::exchange(loop.resumed, {});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("pushes to a key with waiting clients: each wakes the one that waits longest and was not woken yet") {
+  Fixture t;
+  CHECK_FALSE(t.waiters.any());
+  auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"}), c = t.wait(3, {"q"});
+  CHECK(t.waiters.any());
+  CHECK(t.push("q") == Ids{1});
+  CHECK(t.push("q") == Ids{2});
+  CHECK(t.push("q") == Ids{3});
+  CHECK(t.push("q").empty());
+}
+
+TEST_CASE("writes that bring no element: no client is woken") {
+  Fixture t;
+  auto a = t.wait(1, {"q"});
+  CHECK(t.push("other").empty());
+  CHECK(t.push("q", nullptr, 1).empty());
+  CHECK(t.erase("q").empty());
+  WriteBatch batch;
+  batch.put(0, "q", "a string");
+  CHECK(t.commit(batch).empty());
+}
+
+TEST_CASE("woken client finds nothing: it keeps its place in the queue") {
+  Fixture t;
+  auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
+  CHECK(t.push("q") == Ids{1});
+  a->begin_look();
+  CHECK_FALSE(a->found_nothing());
+  CHECK(t.push("q") == Ids{1});
+}
+
+TEST_CASE("push during the look of a client that was woken: it is woken once more") {
+  Fixture t;
+  auto a = t.wait(1, {"q"});
+  CHECK(t.push("q") == Ids{1});
+  a->begin_look();
+  CHECK(t.push("q") == Ids{1});
+  CHECK(a->found_nothing());
+  a->begin_look();
+  CHECK_FALSE(a->found_nothing());
+}
+
+TEST_CASE("push between a look without a wake-up and its end: the client looks again") {
+  Fixture t;
+  auto a = t.wait(1, {"q"});
+  a->begin_look();
+  CHECK(t.push("q") == Ids{1});
+  CHECK(a->found_nothing());
+}
+
+TEST_CASE("woken client ends without having looked: the next one is woken") {
+  Fixture t;
+  auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
+  CHECK(t.push("q") == Ids{1});
+  CHECK(t.end(a) == Ids{2});
+}
+
+TEST_CASE("client ends that was not woken: no client is woken") {
+  Fixture t;
+  auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
+  CHECK(t.end(a).empty());
+  CHECK(t.push("q") == Ids{2});
+}
+
+TEST_CASE("woken client is served by another of its keys: the next one is woken") {
+  Fixture t;
+  auto a = t.wait(1, {"first", "q"}), b = t.wait(2, {"q"});
+  CHECK(t.push("q") == Ids{1});
+  a->begin_look();
+  CHECK(t.erase("first", a.get()).empty());  // it pops the last element of its first key
+  CHECK(t.end(a) == Ids{2});
+}
+
+TEST_CASE("woken client pops the last element: no other client is woken") {
+  Fixture t;
+  auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
+  CHECK(t.push("q") == Ids{1});
+  a->begin_look();
+  CHECK(t.erase("q", a.get()).empty());
+  CHECK(t.end(a).empty());
+}
+
+TEST_CASE("woken client pops one of several elements: the next one is woken, once") {
+  Fixture t;
+  auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"}), c = t.wait(3, {"q"});
+  CHECK(t.push("q") == Ids{1});
+  a->begin_look();
+  // Its own place is the first in the queue, so its commit may wake it; then it passes the baton on when it ends.
+  Ids woken = t.push("q", a.get());
+  for (const std::uint64_t id : t.end(a)) woken.push_back(id);
+  std::erase(woken, 1);
+  CHECK(woken == Ids{2});
+}
+
+TEST_CASE("push while a client pops the last element: the next one is woken when it ends") {
+  Fixture t;
+  auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
+  CHECK(t.push("q") == Ids{1});
+  a->begin_look();
+  CHECK(t.erase("q", a.get()).empty());
+  CHECK(t.push("q") == Ids{1});  // before its wait ends
+  CHECK(t.end(a) == Ids{2});
+}
+
+TEST_CASE("key given twice: the wait ends without a trace") {
+  Fixture t;
+  auto a = t.wait(1, {"q", "q"}), b = t.wait(2, {"q"});
+  CHECK(t.push("q") == Ids{1});
+  CHECK(t.end(a) == Ids{2});
+  CHECK(t.end(b).empty());
+  CHECK_FALSE(t.waiters.any());
+  CHECK(t.push("q").empty());
+}
+
+TEST_CASE("databases are swapped: each queue of both wakes a client") {
+  Fixture t;
+  auto a = t.wait(1, {"q"}, 0), b = t.wait(2, {"r"}, 1), c = t.wait(3, {"q"}, 2);
+  WriteBatch batch;
+  batch.swap_databases(0, 1);
+  Ids woken = t.commit(batch);
+  std::sort(woken.begin(), woken.end());
+  CHECK(woken == Ids{1, 2});
+}

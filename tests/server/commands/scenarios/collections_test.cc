@@ -1,0 +1,195 @@
+// Collections as entries of the engine: which commands leave a pending delete, limits, damage, and large collections.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "commands/families.h"
+#include "server/dispatch/harness.h"
+#include "store/collection/compact.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+Settings with_deadline() {
+  Settings s = CommandHarness::small();
+  s.tree.delete_deadline = 3'600'000;
+  return s;
+}
+
+/// Runs the commands before the last one, flushes, and returns whether the last one leaves a pending delete.
+bool owes(const std::vector<const char*>& commands) {
+  CommandHarness server(command_families(), with_deadline());
+  const auto pending = [&server] { return server.db->tree_info(0)->oldest_obligation != 0; };
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (i + 1 == commands.size()) {
+      REQUIRE(server.db->flush(0).is_ok());
+      INFO(commands[i]);
+      REQUIRE_FALSE(pending());
+    }
+    const std::string reply = server(commands[i]);
+    INFO(commands[i] << ": " << reply);
+    REQUIRE(reply.find("(error)") == std::string::npos);
+  }
+  return pending();
+}
+
+}  // namespace
+
+TEST_CASE("collections: a put that drops elements, or overwrites a collection, leaves a pending delete") {
+  const std::vector<std::vector<const char*>> cases = {
+      {"HSET h a 1 b 2", "HDEL h a"},
+      {"SADD s a b", "SREM s a"},
+      {"SADD s a b", "SPOP s"},
+      {"SADD s a b", "SMOVE s t a"},
+      {"ZADD z 1 a 2 b", "ZREM z a"},
+      {"ZADD z 1 a 2 b", "ZPOPMIN z"},
+      {"ZADD z 1 a 2 b", "ZPOPMAX z"},
+      {"ZADD z 1 a 2 b", "ZMPOP 1 z MIN"},
+      {"ZADD z 1 a 2 b", "ZREMRANGEBYRANK z 0 0"},
+      {"ZADD z 1 a 2 b", "ZREMRANGEBYSCORE z 1 1"},
+      {"ZADD z 0 a 0 b", "ZREMRANGEBYLEX z - [a"},
+      {"RPUSH l a b", "LPOP l"},
+      {"RPUSH l a b", "RPOP l"},
+      {"RPUSH l a b", "LMPOP 1 l LEFT"},
+      {"RPUSH l a b", "LREM l 0 a"},
+      {"RPUSH l a b", "LTRIM l 1 1"},
+      {"RPUSH l a b", "LMOVE l k LEFT LEFT"},
+      {"RPUSH l a b", "RPOPLPUSH l k"},
+      {"RPUSH l a b", "BLPOP l 1"},
+      {"RPUSH l a b", "BRPOP l 1"},
+      {"RPUSH l a b", "BLMPOP 1 1 l LEFT"},
+      {"RPUSH l a b", "BLMOVE l k LEFT LEFT 1"},
+      {"RPUSH l a b", "BRPOPLPUSH l k 1"},
+      {"ZADD z 1 a 2 b", "BZPOPMIN z 1"},
+      {"ZADD z 1 a 2 b", "BZPOPMAX z 1"},
+      {"ZADD z 1 a 2 b", "BZMPOP 1 1 z MIN"},
+      {"HSET h a 1", "HDEL h a"},
+      {"HSET h a 1", "DEL h"},
+      {"HSET h a 1", "SET h text"},
+      {"HSET h a 1", "SETEX h 100 text"},
+      {"HSET h a 1", "MSET g 1 h text"},
+      {"HSET h a 1", "SET g 1", "RENAME g h"},
+      {"HSET h a 1", "SADD s 1", "SUNIONSTORE h s"},
+      {"HSET h a 1", "SADD s 1", "COPY s h REPLACE"},
+      {"HSET h a 1", "SET g 1", "BITOP NOT h g"},
+      {"SADD s 1 2", "SADD t 1", "SINTERSTORE s t"},
+      {"ZADD z 1 a 2 b", "ZRANGESTORE z z 0 0"},
+  };
+  for (const auto& commands : cases) {
+    INFO(commands.back());
+    CHECK(owes(commands));
+  }
+}
+
+TEST_CASE("collections: a put that keeps all elements leaves no pending delete") {
+  const std::vector<std::vector<const char*>> cases = {
+      {"SET k v", "SADD s 1", "SUNIONSTORE k s"},
+      {"HSET h a 1", "HSET h b 2"},
+      {"HSET h a 1", "HSET h a 2"},
+      {"HSET h a 1", "HINCRBY h a 1"},
+      {"HSET h a 1", "HDEL h none"},
+      {"HSET h a 1", "EXPIRE h 100"},
+      {"SADD s a", "SADD s b"},
+      {"ZADD z 1 a", "ZADD z 2 a"},
+      {"ZADD z 1 a", "ZINCRBY z 1 a"},
+      {"RPUSH l a", "LPUSH l b"},
+      {"RPUSH l a b", "LSET l 0 c"},
+      {"RPUSH l a", "LINSERT l BEFORE a b"},
+      {"RPUSH l a b", "LTRIM l 0 -1"},
+      {"RPUSH l a b", "RPOPLPUSH l l"},
+      {"HSET h a 1", "SET text v"},
+      {"SET text v", "SET text w"},
+  };
+  for (const auto& commands : cases) {
+    INFO(commands.back());
+    CHECK_FALSE(owes(commands));
+  }
+}
+
+TEST_CASE("collections: SET after HSET of one transaction has a debt for what the transaction has hidden") {
+  CommandHarness server(command_families(), with_deadline());
+  server("SET other 1");
+  server("MULTI");
+  server("HSET h field 1");
+  server("SET h text");
+  server("HSET g field 1");
+  server("EXEC");
+  CHECK(server("GET h") == "\"text\"");
+  CHECK(server.db->tree_info(0)->oldest_obligation != 0);
+}
+
+TEST_CASE("collections: a write beyond a limit is refused, names the limit, and changes nothing") {
+  CommandHarness server(command_families());
+  server("RPUSH l a");
+  std::vector<std::string> push = {"RPUSH", "l"};
+  push.resize(2 + kMaxCompactElements, "x");
+  CHECK(show(server.raw(push)) == "(error) ERR a collection of 16385 elements is too large: 16384 elements are allowed");
+  push.pop_back();
+  CHECK(show(server.raw(push)) == "(integer) 16384");
+  CHECK(server("LPUSH l y") == "(error) ERR a collection of 16385 elements is too large: 16384 elements are allowed");
+  CHECK(server("LLEN l") == "(integer) 16384");
+  const std::string half(600 << 10, 'v');
+  CHECK(show(server.raw({"HSET", "h", "a", half})) == "(integer) 1");
+  CHECK(show(server.raw({"HSET", "h", "b", half})).starts_with("(error) ERR a collection of 1228"));
+  CHECK(server("HKEYS h") == "[\"a\"]");
+}
+
+TEST_CASE("full disk: elements are removed, and no collection is stored over another") {
+  Settings settings = CommandHarness::small();
+  settings.max_disk_bytes = 1 << 20;
+  CommandHarness server(command_families(), settings);
+  for (const char* command : {"HSET h a 1 b 2", "SADD s a b c", "SADD t a b", "RPUSH l a b", "ZADD z 1 a 2 b", "SET text v"})
+    server(command);
+  std::string reply;
+  for (int i = 0; i < 20'000 && reply.find("MISCONF") == std::string::npos; ++i) {
+    reply = server("SET filler" + std::to_string(i) + " " + std::string(200, 'v'));
+    if (i % 100 != 0) continue;
+    server.settle();
+    server.advance(100);
+  }
+  REQUIRE(reply.starts_with("(error) MISCONF"));
+  for (const char* command : {"SUNIONSTORE t s", "COPY s t REPLACE", "ZRANGESTORE t z 0 -1", "SADD t c", "SMOVE s l x"}) {
+    INFO(command);
+    CHECK(server(command).starts_with("(error)"));
+  }
+  CHECK(server("SMEMBERS t") == "[\"a\", \"b\"]");
+  server("MULTI");
+  server("SREM s c");
+  server("SUNIONSTORE t s");
+  CHECK(server("EXEC").find("MISCONF Writes are refused") != std::string::npos);
+  CHECK(server("SREM s c") == "(integer) 1");
+  server("MULTI");
+  server("HDEL h a");
+  server("LPOP l");
+  server("ZREM z a");
+  CHECK(server("EXEC") == "[(integer) 1, \"a\", (integer) 1]");
+  CHECK(server("HKEYS h") == "[\"b\"]");
+}
+
+TEST_CASE("collections: a large one is read from a table, by commands that need all of it or its type") {
+  CommandHarness server(command_families());
+  const std::string large(200 << 10, 'v');
+  server.raw({"HSET", "h", "a", large, "b", "2"});
+  REQUIRE(server.db->flush(0).is_ok());
+  CHECK(server("TYPE h") == "hash");
+  CHECK(server("HGET h b") == "\"2\"");
+  CHECK(server("HSTRLEN h a") == "(integer) 204800");
+  CHECK(server("HDEL h a") == "(integer) 1");
+  CHECK(server("HGETALL h") == "[\"b\", \"2\"]");
+}
+
+TEST_CASE("collections: random elements are elements, and SPOP takes each of them once") {
+  CommandHarness server(command_families());
+  server("SADD s a b c d e");
+  for (int i = 0; i < 20; ++i) {
+    const std::string member = server("SRANDMEMBER s");
+    CHECK(server("SISMEMBER s " + member) == "(integer) 1");
+  }
+  std::string popped;
+  for (int i = 0; i < 5; ++i) popped += server("SPOP s")[1];
+  std::sort(popped.begin(), popped.end());
+  CHECK(popped == "abcde");
+  CHECK(server("EXISTS s") == "(integer) 0");
+}

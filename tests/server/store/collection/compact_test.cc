@@ -1,0 +1,134 @@
+#include "store/collection/compact.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+using namespace ebbtide;
+using namespace std::string_literals;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <typename T>
+std::string message(const Result<T>& result) {
+  return result.is_ok() ? "ok" : std::string(result.status().message());
+}
+
+}  // namespace
+
+TEST_CASE("a hash, set, sorted set and list: decoding returns what was encoded") {
+  const std::string longest(300, 'x');
+  const std::string with_zero("z\0\r\n", 4);
+  const Hash hash = {{"b", "1"}, {"a", ""}, {"", longest}, {with_zero, "2"}};
+  const std::string hash_bytes = encode(hash);
+  const auto decoded = decode_hash(hash_bytes);
+  REQUIRE(decoded.is_ok());
+  REQUIRE(decoded->size() == hash.size());
+  for (std::size_t i = 0; i < hash.size(); ++i) {
+    CHECK((*decoded)[i].field == hash[i].field);
+    CHECK((*decoded)[i].value == hash[i].value);
+  }
+  CHECK(hash_bytes.size() == encoded_bytes(hash));
+
+  const Set set = {"", "a", "b", longest};
+  const std::string set_bytes = encode(CollectionType::kSet, set);
+  CHECK(set_bytes.size() == encoded_bytes(set));
+  REQUIRE(decode_set(set_bytes).is_ok());
+  CHECK(*decode_set(set_bytes) == set);
+
+  const SortedSet members = {{-kInfinity, "z"}, {0, "a"}, {0, "b"}, {1.5, "a1"}, {kInfinity, ""}};
+  const std::string member_bytes = encode(members);
+  CHECK(member_bytes.size() == encoded_bytes(members));
+  const auto scored = decode_sorted_set(member_bytes);
+  REQUIRE(scored.is_ok());
+  REQUIRE(scored->size() == members.size());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    CHECK((*scored)[i].score == members[i].score);
+    CHECK((*scored)[i].member == members[i].member);
+  }
+
+  const List list = {"b", "a", "b", ""};
+  const std::string list_bytes = encode(CollectionType::kList, list);
+  CHECK(*decode_list(list_bytes) == list);
+}
+
+TEST_CASE("the bytes of each type are those of the format") {
+  CHECK(encode(Hash{{"f", "v"}}) ==
+        "\x01\x00\x01\x01"
+        "f\x01v"s);
+  CHECK(encode(CollectionType::kSet, {"a", "bc"}) ==
+        "\x02\x00\x02\x01"
+        "a\x02"
+        "bc"s);
+  CHECK(encode(SortedSet{{1, "m"}}) == "\x03\x00\x01\x00\x00\x00\x00\x00\x00\xf0\x3f\x01m"s);
+  CHECK(encode(CollectionType::kList, {""}) == "\x04\x00\x01\x00"s);
+}
+
+TEST_CASE("a score of -0 is stored as 0") {
+  const std::string bytes = encode(SortedSet{{-0.0, "m"}});
+  CHECK(bytes == encode(SortedSet{{0.0, "m"}}));
+}
+
+TEST_CASE("damaged bytes: the error names what is wrong, and where") {
+  const std::string set = encode(CollectionType::kSet, {"a", "b"});
+  CHECK(message(decode_set("")) == "collection: byte 0: the head is cut off");
+  CHECK(message(decode_list(set)) == "collection: byte 0: another type");
+  CHECK(message(decode_set("\x02\x01\x01\x01x"s)) == "collection: byte 1: unknown flags");
+  CHECK(message(decode_set("\x02\x00"s)) == "collection: byte 2: the number of elements is damaged");
+  CHECK(message(decode_set("\x02\x00\x00"s)) == "collection: byte 2: no elements");
+  CHECK(message(decode_set("\x02\x00\x7f\x01x"s)) == "collection: byte 2: more elements than bytes");
+  CHECK(message(decode_set(Bytes(set).substr(0, set.size() - 1))) == "collection: byte 6: an item is cut off");
+  CHECK(message(decode_set("\x02\x00\x01\x81\x00x"s)) == "collection: byte 5: a length is damaged");
+  CHECK(message(decode_set(set + "x")) == "collection: byte 7: bytes behind the last element");
+  CHECK(message(decode_set("\x02\x00\x02\x01"
+                           "b\x01"
+                           "a"s)) == "collection: byte 6: members are not in order");
+  CHECK(message(decode_set("\x02\x00\x02\x01"
+                           "a\x01"
+                           "a"s)) == "collection: byte 6: members are not in order");
+  CHECK(message(decode_sorted_set("\x03\x00\x01\x00\x00\x00\x00\x00\x00\xf8\x7f\x01m"s)) ==
+        "collection: byte 3: a score is not a number");
+  CHECK(message(decode_hash("\x01\x00\x01\x01"
+                            "f"s)) == "collection: byte 5: a length is damaged");
+}
+
+TEST_CASE("every prefix of a collection is an error") {
+  const std::string hash = encode(Hash{{"field", "value"}, {"other", "text"}});
+  for (std::size_t n = 0; n < hash.size(); ++n) CHECK_FALSE(decode_hash(Bytes(hash).substr(0, n)).is_ok());
+  const std::string members = encode(SortedSet{{1, "a"}, {2, "b"}});
+  for (std::size_t n = 0; n < members.size(); ++n) CHECK_FALSE(decode_sorted_set(Bytes(members).substr(0, n)).is_ok());
+}
+
+TEST_CASE("a reader that stops early reports no damage behind its place") {
+  const std::string list = encode(CollectionType::kList, {"a", "b"}) + "x";
+  auto reader = CompactReader::open(list, CollectionType::kList);
+  REQUIRE(reader.is_ok());
+  CHECK(reader->count() == 2);
+  Bytes item;
+  CHECK(reader->next(&item));
+  CHECK(item == "a");
+  CHECK(reader->status().is_ok());
+  CHECK(reader->next(&item));
+  CHECK_FALSE(reader->next(&item));
+  CHECK(reader->status().code() == Code::kCorruption);
+}
+
+TEST_CASE("a collection beyond a limit: the error names the limit") {
+  CHECK(check_compact_size(kMaxCompactElements, kMaxCompactBytes).is_ok());
+  CHECK(check_compact_size(kMaxCompactElements + 1, 10).message() ==
+        "ERR a collection of 16385 elements is too large: 16384 elements are allowed");
+  CHECK(check_compact_size(1, kMaxCompactBytes + 1).message() ==
+        "ERR a collection of 1048577 bytes is too large: 1048576 bytes are allowed");
+}
+
+TEST_CASE("types: names of TYPE, and the type of damaged bytes is unknown") {
+  CHECK(collection_name(CollectionType::kHash) == "hash");
+  CHECK(collection_name(CollectionType::kSet) == "set");
+  CHECK(collection_name(CollectionType::kSortedSet) == "zset");
+  CHECK(collection_name(CollectionType::kList) == "list");
+  CHECK(collection_type_of("\x04") == CollectionType::kList);
+  CHECK_FALSE(collection_type_of(""));
+  CHECK_FALSE(collection_type_of("\x05"));
+  CHECK_FALSE(collection_type_of(Bytes("\0", 1)));
+}

@@ -1,0 +1,77 @@
+#include "store/hashes.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+
+using namespace ebbtide;
+
+namespace {
+
+std::string text(const Hash& hash) {
+  std::string out;
+  for (const HashField& each : hash) out += std::string(each.field) + "=" + std::string(each.value) + " ";
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("hash: a new field comes last, a known one keeps its place", "[hashes]") {
+  for (const std::size_t changes : {1u, 100u}) {  // without and with an index
+    HashEditor hash({{"b", "1"}, {"a", "2"}}, changes);
+    CHECK_FALSE(hash.set("b", "3"));
+    CHECK(hash.set("c", "4"));
+    CHECK_FALSE(hash.set("c", "5"));
+    CHECK(hash.find("c") == Bytes("5"));
+    CHECK_FALSE(hash.find("d"));
+    CHECK(hash.size() == 3);
+    CHECK(text(hash.take()) == "b=3 a=2 c=5 ");
+  }
+}
+
+TEST_CASE("hash: removed fields are gone, and may come back at the end", "[hashes]") {
+  for (const std::size_t changes : {1u, 100u}) {
+    HashEditor hash({{"a", "1"}, {"b", "2"}, {"c", "3"}}, changes);
+    CHECK(hash.remove("b"));
+    CHECK_FALSE(hash.remove("b"));
+    CHECK_FALSE(hash.remove("x"));
+    CHECK(hash.set("b", "4"));
+    CHECK(hash.remove("a"));
+    CHECK(text(hash.take()) == "c=3 b=4 ");
+  }
+}
+
+TEST_CASE("hash: random changes give the same with and without an index", "[hashes]") {
+  std::mt19937_64 random(5);
+  const std::vector<std::string> names = {"a", "b", "c", "d", "e"};
+  for (int round = 0; round < 500; ++round) {
+    HashEditor few({}, 1), many({}, 1000);
+    std::map<std::string, std::string> model;
+    for (int i = 0; i < 12; ++i) {
+      const std::string& name = names[random() % names.size()];
+      const std::string& value = names[random() % names.size()];
+      if (random() % 3 == 0) {
+        const bool removed = model.erase(name) != 0;
+        CHECK(few.remove(name) == removed);
+        CHECK(many.remove(name) == removed);
+      } else {
+        const bool is_new = !model.contains(name);
+        model[name] = value;
+        CHECK(few.set(name, value) == is_new);
+        CHECK(many.set(name, value) == is_new);
+      }
+    }
+    CHECK(few.size() == model.size());
+    const Hash a = few.take(), b = many.take();
+    CHECK(text(a) == text(b));
+    for (const HashField& each : a) CHECK(model[std::string(each.field)] == each.value);
+  }
+}
+
+TEST_CASE("hash: a field is found in the bytes, and damage before it is an error", "[hashes]") {
+  const std::string bytes = encode(Hash{{"a", "1"}, {"b", ""}});
+  CHECK(*find_field(bytes, "a") == std::optional<Bytes>("1"));
+  CHECK(*find_field(bytes, "b") == std::optional<Bytes>(""));
+  CHECK(*find_field(bytes, "c") == std::nullopt);
+  CHECK(find_field(Bytes(bytes).substr(0, bytes.size() - 1), "b").status().code() == Code::kCorruption);
+}

@@ -1,0 +1,40 @@
+#include "store/sets.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ebbtide;
+
+TEST_CASE("set: members are made unique and put in order", "[sets]") {
+  CHECK(make_set({"b", "a", "b", "", "a"}) == Set{"", "a", "b"});
+  CHECK(make_set({}).empty());
+}
+
+TEST_CASE("set: union, intersection and difference", "[sets]") {
+  const Set a = {"1", "2", "3"}, b = {"2", "3", "4"}, none;
+  CHECK(united(a, b) == Set{"1", "2", "3", "4"});
+  CHECK(common(a, b) == Set{"2", "3"});
+  CHECK(without(a, b) == Set{"1"});
+  CHECK(united(none, a) == a);
+  CHECK(united({{a, b, none, {"0", "2"}}}) == Set{"0", "1", "2", "3", "4"});
+  CHECK(united(std::span<const Set>()).empty());
+  CHECK(common(none, a).empty());
+  CHECK(without(a, none) == a);
+  CHECK(without(a, a).empty());
+}
+
+TEST_CASE("set: a member is found in the bytes and in the decoded set", "[sets]") {
+  const Set set = {"a", "c"};
+  const std::string bytes = encode(CollectionType::kSet, set);
+  for (const Bytes member : {"a", "b", "c", "d", ""}) {
+    CHECK(*has_member(Bytes(bytes), member) == has_member(set, member));
+  }
+  CHECK(has_member(Bytes(bytes).substr(0, 5), "c").status().code() == Code::kCorruption);
+}
+
+TEST_CASE("set: places split it into the chosen members and the rest", "[sets]") {
+  Set chosen, rest;
+  const std::vector<std::size_t> places = {0, 2};
+  split_set({"a", "b", "c", "d"}, places, &chosen, &rest);
+  CHECK(chosen == Set{"a", "c"});
+  CHECK(rest == Set{"b", "d"});
+}

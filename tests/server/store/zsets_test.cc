@@ -1,0 +1,137 @@
+#include "store/zsets.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::string text(const SortedSet& members) {
+  std::string out;
+  for (const ScoredMember& each : members)
+    out += std::string(each.member) + "=" + std::to_string(static_cast<int>(each.score)) + " ";
+  return out;
+}
+
+std::string in(const SortedSet& members, const Places& places) {
+  std::string out;
+  for (std::size_t i = places.begin; i < places.end; ++i) out += members[i].member;
+  return out;
+}
+
+ScoreBound score(Bytes bound) { return parse_score_bound(bound).value(); }
+LexBound lex(Bytes bound) { return parse_lex_bound(bound).value(); }
+
+}  // namespace
+
+TEST_CASE("sorted set: members are in the order of score, then of bytes", "[zsets]") {
+  for (const std::size_t changes : {1u, 100u}) {  // without and with an index
+    SortedSetEditor members({{1, "b"}, {2, "a"}}, changes);
+    members.put("c", 1);
+    members.put("b", 3);
+    members.put("d", -1);
+    CHECK(members.score("b") == 3.0);
+    CHECK_FALSE(members.score("x"));
+    CHECK(members.remove("a"));
+    CHECK_FALSE(members.remove("a"));
+    CHECK(members.size() == 3);
+    CHECK(text(members.take()) == "d=-1 c=1 b=3 ");
+  }
+}
+
+TEST_CASE("sorted set: random changes give the same with and without an index", "[zsets]") {
+  std::mt19937_64 random(11);
+  const std::vector<std::string> names = {"a", "b", "c", "d", "e"};
+  for (int round = 0; round < 500; ++round) {
+    SortedSetEditor few({}, 1), many({}, 1000);
+    for (int i = 0; i < 12; ++i) {
+      const std::string& name = names[random() % names.size()];
+      if (random() % 3 == 0) {
+        CHECK(few.remove(name) == many.remove(name));
+      } else {
+        const auto value = static_cast<double>(random() % 4);
+        few.put(name, value);
+        many.put(name, value);
+      }
+    }
+    CHECK(few.size() == many.size());
+    CHECK(text(few.take()) == text(many.take()));
+  }
+}
+
+TEST_CASE("sorted set: a member's rank and score are found in the bytes", "[zsets]") {
+  const std::string bytes = encode(SortedSet{{1, "b"}, {2, "a"}});
+  const auto found = find_member(bytes, "a");
+  REQUIRE(found.is_ok());
+  REQUIRE(found->has_value());
+  CHECK((*found)->rank == 1);
+  CHECK((*found)->score == 2);
+  CHECK_FALSE(find_member(bytes, "c")->has_value());
+}
+
+TEST_CASE("sorted set: bounds of scores are parsed as Redis parses them", "[zsets]") {
+  CHECK(score("1.5").score == 1.5);
+  CHECK(score("(1").excluded);
+  CHECK(score("-inf").score == -kInfinity);
+  CHECK(score("(+inf").score == kInfinity);
+  CHECK(score("").score == 0);
+  CHECK(score(" 1").score == 1);
+  CHECK(score(Bytes("1\0x", 3)).score == 1);
+  for (const Bytes wrong : {"a", "1 ", "((1", "nan", "1x"}) CHECK_FALSE(parse_score_bound(wrong));
+}
+
+TEST_CASE("sorted set: ranges of scores include or exclude their ends", "[zsets]") {
+  const SortedSet members = {{1, "a"}, {2, "b"}, {2, "c"}, {3, "d"}};
+  CHECK(in(members, places_in(members, ScoreRange{score("1"), score("2")})) == "abc");
+  CHECK(in(members, places_in(members, ScoreRange{score("(1"), score("(3")})) == "bc");
+  CHECK(in(members, places_in(members, ScoreRange{score("-inf"), score("+inf")})) == "abcd");
+  CHECK(places_in(members, ScoreRange{score("3"), score("1")}).empty());
+  CHECK(places_in(members, ScoreRange{score("(2"), score("(2")}).empty());
+  CHECK(places_in(members, ScoreRange{score("4"), score("5")}).empty());
+  CHECK(places_in({}, ScoreRange{score("0"), score("5")}).empty());
+}
+
+TEST_CASE("sorted set: bounds of members are -, +, or begin with a bracket", "[zsets]") {
+  CHECK(lex("-").kind == LexBound::Kind::kLowest);
+  CHECK(lex("+").kind == LexBound::Kind::kHighest);
+  CHECK(lex("[abc").member == "abc");
+  CHECK(lex("(").excluded);
+  for (const Bytes wrong : {"", "a", "--", "+a", "1"}) CHECK_FALSE(parse_lex_bound(wrong));
+}
+
+TEST_CASE("sorted set: ranges of members, forward and backward", "[zsets]") {
+  const SortedSet members = {{0, "a"}, {0, "b"}, {0, "c"}, {0, "d"}};
+  const auto range = [&](Bytes min, Bytes max, std::size_t skipped = 0, bool backward = false) {
+    return in(members, places_in(members, LexRange{lex(min), lex(max)}, skipped, backward));
+  };
+  CHECK(range("-", "+") == "abcd");
+  CHECK(range("[b", "[c") == "bc");
+  CHECK(range("(a", "(d") == "bc");
+  CHECK(range("-", "[b") == "ab");
+  CHECK(range("-", "+", 1) == "bcd");
+  CHECK(range("-", "+", 1, true) == "abc");
+  CHECK(range("[x", "+").empty());
+  CHECK(range("+", "-").empty());
+  CHECK(range("-", "-").empty());
+  CHECK(range("(b", "(b").empty());
+  CHECK(range("[b", "[b") == "b");
+}
+
+TEST_CASE("sorted set: weights, aggregates, and sums that are no number", "[zsets]") {
+  const SortedSet a = {{1, "x"}, {2, "y"}}, b = {{10, "y"}, {20, "z"}};
+  CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kSum)) == "x=1 y=12 z=20 ");
+  CHECK(text(united({{a, 2}, {b, -1}}, Aggregate::kSum)) == "z=-20 y=-6 x=2 ");
+  CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kMin)) == "x=1 y=2 z=20 ");
+  CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kMax)) == "x=1 y=10 z=20 ");
+  CHECK(text(common({{a, 1}, {b, 2}}, Aggregate::kSum)) == "y=22 ");
+  CHECK(common({{a, 1}, {{}, 1}}, Aggregate::kSum).empty());
+  CHECK(text(without_others({{a, 1}, {b, 1}})) == "x=1 ");
+  const SortedSet low = {{-kInfinity, "m"}}, high = {{kInfinity, "m"}};
+  CHECK(united({{low, 1}, {high, 1}}, Aggregate::kSum)[0].score == 0);
+  CHECK(united({{high, 0}}, Aggregate::kSum)[0].score == 0);
+}

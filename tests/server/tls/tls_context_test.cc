@@ -1,0 +1,26 @@
+// Tests of TLS files that are missing or do not fit. Handshakes are in tests/contract/test_tls.py.
+#include "tls/tls_context.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+using namespace ebbtide;
+
+TEST_CASE("certificate is missing: there is no context, and the reason names key and file", "[tls]") {
+  TlsSettings settings;
+  settings.cert_file = "/no/such.crt";
+  settings.key_file = "/no/such.key";
+  std::string error;
+  CHECK(TlsContext::make(settings, &error) == nullptr);
+  CHECK(error.starts_with("server.tls.cert_file /no/such.crt: "));
+}
+
+TEST_CASE("password of the key is missing: it is reported before the key is read", "[tls]") {
+  TlsSettings settings;
+  settings.cert_file = "c";
+  settings.key_file = "k";
+  settings.key_password_file = "/no/such";
+  std::string error;
+  CHECK(TlsContext::make(settings, &error) == nullptr);
+  CHECK(error == "server.tls.key_password_file /no/such: cannot be read or is empty");
+}
