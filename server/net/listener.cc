@@ -130,11 +130,13 @@ struct Listener::Socket {
 Listener::Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env,
                    std::vector<EventLoop*> loops)
     : io_(io), backlog_(settings.tcp_backlog), settings_(settings), shared_(shared), env_(env), loops_(std::move(loops)) {
-  spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  null_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  spare_fd_ = ::fcntl(null_fd_, F_DUPFD_CLOEXEC, 0);
 }
 
 Listener::~Listener() {
   if (spare_fd_ >= 0) ::close(spare_fd_);
+  if (null_fd_ >= 0) ::close(null_fd_);
 }
 
 std::string Listener::listen(const std::string& address, std::uint16_t port, bool* unavailable, bool tls) {
@@ -239,10 +241,14 @@ bool Listener::accept_batch(Socket& socket) {
       if (error != EMFILE) return false;
       if (spare_fd_ >= 0) ::close(spare_fd_);
       const int refused = ::accept(socket.descriptor.native_handle(), nullptr, nullptr);
-      if (refused >= 0) ::close(refused);
-      // Another thread may have taken the descriptor meanwhile. Then the reserve is opened at the next failure.
-      spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-      if (refused < 0) return false;
+      if (refused < 0) {
+        // Another thread may have taken the descriptor meanwhile. Then every failure tries to get one again.
+        spare_fd_ = ::fcntl(null_fd_, F_DUPFD_CLOEXEC, 0);
+        return false;
+      }
+      // One call closes the connection and makes its descriptor the reserve, so that nothing else can take the descriptor between.
+      spare_fd_ = ::dup3(null_fd_, refused, O_CLOEXEC);
+      if (spare_fd_ < 0) ::close(refused);
       continue;
     }
     size = sizeof(local);

@@ -64,7 +64,8 @@ class Listener {
   std::vector<std::unique_ptr<Socket>> sockets_;
   std::uint16_t port_ = 0, tls_port_ = 0;
   std::string unix_path_;  ///< path of the socket in the file system; "" = none
-  int spare_fd_ = -1;
+  int null_fd_ = -1;   ///< /dev/null
+  int spare_fd_ = -1;  ///< the reserve: a copy of null_fd_
   std::int64_t error_logged_ms_ = 0, eviction_logged_ms_ = 0;
 };
 

@@ -10,6 +10,7 @@ The binary is EBBTIDE_SERVER or build/release/bin/ebbtide-server.
 """
 
 import contextlib
+import itertools
 import os
 import random
 import re
@@ -18,6 +19,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -40,27 +42,31 @@ def binary(name="ebbtide-server"):
 # it keeps about half a gigabyte free: eight times storage.memtable_size.
 MOST_BYTES = "1TiB"
 
-_ports_given = set()
+WORKERS = 16  # each of pytest-xdist's workers has every 16th port
+FIRST_PORT, LAST_PORT = 12_000, 32_000  # below the kernel's range for outgoing connections, so that a free port stays free
+
+_ports_lock = threading.Lock()
+_ports = {}  # by offset: an endless iterator over the ports
+
+
+def _ports_of(offset):
+    ports = range(FIRST_PORT + offset, LAST_PORT, WORKERS)
+    start = random.SystemRandom().randrange(len(ports))
+    return itertools.cycle([*ports[start:], *ports[:start]])
 
 
 def free_port(worker=None):
-    """Returns a free port that no other call returned. That includes calls in other workers of the same pytest run, whose servers
-    may not have started yet. `worker`: pytest-xdist's name of the worker, "gw3". The port is below the kernel's range for
-    outgoing connections, so it stays free."""
-    workers = 16  # each worker has every 16th port
+    """Returns a free port. Another call returns the same port only after all others, 1,250 calls later. Workers of one pytest run
+    never get the same ports. `worker`: pytest-xdist's name of the worker, "gw3". Any thread."""
     name = worker or os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    offset = int(name.removeprefix("gw")) % workers
-    while True:
-        port = random.SystemRandom().randrange(12_000, 32_000, workers) + offset
-        if port in _ports_given:
-            continue
-        with socket.socket() as probe:
-            try:
+    offset = int(name.removeprefix("gw")) % WORKERS
+    with _ports_lock:
+        ports = _ports.setdefault(offset, _ports_of(offset))
+        for port in itertools.islice(ports, (LAST_PORT - FIRST_PORT) // WORKERS):
+            with contextlib.suppress(OSError), socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        _ports_given.add(port)
-        return port
+                return port
+    raise RuntimeError(f"no port from {FIRST_PORT} to {LAST_PORT} is free for worker {name}")
 
 
 def wait_until(condition, seconds=20.0, what="condition", interval=0.02):

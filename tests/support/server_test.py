@@ -2,6 +2,7 @@
 
 import sys
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -14,6 +15,15 @@ class FreePort(unittest.TestCase):
         """Both ports once came from one random draw, which sometimes gave the same number twice."""
         given = [free_port() for _ in range(400)]
         self.assertEqual(len(set(given)), len(given))
+
+    def test_threads_that_ask_for_most_of_the_ports_get_different_ones(self):
+        """Calls of several threads once got one port when few ports were left."""
+        with ThreadPoolExecutor(8) as pool:
+            given = list(pool.map(lambda _: free_port("gw5"), range(1_100)))
+        self.assertEqual(len(set(given)), len(given))
+
+    def test_more_servers_than_ports_get_ports_again(self):
+        self.assertGreater(len({free_port("gw6") for _ in range(2_600)}), 1_000)
 
     def test_workers_get_different_ports(self):
         def remainders(worker):
