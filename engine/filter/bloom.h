@@ -16,8 +16,12 @@
 // A filter is cut into slices: independent filters over the same keys (with another hash and a part of the bits). A key is a
 // candidate only if all slices say "maybe". Any subset of the slices is a correct filter, so slices are loaded and dropped
 // separately.
+//
+// A filter may have the keys of collections twice: by their hash, and by collection_hash() of it. Then it also says whether the
+// table may have a collection of the key, which a SET must know (ReadView::may_have_collection).
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,6 +35,9 @@ namespace ebbtide {
 inline constexpr std::uint32_t kBloomRows = 512;
 inline constexpr std::uint32_t kMaxBloomColumns = 64;
 inline constexpr double kMaxBitsPerKey = 32;
+
+/// Returns the second hash of a collection's key. Filters on disk depend on it.
+constexpr std::uint64_t collection_hash(std::uint64_t hash) { return std::rotl(hash, 32) * 0x9fb21c651e98df25u; }
 
 /// Returns the false positive rate of one column at `bits_per_key`, which need not be whole; 1 at 0 bits. Keys are distributed
 /// over blocks by a Poisson distribution, and over rows at random (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient

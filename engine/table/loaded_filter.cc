@@ -34,6 +34,7 @@ std::shared_ptr<const LoadedFilter> LoadedFilter::load(const TableMetadata& m, s
   if (m.filter_kind == FilterKind::kNone) return filter;
   filter->has_pages_ = pages > 0;
   filter->has_tombstones_ = tombstones > 0;
+  filter->collections_twice_ = m.filter_kind == FilterKind::kCollectionsTwice;
   // If both kinds of filter were built, they have equal numbers of slices.
   const std::size_t built = pages == 0 ? tombstones : tombstones == 0 ? pages : std::min(pages, tombstones);
   filter->slices_ = static_cast<std::uint32_t>(std::min<std::size_t>({count, built, kMaxSlices}));

@@ -40,6 +40,19 @@ class alignas(64) LoadedFilter {
     for (std::uint32_t i = 0; *tombstones && i < slices_; ++i) *tombstones = tombstones_[i].candidates(hash) != 0;
     return mask;
   }
+  /// Returns false if the table has no collection of the key with this hash. If the filter has collections only once, any entry of
+  /// the key may be one.
+  [[nodiscard]] bool may_have_collection(std::uint64_t hash) const {
+    const std::uint64_t sought = collections_twice_ ? collection_hash(hash) : hash;
+    std::uint64_t mask = has_pages_ || slices_ == 0 ? ~std::uint64_t{0} : 0;
+    for (std::uint32_t i = 0; i < slices_ && mask != 0; ++i) mask &= pages_[i].candidates(sought);
+    return mask != 0;
+  }
+  /// Starts the loads that may_have_collection() needs.
+  void prefetch_collection(std::uint64_t hash) const {
+    const std::uint64_t sought = collections_twice_ ? collection_hash(hash) : hash;
+    for (std::uint32_t i = 0; has_pages_ && i < slices_; ++i) pages_[i].prefetch(sought);
+  }
   /// Starts the loads that candidates() needs.
   void prefetch(std::uint64_t hash) const {
     for (std::uint32_t i = 0; has_pages_ && i < slices_; ++i) pages_[i].prefetch(hash);
@@ -62,6 +75,7 @@ class alignas(64) LoadedFilter {
 
   std::uint32_t slices_ = 0;
   bool has_pages_ = false, has_tombstones_ = false;
+  bool collections_twice_ = false;  ///< see FilterKind::kCollectionsTwice
   std::array<BloomView, kMaxSlices> pages_, tombstones_;
   double bits_per_key_ = 0;  ///< taken from the table's properties, for slices that do not store their own number
   /// Memory of slice i, for both kinds of pages; shared with the filter that was loaded before.

@@ -71,7 +71,11 @@ struct FileExtent {
 /// Sorts extents and joins adjacent ones. The extents must not overlap.
 std::vector<FileExtent> join_extents(std::vector<FileExtent> extents);
 
-enum class FilterKind : std::uint8_t { kNone = 0, kColumns = 1 };
+enum class FilterKind : std::uint8_t {
+  kNone = 0,
+  kColumns = 1,
+  kCollectionsTwice = 2  ///< kColumns, and each collection's key also by collection_hash()
+};
 
 struct TableMetadata {
   TableStats stats;

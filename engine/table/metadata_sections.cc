@@ -161,7 +161,7 @@ Status decode_properties(const SectionReader& sections, std::uint32_t version, T
       m->data_bytes < data_header_bytes(m->unit) || m->data_version < kOldestTableVersion || m->data_version > version) {
     return sections.corruption(section, "a value is out of range");
   }
-  if (kind > static_cast<unsigned>(FilterKind::kColumns)) {
+  if (kind > static_cast<unsigned>(FilterKind::kCollectionsTwice)) {
     return Status::unsupported(
         std::string(sections.corruption(section, "filter of unknown kind " + std::to_string(kind)).message()));
   }

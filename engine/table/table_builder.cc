@@ -194,7 +194,10 @@ struct TableBuilder::Impl {
     for (const std::uint32_t i : indexes) {
       const PendingEntry& pending = tile.entries()[i];
       page.add(pending.entry);
-      if (!options.filter_slices.empty()) bloom.add(flags == kPageTombstones ? 0 : column, pending.hash);
+      if (options.filter_slices.empty()) continue;
+      bloom.add(flags == kPageTombstones ? 0 : column, pending.hash);
+      if (!is_collection(pending.entry.kind)) continue;
+      if (const std::pair key{column, pending.hash}; collections.empty() || collections.back() != key) collections.push_back(key);
     }
     build_page(tile.entries(), indexes, &page_bytes);
     Compression used{};
@@ -222,6 +225,10 @@ struct TableBuilder::Impl {
     ASSERT(options.filter_slices.size() <= LoadedFilter::kMaxSlices);
     if (options.filter_slices.empty() || (filter.empty() && tombstone_filter.empty())) return;
     meta.filter_kind = FilterKind::kColumns;
+    if (meta.stats.collections_twice()) {
+      meta.filter_kind = FilterKind::kCollectionsTwice;
+      for (const auto& [column, hash] : collections) filter.add(column, collection_hash(hash));
+    }
     for (std::uint32_t slice = 0; slice < options.filter_slices.size(); ++slice) {
       const double bits = options.filter_slices[slice];
       meta.filter_bits_per_key += bits;
@@ -263,6 +270,7 @@ struct TableBuilder::Impl {
   std::uint64_t written = 0, written_back = 0;
   Compressor compressor;
   BloomBuilder filter, tombstone_filter;
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> collections;  // column and hash of each collection's key
   TableMetadata meta;
   TileBuilder tile;
   TilePages split;

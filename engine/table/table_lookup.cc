@@ -328,6 +328,17 @@ bool TableLookup::may_contain(const LookupKey& key, const LoadedFilter& filter) 
   return filter.candidates(key.hash, &tombstones) != 0 || tombstones;
 }
 
+bool TableLookup::may_have_collection(const LookupKey& key) const {
+  const TableIndex* const index = r_.index.load(std::memory_order_acquire);
+  if (index == nullptr) return true;
+  r_.searched(false);
+  return r_.filter.load(std::memory_order_acquire)->may_have_collection(key.hash) && key.key.starts_with(index->fences.prefix());
+}
+
+void TableLookup::prefetch_collection(const LookupKey& key) const {
+  r_.filter.load(std::memory_order_acquire)->prefetch_collection(key.hash);
+}
+
 std::shared_ptr<const LoadedFilter> TableLookup::filter() const { return r_.loaded_filter(); }
 
 // A state without a tile says that the index was not in memory at one of the stages.

@@ -56,6 +56,11 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   /// Checks only `filter`, which filter() returned. False means that the table has no point entry of the key. Range tombstones
   /// are not checked. Requires a pin or an EpochGuard. Returns true if the index is not in memory.
   [[nodiscard]] bool may_contain(const LookupKey& key, const LoadedFilter& filter) const;
+  /// Returns false if the table has no collection of the key. True may be wrong, and is the answer while the index is not in
+  /// memory. Requires an EpochGuard or a pin.
+  [[nodiscard]] bool may_have_collection(const LookupKey& key) const;
+  /// Starts the memory loads that may_have_collection() needs.
+  void prefetch_collection(const LookupKey& key) const;
   /// Number of stages of prefetch().
   static constexpr int kPrefetchStages = 6;
   /// Does one stage of a lookup. Each stage starts the memory loads of the next stage, or of get(). The stages load: 0 filter

@@ -100,6 +100,8 @@ class Verifier {
       bool tombstones = false;
       const std::uint64_t mask = filter_->candidates(hash, &tombstones);
       if (!is_candidate(info, column, mask, tombstones)) error(info, "the filter denies a key of the page");
+      if (is_collection(entry.kind) && !filter_->may_have_collection(hash))
+        error(info, "the filter denies a collection of the page");
       if (entry.is_large()) large(info, entry);
     }
     PageMeta expected = m_.pages[number];

@@ -269,26 +269,30 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
     keys_[k].state = &states_[k];
   }
   // One step for each sequence of commands in the same database; there is nearly always one only.
-  ahead_.clear();
   ReadView view;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     const Prepared& prepared = prepared_[i];
     if (prepared.keys == 0) continue;
     const DatabaseId database = session_of(*commands[i].client).database;
     if (!view.has_tree() || view.database() != database) {
-      view.prefetch(ahead_);
-      ahead_.clear();
+      prefetch_collected(view);
       view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
       if (!view.has_tree()) continue;
     }
-    // A command that overwrites without reading needs only the memtable's bucket, and nothing of the tables. If the database may
-    // have collections, the command looks for a collection of the key (Strings::set).
-    const bool blind = prepared.command->spec->keys.blind(commands[i].args.size()) && !view.may_have_collections();
+    // A command that overwrites without reading only asks whether the key may be a collection (Strings::set).
+    const bool blind = prepared.command->spec->keys.blind(commands[i].args.size());
     for (std::uint32_t k = prepared.first_key; k < prepared.first_key + prepared.keys; ++k) {
-      blind ? view.prefetch(keys_[k], 0) : ahead_.push_back(&keys_[k]);
+      (blind ? overwritten_ : ahead_).push_back(&keys_[k]);
     }
   }
+  prefetch_collected(view);
+}
+
+void Dispatcher::prefetch_collected(const ReadView& view) {
   view.prefetch(ahead_);
+  view.prefetch_collections(overwritten_);
+  ahead_.clear();
+  overwritten_.clear();
 }
 
 void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
@@ -633,7 +637,6 @@ void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
     const Prepared& next = prepared_[i];
     if (next.keys == 0) continue;
     if (!view.has_tree()) view = env_.db->view(session_of(*pending.client).database, now_, ReadMode::kResident, misses);
-    if (next.command->spec->keys.blind(window_[i].args.size()) && !view.may_have_collections()) continue;
     for (const LookupKey& key : std::span(keys_).subspan(next.first_key, next.keys)) view.add_expected_miss(key, misses);
   }
 }

@@ -132,6 +132,7 @@ class Dispatcher final : public CommandSink {
   Status resolve(const Args& args, const Command** command);
   Status collect(const Args& args, Prepared* prepared);
   void prefetch(std::span<PendingCommand> commands);
+  void prefetch_collected(const ReadView& view);
   void run(PendingCommand& pending, const Prepared& prepared);
   /// Like run(), for use while there are observers (observers.h) or the connection is in a mode.
   void run_in_mode(PendingCommand& pending, const Prepared& prepared);
@@ -287,9 +288,10 @@ class Dispatcher final : public CommandSink {
   std::span<PendingCommand> window_;
   std::vector<Prepared> prepared_;
   std::vector<LookupKey> keys_;
-  std::vector<LookupState> states_;      ///< results of prefetches, by key
-  std::vector<const LookupKey*> ahead_;  ///< keys whose prefetch goes on after the first stage
-  std::deque<std::string> escaped_;      ///< the strings stay in place while the deque grows
+  std::vector<LookupState> states_;  ///< results of prefetches, by key
+  // Keys that prefetch() has collected: those that commands read, and those that they overwrite without a read.
+  std::vector<const LookupKey*> ahead_, overwritten_;
+  std::deque<std::string> escaped_;  ///< the strings stay in place while the deque grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
   bool failed_ = false;                  ///< a command has finished with an error since this was last cleared

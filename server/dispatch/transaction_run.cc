@@ -121,8 +121,9 @@ Status TransactionRun::look_ahead(const ReadView& view) {
   for (const QueuedCommand& queued : transaction_.queue) {
     if (!looks) break;
     const ReadView at = view_in(queued.database, view);
-    if (queued.command->spec->keys.blind(queued.list.size()) && !at.may_have_collections()) continue;
+    const bool blind = queued.command->spec->keys.blind(queued.list.size());
     for (const LookupKey& key : queued.keys) {
+      if (blind && !at.may_have_collection(key)) continue;
       Found found;
       const bool large = look(at, key, &found).is_ok() && found.large.table != nullptr;
       const bool is_read = (queued.command->spec->keys.access & KeySpec::kAccess) != 0;

@@ -144,10 +144,10 @@ bool PendingWrites::has_tree(const ReadView& view) const {
   return database->base && view_of(*database->base).has_tree();
 }
 
-bool PendingWrites::may_have_collections(const ReadView& view) const {
+bool PendingWrites::may_have_collection(const ReadView& view, const LookupKey& key) const {
   const Database* database = find(view.database());
-  if (database == nullptr) return view.may_have_collections();
-  return database->collections || (database->base && view_of(*database->base).may_have_collections());
+  if (database == nullptr) return view.may_have_collection(key);
+  return database->collections || (database->base && view_of(*database->base).may_have_collection(key));
 }
 
 // Merges overlay and base in key order. Skips base entries whose key the overlay has or hides.

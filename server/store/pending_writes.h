@@ -41,8 +41,8 @@ class PendingWrites {
   [[nodiscard]] StampMode stamp_mode(const ReadView& view) const;
   /// Returns true if the database was ever written to, or is by pending operations.
   [[nodiscard]] bool has_tree(const ReadView& view) const;
-  /// Like ReadView::may_have_collections(), with the pending operations applied.
-  [[nodiscard]] bool may_have_collections(const ReadView& view) const;
+  /// Like ReadView::may_have_collection(), with the pending operations applied.
+  [[nodiscard]] bool may_have_collection(const ReadView& view, const LookupKey& key) const;
   /// Like Db::iterate(), with the pending operations applied. Blocks for reads. The iterator is valid until the next apply(), and
   /// must not outlive this object.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;

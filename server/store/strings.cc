@@ -100,7 +100,7 @@ Status Strings::type_of(const Found& found, Bytes* name) const {
 
 Status Strings::replaces_collection(const LookupKey& key, bool* collection) const {
   *collection = false;
-  const bool possible = pending_ == nullptr ? view_.may_have_collections() : pending_->may_have_collections(view_);
+  const bool possible = pending_ == nullptr ? view_.may_have_collection(key) : pending_->may_have_collection(view_, key);
   if (!possible) [[likely]]
     return Status::ok();
   std::optional<Found> old;

@@ -20,15 +20,15 @@ constexpr std::size_t kFewTables = 256;
 constexpr std::uint64_t kFitShare = 32;
 constexpr std::uint64_t kFilterRetryNs = 60'000'000'000;
 
-FilterRun filter_run(const TiledEntries& has, int level, const FilterNeeds& needs) {
-  return {has.entries, has.pages_per_tile(), needs.arrivals[lookup_level(level)]};
+FilterRun filter_run(const TiledKeys& has, int level, const FilterNeeds& needs) {
+  return {has.keys, has.pages_per_tile(), needs.arrivals[lookup_level(level)]};
 }
 
 /// A run as it will be after a plan.
 struct RunAfter {
   RunId id;
   int level;
-  TiledEntries has{};
+  TiledKeys has{};
 };
 
 /// Pages per tile of a table; of one that was not read yet, as of new files.
@@ -39,10 +39,10 @@ std::uint32_t tile_pages(const OpenTable& table, const FilterNeeds& needs) {
 
 /// Returns all runs, including those without files, which a view leaves out: a plan may write to them.
 std::vector<RunAfter> runs_of(const TablesView& view, const FilterNeeds& needs) {
-  std::map<RunId, TiledEntries> tables;
+  std::map<RunId, TiledKeys> tables;
   for (const RunView& run : view.runs) {
     const TableSums sums = run.sums();
-    tables[run.id()] = {sums.entries, sums.tile_pages + (sums.entries - sums.read_entries) * needs.pages_per_tile};
+    tables[run.id()] = {sums.keys, sums.tile_pages + (sums.keys - sums.read_keys) * needs.pages_per_tile};
   }
   std::vector<RunAfter> runs;
   for (const Run& run : view.version->runs) runs.push_back({run.id, run.level, tables[run.id]});
@@ -51,12 +51,12 @@ std::vector<RunAfter> runs_of(const TablesView& view, const FilterNeeds& needs) 
 
 std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after, const FilterNeeds& needs) {
   std::vector<FilterRun> runs;
-  std::uint64_t entries = 0;
+  std::uint64_t keys = 0;
   for (const RunAfter& run : after) {
     runs.push_back(filter_run(run.has, run.level, needs));
-    entries += run.has.entries;
+    keys += run.has.keys;
   }
-  const double bits = needs.bits_for_each(entries);
+  const double bits = needs.bits_for_each(keys);
   std::map<RunId, std::vector<double>> slices;
   for (std::size_t r = 0; r < after.size(); ++r) {
     const bool uniform = needs.allocation == FilterAllocation::kUniform;
@@ -69,44 +69,42 @@ std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after,
 bool is_fitted(const TablesView& view, const FilterNeeds& needs) {
   if (view.fitted == nullptr || view.fitted->needs != needs) return false;
   std::size_t tables = 0;
-  std::uint64_t entries = 0, changed = 0;
-  std::map<RunId, std::uint64_t> before = view.fitted->entries;
+  std::uint64_t keys = 0, changed = 0;
+  std::map<RunId, std::uint64_t> before = view.fitted->keys;
   for (const RunView& run : view.runs) {
-    const std::uint64_t now = run.sums().entries;
+    const std::uint64_t now = run.sums().keys;
     const std::uint64_t then = std::exchange(before[run.id()], 0);
     tables += run.tables().size();
-    entries += now;
+    keys += now;
     changed += now < then ? then - now : now - then;
   }
-  for (const auto& [run, then] : before) changed += then;  // entries of runs that no longer exist
-  return tables > kFewTables && changed <= entries / kFitShare;
+  for (const auto& [run, then] : before) changed += then;  // keys of runs that no longer exist
+  return tables > kFewTables && changed <= keys / kFitShare;
 }
 
-/// True if the bits per entry do not depend on the tree.
+/// True if the bits per key do not depend on the tree.
 bool all_get_the_same(const FilterNeeds& needs) { return needs.allocation == FilterAllocation::kUniform && needs.memory == 0; }
 
 }  // namespace
 
-TiledEntries& TiledEntries::operator+=(const TiledEntries& other) {
-  entries += other.entries;
+TiledKeys& TiledKeys::operator+=(const TiledKeys& other) {
+  keys += other.keys;
   pages += other.pages;
   return *this;
 }
 
-TiledEntries& TiledEntries::operator-=(const TiledEntries& other) {
+TiledKeys& TiledKeys::operator-=(const TiledKeys& other) {
   // A plan that removes a file twice must not make the number negative here; the executor will refuse the plan.
-  entries -= std::min(entries, other.entries);
+  keys -= std::min(keys, other.keys);
   pages -= std::min(pages, other.pages);
   return *this;
 }
 
-double TiledEntries::pages_per_tile() const {
-  return entries == 0 ? 1 : static_cast<double>(pages) / static_cast<double>(entries);
-}
+double TiledKeys::pages_per_tile() const { return keys == 0 ? 1 : static_cast<double>(pages) / static_cast<double>(keys); }
 
-double FilterNeeds::bits_for_each(std::uint64_t entries) const {
+double FilterNeeds::bits_for_each(std::uint64_t keys) const {
   if (memory == 0) return bits_per_key;
-  return std::min(kMaxBitsPerKey, 8 * static_cast<double>(memory) / static_cast<double>(std::max<std::uint64_t>(entries, 1)));
+  return std::min(kMaxBitsPerKey, 8 * static_cast<double>(memory) / static_cast<double>(std::max<std::uint64_t>(keys, 1)));
 }
 
 std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const Plan& plan, const FilterNeeds& needs) {
@@ -119,16 +117,16 @@ std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const
   for (const PlanInput& input : inputs_of(plan)) {
     const auto run = std::find_if(view.runs.begin(), view.runs.end(), [&](const RunView& r) { return r.id() == input.run; });
     if (run == view.runs.end()) continue;  // the executor refuses the plan
-    TiledEntries taken;
+    TiledKeys taken;
     for (const FileNum num : std::set<FileNum>(input.files.begin(), input.files.end())) {
       const FileMetaPtr file = view.version->find(num);
       const OpenTable* const table = file == nullptr ? nullptr : run->table_of(*file);
-      if (table != nullptr) taken.add(table->meta->stats.entries, tile_pages(*table, needs));
+      if (table != nullptr) taken.add(table->meta->stats.filter_keys(), tile_pages(*table, needs));
     }
     std::find_if(runs.begin(), runs.end(), [&](const RunAfter& r) { return r.id == input.run; })->has -= taken;
-    written += taken.entries;
+    written += taken.keys;
   }
-  TiledEntries moved;
+  TiledKeys moved;
   moved.add(written, needs.pages_per_tile);
   if (target->run == 0) {
     runs.push_back({view.version->next_run, target->level, moved});
@@ -156,15 +154,15 @@ std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, c
   std::vector<std::vector<SliceWorth>> worths;  // of each table; `tables` points into this list
   std::uint64_t all = 0;
   for (const RunView& run : view.runs) {
-    TiledEntries has;
+    TiledKeys has;
     for (const OpenTablePtr& table : run.tables()) {
       std::vector<SliceWorth>& worth = worths.emplace_back();
       for (const SliceInfo& slice : table->reader->slices()) {
         worth.push_back({static_cast<double>(slice.bits - slice.block_bits / 2), slice.rate});
       }
-      tables.push_back({runs.size(), table->meta->stats.entries, {}, table->reader->kept_slices()});
-      has.add(table->meta->stats.entries, tile_pages(*table, needs));
-      if (table->reader->pages_per_tile() != 0) all += table->meta->stats.entries;  // of a table that was read
+      tables.push_back({runs.size(), table->meta->stats.filter_keys(), {}, table->reader->kept_slices()});
+      has.add(table->meta->stats.filter_keys(), tile_pages(*table, needs));
+      if (table->reader->pages_per_tile() != 0) all += table->meta->stats.filter_keys();  // of a table that was read
     }
     runs.push_back(filter_run(has, run.level(), needs));
   }
@@ -231,8 +229,8 @@ std::shared_ptr<FilterFit> decide(TablesView& view, const FilterNeeds& needs,
   fit->needs = needs;
   for (std::size_t r = 0; r < view.runs.size(); ++r) {
     RunView& run = view.runs[r];
-    if (run.sums().read_entries != run.sums().entries) run.measure();
-    fit->entries[run.id()] = run.sums().entries;
+    if (run.sums().read_keys != run.sums().keys) run.measure();
+    fit->keys[run.id()] = run.sums().keys;
     std::size_t t = 0;
     for (const OpenTablePtr& table : run.tables()) {
       const std::uint32_t want = keep[r][t++];

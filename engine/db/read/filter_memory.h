@@ -27,24 +27,25 @@ namespace ebbtide {
 struct FilterNeeds {
   FilterAllocation allocation = FilterAllocation::kUniform;
   double bits_per_key = 10;
-  std::uint64_t memory = 0;          ///< bytes of memory for all entries, which replaces bits_per_key; 0 = not set
+  std::uint64_t memory = 0;          ///< bytes of memory for all keys, which replaces bits_per_key; 0 = not set
   std::uint32_t pages_per_tile = 1;  ///< pages per tile of new files
   Arrivals arrivals = all_arrive();
 
   bool operator==(const FilterNeeds&) const = default;
-  /// Returns the average bits per entry for a tree with `entries` entries.
-  [[nodiscard]] double bits_for_each(std::uint64_t entries) const;
+  /// Returns the average bits per key for a tree whose filters have `keys` keys.
+  [[nodiscard]] double bits_for_each(std::uint64_t keys) const;
 };
 
-/// The entries of tables, which may have tiles of different sizes: the setting can change, and `auto` changes it.
-struct TiledEntries {
-  std::uint64_t entries = 0;
-  std::uint64_t pages = 0;  ///< sum, over all entries, of the pages per tile of the entry's table
+/// The keys in the filters of tables (TableStats::filter_keys), which may have tiles of different sizes: the setting can change, and
+/// `auto` changes it.
+struct TiledKeys {
+  std::uint64_t keys = 0;
+  std::uint64_t pages = 0;  ///< sum, over all keys, of the pages per tile of the key's table
 
   void add(std::uint64_t count, std::uint32_t pages_per_tile) { *this += {count, count * pages_per_tile}; }
-  TiledEntries& operator+=(const TiledEntries& other);
-  TiledEntries& operator-=(const TiledEntries& other);
-  /// Returns the average over the entries: h_r of filter/monkey.h. Returns 1 if there are no entries.
+  TiledKeys& operator+=(const TiledKeys& other);
+  TiledKeys& operator-=(const TiledKeys& other);
+  /// Returns the average over the keys: h_r of filter/monkey.h. Returns 1 if there are no keys.
   [[nodiscard]] double pages_per_tile() const;
 };
 
@@ -60,7 +61,7 @@ std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, c
 /// The state of a tree when its filters were last fitted as a whole.
 struct FilterFit {
   FilterNeeds needs{};
-  std::map<RunId, std::uint64_t> entries{};  ///< entries of each run
+  std::map<RunId, std::uint64_t> keys{};  ///< keys of each run
   struct Load {
     std::weak_ptr<const OpenTable> table{};
     std::uint32_t slices = 0;  ///< number of slices to have in memory
@@ -78,8 +79,8 @@ struct FilterFitEnv {
 /// false if some are left for the next call. Lookups work without a slice that cannot be read; its load is tried again a minute
 /// later. The epoch keeps dropped slices for readers that still use them.
 ///
-/// The decision depends on all tables. So in a tree of many tables it is made again only when the entries of its runs have
-/// changed by a thirty-second of all entries, or `needs` have changed: until then, new tables keep the slices with which they
+/// The decision depends on all tables. So in a tree of many tables it is made again only when the keys of its runs have
+/// changed by a thirty-second of all keys, or `needs` have changed: until then, new tables keep the slices with which they
 /// were written. Sets `view.fitted` when the decision is made.
 bool fit_filters(TablesView& view, const FilterNeeds& needs, const FilterFitEnv& env);
 

@@ -204,7 +204,12 @@ StampMode ReadView::stamp_mode() const {
   return env_->first_stamp_mode(database_);
 }
 
-bool ReadView::may_have_collections() const { return tree_ != nullptr && tree_->may_have_collections(); }
+bool ReadView::may_have_collection(const LookupKey& key) const {
+  if (tree_ == nullptr) return false;
+  if (lease_ == nullptr) return tree_->may_have_collection(key, seq_);
+  EpochGuard guard(env_->epoch);
+  return tree_->may_have_collection(key, seq_);
+}
 
 Status ReadView::get(const LookupKey& key, Found* found) const {
   TRY(locate(key, found));

@@ -104,6 +104,17 @@ void ReadView::prefetch(std::span<const LookupKey* const> keys) const {
   }
 }
 
+void ReadView::prefetch_collections(std::span<const LookupKey* const> keys) const {
+  if (tree_ == nullptr) return;
+  for (const LookupKey* key : keys) step(*tree_, *key, 0);
+  if (!tree_->tables->collections) return;
+  for (const LookupKey* key : keys) {
+    for (const RunView& run : tree_->tables->runs) {
+      if (const TableLookup* table = run.with_collections(key->key); table != nullptr) table->prefetch_collection(*key);
+    }
+  }
+}
+
 void ReadView::add_expected_miss(const LookupKey& key, MissSet* misses) const {
   const LookupState* const state = key.state;
   if (tree_ == nullptr || state == nullptr || state->tables != tree_->tables.get() || state->table == nullptr) return;

@@ -41,10 +41,11 @@ bool DataFile::read_only_by(const TableReader* reader) const {
 TableSums TableSums::of(std::span<const OpenTablePtr> tables) {
   TableSums sums;
   for (const OpenTablePtr& table : tables) {
-    sums.entries += table->meta->stats.entries;
+    const std::uint64_t keys = table->meta->stats.filter_keys();
+    sums.keys += keys;
     const std::uint32_t pages_per_tile = table->reader->pages_per_tile();
-    sums.read_entries += pages_per_tile != 0 ? table->meta->stats.entries : 0;
-    sums.tile_pages += table->meta->stats.entries * pages_per_tile;
+    sums.read_keys += pages_per_tile != 0 ? keys : 0;
+    sums.tile_pages += keys * pages_per_tile;
     sums.memory_bytes += table->reader->resident_bytes();
     sums.special += table->meta->stats.range_tombstones != 0 || !table->reader->unreadable().is_ok() ? 1 : 0;
   }
@@ -77,6 +78,8 @@ RunView::RunView(const Run& run, TableList tables, const RunView* earlier)
       for (const OpenTablePtr& table : chunk.items) add_to_arrays(*table);
     }
   }
+  any_collections_ =
+      std::any_of(special_.begin(), special_.end(), [](unsigned char flags) { return (flags & kCollections) != 0; });
 }
 
 void RunView::copy_arrays(const RunView& from, std::size_t first, std::size_t count) {
@@ -94,7 +97,8 @@ void RunView::add_to_arrays(const OpenTable& table) {
   const TableStats& stats = table.meta->stats;
   readers_.push_back(table.reader.get());
   special_.push_back(static_cast<unsigned char>((stats.range_tombstones != 0 ? kRanged : 0) |
-                                                (table.reader->unreadable().is_ok() ? 0 : kUnreadable)));
+                                                (table.reader->unreadable().is_ok() ? 0 : kUnreadable) |
+                                                (stats.collections != 0 ? kCollections : 0)));
   lowers_.push_back(key_word(stats.smallest, common_.size()));
   uppers_.push_back(stats.unbounded ? ~std::uint64_t{0} : key_word(stats.largest, common_.size()));
 }
@@ -102,8 +106,8 @@ void RunView::add_to_arrays(const OpenTable& table) {
 TableSums RunView::sums() const {
   TableSums all;
   tables_.for_each_sums([&](const TableSums& sums) {
-    all.entries += sums.entries;
-    all.read_entries += sums.read_entries;
+    all.keys += sums.keys;
+    all.read_keys += sums.read_keys;
     all.tile_pages += sums.tile_pages;
     all.memory_bytes += sums.memory_bytes;
     all.special += sums.special;
@@ -156,6 +160,19 @@ std::vector<std::shared_ptr<const TableReader>> TablesView::readers_of(FileNum d
     }
   }
   return {};
+}
+
+// The newest version decides: an older collection has been replaced, and the delete or put that replaced it sees to its purge.
+bool TreeView::may_have_collection(const LookupKey& key, SeqNum view_seq) const {
+  if (!may_have_collections()) return false;
+  Entry newest;
+  for (const auto& memtable : memtables) {
+    if (memtable->get(key, view_seq, &newest)) return is_collection(newest.kind);
+  }
+  return std::any_of(tables->runs.begin(), tables->runs.end(), [&](const RunView& run) {
+    const TableLookup* table = run.with_collections(key.key);
+    return table != nullptr && table->may_have_collection(key);
+  });
 }
 
 bool TreeView::find_record(const Entry& entry, SeqNum view_seq) const {

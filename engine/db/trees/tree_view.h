@@ -88,9 +88,9 @@ using OpenTablePtr = std::shared_ptr<const OpenTable>;
 
 /// The sums over a chunk of tables.
 struct TableSums {
-  std::uint64_t entries = 0;
-  std::uint64_t read_entries = 0;  ///< of tables that were ever read; only they have a known number of pages per tile
-  std::uint64_t tile_pages = 0;    ///< sum, over these entries, of the pages per tile of the entry's table
+  std::uint64_t keys = 0;          ///< TableStats::filter_keys()
+  std::uint64_t read_keys = 0;     ///< of tables that were ever read; only they have a known number of pages per tile
+  std::uint64_t tile_pages = 0;    ///< sum, over these keys, of the pages per tile of the key's table
   std::uint64_t memory_bytes = 0;  ///< bytes of the readers, without their indexes and filters
   std::uint64_t special = 0;       ///< number of tables that have range tombstones or are unreadable
 
@@ -121,9 +121,16 @@ class RunView {
   /// Returns the reader of table i, without counting a reference, for the read path.
   [[nodiscard]] const TableReader& reader(std::size_t i) const { return *readers_[i]; }
   /// True if the table has range tombstones or is unreadable. One byte answers both questions, and few tables are special.
-  [[nodiscard]] bool is_special(std::size_t i) const { return special_[i] != 0; }
+  [[nodiscard]] bool is_special(std::size_t i) const { return (special_[i] & (kRanged | kUnreadable)) != 0; }
   [[nodiscard]] bool has_range_tombstones(std::size_t i) const { return (special_[i] & kRanged) != 0; }
   [[nodiscard]] bool is_unreadable(std::size_t i) const { return (special_[i] & kUnreadable) != 0; }
+  /// False if no entry of table i is a collection.
+  [[nodiscard]] bool has_collections(std::size_t i) const { return (special_[i] & kCollections) != 0; }
+  /// Returns the table that may have a collection of `key`, by its bounds; null if there is none.
+  [[nodiscard]] const TableLookup* with_collections(Bytes key) const {
+    const int i = any_collections_ ? find(key) : -1;
+    return i >= 0 && has_collections(static_cast<std::size_t>(i)) ? &reader(static_cast<std::size_t>(i)) : nullptr;
+  }
   [[nodiscard]] RunId id() const { return id_; }
   [[nodiscard]] int level() const { return level_; }
 
@@ -135,8 +142,9 @@ class RunView {
   int level_;
   TableList tables_;
   std::vector<const TableReader*> readers_;
-  static constexpr unsigned char kRanged = 1, kUnreadable = 2;
+  static constexpr unsigned char kRanged = 1, kUnreadable = 2, kCollections = 4;
   std::vector<unsigned char> special_;
+  bool any_collections_ = false;
   std::string common_;                 // the prefix of every key within the run's bounds
   std::vector<std::uint64_t> lowers_;  // the next 8 bytes of the lower bounds, big endian
   std::vector<std::uint64_t> uppers_;  // the same for the upper bounds; the largest number for a run without upper bound
@@ -183,6 +191,8 @@ struct TreeView {
     return tables->collections ||
            std::any_of(memtables.begin(), memtables.end(), [](const auto& memtable) { return memtable->has_collections(); });
   }
+  /// False if the version of `key` that a view of `view_seq` finds is not a collection. True may be wrong: then a lookup tells.
+  [[nodiscard]] bool may_have_collection(const LookupKey& key, SeqNum view_seq) const;
   /// Returns the record sets of all memtables and of the version, without empty sets.
   [[nodiscard]] std::vector<SharedRecords> record_sets() const;
 

@@ -178,6 +178,8 @@ class ReadView {
   void prefetch(const LookupKey& key, int stage) const;
   /// Runs all stages for all of the keys.
   void prefetch(std::span<const LookupKey* const> keys) const;
+  /// Starts the memory loads that may_have_collection() and a blind write of the keys need.
+  void prefetch_collections(std::span<const LookupKey* const> keys) const;
   /// Adds the first page that get() will need to `misses`, if prefetch() with key.state has found that it is not in memory.
   void add_expected_miss(const LookupKey& key, MissSet* misses) const;
 
@@ -188,9 +190,10 @@ class ReadView {
   [[nodiscard]] StampMode stamp_mode() const;
   /// Returns false if the database never had a write: then all keys are absent.
   [[nodiscard]] bool has_tree() const { return tree_ != nullptr; }
-  /// False if no entry of the database is a collection (is_collection()), deleted and superseded ones that are still in its files
-  /// included: then a put that replaces an unknown entry needs no debt. True may be wrong. No I/O.
-  [[nodiscard]] bool may_have_collections() const;
+  /// False if get() would not find a collection (is_collection()) under `key`: then a put that replaces an unknown entry needs no
+  /// debt. True may be wrong: get() then tells. Costs less than get(): asks the filters of tables that have collections, and reads no
+  /// page. Call it only on the view's thread.
+  [[nodiscard]] bool may_have_collection(const LookupKey& key) const;
   [[nodiscard]] MissSet* misses() const { return misses_; }
   [[nodiscard]] ReadMode mode() const { return mode_; }
 

@@ -127,7 +127,7 @@ class BasicModelDriver {
     const ReadView view = h_.db->lease(d);
     if (!view.get({key, hash_key(key)}, &found).is_ok()) return;
     demand(found.kind == model_.map(d).at(key).kind, "a get returns another kind");
-    demand(found.kind == EntryKind::kValue || view.may_have_collections(), "a database says that it has no collection");
+    demand(!is_collection(found.kind) || view.may_have_collection({key, hash_key(key)}), "a database denies a collection");
   }
   void check_scan() {
     const auto d = database();

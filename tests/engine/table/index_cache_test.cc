@@ -338,9 +338,11 @@ TEST_CASE("index is not in memory: the table may contain any key") {
   const auto table = bench.lazy(bench.build(bench.builder_options(), bench.plain_entries(50)));
   const LookupKey absent = lookup_key("absent");
   CHECK(table->may_contain(absent, *table->filter()));
+  CHECK(table->may_have_collection(absent));
   const auto pinned = table->pinned();
   REQUIRE(pinned.is_ok());
   CHECK_FALSE((*pinned)->may_contain(absent, *(*pinned)->filter()));
+  CHECK_FALSE((*pinned)->may_have_collection(absent));
 }
 
 TEST_CASE("filter slices are dropped or loaded: the index cache counts the new bytes") {

@@ -447,3 +447,39 @@ TEST_CASE("measured lookups have changed no filter: they are counted once all th
   const double without = bits_ahead(FilterLookups::kMeasured, false, 1);
   CHECK(bits_ahead(FilterLookups::kMeasured, false, 1, 100'000) > without - 0.3);
 }
+
+TEST_CASE("string, delete or nothing over a collection: a view tells which keys may be collections", "[db][read_path]") {
+  Harness h(Harness::small());
+  h.open();
+  const auto put = [&h](Bytes key, EntryKind kind) {
+    WriteBatch batch;
+    batch.put(0, key, "value", {.kind = kind, .debt = true});
+    REQUIRE(h.db->commit(batch).is_ok());
+  };
+  const auto may_be = [&h](Bytes key) { return h.db->lease(0).may_have_collection({key, hash_key(key)}); };
+  CHECK_FALSE(may_be("hash"));  // the database has no tree
+  for (const Bytes key : {"hash", "at once", "replaced", "deleted"}) put(key, EntryKind::kCompact);
+  for (int i = 0; i < 1'000; ++i) put("string" + std::to_string(i), EntryKind::kValue);
+  const ReadView before = h.db->lease(0);
+  put("at once", EntryKind::kValue);
+  CHECK(before.may_have_collection({"at once", hash_key("at once")}));
+  CHECK_FALSE(may_be("at once"));
+  const auto check = [&] {
+    CHECK(may_be("hash"));
+    CHECK_FALSE(may_be("string7"));
+    CHECK_FALSE(may_be("absent"));
+  };
+  check();
+  CHECK(may_be("replaced"));
+  REQUIRE(h.db->flush(0).is_ok());
+  check();
+  CHECK(may_be("replaced"));
+  put("replaced", EntryKind::kValue);
+  h.del(0, "deleted");
+  check();
+  CHECK_FALSE(may_be("replaced"));
+  CHECK_FALSE(may_be("deleted"));
+  CHECK(before.may_have_collection({"replaced", hash_key("replaced")}));
+  REQUIRE(h.db->flush(0).is_ok());
+  check();
+}

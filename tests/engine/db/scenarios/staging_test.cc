@@ -70,7 +70,7 @@ TEST_CASE("staged batch after the commit: it reads like an ordinary one, in memo
   const std::string expected = contents(plain);
   CHECK(contents(h) == expected);
   CHECK(h.db->tree_info(0)->oldest_obligation == plain.db->tree_info(0)->oldest_obligation);
-  CHECK(h.db->lease(0).may_have_collections());
+  CHECK(h.db->lease(0).may_have_collection({key_of(6), hash_key(key_of(6))}));
   SECTION("in tables") {
     demand_ok(h.db->flush(0), "flush");
     demand_ok(h.db->flush(1), "flush");

@@ -25,6 +25,7 @@ void check_lookups(Bench& bench, const TableReader& table, const std::vector<Own
     check(o.key, kMaxSeqNum);
     check(o.key, o.fields.seq - 1);
     REQUIRE(table.may_contain(lookup_key(o.key), *table.filter()));
+    if (is_collection(o.fields.kind)) REQUIRE(table.may_have_collection(lookup_key(o.key)));
   }
   for (int i = 0; i < 300; ++i) {
     std::string key = random_bytes(random, random.uniform(6));
@@ -595,4 +596,51 @@ TEST_CASE("compactions: they read far ahead and leave the cache alone", "[table]
   REQUIRE(bench.cache.usage() == before);
   REQUIRE(counters.pages_read == table->page_count());
   REQUIRE(counters.bytes_read < 2 * table->files().data_bytes);
+}
+
+TEST_CASE("table with strings and collections: the filter tells which keys may be collections", "[table][filter]") {
+  const auto h = GENERATE(1u, 8u);
+  struct Case {
+    std::size_t collection_in;  // one in so many keys is a collection
+    std::vector<double> slices;
+    double strings, absent;  // the largest share of strings, and of absent keys, that may be collections
+  };
+  const Case cases[] = {
+      {10, {10}, 0.12, 0.12},  // at h = 8 each page has its own chance of a false positive
+      {10, {6, 4}, 0.12, 0.12}, {4, {10}, 0.12, 0.12},
+      {1, {10}, 1, 0.12},  // all are collections: their keys are in the filter once
+      {10, {}, 1, 1},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(h, c.collection_in, c.slices.size());
+    Bench bench;
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = h;
+    options.filter_slices = c.slices;
+    std::vector<Owned> entries;
+    for (int i = 0; i < 4'000; ++i) {
+      Owned o{.key = "key" + std::to_string(10'000 + i), .value = "value", .fields = {}};
+      o.fields.seq = 7;
+      o.fields.kind = i % c.collection_in == 0 ? EntryKind::kCompact : EntryKind::kValue;
+      entries.push_back(o);
+      if (o.fields.kind == EntryKind::kValue || i % 3 != 0) continue;
+      o.fields.seq = 5;  // an older version of the same collection
+      entries.push_back(o);
+    }
+    const auto table = bench.table(options, entries);
+    require_clean(*table, entries.size());
+    EpochGuard guard(bench.epoch);
+    double strings = 0, wrong = 0, absent = 0;
+    for (const Owned& o : entries) {
+      const bool may_be = table->may_have_collection(lookup_key(o.key));
+      if (is_collection(o.fields.kind)) REQUIRE(may_be);
+      if (o.fields.kind != EntryKind::kValue) continue;
+      ++strings;
+      wrong += may_be;
+    }
+    for (int i = 0; i < 4'000; ++i) absent += table->may_have_collection(lookup_key("key" + std::to_string(10'000 + i) + "x"));
+    CHECK(wrong <= c.strings * strings);
+    CHECK(absent <= c.absent * 4'000);
+    CHECK_FALSE((!c.slices.empty() && table->may_have_collection(lookup_key("another beginning"))));
+  }
 }

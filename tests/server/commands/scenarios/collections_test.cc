@@ -193,3 +193,23 @@ TEST_CASE("collections: random elements are elements, and SPOP takes each of the
   CHECK(popped == "abcde");
   CHECK(server("EXISTS s") == "(integer) 0");
 }
+
+TEST_CASE("SET beside collections: only a key that may be a collection is looked up") {
+  CommandHarness server(command_families(), with_deadline());
+  REQUIRE(server("HSET hash field value") == "(integer) 1");
+  REQUIRE(server("SET string value") == "OK");
+  for (int i = 0; i < 1'000; ++i) server("SET key:" + std::to_string(i) + " value");
+  REQUIRE(server.db->flush(0).is_ok());
+  const auto lookups_of = [&server](const char* command) {
+    const std::uint64_t before = server.db->stats().gets;
+    const std::string reply = server(command);
+    INFO(command << ": " << reply);
+    REQUIRE(reply.find("(error)") == std::string::npos);
+    return server.db->stats().gets - before;
+  };
+  CHECK(lookups_of("SET string other") == 0);
+  CHECK(lookups_of("SET new value") == 0);
+  CHECK(lookups_of("MSET string a b c") == 0);
+  CHECK(lookups_of("SET hash value") == 1);
+  CHECK(lookups_of("SET hash again") == 0);
+}
