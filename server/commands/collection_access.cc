@@ -65,15 +65,16 @@ Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found
   return Status::ok();
 }
 
-Result<std::uint64_t> wait_argument(Bytes text, Millis now) {
-  const auto seconds = parse_long_double(text);
+Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place) {
+  if (!ctx.command.spec->has(kBlocking)) return std::optional<std::uint64_t>();
+  const auto seconds = parse_long_double(ctx.arg(place));
   if (!seconds) return reply_error("ERR timeout is not a float or out of range");
   constexpr auto kMost = static_cast<long double>(std::numeric_limits<std::int64_t>::max());
   const long double ms = std::ceil(*seconds * 1000);
   if (ms > kMost) return reply_error("ERR timeout is out of range");
   if (ms < 0) return reply_error("ERR timeout is negative");
-  if (ms > kMost - static_cast<long double>(now)) return reply_error("ERR timeout is out of range");
-  return static_cast<std::uint64_t>(ms);
+  if (ms > kMost - static_cast<long double>(ctx.now)) return reply_error("ERR timeout is out of range");
+  return std::optional(static_cast<std::uint64_t>(ms));
 }
 
 void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms) {
@@ -143,6 +144,13 @@ Result<std::uint64_t> positive_argument(Bytes text, const char* error) {
   const auto number = parse_integer(text);
   if (!number || *number < 1) return reply_error(error);
   return static_cast<std::uint64_t>(*number);
+}
+
+Result<ArgCursor> after_popped_keys(const Ctx& ctx) {
+  const auto count_at = static_cast<std::size_t>(ctx.command.spec->keys.count_at);
+  TRY_ASSIGN(keys, positive_argument(ctx.arg(count_at), "ERR numkeys should be greater than 0"));
+  if (keys >= ctx.argc() - count_at - 1) return syntax_error();
+  return ArgCursor(ctx.args, count_at + 1 + static_cast<std::size_t>(keys));
 }
 
 Result<std::uint64_t> pop_count_argument(Bytes text) {

@@ -29,10 +29,10 @@ Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
 /// Finds the first of the command's keys that has a collection of that type, and reads it. `*first` is its place among the keys;
 /// `found->size()` if there is none.
 Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first);
-/// Parses the timeout of BLPOP and kin, in seconds. Returns ms, rounded up; 0: no end.
-Result<std::uint64_t> wait_argument(Bytes text, Millis now);
-/// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: nothing for a command
+/// Parses the timeout of BLPOP and kin, the argument at `place`, in seconds. Returns ms, rounded up; 0: no end. Nothing for a command
 /// that does not block.
+Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place);
+/// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: of wait_argument().
 void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms);
 
 /// Called before a collection of that size is encoded: checks the limit, counts the work, and reserves the memory.
@@ -56,7 +56,9 @@ Result<std::uint64_t> positive_argument(Bytes text, const char* error);
 /// Parses the number of elements that LPOP, SPOP, ZPOPMIN and kin take: 0 or more. As in Redis, the error for any other text says
 /// that it must be positive.
 Result<std::uint64_t> pop_count_argument(Bytes text);
-/// Parses the only option of LMPOP and ZMPOP, COUNT, at the cursor; 1 without it.
+/// Parses the number of keys of LMPOP, ZMPOP and their blocking forms. Returns a cursor at the argument after the keys, which exists.
+Result<ArgCursor> after_popped_keys(const Ctx& ctx);
+/// Parses the only option of these commands, COUNT, at the cursor; 1 without it.
 Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
 
 /// HLEN, SCARD, ZCARD, LLEN.

@@ -143,27 +143,17 @@ Status pop_from_first(Ctx& ctx, End end, std::uint64_t count, bool many, std::op
   return Status::ok();
 }
 
-/// LMPOP, and BLMPOP with a timeout before the other arguments.
-Status mpop_generic(Ctx& ctx, bool blocks) {
-  const std::size_t begin = blocks ? 2 : 1;
-  TRY_ASSIGN(keys, positive_argument(ctx.arg(begin), "ERR numkeys should be greater than 0"));
-  if (keys >= ctx.argc() - begin - 1) return syntax_error();
-  ArgCursor cursor(ctx.args, begin + 1 + static_cast<std::size_t>(keys));
+/// LMPOP and BLMPOP.
+Status lmpop(Ctx& ctx) {
+  TRY_ASSIGN(cursor, after_popped_keys(ctx));
   TRY_ASSIGN(end, end_argument(cursor.take()));
   TRY_ASSIGN(count, pop_count_option(cursor));
-  std::optional<std::uint64_t> timeout_ms;
-  if (blocks) {
-    TRY_ASSIGN(given, wait_argument(ctx.arg(1), ctx.now));
-    timeout_ms = given;
-  }
+  TRY_ASSIGN(timeout_ms, wait_argument(ctx, 1));
   return pop_from_first(ctx, end, count, true, timeout_ms);
 }
 
-Status lmpop(Ctx& ctx) { return mpop_generic(ctx, false); }
-Status blmpop(Ctx& ctx) { return mpop_generic(ctx, true); }
-
 Status bpop_generic(Ctx& ctx, End end) {
-  TRY_ASSIGN(timeout_ms, wait_argument(ctx.arg(ctx.argc() - 1), ctx.now));
+  TRY_ASSIGN(timeout_ms, wait_argument(ctx, ctx.argc() - 1));
   return pop_from_first(ctx, end, 1, false, timeout_ms);
 }
 
@@ -171,7 +161,7 @@ Status blpop(Ctx& ctx) { return bpop_generic(ctx, End::kHead); }
 Status brpop(Ctx& ctx) { return bpop_generic(ctx, End::kTail); }
 
 /// Without a source, a command with a timeout waits.
-Status move_generic(Ctx& ctx, End from, End to, std::optional<std::uint64_t> timeout_ms = std::nullopt) {
+Status move_generic(Ctx& ctx, End from, End to, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   TRY(locate_entries(ctx, ctx.keys, &found));
   TRY(read_source(ctx, CollectionType::kList, &found[0]));
@@ -202,23 +192,17 @@ Status move_generic(Ctx& ctx, End from, End to, std::optional<std::uint64_t> tim
   return Status::ok();
 }
 
+/// LMOVE and BLMOVE.
 Status lmove(Ctx& ctx) {
   TRY_ASSIGN(from, end_argument(ctx.arg(3)));
   TRY_ASSIGN(to, end_argument(ctx.arg(4)));
-  return move_generic(ctx, from, to);
-}
-
-Status blmove(Ctx& ctx) {
-  TRY_ASSIGN(from, end_argument(ctx.arg(3)));
-  TRY_ASSIGN(to, end_argument(ctx.arg(4)));
-  TRY_ASSIGN(timeout_ms, wait_argument(ctx.arg(5), ctx.now));
+  TRY_ASSIGN(timeout_ms, wait_argument(ctx, 5));
   return move_generic(ctx, from, to, timeout_ms);
 }
 
-Status rpoplpush(Ctx& ctx) { return move_generic(ctx, End::kTail, End::kHead); }
-
-Status brpoplpush(Ctx& ctx) {
-  TRY_ASSIGN(timeout_ms, wait_argument(ctx.arg(3), ctx.now));
+/// RPOPLPUSH and BRPOPLPUSH.
+Status rpoplpush(Ctx& ctx) {
+  TRY_ASSIGN(timeout_ms, wait_argument(ctx, 3));
   return move_generic(ctx, End::kTail, End::kHead, timeout_ms);
 }
 
@@ -370,7 +354,7 @@ constexpr CommandSpec kLists[] = {
      .arity = exactly(6),
      .keys = {.first = 1, .last = 2, .access = KeySpec::kRw | KeySpec::kAccess},
      .flags = kWrite | kDenyOom | kNoScript | kBlocking,
-     .run = blmove,
+     .run = lmove,
      .since = "6.2.0",
      .complexity = "O(N) where N is the size of all given lists.",
      .summary = "Pops an element from a list, pushes it to another list and returns it. Blocks until an element is available "
@@ -383,7 +367,7 @@ constexpr CommandSpec kLists[] = {
      .arity = at_least(5),
      .keys = {.first = 3, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete, .count_at = 2},
      .flags = kWrite | kBlocking | kMovableKeys,
-     .run = blmpop,
+     .run = lmpop,
      .since = "7.0.0",
      .complexity = "O(N) where N is the size of all given lists.",
      .summary = "Pops the first element from one of multiple lists. Blocks until an element is available otherwise. Deletes the "
@@ -421,7 +405,7 @@ constexpr CommandSpec kLists[] = {
      .arity = exactly(4),
      .keys = {.first = 1, .last = 2, .access = KeySpec::kRw | KeySpec::kAccess},
      .flags = kWrite | kDenyOom | kNoScript | kBlocking,
-     .run = brpoplpush,
+     .run = rpoplpush,
      .since = "2.2.0",
      .complexity = "O(N) where N is the size of all given lists.",
      .summary = "Pops an element from a list, pushes it to another list and returns it. Block until an element is available "

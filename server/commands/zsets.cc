@@ -473,28 +473,18 @@ Status pop_from_first(Ctx& ctx, bool highest, std::uint64_t count, bool many, st
   return remove_places(ctx, ctx.key(first), found[first], std::move(members), places);
 }
 
-/// ZMPOP, and BZMPOP with a timeout before the other arguments.
-Status mpop_generic(Ctx& ctx, bool blocks) {
-  const std::size_t begin = blocks ? 2 : 1;
-  TRY_ASSIGN(keys, positive_argument(ctx.arg(begin), "ERR numkeys should be greater than 0"));
-  if (keys >= ctx.argc() - begin - 1) return syntax_error();
-  ArgCursor cursor(ctx.args, begin + 1 + static_cast<std::size_t>(keys));
+/// ZMPOP and BZMPOP.
+Status zmpop(Ctx& ctx) {
+  TRY_ASSIGN(cursor, after_popped_keys(ctx));
   const bool highest = cursor.take_word("MAX");
   if (!highest && !cursor.take_word("MIN")) return syntax_error();
   TRY_ASSIGN(count, pop_count_option(cursor));
-  std::optional<std::uint64_t> timeout_ms;
-  if (blocks) {
-    TRY_ASSIGN(given, wait_argument(ctx.arg(1), ctx.now));
-    timeout_ms = given;
-  }
+  TRY_ASSIGN(timeout_ms, wait_argument(ctx, 1));
   return pop_from_first(ctx, highest, count, true, timeout_ms);
 }
 
-Status zmpop(Ctx& ctx) { return mpop_generic(ctx, false); }
-Status bzmpop(Ctx& ctx) { return mpop_generic(ctx, true); }
-
 Status bzpop_generic(Ctx& ctx, bool highest) {
-  TRY_ASSIGN(timeout_ms, wait_argument(ctx.arg(ctx.argc() - 1), ctx.now));
+  TRY_ASSIGN(timeout_ms, wait_argument(ctx, ctx.argc() - 1));
   return pop_from_first(ctx, highest, 1, false, timeout_ms);
 }
 
@@ -693,7 +683,7 @@ constexpr CommandSpec kZsets[] = {
      .arity = at_least(5),
      .keys = {.first = 3, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete, .count_at = 2},
      .flags = kWrite | kBlocking | kMovableKeys,
-     .run = bzmpop,
+     .run = zmpop,
      .since = "7.0.0",
      .complexity = "O(N) where N is the size of all given sorted sets.",
      .summary =
