@@ -87,6 +87,8 @@ TEST_CASE("directives of TLS: they set their keys, and a port without a certific
   CHECK(config.tls.auth_clients == TlsClients::kOptional);
   CHECK(yaml_of("tls-port 6390\n") ==
         "error: redis.conf: server.tls.port is set and needs server.tls.cert_file and server.tls.key_file");
+  CHECK(has(yaml_of("tls-replication yes\n"), "# line 1: tls-replication yes: there is no replication"));
+  CHECK(has(yaml_of("tls-session-caching no\n"), "# line 1: tls-session-caching no: OpenSSL's defaults apply to sessions"));
 }
 
 TEST_CASE("password of a user or a master: it is not written into a comment") {
