@@ -230,6 +230,8 @@ FileWatch::Env DbImpl::file_watch_env() {
           .dir = settings_.dir,
           .clock = &clock_,
           .healthy = [this] { return health_.is_ok() && !log_->failed(); },
+          .check_directory = [this] { return file_lock_->check_directory(); },
+          .directory_lost = [this](const Status& why) { health_.failed(why, "data directory"); },
           .segments = [this] { return log_->segments(); },
           .log_lost = [this](FileNum file, const Status& why) { log_->lose_segment(file, why); },
           .with_manifest =
@@ -379,6 +381,7 @@ Health::Env DbImpl::health_env() {
           .give_up_reserve = [this] { return disk_.give_up_reserve(); },
           .submit = [this](std::function<void()> work) { submit(Work::kUpkeep, std::move(work)); },
           .closing = [this] { return closing_.load(); },
+          .check_directory = [this] { return file_lock_->check_directory(); },
           .recover = [this]() NO_THREAD_SAFETY_ANALYSIS { return flusher_.recover(); },  // Health holds the gate alone
           .changed =
               [this] {

@@ -71,9 +71,13 @@ class RandomAccessFile {
   [[nodiscard]] virtual FileIdentity identity() const { return {}; }
 };
 
+/// Thread-safe.
 class FileLock {
  public:
   virtual ~FileLock() = default;
+  /// For the lock of a database's file LOCK: returns ok if the name of its directory still leads to the directory that was locked.
+  /// Otherwise returns kIoError with the name, what happened, and what to do. An error of the device counts as ok.
+  [[nodiscard]] virtual Status check_directory() const { return Status::ok(); }
 };
 
 struct DiskSpace {
@@ -127,7 +131,8 @@ class FileSystem {
   /// if possible. May take as long as writing the bytes.
   virtual Status allocate(const std::string& path, std::uint64_t bytes);
   /// Locks the file until the result is destroyed or the process ends. Returns kBusy, with the path, if another process or object
-  /// holds the lock.
+  /// holds the lock. While a database's file LOCK is locked, paths in its directory lead to the directory that was locked, even if
+  /// it was moved and its name leads to another directory.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
 

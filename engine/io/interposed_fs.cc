@@ -109,6 +109,21 @@ class InterposedFileSystem::Reader final : public RandomAccessFile {
   const std::uint64_t handle_;
 };
 
+class InterposedFileSystem::Lock final : public FileLock {
+ public:
+  Lock(InterposedFileSystem& owner, std::unique_ptr<FileLock> below, std::string path)
+      : owner_(owner), below_(std::move(below)), path_(std::move(path)) {}
+
+  [[nodiscard]] Status check_directory() const override {
+    return owner_.around({.op = FileOp::kStat, .path = path_}, [&](std::uint64_t) { return below_->check_directory(); });
+  }
+
+ private:
+  InterposedFileSystem& owner_;
+  const std::unique_ptr<FileLock> below_;
+  const std::string path_;
+};
+
 /// Like around(), for calls that return a value.
 template <typename T, typename Call>
 Result<T> InterposedFileSystem::answer(const FileCall& call, Call below) {
@@ -181,7 +196,8 @@ Status InterposedFileSystem::allocate(const std::string& path, std::uint64_t byt
                 [&](std::uint64_t) { return base_.allocate(path, bytes); });
 }
 Result<std::unique_ptr<FileLock>> InterposedFileSystem::lock(const std::string& path) {
-  return answer<std::unique_ptr<FileLock>>({.op = FileOp::kLock, .path = path}, [&] { return base_.lock(path); });
+  TRY_ASSIGN(below, answer<std::unique_ptr<FileLock>>({.op = FileOp::kLock, .path = path}, [&] { return base_.lock(path); }));
+  return std::unique_ptr<FileLock>(new Lock(*this, std::move(below), path));
 }
 bool InterposedFileSystem::exists(const std::string& path) { return base_.exists(path); }
 Result<DiskSpace> InterposedFileSystem::disk_space(const std::string& dir) { return base_.disk_space(dir); }

@@ -13,7 +13,7 @@
 namespace ebbtide {
 
 /// The kind of a call. allocate() is one kCreate. sync_file() is kSync, like a file's sync(). file_size(), allocated_bytes() and
-/// link_count() are kStat.
+/// link_count() are kStat, and so is FileLock::check_directory(), with the path of the file.
 enum class FileOp : std::uint8_t {
   kCreate,
   kWrite,
@@ -97,6 +97,7 @@ class InterposedFileSystem : public FileSystem {
  private:
   class Writer;
   class Reader;
+  class Lock;
   template <typename T, typename Call>
   Result<T> answer(const FileCall& call, Call below);
 

@@ -1,5 +1,9 @@
 // The real file system: Linux system calls, with no state but file descriptors.
 //
+// A database's directory is held open while it is locked, and every path in it is resolved from that descriptor (openat and its
+// relatives). So if the directory is moved away and another one gets its name, no call reaches the other one. A check of the name
+// before each call would leave a moment between the check and the call.
+//
 // Rules:
 // 1. Every descriptor is close-on-exec. Files have mode 0600, directories 0700; the umask may remove more.
 // 2. A failed sync is reported once and never retried: the kernel has already marked the pages clean.
@@ -19,8 +23,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "base/mutex.h"
 #include "io/errno_status.h"
 #include "io/file_names.h"
 #include "io/file_system.h"
@@ -49,28 +59,72 @@ class Fd {
   int fd_;
 };
 
+/// A directory that is held open, and the name by which it was opened, without a slash at the end.
+struct HeldDirectory {
+  std::string name;
+  Fd fd;
+};
+
+/// Where a path leads: `name` is relative to the directory `at`. Valid as long as the path's string.
+struct Place {
+  const std::string& path;  ///< for messages
+  std::shared_ptr<const HeldDirectory> held;
+  int at = AT_FDCWD;
+  const char* name = nullptr;
+};
+
+/// The directories that are held open under a name. Thread-safe.
+class HeldDirectories {
+ public:
+  void add(std::shared_ptr<const HeldDirectory> directory) {
+    MutexLock lock(mutex_);
+    all_.push_back(std::move(directory));
+  }
+  void remove(const std::shared_ptr<const HeldDirectory>& directory) {
+    MutexLock lock(mutex_);
+    std::erase(all_, directory);
+  }
+  /// Resolves a path in one of the directories from the open directory, and every other path from the working directory.
+  [[nodiscard]] Place place_of(const std::string& path) const {
+    MutexLock lock(mutex_);
+    for (const auto& directory : all_) {
+      const std::size_t length = directory->name.size();
+      if (!path.starts_with(directory->name) || (path.size() > length && path[length] != '/')) continue;
+      const char* name = path.c_str() + length;
+      while (*name == '/') ++name;
+      if (Bytes(name).starts_with("..")) continue;  // it leads out of the directory
+      return {path, directory, directory->fd.get(), *name == '\0' ? "." : name};
+    }
+    return {path, nullptr, AT_FDCWD, path.c_str()};
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<std::shared_ptr<const HeldDirectory>> all_ GUARDED_BY(mutex_);
+};
+
 /// Opens a file; tries again after EINTR. Returns the descriptor, or -1 with errno set.
-int open_retrying(const std::string& path, int flags, mode_t mode = 0) {
+int open_retrying(const Place& place, int flags, mode_t mode = 0) {
   int fd;
   do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+    fd = ::openat(place.at, place.name, flags | O_CLOEXEC, mode);
   } while (fd < 0 && errno == EINTR);
   return fd;
 }
 
-Result<Fd> open_fd(Bytes operation, const std::string& path, int flags, mode_t mode = 0) {
-  const int fd = open_retrying(path, flags, mode);
-  if (fd < 0) return errno_status(operation, path, errno);
+Result<Fd> open_fd(Bytes operation, const Place& place, int flags, mode_t mode = 0) {
+  const int fd = open_retrying(place, flags, mode);
+  if (fd < 0) return errno_status(operation, place.path, errno);
   return Fd(fd);
 }
 
 /// Opens a file for reading. Returns kCorruption if the path is not a file, but a loop of links or a socket, for example.
-Result<Fd> open_to_read(const std::string& path, int flags = 0) {
+Result<Fd> open_to_read(const Place& place, int flags = 0) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer.
-  const int fd = open_retrying(path, O_RDONLY | O_NONBLOCK | flags);
+  const int fd = open_retrying(place, O_RDONLY | O_NONBLOCK | flags);
   if (fd >= 0) return Fd(fd);
   const int error = errno;
-  Status status = errno_status("open", path, error);
+  Status status = errno_status("open", place.path, error);
   const bool no_file = error == ELOOP || error == ENOTDIR || error == ENXIO || error == ENODEV;
   return no_file ? Status::corruption(std::string(status.message())) : status;
 }
@@ -248,22 +302,67 @@ class DirectRandomAccessFile final : public RandomAccessFile {
 
 class PosixFileLock final : public FileLock {
  public:
-  explicit PosixFileLock(Fd fd, Fd of_dir = Fd()) : fd_(std::move(fd)), of_dir_(std::move(of_dir)) {}
+  explicit PosixFileLock(Fd fd) : fd_(std::move(fd)) {}
 
  private:
-  const Fd fd_, of_dir_;  // closing these descriptors releases the locks
+  const Fd fd_;  // closing it releases the lock
+};
+
+/// The lock of a database: its file LOCK and its directory, which is held open under its name.
+class DatabaseLock final : public FileLock {
+ public:
+  DatabaseLock(Fd fd, std::shared_ptr<const HeldDirectory> directory, HeldDirectories& all)
+      : fd_(std::move(fd)), directory_(std::move(directory)), all_(all) {
+    all_.add(directory_);
+  }
+  ~DatabaseLock() override { all_.remove(directory_); }
+
+  // Compares the two as they are now: some file systems give a directory another number when it changes.
+  [[nodiscard]] Status check_directory() const override {
+    const std::string& name = directory_->name;
+    struct stat held {};
+    struct stat named {};
+    if (::fstat(directory_->fd.get(), &held) != 0) return Status::ok();  // an error of the device is no proof
+    if (held.st_nlink == 0) {
+      return Status::io_error(name + " was removed while the database used it; stop the server, restore a backup to this path, " +
+                              "and start the server");
+    }
+    const bool leads = ::stat(name.c_str(), &named) == 0;
+    if (leads ? held.st_dev == named.st_dev && held.st_ino == named.st_ino : errno != ENOENT && errno != ENOTDIR) {
+      return Status::ok();
+    }
+    return Status::io_error(name + " was moved away or replaced while the database used it" + whereabouts() +
+                            "; move it back, and the server accepts writes again");
+  }
+
+ private:
+  /// Returns ": it is now PATH"; "" if the path is unknown, or the same since another file system was mounted there.
+  [[nodiscard]] std::string whereabouts() const {
+    char path[PATH_MAX];
+    const std::string link = "/proc/self/fd/" + std::to_string(directory_->fd.get());
+    const ssize_t length = ::readlink(link.c_str(), path, sizeof(path));
+    const Bytes found(path, static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    std::error_code error;
+    const bool unchanged = std::filesystem::absolute(directory_->name, error) == found;
+    return found.empty() || unchanged ? "" : ": it is now " + std::string(found);
+  }
+
+  const Fd fd_;  // closing it and the directory's descriptor releases the locks
+  const std::shared_ptr<const HeldDirectory> directory_;
+  HeldDirectories& all_;
 };
 
 class PosixFileSystem final : public FileSystem {
  public:
   Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions&) override {
-    TRY_ASSIGN(fd, open_fd("create", path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    TRY_ASSIGN(fd, open_fd("create", held_.place_of(path), O_WRONLY | O_CREAT | O_EXCL, 0600));
     return std::unique_ptr<WritableFile>(new PosixWritableFile(std::move(fd), path));
   }
 
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options) override {
+    const Place place = held_.place_of(path);
     if (options.direct) {
-      auto direct = open_to_read(path, O_DIRECT);
+      auto direct = open_to_read(place, O_DIRECT);
       if (direct.is_ok()) {
         TRY_ASSIGN(info, describe("open", path, direct->get()));
         return std::unique_ptr<RandomAccessFile>(new DirectRandomAccessFile(std::move(direct).value(), path, info));
@@ -271,7 +370,7 @@ class PosixFileSystem final : public FileSystem {
       if (direct.status().is_not_found()) return direct.status();
       // Some file systems do not support O_DIRECT; buffered reads return the same bytes.
     }
-    TRY_ASSIGN(fd, open_to_read(path));
+    TRY_ASSIGN(fd, open_to_read(place));
     TRY_ASSIGN(info, describe("open", path, fd.get()));
     return std::unique_ptr<RandomAccessFile>(new PosixRandomAccessFile(std::move(fd), path, info));
   }
@@ -279,55 +378,68 @@ class PosixFileSystem final : public FileSystem {
   std::unique_ptr<ReadQueue> new_read_queue() override { return new_uring_queue(); }
 
   Status rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) return errno_status("rename", from + " to " + to, errno);
+    const Place source = held_.place_of(from), target = held_.place_of(to);
+    if (::renameat(source.at, source.name, target.at, target.name) != 0) {
+      return errno_status("rename", from + " to " + to, errno);
+    }
     return Status::ok();
   }
 
   Status unlink(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0) return errno_status("unlink", path, errno);
+    const Place place = held_.place_of(path);
+    if (::unlinkat(place.at, place.name, 0) != 0) return errno_status("unlink", path, errno);
     return Status::ok();
   }
 
   Status link(const std::string& from, const std::string& to) override {
-    if (::link(from.c_str(), to.c_str()) != 0) return errno_status("link", from + " to " + to, errno);
+    const Place source = held_.place_of(from), target = held_.place_of(to);
+    if (::linkat(source.at, source.name, target.at, target.name, 0) != 0) {
+      return errno_status("link", from + " to " + to, errno);
+    }
     return Status::ok();
   }
 
   Status truncate(const std::string& path, std::uint64_t size) override {
-    if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0) return errno_status("truncate", path, errno);
+    TRY_ASSIGN(fd, open_fd("truncate", held_.place_of(path), O_WRONLY | O_NONBLOCK));
+    if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return errno_status("truncate", path, errno);
     return Status::ok();
   }
 
   Status sync_file(const std::string& path) override {
-    TRY_ASSIGN(fd, open_fd("sync", path, O_RDWR));
+    TRY_ASSIGN(fd, open_fd("sync", held_.place_of(path), O_RDWR));
     if (::fdatasync(fd.get()) != 0) return errno_status("sync", path, errno);
     return Status::ok();
   }
 
   Status sync_dir(const std::string& dir) override {
     const std::string name = dir.empty() ? "." : dir;
-    TRY_ASSIGN(fd, open_fd("sync directory", name, O_RDONLY | O_DIRECTORY));
+    TRY_ASSIGN(fd, open_fd("sync directory", held_.place_of(name), O_RDONLY | O_DIRECTORY));
     if (::fsync(fd.get()) != 0) return errno_status("sync directory", name, errno);
     return Status::ok();
   }
 
   Status create_dir(const std::string& dir) override {
-    if (::mkdir(dir.c_str(), 0700) == 0) return Status::ok();
+    const Place place = held_.place_of(dir);
+    if (::mkdirat(place.at, place.name, 0700) == 0) return Status::ok();
     const int error = errno;
     struct stat info {};
-    if (error == EEXIST && ::stat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return Status::ok();
+    if (error == EEXIST && ::fstatat(place.at, place.name, &info, 0) == 0 && S_ISDIR(info.st_mode)) return Status::ok();
     if (error == ENOENT) return Status::not_found("create directory " + dir + ": its parent directory does not exist");
     return errno_status("create directory", dir, error);
   }
 
   Status remove_dir(const std::string& dir) override {
-    if (::rmdir(dir.c_str()) != 0) return errno_status("remove directory", dir, errno);
+    const Place place = held_.place_of(dir);
+    if (::unlinkat(place.at, place.name, AT_REMOVEDIR) != 0) return errno_status("remove directory", dir, errno);
     return Status::ok();
   }
 
   Result<std::vector<std::string>> list(const std::string& dir) override {
-    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(dir.empty() ? "." : dir.c_str()), &::closedir);
+    const std::string path = dir.empty() ? "." : dir;
+    TRY_ASSIGN(fd, open_fd("list", held_.place_of(path), O_RDONLY | O_DIRECTORY));
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), &::closedir);
     if (stream == nullptr) return errno_status("list", dir, errno);
+    fd.release();  // closedir() closes it
     std::vector<std::string> names;
     for (;;) {
       errno = 0;
@@ -340,16 +452,18 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Result<std::uint64_t> file_size(const std::string& path) override {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return errno_status("stat", path, errno);
+    TRY_ASSIGN(info, stat_of(path));
     return static_cast<std::uint64_t>(info.st_size);
   }
 
-  [[nodiscard]] bool exists(const std::string& path) override { return ::access(path.c_str(), F_OK) == 0; }
+  [[nodiscard]] bool exists(const std::string& path) override {
+    const Place place = held_.place_of(path);
+    return ::faccessat(place.at, place.name, F_OK, 0) == 0;
+  }
 
   Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) override {
     if (length == 0) return Status::ok();
-    TRY_ASSIGN(fd, open_fd("punch", path, O_RDWR));
+    TRY_ASSIGN(fd, open_fd("punch", held_.place_of(path), O_RDWR));
     int result;
     do {
       result = ::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
@@ -360,27 +474,28 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Result<std::uint64_t> allocated_bytes(const std::string& path) override {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return errno_status("stat", path, errno);
+    TRY_ASSIGN(info, stat_of(path));
     return static_cast<std::uint64_t>(info.st_blocks) * 512;  // POSIX: st_blocks is in units of 512 bytes, whatever st_blksize is
   }
 
   Result<std::uint64_t> link_count(const std::string& path) override {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return errno_status("stat", path, errno);
+    TRY_ASSIGN(info, stat_of(path));
     return static_cast<std::uint64_t>(info.st_nlink);
   }
 
   Result<DiskSpace> disk_space(const std::string& dir) override {
+    const std::string path = dir.empty() ? "." : dir;
+    const Place place = held_.place_of(path);
     struct statvfs info {};
-    if (::statvfs(dir.empty() ? "." : dir.c_str(), &info) != 0) return errno_status("disk space of", dir, errno);
+    const int result = place.held != nullptr ? ::fstatvfs(place.at, &info) : ::statvfs(path.c_str(), &info);
+    if (result != 0) return errno_status("disk space of", dir, errno);
     return DiskSpace{.total_bytes = info.f_blocks * info.f_frsize, .free_bytes = info.f_bavail * info.f_frsize};
   }
 
   Status allocate(const std::string& path, std::uint64_t bytes) override {
     Status status = allocate_blocks(path, bytes);
     if (status.is_ok() || status.code() == Code::kExists) return status;
-    (void)::unlink(path.c_str());
+    (void)unlink(path);
     return status.code() == Code::kUnsupported ? FileSystem::allocate(path, bytes) : status;
   }
 
@@ -388,23 +503,28 @@ class PosixFileSystem final : public FileSystem {
   /// database's file LOCK also locks its directory. Otherwise a second server could start after an administrator removed the lock
   /// file.
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
-    auto opened = open_fd("lock", path, O_RDWR | O_CREAT, 0600);
+    if (Bytes(path).substr(path.rfind('/') + 1) != kLockFileName) {
+      TRY_ASSIGN(fd, open_fd("lock", held_.place_of(path), O_RDWR | O_CREAT, 0600));
+      TRY(lock_now(path, fd));
+      return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd)));
+    }
+    const std::string dir = parent_path(path);
+    Fd of_dir(open_retrying(held_.place_of(dir), O_RDONLY | O_DIRECTORY));
+    if (of_dir.get() < 0) return errno_status("lock", path, errno);
+    const Place place{path, nullptr, of_dir.get(), path.c_str() + path.size() - kLockFileName.size()};
+    auto opened = open_fd("lock", place, O_RDWR | O_CREAT, 0600);
     if (!opened.is_ok()) {
       struct stat info {};
-      const bool no_file = ::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+      const bool no_file = ::fstatat(place.at, place.name, &info, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(info.st_mode);
       return no_file ? Status::io_error(std::string(opened.status().message()) + "; remove it: this file has no content")
                      : opened.status();
     }
-    Fd fd = std::move(opened).value();
-    TRY(lock_now(path, fd));
-    const std::string dir = parent_path(path);
-    if (Bytes(path).substr(path.rfind('/') + 1) != kLockFileName)
-      return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd)));
-    TRY_ASSIGN(of_dir, open_fd("lock", dir, O_RDONLY | O_DIRECTORY));
+    TRY(lock_now(path, *opened));
     const Status status = lock_now(dir, of_dir);
     if (status.code() == Code::kBusy) return status.with_context(path + " was removed while it was locked");
     // Some file systems do not lock directories; then only the file is locked.
-    return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd), std::move(of_dir)));
+    const std::shared_ptr<const HeldDirectory> directory(new HeldDirectory{dir, std::move(of_dir)});
+    return std::unique_ptr<FileLock>(new DatabaseLock(std::move(opened).value(), directory, held_));
   }
 
  private:
@@ -414,8 +534,8 @@ class PosixFileSystem final : public FileSystem {
     return errno_status("lock", path, errno);
   }
 
-  static Status allocate_blocks(const std::string& path, std::uint64_t bytes) {
-    TRY_ASSIGN(fd, open_fd("allocate", path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+  Status allocate_blocks(const std::string& path, std::uint64_t bytes) {
+    TRY_ASSIGN(fd, open_fd("allocate", held_.place_of(path), O_WRONLY | O_CREAT | O_EXCL, 0600));
     int result = 0;
     do {
       result = bytes == 0 ? 0 : ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes));
@@ -423,6 +543,13 @@ class PosixFileSystem final : public FileSystem {
     if (result != 0) return errno_status("allocate", path, errno);
     if (::fsync(fd.get()) != 0) return errno_status("sync", path, errno);
     return Status::ok();
+  }
+
+  [[nodiscard]] Result<struct stat> stat_of(const std::string& path) const {
+    const Place place = held_.place_of(path);
+    struct stat info {};
+    if (::fstatat(place.at, place.name, &info, 0) != 0) return errno_status("stat", path, errno);
+    return info;
   }
 
   static Result<FileInfo> describe(Bytes operation, const std::string& path, int fd) {
@@ -435,13 +562,15 @@ class PosixFileSystem final : public FileSystem {
     }
     return FileInfo{static_cast<std::uint64_t>(info.st_size), {info.st_dev, info.st_ino}};
   }
+
+  HeldDirectories held_;
 };
 
 }  // namespace
 
 FileSystem* posix_file_system() {
-  static PosixFileSystem file_system;
-  return &file_system;
+  static auto* const file_system = new PosixFileSystem;
+  return file_system;
 }
 
 }  // namespace ebbtide

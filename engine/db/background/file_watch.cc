@@ -22,6 +22,7 @@ void FileWatch::tick() {
   last_ns_ = now;
   noted_before_ = std::exchange(noted_, {});
   if (!env_.healthy()) return;
+  if (const Status status = env_.check_directory(); !status.is_ok()) return env_.directory_lost(status);
   for (const LogSegment& segment : env_.segments()) {
     const Status status = check(log_file_name(segment.file), segment.bytes, kLogMagic);
     if (!status.is_ok()) env_.log_lost(segment.file, status);

@@ -1,4 +1,8 @@
-// Notices that files which the running database writes to were removed, replaced or truncated by another program.
+// Notices that the data directory was moved away, replaced or removed, or that files which the running database writes to were
+// removed, replaced or truncated by another program.
+//
+// A directory that was moved away still takes all writes (FileSystem::lock), but the next start would not find them. So once a
+// second the watch checks that the directory's name leads to it. If not, the database is read-only until the directory is back.
 //
 // The process still has such a file open, so writes to it succeed; but the next start does not find them. Once a second the watch
 // checks the log's segments, the manifest and CURRENT. If one of them is not as the database left it, the log or the manifest
@@ -31,7 +35,9 @@ class FileWatch {
     FileSystem* fs = nullptr;
     std::string dir;
     const Clock* clock = nullptr;
-    std::function<bool()> healthy;                         ///< false while the database heals: nothing is checked
+    std::function<bool()> healthy;            ///< false while the database heals: nothing is checked
+    std::function<Status()> check_directory;  ///< FileLock::check_directory
+    std::function<void(const Status&)> directory_lost;
     std::function<std::vector<LogSegment>()> segments;     ///< returns the log's segments, each with its bytes so far
     std::function<void(FileNum, const Status&)> log_lost;  ///< no effect if the log does not have the segment any more
     /// ManifestEditor::check_manifest
@@ -41,7 +47,7 @@ class FileWatch {
 
   explicit FileWatch(Env env) : env_(std::move(env)) {}
 
-  /// Checks all files if the last check is a second old.
+  /// Checks the directory and all files if the last check is a second old.
   void tick();
 
  private:

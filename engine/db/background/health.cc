@@ -4,6 +4,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kHealNs = 2'000'000'000;  // recovery is tried every 2 s, well within the promised 5 s
+constexpr const char* kDirectory = "data directory";
 
 }  // namespace
 
@@ -24,6 +25,11 @@ void Health::note_refusal(const Status& status) {
 }
 
 void Health::failed(const Status& status, const char* what) {
+  const Status directory = env_.check_directory();
+  directory.is_ok() ? become_read_only(status, what) : become_read_only(directory, kDirectory);
+}
+
+void Health::become_read_only(const Status& status, const char* what) {
   note_refusal(status);
   // Releasing the reserve frees space, if it was not released before. So the next tick may recover at once.
   const bool soon = status.code() == Code::kNoSpace && env_.give_up_reserve();
@@ -53,10 +59,9 @@ void Health::heal() {
   {
     FlushGateAlone alone(*env_.gate);
     if (env_.closing() || is_ok()) return;  // an earlier attempt has succeeded meanwhile
-    if (const Status status = env_.recover(); !status.is_ok()) {
-      still_failed(status);
-      return;
-    }
+    Status status = env_.check_directory().with_context(kDirectory);
+    if (status.is_ok()) status = env_.recover();
+    if (!status.is_ok()) return still_failed(status);
   }
   {
     MutexLock lock(mutex_);
@@ -69,12 +74,14 @@ void Health::heal() {
   env_.healed();
 }
 
-// Logs an error only if its code differs from that of the last attempt, since each attempt names other files.
+// Logs an error only if it is a new one, and its code differs from that of the last attempt, since each attempt names other files.
 void Health::still_failed(const Status& status) {
   note_refusal(status);
   {
     MutexLock lock(mutex_);
-    if (status.code() == last_try_code_ || status.code() == Code::kAborted) return;
+    if (status.code() == Code::kAborted || status.message() == error_.message()) return;
+    if (status.code() != Code::kCorruption) error_ = status;  // corruption would end the attempts
+    if (status.code() == last_try_code_) return;
     last_try_code_ = status.code();
   }
   env_.log(Severity::kWarning, "still read-only: " + status.to_string());

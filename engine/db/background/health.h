@@ -3,6 +3,9 @@
 // A failure of a flush, of the manifest or of the log makes the database read-only: reads work, writes are refused. Every two
 // seconds the database tries to recover (Env::recover). Once an attempt succeeds, writes are accepted again. The database does
 // not recover from corruption.
+//
+// If the data directory was moved away or removed, other calls fail, too, such as the creation of a table. So the directory is
+// checked at each failure, and its error is the reason. The database does not recover until the directory is back.
 #pragma once
 
 #include <atomic>
@@ -29,6 +32,7 @@ class Health {
     std::function<bool()> give_up_reserve;
     std::function<void(std::function<void()>)> submit;  ///< runs a function on a thread that may wait for the device
     std::function<bool()> closing;
+    std::function<Status()> check_directory;  ///< FileLock::check_directory
     /// Makes the database as durable as before the failure. Called with the gate held alone.
     std::function<Status()> recover;
     std::function<void()> changed;  ///< called when read-only has begun or ended: wakes waiting threads
@@ -41,13 +45,14 @@ class Health {
   /// Costs one load; called for each commit.
   [[nodiscard]] bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool is_ok() const { return !read_only_.load(); }
-  /// Returns the failure that made the database read-only; ok = the database is writable.
+  /// Returns the failure that keeps the database read-only: that of the last attempt to recover, if there was one. Ok = the
+  /// database is writable.
   [[nodiscard]] Status error() const EXCLUDES(mutex_);
   /// Returns kReadOnly with the failure as reason, or ok if the database is writable.
   [[nodiscard]] Status write_status() const EXCLUDES(mutex_);
 
-  /// Makes the database read-only because the part `what` failed with `status`. Later failures change nothing until the database
-  /// is writable again.
+  /// Makes the database read-only because the part `what` failed with `status`, or because the data directory is lost. Later
+  /// failures change nothing until the database is writable again.
   void failed(const Status& status, const char* what) EXCLUDES(mutex_);
   /// Stores the time if the disk refused a write. A deadline missed soon after that time counts as missed because of the disk.
   void note_refusal(const Status& status);
@@ -57,6 +62,7 @@ class Health {
   void tick() EXCLUDES(mutex_);
 
  private:
+  void become_read_only(const Status& status, const char* what) EXCLUDES(mutex_);
   void heal() EXCLUDES(mutex_, *env_.gate);
   void still_failed(const Status& status) EXCLUDES(mutex_);
 

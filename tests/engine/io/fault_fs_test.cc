@@ -176,6 +176,15 @@ TEST_CASE("fault or crash at each call of an atomic write: the write survives it
   REQUIRE(calls == 5);  // create, write, sync, rename, sync_dir
 }
 
+TEST_CASE("check of a locked directory: it fails by script, as a call on the lock's file") {
+  FaultRoom room;
+  const auto lock = value_of(room.faulty.lock(room.path("LOCK")));
+  require_ok(lock->check_directory());
+  room.faulty.inject({.ops = ops_of(FileOp::kStat), .path_has = "LOCK"});
+  REQUIRE(lock->check_directory().code() == Code::kIoError);
+  require_ok(lock->check_directory());
+}
+
 TEST_CASE("calls from many threads: they are counted exactly", "[threads]") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);

@@ -9,7 +9,12 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -198,6 +203,135 @@ TEST_CASE("page was just written: it is read without waiting, if the file system
   const auto direct = value_of(room.fs().open(room.path("f"), {.direct = true}));
   require_ok(direct->read(8000, 192, buffer.data()));
   REQUIRE(buffer.substr(0, 192) == std::string(192, 'x'));
+}
+
+// --- a locked directory that is moved away
+
+/// A locked directory whose name leads to another directory since then. Both have files of the same names.
+struct Replaced {
+  PosixRoom room;
+  std::string dir = room.path("data"), away = room.path("away");
+  std::unique_ptr<FileLock> lock;
+
+  Replaced() {
+    make(dir, "own");
+    lock = value_of(fs().lock(path("LOCK")));
+    make(room.path("other"), "foreign");
+    move(dir, away);
+    move(room.path("other"), dir);
+  }
+  [[nodiscard]] FileSystem& fs() const { return room.fs(); }
+  [[nodiscard]] std::string path(Bytes name) const { return join_path(dir, name); }
+  void make(const std::string& place, Bytes content) const {
+    require_ok(fs().create_dir(place));
+    for (const char* name : {"a", "b", "c", "d"}) write_file(fs(), join_path(place, name), content);
+  }
+  static void move(const std::string& from, const std::string& to) { REQUIRE(::rename(from.c_str(), to.c_str()) == 0); }
+  /// Returns the names of all files in a directory, each with its content, as a process without a lock sees them.
+  static std::map<std::string, std::string> contents(const std::string& of) {
+    std::map<std::string, std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(of)) {
+      std::ifstream in(entry.path(), std::ios::binary);
+      found[entry.path().filename()] = {std::istreambuf_iterator<char>(in), {}};
+    }
+    return found;
+  }
+};
+
+TEST_CASE("locked directory is replaced: every path in it leads to the locked directory") {
+  Replaced at;
+  const auto foreign = Replaced::contents(at.dir);
+  write_file(at.fs(), at.path("new"), "new");
+  require_ok(at.fs().rename(at.path("a"), at.path("renamed")));
+  require_ok(at.fs().unlink(at.path("b")));
+  require_ok(at.fs().link(at.path("c"), at.path("linked")));
+  require_ok(at.fs().link(at.path("c"), at.room.path("beside")));
+  require_ok(at.fs().truncate(at.path("d"), 1));
+  require_ok(at.fs().punch_hole(at.path("d"), 0, 1));
+  require_ok(at.fs().sync_file(at.path("d")));
+  require_ok(at.fs().allocate(at.path("RESERVE"), 4096));
+  require_ok(write_file_atomically(at.fs(), at.dir, "CURRENT", "1"));
+  require_ok(at.fs().create_dir(at.path("made")));
+  require_ok(at.fs().remove_dir(at.path("made")));
+  require_ok(at.fs().create_dir(at.dir));
+  CHECK(Replaced::contents(at.dir) == foreign);
+  CHECK(Replaced::contents(at.away) == std::map<std::string, std::string>{{"CURRENT", "1"},
+                                                                          {"LOCK", ""},
+                                                                          {"RESERVE", std::string(4096, '\0')},
+                                                                          {"c", "own"},
+                                                                          {"d", std::string(1, '\0')},
+                                                                          {"linked", "own"},
+                                                                          {"new", "new"},
+                                                                          {"renamed", "own"}});
+  CHECK(value_of(at.fs().list(at.dir)).size() == 8);
+  CHECK(value_of(at.fs().list(at.dir + "/")).size() == 8);
+  CHECK(value_of(read_file(at.fs(), at.dir + "//c")) == "own");
+  CHECK(value_of(read_file(at.fs(), at.room.path("beside"))) == "own");
+  CHECK((at.fs().exists(at.path("renamed")) && !at.fs().exists(at.path("a"))));
+  CHECK(value_of(at.fs().file_size(at.path("d"))) == 1);
+  CHECK(value_of(at.fs().link_count(at.path("c"))) == 3);
+  CHECK(value_of(at.fs().allocated_bytes(at.path("RESERVE"))) >= 4096);
+  CHECK(value_of(at.fs().disk_space(at.dir)).total_bytes == value_of(at.fs().disk_space(at.away)).total_bytes);
+  CHECK(at.fs().lock(at.path("LOCK")).status().code() == Code::kBusy);
+}
+
+TEST_CASE("locked directory is replaced: paths beside it are resolved by name, and so are all paths after the lock") {
+  Replaced at;
+  REQUIRE(::mkdir(at.room.path("data-backups").c_str(), 0700) == 0);
+  write_file(at.fs(), at.room.path("data-backups/f"), "backup");
+  write_file(at.fs(), at.room.path("beside"), "beside");
+  CHECK(value_of(read_file(at.fs(), at.room.path("data-backups/f"))) == "backup");
+  CHECK(value_of(read_file(at.fs(), at.path("../beside"))) == "beside");
+  REQUIRE(::mkdir(at.room.path("archive").c_str(), 0700) == 0);
+  Replaced::move(at.away, at.room.path("archive/away"));
+  CHECK(value_of(read_file(at.fs(), at.path("../beside"))) == "beside");
+  CHECK(value_of(read_file(at.fs(), at.path("a"))) == "own");
+  at.lock.reset();
+  CHECK(value_of(read_file(at.fs(), at.path("a"))) == "foreign");
+  CHECK(at.fs().lock(at.path("LOCK")).is_ok());
+}
+
+TEST_CASE("locked directory is moved, replaced or removed: the error says where it is; moved back: there is no error") {
+  PosixRoom room;
+  const std::string dir = room.path("data"), away = room.path("away");
+  require_ok(room.fs().create_dir(dir));
+  const auto lock = value_of(room.fs().lock(join_path(dir, "LOCK")));
+  require_ok(lock->check_directory());
+  Replaced::move(dir, away);
+  const std::string moved = "I/O error: " + dir + " was moved away or replaced while the database used it: it is now " + away +
+                            "; move it back, and the server accepts writes again";
+  CHECK(lock->check_directory().to_string() == moved);
+  REQUIRE(::mkdir(dir.c_str(), 0700) == 0);
+  CHECK(lock->check_directory().to_string() == moved);
+  REQUIRE(::rmdir(dir.c_str()) == 0);
+  REQUIRE(::symlink(away.c_str(), dir.c_str()) == 0);
+  require_ok(lock->check_directory());  // the name leads to the directory again
+  REQUIRE(::unlink(dir.c_str()) == 0);
+  Replaced::move(away, dir);
+  require_ok(lock->check_directory());
+  require_ok(room.fs().unlink(join_path(dir, "LOCK")));
+  require_ok(lock->check_directory());  // the directory is locked, too
+  REQUIRE(::rmdir(dir.c_str()) == 0);
+  REQUIRE(::mkdir(dir.c_str(), 0700) == 0);
+  CHECK(lock->check_directory().to_string().find(dir + " was removed while the database used it") != std::string::npos);
+  CHECK(room.fs().create(join_path(dir, "f")).status().is_not_found());
+  CHECK(Replaced::contents(dir).empty());
+}
+
+TEST_CASE("link to a directory leads to another one: paths lead to the locked directory, and the error names its place") {
+  PosixRoom room;
+  for (const char* name : {"one", "two"}) require_ok(room.fs().create_dir(room.path(name)));
+  const std::string dir = room.path("data");
+  REQUIRE(::symlink("one", dir.c_str()) == 0);
+  const auto lock = value_of(room.fs().lock(join_path(dir, "LOCK")));
+  require_ok(lock->check_directory());
+  REQUIRE(::unlink(dir.c_str()) == 0);
+  REQUIRE(::symlink("two", dir.c_str()) == 0);
+  CHECK(lock->check_directory().to_string().find("it is now " + room.path("one")) != std::string::npos);
+  write_file(room.fs(), join_path(dir, "f"), "x");
+  CHECK(room.fs().exists(room.path("one/f")));
+  CHECK(Replaced::contents(room.path("two")).empty());
+  REQUIRE(::unlink(dir.c_str()) == 0);
 }
 
 // --- queued reads

@@ -17,6 +17,7 @@ struct Bed {
   FlushGate gate;
   bool reserve = false, closing = false;
   Status outcome = Status::ok();  // result of recover()
+  Status directory = Status::ok();
   int tries = 0;
   std::vector<std::function<void()>> submitted;
   std::vector<std::string> calls;  // changed, healed, and lines of the log
@@ -26,6 +27,7 @@ struct Bed {
                  .give_up_reserve = [this] { return std::exchange(reserve, false); },
                  .submit = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
                  .closing = [this] { return closing; },
+                 .check_directory = [this] { return directory; },
                  .recover =
                      [this] {
                        ++tries;
@@ -103,6 +105,54 @@ TEST_CASE("recovery fails: each kind of error is logged once, and a cancelled at
   REQUIRE(bed.calls.size() == 2);
   CHECK(bed.calls[0] == "still read-only: " + Status::io_error("a").to_string());
   CHECK(bed.calls[1] == "still read-only: " + Status::no_space("d").to_string());
+}
+
+TEST_CASE("recovery fails: its error is the reason; an attempt that found damage, or was cancelled, changes no reason") {
+  Bed bed;
+  bed.health.failed(Status::io_error("gone"), "flush");
+  for (const auto& [outcome, reason] : std::vector<std::pair<Status, std::string>>{{Status::aborted("a"), "flush: gone"},
+                                                                                   {Status::corruption("b"), "flush: gone"},
+                                                                                   {Status::no_space("c"), "c"},
+                                                                                   {Status::io_error("d"), "d"}}) {
+    bed.outcome = outcome;
+    bed.pass(2000);
+    bed.tick();
+    CHECK(bed.health.error().message() == reason);
+  }
+  CHECK(bed.tries == 4);
+}
+
+TEST_CASE("directory is lost: this is the reason of any failure, and recovery waits until the directory is back") {
+  Bed bed;
+  bed.directory = Status::io_error("data was moved");
+  bed.health.failed(Status::not_found("create 7.data"), "flush");
+  CHECK(bed.health.error().to_string() == "I/O error: data directory: data was moved");
+  CHECK(bed.calls == std::vector<std::string>{"changed to read-only", "read-only: data directory: I/O error: data was moved"});
+  for (int i = 0; i < 3; ++i) {
+    bed.pass(2000);
+    bed.tick();
+  }
+  CHECK((bed.tries == 0 && bed.health.read_only() && bed.calls.size() == 2));
+  bed.directory = Status::ok();
+  bed.pass(2000);
+  bed.tick();
+  CHECK((bed.tries == 1 && bed.health.is_ok()));
+}
+
+TEST_CASE("directory is lost while the disk is full: it is the reason until it is back, and then the disk is") {
+  Bed bed;
+  bed.outcome = Status::no_space("full");
+  bed.health.failed(Status::no_space("full"), "flush");
+  bed.tick();
+  bed.directory = Status::io_error("data was moved");
+  bed.pass(2000);
+  bed.tick();
+  CHECK(bed.health.error().to_string() == "I/O error: data directory: data was moved");
+  CHECK(bed.calls.back() == "still read-only: I/O error: data directory: data was moved");
+  bed.directory = Status::ok();
+  bed.pass(2000);
+  bed.tick();
+  CHECK((bed.tries == 2 && bed.health.error().to_string() == "no space: full"));
 }
 
 TEST_CASE("full disk: it is healed on the next tick, and again at once when the reserve was released") {

@@ -109,6 +109,37 @@ TEST_CASE("log segment is truncated, and grows again before the next check: ever
   }
 }
 
+TEST_CASE("directory is lost: writes are refused within a second, and no name changes until it is back; every write is kept") {
+  constexpr FileOps kNames = ops_of(FileOp::kCreate, FileOp::kRename, FileOp::kLink, FileOp::kUnlink);
+  Harness h(several_segments());
+  fill_database(h);
+  h.advance(1000);
+  h.settle();
+  h.faults->inject({.ops = ops_of(FileOp::kStat), .sticky = true, .path_has = "LOCK"});
+  h.put(0, "afterwards", "1");
+  h.advance(1000);
+  const Status refused = h.db->write_status();
+  CHECK(refused.code() == Code::kReadOnly);
+  CHECK(refused.to_string().find("data directory") != std::string::npos);
+  const std::uint64_t names = h.faults->operations(kNames);
+  for (int i = 0; i < 10; ++i) {
+    h.advance(1000);
+    h.settle();
+  }
+  CHECK(h.faults->operations(kNames) == names);
+  CHECK(h.events.warnings.size() == 1);
+  check_all(h);
+  h.faults->clear_faults();
+  h.heal();
+  check_all(h);
+  h.put(0, "healed", "1");
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  check_all(h);
+  CHECK(h.get(0, "afterwards") == "1");
+  CHECK(h.get(0, "healed") == "1");
+}
+
 TEST_CASE("undamaged files while segments end and the manifest rolls: the watch reports nothing") {
   Harness h(several_segments());
   h.open();
