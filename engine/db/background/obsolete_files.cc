@@ -1,5 +1,6 @@
 #include "db/background/obsolete_files.h"
 
+#include <bit>
 #include <utility>
 
 #include "io/file_names.h"
@@ -7,6 +8,7 @@
 namespace ebbtide {
 namespace {
 constexpr std::uint64_t kRemovalRetryNs = 10'000'000'000;
+constexpr std::size_t kNamedFailures = 8;
 }  // namespace
 
 void ObsoleteFileRemover::add(const ObsoleteFiles& files) {
@@ -37,8 +39,25 @@ void ObsoleteFileRemover::remove(const ObsoleteFiles& files) {
 // If the unlink fails, RemovalsFileSystem remembers it, as for all parts of the engine.
 void ObsoleteFileRemover::remove(const std::string& name) {
   const Status status = env_.fs->unlink(join_path(env_.dir, name));
-  if (status.is_ok() || status.is_not_found()) return;
-  env_.warn("cannot remove a file, will try again: " + status.to_string());
+  if (!status.is_ok() && !status.is_not_found()) return note_failure(name, status);
+  MutexLock lock(mutex_);
+  failed_.erase(name);
+}
+
+// Names the first files; of more files it logs each number that is a power of two. So a directory that refuses all removals costs a
+// few lines.
+void ObsoleteFileRemover::note_failure(const std::string& name, const Status& status) {
+  std::size_t files = 0;
+  {
+    MutexLock lock(mutex_);
+    std::string& reason = failed_[name];
+    if (reason == status.message()) return;
+    reason = status.message();
+    files = failed_.size();
+  }
+  if (files <= kNamedFailures) return env_.warn("cannot remove a file, will try again: " + status.to_string());
+  if (!std::has_single_bit(files)) return;
+  env_.warn("cannot remove " + std::to_string(files) + " files, will try again; the last one: " + status.to_string());
 }
 
 void ObsoleteFileRemover::disown(const std::vector<ObsoleteFiles>& files) {

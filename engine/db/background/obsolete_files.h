@@ -4,11 +4,13 @@
 //   output of an edit that failed     disown() keeps the files, since the torn end of the manifest may name them; they are queued
 //                                     when the manifest is rolled
 //   output that no edit has named     remove() unlinks the files at once
-//   unlink that failed                tried again every 10 s, so that an error of the system does not keep a deleted value
+//   unlink that failed                tried again every 10 s, so that an error of the system does not keep a deleted value; logged
+//                                     once for each file and reason, and for many files by their number
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -52,12 +54,14 @@ class ObsoleteFileRemover {
 
  private:
   void add(const ObsoleteFiles& files) EXCLUDES(mutex_);
+  void note_failure(const std::string& name, const Status& status) EXCLUDES(mutex_);
 
   const Env env_;
   const ObsoleteSink sink_ = [this](const ObsoleteFiles& files) { add(files); };
   Mutex mutex_;
   std::vector<ObsoleteFiles> queued_ GUARDED_BY(mutex_), disowned_ GUARDED_BY(mutex_);
   std::uint64_t last_retry_ns_ GUARDED_BY(mutex_) = 0;
+  std::map<std::string, std::string> failed_ GUARDED_BY(mutex_);  // files that could not be removed, each with the last reason
 };
 
 }  // namespace ebbtide

@@ -79,14 +79,14 @@ TEST_CASE("tick: it submits the removal of queued files, and nothing if none is 
   CHECK(bed.files() == 2);
 }
 
-TEST_CASE("unlink is refused: it is logged, and tried again every ten seconds until it works") {
+TEST_CASE("unlink is refused: it is logged once, and tried again every ten seconds until it works") {
   Bed bed;
   bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
   bed.remover.remove(ObsoleteFiles{1, 2});
   CHECK(bed.warnings.size() == 2);
   bed.remover.tick();
   bed.run();
-  CHECK(bed.warnings.size() == 4);
+  CHECK((bed.warnings.size() == 2 && bed.fs.has_unremoved()));
   bed.clock.advance(kRetryMs - 1);
   bed.remover.tick();
   CHECK(bed.submitted.empty());
@@ -94,7 +94,36 @@ TEST_CASE("unlink is refused: it is logged, and tried again every ten seconds un
   bed.clock.advance(1);
   bed.remover.tick();
   bed.run();
-  CHECK((bed.files() == 2 && bed.warnings.size() == 4));
+  CHECK((bed.files() == 2 && bed.warnings.size() == 2));
+}
+
+TEST_CASE("unlink is refused for another reason, or again after it worked: it is logged again") {
+  Bed bed;
+  bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
+  bed.remover.remove(data_file_name(1));
+  bed.remover.remove(data_file_name(1));
+  CHECK(bed.warnings.size() == 1);
+  bed.faults.clear_faults();
+  bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .code = Code::kNoSpace});
+  bed.remover.remove(data_file_name(1));
+  CHECK(bed.warnings.size() == 2);
+  bed.remover.remove(data_file_name(1));
+  bed.make(data_file_name(1));
+  bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .code = Code::kNoSpace});
+  bed.remover.remove(data_file_name(1));
+  CHECK(bed.warnings.size() == 3);
+}
+
+TEST_CASE("unlinks of 1,000 files are refused: eight are logged, and then their number when it doubles") {
+  Bed bed;
+  bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
+  for (int round = 0; round < 2; ++round) {
+    for (FileNum file = 1; file <= 1000; ++file) bed.remover.remove(data_file_name(file));
+  }
+  REQUIRE(bed.warnings.size() == 8 + 6);
+  CHECK(bed.warnings[7].starts_with("cannot remove a file, will try again: I/O error: "));
+  CHECK(bed.warnings[8].starts_with("cannot remove 16 files, will try again; the last one: I/O error: "));
+  CHECK(bed.warnings[13].starts_with("cannot remove 512 files"));
 }
 
 TEST_CASE("file to unlink is missing: this is no failure") {
