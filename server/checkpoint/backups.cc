@@ -1,12 +1,11 @@
 #include "checkpoint/backups.h"
 
-#include <engine/durable_rename.h>
+#include <engine/side_file.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <vector>
 
@@ -18,6 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMicros = 1'000'000;
 constexpr std::size_t kIdDigits = 8;
 constexpr const char* kIdFile = "DATABASE_ID";
+constexpr std::uint64_t kMostIdFileBytes = 4096;  // an administrator may have added lines
 
 bool finished(const fs::path& backup) {
   std::error_code error;
@@ -56,15 +56,6 @@ bool is_id(const std::string& text) {
   return text.size() == kIdDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// Returns the first line of a file. Opens only regular files, since opening a pipe would block.
-std::string id_in(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return {};
-  char line[kIdDigits + 2] = {};  // a longer line is not an id
-  std::ifstream(path).getline(line, sizeof(line));
-  return line;
-}
-
 struct Made {
   std::string path;
   std::uint64_t damaged;
@@ -88,19 +79,13 @@ Result<Made> make(Db& db, const BackupSettings& settings, std::uint64_t now) {
 }  // namespace
 
 Result<std::string> database_id(const std::string& data_dir, std::uint64_t random) {
-  const fs::path path = fs::path(data_dir) / kIdFile;
-  if (std::string id = id_in(path); is_id(id)) return id;
-  char text[kIdDigits + 1];
-  std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(random & 0xffffffff));
-  const fs::path scratch = path.string() + ".tmp";
-  std::error_code missing;
-  fs::remove(scratch, missing);  // the name may belong to a pipe or a link
-  std::ofstream out(scratch, std::ios::trunc);
-  out << text << '\n';
-  out.close();
-  if (!out) return Status::io_error("cannot write " + path.string());
-  TRY(rename_durably(nullptr, scratch.string(), path.string()));
-  return std::string(text);
+  if (const auto found = read_side_file(data_dir, kIdFile, kMostIdFileBytes); found.is_ok()) {
+    if (std::string id = found->substr(0, found->find('\n')); is_id(id)) return id;
+  }
+  char text[kIdDigits + 2];
+  std::snprintf(text, sizeof(text), "%08x\n", static_cast<unsigned>(random & 0xffffffff));
+  TRY(write_side_file(data_dir, kIdFile, text));
+  return std::string(text, kIdDigits);
 }
 
 Status remove_older_backups(const std::string& verified, const std::string& id, std::uint64_t keep) {

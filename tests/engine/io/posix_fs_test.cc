@@ -1,4 +1,5 @@
 // Tests of features that only the real file system has: modes, descriptors, errors of the system.
+#include <engine/side_file.h>
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
@@ -289,6 +290,17 @@ TEST_CASE("locked directory is replaced: paths beside it are resolved by name, a
   at.lock.reset();
   CHECK(value_of(read_file(at.fs(), at.path("a"))) == "foreign");
   CHECK(at.fs().lock(at.path("LOCK")).is_ok());
+}
+
+TEST_CASE("locked directory is replaced: the server's own files are read from the locked directory and written to it") {
+  Replaced at;
+  const auto foreign = Replaced::contents(at.dir);
+  CHECK(value_of(read_side_file(at.dir, "a", 100)) == "own");
+  require_ok(write_side_file(at.dir, "a", "new"));
+  CHECK(value_of(read_side_file(at.dir, "a", 100)) == "new");
+  CHECK(read_side_file(at.dir, "a", 2).status().code() == Code::kCorruption);
+  CHECK(Replaced::contents(at.away)["a"] == "new");
+  CHECK(Replaced::contents(at.dir) == foreign);
 }
 
 TEST_CASE("locked directory is moved, replaced or removed: the error says where it is; moved back: there is no error") {
