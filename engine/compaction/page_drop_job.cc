@@ -9,6 +9,7 @@
 #include "compaction/plan_inputs.h"
 #include "compaction/table_files.h"
 #include "io/file_names.h"
+#include "table/metadata.h"
 #include "tree/apply.h"
 
 namespace ebbtide {
@@ -52,7 +53,7 @@ class DropJob {
     if (env_.may_write) TRY(env_.may_write(file.meta->metadata_bytes));
     TRY_ASSIGN(table, env_.open_table(*file.meta));
     if (pages.whole.empty() && pages.parts.empty()) return renew_names_of(*table, file);
-    TRY_ASSIGN(birth, oldest_birth_of(pages, *table));
+    TRY_ASSIGN(birth, oldest_birth_of(pages, *table, file.meta->stats));
     bool still_covered = covers_others(*table, pages, file.meta->stats.applied_seq);
     PageDropRequest request{.whole = pages.whole, .parts = pages.parts};
     request.judge = [&](const PageFence& page, const Entry& entry) {
@@ -67,13 +68,16 @@ class DropJob {
     return Status::ok();
   }
 
-  /// Returns the oldest pending birth that the drop purges. Returns kInvalidArgument if the table has no such page.
-  [[nodiscard]] Result<Millis> oldest_birth_of(const PageSet& pages, const TableInspector& table) const {
+  /// Returns the oldest pending birth that the drop purges. Returns kInvalidArgument if the table has no such page. A page with
+  /// debts may also have older versions of their keys: these are due by the debts.
+  [[nodiscard]] Result<Millis> oldest_birth_of(const PageSet& pages, const TableInspector& table, const TableStats& stats) const {
     Millis birth = 0;
     for (const auto* list : {&pages.whole, &pages.parts}) {
       for (const std::uint32_t p : *list) {
         if (p >= table.page_count()) return Status::invalid_argument("a plan names page " + std::to_string(p));
-        birth = older(birth, birth_of(table.page_fence(p), *version_.records, context_.now));
+        const PageFence page = table.page_fence(p);
+        birth = older(birth, birth_of(page, *version_.records, context_.now));
+        if ((page.flags & kPageHasDebts) != 0) birth = older(birth, stats.oldest_debt);
       }
     }
     return birth;
