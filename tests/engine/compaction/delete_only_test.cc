@@ -60,10 +60,17 @@ TEST_CASE("files are covered completely: a delete-only plan takes them, in any r
 }
 
 TEST_CASE("covered file has older births: it is dropped only if no older file is below") {
+  enum Kind { kTombstone, kDebt, kRecord };
+  const Kind kind = GENERATE(kTombstone, kDebt, kRecord);
   DropTree tree;
   tree.add_tombstones(1, 10, {{"a", "z", 100, 500}});
   auto owing = std::make_shared<FileMeta>(*make_file(20, "c", "d", 100, 50));
-  owing->stats.oldest_tombstone = 400;
+  if (kind == kTombstone) owing->stats.oldest_tombstone = 400;
+  if (kind == kDebt) owing->stats.oldest_debt = 400;
+  if (kind == kRecord) {
+    owing->stats.min_delete_key = 5, owing->stats.max_delete_key = 9;
+    tree.version.records = std::make_shared<const RecordSet>(std::vector<Record>{{9, 10, 60, 400}});
+  }
   tree.add(2, owing);
   REQUIRE(tree.dropped() == std::vector<FileNum>{20});
   tree.add(3, make_file(30, "c1", "zz", 100, 20));  // the file stays, since zz is not covered

@@ -722,6 +722,21 @@ TEST_CASE("file has lingering names of purged keys: it is rewritten, not moved")
   CHECK(moves() == 0);
 }
 
+TEST_CASE("file has a debt, or entries that a record covers: it is rewritten, not moved") {
+  TreeFixture tree(2);
+  const SeqNum seq = ++tree.context.visible_seq;
+  tree.flush({{{.key = "a", .seq = seq, .value = "1", .delete_key = 5}}, {}});
+  const auto moves = [&] { return execute(tree.merge_of(0, 0, {0, 1}), *tree.version, tree.context, tree.env)->files_moved; };
+  CHECK(moves() == 1);
+  describe(tree, 0, [](FileMeta* file) { file->stats.debts = 1, file->stats.oldest_debt = 500; });
+  CHECK(moves() == 0);
+  describe(tree, 0, [](FileMeta* file) { file->stats.debts = 0, file->stats.oldest_debt = 0; });
+  CHECK(moves() == 1);
+  tree.flush({{}, {}, {{5, 6, ++tree.context.visible_seq, 500}}});
+  REQUIRE(tree.version->records->size() == 1);
+  CHECK(moves() == 0);
+}
+
 TEST_CASE("damaged file between two groups: they share no output file") {
   for (const bool damaged : {false, true}) {
     TreeFixture tree(2);

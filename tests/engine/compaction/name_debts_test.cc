@@ -31,6 +31,11 @@ TEST_CASE("pending birth at a key: it comes from files of the same and older run
   CHECK(older_runs.birth_at("b") == 0);
   CHECK(older_runs.birth_at("d") == 300);
   CHECK(NameDebts().birth_at("d") == 0);
+  nothing->stats.min_seq = 10;
+  nothing->stats.min_delete_key = 5, nothing->stats.max_delete_key = 9;
+  version.records = std::make_shared<const RecordSet>(std::vector<Record>{{9, 20, 60, 100}});
+  CHECK(at_600.birth_at("x") == 100);
+  CHECK(at_600.birth_at("zz") == 0);
 }
 
 }  // namespace
