@@ -1,6 +1,8 @@
 // Tests that a replay gives every tree the operations of the log that tables lack, within a part of the memory budget.
 #include "db/log_replay.h"
 
+#include <algorithm>
+
 #include "engine/db/write/commit_bed.h"
 
 using namespace ebbtide;
@@ -105,6 +107,16 @@ void write_log(CommitBed& bed) {
   }
 }
 
+/// Returns the note of a tree in the only segment.
+LogNote note_in(const LogReplay::Replayed& replayed, TreeId tree) {
+  REQUIRE(replayed.segments.size() == 1);
+  const LogNotes& notes = replayed.segments.front().notes;
+  const auto note = std::find_if(notes.begin(), notes.end(), [tree](const LogNote& n) { return n.tree == tree; });
+  REQUIRE(note != notes.end());
+  return *note;
+}
+Millis birth_in(const LogReplay::Replayed& replayed, TreeId tree) { return note_in(replayed, tree).oldest_delete; }
+
 }  // namespace
 
 TEST_CASE("replay: trees have the operations of the log, and databases the trees that they had") {
@@ -132,6 +144,65 @@ TEST_CASE("replay: trees have the operations of the log, and databases the trees
   CHECK(replayed->segments.front().since == CommitBed::kNow);
   CHECK((db.time == CommitBed::kNow && db.flushes == 0 && db.warnings.empty() && replayed->skipped_in == kNoFile));
   CHECK((db.total > 0 && db.done > 0 && db.done <= db.total));
+}
+
+TEST_CASE("log has a put with a debt, in a record of any length: memtable and segment have its birth after the replay") {
+  const std::size_t bytes = GENERATE(std::size_t{10}, kLongRecordBytes + 1);
+  CommitBed bed;
+  put(bed, 0, "a", "old");
+  WriteBatch batch;
+  batch.put(0, "a", std::string(bytes, 'x'), {.kind = EntryKind::kCompact, .debt = true});
+  batch.put(1, "b", "no debt");
+  REQUIRE(bed.pipeline.commit(batch).is_ok());
+  write_log(bed);
+  Opened db(bed);
+  const auto replayed = db.replay();
+  REQUIRE(replayed.status().to_string() == Status::ok().to_string());
+  for (const DatabaseId d : {0, 1}) {
+    const Millis birth = d == 0 ? CommitBed::kNow : 0;
+    const TreePtr tree = db.trees.tree_of(d);
+    CHECK(tree->active->oldest_birth() == birth);
+    Entry entry;
+    const std::string key = d == 0 ? "a" : "b";
+    REQUIRE(tree->active->get({key, hash_key(key)}, kMaxSeqNum, &entry));
+    CHECK(entry.debt == birth);
+    CHECK(birth_in(*replayed, tree->id) == birth);
+  }
+}
+
+TEST_CASE("log has a FLUSHDB: the old tree's values are pending deletes of their segment after the replay") {
+  CommitBed bed;
+  put(bed, 0, "a", "1");
+  const TreeId old = bed.tree(0)->id;
+  WriteBatch batch;
+  batch.flush_database(0);
+  batch.put(0, "b", "2");
+  REQUIRE(bed.pipeline.commit(batch).is_ok());
+  write_log(bed);
+  Opened db(bed);
+  const auto replayed = db.replay();
+  REQUIRE(replayed.status().to_string() == Status::ok().to_string());
+  CHECK(birth_in(*replayed, old) == CommitBed::kNow);
+  CHECK(birth_in(*replayed, bed.tree(0)->id) == 0);
+}
+
+TEST_CASE("log has pieces of a batch without its commit: the segment has the smallest expiry of its values") {
+  CommitBed bed;
+  put(bed, 0, "a", "1");
+  const TreeId tree = bed.tree(0)->id;
+  {
+    WriteBatch batch;
+    batch.put(0, "b", std::string(2000, 'x'), {.expiry = CommitBed::kNow + 70});
+    batch.put(0, "c", std::string(2000, 'x'), {.expiry = CommitBed::kNow + 50});
+    StagedParts staged;
+    REQUIRE(bed.staged.stage(std::move(batch), nullptr, &staged).is_ok());
+    write_log(bed);
+  }
+  Opened db(bed);
+  const auto replayed = db.replay();
+  REQUIRE(replayed.status().to_string() == Status::ok().to_string());
+  CHECK(db.get(0, "c") == "(none)");
+  CHECK(note_in(*replayed, tree).min_expiry == CommitBed::kNow + 50);
 }
 
 TEST_CASE("manifest has operations on the mapping: the replay does not apply them again") {

@@ -39,7 +39,10 @@ WriteBatch random_batch(SeqNum seq, Random& random, int operations) {
         break;
       default:
         batch.put(static_cast<DatabaseId>(random.uniform(4)), key, std::string(random.uniform(20) == 0 ? 700'000 : 3000, 'v'),
-                  {random.uniform(3), random.uniform(2)});
+                  {.stamp = random.uniform(3),
+                   .expiry = random.uniform(2),
+                   .kind = random.one_in(3) ? EntryKind::kCompact : EntryKind::kValue,
+                   .debt = random.one_in(3)});
     }
   }
   batch.set_header(seq, 1000 + seq, 0);
@@ -78,9 +81,9 @@ Status read_to_end(const LogPayload& payload) {
 TEST_CASE("group of several batches, longer than the reader's window: each operation comes as it was written", "[group_reader]") {
   Random random(3);
   std::vector<WriteBatch> batches;
-  batches.push_back(random_batch(1, random, 300));
-  batches.push_back(random_batch(301, random, 1));
-  batches.push_back(random_batch(302, random, 300));
+  batches.push_back(random_batch(1, random, 400));
+  batches.push_back(random_batch(401, random, 1));
+  batches.push_back(random_batch(402, random, 300));
   const std::string bytes = group_of(batches);
   REQUIRE(bytes.size() > (std::size_t{9} << 20));
   MemoryFileSystem fs;
@@ -103,8 +106,8 @@ TEST_CASE("group of several batches, longer than the reader's window: each opera
       REQUIRE((has_op.is_ok() && *has_op));
       const bool same = have.kind == want.kind && have.tree == want.tree && have.key == want.key && have.end == want.end &&
                         have.value == want.value && have.stamp == want.stamp && have.expiry == want.expiry &&
-                        have.lo == want.lo && have.hi == want.hi &&
-                        (have.shared != nullptr) == (want.value.size() > kLargeValueBytes);
+                        have.value_kind == want.value_kind && have.debt == want.debt && have.lo == want.lo &&
+                        have.hi == want.hi && (have.shared != nullptr) == (want.value.size() > kLargeValueBytes);
       wrong += same ? 0 : 1;
     }
     const auto more = group.next_op(&have);

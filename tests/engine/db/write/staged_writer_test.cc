@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/oldest.h"
 #include "engine/db/write/commit_bed.h"
 
 using namespace ebbtide;
@@ -110,6 +111,33 @@ TEST_CASE("deletes in a staged batch: they cover older entries, and are noted in
   REQUIRE(bed.staged.commit(&staged).is_ok());
   CHECK((bed.get(0, "k1").empty() && bed.get(0, "k3").empty() && bed.get(0, "k2") == "after the range"));
   CHECK(bed.tree(0)->recorded->load());
+  CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
+}
+
+TEST_CASE("put with a debt in a staged batch: it is noted in the log like a delete, also if the commit inserts it") {
+  const std::size_t bytes = GENERATE(10, 100'000);  // a few large values are inserted by the commit
+  CommitBed bed;
+  write(bed, 0, "k0", "old");
+  CHECK(bed.log.segments().back().notes.front().oldest_delete == 0);
+  WriteBatch batch;
+  batch.put(0, "k0", std::string(bytes, 'x'), {.kind = EntryKind::kCompact, .debt = true});
+  StagedParts staged;
+  REQUIRE(bed.staged.stage(std::move(batch), nullptr, &staged).is_ok());
+  REQUIRE(bed.staged.commit(&staged).is_ok());
+  CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
+  Millis oldest = 0;
+  for (const auto& memtable : bed.trees.view_of(*bed.tree(0))->memtables) keep_oldest(&oldest, memtable->oldest_birth());
+  CHECK(oldest == CommitBed::kNow);
+}
+
+TEST_CASE("staged value expires before its commit: it is noted in the log as a delete, born at the commit") {
+  CommitBed bed;
+  WriteBatch batch = puts(0, 3);
+  batch.put(0, "k3", "v", {.expiry = CommitBed::kNow - 5});
+  StagedParts staged;
+  REQUIRE(bed.staged.stage(std::move(batch), nullptr, &staged).is_ok());
+  REQUIRE(bed.staged.commit(&staged).is_ok());
+  CHECK(bed.get(0, "k3").empty());
   CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
 }
 

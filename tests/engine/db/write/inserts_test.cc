@@ -1,0 +1,29 @@
+// Tests of the log's notes: which operations are pending deletes in a segment of the log.
+#include "db/write/inserts.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ebbtide;
+
+TEST_CASE("log's note: deletes, values born dead and puts with a debt are deletes of the batch's time") {
+  constexpr Millis kNow = 1000, kLater = 5000;
+  WriteBatch batch;
+  batch.put(0, "a", "v");
+  batch.put(0, "a", "v", {.expiry = kLater});
+  batch.put(0, "a", "v", {.expiry = kNow});
+  batch.put(0, "a", "v", {.debt = true});
+  batch.put(0, "a", "items", {.expiry = kLater, .kind = EntryKind::kCompact, .debt = true});
+  batch.del(0, "a");
+  batch.delete_range(0, "a", "b");
+  batch.delete_stamps(0, 5, 10);
+  batch.flush_database(0);  // its own tree has no deletes; the old tree's note is the caller's
+  std::vector<std::pair<Millis, Millis>> notes;
+  std::size_t cursor = 0;
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+    const LogNote note = log_note(op, 7, kNow);
+    CHECK(note.tree == 7);
+    notes.emplace_back(note.oldest_delete, note.min_expiry);
+  }
+  CHECK(notes == std::vector<std::pair<Millis, Millis>>{
+                     {0, 0}, {0, kLater}, {kNow, 0}, {kNow, 0}, {kNow, kLater}, {kNow, 0}, {kNow, 0}, {kNow, 0}, {0, 0}});
+}
