@@ -232,6 +232,39 @@ TEST_CASE("edit of one file in a large tree: it makes one new chunk, and shapes 
   CHECK(shared + 2 >= before.runs[2].files.chunks());
 }
 
+TEST_CASE("record arrives or retires: shapes of unchanged files have its birth exactly as long") {
+  FileMeta file;
+  file.data_file = 1;
+  file.metadata_file = 2;
+  Entry entry;
+  entry.key = "a";
+  entry.seq = 5;
+  entry.delete_key = 10;
+  file.stats.add_entry(entry);
+  TreeEdit edit;
+  edit.tree = 1;
+  edit.added_runs = {{1, 0, 0, true}};
+  edit.added_files = {{1, file}};
+  edit.flushed_seq = 100;
+  Version empty;
+  empty.tree = 1;
+  const VersionPtr before = *apply(empty, edit);
+  const DeadlineRule rule(2000);
+  const auto shape_of = [&rule](const Version& version) { return version.shape_at(64, 64, 1000, &rule).runs[0].files[0]; };
+  CHECK(shape_of(*before).oldest_birth == 0);
+  TreeEdit change;
+  change.tree = 1;
+  change.added_records = {{10, 11, 99, 300}};
+  const VersionPtr with = *apply(*before, change);
+  REQUIRE(new_chunks(*before, *with) == 0);
+  CHECK((shape_of(*with).oldest_birth == 300 && shape_of(*with).deadline == 2300 && shape_of(*with).dead == 1));
+  CHECK(with->shape_at(64, 64, 1000).runs[0].files[0].oldest_birth == 300);
+  change.added_records.clear();
+  change.removed_records = {99};
+  const VersionPtr after = *apply(*with, change);
+  CHECK((shape_of(*after).oldest_birth == 0 && shape_of(*after).deadline == 0 && shape_of(*after).dead == 0));
+}
+
 TEST_CASE("added file breaks an invariant: it is refused as by a check of all files") {
   Life life(5);
   for (int step = 0; step < 60; ++step) life.step();

@@ -391,6 +391,30 @@ TEST_CASE("edit does not apply: the error names the mismatch", "[version]") {
         }) == "fits");
 }
 
+TEST_CASE("file's dead bytes are punched: they have a birth until all of them are", "[version]") {
+  FileMeta file = plain_file(10, "a", "b");
+  file.dead_bytes = 300;
+  file.dead_birth = 40;
+  TreeEdit edit;
+  edit.tree = 1;
+  edit.added_runs = {{1, 0, 0, true}};
+  edit.added_files = {{1, file}};
+  Version empty;
+  empty.tree = 1;
+  VersionPtr version = *apply(empty, edit);
+  const auto punch = [&version](std::uint64_t bytes) {
+    TreeEdit punched;
+    punched.tree = 1;
+    punched.punched = {{10, bytes}};
+    version = *apply(*version, punched);
+    return *version->runs[0].files[0];
+  };
+  const FileMeta part = punch(200);  // the other bytes were dropped while the holes were punched
+  CHECK((part.punched_bytes == 200 && part.dead_birth == 40 && part.oldest_obligation() == 40));
+  const FileMeta all = punch(300);
+  CHECK((all.punched_bytes == 300 && all.dead_birth == 0 && all.oldest_obligation() == 0));
+}
+
 TEST_CASE("ids of added runs were taken: they get new ids", "[version]") {
   Version base = two_levels();  // the next run is 6
   TreeEdit edit;                // made when the next run was 4: runs 4 and 5 are its own, run 1 is an old run

@@ -111,6 +111,29 @@ TEST_CASE("edits were committed: they are present after open", "[version]") {
   CHECK(fs.list(kDir)->size() == 2);  // CURRENT and one manifest
 }
 
+TEST_CASE("time mark with a boot mark: both stay in later manifests, until the next time mark", "[version]") {
+  MemoryFileSystem fs;
+  auto set = create(fs);
+  const BootMark reached{7, 500};
+  VersionEdit edit;
+  edit.time_mark = 1000;
+  edit.boot_mark = reached;
+  REQUIRE(set->commit(edit).is_ok());
+  edit = {};
+  edit.last_seq = 9;
+  REQUIRE(set->commit(edit).is_ok());
+  REQUIRE(set->roll().is_ok());
+  CHECK(set->boot_mark() == reached);
+  set = open(fs);
+  CHECK((set->time_mark() == 1000 && set->boot_mark() == reached));
+  edit = {};
+  edit.time_mark = 2000;  // from a start that does not know its boot
+  REQUIRE(set->commit(edit).is_ok());
+  CHECK(set->boot_mark() == BootMark{});
+  set = open(fs);
+  CHECK((set->time_mark() == 2000 && set->boot_mark() == BootMark{}));
+}
+
 TEST_CASE("CURRENT is missing: open() returns not found, and create() ignores leftovers of a crash", "[version]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
