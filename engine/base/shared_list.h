@@ -259,6 +259,11 @@ class SharedList {
       copy->items.reserve((*chunk)->items.size() + 1);
       copy->items = (*chunk)->items;
       *chunk = std::move(copy);
+    } else {
+      // Another thread may have read the chunk before it dropped its reference. use_count() is a relaxed load and does not order
+      // these reads before the changes that follow. The end of one more reference does: it decrements the count in acquire and
+      // release order. An acquire fence would do, too, but the thread sanitizer does not see fences.
+      std::shared_ptr<Chunk>(*chunk).reset();
     }
     return **chunk;
   }

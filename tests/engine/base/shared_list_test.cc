@@ -1,7 +1,9 @@
 #include "base/shared_list.h"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
+#include <thread>
 
 #include <catch2/catch.hpp>
 
@@ -139,6 +141,29 @@ TEST_CASE("chunks of one list: another list can use them") {
   to.replace(to.begin(), 5);
   CHECK(from.front() == 0);
   CHECK(to.front() == 5);
+}
+
+// Only the thread sanitizer finds a missing order here.
+TEST_CASE("thread reads a copy and drops it: the other list changes the chunk in place after these reads", "[threads]") {
+  int in_place = 0;
+  for (int round = 0; round < 100; ++round) {
+    List list(numbers(10));
+    const List::Chunk* const before = &list.at_chunk(0);
+    int sum = 0;
+    std::atomic<bool> dropped{false};  // relaxed, so that it orders nothing itself
+    std::thread reader([&sum, &dropped, copy = list]() mutable {
+      for (const int i : copy) sum += i;
+      copy.clear();
+      dropped.store(true, std::memory_order_relaxed);
+    });
+    while (!dropped.load(std::memory_order_relaxed)) std::this_thread::yield();
+    list.edit(3) = 100;
+    in_place += &list.at_chunk(0) == before ? 1 : 0;
+    reader.join();
+    CHECK(sum == 45);
+    CHECK(total_of(list) == 142);
+  }
+  CHECK(in_place > 0);
 }
 
 }  // namespace ebbtide
