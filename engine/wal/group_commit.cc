@@ -71,8 +71,10 @@ Status GroupCommit::close() {
   if (thread_.joinable()) thread_.join();
   MutexLock lock(mutex_);
   become_writer();
-  if (bad_.is_ok()) (void)write_groups();
-  if (bad_.is_ok()) sync_as_writer();
+  do {
+    if (bad_.is_ok()) (void)write_groups();
+    if (bad_.is_ok()) sync_as_writer();
+  } while (bad_.is_ok() && !queue_empty());  // a sync releases the mutex, so batches may have been queued
   if (bad_.is_ok()) (void)writer_->close();
   done_writing();
   return bad_;

@@ -104,7 +104,8 @@ class GroupCommit {
   /// counts as the creation's, and no segment is created: a torn end of the last segment is still there, and would look like damage
   /// once a later segment has records.
   Status start(std::vector<LogSegment> recovered, SeqNum last_seq, const Status& uncut = Status::ok());
-  /// Writes and syncs the queue, and stops the log thread.
+  /// Writes and syncs the queue, and stops the log thread. Batches that are queued meanwhile are written and synced, too, and
+  /// waiting threads return.
   Status close();
 
   // --- queueing

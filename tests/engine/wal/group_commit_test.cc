@@ -86,13 +86,18 @@ struct Log {
   }
   ~Log() { gate.open_gate(); }
   void start() { REQUIRE(log->start({}, 0).is_ok()); }
-  SeqNum put() {
+  /// `prepared`: as a large batch, whose payload was copied before.
+  SeqNum put(bool prepared = false) {
     WriteBatch batch;
     batch.put(0, "key", std::string(100, 'v'));
     const SeqNum seq = ++last_seq;
     batch.set_header(seq, 1, 0);
     const LogNote note{1, 0, 0};
-    log->enqueue(batch, std::span(&note, 1));
+    if (prepared) {
+      log->enqueue(batch, GroupCommit::prepare(batch), std::span(&note, 1));
+    } else {
+      log->enqueue(batch, std::span(&note, 1));
+    }
     return seq;
   }
   MemoryFileSystem files;
@@ -338,6 +343,22 @@ TEST_CASE("fsync changes to always: data that was only written is synced", "[thr
   CHECK(log.log->synced_seq() == 0);
   log.log->set_fsync(FsyncMode::kAlways);
   CHECK(eventually([&] { return log.log->durable_seq() == seq; }));
+}
+
+TEST_CASE("batch is queued while close() syncs: it is written and synced, too", "[threads]") {
+  const bool prepared = GENERATE(false, true);
+  Log log(FsyncMode::kNo);
+  log.start();
+  (void)log.put();
+  log.gate.close_gate();
+  std::thread closer([&] { CHECK(log.log->close().is_ok()); });
+  log.gate.await_sync();
+  const SeqNum seq = log.put(prepared);
+  std::thread waiter([&] { CHECK(log.log->wait_synced(seq).is_ok()); });
+  log.gate.open_gate();
+  closer.join();
+  waiter.join();
+  CHECK(log.log->synced_seq() == seq);
 }
 
 TEST_CASE("close(): it ends the waits for a sync", "[threads]") {
