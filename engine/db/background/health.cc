@@ -25,8 +25,8 @@ void Health::note_refusal(const Status& status) {
 }
 
 void Health::failed(const Status& status, const char* what) {
-  const Status directory = env_.check_directory();
-  directory.is_ok() ? become_read_only(status, what) : become_read_only(directory, kDirectory);
+  if (const Status directory = env_.check_directory(); !directory.is_ok()) return become_read_only(directory, kDirectory);
+  become_read_only(status, what);
 }
 
 void Health::become_read_only(const Status& status, const char* what) {
