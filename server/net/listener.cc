@@ -105,7 +105,7 @@ sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
-// Removes a socket that an earlier process has left. Returns "" if the path is free, otherwise the reason why not.
+// Removes a socket on which no process listens any more. Returns "" if the path is free, otherwise the reason why not.
 std::string free_unix_path(const std::string& path, const sockaddr_un& address) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return errno == ENOENT ? "" : std::strerror(errno);
@@ -197,7 +197,8 @@ void Listener::stop() {
     socket->descriptor.close(ignored);
     socket->pause.cancel();
   }
-  if (!unix_path_.empty()) ::unlink(unix_path_.c_str());
+  // By now the path may lead to the socket of another server, whose directory replaced the one of this server's socket.
+  if (!unix_path_.empty()) (void)free_unix_path(unix_path_, unix_address(unix_path_));
   unix_path_.clear();
 }
 

@@ -228,6 +228,18 @@ TEST_CASE("socket that an earlier process has left: it is replaced, and a socket
   CHECK((place.mode() & 0777) == 0700);
 }
 
+TEST_CASE("another server listens on the path of the socket at a stop: its socket is kept") {
+  const SocketPath place;
+  Fixture f;
+  REQUIRE(f.listener->listen_unix(place.path(), 0700).empty());
+  REQUIRE(::unlink(place.path().c_str()) == 0);
+  const int other = place.bound();
+  REQUIRE(::listen(other, 1) == 0);
+  f.listener->stop();
+  CHECK(S_ISSOCK(place.mode()));
+  ::close(other);
+}
+
 TEST_CASE("file in the place of a socket: it is kept, and listening fails") {
   const SocketPath place;
   Fixture f;
