@@ -42,17 +42,17 @@ struct TwoRuns : ReadFixture {
 
 }  // namespace
 
-TEST_CASE("pages per tile of a run: they are the average of its tables, weighted by their entries") {
-  TiledEntries run;
+TEST_CASE("pages per tile of a run: they are the average of its tables, weighted by their keys") {
+  TiledKeys run;
   CHECK(run.pages_per_tile() == 1);
   run.add(300, 1);
   CHECK(run.pages_per_tile() == 1);
   run.add(100, 9);
   CHECK(run.pages_per_tile() == 3);
-  TiledEntries taken;
+  TiledKeys taken;
   taken.add(300, 1);
   run -= taken;
-  CHECK(run.entries == 100);
+  CHECK(run.keys == 100);
   CHECK(run.pages_per_tile() == 9);
 }
 
