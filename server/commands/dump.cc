@@ -1,23 +1,39 @@
-// DUMP and RESTORE: values in the form of Redis's RDB files (store/dump.h).
+// DUMP and RESTORE: values in the form of Redis's RDB files (store/dump.h, store/dump_collections.h).
 //
-// Only strings are supported. IDLETIME and FREQ are checked but have no effect: the server does not record when a key was read.
+// IDLETIME and FREQ are checked but have no effect: the server does not record when a key was read.
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "commands/collection_access.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
 #include "dispatch/value_pieces.h"
 #include "store/dump.h"
+#include "store/dump_collections.h"
 #include "store/expiry.h"
 #include "store/strings.h"
 
 namespace ebbtide {
 namespace {
+
+void reply_payload(Ctx& ctx, std::string built) {
+  const SharedValue payload = ctx.share(std::move(built));
+  ctx.reply.bulk_shared(payload, *payload);
+}
+
+Status dump_located_collection(Ctx& ctx, Found* found) {
+  TRY(collection_work(ctx, found->length));
+  TRY(ctx.strings().read(found));
+  TRY(ctx.reserve(most_dump_bytes(found->length)));
+  TRY_ASSIGN(payload, dump_collection(found->value));
+  reply_payload(ctx, std::move(payload));
+  return Status::ok();
+}
 
 Status dump(Ctx& ctx) {
   std::optional<Found> found;
@@ -26,7 +42,7 @@ Status dump(Ctx& ctx) {
     ctx.reply.null();
     return Status::ok();
   }
-  if (found->kind != EntryKind::kValue) return reply_error("ERR DUMP supports strings only");
+  if (found->kind == EntryKind::kCompact) return dump_located_collection(ctx, &*found);
   if (found->length <= kMaxIntegerText) {
     ctx.reply.bulk(dump_string(found->value));
     return Status::ok();
@@ -38,8 +54,7 @@ Status dump(Ctx& ctx) {
   built.resize(at + found->length);
   TRY(copy_value(ctx, *found, built.data() + at));
   end_dump(&built);
-  const SharedValue payload = ctx.share(std::move(built));
-  ctx.reply.bulk_shared(payload, *payload);
+  reply_payload(ctx, std::move(built));
   return Status::ok();
 }
 
@@ -81,25 +96,62 @@ Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
   return absolute_expiry(ttl, form, ctx.now).value_or(static_cast<std::int64_t>(ctx.now));
 }
 
-Status restore(Ctx& ctx) {
-  TRY_ASSIGN(options, parse_options(ctx));
-  Strings strings = ctx.strings();
-  std::optional<Found> old;
-  TRY(strings.locate_any_for_update(ctx.key(), &old));
-  if (old && !options.replace) return reply_error("BUSYKEY Target key name already exists.");
-  TRY_ASSIGN(expiry, expiry_argument(ctx, options.absolute));
-  TRY(ctx.work(ctx.arg(3).size()));
-  if (!dump_is_sound(ctx.arg(3))) return reply_error("ERR DUMP payload version or checksum are wrong");
+/// The entry that RESTORE writes.
+struct Target {
+  std::optional<Found> old;  ///< the key's entry before
+  Millis expiry = 0;         ///< absolute, in ms; 0 = never
+  bool is_expired = false;   ///< the expiry has passed, so nothing is stored
+};
+
+Status bad_format() { return reply_error("ERR Bad data format"); }
+
+Status restore_string(Ctx& ctx, const Target& target) {
   const std::uint64_t bytes = loaded_bytes(ctx.arg(3));
   TRY(ctx.work(bytes));
   TRY(ctx.reserve(bytes));
   auto value = load_string(ctx.arg(3));
-  if (!value) return reply_error("ERR Bad data format");
-  if (expiry == 0 || !has_passed(expiry, ctx.now)) {
-    TRY(strings.set(ctx.key(), {}, static_cast<Millis>(expiry), ctx.share(std::move(*value))));
-  } else if (old) {
-    strings.remove(ctx.key());
+  if (!value) return bad_format();
+  if (target.is_expired) return Status::ok();
+  return ctx.strings().set(ctx.key(), {}, target.expiry, ctx.share(std::move(*value)));
+}
+
+Status restore_collection(Ctx& ctx, const Target& target) {
+  TRY(collection_work(ctx, ctx.arg(3).size()));
+  TRY_ASSIGN(value, load_collection(ctx.arg(3), [&](std::uint64_t bytes) {
+               TRY(collection_work(ctx, bytes));
+               return ctx.reserve(bytes);
+             }));
+  if (!target.is_expired) ctx.collections().replace(ctx.key(), target.old, std::move(value), &ctx.charge, target.expiry);
+  return Status::ok();
+}
+
+Status restore_value(Ctx& ctx, const Target& target) {
+  switch (dumped_type(ctx.arg(3))) {
+    case DumpedType::kString:
+      return restore_string(ctx, target);
+    case DumpedType::kCollection:
+      return restore_collection(ctx, target);
+    case DumpedType::kUnsupported:
+      return reply_error("ERR RESTORE does not support streams, functions, and types of modules");
+    case DumpedType::kUnknown:
+      break;
   }
+  return bad_format();
+}
+
+Status restore(Ctx& ctx) {
+  TRY_ASSIGN(options, parse_options(ctx));
+  Strings strings = ctx.strings();
+  Target target;
+  TRY(strings.locate_any_for_update(ctx.key(), &target.old));
+  if (target.old && !options.replace) return reply_error("BUSYKEY Target key name already exists.");
+  TRY_ASSIGN(expiry, expiry_argument(ctx, options.absolute));
+  target.expiry = static_cast<Millis>(expiry);
+  target.is_expired = expiry != 0 && has_passed(expiry, ctx.now);
+  TRY(ctx.work(ctx.arg(3).size()));
+  if (!dump_is_sound(ctx.arg(3))) return reply_error("ERR DUMP payload version or checksum are wrong");
+  TRY(restore_value(ctx, target));
+  if (target.is_expired && target.old) strings.remove(ctx.key());
   ctx.reply.ok();
   return Status::ok();
 }

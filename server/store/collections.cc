@@ -96,8 +96,10 @@ void Collections::modify(const LookupKey& key, const std::optional<Found>& old, 
   put(key, std::move(value), options, charge);
 }
 
-void Collections::replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge) {
+void Collections::replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge,
+                          Millis expiry) {
   WriteBatch::PutOptions options;
+  options.expiry = expiry;
   options.debt = old && old->kind != EntryKind::kValue;
   put(key, std::move(value), options, charge);
 }

@@ -49,8 +49,8 @@ class Collections {
 
   /// Replaces a collection, or creates it: keeps expiry and stamp of `old`. `charge` as in Strings::modify.
   void modify(const LookupKey& key, const std::optional<Found>& old, std::string value, Change change, MemoryCharge* charge);
-  /// Sets the key to a new collection without expiry and stamp. `old`: the key's entry, of any type.
-  void replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge);
+  /// Sets the key to a new collection without stamp. `old`: the key's entry, of any type. `expiry` is absolute, in ms; 0 = never.
+  void replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge, Millis expiry = 0);
   /// Deletes a collection that exists.
   void remove(const LookupKey& key) { strings_.remove(key); }
 

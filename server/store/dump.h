@@ -1,10 +1,6 @@
 // Values in the form that Redis's DUMP writes and RESTORE reads: the type byte and value of an RDB file, then the RDB version
-// (two bytes) and a CRC64 of all bytes before it (eight bytes), both little endian.
-//
-// A string has one of three forms: its length and its bytes; or a byte 11xxxxxx and a signed integer of 1, 2 or 4 bytes, little
-// endian, whose decimal text is the string; or 11000011, the length of its LZF-compressed form, the length of the string, and the
-// compressed form. Lengths take 1, 2, 5 or 9 bytes: 00xxxxxx, 01xxxxxx + 1 byte, 0x80 + 4 bytes, 0x81 + 8 bytes, big endian. All
-// forms are read; LZF is never written.
+// (two bytes) and a CRC64 of all bytes before it (eight bytes), both little endian. Strings are here, collections in
+// dump_collections.h; rdb.h has the forms of lengths and strings.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +28,12 @@ inline constexpr std::size_t kDumpOverheadBytes = 20;
 
 /// True if a payload ends with a supported version and the right checksum.
 [[nodiscard]] bool dump_is_sound(Bytes payload);
+/// Returns a sound payload without its version and checksum.
+Bytes dump_body(Bytes payload);
 /// Returns the length of the string that load_string() returns for a sound payload; 0 if it returns none, or an integer.
 [[nodiscard]] std::uint64_t loaded_bytes(Bytes payload);
 /// Returns the string in a sound payload; nullopt if the payload has another type, is not well formed, or the string is longer
 /// than kMaxValueBytes.
 std::optional<std::string> load_string(Bytes payload);
-
-/// Decompresses LZF as Marc Lehmann's liblzf writes it. Returns exactly `length` bytes, or nullopt. Never reads or writes out of
-/// bounds, for any input.
-std::optional<std::string> lzf_decompress(Bytes compressed, std::size_t length);
 
 }  // namespace ebbtide

@@ -122,6 +122,22 @@ def test_restore_of_a_small_payload_that_unpacks_beyond_the_budget_is_refused(cl
     assert client.strlen("k") == LARGE
 
 
+def test_restore_of_collections_that_claim_or_unpack_to_much_takes_no_memory_for_it(client):
+    empty_part = b"\x02\xc3\x08\x07\x06\x07\0\0\0\0\0\xff"
+    bodies = [
+        b"\x01\x01" + lzf_zeros(400_000_000)[1:-10],
+        b"\x12\x80" + (400_000).to_bytes(4, "big") + empty_part * 400_000,
+        b"\x02\x81" + b"\xff" * 8 + b"\x01a",
+        b"\x10\xc3\x40\x64" + b"\x80\x17\xd7\x84\x00" + b"\xff" * 100,
+    ]
+    before = client.info("memory")["used_memory"]
+    for body in bodies:
+        with pytest.raises(redis.ResponseError, match="Bad data format|is too large"):
+            client.restore("k", 0, with_footer(body))
+    assert client.exists("k") == 0
+    assert client.info("memory")["used_memory"] < before + 4 * MIB
+
+
 def lzf_zeros(length):
     """Returns a DUMP payload of so many zero bytes, compressed as in Redis."""
     out = bytearray(b"\x00\x00")  # one literal byte
@@ -136,7 +152,11 @@ def lzf_zeros(length):
             out += bytes([7 << 5, n - 9, 0])
         left -= n
     head = b"\x00\xc3" + b"\x80" + len(out).to_bytes(4, "big") + b"\x80" + length.to_bytes(4, "big")
-    body = head + bytes(out) + (11).to_bytes(2, "little")
+    return with_footer(head + bytes(out))
+
+
+def with_footer(body):
+    body += (11).to_bytes(2, "little")
     return body + crc64(body).to_bytes(8, "little")
 
 

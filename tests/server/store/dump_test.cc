@@ -1,4 +1,4 @@
-// Compares DUMP's form with payloads of redis-server 7.0.15, and checks that everything else is refused.
+// Compares DUMP's form of strings with payloads of redis-server 7.0.15, and checks that everything else is refused.
 #include "store/dump.h"
 
 #include <catch2/catch.hpp>
@@ -106,60 +106,6 @@ TEST_CASE("dump: damaged payloads and payloads of other types: they are refused"
   CHECK(load_string(with_footer("\x01\x01"
                                 "a")) == std::nullopt);  // the payload of a list
   CHECK(load_string(with_footer("")) == std::nullopt);
-}
-
-TEST_CASE("lzf: every kind of token: it decodes, and none reads or writes out of bounds") {
-  CHECK(lzf_decompress("", 0) == "");
-  CHECK(lzf_decompress(std::string("\x02"
-                                   "abc",
-                                   4),
-                       3) == "abc");
-  CHECK(lzf_decompress(std::string("\x02"
-                                   "abc"
-                                   "\x20\x02",
-                                   6),
-                       6) == "abcabc");  // three bytes again, from three back
-  CHECK(lzf_decompress(std::string("\x00"
-                                   "a"
-                                   "\xe0\xff\x00",
-                                   5),
-                       265) == std::string(265, 'a'));
-  CHECK(lzf_decompress(std::string("\x02"
-                                   "abc",
-                                   4),
-                       4) == std::nullopt);
-  CHECK(lzf_decompress(std::string("\x02"
-                                   "abc",
-                                   4),
-                       2) == std::nullopt);
-  CHECK(lzf_decompress(std::string("\x02"
-                                   "ab",
-                                   3),
-                       3) == std::nullopt);
-  CHECK(lzf_decompress(std::string("\x00"
-                                   "a"
-                                   "\x20\x01",
-                                   4),
-                       4) == std::nullopt);  // refers to bytes before the beginning
-  CHECK(lzf_decompress(std::string("\x00"
-                                   "a"
-                                   "\x20",
-                                   3),
-                       4) == std::nullopt);
-  CHECK(lzf_decompress(std::string("\x00"
-                                   "a"
-                                   "\xe0",
-                                   3),
-                       4) == std::nullopt);
-  CHECK(lzf_decompress(std::string("\x00"
-                                   "a"
-                                   "\xe0\xff\x00",
-                                   5),
-                       264) == std::nullopt);
-  CHECK(lzf_decompress(std::string("\x00"
-                                   "a",
-                                   2),
-                       std::size_t{1} << 40) == std::nullopt);  // this must not allocate memory
 }
 
 TEST_CASE("dump: payload: its string's length is known before any memory is taken for it") {

@@ -4,6 +4,7 @@ Most commands go to the key of their type, the others to any key, which may have
 finds those of long ones by another way, which gives other results for BYLEX with different scores.
 """
 
+from support.differential.payloads import collection_bodies, with_footer
 from support.differential.values import COLLECTION_KEYS, EDGES, FLOATS, SMALL
 
 MEMBERS = [b"a", b"b", b"c", b"d", b"1", b"2", b"-3", b"10", b"", b"ab", b"nul\x00", b"\xff", b"x" * 60]
@@ -63,6 +64,17 @@ class Elements:
 
     def limit(self):
         return [b"LIMIT", self.mostly([b"0", b"1", b"2", b"9", b"-1"], EDGES), self.mostly([b"0", b"1", b"2", b"-1", b"9"], EDGES)]
+
+    def payload(self):
+        """A collection as RESTORE reads it, in any form and sometimes cut off, with the right checksum."""
+        kind = self.rng.choice(["list", "set", "hash", "zset"])
+        names = list(dict.fromkeys(self.members(1, 6)))
+        scores = [1.0, -2.5, float("inf"), 1e17]
+        content = {"set": names, "list": [self.rng.choice(TEXTS) for _ in names], "hash": [(name, self.rng.choice(TEXTS)) for name in names],
+                   "zset": [(name, self.rng.choice(scores)) for name in names]}[kind]  # fmt: skip
+        body = self.rng.choice([body for _, body in collection_bodies(kind, content, self.rng.random() < 0.3)])
+        # Redis reads on into the footer, so what is cut off is more than that.
+        return with_footer(body if self.rng.random() < 0.95 or len(body) < 30 else body[: len(body) - 20])
 
     def scan(self, name, kind):
         cursor = self.mostly([b"0"], [b"x", b"", b"5", b"-1"])
@@ -187,6 +199,8 @@ def collection_shapes(m):
         (1, lambda: [b"SCAN", b"0", b"COUNT", b"1000", b"TYPE", m.rng.choice([b"hash", b"set", b"zset", b"list", b"LIST", b"stream", b"x"])]),
         (1, lambda: m.rng.choice([[b"SADD", e.key(b"set"), *many()], [b"RPUSH", e.key(b"list"), *many()], [b"HSET", e.key(b"hash"), *many(), *many()]])),
         (2, lambda: [b"COPY", any_key(), any_key(), *m.options([b"REPLACE"])]),
+        (1, lambda: [b"DUMP", any_key()]),
+        (3, lambda: [b"RESTORE", any_key(), m.rng.choice([b"0", b"0", b"5000000"]), e.payload(), *m.options([b"REPLACE"], [b"REPLACE"], [b"ABSTTL"])]),
         (1, lambda: [b"SET", any_key(), b"text", *m.options([b"NX"], [b"GET"], [b"KEEPTTL"])]),
         (1, lambda: [m.rng.choice([b"GET", b"APPEND", b"INCR", b"STRLEN", b"GETDEL"]), any_key()]),
     ]  # fmt: skip

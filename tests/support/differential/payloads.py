@@ -1,4 +1,4 @@
-"""Makes values in the form of DUMP: RDB strings in every encoding, LZF, the footer with its CRC64."""
+"""Makes values in the form of DUMP: RDB strings and collections in every encoding, LZF, the footer with its CRC64."""
 
 import functools
 import struct
@@ -101,3 +101,139 @@ def undumped(payload):
     length, rest = take_length(body)
     assert len(rest) == length
     return rest
+
+
+# --- collections
+
+
+def as_integer(text):
+    """Returns the integer of 64 bits whose text this is, or None."""
+    digits = text.removeprefix(b"-")
+    if not digits.isdigit() or len(text) > 20 or (digits.startswith(b"0") and text != b"0"):
+        return None
+    return int(text) if -(1 << 63) <= int(text) < 1 << 63 else None
+
+
+def signed(number, size):
+    return number.to_bytes(size, "little", signed=True)
+
+
+def rdb_string(text, compressed=False):
+    """The string as an integer if it is one, otherwise as it is, or compressed."""
+    number = as_integer(text)
+    for code, size in ((b"\xc0", 1), (b"\xc1", 2), (b"\xc2", 4)):
+        if number is not None and -(1 << 8 * size - 1) <= number < 1 << 8 * size - 1:
+            return code + signed(number, size)
+    if compressed and text:
+        packed = lzf_compressed(text)
+        return b"\xc3" + rdb_length(len(packed)) + rdb_length(len(text)) + packed
+    return rdb_length(len(text)) + text
+
+
+def back_length(n):
+    out, rest = bytes([n & 127]), n >> 7
+    while rest:
+        out = bytes([rest & 127]) + bytes([out[0] | 128]) + out[1:]
+        rest >>= 7
+    return out
+
+
+def listpack_data(item):
+    number = as_integer(item)
+    if number is None:
+        if len(item) < 64:
+            return bytes([0x80 | len(item)]) + item
+        return (struct.pack(">H", 0xE000 | len(item)) if len(item) < 4096 else b"\xf0" + struct.pack("<I", len(item))) + item
+    if 0 <= number < 128:
+        return bytes([number])
+    if -4096 <= number < 4096:
+        return struct.pack(">H", 0xC000 | number & 0x1FFF)
+    size = next(n for n in (2, 3, 4, 8) if -(1 << 8 * n - 1) <= number < 1 << 8 * n - 1)
+    return {2: b"\xf1", 3: b"\xf2", 4: b"\xf3", 8: b"\xf4"}[size] + signed(number, size)
+
+
+def listpack(items):
+    data = [listpack_data(item) for item in items]
+    body = b"".join(each + back_length(len(each)) for each in data)
+    return struct.pack("<IH", 7 + len(body), min(len(items), 65535)) + body + b"\xff"
+
+
+def ziplist_data(item):
+    number = as_integer(item)
+    if number is None:
+        if len(item) < 64:
+            return bytes([len(item)]) + item
+        return (struct.pack(">H", 0x4000 | len(item)) if len(item) < 16384 else b"\x80" + struct.pack(">I", len(item))) + item
+    if 0 <= number <= 12:
+        return bytes([0xF1 + number])
+    size = next(n for n in (1, 2, 3, 4, 8) if -(1 << 8 * n - 1) <= number < 1 << 8 * n - 1)
+    return {1: b"\xfe", 2: b"\xc0", 3: b"\xf0", 4: b"\xd0", 8: b"\xe0"}[size] + signed(number, size)
+
+
+def ziplist(items):
+    body, last, before = [], 10, 0
+    at = 10
+    for item in items:
+        entry = (bytes([before]) if before < 254 else b"\xfe" + struct.pack("<I", before)) + ziplist_data(item)
+        last, before, at = at, len(entry), at + len(entry)
+        body.append(entry)
+    return struct.pack("<IIH", at + 1, last, min(len(items), 65535)) + b"".join(body) + b"\xff"
+
+
+def zipmap(items, free=0):
+    def length(n):
+        return bytes([n]) if n < 254 else b"\xfe" + struct.pack("<I", n)
+
+    pairs = zip(items[::2], items[1::2], strict=True)
+    body = b"".join(length(len(f)) + f + length(len(v)) + bytes([free]) + v + b"-" * free for f, v in pairs)
+    return bytes([min(len(items) // 2, 254)]) + body + b"\xff"
+
+
+def intset(numbers):
+    size = next(n for n in (2, 4, 8) if all(-(1 << 8 * n - 1) <= number < 1 << 8 * n - 1 for number in numbers))
+    return struct.pack("<II", size, len(numbers)) + b"".join(signed(number, size) for number in sorted(numbers))
+
+
+def text_score(score):
+    if score in (float("inf"), float("-inf")):
+        return b"\xfe" if score > 0 else b"\xff"
+    text = b"%.17g" % score
+    return bytes([len(text)]) + text
+
+
+def packed_scores(pairs):
+    """Members and scores as the items of a packed form, in their order, which Redis relies on."""
+    return [item for score, member in sorted((score, member) for member, score in pairs) for item in (member, b"%.17g" % score)]
+
+
+def collection_bodies(kind, content, compressed=False):
+    """Yields the name and the payload without its footer of each form that Redis 7.0 reads. `content`: texts of a list or set, pairs of
+    a hash (text, text) or sorted set (text, number)."""
+
+    def string(text):
+        return rdb_string(text, compressed)
+
+    count = rdb_length(len(content))
+    if kind == "list":
+        parts = [content[i : i + 7] for i in range(0, len(content), 7)]
+        yield "strings", b"\x01" + count + b"".join(map(string, content))
+        yield "ziplist", b"\x0a" + string(ziplist(content))
+        yield "ziplists", b"\x0e" + rdb_length(len(parts)) + b"".join(string(ziplist(part)) for part in parts)
+        nodes = [b"\x02" + string(listpack(part)) if i % 3 or not all(part) else b"".join(b"\x01" + string(item) for item in part) for i, part in enumerate(parts)]
+        single = sum(len(part) - 1 for i, part in enumerate(parts) if not (i % 3 or not all(part)))
+        yield "listpacks", b"\x12" + rdb_length(len(parts) + single) + b"".join(nodes)
+    elif kind == "set":
+        yield "strings", b"\x02" + count + b"".join(map(string, content))
+        if all(as_integer(item) is not None for item in content):
+            yield "intset", b"\x0b" + string(intset([int(item) for item in content]))
+    elif kind == "hash":
+        items = [item for pair in content for item in pair]
+        yield "strings", b"\x04" + count + b"".join(map(string, items))
+        yield "zipmap", b"\x09" + string(zipmap(items, free=len(items) % 4))
+        yield "ziplist", b"\x0d" + string(ziplist(items))
+        yield "listpack", b"\x10" + string(listpack(items))
+    else:
+        yield "text scores", b"\x03" + count + b"".join(string(member) + text_score(score) for member, score in content)
+        yield "scores", b"\x05" + count + b"".join(string(member) + struct.pack("<d", score) for member, score in content)
+        yield "ziplist", b"\x0c" + string(ziplist(packed_scores(content)))
+        yield "listpack", b"\x11" + string(listpack(packed_scores(content)))

@@ -108,6 +108,20 @@ TEST_CASE("collections: a put that keeps all elements leaves no pending delete")
   }
 }
 
+TEST_CASE("collections: RESTORE over a collection leaves a pending delete, RESTORE of a new key none") {
+  const std::string list("\x01\x01\x01x\x0b\x00\x01\x11\x86\x24\x42\x81\x38\x8f", 14);
+  CommandHarness server(command_families(), with_deadline());
+  const auto pending = [&server] { return server.db->tree_info(0)->oldest_obligation != 0; };
+  CHECK(show(server.raw({"RESTORE", "k", "0", list})) == "OK");
+  CHECK(server("SET text v") == "OK");
+  CHECK(show(server.raw({"RESTORE", "text", "0", list, "REPLACE"})) == "OK");
+  CHECK(server("TYPE text") == "list");
+  REQUIRE(server.db->flush(0).is_ok());
+  REQUIRE_FALSE(pending());
+  CHECK(show(server.raw({"RESTORE", "k", "0", list, "REPLACE"})) == "OK");
+  CHECK(pending());
+}
+
 TEST_CASE("collections: SET after HSET of one transaction has a debt for what the transaction has hidden") {
   CommandHarness server(command_families(), with_deadline());
   server("SET other 1");

@@ -46,6 +46,19 @@ TEST_CASE("push to a list that a client waits for: the client gets the element, 
   CHECK(server("LRANGE q 0 -1") == "[\"y\"]");
 }
 
+TEST_CASE("RESTORE of a list that a client waits for: the client gets the element") {
+  Server server;
+  server("RPUSH list x y");
+  const std::string reply = server.raw({"DUMP", "list"});
+  const std::size_t begin = reply.find('\n') + 1;
+  const auto pop = server.block(1, "BLPOP q 0");
+  CHECK(show(server.raw({"RESTORE", "q", "0", reply.substr(begin, reply.size() - begin - 2)}, 99)) == "OK");
+  server.loop.wait(1);
+  REQUIRE(pop->step());
+  CHECK(pop->reply() == "[\"q\", \"x\"]");
+  CHECK(server("LRANGE q 0 -1") == "[\"y\"]");
+}
+
 TEST_CASE("nothing comes: the wait ends with null after its timeout, and not before") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 1.5");

@@ -127,6 +127,25 @@ TEST_CASE("large value on disk: it survives DUMP and RESTORE") {
   CHECK(show(server.raw({"GET", "copy"})) == show(server.raw({"GET", "k"})));
 }
 
+TEST_CASE("large collection on disk: it survives DUMP and RESTORE, and leaves the loop where it takes long") {
+  CommandHarness server(command_families());
+  std::vector<std::string> push{"RPUSH", "k"};
+  for (int i = 0; i < 16'000; ++i) push.push_back("element " + std::to_string(i));
+  REQUIRE(show(server.raw(push)) == "(integer) 16000");
+  send_to_disk(server);
+  const std::string reply = server.raw({"DUMP", "k"});
+  const std::size_t begin = reply.find('\n') + 1;
+  const std::string payload = reply.substr(begin, reply.size() - begin - 2);
+  CHECK(show(server.raw({"RESTORE", "copy", "0", payload})) == "OK");
+  send_to_disk(server);
+  CHECK(show(server.raw({"LRANGE", "copy", "0", "-1"})) == show(server.raw({"LRANGE", "k", "0", "-1"})));
+  CHECK(show(server.raw({"RESTORE", "copy", "0", payload})) == "(error) BUSYKEY Target key name already exists.");
+  CHECK(show(server.raw({"RESTORE", "copy", "1000", payload, "REPLACE"})) == "OK");
+  CHECK(server("PTTL copy") == "(integer) 1000");
+  server.advance(1001);
+  CHECK(server("EXISTS copy") == "(integer) 0");
+}
+
 TEST_CASE("expiry passes in the other database during MOVE or COPY: the command runs again") {
   CommandHarness server(command_families());
   CHECK(server("SET k here") == "OK");

@@ -1,0 +1,385 @@
+#include "store/dump_collections.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <deque>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "store/collection/compact.h"
+#include "store/dump.h"
+#include "store/numbers.h"
+#include "store/packed.h"
+#include "store/rdb.h"
+
+namespace ebbtide {
+namespace {
+
+/// The types of RDB files. The numbers are those of Redis.
+enum Type : unsigned char {
+  kString = 0,
+  kList = 1,
+  kSet = 2,
+  kTextScores = 3,
+  kHash = 4,
+  kScores = 5,
+  kOldModule = 6,
+  kModule = 7,
+  kHashZipmap = 9,
+  kListZiplist = 10,
+  kSetIntset = 11,
+  kSortedSetZiplist = 12,
+  kHashZiplist = 13,
+  kZiplists = 14,
+  kStream = 15,
+  kHashListpack = 16,
+  kSortedSetListpack = 17,
+  kListpacks = 18,
+  kStream2 = 19,
+  kSetListpack = 20,
+  kStream3 = 21,
+  kOldFunction = 246,
+  kFunction = 245
+};
+
+enum class Layout : std::uint8_t { kStrings, kPacked, kParts };
+
+struct Form {
+  Type type;
+  CollectionType collection;
+  Layout layout;
+  PackedForm packed = PackedForm::kListpack;
+};
+
+constexpr Form kForms[] = {
+    {kList, CollectionType::kList, Layout::kStrings},
+    {kSet, CollectionType::kSet, Layout::kStrings},
+    {kTextScores, CollectionType::kSortedSet, Layout::kStrings},
+    {kHash, CollectionType::kHash, Layout::kStrings},
+    {kScores, CollectionType::kSortedSet, Layout::kStrings},
+    {kHashZipmap, CollectionType::kHash, Layout::kPacked, PackedForm::kZipmap},
+    {kListZiplist, CollectionType::kList, Layout::kPacked, PackedForm::kZiplist},
+    {kSetIntset, CollectionType::kSet, Layout::kPacked, PackedForm::kIntset},
+    {kSortedSetZiplist, CollectionType::kSortedSet, Layout::kPacked, PackedForm::kZiplist},
+    {kHashZiplist, CollectionType::kHash, Layout::kPacked, PackedForm::kZiplist},
+    {kZiplists, CollectionType::kList, Layout::kParts, PackedForm::kZiplist},
+    {kHashListpack, CollectionType::kHash, Layout::kPacked},
+    {kSortedSetListpack, CollectionType::kSortedSet, Layout::kPacked},
+    {kListpacks, CollectionType::kList, Layout::kParts},
+    {kSetListpack, CollectionType::kSet, Layout::kPacked},
+};
+
+const Form* form_of(unsigned char type) {
+  const auto* found = std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& form) { return form.type == type; });
+  return found == std::end(kForms) ? nullptr : found;
+}
+
+Status bad_format() { return Status::invalid_argument("ERR Bad data format"); }
+
+// --- writing
+
+void append_score(std::string* out, double score) { append_little(out, std::bit_cast<std::uint64_t>(score), sizeof(score)); }
+
+void append_element(std::string* out, Bytes item) { append_rdb_string(out, item); }
+void append_element(std::string* out, const HashField& field) {
+  append_rdb_string(out, field.field);
+  append_rdb_string(out, field.value);
+}
+void append_element(std::string* out, const ScoredMember& member) {
+  append_rdb_string(out, member.member);
+  append_score(out, member.score);
+}
+
+template <typename Element>
+Result<std::string> dump_as(Type type, Bytes collection, CollectionType expected) {
+  TRY_ASSIGN(reader, CompactReader::open(collection, expected));
+  std::string out;
+  out.reserve(most_dump_bytes(collection.size()));
+  out.push_back(static_cast<char>(type));
+  append_rdb_length(&out, reader.count());
+  for (Element element{}; reader.next(&element);) append_element(&out, element);
+  TRY(reader.status());
+  end_dump(&out);
+  return out;
+}
+
+// --- reading
+
+/// The memory that an item takes at most beside its bytes: in items_ while that grows, in the list that is searched for duplicates, and
+/// in the decoded collection.
+constexpr std::uint64_t kItemMemory = 64;
+/// Memory is reserved in steps of so many bytes.
+constexpr std::uint64_t kReserveStep = std::uint64_t{256} << 10;
+/// The most bytes of a collection's unpacked strings. Redis's packed forms take at most 10 bytes more for an item than a compact
+/// collection, and 11 for a part, so all collections fit that are not too large.
+constexpr std::uint64_t kMaxUnpackedBytes = 2 * kMaxCompactBytes;
+
+bool has_duplicates(std::vector<Bytes> names) {
+  std::sort(names.begin(), names.end());
+  return std::adjacent_find(names.begin(), names.end()) != names.end();
+}
+
+/// Gathers the items of a collection: members, elements, or fields and values in turns.
+class Loader {
+ public:
+  Loader(const Form& form, const ReserveMemory& reserve) : form_(form), reserve_(reserve) {}
+
+  Status load(RdbSource source);
+  /// Returns the collection's bytes. Must be the last call.
+  Result<std::string> encoded();
+
+ private:
+  Status load_strings(RdbSource& source);
+  Status load_string(RdbSource& source);
+  Status load_packed(RdbSource& source);
+  Status load_parts(RdbSource& source);
+  Status add(Bytes item);
+  Status add_score(std::optional<double> score);
+  /// Returns the text of a stored string, which lives as long as the loader.
+  Status text_of(const RdbString& stored, Bytes* text);
+  Status text_of(const PackedItem& item, Bytes* text);
+  Bytes keep(std::string text) { return texts_.emplace_back(std::move(text)); }
+  Status grow(std::uint64_t bytes);
+  template <typename Elements, typename Encode>
+  Result<std::string> finish(const Elements& elements, Encode encode_elements);
+
+  [[nodiscard]] std::size_t items_per_element() const { return form_.collection == CollectionType::kHash ? 2 : 1; }
+  [[nodiscard]] bool has_scores() const { return form_.collection == CollectionType::kSortedSet; }
+
+  const Form& form_;
+  const ReserveMemory& reserve_;
+  std::uint64_t needed_ = 0, reserved_ = kLargeValueBytes;
+  std::uint64_t unpacked_ = 0;       // bytes of texts_
+  std::uint64_t least_encoded_ = 0;  // bytes that the items take at least when encoded
+  std::deque<std::string> texts_;
+  std::vector<Bytes> items_;
+  std::vector<double> scores_;  // of the items, if the collection has scores
+};
+
+Status Loader::grow(std::uint64_t bytes) {
+  needed_ += bytes;
+  if (needed_ <= reserved_) return Status::ok();
+  const std::uint64_t more = std::max(kReserveStep, needed_ - reserved_);
+  TRY(reserve_(more));
+  reserved_ += more;
+  return Status::ok();
+}
+
+Status Loader::text_of(const RdbString& stored, Bytes* text) {
+  if (stored.form == RdbString::Form::kPlain) {
+    *text = stored.bytes;
+    return Status::ok();
+  }
+  unpacked_ += stored.length;
+  if (unpacked_ > kMaxUnpackedBytes) return check_compact_size(0, unpacked_);
+  TRY(grow(sizeof(std::string) + stored.length));
+  auto unpacked = unpack(stored);
+  if (!unpacked) return bad_format();
+  *text = keep(std::move(*unpacked));
+  return Status::ok();
+}
+
+Status Loader::text_of(const PackedItem& item, Bytes* text) {
+  *text = item.text;
+  if (!item.number) return Status::ok();
+  TRY(grow(2 * sizeof(std::string)));  // a long number has memory of its own
+  *text = keep(to_text(*item.number));
+  return Status::ok();
+}
+
+Status Loader::add(Bytes item) {
+  least_encoded_ += 1 + item.size();
+  const std::size_t elements = items_.size() / items_per_element() + 1;
+  if (elements > kMaxCompactElements || least_encoded_ > kMaxCompactBytes) return check_compact_size(elements, least_encoded_);
+  TRY(grow(kItemMemory));
+  items_.push_back(item);
+  return Status::ok();
+}
+
+Status Loader::add_score(std::optional<double> score) {
+  if (!score || std::isnan(*score)) return bad_format();
+  scores_.push_back(*score);
+  return Status::ok();
+}
+
+Status Loader::load_string(RdbSource& source) {
+  const auto stored = source.take_string();
+  if (!stored) return bad_format();
+  Bytes text;
+  TRY(text_of(*stored, &text));
+  return add(text);
+}
+
+/// Parses the text of a score in a packed form. Redis reads no more than 127 bytes of it.
+std::optional<double> parse_score(Bytes text) {
+  constexpr std::size_t kMaxText = 127;
+  return text.size() <= kMaxText ? parse_double(text) : std::nullopt;
+}
+
+/// Takes a score in the form of type kTextScores: its length and decimal text, or a byte for what is no number.
+std::optional<double> take_text_score(RdbSource& source) {
+  constexpr unsigned kNegativeInfinity = 255, kInfinity = 254, kNan = 253;
+  const auto length = source.take_byte();
+  if (!length || *length == kNan) return std::nullopt;
+  if (*length >= kInfinity) return *length == kNegativeInfinity ? -HUGE_VAL : HUGE_VAL;
+  const auto text = source.take(*length);
+  return text ? parse_double(*text) : std::nullopt;
+}
+
+std::optional<double> take_score(RdbSource& source) {
+  const auto bits = source.take_little(sizeof(double));
+  if (!bits) return std::nullopt;
+  return std::bit_cast<double>(*bits);
+}
+
+Status Loader::load_strings(RdbSource& source) {
+  const auto count = source.take_length();
+  // Each element takes a byte at least.
+  if (!count || *count > source.left()) return bad_format();
+  if (*count > kMaxCompactElements) return check_compact_size(*count, 0);
+  for (std::uint64_t i = 0; i < *count; ++i) {
+    for (std::size_t item = 0; item < items_per_element(); ++item) TRY(load_string(source));
+    if (has_scores()) TRY(add_score(form_.type == kScores ? take_score(source) : take_text_score(source)));
+  }
+  return Status::ok();
+}
+
+Status Loader::load_packed(RdbSource& source) {
+  const auto stored = source.take_string();
+  if (!stored) return bad_format();
+  Bytes packed;
+  TRY(text_of(*stored, &packed));
+  PackedReader reader(form_.packed, packed);
+  for (PackedItem item; reader.next(&item);) {
+    if (has_scores() && scores_.size() < items_.size()) {
+      TRY(add_score(item.number ? static_cast<double>(*item.number) : parse_score(item.text)));
+      continue;
+    }
+    Bytes text;
+    TRY(text_of(item, &text));
+    TRY(add(text));
+  }
+  return reader.is_sound() ? Status::ok() : bad_format();
+}
+
+Status Loader::load_parts(RdbSource& source) {
+  constexpr std::uint64_t kElement = 1, kPackedPart = 2;
+  const auto count = source.take_length();
+  if (!count || *count > source.left()) return bad_format();
+  for (std::uint64_t i = 0; i < *count; ++i) {
+    const auto kind = form_.type == kListpacks ? source.take_length() : kPackedPart;
+    if (kind == kElement) {
+      TRY(load_string(source));
+      if (items_.back().empty()) return bad_format();
+    } else if (kind == kPackedPart) {
+      TRY(load_packed(source));
+    } else {
+      return bad_format();
+    }
+  }
+  return Status::ok();
+}
+
+Status Loader::load(RdbSource source) {
+  switch (form_.layout) {
+    case Layout::kStrings:
+      TRY(load_strings(source));
+      break;
+    case Layout::kPacked:
+      TRY(load_packed(source));
+      break;
+    case Layout::kParts:
+      TRY(load_parts(source));
+      break;
+  }
+  return source.left() == 0 && !items_.empty() ? Status::ok() : bad_format();
+}
+
+template <typename Elements, typename Encode>
+Result<std::string> Loader::finish(const Elements& elements, Encode encode_elements) {
+  const std::size_t bytes = encoded_bytes(elements);
+  TRY(check_compact_size(elements.size(), bytes));
+  TRY(reserve_(bytes));
+  return encode_elements();
+}
+
+Result<std::string> Loader::encoded() {
+  switch (form_.collection) {
+    case CollectionType::kList:
+      return finish(items_, [&] { return encode(CollectionType::kList, items_); });
+    case CollectionType::kSet:
+      std::sort(items_.begin(), items_.end());
+      if (std::adjacent_find(items_.begin(), items_.end()) != items_.end()) return bad_format();
+      return finish(items_, [&] { return encode(CollectionType::kSet, items_); });
+    case CollectionType::kHash: {
+      if (items_.size() % 2 != 0) return bad_format();
+      Hash hash;
+      std::vector<Bytes> names;
+      hash.reserve(items_.size() / 2);
+      names.reserve(items_.size() / 2);
+      for (std::size_t i = 0; i < items_.size(); i += 2) {
+        hash.push_back({items_[i], items_[i + 1]});
+        names.push_back(items_[i]);
+      }
+      if (has_duplicates(std::move(names))) return bad_format();
+      return finish(hash, [&] { return encode(hash); });
+    }
+    case CollectionType::kSortedSet: {
+      if (scores_.size() != items_.size() || has_duplicates(items_)) return bad_format();
+      SortedSet members;
+      members.reserve(items_.size());
+      for (std::size_t i = 0; i < items_.size(); ++i) members.push_back({scores_[i], items_[i]});
+      std::sort(members.begin(), members.end(), is_before);
+      return finish(members, [&] { return encode(members); });
+    }
+  }
+  return bad_format();
+}
+
+}  // namespace
+
+std::uint64_t most_dump_bytes(std::uint64_t bytes) {
+  // A length takes a byte more than in a compact collection from 64 bytes on, and two from 16 KiB on.
+  return bytes + bytes / 64 + kDumpOverheadBytes;
+}
+
+Result<std::string> dump_collection(Bytes collection) {
+  const auto type = collection_type_of(collection);
+  if (!type) return Status::corruption("collection: byte 0: unknown type");
+  switch (*type) {
+    case CollectionType::kHash:
+      return dump_as<HashField>(kHash, collection, *type);
+    case CollectionType::kSet:
+      return dump_as<Bytes>(kSet, collection, *type);
+    case CollectionType::kSortedSet:
+      return dump_as<ScoredMember>(kScores, collection, *type);
+    case CollectionType::kList:
+      return dump_as<Bytes>(kList, collection, *type);
+  }
+  return bad_format();
+}
+
+DumpedType dumped_type(Bytes payload) {
+  const auto type = RdbSource(dump_body(payload)).take_byte();
+  if (!type) return DumpedType::kUnknown;
+  if (*type == kString) return DumpedType::kString;
+  if (form_of(*type) != nullptr) return DumpedType::kCollection;
+  for (const Type each : {kOldModule, kModule, kStream, kStream2, kStream3, kOldFunction, kFunction}) {
+    if (*type == each) return DumpedType::kUnsupported;
+  }
+  return DumpedType::kUnknown;
+}
+
+Result<std::string> load_collection(Bytes payload, const ReserveMemory& reserve) {
+  RdbSource source(dump_body(payload));
+  const auto type = source.take_byte();
+  const Form* form = type ? form_of(*type) : nullptr;
+  if (form == nullptr) return bad_format();
+  Loader loader(*form, reserve);
+  TRY(loader.load(source));
+  return loader.encoded();
+}
+
+}  // namespace ebbtide

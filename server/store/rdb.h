@@ -1,0 +1,75 @@
+// The parts of an RDB file that DUMP's payloads consist of: lengths and strings.
+//
+// A length takes 1, 2, 5 or 9 bytes: 00xxxxxx, 01xxxxxx + 1 byte, 0x80 + 4 bytes, 0x81 + 8 bytes, big endian.
+//
+// A string has one of three forms: its length and its bytes; or a byte 11xxxxxx and a signed integer of 1, 2 or 4 bytes, little
+// endian, whose decimal text is the string; or 11000011, the length of its LZF-compressed form, the length of the string, and the
+// compressed form. All forms are read; LZF is never written.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <engine/bytes.h>
+
+namespace ebbtide {
+
+/// Returns the number in up to eight bytes, little endian.
+inline std::uint64_t load_little(Bytes bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+/// Like load_little(), for a signed number.
+std::int64_t load_little_signed(Bytes bytes);
+void append_little(std::string* out, std::uint64_t value, std::size_t bytes);
+
+void append_rdb_length(std::string* out, std::uint64_t length);
+/// Appends the string as an integer, if that is shorter and reads back as the same text. Returns false otherwise.
+bool append_rdb_integer(std::string* out, Bytes value);
+/// Appends the string in its shortest form but LZF.
+void append_rdb_string(std::string* out, Bytes value);
+
+/// A string as it stands in RDB data, before it is unpacked.
+struct RdbString {
+  enum class Form : std::uint8_t { kPlain, kInteger, kLzf };
+  Form form = Form::kPlain;
+  Bytes bytes;               ///< the string, or its compressed form
+  std::int64_t number = 0;   ///< of an integer
+  std::uint64_t length = 0;  ///< of the string; 0 for an integer. At most kMaxValueBytes
+};
+/// Returns the string; nullopt if its compressed form is damaged.
+std::optional<std::string> unpack(const RdbString& string);
+
+/// Reads RDB data from the front. Every read past the end fails. The bytes must outlive what it returns.
+class RdbSource {
+ public:
+  explicit RdbSource(Bytes bytes) : rest_(bytes) {}
+
+  /// Returns the number of bytes that are left.
+  [[nodiscard]] std::size_t left() const { return rest_.size(); }
+  std::optional<Bytes> take(std::uint64_t n);
+  std::optional<unsigned char> take_byte();
+  /// Takes an unsigned number of up to eight bytes.
+  std::optional<std::uint64_t> take_big(std::size_t bytes);
+  std::optional<std::uint64_t> take_little(std::size_t bytes);
+  std::optional<std::uint64_t> take_length();
+  /// Fails for a string longer than kMaxValueBytes, and for one that its compressed form is too short for. So the memory that
+  /// unpack() takes is bounded by the data.
+  std::optional<RdbString> take_string();
+
+ private:
+  /// Returns a length whose first byte was read already.
+  std::optional<std::uint64_t> take_length(unsigned char first);
+  std::optional<RdbString> take_integer(std::size_t bytes);
+  std::optional<RdbString> take_lzf();
+
+  Bytes rest_;
+};
+
+/// Decompresses LZF as Marc Lehmann's liblzf writes it. Returns exactly `length` bytes, or nullopt. Never reads or writes out of
+/// bounds, for any input.
+std::optional<std::string> lzf_decompress(Bytes compressed, std::size_t length);
+
+}  // namespace ebbtide

@@ -1,0 +1,317 @@
+// Tests the payloads of collections: what DUMP writes, that RESTORE reads it back, and that hostile payloads are refused before
+// memory is allocated for them. tests/contract/test_dump.py compares all forms with redis-server.
+#include "store/dump_collections.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "store/collection/compact.h"
+#include "store/dump.h"
+#include "store/rdb.h"
+
+using namespace ebbtide;
+using namespace std::string_literals;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::string payload(std::string body) {
+  end_dump(&body);
+  return body;
+}
+
+std::string dumped(Bytes collection) {
+  const auto result = dump_collection(collection);
+  REQUIRE(result.is_ok());
+  REQUIRE(dump_is_sound(*result));
+  CHECK(result->size() <= most_dump_bytes(collection.size()));
+  return *result;
+}
+
+/// Returns the collection in a payload, or the error. Counts the reserved memory.
+struct Load {
+  explicit Load(const std::string& bytes) {
+    const auto loaded = load_collection(bytes, [this](std::uint64_t more) {
+      reserved += more;
+      return more > room ? Status::out_of_memory("no room") : Status::ok();
+    });
+    collection = loaded.is_ok() ? *loaded : "";
+    error = loaded.is_ok() ? "" : std::string(loaded.status().message());
+  }
+  std::string collection, error;
+  std::uint64_t reserved = 0;
+  static inline std::uint64_t room = ~std::uint64_t{0};
+};
+
+std::string error_of(const std::string& body) { return Load(payload(body)).error; }
+
+std::string score(double value) {
+  std::string out(sizeof(value), '\0');
+  std::memcpy(out.data(), &value, sizeof(value));
+  return out;
+}
+
+std::string string(Bytes text) {
+  std::string out;
+  append_rdb_string(&out, text);
+  return out;
+}
+
+std::string length(std::uint64_t n) {
+  std::string out;
+  append_rdb_length(&out, n);
+  return out;
+}
+
+/// Returns a string of so many zeros, compressed.
+std::string zeros(std::size_t count) {
+  REQUIRE(count > 1);
+  std::string packed("\x00\x00", 2);
+  for (std::size_t left = count - 1; left > 0;) {
+    const std::size_t n = left >= 264 + 9 || left == 264 ? 264 : std::min<std::size_t>(left, 32);
+    if (n == 264) {
+      packed += "\xe0\xff\x00"s;
+    } else {
+      packed += static_cast<char>(n - 1) + std::string(n, '\0');
+    }
+    left -= n;
+  }
+  return "\xc3" + length(packed.size()) + length(count) + packed;
+}
+
+constexpr const char* kBadFormat = "ERR Bad data format";
+
+}  // namespace
+
+TEST_CASE("dump of a collection: its bytes are those of Redis's plain forms") {
+  const auto body = [](Bytes collection) {
+    const std::string whole = dumped(collection);
+    return whole.substr(0, whole.size() - 10);
+  };
+  CHECK(body(encode(CollectionType::kList, {"b", "12", "b"})) ==
+        "\x01\x03\x01"
+        "b\xc0\x0c\x01"
+        "b"s);
+  CHECK(body(encode(CollectionType::kSet, {"", "a"})) ==
+        "\x02\x02\x00\x01"
+        "a"s);
+  CHECK(body(encode(Hash{{"f", "v"}, {"1000", ""}})) ==
+        "\x04\x02\x01"
+        "f\x01v\xc1\xe8\x03\x00"s);
+  CHECK(body(encode(SortedSet{{1, "a"}, {kInfinity, "b"}})) ==
+        "\x05\x02\x01"
+        "a" +
+            score(1) +
+            "\x01"
+            "b" +
+            score(kInfinity));
+  CHECK_FALSE(dump_collection("\x01\x00\x02\x01").is_ok());
+  CHECK_FALSE(dump_collection("").is_ok());
+}
+
+TEST_CASE("dump of a collection: it is read back") {
+  const std::string longest(70'000, 'x'), some(64, 'y');
+  const List list = {"b", "12", "b", "", longest, some, "-2147483649", std::string("\0\r\n", 3)};
+  const Set set = {"", "-1", "10", longest, some};
+  const Hash hash = {{"z", "1"}, {"a", ""}, {"", longest}, {some, "x"}};
+  const SortedSet members = {{-kInfinity, "z"}, {-1e300, "1"}, {0, "a"}, {0, "b"}, {5e-324, ""}, {kInfinity, some}};
+  const List same_length(10'000, some);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kMaxCompactElements; ++i) names.push_back(std::to_string(i * 7919));
+  for (const std::string& collection :
+       {encode(CollectionType::kList, list), encode(CollectionType::kSet, set), encode(hash), encode(members),
+        encode(CollectionType::kList, same_length), encode(CollectionType::kList, List(names.begin(), names.end())),
+        encode(CollectionType::kList, {std::string(kMaxCompactBytes - 6, 'x')})}) {
+    const std::string whole = dumped(collection);
+    CHECK(dumped_type(whole) == DumpedType::kCollection);
+    const Load load(whole);
+    CHECK(load.error.empty());
+    CHECK((load.collection == collection));  // too long to be shown
+  }
+}
+
+TEST_CASE("restore of a collection in any order: sets are sorted by members, sorted sets by scores, hashes keep theirs") {
+  CHECK(Load(payload("\x02\x02\x01"
+                     "b\x01"
+                     "a"s))
+            .collection == encode(CollectionType::kSet, {"a", "b"}));
+  CHECK(Load(payload("\x04\x02\x01"
+                     "b\x01"
+                     "1\x01"
+                     "a\x01"
+                     "2"s))
+            .collection == encode(Hash{{"b", "1"}, {"a", "2"}}));
+  CHECK(Load(payload("\x05\x02\x01"
+                     "a" +
+                     score(2) +
+                     "\x01"
+                     "b" +
+                     score(1)))
+            .collection == encode(SortedSet{{1, "b"}, {2, "a"}}));
+  CHECK(Load(payload("\x05\x01\x01"
+                     "a" +
+                     score(-0.0)))
+            .collection == encode(SortedSet{{0, "a"}}));
+  CHECK(Load(payload("\x03\x03\x01"
+                     "a\x03"
+                     "2.5\x01"
+                     "b\xff\x01"
+                     "c\xfe"s))
+            .collection == encode(SortedSet{{-kInfinity, "b"}, {2.5, "a"}, {kInfinity, "c"}}));
+}
+
+TEST_CASE("restore of packed forms: compressed or not, integers become their texts") {
+  const std::string listpack =
+      "\x0c\x00\x00\x00\x02\x00\x81"
+      "a\x02\x07\x01\xff"s;
+  CHECK(Load(payload("\x10" + string(listpack))).collection == encode(Hash{{"a", "7"}}));
+  CHECK(Load(payload("\x11" + string(listpack))).collection == encode(SortedSet{{7, "a"}}));
+  CHECK(Load(payload("\x14" + string(listpack))).collection == encode(CollectionType::kSet, {"7", "a"}));
+  CHECK(
+      Load(payload("\x12\x03\x02" + string(listpack) + "\x01\x02zz\x02" + string("\x07\x00\x00\x00\x00\x00\xff"s))).collection ==
+      encode(CollectionType::kList, {"a", "7", "zz"}));
+  const std::string compressed = "\xc3\x0d\x0c\x0b" + listpack;  // one run of literal bytes
+  CHECK(Load(payload("\x10" + compressed)).collection == encode(Hash{{"a", "7"}}));
+}
+
+TEST_CASE("restore of a damaged collection: it is a bad format") {
+  // Nothing, or less than the lengths say.
+  CHECK(error_of("\x01\x00"s) == kBadFormat);
+  CHECK(error_of("\x0b\x08\x02\x00\x00\x00\x00\x00\x00\x00"s) == kBadFormat);
+  CHECK(error_of("\x12\x01\x02\x07\x07\x00\x00\x00\x00\x00\xff"s) == kBadFormat);
+  CHECK(error_of("\x12\x01\x01\x00"s) == kBadFormat);
+  CHECK(error_of("\x12\x01\x03\x01"
+                 "a") == kBadFormat);  // an unknown kind of part
+  CHECK(error_of("\x01\x02\x01"
+                 "a") == kBadFormat);
+  CHECK(error_of("\x01\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+                 "a") == kBadFormat);
+  CHECK(error_of("\x12\x80\xff\xff\xff\xff\x01\x01"
+                 "a") == kBadFormat);
+  CHECK(error_of("\x01\xc0\x01\x01"
+                 "a") == kBadFormat);
+  CHECK(error_of("\x04\x01\x01"
+                 "a") == kBadFormat);
+  CHECK(error_of("\x05\x01\x01"
+                 "a1234567") == kBadFormat);
+  // What is there twice.
+  CHECK(error_of("\x02\x02\x01"
+                 "a\x01"
+                 "a") == kBadFormat);
+  CHECK(error_of("\x02\x02\x01"
+                 "7\xc0\x07") == kBadFormat);
+  CHECK(error_of("\x04\x02\x01"
+                 "a\x01"
+                 "1\x01"
+                 "a\x01"
+                 "2") == kBadFormat);
+  CHECK(error_of("\x05\x02\x01"
+                 "a" +
+                 score(1) +
+                 "\x01"
+                 "a" +
+                 score(2)) == kBadFormat);
+  // Scores that are none.
+  const std::string long_text(200, '0');
+  CHECK(error_of("\x05\x01\x01"
+                 "a" +
+                 score(std::nan(""))) == kBadFormat);
+  CHECK(error_of("\x03\x01\x01"
+                 "a\xfd") == kBadFormat);
+  CHECK(error_of("\x03\x01\x01"
+                 "a\x01x") == kBadFormat);
+  CHECK(error_of("\x11\x0c\x0c\x00\x00\x00\x02\x00\x07\x01\x81x\x02\xff"s) == kBadFormat);
+  CHECK(error_of("\x11" + string(std::string("\xd4\x00\x00\x00\x02\x00\x07\x01\xe0\xc8", 10) + long_text + "\x01\xca\xff")) ==
+        kBadFormat);
+  // One item of a pair.
+  CHECK(error_of("\x10\x09\x09\x00\x00\x00\x01\x00\x07\x01\xff"s) == kBadFormat);
+  CHECK(error_of("\x11\x09\x09\x00\x00\x00\x01\x00\x07\x01\xff"s) == kBadFormat);
+  // Bytes after the collection.
+  CHECK(error_of("\x01\x01\x01"
+                 "ab") == kBadFormat);
+}
+
+TEST_CASE("restore of a cut or changed payload with a right checksum: it is refused or read, never beyond its end") {
+  const std::string whole = dumped(encode(SortedSet{{-1, "some"}, {1, "12"}, {2.5, "\xff"}}));
+  const std::string body = whole.substr(0, whole.size() - 10);
+  for (std::size_t cut = 1; cut < body.size(); ++cut) CHECK(error_of(body.substr(0, cut)) == kBadFormat);
+  for (std::size_t i = 1; i < body.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string changed = body;
+      changed[i] = static_cast<char>(changed[i] ^ 1 << bit);
+      const Load load(payload(changed));
+      if (load.error.empty()) CHECK(decode_sorted_set(load.collection).is_ok());
+    }
+  }
+}
+
+TEST_CASE("types of payloads: streams, functions and types of modules are known, but not supported") {
+  for (const char type : {'\x06', '\x07', '\x0f', '\x13', '\x15', '\xf5', '\xf6'}) {
+    CHECK(dumped_type(payload(std::string(1, type))) == DumpedType::kUnsupported);
+  }
+  CHECK(dumped_type(payload("")) == DumpedType::kUnknown);
+  CHECK(dumped_type(payload("\x08")) == DumpedType::kUnknown);
+  CHECK(dumped_type(payload("\x16")) == DumpedType::kUnknown);
+  CHECK(dumped_type(dump_string("text")) == DumpedType::kString);
+  CHECK(error_of("\x08\x01"
+                 "a") == kBadFormat);
+}
+
+TEST_CASE("restore of a collection beyond a limit: the error names the limit") {
+  const std::string too_many = "ERR a collection of 16385 elements is too large: 16384 elements are allowed";
+  std::string items, texts;
+  for (int i = 0; i < 16385; ++i) items += string(std::to_string(i)) + string("v");
+  CHECK(error_of("\x04" + length(16385) + items) == too_many);
+  CHECK(error_of("\x01" + length(32770) + items) ==
+        "ERR a collection of 32770 elements is too large: 16384 elements are allowed");
+  std::string entries;
+  for (int i = 0; i < 16385; ++i) entries += "\x01\x01";
+  std::string listpack;
+  append_little(&listpack, 7 + entries.size(), 4);
+  append_little(&listpack, 16385, 2);
+  listpack += entries + "\xff";
+  CHECK(error_of("\x12\x01\x02" + string(listpack)) == too_many);
+  CHECK(error_of("\x01\x01" + string(std::string(1'048'576, 'x'))) ==
+        "ERR a collection of 1048577 bytes is too large: 1048576 bytes are allowed");
+  CHECK(error_of("\x01\x01" + string(std::string(1'048'571, 'x'))) ==
+        "ERR a collection of 1048577 bytes is too large: 1048576 bytes are allowed");
+}
+
+TEST_CASE("restore of a small payload that unpacks to much: it is refused before memory is allocated for it") {
+  const Load huge(payload("\x01\x01" + zeros(400'000'000)));
+  CHECK(huge.error == "ERR a collection of 400000000 bytes is too large: 1048576 bytes are allowed");
+  CHECK(huge.reserved == 0);
+  // Each part is small, and empty.
+  const std::string empty_listpack = "\xc3\x08\x07\x06\x07\x00\x00\x00\x00\x00\xff"s;
+  std::string parts;
+  for (int i = 0; i < 400'000; ++i) parts += "\x02" + empty_listpack;
+  const Load empty(payload("\x12" + length(400'000) + parts));
+  CHECK(empty.error == "ERR a collection of 2097158 bytes is too large: 1048576 bytes are allowed");
+  CHECK(empty.reserved < 16u << 20);
+  CHECK(empty.reserved > 300'000 * sizeof(std::string) - kLargeValueBytes);
+}
+
+TEST_CASE("restore of a collection without memory: it fails before the collection is built") {
+  std::vector<std::string> names;
+  for (int i = 0; i < 5000; ++i) names.push_back("member" + std::to_string(i));
+  const std::string whole = dumped(encode(CollectionType::kList, List(names.begin(), names.end())));
+  Load::room = 1000;
+  const Load load(whole);
+  Load::room = ~std::uint64_t{0};
+  CHECK(load.error == "no room");
+  CHECK(Load(whole).error.empty());
+}
+
+TEST_CASE("restore of a collection: the memory of its result is reserved, and of many items that of the items") {
+  const Load large(dumped(encode(CollectionType::kList, {std::string(900'000, 'x')})));
+  CHECK(large.reserved == large.collection.size());
+  const std::vector<std::string> names(kMaxCompactElements, "");
+  const Load many(dumped(encode(CollectionType::kList, List(names.begin(), names.end()))));
+  CHECK(many.reserved >= kMaxCompactElements * sizeof(Bytes) + many.collection.size());
+}
