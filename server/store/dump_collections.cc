@@ -107,9 +107,11 @@ Result<std::string> dump_as(Type type, Bytes collection, CollectionType expected
 
 // --- reading
 
-/// The memory that an item takes at most beside its bytes: in items_ while that grows, in the list that is searched for duplicates, and
-/// in the decoded collection.
-constexpr std::uint64_t kItemMemory = 64;
+/// The memory that an item takes at most beside its bytes: its view and score in vectors that have just grown, and its element in the
+/// decoded collection.
+constexpr std::uint64_t kItemMemory = 80;
+/// The memory that a text takes beside its bytes: its std::string, and that of a long number or what the allocator rounds up.
+constexpr std::uint64_t kTextMemory = 2 * sizeof(std::string);
 /// Memory is reserved in steps of so many bytes.
 constexpr std::uint64_t kReserveStep = std::uint64_t{256} << 10;
 /// The most bytes of a collection's unpacked strings. Redis's packed forms take at most 10 bytes more for an item than a compact
@@ -174,7 +176,7 @@ Status Loader::text_of(const RdbString& stored, Bytes* text) {
   }
   unpacked_ += stored.length;
   if (unpacked_ > kMaxUnpackedBytes) return check_compact_size(0, unpacked_);
-  TRY(grow(sizeof(std::string) + stored.length));
+  TRY(grow(kTextMemory + stored.length));
   auto unpacked = unpack(stored);
   if (!unpacked) return bad_format();
   *text = keep(std::move(*unpacked));
@@ -184,7 +186,7 @@ Status Loader::text_of(const RdbString& stored, Bytes* text) {
 Status Loader::text_of(const PackedItem& item, Bytes* text) {
   *text = item.text;
   if (!item.number) return Status::ok();
-  TRY(grow(2 * sizeof(std::string)));  // a long number has memory of its own
+  TRY(grow(kTextMemory));
   *text = keep(to_text(*item.number));
   return Status::ok();
 }

@@ -1,5 +1,10 @@
-// Payloads of RESTORE: any bytes are refused, or give a value that DUMP writes and RESTORE reads as the same value. Memory is
-// reserved before it is allocated, within a bound that no payload of this length exceeds.
+// Payloads of RESTORE: any bytes are refused, or give a value that DUMP writes and RESTORE reads as the same value. A collection's
+// memory is reserved before it is allocated.
+#include <cstdlib>
+#include <new>
+
+#include <malloc.h>
+
 #include "fuzz.h"
 #include "store/collection/compact.h"
 #include "store/dump.h"
@@ -8,6 +13,9 @@
 namespace {
 
 using namespace ebbtide;
+
+// Bytes that operator new has allocated and that are not freed, and the most that they may be.
+std::size_t allocated = 0, allowed = ~std::size_t{0};
 
 bool is_well_formed(Bytes collection) {
   switch (collection_type_of(collection).value()) {
@@ -33,11 +41,15 @@ void check_string(Bytes payload) {
 
 void check_collection(Bytes payload) {
   std::uint64_t reserved = 0;
+  constexpr std::size_t kFree = kLargeValueBytes + (4u << 10);  // the latter for the text of a score, the message of an error
   const auto reserve = [&](std::uint64_t bytes) {
     reserved += bytes;
+    allowed += bytes;
     return Status::ok();
   };
+  allowed = allocated + kFree;
   const auto collection = load_collection(payload, reserve);
+  allowed = ~std::size_t{0} / 2;
   FUZZ_CHECK(reserved < 32u << 20);
   if (!collection.is_ok()) return;
   FUZZ_CHECK(is_well_formed(*collection));
@@ -50,6 +62,19 @@ void check_collection(Bytes payload) {
 }
 
 }  // namespace
+
+void* operator new(std::size_t bytes) {
+  void* memory = std::malloc(bytes);
+  if (memory == nullptr) std::abort();
+  allocated += malloc_usable_size(memory);
+  FUZZ_CHECK(allocated <= allowed);
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  allocated -= malloc_usable_size(memory);
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
 
 // The input is a payload without version and checksum.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
