@@ -132,6 +132,7 @@ PROGRAMS = {
     "fuzz-resp": fuzz("resp", "the request parser, whole, in pieces and byte by byte"),
     "fuzz-glob": fuzz("glob", "patterns"),
     "fuzz-collection": fuzz("collection", "bytes of collections"),
+    "fuzz-dump": fuzz("dump", "payloads of RESTORE"),
     "fuzz-config": fuzz("config", "the configuration file, read and written back"),
     "fuzz-acl": fuzz("acl", "the users file, read and printed back"),
     "fuzz-wal": fuzz("wal", "segments of the log with corrected checksums"),
