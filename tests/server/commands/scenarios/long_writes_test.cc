@@ -330,7 +330,7 @@ TEST_CASE("long write fails: no marks and no write are left") {
   TwoLoops server;
   server.beside("SET k a");
   g_long = [](Ctx& ctx) -> Status {
-    ctx.strings().set(ctx.key(), "half");
+    TRY(ctx.strings().set(ctx.key(), "half"));
     return Status::out_of_memory("");
   };
   Asked asked = server.ask(1, {"LONGW", "k"});
