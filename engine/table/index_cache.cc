@@ -36,10 +36,11 @@ IndexCache::Counts IndexCache::counts() const {
   return {capacity_, bytes_, tables_.size(), loads_, unloads_};
 }
 
-void IndexCache::add(const TableReaderImpl& table, std::uint64_t bytes) {
+void IndexCache::add(const TableReaderImpl& table) {
   Retired retired;
   {
     MutexLock lock(mutex_);
+    const std::uint64_t bytes = table.loaded_bytes();
     table.in_cache.place = tables_.insert(tables_.end(), &table);
     table.in_cache.bytes = bytes;
     table.in_cache.listed.store(true, std::memory_order_release);
@@ -50,9 +51,10 @@ void IndexCache::add(const TableReaderImpl& table, std::uint64_t bytes) {
   retire(std::move(retired));
 }
 
-void IndexCache::resize(const TableReaderImpl& table, std::uint64_t bytes) {
+void IndexCache::resize(const TableReaderImpl& table) {
   MutexLock lock(mutex_);
   if (!table.in_cache.listed) return;
+  const std::uint64_t bytes = table.loaded_bytes();
   bytes_ = bytes_ - table.in_cache.bytes + bytes;
   table.in_cache.bytes = bytes;
 }

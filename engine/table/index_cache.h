@@ -59,8 +59,9 @@ class IndexCache {
   friend struct TableReaderImpl;
   using Retired = std::vector<std::shared_ptr<const void>>;
 
-  void add(const TableReaderImpl& table, std::uint64_t bytes);
-  void resize(const TableReaderImpl& table, std::uint64_t bytes);
+  // Both measure the table under the mutex: its filter may be exchanged between its load and add().
+  void add(const TableReaderImpl& table);
+  void resize(const TableReaderImpl& table);
   void remove(const TableReaderImpl& table);
   /// A pin has ended.
   void note_unpinned() {

@@ -80,9 +80,9 @@ Status TableReaderImpl::load(Bytes bytes, TableStats* described) const {
 }
 
 void TableReaderImpl::publish(std::shared_ptr<const TableIndex> fresh, std::shared_ptr<const LoadedFilter> whole) const {
-  const std::uint32_t wanted = wanted_slices.load(std::memory_order_relaxed);
   searches.store(0, std::memory_order_relaxed);
   MutexLock lock(mutex);
+  const std::uint32_t wanted = wanted_slices.load(std::memory_order_relaxed);
   filter_owner = wanted < whole->slices() ? whole->first(wanted) : std::move(whole);
   filter.store(filter_owner.get(), std::memory_order_release);
   index_owner = std::move(fresh);
@@ -130,6 +130,18 @@ std::shared_ptr<TableReader> TableReaderImpl::pinned_if_loaded() const {
   return handle();
 }
 
+std::shared_ptr<TableReader> TableReaderImpl::pinned_or_wanting(std::uint32_t count) {
+  {
+    MutexLock lock(mutex);
+    if (index_owner == nullptr) {
+      wanted_slices.store(count, std::memory_order_relaxed);
+      return nullptr;
+    }
+    ++pins;
+  }
+  return handle();
+}
+
 Result<std::shared_ptr<TableReader>> TableReaderImpl::pinned() const {
   if (auto now = pinned_if_loaded(); now != nullptr) return now;
   MutexLock load(loading);
@@ -144,7 +156,7 @@ Result<std::shared_ptr<TableReader>> TableReaderImpl::read_and_pin() const {
   if (!status.is_ok()) return fail(status);
   auto now = pinned_if_loaded();
   ASSERT_MSG(now != nullptr, "what is not in the index cache yet stays in memory");
-  if (options.indexes != nullptr) options.indexes->add(*this, loaded_bytes());
+  if (options.indexes != nullptr) options.indexes->add(*this);
   return now;
 }
 
@@ -209,7 +221,7 @@ Status TableReader::load(Bytes metadata) {
   TableReaderImpl& r = *impl_;
   MutexLock lock(r.loading);
   TRY(r.load(metadata, &r.stats));
-  if (r.options.indexes != nullptr) r.options.indexes->add(r, r.loaded_bytes());
+  if (r.options.indexes != nullptr) r.options.indexes->add(r);
   return Status::ok();
 }
 
@@ -256,11 +268,8 @@ std::uint32_t TableReader::kept_slices() const {
 
 Result<std::shared_ptr<const void>> TableReader::keep_slices(std::uint32_t count) {
   TableReaderImpl& r = *impl_;
-  const auto pin = r.pinned_if_loaded();
-  if (pin == nullptr) {
-    r.wanted_slices.store(count, std::memory_order_relaxed);
-    return std::shared_ptr<const void>();
-  }
+  const auto pin = r.pinned_or_wanting(count);
+  if (pin == nullptr) return std::shared_ptr<const void>();
   std::shared_ptr<const LoadedFilter> now = filter(), next;
   const auto wanted = std::min(count, static_cast<std::uint32_t>(r.slices.size()));
   if (wanted < now->slices()) {
@@ -276,7 +285,7 @@ Result<std::shared_ptr<const void>> TableReader::keep_slices(std::uint32_t count
     r.filter_owner = std::move(next);
     r.filter.store(r.filter_owner.get(), std::memory_order_release);
   }
-  if (r.options.indexes != nullptr) r.options.indexes->resize(r, r.loaded_bytes());
+  if (r.options.indexes != nullptr) r.options.indexes->resize(r);
   return std::shared_ptr<const void>(std::move(now));
 }
 

@@ -42,8 +42,8 @@ struct TableReaderImpl {
   mutable std::atomic<const LoadedFilter*> filter{nullptr};  ///< never null; without the index it denies nothing
   mutable std::atomic<std::uint8_t> searches{0};             ///< 0 to 2: since the index cache last looked, see searched()
 
-  std::atomic<std::uint32_t> wanted_slices{kAllSlices};
-  std::atomic<bool> abandoned{false};  ///< the files may be unlinked: that they are missing is no damage
+  std::atomic<std::uint32_t> wanted_slices{kAllSlices};  ///< of a table whose index is not in memory: changed under `mutex`
+  std::atomic<bool> abandoned{false};                    ///< the files may be unlinked: that they are missing is no damage
   mutable std::atomic<bool> failed{false};
   mutable Status why;  ///< if `failed`: the reason, then constant
 
@@ -75,6 +75,9 @@ struct TableReaderImpl {
   /// See TableReader::pinned().
   Result<std::shared_ptr<TableReader>> pinned() const EXCLUDES(loading, mutex);
   std::shared_ptr<TableReader> pinned_if_loaded() const EXCLUDES(mutex);
+  /// Like pinned_if_loaded(). If the index is not in memory, the next load keeps `count` slices of the filter. Both in one step, so
+  /// that a load at the same time either keeps these slices or has ended.
+  std::shared_ptr<TableReader> pinned_or_wanting(std::uint32_t count) EXCLUDES(mutex);
   /// The index for a search by the thread that has the guard. Null: with `misses`, a miss was added; otherwise *status is an
   /// error.
   const TableIndex* index_for(MissSet* misses, Status* status) const {
