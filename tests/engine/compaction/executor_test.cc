@@ -626,6 +626,32 @@ TEST_CASE("part of a merge cuts a range tombstone: the piece takes over the pend
   CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // the cuts are the tombstone's own ends
 }
 
+TEST_CASE("part of a merge: its result has the pending births of its first and its last key") {
+  TreeFixture tree(5);
+  const RecordSet records(std::vector<Record>{{5, 6, 50, 300}});
+  const Judgement judgement{.visible_seq = 10, .now = 1000};  // a reader may not see the record yet
+  const Finality finality(std::vector<KeyRange>{{"a", "zz"}});
+  std::atomic<bool> failed{false};
+  const auto births_of = [&](const Owned& first, const Owned& last) {
+    const std::vector<Owned> entries = {first, {.key = "m", .seq = 5, .value = "1"}, last};
+    MergePart part;
+    part.sources.push_back(std::make_unique<testing::VectorIterator>(&entries));
+    part.limits.file_bytes = 1 << 20;
+    const MergePartResult done =
+        run_merge_part(std::move(part), {&tree.env, &tree.context.settings, &judgement, &finality, &records, &failed});
+    REQUIRE(done.status.is_ok());
+    REQUIRE(done.entries_out == 3);
+    return std::pair(done.pending_at_start, done.pending_at_end);
+  };
+  const Owned deleted{.key = "a", .seq = 4, .kind = EntryKind::kTombstone, .delete_key = 700};
+  const Owned covered{.key = "z", .seq = 6, .value = "1", .delete_key = 5};
+  const Owned expires{.key = "z", .seq = 6, .value = "1", .expiry = 2000};
+  const Owned lives{.key = "z", .seq = 6, .value = "1", .debt = 600};  // the key exists: only its older versions are deleted
+  CHECK(births_of(deleted, covered) == std::pair<Millis, Millis>{700, 300});
+  CHECK(births_of(deleted, expires) == std::pair<Millis, Millis>{700, 2000});
+  CHECK(births_of(deleted, lives) == std::pair<Millis, Millis>{700, 0});
+}
+
 TEST_CASE("parts of a large merge cut range tombstones: the pieces have the pending births at the cuts") {
   TreeFixture tree(8);
   ThreadPool pool(2, "test", 0);

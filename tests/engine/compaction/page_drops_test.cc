@@ -511,11 +511,15 @@ TEST_CASE("table has dead bytes and lingering names of older deletes: drops and 
   Bed bed;
   bed.run({{"a", 1, 6}, {"b", 2, 9}, {"c", 3, 5}});
   bed.erase(5, 6, 50, 500);
-  bed.describe([](FileMeta* file) { file->dead_birth = 300, file->lingering_birth = 200; });
+  bed.describe([](FileMeta* file) {
+    file->dead_birth = 300, file->lingering_birth = 200;
+    file->punched_bytes = 10;
+  });
   REQUIRE(bed.pages() == "1: 2");
   CompactionResult done = bed.carry_out(bed.plan().plan);
   REQUIRE(done.redescribed.size() == 1);
   CHECK(done.redescribed[0].dead_birth == 300);
+  CHECK(done.redescribed[0].punched_bytes == 10);
   CHECK(done.redescribed[0].lingering_birth == 200);  // c is a bound of the table
   bed.describe([](FileMeta* file) { file->dead_birth = 700, file->lingering_birth = 800; });
   done = bed.carry_out(bed.plan().plan);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/oldest.h"
 #include "engine/db/write/commit_bed.h"
 
 using namespace ebbtide;
@@ -203,6 +204,38 @@ TEST_CASE("log has pieces of a batch without its commit: the segment has the sma
   REQUIRE(replayed.status().to_string() == Status::ok().to_string());
   CHECK(db.get(0, "c") == "(none)");
   CHECK(note_in(*replayed, tree).min_expiry == CommitBed::kNow + 50);
+}
+
+TEST_CASE("damaged part of the log is not needed: its segment may have deletes of every tree, of unknown birth") {
+  CommitBed bed;
+  put(bed, 0, "a", "1");
+  put(bed, 1, "b", "2");
+  write_log(bed);
+  const std::string path = join_path("db", log_file_name(bed.log.segments().back().file));
+  const std::uint64_t end = bed.files.file_size(path).value();
+  {
+    Opened first(bed);
+    REQUIRE(first.replay().is_ok());
+    first.write_mapping();
+    VersionEdit edit;
+    edit.complete_seq = bed.pipeline.last_seq();  // as if tables had all operations so far
+    REQUIRE(first.versions->commit(edit).is_ok());
+  }
+  const TreeId emptied = bed.tree(0)->id;
+  WriteBatch batch;
+  batch.flush_database(0);
+  batch.put(0, "c", "3");
+  REQUIRE(bed.pipeline.commit(batch).is_ok());
+  write_log(bed);
+  std::string bytes = read_file(bed.files, path).value();
+  bytes[end - 1] ^= 1;
+  REQUIRE(write_file_atomically(bed.files, "db", path.substr(3), bytes).is_ok());
+  Opened db(bed);
+  const auto replayed = db.replay();
+  REQUIRE(replayed.status().to_string() == Status::ok().to_string());
+  CHECK((db.warnings.size() == 1 && replayed->skipped_in == replayed->segments.front().file));
+  CHECK((db.get(1, "b") == "(none)" && db.get(0, "c") == "3"));
+  for (const TreeId tree : {emptied, bed.tree(0)->id, bed.tree(1)->id}) CHECK(birth_in(*replayed, tree) == kUnknownBirth);
 }
 
 TEST_CASE("manifest has operations on the mapping: the replay does not apply them again") {
