@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/invariant.h"
-#include "base/oldest.h"
 #include "compaction/table_files.h"
 #include "io/file_names.h"
 #include "tree/frozen.h"
@@ -122,12 +121,6 @@ Result<std::shared_ptr<const TablesView>> TableInstaller::make_view(const Versio
   view->min_expiry = sums.min_expiry;
   view->collections = sums.collections != 0;
   view->file_bytes = sums.file_bytes;
-  if (!version->records->empty()) {
-    for (const Run& run : version->runs) {
-      for (const FileMetaPtr& file : run.files)
-        keep_oldest(&view->oldest_obligation, records_birth(file->stats, *version->records));
-    }
-  }
   for (const Run& run : version->runs) {
     if (run.files.empty()) continue;
     TableList tables;

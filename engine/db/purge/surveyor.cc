@@ -11,11 +11,12 @@ namespace ebbtide {
 namespace {
 
 // Returns the oldest birth, up to `now`, of a delete that is pending in the file; `now` if there is none.
-Millis floor_of_file(const TableStats& stats, const RecordSet& records, Millis now) {
+// Dead bytes count until they are punched. Keys in the names of files count until the names are renewed.
+Millis floor_of_file(const FileMeta& file, const RecordSet& records, Millis now) {
   Millis floor = now;
-  keep_oldest(&floor, stats.oldest_obligation());
-  keep_oldest(&floor, records_birth(stats, records));
-  if (stats.min_expiry <= now) keep_oldest(&floor, stats.min_expiry);
+  keep_oldest(&floor, file.oldest_obligation());
+  keep_oldest(&floor, records_birth(file.stats, records));
+  if (file.stats.min_expiry <= now) keep_oldest(&floor, file.stats.min_expiry);
   return floor;
 }
 
@@ -33,9 +34,7 @@ void add_memtables(const TreeView& view, Millis dropped_at, Millis now, std::vec
 void add_tables(const TreeView& view, Millis dropped_at, Millis now, std::vector<PurgeHolder>* holders) {
   for (const Run& run : view.tables->version->runs) {
     for (const FileMetaPtr& file : run.files) {
-      Millis floor = floor_of_file(file->stats, *view.tables->version->records, now);
-      // Dead bytes count until they are punched. Keys in the names of files count until the names are renewed.
-      keep_oldest(&floor, file->oldest_obligation());
+      Millis floor = floor_of_file(*file, *view.tables->version->records, now);
       keep_oldest(&floor, dropped_at);
       if (floor < now)
         holders->push_back({PurgePlace::kTable, view.tree, floor, file->data_bytes + file->metadata_bytes, file->data_file, false,
