@@ -3,6 +3,7 @@
 #include "compaction/page_drops.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 

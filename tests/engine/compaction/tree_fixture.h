@@ -65,6 +65,7 @@ class TreeFixture {
       } else if (random.one_in(3)) {
         e.delete_key = random.uniform(100);
       }
+      if (e.kind != EntryKind::kTombstone && random.one_in(6)) e.debt = context.now;  // the put deletes all older versions
       table.entries.push_back(e);
     }
     sort_versions(&table.entries);
@@ -154,6 +155,7 @@ class TreeFixture {
   void check() {
     std::vector<Owned> expected = visible({history}, context.visible_seq, context.now), seen = read(context.visible_seq);
     for (Owned& e : seen) e.debt = 0, e.first = false;
+    for (Owned& e : expected) e.debt = 0;
     REQUIRE(seen == expected);
     check_pending();
   }
@@ -172,6 +174,7 @@ class TreeFixture {
         };
         for (const Owned& o : history.entries) {
           if (o.key == e.key && o.kind == EntryKind::kTombstone) take(o.seq, o.delete_key);
+          if (o.key == e.key && o.debt != 0) take(o.seq, o.debt);
         }
         for (const RangeTombstone& t : history.tombstones) {
           if (t.covers(e.key)) take(t.seq, t.birth);

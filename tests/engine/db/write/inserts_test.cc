@@ -1,6 +1,9 @@
 // Tests of the log's notes: which operations are pending deletes in a segment of the log.
 #include "db/write/inserts.h"
 
+#include <utility>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 using namespace ebbtide;
