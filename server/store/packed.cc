@@ -75,7 +75,6 @@ bool PackedReader::open(Bytes packed) {
 }
 
 bool PackedReader::next(PackedItem* item) {
-  sound_ = false;
   if (!open_) return false;
   if (source_.left() == 0) return end();
   ++seen_;

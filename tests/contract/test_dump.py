@@ -143,7 +143,9 @@ def changed(rng, body):
     """Returns the payload with a few wrong bytes, with some missing, or with some twice."""
     out = bytearray(body)
     for _ in range(rng.choice([1, 1, 2, 4])):
-        at = rng.randrange(1, len(out)) if len(out) > 1 else 0
+        if len(out) < 2:
+            break  # only the type is left
+        at = rng.randrange(1, len(out))
         roll = rng.random()
         if roll < 0.4:
             out[at] ^= 1 << rng.randrange(8)

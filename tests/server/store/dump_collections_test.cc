@@ -113,6 +113,9 @@ TEST_CASE("dump of a collection: its bytes are those of Redis's plain forms") {
             score(kInfinity));
   CHECK_FALSE(dump_collection("\x01\x00\x02\x01").is_ok());
   CHECK_FALSE(dump_collection("").is_ok());
+  CHECK_FALSE(dump_collection("\x02\x00\x01\x05"
+                              "a"s)
+                  .is_ok());  // the item is cut off
 }
 
 TEST_CASE("dump of a collection: it is read back") {
@@ -224,6 +227,9 @@ TEST_CASE("restore of a damaged collection: it is a bad format") {
                  score(std::nan(""))) == kBadFormat);
   CHECK(error_of("\x03\x01\x01"
                  "a\xfd") == kBadFormat);
+  CHECK(error_of("\x03\x01\x01"
+                 "a\xfd" +
+                 std::string(253, '1')) == kBadFormat);
   CHECK(error_of("\x03\x01\x01"
                  "a\x01x") == kBadFormat);
   CHECK(error_of("\x11\x0c\x0c\x00\x00\x00\x02\x00\x07\x01\x81x\x02\xff"s) == kBadFormat);

@@ -78,9 +78,13 @@ TEST_CASE("packed: listpack: every kind of entry is read") {
   CHECK(read(PackedForm::kListpack, listpack_of("\xe0\x7d", 125, "\x7f")) == std::string(125, 'x'));
   CHECK(read(PackedForm::kListpack, listpack_of("\xe0\x7e", 126, "\x01\x80")) == std::string(126, 'x'));
   CHECK(read(PackedForm::kListpack, listpack_of("\xf0\x00\x10\x00\x00"s, 4096, "\x20\x85")) == std::string(4096, 'x'));
+  CHECK(read(PackedForm::kListpack, listpack_of("\xef\xff", 4095, "\x20\x81")) == std::string(4095, 'x'));
   // Redis gives the lengths 16383, 2097151 and so on a byte more than they need.
   CHECK(read(PackedForm::kListpack, listpack_of("\xf0\xf9\x3f\x00\x00"s, 16377, "\x7f\xfe")) == std::string(16377, 'x'));
   CHECK(read(PackedForm::kListpack, listpack_of("\xf0\xfa\x3f\x00\x00"s, 16378, "\x00\xff\xff"s)) == std::string(16378, 'x'));
+  CHECK((read(PackedForm::kListpack, listpack_of("\xf0\xfa\xff\x1f\x00"s, 2097146, "\x00\xff\xff\xff"s)) ==
+         std::string(2097146, 'x')));
+  CHECK(read(PackedForm::kListpack, listpack(2, "\xc0\x80\x02\xcf\xff\x02")) == "#128 #4095");
   CHECK(read(PackedForm::kListpack, listpack(0, "")).empty());
   CHECK(read(PackedForm::kListpack, listpack(65535, "\x01\x01")) == "#1");
 }
@@ -106,6 +110,7 @@ TEST_CASE("packed: ziplist: every kind of entry is read") {
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\x40\x40"s + std::string(64, 'x'))) == std::string(64, 'x'));
   CHECK(read(PackedForm::kZiplist, ziplist(10, 65535, "\x00\x80\x00\x00\x40\x00"s + std::string(16384, 'x'))) ==
         std::string(16384, 'x'));
+  CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\x7f\xff"s + std::string(16383, 'x'))) == std::string(16383, 'x'));
   CHECK(read(PackedForm::kZiplist, ziplist(10, 0, "")).empty());
 }
 

@@ -1,6 +1,8 @@
 // Compares lengths and strings with the bytes that Redis writes, and checks that nothing is read beyond the end.
 #include "store/rdb.h"
 
+#include <engine/types.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -59,6 +61,16 @@ TEST_CASE("rdb: string: it is read back from its shortest form") {
     CHECK(read(bytes) == text);
     for (std::size_t cut = 0; cut < bytes.size(); ++cut) CHECK(!read(Bytes(bytes).substr(0, cut)));
   }
+}
+
+TEST_CASE("rdb: compressed string beyond the longest value: it is refused, whatever its compressed form could hold") {
+  const std::string compressed(7'000'000, '\xff');
+  const auto claims = [&](std::uint64_t n) {
+    const std::string bytes = "\xc3" + length(compressed.size()) + length(n) + compressed;
+    return RdbSource(bytes).take_string().has_value();
+  };
+  CHECK(claims(kMaxValueBytes));
+  CHECK_FALSE(claims(kMaxValueBytes + 1));
 }
 
 TEST_CASE("rdb: numbers: signed ones keep their sign at every width") {
@@ -120,4 +132,8 @@ TEST_CASE("lzf: every kind of token: it decodes, and none reads or writes out of
                                    "a",
                                    2),
                        std::size_t{1} << 40) == std::nullopt);  // this must not allocate memory
+  CHECK(lzf_decompress(std::string("\x02"
+                                   "ab",
+                                   3),
+                       2) == std::nullopt);  // fewer literal bytes than announced
 }
