@@ -61,7 +61,7 @@ std::string begin_dump(std::uint64_t length) {
 }
 
 void end_dump(std::string* payload) {
-  append_little(payload, kRdbVersion, 2);
+  append_little(payload, kWrittenRdbVersion, 2);
   append_little(payload, crc64(*payload), kCrcBytes);
 }
 
@@ -78,7 +78,7 @@ std::string dump_string(Bytes value) {
 bool dump_is_sound(Bytes payload) {
   if (payload.size() < kFooterBytes) return false;
   const std::size_t body = payload.size() - kFooterBytes;
-  if (load_little(payload.substr(body, 2)) > kRdbVersion) return false;
+  if (load_little(payload.substr(body, 2)) > kNewestRdbVersion) return false;
   return load_little(payload.substr(body + 2)) == crc64(payload.substr(0, body + 2));
 }
 

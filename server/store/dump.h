@@ -11,8 +11,11 @@
 
 namespace ebbtide {
 
-/// The RDB version that is written, which is Redis 7.2's, and the newest version that is read.
-inline constexpr unsigned kRdbVersion = 11;
+/// The RDB version that is written: the oldest one, of Redis 4.0, that has all forms which DUMP writes, since a server refuses payloads
+/// of newer versions than its own.
+inline constexpr unsigned kWrittenRdbVersion = 8;
+/// The newest version that is read: that of Redis 7.2.
+inline constexpr unsigned kNewestRdbVersion = 11;
 
 /// Returns the CRC-64 as Redis computes it (Jones's polynomial, reflected, from 0). "123456789" gives 0xe9c6d914c4b8d9ca.
 std::uint64_t crc64(Bytes data);

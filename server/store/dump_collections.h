@@ -1,8 +1,7 @@
 // Hashes, sets, sorted sets and lists in the form of DUMP's payloads (dump.h).
 //
 // DUMP writes one form of each type: a count, then the elements as strings, scores as f64. Redis changes it into the encoding that it
-// has for such a value. The forms are those of Redis 4.0 on, but servers before 7.2 refuse the version in the payload (dump.h). RESTORE
-// reads all forms that Redis 7.2 reads:
+// has for such a value. RESTORE reads all forms that Redis 7.2 reads:
 //
 //   1 list, 2 set, 4 hash                count, strings
 //   3, 5 sorted set                      count, (string, score as text or f64)*
