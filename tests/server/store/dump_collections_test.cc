@@ -119,8 +119,8 @@ TEST_CASE("dump of a collection: its bytes are those of Redis's plain forms") {
 }
 
 TEST_CASE("dump of a collection: it is read back") {
-  const std::string longest(70'000, 'x'), some(64, 'y');
-  const List list = {"b", "12", "b", "", longest, some, "-2147483649", std::string("\0\r\n", 3)};
+  const std::string longest(70'000, 'x'), some(64, 'y'), control("\0\r\n", 3);
+  const List list = {"b", "12", "b", "", longest, some, "-2147483649", control};
   const Set set = {"", "-1", "10", longest, some};
   const Hash hash = {{"z", "1"}, {"a", ""}, {"", longest}, {some, "x"}};
   const SortedSet members = {{-kInfinity, "z"}, {-1e300, "1"}, {0, "a"}, {0, "b"}, {5e-324, ""}, {kInfinity, some}};
