@@ -2,6 +2,7 @@
 
 import faulthandler
 import resource
+import shutil
 import signal
 import sys
 
@@ -27,10 +28,11 @@ def pytest_configure():
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport():
+def pytest_runtest_makereport(item):
     """Shows the end of each server's log when a test fails."""
     report = (yield).get_result()
     if report.failed:
+        item.has_failed = True
         report.sections += [(f"log of {server.home}", server.log_tail()) for server in Server.all]
 
 
@@ -46,6 +48,14 @@ def within_time():
     signal.alarm(TEST_SECONDS)
     yield
     signal.alarm(0)
+
+
+@pytest.fixture(autouse=True)
+def without_data_of_passed_tests(request, tmp_path):
+    """Removes what a test that passed has stored: all tests together store 50 GB."""
+    yield
+    if not getattr(request.node, "has_failed", False):
+        shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 @pytest.fixture
