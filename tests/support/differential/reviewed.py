@@ -25,7 +25,7 @@ def dumps_agree(_, mine, theirs):
     if mine[:1] != b"$" or theirs[:1] != b"$" or b"$-1" in (mine[:3], theirs[:3]):
         return False
     ours, redis = value_of(mine), value_of(theirs)
-    sound = struct.unpack("<Q", ours[-8:])[0] == crc64(ours[:-8]) and struct.unpack("<H", ours[-10:-8])[0] == 11
+    sound = struct.unpack("<Q", ours[-8:])[0] == crc64(ours[:-8]) and struct.unpack("<H", ours[-10:-8])[0] == 8
     if ours[0] != 0:  # a collection: contract/test_dump.py compares what is in the payloads
         return sound and redis[0] in FORMS[ours[0]]
     return sound and redis[0] == 0 and undumped(ours) == undumped(redis)
