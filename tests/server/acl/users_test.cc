@@ -178,7 +178,7 @@ TEST_CASE("wrong rule of a user: it changes nothing", "[acl]") {
 TEST_CASE("users are deleted: they are removed, but default cannot be", "[acl]") {
   std::uint64_t removed = 0;
   const Users users = parsed("user a off\nuser b off");
-  CHECK(users.without(std::vector<Bytes>{"a", "nobody", "a"}, &removed).value().names() ==
+  CHECK(users.without(std::vector<Bytes>{"a", "absent", "a"}, &removed).value().names() ==
         std::vector<std::string>{"b", "default"});
   CHECK(removed == 1);
   CHECK(users.without(std::vector<Bytes>{"a", "default"}, &removed).status().message() ==
