@@ -155,7 +155,8 @@ Status LongWrite::charge_batch(std::uint64_t bytes) {
     return Status::ok();
   }
   constexpr auto kKind = MemoryAccount::Kind::kCommands;
-  if (!env->db->try_charge(kKind, bytes - have)) return refused_charge(env->db->memory(), bytes);
+  // A new run needs what this one has charged, too.
+  if (!env->db->try_charge(kKind, bytes - have)) return refused_charge(env->db->memory(), bytes + charge.bytes());
   batch_charge.took(env->db->memory(), kKind, bytes - have);
   return Status::ok();
 }
