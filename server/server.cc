@@ -182,6 +182,7 @@ Server::Server(Config config, std::string executable)
     : executable_(std::move(executable)),
       run_id_(make_run_id()),
       start_micros_(unix_micros_now()),
+      start_nanos_(mono_nanos_now()),
       memory_(usable_memory()),
       engine_settings_(resolved(config, memory_.bytes)),
       log_(std::make_unique<ServerLog>(config.log_level, config.log_file, config.log_format)),

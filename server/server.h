@@ -65,6 +65,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   // ServerControl
   [[nodiscard]] std::uint64_t unix_micros() const override;
   [[nodiscard]] std::uint64_t mono_nanos() const override;
+  [[nodiscard]] std::uint64_t uptime_micros() const { return (mono_nanos() - start_nanos_) / 1000; }
   Status shutdown(const ShutdownRequest& request) override;
   Status abort_shutdown() override;
   void config_get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const override;
@@ -161,9 +162,10 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   // Constant after construction.
   const std::string executable_;
   std::string run_id_;
-  std::uint64_t start_micros_ = 0;
-  UsableMemory memory_;       ///< memory of the machine or the cgroup
-  Settings engine_settings_;  ///< the engine's settings, with `auto` resolved
+  std::uint64_t start_micros_ = 0;  ///< Unix time
+  std::uint64_t start_nanos_ = 0;   ///< of the monotonic clock
+  UsableMemory memory_;             ///< memory of the machine or the cgroup
+  Settings engine_settings_;        ///< the engine's settings, with `auto` resolved
   std::unique_ptr<ServerLog> log_;
   NetEnv net_env_;
   const ServiceManager service_manager_;

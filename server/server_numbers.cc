@@ -12,9 +12,6 @@
 namespace ebbtide {
 namespace {
 
-/// Returns the microseconds from `start` to `now`; 0 if the clock was set back before `start`.
-std::uint64_t micros_since(std::uint64_t start, std::uint64_t now) { return now - std::min(now, start); }
-
 /// The number of tickets that are shown: the oldest, which are due first.
 constexpr std::size_t kShownTickets = 3;
 
@@ -86,6 +83,7 @@ ServerInfo Server::info() const {
   info.process_id = static_cast<std::uint64_t>(::getpid());
   info.port = listener_->port();
   info.start_unix_micros = start_micros_;
+  info.uptime_micros = uptime_micros();
   info.loops = static_cast<std::uint32_t>(loops_.size());
   info.databases = engine_settings_.databases;
   info.max_clients = effective(config).max_clients;
@@ -185,7 +183,7 @@ MetricsSnapshot Server::snapshot() const {
   MetricsSnapshot s;
   s.version = EBBTIDE_VERSION;
   s.start_seconds = static_cast<double>(start_micros_) / 1e6;
-  s.uptime_seconds = static_cast<double>(micros_since(start_micros_, unix_micros())) / 1e6;
+  s.uptime_seconds = static_cast<double>(uptime_micros()) / 1e6;
   s.max_clients = effective(config_.get()).max_clients;
   add_net(&s);
   const auto counts = stats_.commands();
@@ -228,7 +226,7 @@ std::optional<std::string> Server::console(DatabaseId database) const {
   ConsoleSnapshot s;
   s.version = EBBTIDE_VERSION;
   s.not_ready = not_ready();
-  s.uptime_ms = micros_since(start_micros_, unix_micros()) / 1000;
+  s.uptime_ms = uptime_micros() / 1000;
   s.databases = engine_settings_.databases;
   s.clients = net_.clients;
   const NetTotals net = net_totals();

@@ -92,7 +92,7 @@ struct Facts {
 
 void info_server(const Facts& facts, InfoText& out) {
   const ServerInfo& server = facts.server;
-  const std::uint64_t uptime = (facts.now_micros - std::min(facts.now_micros, server.start_unix_micros)) / kMicros;
+  const std::uint64_t uptime = server.uptime_micros / kMicros;
   out.section("Server");
   out.field("redis_version", "7.2.0");
   out.field("redis_git_sha1", "00000000");
@@ -230,7 +230,7 @@ void info_persistence(const Facts& facts, InfoText& out) {
   const double part = server.loading_total_bytes == 0
                           ? 0
                           : static_cast<double>(server.loading_loaded_bytes) / static_cast<double>(server.loading_total_bytes);
-  const std::uint64_t seconds = (now - std::min(now, server.start_unix_micros)) / kMicros;
+  const std::uint64_t seconds = server.uptime_micros / kMicros;
   out.field("loading_start_time", server.start_unix_micros / kMicros);
   out.field("loading_total_bytes", server.loading_total_bytes);
   out.field("loading_loaded_bytes", server.loading_loaded_bytes);

@@ -31,6 +31,7 @@ struct ServerInfo {
   std::uint64_t process_id = 0;
   std::uint16_t port = 0;
   std::uint64_t start_unix_micros = 0;
+  std::uint64_t uptime_micros = 0;  ///< by the monotonic clock: a change of the system's time does not change it
   std::uint32_t loops = 1;
   std::uint32_t databases = 16;
   std::uint64_t max_clients = 0;

@@ -70,3 +70,4 @@ def test_clock_jumps_by_two_days_nothing_expires_and_the_jump_is_logged(stepped)
     step("+172800")
     wait_until(lambda: "the wall clock went forward by more than a day" in server.log(), what="the jump is noticed")
     assert client.get("k") == b"v" and client.ttl("k") > 86_000
+    assert uptime(server) < 60 and client.info("server")["uptime_in_seconds"] < 60
