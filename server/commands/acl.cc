@@ -98,8 +98,11 @@ Status acl_dryrun(Ctx& ctx) {
     return reply_error("ERR wrong number of arguments for '" + command->full_name + "' command");
   }
   const AclVerdict verdict = check_permission(*user, *command, arguments);
-  if (verdict.allowed()) {
+  const Bytes denied_option = denied_pattern_option(*user, *command, arguments);
+  if (verdict.allowed() && denied_option.empty()) {
     ctx.reply.ok();
+  } else if (verdict.allowed()) {
+    ctx.reply.bulk(denied_pattern_text(denied_option));
   } else {
     ctx.reply.bulk(denial_text(verdict, user->name, *command, arguments, true));
   }

@@ -80,10 +80,27 @@ void reply_key_count(Reply& reply) {
   reply.integer(1);
 }
 
+void reply_unknown(Reply& reply, Bytes what) {
+  reply.bulk(what);
+  reply.map(2);
+  reply.bulk("type");
+  reply.bulk("unknown");
+  reply.bulk("spec");
+  reply.map(0);
+}
+
 void reply_key_spec(Reply& reply, const KeySpec& keys) {
-  reply.map(3);
+  reply.map(keys.notes.empty() ? 3 : 4);
+  if (!keys.notes.empty()) {
+    reply.bulk("notes");
+    reply.bulk(keys.notes);
+  }
   reply.bulk("flags");
   reply_flags(reply, keys.access, kAccessNames);
+  if (keys.first == 0) {
+    reply_unknown(reply, "begin_search");
+    return reply_unknown(reply, "find_keys");
+  }
   reply.bulk("begin_search");
   reply.map(2);
   reply.bulk("type");
@@ -197,12 +214,13 @@ void reply_arguments(Reply& reply, std::span<const ArgDoc> arguments) {
   reply.array(arguments.size());
   for (const ArgDoc& argument : arguments) {
     const bool container = !argument.arguments.empty();
-    reply.map(2 + (container ? 0 : 1) + (argument.type == ArgDoc::Type::kKey ? 1 : 0) + (argument.token.empty() ? 0 : 1) +
-              (argument.since.empty() ? 0 : 1) + (argument.flags == 0 ? 0 : 1) + (container ? 1 : 0));
+    const bool has_keys = argument.type == ArgDoc::Type::kKey || argument.key_spec != 0;
+    reply.map(2 + (container ? 0 : 1) + (has_keys ? 1 : 0) + (argument.token.empty() ? 0 : 1) + (argument.since.empty() ? 0 : 1) +
+              (argument.flags == 0 ? 0 : 1) + (container ? 1 : 0));
     reply_text(reply, "name", argument.name);
     reply_text(reply, "type", type_name(argument.type));
-    if (!container) reply_text(reply, "display_text", argument.name);
-    if (argument.type == ArgDoc::Type::kKey) {
+    if (!container) reply_text(reply, "display_text", argument.display.empty() ? argument.name : argument.display);
+    if (has_keys) {
       reply.bulk("key_spec_index");
       reply.integer(argument.key_spec);
     }
@@ -309,7 +327,7 @@ Result<std::vector<std::size_t>> key_positions(const Ctx& ctx, const Command** f
   }
   std::vector<std::size_t> positions;
   const int last = last_key(keys, arguments);
-  for (int i = keys.first; i <= last; i = next_key(keys, i)) positions.push_back(static_cast<std::size_t>(i) + 2);
+  for (int i = keys.first; i <= last; i = next_key(keys, i, last)) positions.push_back(static_cast<std::size_t>(i) + 2);
   *found = command;
   return positions;
 }

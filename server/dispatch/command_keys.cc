@@ -36,7 +36,46 @@ std::uint16_t access_of_bitfield(std::span<const Bytes> arguments, std::size_t f
   return KeySpec::kRo | KeySpec::kAccess;
 }
 
+/// Calls `visit(option, value's place)` for each option of SORT that has one value, in order. Stops where a value is missing; then
+/// the command fails.
+template <typename Visit>
+void visit_sort_options(std::span<const Bytes> arguments, Visit visit) {
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    const auto is = [word = arguments[i]](Bytes option) { return equal_ignoring_case(word, option); };
+    if (is("limit")) {
+      i += 2;
+    } else if (is("by") || is("get") || is("store")) {
+      if (++i < arguments.size()) visit(arguments[i - 1], i);
+    }
+  }
+}
+
 }  // namespace
+
+int stored_key(const KeySpec& spec, std::span<const Bytes> arguments) {
+  int position = 0;
+  if (!spec.has_store) return position;
+  visit_sort_options(arguments, [&position](Bytes option, std::size_t at) {
+    if (equal_ignoring_case(option, "store")) position = static_cast<int>(at);
+  });
+  return position;
+}
+
+Bytes pattern_option(const CommandSpec& spec, std::span<const Bytes> arguments) {
+  Bytes first;
+  if (spec.scope != KeyScope::kPatterns) return first;
+  visit_sort_options(arguments, [&](Bytes option, std::size_t at) {
+    if (!first.empty()) return;
+    if (equal_ignoring_case(option, "get")) first = "GET";
+    // As in Redis, a pattern ends at a zero byte.
+    if (equal_ignoring_case(option, "by") && shown(arguments[at], Bytes::npos).find('*') != Bytes::npos) first = "BY";
+  });
+  return first;
+}
+
+bool stores_from_patterns(const CommandSpec& spec, std::span<const Bytes> arguments) {
+  return spec.scope == KeyScope::kPatterns && stored_key(spec.keys, arguments) != 0 && !pattern_option(spec, arguments).empty();
+}
 
 int counted_keys(const KeySpec& spec, std::span<const Bytes> arguments) {
   const auto after = static_cast<std::int64_t>(arguments.size()) - spec.count_at - 1;
@@ -48,6 +87,8 @@ int last_key(const KeySpec& spec, std::span<const Bytes> arguments) {
   const int argc = static_cast<int>(arguments.size());
   if (spec.count_at != 0) [[unlikely]]
     return spec.count_at + counted_keys(spec, arguments);
+  if (spec.has_store) [[unlikely]]
+    return std::max(spec.first, stored_key(spec, arguments));
   return std::min(spec.last_of(argc), argc - 1);
 }
 
@@ -55,6 +96,7 @@ std::uint16_t key_access(const CommandSpec& spec, std::span<const Bytes> argumen
   if (spec.name == "set") return access_of_set(arguments, 3);
   if (spec.name == "stamp.set") return access_of_set(arguments, 4);
   if (spec.name == "bitfield") return access_of_bitfield(arguments, 2);
+  if (spec.keys.has_store && position != spec.keys.first) return KeySpec::kOw | KeySpec::kUpdate;
   const int argc = static_cast<int>(arguments.size());
   for (const KeySpec& part : spec.key_specs) {
     const int last = part.count_at == 0 ? part.last_of(argc) : argc - 1;
@@ -66,7 +108,7 @@ std::uint16_t key_access(const CommandSpec& spec, std::span<const Bytes> argumen
 Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
                     std::size_t* escaped_used) {
   const int last = last_key(spec, args.list);
-  for (int i = spec.first; i != 0 && i <= last; i = next_key(spec, i)) {
+  for (int i = spec.first; i != 0 && i <= last; i = next_key(spec, i, last)) {
     const Bytes user_key = args[static_cast<std::size_t>(i)];
     Bytes key = user_key;
     if (needs_escape(key)) [[unlikely]] {

@@ -17,8 +17,10 @@
 
 namespace ebbtide {
 
-/// The positions of a command's keys are spec.first, then next_key() of each, up to last_key(); none if spec.first is 0.
-inline int next_key(const KeySpec& spec, int position) {
+/// The positions of a command's keys are spec.first, then next_key() of each, up to `last`, which is last_key(); none if spec.first
+/// is 0.
+inline int next_key(const KeySpec& spec, int position, int last) {
+  if (spec.has_store) return position < last ? last : last + 1;
   return spec.count_at == 0 ? position + spec.step : std::max(position, spec.count_at) + 1;
 }
 /// The position of the last key, at most that of the last argument. A number of keys that is no number, or larger than the number
@@ -26,6 +28,19 @@ inline int next_key(const KeySpec& spec, int position) {
 int last_key(const KeySpec& spec, std::span<const Bytes> arguments);
 /// The number of keys that argument spec.count_at says; 0 if it is invalid. Requires spec.count_at != 0.
 int counted_keys(const KeySpec& spec, std::span<const Bytes> arguments);
+
+/// The position of the key after the last option STORE of SORT; 0 without one, and for other commands.
+int stored_key(const KeySpec& spec, std::span<const Bytes> arguments);
+/// Returns the first option by which SORT reads keys that are no arguments: "BY", if its pattern has a *, or "GET". "" if there is
+/// none.
+Bytes pattern_option(const CommandSpec& spec, std::span<const Bytes> arguments);
+/// True if SORT stores what depends on such keys. It then writes under all locks, since no key may change between its reads and
+/// its commit.
+bool stores_from_patterns(const CommandSpec& spec, std::span<const Bytes> arguments);
+/// True if the arguments say that a command with the flag kWrite writes nothing.
+inline bool only_reads(const CommandSpec& spec, std::span<const Bytes> arguments) {
+  return spec.keys.has_store && stored_key(spec.keys, arguments) == 0;
+}
 
 /// Appends the keys as engine keys with hashes, in the order of the arguments. Keys that must be escaped are put into `escaped`,
 /// whose strings stay in place while it grows; `escaped_used` of them are in use. Fails if a key is too long.

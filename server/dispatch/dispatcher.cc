@@ -464,7 +464,7 @@ bool Dispatcher::is_long(const Transaction* transaction) const {
 
 void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
   const CommandSpec& spec = *prepared.command->spec;
-  const bool commits = spec.has(kWrite | kRunsQueue) && !spec.has(kOffload);
+  const bool commits = spec.has(kWrite | kRunsQueue) && !spec.has(kOffload) && !only_reads(spec, pending.args.list);
   commits ? start_long_write(pending, prepared) : start_offload(pending, prepared);
 }
 
@@ -532,7 +532,8 @@ Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Pre
 
     std::optional<KeyLocks::Guard> lock;
     if (spec.has(kWrite | kMayReplicate) && env_.locks->enabled()) {
-      spec.has(kLockAll) ? lock.emplace(*env_.locks) : lock.emplace(*env_.locks, keys, session.database);
+      const bool all = spec.has(kLockAll) || stores_from_patterns(spec, pending.args.list);
+      all ? lock.emplace(*env_.locks) : lock.emplace(*env_.locks, keys, session.database);
     }
     const ReadMode mode = block ? ReadMode::kBlocking : ReadMode::kResident;
     Ctx ctx{env_, *prepared.command, pending.args, keys, view_of(session.database, mode, &misses), batch_, reply, session};

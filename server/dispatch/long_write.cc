@@ -86,6 +86,10 @@ Status LongWrite::collect() {
     one_view = target == session.database;
     for (const LookupKey& key : keys) add(session.database, key);
     for (std::size_t i = 0; !one_view && i < keys.size(); ++i) add(target, keys[i]);
+    if (stores_from_patterns(*command->spec, args.list)) {
+      marks->keys.add_all(session.database);
+      locks_all = true;
+    }
   } else {
     one_view = !transaction->selects;
     for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
@@ -101,7 +105,7 @@ Status LongWrite::collect() {
       changes_databases |= spec.changes_databases();
       if (spec.name == "swapdb") swaps.add(queued.list);
       add_keys(queued.database, queued);
-      if (spec.walks()) {
+      if (spec.walks() || !pattern_option(spec, queued.list).empty()) {
         marks->keys.add_all(queued.database);
         marks->keys.add_all(swaps.source(queued.database));
         locks_all = true;

@@ -31,7 +31,7 @@ std::uint8_t acl_access(std::uint16_t access) {
 
 void collect_keys_of(const CommandSpec& spec, std::span<const Bytes> arguments, std::vector<AclRequest::Key>* keys) {
   const int last = last_key(spec.keys, arguments);
-  for (int i = spec.keys.first; i != 0 && i <= last; i = next_key(spec.keys, i)) {
+  for (int i = spec.keys.first; i != 0 && i <= last; i = next_key(spec.keys, i, last)) {
     keys->push_back({static_cast<std::size_t>(i), acl_access(key_access(spec, arguments, i))});
   }
 }
@@ -59,6 +59,28 @@ AclRequest::Range range_of(const CommandSpec& spec, std::span<const Bytes> argum
   return range;
 }
 
+/// Checks a command. `range`: the keys that it uses beside those that it names, or null.
+AclVerdict check_request(const User& user, const Command& command, std::span<const Bytes> arguments,
+                         const AclRequest::Range* range) {
+  constexpr std::size_t kKeptKeys = 4096;  // each thread keeps its buffer if it has room for at most so many keys
+  thread_local std::vector<AclRequest::Key> keys;
+  const CommandSpec& spec = *command.spec;
+  AclRequest request;
+  request.command = command.index;
+  request.always_allowed = spec.has(kNoAuth);
+  request.arguments = arguments;
+  request.channels = channels_of(spec, arguments.size());
+  if (user.limits_keys()) {
+    keys.clear();
+    collect_keys_of(spec, arguments, &keys);
+    request.keys = keys;
+    request.range = range;
+  }
+  const AclVerdict verdict = user.check(request);
+  if (keys.size() > kKeptKeys) std::vector<AclRequest::Key>().swap(keys);
+  return verdict;
+}
+
 }  // namespace
 
 AclCatalog acl_catalog(const CommandTable& table) {
@@ -80,27 +102,23 @@ AclCatalog acl_catalog(const CommandTable& table) {
 }
 
 AclVerdict check_permission(const User& user, const Command& command, std::span<const Bytes> arguments) {
-  constexpr std::size_t kKeptKeys = 4096;  // each thread keeps its buffer if it has room for at most so many keys
-  thread_local std::vector<AclRequest::Key> keys;
-  const CommandSpec& spec = *command.spec;
-  AclRequest request;
-  request.command = command.index;
-  request.always_allowed = spec.has(kNoAuth);
-  request.arguments = arguments;
-  request.channels = channels_of(spec, arguments.size());
-  AclRequest::Range range;
-  if (user.limits_keys()) {
-    keys.clear();
-    collect_keys_of(spec, arguments, &keys);
-    request.keys = keys;
-    if (spec.scope != KeyScope::kNone) {
-      range = range_of(spec, arguments);
-      request.range = &range;
-    }
+  const KeyScope scope = command.spec->scope;
+  if (scope == KeyScope::kNone || scope == KeyScope::kPatterns || !user.limits_keys()) {
+    return check_request(user, command, arguments, nullptr);
   }
-  const AclVerdict verdict = user.check(request);
-  if (keys.size() > kKeptKeys) std::vector<AclRequest::Key>().swap(keys);
-  return verdict;
+  const AclRequest::Range range = range_of(*command.spec, arguments);
+  return check_request(user, command, arguments, &range);
+}
+
+Bytes denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments) {
+  const Bytes option = pattern_option(*command.spec, arguments);
+  if (option.empty() || !user.limits_keys()) return {};
+  const AclRequest::Range all{.start = {}, .end = std::nullopt, .access = kAclRead, .argument = 0};
+  return check_request(user, command, arguments, &all).allowed() ? Bytes() : option;
+}
+
+std::string denied_pattern_text(Bytes option) {
+  return std::string(option) + " option of SORT denied due to insufficient ACL permissions.";
 }
 
 const User& rights_of(Session& session, const ServerControl& control) {

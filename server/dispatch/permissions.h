@@ -26,6 +26,12 @@ AclCatalog acl_catalog(const CommandTable& table);
 /// Checks if the user may run a command with these arguments, whose number is right.
 AclVerdict check_permission(const User& user, const Command& command, std::span<const Bytes> arguments);
 
+/// Returns the first option, BY or GET, for which the user lacks the right to read all keys: it makes SORT read keys that are no
+/// arguments. "" if there is none. As in Redis, SORT itself checks this when it runs.
+Bytes denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments);
+/// Returns Redis's text for it, without a code.
+std::string denied_pattern_text(Bytes option);
+
 /// Returns the session's user, and looks it up if need be. A user that was removed meanwhile may do nothing. The result is valid
 /// until the session changes. Loop thread only.
 const User& rights_of(Session& session, const ServerControl& control);

@@ -82,6 +82,11 @@ struct KeySpec {
   /// The argument with the number of keys, which follow it: 1 of ZUNION 2 a b. 0: none. `first` is the argument after it, or one
   /// key before it, and `last` and `step` are unused. The keys are visited by next_key() and last_key() (command_keys.h).
   int count_at = 0;
+  /// One more key is the argument after the last option STORE, as in SORT. The command writes it, and writes nothing without it.
+  /// Then `first` is the only other key.
+  bool has_store = false;
+  /// For COMMAND INFO: describes a part of the keys (CommandSpec::key_specs) whose places are unknown. Such a part has first = 0.
+  std::string_view notes = {};
 
   /// True if a command of `argc` arguments overwrites its keys without reading them.
   [[nodiscard]] constexpr bool blind(std::size_t argc) const {
@@ -99,6 +104,9 @@ enum class KeyScope : std::uint8_t {
   kRange,   ///< keys from argument 1 up to argument 2; - and + leave an end open
   kPrefix,  ///< keys that begin with argument 1
   kAll,
+  /// Keys that the patterns of the options BY and GET make from elements: SORT. The handler checks the right to read all keys,
+  /// if there are such options.
+  kPatterns,
 };
 
 /// The event of a key that a command has changed, for keyspace notifications.
@@ -141,7 +149,8 @@ struct ArgDoc {
   std::uint8_t flags = 0;
   std::string_view since = {};
   std::span<const ArgDoc> arguments = {};  ///< the choices of kOneOf, or the arguments of kBlock
-  std::uint8_t key_spec = 0;               ///< index of the key specification of kKey
+  std::uint8_t key_spec = 0;               ///< index of the key specification of kKey, or of a kPattern that stands for keys
+  std::string_view display = {};           ///< the text that is shown; empty: the name
 };
 
 struct CommandSpec {

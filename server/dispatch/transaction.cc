@@ -261,7 +261,7 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
     transaction.is_long |= spec.has(kOffload);
     transaction.arguments += args.size();
     if (spec.has(kNoAuth) && authenticates(spec, args)) ++transaction.passwords;
-    transaction.locks_all |= spec.has(kLockAll) || spec.walks();
+    transaction.locks_all |= spec.has(kLockAll) || spec.walks() || !pattern_option(spec, args.list).empty();
   }
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
