@@ -132,12 +132,12 @@ Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& o
   return put(ctx, key, old, items, change, [&] { return encode(type, items); });
 }
 
-Status store_result(Ctx& ctx, const LookupKey& key, const Set& set) {
-  return replace(ctx, key, set, [&] { return encode(CollectionType::kSet, set); });
-}
-
 Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members) {
   return replace(ctx, key, members, [&] { return encode(members); });
+}
+
+Status store_result(Ctx& ctx, const LookupKey& key, CollectionType type, const std::vector<Bytes>& items) {
+  return replace(ctx, key, items, [&] { return encode(type, items); });
 }
 
 Result<std::uint64_t> positive_argument(Bytes text, const char* error) {

@@ -47,8 +47,9 @@ Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& o
 
 /// Sets the key to the result of a command such as SUNIONSTORE, whatever it had, and replies with the number of elements. An empty
 /// result deletes the key.
-Status store_result(Ctx& ctx, const LookupKey& key, const Set& set);
 Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members);
+/// Of a set or list.
+Status store_result(Ctx& ctx, const LookupKey& key, CollectionType type, const std::vector<Bytes>& items);
 
 /// Parses a number from 1 on, such as the number of keys; `error` is the reply to anything else.
 Result<std::uint64_t> positive_argument(Bytes text, const char* error);

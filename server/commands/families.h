@@ -25,6 +25,7 @@ std::span<const CommandSpec> set_commands();           ///< sets.cc
 std::span<const CommandSpec> sorted_set_commands();    ///< zsets.cc
 std::span<const CommandSpec> list_commands();          ///< lists.cc
 std::span<const CommandSpec> key_commands();           ///< keys.cc
+std::span<const CommandSpec> sort_commands();          ///< sort.cc: SORT, SORT_RO
 std::span<const CommandSpec> transfer_commands();      ///< transfer.cc: RENAME, COPY, MOVE
 std::span<const CommandSpec> dump_commands();          ///< dump.cc: DUMP, RESTORE
 std::span<const CommandSpec> object_commands();        ///< object.cc: OBJECT

@@ -250,7 +250,7 @@ Status store_combined(Ctx& ctx, SetOperation operation) {
   Sources sources;
   Set result;
   TRY(combine(ctx, ctx.keys.subspan(1), operation, &sources, &result));
-  return store_result(ctx, ctx.key(0), result);
+  return store_result(ctx, ctx.key(0), CollectionType::kSet, result);
 }
 
 Status sunion(Ctx& ctx) { return reply_combined(ctx, SetOperation::kUnion); }

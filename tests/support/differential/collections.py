@@ -186,6 +186,34 @@ def list_shapes(e):
     ]  # fmt: skip
 
 
+def sort_shapes(e):
+    """SORT. Where Redis promises no order of the reply, there are neither LIMIT nor STORE, which would show it."""
+    rng, pick, m = e.rng, e.rng.choice, e.m
+    key = lambda: e.key(pick([b"list", b"list", b"set", b"zset"]))  # noqa: E731
+    numbers = lambda: [pick([b"1", b"2", b"-3", b"10", b"01", b" 1", b"3.5", b"1e3", b"0x10", b"inf", b""]) for _ in range(rng.randint(1, 5))]  # noqa: E731
+    weights = [b"key:*", b"*", b"hash:*->a", b"*->a", b"hash*->1", b"*->", b"set:*", b"x*", b"key:*->a"]
+    gets = [*weights, b"#", b"x", b"#x", b"*\x00->a", b"#\x00"]
+    order = lambda: m.options([b"ASC"], [b"DESC"], [b"desc"])  # noqa: E731
+    get = lambda: [word for _ in range(pick([0, 0, 1, 2])) for word in (b"GET", pick(gets))]  # noqa: E731
+    limit = lambda: e.limit() if rng.random() < 0.4 else []  # noqa: E731
+    store = lambda: [b"STORE", key()] if rng.random() < 0.4 else []  # noqa: E731
+    shuffled = lambda *parts: [word for part in rng.sample(parts, len(parts)) for word in part]  # noqa: E731
+    name = lambda: pick([b"SORT", b"SORT", b"sort", b"SORT_RO"])  # noqa: E731
+    own = lambda kind: pick([each for each in COLLECTION_KEYS if each.startswith(kind)])  # noqa: E731
+    return [
+        (2, lambda: [b"RPUSH", e.key(b"list"), *numbers()]),
+        (1, lambda: [b"SADD", e.key(b"set"), *numbers()]),
+        (3, lambda: [name(), key(), *shuffled(order(), limit(), get(), store(), [b"BY", pick(weights)] if rng.random() < 0.6 else [])]),
+        (3, lambda: [name(), key(), *shuffled(order(), limit(), get(), store(), [b"ALPHA"])]),
+        (2, lambda: [name(), key(), *shuffled(order(), get(), [b"ALPHA"], [b"BY", pick(weights)])]),
+        (1, lambda: [name(), own(b"set"), *shuffled(order(), get(), [b"BY", b"nosort"])]),
+        (1, lambda: [b"SORT", own(b"set"), *shuffled(order(), get(), limit(), [b"BY", pick([b"nosort", b"", b"#"])], [b"STORE", key()])]),
+        (2, lambda: [name(), own(pick([b"list", b"zset"])), *shuffled(order(), get(), limit(), store(), [b"BY", pick([b"nosort", b"#", b"x\x00*"])])]),
+        (1, lambda: [name(), key(), *pick([[b"BY"], [b"GET"], [b"STORE"], [b"LIMIT", b"1"], [b"LIMIT", b"1", b"x"], [b"x"], [b"STORE", key(), b"STORE", key()],
+                                           [b"BY", b"nosort", b"BY", b"key:*"], [b"STORE", b"BY", b"ALPHA"]])]),
+    ]  # fmt: skip
+
+
 def collection_shapes(m):
     """(weight, maker) of each kind of command."""
     e = Elements(m)
@@ -204,4 +232,4 @@ def collection_shapes(m):
         (1, lambda: [b"SET", any_key(), b"text", *m.options([b"NX"], [b"GET"], [b"KEEPTTL"])]),
         (1, lambda: [m.rng.choice([b"GET", b"APPEND", b"INCR", b"STRLEN", b"GETDEL"]), any_key()]),
     ]  # fmt: skip
-    return [*hash_shapes(e), *set_shapes(e), *zset_shapes(e), *list_shapes(e), *generic]
+    return [*hash_shapes(e), *set_shapes(e), *zset_shapes(e), *list_shapes(e), *sort_shapes(e), *generic]

@@ -1,0 +1,479 @@
+// SORT and SORT_RO: sort the elements of a list, set or sorted set, by themselves or by values of other keys. Errors and their order
+// are Redis's.
+//
+//   SORT people BY age:* LIMIT 0 10 GET name:* GET address:*->city STORE oldest
+//
+// The patterns of BY and GET make keys from elements, so these keys are unknown until the command runs:
+//   1. All of its reads use one view, so the result is of one moment.
+//   2. With STORE nothing that it has read may change before its commit. On a loop it holds all locks; off the loop its whole
+//      database is marked (stores_from_patterns in command_keys.h).
+//   3. All keys of an option are looked up before any of their values is used, so that the pages that they miss are read together.
+//   4. A command of many look-ups or elements leaves its loop.
+//   5. A user needs the right to read all keys (denied_pattern_option in permissions.h).
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands/collection_access.h"
+#include "commands/families.h"
+#include "commands/sort_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/permissions.h"
+#include "resp/gathered_memory.h"
+#include "store/hashes.h"
+#include "store/key_codec.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+/// The work (Ctx::work) of a look-up beside its bytes, of an element, and of a comparison.
+constexpr std::uint64_t kLookupWork = 512, kElementWork = 64, kCompareWork = 8;
+/// A command of more look-ups is for a thread of long commands.
+constexpr std::uint64_t kShortLookups = 64 << 10;
+
+/// The pattern of BY or GET: the key is prefix, element, suffix. Without a * it stands for no key. `field` is a field of a hash.
+struct Pattern {
+  bool has_star = false, is_element = false;
+  Bytes prefix, suffix;
+  std::optional<Bytes> field;
+};
+
+/// As in Redis, neither * nor -> is found behind a zero byte, "->" at the end is a part of the key, and "#" is the element itself.
+Pattern parse_pattern(Bytes text) {
+  Pattern pattern;
+  const Bytes searched = shown(text, Bytes::npos);
+  const std::size_t star = searched.find('*');
+  pattern.is_element = searched == "#";
+  pattern.has_star = !pattern.is_element && star != Bytes::npos;
+  if (!pattern.has_star) return pattern;
+  pattern.prefix = text.substr(0, star);
+  pattern.suffix = text.substr(star + 1);
+  const std::size_t arrow = searched.find("->", star + 1);
+  if (arrow == Bytes::npos || arrow + 2 >= searched.size()) return pattern;
+  pattern.suffix = text.substr(star + 1, arrow - star - 1);
+  pattern.field = text.substr(arrow + 2);
+  return pattern;
+}
+
+struct SortRequest {
+  std::optional<Pattern> by;  ///< of BY with a *
+  bool sorts = true;          ///< false: BY without a * says that the order does not matter
+  bool alpha = false, descending = false;
+  std::int64_t offset = 0, count = -1;
+  std::vector<Pattern> gets;
+  bool stores = false;
+
+  [[nodiscard]] std::uint64_t values_of_element() const { return std::max<std::size_t>(gets.size(), 1); }
+};
+
+/// Fails if the user of the session may not read all keys. `option`: BY or GET, which makes the command read any of them.
+Status check_patterns_right(Ctx& ctx, Bytes option) {
+  if ((ctx.session.modes & Session::kChecked) == 0) return Status::ok();
+  const User& user = rights_of(ctx.session, ctx.server());
+  if (denied_pattern_option(user, ctx.command, ctx.args.list).empty()) return Status::ok();
+  return reply_error("ERR " + denied_pattern_text(option));
+}
+
+Status parse_sort(Ctx& ctx, SortRequest* request) {
+  TRY(ctx.reserve(ctx.argc() / 2 * sizeof(Pattern)));
+  for (ArgCursor cursor(ctx.args, 2); !cursor.done();) {
+    Bytes value;
+    if (cursor.take_word("ASC")) {
+      request->descending = false;
+    } else if (cursor.take_word("DESC")) {
+      request->descending = true;
+    } else if (cursor.take_word("ALPHA")) {
+      request->alpha = true;
+    } else if (cursor.left() >= 3 && cursor.take_option("LIMIT", &value)) {
+      TRY_ASSIGN(offset, integer_argument(value));
+      TRY_ASSIGN(count, integer_argument(cursor.take()));
+      request->offset = offset;
+      request->count = count;
+    } else if (ctx.command.spec->keys.has_store && cursor.take_option("STORE", &value)) {
+      request->stores = true;
+    } else if (cursor.take_option("BY", &value)) {
+      const Pattern pattern = parse_pattern(value);
+      // After a BY without a * no later BY sorts. As in Redis, a later pattern is checked all the same.
+      if (shown(value, Bytes::npos).find('*') == Bytes::npos) {
+        request->sorts = false;
+      } else {
+        TRY(check_patterns_right(ctx, "BY"));
+      }
+      request->by = pattern;
+    } else if (cursor.take_option("GET", &value)) {
+      TRY(check_patterns_right(ctx, "GET"));
+      request->gets.push_back(parse_pattern(value));
+    } else {
+      return syntax_error();
+    }
+  }
+  return Status::ok();
+}
+
+/// Reserves memory that grows, in steps. A little is free of charge, as in Ctx::reserve().
+class GrowingCharge {
+ public:
+  explicit GrowingCharge(Ctx& ctx) : ctx_(ctx) {}
+  Status add(std::uint64_t bytes) {
+    used_ += bytes;
+    if (used_ <= charged_ + kLargeValueBytes) return Status::ok();
+    const std::uint64_t more = std::max(kStep, used_ - charged_);
+    TRY(ctx_.reserve(more));
+    charged_ += more;
+    return Status::ok();
+  }
+
+ private:
+  static constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+  Ctx& ctx_;
+  std::uint64_t used_ = 0, charged_ = 0;
+};
+
+/// A value that a pattern has found. `found` owns its bytes; it is empty if the value is the element itself.
+struct PatternValue {
+  std::optional<Found> found;
+  std::optional<Bytes> bytes;  ///< nullopt: no key, another type, or no such field
+};
+
+/// Looks up keys that patterns make from elements.
+class PatternReader {
+ public:
+  PatternReader(Ctx& ctx, bool stores) : ctx_(ctx), stores_(stores), strings_(ctx.strings()) {}
+
+  /// Finds the value of an element. If its page is not in memory, the value is missing, and resident() is false from then on: the
+  /// caller goes on, so that all pages are read together.
+  Status find(const Pattern& pattern, Bytes element, PatternValue* value) {
+    value->bytes.reset();
+    if (pattern.is_element) value->bytes = element;
+    if (!pattern.has_star || !make_key(pattern, element)) return Status::ok();
+    TRY(ctx_.work(kLookupWork + key_.size()));
+    const LookupKey key{key_, hash_key(key_)};
+    if (!note(stores_ ? strings_.locate_any_for_update(key, &value->found) : strings_.locate_any(key, &value->found)))
+      return status_;
+    if (stores_) ++(value->found ? ctx_.counts.hits : ctx_.counts.misses);
+    if (!value->found) return Status::ok();
+    Found& found = *value->found;
+    if (found.kind != (pattern.field ? EntryKind::kCompact : EntryKind::kValue)) return Status::ok();
+    if (pattern.field || found.large.table != nullptr) TRY(ctx_.work(found.length));
+    if (!note(strings_.read(&found))) return status_;
+    if (!pattern.field) {
+      value->bytes = found.value;
+    } else if (collection_type_of(found.value) == CollectionType::kHash) {
+      TRY_ASSIGN(field, find_field(found.value, *pattern.field));
+      value->bytes = field;
+    }
+    return Status::ok();
+  }
+  [[nodiscard]] bool resident() const { return resident_; }
+
+ private:
+  /// Makes the engine key in key_. False if it is longer than any key.
+  bool make_key(const Pattern& pattern, Bytes element) {
+    if (pattern.prefix.size() + element.size() + pattern.suffix.size() > kMaxKeyBytes) return false;
+    key_.assign(pattern.prefix).append(element).append(pattern.suffix);
+    if (needs_escape(key_)) key_ = escaped_key(key_);
+    return key_.size() <= kMaxKeyBytes;
+  }
+  /// Returns true if the read has succeeded; otherwise find() returns status_.
+  bool note(Status read) {
+    resident_ &= !read.is_not_resident();
+    const bool succeeded = read.is_ok();
+    status_ = read.is_not_resident() ? Status::ok() : std::move(read);
+    return succeeded;
+  }
+
+  Ctx& ctx_;
+  const bool stores_;
+  Strings strings_;
+  std::string key_;
+  Status status_;
+  bool resident_ = true;
+};
+
+/// Keeps values beyond the look-up that has found them.
+class KeptValues {
+ public:
+  explicit KeptValues(Ctx& ctx) : charge_(ctx) {}
+  Status keep(const PatternValue& value, Bytes* kept) {
+    *kept = *value.bytes;
+    if (!value.found) return Status::ok();  // bytes of the source, which the command holds
+    if (value.found->kind == EntryKind::kValue && value.found->pin != nullptr && kept->size() > kLargeValueBytes) {
+      TRY(charge_.add(sizeof(pins_[0])));  // the value carries its own charge
+      pins_.push_back(value.found->pin);
+      return Status::ok();
+    }
+    TRY(charge_.add(kept->size()));
+    *kept = memory_.copy(*kept);
+    return Status::ok();
+  }
+
+ private:
+  GrowingCharge charge_;
+  GatheredMemory memory_;
+  std::vector<std::shared_ptr<const void>> pins_;
+};
+
+/// Parses scores as Redis does for SORT: what strtod reads up to the end or a zero byte, within the range of a double, and not NaN.
+class ScoreParser {
+ public:
+  explicit ScoreParser(Ctx& ctx) : charge_(ctx) {}
+  /// nullopt if the text is no such number.
+  Status parse(Bytes text, std::optional<double>* score) {
+    const auto integer = parse_integer(text);
+    if (integer) {
+      *score = static_cast<double>(*integer);
+      return Status::ok();
+    }
+    text = shown(text, Bytes::npos);
+    if (text.size() > buffer_.capacity()) TRY(charge_.add(text.size() - buffer_.capacity()));
+    buffer_.assign(text);
+    char* end = nullptr;
+    errno = 0;
+    const double value = std::strtod(buffer_.c_str(), &end);
+    score->reset();
+    if (*end == '\0' && errno != ERANGE && !std::isnan(value)) *score = value;
+    return Status::ok();
+  }
+
+ private:
+  GrowingCharge charge_;
+  std::string buffer_;
+};
+
+struct SortItem {
+  Bytes element;
+  double score = 0;   ///< unless ALPHA
+  Bytes weight = {};  ///< of ALPHA: the element, or the value of BY
+  bool has_weight = true;
+};
+
+/// Returns true if `a` comes before `b` in ascending order.
+bool sorts_before(const SortItem& a, const SortItem& b, bool alpha) {
+  if (!alpha) return a.score != b.score ? a.score < b.score : a.element < b.element;
+  if (!a.has_weight || !b.has_weight) return !a.has_weight && b.has_weight;
+  return a.weight < b.weight;
+}
+
+/// The sorted elements, and what owns their bytes.
+struct Sorting {
+  explicit Sorting(Ctx& ctx) : kept(ctx) {}
+  std::optional<Found> source;
+  std::vector<SortItem> items;
+  std::size_t begin = 0, end = 0;  ///< the items of the result
+  KeptValues kept;
+};
+
+template <typename Element>
+Status read_items(CompactReader reader, std::vector<SortItem>* items) {
+  items->reserve(reader.count());
+  for (Element each{}; reader.next(&each);) {
+    if constexpr (std::is_same_v<Element, ScoredMember>) {
+      items->push_back({.element = each.member});
+    } else {
+      items->push_back({.element = each});
+    }
+  }
+  return reader.status();
+}
+
+/// Reads the elements. `request` changes if the source is a set: the stored result of a set is sorted in any case.
+Status read_source_items(Ctx& ctx, SortRequest* request, Sorting* sorting) {
+  if (request->stores) {
+    std::vector<std::optional<Found>> found;
+    TRY(locate_entries(ctx, ctx.keys, &found));
+    sorting->source = std::move(found[0]);
+    ++(sorting->source ? ctx.counts.hits : ctx.counts.misses);
+  } else {
+    TRY(ctx.strings().locate_any(ctx.key(), &sorting->source));
+  }
+  if (!sorting->source) return Status::ok();
+  Found& source = *sorting->source;
+  if (source.kind != EntryKind::kCompact) return wrong_type();
+  TRY(collection_work(ctx, source.length));
+  TRY(ctx.strings().read(&source));
+  const auto type = collection_type_of(source.value);
+  if (type == CollectionType::kHash) return wrong_type();
+  TRY_ASSIGN(reader, CompactReader::open(source.value, type.value_or(CollectionType::kList)));
+  TRY(collection_work(ctx, 0, reader.count() * kElementWork));
+  TRY(ctx.reserve(2 * reader.count() * sizeof(SortItem)));  // sorting takes as much again
+  if (type == CollectionType::kSet && !request->sorts && request->stores) {
+    request->sorts = request->alpha = true;
+    request->by.reset();
+  }
+  return type == CollectionType::kSortedSet ? read_items<ScoredMember>(reader, &sorting->items)
+                                            : read_items<Bytes>(reader, &sorting->items);
+}
+
+void choose_range(const SortRequest& request, Sorting* sorting) {
+  const auto size = static_cast<std::int64_t>(sorting->items.size());
+  const std::int64_t begin = std::clamp<std::int64_t>(request.offset, 0, size);
+  const std::int64_t end = request.count < 0 ? size : std::min(size, begin + std::min(request.count, size));
+  sorting->begin = static_cast<std::size_t>(begin);
+  sorting->end = static_cast<std::size_t>(std::max(begin, end));
+}
+
+/// Gives each item its score or weight.
+Status weigh(Ctx& ctx, const SortRequest& request, PatternReader* reader, Sorting* sorting) {
+  ScoreParser scores(ctx);
+  PatternValue value;
+  bool all_numbers = true;
+  for (SortItem& item : sorting->items) {
+    value.bytes = item.element;
+    if (request.by) {
+      TRY(reader->find(*request.by, item.element, &value));
+      if (!reader->resident()) continue;
+      item.has_weight = value.bytes.has_value();
+      if (!item.has_weight) continue;
+      TRY(ctx.work(value.bytes->size()));
+    }
+    if (request.alpha) {
+      if (request.by) TRY(sorting->kept.keep(value, &item.weight));
+      if (!request.by) item.weight = item.element;
+      continue;
+    }
+    std::optional<double> score;
+    TRY(scores.parse(*value.bytes, &score));
+    all_numbers &= score.has_value();
+    item.score = score.value_or(0);
+  }
+  if (!reader->resident()) return Status::not_resident();
+  return all_numbers ? Status::ok() : reply_error("ERR One or more scores can't be converted into double");
+}
+
+Status sort_items(Ctx& ctx, const SortRequest& request, PatternReader* reader, Sorting* sorting) {
+  std::vector<SortItem>& items = sorting->items;
+  if (!request.sorts) {
+    // The order of a list and of a sorted set can be reversed; a set has none.
+    const bool is_set = sorting->source && collection_type_of(sorting->source->value) == CollectionType::kSet;
+    if (request.descending && !is_set) std::reverse(items.begin(), items.end());
+    return Status::ok();
+  }
+  TRY(weigh(ctx, request, reader, sorting));
+  const auto comparisons = static_cast<std::uint64_t>(std::log2(items.size() + 1) * static_cast<double>(items.size()));
+  TRY(collection_work(ctx, 0, comparisons * kCompareWork));
+  // Items that compare equal stay in their order, also if it is descending.
+  std::stable_sort(items.begin(), items.end(), [&request](const SortItem& a, const SortItem& b) {
+    return request.descending ? sorts_before(b, a, request.alpha) : sorts_before(a, b, request.alpha);
+  });
+  return Status::ok();
+}
+
+/// Calls `visit(value)` for each value of the result.
+template <typename Visit>
+Status visit_values(Ctx& ctx, const SortRequest& request, PatternReader* reader, const Sorting& sorting, Visit visit) {
+  PatternValue value;
+  for (std::size_t i = sorting.begin; i < sorting.end; ++i) {
+    if (request.gets.empty()) {
+      value.bytes = sorting.items[i].element;
+      TRY(visit(value));
+    }
+    for (const Pattern& pattern : request.gets) {
+      if (ctx.reply.out().overflown()) return Status::ok();  // the client will be closed
+      TRY(ctx.work(0));
+      TRY(reader->find(pattern, sorting.items[i].element, &value));
+      if (reader->resident()) TRY(visit(value));
+    }
+  }
+  return reader->resident() ? Status::ok() : Status::not_resident();
+}
+
+Status reply_values(Ctx& ctx, const SortRequest& request, PatternReader* reader, const Sorting& sorting) {
+  ctx.reply.array((sorting.end - sorting.begin) * request.values_of_element());
+  return visit_values(ctx, request, reader, sorting, [&ctx](const PatternValue& value) {
+    if (!value.bytes) {
+      ctx.reply.null();
+    } else if (value.found && value.found->kind == EntryKind::kValue && value.bytes->size() > kLargeValueBytes) {
+      ctx.reply.bulk_shared(value.found->pin, *value.bytes);
+    } else {
+      TRY(ctx.work(value.bytes->size()));
+      ctx.reply.bulk(*value.bytes);
+    }
+    return ctx.reserve_reply();
+  });
+}
+
+Status store_values(Ctx& ctx, const SortRequest& request, PatternReader* reader, Sorting* sorting) {
+  std::vector<Bytes> values;
+  std::uint64_t bytes = 0;
+  TRY(visit_values(ctx, request, reader, *sorting, [&](const PatternValue& value) {
+    bytes += value.bytes.value_or(Bytes()).size();
+    TRY(check_compact_size(values.size() + 1, bytes));
+    values.emplace_back();
+    return value.bytes ? sorting->kept.keep(value, &values.back()) : Status::ok();
+  }));
+  return store_result(ctx, ctx.key(1), CollectionType::kList, values);
+}
+
+Status sort(Ctx& ctx) {
+  SortRequest request;
+  TRY(parse_sort(ctx, &request));
+  Sorting sorting(ctx);
+  TRY(read_source_items(ctx, &request, &sorting));
+  choose_range(request, &sorting);
+  const std::uint64_t chosen = sorting.end - sorting.begin;
+  if (request.stores) TRY(check_compact_size(chosen * request.values_of_element(), 0));
+  const std::uint64_t lookups = (request.by && request.sorts ? sorting.items.size() : 0) + chosen * request.gets.size();
+  if (lookups > kShortLookups) TRY(ctx.go_on_for_long());
+  PatternReader reader(ctx, request.stores);
+  TRY(sort_items(ctx, request, &reader, &sorting));
+  return request.stores ? store_values(ctx, request, &reader, &sorting) : reply_values(ctx, request, &reader, sorting);
+}
+
+constexpr Bytes kSortComplexity =
+    "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the "
+    "elements are not sorted, complexity is O(N).";
+constexpr KeySpec kSortSource = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess};
+constexpr KeySpec kSortPatterns = {.access = KeySpec::kRo | KeySpec::kAccess,
+                                   .notes =
+                                       "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive "
+                                       "from the content of the key we sort"};
+constexpr KeySpec kSortKeys[] = {
+    kSortSource,
+    kSortPatterns,
+    {.access = KeySpec::kOw | KeySpec::kUpdate,
+     .notes = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear "
+              "anywhere in the argument array"}};
+constexpr KeySpec kSortRoKeys[] = {kSortSource, kSortPatterns};
+
+constexpr CommandSpec kSort[] = {
+    {.name = "sort",
+     .arity = at_least(2),
+     .keys = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess, .has_store = true},
+     .flags = kWrite | kDenyOom | kMovableKeys | kDangerous,
+     .run = sort,
+     .since = "1.0.0",
+     .complexity = kSortComplexity,
+     .summary = "Sorts the elements in a list, a set, or a sorted set, optionally storing the result.",
+     .group = Group::kGeneric,
+     .arguments = kSortArguments,
+     .extra_acl = "@set @sortedset @list",
+     .key_specs = kSortKeys,
+     .scope = KeyScope::kPatterns,
+     .event = {.name = "sortstore", .letter = 'l'}},
+    {.name = "sort_ro",
+     .arity = at_least(2),
+     .keys = kSortSource,
+     .flags = kReadOnly | kMovableKeys | kDangerous,
+     .run = sort,
+     .since = "7.0.0",
+     .complexity = kSortComplexity,
+     .summary = "Returns the sorted elements of a list, a set, or a sorted set.",
+     .group = Group::kGeneric,
+     .arguments = std::span(kSortArguments).first(std::size(kSortArguments) - 1),
+     .extra_acl = "@set @sortedset @list",
+     .key_specs = kSortRoKeys,
+     .scope = KeyScope::kPatterns},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> sort_commands() { return kSort; }
+
+}  // namespace ebbtide
