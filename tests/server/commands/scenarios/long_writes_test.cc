@@ -718,6 +718,95 @@ TEST_CASE("COPY and MOVE of a large value: they run off the loop, and run again 
   CHECK_FALSE(server.intents.any());
 }
 
+namespace {
+
+/// A list of 3,000 elements, so that SORT BY leaves its loop.
+void push_many(TwoLoops& server) {
+  for (int first = 0; first < 3000; first += 1000) {
+    std::vector<std::string> words{"RPUSH", "list"};
+    for (int i = 0; i < 1000; ++i) words.push_back(std::to_string(first + i));
+    Asked push = server.ask(50, words);
+    REQUIRE(push.step());
+    push.reply();
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "SORT with STORE by other keys off the loop: it runs again if one of them is written, and others of its database wait") {
+  TwoLoops server(GENERATE(false, true));
+  push_many(server);
+  server.beside("SELECT 1", 51);
+  Asked sort = server.ask(1, split_line("SORT list BY w* DESC LIMIT 0 2 GET # GET g* STORE d"));
+  CHECK_FALSE(sort.step());
+  server.manual.run_one();
+  CHECK_FALSE(sort.step());
+  server.manual.run_one();
+  CHECK(server.beside("SET w7 1", 51) == "OK");  // another database
+  for (const char* line : {"SET w7 8", "SET g7 seven"}) {
+    CHECK(server.beside(line) == "OK");
+    CHECK_FALSE(sort.step());
+    server.manual.run_one();
+  }
+  Asked writer(*server.other, server.client(52), split_line("SET w8 9"));  // the SET waits now
+  CHECK_FALSE(writer.step());
+  CHECK(sort.step());
+  CHECK(sort.reply() == "(integer) 4");
+  CHECK(writer.step());
+  CHECK(server.beside("LRANGE d 0 -1") == "[\"7\", \"seven\", \"999\", \"\"]");
+  CHECK_FALSE(server.intents.any());
+}
+
+TEST_CASE("key of BY expires before the commit of a long SORT with STORE: it runs again") {
+  TwoLoops server;
+  push_many(server);
+  server.beside("SET w7 8 PX 100");
+  Asked sort = server.ask(1, split_line("SORT list BY w* DESC LIMIT 0 1 STORE d"));
+  sort.step();
+  server.manual.run_one();
+  sort.step();
+  server.manual.run_one();
+  server.advance(200);
+  CHECK_FALSE(sort.step());
+  server.manual.run_one();
+  CHECK(sort.step());
+  CHECK(server.beside("LRANGE d 0 -1") == "[\"999\"]");
+}
+
+TEST_CASE("SORT without STORE off the loop: it sees one moment, and marks nothing") {
+  TwoLoops server(GENERATE(false, true));
+  push_many(server);
+  const std::string name = GENERATE("SORT", "SORT_RO");
+  Asked sort = server.ask(1, split_line(name + " list BY w* DESC LIMIT 0 2 GET # GET g*"));
+  CHECK_FALSE(sort.step());
+  CHECK(server.beside("SET w7 8") == "OK");
+  CHECK_FALSE(server.intents.any());
+  server.manual.run_one();
+  CHECK(server.beside("MSET w8 9 g7 seven") == "OK");
+  CHECK(sort.step());
+  CHECK(sort.reply() == "[\"7\", (nil), \"999\", (nil)]");
+}
+
+TEST_CASE("EXEC off the loop with SORT by other keys: it runs again if one of them is written") {
+  TwoLoops server(GENERATE(false, true));
+  push_many(server);
+  server.beside("MULTI", 1);
+  queue_one(server, 1, "SORT_RO list BY w* DESC LIMIT 0 1");
+  queue_one(server, 1, "SET own 1");
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(server.beside("SET w7 1") == "OK");
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(exec.step());
+  CHECK(exec.reply() == "[[\"7\"], OK]");
+  CHECK_FALSE(server.intents.any());
+}
+
 TEST_CASE("EXEC with a walk: it runs off the loop even if short, and runs again if a key is added") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SELECT 1", 51);

@@ -81,6 +81,47 @@ TEST_CASE("range delete: needs the right to all keys of its range", "[acl]") {
   CHECK(server.app("STAMP.COUNT 1 2") == "(integer) 0");
 }
 
+TEST_CASE("SORT with BY or GET: needs the right to read all keys, which the option's pattern may name", "[acl]") {
+  Harness server;
+  server.log_in("+@all ~l");
+  const std::string no_by = "(error) ERR BY option of SORT denied due to insufficient ACL permissions.";
+  const std::string no_get = "(error) ERR GET option of SORT denied due to insufficient ACL permissions.";
+  server("RPUSH l 2 1");
+  CHECK(server.app("SORT l") == "[\"1\", \"2\"]");
+  CHECK(server.app("SORT l BY nosort") == "[\"2\", \"1\"]");
+  CHECK(server.app("SORT l BY w*") == no_by);
+  CHECK(server.app("SORT_RO l BY w*") == no_by);
+  CHECK(server.app("SORT l GET #") == no_get);
+  CHECK(server.app("SORT l GET w* BY w*") == no_get);
+  CHECK(server.app("SORT l x GET #") == "(error) ERR syntax error");
+  CHECK(server.app("SORT l STORE other") == kNoKey);
+  CHECK(server.app("SORT l STORE other STORE l") == "(integer) 2");
+  CHECK(server.app("SORT l STORE l STORE other") == kNoKey);
+  CHECK(server.app("SORT other") == kNoKey);
+  server.app("MULTI");
+  CHECK(server.app("SORT l BY w*") == "QUEUED");
+  CHECK(server.app("SORT l") == "QUEUED");
+  CHECK(server.app("EXEC") == "[" + no_by + ", [\"1\", \"2\"]]");
+
+  std::vector<std::string> many{"SORT", "l"};  // it runs off the loop
+  for (int i = 0; i < 1000; ++i) many.insert(many.end(), {"GET", "x*"});
+  CHECK(show(server.raw(many, 2)) == no_get);
+
+  const std::string dry = "ACL DRYRUN app SORT l BY w*";
+  CHECK(server(dry) == "\"BY option of SORT denied due to insufficient ACL permissions.\"");
+  CHECK(server("ACL DRYRUN app SORT l") == "OK");
+  server("ACL SETUSER app %R~* %W~d");
+  CHECK(server(dry) == "OK");
+  CHECK(server.app("SORT l BY w* GET # STORE d") == "(integer) 2");
+  CHECK(server.app("SORT l BY w* GET # STORE e") == kNoKey);
+  server("ACL SETUSER app resetkeys %W~* ~l");
+  CHECK(server.app("SORT l BY w*") == no_by);
+  server("ACL SETUSER app resetkeys ~l (~* -@all +get)");  // no selector has both rights
+  CHECK(server.app("SORT l BY w*") == no_by);
+  server("ACL SETUSER app clearselectors ~l (~* -@all +sort)");
+  CHECK(server.app("SORT l BY w*") == "[\"1\", \"2\"]");
+}
+
 TEST_CASE("dangerous commands: each has the category @dangerous", "[acl]") {
   const CommandTable table(command_families());
   for (const char* name : {"delrange", "delprefix", "stamp.delrange", "flushdb", "flushall", "config|set", "config|get", "bgsave",

@@ -1,0 +1,134 @@
+// Tests of SORT beyond its replies (tests/transcripts/redis_sort.txt): values on disk, memory, limits, random orders.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "commands/families.h"
+#include "dispatch/random.h"
+#include "server/dispatch/harness.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+/// Pushes the numbers below `count` to the list "list", in descending order.
+void push_numbers(CommandHarness& server, int count) {
+  for (int left = count; left > 0;) {
+    std::vector<std::string> words{"RPUSH", "list"};
+    for (int i = 0; i < 1000 && left > 0; ++i) words.push_back(std::to_string(--left));
+    REQUIRE(show(server.raw(words)).starts_with("(integer)"));
+  }
+}
+
+void send_to_disk(CommandHarness& server) {
+  REQUIRE(server.db->flush(0).is_ok());
+  server.settle();
+  server.reopen();
+}
+
+}  // namespace
+
+TEST_CASE("keys of BY and GET are on disk: their pages are read together") {
+  CommandHarness server(command_families());
+  constexpr int kKeys = 500;
+  push_numbers(server, kKeys);
+  for (int i = 0; i < kKeys; ++i) {
+    const std::string n = std::to_string(i);
+    REQUIRE(show(server.raw({"SET", "w" + n, std::to_string(kKeys - i)})) == "OK");
+    REQUIRE(show(server.raw({"HSET", "h" + n, "f", "value " + n + std::string(200, '.')})) == "(integer) 1");
+  }
+  send_to_disk(server);
+  const std::uint64_t before = server.db->stats().fetches;
+  CHECK(server("SORT list BY w* LIMIT 0 2") == "[\"499\", \"498\"]");
+  CHECK(server.db->stats().fetches - before <= 3);  // the list, then the keys of BY
+  CHECK(server("SORT list BY w* LIMIT 0 1 GET h*->f STORE d") == "(integer) 1");
+  CHECK(server("LRANGE d 0 -1") == "[\"value 499" + std::string(200, '.') + "\"]");
+}
+
+TEST_CASE("values of BY that do not fit into memory: SORT fails, and SORT without ALPHA needs one at a time") {
+  CommandHarness server(command_families());  // its budget is 64 MiB
+  const std::string number = std::string(2 << 20, '0');
+  push_numbers(server, 40);
+  for (int i = 0; i < 40; ++i) {
+    REQUIRE(show(server.raw({"SET", "w" + std::to_string(i), number + std::to_string(40 - i)})) == "OK");
+    if (i % 8 == 7) send_to_disk(server);
+  }
+  send_to_disk(server);
+  CHECK(server("SORT list BY w* LIMIT 0 2") == "[\"39\", \"38\"]");
+  const std::string failed = server("SORT list BY w* ALPHA LIMIT 0 2");
+  CHECK(failed.starts_with("(error) OOM command not allowed"));
+  CHECK(server("SORT list BY w* ALPHA STORE d").starts_with("(error) OOM command not allowed"));
+  CHECK(server("EXISTS d") == "(integer) 0");
+  CHECK(server("SORT list LIMIT 0 1 GET w* STORE d").starts_with("(error) ERR "));  // an element of 2 MiB
+  CHECK(server("SORT list LIMIT 0 2") == "[\"0\", \"1\"]");
+}
+
+TEST_CASE("SORT with STORE beyond a limit of lists: it is refused, and changes nothing") {
+  CommandHarness server(command_families());
+  push_numbers(server, 6000);
+  server("SET d text");
+  CHECK(server("SORT list GET # GET # GET none* STORE d").starts_with("(error) ERR "));
+  CHECK(server("GET d") == "\"text\"");
+  CHECK(show(server.raw({"SET", "w1", std::string(600 << 10, 'x')})) == "OK");
+  CHECK(server("SORT list LIMIT 1 1 GET w* GET w* STORE d").starts_with("(error) ERR "));
+  CHECK(server("GET d") == "\"text\"");
+  CHECK(server("SORT list GET # GET none* STORE d") == "(integer) 12000");
+}
+
+TEST_CASE("key of BY expires: it counts as missing from then on") {
+  CommandHarness server(command_families());
+  server("RPUSH list 1 2");
+  server("SET w1 5 PX 100");
+  CHECK(server("SORT list BY w*") == "[\"2\", \"1\"]");
+  CHECK(server("SORT list GET w*") == "[\"5\", (nil)]");
+  server.advance(100);
+  CHECK(server("SORT list BY w*") == "[\"1\", \"2\"]");
+  CHECK(server("SORT list GET w*") == "[(nil), (nil)]");
+}
+
+TEST_CASE("patterns whose keys are longer than any key: the keys are missing") {
+  CommandHarness server(command_families());
+  const std::string element(40'000, 'e'), half(40'000, 'h');
+  REQUIRE(show(server.raw({"RPUSH", "list", element, std::string(40'000, '\0')})) == "(integer) 2");
+  CHECK(show(server.raw({"SORT", "list", "BY", half + "*", "GET", "*" + half, "GET", half + "*->f"})) ==
+        "[(nil), (nil), (nil), (nil)]");
+}
+
+TEST_CASE("random lists and weights: SORT gives the order of a simple sort, on the loop and off it") {
+  std::uint64_t seed = 5;
+  const auto below = [&seed](std::uint64_t n) { return next_random(&seed) % n; };
+  for (int round = 0; round < 20; ++round) {
+    CommandHarness server(command_families());
+    const std::uint64_t count = below(round % 4 == 3 ? 5000 : 50) + 1;
+    std::map<std::string, int> weights;
+    std::vector<std::string> elements, words{"RPUSH", "list"};
+    std::vector<std::string> sets{"MSET"};
+    for (std::uint64_t i = 0; i < count; ++i) {
+      elements.push_back(std::to_string(below(10'000)));
+      if (below(3) == 0) continue;
+      const int weight = static_cast<int>(below(100)) - 50;
+      sets.insert(sets.end(), {"w" + elements.back(), std::to_string(weight)});
+      weights[elements.back()] = weight;
+    }
+    words.insert(words.end(), elements.begin(), elements.end());
+    server.raw(words);
+    server.raw(sets);
+    const bool descending = below(2) == 0;
+    std::sort(elements.begin(), elements.end(), [&](const std::string& a, const std::string& b) {
+      const int x = weights[a], y = weights[b];
+      return descending ? (x != y ? x > y : a > b) : (x != y ? x < y : a < b);
+    });
+    const std::uint64_t first = below(count), length = below(count) + 1;
+    std::string expected = "[";
+    for (std::uint64_t i = first; i < std::min(count, first + length); ++i) expected += "\"" + elements[i] + "\", ";
+    expected.replace(expected.size() - 2, 2, "]");
+    const std::string line = std::string("SORT list BY w* ") + (descending ? "DESC" : "ASC") + " LIMIT " + std::to_string(first) +
+                             " " + std::to_string(length);
+    CHECK(server(line) == expected);
+    server(line + " STORE d");
+    CHECK(server("LRANGE d 0 -1") == expected);
+  }
+}
