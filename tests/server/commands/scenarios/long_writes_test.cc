@@ -733,8 +733,7 @@ void push_many(TwoLoops& server) {
 
 }  // namespace
 
-TEST_CASE(
-    "SORT with STORE by other keys off the loop: it runs again if one of them is written, and others of its database wait") {
+TEST_CASE("client writes a key of BY during a long SORT with STORE: it runs again, then other writers wait") {
   TwoLoops server(GENERATE(false, true));
   push_many(server);
   server.beside("SELECT 1", 51);
