@@ -11,6 +11,7 @@
 //   4. A command of many look-ups or elements leaves its loop.
 //   5. A user needs the right to read all keys (denied_pattern_option in permissions.h).
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -33,8 +34,8 @@
 namespace ebbtide {
 namespace {
 
-/// The work (Ctx::work) of a look-up beside its bytes, of an element, and of a comparison.
-constexpr std::uint64_t kLookupWork = 512, kElementWork = 64, kCompareWork = 8;
+/// The work (Ctx::work) of a look-up beside its bytes, of an element, of a comparison, and of a value of the result.
+constexpr std::uint64_t kLookupWork = 256, kElementWork = 64, kCompareWork = 8, kValueWork = 16;
 /// A command of more look-ups is for a thread of long commands.
 constexpr std::uint64_t kShortLookups = 64 << 10;
 
@@ -153,7 +154,7 @@ class PatternReader {
     value->bytes.reset();
     if (pattern.is_element) value->bytes = element;
     if (!pattern.has_star || !make_key(pattern, element)) return Status::ok();
-    TRY(ctx_.work(kLookupWork + key_.size()));
+    TRY(ctx_.work(key_.size()));
     const LookupKey key{key_, hash_key(key_)};
     if (!note(stores_ ? strings_.locate_any_for_update(key, &value->found) : strings_.locate_any(key, &value->found)))
       return status_;
@@ -301,7 +302,6 @@ Status read_source_items(Ctx& ctx, SortRequest* request, Sorting* sorting) {
   const auto type = collection_type_of(source.value);
   if (type == CollectionType::kHash) return wrong_type();
   TRY_ASSIGN(reader, CompactReader::open(source.value, type.value_or(CollectionType::kList)));
-  TRY(collection_work(ctx, 0, reader.count() * kElementWork));
   TRY(ctx.reserve(2 * reader.count() * sizeof(SortItem)));  // sorting takes as much again
   if (type == CollectionType::kSet && !request->sorts && request->stores) {
     request->sorts = request->alpha = true;
@@ -356,8 +356,6 @@ Status sort_items(Ctx& ctx, const SortRequest& request, PatternReader* reader, S
     return Status::ok();
   }
   TRY(weigh(ctx, request, reader, sorting));
-  const auto comparisons = static_cast<std::uint64_t>(std::log2(items.size() + 1) * static_cast<double>(items.size()));
-  TRY(collection_work(ctx, 0, comparisons * kCompareWork));
   // Items that compare equal stay in their order, also if it is descending.
   std::stable_sort(items.begin(), items.end(), [&request](const SortItem& a, const SortItem& b) {
     return request.descending ? sorts_before(b, a, request.alpha) : sorts_before(a, b, request.alpha);
@@ -411,16 +409,26 @@ Status store_values(Ctx& ctx, const SortRequest& request, PatternReader* reader,
   return store_result(ctx, ctx.key(1), CollectionType::kList, values);
 }
 
+/// Announces the work that follows, before any of it is done.
+Status announce_work(Ctx& ctx, const SortRequest& request, const Sorting& sorting) {
+  const std::size_t size = sorting.items.size(), chosen = sorting.end - sorting.begin;
+  const auto of_keys = std::count_if(request.gets.begin(), request.gets.end(), [](const Pattern& p) { return p.has_star; });
+  const std::uint64_t weighed = request.sorts && request.by ? size : 0;
+  const std::uint64_t lookups = weighed + chosen * static_cast<std::uint64_t>(of_keys);
+  const std::uint64_t comparisons = request.sorts ? size * static_cast<std::uint64_t>(std::bit_width(size)) : 0;
+  TRY(collection_work(ctx, 0, size * kElementWork + comparisons * kCompareWork));
+  TRY(ctx.work(lookups * kLookupWork + chosen * request.values_of_element() * kValueWork));
+  return lookups > kShortLookups ? ctx.go_on_for_long() : Status::ok();
+}
+
 Status sort(Ctx& ctx) {
   SortRequest request;
   TRY(parse_sort(ctx, &request));
   Sorting sorting(ctx);
   TRY(read_source_items(ctx, &request, &sorting));
   choose_range(request, &sorting);
-  const std::uint64_t chosen = sorting.end - sorting.begin;
-  if (request.stores) TRY(check_compact_size(chosen * request.values_of_element(), 0));
-  const std::uint64_t lookups = (request.by && request.sorts ? sorting.items.size() : 0) + chosen * request.gets.size();
-  if (lookups > kShortLookups) TRY(ctx.go_on_for_long());
+  if (request.stores) TRY(check_compact_size((sorting.end - sorting.begin) * request.values_of_element(), 0));
+  TRY(announce_work(ctx, request, sorting));
   PatternReader reader(ctx, request.stores);
   TRY(sort_items(ctx, request, &reader, &sorting));
   return request.stores ? store_values(ctx, request, &reader, &sorting) : reply_values(ctx, request, &reader, sorting);
