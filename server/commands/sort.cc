@@ -5,8 +5,8 @@
 //
 // The patterns of BY and GET make keys from elements, so these keys are unknown until the command runs:
 //   1. All of its reads use one view, so the result is of one moment.
-//   2. With STORE nothing that it has read may change before its commit. On a loop it holds all locks; off the loop its whole
-//      database is marked (stores_from_patterns in command_keys.h).
+//   2. With STORE nothing that it has read may change before its commit. On a loop it holds all locks; off the loop it marks its
+//      whole database, and after a conflict the keys that it has read (dispatch/long_write.h).
 //   3. All keys of an option are looked up before any of their values is used, so that the pages that they miss are read together.
 //   4. A command of many look-ups or elements leaves its loop.
 //   5. A user needs the right to read all keys (denied_pattern_option in permissions.h).
@@ -156,6 +156,7 @@ class PatternReader {
     if (!pattern.has_star || !make_key(pattern, element)) return Status::ok();
     TRY(ctx_.work(key_.size()));
     const LookupKey key{key_, hash_key(key_)};
+    ctx_.note_also_read(key);
     if (!note(stores_ ? strings_.locate_any_for_update(key, &value->found) : strings_.locate_any(key, &value->found)))
       return status_;
     if (stores_) ++(value->found ? ctx_.counts.hits : ctx_.counts.misses);

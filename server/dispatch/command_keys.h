@@ -34,8 +34,8 @@ int stored_key(const KeySpec& spec, std::span<const Bytes> arguments);
 /// Returns the first option by which SORT reads keys that are no arguments: "BY", if its pattern has a *, or "GET". "" if there is
 /// none.
 Bytes pattern_option(const CommandSpec& spec, std::span<const Bytes> arguments);
-/// True if SORT stores what depends on such keys. It then writes under all locks, since no key may change between its reads and
-/// its commit.
+/// True if SORT stores what depends on such keys. On its loop it then holds all locks, since no key may change between its
+/// reads and its commit.
 bool stores_from_patterns(const CommandSpec& spec, std::span<const Bytes> arguments);
 /// True if the arguments say that a command with the flag kWrite writes nothing.
 inline bool only_reads(const CommandSpec& spec, std::span<const Bytes> arguments) {

@@ -1,6 +1,7 @@
 #include "dispatch/context.h"
 
 #include "dispatch/command_env.h"
+#include "dispatch/intents.h"
 
 namespace ebbtide {
 namespace {
@@ -20,6 +21,11 @@ ReadView Ctx::view_of(DatabaseId database) const {
 
 bool Ctx::may_store_result() const {
   return (client != nullptr || in_exec()) && env.env_->db->write_status().is_ok() && !env.env_->db->writes_stopped();
+}
+
+void Ctx::add_also_read(const LookupKey& key) const {
+  KeySet& keys = *off_loop->also_read;
+  if (keys.size() <= OffLoopCtx::kMostAlsoRead) keys.add(view.database(), key.hash);
 }
 
 Status Ctx::reserve_slowly(std::uint64_t bytes) {

@@ -30,6 +30,7 @@
 namespace ebbtide {
 
 struct CommandEnv;
+class KeySet;
 
 /// An effect of a command or transaction, which its loop calls after the commit. Returns false if the slice ended before the
 /// effect was complete; then the loop calls it again.
@@ -52,6 +53,9 @@ struct OffLoopCtx {
   std::uint64_t waited_ms = 0;                   ///< how long the client of a kBlocking command has waited
   bool unblocked = false;                        ///< CLIENT UNBLOCK has ended the wait of a kBlocking command
   Effects* effects = nullptr;                    ///< happen on the loop, after the reply; null inside EXEC
+  /// Of a long write: gets the keys of Ctx::note_also_read(), and one more than kMostAlsoRead if they are more.
+  KeySet* also_read = nullptr;
+  static constexpr std::size_t kMostAlsoRead = 64 << 10;  ///< half a megabyte of hashes
 
   // --- results
   bool wants_long = false;     ///< the command is to run again on a thread for long work
@@ -142,6 +146,10 @@ struct Ctx {
   /// Returns the view of another database at the moment of this run, for COPY and MOVE. Taking it now is safe: the command holds
   /// all locks, or its keys in that database are marked.
   [[nodiscard]] ReadView view_of(DatabaseId database) const;
+  /// Called before a command reads a key that is none of its own (`keys`): a long write marks such keys once it knows them.
+  void note_also_read(const LookupKey& key) const {
+    if (off_loop != nullptr && off_loop->also_read != nullptr) add_also_read(key);
+  }
   /// True if a command that reads may store a result that it has computed: on a loop or in EXEC, while the engine accepts writes
   /// without a wait.
   [[nodiscard]] bool may_store_result() const;
@@ -231,6 +239,7 @@ struct Ctx {
 
  private:
   [[nodiscard]] const PendingWrites* pending() const { return exec == nullptr ? nullptr : exec->pending; }
+  void add_also_read(const LookupKey& key) const;
   [[nodiscard]] Status reserve_slowly(std::uint64_t bytes);
   [[nodiscard]] Status reserve_reply_slowly();
 };

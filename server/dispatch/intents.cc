@@ -74,6 +74,12 @@ void KeySet::add_all(DatabaseId database) {
   databases_.push_back(database);
 }
 
+void KeySet::add_all_of(const KeySet& other) {
+  keys_.insert(keys_.end(), other.keys_.begin(), other.keys_.end());
+  databases_.insert(databases_.end(), other.databases_.begin(), other.databases_.end());
+  whole_.insert(whole_.end(), other.whole_.begin(), other.whole_.end());
+}
+
 void KeySet::seal() {
   sort_unique(&keys_);
   sort_unique(&databases_);
@@ -82,6 +88,10 @@ void KeySet::seal() {
 
 bool KeySet::meets(const KeySet& other) const {
   return share(keys_, other.keys_) || covers_some(other) || other.covers_some(*this);
+}
+
+bool KeySet::has_keys_of(const KeySet& other) const {
+  return std::includes(keys_.begin(), keys_.end(), other.keys_.begin(), other.keys_.end());
 }
 
 bool KeySet::covers_some(const KeySet& other) const { return share(whole_, other.databases_); }

@@ -42,15 +42,19 @@ class KeySet {
   void add(DatabaseId database, std::uint64_t hash);
   /// Adds all keys of the database, including those that do not exist yet.
   void add_all(DatabaseId database);
+  /// Adds the keys and databases of another set.
+  void add_all_of(const KeySet& other);
   /// Removes the whole databases from the set.
   void keep_only_keys() { whole_.clear(); }
-  /// Called after the last add(), before any other method.
+  /// Called after the last add(), before any other method. More may be added afterwards, with another seal().
   void seal();
 
   /// True if both sets have a common key, or one has a whole database of which the other has keys.
   [[nodiscard]] bool meets(const KeySet& other) const;
   /// True if this set has a whole database of which `other` has keys.
   [[nodiscard]] bool covers_some(const KeySet& other) const;
+  /// True if this set has each key of `other`.
+  [[nodiscard]] bool has_keys_of(const KeySet& other) const;
   [[nodiscard]] std::size_t size() const { return keys_.size(); }
 
  private:

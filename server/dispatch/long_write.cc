@@ -71,11 +71,14 @@ void LongWrite::run() {
 void LongWrite::forget_collected() {
   collected = false;
   marks = std::make_shared<Intents::Marks>();
+  known = whole = {};
+  reads_patterns = marks_are_exact = false;
   stripes = {};
   forget_keys();
 }
 
 Status LongWrite::collect() {
+  std::vector<DatabaseId> patterned;  // databases with keys of patterns, which are unknown
   const auto add = [this](DatabaseId database, const LookupKey& key) {
     marks->keys.add(database, key.hash);
     stripes.push_back(KeyLocks::stripe_of(key, database));
@@ -86,10 +89,7 @@ Status LongWrite::collect() {
     one_view = target == session.database;
     for (const LookupKey& key : keys) add(session.database, key);
     for (std::size_t i = 0; !one_view && i < keys.size(); ++i) add(target, keys[i]);
-    if (stores_from_patterns(*command->spec, args.list)) {
-      marks->keys.add_all(session.database);
-      locks_all = true;
-    }
+    if (stores_from_patterns(*command->spec, args.list)) patterned.push_back(session.database);
   } else {
     one_view = !transaction->selects;
     for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
@@ -105,7 +105,11 @@ Status LongWrite::collect() {
       changes_databases |= spec.changes_databases();
       if (spec.name == "swapdb") swaps.add(queued.list);
       add_keys(queued.database, queued);
-      if (spec.walks() || !pattern_option(spec, queued.list).empty()) {
+      if (!pattern_option(spec, queued.list).empty()) {
+        patterned.push_back(queued.database);
+        patterned.push_back(swaps.source(queued.database));
+      }
+      if (spec.walks()) {
         marks->keys.add_all(queued.database);
         marks->keys.add_all(swaps.source(queued.database));
         locks_all = true;
@@ -117,14 +121,34 @@ Status LongWrite::collect() {
     one_view = one_view && swaps.none();
     locks_all = locks_all || changes_databases;
   }
+  reads_patterns = !patterned.empty();
+  if (reads_patterns) known = marks->keys;
+  for (const DatabaseId each : patterned) marks->keys.add_all(each);
+  locks_all = locks_all || reads_patterns;
   marks->keys.seal();
+  if (reads_patterns) whole = marks->keys;
   std::sort(stripes.begin(), stripes.end());
   stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());
   collected = true;
   return Status::ok();
 }
 
+void LongWrite::learn_keys() {
+  also_read.seal();
+  marks_cover_reads = !marks_are_exact || marks->keys.has_keys_of(also_read);
+  next_are_exact = also_read.size() <= OffLoopCtx::kMostAlsoRead && !changes_databases;
+  if (next_are_exact) {
+    known.add_all_of(also_read);
+    known.seal();
+  }
+  next_marks = std::make_shared<Intents::Marks>();
+  next_marks->keys = next_are_exact ? known : whole;
+}
+
 void LongWrite::forget_run() {
+  also_read = {};
+  next_marks = nullptr;
+  marks_cover_reads = true;
   out.clear();
   batch = WriteBatch();
   staged = nullptr;
@@ -147,6 +171,7 @@ Status LongWrite::attempt() {
   TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
   TRY(charge_batch(batch.payload_bytes() - batch.shared_bytes()));
   look_after(view);
+  if (reads_patterns) learn_keys();
   written = KeySet(batch);
   return stages(batch) ? stage() : Status::ok();
 }
@@ -181,7 +206,7 @@ Status LongWrite::run_command(const ReadView& view) {
   ctx.client_id = client_id;
   ctx.now = env->db->now();
   ctx.random = random;
-  OffLoopCtx off_loop{.cancelled = &client_gone};
+  OffLoopCtx off_loop{.cancelled = &client_gone, .also_read = reads_patterns ? &also_read : nullptr};
   ctx.off_loop = &off_loop;
   ctx.element_wait = element_wait;
   const std::function<ReadView(DatabaseId)> other_view = [this](DatabaseId other) {
@@ -207,6 +232,7 @@ Status LongWrite::run_transaction(const ReadView& view) {
   run.random = random;
   run.notes_reads = notes_reads;
   run.cancelled = &client_gone;
+  run.also_read = reads_patterns ? &also_read : nullptr;
   TRY(run.run(view));
   did_much = ~std::uint64_t{0} - run.work_left > Dispatcher::kLoopWorkBytes;
   charge = std::move(run.charge);
@@ -347,7 +373,8 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   stall_ms_ = 0;
   {
     const KeyLocks::Guard guard = work.locks_all ? KeyLocks::Guard(*env_.locks) : KeyLocks::Guard(*env_.locks, work.stripes);
-    broken = env_.intents->is_broken(*work.marks) && !planted(PlantedServerBug::kCommitDespiteConflict);
+    broken =
+        (env_.intents->is_broken(*work.marks) && !planted(PlantedServerBug::kCommitDespiteConflict)) || !work.marks_cover_reads;
     if (!broken) {
       if (env_.intents->must_wait(work.written, work.marks.get(), {work.loop, work.client_id}))
         return leave_waiting(pending), false;
@@ -388,6 +415,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   }
   work.status = Status::ok();
   work.conflicts += broken ? 1 : 0;
+  if (broken && work.next_marks != nullptr) work.take_next_marks();
   work.step = LongWrite::Step::kMark;
   mark_long_write(pending, waiting);
   return false;

@@ -47,12 +47,17 @@ struct LongWrite final : OffLoopWork {
   std::vector<std::uint16_t> stripes;  ///< stripes of all keys of the command, ascending, each once
   bool locks_all = false;              ///< whole databases are marked or changed, so it takes all locks
   bool changes_databases = false;      ///< the command empties or swaps databases
+  bool reads_patterns = false;         ///< it reads keys that are known once it has run (Ctx::note_also_read)
   bool one_view = true;                ///< the command reads from one view only: if it writes nothing, its marks do not matter
   WriteBatch batch;
   MemoryCharge batch_charge;            ///< memory that the batch copies; held until all effects are delivered
   std::unique_ptr<StagedBatch> staged;  ///< has the batch instead of `batch`, if the batch is large
   KeySet written;                       ///< the keys that the batch writes
   ElementWait element_wait;             ///< of the latest run
+  /// If it reads_patterns: the marks for its next run. Its first marks cover whole databases. After a conflict it marks the keys that
+  /// it has read instead, unless they are too many, so that other writes of the database need not wait.
+  std::shared_ptr<Intents::Marks> next_marks;
+  bool marks_cover_reads = true;  ///< false: the latest run has read keys that were not marked, so it does not count
 
   /// True if a thread prepares the commit of `batch`, because the commit takes long: many operations to sort, or large values to
   /// log.
@@ -70,11 +75,18 @@ struct LongWrite final : OffLoopWork {
   /// Called once the long write is committed: fills in its effects.
   void add_effects();
 
+  /// Takes next_marks as the marks of the next run.
+  void take_next_marks() {
+    marks = std::move(next_marks);
+    marks_are_exact = next_are_exact;
+  }
   /// Frees the keys; they will be collected again.
   void forget_collected();
 
  private:
   Status collect();
+  /// Called after a run: compares the keys that it has read with its marks, and makes next_marks.
+  void learn_keys();
   /// Frees the batch and reply of a run.
   void forget_run();
   Status attempt();
@@ -84,6 +96,12 @@ struct LongWrite final : OffLoopWork {
   Status run_transaction(const ReadView& view);
   /// Prepares the commit of a large batch.
   Status stage();
+
+  // --- if it reads_patterns
+  KeySet whole;                                          ///< its own keys, and the databases of the patterns
+  KeySet known;                                          ///< its own keys, and those that its runs have read
+  KeySet also_read;                                      ///< keys that the latest run has read
+  bool marks_are_exact = false, next_are_exact = false;  ///< the marks are `known`, not `whole`
 };
 
 }  // namespace ebbtide

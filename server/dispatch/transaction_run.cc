@@ -197,7 +197,7 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   ctx.now = now;
   ctx.random = next_random(&random);
   const ExecCtx exec{.pending = writes_, .effects = &effects, .keys_left = client_ == nullptr ? nullptr : &keys_left_};
-  OffLoopCtx off_loop{.cancelled = cancelled};
+  OffLoopCtx off_loop{.cancelled = cancelled, .also_read = also_read};
   ctx.exec = &exec;
   if (client_ == nullptr) ctx.off_loop = &off_loop;
   ctx.work_left = work_left;

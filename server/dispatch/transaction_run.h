@@ -55,6 +55,7 @@ class TransactionRun {
   bool notes_reads = false;                     ///< a client-side cache needs the keys that are read (TrackingTable::note_reads)
   std::uint64_t work_left = ~std::uint64_t{0};  ///< Ctx::work
   const std::atomic<bool>* cancelled = nullptr;
+  KeySet* also_read = nullptr;  ///< OffLoopCtx::also_read
 
   /// Compares the watched keys. If none has changed, runs all commands and leaves their writes in the batch. kNotResident: pages
   /// of the keys are missing, or (if too_long is set) the run takes too long for a loop.

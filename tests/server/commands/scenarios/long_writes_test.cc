@@ -748,6 +748,7 @@ TEST_CASE("client writes a key of BY during a long SORT with STORE: it runs agai
     CHECK_FALSE(sort.step());
     server.manual.run_one();
   }
+  CHECK(server.beside("SET unrelated 1") == "OK");
   Asked writer(*server.other, server.client(52), split_line("SET w8 9"));  // the SET waits now
   CHECK_FALSE(writer.step());
   CHECK(sort.step());
