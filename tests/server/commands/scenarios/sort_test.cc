@@ -1,8 +1,11 @@
 // Tests of SORT beyond its replies (tests/transcripts/redis_sort.txt): values on disk, memory, limits, random orders.
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "commands/families.h"
@@ -131,4 +134,58 @@ TEST_CASE("random lists and weights: SORT gives the order of a simple sort, on t
     server(line + " STORE d");
     CHECK(server("LRANGE d 0 -1") == expected);
   }
+}
+
+TEST_CASE("one loop writes a key of BY while the other sorts and stores: no result is older than what was written before") {
+  Settings settings = CommandHarness::small();  // no flush runs in this test, so all writes must fit into one memtable
+  settings.memtable_size = 64 << 20;
+  settings.memory_budget = 512 << 20;
+  CommandHarness server(command_families(), settings);
+  push_numbers(server, 500);
+  constexpr int kRounds = 150;
+  Dispatcher other(server.env, 7);
+  const auto run = [&server](Dispatcher& dispatcher, Client& client, const std::vector<std::string>& words) {
+    const std::vector<Bytes> command(words.begin(), words.end());
+    std::vector<PendingCommand> span(1);
+    span[0].client = &client;
+    span[0].args.list = command;
+    dispatcher.run_pass(span);
+    if (span[0].state != PendingCommand::State::kDone) std::abort();
+    server.db->write_log();
+    std::string reply = client.out.to_string();
+    client.out.consume(client.out.size());
+    return reply;
+  };
+  FakeLoop loops[2];
+  Client clients[2];
+  for (int i = 0; i < 2; ++i) {
+    clients[i].id = 100 + static_cast<std::uint64_t>(i);
+    clients[i].loop = &loops[i];
+  }
+  std::atomic<bool> over{false};
+  std::atomic<int> sorts{0};
+  std::thread sorting([&] {
+    const auto sort = split_line("SORT list BY w* DESC LIMIT 0 1 GET w* STORE d");
+    for (; !over; ++sorts) {
+      if (run(other, clients[1], sort) != ":1\r\n") std::abort();
+    }
+  });
+  int older = 0;
+  for (int i = 1; i <= kRounds; ++i) {
+    const std::string n = std::to_string(2 * i), now = "*1\r\n$" + std::to_string(n.size()) + "\r\n" + n + "\r\n";
+    const auto read = [&] { return run(*server.dispatcher, clients[0], {"LRANGE", "d", "0", "-1"}); };
+    run(*server.dispatcher, clients[0], {"SET", "w7", std::to_string(2 * i - 1)});
+    for (int reads = 0; reads < 10; ++reads) read();  // a SORT begins, and reads the first of the two values
+    run(*server.dispatcher, clients[0], {"SET", "w7", n});
+    const std::string first = read();
+    std::string later = first;
+    for (const int before = sorts; sorts < before + 2;) {
+      later = read();
+      if (later != first && later != now) ++older;
+    }
+    if (read() != now) ++older;  // a whole SORT has run since the SET
+  }
+  over = true;
+  sorting.join();
+  CHECK(older == 0);
 }
