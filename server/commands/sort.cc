@@ -84,6 +84,9 @@ Status check_patterns_right(Ctx& ctx, Bytes option) {
 
 Status parse_sort(Ctx& ctx, SortRequest* request) {
   TRY(ctx.reserve(ctx.argc() / 2 * sizeof(Pattern)));
+  std::uint64_t searched = 0;  // bytes of long patterns
+  for (const SharedArg& arg : ctx.args.shared_list) searched += arg.value->size();
+  TRY(ctx.work(searched));
   for (ArgCursor cursor(ctx.args, 2); !cursor.done();) {
     Bytes value;
     if (cursor.take_word("ASC")) {

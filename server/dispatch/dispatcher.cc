@@ -52,7 +52,8 @@ Status check_lengths(const CommandSpec& spec, const Args& args) {
   constexpr std::size_t kLongest = kMaxKeyBytes + 64;             // longest key, or channel of its notifications
   constexpr std::size_t kLongestTogether = std::size_t{8} << 20;  // bytes of all arguments above 64 KiB, in commands without keys
   constexpr Bytes kTakeValues[] = {"ping", "echo", "publish", "spublish"};
-  if (spec.has(kWrite) || std::find(std::begin(kTakeValues), std::end(kTakeValues), spec.name) != std::end(kTakeValues))
+  const bool stores_arguments = spec.has(kWrite) && spec.scope != KeyScope::kPatterns;
+  if (stores_arguments || std::find(std::begin(kTakeValues), std::end(kTakeValues), spec.name) != std::end(kTakeValues))
     return Status::ok();
   std::size_t together = 0;
   for (const SharedArg& arg : args.shared_list) {

@@ -239,6 +239,7 @@ def test_long_arguments_are_refused_by_commands_that_would_copy_them(fresh, clie
         ("KEYS", large), ("SCAN", "0", "MATCH", large), ("CLIENT", "KILL", "ADDR", large), ("CONFIG", "SET", large, "1"),
         ("CONFIG", "SET", "requirepass", large), ("TREE.POLICY", "leveling", large, "1"), ("PUBSUB", "NUMSUB", large),
         ("SUBSCRIBE", large), ("UNSUBSCRIBE", large), ("AUTH", "default", large),
+        ("SORT", "list", "BY", large), ("SORT_RO", "list", "GET", large),
     ]  # fmt: skip
     for command in commands:
         with fresh.connect(timeout=120) as link:
