@@ -150,3 +150,22 @@ TEST_CASE("sets of keys of all sizes: they are compared correctly") {
   CHECK_FALSE(many.meets(others));
   CHECK(many.meets(many));
 }
+
+TEST_CASE("set of keys: more keys of another set, and a check that it has them all") {
+  KeySet set, more;
+  set.add(0, 5);
+  more.add(0, 7);
+  more.add(1, 5);
+  for (KeySet* each : {&set, &more}) each->seal();
+  CHECK(set.has_keys_of(KeySet()));
+  CHECK_FALSE(set.has_keys_of(more));
+  set.add_all_of(more);
+  set.seal();
+  CHECK(set.size() == 3);
+  CHECK(set.has_keys_of(more));
+  CHECK_FALSE(more.has_keys_of(set));
+  KeySet whole;
+  whole.add_all(1);
+  whole.seal();
+  CHECK(set.meets(whole));  // a key of database 1 came with the others
+}
