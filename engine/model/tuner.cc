@@ -199,9 +199,9 @@ Status check_request(const TuneRequest& r) {
   const auto wrong = [](const std::string& what) { return Status::invalid_argument(what); };
   if (!(r.rho >= 0 && r.rho <= 1e6)) return wrong("rho is " + number_text(r.rho) + "; allowed: 0 or more");
   if (r.layouts.empty()) return wrong("no layout is given");
-  if (r.size_ratio_min < 2 || r.size_ratio_max < r.size_ratio_min || r.size_ratio_max > 1000)
+  if (r.size_ratio_min < 2 || r.size_ratio_max < r.size_ratio_min || r.size_ratio_max > kLargestSizeRatio)
     return wrong("size ratios are " + std::to_string(r.size_ratio_min) + " to " + std::to_string(r.size_ratio_max) +
-                 "; allowed: 2 to 1000, the smaller first");
+                 "; allowed: 2 to " + std::to_string(kLargestSizeRatio) + ", the smaller first");
   for (const double c : r.scaling_ratios) {
     if (!(c >= 0.1 && c <= 1)) return wrong("scaling_ratio is " + number_text(c) + "; allowed: 0.1 to 1");
   }

@@ -31,13 +31,16 @@ struct Limits {
   double write = std::numeric_limits<double>::infinity();                ///< page reads of a write
 };
 
+/// The largest T that a search takes.
+inline constexpr int kLargestSizeRatio = 1024;
+
 struct TuneRequest {
   System system;
   PerOperation mix{};  ///< the expected mix; check_mix() must accept it
   double rho = 0;      ///< radius of the ball of mixes; at least 0
   Equations equations = Equations::kEngine;
   std::vector<Layout> layouts = {std::begin(kLayouts), std::end(kLayouts)};
-  int size_ratio_min = 2, size_ratio_max = 32;  ///< T; the engine's policies take 2 to 32, Endure searches 2 to 100
+  int size_ratio_min = 2, size_ratio_max = 100;                         ///< T, 2 to kLargestSizeRatio; Endure searches 2 to 100
   std::vector<double> scaling_ratios = {0.4, 0.5, 0.6, 0.7, 0.8, 0.9};  ///< c of Garnering
   int level0_runs = 4;                                                  ///< R: runs of level 0
   double smallest_buffer_bits = 8.0 * 1024 * 1024;                      ///< above 0

@@ -36,6 +36,13 @@ const char* operation_name(Operation operation);
 /// (Table 4).
 inline constexpr double kSmallestShare = 0.01;
 
+/// The expected workloads w0 to w14 of Endure's uncertainty benchmark (Table 4): uniform, and with one, two or three dominant
+/// kinds of operation.
+inline constexpr PerOperation kEndureWorkloads[15] = {
+    {.25, .25, .25, .25}, {.97, .01, .01, .01}, {.01, .97, .01, .01}, {.01, .01, .97, .01}, {.01, .01, .01, .97},
+    {.49, .49, .01, .01}, {.49, .01, .49, .01}, {.49, .01, .01, .49}, {.01, .49, .49, .01}, {.01, .49, .01, .49},
+    {.01, .01, .49, .49}, {.33, .33, .33, .01}, {.33, .33, .01, .33}, {.33, .01, .33, .33}, {.01, .33, .33, .33}};
+
 /// Returns kInvalidArgument unless all shares are finite, at least 0, and sum to 1 within 1e-6.
 Status check_mix(const PerOperation& mix);
 /// Returns the shares in proportion to `counts`, which are at least 0 and not all 0.

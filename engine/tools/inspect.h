@@ -11,7 +11,7 @@
 
 #include "io/file_system.h"
 #include "table/metadata.h"
-#include "tools/inspect_json.h"
+#include "tools/json.h"
 #include "version/manifest.h"
 #include "version/version_state.h"
 #include "wal/log_reader.h"

@@ -6,14 +6,6 @@
 
 namespace ebbtide {
 
-std::string json_string(Bytes bytes) { return quote(bytes, "\\u00"); }
-
-JsonArray json_strings(const std::vector<std::string>& texts) {
-  JsonArray out;
-  for (const std::string& text : texts) out.add(json_string(text));
-  return out;
-}
-
 SplitPath split_path(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return {parent_path(path), slash == std::string::npos ? path : path.substr(slash + 1)};

@@ -19,15 +19,18 @@ constexpr TuneKey kTuneKeys[] = {
     {"entry_size", "Data", "bytes of an entry, key and value, for example 1KiB"},
     {"page_size", "Data", "bytes of a page (default 4KiB)"},
     {"memory", "Data", "bytes for filters and buffer (memtable) together, for example 1GiB"},
+    {"memory_bits_per_entry", "Data", "instead of memory: bits for filters and buffer together, for each entry, for example 10"},
     {"write_asymmetry", "Device", "cost of writing a page / cost of reading a page (default 1)"},
     {"sequential_cost", "Device", "cost of a page in a sequential access / cost in a random access (default 1)"},
     {"miss_ratios", "Device",
      "fraction of page reads that miss the cache, by level from level 1 on, for example 0,0.2,0.9; the last value holds for all "
      "deeper levels (default 1)"},
     {"filter_curve", "Device",
-     "engine (default): the false positives of this engine's filters; ideal: those of an ideal Bloom filter"},
-    {"mix", "Operations",
-     "shares of empty point reads, point reads, range reads and writes, or percentages, for example 0.33,0.33,0.33,0.01"},
+     "ideal (default): the false positives of an ideal Bloom filter; engine: those of this engine's filters"},
+    {"workload", "Operations",
+     "shares of empty point reads, point reads, range reads and writes, or percentages, for example 0.33,0.33,0.33,0.01; or w0 "
+     "to "
+     "w14, an expected workload of Endure (Table 4)"},
     {"range_selectivity", "Operations", "fraction of all entries that a range read returns (default 0)"},
     {"delete_share", "Deletes", "fraction of writes that are deletes (default 0)"},
     {"writes_per_deadline", "Deletes",
@@ -48,12 +51,13 @@ constexpr TuneKey kTuneKeys[] = {
     {"level0_runs", "Tuning", "flushes that one_leveling and garnering merge down together (default 4)"},
     {"tile_pages", "Tuning", "pages of a delete tile, 1 to 64 (default 1)"},
     {"layouts", "Search", "layouts to search, for example leveling,tiering (default all)"},
-    {"size_ratios", "Search", "smallest and largest T to search (default 2,32)"},
+    {"size_ratios", "Search", "smallest and largest T to search (default 2,100)"},
     {"rho", "Search", "how far the mix may move (KL divergence): 0 (default) not at all, 0.25 a little, 2 a lot"},
-    {"unlikely_mix", "Search", "sets rho to the divergence of this mix from the expected mix"},
-    {"mix_low", "Search", "low ends of ranges of shares; with mix_high, sets mix and rho"},
-    {"mix_high", "Search", "high ends of ranges of shares; with mix_low, sets mix and rho"},
-    {"smallest_buffer", "Search", "bytes of the smallest memtable that the search considers (default 1MiB)"},
+    {"unlikely_workload", "Search", "sets rho to the divergence of this mix from the expected mix"},
+    {"workload_low", "Search", "low ends of ranges of shares; with workload_high, sets mix and rho"},
+    {"workload_high", "Search", "high ends of ranges of shares; with workload_low, sets mix and rho"},
+    {"smallest_buffer", "Search",
+     "bytes of the smallest memtable that the search considers (default 1MiB, at most half of the memory)"},
     {"max_transient_space", "Search",
      "limit of bytes on disk during a merge / bytes of the data, for example 1.5 (default no limit)"},
     {"max_merge", "Search", "limit of bytes that one merge writes, for example 100GiB (default no limit)"},
@@ -147,6 +151,10 @@ class Reader {
   void need(const char* key, const char* what) {
     if (!has(key) && status_.is_ok()) status_ = Status::invalid_argument(std::string(key) + " is missing: " + what);
   }
+  void refuse_both(const char* one, const char* other) {
+    if (has(one) && has(other) && status_.is_ok())
+      status_ = Status::invalid_argument(std::string(one) + " and " + other + " exclude each other");
+  }
   void require(const char* key, bool right, const char* allowed) {
     if (!right && has(key) && status_.is_ok()) status_ = wrong_value(key, values_.find(key)->second, allowed);
   }
@@ -160,12 +168,22 @@ class Reader {
 void read_system(Reader* in, System* s) {
   in->need("entries", "give the number of entries");
   in->need("entry_size", "give the bytes of an entry");
-  in->need("memory", "give the bytes for filters and memtable");
+  if (in->has("memory_bits_per_entry")) {
+    in->refuse_both("memory", "memory_bits_per_entry");
+  } else {
+    in->need("memory", "give the bytes for filters and memtable, or memory_bits_per_entry");
+  }
   in->read("entries", &s->entries, parse_count);
   in->read("entry_size", &s->entry_bytes, parse_bytes);
   in->read("page_size", &s->page_bytes, parse_bytes);
   in->read("memory", &s->memory_bits, parse_bytes);
   s->memory_bits *= 8;
+  if (in->has("memory_bits_per_entry")) {
+    double bits = 0;
+    in->read("memory_bits_per_entry", &bits, parse_plain);
+    in->require("memory_bits_per_entry", bits > 0, "a number above 0");
+    s->memory_bits = bits * s->entries;
+  }
   in->read("write_asymmetry", &s->write_asymmetry, parse_plain);
   in->read("sequential_cost", &s->sequential_cost, parse_plain);
   in->read("range_selectivity", &s->range_selectivity, parse_plain);
@@ -174,7 +192,7 @@ void read_system(Reader* in, System* s) {
   in->read("writes_per_deadline", &s->deletes.writes_per_deadline, parse_count);
   in->read("entries_per_file", &s->deletes.entries_per_file, parse_count);
   in->read("secondary_deletes", &s->deletes.secondary_per_operation, parse_plain);
-  s->filter_curve = FilterCurve::kBlocked;
+  s->filter_curve = FilterCurve::kIdeal;
   in->read("filter_curve", &s->filter_curve, [](const std::string& key, const std::string& text) {
     return parse_word<FilterCurve>(key, text, {{"engine", FilterCurve::kBlocked}, {"ideal", FilterCurve::kIdeal}});
   });
@@ -208,17 +226,17 @@ void read_search(Reader* in, TuneRequest* r) {
     }
     return layouts;
   });
-  std::vector<double> ratios = {2, 32};
+  std::vector<double> ratios = {2, 100};
   in->read("size_ratios", &ratios, [](const std::string& key, const std::string& text) -> Result<std::vector<double>> {
     TRY_ASSIGN(ends, parse_numbers(key, text));
-    const bool right = ends.size() == 2 && ends[0] >= 2 && ends[0] <= ends[1] && ends[1] <= 1000 &&
+    const bool right = ends.size() == 2 && ends[0] >= 2 && ends[0] <= ends[1] && ends[1] <= kLargestSizeRatio &&
                        std::all_of(ends.begin(), ends.end(), [](double end) { return end == std::floor(end); });
-    if (!right) return wrong_value(key, text, "two whole numbers from 2 to 1000, the smaller first");
+    if (!right) return wrong_value(key, text, "two whole numbers from 2 to 1024, the smaller first");
     return ends;
   });
   r->size_ratio_min = static_cast<int>(ratios[0]);
   r->size_ratio_max = static_cast<int>(ratios[1]);
-  double smallest = r->smallest_buffer_bits / 8;
+  double smallest = std::min(r->smallest_buffer_bits, r->system.memory_bits / 2) / 8;
   in->read("smallest_buffer", &smallest, parse_bytes);
   r->smallest_buffer_bits = smallest * 8;
   in->read("max_transient_space", &r->limits.transient_space, parse_plain);
@@ -229,35 +247,38 @@ void read_search(Reader* in, TuneRequest* r) {
 
 /// Sets mix and rho from one of their sources.
 Status read_uncertainty(Reader* in, TuneRequest* r) {
-  in->read("mix", &r->mix, parse_mix);
+  in->read("workload", &r->mix, parse_workload);
   in->read("rho", &r->rho, parse_plain);
-  const int sources =
-      (in->has("rho") ? 1 : 0) + (in->has("unlikely_mix") ? 1 : 0) + (in->has("mix_low") || in->has("mix_high") ? 1 : 0);
-  if (sources > 1) return Status::invalid_argument("rho, unlikely_mix and mix_low with mix_high exclude each other");
-  if (in->has("mix_low") != in->has("mix_high")) return Status::invalid_argument("mix_low and mix_high go together");
+  const int sources = (in->has("rho") ? 1 : 0) + (in->has("unlikely_workload") ? 1 : 0) +
+                      (in->has("workload_low") || in->has("workload_high") ? 1 : 0);
+  if (sources > 1)
+    return Status::invalid_argument("rho, unlikely_workload and workload_low with workload_high exclude each other");
+  if (in->has("workload_low") != in->has("workload_high"))
+    return Status::invalid_argument("workload_low and workload_high go together");
   Uncertainty found;
-  if (in->has("unlikely_mix")) {
-    in->need("mix", "unlikely_mix is compared with mix");
+  if (in->has("unlikely_workload")) {
+    in->need("workload", "unlikely_workload is compared with workload");
     PerOperation unlikely{};
-    in->read("unlikely_mix", &unlikely, parse_mix);
+    in->read("unlikely_workload", &unlikely, parse_workload);
     TRY(in->status());
     TRY_ASSIGN(between, uncertainty_between(r->mix, unlikely));
     found = between;
-  } else if (in->has("mix_low")) {
-    if (in->has("mix")) return Status::invalid_argument("mix follows from mix_low and mix_high; leave one of them out");
+  } else if (in->has("workload_low")) {
+    if (in->has("workload"))
+      return Status::invalid_argument("workload follows from workload_low and workload_high; leave one of them out");
     std::vector<double> low, high;
-    in->read("mix_low", &low, parse_numbers);
-    in->read("mix_high", &high, parse_numbers);
+    in->read("workload_low", &low, parse_numbers);
+    in->read("workload_high", &high, parse_numbers);
     TRY(in->status());
     if (low.size() != kOperations || high.size() != kOperations)
-      return Status::invalid_argument("mix_low and mix_high have four shares each: empty read, read, range, write");
+      return Status::invalid_argument("workload_low and workload_high have four shares each: empty read, read, range, write");
     PerOperation low_ends{}, high_ends{};
     std::copy(low.begin(), low.end(), low_ends.begin());
     std::copy(high.begin(), high.end(), high_ends.begin());
     TRY_ASSIGN(within, uncertainty_from_ranges(low_ends, high_ends));
     found = within;
   } else {
-    if (in->has("rho") && in->has("mix") && r->rho > 0) r->mix = with_smallest_share(r->mix);
+    if (in->has("rho") && in->has("workload") && r->rho > 0) r->mix = with_smallest_share(r->mix);
     return in->status();
   }
   r->mix = found.expected;
@@ -280,9 +301,14 @@ Result<double> parse_count(const std::string& key, const std::string& text) {
   return scaled(key, text, "a number, or one with K, M, G or T (powers of 1000)", kUnits);
 }
 
-Result<PerOperation> parse_mix(const std::string& key, const std::string& text) {
+Result<PerOperation> parse_workload(const std::string& key, const std::string& text) {
+  for (std::size_t i = 0; i < std::size(kEndureWorkloads); ++i) {
+    if (text == "w" + std::to_string(i)) return kEndureWorkloads[i];
+  }
+  const char* allowed = "four shares: empty read, read, range, write; or w0 to w14";
+  if (text.starts_with("w")) return wrong_value(key, text, allowed);
   TRY_ASSIGN(shares, parse_numbers(key, text));
-  if (shares.size() != kOperations) return wrong_value(key, text, "four shares: empty read, read, range, write");
+  if (shares.size() != kOperations) return wrong_value(key, text, allowed);
   PerOperation mix{};
   double sum = 0;
   for (std::size_t i = 0; i < kOperations; ++i) {
@@ -308,7 +334,7 @@ Result<TuneValues> parse_tune_file(const std::string& yaml) {
         values[key] = item.second.as<std::string>();
       } else if (item.second.IsSequence()) {
         for (const auto& part : item.second) values[key] += (values[key].empty() ? "" : ",") + part.as<std::string>();
-      } else if (item.second.IsMap() && key.find("mix") != std::string::npos) {
+      } else if (item.second.IsMap() && key.find("workload") != std::string::npos) {
         PerOperation ignored{};
         if (item.second.size() != ignored.size())
           return wrong_value(key, "a map", "empty_read, read, range and write, each once");
@@ -361,12 +387,12 @@ Result<Change> parse_change(const std::string& text) {
       {"write_asymmetry", &change.write_asymmetry, parse_plain},
       {"sequential_cost", &change.sequential_cost, parse_plain},
       {"range_selectivity", &change.range_selectivity, parse_plain}};
-  if (key == "mix") {
-    TRY_ASSIGN(mix, parse_mix(key, value));
+  if (key == "workload") {
+    TRY_ASSIGN(mix, parse_workload(key, value));
     change.mix = mix;
     return change;
   }
-  std::string allowed = "mix";
+  std::string allowed = "workload";
   for (const auto& [name, to, parse] : numbers) {
     allowed += std::string(", ") + name;
     if (key != name) continue;

@@ -30,14 +30,14 @@ struct TuneInputs {
   std::optional<PolicySettings> policy;  ///< if set, this policy is simulated instead of the tuning's layout
 };
 
-/// Returns the values of a YAML file: a map whose values are numbers, words, lists, or for `mix` a map of empty_read, read, range
+/// Returns the values of a YAML file: a map whose values are numbers, words, lists, or for `workload` a map of empty_read, read, range
 /// and write. kInvalidArgument: not YAML, an unknown key, or a value of another kind.
 Result<TuneValues> parse_tune_file(const std::string& yaml);
 
 /// Returns the inputs for `values`. kInvalidArgument names the key, its value and the allowed values.
 Result<TuneInputs> parse_tune_inputs(const TuneValues& values);
 
-/// Parses one change of a what-if question: "memory=2GiB". Keys: memory, entries, entry_size, page_size, mix, write_asymmetry,
+/// Parses one change of a what-if question: "memory=2GiB". Keys: memory, entries, entry_size, page_size, workload, write_asymmetry,
 /// sequential_cost, range_selectivity. kInvalidArgument: unknown key, or wrong value.
 Result<Change> parse_change(const std::string& text);
 
@@ -49,7 +49,7 @@ Result<std::vector<PerOperation>> parse_history(const std::string& csv);
 /// powers of 1000: "10G", "1e10". `key` is for error messages.
 Result<double> parse_bytes(const std::string& key, const std::string& text);
 Result<double> parse_count(const std::string& key, const std::string& text);
-/// Parses four shares, "0.5,0.2,0.1,0.2", or percentages that sum to 100.
-Result<PerOperation> parse_mix(const std::string& key, const std::string& text);
+/// Parses four shares, "0.5,0.2,0.1,0.2", or percentages that sum to 100, or the name of an expected workload of Endure: "w7".
+Result<PerOperation> parse_workload(const std::string& key, const std::string& text);
 
 }  // namespace ebbtide

@@ -7,7 +7,9 @@
 #include <map>
 
 #include "io/file_system.h"
+#include "model/engine_settings.h"
 #include "tools/tune_inputs.h"
+#include "tools/tune_json.h"
 #include "tools/tune_report.h"
 #include "tools/tune_simulated.h"
 
@@ -24,26 +26,49 @@ constexpr const char* kIntroduction =
     "the memory for\n"
     "filters and memtable, and the mix of operations; all other values have defaults.";
 constexpr const char* kExamples =
-    "Start with `model` for the tuning that you have, then `tune`, then `what-if`:\n"
-    "  ebbtide-tune model --entries 100M --entry-size 200 --memory 512MiB --mix 0.2,0.4,0.1,0.3 --layout one_leveling "
+    "Start with `explain` for the tuning that you have, then `advise`, then `yaml`:\n"
+    "  ebbtide-tune explain --entries 100M --entry-size 200 --memory 512MiB --workload 0.2,0.4,0.1,0.3 --layout one_leveling "
     "--size-ratio 6\n"
-    "  ebbtide-tune model --file workload.yaml --policy binomial:k=6\n"
-    "  ebbtide-tune tune --entries 100M --entry-size 200 --memory 512MiB --mix 0.2,0.4,0.1,0.3\n"
-    "  ebbtide-tune tune --file workload.yaml --rho 0.5 --max-transient-space 1.5\n"
-    "  ebbtide-tune tune --file workload.yaml --history windows.csv\n"
-    "  ebbtide-tune monkey --file workload.yaml --max-write 0.5\n"
-    "  ebbtide-tune what-if --file workload.yaml --change memory=1GiB --change entries=1G --change mix=0.1,0.1,0.1,0.7\n"
+    "  ebbtide-tune advise --entries 100M --entry-size 200 --memory 512MiB --workload 0.2,0.4,0.1,0.3 --rho 0.5\n"
+    "  ebbtide-tune yaml --file workload.yaml --rho 0.5 --max-transient-space 1.5 > tuned.yaml\n"
+    "  ebbtide-server --config tuned.yaml --check\n"
     "\n"
     "A file has the same keys as the flags, with _ for -:\n"
     "  entries: 100M\n"
     "  entry_size: 200\n"
     "  memory: 512MiB\n"
-    "  mix: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n"
+    "  workload: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n"
     "\n"
-    "engine/docs/tuner.md explains the equations and how to choose rho.\n";
+    "`--help` of each subcommand has examples. engine/docs/tuner.md explains the equations and how to choose rho.\n";
+constexpr const char* kExplainExamples =
+    "The first table has the page reads of each kind of operation, the last one a row per level:\n"
+    "  ebbtide-tune explain --entries 100M --entry-size 200 --memory 512MiB --workload 0.2,0.4,0.1,0.3 --layout klsm --runs 3,1 "
+    "--size-ratio 8\n"
+    "  ebbtide-tune explain --file workload.yaml --policy binomial:k=6     a policy of stacks, by simulation\n";
+constexpr const char* kAdviseExamples =
+    "Each kind of operation has at least 1 % of an uncertain workload (rho above 0). Examples:\n"
+    "  ebbtide-tune advise --workload 0.25,0.25,0.25,0.25 --rho 0.5 --entries 10000000 --entry-size 1024 "
+    "--memory-bits-per-entry 10\n"
+    "  ebbtide-tune advise --workload w11 --layouts leveling,tiering --entries 10G --entry-size 1KiB --memory-bits-per-entry 10\n"
+    "  ebbtide-tune advise --file workload.yaml --history windows.csv --format json\n"
+    "\n"
+    "In JSON, policy is a layout, and engine has the settings that a server runs. A tuning of whole levels with few runs may\n"
+    "rewrite the database in one merge: --max-merge and --max-transient-space bound this.\n";
+constexpr const char* kYamlExamples =
+    "Only tunings that the engine accepts are considered. Example:\n"
+    "  ebbtide-tune yaml --workload w7 --rho 0.5 --entries 10M --entry-size 1KiB --memory-bits-per-entry 10 > tuned.yaml\n"
+    "  ebbtide-server --config tuned.yaml\n";
+constexpr const char* kWhatIfExamples =
+    "Each change is a question of its own. Example:\n"
+    "  ebbtide-tune what-if --file workload.yaml --change memory=1GiB --change entries=1G --change workload=0.1,0.1,0.1,0.7\n";
+constexpr const char* kMonkeyExamples =
+    "Example, with a limit on the cost of a write:\n"
+    "  ebbtide-tune monkey --file workload.yaml --max-write 0.5\n";
 
 struct Arguments {
   std::string file, history;
+  std::string format = "table";
+  [[nodiscard]] bool json() const { return format == "json"; }
   std::vector<std::string> changes;
   TuneValues flags;
 };
@@ -77,20 +102,38 @@ int fail(int status, const Status& why) {
 
 int print(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 1; }
 
-int run_model(const TuneInputs& in) {
+int run_explain(const TuneInputs& in, bool json) {
   if (in.policy) {
+    if (json) return fail(2, Status::invalid_argument("format json is for layouts; a policy is printed as a table"));
     const auto report =
         simulated_costs(in.request.system, *in.policy, in.tuning.filter_bits, in.tuning.buffer_bits, in.request.mix);
     return report.is_ok() ? print(simulated_text(in, *report)) : fail(2, report.status());
   }
   if (const Status right = check_tuning(in.tuning); !right.is_ok()) return fail(2, right);
-  return print(model_text(in.request, assess(in.request, in.tuning)));
+  const Advice advice = assess(in.request, in.tuning);
+  return print(json ? explain_json(in.request, advice) : model_text(in.request, advice));
 }
 
-int run_tune(const TuneInputs& in) {
+int run_advise(const TuneInputs& in, bool json) {
   const auto advices = tune(in.request);
   if (!advices.is_ok()) return fail(2, advices.status());
-  return print(advices_text(in.request, *advices));
+  return print(json ? advices_json(in.request, *advices) : advices_text(in.request, *advices));
+}
+
+/// Prints the settings of the best tuning that the engine accepts.
+int run_yaml(TuneInputs in) {
+  in.request.size_ratio_max = std::min(in.request.size_ratio_max, engine_size_ratio_max());
+  const auto advices = tune(in.request);
+  if (!advices.is_ok()) return fail(2, advices.status());
+  Status refused;
+  for (const Advice& advice : *advices) {
+    const Status accepted = check_engine_settings(in.request, advice.tuning);
+    if (accepted.is_ok())
+      return print("# Advice of ebbtide-tune: " + tuning_text(advice.tuning, in.request.system) + ".\n" +
+                   yaml_text(in.request, advice.tuning));
+    if (refused.is_ok()) refused = accepted;
+  }
+  return fail(2, refused);
 }
 
 int run_monkey(const TuneInputs& in) {
@@ -118,32 +161,44 @@ int main(int argc, char** argv) {
   app.footer(kExamples);
   app.require_subcommand(1);
   Arguments a;
-  CLI::App* model = app.add_subcommand("model", "Prints the cost of each operation under a given tuning, level by level.");
-  CLI::App* tune_command =
-      app.add_subcommand("tune", "Prints the best tuning of each layout, the cheapest first, and its settings.");
+  CLI::App* explain =
+      app.add_subcommand("explain", "Prints the cost of each operation under a given tuning, level by level.")->alias("model");
+  CLI::App* advise =
+      app.add_subcommand("advise", "Prints the best tuning of each layout, the cheapest first, and its settings.")->alias("tune");
+  CLI::App* yaml = app.add_subcommand("yaml", "Prints the best tuning as a configuration of ebbtide-server.");
   CLI::App* what_if_command = app.add_subcommand("what-if", "Prints how the costs change with memory, data, device or mix.");
   CLI::App* monkey = app.add_subcommand(
       "monkey", "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory by Algorithms 1 and 5.");
   add_flags(monkey, &a, {"Data", "Device", "Operations"}, {"max_read", "max_write"});
-  add_flags(model, &a, {"Data", "Device", "Operations", "Deletes", "Tuning"});
-  add_flags(tune_command, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
+  add_flags(explain, &a, {"Data", "Device", "Operations", "Deletes", "Tuning"});
+  add_flags(advise, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
+  add_flags(yaml, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
   add_flags(what_if_command, &a, {"Data", "Device", "Operations", "Deletes", "Tuning", "Search"});
-  model
+  explain->footer(kExplainExamples);
+  advise->footer(kAdviseExamples);
+  yaml->footer(kYamlExamples);
+  what_if_command->footer(kWhatIfExamples);
+  monkey->footer(kMonkeyExamples);
+  for (CLI::App* command : {explain, advise})
+    command->add_option("--format", a.format, "table (default) or json")->check(CLI::IsMember({"table", "json"}));
+  explain
       ->add_option_function<std::string>(
           "--rho", [&a](const std::string& value) { a.flags["rho"] = value; },
           "also print the worst mix within this divergence (default 0)")
       ->type_name("")
       ->group("Operations");
-  tune_command
+  advise
       ->add_option_function<std::string>(
           "--equations", [&a](const std::string& value) { a.flags["equations"] = value; },
           "engine (default), paper (Endure as printed) or paper_relaxed (as in Endure's tables)")
       ->type_name("")
       ->group("Search");
-  tune_command
-      ->add_option("--history", a.history,
-                   "take mix and rho from a CSV file with a line per window: counts of empty reads, reads, ranges and writes")
-      ->group("Search");
+  for (CLI::App* command : {advise, yaml}) {
+    command
+        ->add_option("--history", a.history,
+                     "take mix and rho from a CSV file with a line per window: counts of empty reads, reads, ranges and writes")
+        ->group("Search");
+  }
   what_if_command->add_option("--change", a.changes, "KEY=VALUE; each --change is a question of its own")->required()->take_all();
   try {
     app.parse(argc, argv);
@@ -170,7 +225,7 @@ int main(int argc, char** argv) {
     const auto found = uncertainty_from_history(*windows);
     if (!found.is_ok()) return fail(2, found.status().with_context(a.history));
     measured = *found;
-    for (const char* key : {"mix", "rho"}) values.erase(key);
+    for (const char* key : {"workload", "rho"}) values.erase(key);
   }
   auto inputs = parse_tune_inputs(values);
   if (!inputs.is_ok()) return fail(2, inputs.status());
@@ -179,8 +234,11 @@ int main(int argc, char** argv) {
     inputs->request.rho = measured->rho;
   }
   if (const Status right = check_mix(inputs->request.mix); !right.is_ok())
-    return fail(2, Status::invalid_argument("mix is missing: give --mix, --mix-low and --mix-high, or --history"));
-  if (model->parsed()) return run_model(*inputs);
+    return fail(
+        2, Status::invalid_argument("workload is missing: give --workload, --workload-low and --workload-high, or --history"));
+  if (explain->parsed()) return run_explain(*inputs, a.json());
+  if (advise->parsed()) return run_advise(*inputs, a.json());
+  if (yaml->parsed()) return run_yaml(*inputs);
   if (monkey->parsed()) return run_monkey(*inputs);
-  return tune_command->parsed() ? run_tune(*inputs) : run_what_if(*inputs, a.changes);
+  return run_what_if(*inputs, a.changes);
 }

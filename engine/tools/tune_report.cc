@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "model/engine_settings.h"
+
 namespace ebbtide {
 namespace {
 
@@ -137,33 +139,29 @@ std::string simulated_text(const TuneInputs& inputs, const CostReport& report) {
   return out + report_text(inputs.request, advice) + "\n" + levels_table(report, "run");
 }
 
-std::string settings_text(const TuneRequest& request, const Tuning& t) {
-  std::string out = "Settings (ebbtide.yaml):\n";
-  const std::string indent = "    ";
-  std::string policy = std::string(layout_name(t.layout)), more;
-  if (t.layout == Layout::kFluid || t.layout == Layout::kKlsm) {
-    policy = "klsm";
-    const int levels = levels_needed(request.system, t, request.equations);
-    const double last = t.layout == Layout::kFluid ? t.runs[1] : t.runs.back();
-    more += indent + "runs: " + number(last, "%g") + "\n";
-    for (int i = 0; i < std::min(levels, 8); ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      const double runs =
-          t.layout == Layout::kFluid ? (i + 1 < levels ? t.runs[0] : last) : t.runs[std::min(at, t.runs.size() - 1)];
-      if (runs != last) more += indent + "runs_" + std::to_string(i) + ": " + number(runs, "%g") + "\n";
-    }
-  }
-  if (t.layout == Layout::kOneLeveling || t.layout == Layout::kGarnering)
-    more += indent + "level0_runs: " + std::to_string(t.level0_runs) + "\n";
-  if (t.layout == Layout::kGarnering) more += indent + "scaling_ratio: " + number(t.scaling_ratio, "%g") + "\n";
-  out += "storage:\n  memtable_size: " + number(std::floor(t.buffer_bits / 8 / 1024), "%.0f") + "KiB\n";
-  out += "tree:\n  policy:\n" + indent + "name: " + policy + "\n" + indent + "size_ratio: " + number(t.size_ratio, "%g") + "\n" +
-         more;
-  if (t.tile_pages > 1) out += "  pages_per_tile: " + number(t.tile_pages, "%g") + "\n";
-  out +=
-      "  filters:\n" + indent + "bits_per_key: " + number(std::min(32.0, t.filter_bits / request.system.entries), "%.2f") + "\n";
-  if (t.size_ratio > 32) out += "The engine takes size ratios up to 32; this size ratio is in the paper's range only.\n";
-  if (t.buffer_bits / 8 > 0x1p34) out += "The engine takes memtables up to 16 GiB.\n";
+std::string yaml_text(const TuneRequest& request, const Tuning& tuning) {
+  const EngineSettings settings = engine_settings(request.system, tuning, request.equations);
+  std::string out = "storage:\n  memtable_size: " + std::to_string(settings.memtable_bytes / 1024) + "KiB\n";
+  out += "tree:\n  policy:\n    name: " + settings.policy.name + "\n";
+  for (const auto& [name, value] : settings.policy.parameters) out += "    " + name + ": " + number(value, "%g") + "\n";
+  if (settings.pages_per_tile > 1) out += "  pages_per_tile: " + std::to_string(settings.pages_per_tile) + "\n";
+  return out + "  filters:\n    bits_per_key: " + number(settings.filter_bits_per_key, "%.2f") + "\n";
+}
+
+Status check_engine_settings(const TuneRequest& request, const Tuning& tuning) {
+  const EngineSettings settings = engine_settings(request.system, tuning, request.equations);
+  TRY(validate(settings.policy));
+  constexpr std::uint64_t kSmallest = std::uint64_t{16} << 10, kLargest = std::uint64_t{16} << 30;  // of storage.memtable_size
+  if (settings.memtable_bytes < kSmallest || settings.memtable_bytes > kLargest)
+    return Status::invalid_argument("storage.memtable_size is " + bytes_text(static_cast<double>(settings.memtable_bytes)) +
+                                    "; allowed: 16KiB to 16GiB");
+  return Status::ok();
+}
+
+std::string settings_text(const TuneRequest& request, const Tuning& tuning) {
+  std::string out = "Settings (ebbtide.yaml):\n" + yaml_text(request, tuning);
+  if (const Status accepted = check_engine_settings(request, tuning); !accepted.is_ok())
+    out += "The engine refuses them: " + accepted.to_string() + "\n";
   return out;
 }
 

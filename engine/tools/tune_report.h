@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <engine/status.h>
 #include "model/monkey_design.h"
 #include "model/what_if.h"
 #include "tools/tune_inputs.h"
@@ -21,7 +22,11 @@ std::string model_text(const TuneRequest& request, const Advice& advice);
 std::string simulated_text(const TuneInputs& inputs, const CostReport& report);
 /// Returns one row per layout, the best first, and the settings for the best layout.
 std::string advices_text(const TuneRequest& request, const std::vector<Advice>& advices);
-/// Returns the keys of ebbtide.yaml for a tuning; says if a value is out of the engine's range.
+/// Returns the keys of ebbtide.yaml for a tuning, as a file that the server accepts if check_engine_settings() does.
+std::string yaml_text(const TuneRequest& request, const Tuning& tuning);
+/// Returns kInvalidArgument, with the value and the allowed values, if a value is out of the engine's range.
+Status check_engine_settings(const TuneRequest& request, const Tuning& tuning);
+/// Returns yaml_text() below a heading, and why the engine refuses the settings if it does.
 std::string settings_text(const TuneRequest& request, const Tuning& tuning);
 
 /// Returns Monkey's design in the paper's terms (model/monkey_design.h); its T need not be a whole number.

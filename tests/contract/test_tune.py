@@ -1,11 +1,15 @@
 """Tests of the command line of ebbtide-tune: its subcommands, files and flags, and its refusals."""
 
+import json
 import subprocess
 
-from support.server import binary
+import pytest
+
+from support.server import Server, binary
 
 WORKLOAD = ("--entries", "100M", "--entry-size", "200", "--memory", "512MiB")
-MIX = ("--mix", "0.2,0.4,0.1,0.3")
+LAYOUTS = ("leveling", "tiering", "lazy_leveling", "one_leveling", "fluid", "klsm", "garnering")
+MIX = ("--workload", "0.2,0.4,0.1,0.3")
 
 
 def tune(*arguments, status=0):
@@ -16,45 +20,94 @@ def tune(*arguments, status=0):
 
 def test_help_explains_the_subcommands_and_their_units():
     text = tune("--help")
-    assert "ebbtide-tune what-if --file workload.yaml" in text and "Costs are page reads" in text
-    for command in ("model", "tune", "what-if", "monkey"):
-        assert "powers of 1000" in tune(command, "--help")
+    assert "ebbtide-tune advise --entries" in text and "Costs are page reads" in text
+    for command in ("explain", "advise", "yaml", "what-if", "monkey"):
+        text = tune(command, "--help")
+        assert "powers of 1000" in text and f"ebbtide-tune {command} " in text
 
 
-def test_model_prints_costs_and_levels():
-    text = tune("model", *WORKLOAD, *MIX, "--layout", "tiering", "--size-ratio", 4)
+def test_explain_prints_costs_and_levels():
+    text = tune("explain", *WORKLOAD, *MIX, "--layout", "tiering", "--size-ratio", 4)
     assert text.startswith("tiering, T = 4, buffer 64 MiB") and "write amplification" in text
 
 
-def test_tune_takes_a_file_and_flags_replace_its_values(tmp_path):
+def test_advise_takes_a_file_and_flags_replace_its_values(tmp_path):
     file = tmp_path / "workload.yaml"
-    file.write_text("entries: 100M\nentry_size: 200\nmemory: 512MiB\nmix: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n")
-    text = tune("tune", "--file", file)
-    assert text == tune("tune", *WORKLOAD, *MIX)
+    file.write_text("entries: 100M\nentry_size: 200\nmemory: 512MiB\nworkload: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n")
+    text = tune("advise", "--file", file)
+    assert text == tune("advise", *WORKLOAD, *MIX)
     assert "memtable_size:" in text and "bits_per_key:" in text
-    other = tune("tune", "--file", file, "--layouts", "tiering", "--rho", 0.5)
+    other = tune("advise", "--file", file, "--layouts", "tiering", "--rho", 0.5)
     assert "worst" in other and "lazy_leveling" not in other
+
+
+def test_advise_as_json_has_the_tuning_its_cost_and_the_settings_of_the_engine():
+    arguments = ("--rho", 0.5, "--entries", 10_000_000, "--entry-size", 1024, "--memory-bits-per-entry", 10, "--page-size", 4096, "--format", "json")
+    advice = json.loads(tune("advise", "--workload", "0.25,0.25,0.25,0.25", *arguments))
+    assert advice["policy"] in LAYOUTS and 2 <= advice["size_ratio"] <= 100
+    assert all(1 <= runs < advice["size_ratio"] for runs in advice["runs_per_level"])
+    # Buffer and filters have the memory together.
+    assert abs(advice["buffer_bytes"] * 8 / 10_000_000 + advice["filter_bits_per_entry"] - 10) < 1e-6
+    assert set(advice["cost"]) == {"empty_read", "read", "range", "write", "mean", "worst"} and advice["cost"]["worst"] >= advice["cost"]["mean"]
+    assert advice["engine"]["policy"] and advice["engine"]["parameters"]["size_ratio"] == advice["size_ratio"]
+    worst = [advice["cost"]["worst"]] + [other["cost"]["worst"] for other in advice["alternatives"]]
+    assert len(worst) == len(LAYOUTS) and worst == sorted(worst)
+    assert advice == json.loads(tune("advise", "--workload", "w0", *arguments))
+
+
+def test_layouts_restrict_the_search():
+    for layout in LAYOUTS:
+        advice = json.loads(tune("advise", *WORKLOAD, *MIX, "--layouts", layout, "--format", "json"))
+        assert advice["policy"] == layout and advice["alternatives"] == []
+
+
+def test_explain_as_json_has_a_list_of_levels():
+    found = json.loads(tune("explain", *WORKLOAD, *MIX, "--layout", "tiering", "--size-ratio", 4, "--format", "json"))
+    assert [level["level"] for level in found["levels"]] == list(range(1, len(found["runs_per_level"]) + 1))
+    assert found["runs_per_level"] == [3] * len(found["levels"])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_server_accepts_printed_yaml(layout, tmp_path):
+    file = tmp_path / "tuned.yaml"
+    file.write_text(tune("yaml", *WORKLOAD, *MIX, "--rho", 0.5, "--layouts", layout))
+    done = subprocess.run([str(binary()), "--config", str(file), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + file.read_text()
+
+
+def test_server_starts_with_printed_yaml(tmp_path):
+    file = tmp_path / "tuned.yaml"
+    file.write_text(tune("yaml", *WORKLOAD, "--workload", "w7", "--rho", 0.5, "--layouts", "klsm"))
+    with Server(config=file) as server:
+        client = server.client()
+        assert list(client.config_get("tree.policy.name").values()) in (["klsm"], [b"klsm"])
+        assert client.set("k", "v") and client.get("k") in ("v", b"v")
 
 
 def test_history_gives_mix_and_rho(tmp_path):
     file = tmp_path / "windows.csv"
     file.write_text("empty,read,range,write\n4000,4000,1000,1000\n1000,1000,4000,4000\n")
-    text = tune("tune", *WORKLOAD, "--history", file, "--layouts", "leveling,tiering")
+    text = tune("advise", *WORKLOAD, "--history", file, "--layouts", "leveling,tiering")
     assert "Expected: 25.0 % empty reads" in text and "Uncertain by rho = 0.193" in text
 
 
 def test_what_if_replies_to_each_question():
-    text = tune("what-if", *WORKLOAD, *MIX, "--change", "memory=1GiB", "--change", "mix=0,0,0,1")
-    assert [line.split()[0] for line in text.splitlines() if line.startswith(("now", "memory", "mix"))][:3] == ["now", "memory=1GiB", "mix=0,0,0,1"]
+    text = tune("what-if", *WORKLOAD, *MIX, "--change", "memory=1GiB", "--change", "workload=0,0,0,1")
+    assert [line.split()[0] for line in text.splitlines() if line.startswith(("now", "memory", "workload"))][:3] == ["now", "memory=1GiB", "workload=0,0,0,1"]
 
 
 def test_wrong_use_is_explained(tmp_path):
-    assert "mix is missing" in tune("tune", *WORKLOAD, status=2)
-    assert "entries is missing" in tune("model", *MIX, status=2)
-    assert "allowed: leveling" in tune("model", *WORKLOAD, *MIX, "--layout", "levelled", status=2)
-    assert "no tuning of the given layouts keeps the limits" in tune("tune", *WORKLOAD, *MIX, "--max-read", 0.1, status=2)
+    assert "workload is missing" in tune("advise", *WORKLOAD, status=2)
+    assert "allowed: four shares" in tune("advise", *WORKLOAD, "--workload", "w15", status=2)
+    assert "exclude each other" in tune("advise", *WORKLOAD, *MIX, "--memory-bits-per-entry", 10, status=2)
+    assert "allowed: a number above 0" in tune("advise", *WORKLOAD[:4], *MIX, "--memory-bits-per-entry", 0, status=2)
+    assert "two whole numbers from 2 to 1024" in tune("advise", *WORKLOAD, *MIX, "--size-ratios", "2,1025", status=2)
+    assert "table,json" in tune("advise", *WORKLOAD, *MIX, "--format", "xml", status=2).replace(" ", "").replace("json,table", "table,json")
+    assert "entries is missing" in tune("explain", *MIX, status=2)
+    assert "allowed: leveling" in tune("explain", *WORKLOAD, *MIX, "--layout", "levelled", status=2)
+    assert "no tuning of the given layouts keeps the limits" in tune("advise", *WORKLOAD, *MIX, "--max-read", 0.1, status=2)
     assert "cannot change" in tune("what-if", *WORKLOAD, *MIX, "--change", "speed=3", status=2)
-    assert "No such file" in tune("tune", "--file", tmp_path / "missing.yaml", status=1)
+    assert "No such file" in tune("advise", "--file", tmp_path / "missing.yaml", status=1)
 
 
 def test_monkey_keeps_bounds():
@@ -67,7 +120,7 @@ def test_monkey_keeps_bounds():
 
 
 def test_stack_policies_are_simulated():
-    text = tune("model", *WORKLOAD, *MIX, "--policy", "binomial:k=6")
+    text = tune("explain", *WORKLOAD, *MIX, "--policy", "binomial:k=6")
     assert text.startswith("binomial, k = 6, buffer 64 MiB") and "Simulated" in text
-    assert "exclude each other" in tune("model", *WORKLOAD, *MIX, "--policy", "binomial", "--layout", "tiering", status=2)
+    assert "exclude each other" in tune("explain", *WORKLOAD, *MIX, "--policy", "binomial", "--layout", "tiering", status=2)
     assert "takes a layout" in tune("what-if", *WORKLOAD, *MIX, "--policy", "binomial", "--change", "memory=1GiB", status=2)

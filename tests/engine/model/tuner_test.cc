@@ -10,12 +10,6 @@
 namespace ebbtide {
 namespace {
 
-// The mixes of Endure, Table 4.
-constexpr PerOperation kExpected[15] = {{.25, .25, .25, .25}, {.97, .01, .01, .01}, {.01, .97, .01, .01}, {.01, .01, .97, .01},
-                                        {.01, .01, .01, .97}, {.49, .49, .01, .01}, {.49, .01, .49, .01}, {.49, .01, .01, .49},
-                                        {.01, .49, .49, .01}, {.01, .49, .01, .49}, {.01, .01, .49, .49}, {.33, .33, .33, .01},
-                                        {.33, .33, .01, .33}, {.33, .01, .33, .33}, {.01, .33, .33, .33}};
-
 /// Returns the system of section 5.3: 10 billion entries of 1 KB, pages of 4 KB, 10 bits an entry for filters and buffer.
 TuneRequest endure_request(const PerOperation& mix, std::vector<Layout> layouts) {
   TuneRequest r;
@@ -35,7 +29,7 @@ double filter_bits_per_entry(const Advice& advice, const TuneRequest& r) { retur
 // the best.
 TEST_CASE("K-LSM and fluid: they take the leveling that Endure prints, T = 48 and 4.4 bits") {
   for (const Layout layout : {Layout::kKlsm, Layout::kFluid}) {
-    const TuneRequest r = endure_request(kExpected[11], {layout});
+    const TuneRequest r = endure_request(kEndureWorkloads[11], {layout});
     const auto found = tune(r);
     REQUIRE(found.is_ok());
     const Advice& best = found->front();
@@ -47,7 +41,7 @@ TEST_CASE("K-LSM and fluid: they take the leveling that Endure prints, T = 48 an
 }
 
 TEST_CASE("Dostoevsky's fixed memory: it gives T = 47 and leveling") {
-  TuneRequest r = endure_request(kExpected[11], {Layout::kFluid});
+  TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kFluid});
   r.filter_bits = 10 * r.system.entries;
   r.buffer_bits = 2.0 * 1024 * 1024 * 8;
   const auto found = tune(r);
@@ -57,7 +51,7 @@ TEST_CASE("Dostoevsky's fixed memory: it gives T = 47 and leveling") {
 }
 
 TEST_CASE("lazy leveling for reads: it takes T = 2 and 4.6 bits") {
-  const TuneRequest r = endure_request(kExpected[11], {Layout::kLazyLeveling});
+  const TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kLazyLeveling});
   const auto found = tune(r);
   REQUIRE(found.is_ok());
   CHECK(found->front().tuning.size_ratio == 2);
@@ -65,9 +59,9 @@ TEST_CASE("lazy leveling for reads: it takes T = 2 and 4.6 bits") {
 }
 
 TEST_CASE("tunings that Endure prints for w7: they cost eight times the best there") {
-  const TuneRequest r = endure_request(kExpected[7], {Layout::kKlsm});
+  const TuneRequest r = endure_request(kEndureWorkloads[7], {Layout::kKlsm});
   const auto best = tune(r);
-  const auto printed = tune(endure_request(kExpected[11], {Layout::kKlsm}));
+  const auto printed = tune(endure_request(kEndureWorkloads[11], {Layout::kKlsm}));
   REQUIRE((best.is_ok() && printed.is_ok()));
   CHECK(assess(r, printed->front().tuning).score > 8 * best->front().score);
 }
@@ -75,7 +69,7 @@ TEST_CASE("tunings that Endure prints for w7: they cost eight times the best the
 // Section 10.2 prints T = 9 with leveling for rho = 2. The selectivity is not given, only ranges of zero to two pages a level
 // (section 9.2): with four pages in all T is 9, with none it is 6.
 TEST_CASE("robust tuning of Endure: it is leveling with T = 9") {
-  TuneRequest r = endure_request(kExpected[11], {Layout::kLeveling, Layout::kTiering});
+  TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kLeveling, Layout::kTiering});
   r.rho = 2;
   r.system.range_selectivity = 4 * r.system.entries_per_page() / r.system.entries;
   const auto found = tune(r);
@@ -92,7 +86,7 @@ TEST_CASE("robust tuning of Endure: it is leveling with T = 9") {
 // Section 11: all robust tunings are leveling (Table 5).
 TEST_CASE("robust tunings for each expected mix: they are leveling") {
   int leveling = 0;
-  for (const PerOperation& mix : kExpected) {
+  for (const PerOperation& mix : kEndureWorkloads) {
     TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});
     r.rho = 2;
     const auto found = tune(r);
@@ -125,10 +119,10 @@ TEST_CASE("uniformly drawn mixes: robust tunings beat nominal ones, but not for 
   };
   for (const double rho : {0.5, 1.0, 2.0}) {
     double sum = 0;
-    for (std::size_t i = 1; i < 15; ++i) sum += mean_delta(kExpected[i], rho);
+    for (std::size_t i = 1; i < 15; ++i) sum += mean_delta(kEndureWorkloads[i], rho);
     CAPTURE(rho);
     CHECK(sum / 14 == Approx(0.95).margin(0.15));
-    CHECK(mean_delta(kExpected[0], rho) == Approx(-0.05).margin(0.15));
+    CHECK(mean_delta(kEndureWorkloads[0], rho) == Approx(-0.05).margin(0.15));
   }
 }
 
@@ -136,7 +130,7 @@ TEST_CASE("uniformly drawn mixes: robust tunings beat nominal ones, but not for 
 // engine/docs/tuner.md has the figures.
 TEST_CASE("classic layouts: they are tuned for each expected mix", "[!benchmark]") {
   for (const double rho : {0.0, 1.0}) {
-    for (const PerOperation& mix : kExpected) {
+    for (const PerOperation& mix : kEndureWorkloads) {
       TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});
       r.rho = rho;
       REQUIRE(tune(r).is_ok());
@@ -146,7 +140,7 @@ TEST_CASE("classic layouts: they are tuned for each expected mix", "[!benchmark]
 
 TEST_CASE("rho is 0: the tuning is the nominal one, and its worst case is its mean") {
   for (const Equations equations : {Equations::kEngine, Equations::kPaper, Equations::kPaperRelaxed}) {
-    TuneRequest r = endure_request(kExpected[12], {Layout::kLeveling, Layout::kTiering});
+    TuneRequest r = endure_request(kEndureWorkloads[12], {Layout::kLeveling, Layout::kTiering});
     r.equations = equations;
     r.size_ratio_max = 20;
     const auto nominal = tune(r);
@@ -196,7 +190,7 @@ TEST_CASE("advice: no tuning on a grid of memory, T and runs is cheaper") {
 }
 
 TEST_CASE("freer layouts: they are never dearer than those that they contain") {
-  for (const PerOperation& mix : kExpected) {
+  for (const PerOperation& mix : kEndureWorkloads) {
     TuneRequest r = endure_request(mix, {Layout::kTiering, Layout::kLazyLeveling, Layout::kFluid, Layout::kKlsm});
     r.equations = Equations::kEngine;
     r.size_ratio_max = 12;
@@ -214,7 +208,7 @@ TEST_CASE("more memory: the best tuning is never dearer") {
   for (const double rho : {0.0, 0.5}) {
     double before = 1e300;
     for (double bits = 1; bits < 40; bits *= 1.5) {
-      TuneRequest r = endure_request(kExpected[0], {Layout::kLeveling, Layout::kLazyLeveling});
+      TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling, Layout::kLazyLeveling});
       r.equations = Equations::kEngine;
       r.size_ratio_max = 32;
       r.rho = rho;
@@ -229,7 +223,7 @@ TEST_CASE("more memory: the best tuning is never dearer") {
 }
 
 TEST_CASE("limits: they are kept, and limits that no tuning keeps are reported") {
-  TuneRequest r = endure_request(kExpected[11], {Layout::kKlsm, Layout::kLeveling});
+  TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kKlsm, Layout::kLeveling});
   r.equations = Equations::kEngine;
   r.size_ratio_max = 32;
   const auto free = tune(r);
@@ -248,7 +242,7 @@ TEST_CASE("limits: they are kept, and limits that no tuning keeps are reported")
 }
 
 TEST_CASE("secondary deletes: tiles become larger; and the advice uses the engine's filters") {
-  TuneRequest r = endure_request(kExpected[0], {Layout::kLeveling});
+  TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.equations = Equations::kEngine;
   r.system.filter_curve = FilterCurve::kBlocked;
   r.size_ratio_max = 10;
@@ -263,20 +257,20 @@ TEST_CASE("secondary deletes: tiles become larger; and the advice uses the engin
 }
 
 TEST_CASE("wrong request: it is refused with the field") {
-  TuneRequest r = endure_request(kExpected[0], {Layout::kLeveling});
+  TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.rho = -1;
   CHECK(tune(r).status().to_string().find("rho is -1") != std::string::npos);
   r = endure_request({1, 1, 0, 0}, {Layout::kLeveling});
   CHECK_FALSE(tune(r).is_ok());
-  r = endure_request(kExpected[0], {});
+  r = endure_request(kEndureWorkloads[0], {});
   CHECK_FALSE(tune(r).is_ok());
-  r = endure_request(kExpected[0], {Layout::kLeveling});
+  r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.size_ratio_max = 1;
   CHECK_FALSE(tune(r).is_ok());
-  r = endure_request(kExpected[0], {Layout::kLeveling});
+  r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.filter_bits = 1e9;
   CHECK_FALSE(tune(r).is_ok());
-  r = endure_request(kExpected[0], {Layout::kLeveling});
+  r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.system.memory_bits = 1000;
   CHECK(tune(r).status().to_string().find("memory is 125") != std::string::npos);
 }

@@ -7,7 +7,7 @@ namespace ebbtide {
 namespace {
 
 TuneValues smallest_values() {
-  return {{"entries", "100M"}, {"entry_size", "200"}, {"memory", "512MiB"}, {"mix", "0.2,0.4,0.1,0.3"}};
+  return {{"entries", "100M"}, {"entry_size", "200"}, {"memory", "512MiB"}, {"workload", "0.2,0.4,0.1,0.3"}};
 }
 
 std::string error_with(const std::string& key, const std::string& value) {
@@ -29,15 +29,17 @@ TEST_CASE("bytes and counts: each has units of its own") {
   CHECK_FALSE(parse_count("entries", "inf").is_ok());
 }
 
-TEST_CASE("mix: it is shares or percentages, and is scaled to 1") {
-  const auto thirds = parse_mix("mix", "33,33,33,1");
+TEST_CASE("workload: it is shares or percentages, and is scaled to 1") {
+  const auto thirds = parse_workload("workload", "33,33,33,1");
   REQUIRE(thirds.is_ok());
   CHECK(check_mix(*thirds).is_ok());
   CHECK((*thirds)[kWrite] == Approx(0.01));
-  CHECK(parse_mix("mix", "0.25, 0.25, 0.25, 0.25").is_ok());
-  CHECK_FALSE(parse_mix("mix", "0.5,0.5").is_ok());
-  CHECK_FALSE(parse_mix("mix", "0.5,0.5,0.5,0.5").is_ok());
-  CHECK_FALSE(parse_mix("mix", "-1,1,1,0").is_ok());
+  CHECK(parse_workload("workload", "0.25, 0.25, 0.25, 0.25").is_ok());
+  CHECK_FALSE(parse_workload("workload", "0.5,0.5").is_ok());
+  CHECK_FALSE(parse_workload("workload", "0.5,0.5,0.5,0.5").is_ok());
+  CHECK_FALSE(parse_workload("workload", "-1,1,1,0").is_ok());
+  CHECK((*parse_workload("workload", "w7"))[kWrite] == 0.49);
+  CHECK_FALSE(parse_workload("workload", "w15").is_ok());
 }
 
 TEST_CASE("values without defaults are missing: the error names them") {
@@ -62,7 +64,7 @@ TEST_CASE("inputs: they have the given values, and defaults elsewhere") {
   CHECK(in->request.system.entries == 1e8);
   CHECK(in->request.system.memory_bits == 512 * 0x1p23);
   CHECK(in->request.system.page_bytes == 4096);
-  CHECK(in->request.system.filter_curve == FilterCurve::kBlocked);
+  CHECK(in->request.system.filter_curve == FilterCurve::kIdeal);
   CHECK(in->request.equations == Equations::kEngine);
   CHECK(in->tuning.runs == std::vector<double>{4, 4, 1});
   CHECK(in->tuning.buffer_bits == 128 * 0x1p23);
@@ -81,23 +83,23 @@ TEST_CASE("wrong value: it is refused with the key") {
   CHECK(error_with("buffer", "1GiB").find("buffer is \"1GiB\"; allowed: at most the memory") != std::string::npos);
   CHECK(error_with("miss_ratios", "0.5,2").find("miss_ratios is 2; allowed: 0 to 1") != std::string::npos);
   CHECK(error_with("size_ratios", "9,2").find("size_ratios is \"9,2\"") != std::string::npos);
-  CHECK(error_with("mix_low", "0,0,0,0").find("go together") != std::string::npos);
+  CHECK(error_with("workload_low", "0,0,0,0").find("go together") != std::string::npos);
   CHECK(error_with("write_asymmetry", "twice").find("allowed: a number") != std::string::npos);
 }
 
 TEST_CASE("rho: it comes from one source") {
   TuneValues values = smallest_values();
-  values["unlikely_mix"] = "0,0,0,1";
+  values["unlikely_workload"] = "0,0,0,1";
   const auto between = parse_tune_inputs(values);
   REQUIRE(between.is_ok());
   CHECK(between->request.rho > 0.5);
   values["rho"] = "1";
   CHECK(parse_tune_inputs(values).status().to_string().find("exclude each other") != std::string::npos);
   values = smallest_values();
-  values["mix_low"] = "0,0.2,0,0.1";
-  values["mix_high"] = "0.5,0.8,0.2,0.5";
+  values["workload_low"] = "0,0.2,0,0.1";
+  values["workload_high"] = "0.5,0.8,0.2,0.5";
   CHECK_FALSE(parse_tune_inputs(values).is_ok());  // the values have a mix, too
-  values.erase("mix");
+  values.erase("workload");
   const auto ranges = parse_tune_inputs(values);
   REQUIRE(ranges.is_ok());
   CHECK(ranges->request.rho > 0.1);
@@ -107,23 +109,36 @@ TEST_CASE("rho: it comes from one source") {
 TEST_CASE("file: it has values, lists and a map of shares") {
   const auto values = parse_tune_file(
       "entries: 100M\nentry_size: 200\nmemory: 512MiB\nruns: [4, 2]\n"
-      "mix: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n");
+      "workload: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n");
   REQUIRE(values.is_ok());
   CHECK(values->at("runs") == "4,2");
-  CHECK(values->at("mix") == "0.2,0.4,0.1,0.3");
+  CHECK(values->at("workload") == "0.2,0.4,0.1,0.3");
   CHECK(parse_tune_inputs(*values).is_ok());
   CHECK(parse_tune_file("entires: 5").status().to_string().find("unknown key entires") != std::string::npos);
   CHECK_FALSE(parse_tune_file("- 1\n- 2").is_ok());
-  CHECK_FALSE(parse_tune_file("mix: {empty_read: 1, reads: 0, range: 0, write: 0}").is_ok());
+  CHECK_FALSE(parse_tune_file("workload: {empty_read: 1, reads: 0, range: 0, write: 0}").is_ok());
   CHECK_FALSE(parse_tune_file("entries: {a: 1}").is_ok());
   CHECK_FALSE(parse_tune_file("a: b: c").is_ok());
+}
+
+TEST_CASE("memory by entry: it is the memory of all entries") {
+  TuneValues values = smallest_values();
+  values.erase("memory");
+  values["memory_bits_per_entry"] = "10";
+  const auto in = parse_tune_inputs(values);
+  REQUIRE(in.is_ok());
+  CHECK(in->request.system.memory_bits == 1e9);
+  values["entries"] = "1000";  // 1,250 bytes of memory: half of them are the smallest buffer
+  CHECK(tune(parse_tune_inputs(values)->request).is_ok());
+  values["memory"] = "1GiB";
+  CHECK(parse_tune_inputs(values).status().to_string().find("exclude each other") != std::string::npos);
 }
 
 TEST_CASE("change: it names one value") {
   CHECK(parse_change("memory=2GiB")->memory_bits == 0x1p34);
   CHECK(parse_change("entries=1G")->entries == 1e9);
-  CHECK((*parse_change("mix=0,0,0,1")->mix)[kWrite] == 1);
-  CHECK(parse_change("buffer=1").status().to_string().find("\"buffer\" cannot change; allowed: mix, memory") !=
+  CHECK((*parse_change("workload=0,0,0,1")->mix)[kWrite] == 1);
+  CHECK(parse_change("buffer=1").status().to_string().find("\"buffer\" cannot change; allowed: workload, memory") !=
         std::string::npos);
   CHECK_FALSE(parse_change("memory").is_ok());
   CHECK_FALSE(parse_change("memory=").is_ok());

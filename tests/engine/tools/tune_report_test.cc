@@ -11,7 +11,7 @@ namespace ebbtide {
 namespace {
 
 TuneInputs inputs(const TuneValues& more = {}) {
-  TuneValues values = {{"entries", "100M"}, {"entry_size", "200"}, {"memory", "512MiB"}, {"mix", "0.2,0.4,0.1,0.3"}};
+  TuneValues values = {{"entries", "100M"}, {"entry_size", "200"}, {"memory", "512MiB"}, {"workload", "0.2,0.4,0.1,0.3"}};
   for (const auto& [key, value] : more) values[key] = value;
   auto in = parse_tune_inputs(values);
   if (!in.is_ok()) FAIL(in.status().to_string());
@@ -39,6 +39,7 @@ TEST_CASE("printed settings: they are a policy that the engine accepts") {
     TuneInputs in = inputs();
     in.request.layouts = {layout};
     in.request.rho = 0.3;
+    in.request.size_ratio_max = 32;
     const auto advices = tune(in.request);
     REQUIRE(advices.is_ok());
     const std::string text = advices_text(in.request, *advices);
@@ -54,11 +55,14 @@ TEST_CASE("printed settings: they are a policy that the engine accepts") {
 TEST_CASE("settings of K-LSM: they give each level its runs") {
   const TuneInputs in = inputs({{"layout", "klsm"}, {"runs", "4,3,1"}, {"size_ratio", "6"}});
   const std::string text = settings_text(in.request, in.tuning);
-  CHECK(text.find("runs: 1\n    runs_0: 4\n    runs_1: 3\n") != std::string::npos);
+  CHECK(text.find("runs: 1\n    runs_0: 4\n    runs_1: 3\n    size_ratio: 6\n") != std::string::npos);
   CHECK(text.find("memtable_size: 65536KiB") != std::string::npos);
   Tuning large = in.tuning;
-  large.size_ratio = 47;
-  CHECK(settings_text(in.request, large).find("size ratios up to 32") != std::string::npos);
+  large.size_ratio = 5000;
+  CHECK(settings_text(in.request, large).find("The engine refuses them") != std::string::npos);
+  Tuning small = in.tuning;
+  small.buffer_bits = 8 * 1024;
+  CHECK(check_engine_settings(in.request, small).to_string().find("allowed: 16KiB to 16GiB") != std::string::npos);
 }
 
 TEST_CASE("Monkey's design: it is one row in its own terms") {

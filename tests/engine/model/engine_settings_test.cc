@@ -1,0 +1,66 @@
+// Tests that tunings become settings which the engine accepts and which mean the same tree.
+#include "model/engine_settings.h"
+
+#include <catch2/catch.hpp>
+
+namespace ebbtide {
+namespace {
+
+System system_of(double entries) {
+  System s;
+  s.entries = entries;
+  s.entry_bytes = 100;
+  s.memory_bits = 10 * entries;
+  return s;
+}
+
+EngineSettings settings_of(Layout layout, std::vector<double> runs = {}, Equations equations = Equations::kEngine) {
+  const System s = system_of(1e6);
+  Tuning t;
+  t.layout = layout;
+  t.size_ratio = 6;
+  t.buffer_bits = 8 * (1 << 20) + 100;
+  t.filter_bits = 5e6;
+  t.runs = std::move(runs);
+  return engine_settings(s, t, equations);
+}
+
+TEST_CASE("each layout: its settings are a policy that the engine accepts") {
+  for (const Layout layout : kLayouts) {
+    for (const Equations equations : {Equations::kEngine, Equations::kPaper}) {
+      const EngineSettings settings = settings_of(layout, {4, 1}, equations);
+      CAPTURE(settings.policy.name);
+      CHECK(validate(settings.policy).is_ok());
+      CHECK(settings.policy.parameters.at("size_ratio") == 6);
+    }
+  }
+}
+
+TEST_CASE("memory: the memtable is whole KiB, and filters have bits for each key") {
+  const EngineSettings settings = settings_of(Layout::kLeveling);
+  CHECK(settings.memtable_bytes == 1 << 20);
+  CHECK(settings.filter_bits_per_key == 5);
+}
+
+TEST_CASE("leveling and 1-leveling of the paper: they merge whole levels, so they are K-LSM") {
+  CHECK(settings_of(Layout::kLeveling).policy.name == "leveling");
+  const EngineSettings leveling = settings_of(Layout::kLeveling, {}, Equations::kPaper);
+  CHECK(leveling.policy.name == "klsm");
+  CHECK(leveling.policy.parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 1}});
+  const EngineSettings one = settings_of(Layout::kOneLeveling, {}, Equations::kPaper);
+  CHECK(one.policy.parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 1}, {"runs_0", 5}});
+}
+
+TEST_CASE("fluid: levels before the last have the first number of runs") {
+  const auto parameters = settings_of(Layout::kFluid, {4, 1}).policy.parameters;
+  // 100 MB in buffers of 1 MiB: T = 6 needs three levels.
+  CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 1}, {"runs_0", 4}, {"runs_1", 4}});
+}
+
+TEST_CASE("K-LSM: levels have their own runs, and the last value holds below") {
+  const auto parameters = settings_of(Layout::kKlsm, {5, 3, 2}).policy.parameters;
+  CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 2}, {"runs_0", 5}, {"runs_1", 3}});
+}
+
+}  // namespace
+}  // namespace ebbtide
