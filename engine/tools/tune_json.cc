@@ -25,7 +25,7 @@ JsonObject engine_json(const TuneRequest& request, const Tuning& tuning) {
   return out;
 }
 
-JsonObject advice_json(const TuneRequest& request, const Advice& advice) {
+JsonObject advice_object(const TuneRequest& request, const Advice& advice) {
   const Tuning& t = advice.tuning;
   const CostReport& report = advice.report;
   JsonArray runs;
@@ -52,16 +52,18 @@ void add_question(const TuneRequest& request, JsonObject* out) {
 
 }  // namespace
 
+std::string advice_json(const TuneRequest& request, const Advice& advice) { return advice_object(request, advice).str(); }
+
 std::string advices_json(const TuneRequest& request, const std::vector<Advice>& advices) {
-  JsonObject out = advice_json(request, advices.front());
+  JsonObject out = advice_object(request, advices.front());
   add_question(request, &out);
   JsonArray others;
-  for (std::size_t i = 1; i < advices.size(); ++i) others.add(advice_json(request, advices[i]).str());
+  for (std::size_t i = 1; i < advices.size(); ++i) others.add(advice_json(request, advices[i]));
   return out.add("alternatives", others).str() + "\n";
 }
 
 std::string explain_json(const TuneRequest& request, const Advice& advice) {
-  JsonObject out = advice_json(request, advice);
+  JsonObject out = advice_object(request, advice);
   add_question(request, &out);
   JsonArray levels;
   for (int i = 0; i < advice.report.levels; ++i) {

@@ -13,6 +13,9 @@ namespace ebbtide {
 /// runs. `alternatives` has the other advices in the same form.
 std::string advices_json(const TuneRequest& request, const std::vector<Advice>& advices);
 
+/// Returns one advice as an object, as in advices_json().
+std::string advice_json(const TuneRequest& request, const Advice& advice);
+
 /// Returns the costs of one tuning, with a list of its levels.
 std::string explain_json(const TuneRequest& request, const Advice& advice);
 

@@ -8,6 +8,7 @@
 
 #include "io/file_system.h"
 #include "model/engine_settings.h"
+#include "tools/tune_compare.h"
 #include "tools/tune_inputs.h"
 #include "tools/tune_json.h"
 #include "tools/tune_report.h"
@@ -58,6 +59,12 @@ constexpr const char* kYamlExamples =
     "Only tunings that the engine accepts are considered. Example:\n"
     "  ebbtide-tune yaml --workload w7 --rho 0.5 --entries 10M --entry-size 1KiB --memory-bits-per-entry 10 > tuned.yaml\n"
     "  ebbtide-server --config tuned.yaml\n";
+constexpr const char* kCompareExamples =
+    "Endure's uncertainty benchmark: 15 expected workloads, each tuned for itself and for each rho, judged by 10,000 workloads:\n"
+    "  ebbtide-tune compare --entries 10G --entry-size 1KiB --memory-bits-per-entry 10 --layouts leveling,tiering "
+    "--equations paper_relaxed\n"
+    "Two workloads, with the tuning that a server has now beside the advised ones:\n"
+    "  ebbtide-tune compare --file workload.yaml --workloads w7,w11 --rhos 0.5 --layout one_leveling --size-ratio 6\n";
 constexpr const char* kWhatIfExamples =
     "Each change is a question of its own. Example:\n"
     "  ebbtide-tune what-if --file workload.yaml --change memory=1GiB --change entries=1G --change workload=0.1,0.1,0.1,0.7\n";
@@ -68,6 +75,9 @@ constexpr const char* kMonkeyExamples =
 struct Arguments {
   std::string file, history;
   std::string format = "table";
+  std::vector<std::string> workloads;
+  std::vector<double> rhos = {0.25, 0.5, 1, 2};
+  BenchmarkSample sample;
   [[nodiscard]] bool json() const { return format == "json"; }
   std::vector<std::string> changes;
   TuneValues flags;
@@ -154,6 +164,29 @@ int run_what_if(const TuneInputs& in, const std::vector<std::string>& changes) {
   return print(what_if_text(in.request, answers));
 }
 
+/// Compares tunings for the workloads of --workloads; else for the given workload; else for the 15 of Endure.
+int run_compare(const TuneInputs& in, const Arguments& a, bool has_workload, bool has_layout) {
+  CompareQuestion question{in.request, {}, a.rhos, std::nullopt, a.sample};
+  if (has_layout) question.given = in.tuning;
+  if (has_layout && in.policy) return fail(2, Status::invalid_argument("compare takes a layout, not a policy"));
+  for (const std::string& name : a.workloads) {
+    const auto mix = parse_workload("workloads", name);
+    if (!mix.is_ok()) return fail(2, mix.status());
+    question.expected.emplace_back(name, *mix);
+  }
+  if (a.workloads.empty() && has_workload) question.expected.emplace_back("workload", in.request.mix);
+  if (question.expected.empty()) {
+    for (std::size_t i = 0; i < std::size(kEndureWorkloads); ++i)
+      question.expected.emplace_back("w" + std::to_string(i), kEndureWorkloads[i]);
+  }
+  if (question.given) {
+    if (const Status right = check_tuning(*question.given); !right.is_ok()) return fail(2, right);
+  }
+  const auto compared = compare(question);
+  if (!compared.is_ok()) return fail(2, compared.status());
+  return print(a.json() ? compare_json(question, *compared) : compare_text(question, *compared));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -166,12 +199,26 @@ int main(int argc, char** argv) {
   CLI::App* advise =
       app.add_subcommand("advise", "Prints the best tuning of each layout, the cheapest first, and its settings.")->alias("tune");
   CLI::App* yaml = app.add_subcommand("yaml", "Prints the best tuning as a configuration of ebbtide-server.");
+  CLI::App* compare_command = app.add_subcommand(
+      "compare", "Compares nominal and robust tunings over sampled workloads: Endure's uncertainty benchmark.");
   CLI::App* what_if_command = app.add_subcommand("what-if", "Prints how the costs change with memory, data, device or mix.");
   CLI::App* monkey = app.add_subcommand(
       "monkey", "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory by Algorithms 1 and 5.");
   add_flags(monkey, &a, {"Data", "Device", "Operations"}, {"max_read", "max_write"});
   add_flags(explain, &a, {"Data", "Device", "Operations", "Deletes", "Tuning"});
   add_flags(advise, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
+  add_flags(compare_command, &a, {"Data", "Device", "Deletes", "Tuning"},
+            {"workload", "range_selectivity", "layouts", "size_ratios", "smallest_buffer", "max_transient_space", "max_merge",
+             "max_read", "max_write"});
+  compare_command->add_option("--workloads", a.workloads, "expected workloads, for example w7,w11 (default w0 to w14)")
+      ->delimiter(',');
+  compare_command->add_option("--rhos", a.rhos, "the rho of each robust tuning (default 0.25,0.5,1,2)")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1e6));
+  compare_command->add_option("--samples", a.sample.size, "number of sampled workloads (default 10000)")
+      ->check(CLI::Range(1, 10'000'000));
+  compare_command->add_option("--seed", a.sample.seed, "seed of the sampled workloads (default 1)");
+  compare_command->footer(kCompareExamples);
   add_flags(yaml, &a, {"Data", "Device", "Operations", "Deletes", "Search"});
   add_flags(what_if_command, &a, {"Data", "Device", "Operations", "Deletes", "Tuning", "Search"});
   explain->footer(kExplainExamples);
@@ -179,7 +226,7 @@ int main(int argc, char** argv) {
   yaml->footer(kYamlExamples);
   what_if_command->footer(kWhatIfExamples);
   monkey->footer(kMonkeyExamples);
-  for (CLI::App* command : {explain, advise})
+  for (CLI::App* command : {explain, advise, compare_command})
     command->add_option("--format", a.format, "table (default) or json")->check(CLI::IsMember({"table", "json"}));
   explain
       ->add_option_function<std::string>(
@@ -233,6 +280,7 @@ int main(int argc, char** argv) {
     inputs->request.mix = measured->expected;
     inputs->request.rho = measured->rho;
   }
+  if (compare_command->parsed()) return run_compare(*inputs, a, values.contains("workload"), values.contains("layout"));
   if (const Status right = check_mix(inputs->request.mix); !right.is_ok())
     return fail(
         2, Status::invalid_argument("workload is missing: give --workload, --workload-low and --workload-high, or --history"));

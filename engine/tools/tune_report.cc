@@ -11,37 +11,31 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-std::string number(double value, const char* format = "%.4g") {
-  char text[64];
-  std::snprintf(text, sizeof(text), format, value);
-  return text;
-}
-
 std::string bytes_text(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   std::size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return number(bytes, "%.3g ") + kUnits[unit];
+  return formatted(bytes, "%.3g ") + kUnits[unit];
 }
 
-std::string percent(double ratio) { return number(ratio * 100, "%+.1f %%"); }
+std::string percent(double ratio) { return formatted(ratio * 100, "%+.1f %%"); }
 
 std::string runs_text(const std::vector<double>& runs) {
   std::string out;
-  for (const double k : runs) out += (out.empty() ? "" : ",") + number(k, "%g");
+  for (const double k : runs) out += (out.empty() ? "" : ",") + formatted(k, "%g");
   return out;
 }
 
 std::string mix_text(const PerOperation& mix) {
   std::string out;
   for (std::size_t i = 0; i < kOperations; ++i)
-    out += (i == 0 ? "" : ", ") + number(mix[i] * 100, "%.1f % ") + std::string("% ") +
+    out += (i == 0 ? "" : ", ") + formatted(mix[i] * 100, "%.1f % ") + std::string("% ") +
            operation_name(static_cast<Operation>(i)) + "s";
   return out;
 }
 
 void add_costs(const PerOperation& costs, Row* row) {
-  for (const double cost : costs) row->push_back(number(cost));
+  for (const double cost : costs) row->push_back(formatted(cost));
 }
 
 /// Returns the runs up to the last level that exists, without repetitions at the end.
@@ -61,9 +55,9 @@ std::string levels_table(const CostReport& report, const char* unit) {
   if (!runs) rows[0].insert(rows[0].end(), {"runs", "writes of an entry"});
   for (int i = 0; i < report.levels; ++i) {
     const LevelCost& level = report.level[static_cast<std::size_t>(i)];
-    rows.push_back({std::to_string(report.first_level + i), number(level.entries), number(level.bits_per_entry, "%.2f"),
-                    number(level.false_positive_rate, "%.2g")});
-    if (!runs) rows.back().insert(rows.back().end(), {number(level.runs, "%g"), number(level.writes, "%.2f")});
+    rows.push_back({std::to_string(report.first_level + i), formatted(level.entries), formatted(level.bits_per_entry, "%.2f"),
+                    formatted(level.false_positive_rate, "%.2g")});
+    if (!runs) rows.back().insert(rows.back().end(), {formatted(level.runs, "%g"), formatted(level.writes, "%.2f")});
   }
   return aligned_table(rows);
 }
@@ -73,18 +67,19 @@ std::string report_text(const TuneRequest& request, const Advice& advice) {
   const CostReport& report = advice.report;
   std::vector<Row> rows = {{"operation", "share", "page reads", "part of the mean"}};
   for (std::size_t i = 0; i < kOperations; ++i) {
-    rows.push_back({operation_name(static_cast<Operation>(i)), number(request.mix[i] * 100, "%.1f %%"), number(report.costs[i]),
-                    number(advice.mean == 0 ? 0 : request.mix[i] * report.costs[i] / advice.mean * 100, "%.1f %%")});
+    rows.push_back({operation_name(static_cast<Operation>(i)), formatted(request.mix[i] * 100, "%.1f %%"),
+                    formatted(report.costs[i]),
+                    formatted(advice.mean == 0 ? 0 : request.mix[i] * report.costs[i] / advice.mean * 100, "%.1f %%")});
   }
   std::string out = aligned_table(rows) + "\n";
-  rows = {{"mean", number(advice.mean) + " page reads an operation"}};
-  if (request.rho > 0) rows.push_back({"worst within rho", number(advice.worst.cost) + " at " + mix_text(advice.worst.mix)});
-  rows.push_back({"write amplification", number(report.write_amplification, "%.2f")});
-  if (report.delete_work > 0) rows.push_back({"deadlines", number(report.delete_work) + " page reads of each write"});
+  rows = {{"mean", formatted(advice.mean) + " page reads an operation"}};
+  if (request.rho > 0) rows.push_back({"worst within rho", formatted(advice.worst.cost) + " at " + mix_text(advice.worst.mix)});
+  rows.push_back({"write amplification", formatted(report.write_amplification, "%.2f")});
+  if (report.delete_work > 0) rows.push_back({"deadlines", formatted(report.delete_work) + " page reads of each write"});
   if (request.system.deletes.secondary_per_operation > 0)
-    rows.push_back({"delete by stamp", number(report.secondary_delete) + " page reads each"});
+    rows.push_back({"delete by stamp", formatted(report.secondary_delete) + " page reads each"});
   rows.push_back({"longest merge", bytes_text(report.longest_merge_bytes)});
-  rows.push_back({"space meanwhile", number(report.transient_space, "%.2f") + " times the data"});
+  rows.push_back({"space meanwhile", formatted(report.transient_space, "%.2f") + " times the data"});
   std::size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row[0].size());
   for (const Row& row : rows) out += row[0] + std::string(width + 2 - row[0].size(), ' ') + row[1] + "\n";
@@ -92,6 +87,12 @@ std::string report_text(const TuneRequest& request, const Advice& advice) {
 }
 
 }  // namespace
+
+std::string formatted(double value, const char* format) {
+  char text[64];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
+}
 
 std::string aligned_table(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;
@@ -113,12 +114,12 @@ std::string aligned_table(const std::vector<Row>& rows) {
 }
 
 std::string tuning_text(const Tuning& tuning, const System& system) {
-  std::string out = std::string(layout_name(tuning.layout)) + ", T = " + number(tuning.size_ratio, "%g");
+  std::string out = std::string(layout_name(tuning.layout)) + ", T = " + formatted(tuning.size_ratio, "%g");
   if (tuning.layout == Layout::kFluid || tuning.layout == Layout::kKlsm) out += ", runs " + runs_text(tuning.runs);
-  if (tuning.layout == Layout::kGarnering) out += ", c = " + number(tuning.scaling_ratio, "%g");
-  if (tuning.tile_pages > 1) out += ", tiles of " + number(tuning.tile_pages, "%g") + " pages";
+  if (tuning.layout == Layout::kGarnering) out += ", c = " + formatted(tuning.scaling_ratio, "%g");
+  if (tuning.tile_pages > 1) out += ", tiles of " + formatted(tuning.tile_pages, "%g") + " pages";
   return out + ", buffer " + bytes_text(tuning.buffer_bits / 8) + ", filters " +
-         number(tuning.filter_bits / system.entries, "%.2f") + " bits an entry";
+         formatted(tuning.filter_bits / system.entries, "%.2f") + " bits an entry";
 }
 
 std::string model_text(const TuneRequest& request, const Advice& advice) {
@@ -132,9 +133,9 @@ std::string simulated_text(const TuneInputs& inputs, const CostReport& report) {
   advice.worst = worst_case(inputs.request.mix, report.costs, inputs.request.rho);
   advice.mean = report.mean(inputs.request.mix, inputs.request.system.deletes.secondary_per_operation);
   std::string out = inputs.policy->name;
-  for (const auto& [name, value] : inputs.policy->parameters) out += ", " + name + " = " + number(value, "%g");
+  for (const auto& [name, value] : inputs.policy->parameters) out += ", " + name + " = " + formatted(value, "%g");
   out += ", buffer " + bytes_text(inputs.tuning.buffer_bits / 8) + ", filters " +
-         number(inputs.tuning.filter_bits / inputs.request.system.entries, "%.2f") + " bits an entry\n";
+         formatted(inputs.tuning.filter_bits / inputs.request.system.entries, "%.2f") + " bits an entry\n";
   out += "Simulated: averages over the second half of the flushes.\n\n";
   return out + report_text(inputs.request, advice) + "\n" + levels_table(report, "run");
 }
@@ -143,9 +144,9 @@ std::string yaml_text(const TuneRequest& request, const Tuning& tuning) {
   const EngineSettings settings = engine_settings(request.system, tuning, request.equations);
   std::string out = "storage:\n  memtable_size: " + std::to_string(settings.memtable_bytes / 1024) + "KiB\n";
   out += "tree:\n  policy:\n    name: " + settings.policy.name + "\n";
-  for (const auto& [name, value] : settings.policy.parameters) out += "    " + name + ": " + number(value, "%g") + "\n";
+  for (const auto& [name, value] : settings.policy.parameters) out += "    " + name + ": " + formatted(value, "%g") + "\n";
   if (settings.pages_per_tile > 1) out += "  pages_per_tile: " + std::to_string(settings.pages_per_tile) + "\n";
-  return out + "  filters:\n    bits_per_key: " + number(settings.filter_bits_per_key, "%.2f") + "\n";
+  return out + "  filters:\n    bits_per_key: " + formatted(settings.filter_bits_per_key, "%.2f") + "\n";
 }
 
 Status check_engine_settings(const TuneRequest& request, const Tuning& tuning) {
@@ -168,7 +169,7 @@ std::string settings_text(const TuneRequest& request, const Tuning& tuning) {
 std::string advices_text(const TuneRequest& request, const std::vector<Advice>& advices) {
   const bool robust = request.rho > 0;
   std::string out = "Expected: " + mix_text(request.mix) + "\n";
-  if (robust) out += "Uncertain by rho = " + number(request.rho, "%.3g") + "\n";
+  if (robust) out += "Uncertain by rho = " + formatted(request.rho, "%.3g") + "\n";
   std::vector<Row> rows = {{"layout", "T", "runs", "c", "buffer", "filter bits", "levels"}};
   for (const char* column : {"empty read", "read", "range", "write", "mean"}) rows[0].emplace_back(column);
   if (robust) rows[0].emplace_back("worst");
@@ -177,15 +178,15 @@ std::string advices_text(const TuneRequest& request, const std::vector<Advice>& 
     const Tuning& t = advice.tuning;
     const bool has_runs = t.layout == Layout::kFluid || t.layout == Layout::kKlsm;
     Row row = {std::string(layout_name(t.layout)),
-               number(t.size_ratio, "%g"),
+               formatted(t.size_ratio, "%g"),
                has_runs ? runs_text(used_runs(t, advice.report.levels)) : "-",
-               t.layout == Layout::kGarnering ? number(t.scaling_ratio, "%g") : "-",
+               t.layout == Layout::kGarnering ? formatted(t.scaling_ratio, "%g") : "-",
                bytes_text(t.buffer_bits / 8),
-               number(t.filter_bits / request.system.entries, "%.2f"),
-               number(advice.report.level_count, "%.3g")};
+               formatted(t.filter_bits / request.system.entries, "%.2f"),
+               formatted(advice.report.level_count, "%.3g")};
     add_costs(advice.report.costs, &row);
-    row.push_back(number(advice.mean));
-    if (robust) row.push_back(number(advice.worst.cost));
+    row.push_back(formatted(advice.mean));
+    if (robust) row.push_back(formatted(advice.worst.cost));
     row.push_back(bytes_text(advice.report.longest_merge_bytes));
     rows.push_back(std::move(row));
   }
@@ -197,9 +198,9 @@ std::string advices_text(const TuneRequest& request, const std::vector<Advice>& 
 std::string monkey_text(const TuneRequest& request, const MonkeyDesign& design) {
   const std::vector<Row> rows = {
       {"policy", "T", "levels", "buffer", "filter bits", "point read", "range", "write", "mean"},
-      {design.tiering ? "tiering" : "leveling", number(design.size_ratio), number(design.levels, "%.3g"),
-       bytes_text(design.buffer_bits / 8), number(design.filter_bits / request.system.entries, "%.2f"), number(design.point_read),
-       number(design.range), number(design.write), number(design.cost)}};
+      {design.tiering ? "tiering" : "leveling", formatted(design.size_ratio), formatted(design.levels, "%.3g"),
+       bytes_text(design.buffer_bits / 8), formatted(design.filter_bits / request.system.entries, "%.2f"),
+       formatted(design.point_read), formatted(design.range), formatted(design.write), formatted(design.cost)}};
   return "Expected: " + mix_text(request.mix) + "\n\n" + aligned_table(rows);
 }
 
@@ -208,20 +209,20 @@ std::string what_if_text(const TuneRequest& request, const std::vector<Answer>& 
   const Advice& now = answers.front().effect.before;
   Row first = {"now"};
   add_costs(now.report.costs, &first);
-  first.push_back(number(now.mean));
+  first.push_back(formatted(now.mean));
   rows.push_back(std::move(first));
   std::string tunings;
   for (const Answer& answer : answers) {
     Row row = {answer.question};
     add_costs(answer.effect.after.report.costs, &row);
-    row.push_back(number(answer.effect.after.mean));
+    row.push_back(formatted(answer.effect.after.mean));
     row.push_back(percent(answer.effect.after.mean / now.mean - 1));
     rows.push_back(std::move(row));
     if (!answer.effect.retuned) continue;
     const Advice& best = *answer.effect.retuned;
     row = {"  tuned for it"};
     add_costs(best.report.costs, &row);
-    row.push_back(number(best.mean));
+    row.push_back(formatted(best.mean));
     row.push_back(percent(best.mean / now.mean - 1));
     rows.push_back(std::move(row));
     tunings += answer.question + ": " + tuning_text(best.tuning, answer.after.system) + "\n";

@@ -11,6 +11,9 @@
 
 namespace ebbtide {
 
+/// Returns a number as text, in a format of printf().
+std::string formatted(double value, const char* format = "%.4g");
+
 /// Returns the rows as columns: the first is aligned left, the others right.
 std::string aligned_table(const std::vector<std::vector<std::string>>& rows);
 

@@ -21,7 +21,7 @@ def tune(*arguments, status=0):
 def test_help_explains_the_subcommands_and_their_units():
     text = tune("--help")
     assert "ebbtide-tune advise --entries" in text and "Costs are page reads" in text
-    for command in ("explain", "advise", "yaml", "what-if", "monkey"):
+    for command in ("explain", "advise", "yaml", "compare", "what-if", "monkey"):
         text = tune(command, "--help")
         assert "powers of 1000" in text and f"ebbtide-tune {command} " in text
 
@@ -82,6 +82,19 @@ def test_server_starts_with_printed_yaml(tmp_path):
         client = server.client()
         assert list(client.config_get("tree.policy.name").values()) in (["klsm"], [b"klsm"])
         assert client.set("k", "v") and client.get("k") in ("v", b"v")
+
+
+def test_compare_judges_nominal_robust_and_given_tunings():
+    text = tune("compare", *WORKLOAD, "--workloads", "w7,w11", "--rhos", "0.5,1", "--samples", 200, "--layouts", "leveling,tiering", "--layout", "tiering")
+    assert "Judged by 200 sampled workloads" in text
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("w7 ")] == ["w7"] * 4
+    found = json.loads(tune("compare", *WORKLOAD, *MIX, "--rhos", 1, "--samples", 200, "--format", "json"))
+    (workload,) = found["workloads"]
+    assert workload["workload"] == [0.2, 0.4, 0.1, 0.3] and [one["name"] for one in workload["tunings"]] == ["nominal", "rho 1"]
+    assert workload["tunings"][0]["mean_delta"] == 0
+    everything = json.loads(tune("compare", *WORKLOAD, "--layouts", "leveling", "--rhos", 1, "--samples", 10, "--format", "json"))
+    assert [one["name"] for one in everything["workloads"]] == [f"w{i}" for i in range(15)]
+    assert "w0 to w14" in tune("compare", *WORKLOAD, "--workloads", "w99", status=2)
 
 
 def test_history_gives_mix_and_rho(tmp_path):
