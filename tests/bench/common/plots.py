@@ -66,7 +66,7 @@ def draw_panel(panel, axis):
     if panel.log_y:
         axis.set_yscale("log")
     else:
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(bottom=min([0, *(y for points in panel.lines.values() for _, y in points if y is not None)]))
     if panel.limit is not None:
         axis.axhline(panel.limit, linestyle="--", color="grey", linewidth=1)
     if panel.ticks:

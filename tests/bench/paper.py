@@ -1,0 +1,40 @@
+"""Reproduces the headline figures of a paper: one table with the paper's value, the value here, their ratio and a verdict.
+
+    endure    Huynh et al., VLDB Journal 2024: nominal and robust tunings by the cost model (section 8, Figures 6 to 9)
+
+The verdicts are "met", "missed", and "not measurable" with the reason.
+"""
+
+import argparse
+import sys
+
+from common import report
+from papers import endure
+
+PAPERS = {"endure": endure}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench paper", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paper", choices=sorted(PAPERS), help="the paper")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a tenth of everything: to check that everything works")
+    size.add_argument("--full", action="store_true", help="the paper's own sizes")
+    parser.add_argument("--only", metavar="FIGURE", help="one figure or section of the paper, for example 8b; an unknown one prints the list")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/paper.json"), help="file for the figures; its name gets the paper's; plots go beside it")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    paper = PAPERS[options.paper]
+    if options.only not in (None, *paper.FIGURES):
+        raise SystemExit(f"{options.paper} has no figure '{options.only}'; allowed: {', '.join(paper.FIGURES)}")
+    path = report.Path(options.json)
+    result = report.Result("paper", path.with_name(f"{path.stem}-{options.paper}{path.suffix}"), {"paper": options.paper, "quick": options.quick, "full": options.full})
+    paper.run(options, result)
+    result.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
