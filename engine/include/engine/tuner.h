@@ -1,0 +1,74 @@
+// Advises settings for a workload: what operations cost under given settings, and the settings for which they cost least. Needs no
+// database.
+//
+// Costs are expected numbers of random page reads, from a closed model of a full tree: Huynh et al., "Towards flexibility and
+// robustness of LSM trees" (Endure, VLDB Journal 2024), Eqs. 4 to 9, with the levels, filters and merges of this engine.
+// engine/docs/tuner.md explains the model and its accuracy.
+//
+// Pure functions on values; any thread may call them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <engine/options.h>
+#include <engine/result.h>
+
+namespace ebbtide {
+
+/// A number for each kind of operation: its share of a workload, its count in a window, or its cost in page reads.
+struct OperationFigures {
+  double empty_read = 0;  ///< point read of an absent key
+  double read = 0;        ///< point read of an existing key
+  double range = 0;       ///< range read
+  double write = 0;       ///< insert, update or delete
+};
+
+/// Data, memory, device and workload. The first four fields have no default.
+struct TunerQuestion {
+  double entries = 0;         ///< number of entries, at least 1
+  double entry_bytes = 0;     ///< bytes of an entry, key and value, at least 1
+  double memory_bytes = 0;    ///< for memtable and filters together, above 0
+  OperationFigures workload;  ///< shares of the expected workload, at least 0, which sum to 1
+  /// How far the workload may move: the Kullback-Leibler divergence in nats, at least 0 (Endure, section 6.2). 0: not at all, 0.25: a
+  /// little, 2: a lot. If it is above 0, each share counts as at least 1 %.
+  double rho = 0;
+  double page_bytes = 4096;
+  double write_asymmetry = 1;    ///< cost of writing a page / cost of reading it, 0 to 1e6
+  double sequential_cost = 1;    ///< cost of a page in a sequential access / cost in a random access, 0 to 1e6
+  double range_selectivity = 0;  ///< fraction of all entries that a range read returns
+  /// Layouts to choose from: leveling, tiering, lazy_leveling, one_leveling, fluid, klsm, garnering. Empty: all.
+  std::vector<std::string> layouts;
+  /// Bytes on disk during the longest merge / bytes of the data; 1 or more.
+  double max_transient_space = std::numeric_limits<double>::infinity();
+  double max_merge_bytes = std::numeric_limits<double>::infinity();  ///< bytes that one merge writes
+};
+
+struct TunerAdvice {
+  std::string layout;     ///< one of TunerQuestion::layouts
+  PolicySettings policy;  ///< for TreeSettings::policy; validate() accepts it
+  std::uint64_t memtable_bytes = 0;
+  double filter_bits_per_key = 0;   ///< for TreeSettings::filter_bits_per_key
+  OperationFigures costs;           ///< page reads of an operation
+  double mean_cost = 0;             ///< page reads of an average operation of the expected workload (Eq. 2)
+  double worst_cost = 0;            ///< the largest mean cost of a workload within rho; equals mean_cost if rho is 0
+  OperationFigures worst_workload;  ///< shares of a workload with this cost
+  double write_amplification = 0;
+  double longest_merge_bytes = 0;
+  double transient_space = 1;  ///< see TunerQuestion::max_transient_space
+};
+
+/// Returns the best settings of each layout that this engine accepts, the lowest worst_cost first (Problems 1 and 2). Takes about
+/// 10 ms for leveling and tiering, and about 200 ms for all layouts. kInvalidArgument: a field is out of range or a layout is unknown
+/// (the message names it), or no settings keep the limits.
+Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question);
+
+/// Sets `workload` and `rho` of a question from a history (section 6.2): the mean of all windows, and the largest divergence of a
+/// window from it. `windows` are counts of operations in order of time; windows under 1,000 operations are merged.
+/// kInvalidArgument: fewer than 1,000 operations in all, or a negative count; then `question` is unchanged.
+Status set_uncertainty(std::span<const OperationFigures> windows, TunerQuestion* question);
+
+}  // namespace ebbtide
