@@ -3,12 +3,14 @@
 // Exit status: 0 success, 1 a file could not be read, 2 wrong use.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <map>
 
 #include "io/file_system.h"
 #include "model/engine_settings.h"
 #include "tools/tune_compare.h"
+#include "tools/tune_device.h"
 #include "tools/tune_inputs.h"
 #include "tools/tune_json.h"
 #include "tools/tune_report.h"
@@ -65,6 +67,11 @@ constexpr const char* kCompareExamples =
     "--equations paper_relaxed\n"
     "Two workloads, with the tuning that a server has now beside the advised ones:\n"
     "  ebbtide-tune compare --file workload.yaml --workloads w7,w11 --rhos 0.5 --layout one_leveling --size-ratio 6\n";
+constexpr const char* kDeviceExamples =
+    "The output is a file with page_size, write_asymmetry and sequential_cost. Several files may be given to the other "
+    "subcommands:\n"
+    "  ebbtide-tune device /var/lib/ebbtide > device.yaml\n"
+    "  ebbtide-tune advise --file device.yaml --file workload.yaml\n";
 constexpr const char* kWhatIfExamples =
     "Each change is a question of its own. Example:\n"
     "  ebbtide-tune what-if --file workload.yaml --change memory=1GiB --change entries=1G --change workload=0.1,0.1,0.1,0.7\n";
@@ -73,7 +80,9 @@ constexpr const char* kMonkeyExamples =
     "  ebbtide-tune monkey --file workload.yaml --max-write 0.5\n";
 
 struct Arguments {
-  std::string file, history;
+  std::vector<std::string> files;
+  std::string history;
+  std::string device_dir, device_size = "256MiB";
   std::string format = "table";
   std::vector<std::string> workloads;
   std::vector<double> rhos = {0.25, 0.5, 1, 2};
@@ -85,7 +94,9 @@ struct Arguments {
 
 /// Adds the flags of whole groups of keys, and of single keys.
 void add_flags(CLI::App* app, Arguments* a, const std::vector<std::string>& groups, const std::vector<std::string>& keys = {}) {
-  app->add_option("--file", a->file, "a YAML file with values; flags replace values of the file");
+  app->add_option("--file", a->files,
+                  "a YAML file with values; a later file replaces values of an earlier one, flags those of all")
+      ->take_all();
   for (const TuneKey& key : tune_keys()) {
     const bool whole_group = std::find(groups.begin(), groups.end(), key.group) != groups.end();
     if (!whole_group && std::find(keys.begin(), keys.end(), key.name) == keys.end()) continue;
@@ -164,6 +175,23 @@ int run_what_if(const TuneInputs& in, const std::vector<std::string>& changes) {
   return print(what_if_text(in.request, answers));
 }
 
+volatile std::sig_atomic_t stop_requested = 0;
+
+int run_device(const Arguments& a) {
+  const auto size = parse_bytes("size", a.device_size);
+  if (!size.is_ok()) return fail(2, size.status());
+  DeviceTest test;
+  test.dir = a.device_dir;
+  test.file_bytes = static_cast<std::uint64_t>(std::clamp(*size, 0.0, 0x1p50));
+  test.progress = [](const std::string& line) { std::fprintf(stderr, "ebbtide-tune: %s\n", line.c_str()); };
+  // The file must not stay when the user ends the program.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, [](int) { stop_requested = 1; });
+  test.stopped = [] { return stop_requested != 0; };
+  const auto figures = measure_device(*posix_file_system(), *system_clock(), test);
+  if (!figures.is_ok()) return fail(figures.status().code() == Code::kInvalidArgument ? 2 : 1, figures.status());
+  return print(a.json() ? device_json(*figures) : device_yaml(*figures));
+}
+
 /// Compares tunings for the workloads of --workloads; else for the given workload; else for the 15 of Endure.
 int run_compare(const TuneInputs& in, const Arguments& a, bool has_workload, bool has_layout) {
   CompareQuestion question{in.request, {}, a.rhos, std::nullopt, a.sample};
@@ -201,6 +229,12 @@ int main(int argc, char** argv) {
   CLI::App* yaml = app.add_subcommand("yaml", "Prints the best tuning as a configuration of ebbtide-server.");
   CLI::App* compare_command = app.add_subcommand(
       "compare", "Compares nominal and robust tunings over sampled workloads: Endure's uncertainty benchmark.");
+  CLI::App* device =
+      app.add_subcommand("device", "Measures a device for the cost model: page size, cost of writes, and of reads in sequence.");
+  device->add_option("DIR", a.device_dir, "directory for the file of the test, which is removed")->required();
+  device->add_option("--size", a.device_size,
+                     "bytes of the file, from 1MiB on (default 256MiB); larger than the device's own cache");
+  device->footer(kDeviceExamples);
   CLI::App* what_if_command = app.add_subcommand("what-if", "Prints how the costs change with memory, data, device or mix.");
   CLI::App* monkey = app.add_subcommand(
       "monkey", "Prints Monkey's design of the same data and mix: tiering or leveling, T and memory by Algorithms 1 and 5.");
@@ -226,8 +260,8 @@ int main(int argc, char** argv) {
   yaml->footer(kYamlExamples);
   what_if_command->footer(kWhatIfExamples);
   monkey->footer(kMonkeyExamples);
-  for (CLI::App* command : {explain, advise, compare_command})
-    command->add_option("--format", a.format, "table (default) or json")->check(CLI::IsMember({"table", "json"}));
+  for (CLI::App* command : {explain, advise, compare_command, device})
+    command->add_option("--format", a.format, "table (default; device: YAML) or json")->check(CLI::IsMember({"table", "json"}));
   explain
       ->add_option_function<std::string>(
           "--rho", [&a](const std::string& value) { a.flags["rho"] = value; },
@@ -252,13 +286,14 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (device->parsed()) return run_device(a);
   TuneValues values;
-  if (!a.file.empty()) {
-    const auto text = read_text(a.file);
+  for (const std::string& file : a.files) {
+    const auto text = read_text(file);
     if (!text.is_ok()) return fail(1, text.status());
     auto parsed = parse_tune_file(*text);
-    if (!parsed.is_ok()) return fail(2, parsed.status().with_context(a.file));
-    values = std::move(parsed).value();
+    if (!parsed.is_ok()) return fail(2, parsed.status().with_context(file));
+    for (auto& [key, value] : *parsed) values[key] = std::move(value);
   }
   for (const auto& [key, value] : a.flags) {
     if (!value.empty()) values[key] = value;

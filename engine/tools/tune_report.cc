@@ -145,6 +145,8 @@ std::string yaml_text(const TuneRequest& request, const Tuning& tuning) {
   std::string out = "storage:\n  memtable_size: " + std::to_string(settings.memtable_bytes / 1024) + "KiB\n";
   out += "tree:\n  policy:\n    name: " + settings.policy.name + "\n";
   for (const auto& [name, value] : settings.policy.parameters) out += "    " + name + ": " + formatted(value, "%g") + "\n";
+  if (request.system.page_bytes != TreeSettings{}.page_size)
+    out += "  page_size: " + formatted(request.system.page_bytes, "%.0f") + "B\n";
   if (settings.pages_per_tile > 1) out += "  pages_per_tile: " + std::to_string(settings.pages_per_tile) + "\n";
   return out + "  filters:\n    bits_per_key: " + formatted(settings.filter_bits_per_key, "%.2f") + "\n";
 }
@@ -156,6 +158,9 @@ Status check_engine_settings(const TuneRequest& request, const Tuning& tuning) {
   if (settings.memtable_bytes < kSmallest || settings.memtable_bytes > kLargest)
     return Status::invalid_argument("storage.memtable_size is " + bytes_text(static_cast<double>(settings.memtable_bytes)) +
                                     "; allowed: 16KiB to 16GiB");
+  const double page = request.system.page_bytes;
+  if (page < 1024 || page > 65536)
+    return Status::invalid_argument("page_size is " + bytes_text(page) + "; the engine's pages have 1KiB to 64KiB");
   return Status::ok();
 }
 

@@ -1,6 +1,7 @@
 """Tests of the command line of ebbtide-tune: its subcommands, files and flags, and its refusals."""
 
 import json
+import signal
 import subprocess
 
 import pytest
@@ -70,7 +71,8 @@ def test_explain_as_json_has_a_list_of_levels():
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_server_accepts_printed_yaml(layout, tmp_path):
     file = tmp_path / "tuned.yaml"
-    file.write_text(tune("yaml", *WORKLOAD, *MIX, "--rho", 0.5, "--layouts", layout))
+    file.write_text(tune("yaml", *WORKLOAD, *MIX, "--rho", 0.5, "--layouts", layout, "--page-size", "16KiB"))
+    assert "page_size: 16384B" in file.read_text()
     done = subprocess.run([str(binary()), "--config", str(file), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + file.read_text()
 
@@ -97,6 +99,38 @@ def test_compare_judges_nominal_robust_and_given_tunings():
     assert "w0 to w14" in tune("compare", *WORKLOAD, "--workloads", "w99", status=2)
 
 
+def test_device_prints_a_file_for_the_other_subcommands_and_leaves_none(tmp_path):
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    file = tmp_path / "device.yaml"
+    file.write_text(tune("device", directory, "--size", "4MiB"))
+    assert list(directory.iterdir()) == []
+    assert {line.split(":")[0] for line in file.read_text().splitlines() if not line.startswith("#")} == {"page_size", "write_asymmetry", "sequential_cost"}
+    workload = tmp_path / "workload.yaml"
+    workload.write_text("entries: 100M\nentry_size: 200\nmemory: 512MiB\nworkload: w7\n")
+    with_device = tune("advise", "--file", file, "--file", workload, "--layouts", "leveling")
+    # A flag replaces the value of a file.
+    assert with_device != tune("advise", "--file", file, "--file", workload, "--layouts", "leveling", "--write-asymmetry", 1000)
+    assert json.loads(tune("device", directory, "--size", "4MiB", "--format", "json"))["page_size"] >= 4096
+    assert "bytes free; the test needs" in tune("device", directory, "--size", "1000TiB", status=1)
+    assert "allowed: 1MiB or more" in tune("device", directory, "--size", "1KiB", status=2)
+    assert "missing" in tune("device", tmp_path / "missing", status=1)
+    assert "ebbtide-tune device " in tune("device", "--help")
+
+
+def test_interrupted_device_test_leaves_no_file(tmp_path):
+    process = subprocess.Popen([str(binary("ebbtide-tune")), "device", str(tmp_path), "--size", "256MiB"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        while process.poll() is None and not list(tmp_path.iterdir()):
+            pass
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 1 and b"stopped; the file is removed" in error
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_history_gives_mix_and_rho(tmp_path):
     file = tmp_path / "windows.csv"
     file.write_text("empty,read,range,write\n4000,4000,1000,1000\n1000,1000,4000,4000\n")
@@ -118,6 +152,7 @@ def test_wrong_use_is_explained(tmp_path):
     assert "table,json" in tune("advise", *WORKLOAD, *MIX, "--format", "xml", status=2).replace(" ", "").replace("json,table", "table,json")
     assert "entries is missing" in tune("explain", *MIX, status=2)
     assert "allowed: leveling" in tune("explain", *WORKLOAD, *MIX, "--layout", "levelled", status=2)
+    assert "the engine's pages have 1KiB to 64KiB" in tune("yaml", *WORKLOAD, *MIX, "--page-size", 512, status=2)
     assert "no tuning of the given layouts keeps the limits" in tune("advise", *WORKLOAD, *MIX, "--max-read", 0.1, status=2)
     assert "cannot change" in tune("what-if", *WORKLOAD, *MIX, "--change", "speed=3", status=2)
     assert "No such file" in tune("advise", "--file", tmp_path / "missing.yaml", status=1)

@@ -1,0 +1,57 @@
+// Measures what the cost model needs to know of a device: page size, write asymmetry and sequential cost.
+//
+// The measurement writes one file in the given directory, in large pieces and with a sync at the end, as merges do. Then it reads the
+// file in large pieces, and reads pages of several sizes at random places. Reads bypass the system's page cache where the file system
+// can do that; elsewhere they may measure memory. The file is removed in every case, also after an error and when a stop is requested.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <engine/result.h>
+#include "base/clock.h"
+#include "io/file_system.h"
+
+namespace ebbtide {
+
+struct DeviceTest {
+  std::string dir;
+  std::uint64_t file_bytes = std::uint64_t{256} << 20;  ///< at least kDevicePiece
+  int random_reads = 2000;                              ///< of each page size; at least 1
+  std::uint64_t seed = 1;
+  /// Called every kDeviceProgressNs with a line without a newline.
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
+  std::function<bool()> stopped = [] { return false; };  ///< returns true to end the measurement
+};
+
+inline constexpr std::uint64_t kDevicePiece = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kDeviceProgressNs = 2'000'000'000;
+/// Share of the disk that must stay free beside the file: the server refuses writes below it.
+inline constexpr double kDeviceFreeShare = 0.05;
+/// Name of the file in the directory.
+inline constexpr const char* kDeviceFileName = "ebbtide-tune.device";
+inline constexpr std::uint64_t kDevicePageSizes[] = {4096, 8192, 16384, 32768, 65536};
+/// The recommended page is the largest whose random read takes at most this many times as long as that of the smallest.
+inline constexpr double kDevicePageSlack = 1.1;
+
+struct DeviceFigures {
+  std::vector<double> random_read_us;  ///< by kDevicePageSizes
+  double sequential_bytes_per_us = 0;  ///< reads in pieces
+  double write_bytes_per_us = 0;       ///< writes in pieces, with the sync
+  bool direct = false;                 ///< false: reads may come from the system's page cache
+  double page_bytes = 4096;            ///< the recommended page
+  double write_asymmetry = 1;          ///< time of a written page / of a read page, both in sequence (f_a)
+  double sequential_cost = 1;          ///< time of a page in sequence / at a random place (f_seq)
+};
+
+/// Measures the device of test.dir. kInvalidArgument: wrong test. kNoSpace or kIoError: the disk is too full, with the free and needed bytes,
+/// or a call failed. kAborted: stopped. The file does not exist afterwards, unless its removal failed, which is an error, too.
+Result<DeviceFigures> measure_device(FileSystem& fs, const Clock& clock, const DeviceTest& test);
+
+/// Returns page_size, write_asymmetry and sequential_cost as YAML for --file, with the times as comments.
+std::string device_yaml(const DeviceFigures& figures);
+std::string device_json(const DeviceFigures& figures);
+
+}  // namespace ebbtide
