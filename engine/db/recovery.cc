@@ -370,9 +370,9 @@ void DbImpl::report_foreign_files(const std::vector<std::string>& names) {
     foreign.push_back(name);
   }
   if (foreign.empty()) return;
-  say(Severity::kInfo, settings_.dir + ": the database did not make " + *std::min_element(foreign.begin(), foreign.end()) +
-                           (foreign.size() == 1 ? "" : " and " + std::to_string(foreign.size() - 1) + " more") +
-                           ": ignored; deletes do not purge what is there");
+  say(Severity::kInfo, settings_.dir + ": files that the database did not make are ignored, such as " +
+                           *std::min_element(foreign.begin(), foreign.end()) + " (" + std::to_string(foreign.size()) +
+                           " in all); deletes do not purge them");
 }
 
 // Returns the files that a crash left unfinished, and the tables that no version names. If a table of a version is missing, the

@@ -77,7 +77,8 @@ struct SortRequest {
   [[nodiscard]] std::uint64_t values_of_element() const { return std::max<std::size_t>(gets.size(), 1); }
 };
 
-/// Fails if the user of the session may not read all keys. `option`: BY or GET, which makes the command read any of them.
+/// Fails if the user of the session may not read all keys. `option`: BY or GET, which makes the command read any of them. Takes time
+/// with the number of arguments, so it is called once.
 Status check_patterns_right(Ctx& ctx, Bytes option) {
   if ((ctx.session.modes & Session::kChecked) == 0) return Status::ok();
   const User& user = rights_of(ctx.session, ctx.server());
@@ -90,6 +91,12 @@ Status parse_sort(Ctx& ctx, SortRequest* request) {
   std::uint64_t searched = 0;  // bytes of long patterns
   for (const SharedArg& arg : ctx.args.shared_list) searched += arg.value->size();
   TRY(ctx.work(searched));
+  bool may_read_all = false;  // all patterns need the same right
+  const auto check_right = [&](Bytes option) -> Status {
+    if (!may_read_all) TRY(check_patterns_right(ctx, option));
+    may_read_all = true;
+    return Status::ok();
+  };
   for (ArgCursor cursor(ctx.args, 2); !cursor.done();) {
     Bytes value;
     if (cursor.take_word("ASC")) {
@@ -111,11 +118,11 @@ Status parse_sort(Ctx& ctx, SortRequest* request) {
       if (shown(value, Bytes::npos).find('*') == Bytes::npos) {
         request->sorts = false;
       } else {
-        TRY(check_patterns_right(ctx, "BY"));
+        TRY(check_right("BY"));
       }
       request->by = pattern;
     } else if (cursor.take_option("GET", &value)) {
-      TRY(check_patterns_right(ctx, "GET"));
+      TRY(check_right("GET"));
       request->gets.push_back(parse_pattern(value));
     } else {
       return syntax_error();
@@ -341,8 +348,11 @@ Status weigh(Ctx& ctx, const SortRequest& request, PatternReader* reader, Sortin
       TRY(ctx.work(value.bytes->size()));
     }
     if (request.alpha) {
-      if (request.by) TRY(sorting->kept.keep(value, &item.weight));
-      if (!request.by) item.weight = item.element;
+      if (!request.by) {
+        item.weight = item.element;
+      } else {
+        TRY(sorting->kept.keep(value, &item.weight));
+      }
       continue;
     }
     std::optional<double> score;

@@ -111,8 +111,9 @@ AclVerdict check_permission(const User& user, const Command& command, std::span<
 }
 
 Bytes denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments) {
+  if (!user.limits_keys()) return {};
   const Bytes option = pattern_option(*command.spec, arguments);
-  if (option.empty() || !user.limits_keys()) return {};
+  if (option.empty()) return {};
   const AclRequest::Range all{.start = {}, .end = std::nullopt, .access = kAclRead, .argument = 0};
   return check_request(user, command, arguments, &all).allowed() ? Bytes() : option;
 }

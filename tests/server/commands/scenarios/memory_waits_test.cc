@@ -14,9 +14,25 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr auto kCommands = MemoryAccount::Kind::kCommands;
 
+/// A server whose threads run when the test says so.
+struct ManualThreads : CommandHarness {
+  ManualThreads() : CommandHarness(command_families()) {}
+  ~ManualThreads() {
+    while (manual.run_one()) {
+    }
+  }
+  /// From now on the test decides when threads run and when time passes.
+  Asked ask(std::vector<std::string> words, int client_number = 1) {
+    env.offload = &manual;
+    return {*dispatcher, client(client_number), std::move(words)};
+  }
+
+  ManualOffload manual;
+};
+
 /// A server with a budget of 64 MiB, a value of 24 MiB on disk at "old", and a value of 40 MiB in a memtable.
-struct FullMemTables : CommandHarness {
-  FullMemTables() : CommandHarness(command_families()) {
+struct FullMemTables : ManualThreads {
+  FullMemTables() {
     REQUIRE((*this)("SETRANGE old 25165823 x") == "(integer) 25165824");
     REQUIRE((*this)("EXPIRE old 1000") == "(integer) 1");
     REQUIRE(db->flush(0).is_ok());
@@ -28,10 +44,6 @@ struct FullMemTables : CommandHarness {
     REQUIRE(db->memory().room() < 24 * kMiB);
     flushes = db->stats().flushes;
   }
-  ~FullMemTables() {
-    while (manual.run_one()) {
-    }
-  }
   /// Writes the large value without a command, whose thread might keep the value longer than the memtable does.
   void fill() {
     MemoryCharge charge;
@@ -40,11 +52,6 @@ struct FullMemTables : CommandHarness {
     WriteBatch batch;
     batch.put_shared(0, "fill", charged_value(std::string(40 * kMiB, 'x'), &charge), {});
     REQUIRE(db->commit(batch).is_ok());
-  }
-  /// From now on the test decides when threads run and when time passes.
-  Asked ask(std::vector<std::string> words, int client_number = 1) {
-    env.offload = &manual;
-    return {*dispatcher, client(client_number), std::move(words)};
   }
   /// Runs the command until it waits for memory.
   void step_until_it_waits_for_memory(Asked& asked) {
@@ -57,7 +64,6 @@ struct FullMemTables : CommandHarness {
     FAIL("it does not wait for memory");
   }
 
-  ManualOffload manual;
   std::uint64_t flushes = 0;
 };
 
@@ -205,4 +211,22 @@ TEST_CASE("value can never fit into the budget: it is refused at once, and the e
   CHECK(reply.find("storage.memory_budget is 67108864 bytes, of which at most ") != std::string::npos);
   CHECK(reply.find("Raise storage.memory_budget.") != std::string::npos);
   CHECK(server.db->stats().flushes == server.flushes);
+}
+
+TEST_CASE("transaction whose run and batch together do not fit: it gets -OOM without running again") {
+  ManualThreads server;
+  CHECK(server("MULTI") == "OK");
+  for (int i = 0; i < 10'000; ++i) server.raw({"SET", "k" + std::to_string(i), std::string(1000, 'v')});
+  MemoryAccount& memory = server.db->memory();
+  const std::uint64_t taken = memory.room() - 42 * kMiB;  // room for the run, or for the batch of 10 MB
+  memory.charge(kCommands, taken);
+  Asked exec = server.ask({"EXEC"});
+  int jobs = 0;
+  for (int steps = 0; steps < 100 && !exec.step(); ++steps) {
+    while (server.manual.run_one()) ++jobs;
+  }
+  CHECK(exec.reply().starts_with("(error) EXECABORT Transaction discarded because of: OOM"));
+  CHECK(jobs >= 2);
+  CHECK(jobs <= 3);  // it collects its keys, runs once, and frees its memory
+  memory.release(kCommands, taken);
 }
