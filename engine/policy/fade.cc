@@ -17,7 +17,8 @@ constexpr std::size_t kMostTried = 64;
 
 /// A slice takes less than four files of each run: one of the target's size and one that straddles each end.
 constexpr std::uint64_t kPartsOfSlice = 4;
-constexpr std::uint64_t kSmallestPart = 64;  // the smallest part is 1 / 64 of the target size
+/// Returns the smallest size for new files while disk space is short.
+std::uint64_t smallest_part(std::uint64_t file_bytes) { return file_bytes / 64; }
 
 /// Carries out one query: finds the expired files, orders them, and chooses among the strategies' proposals.
 class Fade {
@@ -112,16 +113,29 @@ class Fade {
     if (a.plan.urgent != b.plan.urgent) return a.plan.urgent;
     return a.reserved.bytes < b.reserved.bytes;
   }
-  /// Returns the first step for a plan that does not fit: a split of its largest file, so that the next slice takes fewer bytes.
-  /// If no file can be split, returns the plan itself: it may still succeed if its inputs have dead bytes, which are not written.
+  /// Returns the first step for a plan that does not fit: a split of a file, so that the next slice takes fewer bytes. If no file
+  /// can be split, returns the plan itself: it may still succeed if its inputs have dead bytes, which are not written.
   [[nodiscard]] Plan split_for(Proposal proposal) const {
+    const Reservation& reserved = proposal.reserved;
     const std::uint64_t part = part_bytes(context_.room, shape_.runs.size(), shape_.file_bytes);
-    const FileShape* file = proposal.reserved.largest;
-    // A file with few, large entries cannot be split.
-    const bool can =
-        file != nullptr && file->bytes <= context_.room && file->bytes >= 2 * part && file->entries >= 2 * (file->bytes / part);
-    if (can) proposal.plan.action = Rewrite{proposal.reserved.largest_run, file->num};
+    if (reserved.largest.file != nullptr) {
+      const bool is_split =
+          split(reserved.largest, reserved.largest.file->bytes / std::max<std::uint64_t>(part, 1), &proposal.plan);
+      // If no file is large, the slice has many small files: its target spans them.
+      if (!is_split) split(reserved.target, 2 * reserved.bytes / std::max<std::uint64_t>(context_.room, 1), &proposal.plan);
+    }
     return std::move(proposal.plan);
+  }
+  /// Makes the plan one that rewrites the file as `parts` files, or as many as its size and its entries allow. Returns false if that
+  /// is less than two, or if the file itself does not fit.
+  bool split(const RunFile& in, std::uint64_t parts, Plan* plan) const {
+    const FileShape& file = *in.file;
+    const std::uint64_t most = file.bytes / std::max<std::uint64_t>(smallest_part(shape_.file_bytes), 1);
+    parts = std::min({parts, most, file.entries});
+    // Only entries are counted towards the size of a new file, so a file of range tombstones would not be cut.
+    if (parts < 2 || file.range_tombstones > file.entries || file.bytes > context_.room) return false;
+    plan->action = Rewrite{in.run, file.num, file.bytes / parts + 1};
+    return true;
   }
 
   const TreeShape& shape_;
@@ -138,7 +152,7 @@ bool is_short(std::uint64_t room, std::uint64_t file_bytes) {
 
 std::uint64_t part_bytes(std::uint64_t room, std::size_t runs, std::uint64_t file_bytes) {
   const std::uint64_t part = room / (kPartsOfSlice * std::max<std::size_t>(runs, 1));
-  return std::min(std::max(part, file_bytes / kSmallestPart), file_bytes);
+  return std::min(std::max(part, smallest_part(file_bytes)), file_bytes);
 }
 
 Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& context) {

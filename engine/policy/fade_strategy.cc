@@ -28,9 +28,8 @@ void InputList::take(const RunShape& run, FileSpan files) {
     input.files.push_back(file.num);
     reserved.bytes += file.bytes;
     reserved.busy |= file.busy;
-    if (reserved.largest != nullptr && reserved.largest->bytes >= file.bytes) continue;
-    reserved.largest = &file;
-    reserved.largest_run = run.id;
+    reserved.target = {&file, run.id};
+    if (reserved.largest.file == nullptr || reserved.largest.file->bytes < file.bytes) reserved.largest = reserved.target;
   }
 }
 

@@ -58,6 +58,7 @@ struct Move {
 struct Rewrite {
   RunId run = 0;
   FileNum file = kNoFile;
+  std::uint64_t file_bytes = 0;  ///< the file is split into files of this size; 0: files have their usual size
   bool operator==(const Rewrite&) const = default;
 };
 /// Pages of one file, ascending. If there are no pages, keys of purged entries in the file's metadata are replaced by keys that

@@ -344,7 +344,9 @@ bool parse_action(Scanner* in, const std::string& verb, Plan* plan) {
   } else if (verb == "rewrite") {
     if (!parse_inputs(in, &inputs)) return false;
     if (inputs.size() != 1 || inputs[0].files.size() != 1) return in->fail("one file only");
-    plan->action = Rewrite{inputs[0].run, inputs[0].files[0]};
+    Rewrite rewrite{inputs[0].run, inputs[0].files[0]};
+    if (in->take("into") && !in->bytes(&rewrite.file_bytes)) return false;
+    plan->action = rewrite;
   } else if (verb == "drop") {
     Drop drop;
     const bool pages_only = in->take("pages");
@@ -420,7 +422,10 @@ std::string to_text(const Plan& plan) {
              (s.range.end.empty() ? "*" : key_to_text(s.range.end)) + target_text(s.target);
     }
     std::string operator()(const Move& m) const { return "move" + inputs_text({{m.from, m.files}}) + target_text(m.target); }
-    std::string operator()(const Rewrite& r) const { return "rewrite" + inputs_text({{r.run, {r.file}}}); }
+    std::string operator()(const Rewrite& r) const {
+      const std::string into = r.file_bytes == 0 ? "" : " into " + bytes_to_text(r.file_bytes);
+      return "rewrite" + inputs_text({{r.run, {r.file}}}) + into;
+    }
     std::string operator()(const Drop& d) const {
       return "drop" + inputs_text(d.inputs) + (d.pages.empty() ? "" : " pages" + pages_text(d.pages));
     }

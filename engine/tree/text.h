@@ -21,6 +21,7 @@
 //   merge r9{21} r3{12 13} -> r3 L1 (run_count)        merge r9{21} -> new L1 (run_count, urgent)
 //   slice r9{21} r3{12} a..f -> r3 L1 (deadline)       move r3{12} -> r4 L2 (size)
 //   rewrite r3{12} (deadline)                          drop r9{21} r3{13} (dropped)         none
+//   rewrite r3{12} into 256K (deadline)                the file is split into files of 256 KiB
 //   drop pages r3{12: 0 4 5 | 7} (dropped)             pages 0, 4 and 5 of file 12 whole, page 7 in part
 #pragma once
 

@@ -84,7 +84,7 @@ Plan random_plan(Random& random) {
       plan.action = Move{inputs[0].run, inputs[0].files, target};
       break;
     case 3:
-      plan.action = Rewrite{number(), number()};
+      plan.action = Rewrite{number(), number(), random.one_in(2) ? 0 : number()};
       break;
     case 4:
       plan.action = Drop{inputs};

@@ -189,6 +189,16 @@ TEST_CASE("files in a frozen range: they do not count for the number of levels")
   }
 }
 
+TEST_CASE("rewrite with a size for its files: the file is split") {
+  for (const bool with_size : {false, true}) {
+    Bed bed;
+    const Run& newest = bed.files.version->runs.front();
+    const Rewrite rewrite{newest.id, newest.files.front()->data_file, with_size ? std::uint64_t{1} : std::uint64_t{0}};
+    REQUIRE(bed.run({.action = rewrite, .reason = Reason::kDeadline}).is_ok());
+    CHECK(bed.files.version->runs.front().files.size() == (with_size ? 2 : 1));
+  }
+}
+
 TEST_CASE("another job has brought files to an empty run meanwhile: the run stays") {
   Bed bed;
   const RunId newest = bed.files.version->runs.front().id;
