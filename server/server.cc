@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 
+#include <engine/seeded_hash.h>
 #include <engine/verify_checkpoint.h>
 #include <asio/post.hpp>
 
@@ -195,6 +196,7 @@ Server::Server(Config config, std::string executable)
       stats_(table_.all().size()),
       locks_(loop_count(config)),
       cursors_(random_seed()) {
+  seed_hash_tables(random_seed());
   set_users(config.file_users.with_default_password(config.secret()).value());  // load_config() has checked this
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;

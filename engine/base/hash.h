@@ -9,5 +9,7 @@ namespace ebbtide {
 
 /// Hashes any bytes, with the caller's seed.
 std::uint64_t hash_bytes(Bytes data, std::uint64_t seed);
+/// The seed that seed_hash_tables() has set (engine/seeded_hash.h), or 0.
+std::uint64_t hash_table_seed();
 
 }  // namespace ebbtide

@@ -12,6 +12,8 @@
 namespace ebbtide {
 namespace {
 constexpr std::size_t kKeysPerBucket = 4;
+constexpr std::uint64_t kGolden =
+    0x9e3779b97f4a7c15;  // 2^64 / the golden ratio: a multiplier of mixed bits while there is no seed
 constexpr unsigned kMinLog2 = 3, kMaxLog2 = 26;
 constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // tables of this size or more are mapped, not taken from the arena
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -47,7 +49,10 @@ void* map_zeroed(std::size_t bytes) {
 }  // namespace
 
 HashIndex::HashIndex(std::size_t expected_keys, Arena& arena)
-    : arena_(arena), last_log2_(last_log2(expected_keys)), first_log2_(kMinLog2 + (last_log2_ - kMinLog2) % kGrowBits) {
+    : multiplier_((hash_table_seed() ^ kGolden) | 1),
+      arena_(arena),
+      last_log2_(last_log2(expected_keys)),
+      first_log2_(kMinLog2 + (last_log2_ - kMinLog2) % kGrowBits) {
   static_assert((kMaxLog2 - kMinLog2) / kGrowBits < kMaxTables);
   const Table table = make_table(first_log2_);
   generations_[0].table.store(table, std::memory_order_relaxed);
@@ -83,9 +88,9 @@ HashIndex::Table HashIndex::older_than(Table table) const {
   return generations_[number_of(table) - 1].table.load(std::memory_order_acquire);
 }
 
-[[gnu::always_inline]] inline KeyNode* HashIndex::find_in(Table table, const LookupKey& key) {
+[[gnu::always_inline]] inline KeyNode* HashIndex::find_in(Table table, const LookupKey& key) const {
   const std::uint64_t tag = tag_of(key.hash);
-  for (const Bucket* b = bucket(table, key.hash); b != nullptr; b = b->overflow.load(std::memory_order_acquire)) {
+  for (const Bucket* b = bucket_of(table, key.hash); b != nullptr; b = b->overflow.load(std::memory_order_acquire)) {
     for (const auto& place : b->slots) {
       const std::uint64_t slot = place.load(std::memory_order_acquire);
       if (slot == 0) return nullptr;
@@ -135,7 +140,7 @@ void HashIndex::add_to(Table table, std::uint64_t hash, KeyNode* node) {
   const auto address = reinterpret_cast<std::uint64_t>(node);
   ASSERT((address & ~kAddressMask) == 0);
   const std::uint64_t mine = tag_of(hash) | address;
-  for (Bucket* b = bucket(table, hash);;) {
+  for (Bucket* b = bucket_of(table, hash);;) {
     for (auto& place : b->slots) {
       std::uint64_t slot = place.load(std::memory_order_acquire);
       if (slot == 0 && place.compare_exchange_strong(slot, mine, std::memory_order_seq_cst, std::memory_order_acquire)) return;
@@ -208,7 +213,7 @@ void HashIndex::move_some(Table to) {
 }
 
 bool HashIndex::prefetch(const LookupKey& key, int stage) const {
-  const Bucket* b = bucket(table_.load(std::memory_order_acquire), key.hash);
+  const Bucket* b = bucket_of(table_.load(std::memory_order_acquire), key.hash);
   if (stage == 0) {
     __builtin_prefetch(b);
     return false;

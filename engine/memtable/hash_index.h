@@ -50,6 +50,11 @@ class HashIndex {
   bool prefetch(const LookupKey& key, int stage) const;
   /// Bytes of the tables outside the arena.
   [[nodiscard]] std::size_t memory_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
+  /// Number of the bucket of a key with this hash in the current table.
+  [[nodiscard]] std::size_t bucket_number(std::uint64_t hash) const {
+    const Table table = table_.load(std::memory_order_acquire);
+    return static_cast<std::size_t>(bucket_of(table, hash) - bucket(table, 0));
+  }
   /// Number of buckets of the current table.
   [[nodiscard]] std::size_t buckets() const { return std::size_t{1} << log2_of(table_.load(std::memory_order_acquire)); }
 
@@ -77,14 +82,18 @@ class HashIndex {
 
   static unsigned log2_of(Table table) { return table & kLog2Mask; }
   static Table without_growing(Table table) { return table & ~kGrowing; }
-  static Bucket* bucket(Table table, std::uint64_t hash) {
-    return reinterpret_cast<Bucket*>(table & ~kFlags) + (hash & ((std::uint64_t{1} << log2_of(table)) - 1));
+  static Bucket* bucket(Table table, std::size_t number) { return reinterpret_cast<Bucket*>(table & ~kFlags) + number; }
+  /// Returns the bucket of a key. The hash of keys is known to clients, so its bits alone would let them choose keys of one bucket.
+  /// Multiplication by a secret odd number puts two different hashes into one bucket with a chance of at most two in the number of
+  /// buckets (Dietzfelbinger et al., 1997, multiply-shift).
+  [[nodiscard]] Bucket* bucket_of(Table table, std::uint64_t hash) const {
+    return bucket(table, (hash * multiplier_) >> (64 - log2_of(table)));
   }
   static std::uint64_t tag_of(std::uint64_t hash) { return hash & ~kAddressMask; }
   static KeyNode* node_of(std::uint64_t slot) { return reinterpret_cast<KeyNode*>(slot & kAddressMask); }
   [[nodiscard]] std::size_t number_of(Table table) const { return (log2_of(table) - first_log2_) / kGrowBits; }
   [[nodiscard]] Table older_than(Table table) const;
-  static KeyNode* find_in(Table table, const LookupKey& key);
+  KeyNode* find_in(Table table, const LookupKey& key) const;
   void add_to(Table table, std::uint64_t hash, KeyNode* node);
   Bucket* overflow_of(Bucket* bucket, Generation& generation);
   void grow_if_full(Table table);
@@ -92,6 +101,7 @@ class HashIndex {
   Table make_table(unsigned log2);
 
   std::atomic<Table> table_{0};  // the current table
+  const std::uint64_t multiplier_;
   Arena& arena_;
   const unsigned last_log2_, first_log2_;
   std::atomic<bool> growing_{false};  // true from before a new table is made until its last bucket has moved

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <engine/read_view.h>
+#include <engine/seeded_hash.h>
 #include <engine/types.h>
 #include <engine/write_batch.h>
 
@@ -96,7 +97,7 @@ class KeyWaiters {
  private:
   using Name = std::pair<DatabaseId, std::string>;
   struct NameHash {
-    std::size_t operator()(const Name& name) const { return static_cast<std::size_t>(hash_key(name.second)) + name.first; }
+    std::size_t operator()(const Name& name) const { return SeededHash{}(name.second) + name.first; }
   };
   /// The place of a wait among its keys.
   struct Sleeper {

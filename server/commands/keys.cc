@@ -4,8 +4,9 @@
 // value is read, unless the entry has to be written again with another expiry.
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <vector>
+
+#include <engine/seeded_hash.h>
 
 #include "commands/families.h"
 #include "commands/keys_docs.h"
@@ -35,7 +36,7 @@ class SeenKeys {
   static constexpr std::size_t kFew = 8;
   const bool many_;
   std::vector<LookupKey> few_;
-  std::unordered_set<Bytes> set_;
+  BytesSet set_;
 };
 
 Status del(Ctx& ctx) {

@@ -1,8 +1,7 @@
 // A command whose writes are committed, as observers of commands see it.
 #pragma once
 
-#include <unordered_set>
-
+#include <engine/seeded_hash.h>
 #include <engine/types.h>
 #include <engine/write_batch.h>
 
@@ -15,7 +14,7 @@ struct Command;
 
 /// Those keys of a command that existed before it ran, as views into its engine keys. Dispatch looks them up only if events of
 /// new keys or of misses are on.
-using PresentKeys = std::unordered_set<Bytes>;
+using PresentKeys = BytesSet;
 
 /// The client whose command has effects. It may have disconnected.
 struct Origin {

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include <engine/seeded_hash.h>
 #include <engine/types.h>
 
 #include "dispatch/committed_command.h"
@@ -105,10 +106,11 @@ class ExpiryWatch {
   bool stale_ = false;  ///< the sweep under way is repeated, because its results may be wrong
   Millis horizon_ = 0;  ///< every key that expires up to this time is known
   Millis full_ = 0;     ///< while a sweep is under way: keys that expire later were dropped for lack of room
-  std::unordered_map<std::string, Millis> expiries_;
-  Order order_;                              ///< the known keys by time; the ids are those of expiries_
-  std::size_t bytes_ = 0;                    ///< memory of the ids in expiries_
-  std::unordered_set<std::string> touched_;  ///< written while a sweep is under way: its results for them are outdated
+  std::unordered_map<std::string, Millis, SeededHash> expiries_;
+  Order order_;            ///< the known keys by time; the ids are those of expiries_
+  std::size_t bytes_ = 0;  ///< memory of the ids in expiries_
+  std::unordered_set<std::string, SeededHash>
+      touched_;  ///< written while a sweep is under way: its results for them are outdated
   std::size_t touched_bytes_ = 0;
 };
 

@@ -9,9 +9,9 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <unordered_set>
 #include <utility>
 
+#include <engine/seeded_hash.h>
 #include <engine/types.h>
 
 #include "dispatch/committed_command.h"
@@ -89,9 +89,9 @@ class Notifications {
   /// How far the publishing of a command's events has come.
   struct Progress {
     Outbox outbox;
-    std::uint32_t walks = 0;             ///< over the batch that are complete
-    std::size_t cursor = 0;              ///< position of the current walk
-    std::unordered_set<Bytes> new_keys;  ///< announced: MSET may name a key twice
+    std::uint32_t walks = 0;  ///< over the batch that are complete
+    std::size_t cursor = 0;   ///< position of the current walk
+    BytesSet new_keys;        ///< announced: MSET may name a key twice
   };
   /// Publishes the events of a command's writes. Returns false if the slice ends before all are published; then it is called
   /// again.

@@ -29,6 +29,8 @@
 #include <utility>
 #include <vector>
 
+#include <engine/seeded_hash.h>
+
 #include "resp/client.h"
 #include "resp/shared_texts.h"
 #include "store/glob.h"
@@ -100,10 +102,6 @@ class PubSub {
   [[nodiscard]] std::size_t size(Kind kind) const;
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(Bytes text) const { return std::hash<Bytes>{}(text); }
-  };
   struct Entry {
     std::vector<Subscriber> subscribers;
     std::shared_ptr<const std::string> pattern_and_end;  ///< a pattern, followed by CRLF; null for other kinds
@@ -112,9 +110,9 @@ class PubSub {
   /// second.
   class Names {
    public:
-    using Part = std::unordered_map<std::string, Entry, Hash, std::equal_to<>>;
-    [[nodiscard]] Part& part_of(Bytes name) { return parts_[Hash{}(name) % kParts]; }
-    [[nodiscard]] const Part& part_of(Bytes name) const { return parts_[Hash{}(name) % kParts]; }
+    using Part = std::unordered_map<std::string, Entry, SeededHash, std::equal_to<>>;
+    [[nodiscard]] Part& part_of(Bytes name) { return parts_[SeededHash{}(name) % kParts]; }
+    [[nodiscard]] const Part& part_of(Bytes name) const { return parts_[SeededHash{}(name) % kParts]; }
     [[nodiscard]] const auto& parts() const { return parts_; }
     [[nodiscard]] std::size_t size() const;
 

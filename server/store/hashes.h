@@ -2,8 +2,9 @@
 #pragma once
 
 #include <optional>
-#include <unordered_map>
 #include <vector>
+
+#include <engine/seeded_hash.h>
 
 #include "store/collection/compact.h"
 
@@ -37,7 +38,7 @@ class HashEditor {
   std::vector<bool> gone_;  // empty until the first removal; places stay, so that the index stays right
   std::size_t removed_ = 0;
   const bool indexed_;
-  std::unordered_map<Bytes, std::size_t> index_;  // if indexed_
+  BytesMap<std::size_t> index_;  // if indexed_
 };
 
 }  // namespace ebbtide

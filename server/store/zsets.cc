@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <unordered_set>
 #include <utility>
 
 namespace ebbtide {
@@ -61,7 +60,7 @@ bool SortedSetEditor::remove(Bytes member) {
 
 namespace {
 
-SortedSet in_order(const std::unordered_map<Bytes, double>& scores) {
+SortedSet in_order(const BytesMap<double>& scores) {
   SortedSet members;
   members.reserve(scores.size());
   for (const auto& [member, score] : scores) members.push_back({score, member});
@@ -185,7 +184,7 @@ double weighted(const ScoredMember& member, double weight) {
 
 SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate) {
   sort_by_size(&sources);
-  std::unordered_map<Bytes, double> scores;
+  BytesMap<double> scores;
   for (const WeightedSource& source : sources) {
     for (const ScoredMember& each : source.members) {
       const double score = weighted(each, source.weight);
@@ -200,7 +199,7 @@ SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate) {
   if (sources.empty()) return {};
   sort_by_size(&sources);
   // How many sources have had the member, and its score so far.
-  std::unordered_map<Bytes, std::pair<std::size_t, double>> scores;
+  BytesMap<std::pair<std::size_t, double>> scores;
   for (const ScoredMember& each : sources[0].members)
     scores.emplace(each.member, std::pair(1, weighted(each, sources[0].weight)));
   for (std::size_t i = 1; i < sources.size(); ++i) {
@@ -220,7 +219,7 @@ SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate) {
 }
 
 SortedSet without_others(const std::vector<WeightedSource>& sources) {
-  std::unordered_set<Bytes> others;
+  BytesSet others;
   for (std::size_t i = 1; i < sources.size(); ++i) {
     for (const ScoredMember& each : sources[i].members) others.insert(each.member);
   }

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
+
+#include <engine/seeded_hash.h>
 
 #include "store/collection/compact.h"
 #include "store/lists.h"
@@ -39,8 +40,8 @@ class SortedSetEditor {
   [[nodiscard]] SortedSet::const_iterator place_of(Bytes member) const;
 
   const bool indexed_;
-  SortedSet members_;                        // unless indexed_, in order
-  std::unordered_map<Bytes, double> index_;  // if indexed_: all members
+  SortedSet members_;       // unless indexed_, in order
+  BytesMap<double> index_;  // if indexed_: all members
 };
 
 /// One end of a range of scores.

@@ -1,12 +1,25 @@
-// Tests growth while writers are stopped after each of their instructions: rules 1 to 3 of memtable/hash_index.h.
+// Tests where keys go, and growth while writers are stopped after each of their instructions: rules 1 to 3 of memtable/hash_index.h.
 #include "memtable/hash_index.h"
 
 #include <catch2/catch.hpp>
+
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/hash.h"
+
+namespace ebbtide {
+TEST_CASE("keys whose hashes end in the same bits: they are spread over the buckets") {
+  Arena arena;
+  const HashIndex index(std::size_t{1} << 20, arena);
+  std::vector<std::size_t> counts(index.buckets());
+  constexpr std::size_t kKeys = 1024;
+  for (std::uint64_t high = 0; high < kKeys; ++high) ++counts[index.bucket_number((high << 20) | 0x5a5a5)];
+  CHECK(*std::max_element(counts.begin(), counts.end()) < 4 * (kKeys / counts.size() + 1));
+}
+}  // namespace ebbtide
 
 #ifdef __x86_64__
 #include "support/stepped_thread.h"
@@ -41,7 +54,7 @@ class Growing {
     for (;;) {
       std::string name = std::to_string(next_++);
       const std::uint64_t hash = hash_key(name);
-      if (hash % kFirst != bucket) continue;
+      if (ungrown_.bucket_number(hash) != bucket) continue;
       keys_.push_back(std::make_unique<Key>());
       Key& key = *keys_.back();
       key.name = std::move(name);
@@ -74,6 +87,7 @@ class Growing {
  private:
   Arena arena_;
   HashIndex index_;
+  const HashIndex ungrown_{4 * kGrown, arena_};  // its table has eight buckets
   std::uint64_t next_ = 0;
   std::vector<std::unique_ptr<Key>> keys_;
   std::vector<const Key*> added_;
