@@ -477,7 +477,6 @@ CompactionJob::Env DbImpl::job_env() {
                             const Plan& plan) { return filters_after(tables, plan, filter_needs(tree, trees_.state_mutex)); },
           .now = [this] { return time_.stamped(); },
           .visible_seq = [this] { return published_.visible_seq(); },
-          .deadline_room = [this] { return disk_.room(DiskUse::kDeadline); },
           .may_write =
               [this](std::uint64_t bytes, bool may_use_deadline_room) {
                 return disk_.may_compact(bytes, may_use_deadline_room ? DiskUse::kDeadline : DiskUse::kMerge);

@@ -15,10 +15,13 @@ namespace {
 /// The number of expired files that are tried while disk space is short. A try costs microseconds.
 constexpr std::size_t kMostTried = 64;
 
-/// A slice takes less than four files of each run: one of the target's size and one that straddles each end.
-constexpr std::uint64_t kPartsOfSlice = 4;
-/// Returns the smallest size for new files while disk space is short.
-std::uint64_t smallest_part(std::uint64_t file_bytes) { return file_bytes / 64; }
+constexpr std::uint64_t kPartsOfSplit = 4;
+/// Returns the smallest size of the parts of a file. Beside its data a file takes some 8 KiB: metadata, and the
+/// unused ends of blocks. So the smallest files need an eighth more space than their data.
+std::uint64_t smallest_part(std::uint64_t file_bytes) {
+  return std::max(file_bytes / 64, std::min(std::uint64_t{64} << 10, file_bytes));
+}
+std::uint64_t space_of(std::uint64_t bytes) { return bytes + bytes / 8; }
 
 /// Carries out one query: finds the expired files, orders them, and chooses among the strategies' proposals.
 class Fade {
@@ -43,7 +46,7 @@ class Fade {
       if (++tried == kMostTried) break;
     }
     if (!best) return {};
-    return fits(*best) ? std::move(best->plan) : split_for(std::move(*best));
+    return fits(*best) ? std::move(best->plan) : split_for(std::move(best->plan));
   }
 
  private:
@@ -106,34 +109,49 @@ class Fade {
     return proposal;
   }
 
-  [[nodiscard]] bool fits(const Proposal& proposal) const { return proposal.reserved.bytes <= context_.room; }
+  [[nodiscard]] bool fits(std::uint64_t bytes) const { return space_of(bytes) <= context_.room; }
+  [[nodiscard]] bool fits(const Proposal& proposal) const { return fits(proposal.reserved.bytes); }
   /// True if `a` comes before `b` while disk space is short: plans that fit come first, then late plans, then the smallest.
   [[nodiscard]] bool is_better(const Proposal& a, const Proposal& b) const {
     if (fits(a) != fits(b)) return fits(a);
     if (a.plan.urgent != b.plan.urgent) return a.plan.urgent;
     return a.reserved.bytes < b.reserved.bytes;
   }
+  struct RunFile {
+    RunId run = 0;
+    const FileShape* file = nullptr;
+  };
   /// Returns the first step for a plan that does not fit: a split of a file, so that the next slice takes fewer bytes. If no file
   /// can be split, returns the plan itself: it may still succeed if its inputs have dead bytes, which are not written.
-  [[nodiscard]] Plan split_for(Proposal proposal) const {
-    const Reservation& reserved = proposal.reserved;
-    const std::uint64_t part = part_bytes(context_.room, shape_.runs.size(), shape_.file_bytes);
-    if (reserved.largest.file != nullptr) {
-      const bool is_split =
-          split(reserved.largest, reserved.largest.file->bytes / std::max<std::uint64_t>(part, 1), &proposal.plan);
-      // If no file is large, the slice has many small files: its target spans them.
-      if (!is_split) split(reserved.target, 2 * reserved.bytes / std::max<std::uint64_t>(context_.room, 1), &proposal.plan);
+  [[nodiscard]] Plan split_for(Plan plan) const {
+    const auto* slice = std::get_if<Slice>(&plan.action);
+    if (slice == nullptr) return plan;
+    RunFile target, straddler;  // the straddler is the largest file that reaches beyond the slice
+    std::uint64_t inside = 0, straddling = 0;
+    for (const RunShape& run : shape_.runs) {
+      if (std::none_of(slice->inputs.begin(), slice->inputs.end(), [&](const PlanInput& in) { return in.run == run.id; }))
+        continue;
+      for (const FileShape& file : files_in(run, slice->range)) {
+        target = {run.id, &file};  // the oldest run is the last
+        const bool is_inside = hull(slice->range, file.range()) == slice->range;
+        (is_inside ? inside : straddling) += file.bytes;
+        if (!is_inside && (straddler.file == nullptr || straddler.file->bytes < file.bytes)) straddler = {run.id, &file};
+      }
     }
-    return std::move(proposal.plan);
+    // The parts of the target have slices with fewer of the files inside; a part of a straddler reaches less beyond the slice.
+    if (inside < straddling) std::swap(target, straddler);
+    if (!split(target, &plan)) split(straddler, &plan);
+    return plan;
   }
-  /// Makes the plan one that rewrites the file as `parts` files, or as many as its size and its entries allow. Returns false if that
-  /// is less than two, or if the file itself does not fit.
-  bool split(const RunFile& in, std::uint64_t parts, Plan* plan) const {
+  /// Makes the plan one that rewrites the file in parts. Returns false if the file cannot be split, or does not fit itself. A few
+  /// parts are enough: the next slice splits its own part again if it must, and each file needs space beside its data.
+  bool split(const RunFile& in, Plan* plan) const {
+    if (in.file == nullptr || !fits(in.file->bytes)) return false;
     const FileShape& file = *in.file;
     const std::uint64_t most = file.bytes / std::max<std::uint64_t>(smallest_part(shape_.file_bytes), 1);
-    parts = std::min({parts, most, file.entries});
+    const std::uint64_t parts = std::min({kPartsOfSplit, most, file.entries});
     // Only entries are counted towards the size of a new file, so a file of range tombstones would not be cut.
-    if (parts < 2 || file.range_tombstones > file.entries || file.bytes > context_.room) return false;
+    if (parts < 2 || file.range_tombstones > file.entries) return false;
     plan->action = Rewrite{in.run, file.num, file.bytes / parts + 1};
     return true;
   }
@@ -148,11 +166,6 @@ class Fade {
 
 bool is_short(std::uint64_t room, std::uint64_t file_bytes) {
   return room / kLargestMerge < std::max<std::uint64_t>(file_bytes, 1);
-}
-
-std::uint64_t part_bytes(std::uint64_t room, std::size_t runs, std::uint64_t file_bytes) {
-  const std::uint64_t part = room / (kPartsOfSlice * std::max<std::size_t>(runs, 1));
-  return std::min(std::max(part, smallest_part(file_bytes)), file_bytes);
 }
 
 Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& context) {

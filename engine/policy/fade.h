@@ -12,9 +12,9 @@
 //
 // If the disk has little space (FadeContext::room), each plan must fit in the free space, and its inputs are freed before the
 // next plan begins. A slice then takes one target; the smallest slice comes first; a step down that does not fit is done in
-// slices. If even the smallest slice does not fit, its largest file is first split by a Rewrite, into files of part_bytes(); if
-// none is that large, its target is split, which spans many small files. So the space needed is that of one file
-// (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
+// slices. If even the smallest slice does not fit, a file of it is first split by a Rewrite, so that the next slice is smaller: the
+// target, which spans the files inside the slice, or the largest file that reaches beyond it, whichever of the two have more bytes.
+// So the space needed is that of one file (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
 //
 // A file with a delete born by TreeShape::purge_before is expired on every level, and comes first. The order is DD of section
 // 4.1.4: the oldest obligation, that is, the earliest deadline, comes first. Ties: the smallest level, then the file with the
@@ -52,9 +52,6 @@ inline constexpr std::uint64_t kLargestMerge = 32;
 
 /// True if a plan of usual size may not fit in `room`, the free bytes of the disk. `file_bytes`: target size of files.
 [[nodiscard]] bool is_short(std::uint64_t room, std::uint64_t file_bytes);
-/// Returns the size for new files while space is_short(), from a 64th of `file_bytes` to `file_bytes`. If the files in all `runs`
-/// runs have this size, and a slice takes at most four of each, it needs less than the free space.
-[[nodiscard]] std::uint64_t part_bytes(std::uint64_t room, std::size_t runs, std::uint64_t file_bytes);
 
 /// Returns the most urgent plan for the deadlines, with reason kDeadline; Plan::urgent is set if the plan is late. Returns an
 /// empty plan if no file is expired, or if every plan needs busy files. FileShape::deadline is the time by which the file's

@@ -28,8 +28,6 @@ void InputList::take(const RunShape& run, FileSpan files) {
     input.files.push_back(file.num);
     reserved.bytes += file.bytes;
     reserved.busy |= file.busy;
-    reserved.target = {&file, run.id};
-    if (reserved.largest.file == nullptr || reserved.largest.file->bytes < file.bytes) reserved.largest = reserved.target;
   }
 }
 

@@ -31,18 +31,10 @@ struct FadeQuery {
   [[nodiscard]] bool goes_in_one(const ExpiredFile& e) const { return by_file && due.in_one_go() && shape.runs[e.run].level > 0; }
 };
 
-/// A file and its run.
-struct RunFile {
-  const FileShape* file = nullptr;
-  RunId run = 0;
-};
-
 /// The files that a plan takes as inputs.
 struct Reservation {
   std::uint64_t bytes = 0;  ///< bytes of the inputs; the plan writes at most as many bytes
   bool busy = false;        ///< true if a running job has reserved an input: the plan must wait
-  RunFile largest{};        ///< the largest input; of equal ones, the newest; null if the plan takes one file alone
-  RunFile target{};         ///< the last input of the oldest run: a slice's target while disk space is short
 };
 
 /// The result of a strategy.

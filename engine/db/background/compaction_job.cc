@@ -107,12 +107,6 @@ Status CompactionJob::prepare() {
   context_.visible_seq = env_.visible_seq();
   if (const auto* rewrite = std::get_if<Rewrite>(&job_.plan.action); rewrite != nullptr && rewrite->file_bytes != 0) {
     context_.settings.file_size = std::min(context_.settings.file_size, rewrite->file_bytes);
-    return Status::ok();
-  }
-  if (!is_for_deadline()) return Status::ok();
-  const std::uint64_t room = env_.deadline_room();
-  if (is_short(room, start_.settings.file_size)) {
-    context_.settings.file_size = part_bytes(room, start_.tables->version->runs.size(), start_.settings.file_size);
   }
   return Status::ok();
 }

@@ -68,7 +68,6 @@ class CompactionJob {
     std::function<std::map<RunId, std::vector<double>>(const Tree&, const TablesView&, const Plan&)> filters;
     std::function<Millis()> now;  ///< engine time
     std::function<SeqNum()> visible_seq;
-    std::function<std::uint64_t()> deadline_room;  ///< returns the bytes of the disk that merges for deadlines may take
     std::function<Status(std::uint64_t bytes, bool may_use_deadline_room)> may_write;
     std::function<CompactionEnv(std::shared_ptr<const TablesView>, const std::atomic<bool>* abort, OpenedTables*)> compaction_env;
     /// Called after each job, with the bytes that the job read and the time that it took; measures the rate of merges.

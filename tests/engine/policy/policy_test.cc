@@ -168,7 +168,6 @@ class Runner {
  public:
   std::string run(const test::DataCase& data) {
     if (data.command == "policy") return make(make_policy(settings_of(data)));
-    if (data.command == "part") return part(data);
     REQUIRE(policy_ != nullptr);
     if (data.command == "drive") return Drive(*policy_, data).run();
     Result<TreeShape> parsed = parse_shape(data.input);
@@ -205,10 +204,6 @@ class Runner {
   }
 
  private:
-  static std::string part(const test::DataCase& data) {
-    const std::uint64_t room = std::stoull(data.arg("room")), file = std::stoull(data.arg("file"));
-    return std::to_string(part_bytes(room, std::stoull(data.arg("runs")), file)) + (is_short(room, file) ? ", short" : "");
-  }
   std::string make(const Result<std::shared_ptr<const Policy>>& made) {
     if (!made.is_ok()) return made.status().to_string();
     policy_ = *made;

@@ -24,7 +24,6 @@ struct Bed {
   PlannerMemory memory{clock};
   HolePuncher puncher{{.clock = &clock}};
   TreePtr tree = std::make_shared<Tree>(clock);
-  std::uint64_t room = std::uint64_t{1} << 40;
   Status commit_status, write_status;
   std::function<void()> meanwhile = [] {};  // called after the outputs were written
   std::vector<std::string> events;
@@ -42,7 +41,6 @@ struct Bed {
       .filters = [](const Tree&, const TablesView&, const Plan&) { return std::map<RunId, std::vector<double>>{}; },
       .now = [this] { return files.context.now; },
       .visible_seq = [this] { return files.context.visible_seq; },
-      .deadline_room = [this] { return room; },
       .may_write =
           [this](std::uint64_t, bool may_use_deadline_room) {
             used_deadline_room = may_use_deadline_room;
