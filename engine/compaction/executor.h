@@ -33,7 +33,7 @@ struct CompactionEnv {
   std::function<std::shared_ptr<TableReader>(const FileMeta&)> find_table{};
   /// Called with an open table that was just written, so that the table need not be read again. May be null. Thread-safe.
   std::function<void(const FileMeta&, std::shared_ptr<TableReader>)> keep_table{};
-  /// Called before so many bytes are written; an error ends the job. May be null.
+  /// Called before `bytes` bytes are written; an error ends the job. May be null.
   std::function<Status(std::uint64_t bytes)> may_write;
   const std::atomic<bool>* abort = nullptr;  ///< if true, the job soon ends with kAborted
   /// A merge of at least twice this size is cut into parts of at least this size.

@@ -3,8 +3,8 @@
 // Ben-Haim and Tom-Tov, "A Streaming Parallel Decision Tree Algorithm" (JMLR 2010), as Mao's thesis uses it (section 5.4.4,
 // Algorithm 5.8). A bin is a point and a weight. When there are too many bins, the two closest become one, at their centre of
 // gravity. Between two bins the weight is assumed to change evenly. One rule is added: no bin takes more than four times its
-// share of the total. The closest two bins are always in the densest part. Without the rule a dense part, where partitions must
-// be distinguished, would end in a few bins, while the other bins stay in its empty surroundings.
+// share of the total. The closest two bins are always in the densest part. Without the rule, the bins of a dense part, which most
+// partitions must divide, would merge into a few, and most bins would remain in the sparse parts.
 #pragma once
 
 #include <cstddef>

@@ -19,8 +19,8 @@ struct SliceEnds {
   std::optional<Millis> pending_at_first{}, pending_at_last{};
 };
 
-/// A slice beside which a group has entries. A range tombstone of the group that reaches into the slice is cut at the ends of the
-/// slice's output; without `ends` it is not cut there.
+/// The merge slice that a group borders on. Range tombstones of the group extend into the slice, up to the first or last key of
+/// the slice's output. Without `ends` they are not cut, and extend through the whole slice.
 struct SliceBorder {
   KeyRange slice;
   std::optional<SliceEnds> ends{};
@@ -32,7 +32,7 @@ struct MergeGroup {
   const Finality* finality = nullptr;   ///< the finality of that run; must outlive the merge
   bool has_below = false;               ///< true if the run has a run below; outputs then end where files of that run end
   std::optional<SliceBorder> border{};  ///< set for groups outside a slice
-  std::optional<KeyRange> hole{};       ///< the slice within a file that is not divided: entries in this range are left out
+  std::optional<KeyRange> hole{};       ///< the slice in the middle of the group's file; not in the output
   std::vector<Partition> partitions{};  ///< set by GroupCuts::divide(), which adds at least one
 };
 

@@ -39,8 +39,8 @@ struct PageDropInput {
   Millis now = 0;
   Millis delete_deadline = 0;  ///< 0 = none
   Millis purge_before = 0;     ///< entries that died by then are dropped now, whatever it costs
-  /// Returns the open table of a file.
-  /// The result is used until the next call. Null: the table cannot be read now, and is looked at again soon.
+  /// Returns the open table of a file. The result is used until the next call. Null: the table cannot be read now; a later search
+  /// for pages tries again.
   std::function<const TableInspector*(const FileMeta& file)> table{};
   std::function<bool(FileNum data_file)> busy{};  ///< returns true for inputs of running jobs, which are skipped; may be null
   /// Returns the seq up to which partial drops for records were tried in this table; may be null.

@@ -71,7 +71,7 @@ class Survivors {
 
   /// Begins a key. `covers`: the range tombstones of the input that cover it, newest first; must live until finish().
   void begin(Bytes key, std::span<const Cover> covers);
-  /// Adds versions, newest first. Copies those that may survive, except large and shared values.
+  /// Adds versions, newest first. Copies versions that may survive, but not their large and shared values.
   void add(const Entry& entry);
   /// A copy of the key given to begin().
   [[nodiscard]] const std::string& key() const { return key_; }

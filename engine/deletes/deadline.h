@@ -35,7 +35,8 @@ class DeadlineRule {
 
   /// Sets the deadline from `now` on (engine time). Does nothing if `deadline` is already the setting.
   void change(Millis now, Millis deadline);
-  /// Forgets changes that concern only deletes born before `floor`, if no such delete is left. Returns true if it forgot any.
+  /// Forgets changes that concern only deletes born before `floor`. Requires that no such delete is pending. Returns true if it
+  /// forgot any.
   bool forget(Millis floor);
 
   /// Returns the engine time by which every delete born at `birth` must be purged; kNever without a promise. Never decreases as

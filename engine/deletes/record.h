@@ -30,8 +30,8 @@ namespace ebbtide {
 /// For example "75 on stamps 5..<9, born 1000"; a range without an upper end is "5..*".
 std::string to_text(const Record& record);
 
-/// Immutable; a copy shares its content. Thread-safe. "O(log n)" holds if few records overlap: a query reads each part of a tree
-/// that may have a record which is its answer.
+/// Immutable; a copy shares its content. Thread-safe. "O(log n)" holds if few records overlap: a query reads every part of a tree
+/// that may have the record that it looks for.
 class RecordSet {
  public:
   RecordSet() = default;

@@ -13,7 +13,8 @@
 //      and also adds the key there if the table has changed. When add() returns, the key is in the current table, or in a part
 //      yet to be moved. Slots and `table_` are written and read in one total order (seq_cst). So either the move sees the slot,
 //      or the writer sees the new table.
-//   3. A writer that found a node may tell others about its write. So find_to_write() follows rule 2 as well.
+//   3. A writer that finds its key's node adds a version to the node and may then be acknowledged, without an add(). So
+//   find_to_write() also follows rule 2.
 // Readers are not counted, so old tables stay until the index is destroyed. They take a seventh of the memory of the last table.
 #pragma once
 
@@ -83,9 +84,9 @@ class HashIndex {
   static unsigned log2_of(Table table) { return table & kLog2Mask; }
   static Table without_growing(Table table) { return table & ~kGrowing; }
   static Bucket* bucket(Table table, std::size_t number) { return reinterpret_cast<Bucket*>(table & ~kFlags) + number; }
-  /// Returns the bucket of a key. The hash of keys is known to clients, so its bits alone would let them choose keys of one bucket.
-  /// Multiplication by a secret odd number puts two different hashes into one bucket with a chance of at most two in the number of
-  /// buckets (Dietzfelbinger et al., 1997, multiply-shift).
+  /// Returns the bucket of a key. The hash of keys is known to clients, so its bits alone would let them choose keys of one
+  /// bucket. So the hash is multiplied by a secret odd number: two different hashes then get one bucket with a probability of at
+  /// most 2 / buckets (Dietzfelbinger et al., 1997, multiply-shift).
   [[nodiscard]] Bucket* bucket_of(Table table, std::uint64_t hash) const {
     return bucket(table, (hash * multiplier_) >> (64 - log2_of(table)));
   }

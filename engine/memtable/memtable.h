@@ -38,10 +38,10 @@ class MemTable {
   /// Adds a secondary range tombstone.
   void insert_record(const Record& record);
 
-  /// Ends the filling of a memtable for one staged batch. Until now its entries have their operation's index as seq and the
-  /// operation's stamp as delete key; from here on readers see them as EntryPlace::settle() makes them. Requires that no reader
-  /// has the memtable yet, and that insert() is not called any more. Range tombstones and records are added later, in their final
-  /// form.
+  /// Ends the filling of a memtable for one staged batch. Before the call an entry has its operation's index as seq and the
+  /// operation's stamp as delete key. After the call readers see entries as EntryPlace::settle() makes them. Requires that no
+  /// reader has the memtable yet, and that insert() is not called any more. Range tombstones and records are added later, in
+  /// their final form.
   void set_place(const EntryPlace& place);
 
   /// Sets `out` to the newest version of `key` with seq <= view_seq; returns false if there is none. Range tombstones are not

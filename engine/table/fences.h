@@ -32,8 +32,8 @@ class Fences {
 
   /// Returns the last tile whose separator is <= key; 0 if there is none. Requires size() > 0.
   [[nodiscard]] std::uint32_t find(Bytes key) const;
-  /// Together these do what find() does, for a key that begins with prefix(). begin() searches all levels but the last and starts
-  /// the loads of what finish() reads. finish() takes the result of begin() for the same key.
+  /// find() in two steps, for a key that begins with prefix(). begin() searches all levels but the last, and prefetches the node
+  /// that finish() reads. finish() takes the result of begin() for the same key.
   [[nodiscard]] std::uint32_t begin(Bytes key) const;
   [[nodiscard]] std::uint32_t finish(Bytes key, std::uint32_t begun) const;
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size()); }

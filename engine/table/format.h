@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kSmallUnit = 8;
 inline constexpr std::uint32_t kPunchUnit = 4096;  ///< unit of files with h > 1: file systems punch holes in multiples of this
 /// The largest decoded size of a block. A larger length field is damage, and no memory is allocated for it.
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
-/// The bytes of a large value that each of its blocks has.
+/// Bytes of a large value that are stored in one block, before compression.
 inline constexpr std::size_t kLargeChunkBytes = std::size_t{256} << 10;
 
 /// The numbers are part of the format: they are bits 2 to 4 of the type byte. Bits 0 and 1 are the compression, bits 5 to 7 are

@@ -1,15 +1,15 @@
 // The tables whose index and filter are in memory, within a bound.
 //
-// An open table has a small resident part: its names, sizes and statistics by the manifest. The rest of its metadata (TableIndex,
-// LoadedFilter) is one unit. It is read from the metadata file when it is first needed, and leaves memory again when all units
-// together exceed the capacity. CLOCK chooses: a table that was searched since the last look is passed over. So tables of level
-// 0, which nearly every lookup asks, stay. A pinned unit stays (TableReader::pinned).
+// An open table has a small resident part: its file names, and its sizes and statistics from the manifest. The rest of its
+// metadata (TableIndex, LoadedFilter) is one unit. A unit is read from the metadata file when it is first needed. When all units
+// together exceed the capacity, the cache unloads some. It chooses by CLOCK: a table that was searched since the last pass is
+// skipped. So tables of level 0, which nearly every lookup searches, stay. Pinned units are not unloaded (TableReader::pinned).
 //
-// Pins can exceed the capacity: each client that waits for a page of a cold table has one. Beyond kMostPinned tables the cache is
-// crowded(), and searches that can be repeated get no pin.
+// Pinned units can exceed the capacity: each client that waits for a page of a cold table has a pin. If more than kMostPinned
+// tables are in memory then, the cache is crowded(), and searches that can be repeated get no pin.
 //
-// Readers see a unit through one pointer, without a lock. A unit that leaves memory is freed when all EpochGuards of that moment
-// have ended.
+// Readers see a unit through one pointer, without a lock. An unloaded unit is freed when all EpochGuards that existed at the
+// unload have ended.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ namespace ebbtide {
 class TableReader;       // table/table_reader.h
 struct TableReaderImpl;  // table/table_reader_impl.h
 
-/// Thread-safe. Outlives all use of the readers, but not the readers.
+/// Thread-safe. No reader may be used after the cache is destroyed, but readers may be destroyed after it.
 class IndexCache {
  public:
   static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
@@ -37,20 +37,21 @@ class IndexCache {
   IndexCache(const IndexCache&) = delete;
   IndexCache& operator=(const IndexCache&) = delete;
 
-  /// At first there is no limit. Units leave at once if there are too many. Pinned ones may exceed it.
+  /// Sets the capacity, which is unlimited at first. Unloads units at once if they exceed it; pinned units may still exceed it.
   void set_capacity(std::uint64_t bytes);
 
-  /// Pinned tables beyond the capacity that are no crowd: more than the runs of a tree, each of which one lookup may need.
+  /// With at most so many tables in memory the cache is not crowded(). The number is above the number of runs of a tree, since
+  /// one lookup may need a table of each run.
   static constexpr std::size_t kMostPinned = 128;
-  /// True if pinned units exceed the capacity and are more than kMostPinned.
+  /// Returns true if pinned units exceed the capacity and there are more than kMostPinned of them.
   [[nodiscard]] bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
 
   struct Counts {
     std::uint64_t capacity = 0;
-    std::uint64_t bytes = 0;    ///< of the units in memory
-    std::uint64_t tables = 0;   ///< that have theirs in memory
+    std::uint64_t bytes = 0;    ///< bytes of the units in memory
+    std::uint64_t tables = 0;   ///< number of tables whose unit is in memory
     std::uint64_t loads = 0;    ///< units read so far
-    std::uint64_t unloads = 0;  ///< units that left memory while their table was open
+    std::uint64_t unloads = 0;  ///< units that the cache has unloaded so far
   };
   [[nodiscard]] Counts counts() const;
 
@@ -59,11 +60,12 @@ class IndexCache {
   friend struct TableReaderImpl;
   using Retired = std::vector<std::shared_ptr<const void>>;
 
-  // Both measure the table under the mutex: its filter may be exchanged between its load and add().
+  // add() and resize() read the unit's size while they hold the mutex, since keep_slices() may replace the filter between load()
+  // and add().
   void add(const TableReaderImpl& table);
   void resize(const TableReaderImpl& table);
   void remove(const TableReaderImpl& table);
-  /// A pin has ended.
+  /// Called when a pin has ended. The unit can now be unloaded.
   void note_unpinned() {
     if (crowded()) shrink();
   }
@@ -72,10 +74,10 @@ class IndexCache {
   void retire(Retired retired);
 
   Epoch& epoch_;
-  mutable Mutex mutex_;  ///< before a table's
+  mutable Mutex mutex_;  ///< lock it before TableReaderImpl::mutex
   std::uint64_t capacity_ GUARDED_BY(mutex_) = kNoLimit, bytes_ GUARDED_BY(mutex_) = 0;
   std::uint64_t loads_ GUARDED_BY(mutex_) = 0, unloads_ GUARDED_BY(mutex_) = 0;
-  std::list<const TableReaderImpl*> tables_ GUARDED_BY(mutex_);  ///< the front is looked at first
+  std::list<const TableReaderImpl*> tables_ GUARDED_BY(mutex_);  ///< CLOCK's order: evict() examines the front first
   std::atomic<bool> crowded_{false};                             ///< written under the mutex
 };
 

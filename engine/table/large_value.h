@@ -4,9 +4,9 @@
 //
 // A chunk holds kLargeChunkBytes of the value (the last chunk holds the rest) and is compressed on its own. The index holds the
 // value's length (u64) and each chunk's payload length (u32). The index comes last, so that chunks are written while the value is
-// compressed. The end of these blocks is enough to find everything. So a lookup that misses the value can name it in 31 bits: by
-// this end, in units of kSmallUnit. A copy into another table checks each chunk's checksum and binds it to the new place, without
-// decompression.
+// compressed. The end of these blocks is enough to find everything. So 31 bits are enough for a lookup to name a value that is
+// not in memory: the offset of this end in units of kSmallUnit. A copy into another table checks each chunk's checksum and binds
+// it to the new place, without decompression.
 #pragma once
 
 #include <algorithm>

@@ -40,8 +40,8 @@ class alignas(64) LoadedFilter {
     for (std::uint32_t i = 0; *tombstones && i < slices_; ++i) *tombstones = tombstones_[i].candidates(hash) != 0;
     return mask;
   }
-  /// Returns false if the table has no collection of the key with this hash. If the filter has collections only once, any entry of
-  /// the key may be one.
+  /// Returns false if the table has no collection of the key with this hash. Unless the filter also has the keys of collections
+  /// by collection_hash() (FilterKind::kCollectionsTwice), any entry of the key counts as a collection.
   [[nodiscard]] bool may_have_collection(std::uint64_t hash) const {
     const std::uint64_t sought = collections_twice_ ? collection_hash(hash) : hash;
     std::uint64_t mask = has_pages_ || slices_ == 0 ? ~std::uint64_t{0} : 0;

@@ -80,7 +80,7 @@ enum class FilterKind : std::uint8_t {
 struct TableMetadata {
   TableStats stats;
   FileNum data_file = kNoFile;
-  std::uint32_t data_version = kTableVersion;  ///< format of the data file; a drop of pages gives an old one new metadata
+  std::uint32_t data_version = kTableVersion;  ///< the data file's format; may be older than the metadata's
   std::uint64_t data_bytes = 0;
   /// Sum of the checksums of the data file's blocks, except those of dropped and replaced pages.
   std::uint64_t data_checksum = 0;
@@ -113,8 +113,8 @@ struct TableMetadata {
   [[nodiscard]] std::vector<FileExtent> dead_extents() const;
   /// Returns true if pages were dropped since the table was built. Some of its stats are then bounds instead of exact numbers.
   [[nodiscard]] bool has_drops() const;
-  /// Returns true if renew_names() (table/page_drop.h) can help. The table then has entries and no range tombstones, and no stale
-  /// tile begins with the last key of the tile before. Otherwise only rewriting the table removes these names.
+  /// Returns true if renew_names() (table/page_drop.h) can remove lingering names. The table then has entries and no range
+  /// tombstones, and no stale tile begins with the last key of the tile before. Otherwise only rewriting the table removes them.
   [[nodiscard]] bool names_can_be_renewed() const;
   /// Computes data_checksum from the checksums of header, pages and large values.
   [[nodiscard]] std::uint64_t sum_checksums() const;
@@ -140,7 +140,8 @@ void append_permutation(std::uint32_t pages, const std::vector<std::uint8_t>& or
 /// Decodes a tile's permutation into `order`. `packed` begins with the tile's bytes and may be longer.
 void unpack_permutation(Bytes packed, std::uint32_t pages, std::uint64_t entries, std::vector<std::uint8_t>* order);
 
-/// Returns the header block of a data file with that format version. check_data_header() checks such a block; kUnsupported names both versions.
+/// Returns the header block of a data file of format `version`. check_data_header() checks such a block. If it returns
+/// kUnsupported, the message names both versions.
 std::string encode_data_header(std::uint32_t version, FileNum data_file, std::uint32_t unit, std::uint64_t* checksum);
 [[nodiscard]] inline std::uint64_t data_header_bytes(std::uint32_t unit) { return padded_block_bytes(24, unit); }
 Status check_data_header(Bytes block, std::uint32_t version, FileNum data_file, std::uint32_t unit, const std::string& path);

@@ -4,14 +4,15 @@
 // and the survivors form a new page in the metadata file that replaces the old page. The data file is not changed. Its dead
 // ranges (TableMetadata::dead_extents) are punched once no reader of an older metadata file is left.
 //
-// 1. A tile with remaining pages keeps all its slots, since a column of the filter stands for the same slot of every tile. A
-//    dropped page's keys stay in its column, as bits, and lead to a slot that costs no I/O. A tile without entries is removed,
+// 1. A tile with remaining pages keeps all its slots, since a column of the filter stands for the same slot of every tile. The
+// bits of a dropped page's keys stay in its column. A lookup that they lead to the dropped page reads nothing. A tile without
+// entries is removed,
 //    and its slots become holes.
 // 2. Names: the separator of a removed tile is removed too. If a tile stays but its first entry is dropped, the separator may be
 //    that entry's key. Likewise the table's bounds may be the keys of its first and last entry. The permutation shows this
-//    without reading a page, and the tile is flagged stale. Another name can only be chosen by reading a page, so that is
-//    delayed: `names_may_linger` is set, and before the deadline of the dropped entries the caller calls renew_names(), once for
-//    many drops.
+//    without reading a page, and the tile is flagged stale. Such a key can only be replaced by another after a page was read, so
+//    that work is delayed. drop_pages() sets `names_may_linger`. The caller calls renew_names() once for many drops, before the
+//    deadline of the dropped entries.
 // 3. Some numbers depend on dropped entries and become bounds: key_bytes, value_bytes, debts, unstamped, collections, smallest
 //    and largest. All others stay exact.
 //

@@ -1,8 +1,8 @@
-// The index of an open table: page table, fences, permutations, range tombstones. All that a search needs beside filter and
-// pages.
+// The index of an open table: page table, fences, permutations, range tombstones. Together with filter and pages it is everything
+// that a search needs.
 //
-// Immutable, made of the metadata file. It leaves memory while the table stays open, and is read again when it is needed
-// (table/index_cache.h).
+// Immutable, built from the metadata file. The index cache (table/index_cache.h) may unload it while the table stays open; it is
+// read again when it is needed.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ static_assert(sizeof(TileInfo) == 8);
 
 /// Thread-safe.
 struct TableIndex {
-  /// Takes what it can from `m`, which decode() has checked.
+  /// Builds the index from `m`, which decode() has checked. Moves large members out of `m`.
   explicit TableIndex(TableMetadata* m);
 
   std::uint32_t h = 1;
@@ -64,17 +64,17 @@ struct TableIndex {
   std::uint64_t tombstone_bytes = 0, replaced_bytes = 0;
   SharedTombstones tombstones;
 
-  /// Returns the approximate begin of a tile in the data file; for the tile after the last, `data_bytes`.
+  /// Returns the approximate offset of a tile in the data file; `data_bytes` for the tile after the last.
   [[nodiscard]] std::uint64_t begin_of(std::uint32_t tile, std::uint64_t data_bytes) const;
-  /// Returns the first tile that can have a version of `key`. Needs a tile.
+  /// Returns the first tile that can have a version of `key`. Requires that the table has a tile.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
   /// Like first_tile(), given the last tile that begins at or before `key`.
   [[nodiscard]] std::uint32_t first_of(std::uint32_t tile, Bytes key) const;
-  /// True if the next tile begins with a version of `key`, which is in this tile.
+  /// Returns true if the next tile begins with another version of `key`. Requires that this tile has a version of `key`.
   [[nodiscard]] bool goes_on(std::uint32_t tile, Bytes key) const {
     return tile + 1 < tiles.size() && (tiles[tile + 1].flags & kTileContinues) != 0 && fences.separator(tile + 1) == key;
   }
-  /// Returns the first page of the state's tile that may have the state's key, or LookupState::kNoPage.
+  /// Returns the first page of the tile `state.tile` that may have the key, or LookupState::kNoPage.
   [[nodiscard]] std::uint32_t first_candidate(const LookupState& state) const;
   /// Starts the load of the tile's row in the page table.
   void prefetch_tile(std::uint32_t tile) const;

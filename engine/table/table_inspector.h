@@ -41,9 +41,9 @@ class TableInspector {
  public:
   // --- pages and tiles, without I/O
 
-  [[nodiscard]] std::uint32_t pages_per_tile() const;  ///< *; 0: not known before the first load
+  [[nodiscard]] std::uint32_t pages_per_tile() const;  ///< *; 0 before the index is first loaded
   [[nodiscard]] std::uint32_t page_count() const;
-  [[nodiscard]] std::uint32_t tile_count() const;  ///< *; 0 before the first load
+  [[nodiscard]] std::uint32_t tile_count() const;  ///< *; 0 before the index is first loaded
   /// Returns the fence of page `page` < page_count(). Pages are numbered tile by tile. O(log tiles).
   [[nodiscard]] PageFence page_fence(std::uint32_t page) const;
   /// Returns the first tile that can have a version of `key`. Requires tile_count() > 0.
@@ -73,12 +73,12 @@ class TableInspector {
   [[nodiscard]] bool names_can_be_renewed() const;
   /// * Number of the filter's bits that are in memory.
   [[nodiscard]] std::uint64_t filter_bits() const;
-  /// * Probability that the filter lets a lookup of an absent key read some page: the part of the filter that is in memory, or
-  /// comes there with the index. 1 before the first load.
+  /// * Probability that a lookup of an absent key reads some page, by the slices of the filter that are in memory or will be
+  /// loaded with the index. 1 before the index is first loaded.
   [[nodiscard]] double false_positive_rate() const;
-  /// * Bytes of memory that the open table holds now.
+  /// * Bytes of memory that the open table takes now.
   [[nodiscard]] std::uint64_t memory_bytes() const;
-  /// * Of these, bytes that stay when index and filter leave memory.
+  /// * The part of memory_bytes() that stays when index and filter are unloaded.
   [[nodiscard]] std::uint64_t resident_bytes() const;
 
   // --- contents, with I/O

@@ -1,4 +1,4 @@
-// Lookups in an open table: through its filter, its pages in the block cache, its large values, and iterators.
+// The reads of an open table: point lookups by filter, index and block cache, large values, and iterators.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class LoadedFilter;      // table/loaded_filter.h
 /// Counters of one thread or job. They are not atomic; the owner adds them to totals.
 struct ReadCounters {
   std::uint64_t pages_read = 0, bytes_read = 0, filter_negatives = 0, filter_positives = 0, filter_false_positives = 0;
-  std::uint32_t runs_probed = 0;    ///< number of runs that a get searched; set by the caller, which searches several tables
+  std::uint32_t runs_probed = 0;    ///< runs that a get searched; set by the caller of TableLookup::get()
   std::uint64_t pages_in_vain = 0;  ///< false positives: pages searched for a key that they do not have, with or without a filter
 };
 
@@ -34,7 +34,7 @@ struct TableIteratorOptions {
   ReadCounters* counters = nullptr;
 };
 
-/// PageMiss::page of a miss that is no page: the table's index and filter.
+/// The PageMiss::page of a miss of the table's index and filter, instead of a page.
 inline constexpr std::uint32_t kIndexMiss = ~std::uint32_t{0};
 
 enum class Lookup : std::uint8_t { kAbsent, kFound, kNotResident, kError };
@@ -56,8 +56,8 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   /// Checks only `filter`, which filter() returned. False means that the table has no point entry of the key. Range tombstones
   /// are not checked. Requires a pin or an EpochGuard. Returns true if the index is not in memory.
   [[nodiscard]] bool may_contain(const LookupKey& key, const LoadedFilter& filter) const;
-  /// Returns false if the table has no collection of the key. True may be wrong, and is the answer while the index is not in
-  /// memory. Requires an EpochGuard or a pin.
+  /// Returns false if the table has no collection of the key. True may be a false positive, and is the result while the index is
+  /// not in memory. Requires an EpochGuard or a pin.
   [[nodiscard]] bool may_have_collection(const LookupKey& key) const;
   /// Starts the memory loads that may_have_collection() needs.
   void prefetch_collection(const LookupKey& key) const;
@@ -84,9 +84,9 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   [[nodiscard]] PagePlace page_place(std::uint32_t page) const;
   /// Like fetch_page(), for a page whose block the caller has read.
   Result<std::shared_ptr<const void>> take_page(std::uint32_t page, Bytes block, ReadCounters* counters) const;
-  /// Returns a large value of this table. Reads it, unless another holder has it in memory.
+  /// Returns a large value of this table. Reads it, unless another reader has it in memory.
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
-  /// Returns the large value if another holder has it in memory, otherwise null. Takes a short lock.
+  /// Returns the large value if another reader has it in memory, otherwise null. Takes a short lock.
   [[nodiscard]] std::shared_ptr<const std::string> large_if_resident(const LargeValueRef& ref) const;
   /// Copies to.size() bytes of a large value, from `offset` on, to `to`. The bytes must be inside the value. Reads and checks the
   /// value's index and only the chunks with these bytes.
@@ -98,15 +98,15 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
   /// Returns an iterator, which reads no page outside the bounds and keeps the table open.
   [[nodiscard]] std::unique_ptr<InternalIterator> new_iterator(const TableIteratorOptions& options) const;
   [[nodiscard]] const SharedTombstones& range_tombstones() const;  ///< never null; the table is pinned
-  /// Finds the newest range tombstone over `key` that the view sees; kFound: *cover points to it as long as the EpochGuard that
-  /// the caller has. Other results as of get().
+  /// Finds the newest range tombstone with seq <= view_seq that covers `key`. kFound: *cover is set, and valid as long as the
+  /// caller's EpochGuard. Other results are those of get().
   Lookup newest_cover(Bytes key, SeqNum view_seq, MissSet* misses, const FragmentedRangeTombstones::Cover** cover,
                       Status* status) const;
-  /// True if the indexes in memory are too many to pin one for a search that can be repeated (IndexCache::crowded).
+  /// Returns true if a search that can be repeated must not pin the index, since too many are pinned (IndexCache::crowded).
   [[nodiscard]] bool is_crowded() const;
-  /// Adds a miss of the index, unless it is in memory or cannot be read.
+  /// Adds a miss for the index to `misses`, unless the index is in memory or cannot be read.
   void add_index_miss(MissSet* misses) const;
-  /// Keeps the index in memory as long as the result lives; null if it is not there.
+  /// Pins the index in memory as long as the result lives. Returns null if the index is not in memory.
   [[nodiscard]] std::shared_ptr<const void> pin_index_if_loaded() const;
   [[nodiscard]] const TableStats& stats() const;
   [[nodiscard]] const TableFiles& files() const;

@@ -49,13 +49,13 @@ struct SliceInfo {
   double rate = 1;               ///< false positive rate of this slice alone, for one page
 };
 
-/// Immutable after open(), except for what is in memory; thread-safe.
+/// Thread-safe. After open() only the parts that are in memory change: index and filter slices.
 class TableReader : public TableLookup, public TableInspector {
  public:
   /// Reads the whole metadata file and checks it. Errors of kind kCorruption name file and offset.
   static Result<std::shared_ptr<TableReader>> open(const TableReaderOptions& options, const TableFiles& files);
   /// Opens a table without I/O: the files are read when the index is first needed, and checked then as open() does. If they are
-  /// damaged, the damage is reported, and the table is unreadable() from then on. `stats`: by the manifest.
+  /// damaged, the damage is reported, and the table is unreadable() from then on. `stats`: the statistics in the manifest.
   static std::shared_ptr<TableReader> lazy(const TableReaderOptions& options, const TableFiles& files, const TableStats& stats);
   /// Makes a placeholder for a table that cannot be opened. Each lookup and iterator returns `why`. The filter of a placeholder
   /// denies no key, and it has no pages. Does no I/O.
@@ -70,17 +70,18 @@ class TableReader : public TableLookup, public TableInspector {
   using TableInspector::stats;
   using TableLookup::unreadable;
 
-  /// The same table, with its index in memory as long as the result lives: reads it if necessary. Errors as of open(), and
-  /// kAborted after abandon() if the files are gone.
+  /// Returns the same table, with its index pinned in memory as long as the result lives. Reads the index if necessary. Errors
+  /// are those of open(), and kAborted if the files are missing after abandon().
   [[nodiscard]] Result<std::shared_ptr<TableReader>> pinned() const;
-  /// The same without I/O: null if the index is not in memory.
+  /// Like pinned(), but without I/O: returns null if the index is not in memory.
   [[nodiscard]] std::shared_ptr<TableReader> pinned_if_loaded() const;
-  /// The files may be unlinked from now on.
+  /// Notes that the files may be unlinked from now on. Missing files are then no damage.
   void abandon();
 
-  /// All slices that the filter was built with. The first filter()->slices() of them are in memory. Empty before the first load.
+  /// All slices that the filter was built with. The first filter()->slices() of them are in memory. Empty before the index is
+  /// first loaded.
   [[nodiscard]] const std::vector<SliceInfo>& slices() const;
-  /// The number of slices that are in memory, or will be with the index.
+  /// The number of slices that are in memory, or will be loaded with the index.
   [[nodiscard]] std::uint32_t kept_slices() const;
   /// Keeps the first `count` slices in memory, or all if there are fewer; reads missing ones from the metadata file. If the index
   /// is not in memory, they are read with it. If reading fails (kIoError, kCorruption), nothing changes. Returns the old filter,

@@ -31,23 +31,23 @@ struct TableReaderImpl {
   TableStats stats;
 
   // --- set by the first load, before `index` is; then constant
-  mutable std::unique_ptr<RandomAccessFile> data, metadata;  ///< metadata is open only if that file has pages
+  mutable std::unique_ptr<RandomAccessFile> data, metadata;  ///< `metadata` is open only if the metadata file has replaced pages
   mutable std::uint32_t unit = kSmallUnit;
   mutable std::vector<SliceInfo> slices;  ///< all slices of the filter
   mutable std::atomic<std::uint32_t> tile_count{0};
-  mutable std::atomic<std::uint32_t> h{0};  ///< 0 before that; stored last
+  mutable std::atomic<std::uint32_t> h{0};  ///< 0 before the first load, which stores it last
 
-  // --- what leaves memory and comes back: read without a lock, inside an epoch or by the holder of a pin
+  // --- unloaded and loaded again: read without a lock, inside an epoch or under a pin
   mutable std::atomic<const TableIndex*> index{nullptr};
-  mutable std::atomic<const LoadedFilter*> filter{nullptr};  ///< never null; without the index it denies nothing
-  mutable std::atomic<std::uint8_t> searches{0};             ///< 0 to 2: since the index cache last looked, see searched()
+  mutable std::atomic<const LoadedFilter*> filter{nullptr};  ///< never null; while the index is not in memory, it denies no key
+  mutable std::atomic<std::uint8_t> searches{0};             ///< 0 to 2; see searched() and take_hot()
 
-  std::atomic<std::uint32_t> wanted_slices{kAllSlices};  ///< of a table whose index is not in memory: changed under `mutex`
-  std::atomic<bool> abandoned{false};                    ///< the files may be unlinked: that they are missing is no damage
+  std::atomic<std::uint32_t> wanted_slices{kAllSlices};  ///< while there is no index: changed under `mutex`
+  std::atomic<bool> abandoned{false};                    ///< the files may be unlinked: missing files are no damage
   mutable std::atomic<bool> failed{false};
   mutable Status why;  ///< if `failed`: the reason, then constant
 
-  mutable Mutex loading;  ///< held while the index is read; before `mutex`
+  mutable Mutex loading;  ///< locked while the index is read; lock it before `mutex`
   mutable Mutex mutex;
   mutable std::shared_ptr<const TableIndex> index_owner GUARDED_BY(mutex);
   mutable std::shared_ptr<const LoadedFilter> filter_owner GUARDED_BY(mutex);
@@ -60,7 +60,7 @@ struct TableReaderImpl {
   struct InCache {
     std::list<const TableReaderImpl*>::iterator place{};
     std::uint64_t bytes = 0;
-    std::atomic<bool> listed{false};  ///< stored last; false: the cache does not know the table, and may have ended
+    std::atomic<bool> listed{false};  ///< stored last; false: the cache does not list the table, and may be destroyed
   };
   mutable InCache in_cache;
 
@@ -75,11 +75,11 @@ struct TableReaderImpl {
   /// See TableReader::pinned().
   Result<std::shared_ptr<TableReader>> pinned() const EXCLUDES(loading, mutex);
   std::shared_ptr<TableReader> pinned_if_loaded() const EXCLUDES(mutex);
-  /// Like pinned_if_loaded(). If the index is not in memory, the next load keeps `count` slices of the filter. Both in one step, so
-  /// that a load at the same time either keeps these slices or has ended.
+  /// Like pinned_if_loaded(). If the index is not in memory, sets the number of filter slices that the next load keeps to
+  /// `count`. The call does both under one lock, so that a concurrent load either keeps `count` slices or has ended before.
   std::shared_ptr<TableReader> pinned_or_wanting(std::uint32_t count) EXCLUDES(mutex);
-  /// The index for a search by the thread that has the guard. Null: with `misses`, a miss was added; otherwise *status is an
-  /// error.
+  /// Returns the index for a search; the calling thread must hold an EpochGuard. Null if the index cannot be read (*status has
+  /// the error), or, with `misses`, if it is not in memory: then a miss was added and *status is ok.
   const TableIndex* index_for(MissSet* misses, Status* status) const {
     const TableIndex* const now = index.load(std::memory_order_acquire);
     if (now == nullptr) [[unlikely]]
@@ -87,30 +87,31 @@ struct TableReaderImpl {
     searched(false);
     return now;
   }
-  /// The index, for a caller that keeps it in memory (by a pin, or since nothing leaves memory without a cache). An unreadable
-  /// table has an empty one.
+  /// Returns the index. Requires that it stays in memory: the caller has a pin, or there is no index cache. The index of an
+  /// unreadable table is empty.
   [[nodiscard]] const TableIndex& held() const;
-  /// Notes a search. The first one after a load is the one that caused it, and does not make the table hot. `ahead`: of a
-  /// prefetch, which get() follows unless the filter denies the key.
+  /// Counts a search for CLOCK. The first search after a load caused the load, and does not make the table hot; the second does.
+  /// `ahead`: the search is a prefetch. A prefetch does not count as the first search, since get() counts too, unless the filter
+  /// denies the key.
   void searched(bool ahead) const {
     const std::uint8_t now = searches.load(std::memory_order_relaxed);
     if (now == 1 || (now == 0 && !ahead)) searches.store(static_cast<std::uint8_t>(now + 1), std::memory_order_relaxed);
   }
-  /// True if the table is hot; from now on it is not, until its next search.
+  /// Returns true if the table is hot, and marks it as not hot until its next search.
   bool take_hot() const {
     std::uint8_t hot = 2;
     return searches.compare_exchange_strong(hot, 1, std::memory_order_relaxed);
   }
-  /// Takes index and filter out of memory, and adds them to `retired`. False if they are pinned, or not in memory.
+  /// Unloads index and filter: moves them to `retired`. Returns false if they are pinned or not in memory.
   bool unload(std::vector<std::shared_ptr<const void>>* retired) const EXCLUDES(mutex);
   /// Bytes of index and filter that are in memory.
   [[nodiscard]] std::uint64_t loaded_bytes() const EXCLUDES(mutex);
-  /// Opens a file that is read as long as the reader lives.
+  /// Opens a file for as long as the reader lives.
   Result<std::unique_ptr<RandomAccessFile>> open_file(const std::string& path, const OpenOptions& how) const;
-  /// From now on each read returns `status`.
+  /// Handles an error of a load, reports it and returns it. After kCorruption each later read returns the same error.
   Status fail(Status status) const;
 
-  /// Decodes the content of the metadata file. kCorruption if it is not the file that the manifest names.
+  /// Decodes the content of the metadata file. Returns kCorruption if it is not the file that the manifest names.
   [[nodiscard]] Result<TableMetadata> check_metadata(Bytes bytes) const;
   /// See TableInspector::load_metadata().
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
@@ -147,7 +148,7 @@ struct TableReaderImpl {
   /// Copies a decoded page into the cache. Without a cache, or if the page is too large for it, copies it into a separate block.
   std::shared_ptr<const CachedBlock> keep_page(const PageInfo& page, Bytes decoded) const;
 
-  /// The later stages of TableLookup::prefetch(), in the cache.
+  /// Does the stages of TableLookup::prefetch() that search the block cache.
   void prefetch_page(const TableIndex& now, const LookupKey& key, int stage, LookupState* state) const;
 
  private:

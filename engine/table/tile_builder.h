@@ -22,7 +22,7 @@ struct TilePages {
   std::vector<std::uint8_t> order;  ///< page number of each entry in sort-key order
 };
 
-/// A builder is used again for each next tile. Not thread-safe.
+/// One builder builds all tiles of a table, one after the other. Not thread-safe.
 class TileBuilder {
  public:
   explicit TileBuilder(std::uint32_t pages_per_tile) : pages_per_tile_(pages_per_tile) {}
@@ -37,7 +37,7 @@ class TileBuilder {
   [[nodiscard]] Bytes last_key() const { return entries_.back().entry.key; }
   /// Approximate bytes of the tile's pages before compression.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_ - entries_.size() * prefix_bytes_; }
-  /// The result that bytes() would have with one more entry.
+  /// Returns what bytes() would be if `entry` were added.
   [[nodiscard]] std::uint64_t bytes_with(const Entry& entry) const;
   /// Distributes the entries to pages. Requires at least one entry. `page_bytes`: the bytes that a page should hold before
   /// compression.

@@ -5,8 +5,8 @@
 // jobs, and entries of memtables are newer than every record of the version. So a record that no file needs is removed.
 //
 // RecordNeeds has the files of a tree as intervals in a tree like the records' own (deletes/record_tree.h). A search through
-// records leaves out a part if one file needs all of it. So the time depends on the edit, not on the number of records: only
-// records that a removed file needed, and records that the edit adds, are examined.
+// records skips a subtree if one file needs all of its records. So the time depends on the edit, not on the number of records:
+// only records that a removed file needed, and records that the edit adds, are examined.
 #pragma once
 
 #include <map>
@@ -64,9 +64,9 @@ RecordChanges tidy_records(const Version& version);
 /// Keeps the needs of all trees up to date, so that each edit also removes the records that it makes unnecessary.
 class RecordKeeper {
  public:
-  /// Appends to `edits` the changes of records that follow from them. `before`, `after`: the trees without and with the edits. If
-  /// several edits change one tree, the last one gets the changes. They count as made once note_committed() is called. Returns
-  /// true if an edit was changed.
+  /// Appends to `edits` the removals and merges of records that these edits make possible. `before`, `after`: the trees without
+  /// and with the edits. If several edits change one tree, the last one gets the changes. They count as made once
+  /// note_committed() is called. Returns true if it has changed `edits`.
   bool plan(const std::map<TreeId, VersionPtr>& before, const std::map<TreeId, VersionPtr>& after, std::vector<TreeEdit>* edits);
   /// Call after the edits of the last plan() call were committed.
   void note_committed();

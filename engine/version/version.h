@@ -35,7 +35,7 @@ struct Version {
   TreeId tree = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
   std::vector<Run> runs;                 ///< newest first
-  NumberedFiles by_number;               ///< the same files, for find(). Edits update it; code that sets `runs` need not
+  NumberedFiles by_number;               ///< the same files, for find(); may be unset before the first edit
   SeqNum flushed_seq = 0;                ///< each operation of this tree with a seq up to this is in tables and records
   SharedRecords records = no_records();  ///< secondary range tombstones that may still cover entries in the tables
   std::vector<std::string> cursors;  ///< for each level: the smallest key of one of its files, where round robin continues, or ""

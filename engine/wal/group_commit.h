@@ -55,7 +55,7 @@ struct GroupCommitOptions {
   std::function<void()> on_tick;  ///< called without locks by the log thread ten times a second
   std::uint64_t longest_delay_ns = CommitDelay::kLongestNs;
   std::size_t piece_bytes = std::size_t{128} << 10;  ///< bytes of one piece of a large batch; writing a piece takes 0.1 ms
-  /// Most bytes of unsynced pieces: a slow device writes them in some 10 ms.
+  /// Most bytes of unsynced pieces: a slow device writes so many in about 10 ms.
   std::size_t most_ahead_bytes = std::size_t{4} << 20;
 };
 
@@ -99,10 +99,10 @@ class GroupCommit {
   GroupCommit& operator=(const GroupCommit&) = delete;
 
   /// Begins a new segment. `recovered`: older segments that are still needed. `last_seq`: the seq of the last operation before
-  /// the new segment. If the disk refuses the segment (kNoSpace, kIoError) and there are older ones, the log is started and
-  /// failed(): it continues by restart_after_failure(). After any other error the log is not started. If `uncut` is an error, it
-  /// counts as the creation's, and no segment is created: a torn end of the last segment is still there, and would look like damage
-  /// once a later segment has records.
+  /// the new segment. If the disk refuses the segment (kNoSpace, kIoError) and there are older segments, the log starts as
+  /// failed() and continues by restart_after_failure(). After any other error the log is not started. `uncut`: the result of
+  /// truncating the last segment's torn end (cut_log). Its error counts like one of the creation, and no segment is created: the
+  /// torn end is still there, and would look like damage once a later segment has records.
   Status start(std::vector<LogSegment> recovered, SeqNum last_seq, const Status& uncut = Status::ok());
   /// Writes and syncs the queue, and stops the log thread. Batches that are queued meanwhile are written and synced, too, and
   /// waiting threads return.

@@ -20,8 +20,8 @@ struct LogEnd {
   bool valid_after = false;
   SeqNum first_seq = 0;    ///< seq of the first operation that the segment may have, from its header; 0 = unknown
   FileNum next = kNoFile;  ///< the segment that its end mark names, which was durable by then; kNoFile = it has no end mark
-  /// True if the segment with this number is not there, but something else has its name: a copy of another segment, or no regular
-  /// file. Only set if the reader looks for damage (`on_damage`).
+  /// True if the file with the segment's name is not that segment, but a copy of another segment, or not a regular file. Set only
+  /// if the visitor has `on_damage`.
   bool foreign = false;
 };
 
@@ -40,19 +40,17 @@ struct LogDamage {
 using OnLogDamage = std::function<Result<bool>(const LogDamage&)>;
 
 /// Reads a segment and returns how it ended. Calls `on_record` with each whole record in order: the payload is moved into the
-/// call, `offset` is the record's place in the file. An error of `on_record` ends the reading and is returned.
-/// A file of at most the header's size has no record. If its header is bad, the segment's creation was interrupted: the result is
-/// not clean and has no valid byte.
-/// Errors: kCorruption if the header is bad and the file is longer than a header, or the header names another file. kUnsupported
-/// if a newer version wrote the segment. kNotFound if there is no such segment. Messages name the segment, and both versions.
-/// With `pieces`, a batch in pieces is passed as one record, a group, at the place of its commit record; the pieces themselves
-/// are not passed. A commit record whose pieces cannot be read is not whole. Without `pieces`, all records are passed as they
-/// are.
-/// With `on_damage`, the reader searches for the next whole record after a bad place and calls `on_damage` if there is one.
-/// Records must then be groups of batches (batch_group.h) or parts of a batch (log_pieces.h). A bad header is then no error but
-/// such a place; if no whole record follows, the segment ends there with `valid_after` set.
-/// With `on_long_record`, a record longer than kLongRecordBytes is passed to that function instead of `on_record`; its payload
-/// may still be in the file.
+/// call, `offset` is the record's place in the file. An error of `on_record` ends the reading and is returned. A segment no
+/// longer than its header has no record. If its header is bad, the segment's creation was interrupted: the result is not clean
+/// and has no valid byte. Errors: kCorruption if the header is bad and the file is longer than a header, or the header names
+/// another file. kUnsupported if a newer version wrote the segment. kNotFound if there is no such segment. Messages name the
+/// segment, and both versions. With `pieces`, a batch in pieces is passed as one record, a group, at the place of its commit
+/// record; the pieces themselves are not passed. A commit record whose pieces cannot be read is not whole. Without `pieces`, all
+/// records are passed as they are. With `on_damage`, the reader searches for the next whole record after a bad place and calls
+/// `on_damage` if there is one. Records must then be groups of batches (batch_group.h) or parts of a batch (log_pieces.h). A bad
+/// header is then no error but such a place; if no whole record follows, the segment ends there with `valid_after` set. With
+/// `on_long_record`, a record longer than kLongRecordBytes is passed to that function instead of `on_record`; its payload may
+/// still be in the file.
 using OnLogRecord = std::function<Status(std::string payload, std::uint64_t offset)>;
 using OnLongLogRecord = std::function<Status(const LogPayload& payload, std::uint64_t offset)>;
 inline constexpr std::uint64_t kLongRecordBytes = std::uint64_t{4} << 20;

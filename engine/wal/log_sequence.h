@@ -9,10 +9,10 @@
 // log, no later operation is known: the part may have held any number of acknowledged writes, and is never skipped. A last record
 // that neither the manifest nor a mark relies on is only a torn end.
 //
-// A name of a segment may belong to something else: an administrator has copied a segment, or made a directory. The segment with that
-// number is then missing. That matters if the manifest or an end mark names it, or if the operations have a gap there. Otherwise
-// no write to such a segment was ever acknowledged (docs/decisions/0043), and the log is complete without it. This needs a manifest
-// that names segments: older programs wrote to segments that nothing names.
+// The file with a segment's name may be something else: a copy of another segment, or a directory that an administrator made. The
+// segment with that number is then missing. That is an error if the manifest or an end mark names it, or if the operations have a
+// gap there. Otherwise no write to such a segment was ever acknowledged (docs/decisions/0043), and the log is complete without
+// it. This rule needs a manifest that names segments, since older programs wrote to segments that no manifest or end mark names.
 #pragma once
 
 #include <functional>
@@ -26,20 +26,19 @@ namespace ebbtide {
 /// The part of the log that the manifest needs.
 struct LogNeeds {
   FileNum oldest_log = kNoFile;  ///< the first segment of the log; kNoFile = unknown
-  FileNum newest_log = kNoFile;  ///< the manifest says that the log had this segment; kNoFile = none, or the log begins after it
+  FileNum newest_log = kNoFile;  ///< a segment that the log has, by the manifest; kNoFile = none, or older than oldest_log
   SeqNum last_seq = 0;           ///< the last operation that the manifest relies on
   bool names_segments = false;   ///< false: the manifest is from a program that named no segments
-  /// Called with the last seq of an unreadable part. Returns the names of the trees, or the manifest, that may lack operations up
-  /// to `upto`; "" = none lacks any.
+  /// Called with the last seq of an unreadable part. Returns the names of trees that may lack operations up to `upto`, or of the
+  /// mapping of databases; "" = none lacks any.
   std::function<std::string(SeqNum upto)> lacking;
 };
 
 /// A skipped part of the log. No table needs its operations.
 struct SkippedLog {
-  bool stray = false;        ///< `file` is no segment of the log, although it has the name of one
+  bool stray = false;        ///< true: `file` has a segment's name but is no segment of the log
   FileNum file = kNoFile;    ///< segment in which the part begins; that segment may be missing
   std::uint64_t offset = 0;  ///< offset in `file` at which the part begins
-  /// The segment in which the log continues.
   FileNum next_file = kNoFile;
   std::uint64_t next_offset = 0;  ///< offset in next_file at which the log continues; 0 = in the header
   SeqNum first = 0;               ///< the first operation that the part may have had; 0 = unknown
@@ -67,14 +66,15 @@ class LogSequence {
   /// Called for each batch, which has `count` operations from seq `first` on. Returns kCorruption if the batch does not follow
   /// the one before. The caller adds the place to the message.
   Status follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset);
-  /// Decides on a bad part of the segment; suits OnLogDamage.
+  /// Decides on a bad part of the segment. Returns true to skip it and continue at `damage.resumes`, false to end the segment
+  /// there, as a torn end. kCorruption: the part had operations that are needed. Has the signature of OnLogDamage (log_reader.h).
   Result<bool> damaged(const LogDamage& damage);
   /// Ends the segment. Returns true if the bytes after `end.valid_bytes` are the torn end of a crash. The caller truncates these
   /// bytes (or unlinks a segment without a valid byte) once the whole log was found good.
   Result<bool> leave(const LogEnd& end);
   /// Ends the log. Returns kCorruption if the log ends before the last operation that the manifest relies on.
   Status finish();
-  /// True if the last error names the place of what is lost, which lies before the present record.
+  /// True if the last error is about lost operations. Its message has their place, which lies before the current record.
   [[nodiscard]] bool named_the_loss() const { return named_loss_; }
   /// For tools that continue after an error: the next batch may have any seq.
   void lose();

@@ -1,4 +1,4 @@
-// Memory that is charged to the budget before it is allocated, and large values that carry their charge with them.
+// Memory that is charged to the budget before it is allocated, and large values that own their charge.
 //
 //   MemoryCharge charge;
 //   if (!db->try_charge(MemoryAccount::Kind::kCommands, n)) return refused_charge(db->memory(), n);
@@ -78,15 +78,16 @@ class MemoryCharge {
 };
 
 /// Returns `value` as a shared value with value.size() bytes of `charge`; the last owner of the shared value releases them. The
-/// last owner may outlive the Db, so a shared_ptr must own the account, as in a Db. If `charge` is null or empty, the result
-/// carries no charge.
+/// last owner may outlive the Db, so a shared_ptr must own the account, as in a Db. If `charge` is null or empty, the result has
+/// no charge.
 SharedValue charged_value(std::string value, MemoryCharge* charge);
-/// Like the function above, for a value that is shared already: the result keeps `value` alive. `value` must not carry a charge.
+/// Like the function above, for a value that is shared already: the result keeps `value` alive. `value` must not have a charge
+/// yet.
 SharedValue charged_value(SharedValue value, MemoryCharge* charge);
 
-/// True if `value` carries a charge.
+/// Returns true if `value` has a charge.
 bool is_charged(const SharedValue& value);
-/// Changes the charge of `value` to the kind `kind`. Returns true if `value` carries a charge.
+/// Moves the charge of `value` to the kind `kind`. Returns false if `value` has no charge.
 bool keep_charge(const SharedValue& value, MemoryAccount::Kind kind);
 
 /// Returns the error kOutOfMemory for a charge of `bytes` that `account` has refused. The message contains `bytes` and the

@@ -190,9 +190,9 @@ class ReadView {
   [[nodiscard]] StampMode stamp_mode() const;
   /// Returns false if the database never had a write: then all keys are absent.
   [[nodiscard]] bool has_tree() const { return tree_ != nullptr; }
-  /// False if get() would not find a collection (is_collection()) under `key`: then a put that replaces an unknown entry needs no
-  /// debt. True may be wrong: get() then tells. Costs less than get(): asks the filters of tables that have collections, and reads no
-  /// page. Call it only on the view's thread.
+  /// Returns false if get() would not find a collection (is_collection()) under `key`: a put that replaces the entry then needs
+  /// no debt. True may be a false positive; only get() is exact. Costs less than get(): asks the filters of tables that have
+  /// collections, and reads no page. Call it only on the view's thread.
   [[nodiscard]] bool may_have_collection(const LookupKey& key) const;
   [[nodiscard]] MissSet* misses() const { return misses_; }
   [[nodiscard]] ReadMode mode() const { return mode_; }

@@ -116,8 +116,8 @@ struct Stats {
   std::uint64_t snapshots = 0;
   Millis oldest_snapshot = 0;  ///< engine time at which the oldest snapshot was made; 0 = there is none
   std::uint64_t leases_revoked = 0;
-  // indexes and filters of tables: those in memory now, part of table_bytes; and times since open that one came into memory,
-  // because its table was written or searched, or left it
+  // Indexes and filters of tables. Bytes and tables: those in memory now, part of table_bytes. Loads and unloads: times since
+  // open. An index is loaded when its table is written or searched.
   std::uint64_t index_bytes = 0, index_capacity = 0, indexed_tables = 0, index_loads = 0, index_unloads = 0;
   std::uint64_t table_files = 0;           ///< table files that are in use
   std::uint64_t table_files_open = 0;      ///< table files that are open now: at most Settings::max_open_files

@@ -61,7 +61,8 @@ class WriteBatch {
     /// True if the put deletes a part of the key's older versions. All of them must then leave the files by the delete deadline, which
     /// counts from the batch's time. For a put that drops an item of a compact entry, or that replaces a collection.
     bool debt = false;
-    /// True if the value is the key's last one without some of its items. Such a put is a delete: it goes on while the disk is full.
+    /// True if the value is the key's previous value without some of its items. Such a put counts as a delete: it is committed
+    /// even while the disk is full.
     bool shrinks = false;
   };
 
