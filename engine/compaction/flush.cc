@@ -93,7 +93,7 @@ class RunProbe final : public KeysBelow {
     }
     return true;
   }
-  /// Null if it is not in memory, or cannot be opened.
+  /// Returns the file's table. Null if its index is not in memory or it cannot be opened.
   [[nodiscard]] std::shared_ptr<TableReader> table_of(const FileMeta& file) const {
     if (env_.find_table) return env_.find_table(file);
     auto table = env_.open_table(file);

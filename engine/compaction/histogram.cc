@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-// No bin has more than this many shares of the total. With a limit of four, some two neighbours may always be joined, since all
-// pairs together weigh twice the total. A smaller limit could prevent joins where weights are uneven.
+// No bin has more than this many shares of the total. With a limit of four, there are always two neighbours that may be joined,
+// since all pairs together weigh at most twice the total. A smaller limit could prevent joins where weights are uneven.
 constexpr double kMostShares = 4;
 
 /// Returns the point between `a` and `b` that divides their distance by their weights: it is nearer to the heavier one.
@@ -17,7 +17,7 @@ KeyPosition centre(KeyPosition a, double weight_a, KeyPosition b, double weight_
   return step < width ? std::min(b, a + static_cast<KeyPosition>(step)) : b;
 }
 
-/// Distance of a bin from the next bin that is left. The gap is outdated once the bin's count of changes differs from `change`.
+/// The distance between bin `left` and the next remaining bin. Outdated if changes[left] in shrink() differs from `change`.
 struct Gap {
   KeyPosition width = 0;
   std::size_t left = 0;

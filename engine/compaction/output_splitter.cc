@@ -38,8 +38,8 @@ bool OutputSplitter::has_its_size(std::uint64_t bytes) const {
 std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key, Millis birth) {
   below_met_ = below_ends_ = 0;
   const Bytes next = key;
-  // Without these cuts, a tombstone would extend the file into the next partition, or into the next file below up to that file's
-  // first key.
+  // Cuts open tombstones at the start of the partition that has `key`, or at the end of the file below. If they were cut at
+  // `key`, the next output's first key, this file would reach into that partition, or overlap the next file below.
   if (crossed_) {
     key = partitions_[partition_ - 1];
   } else if (limits_.aligned && past_end_below_) {

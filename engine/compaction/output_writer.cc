@@ -9,7 +9,8 @@
 namespace ebbtide {
 namespace {
 
-// Disk space is requested for so many bytes at a time: a few ms of a slow disk, and only a part of a small file.
+// CompactionEnv::may_write is called for so many bytes at a time, which a slow disk writes in a few ms. For small files it is
+// called for a part of the file.
 constexpr std::uint64_t kRoomBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kRequestsPerFile = 4;
 
@@ -75,7 +76,7 @@ Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {
 
 std::uint64_t OutputWriter::bytes_written() const { return closed_bytes_; }
 
-/// Asks whether more may be written, if at least `at_least` bytes were written since the last question.
+/// Calls CompactionEnv::may_write if at least `at_least` bytes were written since its last call.
 Status OutputWriter::ask_for_room(std::uint64_t at_least) {
   const CompactionEnv& env = *options_.env;
   if (!env.may_write) return Status::ok();

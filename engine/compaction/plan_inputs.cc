@@ -63,7 +63,7 @@ struct Resolver {
     });
     return any;
   }
-  /// Returns the ranges of these files, within the range of all inputs, which is also the output's.
+  /// Returns the ranges of the run's files that are not inputs and overlap the range of all inputs, which is also the output's.
   [[nodiscard]] std::vector<KeyRange> staying(std::size_t run) const {
     std::vector<KeyRange> ranges;
     visit_staying(run, *touched, [&](const FileMetaPtr& file) {

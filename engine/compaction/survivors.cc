@@ -15,7 +15,7 @@ void Survivors::begin(Bytes key, std::span<const Cover> covers) {
   first_met_ = false;
 }
 
-/// Returns the oldest birth that `entry` carries: of its own delete, of its death, or of a delete debt.
+/// Returns the oldest birth of the entry's pending deletes: its own, if it is a tombstone or dead, and its delete debt.
 Millis Survivors::pending_birth_of(const Entry& entry) const {
   Millis pending = entry.debt;
   if (entry.is_tombstone()) {

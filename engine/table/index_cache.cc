@@ -6,7 +6,7 @@
 
 namespace ebbtide {
 
-// Queued tasks may hold tables longer than the database lives.
+// Queued tasks may hold tables longer than the cache lives. Such a table must not call the cache when it is destroyed.
 IndexCache::~IndexCache() {
   MutexLock lock(mutex_);
   for (const TableReaderImpl* table : tables_) table->in_cache.listed.store(false, std::memory_order_release);
@@ -67,7 +67,8 @@ void IndexCache::remove(const TableReaderImpl& table) {
   table.in_cache.listed.store(false, std::memory_order_release);
 }
 
-// Each table is passed over at most once because of its mark, however fast others search it, and once because of its pins.
+// Examines each table at most twice. The first time it skips hot tables and pinned ones, the second time pinned ones only. So it
+// ends, however often other threads search the tables meanwhile.
 IndexCache::Retired IndexCache::evict() {
   Retired retired;
   for (std::size_t looks = 0, most = 2 * tables_.size(); bytes_ > capacity_ && looks < most; ++looks) {
@@ -78,10 +79,10 @@ IndexCache::Retired IndexCache::evict() {
     }
     tables_.pop_front();
     bytes_ -= table.in_cache.bytes;
-    table.in_cache.listed.store(false, std::memory_order_release);  // from now on the table may end
+    table.in_cache.listed.store(false, std::memory_order_release);  // from here on the table may be destroyed
     ++unloads_;
   }
-  crowded_.store(bytes_ > capacity_ && tables_.size() > kMostPinned, std::memory_order_relaxed);  // what is left is pinned
+  crowded_.store(bytes_ > capacity_ && tables_.size() > kMostPinned, std::memory_order_relaxed);  // all are pinned
   return retired;
 }
 

@@ -22,7 +22,7 @@ void append_header(FileNum file, FileNum data_file, std::string* out) {
   put_u64(out, block_checksum(*out, file, 0));
 }
 
-// Used for both kinds of file, so that their messages agree.
+// Checks the format version of a data file or a metadata file. Both get the same message.
 Status check_version(std::uint32_t version, const std::string& path) {
   if (kOldestTableVersion <= version && version <= kTableVersion) return Status::ok();
   return Status::unsupported(path + ": table format version " + std::to_string(version) + "; this program reads versions up to " +
@@ -218,7 +218,8 @@ Result<TableMetadata> TableMetadata::decode(Bytes file, FileNum metadata_file, c
     return start.corruption("header of the metadata file is damaged");
   }
   TRY(check_version(version, path));
-  if (number != metadata_file) return start.corruption("belongs to metadata file " + std::to_string(number));
+  if (number != metadata_file)
+    return start.corruption("this is the content of metadata file " + std::to_string(number) + " (copied or renamed?)");
   TRY_ASSIGN(sections, SectionReader::open(file, kHeaderBytes, version, metadata_file, path));
   TRY(decode_properties(sections, version, &m));
   TRY(decode_page_table(sections, &m));

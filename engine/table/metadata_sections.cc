@@ -16,9 +16,36 @@ constexpr std::size_t kFooterBytes = 32;
 // Flag of a directory entry: a reader that does not know the section's type may skip the section.
 constexpr std::uint16_t kSectionOptional = 1;
 
-// Flags of a page in the page table; they are below the flags of PageMeta.
+// Flags of a page in the page table; they are in lower bits than the flags of PageMeta.
 constexpr std::uint32_t kHasDeleteKeys = 1, kHasExpiries = 2;
 constexpr std::uint32_t kPageFieldBits = 2;
+
+/// Returns the section's name in engine/docs/formats.md, for messages.
+std::string name_of(SectionType type) {
+  switch (type) {
+    case SectionType::kProperties:
+      return "properties section";
+    case SectionType::kPages:
+      return "pages section";
+    case SectionType::kFenceTop:
+      return "fence top section";
+    case SectionType::kFenceLeaves:
+      return "fence leaves section";
+    case SectionType::kFilter:
+      return "filter section";
+    case SectionType::kTombstoneFilter:
+      return "tombstone filter section";
+    case SectionType::kPermutations:
+      return "permutations section";
+    case SectionType::kRangeTombstones:
+      return "range tombstones section";
+    case SectionType::kReplacedPages:
+      return "replaced pages section";
+    case SectionType::kHoles:
+      return "holes section";
+  }
+  return "section of type " + std::to_string(static_cast<unsigned>(type));
+}
 
 }  // namespace
 
@@ -109,11 +136,11 @@ const SectionReader::Section* SectionReader::find(SectionType type, std::uint32_
 Result<SectionReader::Section> SectionReader::need(SectionType type) const {
   const Section* const section = find(type);
   if (section != nullptr) return *section;
-  return place(0).corruption("section " + std::to_string(static_cast<unsigned>(type)) + " is missing");
+  return place(0).corruption(name_of(type) + " is missing");
 }
 
 Status SectionReader::corruption(const Section& section, const std::string& what) const {
-  return place(section.offset).corruption("section " + std::to_string(static_cast<unsigned>(section.type)) + ": " + what);
+  return place(section.offset).corruption(name_of(section.type) + ": " + what);
 }
 
 // --- properties
@@ -524,7 +551,7 @@ Status check_whole(const SectionReader& sections, const TableMetadata& m) {
   for (const PageMeta& page : m.pages) entries += page.entries;
   if (entries != m.stats.entries) return sections.place(0).corruption("pages and properties disagree on the number of entries");
   if (m.range_tombstones.size() != m.stats.range_tombstones) {
-    return sections.place(0).corruption("section and properties disagree on the number of range tombstones");
+    return sections.place(0).corruption("range tombstones section and properties disagree on the number of range tombstones");
   }
   // If there is no filter slice for a kind of page, the table must not have such pages: the missing slice would hide their keys.
   const bool filtered = m.filter_kind != FilterKind::kNone;

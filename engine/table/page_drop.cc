@@ -45,7 +45,9 @@ class Rebuild {
       for (const std::uint32_t p : *list) {
         if (p >= m_.pages.size() || m_.pages[p].dropped() || (m_.pages[p].flags & kPageHasLarge) != 0 ||
             !named.insert(p).second) {
-          return Status::invalid_argument(data_file_name(m_.data_file) + ": page " + std::to_string(p) + " cannot be dropped");
+          return Status::invalid_argument(
+              data_file_name(m_.data_file) + ": page " + std::to_string(p) +
+              " cannot be dropped: it does not exist, was dropped, has large values or is named twice");
         }
       }
     }
@@ -208,7 +210,7 @@ class Rebuild {
     if (end_separator_.empty()) end_separator_ = old.separators[t];
   }
 
-  /// `packed` is the tile's permutation of `entries` entries before the drop.
+  /// Copies a tile that still has entries to `out`. `packed` is its permutation of `entries` entries before the drop.
   void keep_tile(std::size_t t, const TableMetadata& old, Bytes packed, std::uint64_t entries, TableMetadata* out) {
     TileMeta tile = old.tiles[t];
     last_lost_ = false;

@@ -73,7 +73,7 @@ KeyRange TableInspector::tile_range(std::uint32_t tile) const {
   range.start = tile == 0 ? r_.stats.smallest : index.fences.separator(tile);
   if (tile + 1 < index.tiles.size()) {
     range.end = index.fences.separator(tile + 1);
-    // Versions of that key are in this tile, too.
+    // Versions of the next tile's first key are in this tile, too.
     if ((index.tiles[tile + 1].flags & kTileContinues) != 0) range.end.push_back('\0');
   } else if (!r_.stats.unbounded) {
     range.end = r_.stats.largest;

@@ -247,7 +247,7 @@ class TableIterator final : public InternalIterator {
   }
 
   static constexpr std::uint32_t kNoTile = 0xffffffffu;
-  const std::shared_ptr<const TableReader> reader_;  // with its index
+  const std::shared_ptr<const TableReader> reader_;  // pins the index
   const TableReaderImpl& r_;
   const TableIndex& index_;
   const TableIteratorOptions options_;

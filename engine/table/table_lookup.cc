@@ -341,7 +341,7 @@ void TableLookup::prefetch_collection(const LookupKey& key) const {
 
 std::shared_ptr<const LoadedFilter> TableLookup::filter() const { return r_.loaded_filter(); }
 
-// A state without a tile says that the index was not in memory at one of the stages.
+// If the index was not in memory at an earlier stage, state->tile is kNoPage, and the later stages do nothing.
 bool TableLookup::prefetch(const LookupKey& key, int stage, LookupState* state) const {
   const TableReaderImpl& r = r_;
   if (stage == 0) {

@@ -1,4 +1,4 @@
-// Opens tables, and brings their indexes and filters into memory and out of it.
+// Opens tables, and loads and unloads their indexes and filters.
 #include "table/table_reader.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-/// The filter of a table whose index is not in memory.
+/// The filter of a table whose index is not in memory: it denies no key.
 const std::shared_ptr<const LoadedFilter>& no_filter() {
   static const std::shared_ptr<const LoadedFilter> none = LoadedFilter::load(TableMetadata{}, 0);
   return none;
@@ -35,7 +35,7 @@ Result<std::unique_ptr<RandomAccessFile>> TableReaderImpl::open_file(const std::
   return options.open_files != nullptr ? options.open_files->open(path, how) : options.fs->open(path, how);
 }
 
-// --- into memory
+// --- loading and unloading
 
 Result<TableMetadata> TableReaderImpl::check_metadata(Bytes bytes) const {
   TRY_ASSIGN(m, TableMetadata::decode(bytes, files.metadata_file, metadata_path));
@@ -43,7 +43,7 @@ Result<TableMetadata> TableReaderImpl::check_metadata(Bytes bytes) const {
     return Status::corruption(metadata_path + ": length or checksum differ from the manifest's");
   }
   if (m.data_file != files.data_file || m.data_bytes != files.data_bytes || m.data_checksum != files.data_checksum) {
-    return Status::corruption(metadata_path + ": belongs to another data file than in the manifest");
+    return Status::corruption(metadata_path + ": the data file that it describes is not the one in the manifest");
   }
   return m;
 }
@@ -114,7 +114,7 @@ void TableReaderImpl::unpin() const {
   if (in_cache.listed.load(std::memory_order_acquire)) options.indexes->note_unpinned();
 }
 
-// For a caller that has counted a pin.
+// Returns the reader; when the result is released, one pin ends. Requires that the caller has added that pin to `pins`.
 std::shared_ptr<TableReader> TableReaderImpl::handle() const {
   auto owner = std::static_pointer_cast<TableReader>(reader->shared_from_this());
   TableReader* const raw = owner.get();
@@ -155,12 +155,12 @@ Result<std::shared_ptr<TableReader>> TableReaderImpl::read_and_pin() const {
   const Status status = bytes.is_ok() ? load(*bytes, nullptr) : bytes.status();
   if (!status.is_ok()) return fail(status);
   auto now = pinned_if_loaded();
-  ASSERT_MSG(now != nullptr, "what is not in the index cache yet stays in memory");
+  ASSERT_MSG(now != nullptr, "an index that the index cache does not list yet must stay in memory");
   if (options.indexes != nullptr) options.indexes->add(*this);
   return now;
 }
 
-// A device may work again, and a program of a later version may read the file: these errors are not kept.
+// Only kCorruption makes the table unreadable. After any other error the next read tries again: the device may work by then.
 Status TableReaderImpl::fail(Status status) const {
   if (status.is_not_found()) {
     if (abandoned.load(std::memory_order_acquire)) return Status::aborted(metadata_path + ": its table was removed");
@@ -186,14 +186,14 @@ const TableIndex* TableReaderImpl::index_or_miss(MissSet* misses, Status* status
   }
   const auto held = pinned();
   if (!held.is_ok()) *status = held.status();
-  // Without the pin it may leave memory, but it is not freed before the caller's guard ends.
+  // When the pin ends, the index may be unloaded, but it is not freed before the caller's guard ends.
   return held.is_ok() ? index.load(std::memory_order_acquire) : nullptr;
 }
 
 const TableIndex& TableReaderImpl::held() const {
   static const TableIndex empty{std::make_unique<TableMetadata>().get()};
   const TableIndex* const now = index.load(std::memory_order_acquire);
-  ASSERT_MSG(now != nullptr || failed.load(std::memory_order_acquire), "the caller has pinned the table");
+  ASSERT_MSG(now != nullptr || failed.load(std::memory_order_acquire), "the caller must have pinned the table");
   return now != nullptr ? *now : empty;
 }
 

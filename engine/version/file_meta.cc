@@ -28,12 +28,14 @@ Result<FileMeta> FileMeta::decode(Bytes* in) {
   FileMeta file;
   if (!get_varint(in, &file.data_file) || !get_varint(in, &file.metadata_file) || !get_varint(in, &file.data_bytes) ||
       !get_varint(in, &file.metadata_bytes) || !get_u64(in, &file.data_checksum) || !get_u64(in, &file.metadata_checksum)) {
-    return Status::corruption("file description is too short");
+    return Status::corruption("manifest entry of a table: too short");
   }
-  if (file.data_file == kNoFile || file.metadata_file == kNoFile) return Status::corruption("file description has file number 0");
+  if (file.data_file == kNoFile || file.metadata_file == kNoFile) {
+    return Status::corruption("manifest entry of a table: file number 0, but numbers begin at 1");
+  }
   if (std::max(file.data_file, file.metadata_file) > kMaxFileNum) {
-    return Status::corruption("file description has file number " + std::to_string(std::max(file.data_file, file.metadata_file)) +
-                              ", which exceeds the maximum");
+    return Status::corruption("manifest entry of a table: file number " +
+                              std::to_string(std::max(file.data_file, file.metadata_file)) + " exceeds the maximum");
   }
   TRY_ASSIGN(stats, TableStats::decode(in));
   file.stats = std::move(stats);
@@ -43,10 +45,10 @@ Result<FileMeta> FileMeta::decode(Bytes* in) {
   if (in->empty()) return file;  // an older version of the format ends here
   if (!get_varint(in, &file.dead_bytes) || !get_varint(in, &file.punched_bytes) || !get_varint(in, &file.lingering_birth) ||
       !get_varint(in, &file.dead_birth)) {
-    return Status::corruption("file description is too short");
+    return Status::corruption("manifest entry of a table: too short");
   }
   if (file.dead_bytes > file.data_bytes || file.punched_bytes > file.dead_bytes)
-    return Status::corruption("file description has more dead bytes than data, or more punched bytes than dead ones");
+    return Status::corruption("manifest entry of a table: more dead bytes than data, or more punched bytes than dead ones");
   return file;
 }
 

@@ -150,7 +150,8 @@ std::string check_added(const Version& version, std::span<const std::pair<RunId,
     if (run == version.runs.end()) continue;  // a later part of the edit removed the run
     const std::string who = "run " + std::to_string(id) + ": ";
     if (std::string wrong = check_file(file); !wrong.empty()) return who + wrong;
-    // Adjacent files with the same start include the file itself.
+    // `run` already contains the new file. Starts at the first file with the same smallest key, and compares neighbours up to the
+    // new file's end.
     auto at =
         run->files.partition_point([&file = file](const FileMetaPtr& f) { return f->stats.smallest < file.stats.smallest; });
     const FileMeta* last = at == run->files.begin() ? nullptr : std::prev(at)->get();

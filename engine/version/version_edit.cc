@@ -24,7 +24,7 @@ enum EditTag : std::uint32_t {
   kLastSeq = 6,
   kTimeMark = 7,
   kDatabasesSeq = 8,
-  // If a reader skips it: a damaged part of the log counts as needed unless trees have confirmed it themselves.
+  // If a reader skips it: a damaged part of the log counts as needed unless the flushed seqs of all trees are past it.
   kCompleteSeq = 1 | kMaySkip,
   kNewestLog = 2 | kMaySkip,  // if skipped: the removal of the newest segment may look like the log's end
   kBootMark = 3 | kMaySkip,   // if skipped: engine time begins at the mark
@@ -368,7 +368,7 @@ std::string tree_text(const TreeEdit& edit) {
   if (edit.levels) line("levels " + std::to_string(*edit.levels));
   if (edit.flush_share) line("flush share " + std::to_string(*edit.flush_share));
   if (edit.deadlines) line(deadlines_text(*edit.deadlines));
-  if (edit.key_space) line("key space of what begins with " + quoted(*edit.key_space));
+  if (edit.key_space) line("key space: keys that begin with " + quoted(*edit.key_space));
   if (edit.next_run) line("next run " + std::to_string(*edit.next_run));
   if (out.empty()) line("nothing");
   return out;

@@ -15,7 +15,8 @@ namespace {
 // costs one snapshot, so with a factor of 4 rolls add at most a quarter to the edits.
 constexpr std::uint64_t kRollBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kRollFactor = 4;
-// A directory with a greater number is refused. Counting never gets there: the numbers above suffice for the life of a process.
+// open() refuses a directory that has a file with this number or a greater one. The 2^48 numbers from here on are for new files:
+// more than one process can use.
 constexpr FileNum kLastFileNum = kMaxFileNum - (FileNum{1} << 48);
 
 }  // namespace

@@ -260,7 +260,8 @@ void GroupCommit::switch_segment() {
   const Status ended = fresh.is_ok() ? writer_->end((*fresh)->file()) : fresh.status();
   mutex_.lock();
   if (fresh.is_ok()) {
-    // Also if the end mark failed: it may be on disk, and the segment that it names must stay as long as this one.
+    // Adds the next segment even if the end mark failed: the mark may be on disk, and the segment that it names must stay as long
+    // as this one.
     std::shared_ptr<LogWriter> next = std::move(fresh).value();
     segments_.current().bytes = writer_->size();
     segments_.add({next->file(), logged_seq(), next->size(), {}, next});

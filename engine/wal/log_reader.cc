@@ -333,7 +333,7 @@ class SegmentReader {
   // For each valid mark, its offset and the number of durable bytes that it states.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;
   SeqNum first_seq_ = 0;
-  FileNum next_ = kNoFile;  // by its end mark
+  FileNum next_ = kNoFile;  // the segment that the end mark names
 };
 
 }  // namespace
@@ -350,7 +350,7 @@ FileNum log_owner(FileSystem& fs, const std::string& dir, FileNum file) {
 
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor) {
   auto in = fs.open(join_path(dir, log_file_name(file)));
-  // The first code means a directory or the like, the second one a link to nothing.
+  // kCorruption: the name is not that of a regular file. kNotFound: it is that of a dangling link.
   const bool no_file = in.status().code() == Code::kCorruption || in.status().is_not_found();
   if (no_file && visitor.on_damage) {
     const std::string what = log_file_name(file) + ": " + std::string(in.status().message());

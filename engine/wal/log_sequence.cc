@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr int kNamedFiles = 3;  // in one error
+constexpr int kNamedFiles = 3;  // damaged files that one error names
 
 std::string operations(SeqNum first, SeqNum next) {
   if (first == 0) return "operations up to " + std::to_string(next - 1);
@@ -36,8 +36,8 @@ Status LogSequence::begin(const std::vector<FileNum>& segments) {
   return Status::ok();
 }
 
-// A segment is durable before the end mark of the one before, or the manifest, names it. It may have no record yet; but then it
-// has its header, and open starts no log without it.
+// Returns the place that names the segment, as text; "" if neither an end mark nor the manifest names it. A segment with its
+// header is durable before it is named, so a named segment that is missing was lost.
 std::string LogSequence::named_by(FileNum file) const {
   if (file == needs_.oldest_log) return "the manifest says that the log begins here";
   if (file == next_) return path(namer_) + " names it as the next segment";
@@ -45,7 +45,7 @@ std::string LogSequence::named_by(FileNum file) const {
   return "";
 }
 
-// Segments that are named, follow the current one and come before `before` are not there.
+// Notes missing segments: those that are named, come after the current one and before `before`.
 void LogSequence::note_missing(FileNum before) {
   for (const FileNum named : {std::min(next_, needs_.newest_log), std::max(next_, needs_.newest_log)}) {
     if (named > std::max(file_, needs_.oldest_log) && named < before && missing_ != named) {
@@ -126,7 +126,7 @@ Result<bool> LogSequence::damaged(const LogDamage& damage) {
   return true;
 }
 
-// Names each damaged file once: of two segments that were exchanged, both.
+// Opens the gap, or extends it. Its message names each damaged file once; if two segments were exchanged, it names both.
 void LogSequence::open_gap(FileNum file, std::uint64_t offset, const std::string& what, bool durable) {
   if (!open_gap_) {
     gap_ = {file, offset, what, file, durable};

@@ -174,7 +174,7 @@ TEST_CASE("edit as text: it has a line per change", "[version]") {
         "tree 3: flushed seq 77\n"
         "tree 3: cursor of level 1 at \"k\"\n"
         "tree 3: deadline 5000 ms, until 200 no promise, until 100 7000 ms\n"
-        "tree 3: key space of what begins with \"user\\xff\"\n"
+        "tree 3: key space: keys that begin with \"user\\xff\"\n"
         "tree 3: next run 10\n"
         "database 0 is tree 3\n"
         "database 1 is no tree\n"
