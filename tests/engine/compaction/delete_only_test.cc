@@ -38,7 +38,7 @@ struct DropTree {
   }
 };
 
-TEST_CASE("files are covered completely: a delete-only plan takes them, in any run") {
+TEST_CASE("range tombstones cover files of any run completely: a delete-only plan drops these files") {
   DropTree tree;
   tree.add_tombstones(1, 10, {{"c", "h", 100, 5}});
   tree.add_tombstones(2, 20, {{"h", "m", 90, 5}});
@@ -49,17 +49,17 @@ TEST_CASE("files are covered completely: a delete-only plan takes them, in any r
   tree.add(4, make_file(40, "e", "f", 100, 20));
   REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
 
-  SECTION("readers cannot see the tombstone yet: no plan") {
+  SECTION("readers cannot see the tombstone yet: there is no plan") {
     tree.input.visible_seq = 95;
     REQUIRE(tree.dropped().empty());
   }
-  SECTION("a job has the file: it is left out") {
+  SECTION("running job reads the file: the plan does not drop it") {
     tree.input.busy = [](FileNum file) { return file == 31; };
     REQUIRE(tree.dropped() == std::vector<FileNum>{32, 40});
   }
 }
 
-TEST_CASE("covered file has older births: it is dropped only if no older file is below") {
+TEST_CASE("covered file has pending births older than the tombstone's: it is dropped only if no older file overlaps it") {
   enum Kind { kTombstone, kDebt, kRecord };
   const Kind kind = GENERATE(kTombstone, kDebt, kRecord);
   DropTree tree;

@@ -112,7 +112,7 @@ Plan random_plan(TreeFixture& tree) {
   }
 }
 
-TEST_CASE("random plans: no reader sees a change, and every delete stays pending until it is purged") {
+TEST_CASE("random plans are carried out: no reader sees a change, and every delete stays pending until it is purged") {
   std::uint64_t plans = 0, drops = 0, moves = 0, parts = 0, retired = 0;
   ThreadPool pool(2, "test", 0);
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -231,7 +231,7 @@ CompactionResult merge_numbers(TreeFixture& tree, Partitioning partitioning) {
   return *result;
 }
 
-TEST_CASE("global ranges: files of different runs end at the same keys, and merges divide into groups") {
+TEST_CASE("partitioning is by global ranges: files of different runs end at the same keys, and merges divide into groups") {
   TreeFixture by_size(1), local(1), global(1);
   CHECK(merge_numbers(by_size, Partitioning::kSize).sub_merges == 1);
   const CompactionResult local_result = merge_numbers(local, Partitioning::kLocalRange);
@@ -252,7 +252,7 @@ TEST_CASE("global ranges: files of different runs end at the same keys, and merg
   global.check();
 }
 
-TEST_CASE("file has the common key prefix in its bounds: the tree knows the prefix; no file has it: the prefix is unknown") {
+TEST_CASE("file has the common key prefix in its bounds: the version stores the prefix; no file has it: it stores none") {
   TreeFixture tree(4);
   tree.context.settings.partitioning = Partitioning::kGlobalRange;
   flush_numbers(tree, "name:", 20);
@@ -279,7 +279,7 @@ TEST_CASE("file has the common key prefix in its bounds: the tree knows the pref
   CHECK_FALSE(brief.version->key_space);
 }
 
-TEST_CASE("key with only a `first` version is deleted: no tombstone is left") {
+TEST_CASE("key with only a `first` version is deleted: a merge leaves no tombstone") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "old"}, {.key = "z", .seq = 2, .value = "old"}}, {}});
@@ -299,7 +299,7 @@ TEST_CASE("key with only a `first` version is deleted: no tombstone is left") {
                {.key = "z", .seq = 22, .kind = EntryKind::kTombstone, .delete_key = 50}},
               {}});
   REQUIRE(tree.version->runs[0].files[0]->stats.tombstones == 2);
-  // Only the two newer runs are merged: b is purged there, and z is not.
+  // Only the two newer runs are merged: b leaves no tombstone, and z keeps one.
   REQUIRE(tree.run(tree.merge_of(0, 1, {0, 0})).is_ok());
   REQUIRE(tree.version->runs.size() == 2);
   REQUIRE(tree.version->runs[0].files[0]->stats.tombstones == 1);
@@ -333,14 +333,14 @@ TEST_CASE("filter is not loaded: no key in its range is flagged `first`") {
   tree.check();
 }
 
-TEST_CASE("file has no overlap: it is moved unread, unless a rewrite could drop entries of it") {
+TEST_CASE("file overlaps no other input: it is moved unread, unless a rewrite could drop entries of it") {
   TreeFixture tree(2);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "1"}, {.key = "c", .seq = 2, .value = "2"}}, {}});
   REQUIRE(tree.run(tree.merge_of(0, 0, {0, 2})).value().files_moved == 1);
   const RunId bottom = tree.version->runs[0].id;
 
-  SECTION("no overlap, no pending delete: moved") {
+  SECTION("no overlap and no pending delete: the file is moved") {
     tree.flush({{{.key = "x", .seq = 3, .value = "3"}}, {}});
     const FileNum file = tree.version->runs[0].files[0]->data_file;
     Plan plan;
@@ -353,7 +353,7 @@ TEST_CASE("file has no overlap: it is moved unread, unless a rewrite could drop 
     REQUIRE(tree.version->runs.size() == 1);
     REQUIRE(tree.version->runs[0].files.back()->data_file == file);
   }
-  SECTION("tombstone with nothing below: it is merged away, not moved") {
+  SECTION("file has a tombstone with no older version below: the file is rewritten without it, not moved") {
     tree.flush({{{.key = "c", .seq = 3, .kind = EntryKind::kTombstone, .delete_key = 9}}, {}});
     const auto result = tree.run(tree.merge_of(0, 1, {bottom, 2}));
     REQUIRE(result->files_moved == 0);
@@ -363,7 +363,7 @@ TEST_CASE("file has no overlap: it is moved unread, unless a rewrite could drop 
     REQUIRE(tree.run(tree.merge_of(0, 0, {0, 1})).value().files_moved == 1);
     tree.check();
   }
-  SECTION("dead entry overlaps an older file: the file is not moved, though its other entries could be") {
+  SECTION("file overlaps an older file and has an expired entry: it is not moved") {
     // The range "b" to "d" goes beyond the older file's "a" to "c", and "d" has expired.
     tree.flush(
         {{{.key = "b", .seq = 3, .value = "3"}, {.key = "d", .seq = 4, .value = "4", .expiry = tree.context.now + 10}}, {}});
@@ -373,7 +373,7 @@ TEST_CASE("file has no overlap: it is moved unread, unless a rewrite could drop 
     REQUIRE(result->entries_out == 1);
     tree.check();
   }
-  SECTION("passed expiry: it counts as a tombstone") {
+  SECTION("entry of the file has expired: it counts as a tombstone") {
     tree.flush({{{.key = "x", .seq = 3, .value = "3", .expiry = tree.context.now + 10}}, {}});
     tree.context.now += 10;
     Plan plan;
@@ -437,7 +437,7 @@ TEST_CASE("any file operation of a merge fails: no file is left behind") {
   }
 }
 
-TEST_CASE("merge gets no disk space: it ends with that error and leaves no file") {
+TEST_CASE("may_write refuses disk space to a merge: the merge ends with that error and leaves no file") {
   TreeFixture tree(9);
   tree.context.settings.compression = tree.context.settings.compression_last_level = Compression::kNone;
   for (int run = 0; run < 2; ++run) {
@@ -506,13 +506,14 @@ void flush_letters(TreeFixture& tree, char first, char last, bool tombstones) {
   tree.flush(table);
 }
 
-TEST_CASE("slice: it moves its range down, and entries outside stay in place") {
+TEST_CASE("slice is merged: entries in its range move down, and entries outside stay in place") {
   TreeFixture tree(3);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);  // this becomes runs[2]
   flush_letters(tree, 'c', 'x', true);   // this becomes runs[1]
   flush_letters(tree, 'a', 'b', false);  // this becomes runs[0]
-  // A slice of run 1 into run 2: files that reach out of it are cut, tombstones in the range are purged, those outside stay.
+  // A slice of run 1 into run 2: files that reach out of the slice are cut, tombstones in the range are dropped, and those
+  // outside stay.
   REQUIRE(tree.run(slice_of(tree, {{1, 0}, {2, 0}}, {"e", "g"}, 2)).is_ok());
   tree.check();
   REQUIRE(tree.version->runs.size() == 3);
@@ -539,7 +540,7 @@ void flush_range(TreeFixture& tree, const std::string& start, const std::string&
   tree.flush(table);
 }
 
-TEST_CASE("range tombstone reaches out of a slice: it keeps no name of a key that the slice purges") {
+TEST_CASE("range tombstone reaches out of a slice: none of its pieces ends at a key that the slice purges") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);  // the target of the slice
@@ -569,12 +570,12 @@ TEST_CASE("range tombstone reaches out of a slice: it keeps no name of a key tha
     CHECK(files[1]->stats.smallest == std::string("h\0", 2));
   }
   for (const FileMetaPtr& file : files) CHECK(file->stats.oldest_range_tombstone == 5000);
-  // Older runs beside the slice are still hidden, and the file on both sides of the slice has the tombstone on both sides.
+  // Entries of older runs outside the slice are still hidden. The file that straddles the slice is cut into two.
   CHECK(tree.version->runs[range_run + 3].files.size() == 2);
 }
 
 TEST_CASE(
-    "file has entries and a range tombstone around a slice without output: it stays one file, without its part in the slice") {
+    "slice without output is inside a file with a range tombstone: the file stays one file, without its entries in the slice") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);
@@ -593,7 +594,7 @@ TEST_CASE(
   CHECK(tree.version->runs[1].files.empty());
 }
 
-TEST_CASE("part of a merge cuts a range tombstone: the piece takes over the pending birth at the cut") {
+TEST_CASE("part of a merge cuts a range tombstone: the piece takes over the pending birth of the key at the cut") {
   TreeFixture tree(5);
   flush_letters(tree, 'e', 'z', false);
   flush_letters(tree, 'k', 'k', true);  // deleted at 1000
@@ -626,7 +627,7 @@ TEST_CASE("part of a merge cuts a range tombstone: the piece takes over the pend
   CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // the cuts are the tombstone's own ends
 }
 
-TEST_CASE("part of a merge: its result has the pending births of its first and its last key") {
+TEST_CASE("part of a merge is written: its result has the pending births of its first and its last key") {
   TreeFixture tree(5);
   const RecordSet records(std::vector<Record>{{5, 6, 50, 300}});
   const Judgement judgement{.visible_seq = 10, .now = 1000};  // a reader may not see the record yet
@@ -652,7 +653,7 @@ TEST_CASE("part of a merge: its result has the pending births of its first and i
   CHECK(births_of(deleted, lives) == std::pair<Millis, Millis>{700, 0});
 }
 
-TEST_CASE("parts of a large merge cut range tombstones: the pieces have the pending births at the cuts") {
+TEST_CASE("parts of a large merge cut range tombstones: the pieces take over the pending births of the keys at the cuts") {
   TreeFixture tree(8);
   ThreadPool pool(2, "test", 0);
   tree.env.pool = &pool;
@@ -693,7 +694,7 @@ TEST_CASE("range tombstone reaches beyond the ends of older data: it stays whole
   CHECK(tree.version->runs[0].files[0]->stats.range_tombstones == 0);
 }
 
-TEST_CASE("other merges have cut a range tombstone: its pieces are joined, with the oldest birth among them") {
+TEST_CASE("earlier merges have cut a range tombstone: a merge joins its pieces, with the oldest birth among them") {
   TreeFixture tree(6);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);
@@ -709,7 +710,7 @@ TEST_CASE("other merges have cut a range tombstone: its pieces are joined, with 
   CHECK(stats.oldest_range_tombstone == 1000);
 }
 
-TEST_CASE("slice for a scrub: it cuts range tombstones at its own ends, wherever its output ends") {
+TEST_CASE("slice is for a scrub: it cuts range tombstones at its own ends, wherever its output ends") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);  // the target of the slice
@@ -763,7 +764,7 @@ TEST_CASE("file has a debt, or entries that a record covers: it is rewritten, no
   CHECK(moves() == 0);
 }
 
-TEST_CASE("damaged file between two groups: they share no output file") {
+TEST_CASE("damaged file lies between two groups: they share no output file") {
   for (const bool damaged : {false, true}) {
     TreeFixture tree(2);
     flush_letters(tree, 'k', 'm', false);
@@ -773,7 +774,7 @@ TEST_CASE("damaged file between two groups: they share no output file") {
                    {.key = last, .seq = ++tree.context.visible_seq, .value = "2", .expiry = expiry}},
                   {}});
     }
-    tree.context.now = expiry;  // an expiry has passed, so neither file is moved
+    tree.context.now = expiry;  // entries of both files have expired, so neither file is moved
     if (damaged) describe(tree, 2, [](FileMeta* file) { file->damage = "lost"; });
     const auto result = execute(tree.merge_of(0, 1, {0, 0}), *tree.version, tree.context, tree.env);
     REQUIRE(result.is_ok());
@@ -781,7 +782,7 @@ TEST_CASE("damaged file between two groups: they share no output file") {
   }
 }
 
-TEST_CASE("merge: it moves the round-robin cursor, unless it is for a deadline") {
+TEST_CASE("merge moves files down: it moves the round-robin cursor, unless it is for a deadline") {
   TreeFixture tree(2);
   tree.context.settings.file_choice = FileChoice::kRoundRobin;
   flush_letters(tree, 'a', 'c', false);

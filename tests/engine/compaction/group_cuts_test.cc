@@ -48,7 +48,7 @@ void grow(TreeFixture& tree) {
 
 }  // namespace
 
-TEST_CASE("parts of a group: together they are the group, and each begins where a file below ends", "[cuts]") {
+TEST_CASE("group is cut into parts: together they are the group, and each begins where a file below ends", "[cuts]") {
   TreeFixture tree(1);
   grow(tree);
   ThreadPool pool(2, "test", 0);
@@ -69,7 +69,7 @@ TEST_CASE("parts of a group: together they are the group, and each begins where 
   }
 }
 
-TEST_CASE("group becomes a single file of its partition: it is one part", "[cuts]") {
+TEST_CASE("output of a group fits into one file: the group is one part", "[cuts]") {
   TreeFixture tree(1);
   grow(tree);
   ThreadPool pool(2, "test", 0);

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("finality: a key, a range and the pieces of a range agree") {
+TEST_CASE("finality is asked for a key, a range and the pieces of a range: the results agree") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
     std::vector<KeyRange> below;
@@ -45,7 +45,7 @@ TEST_CASE("finality: a key, a range and the pieces of a range agree") {
 
 }  // namespace
 
-TEST_CASE("range without its middle: it is the parts before and after the middle") {
+TEST_CASE("middle of a range is removed: the parts before and after it are left") {
   using Ranges = std::vector<KeyRange>;
   CHECK(outside_of({"a", "z"}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", "z"}});
   CHECK(outside_of({"a", ""}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", ""}});

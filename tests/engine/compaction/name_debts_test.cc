@@ -1,4 +1,4 @@
-// Tests of the oldest pending birth of deletes at a key.
+// Tests of the oldest pending birth of the deletes of a key.
 #include <catch2/catch.hpp>
 
 #include "compaction/name_debts.h"
@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("pending birth at a key: it comes from files of the same and older runs") {
+TEST_CASE("files of the same and older runs have pending deletes: birth_at() returns the oldest birth in files with the key") {
   Version version;
   const auto add_run = [&](const char* smallest, const char* largest) {
     auto file = std::make_shared<FileMeta>();

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("file ends: range tombstones are cut there, and every file has the tombstones over it") {
+TEST_CASE("output file ends: range tombstones are cut there, and every file has the tombstones over its keys") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -38,7 +38,7 @@ TEST_CASE("file ends: range tombstones are cut there, and every file has the tom
   }
 }
 
-TEST_CASE("file reaches its size, or overlaps too much of the run below: it closes") {
+TEST_CASE("output file reaches its size, or overlaps too much of the run below: it is closed") {
   OutputSplitter splitter({800, 500}, {}, {{"c", 300}, {"e", 300}, {"", 300}});
   REQUIRE_FALSE(splitter.should_close("a", 799));
   REQUIRE(splitter.should_close("a", 800));
@@ -49,7 +49,7 @@ TEST_CASE("file reaches its size, or overlaps too much of the run below: it clos
   REQUIRE_FALSE(splitter.should_close("f", 400));
 }
 
-TEST_CASE("aligned file: it ends with the file below that probably ends nearest to its size") {
+TEST_CASE("outputs are aligned: a file ends with the file below that probably ends nearest to its size") {
   const OutputSplitter::Limits limits{.file_bytes = 1000, .aligned = true};
   const std::vector<BelowFile> below{{"c", 1}, {"e", 1}, {"g", 1}, {"m", 1}, {"", 1}};
   OutputSplitter splitter(limits, {}, below);
@@ -60,20 +60,20 @@ TEST_CASE("aligned file: it ends with the file below that probably ends nearest 
   (void)splitter.close_before("e");
   REQUIRE_FALSE(splitter.should_close("g", 600));
   REQUIRE_FALSE(splitter.should_close("h", 1499));
-  REQUIRE(splitter.should_close("i", 1500));  // no file below ends near
+  REQUIRE(splitter.should_close("i", 1500));  // no file below has ended near the size, so half as much again is the limit
   (void)splitter.close_before("i");
   REQUIRE(splitter.should_close("m", 667));  // the next file below probably ends at 1334
   (void)splitter.close_before("m");
   REQUIRE_FALSE(splitter.should_close("n", 999));
   REQUIRE(splitter.should_close("o", 1000));  // no other file below ends later
-  SECTION("next key is further on: a range tombstone is cut at the file's end, too") {
+  SECTION("file below ends before the next key: the range tombstone is cut where the file below ends") {
     OutputSplitter cut(limits, {{"a", "z", 7, 70}}, below);
     REQUIRE_FALSE(cut.should_close("a", 0));
     REQUIRE(cut.should_close("d", 900));
     REQUIRE(cut.close_before("d").front().end == "c");
     REQUIRE(cut.close_last().front().start == "c");
   }
-  SECTION("cut range tombstone: it takes over the pending birth of the key at the cut") {
+  SECTION("range tombstone is cut: the pieces take over the pending birth of the key at the cut") {
     Version version;
     auto file = std::make_shared<FileMeta>();
     file->stats.entries = 1;
@@ -91,13 +91,13 @@ TEST_CASE("aligned file: it ends with the file below that probably ends nearest 
       REQUIRE(cut.close_last().front().birth == expected);
     }
   }
-  SECTION("last file below has ended: there is nothing to wait for") {
+  SECTION("last file below has ended: the file is closed at its size") {
     OutputSplitter last(limits, {}, {{"c", 1}});
     REQUIRE_FALSE(last.should_close("b", 1000));
     REQUIRE_FALSE(last.should_close("d", 600));
     REQUIRE(last.should_close("e", 1000));
   }
-  SECTION("no alignment: only the size counts") {
+  SECTION("outputs are not aligned: only the size counts") {
     OutputSplitter plain({.file_bytes = 1000}, {}, below);
     REQUIRE_FALSE(plain.should_close("e", 999));
     REQUIRE(plain.should_close("f", 1000));

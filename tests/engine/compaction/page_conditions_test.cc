@@ -118,7 +118,7 @@ bool all_covered_by(const std::vector<Record>& deletes, const PageFence& page, S
 
 }  // namespace
 
-TEST_CASE("combination of conditions: it has the verdict of the truth table", "[drops]") {
+TEST_CASE("page meets any combination of conditions: the verdict is that of the truth table", "[drops]") {
   const std::vector<Row> table = rows();
   const std::vector<Values> combinations = all_combinations();
   REQUIRE(combinations.size() == 192);
@@ -139,7 +139,7 @@ TEST_CASE("combination of conditions: it has the verdict of the truth table", "[
   }
 }
 
-TEST_CASE("condition: it is read from the page's fence", "[drops]") {
+TEST_CASE("page meets exactly some conditions: conditions_of() finds them from the page's fence", "[drops]") {
   for (const Values& values : all_combinations()) {
     const Setting setting(values);
     const RecordSet records(setting.deletes);
@@ -175,7 +175,8 @@ TEST_CASE("last expiry has not passed, or an entry has none: the page is not exp
   CHECK_FALSE(some_expired(page, 899));
 }
 
-TEST_CASE("page is covered: records that readers see, newer than its entries, cover all its stamps", "[drops]") {
+TEST_CASE("records cover all stamps of a page: it counts as covered if readers see them and they are newer than its entries",
+          "[drops]") {
   PageFence page = stamped_page();
   CHECK(all_covered_by({{100, 121, 21, 5}}, page));
   CHECK(all_covered_by({{100, 110, 21, 5}, {110, 121, 22, 5}}, page));
@@ -187,7 +188,7 @@ TEST_CASE("page is covered: records that readers see, newer than its entries, co
   CHECK_FALSE(all_covered_by({{0, kDeleteKeyEnd, 30, 5}}, page));
 }
 
-TEST_CASE("stamps below are unknown: the records alone are no reason for a drop", "[drops]") {
+TEST_CASE("stamps of older entries are unknown: records do not show that these entries are covered", "[drops]") {
   const RecordSet records(std::vector<Record>{{0, kDeleteKeyEnd, 50, 5}});
   const PageFence page = stamped_page();
   const DropJudge judge{&records, 1000, kNow};
@@ -195,7 +196,7 @@ TEST_CASE("stamps below are unknown: the records alone are no reason for a drop"
   CHECK_FALSE(may_go_whole(conditions_of(page, {false, std::nullopt}, judge)));
 }
 
-TEST_CASE("tile keeps a page with older versions: the page stays, and so do pages above that page", "[drops]") {
+TEST_CASE("page with older versions stays in a tile: pages that hide its versions stay, and so do pages above those", "[drops]") {
   const auto page = [](SeqNum min_seq, SeqNum max_seq, bool goes, std::uint32_t flags = 0) {
     TilePage page;
     page.fence.min_seq = min_seq, page.fence.max_seq = max_seq;

@@ -1,5 +1,5 @@
-// Tests of the choice of pages to drop: each condition by itself; then random trees and a model, which shows that no reader sees
-// a drop.
+// Tests of the choice of pages to drop: each condition on its own, then random trees compared with a model, to check that no
+// reader sees a drop.
 #include "compaction/page_drops.h"
 
 #include <algorithm>
@@ -177,7 +177,7 @@ TEST_CASE("page has an entry without expiry: it is not dropped as expired", "[dr
   CHECK(bed.pages() == "1: 1");
 }
 
-TEST_CASE("page has other entries than plain values: it is not dropped unread", "[drops]") {
+TEST_CASE("page has entries other than plain values: it is not dropped unread", "[drops]") {
   // The first page has one such entry; the second has entries that can be dropped.
   const E others[] = {{"a", 1, 5, 900, EntryKind::kHeader, false, 0, 10},
                       {"a", 1, 900, 0, EntryKind::kTombstone, false, 0, 0},
@@ -192,7 +192,7 @@ TEST_CASE("page has other entries than plain values: it is not dropped unread", 
   }
 }
 
-TEST_CASE("run is final: covered pages are dropped, whatever the newer runs are", "[drops]") {
+TEST_CASE("run is final: pages of dead entries are dropped, whatever newer runs have", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 2000}, {"e", 12, 5, 2000}});
   bed.run({{"a", 1, 5, 900}, {"c", 2, 5, 900}, {"e", 3, 5, 900}, {"g", 4, 5, 900}});
@@ -201,7 +201,7 @@ TEST_CASE("run is final: covered pages are dropped, whatever the newer runs are"
   CHECK(bed.pages() == "2: 2 3");
 }
 
-TEST_CASE("`first` versions: they are dropped in any run; other versions only without older overlap", "[drops]") {
+TEST_CASE("page has only `first` versions: it is dropped in any run; otherwise only without older files below it", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 900, EntryKind::kValue, true}, {"b", 12, 5, 900}, {"c", 13, 5, 900, EntryKind::kValue, true}});
   bed.run({{"a", 1, 5}, {"d", 2, 5}});
@@ -216,7 +216,7 @@ TEST_CASE("page has delete debts: it is dropped only if the run is final", "[dro
   CHECK(bed.pages() == "1: 1");
 }
 
-TEST_CASE("running job has inputs: they are skipped, and checked again later", "[drops]") {
+TEST_CASE("running job reads a table: its pages are skipped, and examined again later", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 5, 900}});
   bed.busy.insert(bed.version->runs[0].files[0]->data_file);
@@ -227,7 +227,7 @@ TEST_CASE("running job has inputs: they are skipped, and checked again later", "
   CHECK(bed.pages() == "1: 0");
 }
 
-TEST_CASE("another page of the tile keeps an older version: the page stays", "[drops]") {
+TEST_CASE("older version of a key stays in another page of the tile: the page with the newer version stays", "[drops]") {
   for (const Millis older_expiry : {Millis{0}, Millis{2000}, Millis{900}}) {
     INFO("expiry of the older version " << older_expiry);
     Bed bed;
@@ -241,7 +241,7 @@ TEST_CASE("another page of the tile keeps an older version: the page stays", "[d
   CHECK(bed.pages() == "1: 2");
 }
 
-TEST_CASE("versions of a key fill several tiles: their pages stay", "[drops]") {
+TEST_CASE("versions of a key fill several tiles: pages of these tiles are not dropped", "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (SeqNum seq = 60; seq > 0; --seq) entries.push_back({"b", seq, 5, 900, EntryKind::kValue, false, 0, 60'000});
@@ -264,7 +264,7 @@ TEST_CASE("records cover pages completely: the pages are dropped", "[drops]") {
   CHECK(bed.pages() == "1: 0 1 2");  // d has no stamp and e is newer than all records, so both stay
 }
 
-TEST_CASE("record that no reader can see yet: it drops no page", "[drops]") {
+TEST_CASE("some reader cannot see a record yet: the record drops no page", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 10}, {"b", 40, 20}});
   bed.erase(10, 30, 50);
@@ -311,7 +311,7 @@ TEST_CASE("edge pages are at most an eighth of the table: they are dropped in pa
   }
 }
 
-TEST_CASE("drop frees fewer bytes than its metadata takes: it waits, at most for a quarter of the deadline", "[drops]") {
+TEST_CASE("drop frees fewer bytes than its metadata takes: it is delayed, at most for a quarter of the deadline", "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (int i = 0; i < 200; ++i) entries.push_back({"k" + std::to_string(1000 + i), 1, 5, i == 7 ? Millis{900} : Millis{5000}});
@@ -337,7 +337,7 @@ TEST_CASE("drop frees fewer bytes than its metadata takes: it waits, at most for
   CHECK(small.pages() == "1: 0");
 }
 
-TEST_CASE("drop in part frees fewer bytes than its metadata takes: it waits, too", "[drops]") {
+TEST_CASE("partial drop frees fewer bytes than its metadata takes: it is delayed, too", "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (int i = 0; i < 200; ++i) {
@@ -495,7 +495,7 @@ TEST_CASE("page has one version that is not `first`: it is dropped in part if th
   CHECK(stats.applied_seq == 500);  // the record covers no more entries, so no merge is needed for it
 }
 
-TEST_CASE("page that a record covers is not dropped: its table still needs the record", "[drops]") {
+TEST_CASE("record covers a page that is not dropped: the page's table still needs the record", "[drops]") {
   const bool covers_header = GENERATE(true, false);
   Bed bed;
   // The page of the header is not dropped, since it is more than an eighth of the table.
@@ -526,7 +526,7 @@ TEST_CASE("table has dead bytes and lingering names of older deletes: drops and 
   done = bed.carry_out(bed.plan().plan);
   CHECK(done.redescribed[0].dead_birth == 500);
   CHECK(done.redescribed[0].lingering_birth == 500);
-  // New names: the dead bytes are still to be punched.
+  // After the names are renewed, the dead bytes still have to be punched.
   bed.describe([](FileMeta* file) { file->dead_birth = 300; });
   Plan renewal;
   renewal.action = Drop{{}, {{bed.version->runs[0].id, bed.version->runs[0].files[0]->data_file, {}, {}}}};
@@ -536,7 +536,7 @@ TEST_CASE("table has dead bytes and lingering names of older deletes: drops and 
   CHECK(done.redescribed[0].lingering_birth == 0);
 }
 
-TEST_CASE("page with a version that an older delete concerns is dropped: its dead bytes have that delete's birth", "[drops]") {
+TEST_CASE("dropped page has a version that an older delete has hidden: the dead bytes get that delete's birth", "[drops]") {
   const bool in_part = GENERATE(false, true);
   Bed bed;
   // A put with a debt deleted the older version of b. Both are in one page, since a reader saw the older one.
@@ -555,7 +555,7 @@ TEST_CASE("page with a version that an older delete concerns is dropped: its dea
   CHECK(done.redescribed[0].oldest_obligation() == 100);
 }
 
-TEST_CASE("random page drops: no older version becomes visible", "[drops]") {
+TEST_CASE("random pages are dropped: no older version becomes visible", "[drops]") {
   int whole = 0, in_part = 0, above_older = 0, with_versions = 0, hiding = 0;
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
     for (std::uint64_t seed = 0; seed < 250; ++seed) {

@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-// The range to which range tombstones of a part in `range` are clipped, and the pending births that are known there.
+// The range to which a part's range tombstones are clipped, and the known pending births of the keys at its ends.
 struct Clip {
   KeyRange range;
   std::optional<Millis> at_start, at_end;
@@ -21,7 +21,7 @@ Clip clip_of(const KeyRange& range, const SliceBorder& border) {
 
 }  // namespace
 
-TEST_CASE("part touches a slice: its range tombstones are cut at the ends of the slice's output", "[slice]") {
+TEST_CASE("part borders on a slice: its range tombstones are cut at the ends of the slice's output", "[slice]") {
   const SliceBorder border{{"g", "p"}, SliceEnds{"h", "m", 70, 80}};
   const Clip before = clip_of({"a", "g"}, border);
   CHECK(before.range == KeyRange{"a", "h"});
@@ -35,7 +35,7 @@ TEST_CASE("part touches a slice: its range tombstones are cut at the ends of the
   CHECK(unbounded.range == KeyRange{"m", ""});
 }
 
-TEST_CASE("part does not touch the slice: range tombstones are clipped to the part's own range", "[slice]") {
+TEST_CASE("part does not border on the slice: range tombstones are clipped to the part's own range", "[slice]") {
   const SliceBorder border{{"g", "p"}, SliceEnds{"h", "m", 70, 80}};
   for (const KeyRange& range : {KeyRange{"a", "c"}, KeyRange{"r", "z"}, KeyRange{"a", "z"}}) {
     const Clip clip = clip_of(range, border);
@@ -51,7 +51,7 @@ TEST_CASE("slice has no output: range tombstones reach through it", "[slice]") {
   CHECK(clip_of({"p", "z"}, border).range == KeyRange{"g", "z"});
 }
 
-TEST_CASE("slice begins at the first key or ends at the last: there is a part on one side only", "[slice]") {
+TEST_CASE("slice is unbounded on one side: only parts on its other side border on it", "[slice]") {
   const SliceEnds ends{"b", "m", 70, 80};
   CHECK(clip_of({"p", "z"}, {{"", "p"}, ends}).range == KeyRange{"m", "z"});
   CHECK(clip_of({"", "g"}, {{"g", ""}, ends}).range == KeyRange{"", "b"});

@@ -1,5 +1,5 @@
-// Tests of range partitionings: keys as positions, histograms, and the ends of files of an output. The figures of Mao's thesis,
-// chapter 5, are in testdata/partitions.txt.
+// Tests of range partitioning: positions of keys, histograms, and where output files end. testdata/partitions.txt has the figures
+// of Mao's thesis, chapter 5.
 #include "compaction/partitions.h"
 
 #include <catch2/catch.hpp>
@@ -26,10 +26,10 @@ std::string random_string(Random& random) {
   return out;
 }
 
-/// Returns a position as a part of the whole line.
+/// Returns a position as a fraction of the whole line, 0 to 1.
 double share(KeyPosition position) { return static_cast<double>(position) / static_cast<double>(kLastPosition); }
 
-TEST_CASE("position of a key: it is the thesis' lambda, to the last byte that counts") {
+TEST_CASE("position of a key is computed: it equals the thesis' lambda, to the last byte that counts") {
   const KeySpace space;
   CHECK(space.position("") == 0);
   for (const std::string& key : {std::string(1, '\0'), std::string("a"), std::string("zz\xff"), std::string(15, '\xff')}) {
@@ -47,7 +47,7 @@ TEST_CASE("position of a key: it is the thesis' lambda, to the last byte that co
   CHECK(positions.size() == keys.size());
 }
 
-TEST_CASE("positions: they keep the order of keys, and exactly that of the keys of any prefix") {
+TEST_CASE("keys have positions: they keep the order, and differ for keys that differ in 15 bytes after the prefix") {
   Random random(2);
   for (int i = 0; i < 20000; ++i) {
     const std::string prefix = random.one_in(2) ? "" : random_string(random);
@@ -64,7 +64,7 @@ TEST_CASE("positions: they keep the order of keys, and exactly that of the keys 
   }
 }
 
-TEST_CASE("first key at a position: it separates keys before the position from all others") {
+TEST_CASE("first key at a position is computed: keys before it have smaller positions, and all other keys do not") {
   Random random(3);
   int none = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -86,14 +86,14 @@ TEST_CASE("first key at a position: it separates keys before the position from a
   CHECK(none > 0);
 }
 
-TEST_CASE("common prefix of all keys: it can only become shorter") {
+TEST_CASE("keys are added to a tree: the common prefix of all keys only becomes shorter") {
   CHECK(shared_prefix_with(std::nullopt, "user:1", "user:9") == "user:");
   CHECK(shared_prefix_with("user:", "user:11", "user:12") == "user:");
   CHECK(shared_prefix_with("user:", "under", "user:12") == "u");
   CHECK(shared_prefix_with("", "a1", "a2").empty());
 }
 
-TEST_CASE("edit without a file that has the common key prefix in its bounds: the edit does not have the prefix") {
+TEST_CASE("no added file has the common key prefix in its bounds: the edit does not store the prefix") {
   Version version;
   const auto noted = [&](const std::string& prefix, std::vector<std::string> bounds) {
     TreeEdit edit;
@@ -124,7 +124,7 @@ KeyPosition random_position(Random& random, int kind) {
   return random.one_in(20) ? any : (KeyPosition{1} << 127) + (any >> 20);
 }
 
-TEST_CASE("histogram: it estimates the weight before any position, to within a few bins") {
+TEST_CASE("random points are added to histograms: the estimated weight before any position is right to within a few bins") {
   for (const int kind : {0, 1, 2}) {
     for (const bool in_order : {true, false}) {
       CAPTURE(kind, in_order);
@@ -161,7 +161,7 @@ TEST_CASE("histogram: it estimates the weight before any position, to within a f
   }
 }
 
-TEST_CASE("histograms without points, of one point, and of one point added many times: their estimates are right") {
+TEST_CASE("histogram has no point, one point, or one point many times: its estimates are exact") {
   StreamingHistogram histogram(4);
   CHECK(histogram.sum(kLastPosition) == 0);
   CHECK(histogram.smallest() > histogram.largest());
@@ -171,7 +171,7 @@ TEST_CASE("histograms without points, of one point, and of one point added many 
   CHECK(histogram.bins() == 1);
   CHECK(histogram.sum(6) == 0);
   CHECK(histogram.sum(7) == 2000);
-  for (int i = 0; i < 100; ++i) {  // two points by turns: neither may absorb the other
+  for (int i = 0; i < 100; ++i) {  // alternates between two points: neither may absorb the other
     histogram.add(7, 1);
     histogram.add(1000, 1);
   }
@@ -182,7 +182,7 @@ TEST_CASE("histograms without points, of one point, and of one point added many 
 
 // --- partitions
 
-TEST_CASE("halving begins anywhere: the halves are the same") {
+TEST_CASE("halving begins at the smallest node of a range or at the whole line: the parts are the same") {
   Random random(5);
   for (int i = 0; i < 200; ++i) {
     std::vector<KeyPosition> points;
@@ -205,7 +205,7 @@ TEST_CASE("halving begins anywhere: the halves are the same") {
   }
 }
 
-TEST_CASE("keys have the same position: they are one partition, whose files end by size") {
+TEST_CASE("keys have the same position: they are one partition, whose files end when they have their size") {
   const std::string prefix(20, 'p');
   StreamingHistogram bytes;
   for (int i = 0; i < 100; ++i) bytes.add(KeySpace().position(prefix + std::to_string(i)), 1000);
@@ -220,13 +220,13 @@ TEST_CASE("keys have the same position: they are one partition, whose files end 
   CHECK(partitions_of(request, &apart).size() == 1);
 }
 
-TEST_CASE("more files: there are more bins") {
+TEST_CASE("output has more files: its histogram has more bins") {
   CHECK(bins_for(0, 1 << 20) == 128);
   CHECK(bins_for(100.0 * (1 << 20), 1 << 20) == 1616);
   CHECK(bins_for(1e30, 1 << 20) == 65536);
 }
 
-TEST_CASE("partition begins: the file closes unless it is too small, and tombstones are cut there") {
+TEST_CASE("partition begins: the file is closed unless it is too small, and range tombstones are cut there") {
   OutputSplitter splitter({100, 0, 20}, {{"b", "r", 7, 70}}, {}, {"d", "h", "m", "q"});
   CHECK_FALSE(splitter.should_close("a", 0));
   CHECK_FALSE(splitter.should_close("c", 30));
@@ -246,7 +246,7 @@ TEST_CASE("partition begins: the file closes unless it is too small, and tombsto
   CHECK((rest[0].start == "m" && rest[0].end == "r"));
 }
 
-TEST_CASE("parts of a merge: they are whole partitions, of about the same bytes") {
+TEST_CASE("merge is cut at partitions: its parts are whole partitions, of about the same bytes") {
   const std::vector<Partition> partitions = {{"a", 10}, {"d", 10}, {"h", 30}, {"m", 10}};
   const auto cut = [&](std::size_t parts) {
     std::string out;
@@ -367,7 +367,7 @@ std::string node(const test::DataCase& data) {
   return std::to_string(first) + ".." + std::to_string(last);
 }
 
-TEST_CASE("partitions: they match the thesis' figures") {
+TEST_CASE("the thesis' examples are partitioned: the partitions match its figures") {
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
       [](const test::DataCase& data) -> std::string {

@@ -9,7 +9,7 @@ namespace {
 
 InputFile input(const FileMetaPtr& file, std::size_t run = 0) { return {run, run + 1, file, range_of(file->stats)}; }
 
-TEST_CASE("group: it begins after the upper bounds of all files before it, not only of the last") {
+TEST_CASE("file starts past all files before it, not only past the last: it begins a new group") {
   const auto groups =
       overlapping_groups({input(make_file(1, "a", "m")), input(make_file(2, "b", "c"), 1), input(make_file(3, "k", "p"), 1),
                           input(make_file(4, "q", "r")), input(make_file(5, "r", "s"), 1), input(make_file(6, "t", "t"))});
@@ -22,7 +22,7 @@ TEST_CASE("group: it begins after the upper bounds of all files before it, not o
   REQUIRE(groups[2].files.size() == 1);
 }
 
-TEST_CASE("merge has more files than requested samples: it is cut into parts") {
+TEST_CASE("merge has more files than requested samples: it is still cut into parts") {
   // If shares were rounded down to no sample per file, large merges would run on one thread.
   std::vector<InputFile> files = {input(make_file(1, "k000", "k999", 1000), 1)};
   for (std::uint64_t i = 0; i < 500; ++i) {
@@ -37,7 +37,7 @@ TEST_CASE("merge has more files than requested samples: it is cut into parts") {
   REQUIRE(ranges.size() == 4);
 }
 
-TEST_CASE("cuts: they split the bytes evenly and leave no gap") {
+TEST_CASE("group is cut evenly: the ranges have about the same bytes and leave no gap") {
   const auto groups =
       overlapping_groups({input(make_file(1, "k000", "k999", 1000)), input(make_file(2, "k000", "k499", 3000), 1)});
   const auto even = [](const FileMeta& file, const KeyRange&, std::size_t count) {

@@ -1,4 +1,4 @@
-// Compares survivors with a brute-force oracle: every history of one key over a few seqs, every set of views, every kind of older
+// Checks survivors by brute force: every history of one key over a few seqs, for every visible seq and every kind of older
 // version below.
 #include "compaction/survivors.h"
 
@@ -184,7 +184,7 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
   return "";
 }
 
-TEST_CASE("all small histories: survivors keep every reader's view and every pending delete") {
+TEST_CASE("key has any short history: survivors keep every reader's view and every pending delete") {
   std::uint64_t cases = 0;
   int slots[kSlots] = {};
   const int histories = 7776;  // kSlotKinds ^ kSlots
@@ -206,7 +206,7 @@ TEST_CASE("all small histories: survivors keep every reader's view and every pen
   REQUIRE(cases == 7776u * 4 * (kFirstSeq + kSlots - kBelowSeq + 1));
 }
 
-TEST_CASE("survivors with stamps and records: the newest version is chosen first, and then judged") {
+TEST_CASE("versions have stamps and records: the newest version of a stripe is chosen first, and then judged") {
   constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
   for (int history = 0; history < kHistories; ++history) {
     int slots[kSlots] = {};
@@ -226,7 +226,7 @@ TEST_CASE("survivors with stamps and records: the newest version is chosen first
   }
 }
 
-TEST_CASE("covered header: it stays until its elements are covered, and is reported") {
+TEST_CASE("record covers a header: the header stays until its elements are covered, and applied_seq() is below the record") {
   const RecordSet records(std::vector<Record>{{5, 10, 20, 300}});
   const Judgement judgement{.now = kNow};
   Survivors survivors(judgement, &records);
@@ -241,7 +241,7 @@ TEST_CASE("covered header: it stays until its elements are covered, and is repor
   CHECK(survivors.applied_seq() == 19);
 }
 
-TEST_CASE("delete debts: they stay through merges until no older version is below") {
+TEST_CASE("value hides a tombstone: the delete debt stays through merges until no older version is below") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   // After DEL k; SET k: the new value hides the tombstone, and takes over its birth.
   History h;
@@ -270,7 +270,7 @@ TEST_CASE("delete debts: they stay through merges until no older version is belo
   REQUIRE(out.covers.empty());
 }
 
-TEST_CASE("put with a debt of its own keeps it until no older version is below, also under newer puts and deletes") {
+TEST_CASE("put has a debt of its own: the debt stays until no older version is below, also under newer puts and deletes") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   const Owned owing{.key = "key", .seq = 7, .kind = EntryKind::kCompact, .value = "v7", .debt = 107};
   History h;
@@ -295,13 +295,13 @@ TEST_CASE("put with a debt of its own keeps it until no older version is below, 
   out = survive(h, judgement, Below::kOldValue);
   REQUIRE(out.versions.size() == 1);
   CHECK(out.versions[0].debt == 107);
-  // The put that hides it is not visible to every reader yet: each version keeps its own.
+  // If some reader cannot see the newer put yet, each version keeps its own debt.
   const Judgement early{.visible_seq = 8, .now = kNow};
   out = survive(h, early, Below::kOldValue);
   REQUIRE(out.versions.size() == 2);
   CHECK(out.versions[0].debt == 200);
   CHECK(out.versions[1].debt == 107);
-  // At the final run the older one pays, and the newer one keeps its debt while the older one is below.
+  // In the final run the older version's debt ends, and the newer version keeps its debt while the older one is below.
   out = survive(h, early, Below::kFinal);
   REQUIRE(out.versions.size() == 2);
   CHECK(out.versions[0].debt == 200);
@@ -311,7 +311,7 @@ TEST_CASE("put with a debt of its own keeps it until no older version is below, 
   CHECK(out.versions[0].debt == 0);
 }
 
-TEST_CASE("covered value has no pending deletes of its own: it leaves no tombstone, and only the range tombstone stays") {
+TEST_CASE("covered value has no pending deletes of its own: it leaves no tombstone; only the range tombstone stays") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .value = "v5"}};
@@ -348,7 +348,7 @@ TEST_CASE("flush of a key that no run has: its oldest survivor is flagged `first
   REQUIRE_FALSE(out[0].first);
 }
 
-TEST_CASE("large and shared values: survivors do not copy them") {
+TEST_CASE("versions have large or shared values: survivors do not copy the values") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   Survivors survivors(judgement);
   const auto shared = std::make_shared<const std::string>(100, 's');

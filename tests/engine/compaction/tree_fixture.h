@@ -1,4 +1,4 @@
-// A tree of real tables in a simulated file system, the history of everything that was written to it, and comparisons of the two.
+// A tree of real tables in a simulated file system, the history of all writes to it, and checks that compare the two.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -248,7 +248,7 @@ class TreeFixture {
   CompactionContext context;
   CompactionEnv env;
   Source history;
-  std::uint64_t retired = 0;  ///< records
+  std::uint64_t retired = 0;  ///< number of records that no entry needed any more and that were removed
 
  private:
   void remove_file(FileNum data_file) {

@@ -1,4 +1,4 @@
-// Tests of when a delete is due, also if deadlines change.
+// Tests of the time by which a delete is due, also if deadlines change.
 #include "deletes/deadline.h"
 
 #include <catch2/catch.hpp>
@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("constant deadline: a delete is due at its birth plus the deadline") {
+TEST_CASE("deadline never changes: a delete is due at its birth plus the deadline") {
   CHECK(DeadlineRule(100).due(7) == 107);
   CHECK(DeadlineRule(0).due(7) == DeadlineRule::kNever);
   CHECK(DeadlineRule(0).never());
@@ -15,14 +15,14 @@ TEST_CASE("constant deadline: a delete is due at its birth plus the deadline") {
   CHECK(DeadlineRule(100).due(DeadlineRule::kNever - 50) == DeadlineRule::kNever);
 }
 
-TEST_CASE("deadline changes: earlier births are due at min(old deadline, change + new)") {
+TEST_CASE("deadline changes: earlier births are due at min(birth + old deadline, change + new deadline)") {
   DeadlineRule rule(100);
   rule.change(1000, 100);  // this is no change
   CHECK(rule.due(950) == 1050);
   SECTION("shorter deadline") {
     rule.change(1000, 10);
     CHECK(rule.due(890) == 990);    // the old deadline is earlier
-    CHECK(rule.due(950) == 1010);   // counted from the change on
+    CHECK(rule.due(950) == 1010);   // the new deadline counts from the change on
     CHECK(rule.due(1000) == 1010);  // born in the same ms
     CHECK(rule.due(1001) == 1011);
     CHECK(rule.shortest() == 10);
@@ -41,12 +41,12 @@ TEST_CASE("deadline changes: earlier births are due at min(old deadline, change 
     CHECK_FALSE(rule.never());
     rule.change(2000, 20);
     CHECK(rule.due(950) == 1050);
-    CHECK(rule.due(1500) == 2020);  // nothing was promised at birth, but now it is
+    CHECK(rule.due(1500) == 2020);  // there was no promise at its birth; it got one at the change
     CHECK(rule.due(2500) == 2520);
   }
 }
 
-TEST_CASE("no earlier birth is left: the change is forgotten, and due times stay") {
+TEST_CASE("no delete born before a change is left: the change is forgotten, and due times of later births stay") {
   DeadlineRule rule(100);
   rule.change(1000, 10);
   rule.change(2000, 500);
@@ -66,7 +66,7 @@ TEST_CASE("no earlier birth is left: the change is forgotten, and due times stay
   CHECK(rule.never());
 }
 
-TEST_CASE("many changes: later births are never due earlier, and no promise is extended") {
+TEST_CASE("deadline changes many times: later births are never due earlier, and no promise is extended") {
   Random random(1);
   for (int round = 0; round < 200; ++round) {
     DeadlineRule rule(random.uniform(3) == 0 ? 0 : 1 + random.uniform(500));

@@ -29,7 +29,7 @@ std::vector<RangeTombstone> random_tombstones(Random& random, std::size_t count)
   return out;
 }
 
-/// Returns the result that the fragments must have, by a look at every tombstone.
+/// Returns the newest cover of `key` for a reader at `view`, by a scan of all tombstones.
 const RangeTombstone* brute_force(const std::vector<RangeTombstone>& all, Bytes key, SeqNum view) {
   const RangeTombstone* best = nullptr;
   for (const auto& t : all) {
@@ -63,7 +63,7 @@ void check_well_formed(const FragmentedRangeTombstones& f) {
   }
 }
 
-TEST_CASE("fragments: they return the same covers as a scan of all tombstones") {
+TEST_CASE("random tombstones are fragmented: lookups return the same covers as a scan of all tombstones") {
   for (std::uint64_t seed = 1; seed <= 300; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -87,7 +87,7 @@ TEST_CASE("fragments: they return the same covers as a scan of all tombstones") 
   }
 }
 
-TEST_CASE("fragment: it has all its covers, and its tombstones rebuild the same fragments") {
+TEST_CASE("random tombstones are fragmented: each fragment has all its covers, and the tombstones rebuild the same fragments") {
   for (std::uint64_t seed = 1; seed <= 300; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -122,8 +122,8 @@ TEST_CASE("fragment: it has all its covers, and its tombstones rebuild the same 
   }
 }
 
-// The tombstones are nested. As pairs of fragment and cover they would be 2.5 * 10^9 pairs, or 40 GB.
-TEST_CASE("fifty thousand nested range tombstones: they take little memory") {
+// Stored as pairs of fragment and cover, these tombstones would be 2.5 * 10^9 pairs, or 40 GB.
+TEST_CASE("50,000 range tombstones are nested: they take little memory") {
   constexpr std::uint64_t kCount = 50'000;
   std::vector<RangeTombstone> all;
   for (std::uint64_t i = 0; i < kCount; ++i) {
@@ -151,7 +151,7 @@ TEST_CASE("fifty thousand nested range tombstones: they take little memory") {
   CHECK(cover.seq == 777);
 }
 
-TEST_CASE("no tombstones: there are no fragments") {
+TEST_CASE("no tombstones are given: there are no fragments") {
   const FragmentedRangeTombstones none;
   CHECK(none.empty());
   CHECK(none.newest_cover("k", kMaxSeqNum) == nullptr);
@@ -159,7 +159,7 @@ TEST_CASE("no tombstones: there are no fragments") {
   CHECK(FragmentedRangeTombstones(nothing).empty());
 }
 
-TEST_CASE("unbounded tombstone: it covers every key from its start on") {
+TEST_CASE("tombstone has no upper bound: it covers every key from its start on") {
   const std::vector<RangeTombstone> all = {{"m", "", 5, 50}, {"", "n", 7, 70}};
   const FragmentedRangeTombstones f(all);
   REQUIRE(f.fragments().size() == 3);
@@ -170,7 +170,7 @@ TEST_CASE("unbounded tombstone: it covers every key from its start on") {
   CHECK(f.newest_cover("a", 6) == nullptr);
 }
 
-TEST_CASE("pieces of one tombstone: they are joined, with the oldest birth") {
+TEST_CASE("input has pieces of one tombstone: they are joined, with the oldest birth") {
   const std::vector<RangeTombstone> pieces = {{"a", "c", 5, 50}, {"c", "e", 5, 50}, {"b", "d", 5, 50}};
   const FragmentedRangeTombstones f(pieces);
   REQUIRE(f.fragments().size() == 1);
@@ -180,7 +180,7 @@ TEST_CASE("pieces of one tombstone: they are joined, with the oldest birth") {
   CHECK(FragmentedRangeTombstones(births).newest_cover("a", 5)->birth == 40);
 }
 
-TEST_CASE("tombstone set of any size: it returns the same covers as a scan of all tombstones") {
+TEST_CASE("tombstone set has any size: it returns the same covers as a scan of all tombstones") {
   for (std::uint64_t seed = 1; seed <= 20; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -223,7 +223,7 @@ TEST_CASE("tombstone set of any size: it returns the same covers as a scan of al
   }
 }
 
-TEST_CASE("10,000 range tombstones with a read after each: there are few runs, and little memory is taken") {
+TEST_CASE("10,000 range tombstones are inserted, with a read after each: there are few runs, and they take little memory") {
   TombstoneSet set;
   for (std::uint32_t i = 0; i < 10'000; i++) {
     const std::string start = std::to_string(1'000'000 + i * 7919 % 10'000 * 10);
@@ -236,7 +236,7 @@ TEST_CASE("10,000 range tombstones with a read after each: there are few runs, a
   CHECK(set.memory_bytes() < 24u << 20);
 }
 
-TEST_CASE("walk after each of twenty thousand range tombstones: each is fragmented a few times, not for each walk") {
+TEST_CASE("20,000 range tombstones are inserted, with runs() after each: each is fragmented a few times, not for each call") {
   constexpr std::uint32_t kTombstones = 20'000;
   TombstoneSet set;
   std::size_t most_runs = 0;
@@ -249,13 +249,13 @@ TEST_CASE("walk after each of twenty thousand range tombstones: each is fragment
     for (const SharedTombstones& run : runs) size += run->size();
     REQUIRE(size == i + 1);
   }
-  // Each tombstone is fragmented once per size of run (16, 64, ... 16,384). Each walk also fragments about nine tombstones of the
-  // unsorted log.
+  // Each tombstone is fragmented once per size of run (16, 64, ... 16,384). Each call of runs() also fragments about nine
+  // tombstones of the unsorted log.
   CHECK(set.fragmented() <= std::uint64_t{kTombstones} * (6 + 9));
   CHECK(most_runs <= 1 + 3 * 6);
 }
 
-TEST_CASE("insertion into a tombstone set: it never fragments more than 16,384 tombstones") {
+TEST_CASE("70,000 tombstones are inserted into a set: no insertion fragments more than 16,384") {
   constexpr std::uint32_t kTombstones = 70'000;
   TombstoneSet set;
   std::uint64_t before = 0, most = 0;
@@ -284,7 +284,7 @@ TEST_CASE("tombstone set is destroyed: its runs stay valid") {
   CHECK(newest == 40);
 }
 
-TEST_CASE("tombstones were inserted before a read: the reader sees all of them", "[threads]") {
+TEST_CASE("tombstones are inserted while others read: a reader sees all that were inserted before its read", "[threads]") {
   TombstoneSet set;
   constexpr int kWriters = 3;
   constexpr SeqNum kEach = 600;

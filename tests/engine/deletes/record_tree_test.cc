@@ -114,7 +114,7 @@ TEST_CASE("tree is changed: it has the records of a sorted list, with true summa
   }
 }
 
-TEST_CASE("one record of many changes: one path of nodes is copied") {
+TEST_CASE("one record of a large tree is changed: one path of nodes is copied") {
   std::vector<Record> records;
   for (SeqNum i = 0; i < 100'000; ++i) records.push_back({10 * i, 10 * i + 10, i + 1, 1});
   const RecordTree<ByRange> tree = RecordTree<ByRange>().changed({}, records);

@@ -6,7 +6,7 @@ using namespace ebbtide;
 
 // Lethe's own example for Eq. 3 has 400 GB in 4 KiB pages, 50 million lookups and 10,000 short range queries between two range
 // deletes, a false positive rate of 0.02 and size ratio 10.
-TEST_CASE("pages per tile: they are the square root of Lethe's Eq. 3") {
+TEST_CASE("tree has the use of Lethe's example: pages per tile are the square root of Eq. 3") {
   const std::uint64_t pages = 400ull * 1'000'000'000 / 4096;
   const std::uint64_t runs = 8;
   TileSize size;
@@ -16,7 +16,7 @@ TEST_CASE("pages per tile: they are the square root of Lethe's Eq. 3") {
   CHECK(size.pages() == 10);  // sqrt(90.4) = 9.5
 }
 
-TEST_CASE("false-positive pages: they are scaled to tiles of one page") {
+TEST_CASE("lookups have false positives at any h: their number is scaled to tiles of one page") {
   TileSize one(1), eight(8);
   one.follow({1'000, 0, 1}, 25'000, 5);
   eight.follow({8'000, 0, 1}, 25'000, 5);
@@ -24,7 +24,7 @@ TEST_CASE("false-positive pages: they are scaled to tiles of one page") {
   CHECK(eight.pages() == 5);
 }
 
-TEST_CASE("tree without range deletes: it keeps its tile size") {
+TEST_CASE("tree has no range deletes: it keeps its tile size") {
   TileSize size(8);
   size.follow({1'000'000, 1'000, 0}, 100'000, 5);
   CHECK(size.pages() == 8);
@@ -32,7 +32,7 @@ TEST_CASE("tree without range deletes: it keeps its tile size") {
   CHECK(size.pages() == 8);
 }
 
-TEST_CASE("no reads: tiles are the largest; few pages: tiles are the smallest") {
+TEST_CASE("tree has range deletes only: tiles are the largest; tree has few pages: tiles are the smallest") {
   TileSize size;
   size.follow({0, 0, 1}, 1, 1);
   CHECK(size.pages() == TileSize::kMost);
@@ -50,7 +50,7 @@ TEST_CASE("use changes: the tile size follows recent use, and old counts decay")
     size.follow(use, 40'000, 4);
   }
   CHECK(size.pages() == 10);
-  for (int i = 0; i < 100; ++i) {  // a hundredth of them would give ten times the pages, if that were allowed
+  for (int i = 0; i < 100; ++i) {  // a hundredth of the iterators would give ten times the pages, but kMost is the limit
     use.iterators += 1;
     use.range_deletes += 1;
     size.follow(use, 40'000, 4);

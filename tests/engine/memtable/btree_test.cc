@@ -58,7 +58,7 @@ void check_seeks(const BTree& tree, const std::set<std::string>& model, const st
   if (at != model.begin()) REQUIRE(cursor.node()->key() == *std::prev(at));
 }
 
-TEST_CASE("keys have any common prefix: the B+ tree equals a set") {
+TEST_CASE("keys have any common prefix: the B+ tree has the same keys as a set") {
   for (std::uint64_t seed = 1; seed <= 36; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -83,7 +83,7 @@ TEST_CASE("keys have any common prefix: the B+ tree equals a set") {
   }
 }
 
-TEST_CASE("ascending, descending and interleaved insertions: the B+ tree has every key") {
+TEST_CASE("keys are inserted in ascending, descending and interleaved order: the B+ tree has every key") {
   Arena arena;
   for (int order = 0; order < 3; order++) {
     CAPTURE(order);
@@ -101,7 +101,7 @@ TEST_CASE("ascending, descending and interleaved insertions: the B+ tree has eve
   }
 }
 
-TEST_CASE("writers race for the same keys: each key gets one node, and readers miss none that was there before", "[threads]") {
+TEST_CASE("writers race for the same keys: each key gets one node, and readers miss no key inserted before", "[threads]") {
   constexpr unsigned kWriters = 3;
   constexpr unsigned kKeys = 8000;
   Arena arena;

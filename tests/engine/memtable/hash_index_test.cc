@@ -1,4 +1,5 @@
-// Tests where keys go, and growth while writers are stopped after each of their instructions: rules 1 to 3 of memtable/hash_index.h.
+// Tests of the choice of buckets, and of growth while a writer is stopped after any of its instructions: rules 1 to 3 of
+// memtable/hash_index.h.
 #include "memtable/hash_index.h"
 
 #include <catch2/catch.hpp>
@@ -112,7 +113,7 @@ std::uint64_t steps_until_found() {
 
 }  // namespace
 
-TEST_CASE("hash index grows while a writer is stopped anywhere in add(): its key is found once it has returned") {
+TEST_CASE("hash index grows while a writer is stopped anywhere in add(): the key is found once add() has returned") {
   bool stopped = true;
   std::uint64_t steps = 0;
   for (; stopped; steps = next_stop(steps)) {
@@ -130,7 +131,7 @@ TEST_CASE("hash index grows while a writer is stopped anywhere in add(): its key
   CHECK(steps > 20);
 }
 
-TEST_CASE("writer that moves buckets is stopped anywhere, others move the rest: every key is found all the time") {
+TEST_CASE("writer that moves buckets is stopped anywhere and others move the rest: every key is found all the time") {
   bool stopped = true;
   std::uint64_t steps = 0;
   for (; stopped; steps = next_stop(steps)) {
@@ -151,7 +152,7 @@ TEST_CASE("writer that moves buckets is stopped anywhere, others move the rest: 
   CHECK(steps > 20);
 }
 
-TEST_CASE("writer finds a node that another, stopped writer has added after the move: every later lookup finds it, too") {
+TEST_CASE("node was added to a moved part of the old table: once a writer finds it, every later lookup finds it too") {
   const std::uint64_t until_found = steps_until_found();
   Growing g;
   const Key& key = g.key_in(0);
@@ -165,7 +166,7 @@ TEST_CASE("writer finds a node that another, stopped writer has added after the 
   CHECK(g.has(key));
 }
 
-TEST_CASE("writer is stopped anywhere before it finds such a node: every later lookup finds it, too") {
+TEST_CASE("writer is stopped anywhere in find_to_write(), then finds such a node: every later lookup finds it too") {
   const std::uint64_t until_found = steps_until_found();
   bool stopped = true;
   std::uint64_t steps = 0, found = 0;

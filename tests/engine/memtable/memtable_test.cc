@@ -31,7 +31,7 @@ struct ModelVersion {
   Millis expiry;
   DeleteKey delete_key;
 };
-/// The order of a walk: (key, seq descending).
+/// The order of an iterator: keys ascend, versions of a key descend by seq.
 struct ModelOrder {
   bool operator()(const std::pair<std::string, SeqNum>& a, const std::pair<std::string, SeqNum>& b) const {
     return version_before(a.first, a.second, b.first, b.second);
@@ -79,7 +79,7 @@ void fill(MemTable* table, Model* model, Random& random, SeqNum count, std::uint
   }
 }
 
-TEST_CASE("empty memtable: it has no entries") {
+TEST_CASE("memtable is empty: lookups and iterators find nothing") {
   MemTable table(1 << 20);
   Entry e;
   CHECK(table.empty());
@@ -100,7 +100,7 @@ TEST_CASE("empty memtable: it has no entries") {
   CHECK(table.memory_bytes() < (1 << 20) / 4);
 }
 
-TEST_CASE("memtable without keys takes less than 5 KiB, and with a key less than 16 KiB, whatever size it may grow to") {
+TEST_CASE("memtable has no key: it takes less than 5 KiB; it has one key: less than 16 KiB, whatever size it may grow to") {
   for (const std::size_t expected : {std::size_t{0}, std::size_t{1} << 20, std::size_t{64} << 20, std::size_t{1} << 30}) {
     CAPTURE(expected);
     MemTable table(expected);
@@ -110,7 +110,7 @@ TEST_CASE("memtable without keys takes less than 5 KiB, and with a key less than
   }
 }
 
-TEST_CASE("hash index: it grows to the size for the expected keys, and no further") {
+TEST_CASE("keys are added to a hash index: it grows to the size for the expected keys, and no further") {
   Arena arena;
   HashIndex index(64 << 10, arena);
   const std::size_t first = index.buckets();
@@ -134,7 +134,7 @@ TEST_CASE("hash index: it grows to the size for the expected keys, and no furthe
 
 // There are more writers than processors, so some are interrupted inside an insertion. When such a writer resumes, the table has
 // been replaced, and other writers have found its node in the old table. Some keys are common to all writers.
-TEST_CASE("hash index grows: a writer that has returned finds its versions", "[threads]") {
+TEST_CASE("hash index grows under many writers: each writer finds the versions that it has inserted", "[threads]") {
   constexpr std::size_t kTables = 400, kKeys = 400, kWriters = 8;
   std::vector<std::unique_ptr<MemTable>> tables;
   for (std::size_t i = 0; i < kTables; ++i) tables.push_back(std::make_unique<MemTable>(4 << 20));
@@ -164,7 +164,7 @@ TEST_CASE("hash index grows: a writer that has returned finds its versions", "[t
   CHECK(missed.load() == 0);
 }
 
-TEST_CASE("random insertions: gets and iterators agree with an ordered map") {
+TEST_CASE("random versions are inserted: gets and iterators agree with an ordered map") {
   for (std::uint64_t seed = 1; seed <= 40; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -234,7 +234,7 @@ TEST_CASE("iterators change direction anywhere, also during insertions: they sho
         }
       }
     }
-    // An open iterator never loses its place: it shows each entry that was there when it was opened, whatever is inserted.
+    // An open iterator never loses its position: it shows each entry that was there when it was opened, whatever is inserted.
     auto it = table.new_iterator();
     const Model before = model;
     std::size_t shown = 0;
@@ -276,7 +276,7 @@ TEST_CASE("entries are added: the memtable counts them and tracks oldest birth a
   CHECK(table.range_tombstones()->fragments().size() == 1);
 }
 
-TEST_CASE("memtable with a compact entry or a header says that it has collections") {
+TEST_CASE("memtable has a compact entry or a header: has_collections() is true") {
   const auto kind = GENERATE(EntryKind::kValue, EntryKind::kTombstone, EntryKind::kCompact, EntryKind::kHeader);
   MemTable table(1 << 20);
   CHECK_FALSE(table.has_collections());
@@ -289,7 +289,7 @@ TEST_CASE("memtable with a compact entry or a header says that it has collection
   CHECK(table.has_collections() == is_collection(kind));
 }
 
-TEST_CASE("put with a debt lowers the memtable's oldest birth, and reads back with it") {
+TEST_CASE("put has a debt: it lowers the memtable's oldest birth, and reads back with the debt") {
   MemTable table(1 << 20);
   Entry e = make_entry(1, "v");
   e.kind = EntryKind::kCompact;
@@ -301,7 +301,7 @@ TEST_CASE("put with a debt lowers the memtable's oldest birth, and reads back wi
   table.insert(lookup("b"), e);
   e.seq = 3;
   e.debt = 0;
-  table.insert(lookup("b"), e);  // a newer version without a debt leaves the older debt
+  table.insert(lookup("b"), e);  // a newer version without a debt does not remove the older debt
   CHECK(table.oldest_birth() == 200);
   CHECK(table.tombstones() == 0);
   Entry got;
@@ -317,7 +317,7 @@ TEST_CASE("memtable has only range tombstones: it is not empty") {
   CHECK(table.entries() == 0);
 }
 
-TEST_CASE("large values are shared, and small ones copied") {
+TEST_CASE("value is large: the memtable shares it; value is small: it is copied") {
   auto large = std::make_shared<const std::string>(kLargeValueBytes + 1, 'L');
   auto small = std::make_shared<const std::string>(kLargeValueBytes, 'S');
   {
@@ -369,7 +369,7 @@ TEST_CASE("entry has expiry, debt, first-write mark and header: all of them read
   CHECK(got.value == "value");
 }
 
-TEST_CASE("versions of a key are inserted in any order: they are read in order of sequence number") {
+TEST_CASE("versions of a key are inserted in any order: they are read in descending order of seqs") {
   for (std::uint64_t seed = 1; seed <= 50; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -392,7 +392,7 @@ TEST_CASE("versions of a key are inserted in any order: they are read in order o
   }
 }
 
-TEST_CASE("writers race for the same keys: every version is there, in order", "[threads]") {
+TEST_CASE("writers race for the same keys: every version is in its key's chain, in order", "[threads]") {
   constexpr unsigned kWriters = 4;
   constexpr SeqNum kEach = 4000;
   constexpr unsigned kKeys = 37;
@@ -409,7 +409,7 @@ TEST_CASE("writers race for the same keys: every version is there, in order", "[
         const std::string key = "shared-prefix-" + std::to_string(random.uniform(random.one_in(4) ? 5000 : kKeys));
         const std::string value = key + "/" + std::to_string(seq);
         table.insert(lookup(key), make_entry(seq, value));
-        // A writer's own version is there when insert() returns, for gets and for walks.
+        // When insert() returns, gets and iterators find the writer's version.
         Entry got;
         if (!table.get(lookup(key), seq, &got) || got.value != value) failed = true;
         auto it = table.new_iterator();
@@ -452,7 +452,7 @@ TEST_CASE("writers race for the same keys: every version is there, in order", "[
   for (SeqNum seq = 1; seq <= kWriters * kEach; seq++) REQUIRE(seen[seq]);
 }
 
-TEST_CASE("concurrent ascending writers: no entry is lost", "[threads]") {
+TEST_CASE("several writers insert ascending keys at once: no entry is lost", "[threads]") {
   constexpr unsigned kWriters = 3;
   constexpr unsigned kEach = 6000;
   MemTable table(1 << 20);
@@ -474,7 +474,7 @@ TEST_CASE("concurrent ascending writers: no entry is lost", "[threads]") {
   CHECK(i == 0);
 }
 
-TEST_CASE("memtable of a large batch: seqs, births, stamps and deletes are those of the batch's place") {
+TEST_CASE("memtable of a large batch gets its place: seqs, births, stamps and deletes are those of that place") {
   const auto mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   constexpr SeqNum kFirst = 500;
   constexpr Millis kTime = 10'000;
@@ -537,7 +537,7 @@ TEST_CASE("memtable of a large batch: seqs, births, stamps and deletes are those
   CHECK(seen == "506 505 504 503 501 500 502 ");
 }
 
-TEST_CASE("debt of a large batch's put is born at the batch's time, also if the batch deletes nothing else") {
+TEST_CASE("put of a large batch has a debt: it is born at the batch's time, also if the batch deletes nothing else") {
   constexpr Millis kTime = 10'000;
   const bool expired = GENERATE(false, true);
   MemTable m(4096);

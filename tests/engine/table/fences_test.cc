@@ -1,4 +1,4 @@
-// Compares the search with a plain search over whole separators.
+// Compares the search in fences with a linear search over whole separators.
 #include "table/fences.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ using namespace ebbtide;
 
 namespace {
 
-// Returns separators that numbers do not distinguish: with the same first eight bytes, or with zeros or 0xff at the end.
+// Returns a separator that is hard to distinguish by its first eight bytes: these bytes are common, or it ends with zeros or
+// 0xff.
 std::string awkward(Random& random, const std::string& prefix) {
   std::string key = prefix;
   switch (random.uniform(5)) {
@@ -47,7 +48,7 @@ void check(const Fences& fences, const std::vector<std::string>& separators, Byt
 
 }  // namespace
 
-TEST_CASE("fences: they find the last separator that is not past the key", "[table][fences][property]") {
+TEST_CASE("key is searched in the fences: the last separator that is not past the key is found", "[table][fences][property]") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -87,7 +88,7 @@ TEST_CASE("fences: they find the last separator that is not past the key", "[tab
   }
 }
 
-TEST_CASE("fences: they shorten separators as far as order allows", "[table][fences]") {
+TEST_CASE("separator between two keys: it is the shortest string that keeps their order", "[table][fences]") {
   REQUIRE(shortest_separator("abc", "abd") == "abd");
   REQUIRE(shortest_separator("abc", "b123") == "b");
   REQUIRE(shortest_separator("ab", "abc") == "abc");

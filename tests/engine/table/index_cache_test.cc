@@ -31,7 +31,7 @@ struct ColdBench : Bench {
   std::shared_ptr<TableReader> lazy(const BuiltTable& built) {
     return TableReader::lazy(cold_options(), files_of(built), built.stats);
   }
-  /// All that can leave memory does.
+  /// Unloads every index that is not pinned.
   void unload() {
     indexes.set_capacity(0);
     indexes.set_capacity(IndexCache::kNoLimit);
@@ -84,7 +84,7 @@ TEST_CASE("table is opened lazily: no file is read until the table is searched")
   CHECK(table->pages_per_tile() == 1);
 }
 
-TEST_CASE("resident lookup in a cold table: it misses the index, then the page, then finds the key") {
+TEST_CASE("lookup without I/O in a table without index: it misses the index, then the page, then finds the key") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(200);
   const auto table = bench.lazy(bench.build(bench.builder_options(), entries));
@@ -109,7 +109,7 @@ TEST_CASE("resident lookup in a cold table: it misses the index, then the page, 
   CHECK(value == entries[7].value);
 }
 
-TEST_CASE("page is missed: the index stays in memory until the miss is cleared") {
+TEST_CASE("lookup misses a page: the index stays in memory until the miss is cleared") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(200);
   const auto table = bench.lazy(bench.build(bench.builder_options(), entries));
@@ -126,7 +126,7 @@ TEST_CASE("page is missed: the index stays in memory until the miss is cleared")
   CHECK(bench.indexes.counts().tables == 0);
 }
 
-TEST_CASE("index leaves memory between the stages of a lookup: the result is the same") {
+TEST_CASE("index is unloaded between the stages of a lookup: the result is the same") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(500);
   const std::uint32_t h = GENERATE(1, 4);
@@ -158,7 +158,7 @@ TEST_CASE("index leaves memory between the stages of a lookup: the result is the
   }
 }
 
-TEST_CASE("indexes exceed the capacity: they leave memory, except those that are searched") {
+TEST_CASE("indexes exceed the capacity: those that were not searched since the last pass are unloaded") {
   ColdBench bench;
   std::vector<std::shared_ptr<TableReader>> tables;
   std::vector<std::vector<Owned>> entries;
@@ -185,7 +185,7 @@ TEST_CASE("indexes exceed the capacity: they leave memory, except those that are
   CHECK(bench.indexes.counts().loads == 1 + 3 * 7);  // the hot table was read once
 }
 
-TEST_CASE("pinned index exceeds the capacity: it leaves memory after the pin") {
+TEST_CASE("pinned index exceeds the capacity: it is unloaded when its pin ends") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(100);
   const auto table = bench.lazy(bench.build(bench.builder_options(), entries));
@@ -204,7 +204,7 @@ TEST_CASE("pinned index exceeds the capacity: it leaves memory after the pin") {
   CHECK(table->memory_bytes() < table->resident_bytes() + 1);
 }
 
-TEST_CASE("more than 128 pinned tables over the capacity: a missed page gets no pin of its table, until pins end") {
+TEST_CASE("more than 128 tables are pinned over the capacity: a missed page does not pin its table's index until pins end") {
   ColdBench bench;
   constexpr std::size_t kTables = IndexCache::kMostPinned + 1;
   const std::vector<Owned> entries = bench.plain_entries(20);
@@ -224,7 +224,7 @@ TEST_CASE("more than 128 pinned tables over the capacity: a missed page gets no 
   MissSet misses;
   REQUIRE(find_in(bench, *tables[0], entries[7].key, &misses, &value, &status) == Lookup::kNotResident);
   pins.erase(pins.begin());
-  CHECK(tables[0]->pinned_if_loaded() == nullptr);  // the miss does not keep it, and the end of the pin let it leave
+  CHECK(tables[0]->pinned_if_loaded() == nullptr);  // the miss does not pin the index, so the end of the pin has unloaded it
   CHECK_FALSE(bench.indexes.crowded());
   CHECK(bench.indexes.counts().tables == kTables - 1);
   misses.clear();
@@ -234,7 +234,7 @@ TEST_CASE("more than 128 pinned tables over the capacity: a missed page gets no 
   CHECK(tables[1]->pinned_if_loaded() != nullptr);
 }
 
-TEST_CASE("index is not in memory: the filter denies no key, and comes back with the chosen slices") {
+TEST_CASE("index is unloaded: the filter denies no key, and is loaded again with the chosen slices") {
   ColdBench bench;
   TableBuilderOptions options = bench.builder_options();
   options.filter_slices = {6, 4};
@@ -298,7 +298,7 @@ TEST_CASE("device error at the first search: it is reported, and the next search
   CHECK(find_in(bench, *table, entries[0].key, nullptr, &value, &status) == Lookup::kFound);
 }
 
-TEST_CASE("statistics by the manifest differ from the file's: verification of a table that was opened lazily reports it") {
+TEST_CASE("statistics in the manifest differ from the file's: verification of a table that was opened lazily reports it") {
   ColdBench bench;
   const BuiltTable built = bench.build(bench.builder_options(), bench.plain_entries(100));
   std::vector<Status> errors;
@@ -311,7 +311,7 @@ TEST_CASE("statistics by the manifest differ from the file's: verification of a 
   CHECK(errors[0].code() == Code::kCorruption);
 }
 
-TEST_CASE("metadata file is replaced by one of other pages while the table is open: reading it again finds the damage") {
+TEST_CASE("metadata file is replaced by another valid one while the table is open: reading it again finds the damage") {
   ColdBench bench;
   const BuiltTable built = bench.build(bench.builder_options(), bench.plain_entries(100));
   const std::string path = join_path("db", metadata_file_name(built.metadata_file));
@@ -322,7 +322,8 @@ TEST_CASE("metadata file is replaced by one of other pages while the table is op
   REQUIRE(metadata.is_ok());
   metadata->stats.max_seq += 1;
   std::uint64_t checksum = 0;
-  const std::string bytes = metadata->encode(built.metadata_file, &checksum);  // intact, but not the file that was written
+  // The new file has valid checksums, but is not the file that was written.
+  const std::string bytes = metadata->encode(built.metadata_file, &checksum);
   REQUIRE(bench.fs.unlink(path).is_ok());
   auto file = bench.fs.create(path);
   REQUIRE(file.is_ok());
@@ -360,7 +361,7 @@ TEST_CASE("filter slices are dropped or loaded: the index cache counts the new b
   CHECK(bench.indexes.counts().bytes == all);
 }
 
-TEST_CASE("index leaves memory: a reader under an EpochGuard of that time may still use it") {
+TEST_CASE("index is unloaded: readers whose EpochGuard began before may still use it") {
   ColdBench bench;
   const auto table = bench.lazy(bench.build(bench.builder_options(), bench.plain_entries(50)));
   bool freed = false;
@@ -384,7 +385,7 @@ TEST_CASE("index leaves memory: a reader under an EpochGuard of that time may st
   CHECK(freed);
 }
 
-TEST_CASE("files of an abandoned table are gone: that is no damage") {
+TEST_CASE("files of an abandoned table are missing: no damage is reported") {
   ColdBench bench;
   const BuiltTable built = bench.build(bench.builder_options(), bench.plain_entries(100));
   const auto table = bench.lazy(built);
@@ -394,8 +395,9 @@ TEST_CASE("files of an abandoned table are gone: that is no damage") {
   CHECK(bench.damage.reports.empty());
 }
 
-// 10 TB in files of 64 MiB are 160,000 tables. Of 2 GB each may have 12.5 KB; a thousandth is 160 tables and 2 MB.
-TEST_CASE("a thousandth of 10 TB: the resident part is under a thousandth of 2 GB") {
+// 10 TB in files of 64 MiB are 160,000 tables. With 2 GB of memory each table may take 12.5 KB. The test has a thousandth of
+// both: 160 tables and 2 MB.
+TEST_CASE("160 tables, a thousandth of 10 TB, have no index in memory: they take less than a thousandth of 2 GB") {
   ColdBench bench;
   std::uint64_t resident = 0, all = 0;
   std::vector<std::shared_ptr<TableReader>> tables;
@@ -408,7 +410,7 @@ TEST_CASE("a thousandth of 10 TB: the resident part is under a thousandth of 2 G
   for (const auto& table : tables) resident += table->memory_bytes();
   CHECK(bench.indexes.counts().tables == 0);
   CHECK(resident < all);
-  CHECK(resident < 160 * 2048);  // the rest of 2 MB is for the manifest's description, open files and bounds for searches
+  CHECK(resident < 160 * 2048);  // the rest of 2 MB is for the manifest's entries, open files and the bounds in tree views
 }
 
 }  // namespace ebbtide::test

@@ -16,7 +16,7 @@ struct Living {
   BuiltTable built;
   std::shared_ptr<TableReader> table;
   std::vector<Owned> model;
-  bool names_linger = false;  // as the drops so far have reported
+  bool names_linger = false;  // true if a drop so far has reported lingering names
 };
 
 // Returns the pages that a delete of [lo, hi) covers completely and in part, by their fences.
@@ -205,7 +205,7 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
 
 }  // namespace
 
-TEST_CASE("pages are dropped, completely and in part, round after round: living entries stay", "[table][drops]") {
+TEST_CASE("pages are dropped as a whole and in part, in many rounds: living entries stay", "[table][drops]") {
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
     for (const Millis birth : {Millis{0}, Millis{1'650'000'000'000}}) {
       for (const std::uint32_t versions : {1u, 3u}) {
@@ -241,7 +241,7 @@ TEST_CASE("pages are dropped, completely and in part, round after round: living 
   }
 }
 
-TEST_CASE("whole pages are dropped: this happens unread, and a dropped tile's fence is removed", "[table][drops]") {
+TEST_CASE("whole pages are dropped: no page is read, and the fences of dropped tiles are removed", "[table][drops]") {
   Bench bench;
   // With h = 1 and delete keys that follow the sort keys, a range of delete keys is a range of tiles.
   Living t;
@@ -258,7 +258,7 @@ TEST_CASE("whole pages are dropped: this happens unread, and a dropped tile's fe
   t.table = bench.open(t.built).value();
   const std::uint32_t tiles = t.table->tile_count();
   PageDropRequest request;
-  // The first quarter are the tiles that end before key 500.
+  // The first quarter of the tiles ends before delete key 500.
   std::size_t last = 0;
   for (std::uint32_t p = 0; p < t.table->page_count(); ++p) {
     if (t.table->page_fence(p).max_delete_key >= 500) continue;
@@ -293,7 +293,7 @@ TEST_CASE("whole pages are dropped: this happens unread, and a dropped tile's fe
   REQUIRE(cut->built.stats.largest <= t.model.back().key);
 }
 
-TEST_CASE("pages were dropped: stale names are found by the permutation, and their renewal reads one page for each stale tile",
+TEST_CASE("pages were dropped: permutations show the stale tiles, and renewing names reads one page for each stale tile",
           "[table][drops]") {
   Bench bench;
   Living t;
@@ -338,7 +338,8 @@ TEST_CASE("table has range tombstones: its names are not renewed", "[table][drop
   REQUIRE(bench.fs.tree().size() == files);
 }
 
-TEST_CASE("first or last entry of a table is dropped: the drop reports lingering names, and only then", "[table][drops]") {
+TEST_CASE("entry of a table is dropped: the drop reports lingering names only if it was the first or last one",
+          "[table][drops]") {
   Recipe recipe;
   recipe.keys = 20;
   recipe.versions = 1;
@@ -404,7 +405,7 @@ TEST_CASE("all entries are dropped: no file is written, unless range tombstones 
   }
 }
 
-TEST_CASE("invalid drop: it is refused; failed write: it leaves no file", "[table][drops]") {
+TEST_CASE("drop is invalid: it is refused; write of a drop fails: no file is left", "[table][drops]") {
   Bench bench;
   Random random(5);
   Recipe recipe;
@@ -441,7 +442,7 @@ TEST_CASE("invalid drop: it is refused; failed write: it leaves no file", "[tabl
   REQUIRE(drop_pages(*table, good, faults, bench.dir, bench.next_file++).is_ok());
 }
 
-TEST_CASE("partial drop without dead entries: it changes nothing", "[table][drops]") {
+TEST_CASE("partial drop finds no dead entries: it changes nothing", "[table][drops]") {
   Bench bench;
   Random random(6);
   Recipe recipe;
@@ -458,7 +459,8 @@ TEST_CASE("partial drop without dead entries: it changes nothing", "[table][drop
   REQUIRE(bench.fs.tree() == files);
 }
 
-TEST_CASE("flags of pages and tiles: they tell if all entries expire, and if all keys have a single version", "[table][drops]") {
+TEST_CASE("table is written: flags show pages with only expiring entries, and tiles with only single versions",
+          "[table][drops]") {
   Bench bench;
   std::vector<Owned> entries;
   for (int i = 0; i < 400; ++i) {

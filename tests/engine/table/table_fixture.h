@@ -57,7 +57,7 @@ inline std::string random_bytes(Random& random, std::size_t n) {
   for (char& c : s) c = static_cast<char>(random.uniform(256));
   return s;
 }
-/// Returns a value that is half noise and half repetition, so that it compresses, though not to nothing.
+/// Returns a value that is half random and half repetition, so that it compresses to about half.
 inline std::string random_value(Random& random, std::size_t n) {
   std::string s = random_bytes(random, n / 2);
   s.append(n - n / 2, static_cast<char>('a' + random.uniform(26)));

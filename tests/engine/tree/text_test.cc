@@ -1,4 +1,4 @@
-// Tests of shapes, plans, the effect of plans on shapes, and the notation for all of them.
+// Tests of shapes, of plans and their effect on shapes, and of the notation of both.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -97,7 +97,7 @@ Plan random_plan(Random& random) {
   return plan;
 }
 
-TEST_CASE("shapes and plans as text: they read back the same", "[tree]") {
+TEST_CASE("random shapes and plans are printed: their text parses to the same value", "[tree]") {
   Random random(42);
   for (int i = 0; i < 3000; ++i) {
     INFO("round " << i << " of seed 42");
@@ -114,7 +114,7 @@ TEST_CASE("shapes and plans as text: they read back the same", "[tree]") {
   }
 }
 
-TEST_CASE("text is damaged: it is refused, never misread", "[tree]") {
+TEST_CASE("text of a shape is damaged: it is refused, or parses to a shape that prints and parses again", "[tree]") {
   Random random(7);
   for (int i = 0; i < 3000; ++i) {
     std::string text = to_text(random_shape(random));
@@ -174,7 +174,7 @@ TEST_CASE("overlap, range and hull of files: they agree with a check of single k
   }
 }
 
-TEST_CASE("overlapping files of a run: they are those that overlap one by one", "[tree]") {
+TEST_CASE("overlapping files of a run are searched: the result equals a check of each file", "[tree]") {
   const TreeShape shape = *parse_shape("L1 r1: 1[a..b 1] 2[c..<d 1] 3[d..d 1] 4[e..<g 1] 5[h..* 1]\nL2 r2: 6[c..e 1]\n");
   const RunShape& run = shape.runs[0];
   const std::vector<std::string> keys = {"", "a", "b", "bb", "c", "cc", "d", "dd", "e", "f", "g", "gg", "h", "z"};
@@ -192,11 +192,12 @@ TEST_CASE("overlapping files of a run: they are those that overlap one by one", 
   }
 }
 
-/// ~text                     parses the input and prints it again
-/// check                    what is wrong with the shape
-/// plan                     parses a plan and prints it again
-/// apply plan...            the plan is the first line of the input, outputs are lines "out [rN] file", the rest is the shape
-/// facts                    bytes, entries, last level of the shape
+/// The commands of the test data:
+/// text     parses a shape and prints it again
+/// check    prints the fault that check() finds in the shape
+/// plan     parses a plan and prints it again
+/// apply    applies a plan. The input has the plan in its first line, then outputs as lines "out [rN] file", then the shape
+/// facts    prints bytes, last level and next run id of the shape
 class Runner {
  public:
   std::string run(const test::DataCase& data) {
@@ -239,7 +240,7 @@ class Runner {
   }
 };
 
-TEST_CASE("plans: they have the recorded notation and effect", "[tree]") {
+TEST_CASE("plans of the test data are parsed and applied: notation and effect are as recorded", "[tree]") {
   Runner runner;
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
@@ -257,7 +258,7 @@ TEST_CASE("plan names a file twice, or one that is elsewhere: it is refused", "[
   }
 }
 
-TEST_CASE("plan is marked busy and free: only its files change", "[tree]") {
+TEST_CASE("plan's inputs are marked as busy and as free: no other file changes", "[tree]") {
   const TreeShape before = *parse_shape("L0 r3: 5[a..b 1] 6[c..d 1]\nL1 r1: 1[a..b 1] 2[c..d 1]\n");
   const Plan plan = *parse_plan("merge r3{5} r1{1} -> r1 L1 (size)");
   TreeShape shape = before;

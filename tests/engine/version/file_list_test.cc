@@ -20,7 +20,7 @@ std::string key(std::uint64_t number) {
   return text;
 }
 
-/// Makes a file over [at, at + 10), with the traces that deletes may leave in a file.
+/// Makes a file over [at, at + 10), with random tombstones, births and dead bytes.
 FileMeta make_file(FileNum num, std::uint64_t at, Random& random) {
   FileMeta file = test::plain_file(num, key(at).c_str(), key(at + 9).c_str(), 1, 9);
   file.data_bytes = 1000 + random.uniform(1000);
@@ -181,7 +181,7 @@ std::size_t new_chunks(const Version& before, const Version& after) {
 
 }  // namespace
 
-TEST_CASE("after edits: sums, numbers, shapes and checks are those of all files") {
+TEST_CASE("many edits are applied: sums, numbers, shapes and checks are those of all files") {
   Life life(11);
   const DeadlineRule rules[] = {DeadlineRule(500), DeadlineRule(2000)};
   std::vector<VersionPtr> kept;
@@ -206,7 +206,7 @@ TEST_CASE("after edits: sums, numbers, shapes and checks are those of all files"
   for (std::size_t i = 0; i < kept.size(); ++i) CHECK(to_text(kept[i]->shape()) == texts[i]);  // no edit may have changed them
 }
 
-TEST_CASE("edit of one file in a large tree: it makes one new chunk, and shapes of the others are shared") {
+TEST_CASE("edit changes one file of a large tree: it makes one new chunk, and the other chunks' shapes are shared") {
   Life life(3);
   std::vector<FileMetaPtr> files;
   for (FileNum num = 1; num <= 20'000; ++num) {
@@ -232,7 +232,7 @@ TEST_CASE("edit of one file in a large tree: it makes one new chunk, and shapes 
   CHECK(shared + 2 >= before.runs[2].files.chunks());
 }
 
-TEST_CASE("record arrives or retires: shapes of unchanged files have its birth exactly as long") {
+TEST_CASE("record is added, and later removed: shapes of unchanged files have its birth exactly that long") {
   FileMeta file;
   file.data_file = 1;
   file.metadata_file = 2;

@@ -1,4 +1,4 @@
-// Tests of the measured size that memtables flush to, which is the unit of level capacities.
+// Tests of the measured size on disk of a flushed memtable, which is the unit of level capacities.
 #include <catch2/catch.hpp>
 
 #include "version/flush_size.h"
@@ -25,7 +25,7 @@ struct Flushes {
   [[nodiscard]] double in_force() const { return static_cast<double>(FlushShare::bytes(share, kMemtable)) / kMemtable; }
 };
 
-TEST_CASE("no flush yet: the unit is memtable_size", "[flush_size]") {
+TEST_CASE("tree has had no flush: the unit is memtable_size", "[flush_size]") {
   CHECK(FlushShare::bytes(0, kMemtable) == kMemtable);
   CHECK(FlushShare::bytes(FlushShare::kOne, kMemtable) == kMemtable);
   CHECK(FlushShare::bytes(FlushShare::kOne / 2, kMemtable) == kMemtable / 2);
@@ -37,13 +37,13 @@ TEST_CASE("no flush yet: the unit is memtable_size", "[flush_size]") {
   CHECK(version.shape(1000, 0, 0, 0, [](FileNum) { return false; }).memtable_bytes == 250);
 }
 
-TEST_CASE("first full memtable: it counts at once", "[flush_size]") {
+TEST_CASE("first full memtable is flushed: its share is used at once", "[flush_size]") {
   Flushes tree;
   tree.flush(1, 0.1);
   CHECK(tree.in_force() == Approx(0.1).epsilon(0.01));
 }
 
-TEST_CASE("memtable is flushed early: it counts as a full one, with less weight", "[flush_size]") {
+TEST_CASE("memtable is flushed early: its size is scaled to a full one, with less weight", "[flush_size]") {
   Flushes tree;
   tree.flush(0.1, 0.9);  // this flush is too small to count
   CHECK(tree.share == 0);
@@ -60,13 +60,13 @@ TEST_CASE("memtable is flushed early: it counts as a full one, with less weight"
   CHECK(other.changes == 1);
 }
 
-TEST_CASE("several memtables in one flush: they count as several", "[flush_size]") {
+TEST_CASE("one flush has several memtables: they count as several", "[flush_size]") {
   Flushes tree;
   tree.flush(4, 0.2);
   CHECK(tree.in_force() == Approx(0.2).epsilon(0.01));
 }
 
-TEST_CASE("average differs by a quarter: the unit in use changes, and only then", "[flush_size]") {
+TEST_CASE("average differs from the unit in use: the unit changes only from a difference of a quarter on", "[flush_size]") {
   Flushes tree;
   for (int i = 0; i < 50; ++i) tree.flush(1, i % 2 == 0 ? 0.09 : 0.11);
   CHECK(tree.changes == 1);
@@ -78,7 +78,7 @@ TEST_CASE("average differs by a quarter: the unit in use changes, and only then"
   CHECK(tree.changes == settled);
 }
 
-TEST_CASE("after a restart: the average begins with the stored share", "[flush_size]") {
+TEST_CASE("engine restarts: the average begins with the stored share", "[flush_size]") {
   Flushes tree;
   tree.share = FlushShare::kOne / 10;
   tree.flush(1, 0.11);
@@ -87,7 +87,7 @@ TEST_CASE("after a restart: the average begins with the stored share", "[flush_s
   CHECK(tree.in_force() < 0.4);
 }
 
-TEST_CASE("unit: it has a least and a largest value", "[flush_size]") {
+TEST_CASE("share is very small or very large: it is limited to the least or the largest value", "[flush_size]") {
   Flushes tree;
   tree.flush(1, 0);
   CHECK(tree.share == FlushShare::kLeast);

@@ -62,7 +62,7 @@ class Bed {
     std::vector<TreeEdit> edits{edit};
     std::map<TreeId, VersionPtr> after{{1, untidied}};
     keeper_.plan(trees_, after, &edits);
-    if (random_.one_in(8)) return;  // as if the manifest could not be written
+    if (random_.one_in(8)) return;  // simulates a failed write of the manifest
     auto tidied = apply(*trees_[1], edits.front());
     REQUIRE(tidied.is_ok());
     trees_[1] = *tidied;
@@ -156,7 +156,7 @@ class Bed {
   Millis now_ = 1000;
 };
 
-TEST_CASE("after each edit: every record left is needed by a file, and every needed one is left or merged") {
+TEST_CASE("random edits are applied: every record that is left is needed by a file, and every needed one is left or merged") {
   std::size_t most = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     CAPTURE(seed);
@@ -169,7 +169,7 @@ TEST_CASE("after each edit: every record left is needed by a file, and every nee
   CHECK(most > 200);
 }
 
-TEST_CASE("record that no file needs: it does not reach the manifest, and the edit of its tree retires it") {
+TEST_CASE("no file needs a record: it is not stored in the manifest, and the edit of its tree removes it") {
   auto tree = std::make_shared<Version>();
   tree->tree = 1;
   tree->flushed_seq = 50;

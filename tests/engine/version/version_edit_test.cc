@@ -17,7 +17,7 @@ std::string encoded(const VersionEdit& edit) {
   return out;
 }
 
-TEST_CASE("edits: they read back as written", "[version]") {
+TEST_CASE("edits are encoded: they read back as written", "[version]") {
   Random random(1);
   for (int i = 0; i < 3000; ++i) {
     INFO("round " << i << " of seed 1");
@@ -28,7 +28,7 @@ TEST_CASE("edits: they read back as written", "[version]") {
   }
 }
 
-TEST_CASE("file descriptions one after the other: they read back", "[version]") {
+TEST_CASE("file descriptions are encoded one after the other: they read back", "[version]") {
   Random random(2);
   for (int i = 0; i < 1000; ++i) {
     const FileMeta a = test::random_file_meta(random), b = test::random_file_meta(random);
@@ -56,7 +56,7 @@ TEST_CASE("edit is truncated: it is refused or is a shorter edit", "[version]") 
   }
 }
 
-TEST_CASE("edits are damaged: they are refused or differ, without harm", "[version]") {
+TEST_CASE("byte of an edit is damaged: the edit is refused or differs, and nothing crashes", "[version]") {
   Random random(4);
   for (int i = 0; i < 20000; ++i) {
     std::string bytes = encoded(test::random_edit(random));
@@ -73,7 +73,7 @@ TEST_CASE("edits are damaged: they are refused or differ, without harm", "[versi
   }
 }
 
-TEST_CASE("field of a newer version: it is refused unless it may be skipped", "[version]") {
+TEST_CASE("edit has a field of a newer version: it is refused unless the field may be skipped", "[version]") {
   VersionEdit edit;
   edit.next_file = 9;
   const auto with_field = [&](std::uint32_t tag) {
@@ -89,7 +89,7 @@ TEST_CASE("field of a newer version: it is refused unless it may be skipped", "[
   CHECK(refused.status().to_string() == "unsupported: edit: field at byte 3 has tag 33, which this version does not know");
 }
 
-TEST_CASE("the same optional twice, a number too many, or too large a level or stamp: the edit is malformed", "[version]") {
+TEST_CASE("edit has a field twice, too many numbers, or too large a value: it is malformed", "[version]") {
   const auto field = [](std::uint32_t tag, std::initializer_list<std::uint64_t> numbers) {
     std::string payload, out;
     for (const auto n : numbers) put_varint(&payload, n);
@@ -136,7 +136,7 @@ TEST_CASE("the same optional twice, a number too many, or too large a level or s
   }
 }
 
-TEST_CASE("edit as text: it has a line per change", "[version]") {
+TEST_CASE("edit is printed: the text has a line per change", "[version]") {
   VersionEdit edit;
   TreeEdit& tree = edit.trees.emplace_back();
   tree.tree = 3;
@@ -225,7 +225,7 @@ TEST_CASE("edit merges level 0 into level 1: the version has the result", "[vers
   const auto applied = apply(two_levels(), edit);
   REQUIRE(applied.is_ok());
   CHECK(layout(**applied) == "L1 r1: 10 60 62\n");
-  // A cursor is kept only where a file begins, since the name is purged with the file.
+  // A cursor is kept only where a file begins, so that this key is purged with the file.
   CHECK((*applied)->cursors == std::vector<std::string>{"", "n"});
   CHECK((*applied)->flushed_seq == 99);
   TreeEdit forget;
@@ -260,7 +260,7 @@ TEST_CASE("edits add and remove records: the version has the result", "[version]
   CHECK(apply_error(edit) == "tree 1: record 99 is newer than the flushed seq 98");
 }
 
-TEST_CASE("records without entries to cover retire, and others merge into subsuming ones", "[version]") {
+TEST_CASE("record has no entries to cover: it is removed; newer record subsumes it: it is merged into that one", "[version]") {
   const auto stamped = [](FileNum num, const char* a, const char* b, SeqNum lo, SeqNum hi, DeleteKey min, DeleteKey max) {
     FileMeta file = plain_file(num, a, b, lo, hi);
     file.stats.min_delete_key = min;
@@ -290,7 +290,7 @@ TEST_CASE("records without entries to cover retire, and others merge into subsum
   CHECK(tidied({used}) == std::vector<Record>{used});
   CHECK(tidied({{25, 26, 11, 7}}).size() == 1);
   CHECK(tidied({{25, 26, 10, 7}}).empty());   // no entry there is older
-  CHECK(tidied({{15, 20, 100, 7}}).empty());  // other stamps
+  CHECK(tidied({{15, 20, 100, 7}}).empty());  // no file has these stamps
   CHECK(tidied({{29, 30, 100, 7}}).size() == 1);
   CHECK(tidied({{30, 31, 100, 7}}).empty());
   CHECK(tidied({{40, 50, 150, 7}}).empty());  // the record was applied already
@@ -299,7 +299,8 @@ TEST_CASE("records without entries to cover retire, and others merge into subsum
   CHECK(tidied({{15, 20, 99, 3}, used}) == std::vector<Record>{used});
 }
 
-TEST_CASE("last bound with the common key prefix is removed: the prefix gets shorter or is removed", "[version]") {
+TEST_CASE("last bound with the common key prefix is removed: the prefix is removed; edit has another prefix: it is shortened",
+          "[version]") {
   Version base;
   base.tree = 1;
   base.next_run = 2;
@@ -322,7 +323,7 @@ TEST_CASE("last bound with the common key prefix is removed: the prefix gets sho
   CHECK((*apply(*named, edit))->key_space == "us");
   edit.key_space = "x";
   CHECK((*apply(*named, edit))->key_space == "");
-  // Only bounds may have names in the manifest.
+  // In the manifest only bounds of files may have keys, so the prefix goes with the last bound that has it.
   TreeEdit remove;
   remove.tree = 1;
   remove.removed_files = {{1, 10}};
@@ -335,7 +336,7 @@ TEST_CASE("last bound with the common key prefix is removed: the prefix gets sho
   CHECK((*apply(*less, remove))->key_space == "user:");
 }
 
-TEST_CASE("added runs: they are placed as the edit says", "[version]") {
+TEST_CASE("edit adds runs: they are placed as the edit says", "[version]") {
   const auto with = [](TreeEdit::AddedRun run) {
     TreeEdit edit;
     edit.added_runs = {run};
@@ -391,7 +392,7 @@ TEST_CASE("edit does not apply: the error names the mismatch", "[version]") {
         }) == "fits");
 }
 
-TEST_CASE("file's dead bytes are punched: they have a birth until all of them are", "[version]") {
+TEST_CASE("dead bytes of a file are punched: the file keeps their birth until all of them are punched", "[version]") {
   FileMeta file = plain_file(10, "a", "b");
   file.dead_bytes = 300;
   file.dead_birth = 40;
@@ -415,7 +416,7 @@ TEST_CASE("file's dead bytes are punched: they have a birth until all of them ar
   CHECK((all.punched_bytes == 300 && all.dead_birth == 0 && all.oldest_obligation() == 0));
 }
 
-TEST_CASE("ids of added runs were taken: they get new ids", "[version]") {
+TEST_CASE("ids of added runs were taken meanwhile: the runs get new ids", "[version]") {
   Version base = two_levels();  // the next run is 6
   TreeEdit edit;                // made when the next run was 4: runs 4 and 5 are its own, run 1 is an old run
   edit.added_runs = {{4, 0, 1}, {5, 0, 4}};
@@ -434,7 +435,7 @@ TEST_CASE("ids of added runs were taken: they get new ids", "[version]") {
   CHECK(edit == before);
 }
 
-TEST_CASE("file as policies see it: it has births and dead entries", "[version]") {
+TEST_CASE("shape of a file is made for policies: it has births and dead entries", "[version]") {
   FileMeta file = plain_file(4, "a", "b", 3, 5);
   FileShape shape = file.shape(1000, 50);
   CHECK(shape.num == 4);
@@ -467,7 +468,7 @@ TEST_CASE("file as policies see it: it has births and dead entries", "[version]"
 
 namespace ebbtide {
 
-TEST_CASE("quarantined file: it stays so in the next snapshot, until an edit ends the quarantine") {
+TEST_CASE("file is quarantined: it stays so in snapshots until an edit ends the quarantine") {
   FileMeta file;
   file.data_file = 7;
   file.metadata_file = 8;

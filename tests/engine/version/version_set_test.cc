@@ -85,7 +85,7 @@ void live(VersionSet& set, int from, int to) {
 
 std::string manifest_path(const VersionSet& set) { return join_path(kDir, manifest_file_name(set.manifest_file())); }
 
-TEST_CASE("edits were committed: they are present after open", "[version]") {
+TEST_CASE("edits were committed: open() finds them", "[version]") {
   MemoryFileSystem fs;
   std::string expected;
   FileNum highest = 0;
@@ -111,7 +111,7 @@ TEST_CASE("edits were committed: they are present after open", "[version]") {
   CHECK(fs.list(kDir)->size() == 2);  // CURRENT and one manifest
 }
 
-TEST_CASE("time mark with a boot mark: both stay in later manifests, until the next time mark", "[version]") {
+TEST_CASE("time mark has a boot mark: both stay in later manifests until the next time mark", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   const BootMark reached{7, 500};
@@ -127,7 +127,7 @@ TEST_CASE("time mark with a boot mark: both stay in later manifests, until the n
   set = open(fs);
   CHECK((set->time_mark() == 1000 && set->boot_mark() == reached));
   edit = {};
-  edit.time_mark = 2000;  // from a start that does not know its boot
+  edit.time_mark = 2000;  // the edit of a process that does not know the machine's boot
   REQUIRE(set->commit(edit).is_ok());
   CHECK(set->boot_mark() == BootMark{});
   set = open(fs);
@@ -149,7 +149,7 @@ TEST_CASE("CURRENT is missing: open() returns not found, and create() ignores le
   CHECK(names == std::vector<std::string>{"000007.data", "CURRENT", "MANIFEST-000008"});
 }
 
-TEST_CASE("create, commit and roll: their file operations come in this order", "[version]") {
+TEST_CASE("set is created, edited and rolled: its file operations come in the expected order", "[version]") {
   MemoryFileSystem memory;
   TraceFileSystem fs(memory);
   auto set = create(fs);
@@ -172,7 +172,7 @@ TEST_CASE("create, commit and roll: their file operations come in this order", "
         "unlink db/MANIFEST-000001\n");
 }
 
-TEST_CASE("edit does not apply: it changes nothing", "[version]") {
+TEST_CASE("edit does not fit the state: commit() refuses it and changes nothing", "[version]") {
   MemoryFileSystem memory;
   TraceFileSystem fs(memory);
   auto set = create(fs);
@@ -195,7 +195,7 @@ TEST_CASE("edit does not apply: it changes nothing", "[version]") {
   live(*set, 3, 4);
 }
 
-TEST_CASE("two jobs chose the same run id: they get different ones", "[version]") {
+TEST_CASE("two jobs chose the same run id: their runs get different ids", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 1);
@@ -235,7 +235,7 @@ TEST_CASE("manifest has outgrown its snapshot: it is rolled", "[version]") {
 
 // --- damage
 
-TEST_CASE("any bit of a manifest is flipped: this is detected, except in the last seal", "[version]") {
+TEST_CASE("any bit of a manifest is flipped: open() detects it, except in the last seal", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 8);
@@ -266,7 +266,7 @@ TEST_CASE("any bit of a manifest is flipped: this is detected, except in the las
   }
 }
 
-TEST_CASE("manifest is truncated: it has the edits before the cut, and at least its snapshot", "[version]") {
+TEST_CASE("manifest is truncated: open() returns the edits before the cut, and needs at least the snapshot", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   const std::size_t snapshot = set->manifest_bytes();
@@ -291,7 +291,7 @@ TEST_CASE("manifest is truncated: it has the edits before the cut, and at least 
   }
 }
 
-TEST_CASE("manifest has a torn tail: no record is appended after it", "[version]") {
+TEST_CASE("manifest has a torn end: no record is appended after it", "[version]") {
   MemoryFileSystem fs;
   std::string path, expected;
   {
@@ -311,7 +311,7 @@ TEST_CASE("manifest has a torn tail: no record is appended after it", "[version]
   CHECK(describe(*open(fs)) == describe(*set));
 }
 
-TEST_CASE("manifest has another name, a newer format, or a damaged CURRENT: it is refused", "[version]") {
+TEST_CASE("manifest was renamed or has a newer format, or CURRENT is damaged: open() refuses it", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 3);
@@ -343,7 +343,7 @@ TEST_CASE("manifest has another name, a newer format, or a damaged CURRENT: it i
 
 // --- crashes
 
-/// The state that was reached before the power loss.
+/// The disk after a power loss, and the last state that was acknowledged before it.
 struct Crash {
   std::unique_ptr<MemoryFileSystem> disk;
   std::size_t acknowledged = 0;  ///< index into the states
@@ -466,7 +466,7 @@ TEST_CASE("crash during recovery from a crash: the state is the acknowledged one
   FAIL("the operations do not end");
 }
 
-TEST_CASE("write fails: it changes nothing, and the set is bad until it is rolled or opened again", "[version]") {
+TEST_CASE("write fails: the state is unchanged, and the set is bad until it is rolled or opened again", "[version]") {
   for (const auto effect : {FileFault::Effect::kNone, FileFault::Effect::kHalf, FileFault::Effect::kFull}) {
     for (const bool sticky : {false, true}) {
       std::uint64_t struck = 0;
@@ -503,7 +503,7 @@ TEST_CASE("write fails: it changes nothing, and the set is bad until it is rolle
   }
 }
 
-// --- a full disk, a killed process, a made-up manifest
+// --- a full disk, a killed process, a forged manifest
 
 std::vector<std::string> sorted_list(FileSystem& fs) {
   auto names = *fs.list(kDir);
@@ -511,7 +511,7 @@ std::vector<std::string> sorted_list(FileSystem& fs) {
   return names;
 }
 
-TEST_CASE("rolls fail on a full disk: they leave no file behind, however often they are tried", "[version]") {
+TEST_CASE("rolls fail on a full disk: they leave no file behind, however often they are retried", "[version]") {
   for (const char* where : {"MANIFEST", "CURRENT.tmp"}) {
     for (const FileOp op : {FileOp::kCreate, FileOp::kWrite, FileOp::kSync, FileOp::kRename}) {
       for (const auto effect : {FileFault::Effect::kNone, FileFault::Effect::kHalf}) {
@@ -523,7 +523,7 @@ TEST_CASE("rolls fail on a full disk: they leave no file behind, however often t
         const std::string expected = describe(*set);
         const auto before = sorted_list(memory);
         fs.inject({.ops = ops_of(op), .sticky = true, .code = Code::kNoSpace, .path_has = where, .effect = effect});
-        if (op == FileOp::kRename && where == std::string("MANIFEST")) continue;  // no manifest is renamed
+        if (op == FileOp::kRename && where == std::string("MANIFEST")) continue;  // a roll renames no manifest
         for (int round = 0; round < 5; ++round) {
           REQUIRE(set->roll().code() == Code::kNoSpace);
           CHECK(sorted_list(memory) == before);
@@ -538,7 +538,7 @@ TEST_CASE("rolls fail on a full disk: they leave no file behind, however often t
   }
 }
 
-TEST_CASE("CURRENT is replaced but not durable after a roll: both manifests are kept", "[version]") {
+TEST_CASE("roll replaces CURRENT but cannot sync the directory: both manifests are kept", "[version]") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);
   auto set = create(fs);
@@ -549,7 +549,7 @@ TEST_CASE("CURRENT is replaced but not durable after a roll: both manifests are 
   for (std::uint64_t seed = 0; seed < 20; ++seed) CHECK(describe(*open(*memory.crash_clone(seed))) == expected);
 }
 
-TEST_CASE("kill during a commit: the state that open() returns is durable", "[version]") {
+TEST_CASE("process was killed during a commit: the state that open() returns is durable", "[version]") {
   MemoryFileSystem memory;
   {
     FaultFileSystem fs(memory);
@@ -562,7 +562,7 @@ TEST_CASE("kill during a commit: the state that open() returns is durable", "[ve
   CHECK(describe(*open(*memory.crash_clone(1, CrashMode::kNothing))) == found);
 }
 
-TEST_CASE("power loss after the next unlink: the manifest that open() has read stays current", "[version]") {
+TEST_CASE("CURRENT was replaced, but not durably: after open() no power loss brings the old CURRENT back", "[version]") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     MemoryFileSystem memory;
     FileNum old = kNoFile;
@@ -625,7 +625,7 @@ std::string seal_of(FileNum file, std::uint64_t offset) {
   return out;
 }
 
-TEST_CASE("length of a record is invalid: it allocates no memory before its checksum is verified", "[version]") {
+TEST_CASE("record of a manifest has an invalid length: no memory is allocated before its checksum is verified", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   std::string bytes = header_of(1);
@@ -662,13 +662,14 @@ TEST_CASE("manifest has records without seals: it is read once, not once for eac
   CHECK(fs.reads < 100);
 }
 
-TEST_CASE("file name has the largest number: file numbers do not start again", "[version]") {
+TEST_CASE("file's name has a number past the maximum: it is ignored; file's name has the maximum: open() refuses the directory",
+          "[version]") {
   MemoryFileSystem fs;
   {
     auto set = create(fs);
     live(*set, 0, 2);
   }
-  rewrite(fs, kDir + "/18446744073709551615.data", "");  // this is no name of the engine, since the number is past kMaxFileNum
+  rewrite(fs, kDir + "/18446744073709551615.data", "");  // not a name of the engine's, since the number is past kMaxFileNum
   {
     auto set = open(fs);
     const FileNum next = set->new_file();
@@ -681,7 +682,7 @@ TEST_CASE("file name has the largest number: file numbers do not start again", "
   CHECK(status.to_string().find(data_file_name(kMaxFileNum)) != std::string::npos);
 }
 
-TEST_CASE("many edits are applied at once: the result equals edits applied one by one", "[version]") {
+TEST_CASE("many edits are applied at once: the result equals that of edits applied one by one", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   std::vector<VersionEdit> edits;

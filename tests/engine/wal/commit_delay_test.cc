@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 }  // namespace
 
-TEST_CASE("sync: it waits for as many operations as the last one had and left, for a quarter of its time") {
+TEST_CASE("a sync has ended: the next one waits for as many operations as it had and left queued, for a quarter of its time") {
   CommitDelay delay;
   CHECK(delay.wanted() == 0);  // nothing is known yet
   delay.synced(25, 25, 4 * kMs);
@@ -20,19 +20,19 @@ TEST_CASE("sync: it waits for as many operations as the last one had and left, f
   CHECK(delay.limit_ns() == CommitDelay::kLongestNs);  // one slow sync does not make clients wait long
 }
 
-TEST_CASE("one client alone: it is not delayed") {
+TEST_CASE("only one client writes: its syncs are not delayed") {
   CommitDelay delay;
   delay.synced(1, 0, 4 * kMs);
   CHECK(delay.wanted() <= 1);
 }
 
-TEST_CASE("sync took no time: it causes no delay") {
+TEST_CASE("last sync took no time: the next one is not delayed") {
   CommitDelay delay;
   delay.synced(25, 25, 3);
   CHECK(delay.wanted() == 0);
 }
 
-TEST_CASE("delay brings a quarter of the group: it was worthwhile, though not all came") {
+TEST_CASE("a quarter of a group arrives during a delay: the delay pays, though not all expected operations came") {
   CommitDelay delay;
   delay.synced(25, 25, 4 * kMs);
   delay.waited(25, 34);
@@ -40,7 +40,7 @@ TEST_CASE("delay brings a quarter of the group: it was worthwhile, though not al
   CHECK(delay.wanted() == 50);
 }
 
-TEST_CASE("delay is not worthwhile: it is tried ever more rarely, and often again once it is") {
+TEST_CASE("delays do not pay: syncs are delayed ever more rarely, and often again once a delay pays") {
   CommitDelay delay;
   const auto syncs_until_next_try = [&] {
     int n = 0;

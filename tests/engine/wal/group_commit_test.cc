@@ -1,5 +1,5 @@
-// Tests of group commit with its own thread: which thread writes the remaining batches, what a sync waits for, and the state
-// after a failure.
+// Tests of group commit with its own thread: which thread writes queued batches, when a sync is delayed, and the state after a
+// failure.
 #include "wal/group_commit.h"
 
 #include <thread>
@@ -86,7 +86,7 @@ struct Log {
   }
   ~Log() { gate.open_gate(); }
   void start() { REQUIRE(log->start({}, 0).is_ok()); }
-  /// `prepared`: as a large batch, whose payload was copied before.
+  /// Queues a batch and returns its seq. `prepared`: like a large batch, whose payload is copied before it is queued.
   SeqNum put(bool prepared = false) {
     WriteBatch batch;
     batch.put(0, "key", std::string(100, 'v'));
@@ -122,7 +122,7 @@ bool eventually(Done done) {
 
 }  // namespace
 
-TEST_CASE("batch is queued during a sync: it is written, though no pass ends after it", "[threads]") {
+TEST_CASE("batch is queued during a sync and no pass ends after it: the log thread writes it", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   const SeqNum first = log.put();
@@ -137,7 +137,7 @@ TEST_CASE("batch is queued during a sync: it is written, though no pass ends aft
   CHECK(eventually([&] { return log.log->logged_seq() == second; }));
 }
 
-TEST_CASE("log thread writes a prepared large batch: the order of seqs stays", "[threads][staged]") {
+TEST_CASE("log thread writes a prepared large batch: records stay in the order of seqs", "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   constexpr std::size_t kLarge = 1 << 20;
   Log log(fsync, 64 << 20);
@@ -179,10 +179,11 @@ TEST_CASE("log thread writes a prepared large batch: the order of seqs stays", "
   CHECK(next == log.last_seq + 1);
 }
 
-TEST_CASE("fsync always: segments are switched though the queue is never empty", "[threads]") {
+TEST_CASE("fsync is always and the queue is never empty: full segments are still ended", "[threads]") {
   Log log(FsyncMode::kAlways, 4096);
   constexpr SeqNum kBatches = 300;
-  std::atomic<bool> started{false};  // start() syncs the first segment, too; a batch queued there would run beside the put() below
+  // start() syncs the first segment, too. A put() in that sync would run beside the put() below, which is not allowed.
+  std::atomic<bool> started{false};
   log.gate.on_sync = [&] {
     if (started && log.last_seq < kBatches) (void)log.put();  // a client commits during each sync
   };
@@ -211,7 +212,8 @@ void sync_once_and_delay(Log& log) {
 
 }  // namespace
 
-TEST_CASE("fsync always: a sync waits for the next commands of clients that the previous sync answered", "[threads]") {
+TEST_CASE("fsync is always: a sync waits for the next commands of clients whose replies the previous sync released",
+          "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
   sync_once_and_delay(log);
   const SeqNum third = log.put();  // the next command of the first client, which has its reply
@@ -221,14 +223,14 @@ TEST_CASE("fsync always: a sync waits for the next commands of clients that the 
   CHECK(log.log->close().is_ok());
 }
 
-TEST_CASE("sync is delayed: the log closes", "[threads]") {
+TEST_CASE("log is closed while a sync is delayed: close() ends the delay", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
   sync_once_and_delay(log);
   CHECK(log.log->close().is_ok());
   CHECK(log.log->durable_seq() == 2);
 }
 
-TEST_CASE("sync of the old segment is running: the failed log restarts", "[threads]") {
+TEST_CASE("failed log restarts while a sync of the old segment runs: the restarted log is good", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   (void)log.put();
@@ -271,14 +273,14 @@ TEST_CASE("sync of the old segment fails after the log has restarted: the new lo
   REQUIRE(log.log->failed());
   REQUIRE(log.log->prepare_restart().is_ok());
   log.log->restart_after_failure(lost);
-  log.gate.open_gate_to(Status::io_error("a device that is gone"));
+  log.gate.open_gate_to(Status::io_error("a device that was removed"));
   const SeqNum next = log.put();
   log.log->write();
   CHECK(log.log->wait_synced(next).is_ok());
   CHECK(log.log->status().is_ok());
 }
 
-TEST_CASE("batch is queued: its deletes are in the current segment's notes before it is written", "[staged]") {
+TEST_CASE("batch is queued but not written: its deletes are in the current segment's notes", "[staged]") {
   Log log(FsyncMode::kEverySecond, 1 << 20, 0, false);
   log.start();
   const auto tombstone = [&] {
@@ -307,7 +309,7 @@ TEST_CASE("batch is queued: its deletes are in the current segment's notes befor
   CHECK((birth_of(1) == 1000 && birth_of(2) == 2000 && birth_of(3) == 3000));
 }
 
-TEST_CASE("log fails during a sync: salvage syncs the records before the failure, unless the sync failed", "[threads]") {
+TEST_CASE("log fails: salvage() syncs the records before the failure, unless a sync has failed", "[threads]") {
   const bool sync_fails = GENERATE(false, true);
   Log log(FsyncMode::kEverySecond);
   log.start();
@@ -363,7 +365,7 @@ TEST_CASE("batch is queued while close() syncs: it is written and synced, too", 
   CHECK(log.log->synced_seq() == seq);
 }
 
-TEST_CASE("close(): it ends the waits for a sync", "[threads]") {
+TEST_CASE("log is closed while threads wait for a sync: they return", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();

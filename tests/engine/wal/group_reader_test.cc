@@ -1,4 +1,4 @@
-// Tests that the operations of a long group come one after the other, and equal those of its batches.
+// Tests that the reader returns the operations of a long group one by one, as its batches have them.
 #include "wal/group_reader.h"
 
 #include <engine/write_batch.h>
@@ -78,7 +78,8 @@ Status read_to_end(const LogPayload& payload) {
 
 }  // namespace
 
-TEST_CASE("group of several batches, longer than the reader's window: each operation comes as it was written", "[group_reader]") {
+TEST_CASE("group of several batches is longer than the reader's window: each operation is read as it was written",
+          "[group_reader]") {
   Random random(3);
   std::vector<WriteBatch> batches;
   batches.push_back(random_batch(1, random, 400));
@@ -119,7 +120,8 @@ TEST_CASE("group of several batches, longer than the reader's window: each opera
   CHECK(wrong == 0);
 }
 
-TEST_CASE("group is cut or changed anywhere in its lengths: this is an error, and nothing beyond it is read", "[group_reader]") {
+TEST_CASE("group is truncated, or one of its lengths is changed: reading it is an error, and no byte past its end is read",
+          "[group_reader]") {
   Random random(4);
   std::vector<WriteBatch> batches;
   batches.push_back(random_batch(1, random, 3));

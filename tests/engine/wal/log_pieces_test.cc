@@ -107,7 +107,8 @@ struct Segments {
 
 }  // namespace
 
-TEST_CASE("pieces between groups, over two segments: the batch comes at the place of its commit record", "[pieces]") {
+TEST_CASE("pieces of a batch lie between groups, in two segments: the batch is read at the place of its commit record",
+          "[pieces]") {
   Segments log;
   const Large large(2, {7, 1}), other(42, {7, 2});
   log.write(7, {large.piece(0), other.piece(0), group_of(small_batch(1)), large.piece(1), large.piece(2), other.piece(1)});
@@ -129,7 +130,7 @@ TEST_CASE("pieces between groups, over two segments: the batch comes at the plac
   CHECK(pieces.notes(9).empty());
 }
 
-TEST_CASE("pieces without a commit record: only their notes are passed on", "[pieces]") {
+TEST_CASE("pieces have no commit record: the reader returns only their notes", "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
   log.write(7, {large.piece(0), large.piece(1), group_of(small_batch(2)), large.piece(2)});
@@ -140,7 +141,8 @@ TEST_CASE("pieces without a commit record: only their notes are passed on", "[pi
   CHECK(pieces.notes(7).size() == 1);
 }
 
-TEST_CASE("log begins after a batch's first piece: tables have the batch, and only its place comes", "[pieces]") {
+TEST_CASE("log begins after a batch's first piece: tables have the batch, and on_in_tables is called instead of on_record",
+          "[pieces]") {
   Segments log;
   const Large large(2, {6, 1});
   log.write(7, {large.piece(3), large.piece(4), large.commit(), group_of(small_batch(42))});
@@ -159,8 +161,9 @@ TEST_CASE("log begins after a batch's first piece: tables have the batch, and on
   CHECK(log.damages.size() == 1);
 }
 
-TEST_CASE("piece of a commit record is damaged: the batch is incomplete, and durable if the record says that the piece was",
-          "[pieces]") {
+TEST_CASE(
+    "piece of a committed batch is damaged: the batch is damaged, and was durable if its commit record says so of the piece",
+    "[pieces]") {
   const std::uint32_t durable = GENERATE(0, 1, 2, 5);
   const bool followed = GENERATE(true, false);
   Segments log;
@@ -194,7 +197,8 @@ TEST_CASE("piece of a commit record is damaged: the batch is incomplete, and dur
   }
 }
 
-TEST_CASE("one of several unsynced pieces is lost, with their commit record: it is truncated as a torn end", "[pieces]") {
+TEST_CASE("power loss removes one of several unsynced pieces: the pieces and their commit record are truncated as a torn end",
+          "[pieces]") {
   const std::uint32_t durable = GENERATE(0, 2);
   Segments log;
   const Large large(2, {7, 1});
@@ -218,11 +222,11 @@ TEST_CASE("one of several unsynced pieces is lost, with their commit record: it 
   CHECK(sequence.skipped().empty());
 }
 
-TEST_CASE("pieces of another batch under the same id, or twice: the error names the place", "[pieces]") {
+TEST_CASE("pieces have the id of another batch, or occur twice: the error names the place", "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
   std::string changed = large.piece(4);
-  SECTION("other bytes") {
+  SECTION("pieces of another batch have the id") {
     changed.back() ^= 1;
     log.write(7, {large.piece(0), large.piece(1), large.piece(2), large.piece(3), changed, large.commit(5)});
     LogPieces pieces(log.fs, "d", 7);
@@ -230,7 +234,7 @@ TEST_CASE("pieces of another batch under the same id, or twice: the error names 
     CHECK(end.what.find("the pieces of batch 7-1 are not those that were committed") != std::string::npos);
     CHECK(end.valid_after);
   }
-  SECTION("twice") {
+  SECTION("piece occurs twice") {
     log.write(7, {large.piece(0), large.piece(0)});
     LogPieces pieces(log.fs, "d", 7);
     const auto end = read_log(
@@ -240,7 +244,8 @@ TEST_CASE("pieces of another batch under the same id, or twice: the error names 
   }
 }
 
-TEST_CASE("damage before pieces: the search for the next record finds them, and their batch is complete", "[pieces]") {
+TEST_CASE("record before pieces is damaged: the search for the next record finds the pieces, and their batch is complete",
+          "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
   log.write(7, {group_of(small_batch(1)), large.piece(0), large.piece(1), large.piece(2), large.piece(3), large.piece(4),
@@ -254,7 +259,7 @@ TEST_CASE("damage before pieces: the search for the next record finds them, and 
   CHECK(log.groups == std::vector<std::string>{group_of(large.batch)});
 }
 
-TEST_CASE("piece and commit record are cut anywhere: they are malformed, and never read past their end", "[pieces]") {
+TEST_CASE("piece or commit record is truncated anywhere: it is malformed, and never read past its end", "[pieces]") {
   const Large large(2, {7, 1});
   LogPiece piece;
   REQUIRE(decode_piece(large.piece(0), &piece).is_ok());

@@ -25,7 +25,7 @@ std::vector<FileNum> files_of(const std::vector<LogSegment>& segments) {
 
 }  // namespace
 
-TEST_CASE("oldest needed segment: it has the operation, or is the current one") {
+TEST_CASE("oldest needed segment of a seq is searched: it is the segment with that operation, or the current one") {
   const LogSegments segments = three();
   CHECK(segments.oldest_needed(1, none) == 3);
   CHECK(segments.oldest_needed(10, none) == 3);
@@ -34,7 +34,8 @@ TEST_CASE("oldest needed segment: it has the operation, or is the current one") 
   CHECK(segments.oldest_needed(31, none) == 9);
 }
 
-TEST_CASE("segments with pieces: they are needed as long as the batch's operations are, and pinned ones in any case") {
+TEST_CASE(
+    "segments have pieces of a batch: they are needed as long as the batch's operations are; pinned ones are always needed") {
   LogSegments segments = three();
   segments.note_pieces(5, 9, 25);
   CHECK(segments.oldest_needed(25, none) == 5);
@@ -42,7 +43,7 @@ TEST_CASE("segments with pieces: they are needed as long as the batch's operatio
   CHECK(segments.oldest_needed(31, [](FileNum file) { return file <= 3; }) == 3);
 }
 
-TEST_CASE("current segment: it is never taken") {
+TEST_CASE("segments are taken from the list: the current one always stays") {
   LogSegments segments = three();
   CHECK(files_of(segments.below(5)) == std::vector<FileNum>{3});
   CHECK(files_of(segments.below(100)) == std::vector<FileNum>{3, 5});
@@ -52,7 +53,7 @@ TEST_CASE("current segment: it is never taken") {
   CHECK(files_of(segments.all()) == std::vector<FileNum>{9});
 }
 
-TEST_CASE("oldest batch of the log: it is that of the first segment that has one") {
+TEST_CASE("some segments have no batch: the log's oldest batch is in the first segment that has one") {
   LogSegments segments = three();
   CHECK(segments.oldest_batch() == 7);
   (void)segments.take_below(9);
@@ -60,7 +61,7 @@ TEST_CASE("oldest batch of the log: it is that of the first segment that has one
   CHECK(LogSegments().oldest_batch() == 0);
 }
 
-TEST_CASE("notes of one tree: they are merged to the oldest times") {
+TEST_CASE("several notes of one tree are added: they become one note with the oldest times") {
   LogNotes notes;
   add_note(&notes, {1, 0, 500});
   add_note(&notes, {2, 70, 0});
@@ -71,7 +72,7 @@ TEST_CASE("notes of one tree: they are merged to the oldest times") {
   CHECK(notes[0].min_expiry == 500);
 }
 
-TEST_CASE("pending deletes of a segment: they are in it and in later ones, for trees that it has operations of") {
+TEST_CASE("later segments have deletes: they count as pending in an earlier segment too, for trees that it has operations of") {
   std::vector<LogSegment> segments(3);
   segments[0].notes = {{1, 0, 500}, {2, 70, 0}};
   segments[1].notes = {{2, 60, 0}, {3, 0, 90}};

@@ -1,4 +1,4 @@
-// Tests that damage is found where it is, and that hostile bytes never cause a crash.
+// Tests that damage is found and its place is named, and that hostile bytes never cause a crash.
 #include <regex>
 
 #include "base/checksum.h"
@@ -140,7 +140,7 @@ void cut_files(std::uint32_t h, Compression compression, std::uint64_t stride) {
       demand_told(status, path, "a cut");
       if (path == data) {
         demand_told(walk(**open, entries), path, "a cut of a file that is open");
-      } else {  // the metadata checks itself, too: tools read it without a manifest that has its length
+      } else {  // decode() must find the cut without the manifest's length too, since tools read the file without a manifest
         demand_told(TableMetadata::decode(Bytes(good).substr(0, length), files.metadata_file, path).status(), path,
                     "a cut of metadata");
       }
@@ -205,7 +205,7 @@ TEST_CASE("files are cut, swapped or stale: they are refused", "[table][damage]"
   REQUIRE(read_all(bench, wrong).code() == Code::kCorruption);
 }
 
-TEST_CASE("version is newer, or older than any: it is refused by name", "[table][damage]") {
+TEST_CASE("table has an unknown format version: it is refused, and the message names both versions", "[table][damage]") {
   const std::uint32_t version = GENERATE(0u, kTableVersion + 1);
   Bench bench;
   Random random(33);
@@ -222,7 +222,7 @@ TEST_CASE("version is newer, or older than any: it is refused by name", "[table]
 }
 
 // The damage has valid checksums. Decoders must refuse or read it, and stay within its bytes.
-TEST_CASE("hostile metadata: it never causes a crash", "[table][damage][property]") {
+TEST_CASE("metadata has hostile bytes and valid checksums: it never causes a crash", "[table][damage][property]") {
   for (const std::uint32_t h : {1u, 5u}) {
     Bench bench;
     Random random(35 + h);
@@ -281,7 +281,7 @@ TEST_CASE("hostile metadata: it never causes a crash", "[table][damage][property
   }
 }
 
-TEST_CASE("hostile pages and large values: they never cause a crash", "[table][damage][property]") {
+TEST_CASE("page or large value has hostile bytes and a valid checksum: it never causes a crash", "[table][damage][property]") {
   for (const std::uint32_t h : {1u, 3u}) {
     Bench bench;
     Random random(45 + h);
@@ -377,7 +377,8 @@ TEST_CASE("entries of a page are out of order or out of range: the page is refus
   REQUIRE(refused({{longest, 1}, {longest + "y", 1}}) == "entry key");
 }
 
-TEST_CASE("page with the flag of elements is refused, and every kind of entry is accepted", "[table][damage][page]") {
+TEST_CASE("entry has the reserved flag: its page is refused; entry has any known kind: its page is accepted",
+          "[table][damage][page]") {
   std::vector<PendingEntry> entries(1);
   entries[0].entry.key = "key";
   entries[0].entry.seq = 1;
@@ -398,7 +399,7 @@ TEST_CASE("page with the flag of elements is refused, and every kind of entry is
   }
 }
 
-// A merge's entries come from files, so a fault in them must end the merge, not the process.
+// The entries of a merge come from files, so a fault in them must end the merge, not the process.
 TEST_CASE("entries are out of order or malformed: the builder refuses them", "[table][damage]") {
   const auto add = [](const std::vector<std::pair<std::string, SeqNum>>& keys) {
     Bench bench;
@@ -422,7 +423,7 @@ TEST_CASE("entries are out of order or malformed: the builder refuses them", "[t
   REQUIRE(add({{std::string(kMaxKeyBytes + 1, 'x'), 1}}).code() == Code::kCorruption);
 }
 
-TEST_CASE("metadata would hide keys or allocate too much: it is refused", "[table][damage]") {
+TEST_CASE("metadata would hide keys, or need too much memory: it is refused", "[table][damage]") {
   Bench bench;
   Random random(61);
   const BuiltTable built = bench.build(bench.builder_options(), random_entries(random, Recipe{}));

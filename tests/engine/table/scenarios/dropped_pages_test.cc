@@ -1,4 +1,4 @@
-// Tests of the reader's side of page drops: pages flagged dropped, and pages that the metadata file replaces.
+// Tests how a reader treats page drops: pages flagged as dropped, and pages replaced by the metadata file.
 #include "base/coding.h"
 #include "engine/table/table_fixture.h"
 #include "filter/bloom.h"
@@ -12,7 +12,7 @@ using namespace ebbtide::test;
 
 namespace {
 
-// The model's entries of each page, from a walk over pages.
+// For each page, its entries in the model. Found by reading all pages.
 struct Layout {
   std::vector<std::vector<std::size_t>> pages;  ///< indexes into the model
 };
@@ -62,7 +62,7 @@ void take_out(TableMetadata* m, const Layout& layout, const std::vector<Owned>& 
 
 }  // namespace
 
-TEST_CASE("dropped and replaced pages: they read as if their entries never existed", "[table][drops]") {
+TEST_CASE("pages were dropped and replaced: the table reads as if the removed entries never existed", "[table][drops]") {
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
     Bench bench;
     Random random(h + 60);
@@ -78,7 +78,7 @@ TEST_CASE("dropped and replaced pages: they read as if their entries never exist
     REQUIRE(m.is_ok());
     const Layout layout = layout_of(bench, *m, entries);
 
-    // All entries with lo <= D < hi are removed, as by a secondary range delete at the final run.
+    // All entries with lo <= D < hi are removed, as page drops for a secondary range delete do in a final run.
     const DeleteKey lo = 200'000, hi = 700'000;
     std::vector<bool> gone(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -165,7 +165,7 @@ TEST_CASE("dropped and replaced pages: they read as if their entries never exist
   }
 }
 
-TEST_CASE("delete fences: they are in memory and never narrower than their pages", "[table][drops]") {
+TEST_CASE("table is open: its delete fences are in memory, and contain the delete keys of their pages", "[table][drops]") {
   Bench bench;
   Random random(90);
   for (const bool stamps : {true, false}) {
@@ -200,7 +200,7 @@ TEST_CASE("delete fences: they are in memory and never narrower than their pages
   }
 }
 
-TEST_CASE("permutations: they pack and unpack for every number of pages", "[table][kiwi]") {
+TEST_CASE("permutation of a tile with any number of pages is packed: it unpacks to the same order", "[table][kiwi]") {
   Random random(71);
   for (std::uint32_t pages = 1; pages <= 65; ++pages) {
     std::vector<std::uint8_t> order(random.uniform(300)), back;
@@ -213,7 +213,7 @@ TEST_CASE("permutations: they pack and unpack for every number of pages", "[tabl
   }
 }
 
-TEST_CASE("filter slices: they are loaded separately and prevent page reads", "[table][filter]") {
+TEST_CASE("more filter slices are loaded: lookups of absent keys read fewer pages", "[table][filter]") {
   for (const std::uint32_t h : {1u, 8u}) {
     Bench bench;
     Random random(h + 80);
@@ -255,7 +255,7 @@ TEST_CASE("filter slices: they are loaded separately and prevent page reads", "[
   }
 }
 
-TEST_CASE("slices are loaded and dropped while a table is open: readers' filters stay correct", "[table][filter]") {
+TEST_CASE("filter slices are loaded and dropped while a table is open: readers' filters stay correct", "[table][filter]") {
   for (const std::uint32_t h : {1u, 8u}) {
     Bench bench;
     Random random(h + 90);

@@ -1,4 +1,4 @@
-// Tests of round trips: a reader returns the builder's entries, for every h and compression, by lookup and by walk.
+// Tests of round trips: a reader returns the builder's entries, for every h and compression, by lookups and by iterators.
 #include "engine/table/table_fixture.h"
 #include "io/fault_fs.h"
 #include "io/trace_fs.h"
@@ -76,13 +76,13 @@ constexpr Compression kCompressions[] = {Compression::kNone, Compression::kLz4, 
 
 }  // namespace
 
-TEST_CASE("table with any tile size and compression: it reads back its entries", "[table]") {
+TEST_CASE("table is written with any tile size and compression: its entries read back", "[table]") {
   for (const std::uint32_t h : {1u, 2u, 3u, 8u, 16u, 64u}) {
     for (const Compression compression : kCompressions) round_trip(h, compression, Recipe{}, 100 + h);
   }
 }
 
-TEST_CASE("large values and long keys: they read back as written", "[table]") {
+TEST_CASE("entries have large values and long keys: they read back as written", "[table]") {
   for (const std::uint32_t h : {1u, 8u}) {
     for (const Compression compression : kCompressions) {
       Recipe recipe;
@@ -94,7 +94,7 @@ TEST_CASE("large values and long keys: they read back as written", "[table]") {
   }
 }
 
-TEST_CASE("tables of random entries: they read back", "[table][property]") {
+TEST_CASE("random entries are written to tables with random options: they read back", "[table][property]") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed * 977);
     Recipe recipe;
@@ -110,7 +110,7 @@ TEST_CASE("tables of random entries: they read back", "[table][property]") {
   }
 }
 
-TEST_CASE("walks with bounds: they keep the bounds and start anywhere", "[table][iterator]") {
+TEST_CASE("iterator has bounds: it shows the entries within them, from any start and in any direction", "[table][iterator]") {
   for (const std::uint32_t h : {1u, 3u, 8u, 64u}) {
     Random random(h);
     Bench bench;
@@ -180,7 +180,7 @@ TEST_CASE("walks with bounds: they keep the bounds and start anywhere", "[table]
   }
 }
 
-TEST_CASE("versions of a key: all are in one tile unless they outgrow it", "[table][kiwi]") {
+TEST_CASE("key has many versions: all are in one tile unless they outgrow it", "[table][kiwi]") {
   for (const std::uint32_t h : {1u, 4u}) {
     Bench bench;
     Random random(h);
@@ -257,7 +257,7 @@ TEST_CASE("versions of a key: all are in one tile unless they outgrow it", "[tab
   }
 }
 
-TEST_CASE("pages of a tile: they are in delete-key order, with unstamped entries and tombstones last", "[table][kiwi]") {
+TEST_CASE("tile has several pages: they are in delete-key order, with unstamped entries and tombstones last", "[table][kiwi]") {
   Bench bench;
   Random random(3);
   Recipe recipe;
@@ -292,7 +292,7 @@ TEST_CASE("pages of a tile: they are in delete-key order, with unstamped entries
   }
 }
 
-TEST_CASE("range tombstones, bounds and stats: they are read back", "[table]") {
+TEST_CASE("table has range tombstones: they, its bounds and its stats read back as written", "[table]") {
   Bench bench;
   Random random(5);
   const std::vector<RangeTombstone> ranges = {{"b", "d", 10, 100}, {"c", "", 12, 90}, {"", "a", 3, 200}, {"x", "x", 4, 1}};
@@ -332,7 +332,7 @@ TEST_CASE("range tombstones, bounds and stats: they are read back", "[table]") {
   }
 }
 
-TEST_CASE("lookup without I/O: it reports the missing pages", "[table][resident]") {
+TEST_CASE("lookup may not read: it adds the missing pages to its miss set", "[table][resident]") {
   Bench bench;
   Random random(9);
   Recipe recipe;
@@ -378,7 +378,7 @@ TEST_CASE("lookup without I/O: it reports the missing pages", "[table][resident]
   }
 }
 
-TEST_CASE("large values: they are copied from table to table as they are stored", "[table][large]") {
+TEST_CASE("large value is added to another table: its chunks are copied as they are stored", "[table][large]") {
   Bench bench;
   Random random(11);
   Recipe recipe;
@@ -410,7 +410,7 @@ TEST_CASE("large values: they are copied from table to table as they are stored"
   }
 }
 
-TEST_CASE("table is written back in parts while it is built, and an error there fails the build", "[table]") {
+TEST_CASE("table is built: its data is sent to the device in parts, and an error of that fails the build", "[table]") {
   Bench bench;
   TraceFileSystem trace(bench.fs, {.ops = ops_of(FileOp::kWrite, FileOp::kWriteBack, FileOp::kSync), .lengths = true});
   TableBuilderOptions options = bench.builder_options();
@@ -490,7 +490,7 @@ TEST_CASE("page nearly fills a block of the file system: it is in one block, and
   CHECK(built.data_bytes < entries.size() * 125);
 }
 
-TEST_CASE("page size: it counts before compression at h = 1, and after compression for h > 1", "[table][kiwi]") {
+TEST_CASE("pages compress well: page_size is the size before compression at h = 1, and after it for h > 1", "[table][kiwi]") {
   Bench bench;
   Random random(18);
   std::vector<Owned> entries(6000);
@@ -527,7 +527,7 @@ TEST_CASE("page size: it counts before compression at h = 1, and after compressi
   }
 }
 
-TEST_CASE("split points and sizes: they come from the fences", "[table]") {
+TEST_CASE("split points and sizes of key ranges are requested: they are computed from the fences", "[table]") {
   Bench bench;
   Random random(13);
   Recipe recipe;
@@ -577,7 +577,8 @@ TEST_CASE("split points and sizes: they come from the fences", "[table]") {
   }
 }
 
-TEST_CASE("compactions: they read far ahead and leave the cache alone", "[table][iterator]") {
+TEST_CASE("iterator is for a compaction: it reads less than twice the file's bytes and does not fill the cache",
+          "[table][iterator]") {
   Bench bench;
   Random random(15);
   Recipe recipe;
@@ -598,7 +599,7 @@ TEST_CASE("compactions: they read far ahead and leave the cache alone", "[table]
   REQUIRE(counters.bytes_read < 2 * table->files().data_bytes);
 }
 
-TEST_CASE("table with strings and collections: the filter tells which keys may be collections", "[table][filter]") {
+TEST_CASE("table has strings and collections: the filter shows which keys may be collections", "[table][filter]") {
   const auto h = GENERATE(1u, 8u);
   struct Case {
     std::size_t collection_in;  // one in so many keys is a collection

@@ -1,4 +1,4 @@
-// Tests of segments: written and read, cut short, with flipped bits, and torn by a power loss.
+// Tests of segments: written and read back, truncated, with flipped bits, and torn by a power loss.
 #include <catch2/catch.hpp>
 
 #include <numeric>
@@ -49,7 +49,7 @@ std::string header_of(std::uint32_t version, FileNum owner) {
   return header;
 }
 
-TEMPLATE_TEST_CASE("log records: read back as written", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("records are appended: they read back as written", "", PosixRoom, MemoryRoom) {
   TestType room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   REQUIRE(log->file() == kFile);
@@ -80,7 +80,7 @@ TEMPLATE_TEST_CASE("log records: read back as written", "", PosixRoom, MemoryRoo
   REQUIRE(back.offsets.front() == kHeader);
 }
 
-TEST_CASE("segment: its bytes are as documented") {
+TEST_CASE("segment is written: its bytes are those that formats.md documents") {
   const std::string bytes = segment({"abc", "", "de"}, {0});
   std::string expected = header_of(3, kFile);
   const auto add = [&](std::uint32_t length, Bytes payload) {
@@ -100,7 +100,7 @@ TEST_CASE("segment: its bytes are as documented") {
   REQUIRE(bytes == expected);
 }
 
-TEST_CASE("finished segment: its end mark names the next one, and readers get no record for it") {
+TEST_CASE("segment is ended: its end mark names the next one, and the reader returns no record for the mark") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   require_ok(append_one(*log, "abc"));
@@ -108,7 +108,7 @@ TEST_CASE("finished segment: its end mark names the next one, and readers get no
   const std::uint64_t end = log->size();
   require_ok(log->end(12));
   const std::string bytes = read_file(room.fs(), join_path(room.dir(), log_file_name(kFile))).value();
-  const std::uint64_t at = end + 20;  // after a mark of what is durable
+  const std::uint64_t at = end + 20;  // the end mark follows a mark with the number of durable bytes
   std::string expected;
   put_u32(&expected, 0x80000009u);
   std::string payload(1, '\1');
@@ -124,7 +124,8 @@ TEST_CASE("finished segment: its end mark names the next one, and readers get no
   }
 }
 
-TEST_CASE("append: it is one write, and creation is durable before the first record") {
+TEST_CASE(
+    "segment is created and records are appended: creation is durable before the first record, and an append is one write") {
   MemoryRoom room;
   TraceFileSystem fs(room.fs());
   auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
@@ -181,7 +182,7 @@ TEST_CASE("append or sync failed: every later call fails") {
     REQUIRE(log->sync().code() == code);
     REQUIRE_THAT(std::string(log->sync().message()), Contains("000007.wal is bad") && Contains("injected fault"));
   }
-  REQUIRE(fs.operations(ops_of(FileOp::kWrite)) == writes);  // the write is never tried again
+  REQUIRE(fs.operations(ops_of(FileOp::kWrite)) == writes);  // the write is never retried
   REQUIRE(fs.operations(ops_of(FileOp::kSync)) == syncs);
   REQUIRE(log->synced_bytes() == kHeader + kLogRecordHeaderBytes + 3);
   const ReadBack back = read_back(room.fs(), room.dir(), kFile);
@@ -189,7 +190,7 @@ TEST_CASE("append or sync failed: every later call fails") {
   REQUIRE(back.end.clean == (op == FileOp::kSync));
 }
 
-TEST_CASE("append failed: earlier appends can be synced; sync failed: none can") {
+TEST_CASE("append failed: salvage() can sync the earlier appends; sync failed: nothing is synced any more") {
   const FileOp op = GENERATE(FileOp::kWrite, FileOp::kSync);
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
@@ -237,7 +238,7 @@ TEST_CASE("callback returns an error: reading ends with it") {
   REQUIRE(seen == 2);
 }
 
-TEST_CASE("segment is truncated anywhere: it has a prefix of the records, and never damage") {
+TEST_CASE("segment is truncated anywhere: a prefix of its records is read, and no damage is reported") {
   const std::vector<std::string> payloads{"first", "", payload_of(1, 70), "x", payload_of(2, 300)};
   const std::string bytes = segment(payloads, {0, 2});
   const ReadBack whole = read_bytes(bytes, kFile);
@@ -255,7 +256,7 @@ TEST_CASE("segment is truncated anywhere: it has a prefix of the records, and ne
     REQUIRE(back.end.what.empty() == back.end.clean);
     if (length < kHeader) REQUIRE(back.end.valid_bytes == 0);
     if (boundaries.contains(length)) REQUIRE(back.end.clean);
-    // All complete records before the cut must be there.
+    // All records that end before the cut must have been read.
     REQUIRE(back.payloads.size() ==
             static_cast<std::size_t>(std::count_if(whole.offsets.begin(), whole.offsets.end(), [&](std::uint64_t offset) {
               const auto i =
@@ -265,7 +266,7 @@ TEST_CASE("segment is truncated anywhere: it has a prefix of the records, and ne
   }
 }
 
-TEST_CASE("any bit is flipped: this is detected, and never gives a wrong record") {
+TEST_CASE("any bit of a segment is flipped: the reader detects it and returns no wrong record") {
   const std::vector<std::string> payloads{"first", "", payload_of(1, 70), "x"};
   const std::string bytes = segment(payloads, {0, 1, 2});
   for (std::size_t at = 0; at < bytes.size(); ++at) {
@@ -291,7 +292,7 @@ TEST_CASE("any bit is flipped: this is detected, and never gives a wrong record"
   }
 }
 
-TEST_CASE("durable records are damaged: this is distinguished from reordered unsynced writes") {
+TEST_CASE("durable record is damaged: valid_after is true, unlike after reordered unsynced writes") {
   const std::vector<std::string> payloads{"one", "two", "three"};
   const auto with_second_zeroed = [&](const std::vector<std::size_t>& synced) {
     std::string bytes = segment(payloads, synced);
@@ -309,7 +310,7 @@ TEST_CASE("durable records are damaged: this is distinguished from reordered uns
   REQUIRE_THAT(synced.end.what, Contains("a later mark says that 62 bytes were durable"));
 }
 
-TEST_CASE("mark: it does not cover appends made during its sync") {
+TEST_CASE("append is made during a sync: the next mark does not cover it") {
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
   auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
@@ -335,7 +336,7 @@ TEST_CASE("mark is far after the damage: it is found, wherever chunks of the sea
   }
 }
 
-TEST_CASE("zeros after the last record: they are clean, and any other bytes are not") {
+TEST_CASE("zeros follow the last record: the end is clean; other bytes follow: it is not") {
   const std::string bytes = segment({"one", "two"}, {});
   for (const std::size_t zeros : {1u, 11u, 12u, 4096u, 300'000u}) {
     const ReadBack back = read_bytes(bytes + std::string(zeros, '\0'), kFile);
@@ -361,7 +362,7 @@ TEST_CASE("record is copied to another place or segment: it is invalid") {
   REQUIRE_FALSE(spliced.end.clean);
 }
 
-TEST_CASE("version is newer: it is refused, naming both; header is bad: this is damage only if something follows it") {
+TEST_CASE("version is newer: it is refused, and both versions are named; header is bad: it is damage only if bytes follow it") {
   const std::string records = segment({"one"}, {}).substr(kHeader);
   const Status newer = read_bytes(header_of(4, kFile) + records, kFile).status;
   REQUIRE(newer.code() == Code::kUnsupported);
@@ -394,7 +395,7 @@ class ReadWatch final : public InterposedFileSystem {
   }
 };
 
-TEST_CASE("length of a record is invalid: it takes no memory before its checksum is verified") {
+TEST_CASE("record of a segment has an invalid length: no memory is allocated before its checksum is verified") {
   MemoryRoom room;
   std::uint64_t whole = 0;
   {
@@ -417,7 +418,7 @@ TEST_CASE("length of a record is invalid: it takes no memory before its checksum
   REQUIRE(fs.largest <= (std::uint64_t{1} << 20));
 }
 
-TEST_CASE("record is longer than any chunk: it is read whole, and damage to it is detected") {
+TEST_CASE("record is longer than the search's chunks: it is read whole, and damage to it is detected") {
   MemoryRoom room;
   std::string large(std::size_t{20} << 20, 'x');
   for (std::size_t i = 0; i < large.size(); i += 1000) large[i] = static_cast<char>(i / 1000);
@@ -443,7 +444,7 @@ TEST_CASE("record is longer than any chunk: it is read whole, and damage to it i
   REQUIRE(end.valid_bytes == 32);
 }
 
-TEST_CASE("device error while reading: it is neither a torn end nor damage") {
+TEST_CASE("device fails during a read: the error is neither a torn end nor damage") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   // With small chunks, some chunks end within a record's header.
@@ -472,7 +473,7 @@ TEST_CASE("torn end is truncated: it stays truncated") {
   REQUIRE(cut.payloads == std::vector<std::string>{"one", "two"});
 }
 
-TEST_CASE("power loss: the records read are a prefix with all synced ones, without damage") {
+TEST_CASE("power is lost: the records that are read are a prefix with all synced ones, and no damage is reported") {
   unsigned lost = 0, torn = 0;
   for (std::uint64_t seed = first_seed() + 1; seed <= first_seed() + 400; ++seed) {
     Random random(seed);
