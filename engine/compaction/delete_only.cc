@@ -115,8 +115,8 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
     for (const FileMetaPtr& file : runs[run].files) {
       KeyRange range = range_of(file->stats);
       const auto cover = covered[run].find(file->data_file);
-      // An entry that a record covers hides older versions only while the entry exists, and these versions have the record's
-      // birth too.
+      // Births of records that may cover entries of the file count too: older versions of such an entry's key must be purged by
+      // the record's deadline, and after the drop no other file may show that deadline.
       const Millis pending = older(file->stats.oldest_obligation(), records_birth(file->stats, *input.version->records));
       if (cover != covered[run].end() && (pending == 0 || pending >= cover->second || below.is_final(range))) {
         gone.files.push_back(file->data_file);

@@ -15,7 +15,7 @@ constexpr std::array<KeyPosition, kBytesThatCount> make_weights() {
   for (KeyPosition& w : weights) w = weight /= kBase;
   return weights;
 }
-/// The weight of one step in each byte. 256 steps in every later byte weigh less together.
+/// The weight of one step in each byte. It is greater than the weight of 256 steps in every later byte together.
 constexpr std::array<KeyPosition, kBytesThatCount> kWeights = make_weights();
 static_assert(kWeights.back() > 0 && kWeights.back() < kBase);
 

@@ -50,8 +50,8 @@ void build_page(std::span<const PendingEntry> entries, std::span<const std::uint
     const Entry& e = entries[i].entry;
     min_seq = std::min(min_seq, e.seq);
     min_delete_key = std::min(min_delete_key, e.delete_key);
-    // An upper bound, so that the page fits, and a page that is under 64 KiB by this count is so in fact. Counts flags, suffix
-    // length, varints, tag and offset.
+    // `bytes` is an upper bound of the page's bytes: the buffer is large enough, and a page under 64 KiB by this count needs no
+    // wide offsets. Counts flags, suffix length, varints, tag and offset.
     bytes +=
         1 + 4 + e.key.size() - prefix_bytes + 4 * kMaxVarintBytes + 3 + (e.is_large() ? 3 * kMaxVarintBytes : e.value.size());
   }

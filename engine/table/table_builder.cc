@@ -23,8 +23,8 @@ constexpr std::size_t kWriteBytes = std::size_t{256} << 10;
 // A table's data is sent to the device in steps of this size while the table is built. One sync at the end would take a fifth of
 // a second for 64 MiB, and would delay a concurrent sync of the log as long.
 constexpr std::size_t kWriteBackBytes = std::size_t{1} << 20;
-// Versions of one key stay in one tile until the tile is this many times its size (or a MiB); then the tile is no longer
-// `unique_keys`.
+// All versions of a key go into one tile, until the tile has this many times its size, and at least 1 MiB. If it gets larger, it
+// is ended between versions, and its keys are not `unique_keys`.
 constexpr std::uint64_t kTileStretch = 4;
 constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
 // Keeps any page far below kMaxBlockBytes.

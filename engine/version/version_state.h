@@ -13,12 +13,12 @@ struct VersionState {
   FileNum next_file = 1;  ///< every smaller number may be in use
   TreeId next_tree = 1;
   FileNum oldest_log = kNoFile;
-  FileNum newest_log = kNoFile;  ///< below oldest_log: the log begins after it
+  FileNum newest_log = kNoFile;  ///< less than oldest_log: the log begins after it
   SeqNum last_seq = 0;
   SeqNum databases_seq = 0;
   SeqNum complete_seq = 0;
   Millis time_mark = 0;
-  BootMark boot_mark;  ///< of time_mark
+  BootMark boot_mark;  ///< belongs to time_mark
 };
 
 /// Applies edits one by one. Copies and checks each changed tree once, since a manifest has thousands of edits to trees of

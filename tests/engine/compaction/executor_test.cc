@@ -464,8 +464,8 @@ TEST_CASE("merge is aborted: it ends and leaves no file") {
   for (int i = 0; i < 3; ++i) tree.flush_random(130, 60);
   std::atomic<bool> abort{false};
   tree.env.abort = &abort;
-  SECTION("before it starts") { abort = true; }
-  SECTION("while it writes") {
+  SECTION("abort is set before it starts") { abort = true; }
+  SECTION("abort is set while it writes") {
     tree.fs.before_nth(1, kMutatingOps, [&] { abort = true; });
     REQUIRE_FALSE(abort);
   }

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("finality is asked for a key, a range and the pieces of a range: the results agree") {
+TEST_CASE("finality of keys, a range and the range's pieces is computed: the results agree") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
     std::vector<KeyRange> below;

@@ -323,7 +323,7 @@ TEST_CASE("covered value has no pending deletes of its own: it leaves no tombsto
   REQUIRE(out.covers[0].birth == 300);
 }
 
-TEST_CASE("expired header of a collection: it stays for its elements, unless a range tombstone covers them too") {
+TEST_CASE("header of a collection has expired: it stays for its elements, unless a range tombstone covers them too") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .expiry = 900}};
@@ -333,7 +333,7 @@ TEST_CASE("expired header of a collection: it stays for its elements, unless a r
   REQUIRE(survive(h, judgement, Below::kFinal).versions.empty());
 }
 
-TEST_CASE("flush of a key that no run has: its oldest survivor is flagged `first`") {
+TEST_CASE("flushed key is in no run: its oldest survivor is flagged `first`") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   Survivors survivors(judgement);
   const std::vector<Owned> versions = {{.key = "key", .seq = 5, .value = "b"}, {.key = "key", .seq = 4, .value = "a"}};

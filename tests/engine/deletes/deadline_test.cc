@@ -19,7 +19,7 @@ TEST_CASE("deadline changes: earlier births are due at min(birth + old deadline,
   DeadlineRule rule(100);
   rule.change(1000, 100);  // this is no change
   CHECK(rule.due(950) == 1050);
-  SECTION("shorter deadline") {
+  SECTION("deadline becomes shorter") {
     rule.change(1000, 10);
     CHECK(rule.due(890) == 990);    // the old deadline is earlier
     CHECK(rule.due(950) == 1010);   // the new deadline counts from the change on
@@ -27,7 +27,7 @@ TEST_CASE("deadline changes: earlier births are due at min(birth + old deadline,
     CHECK(rule.due(1001) == 1011);
     CHECK(rule.shortest() == 10);
   }
-  SECTION("longer deadline") {
+  SECTION("deadline becomes longer") {
     rule.change(1000, 500);
     CHECK(rule.due(950) == 1050);
     CHECK(rule.due(1000) == 1100);  // born in the same ms, so the stricter deadline applies

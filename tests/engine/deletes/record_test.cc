@@ -139,7 +139,7 @@ TEST_CASE(
     CHECK(merge_subsumed({{0, 10, 5, 100}, {0, 20, 8, 200}}, 100).size() == 1);
     CHECK(merge_subsumed({{0, 10, 5, 100}, {0, 20, 8, 200}}, 99).size() == 2);
   }
-  SECTION("random records") {
+  SECTION("records are random: each reader gets the same covers as before") {
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
       CAPTURE(seed);
       Random random(seed);

@@ -6,7 +6,7 @@ using namespace ebbtide;
 
 // Lethe's own example for Eq. 3 has 400 GB in 4 KiB pages, 50 million lookups and 10,000 short range queries between two range
 // deletes, a false positive rate of 0.02 and size ratio 10.
-TEST_CASE("tree has the use of Lethe's example: pages per tile are the square root of Eq. 3") {
+TEST_CASE("tree is used as in Lethe's example: pages per tile are the square root of Eq. 3") {
   const std::uint64_t pages = 400ull * 1'000'000'000 / 4096;
   const std::uint64_t runs = 8;
   TileSize size;
@@ -41,7 +41,7 @@ TEST_CASE("tree has range deletes only: tiles are the largest; tree has few page
   CHECK(small.pages() == 1);
 }
 
-TEST_CASE("use changes: the tile size follows recent use, and old counts decay") {
+TEST_CASE("mix of operations changes: the tile size follows recent use, and old counts decay") {
   TileSize size;
   TileUse use;
   for (int i = 0; i < 100; ++i) {  // 100 iterators in 4 runs between two deletes of 40,000 pages

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 
 namespace ebbtide {
-TEST_CASE("keys whose hashes end in the same bits: they are spread over the buckets") {
+TEST_CASE("hashes of keys end in the same bits: the keys are spread over the buckets") {
   Arena arena;
   const HashIndex index(std::size_t{1} << 20, arena);
   std::vector<std::size_t> counts(index.buckets());

@@ -350,7 +350,7 @@ TEST_CASE("value is large: the memtable shares it; value is small: it is copied"
   CHECK(large.use_count() == 1);
 }
 
-TEST_CASE("entry has expiry, debt, first-write mark and header: all of them read back") {
+TEST_CASE("entry has an expiry, a debt, the flag `first` and kind header: all of them read back") {
   MemTable table(1 << 20);
   Entry e = make_entry(9, "value");
   e.kind = EntryKind::kHeader;

@@ -283,7 +283,7 @@ TEST_CASE("first search finds damage: it is reported once, and the table is unre
   CHECK(bench.damage.reports.size() == 1);
 }
 
-TEST_CASE("device error at the first search: it is reported, and the next search succeeds") {
+TEST_CASE("device fails at the first search: the error is reported, and the next search succeeds") {
   ColdBench bench;
   const std::vector<Owned> entries = bench.plain_entries(100);
   const auto table = bench.lazy(bench.build(bench.builder_options(), entries));
@@ -334,7 +334,7 @@ TEST_CASE("metadata file is replaced by another valid one while the table is ope
   CHECK(bench.damage.reports[0].first == built.data_file);
 }
 
-TEST_CASE("index is not in memory: the table may contain any key") {
+TEST_CASE("index is not in memory: may_contain() is true for any key") {
   ColdBench bench;
   const auto table = bench.lazy(bench.build(bench.builder_options(), bench.plain_entries(50)));
   const LookupKey absent = lookup_key("absent");

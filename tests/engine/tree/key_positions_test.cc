@@ -50,4 +50,4 @@ TEST_CASE("file's exclusive end is the next file's start: their positions do not
   CHECK(at[0][1].second <= at[0][2].first + 1e-9);
 }
 
-TEST_CASE("tree without files: it has no positions") { CHECK(key_positions(TreeShape{}).empty()); }
+TEST_CASE("tree has no files: there are no positions") { CHECK(key_positions(TreeShape{}).empty()); }

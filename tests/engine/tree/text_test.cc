@@ -134,7 +134,7 @@ bool covers(const FileShape& file, const std::string& key) {
   return key >= file.smallest && (file.unbounded || (file.largest_exclusive ? key < file.largest : key <= file.largest));
 }
 
-TEST_CASE("overlap, range and hull of files: they agree with a check of single keys", "[tree]") {
+TEST_CASE("overlap, range and hull of files are computed: they agree with a check of single keys", "[tree]") {
   std::vector<std::string> universe;  // every key of up to two letters, and the points just after them
   for (const char* a : {"", "a", "b", "c"}) {
     for (const char* b : {"", "a", "b", "c"}) {
@@ -247,7 +247,7 @@ TEST_CASE("plans of the test data are parsed and applied: notation and effect ar
       [&](const test::DataCase& data) { return runner.run(data); });
 }
 
-TEST_CASE("plan names a file twice, or one that is elsewhere: it is refused", "[tree]") {
+TEST_CASE("plan names a file twice, or a file that is not in the run: it is refused", "[tree]") {
   const auto shape = parse_shape("L0 r2: 5[a..c 1K] 6[d..f 1K]\nL1 r1: 4[a..z 1K]\n");
   REQUIRE(shape.is_ok());
   for (const char* text :

@@ -265,7 +265,7 @@ TEST_CASE("record is added, and later removed: shapes of unchanged files have it
   CHECK((shape_of(*after).oldest_birth == 0 && shape_of(*after).deadline == 0 && shape_of(*after).dead == 0));
 }
 
-TEST_CASE("added file breaks an invariant: it is refused as by a check of all files") {
+TEST_CASE("added file breaks an invariant: the edit is refused, as a check of all files would do") {
   Life life(5);
   for (int step = 0; step < 60; ++step) life.step();
   const Run& run = *std::max_element(life.version->runs.begin(), life.version->runs.end(),

@@ -417,7 +417,9 @@ void crash_everywhere() {
   }
 }
 
-TEST_CASE("crash before any operation: the state is the acknowledged one or the next", "[version]") { crash_everywhere(); }
+TEST_CASE("power is lost before any operation: open() finds the acknowledged state or the next one", "[version]") {
+  crash_everywhere();
+}
 
 TEST_CASE("planted bug does not replace CURRENT atomically: crashes find it", "[version][planted]") {
   must_catch(PlantedBug::kReplaceInPlace, crash_everywhere);
@@ -427,7 +429,7 @@ TEST_CASE("planted bug unlinks a manifest before CURRENT's new name is durable: 
   must_catch(PlantedBug::kUnlinkBeforeRenameIsDurable, crash_everywhere);
 }
 
-TEST_CASE("crash during recovery from a crash: the state is the acknowledged one or the next", "[version]") {
+TEST_CASE("power is lost during recovery from a power loss: open() finds the acknowledged state or the next one", "[version]") {
   MemoryFileSystem memory;
   auto set = create(memory);
   live(*set, 0, 5);

@@ -171,7 +171,7 @@ TEST_CASE("planted bug accepts a block with any checksum: flipped bytes show it"
   must_catch(PlantedBug::kIgnoreChecksum, [] { flip_bytes(1, Compression::kNone); });
 }
 
-TEST_CASE("files are cut, swapped or stale: they are refused", "[table][damage]") {
+TEST_CASE("files of a table are truncated, swapped or stale: they are refused", "[table][damage]") {
   Bench bench;
   Random random(31);
   const std::vector<Owned> entries = random_entries(random, Recipe{});

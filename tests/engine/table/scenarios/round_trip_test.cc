@@ -194,7 +194,7 @@ TEST_CASE("key has many versions: all are in one tile unless they outgrow it", "
       entries.push_back(o);
     };
     for (int i = 0; i < 50; ++i) add("a" + std::to_string(100 + i), 5, 100);
-    SECTION("a few versions, h = " + std::to_string(h)) {
+    SECTION("key has a few versions, h = " + std::to_string(h)) {
       for (SeqNum seq = 500; seq > 300; --seq) add("b", seq, 200);
       for (int i = 0; i < 50; ++i) add("c" + std::to_string(100 + i), 5, 100);
       TableBuilderOptions options = bench.builder_options();
@@ -205,7 +205,7 @@ TEST_CASE("key has many versions: all are in one tile unless they outgrow it", "
       for (const TileMeta& tile : m->tiles) REQUIRE((tile.flags & ~kTileSingleVersions) == kTileUniqueKeys);
       require_clean(*table, entries.size());
     }
-    SECTION("more than a tile can hold, h = " + std::to_string(h)) {
+    SECTION("key has more versions than a tile can hold, h = " + std::to_string(h)) {
       for (SeqNum seq = 9000; seq > 1000; --seq) add("b", seq, 1000);
       for (int i = 0; i < 50; ++i) add("c" + std::to_string(100 + i), 5, 100);
       TableBuilderOptions options = bench.builder_options();
@@ -451,7 +451,7 @@ TEST_CASE("table is built: its data is sent to the device in parts, and an error
   CHECK(builder.finish().status().code() == Code::kIoError);
 }
 
-TEST_CASE("table builder is not finished: it leaves no file", "[table]") {
+TEST_CASE("table builder is destroyed before finish(): it leaves no file", "[table]") {
   Bench bench;
   {
     TableBuilder builder(bench.builder_options());

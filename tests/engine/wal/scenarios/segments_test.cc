@@ -460,7 +460,7 @@ TEST_CASE("device fails during a read: the error is neither a torn end nor damag
   }
 }
 
-TEST_CASE("torn end is truncated: it stays truncated") {
+TEST_CASE("torn end is truncated: the truncation survives a power loss") {
   MemoryRoom room;
   write_file(room.fs(), room.path("000007.wal"), segment({"one", "two"}, {}) + "garbage");
   require_ok(room.fs().sync_dir(room.dir()));
