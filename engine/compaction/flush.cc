@@ -111,7 +111,7 @@ class RunProbe final : public KeysBelow {
   std::vector<One> runs_;
 };
 
-// One entry in so many is a sample for partitions. A sample counts the bytes of all entries since the last sample.
+// One entry in this many is a sample for partitions. A sample counts the bytes of all entries since the last sample.
 constexpr std::uint64_t kEntriesPerSample = 16;
 
 /// Returns the bytes in a table per byte of keys and values, measured on the newest run with data.
@@ -192,7 +192,7 @@ Status divide_flush(const std::vector<FlushInput>& inputs, const Version& versio
     TRY(input.entries->status());
   }
   for (const Partition& partition : partitions_of(request, &bytes)) part->partitions.push_back(partition.start);
-  part->partitions.erase(part->partitions.begin());  // the first file begins there in any case
+  part->partitions.erase(part->partitions.begin());  // the first file begins where the first partition does
   return Status::ok();
 }
 

@@ -51,7 +51,7 @@ class JobRegistry {
   /// A snapshot of all running jobs.
   struct Running {
     std::vector<Plan> plans;
-    std::set<FileNum> files;  ///< inputs
+    std::set<FileNum> files;  ///< inputs of all jobs
   };
   [[nodiscard]] Running now() const;
   [[nodiscard]] std::size_t running() const;

@@ -59,7 +59,7 @@ class OutputSplitter {
   [[nodiscard]] bool has_its_size(std::uint64_t bytes) const;
 
   const Limits limits_;
-  std::vector<RangeTombstone> tombstones_;  // the tombstones from next_ on begin in later files
+  std::vector<RangeTombstone> tombstones_;  // those from next_ on begin past the current file
   std::size_t next_ = 0;
   std::vector<RangeTombstone> open_;  // right parts of tombstones that were cut
   std::vector<BelowFile> below_;

@@ -9,8 +9,8 @@
 namespace ebbtide {
 namespace {
 
-// CompactionEnv::may_write is called for so many bytes at a time, which a slow disk writes in a few ms. For small files it is
-// called for a part of the file.
+// CompactionEnv::may_write is called once for this many bytes, which a slow disk writes in a few ms. For small files it is called
+// for a part of the file.
 constexpr std::uint64_t kRoomBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kRequestsPerFile = 4;
 

@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-// A scan of so many records costs about as much as a search in a set of a few hundred.
+// A scan of this many records costs about as much as a search in a set of a few hundred.
 constexpr std::size_t kRecordLogSlots = 16;
 
 }  // namespace

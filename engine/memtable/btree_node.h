@@ -24,7 +24,7 @@ struct alignas(64) BTreeNode {
   std::atomic<std::uint16_t> skip{0};  // number of bytes that all keys of the node begin with; at most 8 * kCommonWords
   const bool leaf;
   std::atomic<BTreeNode*> next{nullptr};                          // the leaf to the right; null in inner nodes
-  std::array<std::atomic<std::uint64_t>, kCommonWords> common{};  // these common bytes, followed by zeros
+  std::array<std::atomic<std::uint64_t>, kCommonWords> common{};  // the first `skip` bytes of every key, followed by zeros
   std::array<std::atomic<std::uint64_t>, kSlots> words{};         // key_word(key, skip)
   std::array<std::atomic<KeyNode*>, kSlots> keys{};  // ascending; the child children[i + 1] of an inner node begins at keys[i]
 

@@ -27,7 +27,7 @@ struct EntryPlace {
     if (entry->is_tombstone() || born_dead) {
       entry->kind = EntryKind::kTombstone;
       entry->delete_key = time;
-      entry->debt = 0;  // its birth is as old
+      entry->debt = 0;  // the tombstone's birth is the same
       entry->expiry = 0;
       entry->value = {};
       entry->shared = nullptr;

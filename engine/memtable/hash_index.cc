@@ -12,8 +12,7 @@
 namespace ebbtide {
 namespace {
 constexpr std::size_t kKeysPerBucket = 4;
-constexpr std::uint64_t kGolden =
-    0x9e3779b97f4a7c15;  // 2^64 / the golden ratio: a multiplier of mixed bits while there is no seed
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio: the multiplier while no seed is set
 constexpr unsigned kMinLog2 = 3, kMaxLog2 = 26;
 constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // tables of this size or more are mapped, not taken from the arena
 constexpr std::size_t kHugePage = std::size_t{2} << 20;

@@ -70,7 +70,7 @@ Result<std::string> LargeValueFile::read(const LargeValueRef& ref) const {
   if (ref.length > kMaxValueBytes)
     return BlockPlace{path, number, ref.offset}.corruption("large value is longer than the maximum");
   TRY(visit(ref, 0, large_chunks(ref.length), [&](std::uint64_t i, const CheckedBlock& block, const BlockPlace& place) {
-    if (i == 0) value.resize(ref.length);  // the index has been checked by now, so this length is true
+    if (i == 0) value.resize(ref.length);  // the index was checked, so this length is right
     return decode(ref, i, block, place, value.data() + i * kLargeChunkBytes);
   }));
   return value;

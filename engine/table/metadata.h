@@ -15,7 +15,7 @@
 namespace ebbtide {
 
 /// Flags of a page. The numbers are part of the format.
-inline constexpr std::uint32_t kPagePlainOnly = 1;  ///< the page has only plain values: no tombstone, no header
+inline constexpr std::uint32_t kPagePlainOnly = 1;  ///< the page has only values and compact entries: no tombstone, no header
 inline constexpr std::uint32_t kPageHasTombstones = 2;
 inline constexpr std::uint32_t kPageHasUnstamped = 4;  ///< the page has an entry without a stamp that is not a tombstone
 inline constexpr std::uint32_t kPageHasLarge = 8;      ///< the page has a large value, which is stored in separate blocks
@@ -99,7 +99,7 @@ struct TableMetadata {
   std::vector<RangeTombstone> range_tombstones;
   std::vector<std::string> filter_slices;            ///< filter of all pages, except pages of tombstones (h > 1)
   std::vector<std::string> tombstone_filter_slices;  ///< filter of pages of tombstones, with one column
-  std::string permutations;                          ///< tile by tile; see PermutationReader
+  std::string permutations;                          ///< tile by tile; see permutation_bits()
   std::vector<FileExtent> holes;                     ///< ranges of the data file, ascending: the pages of removed tiles
   /// Payloads of the pages with the flag kPageReplaced, in page order. decode() leaves this empty, since readers read these pages
   /// like others.
@@ -132,7 +132,7 @@ struct TableMetadata {
   while ((std::uint32_t{1} << bits) < pages) ++bits;
   return bits;
 }
-/// Number of bytes of the permutation of a tile with so many pages and entries.
+/// Number of bytes of the permutation of a tile with `pages` pages and `entries` entries.
 [[nodiscard]] inline std::uint64_t permutation_bytes(std::uint32_t pages, std::uint64_t entries) {
   return (entries * permutation_bits(pages) + 7) / 8;
 }

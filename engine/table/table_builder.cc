@@ -27,7 +27,7 @@ constexpr std::size_t kWriteBackBytes = std::size_t{1} << 20;
 // is ended between versions, and its keys are not `unique_keys`.
 constexpr std::uint64_t kTileStretch = 4;
 constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
-// Keeps any page far below kMaxBlockBytes.
+// The largest size of a tile, so that each of its pages is far below kMaxBlockBytes.
 constexpr std::uint64_t kMaxTileBytes = std::uint64_t{8} << 20;
 // For h > 1: page_size counts after compression, so a page may be at most this many times larger before it.
 constexpr std::uint64_t kMaxPageGrowth = 8;

@@ -97,7 +97,7 @@ class TableLookup : public std::enable_shared_from_this<TableLookup> {
 
   /// Returns an iterator, which reads no page outside the bounds and keeps the table open.
   [[nodiscard]] std::unique_ptr<InternalIterator> new_iterator(const TableIteratorOptions& options) const;
-  [[nodiscard]] const SharedTombstones& range_tombstones() const;  ///< never null; the table is pinned
+  [[nodiscard]] const SharedTombstones& range_tombstones() const;  ///< never null; requires a pin
   /// Finds the newest range tombstone with seq <= view_seq that covers `key`. kFound: *cover is set, and valid as long as the
   /// caller's EpochGuard. Other results are those of get().
   Lookup newest_cover(Bytes key, SeqNum view_seq, MissSet* misses, const FragmentedRangeTombstones::Cover** cover,

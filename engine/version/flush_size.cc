@@ -5,9 +5,10 @@
 
 namespace ebbtide {
 namespace {
-constexpr double kMemory = 8;         // number of full memtables that the average remembers
-constexpr double kRestored = 4;       // a share from the manifest counts as this many memtables
-constexpr double kEnough = 0.25;      // part of a memtable; smaller flushes are not representative
+constexpr double kMemory = 8;    // number of full memtables that the average remembers
+constexpr double kRestored = 4;  // a share from the manifest counts as this many memtables
+// The least weight, in full memtables, with which the average is used. Small flushes alone are not representative.
+constexpr double kEnough = 0.25;
 constexpr double kHysteresis = 0.25;  // the share in use changes when the average differs from it by this part
 }  // namespace
 

@@ -45,7 +45,7 @@ struct Version {
   int levels = 0;
   /// Bytes of a full memtable's flush as a share of memtable_size (FlushShare); 0 = not measured yet.
   std::uint32_t flush_share = 0;
-  std::optional<DeadlineRule> deadlines{};  ///< not set: the manifest does not have them yet
+  std::optional<DeadlineRule> deadlines{};  ///< not set: the manifest has no deadlines yet
   /// The common prefix of all keys that were partitioned by global range (compaction/partitions.h); none: there was no such
   /// merge. The prefix only becomes shorter. It may be a part of a purged key, so it is removed with the last file that has it in
   /// its bounds.

@@ -42,7 +42,7 @@ struct TreeEdit {
   std::vector<std::pair<FileNum, std::uint64_t>> punched;  ///< data file, and how many of its dead bytes are punched
   /// Data file, and its FileMeta::damage from now on; "" ends the quarantine.
   std::vector<std::pair<FileNum, std::string>> quarantined;
-  std::vector<RunId> removed_runs;               ///< these must be empty after the other changes; applied last
+  std::vector<RunId> removed_runs;               ///< runs that are empty after the other changes; applied last
   std::vector<std::pair<RunId, int>> relabeled;  ///< run, and its new level
   std::vector<SeqNum> removed_records;           ///< seqs of the removed records
   std::vector<Record> added_records;             ///< applied after the removals, so that a record may get another birth

@@ -86,7 +86,7 @@ void GroupCommit::enqueue(const WriteBatch& batch, std::span<const LogNote> note
   pieces.clear();
   batch.append_payload(&pieces);
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return;  // no record may follow a gap; the commit was refused, or its reply is an error
+  if (!bad_.is_ok()) return;  // no record may follow those that were lost; the batch's client gets an error
   if (!pending_.empty() && pending_.bytes.size() + pending_.splice_bytes + batch.payload_bytes() > kMaxGroupBytes) {
     full_groups_.push_back(std::exchange(pending_, {}));
   }

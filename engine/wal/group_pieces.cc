@@ -153,7 +153,7 @@ bool GroupCommit::enqueue_commit(const WriteBatch& batch, Pieces* pieces, std::s
   std::vector<Bytes> payload;
   batch.append_payload(&payload);
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return true;  // no record may follow a gap; the commit was refused, or its reply is an error
+  if (!bad_.is_ok()) return true;  // no record may follow those that were lost; the batch's client gets an error
   if (pieces->given_up) return false;
   PieceCommit commit;
   commit.header = payload.front().substr(0, WriteBatch::kHeaderBytes);

@@ -18,8 +18,9 @@ struct LogEnd {
   /// If not clean: true if a valid mark after the bad place states that the place was durable. The place is then damage, not a
   /// torn end.
   bool valid_after = false;
-  SeqNum first_seq = 0;    ///< seq of the first operation that the segment may have, from its header; 0 = unknown
-  FileNum next = kNoFile;  ///< the segment that its end mark names, which was durable by then; kNoFile = it has no end mark
+  SeqNum first_seq = 0;  ///< seq of the first operation that the segment may have, from its header; 0 = unknown
+  /// The segment that the end mark names, which was durable before the mark; kNoFile = there is no end mark.
+  FileNum next = kNoFile;
   /// True if the file with the segment's name is not that segment, but a copy of another segment, or not a regular file. Set only
   /// if the visitor has `on_damage`.
   bool foreign = false;

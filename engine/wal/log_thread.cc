@@ -39,7 +39,7 @@ void GroupCommit::run() {
 }
 
 bool GroupCommit::wants_group_sync() const {
-  if (!bad_.is_ok()) return false;  // the waiting threads read bad_ themselves
+  if (!bad_.is_ok()) return false;  // a failed log is not synced; threads that wait for a sync return bad_
   const bool something = synced_seq() < logged_seq() || !queue_empty();
   return something && (sync_wanted_ > synced_seq() || fsync() == FsyncMode::kAlways);
 }

@@ -283,7 +283,8 @@ TEST_CASE("whole pages are dropped: no page is read, and the fences of dropped t
   // There is one dead range, from the header to the first living page.
   REQUIRE((*opened)->load_metadata()->dead_extents().size() == 1);
 
-  // At the other end only the fence of the dropped tile is known, which may be the name of a key.
+  // After a drop at the table's end, the new upper bound is the fence of the dropped tile, which may be the key of a dropped
+  // entry.
   PageDropRequest end;
   end.whole = {t.table->page_count() - 1};
   auto cut = drop_pages(*t.table, end, bench.fs, bench.dir, bench.next_file++);

@@ -45,8 +45,8 @@ struct Recipe {
   std::size_t keys = 300;
   bool awkward_keys = true;        ///< empty, 0x00, 0xff, long common prefixes
   std::uint32_t long_keys = 0;     ///< number of keys of 64 KiB
-  std::uint32_t versions = 3;      ///< up to so many per key
-  std::uint32_t tombstone_in = 5;  ///< one in so many entries is a tombstone; 0 = no tombstones
+  std::uint32_t versions = 3;      ///< the most versions of a key
+  std::uint32_t tombstone_in = 5;  ///< one in this many entries is a tombstone; 0 = no tombstones
   std::uint32_t large_values = 0;
   std::size_t value_bytes = 100;
   bool stamps = true, expiries = true, debts = true;

@@ -109,7 +109,7 @@ struct Log {
   std::unique_ptr<GroupCommit> log;
 };
 
-// Waits until `done` returns true. Nothing blocks the other thread, so the time runs out only if there is a fault.
+// Waits until `done` returns true. The timeout of 60 s is reached only if there is a fault, since nothing blocks the log thread.
 template <typename Done>
 bool eventually(Done done) {
   const std::uint64_t until = system_clock()->mono_ns() + 60'000'000'000ull;

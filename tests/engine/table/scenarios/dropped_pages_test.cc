@@ -32,7 +32,7 @@ Layout layout_of(Bench& bench, const TableMetadata& m, const std::vector<Owned>&
   return layout;
 }
 
-// Removes `gone` from page `p`: drops the page if no entry is left, else replaces it by a page of the others.
+// Removes `gone` from page `p`: drops the page if no entry is left, otherwise replaces it by a page of the remaining entries.
 void take_out(TableMetadata* m, const Layout& layout, const std::vector<Owned>& entries, std::size_t p,
               const std::vector<bool>& gone) {
   PageMeta& page = m->pages[p];

@@ -602,7 +602,7 @@ TEST_CASE("iterator is for a compaction: it reads less than twice the file's byt
 TEST_CASE("table has strings and collections: the filter shows which keys may be collections", "[table][filter]") {
   const auto h = GENERATE(1u, 8u);
   struct Case {
-    std::size_t collection_in;  // one in so many keys is a collection
+    std::size_t collection_in;  // one in this many keys is a collection
     std::vector<double> slices;
     double strings, absent;  // the largest share of strings, and of absent keys, that may be collections
   };
