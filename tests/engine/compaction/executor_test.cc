@@ -265,7 +265,7 @@ TEST_CASE("file has the common key prefix in its bounds: the version stores the 
   TreeFixture brief(5);
   brief.context.settings.partitioning = Partitioning::kGlobalRange;
   brief.context.visible_seq = 10;
-  // A key that was written and deleted within one memtable leaves no name in files.
+  // A key that was written and deleted within one memtable is in no file, so the version stores no prefix.
   brief.flush(
       {{{.key = "secret", .seq = 2, .kind = EntryKind::kTombstone, .delete_key = 5}, {.key = "secret", .seq = 1, .value = "1"}},
        {}});

@@ -284,7 +284,7 @@ TEST_CASE("put has a debt of its own: the debt stays until no older version is b
   REQUIRE(out.versions.size() == 1);
   CHECK(out.versions[0].seq == 9);
   CHECK(out.versions[0].debt == 107);
-  // So does a newer delete; its own birth is younger.
+  // A newer delete takes over the debt, too; its own birth is younger.
   h.versions = {{.key = "key", .seq = 9, .kind = EntryKind::kTombstone, .delete_key = 200}, owing};
   out = survive(h, judgement, Below::kOldValue);
   REQUIRE(out.versions.size() == 1);

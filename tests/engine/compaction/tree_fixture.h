@@ -90,7 +90,7 @@ class TreeFixture {
     auto next = apply(*version, edit);
     INFO(next.status().to_string());
     REQUIRE(next.is_ok());
-    // Remove records that no entry needs. Views outlive their files here, so no record may be merged into another.
+    // Removes records that no entry needs. Views outlive their files here, so no record may be merged into another.
     TreeEdit tidy;
     for (const Record& record : next.value()->records->records()) {
       const RecordSet alone(std::span(&record, 1));

@@ -94,8 +94,8 @@ class Growing {
   std::vector<const Key*> added_;
 };
 
-/// Returns where the writer is stopped next: after each of the first 400 instructions, then less often. Only sanitizers make
-/// calls longer.
+/// Returns where the writer is stopped next: after each of the first 400 instructions, then less often. Calls take more than 400
+/// instructions only under sanitizers.
 std::uint64_t next_stop(std::uint64_t steps) { return steps + 1 + steps / 400; }
 
 /// Returns the number of instructions of add() until other threads find the key.

@@ -70,8 +70,7 @@ void require_contents(Bench& bench, const Living& t, const std::vector<Owned>& g
   }
 }
 
-// Checks that no separator or bound is the name of a dropped key, unless a living key begins with it, or the drop reported
-// lingering names.
+// Checks that no separator or bound is a dropped key, unless a living key begins with it, or the drop reported lingering names.
 void require_names(const Living& t, const std::vector<Owned>& gone) {
   if (t.names_linger) return;
   const TableMetadata m = t.table->load_metadata().value();
@@ -104,7 +103,8 @@ void require_zeros(Bench& bench, const Living& t) {
   for (const FileExtent& hole : m.holes) REQUIRE(all_zero(Bytes(data).substr(hole.offset, hole.length)));
 }
 
-// Renews names, as the caller does before the deadline. Then every name must be that of an existing key, or a prefix of one.
+// Renews names, as the caller does before the deadline. Every separator and bound must then be an existing key or a prefix of
+// one.
 void renew(Bench& bench, Living* t) {
   auto renewed = renew_names(*t->table, bench.fs, bench.dir, bench.next_file++);
   INFO(renewed.status().to_string());

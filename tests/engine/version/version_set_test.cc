@@ -366,7 +366,7 @@ void whole_life(FileSystem& fs, std::vector<std::string>* states) {
   }
 }
 
-/// Opens the files after a crash. The state must be one of two, and further commits must succeed.
+/// Opens the files after a crash. The state must be the acknowledged one or the next, and further commits must succeed.
 void check_recovery(MemoryFileSystem& disk, const std::vector<std::string>& states, std::size_t acknowledged) {
   auto opened = VersionSet::open(disk, kDir);
   if (opened.status().code() == Code::kNotFound) {

@@ -197,7 +197,7 @@ TEST_CASE("fsync is always and the queue is never empty: full segments are still
 
 namespace {
 
-/// Syncs one put. The next sync waits: a second put came meanwhile, and the first client is expected again.
+/// Syncs one put, while a second one is queued. The next sync is then delayed, since another put of the first client is expected.
 void sync_once_and_delay(Log& log) {
   log.gate.on_sync = [&log] {
     if (log.last_seq == 1) (void)log.put();

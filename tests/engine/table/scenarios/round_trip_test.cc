@@ -393,7 +393,7 @@ TEST_CASE("large value is added to another table: its chunks are copied as they 
       auto source = bench.table(options, entries);
       TableBuilderOptions target_options = bench.builder_options();
       target_options.pages_per_tile = to;
-      target_options.compression = Compression::kNone;  // chunks keep their compression all the same
+      target_options.compression = Compression::kNone;  // chunks keep the source table's compression
       TableBuilder builder(target_options);
       TableIteratorOptions it_options;
       it_options.fill_cache = false;
