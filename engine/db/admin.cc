@@ -145,12 +145,12 @@ Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
                           .unpin = [this](const std::shared_ptr<LogPin>& pin) { manifest_.unpin(pin); },
                           .closing = [this] { return closing_.load(); }};
   auto report = make_checkpoint(env, target);
-  obsolete_files_.remove_queued();  // files that the checkpoint pinned while they were replaced
+  obsolete_files_.remove_queued();  // replaced files, which only the checkpoint's pins have kept
   return report;
 }
 
-// Records the state for a checkpoint. The log has every operation that the manifest's state relies on, and every visible
-// operation.
+// Records the state for a checkpoint. The log has every operation on which the manifest's state relies, and every operation up to
+// `visible_seq`.
 Result<CheckpointState> DbImpl::checkpoint_state(SeqNum visible_seq) {
   MutexLock manifest(manifest_.mutex);
   TRY(versions_->status());

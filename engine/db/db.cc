@@ -17,7 +17,7 @@ Db::~Db() { (void)close(); }
 
 namespace {
 
-// Adds to an error about damage what an administrator can do, unless the error says it already.
+// Appends repair advice to an error about damage, unless it has some.
 Status with_remedy(const Status& status, const std::string& dir) {
   if (status.code() != Code::kCorruption || status.message().find("ebbtide-inspect") != Bytes::npos) return status;
   return Status::corruption(std::string(status.message()) + ". See if it can be mended without a loss: ebbtide-inspect repair " +
@@ -226,8 +226,8 @@ Status Db::purge_now(const PurgeTicket& ticket) {
 
 void Db::tick() { impl_->maintenance_.tick(); }
 
-// A stop that cannot end, since nothing can be written, does not count: writes are refused then, as a waiting client would wait
-// for ever.
+// Returns false for a stop that cannot end because nothing can be written: then writes are refused, since a client that waits
+// would wait for ever.
 bool Db::writes_stopped() const {
   return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->health_.read_only() && !impl_->log_->failed();
 }

@@ -15,7 +15,7 @@
 //   admin.cc       answers questions of the server
 //
 // Locks, in the order in which they may nest:
-//   Maintenance's               held during a tick, so that one runs at a time
+//   Maintenance's               held during a tick, so that only one tick runs at a time
 //   Retention's                 held during a tick of Retention
 //   PurgeTracker's              held during a survey; never held across I/O, except to check whether files exist
 //   DeadlineTracker's           guards the trees' deadlines; never held across I/O
@@ -216,7 +216,7 @@ struct DbImpl {
   FailedOutputs outputs_;
   Flusher flusher_;
   FlushScheduler flush_scheduler_;
-  IndexCache indexes_{epoch_};  ///< outlives the epoch: what that frees at its end leaves the cache
+  IndexCache indexes_{epoch_};  ///< outlives the epoch, since tables that the epoch frees at its end still use the cache
   Epoch epoch_;
   EngineTime time_;
   std::unique_ptr<BlockCache> cache_;
@@ -232,7 +232,7 @@ struct DbImpl {
   std::unique_ptr<VersionSet> versions_;  ///< any thread may call new_file(); the rest is guarded by manifest_.mutex
   Publication published_;
   LeaseRegistry leases_;
-  /// Pins that were returned to callers hold a reference, too.
+  /// Shared, since charged values and pages that callers still hold refer to the account, too.
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();
   ReadEnv reads_{.epoch = epoch_, .memory = *memory_, .first_stamp_mode = [this](DatabaseId database) {
                    return trees_.configured_stamp_mode(database);

@@ -4,8 +4,8 @@ namespace ebbtide {
 
 namespace {
 
-// How far the boot clock is from the mark. When a mark is written it leads engine time by at most kLead, so a distance of more
-// than twice that is no reading of this clock.
+// Returns the ms that the boot clock has left until it reaches the mark; 0 = the mark is of another boot, or was reached. A mark
+// is at most kLead ahead when it is written. So if more than twice that is left, the reading is not of this clock: returns 0.
 Millis left_to_mark(const BootMark& reached, std::uint64_t boot, Millis now) {
   if (boot == 0 || reached.boot != boot || reached.at <= now) return 0;
   return reached.at - now <= 2 * EngineTime::kLead ? reached.at - now : 0;
@@ -41,14 +41,14 @@ Millis EngineTime::tick() {
     offset = wall - boot;  // the wall clock is ahead, so follow it
     if (-lead > static_cast<std::int64_t>(kLead)) stepped_.store(static_cast<Millis>(wall), std::memory_order_relaxed);
   } else if (lead > 0 && lead <= static_cast<std::int64_t>(kLead) && elapsed > 0) {
-    offset -= std::min(lead, elapsed / 2);  // not further ahead of the wall clock than a restart explains: run at half speed
+    offset -= std::min(lead, elapsed / 2);  // a restart explains a lead of up to kLead: run at half speed until it is gone
   }
   offset_.store(offset, std::memory_order_relaxed);
 
-  // The mark stays kLead ahead of the wall clock, not of engine time, which may already be ahead: so repeated crashes never make
-  // engine time lead by more than kLead. Only if no restart explains the lead (the wall clock was set back), the mark follows
-  // engine time. The mark does not follow a step of the wall clock that engine time does not follow: otherwise the next start
-  // would begin at that step.
+  // The mark stays kLead ahead of the wall clock, not of engine time, which may already be ahead. So repeated crashes never make
+  // engine time lead by more than kLead. If engine time leads by more than kLead, the wall clock was set back: then the mark
+  // follows engine time. The mark also follows engine time if engine time does not follow a step of the wall clock: otherwise the
+  // next start would begin at that step.
   const auto running = static_cast<Millis>(boot + offset), mark = mark_.load(std::memory_order_relaxed);
   const bool explained = !step_refused() && static_cast<std::int64_t>(running) - wall <= static_cast<std::int64_t>(kLead);
   const Millis next = explained ? static_cast<Millis>(wall) + kLead : running + kLead;

@@ -14,7 +14,7 @@ namespace {
 
 // Percent of memory_budget for memtables during replay. The cache needs less than later, since there are no readers yet.
 constexpr std::uint64_t kMemTablePercent = 75;
-constexpr std::uint64_t kLookShare = 16;  // memtables are measured after 1 / 16 of memory_budget was replayed
+constexpr std::uint64_t kLookShare = 16;  // memtables are measured each time 1 / 16 of memory_budget was replayed
 
 }  // namespace
 
@@ -48,8 +48,8 @@ Status LogReplay::read_segments(const std::vector<FileNum>& files) {
   return sequence_.finish();
 }
 
-// Adds to an error about damage the segments whose content belongs to another file, as after two files have exchanged their names. The
-// log may not have been read up to the second of them.
+// Adds to an error about damage the name of each segment whose content belongs to another segment, for example after two files
+// have exchanged their names. The replay stops at the first of them, so the second would not be named.
 Status LogReplay::name_exchanged(const Status& error, const std::vector<FileNum>& files) const {
   if (error.code() != Code::kCorruption) return error;
   std::string text(error.message());
@@ -61,7 +61,7 @@ Status LogReplay::name_exchanged(const Status& error, const std::vector<FileNum>
   return Status::corruption(std::move(text));
 }
 
-// Returns the segments from the log's begin on, oldest first.
+// Returns the segments from the begin of the log on, oldest first.
 Result<std::vector<FileNum>> LogReplay::find_segments() {
   TRY_ASSIGN(names, env_.fs->list(env_.dir));
   std::vector<FileNum> files;
@@ -122,8 +122,8 @@ Status LogReplay::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
   return cut_log(*env_.fs, env_.dir, file, valid_bytes);
 }
 
-// The skipped part may have had values of any tree, and deletes of these or earlier values. None of the deletes was born before
-// the last batch ahead of the part.
+// Notes for the part's segments that they may have values and deletes of any tree: the skipped part may have had them. None of
+// its deletes was born before the last batch ahead of the part.
 void LogReplay::note_skipped(const SkippedLog& part) {
   if (part.stray) return env_.warn(part.to_text() + "; it is ignored and removed");
   env_.warn("a part of the write-ahead log is damaged and not needed: " + part.to_text());

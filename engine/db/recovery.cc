@@ -12,13 +12,14 @@
 namespace ebbtide {
 namespace {
 
-/// The reserve for a full disk, in memtables. Two memtables may wait to be flushed when another program suddenly fills the disk.
-/// A table may be twice as large as its memtable: if values are a little over half a page, each page has only one.
+/// The size of the reserve for a full disk, in full memtables. Two memtables may wait to be flushed when another program suddenly
+/// fills the disk. Their tables may be twice as large: if values are a little over half a page, each page has only one.
 constexpr std::uint64_t kReservedMemtables = 4;
 // At least two, so that a flush for a deadline does not wait for the long flush of another database.
 constexpr std::uint32_t kMinFlushThreads = 2;
 
-/// Small segments, as in tests, get small pieces of batches, and a writer of pieces may be only a little ahead of the device.
+/// If segments are small, as in tests, the pieces of a staged batch are small, too, and the bytes by which their writer may be
+/// ahead of the device.
 constexpr std::uint64_t kPiecesPerSegment = 512, kLeastPieceBytes = 128, kAheadPerSegment = 16;
 
 /// Threads that read tables at open, beside the calling one. They mostly wait for the device.
@@ -151,7 +152,7 @@ DbImpl::~DbImpl() {
   MutexLock lock(trees_.commit_mutex);
   published_.unmap_all();
   trees_.clear();
-  epoch_.collect();  // destroying the tables of retired views needs the cache
+  epoch_.collect();  // destroys the tables of retired views while the cache, which they need, still exists
 }
 
 Status DbImpl::open() {
@@ -173,7 +174,7 @@ Status DbImpl::open() {
 
   SeqNum last_seq = versions_->last_seq();
   LogReplay::Replayed log;
-  std::vector<std::string> unused;  // files to be removed once nothing can need them
+  std::vector<std::string> unused;  // files to be removed after the replay, when nothing needs them
   {
     MutexLock lock(trees_.commit_mutex);
     TRY_ASSIGN(names, fs_.list(settings_.dir));
@@ -197,7 +198,7 @@ Status DbImpl::open() {
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
   edit.boot_mark = time_.boot_mark(*edit.time_mark);
   if (!log.segments.empty()) edit.oldest_log = log.segments.front().file;
-  opened_at_ = time_.stamped();  // before the first tick: a delete that is late now was due while no server ran
+  opened_at_ = time_.stamped();  // read before the first tick: a delete that is late then was due while no server ran
   Status written = start_log(std::move(log.segments), last_seq, log.uncut);
   if (written.is_ok()) {
     MutexLock manifest(manifest_.mutex);  // the log thread may already tick
@@ -234,7 +235,8 @@ Status DbImpl::open() {
 // Creates and locks the directory, and reads the manifest; creates a manifest if there is no database yet.
 Status DbImpl::open_manifest() {
   TRY(fs_.create_dir(settings_.dir));
-  // A database was made in it only after this sync, and a user may lack the right to read the parent.
+  // Not needed for an existing database, since this sync was done before it was made. The user may lack the right to read the
+  // parent.
   if (!fs_.exists(join_path(settings_.dir, std::string(kCurrentFileName)))) TRY(fs_.sync_dir(parent_path(settings_.dir)));
   TRY_ASSIGN(lock_file, fs_.lock(join_path(settings_.dir, std::string(kLockFileName))));
   file_lock_ = std::move(lock_file);
@@ -245,7 +247,7 @@ Status DbImpl::open_manifest() {
     for (const std::string& name : names) {
       FileKind kind{};
       FileNum file = kNoFile;
-      // These files are made only after CURRENT is durable. A power loss before that leaves none of them.
+      // Such files are made only after CURRENT is durable, so a power loss during the creation of a database leaves none.
       if (parse_file_name(name, &kind, &file) &&
           (kind == FileKind::kData || kind == FileKind::kMetadata || kind == FileKind::kLog)) {
         return Status::corruption(settings_.dir + ": has " + name +
@@ -279,7 +281,8 @@ Status DbImpl::open_trees(const std::vector<std::string>& names, SeqNum* last_se
   if (threads_) pool = std::make_unique<ThreadPool>(kOpenThreads, "ebbtide-open", 0);
   TRY_ASSIGN(opened, quarantine_.open_tables(versions_->trees(), names, &damaged, pool.get()));
   if (!damaged.trees.empty()) {
-    // If the disk refuses it, the manifest is not writable, and open serves reads only. The damage is known in memory.
+    // If the disk refuses the edit, the manifest is not writable, and the database serves only reads. The quarantine then exists
+    // only in memory.
     const Status status = versions_->commit(std::move(damaged));
     if (!status.is_ok() && !refused_by_disk(status)) return status;
   }
@@ -348,18 +351,19 @@ Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq, cons
   return log_->start(std::move(segments), last_seq, uncut);
 }
 
-// All data can be read. Once the disk accepts writes, the database heals: the log continues in a new segment, and the next mark
-// of engine time names that segment. A database whose manifest names no log yet is not served: a later start could lose its log
-// in silence.
+// Makes the database read-only if the disk refused a write of the start; all data can be read. Once the disk accepts writes, the
+// database heals: the log continues in a new segment, and the next mark of engine time names that segment. If the manifest names
+// no log yet, returns the error: if reads were served, a later start could lose the log in silence.
 Status DbImpl::serve_reads_only(const Status& refused) {
   if (!refused_by_disk(refused) || versions_->oldest_log() == kNoFile) return refused;
   health_.failed(refused, "the disk refused what a start writes, so that only reads are served until it accepts writes");
   return Status::ok();
 }
 
-// Other programs' files are left alone. Deleted data in them, as in a copy of a table, is not purged, so they are reported.
+// Logs that there are files of other programs. They are left alone, so deletes do not purge data in them, such as a copy of a
+// table.
 void DbImpl::report_foreign_files(const std::vector<std::string>& names) {
-  // The server's file, and the directory that file systems have at their root.
+  // A file that the server makes, and a directory that file systems have at their root.
   constexpr Bytes kKnown[] = {"DATABASE_ID", "lost+found"};
   std::vector<std::string> foreign;
   for (const std::string& name : names) {
@@ -375,9 +379,9 @@ void DbImpl::report_foreign_files(const std::vector<std::string>& names) {
                            " in all); deletes do not purge them");
 }
 
-// Returns the files that a crash left unfinished, and the tables that no version names. If a table of a version is missing, the
-// manifest may be older than the tables: then a table that no version names may have replaced the missing table, so such tables
-// are kept for salvage.
+// Returns the files to remove: temporary files, old manifests, and files of tables that no version names. If a table of a version
+// is missing, files of tables are kept for salvage: the manifest may be older than the tables, and one of these files may have
+// replaced the missing table.
 std::vector<std::string> DbImpl::leftovers(const std::vector<std::string>& names) {
   std::unordered_set<FileNum> missing;
   for (const auto& [id, version] : versions_->trees()) {
@@ -422,8 +426,8 @@ Status DbImpl::close() {
   }
   fetcher_.reset();
   if (versions_ != nullptr && log_ != nullptr && status.is_ok() && health_.is_ok()) {
-    // After a clean end, the manifest says up to which seq the log must be complete. The mark of engine time is then the current
-    // time, not a later time.
+    // Writes the seq up to which the log must be complete at the next open. Sets the mark of engine time to the current time: a
+    // mark ahead of it is needed only for a crash.
     MutexLock manifest(manifest_.mutex);
     VersionEdit edit;
     edit.last_seq = published_.visible_seq();

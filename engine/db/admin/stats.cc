@@ -16,7 +16,8 @@ HistogramInfo probes_of(const Counters& counters, std::uint64_t gets) {
   }
   std::uint64_t some = 0;
   for (const std::uint64_t count : out.buckets) some += count;
-  out.buckets[0] = gets - std::min(gets, some);  // gets that a memtable decided, or whose key is in no run's bounds
+  out.buckets[0] =
+      gets - std::min(gets, some);  // gets that searched no table: a memtable has the key, or no run's bounds contain it
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Computes the map of a tree for drawing: its runs as cells along the key space, its memtables and its running jobs. The map has
-// no key.
+// Computes the map of a tree for drawing: its runs as cells along the key space, its memtables and its running jobs. The map
+// contains no keys of users.
 #pragma once
 
 #include <cstddef>

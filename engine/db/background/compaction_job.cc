@@ -22,8 +22,8 @@ std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit&
   return files;
 }
 
-// True if every run to which the edit adds files, or before which the edit puts a new run, still exists. A run without input
-// files may have been emptied and removed while the job ran.
+// True if every run to which the edit adds files, or before which the edit puts a new run, still exists. Another job may have
+// removed such a run meanwhile if none of its files is an input of this job.
 bool has_targets(const Version& version, const TreeEdit& edit) {
   const auto is_there = [&](RunId id) {
     const auto is_it = [id](const auto& run) { return run.id == id; };
@@ -35,7 +35,7 @@ bool has_targets(const Version& version, const TreeEdit& edit) {
                      [&](const auto& run) { return run.newest || run.before == 0 || is_there(run.before); });
 }
 
-// True if the edit would keep a file that was quarantined since the plan was made: as a moved file, or with new metadata. A merge
+// True if the edit would keep a file that was quarantined after the plan was made: as a moved file, or with new metadata. A merge
 // may replace such a file, since the merge has read all of it.
 bool keeps_quarantined(const Version& version, const TreeEdit& edit) {
   if (!version.has_quarantined()) return false;
@@ -138,7 +138,7 @@ Status CompactionJob::install() {
   }
   TreeEdit& change = result_.edit;
   change.tree = tree_->id;
-  // The tree before this edit determines the number of levels, which the next plan uses. Edits of one tree come one by one.
+  // The next plan uses the number of levels, which is computed from the tree before this edit. Edits of one tree do not overlap.
   TreeShape shape = current->shape_at(env_.memtable_size, start_.settings.file_size, context_.now);
   leave_out_frozen(&shape);
   const int levels = start_.policy->levels(shape);

@@ -33,9 +33,9 @@ namespace ebbtide {
 struct CompactionTotals {
   std::atomic<std::uint64_t> jobs{0}, bytes_read{0}, bytes_written{0}, files_moved{0}, sub_merges{0};
   std::array<std::atomic<std::uint64_t>, kReasons> jobs_by_reason{}, read_by_reason{}, written_by_reason{};
-  // Counts of what plans that drop files or pages did.
+  // Counts of file drops and page drops.
   std::atomic<std::uint64_t> files_dropped{0}, pages_dropped{0}, pages_dropped_in_part{0};
-  std::atomic<std::uint64_t> dropped_bytes{0};  ///< bytes of files dropped as a whole, without bytes that were punched before
+  std::atomic<std::uint64_t> dropped_bytes{0};  ///< bytes of files dropped as a whole, without bytes punched earlier
 
   void add(const Plan& plan, const CompactionResult& result);
   /// Adds the files and pages of a drop. `version`: the tree's version when the drop was planned.

@@ -9,7 +9,8 @@
 namespace ebbtide {
 namespace {
 
-/// Reads of planners: bytes of metadata at a time, the time between them, and after all tables.
+/// Planners that may read get at most this many bytes of metadata at a time. kReadingWaits: ms between two such plannings;
+/// kReadingRests: ms of rest after the last part of the tables.
 constexpr std::uint64_t kReadBytes = std::uint64_t{64} << 20;
 constexpr Millis kReadingWaits = 1000, kReadingRests = 60'000;
 
@@ -40,8 +41,8 @@ void CompactionScheduler::schedule(const TreePtr& tree, const PlannerReads& read
   }
 }
 
-// Planners run on the log thread, too, which must not wait for the device. So those that need to read are asked again in the
-// background. Each time they read one part of the tables, of at most kReadBytes; after the last part they rest.
+// Planners run on the log thread, too, which must not wait for the device. So planners that need to read are asked again in the
+// background. Each time they may read one part of the tables, with about kReadBytes of metadata. After the last part they rest.
 void CompactionScheduler::schedule_reading(const TreePtr& tree, VersionPtr version) {
   const Millis now = env_.now();
   {
@@ -75,7 +76,7 @@ bool CompactionScheduler::may_start(const Tree& tree) const {
 // Plans are made without a lock, from an immutable set of tables. A plan is valid only while the tree has those tables.
 std::optional<RunningJob> CompactionScheduler::next_job(const TreePtr& tree, const PlannerReads& reads) {
   for (;;) {
-    const Millis now = env_.now();  // the clock that the job uses too: both see the same expiries
+    const Millis now = env_.now();  // the same clock as the job's, so that plan and job agree on what has expired
     PlannerInput input;
     {
       MutexLock lock(*env_.state_mutex);
@@ -165,7 +166,8 @@ void CompactionScheduler::run(const TreePtr& tree, const RunningJob& job) {
   if (status.code() == Code::kAborted) return;
   env_.report_error("compaction failed: " + status.to_string());
   if (status.code() != Code::kCorruption) return;
-  // Damage to an input affects only that file. For any other damage, the extent is unknown, so writes stop.
+  // If an input is damaged, only that file is affected: it is quarantined. The extent of any other damage is unknown, so the
+  // database becomes read-only.
   const Status taken = env_.take_damage();
   if (taken.is_ok() && !takes_quarantined(*tree, job.plan)) env_.failed(status);
 }
@@ -198,7 +200,7 @@ bool CompactionScheduler::takes_quarantined(const Tree& tree, const Plan& plan) 
 
 void CompactionScheduler::make_way(const TreePtr& tree) {
   if (!env_.is_late(*tree)) return;
-  const Millis now = env_.now();  // the clock that plans use: a job is aborted only for a plan that can start
+  const Millis now = env_.now();  // the same clock as in next_job(): jobs are aborted only for a plan that can start
   PlannerInput input;
   {
     MutexLock lock(*env_.state_mutex);

@@ -84,11 +84,11 @@ class CompactionScheduler {
 
  private:
   [[nodiscard]] bool may_start(const Tree& tree) const;
-  /// Of one tree.
+  /// The background planning of one tree, in which planners may read one part of the tables at a time.
   struct Reading {
     bool queued = false;
-    std::uint64_t part = 0;  ///< the next
-    Millis next = 0;         ///< not before
+    std::uint64_t part = 0;  ///< PlannerReads::part of the next planning
+    Millis next = 0;         ///< engine time before which no planning is submitted
   };
 
   void schedule(const TreePtr& tree, const PlannerReads& reads);
@@ -105,7 +105,7 @@ class CompactionScheduler {
   std::atomic<int> paused_{0};
   std::atomic<std::uint64_t> running_{0}, bounds_broken_{0};
   Mutex reading_mutex_;
-  std::map<TreeId, Reading> reading_ GUARDED_BY(reading_mutex_);  ///< trees whose planners had to read
+  std::map<TreeId, Reading> reading_ GUARDED_BY(reading_mutex_);  ///< trees with a planner that needed to read a table's index
 };
 
 }  // namespace ebbtide

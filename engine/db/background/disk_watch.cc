@@ -7,7 +7,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kLowDivisor = 20;      // `low` is 1 / 20 = 5 % of the disk
-constexpr std::uint64_t kReserveDivisor = 16;  // the reserve is at most 1 / 16 of the disk, else DiskWatchOptions::reserve_bytes
+constexpr std::uint64_t kReserveDivisor = 16;  // the reserve is DiskWatchOptions::reserve_bytes, but at most 1 / 16 of the disk
 constexpr std::uint64_t kFloorDivisor = 8;     // the floor is 1 / 8 of `low`
 constexpr std::uint64_t kDeadlineDivisor = 2;  // the space for deadlines is at most 1 / 2 of `low` and the reserve together
 // Smallest number of logged bytes between two measurements. A measurement is one system call.
@@ -21,7 +21,7 @@ std::uint64_t DiskWatch::wanted_reserve(const DiskSpace& space) const {
   return std::min(options_.reserve_bytes, space.total_bytes / kReserveDivisor);
 }
 
-// max_disk_bytes replaces the 5 %. The space for flushes stays free in any case.
+// If max_disk_bytes is set, it replaces the 5 %: then `low` is only the size of the reserve, but at most 5 %.
 std::uint64_t DiskWatch::low(const DiskSpace& space) const {
   const std::uint64_t share = space.total_bytes / kLowDivisor;
   return options_.max_disk_bytes == 0 ? share : std::min(share, wanted_reserve(space));
@@ -54,7 +54,7 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   const std::uint64_t unflushed = use_.unflushed_bytes + logged_bytes - std::min(logged_bytes, use_.logged_bytes);
   unflushed_bytes_.store(unflushed, std::memory_order_relaxed);
   deadline_bytes_.store(use_.deadline_bytes, std::memory_order_relaxed);
-  // The released space counts as free at the next measurement.
+  // The rest of this measurement still counts the released space as used; the next one counts it as free.
   if (space->free_bytes < low(*space) / 2 + unflushed) (void)reserve_.release();
   const std::uint64_t wanted = wanted_reserve(*space);
   const bool held = reserve_.bytes() != 0;
@@ -73,7 +73,8 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   look_again_at_.store(logged_bytes + std::max(kShortestLook, room / 8), std::memory_order_relaxed);
 }
 
-// On a full disk, `low` and the reserve are free. At most half of that space is only for merges for deadlines.
+// When the disk counts as full for new data, `low` and the reserve's space are still free. At most half of that space is reserved
+// for merges for deadlines.
 std::uint64_t DiskWatch::room_of(const DiskSpace& space, DiskUse use) const {
   std::uint64_t kept = low(space) / kFloorDivisor + unflushed_bytes_.load(std::memory_order_relaxed), free = space.free_bytes;
   const std::uint64_t held = reserve_.bytes();

@@ -1,19 +1,21 @@
 // Measures the free space on the disk, decides which uses may take it, and keeps a reserve for a full disk.
 //
-//   free space:   |-- unflushed --|-- floor --|-- deadlines --|-- low / 2 --|-- low --|-- low + reserve --|------------
-//   adds data     |               |           |               |             |         |  without the reserve: no            | yes
-//   compactions   |              no           |  only for deadlines, without a reserve or while one runs  |  yes              ...
-//   log, deletes, flushes, manifest: always
+// Each use may take free space only as long as the following bytes stay free:
+//
+//   log, deletes, flushes, manifest     none
+//   compactions for delete deadlines    unflushed + floor; the reserve counts as free
+//   other compactions                   unflushed + floor + deadlines
+//   writes that add data                unflushed + low, plus the size of the reserve while the reserve does not exist
 //
 // `unflushed` is the size of all memtables. Their flush must always find room, however much space new data and compactions take,
-// since a failed flush stops deletes, too. `low` is 5 % of the disk. When less than half of `low` is free, the reserve
+// since a failed flush stops deletes, too. `low` is 5 % of the disk. When less than unflushed + low / 2 is free, the reserve
 // (io/reserve_file.h) is released, so that deletes, flushes and compactions, which make room, can still run. New data may not use
 // the space of the reserve. The reserve is created again when there is room for it.
 //
-// Compactions leave the last bytes to the log and to flushes: a merge can be aborted without loss, a write to the log cannot. The
-// part `deadlines` is only for merges that delete deadlines need, since other merges would use the space and free less. While the
-// reserve exists, it serves this purpose: it is released for such a merge. While such a merge runs, the space that the merge may
-// write is reserved for it.
+// Compactions leave `floor`, an eighth of `low`, to the log: a merge can be aborted without loss, a write to the log cannot.
+// `deadlines` is only for merges that delete deadlines need, since other merges would use the space and free less. It is 0 while
+// the reserve exists, since the reserve is then released for such a merge. While such a merge runs, `deadlines` is at least the
+// number of bytes that the merge may write.
 //
 // The disk is measured on each tick, and between ticks whenever an eighth of the room was logged: a disk that became full between
 // two ticks would make the log fail, and then deletes would fail, too.
@@ -36,7 +38,7 @@ struct DiskWatchOptions {
   std::uint64_t reserve_bytes = 0;   ///< size of the reserve; at most a 16th of the disk
 };
 
-/// A use of the disk's room: by merges of any kind, or only by merges that delete deadlines need.
+/// A use of the disk's room: by any merge, or by a merge that a delete deadline needs.
 enum class DiskUse : std::uint8_t { kMerge, kDeadline };
 
 /// The state of the disk that holds the data directory. Thread-safe.

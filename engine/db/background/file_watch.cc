@@ -12,7 +12,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kCheckNs = 1'000'000'000;  // a check costs a few system calls a file
-constexpr std::uint64_t kNotedBytes = 64;          // more than the header of a record, which is never all zeros
+constexpr std::uint64_t kNotedBytes = 64;          // more than a record's header, so that not all noted bytes are zeros
 
 }  // namespace
 
@@ -32,7 +32,8 @@ void FileWatch::tick() {
   if (!status.is_ok()) env_.manifest_lost(status);
 }
 
-// An error of the device is none of this: later writes meet it.
+// Returns an error if the file is not as the database left it. Returns ok if the device fails to open or read the file: then a
+// later write fails and is handled there.
 Status FileWatch::check(const std::string& name, std::uint64_t bytes, std::uint32_t magic) {
   const std::string path = join_path(env_.dir, name);
   const auto lost = [&](const char* what) { return Status::io_error(path + " " + what + " while the database used it"); };

@@ -1,18 +1,19 @@
-// Notices that the data directory was moved away, replaced or removed, or that files which the running database writes to were
-// removed, replaced or truncated by another program.
+// Notices that another program moved, replaced or removed the data directory, or removed, replaced or truncated files to which
+// the running database writes.
 //
 // A directory that was moved away still takes all writes (FileSystem::lock), but the next start would not find them. So once a
 // second the watch checks that the directory's name leads to it. If not, the database is read-only until the directory is back.
 //
-// The process still has such a file open, so writes to it succeed; but the next start does not find them. Once a second the watch
-// checks the log's segments, the manifest and CURRENT. If one of them is not as the database left it, the log or the manifest
-// counts as failed, and the database heals as after a failed write (health.h): memtables are flushed, and a new segment and a new
-// manifest are begun. So an administrator's error costs no write that was acknowledged.
+// Writes to a file that was removed or replaced succeed, since the process has it open; but the next start does not find them.
+// Once a second the watch checks the log's segments, the manifest and CURRENT. If one of them is not as the database left it, the
+// log or the manifest counts as failed, and the database heals as after a failed write (health.h): it flushes the memtables and
+// begins a new segment and a new manifest. So an administrator's error costs no write that was acknowledged.
 //
-// A file that was truncated may have its old size again after the next write, with a hole before the new bytes. Since these files are
-// only appended to, the watch notes the last bytes at each check, and compares them at the next one.
+// A file that was truncated may have its old size again after the next write, with a hole before the new bytes. Since these files
+// are only appended to, the watch notes the last bytes at each check, and compares them at the next one.
 //
-// Tables are not checked here: readers, merges and the scrub find damage to them (quarantine.h), and a copy brings them back.
+// Tables are not checked here: readers, merges and the scrub find damage to them (quarantine.h), and an operator can replace them
+// by a copy.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,7 @@ class FileWatch {
   void tick();
 
  private:
-  /// Bytes of a file, and their place.
+  /// The last bytes of a file at a check, and their offset in the file.
   struct Noted {
     std::uint64_t offset = 0;
     std::string bytes;
@@ -61,7 +62,7 @@ class FileWatch {
 
   const Env env_;
   std::uint64_t last_ns_ = 0;
-  std::map<std::string, Noted> noted_, noted_before_;  // by name: in this check, and in the check before
+  std::map<std::string, Noted> noted_, noted_before_;  // by file name: from this check, and from the check before
 };
 
 }  // namespace ebbtide

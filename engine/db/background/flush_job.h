@@ -36,9 +36,9 @@ struct BuiltFlush {
 };
 
 /// Returns the number of full memtables to which `frozen` corresponds: the sum of their used parts. `empty_bytes`: size of an
-/// empty memtable, which does not count. A memtable slightly above its size counts as one: memory comes in blocks, so a small
-/// memtable can be a third too large, and K-LSM would count two flushes as three. A memtable far above its size has a staged
-/// batch and counts as the number of memtables that the batch would have filled.
+/// empty memtable, which does not count. A memtable slightly above `memtable_size` counts as one: memory is allocated in blocks,
+/// so a small memtable can be a third too large, and K-LSM would count two flushes as three. A memtable far above that size has a
+/// staged batch and counts as the number of memtables that the batch would have filled.
 [[nodiscard]] double full_memtables(const std::vector<FrozenMemTable>& frozen, std::uint64_t memtable_size,
                                     std::uint64_t empty_bytes);
 
@@ -46,7 +46,7 @@ struct BuiltFlush {
 class FlushJob {
  public:
   struct Env {
-    Mutex* state_mutex = nullptr;  ///< guards trees, as db/trees/tree.h has it
+    Mutex* state_mutex = nullptr;  ///< guards trees (db/trees/tree.h)
     const TableInstaller* installer = nullptr;
     std::uint64_t memtable_size = 0;
     std::function<std::uint64_t()> empty_memtable_bytes;

@@ -54,7 +54,7 @@ Status Flusher::recover() {
   if (log_failed) env_.salvage();
   SeqNum last_seq = 0;
   {
-    // No batch is committed from here on, since the database was made read-only before.
+    // The database is already read-only, so no batch gets a seq after last_seq() below.
     MutexLock lock(env_.trees->commit_mutex);
     for (const auto& [id, tree] : env_.trees->live()) trees.push_back(tree);
     if (log_failed) {
@@ -62,7 +62,7 @@ Status Flusher::recover() {
     }
     last_seq = env_.last_seq();
   }
-  // The edit covers all batches that have a seq; some may not be visible yet.
+  // The edit must have all batches that have a seq, so wait until their operations are in memtables.
   if (log_failed) env_.await_visible(last_seq);
   TRY(flush_durable(trees));
   if (!log_failed) return Status::ok();
@@ -116,7 +116,8 @@ Status Flusher::build(const std::vector<TreePtr>& trees, std::size_t most, Built
   return Status::ok();
 }
 
-// Unlinks tables that no edit names. The tree whose build failed has unlinked its own tables; that unlinking is not durable.
+// Unlinks tables that no edit names. The failed build has already unlinked its own tables; note_failure() makes the ledger count
+// all of them until the unlinks are durable.
 void Flusher::discard(const BuiltFlush& built, const std::vector<TreePtr>& trees) {
   for (const BuiltFlush::Of& of : built.of) env_.outputs->unlink(of.tree, of.outputs);
   for (const TreePtr& tree : trees) env_.outputs->note_failure(tree);
@@ -144,7 +145,7 @@ Status Flusher::commit(BuiltFlush* built, bool log_failed) {
     if (!gone(tree.tree)) edit.trees.push_back(std::move(tree));
   }
   if (log_failed) {
-    // The edit has all data, so no segment before the one in which the log continues is needed.
+    // The edit has all data, so segments older than the one in which the log continues are not needed.
     auto fresh = env_.prepare_restart();
     if (!fresh.is_ok()) {
       for (const BuiltFlush::Of& of : built->of) env_.outputs->unlink(of.tree, of.outputs);

@@ -1,9 +1,9 @@
 // Flushes memtables: builds tables (flush_job.h), commits the edit that names them (manifest_editor.h), and gives them to
 // readers.
 //
-// The edit relies on operations that the log has durably, with one exception: the flush after the log has failed (recover). That
-// flush writes every remaining memtable of every tree, and the mapping of databases, in a single edit. So everything that was
-// visible becomes durable at once. The log then continues in a new segment.
+// The edit relies only on operations that are durable in the log, with one exception: the flush after the log has failed
+// (recover). That flush writes every remaining memtable of every tree, and the mapping of databases, in a single edit. So all
+// operations that were visible become durable at once. The log then continues in a new segment.
 #pragma once
 
 #include <cstddef>

@@ -7,9 +7,9 @@
 namespace ebbtide {
 namespace {
 
-// A merge that grows. A file that takes part brings all files of the merge's runs that it overlaps: newer files must not stay
-// above the output, and the output must not overlap files of its run. Each file brings others once, and each of these is found in
-// O(log files) of its run. So the cost is about the number of pairs of overlapping files of two runs.
+// Collects the files of a merge. A file that takes part adds all files of the merge's runs that it overlaps: the output must not
+// overlap a file of its run, and no overlapping newer file may be left out. Each file is expanded once, and each overlapping
+// file is found by bisection in its run. So the cost is about the number of pairs of overlapping files of two runs.
 class FullMerge {
  public:
   FullMerge(const TreeShape& shape, const KeyRange& range) : shape_(shape), taken_(shape.runs.size()) {
@@ -64,7 +64,7 @@ class FullMerge {
   const TreeShape& shape_;
   std::vector<std::vector<bool>> taken_;  // by run and file: true if the file takes part
   std::vector<std::size_t> runs_;         // indexes of the merge's runs, newest first
-  std::vector<const FileShape*> fresh_;   // files that take part, but whose overlapping files were not taken yet
+  std::vector<const FileShape*> fresh_;   // files that take part, but whose overlapping files were not added yet
   bool busy_ = false, dirty_ = false;
 };
 

@@ -31,7 +31,7 @@ void Health::failed(const Status& status, const char* what) {
 
 void Health::become_read_only(const Status& status, const char* what) {
   note_refusal(status);
-  // Releasing the reserve frees space, if it was not released before. So the next tick may recover at once.
+  // If the reserve is released now, there is space again, so the next tick tries to recover without a wait.
   const bool soon = status.code() == Code::kNoSpace && env_.give_up_reserve();
   {
     MutexLock lock(mutex_);
@@ -74,7 +74,8 @@ void Health::heal() {
   env_.healed();
 }
 
-// Logs an error only if it is a new one, and its code differs from that of the last attempt, since each attempt names other files.
+// Logs the error unless it equals the current failure, or has the code of the last attempt's error: texts differ in any case,
+// since each attempt names other files.
 void Health::still_failed(const Status& status) {
   note_refusal(status);
   {

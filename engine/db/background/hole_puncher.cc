@@ -85,13 +85,13 @@ void HolePuncher::punch(TreeId tree) {
       Result<bool> punched = false;
       if (table->data->read_only_by(table->reader.get())) {
         auto pinned = table->reader->pinned();
-        if (!pinned.is_ok()) {  // it was reported; the device may work again
+        if (!pinned.is_ok()) {  // the reader has reported the error; retried later, since the device may work again
           later |= table->reader->unreadable().is_ok();
           continue;
         }
         punched = punch_file(tree, *table, (*pinned)->dead_extents(), file.dead_bytes);
       }
-      if (punched.status().is_not_found() && file.quarantined()) continue;  // the file is missing
+      if (punched.status().is_not_found() && file.quarantined()) continue;  // quarantined because the file is missing
       if (!punched.is_ok()) {
         env_.warn("cannot punch dropped pages, will try again: " + punched.status().to_string());
         retry_ns_ = env_.clock->mono_ns() + kPunchRetryNs;

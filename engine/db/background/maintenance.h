@@ -30,7 +30,7 @@ class Maintenance {
     DiskWatch* disk = nullptr;
     OpenFiles* open_files = nullptr;        ///< open files of tables
     std::function<Millis()> advance_clock;  ///< returns the mark of engine time to write now; 0 = none
-    /// True if engine time does not follow the wall clock, because the clock is too far ahead.
+    /// True while engine time does not follow the wall clock, because the wall clock is too far ahead.
     std::function<bool()> step_refused;
     /// Writes a mark of engine time. No effect while the manifest is being written, since the next tick has a new mark.
     std::function<void(Millis)> write_mark;
@@ -56,8 +56,9 @@ class Maintenance {
 
   const Env env_;
   std::atomic<bool> reserve_queued_{false};
-  std::string reserve_failure_;  // the last attempt's, so that each is logged once; used by the attempt that is queued
-  Mutex mutex_;                  // taken before all other mutexes; held during a tick
+  // Why the last attempt to create the reserve failed, so that the same failure is logged once. Only the queued attempt uses it.
+  std::string reserve_failure_;
+  Mutex mutex_;                                   // taken before all other mutexes; held during a tick
   bool step_refused_ GUARDED_BY(mutex_) = false;  // the last state that was logged
   bool disk_full_ GUARDED_BY(mutex_) = false;     // the last state that was logged
 };

@@ -135,7 +135,7 @@ void ManifestEditor::retire(TreePtr tree) {
   env_.installer->retire(*env_.trees->view_of(*tree)->tables, floor);
   {
     MutexLock lock(env_.trees->state_mutex);
-    env_.ledger->leave({"(outputs)", 0, {{id, floor}}, tree->work});  // outputs of running jobs
+    env_.ledger->leave({"(outputs)", 0, {{id, floor}}, tree->work});  // stands for outputs of jobs that still run
   }
   env_.trees->retire(std::move(tree));
   env_.forget(id);
@@ -169,7 +169,8 @@ Status ManifestEditor::commit_deadlines() {
 
 // --- the log
 
-// Sets complete_seq to at most the last seq known to be synced: after a power loss, lost seqs are assigned again.
+// Sets complete_seq to at most the last seq that is known to be synced. After a power loss, seqs above it may be missing from the
+// log, and are then assigned again to other operations.
 void ManifestEditor::note_log_needs(const Flushed& flushed, const MappingChanges& changes, VersionEdit* edit) {
   const SeqNum oldest = env_.trees->oldest_needed(flushed, changes);
   edit->oldest_log = env_.oldest_needed(oldest);
@@ -183,7 +184,7 @@ void ManifestEditor::remove_old_segments() {
   for (const FileNum file : env_.take_segments_below(oldest)) env_.obsolete_files->remove(log_file_name(file));
 }
 
-// Adds the segments that will be removed to the ledger.
+// Adds the segments that are about to be removed to the ledger.
 void ManifestEditor::leave_segments(FileNum oldest) {
   if (!env_.has_segments_below(oldest)) return;
   const Millis now = env_.fence();

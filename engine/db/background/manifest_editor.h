@@ -1,10 +1,10 @@
 // Makes and commits every edit of the manifest while the database runs, and carries out what an edit requires afterwards.
 //
-// No edit says more than the log has durably: before an edit is committed, the log is synced past the highest seq that the edit
-// relies on. (The only exception is the flush after the log has failed.)
+// An edit relies only on operations that are durable in the log: before an edit is committed, the log is synced up to the highest
+// seq that the edit relies on. (The only exception is the flush after the log has failed.)
 //
-// An edit names the oldest log segment that is needed after the edit. A segment is removed only when a durable edit says so: a
-// crash can undo some removals and not others, and recovery must not use a segment that came back.
+// An edit names the oldest log segment that is needed after the edit. Older segments are removed only when
+// that edit is durable: a crash can undo some removals and not others, and recovery must not use a segment that reappeared.
 //
 // An edit includes every delete deadline that the manifest does not have. The current manifest still names keys of files that an
 // edit removed, until the manifest is rolled: the ledger counts these keys as superseded.
@@ -65,7 +65,7 @@ class ManifestEditor {
     std::function<void(SeqNum)> await_settled;
     std::function<void(TreeId)> forget;                       ///< called when the tree is retired
     std::function<void(std::function<void()>)> submit;        ///< runs a function on a thread that may wait for the device
-    std::function<void(std::function<void()>)> submit_later;  ///< like submit, for work that nothing waits for
+    std::function<void(std::function<void()>)> submit_later;  ///< like submit, for work that is not urgent
     std::function<bool()> closing;
     std::function<bool()> healthy;  ///< true if the database is not read-only
     std::function<void(const Status&, const char* what)> failed;

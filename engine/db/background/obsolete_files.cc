@@ -44,8 +44,8 @@ void ObsoleteFileRemover::remove(const std::string& name) {
   failed_.erase(name);
 }
 
-// Names the first files; of more files it logs each number that is a power of two. So a directory that refuses all removals costs a
-// few lines.
+// Logs the first kNamedFailures files by name. Beyond that, logs the number of files whenever it is a power of two. So a
+// directory that refuses all removals causes only a few lines.
 void ObsoleteFileRemover::note_failure(const std::string& name, const Status& status) {
   std::size_t files = 0;
   {

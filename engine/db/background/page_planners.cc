@@ -54,7 +54,7 @@ Plan rewrite_if(const PlannerInput& input, const std::function<bool(const FileMe
 
 Plan planner::page_drop(const PlannerInput& input, PlannerNotes* notes) {
   if (!input.look_for_pages) return {};
-  std::shared_ptr<const TableReader> pinned;  // one at a time: all together may exceed the memory
+  std::shared_ptr<const TableReader> pinned;  // only one index is pinned at a time, since all together may exceed the memory
   const SharedRecords records = input.tables->version->records;
   PageDropInput pages;
   pages.version = input.tables->version.get();
@@ -80,7 +80,8 @@ Plan planner::page_drop(const PlannerInput& input, PlannerNotes* notes) {
   PageDrops found = plan_page_drops(pages);
   if (!found.plan.empty() && !input.can_punch) keep_whole_tables(input, notes, &found.plan);
   if (found.plan.empty()) {
-    // Tables that were not read are looked at again. The log thread plans ten times a second, and each search looks at all tables.
+    // Tables that could not be read yet are searched again. kLeastWait limits this, since the log thread plans ten times a
+    // second, and each search visits all tables.
     if (notes->wants_to_read) found.next_look = older(found.next_look, input.now);
     notes->next_page_look = found.next_look == 0 ? 0 : std::max(found.next_look, input.now + kLeastWait);
   }
@@ -115,7 +116,7 @@ Plan planner::names(const PlannerInput& input, PlannerNotes* notes) {
 }
 
 Plan planner::late_rewrite(const PlannerInput& input, PlannerNotes* /*notes*/) {
-  // Half of the margin is used up, so the puncher did not or could not punch the file.
+  // The rewrite is due when half of the margin is used up and the puncher has still not punched the file.
   return rewrite_if(
       input, [&](const FileMeta& file) { return file.dead_birth != 0 && is_late(file.dead_birth, input, input.margin / 2); });
 }

@@ -56,7 +56,7 @@ void PlannerMemory::note_outputs(const Plan& plan, const Version& version, const
   const auto* rewrite = std::get_if<Rewrite>(&plan.action);
   if (rewrite == nullptr || plan.reason != Reason::kDeadline) return;
   const TreeShape shape = version.shape();
-  for (const FileMeta& output : outputs) {  // a split for lack of space has outputs that are not bottommost
+  for (const FileMeta& output : outputs) {  // a rewrite that splits a file for lack of space has outputs that are not bottommost
     const KeyRange range = range_of(output.stats);
     if (!shape.is_final(rewrite->run, range.start, range.end)) return;
   }

@@ -40,10 +40,11 @@ class PlannerMemory {
   [[nodiscard]] bool note_planned(TreeId tree, const PlannerInput& input, const PlannerNotes& notes) EXCLUDES(mutex_);
   /// Stores the result of a job: a failed merge makes merges rest. kAborted has no effect.
   void note_ended(TreeId tree, bool for_deadline, const Status& status) EXCLUDES(mutex_);
-  /// Stores the outputs of `plan` on `version`, before they are installed, since a rewrite for a deadline may have been
-  /// fruitless.
+  /// Called before the outputs of `plan` on `version` are installed. If the plan is a rewrite for a deadline with bottommost
+  /// outputs, marks each output that still has a pending delete as fruitless.
   void note_outputs(const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now) EXCLUDES(mutex_);
-  /// Stores that a drop of pages of `before` was installed. `after`: the tree's new tables.
+  /// Called when a page drop on `before` was installed. Stores which tables' partial drops were tried, forgets tables that are
+  /// not in `after`, and makes the next planning search for pages again. No effect if `result` has no such table.
   void note_dropped(const Version& before, const CompactionResult& result, const TablesView& after) EXCLUDES(mutex_);
   /// Forgets a tree that was dropped.
   void forget(TreeId tree) EXCLUDES(mutex_);

@@ -51,7 +51,7 @@ std::shared_ptr<const TableReader> planner::table_of(const OpenTable& table, con
     return nullptr;
   }
   auto read = table.reader->pinned();
-  return read.is_ok() ? std::move(read).value() : nullptr;  // the error was reported
+  return read.is_ok() ? std::move(read).value() : nullptr;  // the reader has reported the error
 }
 
 Plan planner::file_drop(const PlannerInput& input, PlannerNotes* notes) {

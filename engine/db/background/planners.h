@@ -35,7 +35,8 @@
 
 namespace ebbtide {
 
-/// Which tables planners may read. With 0 parts none, since the caller must not wait for the device. Otherwise one part of them.
+/// The tables whose indexes planners may read from the device: none if `parts` is 0, for a caller that must not wait for the
+/// device. Otherwise one part of the tables: those whose metadata file number modulo `parts` is `part`.
 struct PlannerReads {
   std::uint64_t part = 0, parts = 0;
   [[nodiscard]] bool has(FileNum metadata_file) const { return parts != 0 && metadata_file % parts == part; }
@@ -120,8 +121,9 @@ Attempt start_first(std::span<const Planner> planners, PlannerInput* input, Plan
 /// The planners. `notes` must not be null.
 namespace planner {
 
-/// The table, with its index in memory. Null if that cannot be read, or if it is not among input.reads: then sets wants_to_read.
-/// With `due` every part may be read.
+/// Returns the table with its index in memory. Reads a missing index if `input.reads` permits it: for a table of the current
+/// part, or for any table if `due` is true. If it does not, sets wants_to_read and returns null. Returns null also if the index
+/// cannot be read.
 std::shared_ptr<const TableReader> table_of(const OpenTable& table, const PlannerInput& input, PlannerNotes* notes,
                                             bool due = false);
 

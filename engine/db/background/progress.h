@@ -9,7 +9,7 @@
 
 namespace ebbtide {
 
-/// Waiting for background work. Thread-safe.
+/// Wakes callers that wait for background work. Thread-safe.
 class Progress {
  public:
   struct Env {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr std::uint64_t kFirstCheckNs = 60 * kSecondNs, kLongestCheckNs = 3600 * kSecondNs;
-constexpr unsigned kDeviceTries = 4;           // a file is checked after 1, 3, 7 and 15 s
+constexpr unsigned kDeviceTries = 4;           // a file that the system fails to read is checked after 1, 3, 7 and 15 s
 constexpr std::uint64_t kLinesPerMinute = 10;  // most lines in the text log
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
@@ -199,7 +199,7 @@ Status Quarantine::end(const Place& place) {
     tree.quarantined.emplace_back(meta.data_file, "");
     return edit;
   };
-  // Drops reports that are pending: readers have made them before the file was replaced.
+  // Drops pending reports of the file, which are from before the file was replaced.
   change.installed = [&] { reports_.forget(meta.data_file); };
   TRY(env_.commit(change));
   if (!is_there) return Status::aborted("");

@@ -65,7 +65,7 @@ class Quarantine {
     std::function<std::shared_ptr<TableReader>(const FileMeta&, Status why)> open_unreadable;
     /// Reads and checks a whole table.
     std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)> read;
-    std::function<Millis(TreeId)> floor;  ///< returns a time: no pending delete of the tree was born earlier
+    std::function<Millis(TreeId)> floor;  ///< returns an engine time before which no pending delete of the tree was born
     /// Run a function: `submit_soon` on a thread that may wait for the device, `submit` in the background, for work that reads.
     std::function<void(std::function<void()>)> submit_soon, submit;
     std::function<bool()> writable;  ///< true if the manifest can be written
@@ -89,14 +89,15 @@ class Quarantine {
   /// quarantine has already ended.
   Status found_whole(FileNum data_file);
 
-  /// Opens tables when the database opens: the first kReadAtOpen of all trees, newest runs first, and those in quarantine. Uses
-  /// the threads of `pool`, which may be null, and the calling one. Leaves out all other tables: they are read when they are
-  /// first needed, and their damage is then reported. Quarantines damaged or missing tables in `edit`, and opens a placeholder
-  /// for each. `names`: all files of the directory.
+  /// Opens tables when the database opens: the first kReadAtOpen tables, tree by tree, newest runs first; and all tables that are
+  /// quarantined or lack a file. Reads on the calling thread and on the threads of `pool`, which may be null. Leaves out all
+  /// other tables: they are read when they are first needed, and their damage is then reported. Quarantines damaged or missing
+  /// tables in `edit`, and opens a placeholder for each. `names`: all files of the directory.
   Result<OpenedTables> open_tables(const Versions& trees, const std::vector<std::string>& names, VersionEdit* edit,
                                    BackgroundPool* pool = nullptr);
 
-  /// Bounds for what a start reads: about a tenth of a second of reads that the system has in memory, a second of others.
+  /// Limits for the tables that open() reads first: their number, and the bytes of their metadata. Reading them takes about 0.1 s
+  /// if the system page cache has them, otherwise about 1 s.
   static constexpr std::size_t kReadAtOpen = 1024;
   static constexpr std::uint64_t kReadAtOpenBytes = std::uint64_t{64} << 20;
 

@@ -31,7 +31,7 @@ Status RequestedWork::compact(DatabaseId database, const KeyRange& range) {
     if (!started.job) return Status::ok();
     const Status status = env_.run(tree, *started.job);
     env_.finish(tree, *started.job);
-    // The job was aborted for another plan, which starts now; otherwise the next attempt would take its files again.
+    // If the job was aborted for another plan, that plan starts now: otherwise the next attempt would take its files again.
     const bool aborted = status.code() == Code::kAborted;
     if (aborted) env_.schedule(tree);
     env_.progressed();

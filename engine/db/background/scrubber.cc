@@ -61,7 +61,7 @@ void Scrubber::scrub(TreeId tree, const FileMeta& meta) {
   TableCheck unused;
   const auto stopped = [&] { return lease->revoked() || env_.closing(); };
   const std::vector<Status> errors = env_.read(meta, stopped, &unused);
-  if (stopped()) return;  // the files may be removed by now, so errors mean nothing
+  if (stopped()) return;  // the files may be removed by now, so errors may be no damage
   env_.report_damage(meta.data_file, errors);
   log_errors("scrub: ", texts(errors));
   bytes_read_ += meta.data_bytes + meta.metadata_bytes;
@@ -83,7 +83,7 @@ Result<VerifyReport> Scrubber::verify(const Lease& lease) {
       report.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
       TRY_ASSIGN(errors, verify_table(tables, *table, stopped, &report));
       if (env_.closing()) return Status::aborted("the database is closing");
-      if (lease.revoked()) return Status::revoked(kVerifyTookTooLong);  // the files may be removed by now, so errors mean nothing
+      if (lease.revoked()) return Status::revoked(kVerifyTookTooLong);  // files may be removed by now, so errors may be no damage
       env_.report_damage(table->meta->data_file, errors);
       found(texts(errors));
     }

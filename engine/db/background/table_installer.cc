@@ -61,7 +61,7 @@ class TableInstaller::Changed {
     have_.erase(at);
     return table;
   }
-  /// The data file of a new table: that of an earlier table with it, or null.
+  /// Returns the data file with this number that an earlier table has open; null if there is none.
   [[nodiscard]] std::shared_ptr<DataFile> data_file(FileNum number) const {
     const auto at = data_files_.find(number);
     return at == data_files_.end() ? nullptr : at->second;
@@ -158,7 +158,8 @@ Result<TableList::ChunkPtr> TableInstaller::make_chunk(const FileList::Chunk& fi
       chunk->items.push_back(std::move(same));
       continue;
     }
-    // If the file has a table already, an opened reader is of the restored copy of a damaged file and replaces that table.
+    // If the file already has a table and `opened` has a reader of it, that reader reads the restored copy of a damaged file. It
+    // replaces the table.
     std::shared_ptr<TableReader> reader;
     if (fresh != opened.end()) {
       reader = fresh->second;
@@ -215,7 +216,7 @@ void TableInstaller::install_replayed(Tree& tree, const OpenedTables& opened, st
     MutexLock lock(*env_.state_mutex);
     before = tree.view_owner;
   }
-  bool fitted = true;  // if false, the first install after the replay continues
+  bool fitted = true;  // unused: the first install after the replay continues to fit the filters
   (void)replace(tree, *before, opened, 0, flushed, &fitted);
 }
 
@@ -243,7 +244,7 @@ CompactionEnv TableInstaller::compaction_env(std::shared_ptr<const TablesView> t
   env.dir = env_.dir;
   env.pool = env_.pool();
   env.new_file = env_.new_file;
-  // Inputs are open already. Outputs stay open for the view that will contain them.
+  // The job's inputs are open already. Outputs that the job opens stay open for the view that will contain them.
   auto mutex = std::make_shared<Mutex>();
   const auto find = [opened, mutex, tables = std::move(tables)](const FileMeta& meta) -> std::shared_ptr<TableReader> {
     for (const RunView& run : tables->runs) {

@@ -68,7 +68,7 @@ std::vector<std::size_t> DeadlineTracker::tick(std::span<const TreeNow> trees, M
   return due;
 }
 
-// Computes the tree's work again if that is due. Returns true if the tree's memtables must be flushed.
+// Computes the tree's work for deadlines again if that is due. Returns true if the tree's memtables must be flushed.
 bool DeadlineTracker::keep(const TreeNow& tree, Millis now, TreeState* state) {
   if (tree.rule.never() && tree.purge_before == 0) {
     *state = {.over_budget_known = state->over_budget_known};
@@ -98,8 +98,8 @@ void DeadlineTracker::look(const TreeNow& tree, Millis now, TreeState* state) {
   tree.margin = tree.disk_is_short ? shortest / 2 : deadline_margin(shortest, state->work.bytes, rate);
 }
 
-// Counts the bottommost bytes, which are only shown and compared with whole deadlines. In a tree of many files they are counted
-// again only when the tree has grown or shrunk by a sixty-fourth.
+// Counts the bottommost bytes, from which the shortest feasible deadline is computed. They need not be exact: in a tree of many
+// files they are counted again only when the tree has grown or shrunk by a sixty-fourth.
 void DeadlineTracker::look_at_final_bytes(const TreeShape& shape, TreeState* state) {
   constexpr std::size_t kFewFiles = 1024;
   constexpr std::uint64_t kShare = 64;

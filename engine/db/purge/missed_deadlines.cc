@@ -5,8 +5,8 @@
 namespace ebbtide {
 namespace {
 
-/// Returns the time from which the work had until `due`, which is rule.due(birth): the birth, or the change of the setting that
-/// caused this due time.
+/// Returns the time at which it became known that a delete is due at `due` = rule.due(birth): its birth or, if a change of the
+/// setting caused this due time, the time of that change.
 Millis promised_at(const DeadlineRule& rule, Millis birth, Millis due) {
   const std::vector<DeadlineRule::Earlier>& earlier = rule.earlier();
   for (std::size_t i = 0; i < earlier.size(); ++i) {

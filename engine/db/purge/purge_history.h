@@ -23,8 +23,8 @@ class PurgeHistory {
   [[nodiscard]] bool covers(Millis n) const { return !steps_.empty() && n < steps_.back().floor; }
   /// Returns the time of the first such survey, or of a later one. Requires covers(n).
   [[nodiscard]] Millis known_at(Millis n) const;
-  /// Returns the time of the last survey known to have found a pending delete born by `n`; 0 if none is known. A result before
-  /// `n` proves nothing.
+  /// Returns the time of the last survey known to have found a pending delete born by `n`; 0 if none is known. The caller must
+  /// ignore a time before `n`: that survey ran before deletes born at `n` were issued.
   [[nodiscard]] Millis left_at(Millis n) const;
   /// Returns the time of the last survey; 0 if there was none.
   [[nodiscard]] Millis looked_at() const { return looked_at_; }

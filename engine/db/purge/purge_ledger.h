@@ -1,4 +1,5 @@
-// Lists holders of deleted bytes that belong to no tree: files that are being removed, and keys of such files in the manifest.
+// Lists the places that may have deleted bytes but belong to no tree: files that are being removed, and keys of such files in the
+// manifest.
 //
 // An entry has a floor for each tree whose bytes it may have: every delete whose bytes it has was born at the floor or later.
 // The floor is the tree's oldest obligation just before the file was replaced. Deletes that were purged before that had left
@@ -23,7 +24,7 @@
 
 namespace ebbtide {
 
-/// The list of such holders. Thread-safe. Checks whether files exist without holding a lock.
+/// The list of these places. Thread-safe. Checks whether files exist without holding a lock.
 class PurgeLedger {
  public:
   using Floors = std::map<TreeId, Millis>;
@@ -63,7 +64,7 @@ class PurgeLedger {
   struct Entry {
     Leaving file;
     bool unlinked = false;
-    std::uint64_t removal = 0;  // number of the removal, or of a later one
+    std::uint64_t removal = 0;  // RemovalsFileSystem's number of the file's removal, or of a later removal
   };
   RemovalsFileSystem& fs_;
   const std::string dir_;

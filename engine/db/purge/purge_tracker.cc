@@ -66,7 +66,7 @@ void PurgeTracker::note(const PurgeSurvey& survey) {
 void PurgeTracker::note_tree(TreeId tree, Millis floor, Millis looked_at) {
   auto [history, fresh] = trees_.try_emplace(tree);
   if (const auto gone = gone_.find(tree); fresh && gone != gone_.end()) {
-    history->second = std::move(gone->second.history);  // a holder of the tree's bytes was found again
+    history->second = std::move(gone->second.history);  // the survey found deleted bytes of the tree again
     gone_.erase(gone);
   } else if (fresh && surveyed_until_ != 0) {
     // A tree that a survey finds for the first time did not exist at the last survey, so it has no delete born before that
@@ -103,8 +103,8 @@ void PurgeTracker::Purged::add(const PurgeHistory& history, Millis n) {
 
 PurgeTracker::Purged PurgeTracker::purged(const PurgeTicket& ticket, const PurgeSurvey& survey) const {
   const Millis n = ticket.born_by;
-  // Trees that no survey found were purged at the first survey later than `n`. For forgotten trees, only the time is known at
-  // which the last of them was purged. This time does not matter for deletes born later.
+  // Trees that no survey found were purged at the first survey later than `n`. For forgotten trees, only one time is stored: when
+  // the last of them was found purged. It does not matter for deletes born after it.
   Purged sum{others_.covers(n), others_.known_at(n)};
   if (n < others_gone_at_) sum.known_at = std::max(sum.known_at, others_gone_at_);
   if (ticket.tree) return purged_tree(*ticket.tree, n, sum);
@@ -118,7 +118,8 @@ PurgeTracker::Purged PurgeTracker::purged(const PurgeTicket& ticket, const Purge
   return sum;
 }
 
-// Returns the result for one tree. For a forgotten tree, returns `others`, the result for all forgotten trees.
+// Returns the result for one tree. If no result for the tree and `n` is stored, returns `others`, the result for all trees that
+// were forgotten or never found.
 PurgeTracker::Purged PurgeTracker::purged_tree(TreeId id, Millis n, Purged others) const {
   Purged sum{.done = true};
   if (const auto tree = trees_.find(id); tree != trees_.end()) {

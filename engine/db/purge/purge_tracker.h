@@ -1,7 +1,7 @@
 // Tracks which deletes are purged from all files, and computes the status of purge tickets.
 //
-//   survey   The Env collects all holders of deleted bytes (PurgeSurvey). For each tree the tracker stores the birth up to which
-//            all deletes were purged, and the time of the survey that found this (PurgeHistory).
+//   survey   The Env collects all places that have deleted bytes, the holders (PurgeSurvey). For each tree the tracker stores the
+//            birth up to which all deletes were purged, and the time of the survey that found this (PurgeHistory).
 //   ticket   A moment. The ticket is done once a later survey finds no pending delete born at or before that moment.
 //
 // A ticket that is done stays done, since floors never get older and every later birth is at the survey's `now` or later.
@@ -84,7 +84,7 @@ class PurgeTracker {
   std::map<TreeId, PurgeHistory> trees_ GUARDED_BY(mutex_);  // trees that exist or still have deleted data
   std::map<TreeId, GoneTree> gone_ GUARDED_BY(mutex_);       // removed trees without deleted data
   PurgeHistory others_ GUARDED_BY(mutex_);                   // for trees that no survey found
-  Millis others_gone_at_ GUARDED_BY(mutex_) = 0;             // when the last forgotten tree was found purged
+  Millis others_gone_at_ GUARDED_BY(mutex_) = 0;             // time at which the last of the forgotten trees was found purged
   Millis surveyed_until_ GUARDED_BY(mutex_) = 0;
 
   Mutex ticket_mutex_;

@@ -41,7 +41,7 @@ FileNum plan_log(const RetentionInput& in, RetentionPlan* plan) {
   return last_due;
 }
 
-// True if PURGE.NOW applies to the holder's deletes and no damage prevents their purge.
+// True if PURGE.NOW applies to deletes whose bytes the holder may have, and no damage prevents their purge.
 bool is_wanted(const PurgeSurvey& survey, const PurgeHolder& holder) {
   return holder.floor <= survey.trees.at(holder.tree).purge_before && !holder.damage;
 }
@@ -106,7 +106,7 @@ RetentionPlan plan_retention(const RetentionInput& input) {
 }
 
 std::uint64_t survey_interval_ns(const PurgeSurvey& survey, std::uint64_t took_ns) {
-  // Two intervals in the last eighth of the time before a deadline.
+  // The last eighth of the time before a deadline must contain two surveys.
   std::uint64_t often_enough = std::numeric_limits<std::uint64_t>::max();
   for (const auto& [tree, terms] : survey.trees) {
     const Millis shortest = terms.deadlines.shortest();

@@ -1,4 +1,4 @@
-// A survey: the holders of deleted bytes at one moment, as values.
+// A survey: all places that have deleted bytes (holders) at one moment, as values.
 #pragma once
 
 #include <map>

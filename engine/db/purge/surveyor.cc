@@ -105,8 +105,8 @@ std::vector<TreePtr> Surveyor::begin(PurgeSurvey* survey, Millis* longest_deadli
   return trees;
 }
 
-// Surveys the trees. Includes deletes that were born in the survey's own millisecond, so that a ticket's status in the
-// millisecond of its delete says how much is left.
+// Surveys the trees. Includes deletes that were born in the millisecond of the survey: so the status of a ticket counts the
+// ticket's delete even in the millisecond in which it was born.
 void Surveyor::survey_trees(const std::vector<TreePtr>& trees, PurgeSurvey* survey) {
   const Millis now = survey->now + 1;
   for (const TreePtr& tree : trees) {
@@ -146,8 +146,8 @@ void Surveyor::survey_ledger(PurgeSurvey* survey) const {
   }
 }
 
-// Adds retired trees that still have holders. If a tree was removed before the start, its rule is unknown: its deletes are due at
-// once, and certainly late after the longest deadline of all databases.
+// Adds retired trees whose deleted bytes are still in some place. If a tree was removed before the start, its rule is unknown:
+// its deletes are due at once, and certainly late after the longest deadline of all databases.
 void Surveyor::add_gone_trees(Millis longest_deadline, PurgeSurvey* survey) {
   const DeadlineRule surely_late(longest_deadline == DeadlineRule::kNever ? 0 : longest_deadline);
   MutexLock lock(env_.trees->state_mutex);

@@ -15,8 +15,8 @@ namespace {
 // Tables of a run, by index, whose range tombstones could not be read.
 using Failed = std::map<std::size_t, Status>;
 
-// Makes an iterator over the tables of a run within bounds, as a child of the merge. It ends with an error in the range of a
-// failed table.
+// Makes an iterator over the tables of a run within bounds, as a child of the merge. When the iterator reaches a failed table, it
+// ends with the table's error.
 std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, ReadCounters* counters,
                                             Failed failed) {
   RunFiles files;

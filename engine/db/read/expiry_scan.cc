@@ -1,5 +1,6 @@
-// Finds versions that expire in the given time: iterates over the memtables, and over those pages with such expiries. A version
-// counts if, apart from its expiry, it is the current entry of its key: there is no newer version, and no delete covers it.
+// Finds versions that expire in the given time: iterates over the memtables, and over the pages that have such expiries. A
+// version counts if, apart from its expiry, it is the current entry of its key: there is no newer version, and no delete covers
+// it.
 #include "db/read/expiry_scan.h"
 
 #include <algorithm>
@@ -11,9 +12,10 @@
 namespace ebbtide {
 namespace {
 
-/// Keeps the `limit` earliest of the added entries. If entries do not fit, `until` moves to before their expiry, so that all
-/// entries up to `until` are kept. Of the entries with the earliest expiry, as many are kept as fit, so that a caller that
-/// continues from `until` makes progress.
+/// Keeps the `limit` added entries with the earliest expiries. If there is one entry too many, drops all entries with the latest
+/// expiry, and moves `until` to the ms before it: so every added entry up to `until` is kept. There is one exception: if more
+/// than `limit` entries share the earliest expiry, `limit` of them are kept, so that a caller that continues from `until` makes
+/// progress.
 class Earliest {
  public:
   Earliest(std::size_t limit, Millis until) : limit_(limit), until_(until) {}

@@ -13,9 +13,9 @@
 namespace ebbtide {
 namespace {
 
-// Filters loaded by one call, since each load reads a metadata file, about a hundredth of a table, under the manifest mutex.
+// Most filters that one call loads. Each load reads a metadata file, about a hundredth of a table, under the manifest mutex.
 constexpr int kLoadsAtOnce = 16;
-// If there are at most so many tables, the slices are chosen again after each change, since that costs little.
+// With up to this many tables, the slices are chosen again after each change, since that costs little.
 constexpr std::size_t kFewTables = 256;
 constexpr std::uint64_t kFitShare = 32;
 constexpr std::uint64_t kFilterRetryNs = 60'000'000'000;
@@ -31,7 +31,7 @@ struct RunAfter {
   TiledKeys has{};
 };
 
-/// Pages per tile of a table; of one that was not read yet, as of new files.
+/// Returns the pages per tile of a table. For a table that was not read yet, returns the number for new files.
 std::uint32_t tile_pages(const OpenTable& table, const FilterNeeds& needs) {
   const std::uint32_t known = table.reader->pages_per_tile();
   return known != 0 ? known : needs.pages_per_tile;
@@ -65,7 +65,7 @@ std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after,
   return slices;
 }
 
-/// True if the last decision for the whole tree is still good enough.
+/// True if the last decision for the whole tree still applies: the needs are the same, and few keys have changed since.
 bool is_fitted(const TablesView& view, const FilterNeeds& needs) {
   if (view.fitted == nullptr || view.fitted->needs != needs) return false;
   std::size_t tables = 0;
@@ -82,7 +82,7 @@ bool is_fitted(const TablesView& view, const FilterNeeds& needs) {
   return tables > kFewTables && changed <= keys / kFitShare;
 }
 
-/// True if the bits per key do not depend on the tree.
+/// True if all files get the same bits per key, whatever the shape of the tree.
 bool all_get_the_same(const FilterNeeds& needs) { return needs.allocation == FilterAllocation::kUniform && needs.memory == 0; }
 
 }  // namespace
@@ -111,7 +111,7 @@ std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const
   if (all_get_the_same(needs)) return {};
   std::vector<RunAfter> runs = runs_of(view, needs);
   const PlanTarget* target = target_of(plan);
-  // The runs keep nearly the same sizes.
+  // A slice, or a plan without a target, leaves the sizes of runs nearly as they are.
   if (target == nullptr || std::holds_alternative<Slice>(plan.action)) return cut_all(runs, needs);
   std::uint64_t written = 0;
   for (const PlanInput& input : inputs_of(plan)) {

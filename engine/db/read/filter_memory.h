@@ -36,8 +36,8 @@ struct FilterNeeds {
   [[nodiscard]] double bits_for_each(std::uint64_t keys) const;
 };
 
-/// The keys in the filters of tables (TableStats::filter_keys), which may have tiles of different sizes: the setting can change, and
-/// `auto` changes it.
+/// The keys in the filters of tables (TableStats::filter_keys). Tables may have tiles of different sizes, since the setting can
+/// change, and `auto` changes it.
 struct TiledKeys {
   std::uint64_t keys = 0;
   std::uint64_t pages = 0;  ///< sum, over all keys, of the pages per tile of the key's table
@@ -55,7 +55,8 @@ std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const
 std::map<RunId, std::vector<double>> filters_after_flush(const TablesView& view, std::uint64_t entries, const FilterNeeds& needs);
 
 /// Returns, by run and table, the number of filter slices that each table of the view should have in memory. A table that was
-/// never read gets the most that others of its run get, since tables of one run were mostly cut alike; all if none was read.
+/// never read gets the largest number among the other tables of its run, since the filters of one run mostly have the same
+/// slices. If no table of its run was read, it gets all slices.
 std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, const FilterNeeds& needs);
 
 /// The state of a tree when its filters were last fitted as a whole.

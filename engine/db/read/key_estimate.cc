@@ -10,10 +10,11 @@
 namespace ebbtide {
 namespace {
 
-/// The most entries of a memtable that are compared with the range; half of the other entries count as inside the range.
+/// Most entries of one memtable that are counted one by one. If the range has more, half of the memtable's other entries count as
+/// inside the range.
 constexpr std::uint64_t kMaxSampledKeys = 100'000;
-/// The approximate number of a table's range tombstone fragments that are examined; the others are assumed to cover the same
-/// share.
+/// The approximate number of range tombstone fragments of one table that are examined. If the table has more, the others are
+/// assumed to cover as many entries each.
 constexpr std::size_t kMaxFragments = 1000;
 
 struct Counted {
@@ -35,7 +36,8 @@ void add_memtable(const MemTable& memtable, const KeyRange& range, Counted* coun
   }
 }
 
-/// The part of the table's bytes that lies in the range. Without the index in memory, a range that cuts the table has half of it.
+/// Returns the part of the table's bytes that lies in the range, 0 to 1. If the table's index is not in memory, and the range
+/// contains only a part of the table, returns 0.5.
 double part_of_bytes(const OpenTable& table, const KeyRange& range) {
   const TableStats& stats = table.meta->stats;
   if (const auto loaded = table.reader->pinned_if_loaded(); loaded != nullptr)
@@ -61,7 +63,8 @@ void add_run(const RunView& run, const KeyRange& range, Counted* counted) {
   }
 }
 
-/// Returns the entries of older runs that the range tombstones of `table`, which is pinned, cover; it is in run number `run`.
+/// Returns the estimated number of entries in older runs that the range tombstones of `table` cover. `table` is pinned and
+/// belongs to the run with index `run`.
 std::uint64_t covered_entries(const TablesView& tables, std::size_t run, const TableReader& table) {
   const auto& fragments = table.range_tombstones()->fragments();
   const std::size_t step = 1 + fragments.size() / kMaxFragments;

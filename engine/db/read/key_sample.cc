@@ -41,11 +41,11 @@ std::uint64_t mixed(std::uint64_t& state) {  // splitmix64
   return z ^ (z >> 31);
 }
 
-/// Bytes of a tile where no table of the run was ever read.
+/// Assumed bytes of a tile in a run of which no table was ever read.
 constexpr std::uint64_t kUnknownTileBytes = 4096;
 
-/// A run as it is sampled. The number of tiles of a table that was never read is estimated from its bytes: reading the indexes of
-/// all tables would take far longer than the sample. Only the parts from which tiles are taken depend on it.
+/// The size of a run, for sampling. The number of tiles of a table that was never read is estimated from its bytes, since reading
+/// the indexes of all tables would take far longer than the sample. The estimate only influences which tiles are sampled.
 struct RunSize {
   std::uint64_t entries = 0, tiles = 0;
   std::vector<std::uint64_t> tiles_of;  ///< by table
@@ -98,9 +98,9 @@ struct Sampled {
   std::uint64_t entries = 0, current = 0;
 };
 
-/// Estimates the keys of a run of `size`. `sampled` are tiles from parts of equal size, in order. This is the ratio estimator of
-/// Cochran, Sampling Techniques, 6.3. The variance comes from differences of neighbours, as for a systematic sample (8.6): so a
-/// trend along the keys does not count as an error.
+/// Estimates the keys of a run of `size`. `sampled`: tiles from equal parts of the run, in key order. This is the ratio estimator
+/// of Cochran, Sampling Techniques, 6.3. The variance is computed from differences of neighbours, as for a systematic sample
+/// (8.6): so a trend along the keys does not count as an error.
 Estimate estimated(const std::vector<Sampled>& sampled, const RunSize& size) {
   double entries = 0, current = 0, squares = 0;
   for (const Sampled& s : sampled) {
@@ -159,7 +159,8 @@ class KeySampler {
  private:
   static constexpr std::uint64_t kEntriesPerGuard = 1000;
 
-  /// In the tile at this place of the table; `count` is the number of its tiles, or an estimate.
+  /// Counts the entries of one tile, and those of them that are current. `place`: number of the tile. `count`: number of the
+  /// table's tiles; if it is only an estimate, the place is scaled to the true number.
   Result<Sampled> in_tile(const TableReader& of, std::uint64_t place, std::uint64_t count) {
     TRY_ASSIGN(pinned, of.pinned());
     const TableReader& table = *pinned;

@@ -18,12 +18,12 @@ struct LargeValues::State {
   std::unordered_map<const std::string*, std::weak_ptr<const std::string>> held GUARDED_BY(mutex);
 };
 
-// A value that readers hold. Their pointers own this object, which owns the charge.
+// A value that readers hold, and its charge. The readers' pointers own this object.
 struct LargeValues::Held {
   Held(std::shared_ptr<State> s, SharedValue v) : state(std::move(s)), value(std::move(v)) {}
   ~Held() {
     MutexLock lock(state->mutex);
-    // Another reader may have found the value in its table meanwhile, and hold it again.
+    // Erases the value unless another reader has started to hold it meanwhile.
     if (auto it = state->held.find(value.get()); it != state->held.end() && it->second.expired()) state->held.erase(it);
   }
   Held(const Held&) = delete;
@@ -77,8 +77,8 @@ Result<LargeValues::Part> LargeValues::read_part(const TableLookup& table, const
   return Part{offset, {part, &part->bytes}};
 }
 
-// Returns a pointer that holds the value and its charge. `charged`: the caller has already charged the value. Two concurrent
-// readers of the same value end with one charge.
+// Returns a pointer that holds the value and its charge. `charged`: the caller has already charged the value. If two threads read
+// the same value at the same time, it is charged once in the end.
 SharedValue LargeValues::hold(SharedValue value, bool charged) {
   const std::string* const bytes = value.get();
   MemoryCharge charge;

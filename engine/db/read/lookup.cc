@@ -42,12 +42,13 @@ void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLo
 
 Status no_room(const MemoryAccount& account, const MissSet& misses) { return refused_charge(account, misses.refused_bytes); }
 
-/// The answer of a lookup that has added a miss.
+/// Returns the status of a lookup that has added a miss: kNotResident, or an error if the fetch of the misses was refused for
+/// lack of memory.
 Status missing(const ReadView& view) {
   return view.misses()->refused ? no_room(ViewParts::env(view).memory, *view.misses()) : Status::not_resident();
 }
 
-/// Adds the indexes that the rest of a search may lack, so that one fetch reads them all.
+/// Adds misses for the indexes that the rest of a search may need, from run `first` on, so that one fetch reads them all.
 void miss_older_indexes(const TablesView& tables, std::size_t first, const LookupKey& key, MissSet* misses) {
   for (std::size_t r = first; r < tables.runs.size(); ++r) {
     if (const int i = tables.runs[r].find(key.key); i >= 0)
@@ -69,8 +70,8 @@ const MissSet::LargeValue* find_fetched(const MissSet& misses, const LargePlace&
   return nullptr;
 }
 
-// Judges the found version: returns kNotFound if a delete, a record or its expiry hides it. `cover` is the newest range tombstone
-// of its source that covers the key.
+// Returns kNotFound if a delete, a record or its expiry hides the found version. `cover`: the newest range tombstone of the
+// version's source that covers the key.
 Status finish_lookup(const ReadView& view, const Entry& entry, const Cover* cover, Found* found,
                      std::shared_ptr<const void> pin) {
   found->seq = entry.seq;

@@ -41,7 +41,7 @@ struct PageCharge {
 
 }  // namespace
 
-// The state of one fetch, which all its parts share. Each part has indexes of `wanted` of its own. The last part to end passes
+// The state of one fetch, which all its parts share. Each part reads its own elements of `wanted`. The last part to end passes
 // the results to the MissSet and calls `done`.
 struct PageFetch {
   MissSet* misses;
@@ -52,7 +52,7 @@ struct PageFetch {
   std::vector<PageMiss> wanted;
   std::vector<std::shared_ptr<const void>> pins;  // pinned pages, by index of `wanted`
   std::vector<LargeValues::Part> large;
-  std::atomic<std::size_t> next{0}, left{0};  // for threads, the next index; number of parts that have not ended
+  std::atomic<std::size_t> next{0}, left{0};  // index that the next thread reads; number of parts that have not ended
   std::atomic<bool> refused{false};
   std::atomic<std::uint64_t> refused_bytes{0};
 
@@ -61,14 +61,15 @@ struct PageFetch {
     refused_bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
 
-  // A pin of an index that was missing; null if there are too many. The index is charged as memory of tables.
+  // Returns the pin of an index that was read; null if too many indexes are pinned: then the fetch counts as refused. Indexes are
+  // not charged here, since they are counted as memory of tables.
   std::shared_ptr<const void> pin_of_index(const TableLookup& table, std::shared_ptr<const void> pin) {
     if (!table.is_crowded()) return pin;
     refuse(static_cast<const TableReader*>(pin.get())->memory_bytes());
     return nullptr;
   }
 
-  // Keeps the pin of a page that was read.
+  // Keeps the pin of a page or index that was read. Drops it if it was read ahead, or if there is no memory for it.
   void keep(std::size_t i, Result<std::shared_ptr<const void>> pin) {
     if (!pin.is_ok()) return;  // the command gets the error when it runs again
     if (wanted[i].ahead) return;
@@ -118,11 +119,11 @@ struct PageFetch {
 
 namespace {
 
-// Bytes whose decompression takes about a millisecond. Evicted pages are freed after the caller's pass, so this also limits the
-// memory of one pass.
+// Most bytes that one fetch decompresses on its caller's event loop: about a millisecond of work. Evicted pages are freed only
+// after the pass, so this also limits the memory of one pass.
 constexpr std::uint64_t kAtOnceBytes = 1 << 20;
 
-// Removes duplicates: the same page or value may be wanted for many keys, now or later.
+// Removes duplicates: several keys may need the same page or value, some of them only ahead of time (PageMiss::ahead).
 void drop_duplicates(std::vector<PageMiss>* pages) {
   const auto place = [](const PageMiss& m) { return std::tie(m.table, m.large_offset, m.page, m.part_offset, m.part_bytes); };
   std::sort(pages->begin(), pages->end(),
@@ -179,7 +180,7 @@ class PageFetcher::Queue final : public FetchQueue {
   }
 
  private:
-  // Pages processed at once: each page is checked and decompressed on the loop's thread, while other clients wait.
+  // Most pages processed in one call: each page is checked and decompressed on the loop's thread, while other clients wait.
   static constexpr std::size_t kMostAtOnce = 64;
 
   struct Waiting {
@@ -269,7 +270,7 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   pages_read_.fetch_add(counters.pages_read, std::memory_order_relaxed);
   misses->pages.clear();
   if (const std::uint64_t bytes = large_bytes(fetch->wanted);
-      bytes > account_->most()) {  // read no large value, since the command could not use them together
+      bytes > account_->most()) {  // read no large value: the command needs all of them, and they would not fit together
     std::erase_if(fetch->wanted, [](const PageMiss& miss) { return miss.large_offset != 0; });
     fetch->refuse(bytes);
   }

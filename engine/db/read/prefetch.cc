@@ -9,9 +9,9 @@
 //   stage 6   loads the page's entry
 //
 // From stage 2 on, the stages follow a key in one table only: if that table's filter gave a false positive, get() searches the
-// older runs itself. Results are stored in the key's LookupState, so that each search is done once. Tables never change, so a
-// result is valid for every view with the same tables. Filters may change, but each of their answers stays true. Memtables
-// change, so get() searches them again.
+// older runs itself. Results are stored in the key's LookupState, so that get() does not repeat a search. Tables never change, so
+// a result is valid for every view with the same tables. Filter slices may be loaded or dropped, but an answer of a filter stays
+// true. Memtables change, so get() searches them again.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -38,7 +38,7 @@ void start_filters(const TablesView& tables, const LookupKey& key) {
     if (state == nullptr || r >= LookupState::kRuns) continue;
     if (i < 0) state->outside |= static_cast<std::uint16_t>(1u << r);
     if (i > std::numeric_limits<std::uint16_t>::max()) [[unlikely]] {
-      state->tables = nullptr;  // a run has more files than `files` can number
+      state->tables = nullptr;  // the index of the file is too large for an element of `files`
     }
     state->files[r] = static_cast<std::uint16_t>(i);
   }
@@ -84,7 +84,7 @@ inline void step(const TreeView& tree, const LookupKey& key, int stage) {
   }
   if (stage < kFilterStage) return start_search(tree, key);
   LookupState* const state = key.state;
-  // A state that has missed a stage, or that belongs to other tables, does not change.
+  // Skips a state that has missed a stage, or that belongs to other tables.
   if (state == nullptr || state->stage != stage || state->tables != tree.tables.get()) return;
   if (stage == kFilterStage) return ask_filters(*tree.tables, key);
   (void)static_cast<const TableLookup*>(state->table)->prefetch(key, stage - 1, state);

@@ -4,8 +4,9 @@
 // reads only pages whose delete fences overlap the range. The stretch ends where the first source stopped: all candidates up to
 // there are known.
 //
-// Then each candidate is looked up from the newest source on, filters first. A candidate counts if its current entry is in the
-// range. Its page has just been read, so the last step of that lookup is cheap; each younger run mostly costs one filter check.
+// Then each candidate is looked up from the newest source on, filters first. A candidate counts if its current entry has a stamp
+// in the range. Its page has just been read, so the last step of that lookup is cheap; each newer run mostly costs one filter
+// check.
 #include "db/read/stamp_scan.h"
 
 #include <algorithm>
@@ -21,9 +22,9 @@
 namespace ebbtide {
 namespace {
 
-/// Work that counts as much as reading a page: entries of a memtable, and tiles of which only the fences are read.
+/// Units of work that count as much as reading one page: entries of a memtable, or tiles of which only the fences are examined.
 constexpr std::uint64_t kEntriesPerPage = 100, kTilesPerPage = 10'000;
-/// The most entries of a memtable that an estimate examines; of the other entries, the same share counts as inside the range.
+/// Most entries of a memtable that an estimate examines. The share of them that is in the range is assumed for the other entries.
 constexpr std::uint64_t kMaxWalked = 100'000;
 
 struct StampRange {

@@ -56,7 +56,7 @@ struct Tree {
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
   int inherited_runs = 0;  ///< runs of the newest level above the slowdown limit that an earlier policy left; never grows
-  Arrivals arrivals = all_arrive();   ///< as measured last
+  Arrivals arrivals = all_arrive();   ///< the last measurement
   LookupsByLevel lookups_measured{};  ///< all lookups up to the last update of `arrivals`
   TileSize tile_size;                 ///< the measured h, used if pages_per_tile is 0
   bool frozen_rest = false;           ///< true while small frozen memtables of staged batches wait for the next flush

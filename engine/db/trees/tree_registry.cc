@@ -8,8 +8,8 @@
 namespace ebbtide {
 namespace {
 
-// A tree's small memtables are flushed together with a full memtable. At most so many wait for that, since readers search each of
-// them.
+// Largest number of small memtables of a tree that rest until they are flushed together with a full memtable. Readers search each
+// of them.
 constexpr std::size_t kMostResting = 6;
 
 /// Returns the settings that determine the filters of existing files.
@@ -148,8 +148,8 @@ void TreeRegistry::settle() {
   }
 }
 
-// Continues the deadline that is in the manifest, as if there had been no restart. If another deadline was configured since then,
-// the change takes effect now.
+// Continues the deadline that is in the manifest, as if there had been no restart. If the configured deadline is another one, the
+// change takes effect now.
 void TreeRegistry::continue_deadlines(Tree& tree, Millis configured) {
   if (const auto& known = tree.view_owner->tables->version->deadlines; known) tree.deadlines = *known;
   tree.deadlines.change(env_.now(), configured);

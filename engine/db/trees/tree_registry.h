@@ -34,7 +34,7 @@
 
 namespace ebbtide {
 
-/// Changes of the mapping that an edit brings to the manifest.
+/// Changes of the mapping that an edit adds to the manifest.
 struct MappingChanges {
   SeqNum seq = 0;  ///< seq of the last operation on the mapping; 0 = nothing changed
   std::vector<TreePtr> dropped;
@@ -146,12 +146,12 @@ class TreeRegistry {
   MappingChanges collect_changes(const VersionSet& versions, VersionEdit* edit) EXCLUDES(commit_mutex);
   /// Called when the manifest has the changes. The caller then retires their dropped trees.
   void changes_committed(const MappingChanges& changes) EXCLUDES(commit_mutex);
-  /// Returns the smallest seq that only the log has, once the manifest has `changes` and, of each tree, as many of the oldest
-  /// frozen memtables are tables as `flushed` says. All operations before that seq are in tables or in the manifest. A dropped
-  /// tree counts while a crash could undo the drop.
+  /// Returns the smallest seq that only the log has, after an edit with `changes` that turns frozen memtables into tables.
+  /// `flushed`: for each tree, the number of its oldest frozen memtables that the edit turns into tables. All operations before
+  /// the returned seq are in tables or in the manifest. A dropped tree counts while a crash could undo the drop.
   [[nodiscard]] SeqNum oldest_needed(const std::map<const Tree*, std::size_t>& flushed, const MappingChanges& changes)
       EXCLUDES(commit_mutex, state_mutex);
-  /// Takes the view and the memtables from a dropped tree. They are freed when no reader has them.
+  /// Removes the view and the memtables from a dropped tree. They are freed when no reader has them.
   void retire(TreePtr tree) EXCLUDES(state_mutex);
 
   // --- delete deadlines

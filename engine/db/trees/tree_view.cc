@@ -133,7 +133,7 @@ int RunView::find(Bytes key) const {
     i += lowers_[i + half - 1] <= p ? half : 0;
     left -= half;
   }
-  // Equal numbers do not decide, so whole keys are compared, from the back.
+  // Tables whose 8 bytes equal the key's may begin after the key, so their whole keys are compared, the last table first.
   while (i > 0 && lowers_[i - 1] == p && Bytes(tables_[i - 1]->meta->stats.smallest) > key) --i;
   if (i == 0 || (p >= uppers_[i - 1] && tables_[i - 1]->meta->stats.ends_before(key))) return -1;
   return static_cast<int>(i - 1);
@@ -162,7 +162,7 @@ std::vector<std::shared_ptr<const TableReader>> TablesView::readers_of(FileNum d
   return {};
 }
 
-// The newest version decides: an older collection has been replaced, and the delete or put that replaced it sees to its purge.
+// The newest version decides. An older collection was replaced, and the delete or put that replaced it also purges its elements.
 bool TreeView::may_have_collection(const LookupKey& key, SeqNum view_seq) const {
   if (!may_have_collections()) return false;
   Entry newest;

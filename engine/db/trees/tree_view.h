@@ -89,7 +89,7 @@ using OpenTablePtr = std::shared_ptr<const OpenTable>;
 /// The sums over a chunk of tables.
 struct TableSums {
   std::uint64_t keys = 0;          ///< TableStats::filter_keys()
-  std::uint64_t read_keys = 0;     ///< of tables that were ever read; only they have a known number of pages per tile
+  std::uint64_t read_keys = 0;     ///< keys of tables that were ever read: only for them the pages per tile are known
   std::uint64_t tile_pages = 0;    ///< sum, over these keys, of the pages per tile of the key's table
   std::uint64_t memory_bytes = 0;  ///< bytes of the readers, without their indexes and filters
   std::uint64_t special = 0;       ///< number of tables that have range tombstones or are unreadable
@@ -191,7 +191,7 @@ struct TreeView {
     return tables->collections ||
            std::any_of(memtables.begin(), memtables.end(), [](const auto& memtable) { return memtable->has_collections(); });
   }
-  /// False if the version of `key` that a view of `view_seq` finds is not a collection. True may be wrong: then a lookup tells.
+  /// False if the version of `key` that a view of `view_seq` finds is not a collection. True may be wrong: a lookup decides.
   [[nodiscard]] bool may_have_collection(const LookupKey& key, SeqNum view_seq) const;
   /// Returns the record sets of all memtables and of the version, without empty sets.
   [[nodiscard]] std::vector<SharedRecords> record_sets() const;

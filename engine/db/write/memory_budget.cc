@@ -5,8 +5,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::size_t kFewTrees = 64;  // with up to so many trees, each may keep a memtable of 1 / 512 of the budget
-// Ten ticks: once no pass of a loop can see a flushed memtable, its values may still be freed within this time.
+constexpr std::size_t kFewTrees = 64;  // with up to this many trees, each may keep a memtable of 1 / 512 of the budget
+// Ten ticks: within this time the values of a flushed memtable may still be freed, once no pass can see them.
 constexpr std::uint64_t kMemTableGoesNs = 1'000'000'000;
 constexpr std::uint64_t kMeasureNs = 50'000'000;  // smallest time between two measurements of the overhead
 /// Commands leave 1 / n of the budget free, since connection buffers are charged without a check, and the budget may be reduced.
@@ -95,7 +95,8 @@ void MemoryBudget::fit_cache() {
   std::uint64_t left = budget > used + floor ? budget - used : floor;
   fitted_.store(charged, std::memory_order_relaxed);
   if (env_.set_index_capacity) {
-    // The cache keeps its floor, since it must take a page. A quarter of it holds the index of a search in any case.
+    // The cache keeps at least its floor, since it must hold a page. Indexes get at least a quarter of the floor, so that the
+    // index of one search fits.
     const std::uint64_t indexes = std::max(floor / 4, left - std::max(left / kCachePart, floor));
     env_.set_index_capacity(indexes);
     left = std::max(floor, above(left, std::min(indexes, index_bytes())));
@@ -137,7 +138,7 @@ BudgetRoom MemoryBudget::room(std::uint64_t bytes) {
   return BudgetRoom::kAfterFlush;
 }
 
-// Memtables may use half of the budget or, if that is less, the rest that the others leave.
+// Memtables may use half of the budget, or the bytes that tables, overhead and charges leave if these are fewer.
 MemoryRelief MemoryBudget::relief(std::span<const TreeMemory> trees, std::uint64_t empty_memtable_bytes) {
   const std::uint64_t budget = bytes(), floor = memory_floor(budget);
   const std::uint64_t charged = env_.account->charged(), own = env_.account->charged(MemoryAccount::Kind::kMemTables);

@@ -3,8 +3,9 @@
 //   budget = memtables without charged values + open tables + MemoryAccount + indexes and filters + block cache
 //            + the process's overhead
 //
-// Indexes and filters of tables get what they need of the last two, up to seven eighths: one that is missing costs a lookup more
-// than a page that is missing. Beyond that they leave memory, and are read again.
+// Of the bytes left for indexes, filters and the block cache, indexes and filters get what they need, up to seven eighths: to a
+// lookup, a missing index or filter costs more than a missing page. Indexes and filters that do not fit are dropped from memory
+// and read again when they are needed.
 //
 // The overhead is the process's memory beyond these parts: freed memory that the allocator keeps, partly used pages of the
 // allocator, buffers that are not charged, code. Overhead up to a sixteenth of the budget is free.

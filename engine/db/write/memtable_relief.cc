@@ -8,12 +8,12 @@ namespace ebbtide {
 void MemTableRelief::relieve_log() {
   const std::uint64_t bytes = env_.log_bytes();
   if (bytes <= env_.most_log_bytes) return;
-  // A staged batch that waits for its commit must not keep the oldest segment either.
+  // The pieces of a staged batch that waits for its commit must not keep the oldest segment either.
   if (bytes - std::min(bytes, env_.pending_piece_bytes()) > env_.most_log_bytes)
     env_.give_up_pieces_before(env_.trees->oldest_needed({}, {}));
   MutexLock lock(env_.trees->commit_mutex);
   TreePtr oldest, waits;
-  // The oldest seq in a frozen memtable. Until that memtable is flushed, freezing other memtables frees no segment.
+  // The oldest seq in a frozen memtable. Until that memtable is flushed, flushing newer memtables frees no segment.
   SeqNum waiting = kMaxSeqNum;
   for (const auto& [id, tree] : env_.trees->live()) {
     if (tree->active_first_seq != 0 && (oldest == nullptr || tree->active_first_seq < oldest->active_first_seq)) oldest = tree;

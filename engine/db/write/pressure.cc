@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint32_t kDeadlineSlows = 700;  // in thousandths of the measured rate
 constexpr double kDebtMs = 10'000;
-constexpr double kNoStop = 0.95;  // limit for sources that slow writes down but never stop them
+constexpr double kNoStop = 0.95;  // highest pressure of sources that slow writes down but never stop them
 
 /// Keeps the largest pressure of all sources.
 struct Worst {

@@ -56,8 +56,8 @@ Status StagedWriter::stage(WriteBatch&& batch, const std::atomic<bool>* stop, St
   return Status::ok();
 }
 
-// Writes the payload to the log in pieces, before the commit. If the batch's databases have the same trees at the commit, the
-// commit need not name trees or copy the payload.
+// Writes the payload to the log in pieces, before the commit, with the trees that the databases have now. If they have the same
+// trees at the commit, the commit need not name trees or copy the payload.
 Status StagedWriter::write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) {
   std::vector<TreeId> trees;
   TRY(make_trees(*entries, &trees));

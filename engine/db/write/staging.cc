@@ -12,9 +12,9 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint32_t kLookEvery = 1024;  // operations between two checks of `stop`
-// Bytes for a key that was written once: its node, version, slot in the hash index and place in the ordered index.
+// Memory per key that the batch writes once: its node, version, slot in the hash index and place in the ordered index.
 constexpr std::size_t kBytesPerEntry = 96;
-// The constructor of MemTable gets a size in bytes, and makes its hash index for one key per this many bytes.
+// The constructor of MemTable takes a size in bytes, and makes its hash index large enough for one key per this many bytes.
 constexpr std::size_t kBytesPerKey = 256;
 
 bool changes_mapping(OpKind kind) {
@@ -23,8 +23,8 @@ bool changes_mapping(OpKind kind) {
 
 bool comes_later(OpKind kind) { return kind == OpKind::kRangeTombstone || kind == OpKind::kSecondaryDelete; }
 
-// True for a batch of a few large values. It gets no memtable of its own: inserting the values takes almost no time, and flushing
-// them alone would make a small run.
+// few_large_values() is true for a batch with at most kFewOperations operations, some with large values. Such a batch gets no
+// memtable of its own: inserting its operations takes almost no time, and flushing them alone would make a small run.
 constexpr std::uint32_t kFewOperations = 64;
 bool few_large_values(const WriteBatch& batch) { return batch.count() <= kFewOperations && batch.shared_bytes() != 0; }
 

@@ -60,7 +60,7 @@ bool TreePlacer::keeps_tree(const Tree* tree, DatabaseId database, const Inserts
 Tree* TreePlacer::make_first_tree(DatabaseId database, Millis time, Inserts* inserts) {
   TreePtr fresh = trees_.make(env_.new_tree(), database, trees_.settings_of(database).stamp);
   WriteBatch create;
-  // In the log, this operation comes before the batch. So it names the database number that has the tree before the batch's
+  // In the log, this operation comes before the batch and its swaps. So it names the number that the database had before the
   // swaps.
   create.create_tree(inserts->before_swaps(database), fresh->id, fresh->stamp);
   env_.sequence(create, fresh->id, time);
