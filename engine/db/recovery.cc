@@ -356,7 +356,7 @@ Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq, cons
 // no log yet, returns the error: if reads were served, a later start could lose the log in silence.
 Status DbImpl::serve_reads_only(const Status& refused) {
   if (!refused_by_disk(refused) || versions_->oldest_log() == kNoFile) return refused;
-  health_.failed(refused, "the disk refused what a start writes, so that only reads are served until it accepts writes");
+  health_.failed(refused, "the disk refused a write during the start; only reads are served until it accepts writes");
   return Status::ok();
 }
 

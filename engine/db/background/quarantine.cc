@@ -267,7 +267,7 @@ Status Quarantine::punch_restored(const FileMeta& meta, const TableInspector& re
   if (meta.dead_bytes == 0) return Status::ok();
   const std::string path = join_path(env_.dir, data_file_name(meta.data_file));
   TRY_ASSIGN(links, env_.fs->link_count(path));
-  if (links > 1) return Status::unsupported(path + ": has another name, and pages that were dropped");
+  if (links > 1) return Status::unsupported(path + ": has another name (a hard link), so its dropped pages cannot be punched");
   for (const FileExtent& extent : reader.dead_extents()) TRY(env_.fs->punch_hole(path, extent.offset, extent.length));
   return env_.fs->sync_file(path);
 }

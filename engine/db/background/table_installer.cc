@@ -226,7 +226,7 @@ std::shared_ptr<const TablesView> TableInstaller::replace(Tree& tree, const Tree
                                                           Millis floor, std::size_t flushed, bool* fitted) const {
   auto made = make_view(env_.version(tree.id), before.tables.get(), opened, floor,
                         [&](TablesView& view) { *fitted = env_.fit_filters(tree, view); });
-  ASSERT_MSG(made.is_ok(), "a table that was opened for the edit");
+  ASSERT_MSG(made.is_ok(), "each new table was opened for the edit");
   std::shared_ptr<const TablesView> tables = std::move(made).value();
   MutexLock lock(*env_.state_mutex);
   auto view = std::make_shared<TreeView>(*tree.view_owner);

@@ -42,7 +42,7 @@ TEST_CASE("value was put: it is read from memory, from tables and after a restar
   CHECK(scan(h, 0) == "a=3 ");
 }
 
-TEST_CASE("SWAPDB and FLUSHDB: they take effect at once and survive a restart, and other databases stay as they are") {
+TEST_CASE("SWAPDB and FLUSHDB take effect at once and survive a restart, and other databases stay as they are") {
   Harness h;
   h.open();
   h.put(0, "k", "zero");
@@ -83,7 +83,7 @@ TEST_CASE("SWAPDB and FLUSHDB: they take effect at once and survive a restart, a
   expect();
 }
 
-TEST_CASE("FLUSHDB: it removes the tree's files") {
+TEST_CASE("database is emptied by FLUSHDB: its tree's files are removed") {
   Harness h;
   h.open();
   for (int i = 0; i < 3000; ++i) h.put(0, key_of(i), std::string(100, 'v'));
@@ -102,7 +102,7 @@ TEST_CASE("FLUSHDB: it removes the tree's files") {
   CHECK(tables == 0);
 }
 
-TEST_CASE("range delete: it hides older versions everywhere and newer versions nowhere") {
+TEST_CASE("range delete hides older versions everywhere and newer versions nowhere") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "old");
@@ -165,7 +165,7 @@ TEST_CASE("batch relied on an expiry that has passed: it is not committed") {
   CHECK(h.get(0, "a") == "(absent)");
 }
 
-TEST_CASE("large values: they survive log, table, merge and restart unchanged") {
+TEST_CASE("large values survive log, table, merge and restart unchanged") {
   Harness h;
   h.settings.memory_budget = 256 << 20;
   h.open();
@@ -217,7 +217,7 @@ TEST_CASE("key is too long for the log: the batch is refused") {
   CHECK(h.get(0, std::string(kMaxKeyBytes, 'k')) == "v");
 }
 
-TEST_CASE("writes, flushes and merges after an iterator was made: it shows its view") {
+TEST_CASE("data is written, flushed and merged after an iterator was made: the iterator still shows its view") {
   Harness h;
   h.open();
   for (int i = 0; i < 500; ++i) h.put(0, key_of(i), "one");
@@ -260,7 +260,7 @@ TEST_CASE("wall clock is far past the last use: open is refused, unless the cloc
   CHECK(h.get(0, "a") == "1");
 }
 
-TEST_CASE("many crashes: engine time never goes back, and stays near the wall clock") {
+TEST_CASE("database crashes many times: engine time never goes back, and stays near the wall clock") {
   Harness h;
   h.open();
   Millis last = 0;
@@ -291,7 +291,7 @@ TEST_CASE("log lost operations that the manifest relies on: open reports it") {
   CHECK(status.message().find("relies on") != Bytes::npos);
 }
 
-TEST_CASE("tiles of mixed and changing sizes in one tree: reads are correct") {
+TEST_CASE("tree has tiles of mixed and changing sizes: reads are correct") {
   Harness h;
   h.open();
   int n = 0;

@@ -120,7 +120,7 @@ Millis birth_in(const LogReplay::Replayed& replayed, TreeId tree) { return note_
 
 }  // namespace
 
-TEST_CASE("replay: trees have the operations of the log, and databases the trees that they had") {
+TEST_CASE("log is replayed: trees have its operations, and databases have the trees that they had") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   put(bed, 1, "b", "2");
@@ -265,7 +265,7 @@ TEST_CASE("log names a database beyond the settings: it is refused") {
   CHECK(status.to_string().find("the log names database 3") != std::string::npos);
 }
 
-TEST_CASE("torn end of the log: it is cut, and the batches before it stay") {
+TEST_CASE("log has a torn end: it is cut, and the batches before it stay") {
   CommitBed bed;
   put(bed, 0, "a", "1");
   write_log(bed);

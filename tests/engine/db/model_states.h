@@ -20,19 +20,19 @@
 namespace ebbtide {
 
 enum class State : std::uint8_t {
-  kTombstones,  ///< in tables, like those below unless they say otherwise
+  kTombstones,  ///< tables have tombstones; the states below are also of tables unless their comment says otherwise
   kRangeTombstones,
   kRangeTombstoneAcross,  ///< a range tombstone with pieces in several files of a run
   kRecords,               ///< secondary range deletes, also in memtables
   kRecordRetired,
   kThreeRuns,
   kThreeLevels,
-  kWholeDrop,    ///< a page dropped unread
-  kPartialDrop,  ///< a replaced page
+  kWholeDrop,    ///< a page was dropped without being read
+  kPartialDrop,  ///< a page was replaced by its survivors
   kDeadlineMerge,
-  kFileChosen,       ///< out of a level that was too large
+  kFileChosen,       ///< the policy chose a file of a level that was too large
   kExpiryDropped,    ///< an expired value is in no file and no memtable
-  kMergeUnderView,   ///< while a view reads the previous state
+  kMergeUnderView,   ///< a merge ran while a view read the previous state
   kFlushedDatabase,  ///< FLUSHDB of a database that had tables
   kRestarted,
   kKilled,

@@ -85,7 +85,7 @@ TEST_CASE("crash undoes a FLUSHDB: the log of the emptied tree still exists") {
   CHECK(h.get(0, "kept") == "1");
 }
 
-TEST_CASE("fsync everysec: a write is durable at the first tick after a second, even without later writes") {
+TEST_CASE("fsync is everysec: a write is durable at the first tick after a second, even without later writes") {
   Harness h;
   REQUIRE(h.settings.fsync == FsyncMode::kEverySecond);
   h.open();
@@ -203,7 +203,7 @@ TEST_CASE("edit fails: its tables are removed once it is known not to be in the 
   CHECK(h.get(0, "k") == "1");
 }
 
-TEST_CASE("log of only FLUSHDBs: it stays bounded") {
+TEST_CASE("log gets only FLUSHDBs: it stays bounded") {
   Settings settings = Harness::small();
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
@@ -233,7 +233,7 @@ TEST_CASE("log has failed: no operation counts as durable before the new log has
   CHECK(h.db->durable_seq() == batch.last_seq());
 }
 
-TEST_CASE("crash: engine time does not go back, even if the wall clock was set back before") {
+TEST_CASE("database crashes: engine time does not go back, even if the wall clock was set back before") {
   Harness h;
   h.open();
   for (int i = 0; i < 60; ++i) h.advance(1000);
@@ -281,7 +281,7 @@ TEST_CASE("engine time did not follow a step of the wall clock: it does not afte
   CHECK(h.db->now() <= before + 40'000);
 }
 
-TEST_CASE("clean stop with everything flushed: nothing is replayed, and temporary files of a crash are removed") {
+TEST_CASE("all data is flushed before a clean stop: nothing is replayed, and temporary files of a crash are removed") {
   Harness h;
   h.open();
   for (int i = 0; i < 10; ++i) h.put(0, "key" + std::to_string(i), "v");
@@ -310,7 +310,7 @@ TEST_CASE("operations are replayed after a kill without a sync: they survive a p
   CHECK(h.get(0, "key") == "v");
 }
 
-TEST_CASE("power loss after open: the previous run's manifest does not come back") {
+TEST_CASE("power is lost after open: the previous run's manifest does not come back") {
   Harness h;
   h.open();
   h.put(0, "key", "v");
@@ -508,7 +508,7 @@ void open_kept(Harness& h, const std::string& kept, void (*write)(Harness&)) {
 
 }  // namespace
 
-TEST_CASE("files of format 1 in testdata: they open and have all their data") {
+TEST_CASE("files of format 1 in testdata open and have all their data") {
   Harness h(kept_settings());
   open_kept(h, kKept, write_kept);
   check_kept(h);
@@ -543,7 +543,7 @@ std::string marker(DatabaseId d, int i, const char* version) {
 }
 DeleteKey kept_stamp(int i) { return static_cast<DeleteKey>(i * 7919 % 1000); }
 
-/// Whether a text must still be in files at the end.
+/// Says if a text must still be in files at the end of the test.
 enum class Kept { kStays, kGone, kExpires };
 Kept kept_fate(DatabaseId d, int i) {
   const DeleteKey stamp = kept_stamp(i);
@@ -611,7 +611,7 @@ void check_kept_deletes(Harness& h, bool expired) {
 
 }  // namespace
 
-TEST_CASE("files of format 1 with pending deletes: they open and keep their deadlines", "[deadlines]") {
+TEST_CASE("files of format 1 with pending deletes open and keep their deadlines", "[deadlines]") {
   Harness h(kept_deletes_settings());
   open_kept(h, EBBTIDE_TEST_DIR "/testdata/format_1_deletes", write_kept_deletes);
   check_kept_deletes(h, false);
@@ -692,7 +692,7 @@ void check_kept_collections(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("files of format 2 with compact entries and debts: they open, and the debts keep their deadlines", "[deadlines]") {
+TEST_CASE("files of format 2 with compact entries and debts open, and the debts keep their deadlines", "[deadlines]") {
   Harness h(kept_collections_settings());
   open_kept(h, EBBTIDE_TEST_DIR "/testdata/format_2_collections", write_kept_collections);
   check_kept_collections(h);
@@ -727,7 +727,7 @@ TEST_CASE("files of format 2 with compact entries and debts: they open, and the 
   CHECK(stats.deadlines_missed_load + stats.deadlines_missed_clock + stats.deadlines_missed_down == 0);
 }
 
-TEST_CASE("healing: it flushes one memtable after another, the oldest first, of any tree") {
+TEST_CASE("healing flushes one memtable after another, the oldest first, of any tree") {
   Harness h;
   h.open();
   h.put(1, "first", "1");  // database 1 has the older tree

@@ -94,7 +94,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("checkpoint: it has the tables, whole finished segments, the written part of the current segment, and a manifest") {
+TEST_CASE("checkpoint has the tables, finished segments as a whole, the written part of the current segment, and a manifest") {
   Bed bed;
   const auto report = make_checkpoint(bed.env, "copy");
   REQUIRE(report.is_ok());
@@ -111,7 +111,7 @@ TEST_CASE("checkpoint: it has the tables, whole finished segments, the written p
   CHECK(VersionSet::open(bed.files.fs, "copy").is_ok());
 }
 
-TEST_CASE("target of a checkpoint: it must be new or empty, and outside of the database") {
+TEST_CASE("target of a checkpoint must be new or empty, and outside of the database") {
   Bed bed;
   CHECK(make_checkpoint(bed.env, "").status().code() == Code::kInvalidArgument);
   CHECK(make_checkpoint(bed.env, "db/copy").status().code() == Code::kInvalidArgument);
@@ -155,7 +155,7 @@ TEST_CASE("file cannot be linked: it is copied") {
   CHECK(bed.read("copy/" + log_file_name(500)) == "a whole segment");
 }
 
-TEST_CASE("damaged table: the checkpoint has as much of it as exists, and counts it") {
+TEST_CASE("table is damaged: the checkpoint has those of its files that exist, and counts the table") {
   Bed bed;
   const FileMetaPtr table = bed.files.version->runs.front().files.front();
   TreeEdit edit;

@@ -11,7 +11,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("counters of several threads: they are summed; gets that checked no run are in the first bucket") {
+TEST_CASE("several threads count: their counters are summed, and gets that searched no table are in the first bucket") {
   Counters counters;
   auto& slots = const_cast<std::array<ThreadCounters, Counters::kSlots>&>(counters.slots());
   for (const std::size_t i : {std::size_t{0}, std::size_t{5}}) {
@@ -32,7 +32,7 @@ TEST_CASE("counters of several threads: they are summed; gets that checked no ru
   CHECK(s.runs_probed.sum == 82);
 }
 
-TEST_CASE("compactions: they are listed by reason, without flushes") {
+TEST_CASE("compactions are listed by reason, without flushes") {
   CompactionTotals totals;
   totals.jobs = 7;
   totals.files_moved = 2;
@@ -47,7 +47,7 @@ TEST_CASE("compactions: they are listed by reason, without flushes") {
   for (const ReasonInfo& reason : s.merges_by_reason) CHECK(reason.reason != reason_name(Reason::kFlush));
 }
 
-TEST_CASE("memtable bytes: charged values and the rest of memtables are each counted once") {
+TEST_CASE("memtables have charged values: these values and the other bytes of memtables are each counted once") {
   MemoryAccount account;
   account.charge(MemoryAccount::Kind::kMemTables, 500);
   account.charge(MemoryAccount::Kind::kCommands, 70);
@@ -67,7 +67,7 @@ TEST_CASE("memtable bytes: charged values and the rest of memtables are each cou
   CHECK((s.table_bytes == 80 && s.table_live_bytes == 8000 && s.quarantined_files == 0));
 }
 
-TEST_CASE("garbage: it is the data that tombstones hide, dropped pages not yet punched, and files to be removed") {
+TEST_CASE("garbage is the data that tombstones hide, dropped pages not yet punched, and files to be removed") {
   auto file = std::make_shared<FileMeta>(*make_file(1, "a", "z"));
   file->data_bytes = 1000;
   file->metadata_bytes = 0;
@@ -92,7 +92,7 @@ TEST_CASE("garbage: it is the data that tombstones hide, dropped pages not yet p
   CHECK(s.garbage_leaving == 11);
 }
 
-TEST_CASE("missed deadlines: they are counted by reason") {
+TEST_CASE("deadlines are missed: they are counted by reason") {
   MissedDeadlines missed;
   PurgeSurvey survey;
   survey.now = survey.looked_at = 10'000;

@@ -51,7 +51,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("tree info: it describes runs, memtables and filters, and estimates the keys") {
+TEST_CASE("tree info describes runs, memtables and filters, and estimates the keys") {
   Bed bed;
   bed.view.memtables.push_back(std::make_shared<MemTable>(4096));
   const TreeInfo info = bed.describe();
@@ -66,7 +66,7 @@ TEST_CASE("tree info: it describes runs, memtables and filters, and estimates th
   CHECK((info.delete_deadline == 1000 && info.delete_io_budget == 77 && info.deadline_work_bytes == 88));
 }
 
-TEST_CASE("tree info: it lists the lookups of a level beside the level's filters") {
+TEST_CASE("tree info lists the lookups of a level beside the level's filters") {
   Bed bed;
   bed.lookups[lookup_level(bed.view.tables->runs[0].level())] = {.denied = 3, .in_vain = 2, .found = 1};
   const TreeInfo info = bed.describe();
@@ -74,7 +74,8 @@ TEST_CASE("tree info: it lists the lookups of a level beside the level's filters
   CHECK((info.filters[0].denied == 3 && info.filters[0].in_vain == 2 && info.filters[0].found == 1));
 }
 
-TEST_CASE("oldest pending delete: it has the deadline of the tree's rule; each tombstone lowers the key estimate by two") {
+TEST_CASE(
+    "deletes are pending: tree info has the oldest birth and its deadline, and estimates two keys less for each tombstone") {
   Bed bed;
   bed.view.memtables[0]->insert_range({"x", "y", 20, 3000});
   const std::string key = "k0";
@@ -91,7 +92,7 @@ TEST_CASE("oldest pending delete: it has the deadline of the tree's rule; each t
   CHECK(bed.describe().oldest_obligation_deadline == 0);
 }
 
-TEST_CASE("quarantined file: tree info lists it with its damage") {
+TEST_CASE("file is quarantined: tree info lists it with its damage") {
   Bed bed;
   TreeEdit edit;
   edit.tree = 1;
@@ -104,7 +105,7 @@ TEST_CASE("quarantined file: tree info lists it with its damage") {
   CHECK((info.quarantined[0].file == file && info.quarantined[0].damage == "bad page"));
 }
 
-TEST_CASE("quarantined files of several databases: each is listed with its database and its damage") {
+TEST_CASE("several databases have quarantined files: each file is listed with its database and its damage") {
   Bed bed;
   std::vector<std::string> lines;
   list_damage(3, *bed.view.tables, &lines);

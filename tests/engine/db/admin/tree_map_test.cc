@@ -64,7 +64,7 @@ TEST_CASE("run has no files: it is left out") {
   CHECK(map.runs[0].id == 1);
 }
 
-TEST_CASE("running job: its inputs and levels are shown, and its files are busy") {
+TEST_CASE("job is running: its inputs and levels are shown, and its files are busy") {
   const TreeView view = view_of({run_of(2, 0, 1), run_of(1, 1, 2)});
   Merge merge;
   merge.inputs = {{2, {2000}}, {1, {1000}}, {77, {9}}};  // run 77 does not exist
@@ -89,7 +89,7 @@ TEST_CASE("running job: its inputs and levels are shown, and its files are busy"
   CHECK_FALSE(map.runs[1].cells[1].busy);
 }
 
-TEST_CASE("memtables: they are shown newest first, all but the first as frozen, with the birth of their oldest delete") {
+TEST_CASE("memtables are shown newest first, all but the first as frozen, with the birth of their oldest delete") {
   TreeView view = view_of({});
   for (int i = 0; i < 2; ++i) view.memtables.push_back(std::make_shared<MemTable>(1 << 20));
   Entry entry;

@@ -103,7 +103,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("job: it merges its inputs, and readers get the outputs") {
+TEST_CASE("job merges its inputs, and readers get the outputs") {
   Bed bed;
   REQUIRE(bed.run(bed.merge()).is_ok());
   CHECK((bed.files.version->runs.size() == 1 && bed.installs == 1));
@@ -162,7 +162,7 @@ TEST_CASE("file is quarantined during its job: a move is aborted, and a merge re
   }
 }
 
-TEST_CASE("files in a frozen range: they do not count for the number of levels") {
+TEST_CASE("files are in a frozen range: they do not count for the number of levels") {
   for (const bool quarantined : {false, true}) {
     CAPTURE(quarantined);
     Bed bed;
@@ -187,7 +187,7 @@ TEST_CASE("files in a frozen range: they do not count for the number of levels")
   }
 }
 
-TEST_CASE("rewrite with a size for its files: the file is split") {
+TEST_CASE("rewrite has a size limit for its output files: the file is split") {
   for (const bool with_size : {false, true}) {
     Bed bed;
     const Run& newest = bed.files.version->runs.front();
@@ -197,7 +197,7 @@ TEST_CASE("rewrite with a size for its files: the file is split") {
   }
 }
 
-TEST_CASE("another job has brought files to an empty run meanwhile: the run stays") {
+TEST_CASE("another job has added files to an empty run meanwhile: the run stays") {
   Bed bed;
   const RunId newest = bed.files.version->runs.front().id;
   bed.meanwhile = [&] {
@@ -235,7 +235,7 @@ TEST_CASE("write is refused: the job ends, and the ledger has its files until th
   CHECK((bed.events == std::vector<std::string>{"write failed"} && bed.totals.jobs == 0));
 }
 
-TEST_CASE("merges for deadlines, and drops: they may use the disk space that is reserved for deadlines") {
+TEST_CASE("merges for deadlines, and drops, may use the disk space that is reserved for deadlines") {
   const auto uses = [](Reason reason) {
     Bed bed;
     REQUIRE(bed.run(bed.merge(reason)).is_ok());
@@ -246,7 +246,7 @@ TEST_CASE("merges for deadlines, and drops: they may use the disk space that is 
   CHECK_FALSE(uses(Reason::kSize));
 }
 
-TEST_CASE("drop of pages: it is counted, and the file has dead bytes") {
+TEST_CASE("pages are dropped: the drop is counted, and the file has dead bytes") {
   Bed bed;
   const Run& newest = bed.files.version->runs.front();
   Drop drop;

@@ -132,7 +132,7 @@ TEST_CASE("job ends: the next one starts, with the runs that were flushed meanwh
   CHECK(bed.files.version->runs.size() < 4);
 }
 
-TEST_CASE("quarantined file: it is left out of merges, which continue beside its range") {
+TEST_CASE("file is quarantined: merges leave it out, and continue beside its range") {
   Bed bed(1);
   TreeEdit edit;
   edit.tree = 1;
@@ -150,7 +150,7 @@ TEST_CASE("quarantined file: it is left out of merges, which continue beside its
   CHECK(is_there);
 }
 
-TEST_CASE("closing database, database with an error, dropped tree or no free thread: nothing starts") {
+TEST_CASE("database is closing or has an error, tree was dropped, or no thread is free: no job starts") {
   const auto starts = [](const std::function<void(Bed&)>& change) {
     Bed bed;
     change(bed);
@@ -208,7 +208,7 @@ TEST_CASE("job is aborted: the next plan is made at once, and this counts as no 
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("corruption: it stops writes, unless it is in an input, which is quarantined") {
+TEST_CASE("merge finds damage: a damaged input is quarantined; if no input is damaged, writes stop") {
   for (const bool in_input : {true, false}) {
     CAPTURE(in_input);
     Bed bed;
@@ -250,7 +250,7 @@ void make_late(Bed& bed) {
 
 }  // namespace
 
-TEST_CASE("merge for a deadline: it runs while compactions are paused, and reserves disk space until it ends") {
+TEST_CASE("merge is for a deadline: it runs while compactions are paused, and reserves disk space until it ends") {
   Bed bed(1);
   make_late(bed);
   bed.scheduler.pause();
@@ -263,7 +263,7 @@ TEST_CASE("merge for a deadline: it runs while compactions are paused, and reser
   CHECK(bed.events.front() == "deadline: ok");
 }
 
-TEST_CASE("late delete without a free thread: merges that are not for deadlines are aborted") {
+TEST_CASE("delete is late and no thread is free: merges that are not for deadlines are aborted") {
   Bed bed;
   bed.scheduler.schedule(bed.tree);
   const Plan plan = bed.tree->jobs.now().plans.front();

@@ -99,7 +99,7 @@ TEST_CASE("tree was dropped since the tick began: it is left alone") {
   CHECK(bed.hurried.empty());
 }
 
-TEST_CASE("PURGE.NOW requested a delete: it is due at once") {
+TEST_CASE("PURGE.NOW applies to a delete: its memtable is due at once") {
   Bed bed;
   bed.erase(bed.now);
   bed.tree->purge_before = bed.now;

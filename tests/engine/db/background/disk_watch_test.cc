@@ -46,7 +46,7 @@ struct Disk {
   std::unique_ptr<WritableFile> ballast;
 };
 
-TEST_CASE("reserve file: it is made while there is room, released on a full disk, and made again") {
+TEST_CASE("reserve file is made while there is room, released on a full disk, and made again") {
   Disk disk;
   CHECK(disk.watch.wants_reserve());
   disk.settle();
@@ -117,7 +117,7 @@ TEST_CASE("write failed on a full disk: data is refused until the next check") {
 }
 
 // Regression: a merge took the space of a flush, and then deletes were refused.
-TEST_CASE("flush of memtables needs disk space: that space stays free of data and merges") {
+TEST_CASE("flush of memtables needs disk space: new data and merges cannot use that space") {
   Disk disk;
   disk.settle();
   disk.leave(6 * kMiB);
@@ -142,7 +142,7 @@ TEST_CASE("flush of memtables needs disk space: that space stays free of data an
   CHECK(disk.watch.may_compact(3 * kMiB, DiskUse::kMerge).code() == Code::kNoSpace);
 }
 
-TEST_CASE("no reserve file: merges leave room for merges for deadlines") {
+TEST_CASE("there is no reserve file: other merges leave room for merges for deadlines") {
   Disk disk;
   disk.leave(2 * kMiB);  // so there is no reserve file
   REQUIRE(disk.watch.reserve_bytes() == 0);
@@ -192,7 +192,7 @@ TEST_CASE("merge for a deadline needs the space of the reserve file: the watch r
   CHECK(disk.fs.disk_space("data")->free_bytes == 6 * kMiB + kReserve);
 }
 
-TEST_CASE("used part: it is that of the disk or of the limit, whichever is larger") {
+TEST_CASE("used part is that of the disk or of the limit, whichever is larger") {
   Disk disk(10 * kMiB);
   disk.leave(48 * kMiB);
   CHECK(disk.watch.used_ratio() == Approx(0.25));
@@ -206,7 +206,7 @@ TEST_CASE("used part: it is that of the disk or of the limit, whichever is large
   CHECK(whole.watch.used_ratio() == Approx(0.75));
 }
 
-TEST_CASE("directory with a limit: it may fill the disk except for the reserve") {
+TEST_CASE("directory has a size limit: it may fill the disk except for the reserve") {
   Disk disk(10 * kMiB);
   disk.settle();
   CHECK(disk.watch.reserve_bytes() == kReserve);

@@ -49,7 +49,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("outputs that no edit names: they are unlinked at once, but the data file of a page drop stays") {
+TEST_CASE("no edit names the outputs: they are unlinked at once, but the data file of a page drop stays") {
   Bed bed;
   bed.outputs.unlink(bed.tree, {Bed::table(1, 2)}, {Bed::table(3, 4)});
   CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2)) && !bed.exists(metadata_file_name(4))));
@@ -69,7 +69,7 @@ TEST_CASE("edit failed: its outputs stay until the manifest is rolled") {
   CHECK((!bed.exists(data_file_name(1)) && !bed.exists(metadata_file_name(2))));
 }
 
-TEST_CASE("job failed: its files are pending in the ledger, and a file that could not be unlinked is named") {
+TEST_CASE("job failed: the ledger counts its files, and names a file that could not be unlinked") {
   Bed bed;
   bed.fs.inject({.ops = ops_of(FileOp::kUnlink)});
   CHECK_FALSE(bed.removals.unlink("db/" + data_file_name(1)).is_ok());

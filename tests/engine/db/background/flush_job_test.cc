@@ -66,7 +66,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("several memtables: they are merged into tables of one run, and the edit relies on their last seq") {
+TEST_CASE("several memtables are flushed: they become tables of one run, and the edit relies on their last seq") {
   Bed bed;
   bed.freeze(10);
   bed.freeze(20);
@@ -82,7 +82,7 @@ TEST_CASE("several memtables: they are merged into tables of one run, and the ed
   for (const FileMeta& file : bed.built.of[0].outputs) CHECK(bed.built.opened.count(file.metadata_file) == 1);
 }
 
-TEST_CASE("flush of a limited number of memtables: the oldest are flushed, and several trees share one edit") {
+TEST_CASE("number of memtables is limited: the oldest are flushed, and several trees share one edit") {
   Bed bed;
   bed.freeze(10);
   bed.freeze(20);
@@ -114,7 +114,8 @@ TEST_CASE("write fails: the job returns the error and adds nothing") {
   CHECK((bed.built.of.empty() && bed.built.relies_on == 0));
 }
 
-TEST_CASE("memtable's size as flushes: with room it counts as a part, slightly too large as one, far too large as several") {
+TEST_CASE(
+    "memtable counts as a part of a flush if it has room, as one if it is slightly too large, as several if far too large") {
   const std::uint64_t empty = MemTable(kMemTableBytes).memory_bytes(), room = kMemTableBytes - empty;
   Bed bed;
   const auto full = [&](std::size_t keys) {

@@ -160,7 +160,7 @@ TEST_CASE("flush ends: the next is queued for the remaining memtables, and merge
   CHECK(bed.plans_asked == 2);
 }
 
-TEST_CASE("after an error, or for memtables that wait for the next flush: no flush is queued") {
+TEST_CASE("database has an error, or memtables wait for the next flush: no flush is queued") {
   Bed bed;
   const TreePtr tree = bed.tree();
   bed.healthy = false;
@@ -174,7 +174,7 @@ TEST_CASE("after an error, or for memtables that wait for the next flush: no flu
   CHECK_FALSE(tree->frozen_rest);
 }
 
-TEST_CASE("urgent flush: it includes small memtables of other urgent trees, up to one full memtable") {
+TEST_CASE("flush is urgent: it includes small memtables of other urgent trees, up to one full memtable") {
   Bed bed;
   const TreePtr first = bed.tree();
   const TreePtr second = bed.tree(), calm = bed.tree(), large = bed.tree(1, 100), dropped = bed.tree(), empty = bed.tree(0);
@@ -187,7 +187,7 @@ TEST_CASE("urgent flush: it includes small memtables of other urgent trees, up t
   CHECK(large->flush_hurries);
 }
 
-TEST_CASE("flush that is not urgent: it includes no other tree") {
+TEST_CASE("flush is not urgent: it includes no other tree") {
   Bed bed;
   const TreePtr first = bed.tree(), second = bed.tree();
   second->flush_hurries = true;
@@ -222,7 +222,7 @@ TEST_CASE("flush fails: it is reported and not queued again; closing the databas
   CHECK(bed.flushed.size() == 2);
 }
 
-TEST_CASE("flush of a static schedule: it waits for a running merge, but not for one that cannot start") {
+TEST_CASE("schedule is static: a flush waits for a running merge, but not for one that cannot start") {
   Bed bed;
   const TreePtr tree = bed.tree();
   struct Schedule final : Policy {

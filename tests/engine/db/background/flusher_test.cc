@@ -152,7 +152,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("memtables of several trees: they become tables by one edit, after their operations are durable in the log") {
+TEST_CASE("memtables of several trees are flushed: they become tables by one edit, after the log has their operations durably") {
   Bed bed;
   bed.write(*bed.a, "x");
   bed.write(*bed.b, "y");
@@ -176,7 +176,7 @@ TEST_CASE("operations of a flush are not durable: it leaves no file, and the mem
   CHECK_FALSE(bed.ledger.leaving().empty());
 }
 
-TEST_CASE("flush during replay: it makes tables by one edit, without the log and without a change of deadlines") {
+TEST_CASE("flush during replay makes tables by one edit, without the log and without a change of deadlines") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());
   bed.synced.clear();

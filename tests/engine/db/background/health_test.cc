@@ -47,7 +47,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("failure: it makes the database read-only, and is named in the log and in the refusal") {
+TEST_CASE("failure makes the database read-only, and is named in the log and in the refusal") {
   Bed bed;
   CHECK((bed.health.is_ok() && !bed.health.read_only() && bed.health.write_status().is_ok()));
   bed.health.failed(Status::io_error("device gone"), "flush");
@@ -60,7 +60,7 @@ TEST_CASE("failure: it makes the database read-only, and is named in the log and
   CHECK(bed.calls[1].starts_with("read-only: flush: "));
 }
 
-TEST_CASE("second failure: the first reason stays, and the second is not logged") {
+TEST_CASE("read-only database fails again: the first reason stays, and the second failure is not logged") {
   Bed bed;
   bed.health.failed(Status::io_error("first"), "flush");
   bed.health.failed(Status::io_error("second"), "log");
@@ -68,7 +68,7 @@ TEST_CASE("second failure: the first reason stays, and the second is not logged"
   CHECK(bed.calls.size() == 2);
 }
 
-TEST_CASE("after a failure: recovery is tried after two seconds, and then every two seconds until it succeeds") {
+TEST_CASE("database has failed: recovery is tried after two seconds, and then every two seconds until it succeeds") {
   Bed bed;
   bed.outcome = Status::io_error("still gone");
   bed.health.failed(Status::io_error("gone"), "flush");
@@ -155,7 +155,7 @@ TEST_CASE("directory is lost while the disk is full: it is the reason until it i
   CHECK((bed.tries == 2 && bed.health.error().to_string() == "no space: full"));
 }
 
-TEST_CASE("full disk: it is healed on the next tick, and again at once when the reserve was released") {
+TEST_CASE("disk is full: recovery is tried on the next tick, and at once again when the reserve was released") {
   Bed bed;
   bed.outcome = Status::no_space("full");
   bed.health.failed(Status::no_space("full"), "flush");
@@ -169,7 +169,7 @@ TEST_CASE("full disk: it is healed on the next tick, and again at once when the 
   CHECK(bed.tries == 2);
 }
 
-TEST_CASE("corruption, or a closing database: there is no attempt to heal it") {
+TEST_CASE("failure is corruption, or the database is closing: recovery is not tried") {
   Bed bed;
   bed.health.failed(Status::corruption("bad"), "compaction");
   bed.pass(10'000);

@@ -86,7 +86,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("dead bytes: they are punched, synced and noted in the manifest once, and then plans are requested") {
+TEST_CASE("file has dead bytes: they are punched, synced and noted in the manifest once, and then plans are requested") {
   Bed bed;
   const std::uint64_t before = bed.allocated(), dead = bed.file().dead_bytes;
   const std::uint64_t syncs = bed.tree.fs.operations(ops_of(FileOp::kSync));
@@ -111,7 +111,7 @@ TEST_CASE("reader has an older metadata file: the bytes stay until it ends") {
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("closing database: nothing is submitted; nothing can be written: nothing is punched") {
+TEST_CASE("database is closing: nothing is submitted; manifest cannot be written: nothing is punched") {
   Bed bed;
   bed.closing = true;
   bed.puncher.schedule(kTree);
@@ -121,11 +121,11 @@ TEST_CASE("closing database: nothing is submitted; nothing can be written: nothi
   bed.turn();
   CHECK(bed.committed.empty());
   bed.writable = true;
-  bed.turn();  // the puncher has kept it in mind
+  bed.turn();  // the puncher still knows of the dead bytes
   CHECK(bed.committed.size() == 1);
 }
 
-TEST_CASE("file with a second name: it is never punched, but listed for a rewrite") {
+TEST_CASE("file has a second name: it is never punched, but listed for a rewrite") {
   Bed bed;
   REQUIRE(bed.tree.memory.link(bed.path(), "db/copy").is_ok());
   CHECK(bed.puncher.not_punched(*bed.tree.version).empty());

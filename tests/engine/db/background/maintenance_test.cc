@@ -64,7 +64,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("tick: it measures the loads of all trees, and then performs the steps in order") {
+TEST_CASE("tick measures the loads of all trees, and then performs the steps in order") {
   Bed bed;
   TreeLoad load;
   auto view = std::make_shared<TreeView>();
@@ -85,7 +85,7 @@ TEST_CASE("clock requests a new mark of engine time: the mark is written") {
   CHECK(bed.calls.front() == "begin");
 }
 
-TEST_CASE("tick during a tick: it does nothing") {
+TEST_CASE("a tick is running: another tick does nothing") {
   Bed bed;
   bed.in_step = [&] { bed.maintenance.tick(); };
   bed.tick();
@@ -124,7 +124,7 @@ TEST_CASE("disk is full: it is logged once, and once when it has room again") {
   CHECK((bed.lines.size() == 2 && bed.lines[1] == "the disk has room again"));
 }
 
-TEST_CASE("reserve: it is filled in the background, by one attempt at a time") {
+TEST_CASE("reserve is missing: it is created in the background, by one attempt at a time") {
   Bed bed;
   bed.tick();
   bed.tick();
@@ -151,7 +151,7 @@ TEST_CASE("reserve cannot be made: the failure is logged once, and again after a
   CHECK(bed.lines.size() == 1);
 }
 
-TEST_CASE("memtables: disk space is reserved for their tables") {
+TEST_CASE("memtables have data: disk space is reserved for their tables") {
   Bed bed;
   for (int i = 0; i < 3; ++i) {
     bed.tick();

@@ -223,7 +223,7 @@ TEST_CASE("database is read-only or closes: neither log nor manifest is shortene
   CHECK((!bed.exists(501) && bed.versions->manifest_file() != manifest));
 }
 
-TEST_CASE("edit: it names the oldest needed log segment, and no seq beyond the known synced seq") {
+TEST_CASE("edit names the oldest needed log segment, and no seq beyond the known synced seq") {
   Bed bed;
   bed.last_seq = 15;
   MutexLock lock(bed.editor.mutex);
@@ -238,7 +238,7 @@ TEST_CASE("edit: it names the oldest needed log segment, and no seq beyond the k
   CHECK((next.oldest_log == FileNum{503} && next.complete_seq == SeqNum{12}));
 }
 
-TEST_CASE("manifest is rolled: everything that older edits had superseded is gone") {
+TEST_CASE("manifest is rolled: no keys are superseded any more") {
   Bed bed;
   const TreePtr tree = bed.make();
   MutexLock lock(bed.editor.mutex);
@@ -300,7 +300,7 @@ TableChange mark_of(TreeId id, std::uint64_t flushes) {
   return change;
 }
 
-TEST_CASE("change of tables: it is committed, then readers get the tables, then the caller is called") {
+TEST_CASE("tables are changed: the edit is committed, then readers get the tables, then the caller is called") {
   Bed bed;
   const TreePtr tree = bed.committed();
   TableChange change = mark_of(tree->id, 3);
@@ -310,7 +310,7 @@ TEST_CASE("change of tables: it is committed, then readers get the tables, then 
   CHECK((bed.versions->tree(tree->id)->flushes == 3 && bed.installed == std::vector<TreeId>{tree->id} && installs == 1));
 }
 
-TEST_CASE("change of tables without trees: it writes and installs nothing") {
+TEST_CASE("change of tables has no tree: nothing is written or installed") {
   Bed bed;
   (void)bed.committed();
   bool called = false;
@@ -331,7 +331,7 @@ TEST_CASE("database closes: a change of tables is aborted; edit fails: readers k
   CHECK((bed.versions->tree(tree->id)->flushes == 0 && bed.installed.empty()));
 }
 
-TEST_CASE("mark of engine time: it waits for no other edit, and its failure is reported unless the database closes") {
+TEST_CASE("mark of engine time waits for no other edit, and its failure is reported unless the database closes") {
   Bed bed;
   CHECK(bed.editor.try_time_mark(7000));
   CHECK(bed.versions->time_mark() == 7000);
@@ -349,7 +349,7 @@ TEST_CASE("mark of engine time: it waits for no other edit, and its failure is r
   CHECK(bed.failures == std::vector<std::string>{"engine time"});
 }
 
-TEST_CASE("an edit for engine time names the newest log segment and the last synced operation, and never goes back") {
+TEST_CASE("edit for engine time names the newest log segment and the last synced operation, which never go back") {
   Bed bed;
   bed.tip = {503, 25};
   CHECK(bed.editor.try_time_mark(7000));

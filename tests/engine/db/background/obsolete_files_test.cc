@@ -49,7 +49,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("queued files: they are unlinked once, and the cache drops their blocks") {
+TEST_CASE("files are queued: they are unlinked once, and the cache drops their blocks") {
   Bed bed;
   (*bed.remover.sink())({1, kNoFile});
   (*bed.remover.sink())({3, 4});
@@ -68,7 +68,7 @@ TEST_CASE("views have no readers any more: they are collected first, and their f
   CHECK(bed.files() == 2);
 }
 
-TEST_CASE("tick: it submits the removal of queued files, and nothing if none is queued") {
+TEST_CASE("tick submits the removal of queued files, and nothing if none is queued") {
   Bed bed;
   bed.remover.tick();
   CHECK(bed.submitted.empty());
@@ -132,7 +132,7 @@ TEST_CASE("file to unlink is missing: this is no failure") {
   CHECK(bed.warnings.empty());
 }
 
-TEST_CASE("disowned files: they stay until the manifest is rolled") {
+TEST_CASE("files are disowned: they stay until the manifest is rolled") {
   Bed bed;
   bed.remover.disown({{1, 2}, {3, kNoFile}});
   bed.remover.remove_queued();

@@ -106,12 +106,12 @@ TEST_CASE("rewrite for a deadline leaves pending deletes: no further one starts 
   Plan other = rewrite;
   other.reason = Reason::kDropped;
   bed.memory.note_outputs(other, *bed.version, {output(8, 500)}, 1000);
-  bed.version->runs.push_back({2, 2, {make_file(6, "b", "d")}});  // the outputs are not final, since the merge was a split
+  bed.version->runs.push_back({2, 2, {make_file(6, "b", "d")}});  // the outputs are not bottommost, since the rewrite was a split
   bed.memory.note_outputs(rewrite, *bed.version, {output(8, 500)}, 1000);
   CHECK(bed.recall().fruitless.empty());
 }
 
-TEST_CASE("partial drops: they are noted with the newest record, and pages are searched again") {
+TEST_CASE("partial drops were tried: they are noted with the newest record, and pages are searched again") {
   Bed bed;
   (void)bed.memory.note_planned(kTree, bed.recall(), {.next_page_look = 0});
   const std::vector<Record> records = {{0, 10, 5, 100}, {10, 20, 9, 100}};

@@ -62,7 +62,7 @@ std::string order(const PlannerInput& input) {
 
 }  // namespace
 
-TEST_CASE("order of planners: unread drops, deadlines, policy, rewrites") {
+TEST_CASE("planners are asked in order: quarantine and drops, deadlines, policy, rewrites") {
   CHECK(order({}) == "quarantine, file drop, page drop, names, urgent, late rewrite, policy, rewrite");
 }
 
@@ -288,7 +288,7 @@ TEST_CASE("page drop cannot see all tables: it searches again after a second, or
 }
 
 TEST_CASE(
-    "covered pages: they are dropped (only whole files if punching is impossible); a search without result is repeated later") {
+    "record covers pages: they are dropped (only whole files if punching is impossible); a search without result is repeated") {
   Tables all;
   Source stamped;
   for (int i = 0; i < 16; ++i)
@@ -317,7 +317,7 @@ TEST_CASE(
   CHECK(planner::page_drop(all.look(), &all.notes).empty());
 }
 
-TEST_CASE("lingering names: they are purged a margin before their deadline, unless an older delete is pending in the file") {
+TEST_CASE("names linger in a file: they are purged a margin before their deadline, unless an older delete is pending in it") {
   Tables all;
   Source source;
   source.entries = {entry("b", 1), entry("c", 2)};

@@ -121,7 +121,7 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("requested flush: it freezes the memtable and waits for it, but not for later memtables") {
+TEST_CASE("requested flush freezes the memtable and waits for it, but not for later memtables") {
   Bed bed;
   bed.write();
   bed.tasks.push_back([&] { bed.flush_one(); });
@@ -135,7 +135,7 @@ TEST_CASE("requested flush: it freezes the memtable and waits for it, but not fo
   CHECK(bed.work.flush(0).code() == Code::kAborted);  // no task is left that flushes the others
 }
 
-TEST_CASE("requested flush of an empty, a missing or a dropped tree: it does not wait") {
+TEST_CASE("tree is empty, missing or dropped: a requested flush does not wait") {
   Bed bed;
   CHECK(bed.work.flush(0).is_ok());
   CHECK(bed.work.flush(7).is_ok());
@@ -150,14 +150,14 @@ TEST_CASE("requested flush of an empty, a missing or a dropped tree: it does not
   CHECK(bed.events.empty());
 }
 
-TEST_CASE("requested merge: it takes the files of its range and all files that overlap them, in one job") {
+TEST_CASE("requested merge takes the files of its range and all files that overlap them, in one job") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}, {3, {"x", "y"}}}, {{5, {"b", "d"}}, {7, {"x", "z"}}}});
   CHECK(bed.work.compact(0, {"b", "c"}).is_ok());
   CHECK(bed.events == Texts{"run 1 5", "finish", "progressed"});
 }
 
-TEST_CASE("requested merge of a single clean run: it has nothing to do") {
+TEST_CASE("tree has a single run without deletes: a requested merge has nothing to do") {
   Bed bed;
   bed.set_runs({{{1, {"a", "c"}}}});
   CHECK(bed.work.compact(0, {}).is_ok());

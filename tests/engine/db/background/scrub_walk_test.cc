@@ -24,7 +24,7 @@ std::vector<std::uint64_t> walk(ScrubWalk* scrub, const std::vector<ScrubWalk::T
 
 }  // namespace
 
-TEST_CASE("walk: it takes each table once per interval, for a time in proportion to the table's size") {
+TEST_CASE("walk visits each table once per interval, and rests after it in proportion to the table's size") {
   std::vector<ScrubWalk::Table> tables = {{9, 500}, {4, 100}, {30, 300}, {12, 100}};
   ScrubWalk scrub(4);  // begins after table 4
   Millis now = 1'000'000;

@@ -99,7 +99,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("scrub: it reads each table within the interval, and counts the bytes") {
+TEST_CASE("scrub reads each table within the interval, and counts the bytes") {
   Bed bed;
   bed.live();
   CHECK(std::set<FileNum>(bed.read.begin(), bed.read.end()) == std::set<FileNum>{bed.file(0), bed.file(1)});
@@ -164,14 +164,14 @@ TEST_CASE("table's tree was dropped, or the table was merged: it is not read") {
   CHECK(bed.read.empty());
 }
 
-TEST_CASE("quarantined tables: the scrub skips them") {
+TEST_CASE("tables are quarantined: the scrub skips them") {
   Bed bed;
   bed.quarantine(bed.file(0));
   bed.live();
   CHECK(std::set<FileNum>(bed.read.begin(), bed.read.end()) == std::set<FileNum>{bed.file(1)});
 }
 
-TEST_CASE("verify: it reads all tables of the view, and a quarantined one from the drive") {
+TEST_CASE("verify reads all tables of the view, and a quarantined one from the drive") {
   Bed bed;
   bed.quarantine(bed.file(0));
   const auto lease = bed.leases.lease(bed.view, 2, bed.now);

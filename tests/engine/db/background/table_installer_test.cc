@@ -79,7 +79,7 @@ const OpenTable& table(const TablesView& view, std::size_t run) { return *view.r
 
 }  // namespace
 
-TEST_CASE("new view: it keeps open tables, opens new ones, and uses tables that a job has opened") {
+TEST_CASE("new view keeps open tables, opens new ones, and uses tables that a job has opened") {
   Bed bed;
   const auto before = bed.view();
   REQUIRE(before->runs.size() == 2);
@@ -128,7 +128,7 @@ TEST_CASE("metadata file of a table is replaced: the table keeps its data file")
   CHECK((bed.metadata_files.size() == 1 && bed.data_files.empty()));
 }
 
-TEST_CASE("quarantined files: the view lists them, and their ranges are frozen") {
+TEST_CASE("files are quarantined: the view lists them, and their ranges are frozen") {
   Bed bed;
   TreeEdit edit;
   edit.tree = 1;
@@ -139,7 +139,7 @@ TEST_CASE("quarantined files: the view lists them, and their ranges are frozen")
   CHECK(view->newest_level_runs == 0);  // no file of the level may be merged
 }
 
-TEST_CASE("install: readers get the tables and lose the flushed memtables in one step") {
+TEST_CASE("tables are installed: readers get them and lose the flushed memtables in one step") {
   Bed bed;
   bed.show(bed.view(), 3);
   const auto active = bed.tree.view_owner->memtables.front();
@@ -155,7 +155,7 @@ TEST_CASE("install: readers get the tables and lose the flushed memtables in one
   CHECK(bed.fit_later == std::vector<TreeId>{1});
 }
 
-TEST_CASE("install during replay: it needs no fence, and leaves unfitted filters to the next install") {
+TEST_CASE("install during replay needs no fence, and leaves unfitted filters to the next install") {
   Bed bed;
   bed.show(bed.view(), 3);
   bed.flush();
@@ -179,7 +179,7 @@ TEST_CASE("tree is dropped: all its tables are removed") {
   CHECK(bed.data_files.size() == 2);
 }
 
-TEST_CASE("job: it reads tables that are open, and its outputs are kept for the view") {
+TEST_CASE("job reads tables that are open already, and its outputs stay open for the view") {
   Bed bed;
   const auto view = bed.view();
   TableInstaller::OpenedTables opened;

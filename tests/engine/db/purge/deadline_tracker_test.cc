@@ -62,7 +62,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("margin: it is a tenth of the deadline plus 1.5 times the work's time; half of the deadline if disk space is short") {
+TEST_CASE("margin is a tenth of the deadline plus 1.5 times the work's time, or half of the deadline if disk space is short") {
   Fixture f;
   f.tick(kBirth);
   CHECK(f.margin == kDeadline / 10);
@@ -86,7 +86,7 @@ TEST_CASE("I/O budget is lower than the measured rate: work starts earlier") {
   CHECK(f.margin == kDeadline / 10 + 30'000);
 }
 
-TEST_CASE("shape of a tree: it is surveyed when tables change and every 200 ms, and never for a tree without a deadline") {
+TEST_CASE("shape of a tree is computed when its tables change and every 200 ms, and never for a tree without a deadline") {
   Fixture f;
   f.tick(kBirth);
   f.tick(kBirth + DeadlineTracker::kLookEvery - 1);
@@ -102,7 +102,7 @@ TEST_CASE("shape of a tree: it is surveyed when tables change and every 200 ms, 
   CHECK(f.tracker.work_bytes(7) == 0);
 }
 
-TEST_CASE("oldest delete has used its part of the time, or PURGE.NOW requests it: its memtable is flushed") {
+TEST_CASE("oldest delete has used its part of the time, or PURGE.NOW applies to it: its memtable is flushed") {
   Fixture f;
   f.memtables = {kBirth, 0};
   Millis due = 0;
@@ -117,7 +117,7 @@ TEST_CASE("oldest delete has used its part of the time, or PURGE.NOW requests it
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("frozen memtable: it counts only while no flush of it is queued") {
+TEST_CASE("memtable is frozen: it counts only while no flush of it is queued") {
   Fixture f;
   f.memtables = {0, kBirth};
   CHECK_FALSE(f.tick(kBirth + kDeadline));
@@ -125,7 +125,7 @@ TEST_CASE("frozen memtable: it counts only while no flush of it is queued") {
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("needed part of the measured rate: it is bytes divided by the time left, at most 1, and 0 while unmeasured") {
+TEST_CASE("needed part of the measured rate follows from bytes and time left; it is at most 1, and 0 before a measurement") {
   Fixture f;
   f.table_bytes = 10'000'000;  // within 100 s: 100 bytes per ms
   f.tick(kBirth);

@@ -24,7 +24,7 @@ PurgeHolder table_of(Millis floor, bool damage = false) {
 
 }  // namespace
 
-TEST_CASE("deadline is missed: the reason is what left less than half of the time") {
+TEST_CASE("deadline is missed: the reason is the event after which less than half of the time was left") {
   struct Row {
     MissCauses causes;
     MissReason reason;
@@ -62,7 +62,7 @@ TEST_CASE("deadline is shortened long after the start and then missed: the reaso
   }
 }
 
-TEST_CASE("late birth: it is counted once per tree, a newer late one again, and a birth in time never") {
+TEST_CASE("delete is late: its birth is counted once per tree, a newer late birth again, and a birth in time never") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(5999, {table_of(5000)}), {}).empty());
   CHECK(missed.note(survey_at(6010, {table_of(5000)}), {}) == std::vector<Miss>{{1, 10, MissReason::kLoad}});
@@ -72,7 +72,7 @@ TEST_CASE("late birth: it is counted once per tree, a newer late one again, and 
   CHECK(missed.count(MissReason::kDown) == 0);
 }
 
-TEST_CASE("late delete in a damaged table: it is counted only as damage, also after the repair") {
+TEST_CASE("delete in a damaged table is late: it is counted only as damage, also after the repair") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(6010, {table_of(5000, true)}), {}) == std::vector<Miss>{{1, 10, MissReason::kDamage}});
   CHECK(missed.note(survey_at(6020, {table_of(5000)}), {}).empty());

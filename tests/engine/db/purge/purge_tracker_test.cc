@@ -46,7 +46,7 @@ const PurgeStatus::Left& left_in(const PurgeStatus& status, PurgePlace place) {
 
 }  // namespace
 
-TEST_CASE("holder has an older floor: the ticket is pending; survey finds none: the ticket is done") {
+TEST_CASE("survey finds a delete of the ticket: the ticket is pending; survey finds none: the ticket is done") {
   Fixture f;
   f.tree(1, 10'000);
   f.holder(PurgePlace::kTable, 1, 900, 77);
@@ -125,7 +125,7 @@ TEST_CASE("ticket of one tree ignores other trees; ticket of all ignores trees w
   CHECK(f.status({1000, 2}).promised == false);
 }
 
-TEST_CASE("tree is removed: it is remembered with its deadline; beyond the limit only together with all others") {
+TEST_CASE("tree is removed: it is stored with its deadline; beyond the limit, only one time for all such trees is stored") {
   Fixture f;
   const auto trees = static_cast<TreeId>(PurgeTracker::kMaxGoneTrees + 1);
   for (TreeId tree = 0; tree < trees; ++tree) {
@@ -159,7 +159,7 @@ TEST_CASE("survey finds a tree for the first time: the tree had no delete older 
   CHECK_FALSE(f.status({1015, 3}).done);
 }
 
-TEST_CASE("ticket of the future, of time 0 or of an unknown tree: it is refused") {
+TEST_CASE("ticket is of the future, of time 0 or of an unknown tree: it is refused") {
   Fixture f;
   f.tree_limit = 8;
   f.look_after(10);
@@ -168,7 +168,7 @@ TEST_CASE("ticket of the future, of time 0 or of an unknown tree: it is refused"
   }
 }
 
-TEST_CASE("recent survey: it is used for further tickets; an old survey, or one before the ticket, is repeated") {
+TEST_CASE("survey is recent: it is used for further tickets; an old survey, or one before the ticket, is repeated") {
   Fixture f;
   f.look_after(10);
   (void)f.status({1000, {}});
@@ -180,7 +180,7 @@ TEST_CASE("recent survey: it is used for further tickets; an old survey, or one 
   CHECK(f.drawn == 3);
 }
 
-TEST_CASE("open tickets: done ones and repetitions are left out, and beyond the limit the oldest are dropped") {
+TEST_CASE("open tickets are listed: done ones and repetitions are left out, and beyond the limit the oldest are dropped") {
   Fixture f;
   f.tree(1, 5000);
   f.holder(PurgePlace::kTable, 1, 1005);
@@ -193,7 +193,7 @@ TEST_CASE("open tickets: done ones and repetitions are left out, and beyond the 
   CHECK(f.tracker.open_tickets().front().born_by == 2000);
 }
 
-TEST_CASE("deadline missed shortly after the start: this is known; missed before the start: this is unknown") {
+TEST_CASE("deadline is missed shortly after the start: this is known; it was missed before the start: this is unknown") {
   Fixture f;
   f.opened_at = 1000;
   f.look_after(10);

@@ -28,7 +28,7 @@ std::string planned(const RetentionInput& input) {
 
 }  // namespace
 
-TEST_CASE("place of deleted data: it is due after its part of the time from birth to deadline") {
+TEST_CASE("place has deleted data: its action is due after a part of the time from birth to deadline") {
   struct Row {
     PurgeHolder holder;
     unsigned eighths;
@@ -58,7 +58,7 @@ TEST_CASE("only pins keep a log segment: they are revoked at seven eighths of th
   CHECK(planned({.survey = early, .log_begins = 4}) == "retire up to 3, clean up");
 }
 
-TEST_CASE("manifest: it is rolled a quarter of the deadline after the edit, or at three quarters of the delete's time") {
+TEST_CASE("manifest is rolled a quarter of the deadline after the edit, or at three quarters of the delete's time") {
   const auto at = [](Millis now, Millis since) {
     return planned({.survey = survey_at(now), .superseded = {{1, {kBirth, since}}}});
   };
@@ -76,7 +76,7 @@ TEST_CASE("old edits name more than 2,000 trees: the manifest is rolled, with or
   CHECK(planned(input) == "clean up and roll");
 }
 
-TEST_CASE("PURGE.NOW: it acts on memtables, log and views at once, and on the manifest when the tables are clean") {
+TEST_CASE("PURGE.NOW acts on memtables, log and views at once, and on the manifest when the tables are clean") {
   const std::map<TreeId, PurgeLedger::Superseded> named = {{1, {kBirth, kBirth}}};
   const auto asked = [&](std::vector<PurgeHolder> holders) { return survey_at(kBirth + 1, std::move(holders), kBirth); };
   const PurgeSurvey all = asked({holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 3),
@@ -95,7 +95,7 @@ TEST_CASE("directory of an unlinked file is not synced: a clean-up is requested"
   CHECK(planned({.survey = survey_at(kBirth), .unsynced_removals = true}) == "clean up");
 }
 
-TEST_CASE("interval of surveys: it is a second, or a sixteenth of a short deadline, and ends before each deadline") {
+TEST_CASE("interval of surveys is a second, or a sixteenth of a short deadline, and ends before each deadline") {
   constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
   PurgeSurvey survey = survey_at(1);
   const auto deadline = [&](Millis ms) { survey.trees[1].deadlines = DeadlineRule(ms); };
@@ -110,7 +110,7 @@ TEST_CASE("interval of surveys: it is a second, or a sixteenth of a short deadli
   CHECK(survey_interval_ns(survey, 10 * kSecond) == 10 * kSecond);
 }
 
-TEST_CASE("last eighth before a deadline: surveys are more frequent, but not for damage") {
+TEST_CASE("last eighth before a deadline has begun: surveys are more frequent, but not for damage") {
   constexpr std::uint64_t kMs = 1'000'000;
   const auto interval_at = [](Millis age, bool damage = false) {
     PurgeHolder file = holder(PurgePlace::kTable);
@@ -123,7 +123,7 @@ TEST_CASE("last eighth before a deadline: surveys are more frequent, but not for
   CHECK(interval_at(2 * kDeadline, true) == 500 * kMs);
 }
 
-TEST_CASE("log segments are named: their pins are revoked") {
+TEST_CASE("pin contains one of the given log segments: it is revoked") {
   LogPins pins;
   CHECK(pins.oldest() > 1'000'000);
   const auto old = pins.pin(3, 5), young = pins.pin(7, 9);
@@ -210,7 +210,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("ticks: they survey once per interval, or on request") {
+TEST_CASE("ticks survey once per interval, or on request") {
   Fixture f;
   CHECK(f.surveys == 1);
   f.tick(499);
@@ -224,7 +224,7 @@ TEST_CASE("ticks: they survey once per interval, or on request") {
   CHECK(f.surveys == 3);
 }
 
-TEST_CASE("PURGE.NOW has requested deletes: every tick surveys until they are purged") {
+TEST_CASE("PURGE.NOW applies to deletes: every tick surveys until they are purged") {
   Fixture f;
   f.purge_before = kBirth;
   f.holders = {holder(PurgePlace::kTable)};
@@ -236,7 +236,8 @@ TEST_CASE("PURGE.NOW has requested deletes: every tick surveys until they are pu
   CHECK(f.surveys == 5);
 }
 
-TEST_CASE("late delete: memtable is flushed, segment retired, views and pins revoked, the miss reported, other work submitted") {
+TEST_CASE(
+    "delete is late: memtable is flushed, segment retired, views and pins revoked, the miss reported, other work submitted") {
   Fixture f;
   f.holders = {holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 4), holder(PurgePlace::kLeaving)};
   const auto pin = f.pins.pin(4, 4);

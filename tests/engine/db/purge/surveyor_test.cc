@@ -120,7 +120,7 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("fence: it returns the time of births after every earlier operation is visible") {
+TEST_CASE("fence returns the time of births after every earlier operation is visible") {
   Bed bed;
   SeqNum up_to = 0;
   CHECK(bed.surveyor.fence(&up_to) == kNow);
@@ -128,7 +128,7 @@ TEST_CASE("fence: it returns the time of births after every earlier operation is
   CHECK(bed.awaited == std::vector<SeqNum>{7});
 }
 
-TEST_CASE("tree has no deletes: it has no holder, and its floor is the present") {
+TEST_CASE("tree has no deletes: the survey lists no place of it, and its floor is the present") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.set_table(*tree, table(5, 0, kNow + 1));
@@ -137,7 +137,7 @@ TEST_CASE("tree has no deletes: it has no holder, and its floor is the present")
   CHECK(bed.surveyor.floor_of(nullptr) == kNow);
 }
 
-TEST_CASE("memtables and tables have a pending delete: they are holders from its birth on") {
+TEST_CASE("memtables and tables have pending deletes: the survey lists each of them with its oldest birth") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.erase(*tree, 700);
@@ -157,7 +157,7 @@ TEST_CASE("delete was born in the millisecond of the survey: it counts; a later 
   CHECK(bed.holders().empty());
 }
 
-TEST_CASE("record may cover entries of a table, or names linger in it: the table is a holder") {
+TEST_CASE("record may cover entries of a table, or names linger in it: the survey lists the table") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   FileMeta covered = table(5, 0);
@@ -172,7 +172,7 @@ TEST_CASE("record may cover entries of a table, or names linger in it: the table
   CHECK(bed.holders() == Texts{"table 1 400 file 6"});
 }
 
-TEST_CASE("tree is dropped: all its places are holders of the delete that dropped it") {
+TEST_CASE("tree is dropped: the survey lists all its places with the birth of the delete that dropped it") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.erase(*tree, 900);
@@ -182,14 +182,14 @@ TEST_CASE("tree is dropped: all its places are holders of the delete that droppe
   CHECK(bed.surveyor.draw()->databases.empty());
 }
 
-TEST_CASE("log segment: it is a holder of its own deletes and of those in later segments") {
+TEST_CASE("log segments have deletes: the survey lists each segment with the oldest delete in it or in a later one") {
   Bed bed;
   bed.segments.push_back({.file = 3, .last_seq = 1, .bytes = 10, .notes = {{1, 0, 0}, {2, 0, kNow + 1}}});
   bed.segments.push_back({.file = 4, .last_seq = 2, .bytes = 10, .notes = {{1, 900, 0}}});
   CHECK(bed.holders() == Texts{"log 1 900 file 3", "log 1 900 file 4"});
 }
 
-TEST_CASE("manifest and replaced files: they are holders until they are removed") {
+TEST_CASE("manifest and replaced files have deleted data: the survey lists them until they are removed") {
   Bed bed;
   REQUIRE(bed.fs.create("db/000009.data").is_ok());
   bed.ledger.supersede(1, 300, 400);
@@ -264,7 +264,7 @@ TEST_CASE("mark of engine time cannot be written: the survey uses the current ti
   CHECK(survey->databases == std::vector<std::pair<DatabaseId, TreeId>>{{0, 1}});
 }
 
-TEST_CASE("PURGE.NOW: it makes deletes of the ticket's tree and of dropped trees overdue") {
+TEST_CASE("PURGE.NOW makes deletes of the ticket's tree and of dropped trees overdue") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1);
   bed.surveyor.make_overdue({.born_by = 500, .tree = 1});

@@ -23,7 +23,7 @@ std::vector<std::string> keys_of(Iterator& walk) {
 
 }  // namespace
 
-TEST_CASE("walk: it merges memtables and runs, and shows neither deleted nor expired keys") {
+TEST_CASE("walk merges memtables and runs, and shows neither deleted nor expired keys") {
   ReadFixture f;
   for (const char* key : {"a", "b", "c", "d", "e"}) f.put(key, "old", {.stamp = static_cast<DeleteKey>(key[0])});
   f.put("f", "old", {.expiry = f.now});
@@ -45,7 +45,7 @@ TEST_CASE("walk: it merges memtables and runs, and shows neither deleted nor exp
   CHECK(walk->key() == "c");
 }
 
-TEST_CASE("walk: it stays within its bounds, and reads large values if requested") {
+TEST_CASE("walk stays within its bounds, and reads large values if requested") {
   ReadFixture f;
   const std::string large(kLargeValueBytes + 7, 'x');
   for (const char* key : {"a", "b", "c"}) f.put(key, large);

@@ -27,7 +27,7 @@ Expiring expiring(const ReadView& view, Millis after, Millis until, std::size_t 
 
 }  // namespace
 
-TEST_CASE("scan of a period: it finds keys whose current entry expires after its start and up to its end, passed or not") {
+TEST_CASE("scan of a period finds keys whose current entry expires after its start and up to its end, in past or future") {
   ReadFixture f;
   const Millis now = f.now;
   f.put("never", "v");
@@ -50,7 +50,7 @@ TEST_CASE("scan of a period: it finds keys whose current entry expires after its
   }
 }
 
-TEST_CASE("scan with a limit: it returns the earliest keys, and the time up to which it has found all") {
+TEST_CASE("scan has a limit: it returns the earliest keys, and the time up to which it has found all") {
   ReadFixture f;
   for (int i = 0; i < 20; ++i) f.put(numbered(i), "v", {.expiry = f.now + 10 + static_cast<Millis>(i / 4)});
   const Expiring found = expiring(f.leased_view(), f.now, f.now + 1000, 10);

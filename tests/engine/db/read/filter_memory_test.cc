@@ -42,7 +42,7 @@ struct TwoRuns : ReadFixture {
 
 }  // namespace
 
-TEST_CASE("pages per tile of a run: they are the average of its tables, weighted by their keys") {
+TEST_CASE("tables of a run have different pages per tile: the run has their average, weighted by keys") {
   TiledKeys run;
   CHECK(run.pages_per_tile() == 1);
   run.add(300, 1);
@@ -56,7 +56,8 @@ TEST_CASE("pages per tile of a run: they are the average of its tables, weighted
   CHECK(run.pages_per_tile() == 9);
 }
 
-TEST_CASE("filters of a flush: they have more bits than the average, since older runs are larger; uniform filters do not") {
+TEST_CASE(
+    "memtable is flushed: its filters have more bits than the average, since older runs are larger; uniform filters do not") {
   TwoRuns f;
   const auto bits = filters_after_flush(*f.tree()->tables, 100, f.needs);
   const RunId flushed = 3, largest = 1;
@@ -68,7 +69,7 @@ TEST_CASE("filters of a flush: they have more bits than the average, since older
   CHECK(sum_of(filters_after_flush(*f.tree()->tables, 100, f.needs).at(flushed)) == f.needs.bits_for_each(4200));
 }
 
-TEST_CASE("merge of all runs: its filters are those of a tree with one run of all entries") {
+TEST_CASE("all runs are merged: the filters are those of a tree with one run of all entries") {
   TwoRuns f;
   const auto tree = f.tree();
   Merge merge;
@@ -155,7 +156,7 @@ TEST_CASE("settings leave filter needs open: measured values are used") {
   CHECK(filter_needs(tree).arrivals[0] == 1);
 }
 
-TEST_CASE("fit of a tree: it uses the measured lookups; for a dropped tree the last ones") {
+TEST_CASE("filters of a tree are fitted: the measured lookups decide; for a tree without a view, the last measurement decides") {
   TwoRuns f;
   Tree tree(f.clock);
   tree.settings.filter_allocation = FilterAllocation::kMonkey;
@@ -174,7 +175,7 @@ TEST_CASE("fit of a tree: it uses the measured lookups; for a dropped tree the l
   CHECK((f.slices_of(0) == 2 && tree.arrivals != all_arrive()));
 }
 
-TEST_CASE("measured lookups: they move the arrivals of a tree once") {
+TEST_CASE("lookups are measured: they change the arrivals of a tree once") {
   TwoRuns f;
   SimulatedClock clock{1};
   Tree tree(clock);

@@ -8,7 +8,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("keys of a range: they are counted exactly in memtables, and by their bytes in tables") {
+TEST_CASE("keys of a range are counted exactly in memtables, and estimated by their bytes in tables") {
   ReadFixture f;
   for (int i = 0; i < 1000; ++i) f.put(numbered(i), "value");
   const auto estimate = [&](int first, int last) { return estimate_keys(*f.tree(), {numbered(first), numbered(last)}); };
@@ -21,7 +21,7 @@ TEST_CASE("keys of a range: they are counted exactly in memtables, and by their 
   CHECK(estimate_keys(*f.tree(), {}) == Approx(1100).epsilon(0.1));
 }
 
-TEST_CASE("tombstones: each lowers the estimate by two entries, and it is never below 0") {
+TEST_CASE("each tombstone lowers the estimate by two entries, but never below 0") {
   ReadFixture f;
   for (int i = 0; i < 100; ++i) f.put(numbered(i), "value");
   f.flush();

@@ -48,7 +48,7 @@ TEST_CASE("two readers hold the same value: it is in memory once, and charged un
   CHECK(f.account->charged(kKind) == 0);
 }
 
-TEST_CASE("part of a value: it is charged by its size, or taken from the whole value that a reader holds") {
+TEST_CASE("part of a value is read: it is charged by its size, or taken from the whole value that a reader holds") {
   LargeFixture f;
   auto part = f.values.read_part(f.reader(), f.ref, 300'000, 1000);
   REQUIRE(part.is_ok());
@@ -65,7 +65,7 @@ TEST_CASE("part of a value: it is charged by its size, or taken from the whole v
   CHECK(f.account->charged(kKind) == kBytes);
 }
 
-TEST_CASE("no room in the budget for a value: it is not read, and nothing stays charged") {
+TEST_CASE("budget has no room for a value: it is not read, and nothing stays charged") {
   LargeFixture f;
   f.account->set_limit(kBytes - 1, 0);
   CHECK(f.values.read(f.reader(), f.ref).status().code() == Code::kOutOfMemory);
@@ -73,7 +73,7 @@ TEST_CASE("no room in the budget for a value: it is not read, and nothing stays 
   CHECK(f.values.read_part(f.reader(), f.ref, 0, 1000).is_ok());
 }
 
-TEST_CASE("value outlives the account's owner and the large values that read it: this is allowed") {
+TEST_CASE("value may outlive the owner of its account, and the LargeValues that read it") {
   SharedValue kept;
   {
     LargeFixture f;

@@ -9,7 +9,7 @@
 using namespace ebbtide;
 using namespace ebbtide::test;
 
-TEST_CASE("several versions: the newest decides, in a memtable or in the newest run that has the key") {
+TEST_CASE("key has several versions: the newest decides, in a memtable or in the newest run that has the key") {
   ReadFixture f;
   f.put("a", "old");
   f.put("b", "old");
@@ -28,7 +28,7 @@ TEST_CASE("several versions: the newest decides, in a memtable or in the newest 
   CHECK(value_of(view, "d") == "absent");
 }
 
-TEST_CASE("view: it does not see versions after its seq") {
+TEST_CASE("view does not see versions after its seq") {
   ReadFixture f;
   f.put("a", "old");
   const ReadView before = f.leased_view();
@@ -37,7 +37,7 @@ TEST_CASE("view: it does not see versions after its seq") {
   CHECK(value_of(f.leased_view(), "a") == "new");
 }
 
-TEST_CASE("tombstone, expiry, range tombstone or record: each hides an older version, in a memtable and in a table") {
+TEST_CASE("tombstone, expiry, range tombstone and record each hide an older version, in a memtable and in a table") {
   ReadFixture f;
   f.put("deleted", "v");
   f.put("expired", "v", {.expiry = f.now});
@@ -61,7 +61,7 @@ TEST_CASE("tombstone, expiry, range tombstone or record: each hides an older ver
   CHECK(value_of(view, "rangey") == "later");
 }
 
-TEST_CASE("found entry: it has its seq, kind, stamp, expiry and length, and a value that outlives the guard of a leased view") {
+TEST_CASE("found entry has its seq, kind, stamp, expiry and length, and a value that outlives the guard of a leased view") {
   ReadFixture f;
   f.put("k", "value", {.expiry = f.now + 5, .stamp = 9});
   f.flush();
@@ -91,7 +91,7 @@ TEST_CASE("page is not in memory: a resident lookup adds it to the misses, and s
   CHECK(value_of(f.pass_view(ReadMode::kResident, &misses), numbered(5)) == "value");
 }
 
-TEST_CASE("large value: it is located without its bytes, and read whole or in part") {
+TEST_CASE("large value is located without its bytes, and read whole or in part") {
   ReadFixture f;
   const std::string large(kLargeValueBytes + 1000, 'x');
   f.put("k", large);
@@ -133,7 +133,7 @@ TEST_CASE("view has no tree: it finds nothing, and has the stamp mode that its f
   CHECK(f.leased_view().stamp_mode() == StampMode::kWriteTime);  // the stamp mode of the tree
 }
 
-TEST_CASE("lookup: it counts hits, runs and levels; find_entry counts only in its argument") {
+TEST_CASE("lookup counts hits, runs and levels; find_entry() counts only in its argument") {
   ReadFixture f;
   f.put("a", "1");
   f.put("z", "1");

@@ -30,7 +30,7 @@ struct FetchFixture : ReadFixture {
     }
     FAIL("the large value was resident");
   }
-  /// Fetches the pages. Without threads all of them are there on return.
+  /// Fetches the pages. Without threads, all of them are in memory on return.
   bool fetch_now(MissSet* misses) { return fetcher.fetch(misses, ignore, nullptr); }
   int charges = 0;
   PageFetcher fetcher{0, account, [this] { ++charges; }, *env.values};
@@ -95,7 +95,7 @@ TEST_CASE("page is needed now and also requested as read-ahead: it is pinned") {
   CHECK(f.account->charged(MemoryAccount::Kind::kPages) > 0);
 }
 
-TEST_CASE("no room for the pages of a fetch: it reports the bytes that it needs") {
+TEST_CASE("budget has no room for the pages of a fetch: the fetch reports the bytes that it needs") {
   FetchFixture f;
   f.account->set_limit(0, 0);
   MissSet misses;
@@ -132,7 +132,7 @@ TEST_CASE("index is fetched: it is pinned, or refused with its bytes if too many
   misses.clear();
 }
 
-TEST_CASE("large value: it is fetched into the set, or left out if it exceeds what a command can ever have") {
+TEST_CASE("large value is fetched into the set, or left out if it is larger than a command can ever have") {
   FetchFixture f;
   MissSet misses;
   f.miss_large(&misses);

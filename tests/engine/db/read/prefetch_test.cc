@@ -27,7 +27,7 @@ void prefetch(const ReadView& view, const LookupKey& key) {
 
 }  // namespace
 
-TEST_CASE("get after a prefetch: it finds what a get without a prefetch finds") {
+TEST_CASE("get after a prefetch finds what a get without a prefetch finds") {
   ReadFixture f;
   f.pages_per_tile = GENERATE(1u, 4u);
   for (int i = 0; i < 200; ++i) f.put(numbered(i), "old");
@@ -101,7 +101,7 @@ TEST_CASE("prefetch is for other tables: it is not used") {
   CHECK(found.value == "new");
 }
 
-TEST_CASE("get with a prefetch of other tables: it ignores what bounds and filters denied there") {
+TEST_CASE("prefetch is for other tables: the get ignores what bounds and filters denied there") {
   ReadFixture f;
   const bool by_filter = GENERATE(true, false);
   f.put(by_filter ? "a" : "x", "1");

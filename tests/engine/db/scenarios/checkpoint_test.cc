@@ -84,7 +84,7 @@ void check_mortals(Db& db) {
 
 }  // namespace
 
-TEST_CASE("checkpoint: it has the database's contents, and later writes to either do not reach the other") {
+TEST_CASE("checkpoint has the database's contents, and later writes to either do not reach the other") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -118,7 +118,7 @@ TEST_CASE("checkpoint: it has the database's contents, and later writes to eithe
   CHECK(value_of(*copy, 0, "only here") == "x");
 }
 
-TEST_CASE("checkpoint of tables of any size: it makes two links per table, and reads and copies nothing of it") {
+TEST_CASE("tables have any size: a checkpoint makes two links per table, and reads and copies nothing of it") {
   struct Cost {
     std::size_t tables = 0, links = 0, other_calls = 0;
     std::uint64_t bytes = 0;
@@ -174,14 +174,14 @@ TEST_CASE("databases were emptied and swapped: the checkpoint has this, even bef
   CHECK(*copy->count(2, {}) == 1500);
 }
 
-TEST_CASE("checkpoint of an empty database: it opens") {
+TEST_CASE("database is empty: its checkpoint opens") {
   Harness h;
   h.open();
   REQUIRE(h.db->checkpoint("copy").is_ok());
   CHECK(*open_at(h, "copy")->count(0, {}) == 0);
 }
 
-TEST_CASE("target of a checkpoint: it must be a new or empty directory outside the data directory") {
+TEST_CASE("target of a checkpoint must be a new or empty directory outside the data directory") {
   Harness h;
   h.open();
   h.put(0, "a", "1");
@@ -200,7 +200,7 @@ TEST_CASE("target of a checkpoint: it must be a new or empty directory outside t
   CHECK(h.db->checkpoint("empty").is_ok());
 }
 
-TEST_CASE("file system without links: the checkpoint consists of copies") {
+TEST_CASE("file system has no links: the checkpoint consists of copies") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -258,7 +258,7 @@ TEST_CASE("crash at any operation of a checkpoint: the database is complete, and
   }
 }
 
-TEST_CASE("checkpoint: it writes its manifest after the names of all its other files are durable") {
+TEST_CASE("checkpoint writes its manifest after the names of all its other files are durable") {
   Harness h;
   h.open();
   fill(h, 1, 1200);
@@ -303,7 +303,7 @@ TEST_CASE("checkpoint meets an error: it leaves no files, and the database works
   }
 }
 
-TEST_CASE("checkpoint during a page drop, or before its punch: it keeps every linked byte") {
+TEST_CASE("checkpoint is made during a page drop, or before its punch: the checkpoint keeps every linked byte") {
   const bool before_edit = GENERATE(true, false);
   Harness h(with_tiles());
   h.open();

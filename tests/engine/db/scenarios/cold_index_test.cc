@@ -14,7 +14,7 @@ std::string key_number(std::uint64_t i) {
   return "key" + std::string(8 - digits.size(), '0') + digits;
 }
 
-/// One run of so many tables with so many keys each. Returns the tables in key order.
+/// Writes one run of `count` tables with `keys` keys each. Returns the tables in key order.
 std::vector<FileMeta> write_many_tables(FileSystem& fs, const std::string& dir, std::uint64_t count, std::uint64_t keys = 2) {
   REQUIRE(fs.create_dir(dir).is_ok());
   auto versions = VersionSet::create(fs, dir);
@@ -78,7 +78,7 @@ void flip_last_byte(Harness& h, const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("many tables: open reads 1,024, the others are read when they are searched") {
+TEST_CASE("database has many tables: open reads 1,024, and the others are read when they are searched") {
   Harness h;
   const std::vector<FileMeta> files = write_many_tables(*h.files, "data", kTables);
   std::uint64_t read = 0;
@@ -111,7 +111,7 @@ TEST_CASE("keys are sampled: only tables that give entries are read") {
   CHECK(read < kTables - Quarantine::kReadAtOpen);
 }
 
-TEST_CASE("damaged table that open does not read: it is quarantined when it is first searched") {
+TEST_CASE("table that open does not read is damaged: it is quarantined when it is first searched") {
   Harness h;
   const std::vector<FileMeta> files = write_many_tables(*h.files, "data", kTables);
   flip_last_byte(h, "data/" + metadata_file_name(files.back().metadata_file));
@@ -130,7 +130,7 @@ TEST_CASE("damaged table that open does not read: it is quarantined when it is f
   CHECK(h.db->stats().quarantined_files == 1);
 }
 
-TEST_CASE("missing table that open does not read: open finds it") {
+TEST_CASE("table that open does not read is missing: open finds this") {
   Harness h;
   const std::vector<FileMeta> files = write_many_tables(*h.files, "data", kTables);
   const bool data = GENERATE(true, false);

@@ -98,7 +98,7 @@ void write_own_keys(Db& db, std::uint64_t w, std::uint64_t writers, std::uint64_
 
 }  // namespace
 
-TEST_CASE("concurrent writers, readers, scans, flushes and compactions: no reader sees a wrong or older value", "[threads]") {
+TEST_CASE("threads write, read, scan, flush and compact at the same time: no reader sees a wrong or older value", "[threads]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, fsync), {});
@@ -321,7 +321,7 @@ TEST_CASE("batch empties and refills a database: it is seen whole or not at all,
   CHECK(wrong == 0);
 }
 
-TEST_CASE("swapped databases: a reader of one name sees only that name's history", "[threads]") {
+TEST_CASE("databases are swapped repeatedly: a reader of one name sees only that name's history", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -433,7 +433,7 @@ TEST_CASE("fetch queue is destroyed: it answers every fetch that was begun", "[t
   REQUIRE(db->close().is_ok());
 }
 
-TEST_CASE("fetch queue: it loads all missing pages of a lookup, and returns the same errors as threads", "[threads]") {
+TEST_CASE("fetch queue loads all missing pages of a lookup, and returns the same errors as threads", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.direct_io = true;
@@ -785,7 +785,7 @@ TEST_CASE("deletes are late at open: the reason is down, also for a tick before 
   CHECK(db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("staged batches beside small ones, readers and flushes: they are seen whole and in order, and none is lost",
+TEST_CASE("staged batches commit beside small ones, readers and flushes: they are seen whole and in order, and none is lost",
           "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;

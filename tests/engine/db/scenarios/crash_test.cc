@@ -120,7 +120,7 @@ bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0, std
 
 }  // namespace
 
-TEST_CASE("power loss: synced writes survive, and the surviving writes are a prefix") {
+TEST_CASE("power is lost: synced writes survive, and the surviving writes are a prefix") {
   const std::uint64_t seeds = number_from_env("EBBTIDE_CRASH_SEEDS", 2000);
   for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds; ++seed) {
     INFO("seed " << seed);
@@ -241,7 +241,8 @@ TEST_CASE("I/O error at the n-th operation, once or permanent: it is returned, n
   }
 }
 
-TEST_CASE("read fails at the n-th time, once or permanently: an error, never a wrong value, and all data is there afterwards") {
+TEST_CASE(
+    "read fails at the n-th time, once or permanently: it gives an error, no wrong value, and all data is there afterwards") {
   const std::uint64_t step = number_from_env("EBBTIDE_FAULT_STEP", 1), most = number_from_env("EBBTIDE_FAULTS", 300);
   for (const bool sticky : {false, true}) {
     bool met = true;
@@ -315,7 +316,7 @@ TEST_CASE("read fails at the n-th time, once or permanently: an error, never a w
   }
 }
 
-TEST_CASE("file operation fails during open: an error or a complete database, and the next open succeeds") {
+TEST_CASE("file operation fails during open: open fails or gives a complete database, and the next open succeeds") {
   for (std::uint64_t n = 1;; ++n) {
     INFO("fault at operation " << n << ", " << text_of(layout_of(n)));
     Harness h(crash_settings(FsyncMode::kAlways, n));
@@ -344,7 +345,7 @@ TEST_CASE("file operation fails during open: an error or a complete database, an
   }
 }
 
-// --- planted bugs (support/planted.h): the proofs above find them
+// --- planted bugs (support/planted.h): the tests above find them
 
 namespace {
 

@@ -66,7 +66,7 @@ std::uint32_t held_back(Harness& h) {
   return wait_ms;
 }
 
-TEST_CASE("merge holds a file with a near deadline: it is cancelled, and the deadline is kept") {
+TEST_CASE("running merge has a file with a near deadline: it is cancelled, and the deadline is kept") {
   // With one thread the tick cancels the merge; with two threads, the job that cannot start because of it does.
   const unsigned width = GENERATE(1u, 2u);
   Harness h(one_flush(64 << 10));
@@ -119,7 +119,7 @@ TEST_CASE("manual merge meets a near deadline: it is cancelled") {
   h.put(0, key_of(kKeys - 1), "v");
   REQUIRE(h.db->flush(0).is_ok());
   int reads = 0;
-  bool gone = false;  // whether the data is purged in time
+  bool gone = false;  // true if the data is purged in time
   // Time stops at the deadline, since a merge that restarts repeatedly would never end.
   h.watch->on_call = [&](const FileCall& call) {
     if (!reads_pages(call) || ++reads < 8 || h.db->now() >= birth + kDeadline) return;

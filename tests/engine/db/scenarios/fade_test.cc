@@ -434,7 +434,7 @@ void delete_large(Witness& w, Millis expiry) {
 
 constexpr DatabaseId kOther = 1, kOtherUntilKilled = 2;  // databases that FLUSHDB empties
 
-/// Deletes in every way of this layer, and writes some of the keys again at once.
+/// Deletes keys in every way that the engine has, and writes some of the keys again at once.
 void delete_some(Witness& w) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : w.live) {
@@ -505,7 +505,7 @@ std::uint64_t misses(const Witness& w) {
   return s.deadlines_missed_down + s.deadlines_missed_clock + s.deadlines_missed_disk + s.deadlines_missed_load;
 }
 
-/// The totals of a proof over its trees. The destructor prints a line for ./dev torture, which adds up the first two figures and
+/// The totals of a test over its trees. The destructor prints a line for ./dev torture, which adds up the first two figures and
 /// keeps the largest of the third.
 class Tally {
  public:
@@ -652,7 +652,7 @@ void delete_and_restart(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("idle database: no table has deleted data after the deadline", "[long][deadlines]") {
+TEST_CASE("database is idle: no table has deleted data after the deadline", "[long][deadlines]") {
   Tally tally("idle");
   for (const Case& c : cases()) {
     INFO(name_of(c));
@@ -668,7 +668,7 @@ TEST_CASE("idle database: no table has deleted data after the deadline", "[long]
   }
 }
 
-TEST_CASE("each way to delete alone: no file has deleted data after the deadline", "[long][deadlines]") {
+TEST_CASE("each way to delete is used alone: no file has deleted data after the deadline", "[long][deadlines]") {
   Tally tally("one way");
   std::uint64_t turn = round_of_seeds();
   const std::uint64_t turns = all_at_once() ? kPartitionings * kForms : 1;
@@ -698,7 +698,7 @@ TEST_CASE("each way to delete alone: no file has deleted data after the deadline
   }
 }
 
-TEST_CASE("repeated kills before the deadline: no delete is late", "[long][deadlines]") {
+TEST_CASE("server is killed repeatedly before the deadline: no delete is late", "[long][deadlines]") {
   constexpr int kFirstKill = kSteps / 10, kBetweenKills = kSteps / 5;
   Tally tally("kills");
   std::uint64_t life = 2000;
@@ -727,7 +727,7 @@ TEST_CASE("repeated kills before the deadline: no delete is late", "[long][deadl
   }
 }
 
-TEST_CASE("names in compressed pages of only tombstones: the test finds them, and they are purged by their deadline") {
+TEST_CASE("compressed pages have only tombstones: the test finds their names, and these are purged by their deadline") {
   for (const std::uint32_t tile : {1u, 8u}) {
     const Case c{small_policies()[0], tile, Compression::kLz4};
     INFO(name_of(c));
@@ -784,7 +784,7 @@ TEST_CASE("compactions are paused: deletes are on time, and nothing else is merg
   w.check_live();
 }
 
-TEST_CASE("load with restarts: every delete is on time", "[long][deadlines]") {
+TEST_CASE("database has load and restarts: every delete is on time", "[long][deadlines]") {
   Tally tally("load");
   for (const Case& c : cases()) {
     INFO(name_of(c));
@@ -830,7 +830,7 @@ TEST_CASE("load with restarts: every delete is on time", "[long][deadlines]") {
 }
 
 // Deletes of every kind and age are pending at the same time, and nothing else merges their files.
-TEST_CASE("quiet trees with all kinds of deletes, views, merges and kills: every delete is on time", "[long][deadlines]") {
+TEST_CASE("quiet trees have all kinds of deletes, views, merges and kills: every delete is on time", "[long][deadlines]") {
   Tally tally("quiet");
   std::uint64_t life = 1000;
   for (Case c : cases()) {
@@ -918,7 +918,7 @@ TEST_CASE("quiet trees with all kinds of deletes, views, merges and kills: every
   }
 }
 
-TEST_CASE("cold data: tombstones in a range without writes are purged by their deadline", "[long][deadlines]") {
+TEST_CASE("tombstones are in a range without writes: they are purged by their deadline", "[long][deadlines]") {
   Tally tally("cold");
   for (const Case& c : cases()) {
     INFO(name_of(c));
@@ -987,7 +987,7 @@ TEST_CASE("planted bug makes a restart forget deadlines: data that stays in tabl
   });
 }
 
-TEST_CASE("planted: debts of puts that a flush or a merge drops are found by data that stays in tables", "[planted]") {
+TEST_CASE("planted bug makes flushes and merges drop debts of puts: data that stays in tables shows it", "[planted]") {
   must_catch(PlantedBug::kDropDebt, [] {
     for (const PolicySettings& policy : small_policies()) drop_items({policy, 1, Compression::kNone});
   });
@@ -1033,7 +1033,7 @@ ReasonInfo for_deadlines(const Witness& w) {
 }
 
 TEST_CASE(
-    "deadline shorter than the tree takes to fill: deletes are on time, and merges write the tree less than twice per deadline",
+    "deadline is shorter than the tree takes to fill: deletes are on time, and merges write less than two trees per deadline",
     "[deadlines]") {
   constexpr int kMany = 16'000;
   for (const PolicySettings& policy :
@@ -1072,7 +1072,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("I/O budget: it spreads the work for deadlines, and makes no delete late") {
+TEST_CASE("I/O budget spreads the work for deadlines, and makes no delete late") {
   constexpr std::uint64_t kBudget = 128 << 10;
   constexpr Millis kStep = 200;
   const bool limited = GENERATE(true, false);

@@ -18,7 +18,7 @@ PurgeTicket ticket(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("FLUSHDB of an empty database: it makes no tree, also after a crash") {
+TEST_CASE("database is empty: FLUSHDB makes no tree, also after a crash") {
   Harness h;
   h.open();
   for (DatabaseId d = 0; d < 16; ++d) {
@@ -53,7 +53,7 @@ TEST_CASE("FLUSHDB of an empty database: it makes no tree, also after a crash") 
   CHECK(h.db->tree_info(3)->tree != fresh);
 }
 
-TEST_CASE("batch writes and empties in any order: it has the effect of its operations in order") {
+TEST_CASE("batch writes to and empties databases in any order: its operations take effect in order") {
   Harness h;
   h.open();
   WriteBatch batch;

@@ -83,7 +83,7 @@ std::uint64_t misses(const Stats& s) {
          s.deadlines_missed_load;
 }
 
-TEST_CASE("full disk with room for two files: every delete is on time under every policy", "[deadlines]") {
+TEST_CASE("disk has room for two files only: every delete is on time under every policy", "[deadlines]") {
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
     const Layout layout = layout_of(turn);
     INFO(text_of(layout));
@@ -138,7 +138,7 @@ TEST_CASE("merge failed because there was no room: a merge for a deadline is not
   CHECK(d.h.db->tree_info(0)->oldest_obligation == 0);
 }
 
-TEST_CASE("a start on a disk without a free byte and without a reserve: reads work, and writes once there is room") {
+TEST_CASE("database starts on a disk without a free byte and without a reserve: reads work, and writes work once there is room") {
   for (const FileOp op : {FileOp::kCreate, FileOp::kWrite}) {
     for (const char* refused : {".wal", "MANIFEST", "CURRENT"}) {
       for (const bool damaged : {false, true}) {
@@ -184,7 +184,7 @@ TEST_CASE("a start on a disk without a free byte and without a reserve: reads wo
   }
 }
 
-TEST_CASE("a start that serves reads only and ends without room: the next one has every write") {
+TEST_CASE("start serves only reads and ends without room: the next start has every write") {
   Harness h;
   h.open();
   h.put(0, "logged", "1");
@@ -202,7 +202,7 @@ TEST_CASE("a start that serves reads only and ends without room: the next one ha
   h.put(0, "later", "1");
 }
 
-TEST_CASE("torn end of the log cannot be cut: reads work, and writes once the disk accepts the cut") {
+TEST_CASE("torn end of the log cannot be cut: reads work, and writes work once the disk accepts the cut") {
   for (const FileOp op : {FileOp::kTruncate, FileOp::kSync, FileOp::kUnlink}) {
     for (const Code code : {Code::kNoSpace, Code::kIoError}) {
       INFO("operation " << file_op_name(op) << ", " << (code == Code::kNoSpace ? "no space" : "I/O error"));
@@ -254,7 +254,7 @@ TEST_CASE("torn end of the log cannot be cut: reads work, and writes once the di
   }
 }
 
-TEST_CASE("a new database on a disk without room: open fails, since there is nothing to serve") {
+TEST_CASE("new database has no room on the disk: open fails, since there is nothing to serve") {
   Harness h;
   h.faults->inject({.ops = ops_of(FileOp::kCreate), .sticky = true, .code = Code::kNoSpace, .path_has = ".wal"});
   CHECK(h.try_open().code() == Code::kNoSpace);

@@ -54,7 +54,7 @@ struct Keys : Harness {
   Random random{7};
 };
 
-TEST_CASE("one key among many deleted keys: its sample is never 0; no key: the sample is 0", "[key_count]") {
+TEST_CASE("one key is left among many deleted keys: the estimate is never 0; no key is left: the estimate is 0", "[key_count]") {
   Keys keys;
   constexpr std::uint64_t kKeys = 60'000, kLeft = 41'234;
   keys.put_all(0, kKeys);
@@ -73,7 +73,7 @@ TEST_CASE("one key among many deleted keys: its sample is never 0; no key: the s
   CHECK_FALSE(zero);
 }
 
-TEST_CASE("later runs do not touch the keys: their sample is exact", "[key_count]") {
+TEST_CASE("key ranges of all runs are disjoint: the sample is exact", "[key_count]") {
   // No two ranges overlap: each new range is before, between or after the earlier ones.
   Keys keys;
   for (const std::uint64_t first : {40'000, 0, 80'000, 20'000, 60'000}) keys.put_all(first, first + 9'000);
@@ -129,7 +129,7 @@ TEST_CASE("tree is mostly garbage: the sample is within 2 %", "[key_count]") {
   keys.check();
 }
 
-TEST_CASE("sample: it does not change the measured lookups", "[key_count]") {
+TEST_CASE("sample does not change the measured lookups", "[key_count]") {
   Keys keys;
   keys.put_all(0, 5'000);
   REQUIRE(keys.db->flush(0).is_ok());

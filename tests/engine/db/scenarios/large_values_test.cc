@@ -117,7 +117,8 @@ TEST_CASE("value is larger than the free budget: it is located and read in parts
   }
 }
 
-TEST_CASE("parts of a large value at and around the edges of chunks: they are correct", "[db][large_values]") {
+TEST_CASE("parts of a large value begin and end at and around the edges of chunks: they are read correctly",
+          "[db][large_values]") {
   for (const Layout& layout : kLayouts) {
     CAPTURE(layout.pages_per_tile, static_cast<int>(layout.compression));
     Harness h(settings_of(layout));
@@ -186,7 +187,7 @@ TEST_CASE("another reader holds a large value: a part of it comes from that read
   CHECK(h.db->stats().large_value_bytes == kBytes);
 }
 
-TEST_CASE("large value in a memtable: it is located with its bytes", "[db][large_values]") {
+TEST_CASE("large value is in a memtable: it is located with its bytes", "[db][large_values]") {
   Harness h;
   h.open();
   const std::string value = patterned(kBytes);

@@ -85,7 +85,7 @@ std::string stack_text(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("static schedules: they leave the stacks of the thesis, even if flushes come faster than merges", "[policies]") {
+TEST_CASE("static schedules leave the stacks of Mao's thesis, even if flushes come faster than merges", "[policies]") {
   struct Row {
     const char* policy;
     std::uint64_t flushes;
@@ -131,7 +131,7 @@ TEST_CASE("log has deleted data: a flush for it does not wait for the schedule's
   CHECK(after.compactions == before.compactions);
 }
 
-TEST_CASE("flush of a static schedule: it waits for the previous merge, unless more than four memtables wait", "[policies]") {
+TEST_CASE("schedule is static: a flush waits for the previous merge, unless more than four memtables wait", "[policies]") {
   const std::uint64_t waiting = GENERATE(3, 5);
   Harness h(with_schedule("min_latency"));
   h.open();
@@ -186,7 +186,7 @@ void fill_to_the_bounds(const PolicySettings& policy) {
 
 }  // namespace
 
-TEST_CASE("trees at rest: they are within their policies' bounds, and the engine checks this", "[policies]") {
+TEST_CASE("trees at rest are within their policies' bounds, and the engine checks this", "[policies]") {
   fill_to_the_bounds({"one_leveling", {{"size_ratio", 2}, {"level0_runs", 2}}});
   fill_to_the_bounds({"klsm", {{"size_ratio", 3}}});
   fill_to_the_bounds({"garnering", {{"level0_runs", 2}}});

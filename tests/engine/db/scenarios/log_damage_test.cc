@@ -151,7 +151,7 @@ TEST_CASE("record that only the log has is damaged, and later ones are flushed: 
   CHECK(status.to_string().find(path) != std::string::npos);
 }
 
-TEST_CASE("several damaged places and zeros in the flushed part of a log: they are skipped") {
+TEST_CASE("flushed part of a log has several damaged places and zeros: they are skipped") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);
@@ -237,7 +237,7 @@ TEST_CASE("flushed segment is kept by another tree's write, and damaged or missi
   }
 }
 
-TEST_CASE("deletes in a skipped part of the log: they are purged by their deadline, also range deletes and FLUSHDB") {
+TEST_CASE("skipped part of the log has deletes: they are purged by their deadline, also range deletes and FLUSHDB") {
   Settings settings = Harness::small();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -294,7 +294,7 @@ TEST_CASE("log has a skipped part: its checkpoint opens") {
   CHECK(wrong_key(h, 0, keys) == "");
 }
 
-TEST_CASE("client's value looks like log records: a search is neither slow nor wrong") {
+TEST_CASE("client's value looks like log records: the search for the next record is neither slow nor wrong") {
   Harness h;
   h.open();
   std::string lookalike;
@@ -317,7 +317,7 @@ TEST_CASE("client's value looks like log records: a search is neither slow nor w
   CHECK(h.get(0, "lookalike") == lookalike);
 }
 
-TEST_CASE("newest segment cut at a record's end that the manifest has passed: open fails") {
+TEST_CASE("newest segment is cut before operations named by the manifest: open fails") {
   Harness h;
   h.open();
   for (int i = 0; i < 5; ++i) put_synced(h, 0, "key" + std::to_string(i));

@@ -149,7 +149,7 @@ TEST_CASE("log segment is overwritten by another one: open fails if only the log
   }
 }
 
-TEST_CASE("manifest is of a program that named no segments: the name of a segment in a copy is damage") {
+TEST_CASE("manifest is of a program that named no segments: a copy of a segment under another name counts as damage") {
   LogNeeds needs{.oldest_log = 7, .last_seq = 1, .lacking = [](SeqNum) { return std::string("tree 3"); }};
   LogEnd end;
   end.clean = false;
@@ -192,7 +192,7 @@ TEST_CASE("log segment whose operations are all in tables is removed: open skips
   CHECK(h.get(0, "key1") == std::string(1000, 'v'));
 }
 
-TEST_CASE("a crash at any operation of a switch of log segments: open has every acknowledged write") {
+TEST_CASE("crash at any operation of a switch of log segments: open has every acknowledged write") {
   for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
     for (std::uint64_t k = 1;; ++k) {
       INFO("before operation " << k << (fsync == FsyncMode::kAlways ? ", power loss" : ", kill"));
@@ -224,7 +224,7 @@ TEST_CASE("a crash at any operation of a switch of log segments: open has every 
   }
 }
 
-TEST_CASE("the end mark of a log segment fails: the segment that it may name stays until the log has restarted") {
+TEST_CASE("end mark of a log segment cannot be written: the segment that it may name stays until the log has restarted") {
   for (const FileOp op : {FileOp::kWrite, FileOp::kSync}) {
     Harness h(several_segments());
     h.open();
@@ -283,7 +283,7 @@ TEST_CASE("only log segment of a database without a flush is missing or empty: o
   }
 }
 
-TEST_CASE("after a flush: older log segments may be missing, but not those that the manifest names") {
+TEST_CASE("tables were flushed: older log segments may be missing, but not those that the manifest names") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);

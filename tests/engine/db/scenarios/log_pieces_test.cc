@@ -77,7 +77,7 @@ void pass_deadline(Harness& h, Millis time_ahead = 0) {
 
 }  // namespace
 
-TEST_CASE("writes between a batch's pieces: they are logged and synced before the batch ends", "[pieces]") {
+TEST_CASE("writes come between a batch's pieces: they are logged and synced before the batch ends", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -109,7 +109,7 @@ TEST_CASE("writes between a batch's pieces: they are logged and synced before th
   for (int n = 50; n <= writes; n += 50) CHECK(h.get(0, "small" + std::to_string(n)) == "1");
 }
 
-TEST_CASE("pieces: they stay within the allowed distance from the last sync and within their segment", "[pieces]") {
+TEST_CASE("pieces stay within the allowed distance from the last sync and within their segment", "[pieces]") {
   Harness h(pieces_settings(GENERATE(FsyncMode::kAlways, FsyncMode::kEverySecond)));
   h.open();
   h.put(0, "first", "1");
@@ -194,7 +194,7 @@ TEST_CASE("crash before each operation of a batch in pieces: the batch is there 
 
 namespace {
 
-/// The pieces span several segments; power is lost once the commit record is synced.
+/// Commits batches whose pieces span several segments, and loses power once their commit record is synced.
 void lose_power_after_switch() {
   for (int filler = 0; filler < 3000; filler += 300) {
     Harness h(pieces_settings());
@@ -342,7 +342,7 @@ TEST_CASE("log fails and heals between pieces and commit: it gets the batch as o
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("staged batch without a commit: it does not keep the log of other trees, and still commits whole", "[pieces]") {
+TEST_CASE("staged batch waits for its commit: it does not keep the log of other trees, and still commits whole", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -359,7 +359,7 @@ TEST_CASE("staged batch without a commit: it does not keep the log of other tree
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("values in pieces, committed or not: they are in no file after the deadline of their delete", "[pieces]") {
+TEST_CASE("values are in pieces, committed or not: they are in no file after the deadline of their delete", "[pieces]") {
   const bool committed = GENERATE(true, false), restart = GENERATE(true, false);
   INFO("committed " << committed << ", restart " << restart);
   Settings settings = pieces_settings();
@@ -418,7 +418,7 @@ TEST_CASE("segment has pieces of a deleted value: the delete is pending", "[piec
   CHECK(h.db->purge_status(ticket)->done);
 }
 
-TEST_CASE("pending pieces beside due deletes: their segments are removed in time, and the batch commits whole", "[pieces]") {
+TEST_CASE("segments with pending pieces have due deletes: they are removed in time, and the batch commits whole", "[pieces]") {
   Settings settings = pieces_settings();
   settings.tree.delete_deadline = 20'000;
   Harness h(settings);
@@ -457,7 +457,7 @@ TEST_CASE("piece of a batch that only the log has is damaged: open fails and nam
   CHECK(status.to_string().find("only the log had them") != std::string::npos);
 }
 
-TEST_CASE("checkpoint during or after the commit of a batch in pieces: it opens with the visible data", "[pieces]") {
+TEST_CASE("checkpoint is made during or after the commit of a batch in pieces: it opens with the visible data", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");

@@ -45,7 +45,7 @@ void random_write(Harness& h, Random& random, std::uint64_t spread) {
 
 }  // namespace
 
-TEST_CASE("get after a prefetch: it has the same result as a get without one", "[db][read_path][property]") {
+TEST_CASE("get after a prefetch has the same result as a get without one", "[db][read_path][property]") {
   for (const std::uint32_t pages_per_tile : {1u, 4u}) {
     for (const double filter_bits : {10.0, 2.0, 0.0}) {
       CAPTURE(pages_per_tile, filter_bits);
@@ -210,7 +210,8 @@ void look_up_absent(Harness& h, std::uint64_t n) {
 
 }  // namespace
 
-TEST_CASE("monkey: it gives small levels more bits, reads fewer false-positive pages, and keeps the budget", "[db][filters]") {
+TEST_CASE("filter allocation is monkey: small levels get more bits, fewer false-positive pages are read, and the budget is kept",
+          "[db][filters]") {
   constexpr std::uint64_t kKeys = 28'000;
   double uniform = 0;
   for (const FilterAllocation allocation : {FilterAllocation::kUniform, FilterAllocation::kMonkey}) {
@@ -286,7 +287,7 @@ TEST_CASE("filter budget changes: it applies to existing files without rewriting
   CHECK(with(0) == 0);
   CHECK(h.db->stats().table_bytes < tables);
   CHECK(with(5) > 3);    // the whole filters of about half of the files
-  CHECK(with(16) > 12);  // the reserve
+  CHECK(with(16) > 12);  // files were written with more bits than were in memory
   CHECK(with(10) > 9);
   CHECK(h.db->stats().compaction_bytes_written + h.db->stats().flush_bytes_written == written);
 }
@@ -348,7 +349,8 @@ TEST_CASE("files have other pages per tile than the setting: their filter memory
   const auto bits = [&](std::size_t run) {
     return static_cast<double>(info.runs[run].filter_bits) / static_cast<double>(info.runs[run].entries);
   };
-  // With equal numbers of keys it has log2(8) / ln 2 = 4.3 bits more. The older run has some of its reserve for that.
+  // With equal numbers of keys, the older run gets log2(8) / ln 2 = 4.3 bits more. Its files were written with enough bits for
+  // that.
   CHECK(bits(1) > bits(0) + 3);
   const FilterSum sum = sum_of(info);
   CHECK(sum.bits < sum.entries * 10 * 1.1);
@@ -448,7 +450,7 @@ TEST_CASE("measured lookups have changed no filter: they are counted once all th
   CHECK(bits_ahead(FilterLookups::kMeasured, false, 1, 100'000) > without - 0.3);
 }
 
-TEST_CASE("string, delete or nothing over a collection: a view tells which keys may be collections", "[db][read_path]") {
+TEST_CASE("collection is overwritten, deleted or left: a view knows which keys may be collections", "[db][read_path]") {
   Harness h(Harness::small());
   h.open();
   const auto put = [&h](Bytes key, EntryKind kind) {

@@ -15,7 +15,7 @@ Settings several_segments() {
   return settings;
 }
 
-/// Two databases with flushed and logged operations, and three segments.
+/// Makes two databases with flushed and logged operations, and three log segments.
 void fill_database(Harness& h) {
   h.open();
   h.put(0, "flushed", "1");
@@ -33,7 +33,7 @@ void check_all(Harness& h) {
   CHECK(h.get(0, "last") == "1");
 }
 
-/// The names of all files that the watch is for.
+/// Returns the names of all files that the watch checks.
 std::vector<std::string> watched(const Harness& h) {
   std::vector<std::string> paths = h.paths(".wal");
   for (const std::string& path : h.files->tree()) {
@@ -55,7 +55,7 @@ void harm(Harness& h, const std::string& path, const std::string& how) {
 
 }  // namespace
 
-TEST_CASE("file of log or manifest harmed by another program: noticed within a second, and every write is kept") {
+TEST_CASE("another program harms a file of log or manifest: this is noticed within a second, and every write is kept") {
   Harness pattern(several_segments());
   fill_database(pattern);
   const std::size_t files = watched(pattern).size();
@@ -140,7 +140,7 @@ TEST_CASE("directory is lost: writes are refused within a second, and no name ch
   CHECK(h.get(0, "healed") == "1");
 }
 
-TEST_CASE("undamaged files while segments end and the manifest rolls: the watch reports nothing") {
+TEST_CASE("segments end and the manifest rolls: the watch reports nothing about undamaged files") {
   Harness h(several_segments());
   h.open();
   for (int i = 0; i < 400; ++i) {

@@ -65,7 +65,7 @@ struct ManyFiles {
 
 }  // namespace
 
-TEST_CASE("tree of hundreds of small files: it reads back as written through merges, moves, deletes, a crash and a restart") {
+TEST_CASE("tree has hundreds of small files: it reads back as written through merges, moves, deletes, a crash and a restart") {
   const PolicySettings policies[] = {{"one_leveling", {{"size_ratio", 4}, {"level0_runs", 2}}}, {"tiering", {{"size_ratio", 3}}}};
   for (const PolicySettings& policy : policies) {
     INFO("policy " << policy.name);

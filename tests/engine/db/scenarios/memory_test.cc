@@ -126,7 +126,7 @@ TEST_CASE("tables are removed: the cache drops their pages at once") {
   CHECK(h.db->stats().cache_bytes < before / 4);
 }
 
-TEST_CASE("large value: it counts once for any number of holders, and may outlive the database") {
+TEST_CASE("large value counts once for any number of readers, and may outlive the database") {
   Harness h;
   h.open();
   put_big(h, 1);
@@ -187,7 +187,7 @@ TEST_CASE("another reader loads a large value between its charge and its read: i
   CHECK(account->charged() == 0);
 }
 
-TEST_CASE("no room for a large value: iterators and leased views refuse it") {
+TEST_CASE("budget has no room for a large value: iterators and leased views refuse it") {
   Settings settings = Harness::small();
   settings.memory_budget = 32 << 20;  // a sixteenth of it is free for large values in any case
   Harness h(settings);

@@ -292,7 +292,7 @@ TEST_CASE("delete partly covers more than an eighth of a table: it reads nothing
   h.verify(0);
 }
 
-TEST_CASE("drop, with and without an open view, for any h and policy: no older version comes back", "[drops]") {
+TEST_CASE("pages are dropped, with and without an open view, for any h and policy: no older version comes back", "[drops]") {
   for (std::size_t policy = 0; policy < small_policies().size(); ++policy) {
     std::uint64_t turn = round_of_seeds() + policy;  // chooses the partitioning
     for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {

@@ -468,7 +468,7 @@ TEST_CASE("error at the n-th operation of a drop: nothing is lost", "[drops]") {
   }
 }
 
-TEST_CASE("page drop on a real file system: it frees disk space", "[drops]") {
+TEST_CASE("page drop on a real file system frees disk space", "[drops]") {
   PosixRoom room;
   Settings settings = drop_settings(8);
   settings.dir = room.path("data");

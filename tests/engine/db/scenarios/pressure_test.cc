@@ -205,7 +205,7 @@ TEST_CASE("compaction has failed for minutes: it succeeds within five seconds of
   CHECK(h.db->stats().compactions > 0);
 }
 
-TEST_CASE("hard limit of runs with failing compactions: data is refused at once, and deletes and FLUSHDB work") {
+TEST_CASE("runs are at the hard limit and compactions fail: data is refused at once, and deletes and FLUSHDB work") {
   Harness h;
   h.open();
   FileFault fault;
@@ -314,7 +314,7 @@ TEST_CASE("several writers wait during a stop: its time is counted once") {
   CHECK(h.db->stats().stall_micros_runs - before <= 2'200'000);
 }
 
-TEST_CASE("shortly before a stop: a byte is delayed many times longer than at the beginning of the slowdown") {
+TEST_CASE("pressure is just below a stop: a byte is delayed many times longer than at the beginning of the slowdown") {
   Harness h;
   h.open();
   std::vector<std::uint32_t> waits;
@@ -332,7 +332,7 @@ TEST_CASE("shortly before a stop: a byte is delayed many times longer than at th
   CHECK(std::is_sorted(waits.begin(), waits.end()));
 }
 
-TEST_CASE("slowdown, and callers that do not sleep: they share one queue of slots, with one slot each") {
+TEST_CASE("writes are slowed down: callers that do not sleep share one queue of slots, with one slot each") {
   Harness h;
   h.open();
   WriteBatch batch;

@@ -147,7 +147,7 @@ TEST_CASE("manifest names deleted keys: it is rolled within a quarter of the dea
   CHECK(h.get(0, last) == "(absent)");
 }
 
-TEST_CASE("state of a ticket in the millisecond of its delete: it lists the places that are left") {
+TEST_CASE("ticket is checked in the millisecond of its delete: its status lists the places that are left") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -163,7 +163,7 @@ TEST_CASE("state of a ticket in the millisecond of its delete: it lists the plac
   CHECK(status->left[static_cast<std::size_t>(PurgePlace::kLog)].files == 1);
 }
 
-TEST_CASE("tree without deletes: it does not keep the log of a tree with deletes") {
+TEST_CASE("tree has no deletes: it does not keep the log of a tree with deletes") {
   Harness h(with_deadline());
   h.open();
   h.put(1, "quiet", "v");
@@ -284,7 +284,7 @@ TEST_CASE("view has the files open when the last merge replaces them: short dead
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("PURGE.NOW: it waits neither for the deadline nor for views, with or without a deadline") {
+TEST_CASE("PURGE.NOW waits neither for the deadline nor for views, with or without a deadline") {
   Harness h(with_deadline(GENERATE(Millis{0}, kDeadline)));
   h.open();
   put_some(h);
@@ -308,7 +308,7 @@ TEST_CASE("PURGE.NOW: it waits neither for the deadline nor for views, with or w
   CHECK(files_with(*h.files, kName).empty());
 }
 
-TEST_CASE("PURGE.NOW: each tick surveys until the ticket is done") {
+TEST_CASE("PURGE.NOW is requested for a ticket: each tick surveys until the ticket is done") {
   Harness h(with_deadline(0));
   h.open();
   const PurgeTicket ticket{delete_from_table(h).born_by, h.db->tree_info(0)->tree};
@@ -371,7 +371,7 @@ TEST_CASE("edit rolls the manifest and names the files that it removes: the tick
   CHECK(done);
 }
 
-TEST_CASE("database is emptied: its ticket is done once readers, log and manifest are") {
+TEST_CASE("database is emptied: its ticket is done once no reader, log segment or manifest has its data") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -386,7 +386,7 @@ TEST_CASE("database is emptied: its ticket is done once readers, log and manifes
   h.write(batch);
   const PurgeTicket ticket = ticket_of(h);
   CHECK_FALSE(is_done(h, ticket));
-  Millis found = 0;  // the last time when it was found
+  Millis found = 0;  // the last time at which a file had the marker
   for (Millis passed = 0; passed < kDeadline / 2; passed += 60'000) {
     if (!files_with(*h.files, kMarker).empty()) found = h.db->now();
     pass(h, 60'000, 60'000);
@@ -437,7 +437,7 @@ TEST_CASE("very many databases are emptied: the oldest are merged in the history
   CHECK_FALSE(h.db->purge_status(gone.front().first)->in_time.has_value());
 }
 
-TEST_CASE("whether deletes were purged in time: it is reported only if known, also after restarts") {
+TEST_CASE("ticket is checked: its status says whether deletes were purged in time only if that is known, also after restarts") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -521,7 +521,7 @@ TEST_CASE("unneeded log segment cannot be unlinked: its deletes stay pending") {
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("failed log segment: it is removed in time like any other") {
+TEST_CASE("log segment has failed: it is removed in time like any other") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -621,7 +621,7 @@ TEST_CASE("tree was removed before the start: its ticket is done, with an unknow
   }
 }
 
-TEST_CASE("ticket for all trees after a restart: its deadline is unknown") {
+TEST_CASE("ticket is for all trees and from before a restart: its deadline is unknown") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -660,7 +660,7 @@ TEST_CASE("database has no deadline: a ticket for all trees names it and does no
   CHECK(h.db->purge_status(own)->promised == false);
 }
 
-TEST_CASE("longer deadline, or none: no promise for log and manifest is withdrawn") {
+TEST_CASE("deadline becomes longer, or none: no promise for log and manifest is withdrawn") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -785,7 +785,7 @@ TEST_CASE("shorter deadline is set only by CONFIG SET: it applies after a restar
 }
 
 // The manifest has no deadline for a removed tree. Only the log still has the tree's values.
-TEST_CASE("log of an emptied database after a restart: it is purged at once, since its deadline may have been shorter") {
+TEST_CASE("database was emptied before a restart: its log is purged at once, since its deadline may have been shorter") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -888,7 +888,7 @@ TEST_CASE("change of the deadline cannot be written: it is written once the disk
   CHECK(rule->shortest() == kHour);
 }
 
-TEST_CASE("shorter deadline: it applies from the change on, so nothing was missed before") {
+TEST_CASE("deadline becomes shorter: it applies from the change on, so nothing was missed before") {
   Harness h(with_deadline());
   h.open();
   put_some(h);

@@ -333,7 +333,7 @@ TEST_CASE("file of an open table is deleted: verify quarantines the table, whose
   CHECK(h.get(0, key_of(3)).starts_with("old"));
 }
 
-TEST_CASE("purge of a quarantined table: it stays pending, and misses its deadline with the reason damage") {
+TEST_CASE("delete is pending in a quarantined table: it stays pending, and misses its deadline with the reason damage") {
   for (const bool by_range : {false, true}) {
     INFO("ended by a range delete: " << by_range);
     Harness h(plain(kDeadline));
@@ -367,7 +367,7 @@ TEST_CASE("purge of a quarantined table: it stays pending, and misses its deadli
   }
 }
 
-TEST_CASE("deletes beside a quarantined range: they meet their deadline") {
+TEST_CASE("deletes are beside a quarantined range: they meet their deadline") {
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     Harness h(settings_with(layout_of(turn), kDeadline));
@@ -633,7 +633,7 @@ TEST_CASE("crash at every k-th operation of a quarantine's begin and end: the ne
   }
 }
 
-TEST_CASE("checkpoint with a quarantined table: it reports the table, and opens with the same reads refused") {
+TEST_CASE("table is quarantined: a checkpoint reports it, and opens with the same reads refused") {
   Harness h(plain());
   h.open();
   one_table(h);

@@ -101,7 +101,7 @@ void resurrect(const Case& c, bool flush_between) {
   REQUIRE(h.db->flush(0).is_ok());
   check_keys(h, open, "after the flush");
   while (h.pool.run_one()) check_keys(h, open, "after a job");
-  // The merge of the bottommost entries comes first, or last.
+  // Merges half of the keys first. crash_and_merge_all() then merges all of them.
   REQUIRE(h.db->compact(0, {key_of(0), key_of(kKeys / 2)}).is_ok());
   check_keys(h, open, "after half was merged");
   view = ReadView();
@@ -184,7 +184,7 @@ TEST_CASE("record is written during a merge of its entries: it covers the merge'
   }
 }
 
-TEST_CASE("record: it is visible from its seq on, in memtable and tables, to views of any age") {
+TEST_CASE("record is visible from its seq on, in memtable and tables, to views of any age") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "a", 5);
@@ -207,7 +207,7 @@ TEST_CASE("record: it is visible from its seq on, in memtable and tables, to vie
   }
 }
 
-TEST_CASE("several operations in one batch: they take effect in their order") {
+TEST_CASE("batch has several operations: they take effect in their order") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   WriteBatch batch;
@@ -227,7 +227,7 @@ TEST_CASE("several operations in one batch: they take effect in their order") {
   }
 }
 
-TEST_CASE("record: it retires with the last entry that it covers") {
+TEST_CASE("record retires with the last entry that it covers") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "covered", 50);
@@ -252,7 +252,7 @@ TEST_CASE("record: it retires with the last entry that it covers") {
   CHECK(h.db->tree_info(0)->records == 0);
 }
 
-TEST_CASE("sliding window of deletes: it ends as one record with the oldest birth") {
+TEST_CASE("deletes form a sliding window: one record with the oldest birth is left of them") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(i));
@@ -272,7 +272,7 @@ TEST_CASE("sliding window of deletes: it ends as one record with the oldest birt
   h.db->resume_compactions();
 }
 
-TEST_CASE("more records than a memtable can have: they continue in the next one") {
+TEST_CASE("more records are written than a memtable can have: they continue in the next one") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.settings.memtable_size = 64 << 20;
   h.open();
@@ -292,7 +292,7 @@ TEST_CASE("more records than a memtable can have: they continue in the next one"
   }
 }
 
-TEST_CASE("more than 1,024 records: the oldest are merged away first, with and without a deadline") {
+TEST_CASE("tree has more than 1,024 records: the oldest are merged away first, with and without a deadline") {
   constexpr int kLimit = 1024, kDeletes = kLimit + 76, kStep = 4;
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.settings.memtable_size = 8 << 20;
@@ -341,7 +341,7 @@ TEST_CASE("more than 1,024 records: the oldest are merged away first, with and w
   h.verify(0);
 }
 
-TEST_CASE("entries without a stamp: they are in no range of stamps") {
+TEST_CASE("entries without a stamp are in no range of stamps") {
   for (const StampMode mode : {StampMode::kExplicit, StampMode::kExpireTime}) {
     Harness h;
     h.settings.tree.stamp = mode;
@@ -361,7 +361,7 @@ TEST_CASE("entries without a stamp: they are in no range of stamps") {
   }
 }
 
-TEST_CASE("lookup by stamp: it reads only pages that can match") {
+TEST_CASE("lookup by stamp reads only pages that can match") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.settings.tree.pages_per_tile = 8;
@@ -401,7 +401,7 @@ TEST_CASE("lookup by stamp: it reads only pages that can match") {
   CHECK(none.keys.empty());
 }
 
-TEST_CASE("lookup by stamp in steps of any size: it returns each key of the range once and in order") {
+TEST_CASE("lookup by stamp in steps of any size returns each key of the range once and in order") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.settings.tree.pages_per_tile = 4;

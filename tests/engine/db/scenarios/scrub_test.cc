@@ -140,7 +140,7 @@ TEST_CASE("any file is damaged: the damage is reported by file name, and no wron
   CHECK(told >= rounds / 2);
 }
 
-TEST_CASE("good files: the scrub reads every table within its interval, and finds no error") {
+TEST_CASE("files are undamaged: the scrub reads every table within its interval, and finds no error") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -152,7 +152,7 @@ TEST_CASE("good files: the scrub reads every table within its interval, and find
   CHECK_FALSE(h.events.heard("scrub"));
 }
 
-TEST_CASE("damaged files: the scrub names them, and nothing else stops") {
+TEST_CASE("files are damaged: the scrub names them, and nothing else stops") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -168,7 +168,7 @@ TEST_CASE("damaged files: the scrub names them, and nothing else stops") {
   CHECK(h.get(0, "new") == "1");
 }
 
-TEST_CASE("quarantined table: the scrub skips it, and its damage counts once") {
+TEST_CASE("table is quarantined: the scrub skips it, and its damage counts once") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -225,7 +225,7 @@ TEST_CASE("verify finds damage before its view is revoked: it is logged and coun
   CHECK(seen);
 }
 
-TEST_CASE("interval 0: it switches the scrub off, also while it runs") {
+TEST_CASE("interval is set to 0: the scrub stops, also while it runs") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   Harness h(s);

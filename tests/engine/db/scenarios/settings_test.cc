@@ -26,7 +26,7 @@ SeqNum flush_database(Harness& h, DatabaseId d) {
 
 }  // namespace
 
-TEST_CASE("tree: it keeps the stamp mode of its creation, even if only the log has the tree") {
+TEST_CASE("tree keeps the stamp mode of its creation, even if only the log has the tree") {
   Harness h(with_stamp(StampMode::kExplicit));
   h.open();
   put_stamped(h, 0, "k", 77);
@@ -66,7 +66,7 @@ TEST_CASE("stamp modes match at open: nothing is logged about them") {
   CHECK(h.events.warnings.empty());
 }
 
-TEST_CASE("SWAPDB: settings stay with the number and apply to the other tree at once, also after a restart") {
+TEST_CASE("databases are swapped: settings stay with the number and apply to the other tree at once, also after a restart") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";
@@ -100,7 +100,7 @@ TEST_CASE("SWAPDB: settings stay with the number and apply to the other tree at 
 }
 
 // engine/docs/decisions/0026-settings-go-by-number.md has the reason.
-TEST_CASE("swapped tree: it gets the other number's tile size and deadline, and keeps its earlier promises") {
+TEST_CASE("tree is swapped: it gets the other number's tile size and deadline, and keeps its earlier promises") {
   constexpr Millis kShort = 10'000, kLong = 3'600'000;
   const std::string marker = "<deleted value>";
   Settings settings = Harness::small();
@@ -152,7 +152,7 @@ TEST_CASE("swapped tree: it gets the other number's tile size and deadline, and 
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("database without a tree: it exchanges settings like any other") {
+TEST_CASE("database is swapped with one that has no tree: settings stay with the number all the same") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";
@@ -168,7 +168,7 @@ TEST_CASE("database without a tree: it exchanges settings like any other") {
   CHECK(h.get(0, "k") == "v");
 }
 
-TEST_CASE("new settings: they apply all together or not at all") {
+TEST_CASE("new settings apply all together or not at all") {
   Harness h;
   h.open();
   h.put(0, "k", "v");
@@ -207,7 +207,7 @@ TEST_CASE("new settings: they apply all together or not at all") {
   CHECK(h.db->tree_info(6)->policy == "one_leveling");
 }
 
-TEST_CASE("automatic tile sizes: they follow deletes by stamp and scans, and after a restart the tables") {
+TEST_CASE("automatic tile sizes follow deletes by stamp and scans, and after a restart the sizes in tables") {
   Settings settings = with_stamp(StampMode::kExplicit);
   settings.tree.pages_per_tile = 0;
   Harness h(settings);

@@ -52,7 +52,7 @@ std::string contents(Harness& h) { return contents(h, 0) + "| " + contents(h, 1)
 
 }  // namespace
 
-TEST_CASE("staged batch after the commit: it reads like an ordinary one, in memory, in tables and after a restart", "[staged]") {
+TEST_CASE("staged batch is committed: it reads like an ordinary one, in memory, in tables and after a restart", "[staged]") {
   const auto mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   Harness plain(staged_settings(mode)), h(staged_settings(mode));
   for (Harness* each : {&plain, &h}) {
@@ -96,7 +96,7 @@ TEST_CASE("staged batch after the commit: it reads like an ordinary one, in memo
   }
 }
 
-TEST_CASE("staged batch without a commit: no reader, no log and no later open sees it", "[staged]") {
+TEST_CASE("staged batch is not committed: no reader, no log and no later open sees it", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "a", "1");
@@ -119,7 +119,7 @@ TEST_CASE("staged batch without a commit: no reader, no log and no later open se
   }
 }
 
-TEST_CASE("writes between staging and commit: they come before the batch", "[staged]") {
+TEST_CASE("writes come between staging and commit: their seqs are before the batch's", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch;
@@ -279,7 +279,7 @@ TEST_CASE("staging is stopped: it returns kAborted, leaves the batch unchanged a
   CHECK(h.db->memory().charged() == 0);
 }
 
-TEST_CASE("memory of a staged batch: it is charged from staging to commit or end, and refused without room", "[staged]") {
+TEST_CASE("memory of a staged batch is charged from staging to commit or end, and refused without room", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.db->tick();
@@ -328,7 +328,7 @@ TEST_CASE("large batch is refused: it stays unchanged and commits later", "[stag
   CHECK(h.get(0, key_of(2)) == "(absent)");
 }
 
-TEST_CASE("few large values: they are logged in pieces, and make no memtable of their own", "[staged]") {
+TEST_CASE("batch has few large values: they are logged in pieces, and make no memtable of their own", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -345,7 +345,7 @@ TEST_CASE("few large values: they are logged in pieces, and make no memtable of 
   CHECK(h.get(0, "k") == "old");
 }
 
-TEST_CASE("small staged batches: they stay in memory until a memtable is full, a flush is requested or deletes are due",
+TEST_CASE("staged batches are small: they stay in memory until a memtable is full, a flush is requested or deletes are due",
           "[staged]") {
   Settings settings = staged_settings();
   settings.memtable_size = 1 << 20;

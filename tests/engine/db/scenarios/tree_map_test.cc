@@ -14,7 +14,7 @@ void fill(Harness& h, int keys) {
 
 }  // namespace
 
-TEST_CASE("map: it has the sums of the numbers, in at most the requested number of cells") {
+TEST_CASE("map has the same sums as the tree's numbers, in at most the requested number of cells") {
   Settings settings = Harness::small();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);

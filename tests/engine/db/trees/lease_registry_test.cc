@@ -29,7 +29,7 @@ TEST_CASE("lease has ended: it is not counted, and its view is freed") {
   CHECK(watch.expired());
 }
 
-TEST_CASE("oldest lease: it is the oldest existing one") {
+TEST_CASE("oldest lease ends: the oldest one that still exists takes its place") {
   LeaseRegistry registry;
   CHECK(registry.oldest_taken() == 0);
   auto first = registry.lease(view_of(1), 1, 100);

@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("lookups of several threads: they are added up by level and for the tile size") {
+TEST_CASE("lookups are counted: total() sums them by level, tile_use() sums those that decide the tile size") {
   TreeLookups lookups;
   CHECK(lookups.total()[0].denied == 0);
   lookups.mine().levels[0].denied = 3;
@@ -18,7 +18,7 @@ TEST_CASE("lookups of several threads: they are added up by level and for the ti
   CHECK(lookups.tile_use().range_deletes == 1);
 }
 
-TEST_CASE("arrivals of a level: they follow its share of lookups that do not find their key there") {
+TEST_CASE("arrivals of a level follow its share of lookups that do not find their key there") {
   std::array<std::uint64_t, kLookupLevels> runs{};
   runs[0] = 4;
   runs[1] = runs[2] = 1;

@@ -116,7 +116,7 @@ TEST_CASE("tree is made: it is live and empty, and has the settings of its datab
   CHECK(bed.trees.is_empty(*tree));
 }
 
-TEST_CASE("tables and leases: only those of live trees are returned") {
+TEST_CASE("tree is not live: neither its tables nor a lease of it is returned") {
   Bed bed;
   const TreePtr a = bed.make(7, 0), b = bed.make(8, 3);
   CHECK(bed.trees.live_tables(7) == bed.trees.view_of(*a)->tables);
@@ -158,7 +158,7 @@ TEST_CASE("memtable is frozen: it keeps its seqs, and readers see a new active m
   CHECK((tree->frozen.size() == 2 && bed.frozen.size() == 2));
 }
 
-TEST_CASE("staged memtable: it comes between the active memtable and the frozen ones, and waits while it is small") {
+TEST_CASE("staged memtable is adopted: it comes between the active memtable and the frozen ones, and waits while it is small") {
   Bed bed;
   const TreePtr tree = bed.make(1, 0);
   bed.write(*tree, 2, 2);
@@ -282,7 +282,7 @@ TEST_CASE(
   CHECK((rules.at(1).deadline() == 1000 && rules.at(1).due(4000) == 4020));
 }
 
-TEST_CASE("edit: it gets the trees that were made, mapped and dropped since the last edit") {
+TEST_CASE("edit gets the trees that were made, mapped and dropped since the last edit") {
   Bed bed;
   const TreePtr a = bed.make(bed.versions->new_tree(), 0), b = bed.make(bed.versions->new_tree(), 2);
   CHECK(bed.mapping_changed());
@@ -341,7 +341,7 @@ TEST_CASE("manifest lacks rules of deadlines: they are added to the edit") {
   CHECK(bed.trees.deadlines_changed());
 }
 
-TEST_CASE("loads: they describe live trees, with their deadlines and whether their compactions fail") {
+TEST_CASE("loads describe live trees, with their deadlines and failing compactions") {
   Bed bed;
   const TreePtr a = bed.make(1, 0), b = bed.make(2, 1), c = bed.make(3, 2);
   bed.drop(c);

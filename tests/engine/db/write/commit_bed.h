@@ -62,7 +62,7 @@ struct CommitBed {
   TreeId last_tree = 0;
   bool log_failed = false, disk_full = false;
   Status writable;
-  int runs = 0;  ///< of a tree whose runs make the pressure: from 10 on writes are delayed, at 110 they stop
+  int runs = 0;  ///< runs of the tree that causes the pressure: above 10, writes are delayed; at 110, they stop
   int measured = 0, relieved = 0, mappings = 0, tasks = 0;
   Publication published;
   Counters counters;

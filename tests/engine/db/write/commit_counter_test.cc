@@ -21,7 +21,7 @@ WriteBatch put(std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("commits: they are counted with their operations and bytes") {
+TEST_CASE("commits are counted with their operations and bytes") {
   CommitBed bed;
   WriteBatch batch = put(100);
   batch.delete_stamps(0, 1, 2);

@@ -102,7 +102,7 @@ using Events = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("batch: it is placed, logged, inserted and then visible, in this order") {
+TEST_CASE("batch is placed, logged, inserted and then visible, in this order") {
   Pipeline p;
   WriteBatch batch = puts({{0, "a"}});
   REQUIRE(p.pipeline.commit(batch).is_ok());
@@ -159,7 +159,7 @@ TEST_CASE("batch is refused: it changes nothing") {
   CHECK(p.published.visible_seq() == 0);
 }
 
-TEST_CASE("time of batches: it never goes back, nor beyond the time that may be written to the log") {
+TEST_CASE("time of batches never goes back, nor beyond the time that may be written to the log") {
   Pipeline p;
   const auto time_of_next = [&p] {
     WriteBatch batch = puts({{0, "a"}});

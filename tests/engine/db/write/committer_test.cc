@@ -43,7 +43,7 @@ TEST_CASE("batch is empty: it is committed at once, whatever the state of the da
   CHECK(bed.counters.mine().commits == 0);
 }
 
-TEST_CASE("commit: it is visible, logged and counted") {
+TEST_CASE("batch is committed: it is visible, logged and counted") {
   CommitBed bed;
   WriteBatch batch = put("a");
   REQUIRE(bed.committer.commit(batch).is_ok());
@@ -53,7 +53,7 @@ TEST_CASE("commit: it is visible, logged and counted") {
   CHECK(bed.logged() == std::vector<std::string>{"1..1 1", "2..2 1", "3..3 1"});
 }
 
-TEST_CASE("several reasons to refuse a batch: the first applies, of invalid, log, read-only, disk") {
+TEST_CASE("batch is refused for several reasons: the first applies, in the order invalid, log, read-only, disk") {
   CommitBed bed;
   bed.disk_full = true;
   CHECK(try_commit(bed, put("a")).code() == Code::kNoSpace);
@@ -88,7 +88,7 @@ TEST_CASE("batch is refused: it is not delayed first") {
   CHECK(wait_ms == 0);
 }
 
-TEST_CASE("large batch: it gets a memtable of its own, unless it empties a database") {
+TEST_CASE("batch is large: it gets a memtable of its own, unless it empties a database") {
   CommitBed bed;
   const auto frozen_after = [&](bool flushes) {
     WriteBatch batch;
@@ -104,7 +104,7 @@ TEST_CASE("large batch: it gets a memtable of its own, unless it empties a datab
   CHECK(bed.counters.mine().commits == 2);
 }
 
-TEST_CASE("staged batch: it is refused and delayed like any other") {
+TEST_CASE("staged batch is refused and delayed like any other") {
   CommitBed bed;
   bed.disk_full = true;
   StagedParts refused, staged;

@@ -63,7 +63,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("several trees: their memory is summed, and each has its runs and its policy's limits") {
+TEST_CASE("there are several trees: their memory is summed, and each has its runs and its policy's limits") {
   Bed bed;
   const auto policy = std::make_shared<CountingPolicy>();
   bed.add(1, policy);

@@ -41,7 +41,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("cache: it gets the room that memtables, tables and charges leave, and never less than the floor") {
+TEST_CASE("cache gets the room that memtables, tables and charges leave, and never less than the floor") {
   Fixture f;
   f.account->charge(kLarge, 10 * kMiB);
   f.budget.divide({.memtables = 20 * kMiB, .uncharged = 20 * kMiB, .tables = 30 * kMiB});
@@ -55,7 +55,7 @@ TEST_CASE("cache: it gets the room that memtables, tables and charges leave, and
   CHECK(f.budget.try_charge(MemoryAccount::Kind::kPages, 8 * kMiB));  // the floor of each kind
 }
 
-TEST_CASE("indexes of tables: they may have seven eighths of the room, and the cache gets what they leave") {
+TEST_CASE("indexes of tables may have seven eighths of the room, and the cache gets what they leave") {
   Fixture f;
   const auto divide = [&](std::uint64_t memtables) { f.budget.divide({.memtables = memtables, .uncharged = memtables}); };
   divide(80 * kMiB);
@@ -74,14 +74,14 @@ TEST_CASE("indexes of tables: they may have seven eighths of the room, and the c
   CHECK(f.cache == 8 * kMiB);
 }
 
-TEST_CASE("charged values in memtables: they count once") {
+TEST_CASE("memtables have charged values: the values count once") {
   Fixture f;
   f.account->charge(kMemTables, 50 * kMiB);
   f.budget.divide({.memtables = 60 * kMiB, .uncharged = 10 * kMiB});
   CHECK(f.cache == 100 * kMiB);
 }
 
-TEST_CASE("uncounted memory of the process above a sixteenth of the budget: it takes room from all others") {
+TEST_CASE("uncounted memory of the process exceeds a sixteenth of the budget: the excess takes room from all others") {
   Fixture f;
   std::uint64_t resident = 0;
   const auto divide = [&](std::uint64_t now_resident) {
@@ -124,7 +124,7 @@ TEST_CASE("memory is used for a moment only: it is no overhead, and pinned pages
   CHECK(f.budget.overhead() == 20 * kMiB);
 }
 
-TEST_CASE("configured cache size: it is an upper limit") {
+TEST_CASE("cache size is configured: it is an upper limit") {
   Fixture f(16 * kMiB);
   f.budget.divide({});
   CHECK(f.cache == 16 * kMiB);
@@ -152,7 +152,7 @@ TEST_CASE("charges reach a thirty-second of the budget: the cache is fitted agai
   CHECK(f.cache == 155 * kMiB - 1);
 }
 
-TEST_CASE("charge: it has room now, after a flush, or never") {
+TEST_CASE("charge has room now, after a flush, or never") {
   Fixture f;
   f.budget.divide({.memtables = 100 * kMiB, .uncharged = 100 * kMiB, .kept = 10 * kMiB});
   CHECK(f.budget.room(42 * kMiB) == BudgetRoom::kNow);  // 10 MiB stay reserved
@@ -165,7 +165,7 @@ TEST_CASE("charge: it has room now, after a flush, or never") {
   CHECK(f.budget.room(53 * kMiB) == BudgetRoom::kNone);
 }
 
-TEST_CASE("commands: they leave a sixteenth of the budget to buffers of connections, and have their floor in any case") {
+TEST_CASE("commands leave a sixteenth of the budget to buffers of connections, and have their floor in any case") {
   Fixture f;
   f.budget.divide({.memtables = 50 * kMiB, .uncharged = 50 * kMiB});  // 102 MiB are left
   constexpr auto kCommands = MemoryAccount::Kind::kCommands;
@@ -190,7 +190,7 @@ TEST_CASE("only readers hold values: they count as flushable for a second after 
   CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kNone);
 }
 
-TEST_CASE("memory below the ceiling: no memtable is flushed for it") {
+TEST_CASE("memtables are below the ceiling: none is flushed for it") {
   const std::vector<TreeMemory> trees = {{.active_bytes = 60 * kMiB, .frozen_bytes = 40 * kMiB, .frozen_rests = true}};
   CHECK(plan_relief(trees, 100 * kMiB, kMiB).flush_frozen.empty());
   const MemoryRelief relief = plan_relief(trees, 100 * kMiB - 1, kMiB);
@@ -198,7 +198,7 @@ TEST_CASE("memory below the ceiling: no memtable is flushed for it") {
   CHECK(relief.freeze_active == std::vector<std::size_t>{0});
 }
 
-TEST_CASE("memory above the ceiling: the largest active memtables are frozen until the rest is at a quarter of it") {
+TEST_CASE("memtables are above the ceiling: the largest active ones are frozen until the rest is at a quarter of it") {
   const std::vector<TreeMemory> trees = {{.active_bytes = 10 * kMiB},
                                          {.active_bytes = 40 * kMiB},
                                          {.active_bytes = 50 * kMiB, .active_is_empty = true},
@@ -215,7 +215,7 @@ TEST_CASE("frozen memtables have most of the memory: active ones stay") {
   CHECK(plan_relief(trees, 100 * kMiB, kMiB).freeze_active.empty());
 }
 
-TEST_CASE("memtables: they may have half of the budget, or the room that others and a refused charge leave") {
+TEST_CASE("memtables may have half of the budget, or the room that others and a refused charge leave") {
   Fixture f;
   const std::vector<TreeMemory> trees = {{.active_bytes = 70 * kMiB}};
   f.budget.divide({.memtables = 70 * kMiB, .uncharged = 70 * kMiB});
@@ -229,7 +229,7 @@ TEST_CASE("memtables: they may have half of the budget, or the room that others 
   CHECK(f.budget.relief(trees, 0).freeze_active.size() == 1);
 }
 
-TEST_CASE("small memtables: together they have at most an eighth of the budget") {
+TEST_CASE("small memtables together have at most an eighth of the budget") {
   CHECK(small_memtable_bytes(512 * kMiB, 0, 3) == kMiB);
   CHECK(small_memtable_bytes(512 * kMiB, 0, 640) == kMiB / 10);
   CHECK(small_memtable_bytes(512 * kMiB, kMiB, 3) == 2 * kMiB);

@@ -34,7 +34,7 @@ TEST_CASE("operations are published: they are visible, and a remapped database h
   published.await_settled(13);
 }
 
-TEST_CASE("commit: it waits until those before it are published", "[threads]") {
+TEST_CASE("earlier commits are not published yet: a commit waits for them", "[threads]") {
   constexpr SeqNum kCommits = 2'000;
   constexpr unsigned kThreads = 4;
   Publication published;

@@ -49,7 +49,7 @@ TEST_CASE("staged batch is committed: it is visible, between older and newer wri
   CHECK(bed.logged() == Texts{"1..1 1", "2..2 1", "3..3 1", "4..13 1", "14..14 1"});
 }
 
-TEST_CASE("staged batch: its charge is released by its commit, or when the batch is dropped") {
+TEST_CASE("staged batch is committed or destroyed: its charge is released") {
   CommitBed bed;
   {
     StagedParts staged;
@@ -63,7 +63,7 @@ TEST_CASE("staged batch: its charge is released by its commit, or when the batch
   CHECK(bed.account->charged() == 0);
 }
 
-TEST_CASE("no memory for a batch: it is not staged") {
+TEST_CASE("there is no memory for a batch: it is not staged") {
   CommitBed bed;
   bed.account->set_limit(100, 0);
   StagedParts staged;
@@ -86,7 +86,7 @@ TEST_CASE("batch is committed: it goes to the tree that its database has then") 
   CHECK(bed.logged().back() == "4..6 2");
 }
 
-TEST_CASE("database without a tree: it gets one when its batch is staged, and each operation goes to its database") {
+TEST_CASE("database has no tree: it gets one when its batch is staged, and each operation goes to its database") {
   CommitBed bed;
   WriteBatch batch = puts(0, 2);
   batch.put(3, "k0", "third");
@@ -98,7 +98,7 @@ TEST_CASE("database without a tree: it gets one when its batch is staged, and ea
   CHECK((bed.get(0, "k0") == "v" && bed.get(3, "k0") == "third"));
 }
 
-TEST_CASE("deletes in a staged batch: they cover older entries, and are noted in the log") {
+TEST_CASE("staged batch has deletes: they cover older entries, and are noted in the log") {
   CommitBed bed;
   write(bed, 0, "k1", "old");
   WriteBatch batch = puts(0, 1);
@@ -114,7 +114,7 @@ TEST_CASE("deletes in a staged batch: they cover older entries, and are noted in
   CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
 }
 
-TEST_CASE("put with a debt in a staged batch: it is noted in the log like a delete, also if the commit inserts it") {
+TEST_CASE("staged batch has a put with a debt: it is noted in the log like a delete, also if the commit inserts it") {
   const std::size_t bytes = GENERATE(10, 100'000);  // a few large values are inserted by the commit
   CommitBed bed;
   write(bed, 0, "k0", "old");
@@ -141,7 +141,7 @@ TEST_CASE("staged value expires before its commit: it is noted in the log as a d
   CHECK(bed.log.segments().back().notes.front().oldest_delete == CommitBed::kNow);
 }
 
-TEST_CASE("few large values: they get no memtable of their own") {
+TEST_CASE("batch has few large values: they get no memtable of their own") {
   CommitBed bed;
   WriteBatch batch;
   batch.put_shared(0, "k0", std::make_shared<const std::string>(std::string(100'000, 'x')), {});

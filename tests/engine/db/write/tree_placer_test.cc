@@ -68,7 +68,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("first write of a database: it gets a tree, which is logged before the batch") {
+TEST_CASE("database gets its first write: it gets a tree, which is logged before the batch") {
   Bed bed;
   WriteBatch batch;
   batch.put(2, "a", "1");
@@ -98,7 +98,7 @@ TEST_CASE("memtable is full: it is frozen before the batch's first operation on 
   CHECK((bed.flushes == 1 && tree.active != full && bed.inserts.find(tree.id)->memtable == tree.active));
 }
 
-TEST_CASE("FLUSHDB: it drops the tree and gives the database an empty one, where later operations go") {
+TEST_CASE("FLUSHDB drops the tree and gives the database an empty one, where later operations go") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");
@@ -115,7 +115,7 @@ TEST_CASE("FLUSHDB: it drops the tree and gives the database an empty one, where
   CHECK(bed.inserts.remapped[0].second == bed.trees.tree_of(0).get());
 }
 
-TEST_CASE("FLUSHDB of an empty database: it keeps its tree, unless the batch has written to it") {
+TEST_CASE("database is empty: FLUSHDB keeps its tree, unless the batch has written to it") {
   Bed bed;
   WriteBatch none;
   none.flush_database(3);
@@ -131,7 +131,7 @@ TEST_CASE("FLUSHDB of an empty database: it keeps its tree, unless the batch has
   CHECK(bed.trees.pending_drops() == 1);
 }
 
-TEST_CASE("SWAPDB: it exchanges trees; the first write of an empty database in the same batch is logged under its old number") {
+TEST_CASE("SWAPDB exchanges trees; the first write of an empty database in the same batch is logged under its old number") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");
@@ -146,7 +146,7 @@ TEST_CASE("SWAPDB: it exchanges trees; the first write of an empty database in t
   CHECK(bed.created.back() == std::pair<DatabaseId, TreeId>{1, 11});
 }
 
-TEST_CASE("secondary delete: it marks the tree before it is visible") {
+TEST_CASE("secondary delete marks the tree before it is visible") {
   Bed bed;
   WriteBatch batch;
   batch.put(0, "a", "1");

@@ -33,7 +33,7 @@ struct Fixture {
   int runs = 0, tasks = 0, divided = 0;
   bool compactions_fail = false, memory_spent = false, closing = false;
   std::uint64_t pending_drops = 0;
-  std::function<void()> task;  ///< what a background task does
+  std::function<void()> task;  ///< called by each background task; may be null
   Status status;
   WriteController writes{{.clock = &clock,
                           .threads = false,
@@ -66,7 +66,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("no pressure: nothing waits") {
+TEST_CASE("there is no pressure: nothing waits") {
   Fixture f;
   f.writes.measure();
   CHECK(f.divided == 1);
@@ -75,7 +75,7 @@ TEST_CASE("no pressure: nothing waits") {
   CHECK_FALSE(f.writes.stopped());
 }
 
-TEST_CASE("full pressure: a slowed byte costs 200 ns; more pressure above four fifths: it costs more") {
+TEST_CASE("pressure p (0 to 1) delays each byte by p times 200 ns; above four fifths, by many times more") {
   struct Row {
     int permille;
     std::uint64_t ns_per_byte;
@@ -91,7 +91,7 @@ TEST_CASE("full pressure: a slowed byte costs 200 ns; more pressure above four f
   }
 }
 
-TEST_CASE("callers that do not sleep: they share one queue of slots, no longer than 100 ms, and have one slot each") {
+TEST_CASE("callers that do not sleep share one queue of slots, no longer than 100 ms, and have one slot each") {
   Fixture f;
   f.press(500);
   const WriteBatch batch = put(100'000);
@@ -114,7 +114,7 @@ TEST_CASE("delays add up to a millisecond: a caller that may sleep does so, and 
   CHECK(f.writes.stalled_ns(StallReason::kRuns) == kMs);
 }
 
-TEST_CASE("stop: it lasts until background tasks have lowered the pressure") {
+TEST_CASE("writes are stopped: the stop lasts until background tasks have lowered the pressure") {
   Fixture f;
   f.press(1000);
   CHECK(f.writes.stopped());
@@ -127,7 +127,7 @@ TEST_CASE("stop: it lasts until background tasks have lowered the pressure") {
   CHECK_FALSE(f.writes.stopped());
 }
 
-TEST_CASE("no background tasks: a stop is measured again and waits no longer") {
+TEST_CASE("there are no background tasks: a stop is measured again and waits no longer") {
   Fixture f;
   f.press(1000);
   CHECK(f.writes.await(put(1)).is_ok());
@@ -158,7 +158,7 @@ TEST_CASE("compactions cannot end a stop: data is refused, and deletes pass") {
   CHECK(f.writes.delay_ms(del(), false) == 0);
 }
 
-TEST_CASE("full disk or spent memory: writes that add data are refused, each with its error") {
+TEST_CASE("disk is full or memory is spent: writes that add data are refused, each with its error") {
   Fixture f;
   CHECK(f.writes.refuse(put(1), true).code() == Code::kNoSpace);
   CHECK(f.writes.refuse(del(), true).is_ok());
@@ -180,7 +180,7 @@ TEST_CASE("full disk or spent memory: writes that add data are refused, each wit
   CHECK(f.writes.refuse(del(), false).is_ok());
 }
 
-TEST_CASE("pressure: it delays no FLUSHDB, but too many emptied trees do") {
+TEST_CASE("pressure delays no FLUSHDB, but too many emptied trees do") {
   Fixture f;
   f.press(1000);
   f.pending_drops = 64;
@@ -194,7 +194,7 @@ TEST_CASE("pressure: it delays no FLUSHDB, but too many emptied trees do") {
   CHECK(f.tasks == 2);
 }
 
-TEST_CASE("stop: its time is counted by the clock, once") {
+TEST_CASE("writes are stopped: the time of the stop is counted once, by the clock") {
   Fixture f;
   f.press(1000);
   CHECK(f.writes.stalled_ns(StallReason::kRuns) == 0);
