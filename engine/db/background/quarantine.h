@@ -8,7 +8,7 @@
 //   reads   Undamaged pages can be read, since each page has its own checksum. A read that needs a damaged page returns the
 //           error. If the file could not be opened at all, reads in its range fail unless a newer run decides
 //           (TableReader::unreadable).
-//   due     Deletes whose bytes are in the file are late, with the reason `damage` (db/purge/missed_deadlines.h).
+//   due     Deletes whose bytes are in the file may miss their deadline, with the reason `damage` (db/purge/missed_deadlines.h).
 //
 // The quarantine ends when the file is removed (the database is emptied, or a range delete covers the whole file), or when the
 // file is found whole. A file is whole if all of it can be read and equals what the manifest says. Then an operator has replaced

@@ -2,8 +2,9 @@
 //
 // A requested merge first flushes. Then one job merges all files of the range into the oldest run that has such a file
 // (full_merge.h), once no running job has one of the files. Files take part as a whole. So keys outside the range may be merged,
-// too, and their tombstones may have to stay. Data that is flushed meanwhile takes no part. Files that reach into the range of a
-// quarantined file are cut first (policy/around.h), since the output could overlap them; the parts in that range take no part.
+// too, and their tombstones may have to stay. Data that is flushed meanwhile takes no part. A file that reaches into the range of
+// a quarantined file is cut first (policy/around.h): otherwise the output could overlap the quarantined file. The parts in that
+// range take no part.
 #pragma once
 
 #include <cstdint>

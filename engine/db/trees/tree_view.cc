@@ -127,7 +127,7 @@ int RunView::find(Bytes key) const {
   if (tables_.empty() || key.size() < common_.size() || !same_bytes(key.data(), common_.data(), common_.size())) return -1;
   const std::uint64_t p = key_word(key, common_.size());
   std::size_t i = 0;  // number of tables whose lower bound is <= key
-  // No comparison of keys causes a branch here.
+  // Bisects without a branch that depends on a comparison of keys.
   for (std::size_t left = lowers_.size(); left > 0;) {
     const std::size_t half = (left + 1) / 2;
     i += lowers_[i + half - 1] <= p ? half : 0;

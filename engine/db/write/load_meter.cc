@@ -42,8 +42,8 @@ WriteLoad LoadMeter::measure() {
 }
 
 // Returns the bytes of memtables that were flushed but are still in memory. A flush removes its memtables from the tree, but
-// their memory is freed only with the last view of the tree, which may be a long read. Without this sum, the memory would be
-// given away twice.
+// their memory is freed only with the last view of the tree, which may be a long read. Without this sum, the memory would
+// count as free while it is still used.
 std::uint64_t LoadMeter::left_bytes(const std::vector<TreeLoad>& loads) {
   std::vector<std::shared_ptr<const MemTable>> present;
   for (const TreeLoad& load : loads) present.insert(present.end(), load.view->memtables.begin(), load.view->memtables.end());

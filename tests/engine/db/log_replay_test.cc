@@ -255,7 +255,7 @@ TEST_CASE("manifest has operations on the mapping: the replay does not apply the
   CHECK(db.get(0, "a") == "1");
 }
 
-TEST_CASE("log names a database beyond the settings: it is refused") {
+TEST_CASE("log names a database beyond the settings: the replay returns an error") {
   CommitBed bed;
   put(bed, 3, "a", "1");
   write_log(bed);

@@ -199,7 +199,7 @@ TEST_CASE("merge fails: it is reported, and retried after a delay") {
   CHECK(bed.submitted.size() == 1);
 }
 
-TEST_CASE("job is aborted: the next plan is made at once, and this counts as no failure") {
+TEST_CASE("job is aborted: the next plan is made at once, and the abort counts as no failure") {
   Bed bed;
   bed.work = [](const RunningJob&) { return Status::aborted(""); };
   bed.scheduler.schedule(bed.tree);

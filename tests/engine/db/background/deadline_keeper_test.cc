@@ -70,7 +70,7 @@ TEST_CASE("oldest delete of a memtable has used its part of the time: the memtab
   CHECK(bed.tree->frozen.size() == 1);
 }
 
-TEST_CASE("memtable was frozen since the tick began: it is flushed, and the new active memtable is not frozen") {
+TEST_CASE("memtable was frozen after the tick began: it is flushed, and the new active memtable is not frozen") {
   Bed bed;
   bed.erase(bed.now);
   bed.now += kDeadline;
@@ -85,7 +85,7 @@ TEST_CASE("memtable was frozen since the tick began: it is flushed, and the new 
   CHECK((bed.tree->frozen.size() == 1 && bed.tree->active_first_seq != 0));
 }
 
-TEST_CASE("tree was dropped since the tick began: it is left alone") {
+TEST_CASE("tree was dropped after the tick began: its memtable is not flushed") {
   Bed bed;
   bed.erase(bed.now);
   bed.now += kDeadline;

@@ -74,7 +74,7 @@ TEST_CASE("reserve file is made while there is room, released on a full disk, an
   CHECK(disk.watch.reserve_bytes() == kReserve);
 }
 
-TEST_CASE("disk fills between two ticks: it is checked in between, too") {
+TEST_CASE("disk fills between two ticks: it is measured again once enough bytes were logged") {
   Disk disk;
   disk.settle();
   disk.leave(5 * kMiB);

@@ -165,7 +165,7 @@ TEST_CASE("memtables of several trees are flushed: they become tables by one edi
   CHECK((bed.versions->last_seq() == 4 && bed.versions->tree(bed.a->id)->runs.size() == 1));
 }
 
-TEST_CASE("operations of a flush are not durable: it leaves no file, and the memtables stay") {
+TEST_CASE("operations of a flush cannot be made durable: it leaves no file, and the memtables stay") {
   Bed bed;
   REQUIRE(bed.flush({}).is_ok());  // the trees are in the manifest now
   bed.write(*bed.a, "x");

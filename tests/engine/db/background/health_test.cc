@@ -107,7 +107,7 @@ TEST_CASE("recovery fails: each kind of error is logged once, and a cancelled at
   CHECK(bed.calls[1] == "still read-only: " + Status::no_space("d").to_string());
 }
 
-TEST_CASE("recovery fails: its error is the reason; an attempt that found damage, or was cancelled, changes no reason") {
+TEST_CASE("recovery fails: its error becomes the reason, unless the attempt found damage or was cancelled") {
   Bed bed;
   bed.health.failed(Status::io_error("gone"), "flush");
   for (const auto& [outcome, reason] : std::vector<std::pair<Status, std::string>>{{Status::aborted("a"), "flush: gone"},
@@ -139,7 +139,7 @@ TEST_CASE("directory is lost: this is the reason of any failure, and recovery wa
   CHECK((bed.tries == 1 && bed.health.is_ok()));
 }
 
-TEST_CASE("directory is lost while the disk is full: it is the reason until it is back, and then the disk is") {
+TEST_CASE("directory is lost while the disk is full: the directory is the reason until it is back, and then the full disk is") {
   Bed bed;
   bed.outcome = Status::no_space("full");
   bed.health.failed(Status::no_space("full"), "flush");

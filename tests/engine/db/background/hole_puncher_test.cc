@@ -100,7 +100,7 @@ TEST_CASE("file has dead bytes: they are punched, synced and noted in the manife
   CHECK((bed.committed.size() == 1 && bed.plans == 1));
 }
 
-TEST_CASE("reader has an older metadata file: the bytes stay until it ends") {
+TEST_CASE("reader has an older metadata file: the dead bytes stay until the reader ends") {
   Bed bed;
   auto reader = bed.tree.env.open_table(bed.file()).value();
   bed.tables->runs.front().tables().front()->data->add_reader(reader);
@@ -141,7 +141,7 @@ TEST_CASE("file has a second name: it is never punched, but listed for a rewrite
   CHECK(bed.puncher.not_punched(*bed.tree.version).empty());
 }
 
-TEST_CASE("file system cannot punch holes: this is tried once only") {
+TEST_CASE("file system cannot punch holes: punching is tried only once") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kPunchHole), .sticky = true, .code = Code::kUnsupported});
   CHECK(bed.puncher.can_punch());

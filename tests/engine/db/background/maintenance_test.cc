@@ -95,7 +95,7 @@ TEST_CASE("a tick is running: another tick does nothing") {
   CHECK(bed.calls.size() == 4);
 }
 
-TEST_CASE("wall clock jumps: it is logged once when engine time stops following it, and once when it follows again") {
+TEST_CASE("wall clock jumps: the text log says once that it is not followed, and once that it is followed again") {
   Bed bed;
   bed.refused = true;
   bed.tick();
@@ -108,7 +108,7 @@ TEST_CASE("wall clock jumps: it is logged once when engine time stops following 
   CHECK((bed.lines.size() == 2 && bed.lines[1] == "the wall clock is followed again"));
 }
 
-TEST_CASE("disk is full: it is logged once, and once when it has room again") {
+TEST_CASE("disk becomes full: this is logged once, and once more when it has room again") {
   Bed bed;
   auto ballast = std::move(bed.fs.create("ballast")).value();
   REQUIRE(ballast->append(std::string(63 * kMiB, 'x')).is_ok());
@@ -168,7 +168,7 @@ TEST_CASE("memtables have data: disk space is reserved for their tables") {
   CHECK(before - bed.disk.room(DiskUse::kMerge) == load.memtable_bytes());
 }
 
-TEST_CASE("tables have almost as many files as may be open: it is logged once") {
+TEST_CASE("tables have almost as many files as may be open: this is logged once") {
   Bed bed;
   std::vector<std::unique_ptr<RandomAccessFile>> files;
   for (int i = 0; i < 3; ++i) {

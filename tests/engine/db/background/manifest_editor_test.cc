@@ -140,7 +140,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("new tree: it reaches the manifest with its deadline, once its operation is durable in the log") {
+TEST_CASE("tree is made: the manifest gets it with its deadline once its operation is durable in the log") {
   Bed bed;
   const TreePtr tree = bed.make();
   bed.editor.schedule_mapping();
@@ -251,7 +251,7 @@ TEST_CASE("manifest is rolled: no keys are superseded any more") {
   CHECK(bed.ledger.superseded().empty());
 }
 
-TEST_CASE("change of a deadline: it is written, and written again later if that failed") {
+TEST_CASE("deadline changes: the change is written, and written again later if that failed") {
   Bed bed;
   const TreePtr tree = bed.make();
   {

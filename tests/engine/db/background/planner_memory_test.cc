@@ -79,7 +79,7 @@ TEST_CASE("tables are unchanged: they are searched for pages again at the planne
   CHECK(bed.recall().look_for_pages);
 }
 
-TEST_CASE("tree breaks a bound: it is reported once") {
+TEST_CASE("tree exceeds a bound of its policy: this is reported once") {
   Bed bed;
   const auto note = [&](std::optional<std::string> broken) {
     return bed.memory.note_planned(kTree, bed.recall(), {.broken_bounds = std::move(broken)});
@@ -93,7 +93,7 @@ TEST_CASE("tree breaks a bound: it is reported once") {
   CHECK(note("level 2"));
 }
 
-TEST_CASE("rewrite for a deadline leaves pending deletes: no further one starts for five seconds") {
+TEST_CASE("rewrite for a deadline leaves pending deletes: no further rewrite of its outputs starts for five seconds") {
   Bed bed;
   const Plan rewrite{.action = Rewrite{1, 7}, .reason = Reason::kDeadline};
   bed.memory.note_outputs(rewrite, *bed.version, {output(8, 500), output(9, 0)}, 1000);

@@ -66,11 +66,11 @@ TEST_CASE("planners are asked in order: quarantine and drops, deadlines, policy,
   CHECK(order({}) == "quarantine, file drop, page drop, names, urgent, late rewrite, policy, rewrite");
 }
 
-TEST_CASE("tree is paused: only planners for deadlines are tried") {
+TEST_CASE("merges of a tree are paused: only planners for deadlines are tried") {
   CHECK(order({.paused = true}) == "names, urgent, late rewrite");
 }
 
-TEST_CASE("no deadline needs work: all other planners are tried") {
+TEST_CASE("merges for deadlines rest after a failure: only the other planners are tried") {
   CHECK(order({.deadlines_rest = true}) == "quarantine, file drop, page drop, policy, rewrite");
   CHECK(order({.paused = true, .deadlines_rest = true}).empty());
 }

@@ -50,14 +50,14 @@ TEST_CASE("background work stops with an error, or the database closes: the wait
   CHECK(bed.progress.wait_until([] { return false; }).to_string() == bed.error.to_string());
 }
 
-TEST_CASE("caller without threads: it runs tasks until one of them has done the work") {
+TEST_CASE("database has no threads: a waiting caller runs tasks until one of them has done the work") {
   Bed bed(false);
   bed.tasks = 5;
   CHECK(bed.progress.wait_until([&] { return bed.run == 3; }).is_ok());
   CHECK(bed.tasks == 2);
 }
 
-TEST_CASE("caller without threads, and no task is left: it gives up after one more check") {
+TEST_CASE("database has no threads and no task is left: a waiting caller gives up after one more check") {
   Bed bed(false);
   bed.tasks = 1;
   CHECK(bed.progress.wait_until([] { return false; }).code() == Code::kAborted);

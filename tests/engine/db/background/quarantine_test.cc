@@ -152,7 +152,7 @@ TEST_CASE("database closes: nothing is quarantined, and no failure is reported")
   CHECK((bed.failures.empty() && !bed.quarantined()));
 }
 
-TEST_CASE("quarantined file: it is read again after a minute, and then at growing intervals of at most an hour") {
+TEST_CASE("file is quarantined: it is read again after a minute, and then at growing intervals of at most an hour") {
   Bed bed;
   bed.damage();
   bed.tick();
@@ -266,7 +266,7 @@ TEST_CASE("table is missing at open: it is quarantined, and its placeholder retu
   CHECK(opened->at(bed.meta()->metadata_file)->unreadable().code() == Code::kCorruption);
 }
 
-TEST_CASE("another error occurs at open: the open fails, unless the file is quarantined") {
+TEST_CASE("table cannot be opened for a reason other than damage: open fails, unless the file is quarantined") {
   Bed bed;
   bed.tree.fs.inject({.ops = ops_of(FileOp::kOpen), .sticky = true, .code = Code::kOutOfMemory});
   VersionEdit edit;

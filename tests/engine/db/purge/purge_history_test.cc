@@ -22,7 +22,8 @@ TEST_CASE("history of any length may give purge times that are too late, but non
   }
 }
 
-TEST_CASE("history is too long: it becomes coarser, with later purge times and earlier times of the last sighting") {
+TEST_CASE(
+    "history is too long: it becomes coarser, with later purge times and earlier times of the last survey with the delete") {
   PurgeHistory history;
   CHECK(history.left_at(0) == 0);
   const Millis steps = 5 * PurgeHistory::kMaxSteps;

@@ -82,7 +82,7 @@ TEST_CASE("ticket is done: it stays done when a younger delete is found") {
   CHECK_FALSE(f.status({1150, {}}).done);
 }
 
-TEST_CASE("survey after the deadline finds a delete: its ticket is late; no survey between deadline and purge: it is unknown") {
+TEST_CASE("survey after the deadline finds a delete: its ticket is late; no survey between deadline and purge: this is unknown") {
   Fixture f;
   f.tree(1, 500);
   const PurgeTicket ticket{1000, {}};
@@ -148,7 +148,7 @@ TEST_CASE("tree is removed: it is stored with its deadline; beyond the limit, on
   CHECK_FALSE(f.status({1000, 0}).promised.has_value());  // the promise is not remembered any more
 }
 
-TEST_CASE("survey finds a tree for the first time: the tree had no delete older than the survey before") {
+TEST_CASE("survey finds a tree for the first time: the tree had no delete older than the previous survey") {
   Fixture f;
   f.look_after(10);
   f.tree(3, 5000);

@@ -200,7 +200,7 @@ TEST_CASE("manifest and replaced files have deleted data: the survey lists them 
 }
 
 TEST_CASE(
-    "tree is retired: its deadline stays; it is removed before the start: due at once, and late after the longest deadline") {
+    "tree is retired: its deadline stays; a tree removed before the start is due at once, and late by the longest deadline") {
   Bed bed;
   const bool none = GENERATE(false, true);  // whether a database has no deadline
   if (!none) {

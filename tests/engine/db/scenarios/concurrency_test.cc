@@ -403,7 +403,7 @@ int begin_fetches(Db& db, FetchQueue* queue, std::vector<MissSet>* sets, const s
 
 }  // namespace
 
-TEST_CASE("fetches are under way: close() answers all of them", "[threads]") {
+TEST_CASE("fetches are under way: close() ends all of them", "[threads]") {
   TempDir dir;
   const std::unique_ptr<Db> db = on_disk(dir.path, 1);
   std::vector<MissSet> sets;
@@ -415,7 +415,7 @@ TEST_CASE("fetches are under way: close() answers all of them", "[threads]") {
   sets.clear();
 }
 
-TEST_CASE("fetch queue is destroyed: it answers every fetch that was begun", "[threads]") {
+TEST_CASE("fetch queue is destroyed: it ends every fetch that was begun", "[threads]") {
   TempDir dir;
   const std::unique_ptr<Db> db = on_disk(dir.path, 4);
   std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();

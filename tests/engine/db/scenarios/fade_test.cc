@@ -993,7 +993,7 @@ TEST_CASE("planted bug makes flushes and merges drop debts of puts: data that st
   });
 }
 
-TEST_CASE("deletes were due while the server was down: they are done first, with the reason down") {
+TEST_CASE("deletes were due while the server was down: they are purged first, and counted with the reason down") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 4);
   fill(w);
   delete_some(w);

@@ -301,7 +301,7 @@ TEST_CASE("tables were flushed: older log segments may be missing, but not those
   CHECK(h.try_open().code() == Code::kCorruption);
 }
 
-TEST_CASE("log was restarted after a failure: it begins there, and not before") {
+TEST_CASE("log was restarted after a failure: it begins at the new segment, and needs no older one") {
   Harness h;
   h.open();
   h.put(0, "before", "1");

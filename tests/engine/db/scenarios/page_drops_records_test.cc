@@ -161,7 +161,7 @@ TEST_CASE("dead pages cannot be punched: they are rewritten by their deadline, e
   h.verify(0);
 }
 
-TEST_CASE("delete covers whole final pages: it reads no data", "[drops]") {
+TEST_CASE("delete covers whole bottommost pages: it reads no data", "[drops]") {
   for (const std::uint32_t tile : {2u, 8u, 16u}) {
     INFO("h " << tile);
     Settings settings = record_settings(tile);

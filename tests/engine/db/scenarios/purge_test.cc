@@ -676,7 +676,7 @@ TEST_CASE("deadline becomes longer, or none: no promise for log and manifest is 
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("deletes are purged: their time is known, and their obstacles are counted") {
+TEST_CASE("key is deleted and purged: the statistics have its purge time, and the garbage that is left meanwhile") {
   Harness h(with_deadline());
   h.open();
   put_some(h);

@@ -111,7 +111,7 @@ TEST_CASE("batch is placed, logged, inserted and then visible, in this order") {
   CHECK_FALSE(p.disorder);
 }
 
-TEST_CASE("adjacent operations in one database: they are placed once, and each has its own seq") {
+TEST_CASE("batch has adjacent operations in one database: they are placed once, and each has its own seq") {
   Pipeline p;
   p.pipeline.start(40);
   p.published.start(40);
@@ -136,7 +136,7 @@ TEST_CASE("write makes a tree: the tree has a seq of its own before the batch's,
   CHECK_FALSE(p.disorder);
 }
 
-TEST_CASE("operation on the mapping: it takes a seq and goes into no memtable, and the next operation is placed again") {
+TEST_CASE("batch changes the mapping: the change takes a seq and goes into no memtable, and the next operation is placed again") {
   Pipeline p;
   WriteBatch batch = puts({{0, "a"}});
   batch.flush_database(0);

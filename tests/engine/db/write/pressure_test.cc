@@ -103,7 +103,7 @@ TEST_CASE("source exceeds its limit: it raises the pressure from there on") {
   }
 }
 
-TEST_CASE("several sources and trees: the largest source and the worst tree count") {
+TEST_CASE("several sources and trees cause pressure: the largest source and the worst tree count") {
   WriteLoad load = calm();
   load.trees.push_back(load.trees[0]);
   load.trees[1].runs = 28;
