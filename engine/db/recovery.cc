@@ -18,8 +18,8 @@ constexpr std::uint64_t kReservedMemtables = 4;
 // At least two, so that a flush for a deadline does not wait for the long flush of another database.
 constexpr std::uint32_t kMinFlushThreads = 2;
 
-/// If segments are small, as in tests, the pieces of a staged batch are small, too, and the bytes by which their writer may be
-/// ahead of the device.
+/// Limits if segments are small, as in tests. A piece of a staged batch has at most 1 / kPiecesPerSegment of a segment, or
+/// kLeastPieceBytes if that is more. The writer of pieces is at most 1 / kAheadPerSegment of a segment ahead of the device.
 constexpr std::uint64_t kPiecesPerSegment = 512, kLeastPieceBytes = 128, kAheadPerSegment = 16;
 
 /// Threads that read tables at open, beside the calling one. They mostly wait for the device.

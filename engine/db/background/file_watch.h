@@ -29,7 +29,7 @@
 
 namespace ebbtide {
 
-/// Called by one thread at a time.
+/// Checks the files of the running database. Called by one thread at a time.
 class FileWatch {
  public:
   struct Env {

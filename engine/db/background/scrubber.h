@@ -34,7 +34,7 @@ class Scrubber {
     std::function<void(FileNum, const std::vector<Status>&)> report_damage;
     std::function<Status()> take_damage;                ///< quarantines the files that were reported as damaged
     std::function<Status(FileNum)> found_whole;         ///< ends the quarantine of a file that has no errors
-    std::function<void(std::function<void()>)> submit;  ///< runs a function, which reads, in the background
+    std::function<void(std::function<void()>)> submit;  ///< runs a function in the background, for reads of tables
     std::function<bool()> closing;
     std::function<void(const std::string&)> report_error;  ///< writes an error to the text log
   };

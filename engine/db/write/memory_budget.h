@@ -115,8 +115,8 @@ class MemoryBudget {
 
   const Env env_;
   std::atomic<std::uint64_t> bytes_;
-  // Set by the last divide().
-  std::atomic<std::uint64_t> fixed_{0}, tables_{0};  // uncharged memtables, tables and overhead together; tables alone
+  // Set by the last divide(), in bytes. fixed_: uncharged memtables, tables and overhead together; tables_: tables alone.
+  std::atomic<std::uint64_t> fixed_{0}, tables_{0};
   std::atomic<std::uint64_t> overhead_{0};
   std::atomic<std::uint64_t> flushable_{0};           // uncharged bytes that flushes would free
   std::atomic<std::uint64_t> charged_to_readers_{0};  // the part of kMemTables in values that only readers hold

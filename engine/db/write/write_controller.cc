@@ -8,8 +8,8 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kSlowNsPerByte = 200;  // price of a byte: 5 MB/s
-constexpr std::uint32_t kSteep = 800;          // in thousandths of pressure
+constexpr std::uint64_t kSlowNsPerByte = 200;  // price of a byte at pressure 1000, without kSteepest: 5 MB/s
+constexpr std::uint32_t kSteep = 800;          // pressure, in thousandths, from which the price rises up to kSteepest times
 constexpr std::uint64_t kSteepest = 40;        // factor on the price at full pressure: 125 kB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
 constexpr std::uint64_t kLongestSleepMs = 100;  // longest delay of one batch by a slowdown

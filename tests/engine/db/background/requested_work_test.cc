@@ -69,7 +69,7 @@ struct Bed {
     MutexLock lock(trees.state_mutex);
     tree->frozen.erase(tree->frozen.begin());
   }
-  /// Gives the tree these runs, newest first: each has files by number, each with one range of keys.
+  /// Gives the tree these runs, newest first. A run is a list of files, each with its number and key range.
   void set_runs(const std::vector<std::vector<std::pair<FileNum, KeyRange>>>& runs) {
     auto version = std::make_shared<Version>();
     version->tree = 1;

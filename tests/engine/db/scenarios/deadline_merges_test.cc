@@ -67,7 +67,7 @@ std::uint32_t held_back(Harness& h) {
 }
 
 TEST_CASE("running merge has a file with a near deadline: it is cancelled, and the deadline is kept") {
-  // With one thread the tick cancels the merge; with two threads, the job that cannot start because of it does.
+  // With one thread, the tick cancels the merge. With two threads, the urgent job cancels it when it cannot start because of it.
   const unsigned width = GENERATE(1u, 2u);
   Harness h(one_flush(64 << 10));
   WidePool pool(h.pool, width);

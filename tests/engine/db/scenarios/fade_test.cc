@@ -293,7 +293,7 @@ class Witness {
   struct Dead {
     std::string marker;
     Millis birth;
-    bool gone = false;  ///< time of the last search of files
+    bool gone = false;  ///< true if the last search found the marker in no file
   };
   Harness h;
   std::map<std::string, std::string> live;
@@ -303,7 +303,7 @@ class Witness {
   static constexpr std::size_t kMarkerBytes = 20, kLargeBytes = 66 << 10;
 
   struct Name {
-    Millis birth = 0;  // the latest birth
+    Millis birth = 0;  // birth of the latest delete that has the name
     bool gone = false;
   };
   struct Hidden {
@@ -323,7 +323,7 @@ class Witness {
     };
     std::vector<Sought> sought;
     std::vector<std::string> needles;
-    bool any = false;  // the previous search found some, too
+    bool any = false;  // true if a needle may still be in files: the previous search found it, or did not search for it
     const auto seek = [&](const std::string& text, Millis birth, bool* gone) {
       if (birth > now || (owed != 0 && birth >= owed)) return;
       sought.push_back({birth, gone});

@@ -181,7 +181,7 @@ TEST_CASE("flushed part of a log with a clean end is damaged: it is skipped, als
   flip(*left, path, 60);
   h.abandon(std::move(left));
   h.open();
-  h.crash(CrashMode::kEverything, 1);  // the state before the segment is retired
+  h.crash(CrashMode::kEverything, 1);  // restores the state from before the segment was retired
   h.open();
   h.settle();
   CHECK(wrong_key(h, 0, {"key0", "key4"}) == "");
@@ -203,7 +203,7 @@ TEST_CASE("segment is missing: open skips it if tables have all of it, and other
     REQUIRE(without->unlink(path).is_ok());
     h.abandon(std::move(without));
     const Status status = h.try_open();
-    REQUIRE_FALSE(status.is_ok());  // `all`: only the last segment is left
+    REQUIRE_FALSE(status.is_ok());  // not reached if `all`, since then only the last segment is left
     CHECK(status.code() == Code::kCorruption);
     CHECK(status.to_string().find("tree 1 (database 1)") != std::string::npos);
     CHECK(status.to_string().find("ebbtide-inspect salvage") != std::string::npos);

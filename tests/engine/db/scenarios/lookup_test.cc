@@ -400,8 +400,8 @@ TEST_CASE("filter slices are unreadable: they are left out, logged, and read at 
 
 namespace {
 
-/// Returns the bits per key of the first level, less those of the last level. Before, there are rounds of lookups of existing or
-/// absent keys, each followed by a rewrite of all keys. `earlier`: lookups of absent keys before that, with only one run.
+/// Runs rounds of lookups of existing or absent keys, each followed by a rewrite of all keys. Returns the bits per key of the
+/// first level minus those of the last level. `earlier`: number of lookups of absent keys before the rounds, with only one run.
 double bits_ahead(FilterLookups lookups, bool absent, int rounds = 3, std::uint64_t earlier = 0) {
   constexpr std::uint64_t kKeys = 8'000, kLookups = 6'000;
   Settings s = with_filters(FilterAllocation::kMonkey, 6);
