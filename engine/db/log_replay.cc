@@ -61,7 +61,7 @@ Status LogReplay::name_exchanged(const Status& error, const std::vector<FileNum>
   return Status::corruption(std::move(text));
 }
 
-// Returns the segments from the begin of the log on, oldest first.
+// Returns the segments that the log needs, oldest first. Adds older ones to out_.unneeded.
 Result<std::vector<FileNum>> LogReplay::find_segments() {
   TRY_ASSIGN(names, env_.fs->list(env_.dir));
   std::vector<FileNum> files;

@@ -18,7 +18,7 @@ constexpr States kShallow =
     kAllStates & ~states(State::kRangeTombstoneAcross, State::kWholeDrop, State::kThreeLevels, State::kFileChosen);
 constexpr States kDeep = kShallow | states(State::kThreeLevels);
 constexpr States kTiled = kShallow | states(State::kWholeDrop);
-constexpr States kCompressed = kShallow & ~states(State::kPartialDrop);  // these have fewer pages
+constexpr States kCompressed = kShallow & ~states(State::kPartialDrop);  // compressed tables have fewer pages
 
 struct OptionSet {
   const char* name;

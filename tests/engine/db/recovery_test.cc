@@ -233,7 +233,7 @@ TEST_CASE("log has failed: no operation counts as durable before the new log has
   CHECK(h.db->durable_seq() == batch.last_seq());
 }
 
-TEST_CASE("database crashes: engine time does not go back, even if the wall clock was set back before") {
+TEST_CASE("crash ends the process: engine time does not go back, even if the wall clock was set back before") {
   Harness h;
   h.open();
   for (int i = 0; i < 60; ++i) h.advance(1000);
@@ -310,7 +310,7 @@ TEST_CASE("operations are replayed after a kill without a sync: they survive a p
   CHECK(h.get(0, "key") == "v");
 }
 
-TEST_CASE("power is lost after open: the previous run's manifest does not come back") {
+TEST_CASE("power loss comes after open: the previous run's manifest does not come back") {
   Harness h;
   h.open();
   h.put(0, "key", "v");

@@ -1,4 +1,4 @@
-// Tests of the order of planners: which of them pauses leave out, and which are tried after a plan that cannot start.
+// Tests of the order of planners: which are skipped while merges are paused, and which are tried after a plan that cannot start.
 #include <catch2/catch.hpp>
 
 #include <array>

@@ -145,7 +145,7 @@ TEST_CASE("tree is removed: it is stored with its deadline; beyond the limit, on
   CHECK(f.status({1000, 1}).completed_at == 1030);
   CHECK(f.status({1000, 0}).done);
   CHECK(f.status({1000, 0}).completed_at == 1020);        // completed after the survey at 1010, which still found the delete
-  CHECK_FALSE(f.status({1000, 0}).promised.has_value());  // the promise is not remembered any more
+  CHECK_FALSE(f.status({1000, 0}).promised.has_value());  // the promise is not stored any more
 }
 
 TEST_CASE("survey finds a tree for the first time: the tree had no delete older than the previous survey") {

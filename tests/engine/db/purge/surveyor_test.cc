@@ -202,7 +202,7 @@ TEST_CASE("manifest and replaced files have deleted data: the survey lists them 
 TEST_CASE(
     "tree is retired: its deadline stays; a tree removed before the start is due at once, and late by the longest deadline") {
   Bed bed;
-  const bool none = GENERATE(false, true);  // whether a database has no deadline
+  const bool none = GENERATE(false, true);  // true: a database has no deadline
   if (!none) {
     MutexLock lock(bed.trees.commit_mutex);
     TreeSettings changed;

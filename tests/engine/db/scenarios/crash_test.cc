@@ -120,7 +120,7 @@ bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0, std
 
 }  // namespace
 
-TEST_CASE("power is lost: synced writes survive, and the surviving writes are a prefix") {
+TEST_CASE("power loss at any moment: synced writes survive, and the surviving writes are a prefix") {
   const std::uint64_t seeds = number_from_env("EBBTIDE_CRASH_SEEDS", 2000);
   for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds; ++seed) {
     INFO("seed " << seed);

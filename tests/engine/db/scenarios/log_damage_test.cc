@@ -124,9 +124,9 @@ TEST_CASE("byte of a log is damaged: open has every acknowledged write, or fails
   const std::vector<std::size_t> records = records_of(bytes);
   Tries tries;
   for (std::size_t at = 0; at < bytes.size(); ++at) try_byte(h, *left, path, at, keys, &tries);
-  CHECK(tries.skipped > static_cast<int>(bytes.size()) / 2);  // the flushed part, and every mark
-  CHECK(tries.refused > 200);                                 // the unflushed part
-  CHECK(tries.opened - tries.skipped < 120);                  // the last record
+  CHECK(tries.skipped > static_cast<int>(bytes.size()) / 2);  // bytes of the flushed part, and of marks
+  CHECK(tries.refused > 200);                                 // bytes of the unflushed part
+  CHECK(tries.opened - tries.skipped < 120);                  // bytes of the last record
 }
 
 TEST_CASE("record that only the log has is damaged, and later ones are flushed: open fails") {

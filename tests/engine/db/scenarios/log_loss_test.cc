@@ -192,7 +192,7 @@ TEST_CASE("log segment whose operations are all in tables is removed: open skips
   CHECK(h.get(0, "key1") == std::string(1000, 'v'));
 }
 
-TEST_CASE("crash at any operation of a switch of log segments: open has every acknowledged write") {
+TEST_CASE("a crash at any operation of a switch of log segments: open has every acknowledged write") {
   for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
     for (std::uint64_t k = 1;; ++k) {
       INFO("before operation " << k << (fsync == FsyncMode::kAlways ? ", power loss" : ", kill"));

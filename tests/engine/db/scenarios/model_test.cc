@@ -21,7 +21,7 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 
 }  // namespace
 
-TEST_CASE("random operations run under every option set: their results are those of a map", "[long]") {
+TEST_CASE("model: random operations under every option set have the results of a map", "[long]") {
   constexpr std::uint64_t kShortForm = 7;  // runs of each set; fewer runs reach few states per set
   const std::uint64_t rounds = number_from_env("EBBTIDE_MODEL_ROUNDS", kShortForm), first = first_seed(1000);
   Reached any;

@@ -148,7 +148,7 @@ TEST_CASE("reader has the older metadata: punching waits for it", "[drops]") {
   check_contents(h, 400);
 }
 
-TEST_CASE("power is lost between a drop and its punch, with nothing else to drop: the next start punches", "[drops]") {
+TEST_CASE("power loss between a drop and its punch, with nothing else to drop: the next start punches", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);

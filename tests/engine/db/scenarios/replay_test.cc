@@ -29,8 +29,8 @@ Settings tight() {
 std::string key_at(int i) { return "key" + std::to_string(100'000 + i); }
 std::string value_at(int i) { return std::to_string(i) + std::string(i % 50 == 0 ? 100'000 : 1000, 'v'); }
 
-// The number of puts and deletes of every seventh key, in four databases that the manifest has. Then come a batch of 5 MiB and a
-// range delete.
+// The number of keys that are put, spread over four databases that the manifest has. Every seventh key is deleted. Then come a
+// batch of 5 MiB and a range delete.
 constexpr int kKeys = 2500;
 void write_log_of_twice_the_budget(Harness& h) {
   h.open();

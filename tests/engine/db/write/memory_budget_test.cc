@@ -68,7 +68,7 @@ TEST_CASE("indexes of tables may have seven eighths of the room, and the cache g
   f.index_bytes = 75 * kMiB;  // some are pinned
   divide(80 * kMiB);
   CHECK(f.cache == 10 * kMiB);
-  CHECK(f.account->room() == 72 * kMiB);  // indexes leave memory for whatever is charged
+  CHECK(f.account->room() == 72 * kMiB);  // indexes are dropped to make room for charges
   divide(160 * kMiB);
   CHECK(f.index_capacity == 2 * kMiB);
   CHECK(f.cache == 8 * kMiB);
