@@ -11,8 +11,8 @@ namespace ebbtide {
 /// Not thread-safe. Times are those of Clock::mono_ns().
 class Backoff {
  public:
-  /// Notes the result of a try. After the n-th failure in a row, the next try waits 2^n half seconds, at most 4 s. kAborted has
-  /// no effect.
+  /// Records the result of a try that ended at `now_ns`. After the n-th failure in a row, the next try waits 2^n half seconds, at
+  /// most 4 s. kAborted has no effect.
   void note(const Status& status, std::uint64_t now_ns) {
     if (status.code() == Code::kAborted) return;
     failures_ = status.is_ok() ? 0 : failures_ + 1;

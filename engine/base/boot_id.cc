@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kBootSeed = 0x626f6f74;  // "boot"
 
-/// The beginning of a file of /proc; empty if it cannot be read.
+/// Returns the first bytes of a file of /proc; empty if it cannot be read.
 std::string read_proc(const char* path) {
   char text[512];
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);

@@ -5,8 +5,8 @@
 
 namespace ebbtide {
 
-/// The same for all processes of one boot (and of one time namespace); a random number, so another boot has another. 0: the
-/// system does not say. Reads two small files of /proc.
+/// Returns a random number that is the same for all processes of one boot and one time namespace, and differs between boots. 0:
+/// the system has no such number. Reads two small files of /proc.
 std::uint64_t system_boot_id();
 
 }  // namespace ebbtide

@@ -49,7 +49,7 @@ Status refused_charge(const MemoryAccount& account, std::uint64_t bytes) {
   if (bytes > account.most()) {
     text += ", of which at most " + std::to_string(account.most()) + " can be used for that. Raise storage.memory_budget";
   } else {
-    text += ", and others use too much of it now";
+    text += ", and too much of it is in use now";
   }
   return Status::out_of_memory(text, bytes);
 }

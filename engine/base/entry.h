@@ -28,8 +28,8 @@ struct Entry {
   bool first = false;               ///< true if this is known to be the key's oldest version in the tree
   DeleteKey delete_key = kNoStamp;  ///< the stamp; a tombstone has its birth here
   Millis expiry = 0;                ///< absolute; 0 = never
-  /// Delete debt: oldest birth of the tombstones and dead versions that this entry hides, or of the entry's own put if that deleted
-  /// a part of them; 0 = none.
+  /// Delete debt: the oldest birth of the tombstones and dead versions that this entry hides. The birth of the entry's own put
+  /// counts, too, if that put deleted data (an item of a collection). 0 = none.
   Millis debt = 0;
   Bytes value;                                                 ///< empty if large is set
   const std::shared_ptr<const std::string>* shared = nullptr;  ///< set if `value` lies in a shared buffer of a memtable

@@ -3,9 +3,9 @@
 //   list      [ chunk 0 | chunk 1 | chunk 2 | ... ]        a copy of the list has the same chunks
 //   chunk     up to 256 items, and their sums
 //
-// A copy costs one reference per chunk. A change copies the chunks that it concerns, unless no other list has them. So a version
-// of a tree with n files is copied in n / 256 steps, and a change of one file copies 256 pointers. Two versions that differ by
-// one edit differ in a few chunks. So data computed from a chunk can be found again by the chunk's address.
+// A copy costs one reference per chunk. A change of a chunk copies the chunk if another list has it, too. So a version of a tree
+// with n files is copied in n / 256 steps, and a change of one file copies 256 pointers. Two versions that differ by one edit
+// differ in a few chunks. So callers can cache data computed from a chunk under the chunk's address.
 //
 // `Sums` is computed from the items of a chunk: minima, totals, an index. It must be a default-constructible value with
 //   static Sums of(std::span<const T> items);
@@ -173,9 +173,9 @@ class SharedList {
       mine.sealed = true;
     }
   }
-  /// Makes the sums of an item's chunk unknown. For sums that depend on more than the items.
+  /// Marks the sums of item i's chunk as unknown. Call it if the sums depend on data beside the items, and that data changed.
   void unseal(std::size_t i) { change(iterator_at(i).chunk_); }
-  /// Computes the sums of all chunks again, for the same reason.
+  /// Computes the sums of all chunks again, for the same reason as unseal().
   void reseal() {
     for (auto& chunk : chunks_) own(&chunk).sealed = false;
     seal();

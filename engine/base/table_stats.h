@@ -36,8 +36,8 @@ struct TableStats {
   void add_range_tombstone(const RangeTombstone& tombstone);
   /// The oldest birth of the table's pending deletes; 0 = none.
   [[nodiscard]] Millis oldest_obligation() const;
-  /// True if the table's filter has the keys of collections twice (filter/bloom.h). If most keys are collections, that would cost
-  /// much memory and answer for few strings.
+  /// True if the table's filter has the keys of collections twice (filter/bloom.h). If most keys are collections, the second copy
+  /// would need much memory and help only the few strings.
   [[nodiscard]] bool collections_twice() const { return collections != 0 && collections <= entries / 2; }
   /// The number of keys in the table's filter, if no key has several versions.
   [[nodiscard]] std::uint64_t filter_keys() const { return entries + (collections_twice() ? collections : 0); }

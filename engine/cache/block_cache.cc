@@ -1,7 +1,7 @@
-// A block is one allocation: reference counts, header, bytes. A block is held by
-//   * the table of its shard, through the shared_ptr `self` in its own header;
+// A block is one allocation: reference counts, header, bytes. These keep a block in memory:
+//   * the table of its shard, through the shared_ptr `self` in the block's own header;
 //   * pins, which copy that shared_ptr;
-//   * readers under an EpochGuard, which count nothing; the epoch waits for them.
+//   * readers under an EpochGuard, which change no reference count; the epoch waits for them.
 // A block that leaves the table (by eviction or erase_file) goes to the epoch. The epoch releases `self` when no guard is left
 // that could have seen the block. Until then `self` is not written, so a reader may copy it at any time.
 //

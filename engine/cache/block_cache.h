@@ -41,7 +41,7 @@ class BlockCache {
   /// These do a lookup in steps, for callers that do other work during memory loads; all steps must be under one EpochGuard.
   /// start() starts the load of the bucket. guess() takes the result of start(), returns the block with high probability, and
   /// starts to load its first bytes. confirm() takes the result of guess(), which may be null, and returns the block, or null if
-  /// the cache does not have it. None of these counts or marks the block; use() does both, as lookup() does.
+  /// the cache does not have it. None of these counts the lookup or sets the block's mark; use() does both, as lookup() does.
   [[nodiscard]] const void* start(BlockKey key) const;
   [[nodiscard]] const CachedBlock* guess(BlockKey key, const void* started) const;
   [[nodiscard]] const CachedBlock* confirm(BlockKey key, const CachedBlock* guess) const;

@@ -17,8 +17,8 @@
 // candidate only if all slices say "maybe". Any subset of the slices is a correct filter, so slices are loaded and dropped
 // separately.
 //
-// A filter may have the keys of collections twice: by their hash, and by collection_hash() of it. Then it also says whether the
-// table may have a collection of the key, which a SET must know (ReadView::may_have_collection).
+// A filter may have the keys of collections twice: by their hash, and by collection_hash() of it. Then it also answers whether
+// the table may have a collection under a key. SET asks this before it overwrites a key (ReadView::may_have_collection).
 #pragma once
 
 #include <bit>

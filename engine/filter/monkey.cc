@@ -24,8 +24,8 @@ class ConvexCurve {
     }
   }
 
-  /// The bits of the first point on the hull after 0. Between 0 and it the measured points lie above the hull, so a filter is
-  /// worth less than the hull suggests.
+  /// The bits of the first measured point after 0 that lies on the hull. The points below it lie above the hull: such a filter
+  /// saves fewer page reads than the hull suggests.
   [[nodiscard]] double first_touch() const { return knots_[1].first; }
 
   /// Returns the bits at which -p' is `steepness` > 0; 0 if -p' is smaller everywhere, the curve's end if it is larger
@@ -156,8 +156,8 @@ FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits,
   Fixed fixed(runs.size());
   FilterBits best = solve(runs, budget_bits, curve, fixed);
   if (curve == FilterCurve::kIdeal) return best;
-  // A filter has at least one probe, so a filter of less than about a bit is worse than the hull suggests. Such a run gets no
-  // filter, or a whole bit if that is better. Rarely more than one run is concerned.
+  // A filter has at least one probe, so a filter with fewer bits than first_touch() is worse than the hull suggests. Such a run
+  // gets no filter, or a filter of first_touch() bits, if that is better. Rarely more than one run is concerned.
   const double touch = convex(curve).first_touch();
   const std::size_t tries = 2 * runs.size();  // bits that one run does not use may bring another run to this point
   for (std::size_t i = 0; i < tries; ++i) {

@@ -10,12 +10,13 @@
 namespace ebbtide {
 namespace {
 
-// The least bits of a slice. A filter with one probe saves the least per bit, and a smaller slice is not worth a cache line.
+// The smallest slice, in bits per key. A smaller filter has only one probe, and avoids the fewest page reads per bit of memory
+// (monkey.h). Each slice costs a lookup one more cache line.
 constexpr double kLeastSliceBits = 1.5;
 // Bits that a run's filters additionally need when the tree grows by a level below the run: log2(T) / ln 2, which is 3.7 at T = 6
 // and 4.8 at T = 10. No second reserve is needed for a further level: compactions have rewritten the table by then.
 constexpr double kReserveBits = 4;
-// Slices that are in memory count as this many times more useful than others.
+// The worth of a slice that is in memory is multiplied by this factor, so that slices are not loaded and dropped repeatedly.
 constexpr double kStay = 1.25;
 constexpr double kOverBudget = 1.0 / 32;
 

@@ -6,7 +6,7 @@
 // one more cache line for existing keys, so a table has as few as possible:
 //   1. the bits that the table would have in the largest run. Most tables are there, so most tables have one slice in memory;
 //   2. the further bits that the table needs in its present run. Lookups of absent keys rarely test this slice, since the first
-//      one denies them;
+//      slice excludes most of them;
 //   3. for tables of the largest run, a reserve for when the tree grows. This slice is only on disk at first.
 // After every change of the tree's files the loaded slices are chosen again, by the false positives that each slice saves.
 // Lookups are correct with any choice.

@@ -48,8 +48,8 @@ class ChunkedReader {
   std::string chunk_;
 };
 
-/// For a length field that may be damaged or hostile, readers allocate up to this many bytes at once. For a greater length they
-/// verify the checksum first.
+/// The most bytes that readers allocate for a length field before they have verified its checksum, since the field may be damaged
+/// or hostile.
 inline constexpr std::uint64_t kBelievedBytes = std::uint64_t{16} << 20;
 
 }  // namespace ebbtide

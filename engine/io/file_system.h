@@ -76,7 +76,7 @@ class FileLock {
  public:
   virtual ~FileLock() = default;
   /// For the lock of a database's file LOCK: returns ok if the name of its directory still leads to the directory that was locked.
-  /// Otherwise returns kIoError with the name, what happened, and what to do. An error of the device counts as ok.
+  /// Otherwise returns kIoError with the name, what happened, and what to do. Returns ok if the device fails during the check.
   [[nodiscard]] virtual Status check_directory() const { return Status::ok(); }
 };
 

@@ -48,7 +48,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
  private:
   class File;
 
-  /// Returns the open file of `of`, which is opened if it is closed.
+  /// Returns the file system's open file for `of`; opens it if it is closed.
   Result<std::shared_ptr<const RandomAccessFile>> acquire(const File& of);
   Result<std::shared_ptr<const RandomAccessFile>> open_base(const std::string& path, const OpenOptions& options);
   void opened(const File* file);
@@ -63,7 +63,7 @@ class OpenFiles : public std::enable_shared_from_this<OpenFiles> {
   mutable Mutex mutex_;  ///< locked before a File's mutex; never held while a file is opened
   std::uint64_t limit_ GUARDED_BY(mutex_);
   bool crowded_ GUARDED_BY(mutex_) = false;
-  std::list<const File*> open_ GUARDED_BY(mutex_);  ///< files that are open and will stay so; the front is examined first
+  std::list<const File*> open_ GUARDED_BY(mutex_);  ///< open files, in the order in which CLOCK examines them
 };
 
 }  // namespace ebbtide

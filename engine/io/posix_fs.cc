@@ -317,12 +317,13 @@ class DatabaseLock final : public FileLock {
   }
   ~DatabaseLock() override { all_.remove(directory_); }
 
-  // Compares the two as they are now: some file systems give a directory another number when it changes.
+  // Compares the present inodes of the locked directory and of its name. An inode number from the time of the lock would not do,
+  // since some file systems give a directory another number when it changes.
   [[nodiscard]] Status check_directory() const override {
     const std::string& name = directory_->name;
     struct stat held {};
     struct stat named {};
-    if (::fstat(directory_->fd.get(), &held) != 0) return Status::ok();  // an error of the device is no proof
+    if (::fstat(directory_->fd.get(), &held) != 0) return Status::ok();  // an error of the device, not another directory
     if (held.st_nlink == 0) {
       return Status::io_error(name + " was removed while the database used it; stop the server, restore a backup to this path, " +
                               "and start the server");
@@ -336,7 +337,8 @@ class DatabaseLock final : public FileLock {
   }
 
  private:
-  /// Returns ": it is now PATH"; "" if the path is unknown, or the same since another file system was mounted there.
+  /// Returns ": it is now PATH". Returns "" if the path is unknown, or if it is unchanged because another file system was mounted
+  /// over it.
   [[nodiscard]] std::string whereabouts() const {
     char path[PATH_MAX];
     const std::string link = "/proc/self/fd/" + std::to_string(directory_->fd.get());

@@ -28,7 +28,7 @@ Status ReserveFile::create(std::uint64_t bytes) {
   if (bytes == 0 || bytes_.load(std::memory_order_acquire) != 0 || creating_.exchange(true)) return Status::ok();
   const std::string half_made = path_ + std::string(kTemporarySuffix);
   Status status = fs_.exists(half_made) ? fs_.unlink(half_made) : Status::ok();
-  // A name that cannot be replaced is found before the space is allocated, since that may take long and is tried often.
+  // If RESERVE cannot be unlinked, create() fails here, before the allocation: that may take long, and create() is retried often.
   if (status.is_ok()) status = fs_.exists(path_) ? fs_.unlink(path_) : Status::ok();
   if (status.is_ok()) status = fs_.allocate(half_made, bytes);
   if (status.is_ok()) {

@@ -15,7 +15,7 @@ namespace ebbtide {
 /// The range tombstones of one source. A memtable has several sources of one age, which may overlap: the runs of its
 /// TombstoneSet.
 struct TombstoneSource {
-  std::size_t age = 0;  ///< position of the source among the walk's children, 0 = newest
+  std::size_t age = 0;  ///< index of the source among the merging iterator's children, 0 = newest
   /// In key order, disjoint: one set per table of a run, or one run of a memtable's TombstoneSet.
   std::vector<SharedTombstones> sets;
 };

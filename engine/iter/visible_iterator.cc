@@ -205,8 +205,8 @@ void VisibleIterator::find_backward() {
   end();
 }
 
-/// Reads all versions of key_ and saves the newest one in view; returns false if there is none. Leaves the source at the key
-/// before.
+/// Reads all versions of key_ and saves the newest one in view; returns false if there is none. Leaves the source at the previous
+/// key.
 bool VisibleIterator::newest_in_view_backward() {
   bool found = false;
   for (std::uint32_t passed = 0; on_key(); ++passed) {

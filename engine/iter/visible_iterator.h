@@ -51,7 +51,7 @@ class VisibleIterator {
   [[nodiscard]] const Entry& entry() const { return *shown_; }
   /// Ok, or the error that ended the iteration. Ok at the end of the range and in a pause.
   [[nodiscard]] const Status& status() const { return status_; }
-  /// Number of versions and tombstones skipped since the beginning.
+  /// Number of versions and tombstones skipped since construction.
   [[nodiscard]] std::uint64_t steps() const { return total_steps_ + steps_; }
 
  private:

@@ -12,7 +12,8 @@
 namespace ebbtide {
 namespace {
 
-/// The number of expired files that are tried while disk space is short. A try costs microseconds.
+/// The number of expired files for which a plan is made, to choose the best one, while disk space is short. A plan takes
+/// microseconds.
 constexpr std::size_t kMostTried = 64;
 
 constexpr std::uint64_t kPartsOfSplit = 4;
@@ -143,7 +144,7 @@ class Fade {
     if (!split(target, &plan)) split(straddler, &plan);
     return plan;
   }
-  /// Makes the plan one that rewrites the file in parts. Returns false if the file cannot be split, or does not fit itself. A few
+  /// Turns the plan into a rewrite of the file in parts. Returns false if the file cannot be split, or does not fit itself. A few
   /// parts are enough: the next slice splits its own part again if it must, and each file needs space beside its data.
   bool split(const RunFile& in, Plan* plan) const {
     if (in.file == nullptr || !fits(in.file->bytes)) return false;

@@ -32,8 +32,8 @@ namespace ebbtide {
 struct FadeContext {
   Millis now = 0;     ///< engine time
   Millis margin = 0;  ///< ms before a deadline at which all work for it is to be done; see expires_at()
-  /// Only plans for files so close to their deadline that running jobs may be aborted for them: at most half of the margin is
-  /// left.
+  /// True: plan only for files that have at most half of the margin left before their deadline. Running jobs may be aborted for
+  /// these files.
   bool late_only = false;
   std::span<const FileNum> skip{};  ///< files for which no plan is made, ascending
   /// True while the I/O budget is used up: plan only late work and PURGE.NOW.

@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-/// The smallest part of its time that a delete may spend above level 1, if deadlines are shorter than the time in which the tree
-/// fills.
+/// The smallest share of its time that a delete may spend in the memtable and level 0, if less data arrives within a deadline
+/// than the levels above the last can hold.
 constexpr double kLevel0Share = 0.5;
 
 }  // namespace

@@ -25,7 +25,8 @@ namespace ebbtide {
 /// the final run, memtable first. `margin` is at most `deadline`.
 std::vector<double> level_ttls(double deadline, double margin, std::span<const double> capacities);
 
-/// For each level, the share of its time after which a delete must have left that level. 1 for the last level and deeper levels.
+/// For each level, the fraction of the time from birth to deadline, less the margin, after which a delete must have left that
+/// level. 1 for the last level and deeper levels.
 class TtlShares {
  public:
   TtlShares(const TreeShape& shape, const Policy& policy);
@@ -40,9 +41,9 @@ class TtlShares {
   bool in_one_go_ = false;
 };
 
-/// Returns the engine time by which a delete born at `birth` and due at `deadline` must leave a level that ends at `share` of its
-/// time. `margin`: ms before the deadline at which all work for the delete is to be done; at most half of the time counts as
-/// margin.
+/// Returns the engine time by which a delete, born at `birth` and due at `deadline`, must leave a level whose TtlShares value is
+/// `share`. `margin`: ms before the deadline at which all work for the delete is to be done; at most half of the time from birth
+/// to deadline counts.
 Millis expires_at(Millis birth, Millis deadline, Millis margin, double share);
 
 /// The due times of the files of one tree at one moment. Holds no reference to the shape.
@@ -57,12 +58,12 @@ class DueTimes {
   }
   /// Returns the deadline of an expired file for the order of work; 0 for PURGE.NOW, which comes before all deadlines.
   [[nodiscard]] Millis deadline_of(const FileShape& file) const { return is_purged_now(file) ? 0 : file.deadline; }
-  /// True if at most half of the margin before the file's deadline is left. Then running jobs may be aborted for the file.
+  /// True if at most half of the margin is left before the file's deadline. Then running jobs may be aborted for the file.
   [[nodiscard]] bool is_late(const FileShape& file) const;
   /// True if the file's time on this level is over. `final`: the file is bottommost, and has more time than any other. Pass false
   /// while this is unknown.
   [[nodiscard]] bool is_expired(const FileShape& file, int level, bool final = false) const;
-  /// False only if is_expired() is false for all files whose sums `sums` are.
+  /// A quick test of many files by their sums. Returns false only if is_expired() is false for each of these files.
   [[nodiscard]] bool any_may_be_expired(const ShapeSums& sums, int level) const;
   /// True if files that expire below level 0 go down in one slice (TtlShares::in_one_go).
   [[nodiscard]] bool in_one_go() const { return shares_.in_one_go(); }

@@ -108,8 +108,8 @@ class SliceDown {
     }
     return range;
   }
-  /// Returns the range; in one go, extended over the next target, although files of the levels between are then clipped at its
-  /// end.
+  /// If the file goes down in one go, returns the range extended over the next target. Files of the levels between are then
+  /// clipped at the end of that target. Otherwise returns the range.
   [[nodiscard]] KeyRange over_next_target(const KeyRange& range) const {
     const RunShape& run = shape_.runs[below_];
     const std::size_t next = run.overlapping(range.start, range.end).second;

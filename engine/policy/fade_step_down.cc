@@ -50,7 +50,7 @@ class StepDown {
   void take_level0(std::size_t last) {
     for (std::size_t run = 0; run <= last; ++run) take_and_grow(run);
   }
-  /// Takes the file into the inputs; above the final run, takes all files over the most urgent target.
+  /// Adds the file to the inputs; above the final run, adds all files over the most urgent target.
   void take_from_level(std::size_t below, bool rests) {
     FileSpan files = files_in(shape_.runs[expired_.run], range_);  // the file alone
     if (!rests && is_final_in(shape_, below, range_)) {
@@ -59,7 +59,7 @@ class StepDown {
     }
     list_.take(shape_.runs[expired_.run], files);
   }
-  /// Takes the files of a run in the range into the inputs, and grows the range to contain them.
+  /// Adds the files of a run in the range to the inputs, and grows the range to contain them.
   void take_and_grow(std::size_t run) {
     const auto files = files_in(shape_.runs[run], range_);
     list_.take(shape_.runs[run], files);

@@ -11,7 +11,7 @@
 // Units are counted in bytes, at least one per run, rounded to the nearest whole number. So they follow from the shape alone, and
 // a run that updates and deletes made small takes more data before it is full.
 //
-// Concurrent jobs may rely on:
+// These rules hold while jobs run concurrently:
 //   1. a plan takes whole runs of which no file is busy;
 //   2. a level's runs go down together: while any of them is busy no other job takes runs of that level, so that one job at a
 //      time adds data to the next level;

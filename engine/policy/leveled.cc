@@ -190,8 +190,8 @@ std::vector<FileCandidate> candidates_of(const RunShape& run, const RunShape* be
 
 /// The most files of one move, so that the edit stays small.
 constexpr std::size_t kMostMoved = 4096;
-/// In runs of up to this many files, files move one at a time, each chosen by its overlap at that time: early moves cost writes
-/// (Garnering).
+/// In runs of up to this many files, a plan moves one file, chosen by its overlap at that time. To move several files early costs
+/// more writes later (with Garnering).
 constexpr std::size_t kManyFiles = 256;
 
 /// Returns the chosen file, which overlaps nothing below, and the following files that overlap nothing either, until `bytes` go
@@ -368,7 +368,7 @@ double LeveledPolicy::capacity_bytes(const TreeShape& shape, int level) const {
 
 // Level 0 fills while its merge into level 1 runs; that merge rewrites up to max(size_ratio, level0_runs) + level0_runs
 // memtables. Runs of three merges of level 0 may wait before writes slow down, runs of six before writes stop. The constants
-// prevent that a small level0_runs stops writes because of a few small flushes.
+// ensure that a few small flushes do not stop writes if level0_runs is small.
 int LeveledPolicy::slowdown_runs() const { return 3 * vectors_.run_limit(0) + 4; }
 int LeveledPolicy::stop_runs() const { return 6 * vectors_.run_limit(0) + 8; }
 

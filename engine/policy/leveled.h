@@ -8,7 +8,7 @@
 //     neighbours within the span of those files; a file without overlap moves;
 //   * a level with too many runs, which another policy left: the runs merge into the oldest of them.
 //
-// Concurrent jobs may rely on:
+// These rules hold while jobs run concurrently:
 //   1. no plan takes or needs a busy file: the policy chooses another plan, or none;
 //   2. the runs of level 0 go down together, so while any of them is busy no second merge of them starts;
 //   3. two jobs into one run have disjoint ranges: a job takes every file of the target that its own range overlaps;
@@ -59,10 +59,10 @@ class LeveledPolicy final : public Policy {
   const LevelVectors vectors_;
 };
 
-/// True if a file may move to `target` without being read. False if the file has tombstones, delete debts, covered or expired
-/// entries that a rewrite could drop at the target: a move would carry deleted data past the place where it ends. Such entries
-/// are still needed if an older entry is below each of their keys. The keys are unknown here, so the test is for one older file
-/// that spans the whole file.
+/// True if a file may move to `target` without being read. False if the file has entries that a rewrite at the target could drop:
+/// tombstones, delete debts, covered or expired entries. A move would keep them. A rewrite could not drop them either if each of
+/// their keys has an older entry below the target. The keys are unknown here, so that is assumed if one older file spans the
+/// whole file.
 bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& target, Millis now);
 
 }  // namespace ebbtide

@@ -1,7 +1,7 @@
 // The merge schedules of bounded-depth stacks that depend only on k and the number t of the flush: MinLatency and Binomial
 // (Mathieu et al.; Mao's thesis, section 3.2). Both use a binary search tree over the flushes. A node has at most k - 1 smaller
-// ancestors, which bounds the stack. Its larger ancestors are the merges of a flush; their number is as small as the bound
-// allows.
+// ancestors, which bounds the stack. Its larger ancestors are the merges that write the flush again; their number is as small as
+// the bound allows.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,8 @@ int print(Inspection found, bool json) {
 std::atomic<bool> stop_asked{false};
 
 int run_salvage(ebbtide::FileSystem& fs, const std::string& path, const std::string& target, bool include, bool json) {
-  // The first signal removes the new files. The second ends the process at once and leaves a directory that does not open.
+  // After the first SIGINT, salvage stops and removes the new files. The second ends the process at once and leaves a directory
+  // that does not open.
   std::signal(SIGINT, [](int) {
     stop_asked = true;
     std::signal(SIGINT, SIG_DFL);

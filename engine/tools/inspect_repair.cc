@@ -78,7 +78,8 @@ class Repair {
     return plan_removals();
   }
 
-  /// The lock needs a lock file: no lock file is made in a foreign directory, or without --write.
+  /// Locks the directory against a server. The lock needs a lock file. None is created without --write, or in a directory without
+  /// a database.
   Status lock() {
     TRY_ASSIGN(manifests, files_of_kind(fs_, dir_, static_cast<int>(FileKind::kManifest)));
     if (manifests.empty()) {
@@ -210,7 +211,7 @@ class Repair {
     const std::uint64_t valid = segment.end.valid_bytes;
     TRY_ASSIGN(size, fs_.file_size(path(name)));
     if (size < valid || size - valid > kMaxWholeFileBytes) {
-      return Status::corruption(path(name) + ": " + std::to_string(size) + " bytes cannot be the torn end of a crash");
+      return Status::corruption(path(name) + ": " + std::to_string(size) + " bytes; a crash does not leave such a torn end");
     }
     const std::uint64_t torn = size - valid;
     add("cut_log", name,

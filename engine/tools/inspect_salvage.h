@@ -75,7 +75,7 @@ struct Salvaged {
   std::vector<std::string> notes;
 
   SalvageTree& tree(TreeId id);
-  /// Adds a doubt to every tree that may lack operations below `below`.
+  /// Adds a doubt for all keys to every tree whose tables may lack operations with a seq below `below`.
   void doubt_lacking(SeqNum below);
 };
 

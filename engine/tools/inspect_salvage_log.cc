@@ -47,7 +47,7 @@ class LogSalvage {
   }
 
  private:
-  // Named segments below `file` that were not read.
+  // Opens a gap for each segment below `file` that the manifest or another segment names and that was not read.
   void note_missing(FileNum file) {
     for (; !named_.empty() && named_.begin()->first < file; named_.erase(named_.begin())) {
       const auto& [missing, namer] = *named_.begin();
@@ -84,7 +84,7 @@ class LogSalvage {
       open_gap(file, {}, end.status().to_string());
       return Status::ok();
     }
-    // As in LogSequence: what has the name of a segment that nothing names is no part of the log.
+    // As in LogSequence: a file that only looks like a segment, and that no other file names, is no part of the log.
     if (end->foreign && !named && out_.manifest_whole && out_.state.newest_log != kNoFile && file != out_.state.oldest_log) {
       out_.notes.push_back("no part of the log: " + end->what);
       return Status::ok();
@@ -224,7 +224,7 @@ class LogSalvage {
   SeqNum expected_ = 0;  // seq of the next operation; 0: unknown
   std::uint64_t records_ = 0, end_ = 0;
   std::optional<SalvageLoss> gap_;
-  std::map<FileNum, std::string> named_;  // segments that were durable, not read yet, and the file that says so
+  std::map<FileNum, std::string> named_;  // durable segments that were not read yet, each with the file that names it
   std::string torn_;
 };
 

@@ -215,7 +215,7 @@ void SalvageReader::read_strangers(Salvaged* out) {
                &tree, out);
   }
   out->notes.push_back(std::to_string(newest.size()) + " tables are in no readable manifest: their database is " +
-                       (one ? "taken to be the only known one" : "unknown; if several have a key, the newest entry stays"));
+                       (one ? "taken to be the only known one" : "unknown; if several have a key, its newest entry is kept"));
 }
 
 void SalvageReader::read_table(const TableFiles& files, const TableStats& stats, SalvageTree* tree, Salvaged* out) {

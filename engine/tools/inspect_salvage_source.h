@@ -18,7 +18,7 @@ class SalvageSource final : public InterposedFileSystem {
   SalvageSource(FileSystem& base, const std::atomic<bool>* stop) : InterposedFileSystem(base), stop_(stop) {}
   [[nodiscard]] bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
 
-  /// Makes reads of `path` return a file of `bytes` bytes that begins with `head`, even if the real file is shorter, missing or
+  /// Makes open(path) return a file of `bytes` bytes that begins with `head`, even if the real file is shorter, missing or
   /// damaged.
   void expect(const std::string& path, std::uint64_t bytes, std::string head);
 

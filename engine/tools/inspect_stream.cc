@@ -277,7 +277,7 @@ class Receiver {
     const bool known = parse_file_name(name, &kind, &number);
     const bool kept = kind == FileKind::kData || kind == FileKind::kMetadata || kind == FileKind::kLog ||
                       kind == FileKind::kManifest || kind == FileKind::kCurrent;
-    if (!known || !kept) return Status::corruption("the archive has a file that is none of a database");
+    if (!known || !kept) return Status::corruption("the archive has a file that does not belong to a database");
     if (!current_.empty()) return Status::corruption("the archive has a file after CURRENT");
     if (!names_.insert(name).second) return Status::corruption("the archive has " + name + " twice");
     if (kind == FileKind::kCurrent && (size == 0 || size > kMostCurrent)) return Status::corruption("CURRENT has a wrong size");

@@ -1,4 +1,4 @@
-// Finds the versions of the file formats in a directory, and so the programs that open it.
+// Finds the format versions of the files in a directory, and the first release that opens them all.
 #pragma once
 
 #include <string>

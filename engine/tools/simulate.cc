@@ -128,7 +128,7 @@ Simulation::Content Simulation::merge(const std::vector<PlanInput>& inputs) cons
       for (std::size_t i = 0; i < content.cells.size(); ++i) {
         Span& into = merged.cells[content.first + i];
         const Span& span = content.cells[i];
-        // `span` must end at the moment at which the data of the cell that is merged already begins.
+        // Inputs come newest first, so `span` must end where the data already merged into this cell begins.
         ASSERT(into.from == into.to || into.from == span.to);
         into = into.from == into.to ? span : Span{span.from, into.to};
       }
@@ -154,7 +154,7 @@ Status Simulation::carry_out(const Plan& plan, bool with_flush) {
     const RunShape* flushed = with_flush ? shape_.run(flushed_run_) : nullptr;
     count_peak(before + bytes - (flushed == nullptr ? 0 : flushed->bytes()));
   } else if (!std::holds_alternative<Move>(plan.action)) {
-    return Status::invalid_argument("a plan that is not simulated: " + to_text(plan));
+    return Status::invalid_argument("the simulator does not support this plan: " + to_text(plan));
   }
   TRY_ASSIGN(next, apply(std::move(shape_), plan, outputs));
   shape_ = std::move(next);

@@ -2,8 +2,8 @@
 // and files that have sizes but no keys (simulate_workload.h). Results:
 //
 //   write amplification     bytes written by flushes and merges / bytes flushed
-//   runs                    sorted runs with files, after each flush and its merges: average and maximum over all flushes. A
-//                           lookup of a missing key reads so many runs if there are no filters
+//   runs                    sorted runs with files, after each flush and its merges: average and maximum over all flushes.
+//                           Without filters, a lookup of a missing key reads this many runs
 //   space amplification     bytes of all files / bytes of the live keys
 //   transient               most bytes on disk at any time so far, with a merge's inputs and outputs / bytes of the live keys
 //                           (the thesis, 3.4.3: at most 2 without updates)

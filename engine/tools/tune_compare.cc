@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kMostOperations =
     9'999;  // of one kind in a sampled workload: Endure draws from the open range (0, 10000)
 
-/// Judges one tuning by the sample, beside the nominal tuning.
+/// Returns the results of one tuning on the sample, relative to the nominal tuning.
 Judged judge(std::string name, const Advice& nominal, Advice advice, const PerOperation& expected,
              const std::vector<PerOperation>& sample) {
   Judged out;
@@ -111,8 +111,8 @@ Result<std::vector<ComparedWorkload>> compare(const CompareQuestion& question) {
 std::string compare_text(const CompareQuestion& question, const std::vector<ComparedWorkload>& compared) {
   std::string out =
       "Judged by " + std::to_string(question.sample.size) +
-      " sampled workloads. delta: mean throughput beside the nominal tuning; better: share of the workloads in which\n"
-      "it has more; range: most less least throughput, in operations per page read.\n\n";
+      " sampled workloads. delta: mean gain in throughput over the nominal tuning; better: share of the workloads with a\n"
+      "gain; range: highest minus lowest throughput, in operations per page read.\n\n";
   std::vector<std::vector<std::string>> rows = {
       {"workload", "tuning", "layout", "T", "filter bits", "own cost", "worst", "mean cost", "delta", "better", "range"}};
   for (const ComparedWorkload& one : compared) {

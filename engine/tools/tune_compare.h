@@ -25,19 +25,19 @@ struct CompareQuestion {
   TuneRequest request;                                         ///< mix and rho are ignored
   std::vector<std::pair<std::string, PerOperation>> expected;  ///< workloads with their names
   std::vector<double> rhos;
-  std::optional<Tuning> given;  ///< a tuning that is judged beside the others
+  std::optional<Tuning> given;  ///< one more tuning to compare
   BenchmarkSample sample;
 };
 
 /// Sampled workloads of similar divergence from the expected one.
 struct DivergenceBin {
-  double divergence = 0;  ///< mean
-  double delta = 0;       ///< mean
-  int workloads = 0;
+  double divergence = 0;  ///< mean divergence of the bin's workloads
+  double delta = 0;       ///< mean of delta_throughput(nominal, this tuning)
+  int workloads = 0;      ///< number of workloads in the bin
 };
 inline constexpr double kDivergenceBin = 0.25;  // width of a bin
 
-/// One tuning, judged by the sampled workloads.
+/// One tuning, and its results on the sampled workloads.
 struct Judged {
   std::string name;  ///< "nominal", "rho 0.5" or "given"
   double rho = 0;
@@ -45,7 +45,7 @@ struct Judged {
   double mean_cost = 0;         ///< over the sample, page reads
   double mean_delta = 0;        ///< mean of delta_throughput(nominal, this)
   double better = 0;            ///< fraction of the sample in which it is cheaper than the nominal tuning
-  double throughput_range = 0;  ///< most less least throughput, in operations per page read (section 8.1)
+  double throughput_range = 0;  ///< largest minus smallest throughput, in operations per page read (section 8.1)
   std::vector<DivergenceBin> by_divergence;
 };
 struct ComparedWorkload {

@@ -75,7 +75,7 @@ class Measurement {
     return Status::ok();
   }
 
-  /// Reads pages of all sizes in turn, so that what else runs slows all of them.
+  /// Reads pages of all sizes in turn, so that other load on the machine slows all sizes alike.
   Status read_at_random(const RandomAccessFile& file) {
     Random random(test_.seed);
     std::string buffer(std::end(kDevicePageSizes)[-1], '\0');
@@ -131,7 +131,7 @@ Result<DeviceFigures> measure_device(FileSystem& fs, const Clock& clock, const D
     return Status::invalid_argument("random reads are " + std::to_string(test.random_reads) + "; allowed: 1 or more");
   TRY(check_space(fs, test));
   Measurement measurement(fs, clock, test);
-  TRY(measurement.create());  // an existing file is not ours, so it stays
+  TRY(measurement.create());  // fails if the file exists: it is not ours, so it stays
   auto figures = measurement.run();
   const Status removed = fs.unlink(measurement.path());
   if (figures.is_ok() && !removed.is_ok()) return removed.with_context("the file of the test is not removed");

@@ -1,4 +1,4 @@
-// Measures what the cost model needs to know of a device: page size, write asymmetry and sequential cost.
+// Measures the device's parameters in the cost model: page size, write asymmetry and sequential cost.
 //
 // The measurement writes one file in the given directory, in large pieces and with a sync at the end, as merges do. Then it reads the
 // file in large pieces, and reads pages of several sizes at random places. Reads bypass the system's page cache where the file system

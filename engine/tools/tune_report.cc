@@ -79,7 +79,7 @@ std::string report_text(const TuneRequest& request, const Advice& advice) {
   if (request.system.deletes.secondary_per_operation > 0)
     rows.push_back({"delete by stamp", formatted(report.secondary_delete) + " page reads each"});
   rows.push_back({"longest merge", bytes_text(report.longest_merge_bytes)});
-  rows.push_back({"space meanwhile", formatted(report.transient_space, "%.2f") + " times the data"});
+  rows.push_back({"space during it", formatted(report.transient_space, "%.2f") + " times the data"});
   std::size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row[0].size());
   for (const Row& row : rows) out += row[0] + std::string(width + 2 - row[0].size(), ' ') + row[1] + "\n";

@@ -76,7 +76,7 @@ TEST_CASE("charge is refused: the error has the bytes, the budget, and the remed
   CHECK(later.refused_bytes() == 2048);
   CHECK(later.with_context("there").refused_bytes() == 2048);
   CHECK(later.message() ==
-        "2000 bytes are needed at once; storage.memory_budget is 4096 bytes, and others use too much of it now");
+        "2000 bytes are needed at once; storage.memory_budget is 4096 bytes, and too much of it is in use now");
   CHECK(never.message() ==
         "3001 bytes are needed at once; storage.memory_budget is 4096 bytes, of which at most 3000 can be used for that. Raise "
         "storage.memory_budget");

@@ -166,7 +166,7 @@ TEST_CASE("archive has a name that no database has: it is refused, and nothing i
     INFO(name);
     const Inspection done = received(*fs, packed(renamed(archive, name)));
     REQUIRE(done.errors.size() == 1);
-    CHECK(done.errors[0].find("none of a database") != std::string::npos);
+    CHECK(done.errors[0].find("does not belong to a database") != std::string::npos);
     CHECK_FALSE(fs->exists("copy"));
     CHECK_FALSE(fs->exists("evil"));
   }
