@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-/// The smallest share of its time that a delete may spend in the memtable and level 0, if less data arrives within a deadline
-/// than the levels above the last can hold.
+/// Applies if less data arrives within a deadline than the levels above the last can hold. A delete may then spend at least this
+/// share of its time in the memtable and level 0.
 constexpr double kLevel0Share = 0.5;
 
 }  // namespace

@@ -117,11 +117,11 @@ def redis_port(tmp_path_factory):
 
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("name", SESSIONS)
-def test_commands_of_users_rights_are_those_of_redis(name, protocol, server, redis_port):
+def test_user_with_limited_rights_gets_the_replies_of_redis(name, protocol, server, redis_port):
     assert replies(server.port, SESSIONS[name], protocol) == replies(redis_port, SESSIONS[name], protocol)
 
 
-def test_denied_command_its_text_is_that_of_redis_7_2(server):
+def test_denied_command_gets_the_text_of_redis_7_2(server):
     admin, app = Link(server.port), Link(server.port)
     admin.call("ACL", "SETUSER", "app", "reset", "on", ">pw", "~a*", "&a*", "+@all", "-flushall")
     app.call("AUTH", "app", "pw")
@@ -155,7 +155,7 @@ def test_changed_user_keeps_its_connections_with_new_rights_and_a_removed_user_l
             link.call("PING")
 
 
-def test_password_is_set_for_default_new_connections_must_authenticate_at_once(fresh):
+def test_new_connections_must_authenticate_as_soon_as_default_has_a_password(fresh):
     fresh.start()
     old = Link(fresh.port)
     assert old.call("ACL", "SETUSER", "default", "resetpass", ">secret") == "OK"
@@ -171,7 +171,7 @@ def test_password_is_set_for_default_new_connections_must_authenticate_at_once(f
     assert Link(fresh.port).call("FLUSHALL").startswith("(error) NOPERM User default has no permissions")
 
 
-def test_saved_users_file_it_is_private_and_gives_the_same_users_after_a_restart(fresh, tmp_path):
+def test_saved_users_file_is_private_and_gives_the_same_users_after_a_restart(fresh, tmp_path):
     file = tmp_path / "users.acl"
     file.write_text("# comment\nuser app on >pw ~app:* &* +@all -@dangerous (~x* +get)\n")
     file.chmod(0o644)

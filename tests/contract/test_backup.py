@@ -50,7 +50,7 @@ def saved(client):
     assert client.info("persistence")["rdb_last_bgsave_status"] == "ok"
 
 
-def test_save_with_data_in_log_and_tables_the_backup_restores_all_of_it(fresh, tmp_path):
+def test_backup_by_save_restores_the_data_of_log_and_tables(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     before = client.lastsave()  # the time of the server's start
@@ -80,7 +80,7 @@ def test_save_with_data_in_log_and_tables_the_backup_restores_all_of_it(fresh, t
     assert client.get("key:1") == b"after"
 
 
-def test_bgsave_during_writes_the_backup_has_one_moment(fresh, tmp_path):
+def test_backup_by_bgsave_during_writes_has_the_data_of_one_moment(fresh, tmp_path):
     """Two keys that one MSET writes are equal in the backup, and not older than the last write acknowledged before BGSAVE."""
     fresh.start()
     client, writer, written = fresh.client(), fresh.client(), 0
@@ -205,7 +205,7 @@ def test_save_after_flushall_keeps_both_backups(fresh, tmp_path):
             assert restored.client().dbsize() == keys
 
 
-def test_damaged_backup_no_older_backup_is_removed(fresh):
+def test_damaged_backup_removes_no_older_backup(fresh):
     """Backups link to the table with the damaged byte. Earlier backups must stay although backup_keep is smaller."""
     fresh.start()
     client = fresh.client()

@@ -52,7 +52,7 @@ def delete_blindly(link, keys):
 
 @pytest.mark.parametrize("place", ["memory", "tables", "disk"])
 def test_delete_of_an_absent_key_writes_nothing(fresh, place):
-    """The proof that a key is absent is in memory, in tables with pages in memory, or in tables without."""
+    """The server finds the key absent in the memtables, in tables with pages in memory, or in tables with pages on disk."""
     link = Link(fresh.start().port)
     for key in ("deleted", "expired", "in-a-range", *(f"stays{i}" for i in range(100))):
         link.call("SET", key, "v" * 100)

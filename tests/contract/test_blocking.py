@@ -156,7 +156,8 @@ def test_client_that_has_gone_gets_no_element(fresh, ends):
     link = Link(fresh.port)
     begin(fresh, link, "BLPOP", "q", 0)
     link.close() if ends == "closes" else link.socket.shutdown(socket.SHUT_WR)
-    # Commands that wait for the disk stay a second longer; here an element could come in that time.
+    # A command that waits for the disk may outlive its client by a second. A command that waits for an element must not, since it
+    # could take an element in that time.
     wait_until(lambda: blocked(client) == 0, 0.7, what="the server has noticed")
     client.rpush("q", "x")
     assert client.lrange("q", 0, -1) == [b"x"]

@@ -87,7 +87,7 @@ def test_append_beyond_the_budget_is_refused(client):
     assert client.strlen("k") == 3 * LARGE
 
 
-def test_16_clients_set_a_high_bit_the_server_stays_within_the_budget(fresh, client):
+def test_high_bits_set_by_16_clients_are_refused_or_fit_into_the_budget(fresh, client):
     got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 4294967295, 1))
     assert {line[:4] for line in got} == {b"-OOM"}
     got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 32 * MIB * 8, 1))
@@ -122,7 +122,7 @@ def test_restore_of_a_small_payload_that_unpacks_beyond_the_budget_is_refused(cl
     assert client.strlen("k") == LARGE
 
 
-def test_restore_of_collections_that_claim_or_unpack_to_much_takes_no_memory_for_it(client):
+def test_restore_of_collections_that_claim_or_unpack_to_a_large_size_takes_no_memory_for_it(client):
     empty_part = b"\x02\xc3\x08\x07\x06\x07\0\0\0\0\0\xff"
     bodies = [
         b"\x01\x01" + lzf_zeros(400_000_000)[1:-10],
@@ -185,7 +185,7 @@ def test_mget_of_many_small_values_is_refused_when_replies_fill_the_budget(fresh
     assert {line[:4] for line in got} == {b"-OOM", b"*150"}
 
 
-def test_mget_of_60_mb_of_pages_by_50_clients_takes_no_multiple_of_the_budget(fresh):
+def test_mget_of_60_mb_of_pages_by_50_clients_stays_near_the_budget(fresh):
     client = fresh.set("storage.memory_budget=256MiB", "storage.memtable_size=16MiB").start().client()
     for i in range(1000):
         client.set(f"k{i}", b"x" * 60_000)
@@ -261,7 +261,7 @@ def test_message_of_most_of_the_budget_is_sent_from_the_memory_that_received_it(
         assert receive_exactly(link, 30 + len(message)).endswith(b"m" * 1000)
 
 
-def test_walks_beside_kills_of_their_clients_stay_within_the_budget(fresh, client):
+def test_scans_whose_clients_are_killed_stay_within_the_budget(fresh, client):
     """Each cursor of SCAN has a key of 60 kB. A killed client's reply is free at once, and the next clients use its memory."""
     for i in range(0, 600, 20):
         client.mset({b"%05d" % (i + j) + b"x" * 60_000: "" for j in range(20)})
@@ -285,11 +285,11 @@ def test_walks_beside_kills_of_their_clients_stay_within_the_budget(fresh, clien
     at_once(kill, *[lambda i=i: walk(i) for i in range(30)])
 
 
-def test_notes_of_tracking_clients_stay_within_the_budget(fresh, client):
+def test_tracked_keys_of_a_client_stay_within_the_budget(fresh, client):
     with fresh.connect(timeout=120) as link:
         link.sendall(encode("CLIENT", "TRACKING", "ON", "REDIRECT", client.client_id()))
         receive_until(link, b"+OK\r\n")
-        for part in range(300):  # 300 MB of notes, if all of them were kept
+        for part in range(300):  # 300 MB, if the server kept the names of all tracked keys
             link.sendall(encode("EXISTS", *[f"{part}:{i}" + "x" * 100 for i in range(3000)]))
             receive_until(link, b":0\r\n")
     assert client.info("stats")["tracking_total_keys"] < 200_000
@@ -351,7 +351,7 @@ def test_values_held_by_commands_are_charged_to_commands_until_they_end(fresh, c
 
 
 @pytest.mark.skipif("EBBTIDE_SANITIZED" in os.environ, reason="a sanitizer reserves terabytes")
-def test_system_refuses_an_allocation_this_is_logged_before_the_process_ends(fresh):
+def test_allocation_that_the_system_refuses_is_logged_before_the_process_ends(fresh):
     client = fresh.set("storage.memory_budget=1GiB").start().client()
     mapped = fresh._status_bytes("VmSize")
     resource.prlimit(fresh.pid, resource.RLIMIT_AS, (mapped + 100 * MIB, mapped + 100 * MIB))
@@ -365,7 +365,7 @@ def test_system_refuses_an_allocation_this_is_logged_before_the_process_ends(fre
 
 @pytest.mark.skipif("EBBTIDE_SANITIZED" in os.environ, reason="a sanitizer reserves terabytes")
 @pytest.mark.parametrize("mib", [150, 250, 350])
-def test_address_space_is_too_small_for_the_start_the_log_says_so(fresh, mib):
+def test_start_with_too_small_an_address_space_logs_the_reason(fresh, mib):
     fresh.prefix = ["bash", "-c", f'ulimit -v {mib << 10}; exec "$@"', "server"]
     with contextlib.suppress(RuntimeError):
         fresh.start(timeout=20)

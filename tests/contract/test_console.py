@@ -123,7 +123,7 @@ def test_requests_other_than_get_are_refused_with_405(server):
             assert b" 405 " in link.recv(100)
 
 
-def test_console_is_false_it_gives_404_and_metrics_stay(fresh):
+def test_console_that_is_switched_off_gives_404_and_metrics_stay(fresh):
     fresh.set("metrics.console=false").start()
     assert ask(fresh, "/")[0].startswith("HTTP/1.1 404")
     assert ask(fresh, "/console.json")[0].startswith("HTTP/1.1 404")

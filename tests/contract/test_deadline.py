@@ -23,7 +23,7 @@ LARGE = 70_000  # the bytes of a large value
 
 
 def letters(seed):
-    """Returns letters like no others."""
+    """Returns 30 random letters and digits, which depend on the seed alone and occur nowhere else."""
     return "".join(random.Random(seed).choices(string.ascii_letters + string.digits, k=30)).encode()
 
 

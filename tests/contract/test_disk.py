@@ -126,7 +126,7 @@ def test_pipelines_with_missing_pages_keep_their_order(cold):
         list(threads.map(work, range(8)))
 
 
-def test_clients_disconnect_while_they_wait_the_server_survives(cold):
+def test_server_survives_clients_that_disconnect_while_they_wait(cold):
     rng = random.Random(3)
     for _ in range(100):
         s = cold.connect()
@@ -139,7 +139,7 @@ def test_clients_disconnect_while_they_wait_the_server_survives(cold):
     cold.client().delete("gone")
 
 
-def test_clients_are_killed_while_they_wait_the_server_survives(cold):
+def test_server_survives_client_kill_of_clients_that_wait(cold):
     admin = cold.client()
     for _ in range(20):
         with cold.connect() as s:

@@ -221,7 +221,7 @@ def test_limit_of_64_open_files_gives_a_maxclients_of_32(fresh):
     assert client.config_get("maxclients") == {"maxclients": "20"}
 
 
-def test_unknown_tags_and_second_documents_are_refused_with_file_and_line(tmp_path):
+def test_config_with_unknown_yaml_tag_or_second_document_is_refused_with_file_and_line(tmp_path):
     for text, said in [
         ("server:\n  port: !!foo 1\n", ":2: the tag !!foo is not known"),
         ("server:\n  port: 1\n---\nlog:\n  level: debug\n", ":3: a second document begins here"),

@@ -113,7 +113,7 @@ def fill_by_writing(client, limit=200_000):
     raise AssertionError("the disk did not fill up")
 
 
-def test_server_fills_the_disk_reads_and_deletes_work_and_it_heals(server, small_disk):
+def test_disk_that_the_server_filled_serves_reads_and_deletes_and_heals(server, small_disk):
     client = server.client()
     kept = fill_by_writing(client)
     assert kept > 1000
@@ -140,7 +140,7 @@ def test_server_fills_the_disk_reads_and_deletes_work_and_it_heals(server, small
     assert client.get("k600") is None
 
 
-def test_another_program_fills_the_disk_reads_and_deletes_work_and_the_server_heals(server, small_disk):
+def test_disk_that_another_program_filled_serves_reads_and_deletes_and_heals(server, small_disk):
     client = server.client()
     for i in range(2000):
         client.set(f"k{i}", value_of(i))
@@ -245,7 +245,7 @@ def test_running_server_heals_after_each_full_disk(server, small_disk):
 
 
 def answers(server):
-    """Whether the server answers; it may not be ready, since it refuses writes."""
+    """Returns true if the server replies to PING. It may reply while it is not ready because it refuses writes."""
     with contextlib.suppress(redis.ConnectionError, redis.BusyLoadingError):
         return server.client().ping()
     return False

@@ -16,7 +16,7 @@ PART = 1000
 
 
 def block(number):
-    """Returns a mebibyte unlike the others, which compresses by half."""
+    """Returns a mebibyte that differs from the blocks of other numbers and compresses by half."""
     noise = random.Random(number).randbytes(MIB // 2)
     return b"".join(noise[i : i + 64] + b"." * 64 for i in range(0, len(noise), 64))
 

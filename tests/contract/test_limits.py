@@ -299,7 +299,7 @@ def test_file_limit_of_64_serves_32_clients_and_refuses_the_others(fresh):
     assert client.set("a", "c")
 
 
-def test_limit_of_file_sizes_refuses_writes_and_leaves_reads(fresh):
+def test_ulimit_of_file_sizes_refuses_writes_and_leaves_reads(fresh):
     """With ulimit -f the system sends a signal that ends a process by default."""
     fresh.start()
     client = fresh.client()
@@ -335,7 +335,7 @@ def test_file_limit_of_32_serves_writes_and_reads(fresh):
     assert client.get("a") == b"b"
 
 
-def test_more_tables_than_files_may_be_open_writes_reads_and_deletes_work(fresh):
+def test_database_with_more_tables_than_open_files_serves_writes_reads_and_deletes(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=400:400"]
     fresh.set("tree.file_size=64KiB", "storage.memtable_size=1MiB", "tree.deletes.deadline=30s").start()
     client = fresh.client()
@@ -367,7 +367,7 @@ def test_more_tables_than_files_may_be_open_writes_reads_and_deletes_work(fresh)
 
 @pytest.mark.parametrize("files", [None, 64])
 @pytest.mark.parametrize("said", [b"SET a c\r\nGET", b""])
-def test_thousands_of_resets_a_second_leave_others_served_and_nothing_behind(fresh, files, said):
+def test_thousands_of_reset_connections_a_second_block_no_other_client_and_leak_nothing(fresh, files, said):
     """Clients reset their connections in the middle of a command or at once, as fast as the machine can. With few files most
     connections are refused."""
     if files is not None:
@@ -427,7 +427,7 @@ def test_half_closed_socket_gets_all_replies_and_is_then_closed(fresh):
     assert client.get("n4") == b"%d" % count
 
 
-def test_too_few_files_for_the_tables_writes_are_refused_and_none_is_lost(fresh):
+def test_writes_without_a_free_file_descriptor_are_refused_and_none_is_lost(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=48:48"]
     fresh.set("server.max_clients=8", "storage.memtable_size=1MiB", "tree.file_size=1MiB", "storage.compression=none").start()
     client, kept = fresh.client(), {}

@@ -94,7 +94,7 @@ def test_shutdown_command_stops_the_server(fresh):
     assert fresh.wait(30) == 0
 
 
-def test_replay_of_a_long_log_replies_loading_and_the_server_is_alive_but_not_ready(fresh):
+def test_server_that_replays_a_long_log_replies_loading_and_is_alive_but_not_ready(fresh):
     fresh.set("storage.fsync=no").start()
     n = 400_000
     with fresh.connect() as s:
@@ -408,7 +408,7 @@ def test_unix_socket_serves_redis_cli_counts_as_local_and_survives_a_kill(fresh)
     assert path.read_text() == "a file"
 
 
-def test_translated_redis_conf_is_valid_and_debians_has_nothing_unknown(tmp_path):
+def test_redis_conf_is_translated_into_a_valid_file_with_nothing_unknown(tmp_path):
     conf = tmp_path / "redis.conf"
     conf.write_text(
         "bind 127.0.0.1 -::1\nprotected-mode yes\nport 7000\ntcp-backlog 511\ntimeout 0\ntcp-keepalive 300\ndaemonize yes\n"

@@ -131,7 +131,7 @@ def test_interrupted_device_test_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_history_gives_mix_and_rho(tmp_path):
+def test_mix_and_rho_are_computed_from_a_history(tmp_path):
     file = tmp_path / "windows.csv"
     file.write_text("empty,read,range,write\n4000,4000,1000,1000\n1000,1000,4000,4000\n")
     text = tune("advise", *WORKLOAD, "--history", file, "--layouts", "leveling,tiering")

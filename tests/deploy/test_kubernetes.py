@@ -140,7 +140,7 @@ def test_pod_is_locked_down():
     assert "memory" in CONTAINER["resources"]["limits"] and "cpu" not in CONTAINER["resources"]["limits"]
 
 
-def test_server_starts_long_or_the_disk_is_full_the_probes_do_not_kill_it():
+def test_probes_kill_no_server_that_starts_for_long_or_has_a_full_disk():
     assert CONTAINER["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert CONTAINER["readinessProbe"]["httpGet"]["path"] == "/ready"
 

@@ -67,13 +67,13 @@ class Comparison(unittest.TestCase):
         self.assertIsNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n1\r\n"])))
         self.assertIsNotNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n2\r\n"])))
 
-    def test_damaged_sketch_is_refused_by_both_servers_later_replies_are_not_compared(self):
+    def test_replies_after_a_damaged_sketch_that_both_servers_refuse_are_not_compared(self):
         commands = [[b"PFADD", b"k", b"a"], [b"GET", b"k"]]
         refused = b"-INVALIDOBJ Corrupted HLL object detected\r\n"
         self.assertEqual(compare(0, commands, replies(2, [refused, b"$1\r\n1\r\n"]), replies(2, [refused, b"$1\r\n2\r\n"])), PARTED)
         self.assertIsInstance(compare(0, commands, replies(2, [refused, b"$-1\r\n"]), replies(2, [b":1\r\n", b"$-1\r\n"])), tuple)
 
-    def test_key_is_watched_before_a_swap_it_may_count_as_unchanged(self):
+    def test_key_watched_before_a_swap_may_count_as_unchanged(self):
         middle = [[b"INCR", b"k"], [b"SWAPDB", b"0", b"1"], [b"WATCH", b"b"], [b"MULTI"], [b"EXEC"]]
         mine, theirs = ([b"+OK\r\n", b":1\r\n", b"+OK\r\n", b"+OK\r\n", b"+OK\r\n", executed] for executed in (b"*0\r\n", b"*-1\r\n"))
         self.assertEqual(compare(0, [[b"WATCH", b"k"], *middle], replies(2, mine), replies(2, theirs)), PARTED)

@@ -1,4 +1,5 @@
-// Proofs that report a finding, so that a test can check that a proof finds a planted bug.
+// Proofs: the bodies of tests as functions that throw a Finding if they fail. So another test can plant a bug, run the proof, and
+// check that the proof finds the bug.
 #pragma once
 
 #include <stdexcept>

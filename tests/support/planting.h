@@ -10,7 +10,7 @@
 namespace ebbtide {
 
 #ifdef EBBTIDE_PLANTED_BUGS
-/// Checks that the proof finds `bug`, which `in_effect` has meanwhile.
+/// Sets `*in_effect` to `bug` while `proof` runs, and checks that the proof has a finding.
 template <typename Bug, typename Proof>
 void check_finds(std::atomic<Bug>* in_effect, Bug bug, Proof proof) {
   struct Planted {

@@ -86,7 +86,7 @@ class SteppedThread {
 
   static inline thread_local SteppedThread* current_ = nullptr;
   const std::function<void()> body_;
-  // go_ and stopped_ tell which thread runs.
+  // go_ and stopped_ decide which thread runs.
   std::uint64_t left_ = 0;
   bool ended_ = false;
   std::atomic<bool> free_{false};

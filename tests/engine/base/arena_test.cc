@@ -11,7 +11,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("arena: allocated pieces are aligned, do not overlap, and do not move") {
+TEST_CASE("pieces of an arena are aligned, do not overlap, and do not move") {
   Arena arena(64 << 10);
   std::vector<std::thread> threads;
   std::vector<std::vector<std::pair<char*, std::size_t>>> pieces(3);
@@ -40,7 +40,7 @@ TEST_CASE("arena: allocated pieces are aligned, do not overlap, and do not move"
   CHECK(arena.memory_bytes() >= total);
 }
 
-TEST_CASE("arena: it takes at most one block more than its contents") {
+TEST_CASE("arena is filled: its memory is at most its contents and one block") {
   Arena arena(2 << 20);
   CHECK(arena.memory_bytes() == 0);
   std::size_t used = 0;

@@ -9,7 +9,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("thread pool: tasks of high priority run first, and every task runs once", "[threads]") {
+TEST_CASE("thread pool runs tasks of high priority first, and every task once", "[threads]") {
   ManualPool manual;
   std::string order;
   manual.submit(Priority::kLow, [&] { order += 'l'; });
@@ -30,7 +30,7 @@ TEST_CASE("thread pool: tasks of high priority run first, and every task runs on
   CHECK(ran == 1000);
 }
 
-TEST_CASE("thread pool: a task is submitted after stop: it does not run", "[threads]") {
+TEST_CASE("task is submitted to a stopped thread pool: it does not run", "[threads]") {
   ThreadPool pool(2, "test", 0);
   std::atomic<int> ran{0};
   pool.submit(Priority::kLow, [&] { ++ran; });

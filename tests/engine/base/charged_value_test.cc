@@ -1,4 +1,4 @@
-// Tests of charges to the memory budget, and of values that carry their charge.
+// Tests of charges to the memory budget, and of values that own their charge.
 #include <engine/charged_value.h>
 
 #include <catch2/catch.hpp>
@@ -102,7 +102,7 @@ TEST_CASE("last owner of a charged value outlives the account's owner: the charg
   CHECK(watched.expired());
 }
 
-TEST_CASE("charged value of existing bytes: the bytes keep their place and owner") {
+TEST_CASE("existing bytes become a charged value: they keep their address and owner") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 3);
   auto plain = std::make_shared<const std::string>("abc");
@@ -118,7 +118,7 @@ TEST_CASE("charged value of existing bytes: the bytes keep their place and owner
   CHECK(watched.expired());
 }
 
-TEST_CASE("charged value in a memtable: it counts once, as memory of memtables") {
+TEST_CASE("charged value is kept by a memtable: it counts once, as memory of memtables") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 10);
   SharedValue value = charged_value(std::string(10, 'x'), &charge);

@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("other bytes, another file or another offset: the checksum differs") {
+TEST_CASE("bytes, file or offset are different: the checksum is different") {
   const std::string data(1000, 'x');
   const std::uint64_t sum = block_checksum(data, 7, 4096);
   CHECK(sum == block_checksum(data, 7, 4096));
@@ -24,13 +24,13 @@ TEST_CASE("other bytes, another file or another offset: the checksum differs") {
 }
 
 // Filters and checksums on disk depend on these values, so they must never change.
-TEST_CASE("hash functions: they have fixed values") {
+TEST_CASE("hashes and checksums of fixed inputs never change") {
   CHECK(hash_key("") == 0x2d06800538d394c2ull);
   CHECK(hash_key("ebbtide") == hash_bytes("ebbtide", 0));
   CHECK(hash_bytes("ebbtide", 1) != hash_bytes("ebbtide", 2));
 }
 
-TEST_CASE("prefix_successor: it returns the end of the range of a prefix") {
+TEST_CASE("prefix_successor() returns the end of the range of keys with a prefix") {
   CHECK(prefix_successor("a") == "b");
   CHECK(prefix_successor("a\xff") == "b");
   CHECK(prefix_successor("\xff\xff").empty());

@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("varints: they read back, have the computed length, and are never read beyond the end") {
+TEST_CASE("varints are written: they read back, have the computed length, and are never read past their end") {
   Random random(1);
   for (int bits = 0; bits <= 64; ++bits) {
     for (int i = 0; i < 50; ++i) {
@@ -72,7 +72,7 @@ std::string random_bytes(Random& random) {
 
 }  // namespace
 
-TEST_CASE("key words with any skip: they have the order of their keys", "[property]") {
+TEST_CASE("key_word() with any skip: its numbers have the order of their keys", "[property]") {
   Random random(3);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random), b = random_bytes(random);
@@ -91,7 +91,7 @@ TEST_CASE("key words with any skip: they have the order of their keys", "[proper
   CHECK(key_word("abc", 9) == 0);
 }
 
-TEST_CASE("common bytes and equality of short strings: they agree with a comparison byte by byte", "[property]") {
+TEST_CASE("common_bytes() and same_bytes() agree with a comparison byte by byte", "[property]") {
   Random random(4);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random);

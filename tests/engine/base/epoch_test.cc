@@ -9,7 +9,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("epoch: guard may see objects: they are freed only after it ends") {
+TEST_CASE("objects are retired while a guard is alive: they are freed only after it ends") {
   Epoch epoch;
   bool freed = false;
   {
@@ -28,7 +28,7 @@ TEST_CASE("epoch: guard may see objects: they are freed only after it ends") {
   CHECK(freed);
 }
 
-TEST_CASE("epoch: guard begins after objects were retired: it does not delay them") {
+TEST_CASE("guard begins after objects were retired: it does not delay their freeing") {
   Epoch epoch;
   bool freed = false;
   epoch.retire([&] { freed = true; });
@@ -37,7 +37,7 @@ TEST_CASE("epoch: guard begins after objects were retired: it does not delay the
   CHECK(freed);
 }
 
-TEST_CASE("epoch: threads start and end: readers never see freed objects", "[threads]") {
+TEST_CASE("threads with guards start and end: no reader sees a freed object", "[threads]") {
   struct Node {
     std::atomic<std::uint64_t> alive{0x11feull};
   };
@@ -72,7 +72,7 @@ TEST_CASE("epoch: threads start and end: readers never see freed objects", "[thr
   delete current.load();
 }
 
-TEST_CASE("epoch: destructor: it frees all objects, also those that freeing retires") {
+TEST_CASE("epoch is destroyed: it frees all retired objects, also those retired meanwhile") {
   int freed = 0;
   {
     Epoch epoch;

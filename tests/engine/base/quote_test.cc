@@ -4,13 +4,13 @@
 
 using namespace ebbtide;
 
-TEST_CASE("printable bytes: they are copied, and quotes and backslashes get a backslash before them") {
+TEST_CASE("bytes are printable: quote() copies them, and puts a backslash before quotes and backslashes") {
   CHECK(quote("", "\\x") == R"("")");
   CHECK(quote("user:1 ~", "\\x") == R"("user:1 ~")");
   CHECK(quote(R"(a"b\c)", "\\x") == R"("a\"b\\c")");
 }
 
-TEST_CASE("other bytes: each becomes an escape with two hex digits") {
+TEST_CASE("bytes are not printable: each becomes an escape with two hex digits") {
   CHECK(quote(Bytes("\0\x1f\x7f\xff", 4), "\\x") == R"("\x00\x1f\x7f\xff")");
   CHECK(quote("\n\xe9", "\\u00") == R"("\u000a\u00e9")");
 }

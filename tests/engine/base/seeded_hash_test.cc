@@ -22,7 +22,7 @@ std::size_t fullest_bucket(const std::vector<std::string>& keys) {
 
 }  // namespace
 
-TEST_CASE("keys were chosen to share a bucket: with another seed they do not") {
+TEST_CASE("keys share a bucket under one seed: they do not under another seed") {
   std::vector<std::string> keys;
   for (int i = 0; keys.size() < 1000; ++i) {
     std::string key = "k" + std::to_string(i);

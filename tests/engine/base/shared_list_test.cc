@@ -54,7 +54,7 @@ TEST_CASE("copy of a list is changed: the original stays, and one chunk is copie
   CHECK(common_chunks(before, after) + 2 >= before.chunks());
 }
 
-TEST_CASE("list changes, sealed or not: its sums follow") {
+TEST_CASE("list changes, sealed or not: its sums are those of its new items") {
   List list(numbers(1000));
   CHECK(total_of(list) == 499'500);
   list.seal();
@@ -71,7 +71,7 @@ TEST_CASE("list changes, sealed or not: its sums follow") {
   CHECK(total_of(list) == 499'510);
 }
 
-TEST_CASE("random operations: the list has the items of a vector") {
+TEST_CASE("list and vector get the same random operations: they have the same items") {
   Random random(7);
   std::vector<int> model;
   List list;
@@ -122,7 +122,7 @@ TEST_CASE("random operations: the list has the items of a vector") {
   }
 }
 
-TEST_CASE("partition point of a list: it is that of the items") {
+TEST_CASE("partition_point() of a list: it equals std::partition_point() of the items") {
   const List list(numbers(3000));
   for (const int bound : {-1, 0, 1, 255, 256, 257, 1500, 2999, 3000}) {
     const auto at = list.partition_point([bound](int i) { return i < bound; });
@@ -132,7 +132,7 @@ TEST_CASE("partition point of a list: it is that of the items") {
   CHECK(empty.partition_point([](int) { return true; }) == empty.end());
 }
 
-TEST_CASE("chunks of one list: another list can use them") {
+TEST_CASE("chunks of a list are added to another list: it has the items, and its changes leave the first list") {
   List from(numbers(600));
   from.seal();
   List to;

@@ -54,7 +54,7 @@ TEST_CASE("entries are added: table stats count them") {
   }
 }
 
-TEST_CASE("table stats count collections, and those written before there were any have none") {
+TEST_CASE("table stats count collections; stats of the format without that number have none") {
   TableStats s;
   s.add_entry(value("a", 1));
   CHECK(s.collections == 0);
@@ -98,7 +98,7 @@ TEST_CASE("key bounds with an exclusive end, a key at that end, or no end: each 
   CHECK_FALSE(TableStats().overlaps({"", ""}));
 }
 
-TEST_CASE("table stats with sequence numbers above the largest: refused") {
+TEST_CASE("sequence number of table stats exceeds the maximum: decoding fails") {
   for (const bool newest : {true, false}) {
     TableStats stats;
     Entry entry;

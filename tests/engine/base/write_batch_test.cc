@@ -35,7 +35,7 @@ WriteBatch sample() {
 
 }  // namespace
 
-TEST_CASE("write batch with referenced values: it reads back as written") {
+TEST_CASE("write batch refers to its values: it reads back as written") {
   const WriteBatch batch = sample();
   const std::string bytes = payload(batch);
   CHECK(bytes.size() == batch.payload_bytes());
@@ -72,7 +72,7 @@ TEST_CASE("write batch with referenced values: it reads back as written") {
   CHECK(count == 12);
 }
 
-TEST_CASE("empty range: it adds no operation, and only a batch without operations is empty") {
+TEST_CASE("range delete of an empty range: it adds no operation to the batch") {
   WriteBatch batch;
   batch.delete_range(0, "b", "b");
   batch.delete_range(0, "c", "b");
@@ -86,7 +86,7 @@ TEST_CASE("empty range: it adds no operation, and only a batch without operation
   CHECK(payload(batch) == payload(WriteBatch()));
 }
 
-TEST_CASE("tree numbers: they are written into their operations") {
+TEST_CASE("tree numbers are set in a batch: its operations have them") {
   WriteBatch batch;
   batch.put(1, "k", "v");
   batch.flush_database(2);

@@ -150,7 +150,7 @@ TEST_CASE("evicted block is pinned or under a guard: it stays readable") {
   CHECK(outlives_cache->bytes() == page_of({1, 2}));
 }
 
-TEST_CASE("erase_file after evictions: it removes the blocks of the file that are left") {
+TEST_CASE("some blocks of a file were evicted: erase_file() removes the others") {
   Epoch epoch;
   BlockCache cache(2 << 20, epoch);
   Random random(5);
@@ -177,7 +177,7 @@ TEST_CASE("erase_file after evictions: it removes the blocks of the file that ar
   }
 }
 
-TEST_CASE("erase_file: it removes a file's blocks and keeps others") {
+TEST_CASE("file is erased: its blocks are removed, and those of other files stay") {
   Epoch epoch;
   BlockCache cache(8 << 20, epoch);
   for (std::uint64_t i = 0; i < 300; i++) cache.insert({1 + i % 3, i}, page_of({1 + i % 3, i}, 100));
@@ -214,7 +214,7 @@ TEST_CASE("capacity of a cache of many small blocks is lowered: usage, with hash
   CHECK(cache.usage() > 2 << 20);
 }
 
-TEST_CASE("usage of a block: its bytes, its header, and a sixteenth for the allocator's overhead") {
+TEST_CASE("block is inserted: usage grows by its bytes, its header, and a sixteenth for the allocator's overhead") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   const std::uint64_t before = cache.usage(), bytes = 64 << 10;
@@ -224,7 +224,7 @@ TEST_CASE("usage of a block: its bytes, its header, and a sixteenth for the allo
   CHECK(used <= bytes + bytes / 16 + 1024);
 }
 
-TEST_CASE("block larger than an eighth of a shard: it is pinned, not kept") {
+TEST_CASE("block is larger than an eighth of a shard: insert() returns it, and the cache does not keep it") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   const auto pin = cache.insert({1, 0}, std::string(200 << 10, 'x'));
@@ -232,7 +232,7 @@ TEST_CASE("block larger than an eighth of a shard: it is pinned, not kept") {
   CHECK(cache.pin({1, 0}) == nullptr);
 }
 
-TEST_CASE("many small blocks: the hash tables grow") {
+TEST_CASE("many small blocks are inserted: the hash tables grow") {
   Epoch epoch;
   BlockCache cache(64 << 20, epoch);
   for (std::uint64_t i = 0; i < 100'000; i++) cache.insert({1, i}, Bytes(reinterpret_cast<const char*>(&i), sizeof(i)));
@@ -329,7 +329,7 @@ TEST_CASE("lookups, insertions, erased files and changes of capacity at the same
   CHECK(cache.usage() <= 4 << 20);
 }
 
-TEST_CASE("more threads than stripes: striped counters are exact", "[threads]") {
+TEST_CASE("more threads than stripes add to a striped counter: its total is exact", "[threads]") {
   StripedCounter counter;
   std::atomic<unsigned> arrived{0};
   constexpr unsigned kThreads = 80;

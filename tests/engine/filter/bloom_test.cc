@@ -49,7 +49,7 @@ Observed observe(double bits, std::uint32_t columns, std::uint32_t slices, std::
 
 }  // namespace
 
-TEST_CASE("Bloom filter: it finds every key it has, and its false positives are as many as expected", "[bloom]") {
+TEST_CASE("Bloom filter finds every key that it has, with as many false positives as expected", "[bloom]") {
   for (const double bits : {1.0, 3.3, 5.0, 7.5, 10.0, 14.2}) {
     for (const std::uint32_t columns : {1u, 2u, 3u, 8u, 16u, 57u, 58u, 61u, 64u}) {
       CAPTURE(bits, columns);
@@ -62,7 +62,7 @@ TEST_CASE("Bloom filter: it finds every key it has, and its false positives are 
   }
 }
 
-TEST_CASE("filter slices of the same keys: their false positives are independent", "[bloom]") {
+TEST_CASE("slices are built from the same keys: their false positives are independent", "[bloom]") {
   for (const std::uint32_t columns : {1u, 8u}) {
     const Observed seen = observe(12, columns, 3, 60'000);
     REQUIRE(seen.lost == 0);
@@ -72,7 +72,8 @@ TEST_CASE("filter slices of the same keys: their false positives are independent
   }
 }
 
-TEST_CASE("expected false positive rate: it falls with every fraction of a bit, and is near the ideal rate", "[bloom]") {
+TEST_CASE("bits per key grow by a fraction of a bit: the expected false positive rate falls, and is near the ideal rate",
+          "[bloom]") {
   REQUIRE(expected_false_positive_rate(0) == 1);
   REQUIRE(expected_false_positive_rate(-1) == 1);
   REQUIRE(bloom_probes(0) == 1);

@@ -63,7 +63,7 @@ double algorithm_2(const std::vector<FilterRun>& runs, double budget) {
   return total();
 }
 
-TEST_CASE("real filters: their false positive rates match p(bits)", "[monkey]") {
+TEST_CASE("filters are built: their measured false positive rates match p(bits)", "[monkey]") {
   Random random(5);
   for (const double bits : {0.5, 1.0, 1.5, 2.0, 3.3, 5.0, 7.5, 10.0, 12.0}) {
     constexpr std::uint64_t kKeys = 100'000, kQuestions = 1'000'000;
@@ -82,7 +82,7 @@ TEST_CASE("real filters: their false positive rates match p(bits)", "[monkey]") 
   }
 }
 
-TEST_CASE("bits for a false positive rate: they are the inverse function of the rate for bits", "[monkey]") {
+TEST_CASE("bits_for_rate() is the inverse function of false_positive_rate()", "[monkey]") {
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
     for (const double bits : {0.1, 0.5, 1.44, 4.0, 9.7, 20.0}) {
       CHECK(bits_for_rate(curve, false_positive_rate(curve, bits)) == Approx(bits).epsilon(1e-6));
@@ -93,7 +93,7 @@ TEST_CASE("bits for a false positive rate: they are the inverse function of the 
   }
 }
 
-TEST_CASE("optimal rates: they are proportional to entries / (pages * arrivals)", "[monkey]") {
+TEST_CASE("filter memory is allocated: the rates are proportional to entries / (pages * arrivals)", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {10'000, 1, 1}, {10'000, 4, 1}, {10'000, 1, 0.5}, {100'000, 8, 0.25}};
   const FilterBits a = allocate_filters_per_key(runs, 8, FilterCurve::kIdeal);
   const auto& p = a.false_positive_rates;
@@ -108,7 +108,7 @@ TEST_CASE("optimal rates: they are proportional to entries / (pages * arrivals)"
   CHECK(spent == Approx(a.bits));
 }
 
-TEST_CASE("full trees: they match the paper's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
+TEST_CASE("tree is full: rates and lookup costs match the paper's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
   for (const bool tiering : {false, true}) {
     for (const double t : {2.0, 4.0, 10.0}) {
       for (const double mix : {0.0, 0.5, 3.0}) {
@@ -146,7 +146,7 @@ TEST_CASE("full trees: they match the paper's Eqs. 5 to 8 and 14 to 20", "[monke
   CHECK(lookup_cost({2, 16, 1e9, true, 0}, 5e9) == Approx(lookup_cost(two, 5e9)));
 }
 
-TEST_CASE("runs of any size: the allocation equals the paper's Algorithm 2", "[monkey]") {
+TEST_CASE("runs have any sizes: the allocation costs as much as that of the paper's Algorithm 2", "[monkey]") {
   Random random(11);
   for (int round = 0; round < 20; ++round) {
     std::vector<FilterRun> runs(2 + random.uniform(5));
@@ -193,7 +193,7 @@ TEST_CASE("filter memory is allocated: moving bits between two runs never improv
   }
 }
 
-TEST_CASE("extreme filter budgets and runs: the allocation is valid", "[monkey]") {
+TEST_CASE("filter budget and runs are extreme: the allocation is valid", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {0, 1, 1}, {50'000, 1, 0}, {9'000, 2, 1}};
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
     const FilterBits none = allocate_filters(runs, 0, curve);
@@ -212,7 +212,7 @@ TEST_CASE("extreme filter budgets and runs: the allocation is valid", "[monkey]"
   CHECK(allocate_uniform({}, 10).bits == 0);
 }
 
-TEST_CASE("more memory: it never increases page reads, down to fractions of a bit", "[monkey]") {
+TEST_CASE("filters get a little more memory: page reads never increase, even for fractions of a bit", "[monkey]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   double last = 1e9;
   for (double bits = 0.1; bits < 12; bits += 0.1) {
@@ -266,7 +266,8 @@ double entries_of(const std::vector<FilterRun>& runs) {
   return sum;
 }
 
-TEST_CASE("slices of a table: the first has the largest run's bits, and all together have its own run's", "[monkey][slices]") {
+TEST_CASE("filter of a table is cut: the first slice has the largest run's bits, all slices those of its own run",
+          "[monkey][slices]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   const FilterBits a = allocate_filters_per_key(runs, 10);
   for (std::size_t r = 0; r < runs.size(); ++r) {
@@ -324,7 +325,7 @@ TEST_CASE("tree grows: other slices are kept in memory, and no table is rewritte
   CHECK(moved.bits(chosen) <= 10 * entries_of(large) * (1 + 1.0 / 32));
 }
 
-TEST_CASE("filter slices in memory: they stay unless others are clearly better; with a budget of 0 none stays",
+TEST_CASE("slices are chosen again: those in memory stay unless others are clearly better; with a budget of 0 none stays",
           "[monkey][slices]") {
   const std::vector<FilterRun> runs = {{2'000, 1, 1}};
   const std::vector<SliceWorth> one = {{8'000, 0.02}}, other = {{8'000, 0.022}}, better = {{4'000, 0.02}};

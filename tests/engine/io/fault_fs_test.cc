@@ -66,7 +66,7 @@ TEST_CASE("n-th call fails: it fails once, for any n") {
   }
 }
 
-TEST_CASE("sticky fault: it fails until it is cleared, with its own code, on its own paths and kinds") {
+TEST_CASE("fault is sticky: all calls of its kinds and paths fail, with its code, until it is cleared") {
   FaultRoom room;
   room.faulty.inject({.ops = ops_of(FileOp::kWrite), .nth = 2, .sticky = true, .code = Code::kNoSpace, .path_has = ".wal"});
   auto log = value_of(room.faulty.create(room.path("1.wal")));
@@ -87,7 +87,7 @@ TEST_CASE("sticky fault: it fails until it is cleared, with its own code, on its
   REQUIRE(room.faulty.failures() == 3);
 }
 
-TEST_CASE("fault on a path: a rename fails with its old and with its new name") {
+TEST_CASE("fault has a path: a rename to that name fails, too") {
   FaultRoom room;
   write_file(room.fs(), room.path("CURRENT.tmp"), "x");
   room.faulty.inject({.ops = ops_of(FileOp::kRename), .path_has = "CURRENT"});
@@ -96,7 +96,7 @@ TEST_CASE("fault on a path: a rename fails with its old and with its new name") 
   require_ok(room.faulty.rename(room.path("a"), room.path("CURRENT")));
 }
 
-TEST_CASE("read fault: both ways to read fail") {
+TEST_CASE("reads have a fault: read() and read_if_cached() fail") {
   FaultRoom room;
   write_file(room.fs(), room.path("f"), "abc");
   auto file = value_of(room.faulty.open(room.path("f")));
@@ -111,7 +111,7 @@ TEST_CASE("read fault: both ways to read fail") {
   REQUIRE_FALSE(room.faulty.file_size(room.path("f")).is_ok());
 }
 
-TEST_CASE("call fails: it may have had half of its effect or all of it") {
+TEST_CASE("effect of a fault is kHalf or kFull: the failed call has half of its effect, or all of it") {
   FaultRoom room;
   auto file = value_of(room.faulty.create(room.path("f")));
   room.faulty.inject({.ops = ops_of(FileOp::kWrite), .effect = FileFault::Effect::kHalf});
@@ -176,7 +176,7 @@ TEST_CASE("fault or crash at each call of an atomic write: the write survives it
   REQUIRE(calls == 5);  // create, write, sync, rename, sync_dir
 }
 
-TEST_CASE("check of a locked directory: it fails by script, as a call on the lock's file") {
+TEST_CASE("kStat of the lock's file has a fault: the check of the locked directory fails") {
   FaultRoom room;
   const auto lock = value_of(room.faulty.lock(room.path("LOCK")));
   require_ok(lock->check_directory());

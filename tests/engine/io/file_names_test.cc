@@ -30,7 +30,7 @@ void require_round_trip(const std::string& name, FileKind kind, FileNum file) {
   REQUIRE(parsed.file == file);
 }
 
-TEST_CASE("file numbers: they are padded to six digits, and longer if larger") {
+TEST_CASE("file name is made from a number: the number is padded to six digits, or longer if it is larger") {
   REQUIRE(data_file_name(1) == "000001.data");
   REQUIRE(metadata_file_name(42) == "000042.meta");
   REQUIRE(log_file_name(999'999) == "999999.wal");
@@ -38,7 +38,7 @@ TEST_CASE("file numbers: they are padded to six digits, and longer if larger") {
   REQUIRE(manifest_file_name(7) == "MANIFEST-000007");
 }
 
-TEST_CASE("file names: their parts give the same names again") {
+TEST_CASE("file name is parsed: its parts give the same name again") {
   Random random(1);
   std::vector<FileNum> numbers{1, 9, 10, 999'999, 1'000'000, kMaxFileNum};
   for (int i = 0; i < 1000; ++i) numbers.push_back(1 + (random.next() >> random.uniform(62)) / 4);
@@ -108,7 +108,7 @@ TEST_CASE("one character of a file name is changed: it is another name or invali
   REQUIRE(seen.size() == 1 + 6 * 9);
 }
 
-TEST_CASE("path is joined: it has parts for its directory and its name") {
+TEST_CASE("paths are joined and split: slashes at the joint or at the end do not matter") {
   REQUIRE(join_path("data", "LOCK") == "data/LOCK");
   REQUIRE(join_path("data/", "LOCK") == "data/LOCK");
   REQUIRE(join_path("", "LOCK") == "LOCK");
@@ -122,7 +122,7 @@ TEST_CASE("path is joined: it has parts for its directory and its name") {
   REQUIRE(parent_path("/") == "/");
 }
 
-TEST_CASE("path containment: it does not depend on spelling") {
+TEST_CASE("paths are spelled differently: lies_within() gives the same result") {
   for (const char* inside : {"data", "data/copy", "./data//copy", "data/./copy/", "data/"}) {
     INFO(inside);
     REQUIRE(lies_within(inside, "./data/"));

@@ -57,7 +57,7 @@ TEST_CASE("crash: unsynced name may be lost, unsynced data may be missing") {
           std::set<std::optional<std::string>>{"x"});  // name and data are durable now
 }
 
-TEST_CASE("crash modes: they keep no or all unsynced state") {
+TEST_CASE("crash mode is kNothing or kEverything: the clone has none or all of the unsynced state") {
   MemoryRoom room;
   write_file(room.fs(), room.path("a"), "old");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -74,7 +74,7 @@ TEST_CASE("crash modes: they keep no or all unsynced state") {
   REQUIRE(value_of(read_file(room.fs(), room.path("b"))) == "o");                          // the original continues
 }
 
-TEST_CASE("new directory: it is durable after a sync of its parent") {
+TEST_CASE("directory is created: it is durable after a sync of its parent") {
   MemoryFileSystem fs;
   require_ok(fs.create_dir("d"));
   write_file(fs, "d/f", "x");
@@ -84,7 +84,7 @@ TEST_CASE("new directory: it is durable after a sync of its parent") {
   REQUIRE(outcomes(fs, "d/f") == std::set<std::optional<std::string>>{"x"});
 }
 
-TEST_CASE("rename: it happens as a whole or not at all") {
+TEST_CASE("crash after an unsynced rename: it happened as a whole or not at all") {
   MemoryRoom room;
   write_file(room.fs(), room.path("CURRENT"), "old");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -98,7 +98,7 @@ TEST_CASE("rename: it happens as a whole or not at all") {
   }
 }
 
-TEST_CASE("unlink after a rename: it may survive without the rename, unless the directory was synced in between") {
+TEST_CASE("crash after a rename and an unlink: the unlink may survive alone, unless a sync was in between") {
   const bool sync_between = GENERATE(false, true);
   MemoryRoom room;
   write_file(room.fs(), room.path("CURRENT"), "1");
@@ -116,7 +116,7 @@ TEST_CASE("unlink after a rename: it may survive without the rename, unless the 
   REQUIRE((broken == 0) == sync_between);
 }
 
-TEST_CASE("several unsynced changes of one directory entry: a crash keeps none, some or all, the first ones first") {
+TEST_CASE("crash after several changes of one directory entry: none, some or all survive, the first ones first") {
   MemoryRoom room;
   // The calls are create, unlink, create, rename over. Whatever survives is one of the states that the entry had.
   write_file(room.fs(), room.path("f"), "1");
@@ -148,7 +148,7 @@ TEST_CASE("several unsynced changes of one directory entry: a crash keeps none, 
   }
 }
 
-TEST_CASE("unsynced sectors: they are kept, dropped or torn; the size is in between; synced sectors stay") {
+TEST_CASE("crash with unsynced sectors: they are kept, lost or torn; the size is in between; synced sectors stay") {
   MemoryRoom room;
   const std::string before(2 * kSector + 100, 'a');
   const std::string added(3 * kSector, 'b');
@@ -272,7 +272,7 @@ TEST_CASE("file system is full: a write is partial, and freed space is usable") 
   require_ok(full->append(std::string(100 * kSector, 'h')));
 }
 
-TEST_CASE("hole at the end of a file: its space is counted to the byte") {
+TEST_CASE("file ends with a hole: free space is counted to the byte") {
   for (std::uint64_t hole = 1; hole < 2 * kSector; hole += 97) {
     for (std::uint64_t sectors = 0; sectors < 4; ++sectors) {
       MemoryRoom room;
@@ -287,7 +287,7 @@ TEST_CASE("hole at the end of a file: its space is counted to the byte") {
   }
 }
 
-TEST_CASE("file lock: it ends with its holder or with a crash, though its file stays") {
+TEST_CASE("holder of a file lock is destroyed, or the machine crashes: the lock ends, and its file stays") {
   MemoryRoom room;
   auto lock = value_of(room.fs().lock(room.path("LOCK")));
   require_ok(room.fs().sync_dir(room.dir()));

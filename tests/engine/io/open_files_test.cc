@@ -103,7 +103,7 @@ TEST_CASE("limit becomes lower: files are closed at once; higher: they stay open
   REQUIRE(descriptors_in(bed.room.dir()) == kFiles);
 }
 
-TEST_CASE("name of a closed file is gone: this is damage, and the error names the file") {
+TEST_CASE("closed file was unlinked: this is damage, and the error names the file") {
   Files<MemoryRoom> bed(1);
   require_ok(bed.room.fs().unlink(bed.name(0)));
   char byte = 0;
@@ -141,7 +141,7 @@ TEST_CASE("file is closed while a read queue uses its descriptor: the descriptor
   REQUIRE(text == content_of(0));
 }
 
-TEST_CASE("read must not wait for the device: it does not open its file") {
+TEST_CASE("read_if_cached() of a closed file: it does not open the file, which may wait for the device") {
   Files<MemoryRoom> bed(1);
   char byte = 0;
   REQUIRE_FALSE(value_of(bed.files[0]->read_if_cached(0, 1, &byte)));

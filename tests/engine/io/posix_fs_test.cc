@@ -45,7 +45,7 @@ TEST_CASE("new file: only its owner can read it") {
   REQUIRE(mode_of(room.path("d")) == 0700);
 }
 
-TEST_CASE("lock: other processes see it, and every descriptor is close-on-exec") {
+TEST_CASE("file is locked: other processes see the lock, and every descriptor is close-on-exec") {
   PosixRoom room;
   const auto writer = value_of(room.fs().create(room.path("f")));
   const auto reader = value_of(room.fs().open(room.path("f")));
@@ -362,7 +362,7 @@ std::map<std::uint64_t, std::optional<std::string>> reap_all(ReadQueue& queue) {
   return ended;
 }
 
-TEST_CASE("read queue: it returns the same bytes as read(), for any number of queued reads") {
+TEST_CASE("any number of reads is queued: the read queue returns the same bytes as read()") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {
@@ -392,7 +392,7 @@ TEST_CASE("read queue: it returns the same bytes as read(), for any number of qu
   }
 }
 
-TEST_CASE("read queue: a read past the end fails, and a file of another file system is refused") {
+TEST_CASE("queued read is past the end: it fails; its file is of another file system: it is refused") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {
@@ -416,7 +416,7 @@ TEST_CASE("read queue: a read past the end fails, and a file of another file sys
   CHECK_FALSE(queue->add(*unknown, 0, 1, 4));
 }
 
-TEST_CASE("read queue with submitted and queued reads: it may be destroyed") {
+TEST_CASE("read queue is destroyed with submitted and queued reads: it discards their results") {
   PosixRoom room;
   auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {

@@ -17,7 +17,7 @@ TEST_CASE("rate is unlimited: nothing waits") {
   REQUIRE(limiter.rate() == 0);
 }
 
-TEST_CASE("rate limit: the waits add up to bytes divided by rate") {
+TEST_CASE("requests at a limited rate: their waits add up to bytes divided by rate") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);  // 1 byte per microsecond
   REQUIRE(limiter.request(0) == 0);
@@ -35,7 +35,7 @@ TEST_CASE("bucket is idle: it fills up to the burst and no further") {
   REQUIRE(limiter.request(1'000) == 1 * kMs);
 }
 
-TEST_CASE("any period: no more bytes pass than rate times time, plus the burst") {
+TEST_CASE("in any period, no more bytes pass than rate times time, plus the burst") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 4'000'000);
   std::uint64_t passed = 0;

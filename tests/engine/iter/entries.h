@@ -110,10 +110,10 @@ struct Source {
 struct SourceOptions {
   std::size_t sources = 3;
   std::uint64_t keys = 30;
-  std::uint64_t versions = 20;         ///< a source, at most
-  std::uint64_t range_tombstones = 2;  ///< a source, at most
+  std::uint64_t versions = 20;         ///< most versions of a source
+  std::uint64_t range_tombstones = 2;  ///< most range tombstones of a source
   Millis now = 1000;
-  std::uint64_t records = 0;  ///< a source, at most; with some, entries have stamps
+  std::uint64_t records = 0;  ///< most records of a source; above 0: entries have stamps
 };
 
 /// Returns sources in the order of their age, newest first, with seqs that fall with age as in a tree. Sets `last_seq` to the

@@ -52,7 +52,7 @@ void compare(InternalIterator& it, const std::vector<Owned>& model, Random& rand
   }
 }
 
-TEST_CASE("merge of several iterators: it equals the sorted union, forwards and backwards") {
+TEST_CASE("several iterators are merged: the result is the sorted union, forwards and backwards") {
   const std::size_t k = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{5}, std::size_t{8},
                                  std::size_t{33}, std::size_t{200});
   const std::size_t shared_prefix = GENERATE(std::size_t{0}, std::size_t{7});
@@ -96,7 +96,7 @@ TEST_CASE("source has an error: the merge ends with it, and the next seek starts
   REQUIRE(it.entry().key == "d");
 }
 
-TEST_CASE("first bytes of a key equal those kept for a source that has ended: the key is not lost") {
+TEST_CASE("first bytes of a key equal those cached for a source that has ended: the key is not lost") {
   const std::string high(10, '\xff'), low(10, '\0');
   std::vector<Owned> a = {{.key = low, .seq = 1}, {.key = high, .seq = 1}}, b = {{.key = high + "b", .seq = 2}}, none;
   for (const bool reversed : {false, true}) {
@@ -112,7 +112,7 @@ TEST_CASE("first bytes of a key equal those kept for a source that has ended: th
   }
 }
 
-TEST_CASE("merging iterator: it reports the child of its current entry") {
+TEST_CASE("merging iterator is at an entry: child() is the index of the child that has it") {
   std::vector<Owned> a = {{.key = "k", .seq = 9}}, b = {{.key = "k", .seq = 4}}, c = {{.key = "k", .seq = 6}};
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(walk(a));
@@ -171,7 +171,7 @@ TestRun random_run(Random& random, std::size_t files) {
   return run;
 }
 
-TEST_CASE("run iterator: it reads its files in key order, forwards and backwards") {
+TEST_CASE("run is read, forwards or backwards: its files are read in key order") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -181,7 +181,7 @@ TEST_CASE("run iterator: it reads its files in key order, forwards and backwards
   }
 }
 
-TEST_CASE("iterator of a run with bounds: it opens only files within them, each when it is needed") {
+TEST_CASE("run is read within bounds: only files that overlap them are opened, each when it is reached") {
   TestRun run;
   for (const char* key : {"a", "c", "e", "g"}) {
     run.files.push_back({{.key = key, .seq = 1}});

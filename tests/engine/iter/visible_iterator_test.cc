@@ -34,7 +34,7 @@ std::vector<Owned> clip(std::vector<Owned> entries, const KeyRange& bounds) {
   return entries;
 }
 
-/// Resumes after each pause until the move is done. Each resume must get further.
+/// Resumes after each pause until the move is done. Each resume must make progress.
 void finish_forward(VisibleIterator& it) {
   std::string last;
   for (bool again = false; it.paused(); again = true) {
@@ -97,7 +97,7 @@ void compare(VisibleIterator& it, const std::vector<Owned>& model, Random& rando
   }
 }
 
-TEST_CASE("visible iterator at any view, both ways, with bounds: it equals the model, pauses included") {
+TEST_CASE("visible iterator at any view, in both directions, with bounds and pauses, equals the model") {
   for (std::uint64_t seed = 0; seed < 600; ++seed) {
     CAPTURE(seed);
     Random random(seed);

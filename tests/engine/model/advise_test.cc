@@ -19,7 +19,7 @@ TunerQuestion question_of(OperationFigures workload, double rho = 0) {
 
 std::string error_of(const TunerQuestion& question) { return advise(question).status().to_string(); }
 
-TEST_CASE("advice: it has settings that the engine accepts, the cheapest first") {
+TEST_CASE("tuner is asked: its advice has settings that the engine accepts, the cheapest first") {
   for (const double rho : {0.0, 0.5}) {
     const auto advices = advise(question_of({0.2, 0.4, 0.1, 0.3}, rho));
     REQUIRE(advices.is_ok());
@@ -38,7 +38,7 @@ TEST_CASE("advice: it has settings that the engine accepts, the cheapest first")
   }
 }
 
-TEST_CASE("layouts and limits of a question: the advice keeps them") {
+TEST_CASE("question has layouts and limits: the advice keeps them") {
   TunerQuestion question = question_of({0.3, 0.3, 0.3, 0.1});
   question.layouts = {"klsm"};
   const auto free = advise(question);
@@ -52,7 +52,7 @@ TEST_CASE("layouts and limits of a question: the advice keeps them") {
   CHECK(bound->front().transient_space <= 1.3 * (1 + 1e-9));
 }
 
-TEST_CASE("wrong field of a question: the error names it") {
+TEST_CASE("field of a question is wrong: the error names it") {
   CHECK(error_of(question_of({0.5, 0.5, 0.5, 0.5})).find("the shares sum to 2") != std::string::npos);
   CHECK(error_of(question_of({1, 0, 0, 0}, -1)).find("rho is -1") != std::string::npos);
   CHECK(error_of(question_of({1, 0, 0, 0}, std::nan(""))).find("rho is") != std::string::npos);
@@ -67,7 +67,7 @@ TEST_CASE("wrong field of a question: the error names it") {
   CHECK(error_of(question).find("memory is 0") != std::string::npos);
 }
 
-TEST_CASE("history of windows: it sets workload and rho, and a history that is too short changes nothing") {
+TEST_CASE("history sets workload and rho of a question; a history that is too short changes nothing") {
   TunerQuestion question = question_of({1, 0, 0, 0});
   const OperationFigures windows[] = {{4000, 4000, 1000, 1000}, {1000, 1000, 4000, 4000}};
   REQUIRE(set_uncertainty(windows, &question).is_ok());

@@ -25,7 +25,7 @@ EngineSettings settings_of(Layout layout, std::vector<double> runs = {}, Equatio
   return engine_settings(s, t, equations);
 }
 
-TEST_CASE("each layout: its settings are a policy that the engine accepts") {
+TEST_CASE("layout becomes settings: they have a policy that the engine accepts") {
   for (const Layout layout : kLayouts) {
     for (const Equations equations : {Equations::kEngine, Equations::kPaper}) {
       const EngineSettings settings = settings_of(layout, {4, 1}, equations);
@@ -36,13 +36,13 @@ TEST_CASE("each layout: its settings are a policy that the engine accepts") {
   }
 }
 
-TEST_CASE("memory: the memtable is whole KiB, and filters have bits for each key") {
+TEST_CASE("memory becomes settings: the memtable has whole KiB, and filters have bits per key") {
   const EngineSettings settings = settings_of(Layout::kLeveling);
   CHECK(settings.memtable_bytes == 1 << 20);
   CHECK(settings.filter_bits_per_key == 5);
 }
 
-TEST_CASE("leveling and 1-leveling of the paper: they merge whole levels, so they are K-LSM") {
+TEST_CASE("equations are the paper's: leveling and 1-leveling merge whole levels, so they become K-LSM") {
   CHECK(settings_of(Layout::kLeveling).policy.name == "leveling");
   const EngineSettings leveling = settings_of(Layout::kLeveling, {}, Equations::kPaper);
   CHECK(leveling.policy.name == "klsm");
@@ -51,13 +51,13 @@ TEST_CASE("leveling and 1-leveling of the paper: they merge whole levels, so the
   CHECK(one.policy.parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 1}, {"runs_0", 5}});
 }
 
-TEST_CASE("fluid: levels before the last have the first number of runs") {
+TEST_CASE("layout is fluid: all levels but the last have the first number of runs") {
   const auto parameters = settings_of(Layout::kFluid, {4, 1}).policy.parameters;
   // 100 MB in buffers of 1 MiB: T = 6 needs three levels.
   CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 1}, {"runs_0", 4}, {"runs_1", 4}});
 }
 
-TEST_CASE("K-LSM: levels have their own runs, and the last value holds below") {
+TEST_CASE("layout is K-LSM: each level has its number of runs, and the last number holds for deeper levels") {
   const auto parameters = settings_of(Layout::kKlsm, {5, 3, 2}).policy.parameters;
   CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 2}, {"runs_0", 5}, {"runs_1", 3}});
 }

@@ -28,7 +28,7 @@ double equation_25(const System& s, const PerOperation& mix, bool tiering, doubl
   return points * read + (mix[kRange] * (tiering ? t - 1 : 1) + mix[kWrite] * write) * levels;
 }
 
-TEST_CASE("Algorithm 5: it gives filters the memory at which Eq. 25 is smallest") {
+TEST_CASE("Algorithm 5 gives filters the memory at which Eq. 25 is smallest") {
   for (const double bits : {4.0, 10.0, 20.0}) {
     for (const bool tiering : {false, true}) {
       for (const double t : {2.0, 4.0, 10.0}) {
@@ -56,7 +56,7 @@ TEST_CASE("memory is below gamma / (alpha beta): Algorithm 5 gives filters none"
   CHECK(monkey_filter_memory(monkey_system(200), {1, 0, 0, 0}, false, 4) == Approx(200 * std::pow(2, 35)).epsilon(1e-3));
 }
 
-TEST_CASE("design: it is not dearer than any on a grid of T, memory and policy") {
+TEST_CASE("no design on a grid of T, memory and policy is cheaper than that of Algorithm 1") {
   for (const PerOperation& mix :
        {PerOperation{.5, .2, .01, .29}, PerOperation{.05, .05, .01, .89}, PerOperation{.1, .8, .05, .05}}) {
     const System s = monkey_system(8);
@@ -100,7 +100,7 @@ TEST_CASE("T = 2: tiering and leveling cost the same") {
 
 // Figure 10, T = 2: filters for found keys gain up to about 20 % over those for absent keys alone, nothing at 1 bit, and up to
 // about 80 % over uniform filters.
-TEST_CASE("filters for the mix: they gain as much as Figure 10 shows") {
+TEST_CASE("filters are built for the mix: they save as many page reads as Figure 10 shows") {
   constexpr double kFound = 0.99, kLevels = 18;  // levels for 512 GB with a buffer of 2 MB
   const PerOperation mix = {1 - kFound, kFound, 0, 0};
   double over_zero = 0, over_uniform = 0;
@@ -134,7 +134,7 @@ TEST_CASE("data fits into memory: no design is needed, and Algorithm 5 leaves a 
   CHECK(monkey_design(s, mix).status().to_string().find("allowed: more than a page") != std::string::npos);
 }
 
-TEST_CASE("bounds: they are kept at a price, and bounds that no design keeps are reported") {
+TEST_CASE("costs have bounds: the design keeps them at a higher cost; bounds that no design keeps are an error") {
   const System s = monkey_system(10);
   const PerOperation mix = {.2, .1, .1, .6};
   const auto free = monkey_design(s, mix);

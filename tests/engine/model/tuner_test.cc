@@ -27,7 +27,7 @@ double filter_bits_per_entry(const Advice& advice, const TuneRequest& r) { retur
 
 // Section 10.2 prints these for w7. They are optimal for w11: under w7 half of the operations write, and they cost eight times
 // the best.
-TEST_CASE("K-LSM and fluid: they take the leveling that Endure prints, T = 48 and 4.4 bits") {
+TEST_CASE("K-LSM and fluid are tuned: the result is the leveling that Endure prints, T = 48 and 4.4 bits") {
   for (const Layout layout : {Layout::kKlsm, Layout::kFluid}) {
     const TuneRequest r = endure_request(kEndureWorkloads[11], {layout});
     const auto found = tune(r);
@@ -40,7 +40,7 @@ TEST_CASE("K-LSM and fluid: they take the leveling that Endure prints, T = 48 an
   }
 }
 
-TEST_CASE("Dostoevsky's fixed memory: it gives T = 47 and leveling") {
+TEST_CASE("memory is fixed as by Dostoevsky: the result is leveling with T = 47") {
   TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kFluid});
   r.filter_bits = 10 * r.system.entries;
   r.buffer_bits = 2.0 * 1024 * 1024 * 8;
@@ -50,7 +50,7 @@ TEST_CASE("Dostoevsky's fixed memory: it gives T = 47 and leveling") {
   CHECK(found->front().tuning.runs == std::vector<double>{1, 1});
 }
 
-TEST_CASE("lazy leveling for reads: it takes T = 2 and 4.6 bits") {
+TEST_CASE("lazy leveling is tuned for reads: T is 2, and filters have 4.6 bits an entry") {
   const TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kLazyLeveling});
   const auto found = tune(r);
   REQUIRE(found.is_ok());
@@ -58,7 +58,7 @@ TEST_CASE("lazy leveling for reads: it takes T = 2 and 4.6 bits") {
   CHECK(filter_bits_per_entry(found->front(), r) == Approx(4.6).margin(0.1));
 }
 
-TEST_CASE("tunings that Endure prints for w7: they cost eight times the best there") {
+TEST_CASE("tunings that Endure prints for w7 cost eight times as much as the best tuning for w7") {
   const TuneRequest r = endure_request(kEndureWorkloads[7], {Layout::kKlsm});
   const auto best = tune(r);
   const auto printed = tune(endure_request(kEndureWorkloads[11], {Layout::kKlsm}));
@@ -68,7 +68,7 @@ TEST_CASE("tunings that Endure prints for w7: they cost eight times the best the
 
 // Section 10.2 prints T = 9 with leveling for rho = 2. The selectivity is not given, only ranges of zero to two pages a level
 // (section 9.2): with four pages in all T is 9, with none it is 6.
-TEST_CASE("robust tuning of Endure: it is leveling with T = 9") {
+TEST_CASE("robust tuning for rho = 2, as Endure prints it, is leveling with T = 9") {
   TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kLeveling, Layout::kTiering});
   r.rho = 2;
   r.system.range_selectivity = 4 * r.system.entries_per_page() / r.system.entries;
@@ -84,7 +84,7 @@ TEST_CASE("robust tuning of Endure: it is leveling with T = 9") {
 }
 
 // Section 11: all robust tunings are leveling (Table 5).
-TEST_CASE("robust tunings for each expected mix: they are leveling") {
+TEST_CASE("robust tuning for each expected mix is leveling") {
   int leveling = 0;
   for (const PerOperation& mix : kEndureWorkloads) {
     TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});
@@ -98,7 +98,7 @@ TEST_CASE("robust tunings for each expected mix: they are leveling") {
 
 // Section 8.3: for mixes with one, two or three kinds of operation, tunings for rho >= 0.5 win by 95 % on average over all
 // observed mixes. For the uniform mix nominal tunings win by 5 %.
-TEST_CASE("uniformly drawn mixes: robust tunings beat nominal ones, but not for the uniform mix") {
+TEST_CASE("mixes are drawn uniformly: robust tunings beat nominal ones, but not for the uniform mix") {
   Random random(5);
   std::vector<PerOperation> observed;
   for (int i = 0; i < 1000; ++i) {
@@ -128,7 +128,7 @@ TEST_CASE("uniformly drawn mixes: robust tunings beat nominal ones, but not for 
 
 // Section 9.3: this takes less than 10 ms. The test checks no time, since machines under load and sanitizers differ;
 // engine/docs/tuner.md has the figures.
-TEST_CASE("classic layouts: they are tuned for each expected mix", "[!benchmark]") {
+TEST_CASE("classic layouts are tuned for each expected mix", "[!benchmark]") {
   for (const double rho : {0.0, 1.0}) {
     for (const PerOperation& mix : kEndureWorkloads) {
       TuneRequest r = endure_request(mix, {Layout::kLeveling, Layout::kTiering});
@@ -153,7 +153,7 @@ TEST_CASE("rho is 0: the tuning is the nominal one, and its worst case is its me
   }
 }
 
-TEST_CASE("advice: no tuning on a grid of memory, T and runs is cheaper") {
+TEST_CASE("no tuning on a grid of memory, T and runs is cheaper than the advice") {
   Random random(9);
   for (int round = 0; round < 6; ++round) {
     PerOperation counts{};
@@ -189,7 +189,7 @@ TEST_CASE("advice: no tuning on a grid of memory, T and runs is cheaper") {
   }
 }
 
-TEST_CASE("freer layouts: they are never dearer than those that they contain") {
+TEST_CASE("layout contains another layout: its best tuning is never dearer") {
   for (const PerOperation& mix : kEndureWorkloads) {
     TuneRequest r = endure_request(mix, {Layout::kTiering, Layout::kLazyLeveling, Layout::kFluid, Layout::kKlsm});
     r.equations = Equations::kEngine;
@@ -204,7 +204,7 @@ TEST_CASE("freer layouts: they are never dearer than those that they contain") {
   }
 }
 
-TEST_CASE("more memory: the best tuning is never dearer") {
+TEST_CASE("memory grows: the best tuning is never dearer") {
   for (const double rho : {0.0, 0.5}) {
     double before = 1e300;
     for (double bits = 1; bits < 40; bits *= 1.5) {
@@ -222,7 +222,7 @@ TEST_CASE("more memory: the best tuning is never dearer") {
   }
 }
 
-TEST_CASE("limits: they are kept, and limits that no tuning keeps are reported") {
+TEST_CASE("request has limits: the tunings keep them; limits that no tuning keeps are an error") {
   TuneRequest r = endure_request(kEndureWorkloads[11], {Layout::kKlsm, Layout::kLeveling});
   r.equations = Equations::kEngine;
   r.size_ratio_max = 32;
@@ -241,7 +241,7 @@ TEST_CASE("limits: they are kept, and limits that no tuning keeps are reported")
   CHECK(tune(r).status().to_string().find("no tuning") != std::string::npos);
 }
 
-TEST_CASE("secondary deletes: tiles become larger; and the advice uses the engine's filters") {
+TEST_CASE("mix has secondary deletes: the tuning has larger tiles, also with the engine's filters") {
   TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.equations = Equations::kEngine;
   r.system.filter_curve = FilterCurve::kBlocked;
@@ -256,7 +256,7 @@ TEST_CASE("secondary deletes: tiles become larger; and the advice uses the engin
   CHECK(with->front().score > without->front().score);
 }
 
-TEST_CASE("wrong request: it is refused with the field") {
+TEST_CASE("request is wrong: tune() returns an error") {
   TuneRequest r = endure_request(kEndureWorkloads[0], {Layout::kLeveling});
   r.rho = -1;
   CHECK(tune(r).status().to_string().find("rho is -1") != std::string::npos);

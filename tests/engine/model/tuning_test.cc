@@ -21,12 +21,12 @@ Tuning good_tuning() {
   return t;
 }
 
-TEST_CASE("layout names: they are read back, and other names are not") {
+TEST_CASE("name of a layout is parsed: it gives the layout; other names give none") {
   for (const Layout layout : kLayouts) CHECK(parse_layout(layout_name(layout)) == layout);
   CHECK_FALSE(parse_layout("levelling"));
 }
 
-TEST_CASE("value of a system is out of range: it is refused with the field") {
+TEST_CASE("value of a system is out of range: the error names the field") {
   CHECK(check_system(good_system()).is_ok());
   System s = good_system();
   s.entries = 0;
@@ -42,7 +42,7 @@ TEST_CASE("value of a system is out of range: it is refused with the field") {
   CHECK_FALSE(check_system(s).is_ok());
 }
 
-TEST_CASE("value of a tuning is out of range: it is refused with the field") {
+TEST_CASE("value of a tuning is out of range: the error names the field") {
   CHECK(check_tuning(good_tuning()).is_ok());
   Tuning t = good_tuning();
   t.size_ratio = 1.5;

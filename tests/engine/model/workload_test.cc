@@ -18,14 +18,14 @@ TEST_CASE("mix has a share out of range or a wrong sum: it is refused with the r
   CHECK_FALSE(check_mix({std::nan(""), 0, 0, 1}).is_ok());
 }
 
-TEST_CASE("divergence: it is zero for equal mixes, positive for others, infinite for a missing operation") {
+TEST_CASE("divergence is zero for equal mixes, positive for others, and infinite if an operation is missing") {
   CHECK(kl_divergence(kEven, kEven) == 0);
   CHECK(kl_divergence({1, 0, 0, 0}, kEven) == Approx(std::log(4)));
   CHECK(kl_divergence({0.5, 0.5, 0, 0}, kEven) == Approx(std::log(2)));
   CHECK(std::isinf(kl_divergence(kEven, {0.5, 0.5, 0, 0})));
 }
 
-TEST_CASE("smallest share: it raises small shares and shrinks the others in proportion") {
+TEST_CASE("small shares are raised to the smallest share: the others shrink in proportion") {
   const PerOperation mix = with_smallest_share({0.9, 0.1, 0, 0}, 0.01);
   CHECK(mix[2] == 0.01);
   CHECK(mix[3] == 0.01);
@@ -37,7 +37,7 @@ TEST_CASE("smallest share: it raises small shares and shrinks the others in prop
   CHECK(check_mix(edge).is_ok());
 }
 
-TEST_CASE("rho from a history: it is the largest divergence of a window from the mean") {
+TEST_CASE("rho is computed from a history: it is the largest divergence of a window from the mean") {
   const std::vector<PerOperation> windows = {{4000, 4000, 1000, 1000}, {1000, 1000, 4000, 4000}};
   const auto found = uncertainty_from_history(windows);
   REQUIRE(found.is_ok());
@@ -55,7 +55,7 @@ TEST_CASE("small windows of a history are merged, and a history that is too shor
   CHECK_FALSE(uncertainty_from_history(std::vector<PerOperation>{{2000, -1, 0, 0}}).is_ok());
 }
 
-TEST_CASE("rho from ranges: it is that of the farthest of many mixes within them") {
+TEST_CASE("rho is computed from ranges: it is the divergence of the farthest mix within them") {
   const PerOperation low = {0.1, 0.2, 0.0, 0.05}, high = {0.5, 0.6, 0.3, 0.4};
   const auto found = uncertainty_from_ranges(low, high);
   REQUIRE(found.is_ok());

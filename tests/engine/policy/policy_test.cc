@@ -47,8 +47,8 @@ std::string runs_text(const TreeShape& shape) {
   return out;
 }
 
-/// A tree that grows by flushes of one byte each, and the resulting plans. With `files` each file has a byte, whose keys are even
-/// between its bounds; the output of a merge is cut where another byte is full.
+/// A tree that grows by flushes of one byte each, and the resulting plans. With the flag `files`, the output of a merge is cut
+/// into files of one byte each. The keys of a file are spread evenly between its bounds.
 class Drive {
  public:
   Drive(const Policy& policy, const test::DataCase& data)
@@ -111,7 +111,7 @@ class Drive {
     }
     return out;
   }
-  /// Returns the first key that has so many bytes below it; for 0 bytes, the beginning of the first part.
+  /// Returns the first key with `bytes` bytes below it; for 0 bytes, the beginning of the first part.
   static std::uint64_t key_below(const std::vector<Part>& parts, double bytes) {
     std::set<double> borders;
     for (const Part& part : parts) borders.insert({part.begin, part.end});
@@ -156,14 +156,14 @@ class Drive {
 ///   * bounds. Like `check`, even if the policy has a plan.
 ///   * urgent now= [margin=] [late] [over_budget] [arriving=] [room=] [purge=] [skip=] [all]. The plan for the deadlines, without
 ///     the files in frozen ranges. `all`: plan after plan, each marked busy before the next.
-///   * part room= runs= file=. The size of files that are made, and whether room is short.
+///   * part room= runs= file=. The size of new files (part_bytes), and whether the disk is short of room.
 ///   * ttl [deadline=] [margin=]. TTLs of the memtable and each level above the final one, and the age up to which a file stays.
-///   * shares arriving=. The part of its time by which a delete leaves the memtable, and each level above the final one.
+///   * shares arriving=. The share of its time after which a delete must have left the memtable, and each level above the final
+///     one.
 ///   * work now=. The work that is left.
 ///   * drive flushes=... [files] [choice=]. Flushes into an empty tree. After each of the flushes listed (as in 16,20) the output
-///     has the runs in memtables, newest first, "|" between levels. Flushes are even and all overlap. `files`: outputs are cut
-///     into
-///     files of a memtable each, and the plans of the listed flushes follow.
+///     has the sizes of the runs in memtables, newest first, with "|" between levels. Each flush spans all keys evenly. `files`:
+///     outputs are cut into files of a memtable each, and the output also has the plans of the listed flushes.
 class Runner {
  public:
   std::string run(const test::DataCase& data) {
@@ -293,7 +293,7 @@ TEST_CASE("disk space is short: the plan is the smallest among the 64 most urgen
   CHECK(to_text(urgent(shape, *policy, context)) == "rewrite r1{64} (deadline, urgent)");
 }
 
-TEST_CASE("every plan that the policies make: it reads back from its text", "[policy]") {
+TEST_CASE("policies make plans: each plan reads back from its text", "[policy]") {
   auto policy = *make_policy({"one_leveling", {{"level0_runs", 2}}});
   const TreeShape shape = *parse_shape("tree memtable=1M\nL0 r3: 5[a..k 1M]\nL0 r2: 4[c..z 1M]\nL1 r1: 1[a..b 1M] 2[f..g 1M]\n");
   const Plan plan = policy->next(shape, {});
@@ -301,7 +301,7 @@ TEST_CASE("every plan that the policies make: it reads back from its text", "[po
   CHECK(*parse_plan(to_text(plan)) == plan);
 }
 
-TEST_CASE("table in policies.md: it equals the registry", "[policy]") {
+TEST_CASE("table in policies.md equals the registry", "[policy]") {
   std::ifstream in(std::string(EBBTIDE_TEST_DIR) + "/../../../engine/docs/policies.md");
   REQUIRE(in.is_open());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -316,7 +316,7 @@ TEST_CASE("table in policies.md: it equals the registry", "[policy]") {
   }
 }
 
-TEST_CASE("parameters: both ends of the range are accepted, and values beyond are refused", "[policy]") {
+TEST_CASE("parameter is at an end of its range: it is accepted; it is beyond: it is refused", "[policy]") {
   for (const PolicyInfo& policy : all_policies()) {
     for (const PolicyParameter& p : policy.parameters) {
       for (const double good : {p.min, p.max}) CHECK(make_policy({policy.name, {{p.name, good}}}).is_ok());

@@ -16,8 +16,8 @@ const std::string kDir = "db";  // the directory of test::Bench
 
 /// The output of inspect_entries, in both forms.
 struct PrintedEntries {
-  std::string table;               ///< what lies before the entries, and
-  std::vector<std::string> lines;  ///< the lines of the entries, each written on its own, behind their heading
+  std::string table;               ///< the text before the entries
+  std::vector<std::string> lines;  ///< the heading of the entries, then a line for each entry; each was written by one call
   std::string json;
   std::vector<std::string> errors;
 
@@ -86,7 +86,7 @@ std::vector<std::string> keys_of(const std::vector<test::Owned>& entries) {
 
 std::string data_path(const BuiltTable& built) { return join_path(kDir, data_file_name(built.data_file)); }
 
-TEST_CASE("table entries of every kind: they are printed", "[tools]") {
+TEST_CASE("table has entries of every kind: they are printed", "[tools]") {
   test::Bench bench;
   TableBuilderOptions options = bench.builder_options();
   options.pages_per_tile = GENERATE(1, 8);
@@ -132,7 +132,7 @@ TEST_CASE("table entries of every kind: they are printed", "[tools]") {
           R"(\"","value_cut":true}],"errors":[]})" + "\n");
 }
 
-TEST_CASE("table entries: they are printed in key order, up to the limit", "[tools]") {
+TEST_CASE("entries of a table are printed in key order, up to the limit", "[tools]") {
   test::Bench bench;
   Random random(31);
   std::vector<test::Owned> entries;
@@ -275,7 +275,7 @@ TEST_CASE("large value of an entry is damaged: the entry is printed, and later o
   CHECK(printed.json.find("\"value_bytes\":600000},") != std::string::npos);
 }
 
-TEST_CASE("key arguments: they are read verbatim, or in printed form if quoted", "[tools]") {
+TEST_CASE("key argument is quoted: it is read in printed form; otherwise verbatim", "[tools]") {
   CHECK(parse_key_argument("")->empty());
   CHECK(*parse_key_argument("a b\\x00") == "a b\\x00");
   CHECK(parse_key_argument("\"\"")->empty());

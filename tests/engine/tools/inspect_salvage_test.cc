@@ -155,7 +155,7 @@ TEST_CASE("whole database is salvaged: it is as it was, deletes of all kinds and
   CHECK(contents(h, kOut, 2).empty());
 }
 
-TEST_CASE("batch in pieces: salvaged as it was; with a damaged piece none of it, and older values are saved apart") {
+TEST_CASE("batch in pieces is salvaged whole; with a damaged piece none of it is, and older values are saved apart") {
   const bool damaged = GENERATE(false, true);
   Harness h(no_merges());
   h.open();
@@ -309,7 +309,7 @@ TEST_CASE("each 16th byte of the manifest is damaged in turn: what is called cer
   }
 }
 
-TEST_CASE("part of the log is lost: of trees that lack it only the writes after it are certain") {
+TEST_CASE("part of the log is lost: in trees whose tables lack it, only writes after it are certain") {
   Harness h(no_merges());
   h.open();
   h.put(0, "flushed", "1");
@@ -483,7 +483,7 @@ TEST_CASE("drive cannot read a sector: it is named, and the other bytes of the f
   }
 }
 
-TEST_CASE("directory is open, missing or empty: salvage is refused, as is an OUT that is not empty or is inside") {
+TEST_CASE("DIR is open, missing or empty, or OUT is not empty or inside DIR: salvage is refused") {
   Harness h;
   h.open();
   h.put(0, "k", "v");

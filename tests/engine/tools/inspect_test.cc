@@ -109,7 +109,7 @@ void run_all(FileSystem& fs, const std::string& path) {
   (void)inspect_repair(fs, path, false);
 }
 
-TEST_CASE("data directory is undamaged: it verifies and prints", "[tools]") {
+TEST_CASE("data directory is undamaged: verify finds no error, and all files are printed", "[tools]") {
   const auto fs = sample();
   const Inspection verify = inspect_verify(*fs, kDir);
   INFO(verify.text);
@@ -139,7 +139,7 @@ TEST_CASE("data directory is undamaged: it verifies and prints", "[tools]") {
   }
 }
 
-TEST_CASE("large batch in pieces: the log is printed, verified, counted and copied with it", "[tools]") {
+TEST_CASE("log has a large batch in pieces: it is printed, verified, counted and copied", "[tools]") {
   MemoryFileSystem fs;
   {
     Opened db(fs);
@@ -169,7 +169,7 @@ TEST_CASE("large batch in pieces: the log is printed, verified, counted and copi
   CHECK(damaged.errors.front().find("is missing") != std::string::npos);
 }
 
-TEST_CASE("verify: it notes an unknown file, but not the server's file with the database's id", "[tools]") {
+TEST_CASE("directory has an unknown file: verify notes it, but not the server's file with the database's id", "[tools]") {
   MemoryFileSystem fs;
   {
     Opened db(fs);
@@ -182,7 +182,7 @@ TEST_CASE("verify: it notes an unknown file, but not the server's file with the 
   CHECK(verify.text.find("DATABASE_ID") == std::string::npos);
 }
 
-TEST_CASE("pending deletes: they are printed by level, by file and for the log", "[tools]") {
+TEST_CASE("directory has pending deletes: they are printed by level, by file and for the log", "[tools]") {
   MemoryFileSystem fs;
   SimulatedClock clock;
   ManualPool pool;
@@ -269,7 +269,7 @@ TEST_CASE("deadline changed: due times of older deletes follow the deadline befo
   CHECK(found.text.find("  40s       -\n") != std::string::npos);
 }
 
-TEST_CASE("pending names and punches of page drops: they are listed as such, not as records", "[tools]") {
+TEST_CASE("page drops left names and holes to punch: they are listed as such, not as records", "[tools]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   auto set = VersionSet::create(fs, kDir);
@@ -297,7 +297,7 @@ TEST_CASE("pending names and punches of page drops: they are listed as such, not
   CHECK(found.text.find("record") == std::string::npos);
 }
 
-TEST_CASE("durations: they are printed in units that people use", "[tools]") {
+TEST_CASE("duration is printed in units that people use, and is parsed from them", "[tools]") {
   CHECK(duration_text(250) == "250ms");
   CHECK(duration_text(65'000) == "1m 5s");
   CHECK(duration_text(86'400'000) == "24h");
@@ -422,7 +422,7 @@ TEST_CASE("directory is undamaged: it needs no repair", "[tools][repair]") {
   CHECK(contents(*fs) == before);
 }
 
-TEST_CASE("repair: it does not look for damage in tables' pages, says so and names the command that does", "[tools][repair]") {
+TEST_CASE("page of a table is damaged: repair does not look for it, and names the command that does", "[tools][repair]") {
   const auto fs = sample();
   const std::string table = files_of(*fs, FileKind::kData).front();
   flip_in_the_middle(*fs, table);
@@ -585,7 +585,7 @@ void check_sample(const Opened& opened, const std::string& damaged) {
 
 }  // namespace
 
-TEST_CASE("random damage: repair changes nothing, or the directory opens", "[tools][repair]") {
+TEST_CASE("directory is damaged at random: repair changes nothing, or makes it open", "[tools][repair]") {
   const auto whole = sample();
   const auto paths = contents(*whole);
   Random random(23);
@@ -618,7 +618,7 @@ TEST_CASE("random damage: repair changes nothing, or the directory opens", "[too
 
 // --- copies
 
-TEST_CASE("copy: it opens, and writes to it do not reach its source", "[tools][copy]") {
+TEST_CASE("database was copied: the copy opens, and writes to it do not reach its source", "[tools][copy]") {
   const bool link = GENERATE(false, true);
   const auto fs = sample();
   const auto before = contents(*fs);
@@ -696,7 +696,7 @@ TEST_CASE("copy meets an error or a power loss: it does not open, or is complete
   }
 }
 
-TEST_CASE("strings of any bytes: they are printed as valid JSON", "[tools]") {
+TEST_CASE("strings have any bytes: they are printed as valid JSON", "[tools]") {
   CHECK(json_string(Bytes("a\"\\\n\0\xff", 6)) == "\"a\\\"\\\\\\u000a\\u0000\\u00ff\"");
   JsonArray array;
   array.add("1");

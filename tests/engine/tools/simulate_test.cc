@@ -69,7 +69,7 @@ double large_n_curve(double k, double n) {
   return k * std::pow(n, 1 / k) / c;
 }
 
-TEST_CASE("MinLatency: its cost is what its search tree predicts", "[simulate]") {
+TEST_CASE("MinLatency costs as much as its search tree predicts", "[simulate]") {
   for (const auto& [m, k] :
        std::vector<std::pair<std::uint64_t, std::uint64_t>>{{20, 2}, {12, 3}, {9, 4}, {8, 5}, {6, 7}, {5, 10}}) {
     const std::uint64_t flushes = binomial_coefficient(m + k, k) - 1;
@@ -112,7 +112,7 @@ TEST_CASE("many flushes: MinLatency's exact cost approaches k n^(1/k) / c_k", "[
 TEST_CASE("many flushes: MinLatency and Binomial cost the same, as theory says", "[simulate]") {
   struct Case {
     std::uint64_t k, m;
-    double nearness;  ///< to the curve, from below; its first-order term is (k + 1) / 2 flushes' merges
+    double nearness;  ///< least allowed ratio of the cost to the curve, which the cost approaches from below
   };
   // MinLatency's tree is full at these points, and at 20,000 flushes. Just before the first, Binomial is a write ahead: its trees
   // are full C(2k, k) - (C(1, 1) + C(3, 2) + ... + C(2k - 1, k)) flushes earlier, and then it merges everything.
@@ -181,7 +181,7 @@ TEST_CASE("cost by number of flushes: linear for Constant, logarithmic for tieri
   }
 }
 
-TEST_CASE("K-LSM: it writes as many bytes as Endure's equation 9 says", "[simulate]") {
+TEST_CASE("K-LSM writes as many bytes as Endure's equation 9 says", "[simulate]") {
   // Each level costs (T - 1 + K) / (2 K) for runs of (T - 1) / K units, with its arrival and the merge down. The T-th unit has a
   // run of its own here before the level moves down. It is written once, while in the equation it takes part in no merge on its
   // level.
@@ -204,7 +204,7 @@ TEST_CASE("K-LSM: it writes as many bytes as Endure's equation 9 says", "[simula
   }
 }
 
-TEST_CASE("LEVELED with two runs on level 0: its lower levels are as in table 4.1 of the thesis", "[simulate]") {
+TEST_CASE("leveling: its lower levels are as those of LEVELED with two runs on level 0 in the thesis, table 4.1", "[simulate]") {
   // In the thesis every file is one memtable. Here files are cut at cells, so a full level may have up to two files less.
   const std::pair<std::uint64_t, std::vector<double>> rows[] = {
       {20, {4, 14}}, {40, {4, 16, 18}}, {60, {4, 16, 38}}, {80, {4, 16, 58}}, {100, {4, 16, 64, 14}}, {120, {4, 16, 64, 34}}};
@@ -222,7 +222,7 @@ TEST_CASE("LEVELED with two runs on level 0: its lower levels are as in table 4.
   }
 }
 
-TEST_CASE("merges, updates and deletes: the simulated space matches theory", "[simulate]") {
+TEST_CASE("simulated space with merges, updates and deletes matches theory", "[simulate]") {
   // Without updates nothing is stale. A merge of everything needs all its space twice (thesis, 3.4.3), leveling the space of one
   // file.
   const SimulationSample constant = after(of("constant", {{"k", 4}}), 401);
@@ -246,7 +246,7 @@ TEST_CASE("merges, updates and deletes: the simulated space matches theory", "[s
   CHECK(after(updated, 3000).write_amp < after(of("min_latency", {{"k", 4}}), 3000).write_amp);
 }
 
-TEST_CASE("simulated run size: it agrees with counted keys", "[simulate]") {
+TEST_CASE("simulated size of a run agrees with counted keys", "[simulate]") {
   // Compares the expectation with drawn keys: 20,000 in a memtable, and half of the operations overwrite.
   WorkloadSettings settings;
   settings.updates = 0.5;
@@ -389,7 +389,7 @@ TEST_CASE("files of several memtables: they are moved to the next level together
   CHECK(files <= 50);
 }
 
-TEST_CASE("simulation: its figures are printed as recorded", "[simulate]") {
+TEST_CASE("figures of a simulation are printed as recorded", "[simulate]") {
   const std::vector<SimulationSeries> series = {{"tiering", {{4, 2.5, 1.25, 3, 1, 1.5}, {8, 3, 1.5, 3, 1, 2}}},
                                                 {"k<4", {{4, 1, 1, 1, 1, 1}}}};
   CHECK(csv_text(series) ==
@@ -414,7 +414,7 @@ TEST_CASE("simulation: its figures are printed as recorded", "[simulate]") {
   CHECK(svg.find("</svg>\n") != std::string::npos);
 }
 
-TEST_CASE("command line policies: they are parsed, with errors named", "[simulate]") {
+TEST_CASE("policies of the command line are parsed, and errors name the wrong part", "[simulate]") {
   const auto policies = *parse_policies("MinLatency:k=3,exploring:k=4,lambda=1.5,C=4,tiered");
   REQUIRE(policies.size() == 3);
   CHECK(policies[0].name == "min_latency");
@@ -462,7 +462,7 @@ TEST_CASE("configuration file has tree.policy: it is read", "[simulate]") {
   CHECK(Simulation::make(of(shipped->policy.name, shipped->policy.parameters)).is_ok());
 }
 
-TEST_CASE("moments of samples: they are parsed, and spread evenly", "[simulate]") {
+TEST_CASE("moments of samples are parsed from a list, or spread evenly", "[simulate]") {
   CHECK(*parse_moments("30,10,30", 40) == std::vector<std::uint64_t>{10, 30});
   for (const char* bad : {"", "0", "41", "x", "1,", "-1", "1.5"}) CHECK(!parse_moments(bad, 40).is_ok());
   CHECK(spread_moments(10, 5, false) == std::vector<std::uint64_t>{2, 4, 6, 8, 10});
@@ -470,7 +470,7 @@ TEST_CASE("moments of samples: they are parsed, and spread evenly", "[simulate]"
   CHECK(spread_moments(2, 10, false) == std::vector<std::uint64_t>{1, 2});
 }
 
-TEST_CASE("simulation is unsupported: it is refused with the reason", "[simulate]") {
+TEST_CASE("settings of a simulation are invalid: the error has the reason", "[simulate]") {
   CHECK(!Simulation::make(of("binomial", {{"k", 0}})).is_ok());
   SimulationSettings settings = of("leveling");
   settings.cells = 48;

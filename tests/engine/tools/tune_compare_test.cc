@@ -28,7 +28,7 @@ std::vector<ComparedWorkload> compared_of(const CompareQuestion& question) {
   return std::move(compared).value();
 }
 
-TEST_CASE("sampled workloads: they are mixes, and depend on the seed only") {
+TEST_CASE("workloads are sampled: they are mixes, and depend on the seed only") {
   const auto first = sample_workloads({100, 7});
   CHECK(first == sample_workloads({100, 7}));
   CHECK(first != sample_workloads({100, 8}));
@@ -41,13 +41,13 @@ TEST_CASE("sampled workloads: they are mixes, and depend on the seed only") {
   for (const double share : mean) CHECK(share == Approx(0.25).margin(0.01));
 }
 
-TEST_CASE("expected workloads of Endure: their kinds are those of Table 4") {
+TEST_CASE("expected workloads of Endure have the kinds of Table 4") {
   const char* kinds[15] = {"uniform", "unimodal", "unimodal", "unimodal", "unimodal", "bimodal",  "bimodal", "bimodal",
                            "bimodal", "bimodal",  "bimodal",  "trimodal", "trimodal", "trimodal", "trimodal"};
   for (std::size_t i = 0; i < 15; ++i) CHECK(std::string(workload_kind(kEndureWorkloads[i])) == kinds[i]);
 }
 
-TEST_CASE("judgement: it agrees with the costs of the tunings") {
+TEST_CASE("tunings are compared: the results agree with costs computed for each sampled workload") {
   CompareQuestion question = endure_question({1}, 300);
   question.expected = {{"w7", kEndureWorkloads[7]}};
   Tuning given;
@@ -119,7 +119,7 @@ TEST_CASE("workload far from the expected one: the robust tuning gains more than
   CHECK(bins[bins.size() / 2].delta > bins[0].delta + 0.2);
 }
 
-TEST_CASE("wrong request: the comparison fails with its error") {
+TEST_CASE("request is wrong: the comparison returns its error") {
   CompareQuestion question = endure_question({-1}, 10);
   CHECK(compare(question).status().to_string().find("rho is -1") != std::string::npos);
 }

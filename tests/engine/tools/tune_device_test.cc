@@ -56,7 +56,7 @@ TEST_CASE("device with known times: its figures are computed from them, and the 
   CHECK_FALSE(f.file_exists());
 }
 
-TEST_CASE("figures of a device: they are a file of the tuner") {
+TEST_CASE("figures of a device are printed as YAML: ebbtide-tune reads them") {
   Fixture f;
   const auto figures = measure_device(f.fs, f.clock, f.test);
   REQUIRE(figures.is_ok());
@@ -111,7 +111,7 @@ TEST_CASE("measurement takes longer than two seconds: it reports its progress") 
   CHECK(lines[0] == "writing, 50 %");
 }
 
-TEST_CASE("wrong test of a device: it is refused") {
+TEST_CASE("test of a device is out of range: it is refused") {
   Fixture f;
   f.test.file_bytes = 1000;
   CHECK(measure_device(f.fs, f.clock, f.test).status().to_string().find("allowed: 1MiB or more") != std::string::npos);

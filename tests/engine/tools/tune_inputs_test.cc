@@ -16,7 +16,7 @@ std::string error_with(const std::string& key, const std::string& value) {
   return parse_tune_inputs(values).status().to_string();
 }
 
-TEST_CASE("bytes and counts: each has units of its own") {
+TEST_CASE("bytes and counts are parsed: each kind has units of its own") {
   CHECK(*parse_bytes("memory", "512MiB") == 512 * 0x1p20);
   CHECK(*parse_bytes("memory", "1.5 GiB") == 1.5 * 0x1p30);
   CHECK(*parse_bytes("memory", "4096") == 4096);
@@ -29,7 +29,7 @@ TEST_CASE("bytes and counts: each has units of its own") {
   CHECK_FALSE(parse_count("entries", "inf").is_ok());
 }
 
-TEST_CASE("workload: it is shares or percentages, and is scaled to 1") {
+TEST_CASE("workload has shares or percentages: it is scaled to a sum of 1") {
   const auto thirds = parse_workload("workload", "33,33,33,1");
   REQUIRE(thirds.is_ok());
   CHECK(check_mix(*thirds).is_ok());
@@ -50,7 +50,7 @@ TEST_CASE("values without defaults are missing: the error names them") {
   }
 }
 
-TEST_CASE("inputs: they have the given values, and defaults elsewhere") {
+TEST_CASE("inputs have the given values, and defaults for all others") {
   TuneValues values = smallest_values();
   values["layout"] = "klsm";
   values["runs"] = "4,4,1";
@@ -76,7 +76,7 @@ TEST_CASE("inputs: they have the given values, and defaults elsewhere") {
   CHECK(std::isinf(in->request.limits.write));
 }
 
-TEST_CASE("wrong value: it is refused with the key") {
+TEST_CASE("value is wrong: the error names its key") {
   CHECK(error_with("layout", "levelling").find("layout is \"levelling\"; allowed: leveling, tiering") != std::string::npos);
   CHECK(error_with("equations", "endure").find("equations is \"endure\"; allowed: engine, paper, paper_relaxed") !=
         std::string::npos);
@@ -87,7 +87,7 @@ TEST_CASE("wrong value: it is refused with the key") {
   CHECK(error_with("write_asymmetry", "twice").find("allowed: a number") != std::string::npos);
 }
 
-TEST_CASE("rho: it comes from one source") {
+TEST_CASE("rho is computed from one source; two sources are refused") {
   TuneValues values = smallest_values();
   values["unlikely_workload"] = "0,0,0,1";
   const auto between = parse_tune_inputs(values);
@@ -106,7 +106,7 @@ TEST_CASE("rho: it comes from one source") {
   CHECK(check_mix(ranges->request.mix).is_ok());
 }
 
-TEST_CASE("file: it has values, lists and a map of shares") {
+TEST_CASE("file has values, lists and a map of shares: they are read, and other contents are refused") {
   const auto values = parse_tune_file(
       "entries: 100M\nentry_size: 200\nmemory: 512MiB\nruns: [4, 2]\n"
       "workload: {empty_read: 0.2, read: 0.4, range: 0.1, write: 0.3}\n");
@@ -121,7 +121,7 @@ TEST_CASE("file: it has values, lists and a map of shares") {
   CHECK_FALSE(parse_tune_file("a: b: c").is_ok());
 }
 
-TEST_CASE("memory by entry: it is the memory of all entries") {
+TEST_CASE("memory is given in bits per entry: it is multiplied by the number of entries") {
   TuneValues values = smallest_values();
   values.erase("memory");
   values["memory_bits_per_entry"] = "10";
@@ -134,7 +134,7 @@ TEST_CASE("memory by entry: it is the memory of all entries") {
   CHECK(parse_tune_inputs(values).status().to_string().find("exclude each other") != std::string::npos);
 }
 
-TEST_CASE("change: it names one value") {
+TEST_CASE("change of a what-if question has one value; other texts are refused") {
   CHECK(parse_change("memory=2GiB")->memory_bits == 0x1p34);
   CHECK(parse_change("entries=1G")->entries == 1e9);
   CHECK((*parse_change("workload=0,0,0,1")->mix)[kWrite] == 1);
@@ -144,7 +144,7 @@ TEST_CASE("change: it names one value") {
   CHECK_FALSE(parse_change("memory=").is_ok());
 }
 
-TEST_CASE("history: it has four counts a line, and a wrong line is named") {
+TEST_CASE("history has four counts a line: it is parsed; an error names the wrong line") {
   const auto windows = parse_history("empty,read,range,write\n# comment\n1000,2000,30,4\r\n\n5,6,7,8\n");
   REQUIRE(windows.is_ok());
   REQUIRE(windows->size() == 2);
@@ -153,7 +153,7 @@ TEST_CASE("history: it has four counts a line, and a wrong line is named") {
   CHECK_FALSE(parse_history("1,2,3,x\n").is_ok());
 }
 
-TEST_CASE("each key: it has a group and help, and is there once") {
+TEST_CASE("each key of the tuner has a group and a help text, and is listed once") {
   std::map<std::string, int> seen;
   for (const TuneKey& key : tune_keys()) {
     CHECK(++seen[key.name] == 1);

@@ -18,11 +18,11 @@ TuneInputs inputs(const TuneValues& more = {}) {
   return std::move(in).value();
 }
 
-TEST_CASE("table columns: they are aligned, the first to the left") {
+TEST_CASE("columns of a table are aligned, the first to the left") {
   CHECK(aligned_table({{"a", "bb", "c"}, {"long", "1", "22222"}}) == "a     bb      c\nlong   1  22222\n");
 }
 
-TEST_CASE("model: it prints each operation, the mean and each level") {
+TEST_CASE("costs of a model are printed for each operation, for the mean and for each level") {
   const TuneInputs in = inputs({{"layout", "klsm"}, {"runs", "3,1"}, {"size_ratio", "5"}});
   const std::string text = model_text(in.request, assess(in.request, in.tuning));
   for (const char* part :
@@ -34,7 +34,7 @@ TEST_CASE("model: it prints each operation, the mean and each level") {
 }
 
 // Simulator and engine read policies in the same way.
-TEST_CASE("printed settings: they are a policy that the engine accepts") {
+TEST_CASE("settings are printed: the engine accepts them") {
   for (const Layout layout : kLayouts) {
     TuneInputs in = inputs();
     in.request.layouts = {layout};
@@ -52,7 +52,7 @@ TEST_CASE("printed settings: they are a policy that the engine accepts") {
   }
 }
 
-TEST_CASE("settings of K-LSM: they give each level its runs") {
+TEST_CASE("settings of K-LSM are printed: each level has its number of runs") {
   const TuneInputs in = inputs({{"layout", "klsm"}, {"runs", "4,3,1"}, {"size_ratio", "6"}});
   const std::string text = settings_text(in.request, in.tuning);
   CHECK(text.find("runs: 1\n    runs_0: 4\n    runs_1: 3\n    size_ratio: 6\n") != std::string::npos);
@@ -65,7 +65,7 @@ TEST_CASE("settings of K-LSM: they give each level its runs") {
   CHECK(check_engine_settings(in.request, small).to_string().find("allowed: 16KiB to 16GiB") != std::string::npos);
 }
 
-TEST_CASE("Monkey's design: it is one row in its own terms") {
+TEST_CASE("Monkey's design is printed as one row in the paper's terms") {
   const TuneInputs in = inputs();
   const auto design = monkey_design(in.request.system, in.request.mix);
   REQUIRE(design.is_ok());
@@ -75,7 +75,7 @@ TEST_CASE("Monkey's design: it is one row in its own terms") {
     CHECK(text.find(part) != std::string::npos);
 }
 
-TEST_CASE("what-if: it prints a row for now and two per question") {
+TEST_CASE("what-if is printed: a row for the present costs, and two rows for each question") {
   const TuneInputs in = inputs();
   std::vector<Answer> answers;
   for (const char* question : {"memory=1GiB", "entries=1G"}) {

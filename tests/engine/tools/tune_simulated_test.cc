@@ -19,7 +19,7 @@ System system_of(double flushes) {
 
 PolicySettings policy(const char* name, std::map<std::string, double> parameters) { return {name, std::move(parameters)}; }
 
-TEST_CASE("simulated tiering: it costs less than the model's full tree, but not half") {
+TEST_CASE("tiering is simulated: it costs at most as much as the model's full tree, and at least 40 %") {
   const System s = system_of(1023);
   Tuning t;
   t.layout = Layout::kTiering;
@@ -40,7 +40,7 @@ TEST_CASE("simulated tiering: it costs less than the model's full tree, but not 
   CHECK(simulated->costs[kRange] == Approx(4 * 1.5 + 2.5).epsilon(0.02));
 }
 
-TEST_CASE("stack with more runs: it has cheaper writes and dearer ranges") {
+TEST_CASE("stack may have more runs: writes are cheaper and ranges dearer") {
   const System s = system_of(2000);
   for (const char* name : {"bigtable", "constant", "min_latency", "binomial"}) {
     const auto few = simulated_costs(s, policy(name, {{"k", 3}}), 5 * s.entries, kBuffer, kMix);
@@ -56,7 +56,7 @@ TEST_CASE("stack with more runs: it has cheaper writes and dearer ranges") {
   }
 }
 
-TEST_CASE("cache and device: they scale simulated costs") {
+TEST_CASE("miss ratio or write asymmetry changes: simulated costs are multiplied by it") {
   System s = system_of(200);
   const PolicySettings exploring = policy("exploring", {{"k", 4}});
   const auto plain = simulated_costs(s, exploring, 5 * s.entries, kBuffer, kMix);
@@ -69,7 +69,7 @@ TEST_CASE("cache and device: they scale simulated costs") {
   CHECK(other->costs[kWrite] == Approx(plain->costs[kWrite] * 2));
 }
 
-TEST_CASE("wrong policy or too many flushes: they are refused") {
+TEST_CASE("policy is wrong, or the flushes are too many: the simulation is refused") {
   const System s = system_of(100);
   CHECK(simulated_costs(s, policy("nothing", {}), 0, kBuffer, kMix).status().to_string().find("no policy \"nothing\"") !=
         std::string::npos);

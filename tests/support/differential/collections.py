@@ -1,4 +1,5 @@
-"""Random commands on hashes, sets, sorted sets and lists, valid and invalid. Small domains, so that elements meet.
+"""Random commands on hashes, sets, sorted sets and lists, valid and invalid. Keys and elements come from small sets, so that
+commands often meet elements that exist.
 
 Most commands go to the key of their type, the others to any key, which may have another type. Members of sorted sets are short: Redis
 finds those of long ones by another way, which gives other results for BYLEX with different scores.
@@ -39,7 +40,7 @@ class Elements:
         return [self.key(kind) for _ in range(self.rng.randint(low, high))]
 
     def counted(self, kind):
-        """A number of keys and the keys, mostly as many."""
+        """Returns a number of keys, and keys: mostly as many as the number."""
         keys = self.keys(kind, 1, 3)
         number = b"%d" % len(keys) if self.rng.random() < 0.93 else self.rng.choice([b"0", b"-1", b"x", b"", b"9", b"1", b"9223372036854775807"])
         return [number, *keys]
@@ -66,14 +67,14 @@ class Elements:
         return [b"LIMIT", self.mostly([b"0", b"1", b"2", b"9", b"-1"], EDGES), self.mostly([b"0", b"1", b"2", b"-1", b"9"], EDGES)]
 
     def payload(self):
-        """A collection as RESTORE reads it, in any form and sometimes cut off, with the right checksum."""
+        """Returns a collection as RESTORE reads it, in any form and sometimes truncated, with the right checksum."""
         kind = self.rng.choice(["list", "set", "hash", "zset"])
         names = list(dict.fromkeys(self.members(1, 6)))
         scores = [1.0, -2.5, float("inf"), 1e17]
         content = {"set": names, "list": [self.rng.choice(TEXTS) for _ in names], "hash": [(name, self.rng.choice(TEXTS)) for name in names],
                    "zset": [(name, self.rng.choice(scores)) for name in names]}[kind]  # fmt: skip
         body = self.rng.choice([body for _, body in collection_bodies(kind, content, self.rng.random() < 0.3)])
-        # Redis reads on into the footer, so what is cut off is more than that.
+        # Redis reads on into the footer, so more bytes are cut off than the footer has.
         return with_footer(body if self.rng.random() < 0.95 or len(body) < 30 else body[: len(body) - 20])
 
     def scan(self, name, kind):

@@ -119,7 +119,7 @@ def signed(number, size):
 
 
 def rdb_string(text, compressed=False):
-    """The string as an integer if it is one, otherwise as it is, or compressed."""
+    """Returns the text in the form of RDB: as an integer if it is one, otherwise as it is, or compressed."""
     number = as_integer(text)
     for code, size in ((b"\xc0", 1), (b"\xc1", 2), (b"\xc2", 4)):
         if number is not None and -(1 << 8 * size - 1) <= number < 1 << 8 * size - 1:
@@ -202,7 +202,7 @@ def text_score(score):
 
 
 def packed_scores(pairs):
-    """Members and scores as the items of a packed form, in their order, which Redis relies on."""
+    """Returns members and scores as the items of a packed form. They are ordered by score, which Redis relies on."""
     return [item for score, member in sorted((score, member) for member, score in pairs) for item in (member, b"%.17g" % score)]
 
 

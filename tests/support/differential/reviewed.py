@@ -96,13 +96,13 @@ def replies(mine=None, theirs=None):
 
 
 def sorted_agree(_, mine, theirs):
-    """The same elements in any order, in a reply of the same kind."""
+    """Accepts the same elements in any order, in a reply of the same kind."""
     a, b = value_of(mine), value_of(theirs)
     return mine[:1] == theirs[:1] and isinstance(a, list) and isinstance(b, list) and Counter(a) == Counter(b)
 
 
 def hashes_agree(command, mine, theirs):
-    """The same fields with the same values in any order."""
+    """Accepts the same fields with the same values in any order."""
     a, b = value_of(mine), value_of(theirs)
     if mine[:1] != theirs[:1] or not (isinstance(a, list) and isinstance(b, list)):
         return False
@@ -112,7 +112,8 @@ def hashes_agree(command, mine, theirs):
 
 
 def element_scans_agree(command, mine, theirs):
-    """Redis splits a large hash or set into pages, and begins at any cursor; both servers must agree on what is in one page."""
+    """Accepts scans whose only page has the same elements in any order. If Redis splits a large hash or set into pages, or the
+    command begins at another cursor than 0, this server must only reply with the end cursor."""
     a, b = value_of(mine), value_of(theirs)
     if not (isinstance(a, list) and isinstance(b, list)) or a[0] != b"0" or b[0] != b"0" or command[2] != b"0":
         return isinstance(b, list) and isinstance(a, list) and a[0] == b"0"
@@ -125,7 +126,7 @@ def element_scans_agree(command, mine, theirs):
 
 
 def as_number(text):
-    """Texts of one number are equal."""
+    """Returns a value that is equal for all texts of the same number."""
     try:
         return (0, float(text), b"") if text is not None else (2, 0.0, b"")
     except (ValueError, TypeError):
@@ -154,7 +155,7 @@ def score_text(number):
 
 
 def scores_agree(_, mine, theirs):
-    """The same replies, with the texts of 7.2 for scores that 7.0 writes with 17 digits."""
+    """Accepts equal replies in which this server has the texts of 7.2 for scores that 7.0 writes with 17 digits."""
 
     def same(a, b):
         if isinstance(a, list) and isinstance(b, list):
@@ -170,7 +171,7 @@ def scores_agree(_, mine, theirs):
 
 
 def random_elements_agree(_, mine, theirs):
-    """As many elements of the same kind."""
+    """Accepts replies of the same kind with as many elements."""
     a, b = value_of(mine), value_of(theirs)
     return mine[:1] == theirs[:1] != b"-" and (not isinstance(a, list) or len(a) == len(b))
 

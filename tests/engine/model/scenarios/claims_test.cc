@@ -38,7 +38,7 @@ std::vector<PerOperation> sampled(int count, std::uint64_t seed) {
 }
 
 // Monkey, Eq. 8: below M_threshold the filter of the last level is not worth its memory. M_threshold is at most 1.44 bits an entry.
-TEST_CASE("memory for filters is below the threshold: the last level has no filter, and 1.44 bits are enough for every T") {
+TEST_CASE("filters have less memory than M_threshold: the last level has no filter; with 1.45 bits it has one") {
   for (int t = 2; t <= 100; ++t) {
     const double threshold = std::log(t) / (t - 1) / std::pow(std::log(2), 2);
     CAPTURE(t);
@@ -94,7 +94,7 @@ TEST_CASE("classic layouts: leveling reads cheapest, tiering writes cheapest, la
 
 // Endure, Problem 2: the worst cost of the robust tuning bounds its cost for every workload of the ball, and no other tuning has a
 // lower bound.
-TEST_CASE("robust tuning: no sampled workload of the ball costs more than its worst cost") {
+TEST_CASE("tuning is robust: no sampled workload of the ball costs more than its worst cost") {
   const std::vector<PerOperation> sample = sampled(5000, 11);
   for (const double rho : {0.25, 1.0}) {
     for (const PerOperation& expected : kEndureWorkloads) {

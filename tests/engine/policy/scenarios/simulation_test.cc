@@ -274,7 +274,7 @@ TEST_CASE("random concurrent jobs: reads stay correct, and levels reach their bo
   CHECK(deepest >= 4);
 }
 
-TEST_CASE("sequential writes: they are moved down with few rewrites", "[policy]") {
+TEST_CASE("writes are sequential: their files are moved down with few rewrites", "[policy]") {
   for (const char* name : {"leveling", "one_leveling"}) {
     Simulation sim({{name, {}}, FileChoice::kRoundRobin, 0, 50, 50, 1, true}, 7);
     for (int i = 0; i < 10000; ++i) sim.write_one();
@@ -287,7 +287,7 @@ TEST_CASE("sequential writes: they are moved down with few rewrites", "[policy]"
   }
 }
 
-TEST_CASE("write amplification: it is in the range of theory", "[policy]") {
+TEST_CASE("writes are random: write amplification is in the range that theory predicts", "[policy]") {
   // With uniform random writes of new keys, an entry is written on each level once at its arrival, and again by later arrivals
   // until it leaves. That is about (T + 1) / 2 times in all with whole-level merges, and up to T times with partial merges
   // (O'Neil; Monkey, appendix of update cost).

@@ -1,5 +1,5 @@
-// Tests of policies in a database. Facts that a policy wants to keep are in the manifest: Garnering's number of levels, also
-// after a restart, and none of them after another policy has taken over. The costs of policies are those of the simulator.
+// Tests of policies in a database. The manifest has Garnering's number of levels: a restart keeps it, and a change to another
+// policy resets it. The costs of each policy equal those in the simulator.
 #include <engine/db.h>
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -79,7 +79,7 @@ class Tree {
   Random random_{5};
 };
 
-TEST_CASE("Garnering's number of levels: it is kept over a restart, and reset when the policy is changed", "[policy]") {
+TEST_CASE("number of Garnering's levels is kept over a restart, and reset when the policy is changed", "[policy]") {
   Tree tree({"garnering", {{"size_ratio", 2}, {"scaling_ratio", 1}, {"level0_runs", 1}}});
   tree.write(400);  // 25 memtables; levels of 2, 4, 8 and 16 memtables
   tree.close();
@@ -189,7 +189,7 @@ SimulationSample simulated(const PolicySettings& policy, std::uint64_t flushes, 
 }
 
 // Catch2's option -s shows the figures of engine/docs/policies.md.
-TEST_CASE("every policy in the engine: bytes written and runs left are as in the simulator", "[policy]") {
+TEST_CASE("each policy runs in the engine: bytes written and runs left are as in the simulator", "[policy]") {
   const std::vector<PolicySettings> policies = {
       {"leveling", {{"size_ratio", 5}}},
       {"one_leveling", {}},
