@@ -33,7 +33,8 @@ constexpr std::size_t kMaxShards = 16;
 constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // in a smaller shard, pages would be too large to be kept
 constexpr std::uint64_t kLargestShare = 8;                        // one block takes at most 1 / n of a shard
 constexpr std::size_t kSlots = 7;
-// Average when the table grows; by Poisson(4), 5 % of the buckets then have an overflow bucket.
+// The average number of blocks in a bucket at which the table grows. By Poisson(4), 5 % of the buckets then have an overflow
+// bucket.
 constexpr std::size_t kBlocksPerBucket = 4;
 constexpr std::size_t kMinBuckets = 16;
 constexpr std::size_t kFirstBytes = 192;  // bytes of a block that are prefetched: a page's header, tags and offsets

@@ -7,7 +7,8 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-/// The longest wait. A caller with a large request at a low rate then asks again after a while.
+/// The longest wait, and the most debt: one hour, so that a large request at a low rate does not block all later requests for
+/// longer.
 constexpr std::uint64_t kMaxDebtNs = 3600 * kNsPerSecond;
 
 /// Returns a * b / c without overflow, at most kMaxDebtNs; c > 0.

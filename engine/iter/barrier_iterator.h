@@ -16,7 +16,7 @@ namespace ebbtide {
 
 class BarrierIterator final : public InternalIterator {
  public:
-  /// `stats` must outlive this object. Keys before `start` are not read.
+  /// `stats` must outlive this object. `start`: the reader needs no keys before it, so the barrier is never before it.
   BarrierIterator(const TableStats& stats, Bytes start, Status why);
 
   void seek_to_first() override { stand_at({}); }

@@ -10,7 +10,7 @@ namespace {
 
 bool end_before(Bytes a, Bytes b) { return !a.empty() && (b.empty() || a < b); }
 
-/// Returns the intersection of `range` and `frozen`, which overlap.
+/// Returns the intersection of two ranges that overlap.
 KeyRange within(const KeyRange& range, const KeyRange& frozen) {
   return {std::max(range.start, frozen.start), end_before(range.end, frozen.end) ? range.end : frozen.end};
 }

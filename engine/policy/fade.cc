@@ -24,7 +24,7 @@ std::uint64_t smallest_part(std::uint64_t file_bytes) {
 }
 std::uint64_t space_of(std::uint64_t bytes) { return bytes + bytes / 8; }
 
-/// Carries out one query: finds the expired files, orders them, and chooses among the strategies' proposals.
+/// Computes the result of urgent(): finds the expired files, orders them, and chooses among the strategies' proposals.
 class Fade {
  public:
   Fade(const TreeShape& shape, const Policy& policy, const FadeContext& context)
@@ -65,8 +65,8 @@ class Fade {
   void add_expired(std::size_t run, const FileShapes::Chunk& chunk, std::vector<ExpiredFile>* expired) const {
     const int level = shape_.runs[run].level;
     for (const FileShape& file : chunk.items) {
-      // A bottommost file has more time than any other. So a file that has not expired as a file above needs no check of the runs
-      // below.
+      // A bottommost file expires later than other files. So a file that is not expired even if an older run overlaps it needs no
+      // search for such a run.
       if (!due_.is_expired(file, level)) continue;
       const bool final = is_final_in(shape_, run, file.range());
       if (due_.is_expired(file, level, final)) expired->push_back({run, &file, final});

@@ -12,9 +12,9 @@
 //
 // If the disk has little space (FadeContext::room), each plan must fit in the free space, and its inputs are freed before the
 // next plan begins. A slice then takes one target; the smallest slice comes first; a step down that does not fit is done in
-// slices. If even the smallest slice does not fit, a file of it is first split by a Rewrite, so that the next slice is smaller: the
-// target, which spans the files inside the slice, or the largest file that reaches beyond it, whichever of the two have more bytes.
-// So the space needed is that of one file (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
+// slices. If even the smallest slice does not fit, a Rewrite first splits one of its files, so that the next slice is smaller: the
+// target, which spans the files inside the slice, or the largest file that reaches beyond it, whichever group has more bytes. So
+// the space needed is that of one file (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
 //
 // A file with a delete born by TreeShape::purge_before is expired on every level, and comes first. The order is DD of section
 // 4.1.4: the oldest obligation, that is, the earliest deadline, comes first. Ties: the smallest level, then the file with the
@@ -60,7 +60,7 @@ Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& con
 
 /// The work that the deadlines of a tree still need.
 struct FadeWork {
-  std::uint64_t bytes = 0;  ///< bytes of all files with pending deletes and of all final files below them; each is written once
+  std::uint64_t bytes = 0;  ///< bytes of all files with pending deletes and of all final files below them; each file counts once
   /// The rate that meets every deadline: the maximum, over all deadlines t, of (bytes due by t) / (t - now). Overdue bytes count
   /// as due within a second.
   double bytes_per_ms = 0;

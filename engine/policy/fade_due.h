@@ -7,11 +7,12 @@
 // more tombstones. Final files of all trees have the whole time for the same reason
 // (engine/docs/decisions/0007-one-ttl-for-slices.md).
 //
-// If less data arrives within a deadline than the levels above the last hold, deadlines move data down, not growth. If each level
-// had its TTL then, each step would rewrite the whole next level once per TTL. So in this case trees that go file by file give
-// data below level 0 the whole time too. They move the data down in one slice through all levels from level 1 on, and the tree is
-// written once per deadline (engine/docs/decisions/0024-down-in-one-go.md). Memtable and level 0 keep their shares, in which no
-// capacity counts more than the arriving data; level 0 gets at least half of the time.
+// If less data arrives within a deadline than the levels above the last can hold, data goes down because of deadlines, not
+// because levels are full. With a TTL per level, each step would then rewrite the whole next level once per TTL. So in this case
+// trees that go file by file give data below level 0 the whole time, too. They move it down in one slice through all levels from
+// level 1 on, and the tree is written once per deadline (engine/docs/decisions/0024-down-in-one-go.md). Memtable and level 0 keep
+// TTLs. For these, each capacity counts at most as much as the arriving data, and a delete may stay in them for at least half of
+// its time.
 #pragma once
 
 #include <span>

@@ -1,9 +1,9 @@
 // A slice: the key range of some files of the oldest overlapping run (the targets). The files of that range in all runs, from the
 // newest run with an expired file down, are merged into the targets. No run is added, removed or moved.
 //
-// A slice begins with the target under the oldest obligation and grows over neighbours, up to kSliceFiles or kOneGoFiles. The
-// more a slice takes of a straddling file, the less is written only to clip that file. While disk space is short a slice does not
-// grow, and takes the target for which it is smallest.
+// A slice begins with the target under the oldest obligation and grows over neighbours, up to kSliceFiles or kOneGoFiles. A file
+// that straddles an end of the slice is written only to be clipped; a larger slice has less of this work. While disk space is
+// short, a slice does not grow, and takes the target for which it is smallest.
 #include <algorithm>
 
 #include "policy/fade.h"

@@ -23,8 +23,8 @@ std::uint64_t bytes_from(const TreeShape& shape, int level) {
   return sum;
 }
 double memtable(const TreeShape& shape) { return static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1)); }
-/// Returns the number of levels. A tree without a persisted number, such as a tree of another policy before, has the levels that
-/// it uses.
+/// Returns the persisted number of levels. If there is none, for example after another policy, returns the number of levels in
+/// use.
 int level_count(const TreeShape& shape) {
   return std::clamp(shape.levels == 0 ? shape.last_level() : shape.levels, 1, kMostLevels);
 }

@@ -148,7 +148,7 @@ class Below {
   void begin_at(const FileShape& file) {
     if (run_ != nullptr) at_ = run_->files.partition_point([&](const FileShape& f) { return f.is_before(file); });
   }
-  /// True if `file`, the next file of the walk, overlaps nothing.
+  /// True if `file`, the next file of the walk, overlaps no file of the run below.
   bool is_clear_under(const FileShape& file) {
     if (run_ == nullptr) return true;
     while (at_ != run_->files.end() && at_->is_before(file)) ++at_;

@@ -19,7 +19,7 @@
 namespace ebbtide {
 namespace {
 
-/// Engine time is at most this far behind the persisted mark.
+/// Engine time is at most this many ms behind the persisted mark.
 constexpr Millis kMarkAhead = 10'000;
 
 /// A table of text whose columns are as wide as their widest cell; the first column is aligned left, the others right.
@@ -67,7 +67,7 @@ std::string time_text(Millis unix_ms) {
   return text;
 }
 
-/// The sums of one level, or of the whole tree.
+/// Sums over the files of one level, or of the whole tree.
 struct Owed {
   std::uint64_t runs = 0, files = 0, bytes = 0, entries = 0, tombstones = 0, ranges = 0, debts = 0, expired_files = 0;
   Millis oldest = 0;

@@ -60,7 +60,7 @@ def test_backup_by_save_restores_the_data_of_log_and_tables(fresh, tmp_path):
             if i == 10_000:
                 pipe.execute_command("TREE.FLUSH")  # the first half is in tables, the other half in the log
         pipe.execute()
-    wait_until(lambda: time.time() >= before.timestamp() + 1, what="another second than that")
+    wait_until(lambda: time.time() >= before.timestamp() + 1, what="the clock is a second past the last LASTSAVE")
     assert client.save() is True
     assert client.lastsave() > before
     client.flushdb()
@@ -111,7 +111,7 @@ def test_backup_of_200_mb_makes_links_and_copies_only_the_log(fresh):
         client.mset({f"key:{i}:{j}": os.urandom(20_000) for j in range(20)})
     client.execute_command("TREE.FLUSH")
     client.execute_command("TREE.PAUSE", 600_000)  # otherwise merges might drop files during the backup
-    wait_until(lambda: client.info("ebbtide")["compactions_running"] == 0, 60, "those under way are done")
+    wait_until(lambda: client.info("ebbtide")["compactions_running"] == 0, 60, "running compactions have ended")
     client.set("only in the log", b"x" * 100_000)
     began = time.monotonic()
     saved(client)

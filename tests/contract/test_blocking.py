@@ -158,7 +158,7 @@ def test_client_that_has_gone_gets_no_element(fresh, ends):
     link.close() if ends == "closes" else link.socket.shutdown(socket.SHUT_WR)
     # A command that waits for the disk may outlive its client by a second. A command that waits for an element must not, since it
     # could take an element in that time.
-    wait_until(lambda: blocked(client) == 0, 0.7, what="the server has noticed")
+    wait_until(lambda: blocked(client) == 0, 0.7, what="the server has noticed that the client has gone")
     client.rpush("q", "x")
     assert client.lrange("q", 0, -1) == [b"x"]
 
@@ -209,18 +209,18 @@ def test_two_thousand_waiting_clients_delay_no_other_client(fresh):
         links = [stack.enter_context(socket.create_connection(("127.0.0.1", fresh.port))) for _ in range(2000)]
         for link in links:
             link.sendall(encode("BLPOP", "q", "other", 0))
-        wait_until(lambda: blocked(client) == 2000, what="all wait")
+        wait_until(lambda: blocked(client) == 2000, what="all clients wait")
         worst = 0.0
         for _ in range(200):
             start = time.monotonic()
             client.rpush("q", "x")
             worst = max(worst, time.monotonic() - start)
-        wait_until(lambda: blocked(client) == 1800, what="200 are served")
+        wait_until(lambda: blocked(client) == 1800, what="200 clients are served")
         assert not client.exists("q")
         for link in links[:200]:
             assert link.recv(100) == b"*2\r\n$1\r\nq\r\n$1\r\nx\r\n"
     assert worst < 0.5
-    wait_until(lambda: blocked(client) == 0, what="all have gone")
+    wait_until(lambda: blocked(client) == 0, what="no client waits any more")
 
 
 def test_blocking_commands_reply_as_redis(fresh, tmp_path):
@@ -291,7 +291,7 @@ def conversation(port):
                 command, meanwhile, after = (parts(part, "|") for part in line.split(";"))
                 number = link.call("CLIENT", "ID")
                 link.socket.sendall(encode(*command[0]))
-                wait_until(lambda: "flags=b" in other.call("CLIENT", "LIST", "ID", number), what="it waits")  # noqa: B023
+                wait_until(lambda: "flags=b" in other.call("CLIENT", "LIST", "ID", number), what="the client waits")  # noqa: B023
                 listener.call("PSUBSCRIBE", "__keyevent*")
                 for each in meanwhile:
                     yield each, other.call(*each)

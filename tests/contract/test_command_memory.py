@@ -347,7 +347,7 @@ def test_values_held_by_commands_are_charged_to_commands_until_they_end(fresh, c
         link.sendall(encode("DUMP", "k"))
         wait_until(lambda: client.info("memory")["used_memory_commands"] >= LARGE, 20, "the reply is charged")
         assert f'owner="commands"}} {LARGE}'[:-4] in fresh.http("/metrics")[1]
-    wait_until(lambda: client.info("memory")["used_memory_commands"] == 0, 20, "the reply is given back")
+    wait_until(lambda: client.info("memory")["used_memory_commands"] == 0, 20, "the memory of the reply is released")
 
 
 @pytest.mark.skipif("EBBTIDE_SANITIZED" in os.environ, reason="a sanitizer reserves terabytes")

@@ -204,7 +204,7 @@ def test_files_are_drawn_at_their_positions_in_the_colour_of_their_age(fresh, br
     (tmp_path / f"console-{width}x{height}.png").write_bytes(png)  # for people to look at
     rows = pixels(png)
     assert abs(len(rows[0]) - width / 2) <= 1 and len(rows) >= height // 2 - 1
-    assert len({pixel for row in rows for pixel in row}) > 50, "it is blank, or nearly"
+    assert len({pixel for row in rows for pixel in row}) > 50, "the picture is blank, or nearly so"
     assert len({tuple(place["colour"]) for place in drawn.values()}) >= 2, "files with deletes have the colour of those without"
     own = f"http://127.0.0.1:{fresh.metrics_port}/"
     assert own in page.asked and own + "console.json?db=0" in page.asked
@@ -253,7 +253,7 @@ def test_keyboard_reaches_every_file(server, browser):
     assert page.text("#detail-hint") == "kept; Esc releases it"
     page.key("Escape")
     assert page.text("#detail-hint") == "Enter keeps it"
-    assert page.evaluate("document.querySelectorAll('.cell[tabindex=\"0\"]').length") == 1, "one stop for Tab"
+    assert page.evaluate("document.querySelectorAll('.cell[tabindex=\"0\"]').length") == 1, "Tab does not stop at exactly one file"
     page.close()
 
 

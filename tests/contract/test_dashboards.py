@@ -257,7 +257,7 @@ class Causes:
 
     def scrub(self):
         """Waits for a scrub. Its first read is a minute after the start."""
-        wait_until(lambda: "ebbtide_scrub_bytes_total 0" not in self.server.http("/metrics")[1], 60, "a scrub")
+        wait_until(lambda: "ebbtide_scrub_bytes_total 0" not in self.server.http("/metrics")[1], 60, "the scrub has read some bytes")
         time.sleep(AFTER)
 
     def full(self):

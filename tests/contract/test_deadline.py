@@ -90,8 +90,8 @@ def stamp_alone(client, key, value):
         client.set("later", "1")
         return client.execute_command("STAMP.GET", "later") > stamp
 
-    stamp = wait_until(write, 5, "a stamp of its own")
-    wait_until(write_later, 5, "a later stamp")
+    stamp = wait_until(write, 5, "the key has a stamp of its own")
+    wait_until(write_later, 5, "later writes have a later stamp")
     return stamp
 
 

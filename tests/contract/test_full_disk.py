@@ -145,15 +145,15 @@ def test_disk_that_another_program_filled_serves_reads_and_deletes_and_heals(ser
     for i in range(2000):
         client.set(f"k{i}", value_of(i))
     fill(small_disk)
-    wait_until(lambda: not takes_data(client), 2, "data is refused")
+    wait_until(lambda: not takes_data(client), 2, "a write that adds data is refused")
     # While the log of a failed write is not healed, reads get an error: their values may not be durable.
-    wait_until(lambda: works(client.get, "k0"), HEALS_SECONDS, "reads")
+    wait_until(lambda: works(client.get, "k0"), HEALS_SECONDS, "reads work")
     for i in range(0, 2000, 40):
         assert client.get(f"k{i}") == value_of(i)
     # The first write that fails before the server notices the full disk is refused, even if it is a delete. Later deletes use the
     # reserved space, or that of a cancelled merge.
     wait_until(lambda: free_bytes(small_disk) >= 64 << 10, HEALS_SECONDS, "there is room for the log")
-    wait_until(lambda: works(client.delete, "k0"), 2, "deletes in reserved space")
+    wait_until(lambda: works(client.delete, "k0"), 2, "deletes work in the reserved space")
     for i in range(1, 300):
         try:
             assert client.delete(f"k{i}") == 1
@@ -225,7 +225,7 @@ def test_running_server_heals_after_each_full_disk(server, small_disk):
         assert write(f"cycle{cycle}", b"%d" % cycle)
         fill(small_disk)
         # Merges free the space of overwritten values, so this space is used up, too.
-        wait_until(lambda: not write(f"more{next(tries) % 100}", b"m" * 20_000), 20, "data is refused", interval=0)
+        wait_until(lambda: not write(f"more{next(tries) % 100}", b"m" * 20_000), 20, "a write that adds data is refused", interval=0)
         check()
         for i in range(100):  # the log may fail at any of them; later ones use the reserved space
             heals(lambda: write(f"k{i}", None), "deletes")

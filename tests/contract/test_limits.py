@@ -71,7 +71,7 @@ def test_users_from_a_file_log_in_and_acl_load_replaces_them(fresh, tmp_path):
         answer = b""
         while not answer.endswith(end):
             data = s.recv(1 << 16)
-            assert data, f"closed after {answer}"
+            assert data, f"the server closed the connection after {answer}"
             answer += data
         return answer.removesuffix(end)
 
@@ -146,7 +146,7 @@ def test_connection_beyond_max_clients_is_refused_until_one_closes(fresh):
         assert receive_all(s) == b"-ERR max number of clients reached\r\n"
     clients[0].close()
 
-    wait_until(lambda: admitted(fresh), 10, "a place is free again")
+    wait_until(lambda: admitted(fresh), 10, "a new client is accepted")
 
 
 def own_address():
@@ -275,7 +275,7 @@ def test_file_limit_of_64_serves_32_clients_and_refuses_the_others(fresh):
                 assert receive_all(s) == b"-ERR max number of clients reached\r\n"
         # If no file is free, new connections are closed at once instead of waiting.
         crowd.pop().close()
-        wait_until(lambda: client.info("clients")["connected_clients"] == 31, what="one has gone")
+        wait_until(lambda: client.info("clients")["connected_clients"] == 31, what="one client is disconnected")
         with contextlib.ExitStack() as late:
             closed = 0
             for _ in range(80):
@@ -287,7 +287,7 @@ def test_file_limit_of_64_serves_32_clients_and_refuses_the_others(fresh):
                 if closed == 40:
                     break
             assert closed == 40
-        wait_until(lambda: client.info("clients")["connected_clients"] == 31, what="the late ones have gone")
+        wait_until(lambda: client.info("clients")["connected_clients"] == 31, what="the late clients are disconnected")
         assert "accept: Too many open files" in fresh.log()
         assert all(map(served, crowd))
         assert client.get("a") == b"b"
@@ -295,7 +295,7 @@ def test_file_limit_of_64_serves_32_clients_and_refuses_the_others(fresh):
         with fresh.connect() as s:
             assert served(s)
         assert client.info("stats")["rejected_connections"] >= 200
-    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
+    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all other clients are disconnected")
     assert client.set("a", "c")
 
 
@@ -318,9 +318,9 @@ def test_ulimit_of_file_sizes_refuses_writes_and_leaves_reads(fresh):
             return command(*arguments)
 
     wait_until(refused, what="a write is refused")
-    wait_until(lambda: works(client.get, "a") == b"b", what="reads")
+    wait_until(lambda: works(client.get, "a") == b"b", what="reads work")
     resource.prlimit(fresh.pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
-    wait_until(lambda: works(client.set, "a", "c"), what="writes again")
+    wait_until(lambda: works(client.set, "a", "c"), what="writes work again")
     fresh.kill()
     fresh.start()
     assert fresh.client().get("a") == b"c"
@@ -362,7 +362,7 @@ def test_database_with_more_tables_than_open_files_serves_writes_reads_and_delet
     client.execute_command("DELRANGE", "k", "l")
     client.execute_command("PURGE.NOW")
     assert client.dbsize() == 0
-    wait_until(lambda: client.info("ebbtide")["table_files"] == 0, what="the tables are gone")
+    wait_until(lambda: client.info("ebbtide")["table_files"] == 0, what="the tables are removed")
 
 
 @pytest.mark.parametrize("files", [None, 64])
@@ -387,11 +387,11 @@ def test_thousands_of_reset_connections_a_second_block_no_other_client_and_leak_
         made = sum(int(attacker.stdout.read()) for attacker in attackers)
     print(f"{made / took:,.0f} connections reset a second beside {reads / took:,.0f} reads, file limit {files}")
     assert made >= 5000 and reads >= 100
-    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
+    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all other clients are disconnected")
     assert client.set("after", "d")
     assert client.get("after") == b"d" and client.get("a") in (b"b", b"c")
     # The files and memory of the connections must be released.
-    wait_until(lambda: files_of(fresh) <= before + 2, what="their files are closed")
+    wait_until(lambda: files_of(fresh) <= before + 2, what="the files of the connections are closed")
     grown = fresh.resident_bytes() - resident
     print(f"{grown / made:,.0f} bytes more in memory for each of {made:,} that were reset")
     assert grown < 16 << 20
@@ -423,7 +423,7 @@ def test_half_closed_socket_gets_all_replies_and_is_then_closed(fresh):
         link.shutdown(socket.SHUT_WR)
         assert receive_all(link) == b"+PONG\r\n"
     assert client.exists("part") == 0
-    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
+    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all other clients are disconnected")
     assert client.get("n4") == b"%d" % count
 
 
@@ -452,7 +452,7 @@ def test_10000_idle_connections_take_under_64_mib_and_still_work(fresh):
     wanted = 10_000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard - 1000)
-    assert count > 0, f"a hard limit of {hard} open files"
+    assert count > 0, f"the hard limit of {hard} open files is too low for this test"
     resource.setrlimit(resource.RLIMIT_NOFILE, (count + 500, hard))
     fresh.set(f"server.max_clients={count + 10}").start()
     client = fresh.client()
@@ -461,12 +461,12 @@ def test_10000_idle_connections_take_under_64_mib_and_still_work(fresh):
     with contextlib.ExitStack() as idle:
         idle.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         links = [idle.enter_context(fresh.connect()) for _ in range(count)]
-        wait_until(lambda: client.info("clients")["connected_clients"] == count + 1, what="all are connected")
+        wait_until(lambda: client.info("clients")["connected_clients"] == count + 1, what="all clients are connected")
         assert fresh.resident_bytes() - before < 64 << 20
         for i, link in enumerate(links[::97]):
             link.sendall(encode("SET", f"idle{i}", i))
             assert receive_exactly(link, 5) == b"+OK\r\n"
-    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
+    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all other clients are disconnected")
     assert client.get("idle3") == b"3"
     if count < wanted:  # the test was weaker than it should be
         pytest.skip(f"only {count:,} connections: this is allowed {hard:,} open files, and needs {wanted + 1000:,}")

@@ -68,7 +68,7 @@ def test_purged_range_is_in_no_file_and_its_ticket_stays_done(plain, way):
     assert client.get("key7") == b"x" * 100
     # The ticket must stay done after a stop and after a kill.
     plain.restart()
-    wait_until(lambda: status_of(plain.client(), ticket)[b"state"] == b"done", 5, "done after a restart")
+    wait_until(lambda: status_of(plain.client(), ticket)[b"state"] == b"done", 5, "the ticket is done after the restart")
     plain.kill()
     plain.start()
     assert status_of(plain.client(), ticket)[b"state"] == b"done"
@@ -168,7 +168,7 @@ def test_40_waiting_clients_delay_no_other_client(plain):
         waiting = [threads.submit(wait, 60_000 if i else 0) for i in range(40)]
         with plain.connect() as gone:
             gone.sendall(encode("PURGE.WAIT", ticket, 0))
-            wait_until(lambda: client.info("clients")["waiting_clients"] == 41, what="all of them wait")
+            wait_until(lambda: client.info("clients")["waiting_clients"] == 41, what="all clients wait")
             began = time.monotonic()
             assert client.execute_command("PURGE.WAIT", ticket, 300) == 0
             assert 0.25 < time.monotonic() - began
@@ -190,14 +190,14 @@ def test_client_unblock_ends_a_wait(plain, reason, answer):
         number = int(replies.readline()[1:])
         assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 0  # the client does not wait
         waiting.sendall(encode("PURGE.WAIT", ticket, 0) + encode("PING"))
-        wait_until(lambda: client.info("clients")["blocked_clients"] == 1, what="it waits")
+        wait_until(lambda: client.info("clients")["blocked_clients"] == 1, what="the client waits")
         assert next(one for one in client.client_list() if int(one["id"]) == number)["flags"] == "b"
         assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 1
         assert (replies.readline().strip(), replies.readline().strip()) == (answer, b"+PONG")
         assert client.info("clients")["blocked_clients"] == 0
         assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 0
         waiting.sendall(encode("PURGE.WAIT", ticket, 0))
-        wait_until(lambda: client.info("clients")["blocked_clients"] == 1, what="it waits again")
+        wait_until(lambda: client.info("clients")["blocked_clients"] == 1, what="the client waits again")
     wait_until(lambda: client.info("clients")["blocked_clients"] == 0, what="a closed client no longer waits")
 
 

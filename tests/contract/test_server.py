@@ -61,7 +61,7 @@ def test_kill_loses_no_acknowledged_write(fresh, fsync):
 
     writer = threading.Thread(target=write)
     writer.start()
-    wait_until(lambda: acknowledged > 300, 60, "some writes")
+    wait_until(lambda: acknowledged > 300, 60, "some writes are acknowledged")
     fresh.kill()
     stop.set()
     writer.join()
@@ -127,7 +127,7 @@ def test_server_that_replays_a_long_log_replies_loading_and_is_alive_but_not_rea
     for _ in range(5):  # until a start was seen while loading
         fresh.kill()
         fresh.start(wait=False)
-        wait_until(ask, 60, "loaded", interval=0.001)
+        wait_until(ask, 60, "the database is loaded", interval=0.001)
         if loading is not None:
             break
     assert loading == b"-LOADING Redis is loading the dataset in memory\r\n"
@@ -367,11 +367,11 @@ def test_info_shows_pending_deletes_of_a_database(fresh):
 def test_sighup_reopens_the_log_file(fresh):
     log = fresh.home / "own.log"
     fresh.set(f"log.file={log}").start(wait=False)
-    wait_until(lambda: log.exists() and "ready to accept" in log.read_text(), 60, "the log file")
+    wait_until(lambda: log.exists() and "ready to accept" in log.read_text(), 60, "the log file exists")
     moved = fresh.home / "own.log.1"
     log.rename(moved)
     fresh.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: log.exists() and "reopened" in log.read_text(), 20, "the new log file")
+    wait_until(lambda: log.exists() and "reopened" in log.read_text(), 20, "the new log file exists")
     assert fresh.client().ping()
 
 
@@ -454,7 +454,7 @@ def test_client_kill_closes_the_listed_client_and_its_own_after_the_reply(server
     assert {"alpha", "beta"} <= names
     victim = next(c for c in b.client_list() if c["name"] == "alpha")
     assert b.client_kill_filter(_id=victim["id"]) == 1
-    wait_until(lambda: "alpha" not in {c["name"] for c in b.client_list()}, 10, "alpha is gone")
+    wait_until(lambda: "alpha" not in {c["name"] for c in b.client_list()}, 10, "the client alpha is disconnected")
     with server.connect() as s:
         s.sendall(b"CLIENT ID\r\n")
         own = s.recv(100)[1:-2]

@@ -195,12 +195,12 @@ def test_slow_subscriber_is_closed_and_other_clients_are_served(two_loops):
     slow.send("SUBSCRIBE flood")
     slow.value()
     client = two_loops.client()
-    wait_until(lambda: client.pubsub_numsub("flood") == [(b"flood", 1)], 10, "it has subscribed")
+    wait_until(lambda: client.pubsub_numsub("flood") == [(b"flood", 1)], 10, "the slow client has subscribed")
     before = two_loops.resident_bytes()
     text = b"x" * 100_000
     for _ in range(2000):  # 200 MB in all
         client.publish("flood", text)
-    wait_until(lambda: client.pubsub_numsub("flood") == [(b"flood", 0)], 30, "it has been closed")
+    wait_until(lambda: client.pubsub_numsub("flood") == [(b"flood", 0)], 30, "the server has closed the slow client")
     assert two_loops.resident_bytes() - before < 100 << 20
     assert client.ping()
     slow.close()

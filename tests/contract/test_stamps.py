@@ -117,7 +117,7 @@ def test_scan_returns_every_key_that_exists_throughout(stamped):
             if cursor == 0:
                 assert int(answer[0]) != 0, "the scan has one page, which nothing can disturb"
                 began = work()
-                wait_until(lambda: all(map(operator.gt, work(), began)), 60, "a flush and a merge")
+                wait_until(lambda: all(map(operator.gt, work(), began)), 60, "a flush and a merge have ended")
             return answer
 
         return take
@@ -178,7 +178,7 @@ def test_ticket_of_a_delete_by_stamp_is_done_after_its_tables_are_merged(stamped
         return pairs(client.execute_command("PURGE.STATUS", ticket))
 
     # The manifest has the record, and the table with covered entries has a pending delete.
-    wait_until(lambda: b"table" in status()[b"left-in"], what="the table is named")
+    wait_until(lambda: b"table" in status()[b"left-in"], what="the report of the ticket names the table")
     assert status()[b"state"] == b"pending"
     client.execute_command("TREE.RESUME")
     client.execute_command("TREE.COMPACT")

@@ -29,7 +29,7 @@ def meanwhile(*works):
         thread.start()
     try:
         yield
-        wait_until(lambda: errors or all(rounds), 60, "all have worked")
+        wait_until(lambda: errors or all(rounds), 60, "each function has been called")
     finally:
         stop.set()
         for thread in threads:

@@ -24,7 +24,7 @@ class Prometheus:
                  f"--web.listen-address=127.0.0.1:{self.port}"], stdout=log, stderr=log,
             )  # fmt: skip
         try:
-            wait_until(lambda: self.ask("up == 1"), 60, "a first scrape")
+            wait_until(lambda: self.ask("up == 1"), 60, "the first scrape has ended")
         except BaseException:
             self.__exit__()
             raise
@@ -57,4 +57,4 @@ class Prometheus:
     def wait_scraped(self, scrapes=2):
         """Waits for `scrapes` scrapes that began after this call."""
         began = time.time()
-        wait_until(lambda: (self.ask(f"count_over_time(up[{int(time.time() - began) + 1}s])") or [{"value": [0, "0"]}])[0]["value"][1] > str(scrapes), 30, "scrapes", 0.2)
+        wait_until(lambda: (self.ask(f"count_over_time(up[{int(time.time() - began) + 1}s])") or [{"value": [0, "0"]}])[0]["value"][1] > str(scrapes), 30, "the scrapes have ended", 0.2)

@@ -121,7 +121,7 @@ class Server:
 
     def start(self, timeout=60.0, wait=True):
         """Starts the server and waits until it is ready. If it ends instead, raises with the last lines of its log."""
-        assert not self.running, "already running"
+        assert not self.running, "the server is already running"
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home)
         if wait:

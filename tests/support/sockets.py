@@ -29,7 +29,7 @@ def receive_exactly(link, size):
     data = bytearray()
     while len(data) < size:
         part = link.recv(min(1 << 20, size - len(data)))
-        assert part, f"closed after {len(data)} of {size} bytes: {bytes(data[:100])!r}"
+        assert part, f"the server closed the connection after {len(data)} of {size} bytes: {bytes(data[:100])!r}"
         data += part
     return bytes(data)
 
@@ -39,7 +39,7 @@ def receive_until(link, mark):
     data = b""
     while mark not in data:
         part = link.recv(65536)
-        assert part, f"closed before {mark!r}: {data[-100:]!r}"
+        assert part, f"the server closed the connection before {mark!r}: {data[-100:]!r}"
         data += part
     return data
 

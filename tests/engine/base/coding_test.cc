@@ -28,7 +28,7 @@ TEST_CASE("varints are written: they read back, have the computed length, and ar
   }
 }
 
-TEST_CASE("varint of more than 64 bits: it is refused") {
+TEST_CASE("varint has more than 64 bits: it is refused") {
   std::uint64_t v = 0;
   Bytes eleven("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11);
   CHECK_FALSE(get_varint(&eleven, &v));
@@ -42,7 +42,7 @@ TEST_CASE("varint of more than 64 bits: it is refused") {
   CHECK_FALSE(get_varint32(&wide, &narrow));
 }
 
-TEST_CASE("string longer than the remaining bytes: it is refused") {
+TEST_CASE("string is longer than the remaining bytes: it is refused") {
   std::string out;
   put_bytes(&out, "hello");
   put_u32(&out, 7);

@@ -8,7 +8,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("condition that holds already: wait returns without sleeping", "[wait]") {
+TEST_CASE("condition holds already: wait_until() returns without sleeping", "[wait]") {
   WaitPoint point;
   int looks = 0;
   point.wait_until([&] { return ++looks == 3; });
@@ -16,7 +16,7 @@ TEST_CASE("condition that holds already: wait returns without sleeping", "[wait]
   CHECK(point.sleepers() == 0);
 }
 
-TEST_CASE("thread that sleeps: wakes when the condition is published, not before", "[wait][threads]") {
+TEST_CASE("thread sleeps: it wakes when its condition is published, not before", "[wait][threads]") {
   WaitPoint point;
   std::atomic<int> stage{0};
   std::atomic<bool> woke{false};

@@ -134,7 +134,7 @@ TEST_CASE("stamp range is empty or goes beyond the last stamp: reading the batch
   CHECK_FALSE(with_end(kNoStamp));
 }
 
-TEST_CASE("unknown flag, or a compact header: reading the batch fails") {
+TEST_CASE("batch has an unknown flag, or a compact header: reading it fails") {
   WriteBatch batch;
   batch.put(0, "k", "v");
   const auto reads = [&](OpKind kind, unsigned flags) {

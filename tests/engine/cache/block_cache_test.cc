@@ -51,7 +51,7 @@ TEST_CASE("block is inserted twice: the first one is returned") {
   CHECK(second->bytes() == "one");
 }
 
-TEST_CASE("random insertions: usage stays within capacity, and found blocks are correct") {
+TEST_CASE("blocks are inserted at random: usage stays within capacity, and found blocks are correct") {
   for (std::uint64_t seed = 1; seed <= 8; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -85,7 +85,7 @@ TEST_CASE("random insertions: usage stays within capacity, and found blocks are 
   }
 }
 
-TEST_CASE("full cache: blocks that are looked up repeatedly stay, and others are evicted") {
+TEST_CASE("cache is full: blocks that are looked up repeatedly stay, and others are evicted") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 50;
@@ -102,7 +102,7 @@ TEST_CASE("full cache: blocks that are looked up repeatedly stay, and others are
   CHECK(cache.lookup({2, 4999}) != nullptr);  // the latest block would be evicted last
 }
 
-TEST_CASE("readers use blocks through a remembered address or a pin: they are kept like looked-up blocks") {
+TEST_CASE("blocks are used in steps, by guess() and use(), or pinned: they stay like blocks that are looked up") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 25;

@@ -123,7 +123,7 @@ TEST_CASE("effect of a fault is kHalf or kFull: the failed call has half of its 
   REQUIRE(room.fs().exists(room.path("g")));
 }
 
-TEST_CASE("sync failed: later syncs return ok and make nothing durable") {
+TEST_CASE("sync of a file failed: its later syncs return ok and make nothing durable") {
   FaultRoom room;
   auto file = value_of(room.faulty.create(room.path("f")));
   require_ok(room.faulty.sync_dir(room.dir()));
@@ -140,7 +140,7 @@ TEST_CASE("sync failed: later syncs return ok and make nothing durable") {
   REQUIRE(value_of(read_file(*room.fs().crash_clone(0, CrashMode::kNothing), room.path("g"))) == "kept");
 }
 
-TEST_CASE("hook for the n-th call: it runs once before the call, and may use the file system") {
+TEST_CASE("n-th call has a hook: it runs once before the call, and may use the file system") {
   FaultRoom room;
   std::vector<std::string> seen;
   room.faulty.before_nth(2, ops_of(FileOp::kCreate), [&] {
@@ -185,7 +185,7 @@ TEST_CASE("kStat of the lock's file has a fault: the check of the locked directo
   require_ok(lock->check_directory());
 }
 
-TEST_CASE("calls from many threads: they are counted exactly", "[threads]") {
+TEST_CASE("many threads make calls: they are counted exactly", "[threads]") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);
   fs.inject({.ops = ops_of(FileOp::kWrite), .nth = 300});

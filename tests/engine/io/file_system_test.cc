@@ -36,7 +36,7 @@ void require_error(const Status& status, Code code, const std::string& start) {
   REQUIRE_THAT(std::string(status.message()), StartsWith(start + ": "));
 }
 
-TEMPLATE_TEST_CASE("appended bytes: read back as written", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("bytes are appended: they read back as written", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   auto file = value_of(fs.create(room.path("f")));
@@ -73,7 +73,8 @@ TEMPLATE_TEST_CASE("more pieces than one system call takes arrive whole and in o
   REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == content);
 }
 
-TEMPLATE_TEST_CASE("read at any place: returns exactly the file's bytes, and none past the end", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file is read at any offset: the read returns exactly its bytes, and none past the end", "", PosixRoom,
+                   MemoryRoom) {
   TestType room;
   const std::string content = noise(1, 20'000);
   write_file(room.fs(), room.path("f"), content);
@@ -197,7 +198,7 @@ TEMPLATE_TEST_CASE("truncate to less cuts the file, to more extends it with zero
   REQUIRE(value_of(read_file(fs, room.path("f"))).empty());
 }
 
-TEMPLATE_TEST_CASE("file with allocated space: occupies that space on disk", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file is made by allocate(): it occupies its size on disk", "", PosixRoom, MemoryRoom) {
   TestType room;
   require_ok(room.fs().allocate(room.path("f"), 300'000));
   REQUIRE(value_of(room.fs().file_size(room.path("f"))) == 300'000);
@@ -208,7 +209,7 @@ TEMPLATE_TEST_CASE("file with allocated space: occupies that space on disk", "",
   REQUIRE(value_of(room.fs().file_size(room.path("empty"))) == 0);
 }
 
-TEMPLATE_TEST_CASE("file too large to be read whole: refused before memory is allocated", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file is too large to be read whole: it is refused before memory is allocated", "", PosixRoom, MemoryRoom) {
   TestType room;
   write_file(room.fs(), room.path("f"), "0123456789");
   REQUIRE(value_of(read_file(room.fs(), room.path("f"), 10)) == "0123456789");

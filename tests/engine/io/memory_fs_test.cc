@@ -43,7 +43,7 @@ TEST_CASE("file is replaced by a durable rename: it has the new content after an
   REQUIRE(outcomes(room.fs(), room.path("file")) == std::set<std::optional<std::string>>{"new, and longer"});
 }
 
-TEST_CASE("crash: unsynced name may be lost, unsynced data may be missing") {
+TEST_CASE("crash after unsynced calls: an unsynced name may be lost, unsynced data may be missing") {
   MemoryRoom room;
   write_file(room.fs(), room.path("data only"), "x");
   REQUIRE(outcomes(room.fs(), room.path("data only")) == std::set<std::optional<std::string>>{std::nullopt, "x"});
@@ -207,7 +207,7 @@ TEST_CASE("power loss during an unaligned punch: neighbouring bytes are unchange
   REQUIRE(inside.size() > 10);  // the bytes were torn in many ways
 }
 
-TEST_CASE("unsynced punch and truncate: a crash may undo them") {
+TEST_CASE("crash after unsynced punches and truncates: it may undo them") {
   MemoryRoom room;
   const std::string content(4 * kSector, 'x');
   write_file(room.fs(), room.path("f"), content);

@@ -69,14 +69,14 @@ TEST_CASE("files exceed the limit: some are closed, and a read opens its file ag
   REQUIRE(bed.open->counts().files == 0);
 }
 
-TEST_CASE("object that opened a file is destroyed: the file can still be read") {
+TEST_CASE("OpenFiles object is destroyed: the files that it opened can still be read") {
   Files<PosixRoom> bed(3);
   bed.open.reset();
   REQUIRE(text_of(*bed.files[0]) == content_of(0));
   REQUIRE(descriptors_in(bed.room.dir()) == 3);
 }
 
-TEST_CASE("no limit: no file is closed") {
+TEST_CASE("number of open files has no limit: no file is closed") {
   Files<PosixRoom> bed(0);
   for (const auto& file : bed.files) (void)text_of(*file);
   REQUIRE(descriptors_in(bed.room.dir()) == kFiles);
@@ -148,7 +148,7 @@ TEST_CASE("read_if_cached() of a closed file: it does not open the file, which m
   REQUIRE(bed.open->counts().reopened == 0);
 }
 
-TEST_CASE("system has no room for another open file: half of the files are closed") {
+TEST_CASE("system refuses to open another file: half of the open files are closed") {
   MemoryRoom room;
   FaultFileSystem faulty(room.fs());
   const auto open = std::make_shared<OpenFiles>(faulty, 0);

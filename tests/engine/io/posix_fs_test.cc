@@ -33,7 +33,7 @@ unsigned mode_of(const std::string& path) {
   return info.st_mode & 07777;
 }
 
-TEST_CASE("new file: only its owner can read it") {
+TEST_CASE("file is created: only its owner can read it") {
   PosixRoom room;
   const mode_t before = ::umask(0);
   write_file(room.fs(), room.path("f"), "x");
@@ -135,7 +135,7 @@ TEST_CASE("error is EIO or EACCES: it is an error of the file; EMFILE, ENOMEM or
   CHECK_FALSE(is_file_error(Status::ok()));
 }
 
-TEST_CASE("sparse file of a terabyte is read: this is refused without an allocation") {
+TEST_CASE("sparse file of a terabyte is read whole: this is refused without an allocation") {
   PosixRoom room;
   write_file(room.fs(), room.path("f"), "x");
   if (!room.fs().truncate(room.path("f"), std::uint64_t{1} << 40).is_ok()) return;  // this file system has no files so large

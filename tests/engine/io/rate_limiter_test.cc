@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-TEST_CASE("rate is unlimited: nothing waits") {
+TEST_CASE("rate is unlimited: no request waits") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 0);
   REQUIRE(limiter.request(~std::uint64_t{0}) == 0);
@@ -65,14 +65,14 @@ TEST_CASE("rate changes: it applies to bytes that wait already, too") {
   REQUIRE(limiter.request(1'000) == 1 * kMs);
 }
 
-TEST_CASE("huge requests at tiny rates: they do not overflow") {
+TEST_CASE("requests are huge and rates tiny: the waits do not overflow") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1);
   REQUIRE(limiter.request(~std::uint64_t{0}) == 3'600'000 * kMs);
   REQUIRE(limiter.request(~std::uint64_t{0}) == 3'600'000 * kMs);
 }
 
-TEST_CASE("several threads: they share one rate limit", "[threads]") {
+TEST_CASE("several threads request bytes: they share one rate limit", "[threads]") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   std::vector<std::thread> threads;

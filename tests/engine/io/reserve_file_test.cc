@@ -77,7 +77,7 @@ TEST_CASE("directory has the name of the reserve file: nothing is reserved, and 
   REQUIRE(reserve.bytes() == kBytes);
 }
 
-TEST_CASE("full disk: reserving fails and leaves no file; a release frees space for others") {
+TEST_CASE("disk is full: reserving fails and leaves no file; a release frees space for others") {
   MemoryRoom room;
   room.fs().set_capacity(2 * kBytes);
   ReserveFile reserve(room.fs(), room.dir());

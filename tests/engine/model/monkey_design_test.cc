@@ -80,7 +80,7 @@ TEST_CASE("no design on a grid of T, memory and policy is cheaper than that of A
   }
 }
 
-TEST_CASE("more reads: filters get more memory; more writes: the design is tiering") {
+TEST_CASE("mix has more reads: filters get more memory; it has more writes: the design is tiering") {
   const System s = monkey_system(10);
   const auto reads = monkey_design(s, {.9, .05, .01, .04}), writes = monkey_design(s, {.02, .02, 0, .96});
   REQUIRE((reads.is_ok() && writes.is_ok()));
@@ -90,7 +90,7 @@ TEST_CASE("more reads: filters get more memory; more writes: the design is tieri
 }
 
 // Section 4.2: at T = 2 tiering and leveling are the same.
-TEST_CASE("T = 2: tiering and leveling cost the same") {
+TEST_CASE("T is 2: tiering and leveling cost the same") {
   const System s = monkey_system(10);
   const PerOperation mix = {.5, 0, .1, .4};
   for (const double share : {0.0, 0.1, 0.5, 0.9})

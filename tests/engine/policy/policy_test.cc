@@ -265,7 +265,7 @@ class Runner {
   std::shared_ptr<const Policy> policy_;
 };
 
-TEST_CASE("recorded shapes: policies make the recorded decisions", "[policy]") {
+TEST_CASE("policies make the recorded decisions for recorded shapes", "[policy]") {
   Runner runner;
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [&](const std::string&) { runner = Runner(); },

@@ -284,7 +284,7 @@ TEST_CASE("newest log segment is missing: it is listed, and no key is certain, s
   CHECK(lists(saved, segments.back().substr(5) + " is missing: " + segments[1].substr(5) + " names it"));
 }
 
-TEST_CASE("each 16th byte of the manifest is damaged in turn: what is called certain is right, and no key is lost") {
+TEST_CASE("each 16th byte of the manifest is damaged in turn: certain keys have the right values, and no key is lost") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -396,7 +396,7 @@ TEST_CASE("only the log knows that a database was emptied: its former keys are n
   CHECK(saved.apart.empty());
 }
 
-TEST_CASE("damaged part of the log whose writes are in tables: nothing is lost") {
+TEST_CASE("damaged part of the log has only writes that tables have, too: nothing is lost") {
   Harness h(no_merges());
   h.open();
   std::map<std::string, std::string> expected;
@@ -416,7 +416,7 @@ TEST_CASE("damaged part of the log whose writes are in tables: nothing is lost")
   CHECK(lists(saved, "tables and manifest have all operations"));
 }
 
-TEST_CASE("secondary range deletes in the manifest and in the log: they are applied") {
+TEST_CASE("manifest and log have secondary range deletes: salvage applies them") {
   Settings settings = no_merges();
   settings.tree.stamp = StampMode::kExplicit;
   Harness h(settings);
@@ -518,7 +518,7 @@ TEST_CASE("DIR is open, missing or empty, or OUT is not empty or inside DIR: sal
   CHECK_FALSE(h.files->exists(kOut));
 }
 
-TEST_CASE("error at any operation of writing the salvaged data: nothing is left, and nothing opens") {
+TEST_CASE("any operation fails while salvaged data is written: nothing is left, and nothing opens") {
   for (std::uint64_t n = 1;; ++n) {
     INFO("error at operation " << n);
     Harness h(no_merges());

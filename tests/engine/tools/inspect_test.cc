@@ -242,7 +242,7 @@ TEST_CASE("directory has pending deletes: they are printed by level, by file and
   CHECK(open.json.str().find("\"overdue\":true") == std::string::npos);
 }
 
-TEST_CASE("deadline changed: due times of older deletes follow the deadline before the change", "[tools]") {
+TEST_CASE("deadline was changed: due times of older deletes follow the deadline before the change", "[tools]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   auto set = VersionSet::create(fs, kDir);
@@ -307,7 +307,7 @@ TEST_CASE("duration is printed in units that people use, and is parsed from them
   for (const char* wrong : {"", "h", "5", "5w", "-1s", "99999999999999d", "1.5h"}) CHECK(!parse_duration(wrong).is_ok());
 }
 
-TEST_CASE("flipped bit anywhere in a table: verify finds it", "[tools]") {
+TEST_CASE("any byte of a table has a flipped bit: verify finds it", "[tools]") {
   const auto fs = sample();
   Random random(5);
   for (const FileKind kind : {FileKind::kData, FileKind::kMetadata}) {

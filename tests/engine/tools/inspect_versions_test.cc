@@ -66,7 +66,7 @@ TEST_CASE("file has a newer format: the error names both versions", "[tools][ver
   }
 }
 
-TEST_CASE("directory is no database: it has no versions", "[tools][versions]") {
+TEST_CASE("directory has no database: its versions are an error", "[tools][versions]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir("db").is_ok());
   CHECK(has(inspect_versions(fs, "db").errors.at(0), "has no CURRENT"));

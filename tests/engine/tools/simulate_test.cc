@@ -82,7 +82,7 @@ TEST_CASE("MinLatency costs as much as its search tree predicts", "[simulate]") 
   }
 }
 
-TEST_CASE("many flushes: MinLatency's exact cost approaches k n^(1/k) / c_k", "[simulate]") {
+TEST_CASE("number of flushes grows: MinLatency's exact cost approaches k n^(1/k) / c_k", "[simulate]") {
   for (const std::uint64_t k : {2u, 3u, 4u, 5u, 7u, 10u}) {
     // To first order (k! n)^(1/k) is m + (k + 1) / 2, so the difference shrinks as m grows and k stays.
     double last = 0;
@@ -109,7 +109,7 @@ TEST_CASE("many flushes: MinLatency's exact cost approaches k n^(1/k) / c_k", "[
   }
 }
 
-TEST_CASE("many flushes: MinLatency and Binomial cost the same, as theory says", "[simulate]") {
+TEST_CASE("flushes are many: MinLatency and Binomial cost the same, as theory says", "[simulate]") {
   struct Case {
     std::uint64_t k, m;
     double nearness;  ///< least allowed ratio of the cost to the curve, which the cost approaches from below
@@ -138,7 +138,7 @@ TEST_CASE("many flushes: MinLatency and Binomial cost the same, as theory says",
   }
 }
 
-TEST_CASE("few flushes: Binomial has few runs", "[simulate]") {
+TEST_CASE("flushes are few: Binomial has few runs", "[simulate]") {
   // There are about log2(n) / 2 runs and merges (thesis, 3.3.2), well below k; MinLatency fills the stack.
   const SimulationSample binomial = after(of("binomial", {{"k", 10}}), 4096);
   const SimulationSample lazy = after(of("min_latency", {{"k", 10}}), 4096);
@@ -148,7 +148,7 @@ TEST_CASE("few flushes: Binomial has few runs", "[simulate]") {
   CHECK(lazy.write_amp < binomial.write_amp);
 }
 
-TEST_CASE("cost by number of flushes: linear for Constant, logarithmic for tiering and leveling", "[simulate]") {
+TEST_CASE("cost grows linearly with the flushes for Constant, logarithmically for tiering and leveling", "[simulate]") {
   // Every k-th flush rewrites everything: n / (2 k) writes on average, k - 1 of k flushes once.
   for (const double k : {2.0, 4.0, 8.0}) {
     for (const std::uint64_t n : {1000u, 4000u}) {
@@ -204,7 +204,7 @@ TEST_CASE("K-LSM writes as many bytes as Endure's equation 9 says", "[simulate]"
   }
 }
 
-TEST_CASE("leveling: its lower levels are as those of LEVELED with two runs on level 0 in the thesis, table 4.1", "[simulate]") {
+TEST_CASE("lower levels of leveling equal those of the thesis' LEVELED with two runs on level 0 (table 4.1)", "[simulate]") {
   // In the thesis every file is one memtable. Here files are cut at cells, so a full level may have up to two files less.
   const std::pair<std::uint64_t, std::vector<double>> rows[] = {
       {20, {4, 14}}, {40, {4, 16, 18}}, {60, {4, 16, 38}}, {80, {4, 16, 58}}, {100, {4, 16, 64, 14}}, {120, {4, 16, 64, 34}}};
@@ -277,7 +277,7 @@ TEST_CASE("simulated size of a run agrees with counted keys", "[simulate]") {
   CHECK(workload.flushed(30) == Approx(workload.bytes(29, 30)));
 }
 
-TEST_CASE("random flush sizes: costs change little, and the same seed gives the same sizes", "[simulate]") {
+TEST_CASE("flush sizes are random: costs change little, and the same seed gives the same sizes", "[simulate]") {
   SimulationSettings settings = of("binomial", {{"k", 4}});
   const SimulationSample even = after(settings, 3000);
   settings.workload.random_sizes = true;
@@ -332,7 +332,7 @@ std::string trace(const test::DataCase& data) {
   return out;
 }
 
-TEST_CASE("same flushes: each policy's merges are as recorded, and no two policies do the same", "[simulate]") {
+TEST_CASE("policies get the same flushes: their merges are as recorded, and no two policies do the same", "[simulate]") {
   std::map<std::string, std::string> traces;  // by the trace
   std::set<std::string> policies;
   test::run_datadriven(std::string(EBBTIDE_TEST_DIR) + "/testdata/traces.txt", [&](const test::DataCase& data) {
@@ -348,7 +348,7 @@ TEST_CASE("same flushes: each policy's merges are as recorded, and no two polici
   for (const PolicyInfo& policy : all_policies()) CHECK(policies.count(policy.name) == 1);
 }
 
-TEST_CASE("simulation as the engine works: each flush is written before the merges that it causes", "[simulate]") {
+TEST_CASE("as_engine is set: each flush is written before the merges that it causes", "[simulate]") {
   // The stacks are the same. The merges that a flush causes are written beside it, not in its place.
   for (const char* name : {"min_latency", "binomial", "bigtable", "constant"}) {
     SimulationSettings settings = of(name, {{"k", 4}});
@@ -372,7 +372,7 @@ TEST_CASE("simulation as the engine works: each flush is written before the merg
   CHECK(after(settings, 500).write_amp == once);
 }
 
-TEST_CASE("files of several memtables: they are moved to the next level together", "[simulate]") {
+TEST_CASE("file size is four memtables: no file has more than seven, so 100 memtables are in 25 to 50 files", "[simulate]") {
   SimulationSettings settings = of("leveling", {{"size_ratio", 4}});
   settings.file_size = 4;
   auto made = Simulation::make(settings);

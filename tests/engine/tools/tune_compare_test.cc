@@ -95,7 +95,7 @@ TEST_CASE("rho grows: the mean throughput range of robust tunings shrinks") {
 }
 
 // Section 8.3: unimodal, bimodal and trimodal workloads gain much from rho >= 0.5; the uniform one loses a little.
-TEST_CASE("rho of 0.5 and more: workloads with dominant operations gain, and the uniform one loses a little") {
+TEST_CASE("rho is 0.5 or more: workloads with dominant operations gain, and the uniform one loses a little") {
   const auto compared = compared_of(endure_question({0.5, 1, 2}));
   for (std::size_t i = 1; i < compared[0].tunings.size(); ++i) {
     std::map<std::string, double> sum, count;
@@ -110,7 +110,7 @@ TEST_CASE("rho of 0.5 and more: workloads with dominant operations gain, and the
 }
 
 // Section 8.3 and Fig. 7: the gain of a robust tuning is larger where the workload is farther from the expected one.
-TEST_CASE("workload far from the expected one: the robust tuning gains more than near it") {
+TEST_CASE("workload is far from the expected one: the robust tuning gains more than near it") {
   CompareQuestion question = endure_question({1}, 10'000);
   question.expected = {{"w11", kEndureWorkloads[11]}};
   const std::vector<DivergenceBin> bins = compared_of(question)[0].tunings[1].by_divergence;

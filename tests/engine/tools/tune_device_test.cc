@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t kFile = std::uint64_t{8} << 20;
 
-/// A device with known times: a random read takes 2 ms up to 16 KiB and 3 ms above, a piece of a sequential read 64 ms, of a write
-/// 128 ms.
+/// A device with known times: a random read takes 2 ms up to 16 KiB and 3 ms above; a piece of a sequential read takes 64 ms, a
+/// piece of a write 128 ms.
 class TimedFileSystem final : public InterposedFileSystem {
  public:
   TimedFileSystem(FileSystem& base, SimulatedClock& clock) : InterposedFileSystem(base), clock_(clock) {}
@@ -43,7 +43,7 @@ struct Fixture {
   [[nodiscard]] bool file_exists() { return memory.exists(std::string("d/") + kDeviceFileName); }
 };
 
-TEST_CASE("device with known times: its figures are computed from them, and the file is removed") {
+TEST_CASE("times of a device are known: its figures follow from them, and the file is removed") {
   Fixture f;
   const auto figures = measure_device(f.fs, f.clock, f.test);
   REQUIRE(figures.is_ok());

@@ -56,7 +56,7 @@ TEST_CASE("stack may have more runs: writes are cheaper and ranges dearer") {
   }
 }
 
-TEST_CASE("miss ratio or write asymmetry changes: simulated costs are multiplied by it") {
+TEST_CASE("miss ratio or write asymmetry changes: simulated reads or writes change by the right factor") {
   System s = system_of(200);
   const PolicySettings exploring = policy("exploring", {{"k", 4}});
   const auto plain = simulated_costs(s, exploring, 5 * s.entries, kBuffer, kMix);

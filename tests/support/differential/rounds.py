@@ -4,7 +4,7 @@ A sequence has a number, its seed, which is enough to repeat it. It starts on tw
 use RESP2, odd seeds RESP3. There are three kinds of sequences:
 
     items       A thousand seeds share a pool of some thousand items, each a command or a few commands that belong together
-                (sessions.item_maker). A sequence is a random choice of them. They are made and encoded once, so they cost nothing.
+                (sessions.item_maker). A sequence is a random choice of items. Items are encoded once, so sequences are cheap.
     pub/sub     One seed in ten has subscriptions, CLIENT REPLY and tracking instead, where replies are more or fewer than commands.
                 There all received bytes must be equal.
     events      One seed in twenty receives the events of the keys that it changes: the same events in the same order.

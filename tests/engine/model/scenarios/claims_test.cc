@@ -37,7 +37,8 @@ std::vector<PerOperation> sampled(int count, std::uint64_t seed) {
   return mixes;
 }
 
-// Monkey, Eq. 8: below M_threshold the filter of the last level is not worth its memory. M_threshold is at most 1.44 bits an entry.
+// Monkey, Eq. 8: below M_threshold the filter of the last level is not worth its memory. M_threshold is at most 1.44 bits an
+// entry.
 TEST_CASE("filters have less memory than M_threshold: the last level has no filter; with 1.45 bits it has one") {
   for (int t = 2; t <= 100; ++t) {
     const double threshold = std::log(t) / (t - 1) / std::pow(std::log(2), 2);
@@ -73,7 +74,7 @@ TEST_CASE("size ratio or buffer grows: the tree never has more levels") {
 }
 
 // Dostoevsky, section 3: with the same T and memory, lazy leveling lies between leveling and tiering.
-TEST_CASE("classic layouts: leveling reads cheapest, tiering writes cheapest, lazy leveling lies between") {
+TEST_CASE("among classic layouts, leveling reads cheapest, tiering writes cheapest, lazy leveling lies between") {
   for (const Equations equations : {Equations::kPaper, Equations::kPaperRelaxed}) {
     for (int t = 2; t <= 40; ++t) {
       const auto costs = [&](Layout layout) {
@@ -92,8 +93,8 @@ TEST_CASE("classic layouts: leveling reads cheapest, tiering writes cheapest, la
   }
 }
 
-// Endure, Problem 2: the worst cost of the robust tuning bounds its cost for every workload of the ball, and no other tuning has a
-// lower bound.
+// Endure, Problem 2: the worst cost of the robust tuning bounds its cost for every workload of the ball, and no other tuning has
+// a lower bound.
 TEST_CASE("tuning is robust: no sampled workload of the ball costs more than its worst cost") {
   const std::vector<PerOperation> sample = sampled(5000, 11);
   for (const double rho : {0.25, 1.0}) {

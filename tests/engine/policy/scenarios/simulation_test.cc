@@ -247,7 +247,7 @@ const std::vector<PolicySettings> kPolicies = {
 constexpr FileChoice kChoices[] = {FileChoice::kRoundRobin, FileChoice::kLeastOverlap, FileChoice::kMostTombstones,
                                    FileChoice::kOldest};
 
-TEST_CASE("random concurrent jobs: reads stay correct, and levels reach their bounds", "[policy]") {
+TEST_CASE("random jobs run concurrently: reads stay correct, and at rest each level is within its bounds", "[policy]") {
   std::size_t most_jobs = 0;
   int deepest = 0;
   std::uint64_t seed = 1;
