@@ -15,7 +15,7 @@ constexpr double kLn2Squared = 0.480453013918201424667;
 /// ln p as a function of bits, as straight lines that become flatter. So p is convex, and -p' has each value in one place only.
 class ConvexCurve {
  public:
-  /// Makes the lower hull of `points`, each (bits, ln p), from (0, 0) on.
+  /// Computes the lower hull of `points`, each a pair (bits, ln p). The hull starts at (0, 0).
   explicit ConvexCurve(const std::vector<std::pair<double, double>>& points) {
     for (const auto& point : points) {
       while (knots_.size() > 1 && slope(knots_[knots_.size() - 2], knots_.back()) >= slope(knots_.back(), point))
@@ -24,8 +24,8 @@ class ConvexCurve {
     }
   }
 
-  /// The bits of the first measured point after 0 that lies on the hull. The points below it lie above the hull: such a filter
-  /// saves fewer page reads than the hull suggests.
+  /// The bits of the first measured point after 0 that lies on the hull. Filters with fewer bits have a higher false positive
+  /// rate than the hull, so they save fewer page reads than the hull suggests.
   [[nodiscard]] double first_touch() const { return knots_[1].first; }
 
   /// Returns the bits at which -p' is `steepness` > 0; 0 if -p' is smaller everywhere, the curve's end if it is larger

@@ -87,7 +87,7 @@ def compared(reply):
     reply = re.sub(r'"(User \S+|This user) has no permissions to ', '"DENIED to ', reply)
     reply = re.sub(r'"commands": "[^"]*"|"commands", "[^"]*"', "COMMANDS", reply)
     reply = re.sub(r'"(on|off)( nopass)? (skip-)?sanitize-payload', r'"\1\2', reply)
-    reply = re.sub(r'(<|\[)("on"|"off")(, "nopass")?(, "(skip-)?sanitize-payload")?', r"\1\2\3", reply)  # only 7.0 shows it
+    reply = re.sub(r'(<|\[)("on"|"off")(, "nopass")?(, "(skip-)?sanitize-payload")?', r"\1\2\3", reply)  # only 7.0 shows sanitize-payload
     reply = re.sub(r'("user \S+ (on|off)( nopass)?) (skip-)?sanitize-payload', r"\1", reply)
     return re.sub(r"[+-]@all[^\"]*", "RULES", reply)
 

@@ -1,5 +1,5 @@
-"""Tests of commands that wait for an element, with real clients: each element goes to exactly one of them, none waits beside an element,
-and a client that has gone gets none.
+"""Tests of commands that wait for an element, with real clients. Each element goes to exactly one client. No client waits while its
+key has an element. A client that has gone gets no element.
 
 EBBTIDE_BLOCKED_POPS=1000000 pytest tests/contract/test_blocking.py     # 20000 otherwise
 """

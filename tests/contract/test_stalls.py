@@ -327,7 +327,7 @@ def test_channel_of_40_kb_compared_with_20000_patterns_delays_no_ping(big):
 
 
 def test_key_of_60_kb_compared_with_20000_patterns_delays_no_ping(big):
-    """Its writes, its misses and its expiry: each has two messages, and the name of the key is in the first one's channel."""
+    """Each write, miss and expiry of the key sends two messages. The channel of the first message has the name of the key."""
     client = big.client()
     client.config_set("notify-keyspace-events", "KEAm")
     key, event = "ab" * 30_000, b"__keyevent@0__:%s"

@@ -40,8 +40,8 @@ inline void append_blocks(Bytes file, std::string* out, BlocksMet* met) {
   constexpr std::size_t kLongest = 4 * kLargeChunkBytes;  // the longest page of a test
   const BlockPlace nowhere;
   std::string raw;
-  for (std::size_t at = 0; at + kBlockTrailerBytes <= file.size(); ++at) {  // the size of a trailer
-    if (file[at + kLengthBytes - 1] != '\0') continue;                      // the longest payload
+  for (std::size_t at = 0; at + kBlockTrailerBytes <= file.size(); ++at) {  // `at`: offset of a possible trailer
+    if (file[at + kLengthBytes - 1] != '\0') continue;                      // a payload has less than 16 MiB
     const auto type = static_cast<unsigned char>(file[at + kLengthBytes]);
     if ((type & 3u) > static_cast<unsigned>(Compression::kZstd) || type >> 2 > static_cast<unsigned>(BlockKind::kLargeChunk))
       continue;
@@ -82,7 +82,7 @@ inline void append_hidden(const std::string& path, Bytes file, std::string* out,
   if (kind == FileKind::kData || kind == FileKind::kMetadata || kind == FileKind::kTemporary) append_blocks(file, out, met);
   if (kind != FileKind::kMetadata) return;
   const auto table = TableMetadata::decode(file, number, path);
-  if (!table.is_ok()) return;  // it is incomplete, and its bytes show its names
+  if (!table.is_ok()) return;  // the file is incomplete; a search of its bytes finds the separators
   for (const std::string& separator : table->separators) *out += separator + '\n';
 }
 

@@ -195,7 +195,7 @@ TEST_CASE("capacity becomes larger or smaller: the change takes effect at once")
   CHECK(cache.capacity() == 2 << 20);
   CHECK(cache.usage() <= 2 << 20);
   cache.set_capacity(0);
-  CHECK(cache.usage() < 128 << 10);  // the hash tables, about 20 bytes for each block that there was
+  CHECK(cache.usage() < 128 << 10);  // what is left are the hash tables, about 20 bytes for each block that there was
   const auto pin = cache.insert({1, 1}, "kept by the pin alone");
   CHECK(pin->bytes() == "kept by the pin alone");
   CHECK(cache.pin({1, 1}) == nullptr);

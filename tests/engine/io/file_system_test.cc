@@ -227,7 +227,7 @@ TEMPLATE_TEST_CASE("a punched hole reads as zeros and gives its space back", "",
   const std::uint64_t before = value_of(fs.allocated_bytes(room.path("f")));
   REQUIRE(before >= 256 * kKiB);
   const Status punched = fs.punch_hole(room.path("f"), 64 * kKiB, 128 * kKiB);
-  if (punched.code() == Code::kUnsupported) return;  // the file system of this temporary directory cannot
+  if (punched.code() == Code::kUnsupported) return;  // the temporary directory's file system cannot punch holes
   require_ok(punched);
   require_ok(fs.sync_file(room.path("f")));
   content.replace(64 * kKiB, 128 * kKiB, 128 * kKiB, '\0');

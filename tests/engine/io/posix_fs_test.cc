@@ -208,7 +208,7 @@ TEST_CASE("page was just written: it is read without waiting, if the file system
 
 // --- a locked directory that is moved away
 
-/// A locked directory whose name leads to another directory since then. Both have files of the same names.
+/// A directory whose name leads to another directory since it was locked. Both have files of the same names.
 struct Replaced {
   PosixRoom room;
   std::string dir = room.path("data"), away = room.path("away");

@@ -68,7 +68,7 @@ TEST_CASE("table is unreadable: the iterator shows keys before it, and then ends
   CHECK(walk.forward() == "a b " + kError);
   CHECK(walk.forward({"n", ""}) == "z end");
   CHECK(walk.forward({"", "d"}) == "a b end");
-  CHECK(walk.forward({"e", "f"}) == "e " + kError);  // e is newer
+  CHECK(walk.forward({"e", "f"}) == "e " + kError);  // the entry of e is newer than the table
   CHECK(walk.forward({"f", "g"}) == kError);
   CHECK(walk.backward() == kError);
 }
@@ -77,9 +77,9 @@ TEST_CASE("newer range tombstone covers an unreadable table: the iterator skips 
   Walk walk{{value("a", 90), value("z", 91)}, {value("e", 10), value("y", 12)}, {{"c", "n", 95, 1}}};
   CHECK(walk.forward() == "a y z end");
   walk.tombstones = {{"c", "k", 95, 1}};
-  CHECK(walk.forward() == "a " + kError);  // the error comes from k on
+  CHECK(walk.forward() == "a " + kError);  // the table extends beyond the tombstone's end, k
   walk.tombstones = {{"c", "n", 40, 1}};
-  CHECK(walk.forward() == "a " + kError);  // the table may have newer entries
+  CHECK(walk.forward() == "a " + kError);  // the table may have entries newer than the tombstone
 }
 
 TEST_CASE("iterator pauses at each key: it ends with the unreadable table's error, too") {

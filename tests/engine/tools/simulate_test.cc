@@ -155,7 +155,7 @@ TEST_CASE("cost grows linearly with the flushes for Constant, logarithmically fo
       CHECK(after(of("constant", {{"k", k}}), n).write_amp == Approx(static_cast<double>(n) / (2 * k)).epsilon(0.05));
     }
   }
-  // With tiering an entry is written once per level: T times the flushes cost one write more.
+  // With tiering an entry is written once per level. With T times as many flushes there is one level more, so one write more.
   for (const double t : {2.0, 4.0, 8.0}) {
     double last = 0;
     for (int level = 2; level <= 4; ++level) {
@@ -333,7 +333,7 @@ std::string trace(const test::DataCase& data) {
 }
 
 TEST_CASE("policies get the same flushes: their merges are as recorded, and no two policies do the same", "[simulate]") {
-  std::map<std::string, std::string> traces;  // by the trace
+  std::map<std::string, std::string> traces;  // for each trace, the policy that made it
   std::set<std::string> policies;
   test::run_datadriven(std::string(EBBTIDE_TEST_DIR) + "/testdata/traces.txt", [&](const test::DataCase& data) {
     const std::string answer = trace(data);

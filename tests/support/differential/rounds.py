@@ -223,8 +223,8 @@ SET_OPERATIONS = (b"SINTER", b"SUNION", b"SDIFF", b"SINTERSTORE", b"SUNIONSTORE"
 
 
 def first_event_that_differs(ours, redis, commands):
-    """Compares events like compare(), without `expired`, since each server chooses its moment. Events of missing keys are left out
-    beside set operations: Redis sends those before it finds a key of another type."""
+    """Compares events like compare(), without the events `expired`, since each server chooses its moment. If the sequence has set
+    operations, events of missing keys are left out, too: Redis sends these before it finds a key of another type."""
     left_out = [b"expired\r\n", *([b"keymiss\r\n"] if any(command[0] in SET_OPERATIONS for command in commands) else [])]
     ours, redis = ([each for each in told if not any(name in each for name in left_out)] for told in (ours, redis))
     if ours == redis:

@@ -148,7 +148,7 @@ class Simulation {
     for (const PlanInput& input : inputs_of(plan)) {
       for (const FileNum num : input.files) {
         const FileShape* file = find(input.run, num);
-        if (file == nullptr || file->busy) FAIL("busy or not there: a file of " << to_text(plan) << " of\n" << to_text(shape_));
+        if (file == nullptr || file->busy) FAIL("busy or missing: a file of " << to_text(plan) << " of\n" << to_text(shape_));
         merged.insert(tables_.at(num).begin(), tables_.at(num).end());  // the newest run comes first, so an existing key stays
       }
     }
