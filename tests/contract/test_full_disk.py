@@ -113,7 +113,7 @@ def fill_by_writing(client, limit=200_000):
     raise AssertionError("the disk did not fill up")
 
 
-def test_disk_that_the_server_filled_serves_reads_and_deletes_and_heals(server, small_disk):
+def test_server_on_a_disk_that_it_filled_serves_reads_and_deletes_and_heals(server, small_disk):
     client = server.client()
     kept = fill_by_writing(client)
     assert kept > 1000
@@ -140,7 +140,7 @@ def test_disk_that_the_server_filled_serves_reads_and_deletes_and_heals(server, 
     assert client.get("k600") is None
 
 
-def test_disk_that_another_program_filled_serves_reads_and_deletes_and_heals(server, small_disk):
+def test_server_on_a_disk_that_another_program_filled_serves_reads_and_deletes_and_heals(server, small_disk):
     client = server.client()
     for i in range(2000):
         client.set(f"k{i}", value_of(i))
