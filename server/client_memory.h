@@ -59,7 +59,7 @@ class ClientMemoryAccount final : public ClientMemory {
     std::lock_guard lock(mutex_);
     if (account_ != nullptr && !account_->try_charge(MemoryAccount::Kind::kLargeValues, bytes)) return false;
     values_ += bytes;
-    // Values that this thread received and other threads have freed are not charged any more, but their memory is not free yet.
+    // Freeing a value on another thread releases its charge, but this thread has to collect the memory before it is free.
     static thread_local std::uint64_t received = 0;
     if ((received += bytes) >= kCollectBytes) {
       received = 0;
@@ -107,7 +107,8 @@ class ClientMemoryAccount final : public ClientMemory {
  private:
   static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving so many bytes takes longer than a collection
   static constexpr std::uint64_t kOverdrawnPart = 32;      ///< overdrawn() allows buffers to grow by 1 / n of the budget
-  static constexpr std::uint64_t kGoodPart = 8;            ///< buffers below an eighth of the budget are not the cause
+  /// Buffers that have less than 1 / n of the budget are not the cause of its shortage
+  static constexpr std::uint64_t kGoodPart = 8;
 
   struct OwnedInput {  // members are destroyed in reverse order, so its last member ends first
     std::shared_ptr<MemoryAccount> account;

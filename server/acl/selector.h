@@ -51,7 +51,7 @@ struct AclRequest {
   };
 
   std::uint32_t command = 0;    ///< index in the catalog
-  bool always_allowed = false;  ///< AUTH and its like, which every user may run
+  bool always_allowed = false;  ///< AUTH and other commands that every user may run
   std::span<const Bytes> arguments;
   std::span<const Key> keys;
   const Range* range = nullptr;
@@ -114,9 +114,9 @@ class AclSelector {
   [[nodiscard]] bool allows_key(Bytes key, std::uint8_t access) const;
   [[nodiscard]] bool allows_range(const AclRequest::Range& range) const;
 
-  bool all_commands_ = false;              ///< no command was taken away since +@all
+  bool all_commands_ = false;              ///< no command was denied since +@all
   bool began_with_all_ = false;            ///< the latest of +@all and -@all was +@all
-  std::vector<std::uint64_t> exceptions_;  ///< a bit for each command that differs from that; shorter: the rest is 0
+  std::vector<std::uint64_t> exceptions_;  ///< a bit for each command that differs from that start; missing words are 0
   std::vector<std::string> rules_;         ///< rules since the last +@all or -@all: "+get", "-@write"
   std::map<std::uint32_t, std::vector<std::string>> first_arguments_;  ///< allowed first arguments, by command, in lower case
   bool all_keys_ = false, all_channels_ = false;

@@ -37,7 +37,7 @@ struct ConsoleSnapshot {
   std::vector<TreeInfo> trees;  ///< one per database that has a tree
   std::optional<TreeMap> map;   ///< map of the database that was asked for
   std::uint64_t open_tickets = 0;
-  std::vector<ConsoleTicket> tickets;  ///< the first of them
+  std::vector<ConsoleTicket> tickets;  ///< the first tickets; the others are only counted
   std::uint32_t databases = 0;
 };
 

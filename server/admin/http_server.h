@@ -4,13 +4,11 @@
 // clients:
 //   - Every wait for a client has a deadline in total, not from byte to byte: a request header that arrives slowly is cut off.
 //   - There are never more than `connections`. A new connection replaces the connection that has waited longest for a request,
-//     or,
-//     if none waits, the connection that has been sending longest. So a probe is accepted for any number of idle clients.
+//     or if none waits, the connection that has been sending longest. So a probe is accepted for any number of idle clients.
 //   - Routes that only read atomics run on the I/O thread. The others run on a worker thread of their class, and wait for this
 //     class only.
 //   - Requests for a `shared` route that wait for its worker get one reply, computed once, after all of them came. So clients
-//     that
-//     request /metrics and do not read the reply neither fill the worker's queue nor delay a scrape.
+//     that request /metrics and do not read the reply neither fill the worker's queue nor delay a scrape.
 // Request bodies are not read: every route replies to GET and HEAD.
 #pragma once
 

@@ -1,9 +1,9 @@
 // The clients that wait for a key: BLPOP, BZPOPMIN and the other commands that block until a list or sorted set has an element.
 //
-// A key has a queue of waiting clients. The first one is woken when the key is written, which means that its command runs again. The
-// client that was woken has the baton: until its command has run, it answers for the others, which sleep. It passes the baton on if its
-// command ends without having looked at that key: because its time is over, an error, the client has disconnected, or another of its
-// keys had an element. If its command pops an element and leaves some, its own commit wakes the next client, like any other write.
+// A key has a queue of waiting clients. A write of the key wakes the first one: its command runs again. The woken client has the
+// baton of that key. It passes the baton on, which wakes the next client, if its command ends without having looked at the key:
+// its time is over, the command failed, the client disconnected, or another of its keys had an element. If its command pops an
+// element and leaves some, its own commit wakes the next client, like any other write.
 //
 // No wake-up is lost. A waiting client enters the queues first, and looks at the keys afterwards. Its look needs the locks of the keys
 // (dispatch/key_locks.h), under which a writer looks for queues and commits. So if the look comes first, the writer sees the queue;
@@ -36,7 +36,7 @@ class KeyWaiters {
  public:
   /// The most keys that one command waits for.
   static constexpr std::size_t kMaxKeys = 16'384;
-  /// Estimated memory of one key of one wait, without the key's bytes.
+  /// Estimated memory in bytes of one key in one Wait, without the key itself.
   static constexpr std::uint64_t kBytesPerKey = 256;
 
   /// A key that a batch writes and that clients wait for.
@@ -78,15 +78,16 @@ class KeyWaiters {
     KeyWaiters& waiters_;
     ClientLoop* const loop_;
     const std::uint64_t client_id_;
-    std::uint64_t ticket_ = 0;         ///< the order of the waits
+    std::uint64_t ticket_ = 0;         ///< position among all waits; the lowest is woken first
     std::vector<Place> places_;        // guarded by waiters_.mutex_
-    std::vector<std::size_t> batons_;  // guarded by waiters_.mutex_: places whose baton may be other than kNone
+    std::vector<std::size_t> batons_;  // guarded by waiters_.mutex_: indexes into places_, of all batons but kNone
   };
 
-  /// True if a client waits. Without any, that is all that a commit costs.
+  /// Returns true if a client waits. If none does, a commit pays for this check only.
   [[nodiscard]] bool any() const { return waits_.load(std::memory_order_relaxed) != 0; }
   /// Returns the keys of the batch that clients wait for, in the batch's order. Called before the commit, under the locks of the
-  /// batch's keys. Puts of collections count; other writes only if `own`: the batch is of a command that waits itself.
+  /// batch's keys. Puts of collections count. Other writes of a key count only if `own` is true: the command of the batch waits
+  /// itself.
   [[nodiscard]] std::vector<Written> waited_for(const WriteBatch& batch, bool own) const;
   /// Called after the commit, once the batch's notifications are sent. Wakes a client for each key that has elements.
   void wake(const std::vector<Written>& keys);
@@ -99,7 +100,7 @@ class KeyWaiters {
   struct NameHash {
     std::size_t operator()(const Name& name) const { return SeededHash{}(name.second) + name.first; }
   };
-  /// The place of a wait among its keys.
+  /// A waiting client in the queue of one of its keys.
   struct Sleeper {
     Wait* wait;
     std::size_t place;

@@ -1,4 +1,4 @@
-// Subcommands of CLIENT that concern other clients' commands: tracking, PAUSE, UNBLOCK. client.cc lists them.
+// Subcommands of CLIENT that concern other clients' commands: tracking, PAUSE, UNBLOCK. Their specs are in client.cc.
 #pragma once
 
 #include "dispatch/spec.h"

@@ -29,8 +29,8 @@ Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
 /// Finds the first of the command's keys that has a collection of that type, and reads it. `*first` is its place among the keys;
 /// `found->size()` if there is none.
 Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first);
-/// Parses the timeout of BLPOP and kin, the argument at `place`, in seconds. Returns ms, rounded up; 0: no end. Nothing for a command
-/// that does not block.
+/// Parses the timeout of BLPOP and similar commands, the argument at `place`, in seconds. Returns ms, rounded up; 0: no end.
+/// Returns nullopt for a command that does not block.
 Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place);
 /// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: of wait_argument().
 void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms);
@@ -41,21 +41,21 @@ Status prepare_collection(Ctx& ctx, std::size_t elements, std::size_t bytes);
 /// Replaces `old`, or creates the collection. An empty one is deleted.
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash, Change change);
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members, Change change);
-/// Of a set or list.
+/// Like the functions above, for a set or list.
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                    const std::vector<Bytes>& items, Change change);
 
 /// Sets the key to the result of a command such as SUNIONSTORE, whatever it had, and replies with the number of elements. An empty
 /// result deletes the key.
 Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members);
-/// Of a set or list.
+/// Like store_result() above, for a set or list.
 Status store_result(Ctx& ctx, const LookupKey& key, CollectionType type, const std::vector<Bytes>& items);
 
 /// Parses a number from 1 on, such as the number of keys; `error` is the reply to anything else.
 Result<std::uint64_t> positive_argument(Bytes text, const char* error);
 
-/// Parses the number of elements that LPOP, SPOP, ZPOPMIN and kin take: 0 or more. As in Redis, the error for any other text says
-/// that it must be positive.
+/// Parses the number of elements that LPOP, SPOP, ZPOPMIN and similar commands take: 0 or more. As in Redis, the error for any
+/// other text says that it must be positive.
 Result<std::uint64_t> pop_count_argument(Bytes text);
 /// Parses the number of keys of LMPOP, ZMPOP and their blocking forms. Returns a cursor at the argument after the keys, which exists.
 Result<ArgCursor> after_popped_keys(const Ctx& ctx);
@@ -91,8 +91,8 @@ Status reply_random(Ctx& ctx, const RandomCount& wanted, std::size_t size, Reply
 /// The work for one random element beside its bytes.
 inline constexpr std::uint64_t kRandomElementWork = 32;
 
-/// Announces the decoding of `bytes` of a collection, and work on `members` of several: TRY it as Ctx::work. Inside EXEC on a loop they
-/// count as the bytes that could be copied in the same time, since there nothing else runs meanwhile.
+/// Counts the decoding of `bytes` of a collection, and work on `members` of several, as Ctx::work() does, and fails like it.
+/// Inside EXEC on a loop they count as the bytes that could be copied in the same time, since nothing else runs there meanwhile.
 inline Status collection_work(Ctx& ctx, std::uint64_t bytes, std::uint64_t members = 0) {
   const bool keeps_loop = ctx.in_exec() && ctx.exec->keys_left != nullptr;
   return ctx.work(keeps_loop ? 4 * bytes + 256 * members : bytes + members);
@@ -106,8 +106,8 @@ inline void reply_pair_head(Reply& reply, bool pairs) {
   if (pairs && reply.protocol() == 3) reply.array(2);
 }
 
-/// Parses the cursor and finds the collection of HSCAN and kin, then parses the options: in this order, as Redis does. Without a
-/// collection it has replied.
+/// Parses the cursor of HSCAN, SSCAN or ZSCAN and finds the collection, then parses the options: in this order, as Redis does. If
+/// there is no collection, it has written the reply.
 Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* found, std::optional<Bytes>* match);
 
 template <typename Element, typename ReplyOne>

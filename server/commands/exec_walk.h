@@ -22,10 +22,10 @@ inline std::uint64_t walk_limit(const Ctx& ctx) {
   return ctx.exec->keys_left == nullptr ? Ctx::kExecKeys : std::max(*ctx.exec->keys_left, kLeastExecKeys);
 }
 
-/// Counts what one walk looks at, and takes it from the transaction's limit at the end.
+/// Counts the keys and versions that one walk looks at, and subtracts them from the transaction's limit at the end.
 class ExecWalk {
  public:
-  /// Both must outlive this object.
+  /// `ctx` and `walk` must outlive this object.
   ExecWalk(const Ctx& ctx, const Iterator& walk)
       : keys_left_(ctx.in_exec() ? ctx.exec->keys_left : nullptr), most_(walk_limit(ctx)), walk_(walk) {}
   ~ExecWalk() {
@@ -47,7 +47,8 @@ class ExecWalk {
   std::uint64_t looked_at_ = 0;
 };
 
-/// The work (Ctx::work) of an estimate of a database's keys: about two milliseconds, since it counts the entries in memory.
+/// Bytes to pass to Ctx::work() for one estimate of a database's number of keys. The estimate counts the entries in memory, which
+/// takes about 2 ms, as long as processing these bytes.
 constexpr std::uint64_t kEstimateBytes = 2 << 20;
 
 }  // namespace ebbtide

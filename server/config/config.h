@@ -38,8 +38,8 @@ struct Config {
   // The section `server`.
   std::vector<std::string> bind = {"127.0.0.1", "::1"};
   std::uint64_t port = 6379;
-  std::string unixsocket;           ///< path of a local socket; "" = none
-  unsigned unixsocket_mode = 0700;  ///< permissions of the socket
+  std::string unixsocket;           ///< path of the Unix socket; "" = none
+  unsigned unixsocket_mode = 0700;  ///< file mode of the Unix socket
   std::uint64_t threads = 0;        ///< event loops; 0 = auto
   std::uint64_t max_clients = 10'000;
   std::uint64_t tcp_backlog = 511;
@@ -110,7 +110,7 @@ struct ConfigKey {
   std::string doc;            ///< meaning of the key in one sentence
   bool changeable = false;    ///< CONFIG SET may change the key while the server runs
   bool is_protected = false;  ///< CONFIG SET needs server.protected_configs, since the value is a path
-  std::string redis_name;     ///< "" = Redis has none
+  std::string redis_name;     ///< "" = Redis has no such parameter
   /// Returns the value's canonical text, as in the YAML.
   std::function<std::string(const Config&)> get;
   /// Sets the value from its text. kInvalidArgument says what is allowed, without the key's name.

@@ -8,12 +8,12 @@
 namespace ebbtide {
 
 struct Exposure {
-  bool warning = false;  ///< false: nothing is open or closed that the operator may not expect
+  bool warning = false;  ///< true: log as a warning, since the port is not on loopback only and no password is set
   std::string line;      ///< "" if clients must authenticate and the metrics port listens on loopback only
 };
 
-/// `password_required`: a password or the file of users makes clients authenticate. `port` is the port that the server listens
-/// on. A pure function.
+/// Returns the line for a configuration. `password_required`: a password or the file of users makes clients authenticate. `port`
+/// is the port that the server listens on. A pure function.
 Exposure exposure_of(const Config& config, bool password_required, unsigned port);
 
 }  // namespace ebbtide

@@ -23,21 +23,21 @@ inline int next_key(const KeySpec& spec, int position, int last) {
   if (spec.has_store) return position < last ? last : last + 1;
   return spec.count_at == 0 ? position + spec.step : std::max(position, spec.count_at) + 1;
 }
-/// The position of the last key, at most that of the last argument. A number of keys that is no number, or larger than the number
-/// of arguments that follow, counts as 0.
+/// Returns the position of the last key, at most that of the last argument. A key count that is not a number, or exceeds the
+/// number of arguments that follow it, counts as 0.
 int last_key(const KeySpec& spec, std::span<const Bytes> arguments);
-/// The number of keys that argument spec.count_at says; 0 if it is invalid. Requires spec.count_at != 0.
+/// Returns the number of keys according to argument spec.count_at; 0 if that is invalid. Requires spec.count_at != 0.
 int counted_keys(const KeySpec& spec, std::span<const Bytes> arguments);
 
-/// The position of the key after the last option STORE of SORT; 0 without one, and for other commands.
+/// Returns the position of the key after the last option STORE of SORT; 0 if there is none, and for other commands.
 int stored_key(const KeySpec& spec, std::span<const Bytes> arguments);
-/// Returns the first option by which SORT reads keys that are no arguments: "BY", if its pattern has a *, or "GET". "" if there is
-/// none.
+/// Returns the first option by which SORT reads keys that are not among its arguments: "BY", if its pattern has a *, or "GET". ""
+/// if there is none.
 Bytes pattern_option(const CommandSpec& spec, std::span<const Bytes> arguments);
-/// True if SORT stores what depends on such keys. On its loop it then holds all locks, since no key may change between its
-/// reads and its commit.
+/// Returns true if SORT stores a result that depends on such keys. While it runs on its loop it then holds all key locks, since
+/// no key may change between its reads and its commit.
 bool stores_from_patterns(const CommandSpec& spec, std::span<const Bytes> arguments);
-/// True if the arguments say that a command with the flag kWrite writes nothing.
+/// Returns true if a command with the flag kWrite writes nothing with these arguments.
 inline bool only_reads(const CommandSpec& spec, std::span<const Bytes> arguments) {
   return spec.keys.has_store && stored_key(spec.keys, arguments) == 0;
 }

@@ -41,8 +41,8 @@ using Effects = std::vector<Effect>;
 struct ExecCtx {
   /// The writes of the transaction's earlier commands. Null in after_commit.
   const PendingWrites* pending = nullptr;
-  Effects* effects = nullptr;                           ///< null for after_commit
-  std::uint64_t* keys_left = nullptr;                   ///< on a loop: what walks may still look at (exec_walk.h)
+  Effects* effects = nullptr;          ///< null for after_commit
+  std::uint64_t* keys_left = nullptr;  ///< on a loop: the keys and versions that walks may still read (exec_walk.h)
   std::size_t first_op = 0, ops_end = ~std::size_t{0};  ///< the command's operations in the batch (Ctx::first_op)
 };
 
@@ -53,7 +53,8 @@ struct OffLoopCtx {
   std::uint64_t waited_ms = 0;                   ///< how long the client of a kBlocking command has waited
   bool unblocked = false;                        ///< CLIENT UNBLOCK has ended the wait of a kBlocking command
   Effects* effects = nullptr;                    ///< happen on the loop, after the reply; null inside EXEC
-  /// Of a long write: gets the keys of Ctx::note_also_read(), and one more than kMostAlsoRead if they are more.
+  /// Of a long write: collects the keys of Ctx::note_also_read(). It stops at kMostAlsoRead + 1 keys, which means that there are
+  /// too many.
   KeySet* also_read = nullptr;
   static constexpr std::size_t kMostAlsoRead = 64 << 10;  ///< half a megabyte of hashes
 
@@ -113,7 +114,7 @@ struct Ctx {
   /// reply that depends on the commit, and must not fail.
   void (*after_commit)(Ctx&) = nullptr;
   ReadCounts counts = {};
-  /// Memory that this run has reserved. Values that it has built are not in it, since they carry a charge of their own.
+  /// Memory that this run has reserved. Values that it has built are not in it: each has a charge of its own.
   MemoryCharge charge = {};
   /// Bytes of values that the run may still process on its thread. A transaction's commands share them.
   std::uint64_t work_left = ~std::uint64_t{0};
@@ -126,8 +127,7 @@ struct Ctx {
   // --- arguments and keys
   [[nodiscard]] std::size_t argc() const { return args.size(); }
   [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
-  /// Returns argument `i` if it was received as a separate value, else null. Such a value carries its charge
-  /// (EventLoop::hand_over).
+  /// Returns argument `i` if it was received as a separate value, else null. The value owns its charge (EventLoop::hand_over).
   [[nodiscard]] SharedValue shared_arg(std::size_t i) const { return args.shared(i); }
   [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }
 
@@ -180,7 +180,7 @@ struct Ctx {
     element_wait.timeout_ms = timeout_ms;
     return element_wait.wanted;
   }
-  /// True if that command has waited. Keys of other types do not concern it any more.
+  /// Returns true if the command has waited for an element. It then ignores keys of other types.
   [[nodiscard]] bool has_waited() const { return element_wait.has_waited; }
 
   /// For a command inside EXEC or off its loop: calls `effect` later on the loop, inside EXEC once the transaction is committed.
@@ -227,7 +227,8 @@ struct Ctx {
   [[nodiscard]] Status reserve_reply() {
     return reply.out().memory() <= reply_charged + kReplyStep ? Status::ok() : reserve_reply_slowly();
   }
-  /// Returns `value` for a batch or a reply. The value carries its part of the reserved memory.
+  /// Wraps `value` so that a batch or a reply can share it. The result takes over its part of this run's memory charge, and
+  /// releases it when its last owner does.
   [[nodiscard]] SharedValue share(std::string value) { return charged_value(std::move(value), &charge); }
   /// Bytes by which a reply may grow before they are charged.
   static constexpr std::uint64_t kReplyStep = std::uint64_t{1} << 20;

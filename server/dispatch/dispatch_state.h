@@ -47,7 +47,7 @@ struct Dispatcher::Waiting final : Continuation {
   struct {
     std::uint64_t wanted = 0;            ///< bytes; 0: the command does not wait for memory
     std::optional<std::uint64_t> since;  ///< monotonic ns, of the first wait
-    std::uint32_t looks = 0;             ///< how often the command has asked whether there is room
+    std::uint32_t looks = 0;             ///< number of checks whether there is room
     std::uint32_t races = 0;             ///< runs that failed although there was room right afterwards
   } memory;
   std::uint64_t blocked_since = 0;         ///< monotonic ns; of a kBlocking command

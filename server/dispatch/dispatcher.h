@@ -16,7 +16,7 @@
 //     runs again on the same loop, with the pages pinned. A reader that still misses pages after kFetchRounds goes to an offload
 //     thread with a leased view. A writer leaves its loop after kWriteRounds, or, if it must stay, reads on the loop.
 //   * It is flagged kOffload: it runs on an offload thread at once, with a copy of the session. kLong commands have threads of
-//     their own, and run only while their client is there.
+//     their own, and run only while their client is connected.
 //   * It is long, by its arguments (kLoopArguments) or by the bytes that it processes (Ctx::work). It runs off the loop, so that
 //     a pass stays short. If it writes, it is a long write (long_write.h).
 //   * It keeps state with its connection and has very many arguments (kSliced). It processes a slice of them per round.
@@ -66,13 +66,12 @@ class Dispatcher final : public CommandSink {
   /// The most runs of one command, or transaction, whose commits fail because an expiry has passed. Each run sees a later time,
   /// so the second run succeeds unless expiries pass during every run.
   static constexpr int kMaxRetries = 16;
-  /// A command of more arguments runs off the loop. So many arguments are about a millisecond of work.
+  /// A command with more arguments runs off the loop: this many take about a millisecond.
   static constexpr std::size_t kLoopArguments = 1024;
   /// A command that has committed more bytes is counted, and entered into the slow log, only when the log has its batch and its
   /// reply may leave. Smaller commits are spared that work: their wait for the log is counted in the stage `wal` only.
   static constexpr std::uint64_t kLargeCommitBytes = 1 << 20;
-  /// A command that processes more bytes of values runs off the loop (Ctx::work). So many bytes are a few hundred microseconds of
-  /// work.
+  /// A command that processes more bytes of values runs off the loop (Ctx::work): this many take a few hundred microseconds.
   static constexpr std::uint64_t kLoopWorkBytes = 1 << 20;
   /// A pass that has taken so many nanoseconds begins no further command. Otherwise a pipeline of thousands of short commands
   /// would delay other clients for seconds.
@@ -80,8 +79,8 @@ class Dispatcher final : public CommandSink {
   /// A pass that has committed kPassBytes begins no further command either, since the loop then writes them to the log for about
   /// 10 milliseconds. Commits below kMeasuredCommitBytes do not count, since a pass has no time for many of them.
   static constexpr std::uint64_t kPassBytes = 4 << 20, kMeasuredCommitBytes = 4 << 10;
-  /// A command runs off the loop if its arguments, times the subscribers that may be notified of each, are more: about 20
-  /// milliseconds of notifications.
+  /// A command runs off the loop if it may cause more notifications: its arguments, times the subscribers of each. This many take
+  /// about 20 milliseconds.
   static constexpr std::uint64_t kLoopNotifications = 32'768;
 
   /// `env` must outlive the dispatcher. `seed` begins the random numbers that handlers get.
@@ -169,9 +168,8 @@ class Dispatcher final : public CommandSink {
   void continue_later(PendingCommand& pending);
   /// Handles kLeavesLoop.
   void leave_loop(PendingCommand& pending, const Prepared& prepared);
-  /// Commits batch_, the writes of a command of this client, while its locks are held. `own`: the command's wait for an element, or
-  /// null. kBusy: the command waits, for stall_ms_ or
-  /// (if marked_ is set) until marks of long writes are removed.
+  /// Commits batch_, the writes of a command of this client, while its locks are held. `own`: the command's wait for an element,
+  /// or null. kBusy: the command waits, for stall_ms_ or (if marked_ is set) until marks of long writes are removed.
   Status commit(Client& client, bool waited, KeyWaiters::Wait* own = nullptr);
   /// Called after a commit of more than kMeasuredCommitBytes. `logged`: the batch is already in the log.
   void note_large_commit(const WriteBatch& batch, bool logged);
@@ -198,7 +196,8 @@ class Dispatcher final : public CommandSink {
   static Status transaction_discarded(const Status& error);
   /// Fills in the inputs of a run of this client's transaction.
   void prepare_run(Client& client, TransactionRun* run);
-  /// Counts the commands of a committed run. Returns false if its replies are not written; its effects may still write pushes.
+  /// Counts the commands of a committed run. Returns false if CLIENT REPLY suppresses its replies, although its effects may write
+  /// pushes.
   bool begin_effects(Client& client, TransactionRun& run);
   void write_replies(Client& client, TransactionRun& run, const ReadView& view, Reply& reply);
   void count_queued(Client& client, const TransactionRun& run);
@@ -218,7 +217,7 @@ class Dispatcher final : public CommandSink {
   bool delay_authentication(PendingCommand& pending, const CommandSpec& spec);
   void park(PendingCommand& pending, std::uint32_t ms);
   // element_wait.cc
-  /// Returns what a run of the command knows of its wait for an element.
+  /// Returns the state of the command's wait for an element, for its next run.
   [[nodiscard]] ElementWait element_wait_of(const Waiting& waiting) const;
   /// Called when a batch is committed that has written keys for which clients wait. `own`: the command's own wait, or null.
   void note_waited_for(std::vector<KeyWaiters::Written> keys, KeyWaiters::Wait* own);
@@ -258,7 +257,8 @@ class Dispatcher final : public CommandSink {
   void order_notifications(LongWrite& work);
   /// Returns true if the notifications of a command with so many arguments take too long for its loop.
   [[nodiscard]] bool notifies_many(std::size_t arguments) const;
-  /// The same for any reason: its keys are compared with many patterns, too. With its keys collected.
+  /// Like notifies_many(), and also true if comparing the command's keys with many patterns takes too long. Requires collected
+  /// keys.
   [[nodiscard]] bool notifies_long(const PendingCommand& pending, const Prepared& prepared) const;
   // long_write.cc
   void start_long_write(PendingCommand& pending, const Prepared& prepared);

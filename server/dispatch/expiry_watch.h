@@ -37,7 +37,7 @@ class ExpiryWatch {
  public:
   static constexpr std::size_t kMaxKeys = 100'000;
   static constexpr std::size_t kMaxBytes = std::size_t{64}
-                                           << 20;  ///< of the keys; the same again for keys that a sweep must ignore
+                                           << 20;  ///< bytes of the known keys; as many again for keys that a sweep must ignore
   static constexpr Millis kHorizon = 60'000;
 
   struct Key {
@@ -105,7 +105,7 @@ class ExpiryWatch {
   bool sweeping_ = false, under_way_ = false;
   bool stale_ = false;  ///< the sweep under way is repeated, because its results may be wrong
   Millis horizon_ = 0;  ///< every key that expires up to this time is known
-  Millis full_ = 0;     ///< while a sweep is under way: keys that expire later were dropped for lack of room
+  Millis full_ = 0;     ///< while a sweep is under way: keys that expire after this were dropped, since the watch was full
   std::unordered_map<std::string, Millis, SeededHash> expiries_;
   Order order_;            ///< the known keys by time; the ids are those of expiries_
   std::size_t bytes_ = 0;  ///< memory of the ids in expiries_

@@ -66,7 +66,7 @@ struct LongWrite final : OffLoopWork {
   }
   [[nodiscard]] const WriteBatch& writes() const { return staged != nullptr ? staged->batch() : batch; }
 
-  // --- of EXEC
+  // --- for EXEC
   std::unique_ptr<Transaction> transaction;  ///< the client's transaction, which the client does not have while this runs
   std::unique_ptr<TransactionRun> transaction_run;
 
@@ -90,7 +90,7 @@ struct LongWrite final : OffLoopWork {
   /// Frees the batch and reply of a run.
   void forget_run();
   Status attempt();
-  /// Charges `bytes` for the memory of the batch, and releases the charge before it. A small batch is free of charge.
+  /// Charges `bytes` for the memory of the batch, and releases the batch's previous charge. A small batch is free of charge.
   Status charge_batch(std::uint64_t bytes);
   Status run_command(const ReadView& view);
   Status run_transaction(const ReadView& view);

@@ -83,15 +83,16 @@ class Notifications {
     std::deque<InParts> messages_;
   };
 
-  /// Returns the cost of finding the subscribers of the events of so many keys, which have so many bytes together; as `work`.
+  /// Returns the cost of finding the subscribers of the events of `keys` keys, whose names have `bytes` bytes together. The unit
+  /// is that of `work`.
   [[nodiscard]] std::uint64_t work_of(std::size_t keys, std::size_t bytes) const;
 
   /// How far the publishing of a command's events has come.
   struct Progress {
     Outbox outbox;
-    std::uint32_t walks = 0;  ///< over the batch that are complete
+    std::uint32_t walks = 0;  ///< complete walks over the batch
     std::size_t cursor = 0;   ///< position of the current walk
-    BytesSet new_keys;        ///< announced: MSET may name a key twice
+    BytesSet new_keys;        ///< keys whose "new" event was published, since MSET may name a key twice
   };
   /// Publishes the events of a command's writes. Returns false if the slice ends before all are published; then it is called
   /// again.

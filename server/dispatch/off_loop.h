@@ -33,7 +33,7 @@ struct OffLoopWork : OffloadWork {
   /// The command's thread reports its keys to the observers, since they are too many for its loop.
   bool reports_keys = false;
   bool tracks = false;       ///< the client has a client-side cache
-  bool notes_reads = false;  ///< that is to be noted for that cache
+  bool notes_reads = false;  ///< the keys that the command reads must be noted for that cache
   /// The memory that `args` point into, after the client has disconnected. The loop sets it, to keep that memory alive.
   std::shared_ptr<const void> input;
   std::atomic<bool> client_gone{false};  ///< set by the loop: no client needs the results

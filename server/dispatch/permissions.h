@@ -1,8 +1,8 @@
 // The rights of a user, for dispatch: applies the rules of users (acl/) to commands and sessions.
 //
-// A session whose user may do everything is in no mode for rights, so its commands are not checked at all. Every other session is
-// in mode Session::kChecked. A new session is in that mode until its first command, which looks up the rights of its user. When a
-// user is changed, its sessions go back to that state, each on its own loop (ServerControl::set_user).
+// A session whose user may do everything is not in mode Session::kChecked, so its commands are not checked at all. Every other
+// session is in that mode. A new session is in it until its first command, which looks up the rights of its user. When a user is
+// changed, its sessions go back to that state, each on its own loop (ServerControl::set_user).
 //
 // If a command uses keys without naming each (CommandSpec::scope), the user needs the right to all keys of the range. SCAN, KEYS
 // and RANDOMKEY are as in Redis: a user who may run them sees the names of all keys.
@@ -26,10 +26,10 @@ AclCatalog acl_catalog(const CommandTable& table);
 /// Checks if the user may run a command with these arguments, whose number is right.
 AclVerdict check_permission(const User& user, const Command& command, std::span<const Bytes> arguments);
 
-/// Returns the first option, BY or GET, for which the user lacks the right to read all keys: it makes SORT read keys that are no
-/// arguments. "" if there is none. As in Redis, SORT itself checks this when it runs.
+/// Returns the first option, BY or GET, by which SORT would read keys that are not among its arguments, if the user lacks the
+/// right to read all keys; otherwise "". As in Redis, SORT itself checks this when it runs.
 Bytes denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments);
-/// Returns Redis's text for it, without a code.
+/// Returns Redis's text for that denial, without a code.
 std::string denied_pattern_text(Bytes option);
 
 /// Returns the session's user, and looks it up if need be. A user that was removed meanwhile may do nothing. The result is valid

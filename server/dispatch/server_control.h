@@ -78,7 +78,7 @@ struct SaveState {
   std::uint64_t running_since_micros = 0;  ///< Unix time; 0: no backup is under way
   BackupCheckState check = {};
   std::uint64_t last_damaged = 0;  ///< quarantined tables in the last successful backup
-  SeqNum last_seq = 0;             ///< the last successful backup has at least this; of the start, if there is none
+  SeqNum last_seq = 0;  ///< seq up to which the last successful backup has all operations; without a backup, the seq at the start
 };
 
 /// The clients that CLIENT LIST shows or CLIENT KILL closes. An empty or 0 field matches any client.
@@ -98,7 +98,7 @@ class ServerControl {
   /// A monotonic clock in nanoseconds, for durations.
   [[nodiscard]] virtual std::uint64_t mono_nanos() const = 0;
 
-  // --- life
+  // --- shutdown
   /// Begins to shut down. On success the client gets no reply; otherwise the error says why.
   virtual Status shutdown(const ShutdownRequest& request) = 0;
   /// Stops a shutdown. Returns kNotFound if no shutdown is under way that can be stopped.

@@ -3,10 +3,10 @@
 // Each dispatcher writes a block of its own (one writer, relaxed atomics, no shared cache line); readers sum the blocks. A reset
 // stores the sums of that moment and later subtracts them, so the writers take no part in it.
 //
-// A command's time is its working time, from one reading of the clock at its end: the time since the reading before. So the first
-// command of a window also has the time of looking up and prefetching for the whole window. A command also has the time of
-// commands that ran before it without ending: refused commands, and commands that began to wait for pages. The waits belong to no
-// command, but to stages. Receiving, sending and the write to the log are in the times of passes only.
+// A command's time is its working time. Dispatch reads the clock once at its end; the time begins at the previous reading. So the
+// first command of a window also has the time of looking up and prefetching for the whole window. A command also has the time of
+// commands that ran before it without ending: refused commands, and commands that began to wait for pages. Waits count for
+// stages, not for commands. Receiving, sending and the write to the log are in the times of passes only.
 #pragma once
 
 #include <algorithm>
@@ -89,8 +89,9 @@ enum class Stage : std::uint8_t {
   kDisk,    ///< the command waits until pages are there: measured for each wait
   kThread,  ///< the command is on another thread, or on the way there or back: measured each time
   kStall,   ///< delayed by the write stall, or until there is memory: measured each time
-  /// Until the log has the writes of a pass, as durably as configured: measured for passes that find something to write, one at a
-  /// time per loop. Also until the log is synced: measured for each command whose reply waits for the sync.
+  /// The command waits until the log has the writes of its pass, as durably as configured. Measured for passes that find
+  /// something to write, one at a time per loop. Also the wait until the log is synced: measured for each command whose reply
+  /// needs the sync.
   kWal,
 };
 inline constexpr std::array<const char*, 6> kStageNames = {"queue", "memory", "disk", "thread", "stall", "wal"};
@@ -121,7 +122,7 @@ struct TotalCounts {
   std::uint64_t errors = 0;    ///< error replies
   std::uint64_t keyspace_hits = 0, keyspace_misses = 0;
   std::uint64_t passes = 0;
-  std::uint64_t waits_for_disk = 0;  ///< commands that had to wait for pages, once per round
+  std::uint64_t waits_for_disk = 0;  ///< commands that had to wait for pages, each counted once per round
   std::uint64_t offloaded = 0;       ///< runs on an offload thread
   std::uint64_t retries = 0;         ///< runs that were repeated because an expiry passed
   std::uint64_t stalled = 0;         ///< delays of a command by the write stall

@@ -79,8 +79,8 @@ struct KeySpec {
   int step = 1;
   std::uint16_t access = 0;
   int blind_argc = 0;  ///< with exactly so many arguments the keys are overwritten without a read, although `access` says kRw
-  /// The argument with the number of keys, which follow it: 1 of ZUNION 2 a b. 0: none. `first` is the argument after it, or one
-  /// key before it, and `last` and `step` are unused. The keys are visited by next_key() and last_key() (command_keys.h).
+  /// Index of the argument that says how many keys follow it: 1 in ZUNION 2 a b. 0: none. `first` is the argument after it, or
+  /// one key before it, and `last` and `step` are unused. next_key() and last_key() (command_keys.h) visit the keys.
   int count_at = 0;
   /// One more key is the argument after the last option STORE, as in SORT. The command writes it, and writes nothing without it.
   /// Then `first` is the only other key.

@@ -61,7 +61,7 @@ void send_kept_invalidations(Client& client);
 /// The tracking clients, and their notes. Thread-safe, except for members that are set before use.
 class TrackingTable {
  public:
-  /// Limits of the notes. Beyond them the first keys are invalidated as if they had changed.
+  /// Limits of the notes. Beyond them the first keys in key order are invalidated as if they had changed.
   static constexpr std::size_t kMaxKeys = 1'000'000;
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
   /// The notes' share of the memory budget, at most.
@@ -123,7 +123,7 @@ class TrackingTable {
   struct Prefix {
     std::set<std::uint64_t> clients;
     std::pair<const std::string, Prefix>* parent = nullptr;  ///< the longest of the prefixes that begin this one
-    /// Written since the last broadcast, of keys of which this is the longest prefix. They are broadcast for its parents, too.
+    /// Keys written since the last broadcast whose longest prefix is this one. They are broadcast for its parents, too.
     WrittenKeys keys;
   };
   using Prefixes = std::map<std::string, Prefix, std::less<>>;

@@ -139,7 +139,7 @@ struct Transaction {
   bool failed = false;                                                      ///< a command could not be queued, so EXEC fails
   bool writes = false, locks_all = false, synced = false, selects = false;  ///< requirements of the queued commands
   bool walks = false;                                                       ///< one of the queued commands reads a whole database
-  bool is_long = false;                                                     ///< a queued command never runs on a loop alone
+  bool is_long = false;                                                     ///< one of the queued commands is flagged kOffload
   bool may_leave = true;                                                    ///< all of the queued commands may run off the loop
   std::uint64_t arguments = 0;                                              ///< arguments of all queued commands
   std::uint64_t passwords = 0;                                              ///< number of passwords that EXEC will check

@@ -27,7 +27,7 @@ struct CgroupLimit {
 /// Returns the smallest memory limit in bytes from the process's group up to the root; nullopt if no group sets a limit. `root`
 /// is prepended to every path that is read, and left out of `file`: tests pass a directory tree.
 std::optional<CgroupLimit<std::uint64_t>> cgroup_memory_limit(const std::string& root = "");
-/// Returns the smallest CPU quota of the same groups, in cores (1.5 = 150 ms in each 100 ms).
+/// Returns the smallest CPU quota of the same groups, in cores (1.5 = 150 ms of CPU time in each 100 ms).
 std::optional<CgroupLimit<double>> cgroup_cpu_quota(const std::string& root = "");
 
 }  // namespace ebbtide

@@ -38,7 +38,7 @@ std::uint64_t peak_resident_bytes();
 void report_refused_allocations(void (*refused)(std::uint64_t bytes));
 /// Returns the allocator's name: "mimalloc-2.0.9" or "libc".
 std::string allocator_name();
-/// Returns true if resident_bytes() shows how much memory is used. With a sanitizer, resident_bytes() is a multiple of it.
+/// Returns true if resident_bytes() shows how much memory the server uses. With a sanitizer it is several times as much.
 bool keeps_to_budget();
 /// Makes the allocator return freed memory to the system at once, instead of keeping it for idle threads.
 void give_freed_memory_back();

@@ -40,7 +40,7 @@ class Connection final : public Client {
   void hand_in(const ParserLimits& limits, std::vector<PendingCommand>* pass);
   /// Called after the pass with the connection's commands. Keeps the commands that are not done.
   void take_back(std::span<PendingCommand> part);
-  /// Makes replies that were appended since the last call wait until the log has seen_seq.
+  /// Makes replies that were appended since the last call wait until the log has reached seen_seq.
   void close_gate(std::uint64_t durable_seq, std::int64_t now_ms);
   /// Removes the gates that the log has reached, even if the socket does not take the replies after them.
   void open_gates(std::uint64_t durable_seq);
@@ -51,7 +51,7 @@ class Connection final : public Client {
   [[nodiscard]] std::size_t query_free_bytes() const override { return parser.unused(); }
   [[nodiscard]] std::size_t argument_bytes() const override;
   [[nodiscard]] std::size_t total_bytes() const override { return sizeof(Connection) + parser.memory() + out.memory(); }
-  /// Returns the bytes that are charged to the budget as a buffer, and those of shared texts in the output, which carry their charge.
+  /// Returns buffers and state in bytes, including shared texts in the output, which are charged to the budget separately.
   [[nodiscard]] std::size_t buffers_and_state() const {
     return parser.buffer_memory() + out.memory() + state_bytes + (tls == nullptr ? 0 : TlsStream::kMemoryBytes);
   }
@@ -129,7 +129,7 @@ class Connection final : public Client {
   /// much input, or the pass had no time for its commands. 2: the pass had time for some of its commands, or for a slice of one.
   std::uint8_t rank = 0;
   bool counted_stranger = false;
-  bool limited_as_subscriber = false;  ///< the class of output limits that it has
+  bool limited_as_subscriber = false;  ///< true if the output limits of subscribers apply now
   bool error_sent = false;             ///< the reply to a parse error was sent
   bool lingering = false;              ///< everything is sent and our side is shut down; input of the peer is read and dropped
   bool dead = false;                   ///< closed; freed at the end of the round

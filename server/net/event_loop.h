@@ -5,8 +5,8 @@
 //   2. Parse all their pipelines into one span, and hand it to the sink: a pass.
 //   3. Write the log, once.
 //   4. Send each connection the replies that may leave. Epoll is used for sending only after EAGAIN.
-// Steps 1 and 2 together, the sink's pass and step 4 each have a few milliseconds. Connections with large inputs or outputs that
-// are left over are the first of the next round. Connections with small ones are always served.
+// Each round has a few milliseconds for steps 1 and 2 together, for the sink's pass, and for step 4. Connections with large
+// inputs or outputs that are left over come first in the next round. Connections with small ones are always served.
 // So a GET without pipelining takes one recv, one send and a share of one epoll_wait.
 //
 // Sockets are registered once, edge-triggered, for both directions. The connection stores whether its socket is readable and
@@ -154,11 +154,11 @@ class EventLoop final : public ClientLoop {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> graveyard_;
   std::vector<Connection*> queue_, working_, gated_, put_off_;
-  bool cut_ = false;               ///< connections have ranks, since the last pass left commands over or inputs are large
+  bool cut_ = false;               ///< connections have ranks, because the last pass left commands over or inputs are large
   bool short_first_ = false;       ///< the current pass began with short inputs
   bool late_ = false;              ///< this part of the round has no time for large inputs and outputs
   std::uint64_t part_end_ns_ = 0;  ///< when this part of the round ends
-  std::size_t unmeasured_ = 0;     ///< bytes since the clock was read for it
+  std::size_t unmeasured_ = 0;     ///< bytes since the clock was last read to set late_
   std::vector<std::uint64_t> own_resumes_;  ///< ids of clients whose resumption this thread requested
   std::vector<PendingCommand> pass_;
   struct Part {
@@ -174,8 +174,9 @@ class EventLoop final : public ClientLoop {
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0;
   std::size_t sweep_at_ = 0;
   bool more_arrivals_ = false, more_tasks_ = false;
-  std::size_t held_bytes_ = 0, charged_bytes_ = 0;  ///< own buffers of all connections; what is charged of them
-  std::size_t largest_held_ = 0;                    ///< the most that any connection has held since the last complete sweep
+  /// Bytes of the connections' own buffers; the part that is charged to the budget
+  std::size_t held_bytes_ = 0, charged_bytes_ = 0;
+  std::size_t largest_held_ = 0;  ///< the most that any connection has held since the last complete sweep
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;
 
   // With synchronization of their own.

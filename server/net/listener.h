@@ -31,7 +31,7 @@ class Listener {
   /// with `tls` it is a separate port. `tls`: connections are encrypted, by set_tls()'s context. Returns "" or the error. Sets
   /// `unavailable` if the machine has no such address, for example because IPv6 is off.
   std::string listen(const std::string& address, std::uint16_t port, bool* unavailable, bool tls = false);
-  /// Listens on a socket of the file system with the given permissions. An existing socket that no server listens on is replaced;
+  /// Listens on a Unix socket with the given file mode. An existing socket that no server listens on is replaced;
   /// any other file is an error. Returns "" or the error. stop() removes the socket.
   std::string listen_unix(const std::string& path, unsigned mode);
   /// Returns the port of the first socket; 0 if there is none.
@@ -63,9 +63,9 @@ class Listener {
   std::vector<EventLoop*> loops_;
   std::vector<std::unique_ptr<Socket>> sockets_;
   std::uint16_t port_ = 0, tls_port_ = 0;
-  std::string unix_path_;  ///< path of the socket in the file system; "" = none
-  int null_fd_ = -1;   ///< /dev/null
-  int spare_fd_ = -1;  ///< the reserve: a copy of null_fd_
+  std::string unix_path_;  ///< path of the Unix socket; "" = none
+  int null_fd_ = -1;       ///< /dev/null
+  int spare_fd_ = -1;      ///< the reserve: a copy of null_fd_
   std::int64_t error_logged_ms_ = 0, eviction_logged_ms_ = 0;
 };
 

@@ -30,7 +30,8 @@ struct NetSettings {
   std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;  ///< unparsed input of a client, except for one big bulk
   std::uint64_t max_bulk_bytes = std::uint64_t{512} << 20;
   OutputLimits output = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
-  OutputLimits subscriber_output = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};  ///< for monitors, too
+  /// Also limits clients in MONITOR
+  OutputLimits subscriber_output = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
   std::uint64_t memory_budget = 0;  ///< budget of the whole server; the output of one client may have half of it; 0: no limit
   bool password_required = false;   ///< new connections must authenticate
   bool protected_mode = true;       ///< without a password, only loopback addresses may connect
@@ -88,7 +89,8 @@ struct NetShared {
   Strangers unauthenticated;                            ///< the unauthenticated clients that have reached their loop
   std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0},
       evicted_strangers{0}, accept_errors{0};
-  std::atomic<std::int64_t> attack_told_ms{0};  ///< when POST or Host: was last logged, at most once a minute; 0: never
+  /// When an HTTP request (POST or Host:) was last logged, at most once a minute; 0: never
+  std::atomic<std::int64_t> attack_told_ms{0};
 };
 
 enum class NetLog : std::uint8_t { kDebug, kInfo, kWarning };
@@ -104,15 +106,16 @@ class ClientMemory {
   [[nodiscard]] virtual bool try_charge_values(std::uint64_t bytes) = 0;
   virtual void charge_values(std::uint64_t bytes) = 0;
   virtual void release_values(std::uint64_t bytes) = 0;
-  /// Returns a value with the same bytes. When its last copy is destroyed the charge is released; the caller no longer does that.
+  /// Returns a value with the same bytes. It owns the charge, and releases it when its last copy is destroyed; the caller must
+  /// not.
   [[nodiscard]] virtual std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) = 0;
-  /// Returns the same memory with another owner, which is charged with `bytes`, for input that outlives its connection.
+  /// Charges `bytes` for input that outlives its connection. Returns the same memory; its new owner releases the charge.
   [[nodiscard]] virtual std::shared_ptr<const void> own_input(std::shared_ptr<const void> input, std::uint64_t bytes) = 0;
-  /// Returns true if the budget is spent while buffers have a considerable part of it. Then the connections with the largest
-  /// buffers are closed.
+  /// Returns true if the budget is spent and buffers have a considerable part of it. Then the loops close the connections with
+  /// the largest buffers.
   [[nodiscard]] virtual bool short_of_buffers() const = 0;
-  /// Returns true if buffers have grown by a considerable part of the budget since it was spent, so that closing the largest
-  /// comes too late. Then each connection that grows is closed, unless it is small.
+  /// Returns true if buffers have grown by a considerable part of the budget since it was spent. Closing the largest is too slow
+  /// then: the loops close each connection that grows, unless it is small.
   [[nodiscard]] virtual bool overdrawn() const = 0;
 };
 

@@ -25,7 +25,7 @@ class EventLoop;
 
 inline constexpr char kTooManyStrangers[] = "-ERR max number of unauthenticated clients reached\r\n";
 
-/// The address without its port.
+/// Returns the address without its port.
 inline std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 /// The unauthenticated connections. Thread-safe.
@@ -72,7 +72,7 @@ class Strangers {
  private:
   using InOrder = std::list<Stranger>;
 
-  // Among equals the one with the oldest connection.
+  // Returns the network with the most connections; among equals, the one with the oldest connection.
   [[nodiscard]] std::string largest_network() const {
     std::size_t most = 0;
     std::string largest;

@@ -50,7 +50,7 @@ class PubSub {
     std::uint64_t client_id = 0;
     bool operator==(const Subscriber&) const = default;
   };
-  /// Returns true once a piece of work has taken long enough. Null: never.
+  /// Returns true when a piece of work must stop, for now or for good. Null: never.
   using Over = std::function<bool()>;
 
   /// Charges long texts of messages. Set once, before use.
@@ -68,8 +68,8 @@ class PubSub {
   void publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq, Reply* count = nullptr,
                Value value = nullptr);
 
-  /// While an object of this class lives, messages from its thread to other loops are gathered, and sent as few tasks, in their
-  /// order. A long command has hundreds of thousands of messages, and a task for each would cost more than its delivery.
+  /// While an object of this class lives, it collects messages from its thread to other loops, and sends them in order, in few
+  /// tasks. A long command has hundreds of thousands of messages, and a task for each would cost more than its delivery.
   class Gathering;
   /// The subscribers that a message has now, so that the message can be sent later.
   class Audience;
@@ -126,7 +126,8 @@ class PubSub {
     std::uint64_t client_id;
     std::shared_ptr<const std::string> pattern_and_end;
   };
-  /// Channel and text are followed by CRLF. If `value` is set, the text is there instead.
+  /// A message on its way. Channel and text are followed by CRLF. If `value` is set, it has the text, and `text_and_end` is
+  /// empty.
   struct Message {
     Kind kind;
     std::string channel_and_end, text_and_end;
@@ -145,7 +146,7 @@ class PubSub {
   static constexpr std::size_t kSharedBytes = 4 << 10;
   /// A message whose patterns cost less (pattern_work) is compared with them under one lock: a tenth of a millisecond.
   static constexpr std::uint64_t kFewBytes = 64 << 10;
-  /// So many deliveries take half a millisecond.
+  /// The number of deliveries that take half a millisecond.
   static constexpr std::size_t kClientsAtOnce = 1024;
   [[nodiscard]] std::shared_ptr<const Message> message_of(Kind kind, Bytes channel, Bytes text, std::uint64_t seq,
                                                           Value value) const;
@@ -206,19 +207,19 @@ class PubSub::Audience {
   std::size_t size_ = 0;
 };
 
-/// A pattern that is added or removed meanwhile is compared, or is not.
+/// A pattern that is added or removed during the search may be included or not.
 class PubSub::Search {
  public:
   /// The channel outlives the search.
   Search(const PubSub& registry, Kind kind, Bytes channel) : registry_(registry), kind_(kind), channel_(channel) {}
 
-  /// Adds subscribers to `found`. Returns true if these were the last. Returns false if it has added `most` or more, or if `over` has
-  /// returned true, which is called after each tenth of a millisecond.
+  /// Adds subscribers to `found`. Returns true if these were the last. Returns false if it has added `most` or more, or if `over`
+  /// has returned true. It calls `over` after each tenth of a millisecond.
   bool go_on(Audience* found, std::size_t most, const Over& over);
 
  private:
   static constexpr std::size_t kStepsAtOnce = 32 << 10, kPatternsAtOnce = 64;
-  /// Takes the next patterns. Returns false if there are none.
+  /// Copies the next patterns from the registry into patterns_. Returns false if there are none.
   bool take_patterns();
   void add_subscribers(const std::shared_ptr<const std::string>& pattern_and_end, Audience* found) const;
 
@@ -226,9 +227,9 @@ class PubSub::Search {
   const Kind kind_;
   const Bytes channel_;
   bool begun_ = false;
-  std::vector<std::shared_ptr<const std::string>> patterns_;  ///< taken, each followed by CRLF
-  std::size_t next_ = 0;                                      ///< of patterns_
-  std::optional<GlobMatch> match_;                            ///< of the next pattern, if that is under way
+  std::vector<std::shared_ptr<const std::string>> patterns_;  ///< copied from the registry, each followed by CRLF
+  std::size_t next_ = 0;                                      ///< index in patterns_
+  std::optional<GlobMatch> match_;                            ///< the match of that pattern, if it has begun
 };
 
 class PubSub::Publishing {
@@ -238,7 +239,7 @@ class PubSub::Publishing {
         here_(here),
         search_(registry, kind, Bytes(message_->channel_and_end).substr(0, channel.size())) {}
 
-  /// Returns false if `over` has returned true; then it is called again.
+  /// Returns false if `over` has returned true; the caller then calls go_on() again later.
   bool go_on(const Over& over);
 
  private:
@@ -258,7 +259,8 @@ class PubSub::Sending {
         text_(text),
         value_(std::move(value)) {}
 
-  /// Returns false if `over` has returned true; then it is called again. `here` and `seq` are those of publish().
+  /// Returns false if `over` has returned true; the caller then calls go_on() again later. `here` and `seq` are those of
+  /// publish().
   bool go_on(ClientLoop* here, std::uint64_t seq, const Over& over);
 
  private:

@@ -139,8 +139,9 @@ class CommandSink {
   /// Called before the client is freed: references to it must be removed. `waiting_command` is its first unfinished command; null
   /// if there is none. The sink keeps the data alive that a fetch or a thread still uses (Client::take_input).
   virtual void client_closed(Client& client, PendingCommand* waiting_command) = 0;
-  /// Returns true if the sink has charged replies of the last pass to the memory budget. Then the caller charges the buffers that
-  /// have them by now, and calls buffers_charged(), so that no reply is charged twice when it looks for clients to close.
+  /// Returns true if replies of the last pass are still charged to the memory budget by the sink. The loop then charges the
+  /// output buffers that have these replies now, and calls buffers_charged(), which releases the sink's charge. So no reply is
+  /// charged twice when the loop looks for clients to close.
   [[nodiscard]] virtual bool charges_replies() const { return false; }
   virtual void buffers_charged() {}
   /// Called with the time from the end of a pass's commands until the log had their writes, as durable as their replies require.

@@ -19,8 +19,8 @@ class Disposer {
   virtual void dispose(std::shared_ptr<const void> garbage) = 0;
 };
 
-/// Sets the disposer of this process. Null: each thread frees memory by itself. A replaced disposer may free memory that it has
-/// received later, so it must live until the next call of this.
+/// Sets the disposer of this process. Null: each thread frees memory by itself. Another thread may still call the replaced
+/// disposer, so it must live until the next call of set_disposer().
 void set_disposer(Disposer* disposer);
 
 /// Frees `garbage` here, or through the disposer if `is_long`.

@@ -127,7 +127,7 @@ class OutputBuffer {
     char* block = nullptr;              ///< own memory; null for a shared value
     std::size_t capacity = 0;           ///< kChunkBytes, or the counted bytes of a shared value
     std::shared_ptr<const void> owner;  ///< owner of a shared value
-    std::size_t shared_bytes = 0;       ///< the chunk's part of the shared value, at first
+    std::size_t shared_bytes = 0;       ///< bytes of the shared value in this chunk when it was appended
     std::uint64_t number = 0;           ///< counts up; a hole refers to its chunk by it
   };
 

@@ -1,7 +1,7 @@
 // Texts that the outputs of many clients share: invalidations, messages, lines of MONITOR.
 //
-// Such a text is in memory once, however many clients have still to read it, so the memory budget is charged with it once. It counts in
-// full against the output limit of each client (OutputBuffer::append_shared).
+// Such a text is in memory once, however many clients still have to read it, so the memory budget is charged with it once. It
+// counts in full against the output limit of each client (OutputBuffer::append_shared).
 #pragma once
 
 #include <cstddef>

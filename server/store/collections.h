@@ -1,8 +1,8 @@
 // Collections on the engine: one entry of kind kCompact per key (collection/compact.h).
 //
-// All puts of collections are here, because they may delete: a put that drops an element, or overwrites a collection, has a debt,
-// so that what it dropped leaves the files by the delete deadline. A put that adds or changes elements has none. The last element
-// takes its key along: an empty collection is a deleted key. Only a put that drops elements goes on while the disk is full.
+// All puts of collections are here, because they may delete. A put that drops an element, or overwrites a collection, carries a
+// delete debt, so that the dropped bytes leave the files by the delete deadline. A put that adds or changes elements has no debt.
+// Removing the last element deletes the key. While the disk is full, only puts that drop elements are accepted.
 #pragma once
 
 #include <optional>
@@ -29,7 +29,7 @@ Result<Bytes> collection_encoding(Bytes value);
 /// The effect of a put on the elements that the collection had.
 enum class Change : std::uint8_t {
   kKeeps,   ///< all are still there; some may have another value, score or place
-  kRemoves  ///< at least one is gone
+  kRemoves  ///< at least one was removed
 };
 
 /// The collections of a database, for one run of one command. Not thread-safe. Keys are engine keys (key_codec.h).
@@ -39,8 +39,8 @@ class Collections {
   Collections(const ReadView& view, WriteBatch& batch, ReadCounts& counts, const PendingWrites* pending)
       : view_(view), batch_(batch), strings_(view, batch, counts, pending) {}
 
-  /// Looks for a collection, and reads no byte of a large one: read() follows. WRONGTYPE for a string, or an error as of
-  /// Strings::locate. For commands that only read.
+  /// Looks for a collection without reading a byte of a large one; the caller calls read() for that. Fails with WRONGTYPE for a
+  /// string, or like Strings::locate(). For commands that only read.
   Status locate(const LookupKey& key, std::optional<Found>* found);
   /// Like locate(), for a command that writes: it relies on the entry's expiry.
   Status locate_for_update(const LookupKey& key, std::optional<Found>* found);

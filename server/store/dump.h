@@ -11,8 +11,8 @@
 
 namespace ebbtide {
 
-/// The RDB version that is written: the oldest one, of Redis 4.0, that has all forms which DUMP writes, since a server refuses payloads
-/// of newer versions than its own.
+/// The RDB version of the payloads that DUMP writes, that of Redis 4.0: the oldest version with all forms that DUMP uses. A
+/// server refuses payloads of newer versions than its own, so an older version is accepted by more servers.
 inline constexpr unsigned kWrittenRdbVersion = 8;
 /// The newest version that is read: that of Redis 7.2.
 inline constexpr unsigned kNewestRdbVersion = 11;

@@ -29,9 +29,9 @@ class GlobMatch {
   std::optional<bool> go_on(std::size_t steps);
 
  private:
-  /// Finds the literal text behind the latest star. It ends at the latest where it is longer than the rest of the text.
+  /// Finds the literal text behind the latest star. Stops once that is longer than the rest of the text.
   void find_literal();
-  /// Compares from this place of the text on with what is behind the latest star.
+  /// Compares the pattern behind the latest star with the text from place `text` on.
   void begin_at(std::size_t text);
   /// Searches a part of the text for the literal text behind the latest star, and moves there. Returns false if the
   /// pattern does not match.
@@ -39,10 +39,10 @@ class GlobMatch {
 
   Bytes pattern_, text_;
   bool ignore_case_;
-  bool seeks_ = false;                              ///< the literal text behind the latest star is searched from star_text_ on
-  std::size_t p_ = 0, t_ = 0;                       ///< the places that are compared next
+  bool seeks_ = false;         ///< the text from star_text_ on is searched for the literal text behind the latest star
+  std::size_t p_ = 0, t_ = 0;  ///< the places that are compared next
   std::size_t star_ = Bytes::npos, star_text_ = 0;  ///< where to continue after the latest star, in pattern and text
-  std::size_t literal_end_ = 0;                     ///< of the literal text behind the latest star, in the pattern
+  std::size_t literal_end_ = 0;                     ///< end, in the pattern, of the literal text behind the latest star
 };
 
 /// Returns the longest literal text that every match starts with, without quotes: "user:1" for "user:1*", "a*b" for "a\\*b[cd]".

@@ -16,7 +16,8 @@ Result<std::optional<Bytes>> find_field(Bytes hash, Bytes field);
 /// Changes a decoded hash. New fields come last, as in Redis. Views of fields and values must outlive it.
 class HashEditor {
  public:
-  /// `changes`: how many calls follow, about. Many get an index over the fields, a few look at each.
+  /// `changes`: about how many calls follow. For many calls the editor makes an index of the fields; for few, each call scans
+  /// them.
   HashEditor(Hash hash, std::size_t changes);
 
   [[nodiscard]] std::optional<Bytes> find(Bytes field) const;

@@ -22,7 +22,7 @@
 namespace ebbtide::hll {
 
 inline constexpr std::size_t kRegisters = 1 << 14;
-/// The default of Redis's hll-sparse-max-bytes. The header counts.
+/// The default of Redis's hll-sparse-max-bytes, including the header.
 inline constexpr std::size_t kMaxSparseBytes = 3000;
 
 /// The registers, one byte each.

@@ -3,8 +3,7 @@
 // Invariants:
 //   1. The engine sorts user keys exactly as memcmp does, so that every range and prefix of keys is one range of the engine.
 //   2. The elements of a collection, a type that does not exist yet, lie directly after its main entry and before every greater
-//      key.
-//      So a range of keys includes their elements.
+//      key. So a range of keys includes their elements.
 //
 // escape(key) replaces 0x00 by 0x00 0xff and changes nothing else. A main entry is escape(key), without a terminator; an element
 // is escape(key) 0x00 0x01 generation element. No escaped key contains 0x00 0x01, and 0x01 < 0xff, which gives both rules.

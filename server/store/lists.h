@@ -27,7 +27,7 @@ struct ListSearch {
   std::uint64_t count = 1;     ///< how many matches; 0 = all
   std::uint64_t max_size = 0;  ///< how many elements are compared; 0 = all
 };
-/// Returns the places of the element, in the order in which they are found.
+/// Returns the places of the element, in the order of the search.
 std::vector<std::size_t> find_elements(const List& list, Bytes element, const ListSearch& search);
 
 /// Removes the first `count` elements that equal `element`; 0: all; negative: the last -count ones. Returns how many it has removed.

@@ -5,12 +5,13 @@
 //   zipmap     count u8, entries, 0xff                         entry: length, field, length, free u8, value, free bytes
 //   intset     width u32 (2, 4 or 8), count u32, integers      ascending, without duplicates
 //
-// Numbers are little endian. `length` is that of the whole form, `last` the place of its last entry. A count of 65535, or 254 of a
-// zipmap, says nothing. The data of a listpack or ziplist begins with a byte that says whether a string follows or an integer, and
-// how long it is.
+// Numbers are little endian. `length` is that of the whole form, `last` the place of its last entry. A count of 65535 (in a
+// zipmap: 254) means that the number is unknown. The data of a listpack or ziplist begins with a byte that says whether a string
+// follows or an integer, and how long it is.
 //
 // Redis 7 writes listpacks and intsets, Redis 3.2 to 6 ziplists, Redis 2.4 zipmaps. Everything that Redis checks with
-// sanitize-dump-payload is checked here: each length against the bytes that are left, the lengths that stand twice, and the counts.
+// sanitize-dump-payload is checked here: each length against the bytes that are left, each pair of lengths that must agree, and
+// the counts.
 #pragma once
 
 #include <cstddef>
@@ -59,13 +60,13 @@ class PackedReader {
   const PackedForm form_;
   RdbSource source_;                     // the entries that are left
   std::size_t whole_ = 0;                // bytes of all entries
-  std::uint64_t count_ = 0;              // that the head says
-  std::uint64_t seen_ = 0;               // items so far
-  std::uint64_t last_ = 0;               // of a ziplist: the place of the last entry that the head says
-  std::uint64_t place_ = 0;              // of a ziplist: the place of the entry before
-  std::uint64_t before_ = 0;             // of a ziplist: the length of the entry before
-  std::uint64_t width_ = 0;              // of an intset
-  std::optional<std::int64_t> largest_;  // of an intset, so far
+  std::uint64_t count_ = 0;              // number of items according to the head
+  std::uint64_t seen_ = 0;               // items read so far
+  std::uint64_t last_ = 0;               // of a ziplist: the place of the last entry according to the head
+  std::uint64_t place_ = 0;              // of a ziplist: the place of the previous entry
+  std::uint64_t before_ = 0;             // of a ziplist: the length of the previous entry
+  std::uint64_t width_ = 0;              // of an intset: bytes of an integer
+  std::optional<std::int64_t> largest_;  // of an intset: the largest integer so far
   bool open_ = false, sound_ = false;
 };
 

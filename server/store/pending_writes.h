@@ -53,7 +53,7 @@ class PendingWrites {
     bool deleted = false;
     EntryKind kind = EntryKind::kValue;
     std::string value;
-    SharedValue shared;  ///< has the value instead of `value`, if set
+    SharedValue shared;  ///< if set, it has the value, and `value` is empty
     Millis expiry = 0;
     DeleteKey stamp = kNoStamp;
   };

@@ -55,8 +55,8 @@ class RdbSource {
   std::optional<std::uint64_t> take_big(std::size_t bytes);
   std::optional<std::uint64_t> take_little(std::size_t bytes);
   std::optional<std::uint64_t> take_length();
-  /// Fails for a string longer than kMaxValueBytes, and for one that its compressed form is too short for. So the memory that
-  /// unpack() takes is bounded by the data.
+  /// Fails for a string longer than kMaxValueBytes, and for one that is longer than its compressed form can expand to. So the
+  /// memory that unpack() takes is bounded by the data.
   std::optional<RdbString> take_string();
 
  private:

@@ -85,13 +85,13 @@ class Strings {
   Status put_copy(const LookupKey& key, const Found& source, StampMode source_mode);
   /// Changes the expiry (in ms, 0 = never) of an entry whose value was read; keeps value and stamp.
   void set_expiry(const LookupKey& key, const Found& old, Millis expiry);
-  /// Deletes an entry that exists.
+  /// Deletes the key's entry. Requires that the caller has found one, since a tombstone is written in any case.
   void remove(const LookupKey& key);
 
  private:
   enum class Want : std::uint8_t { kPlace, kValue };
-  /// True if the key has a collection, which a put would overwrite and so delete: the put then has a debt. Looks the key up only
-  /// in a database that may have collections; then it fails like locate_any().
+  /// Sets `*collection` to true if the key has a collection. A put would overwrite it, and so delete its elements: the put then
+  /// carries a delete debt. Looks the key up only in a database that may have collections; then it fails like locate_any().
   Status replaces_collection(const LookupKey& key, bool* collection) const;
   Status find(const LookupKey& key, Want want, std::optional<Found>* found) const;
   Status find_to_read(const LookupKey& key, Want want, std::optional<Found>* found);

@@ -23,7 +23,8 @@ Result<std::optional<RankedScore>> find_member(Bytes sorted_set, Bytes member);
 /// Changes a decoded sorted set. Views of members must outlive it.
 class SortedSetEditor {
  public:
-  /// `changes`: how many calls follow, about. Many get an index over the members, a few look at each.
+  /// `changes`: about how many calls follow. For many calls the editor makes an index of the members; for few, each call scans
+  /// them.
   SortedSetEditor(SortedSet members, std::size_t changes);
 
   [[nodiscard]] std::optional<double> score(Bytes member) const;
@@ -80,8 +81,8 @@ struct WeightedSource {
   SortedSet members;
   double weight = 1;
 };
-/// Scores are multiplied by weights and added up in Redis's order, from the smallest source to the largest; a sum that is not a
-/// number counts as 0.
+/// Return the union and the intersection of the sources. Scores are multiplied by weights and added up in Redis's order, from the
+/// smallest source to the largest; a sum that is not a number counts as 0.
 SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate);
 SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate);
 /// Returns the members of the first source that are in no other, with their scores.

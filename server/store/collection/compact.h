@@ -62,16 +62,16 @@ using List = std::vector<Bytes>;
 /// The bytes must outlive it.
 class CompactReader {
  public:
-  /// kCorruption if the head is damaged or says another type.
+  /// Fails with kCorruption if the head is damaged or has another type.
   static Result<CompactReader> open(Bytes value, CollectionType type);
 
   /// Returns the number of elements.
   [[nodiscard]] std::size_t count() const { return count_; }
-  /// Reads the next element of a set or list. False at the end, and at damage.
+  /// Reads the next element of a set or list. Returns false at the end, and at damage.
   bool next(Bytes* item) { return begin_element() && take_item(item); }
   bool next(HashField* out) { return begin_element() && take_item(&out->field) && take_item(&out->value); }
   bool next(ScoredMember* out) { return begin_element() && take_score(&out->score) && take_item(&out->member); }
-  /// ok, or kCorruption: what is damaged, and where. After the end, bytes that are left are damage, too.
+  /// Returns ok, or kCorruption with what is damaged and where. After the last element, bytes that are left are damage, too.
   [[nodiscard]] Status status() const;
 
  private:
@@ -95,7 +95,7 @@ Result<List> decode_list(Bytes value);
 /// Returns the number of bytes that encode() returns.
 std::size_t encoded_bytes(const Hash& hash);
 std::size_t encoded_bytes(const SortedSet& members);
-/// Of a set or list.
+/// Like the functions above, for a set or list.
 std::size_t encoded_bytes(const std::vector<Bytes>& items);
 /// Returns an error reply that names the limit if a collection of that size is too large.
 Status check_compact_size(std::size_t elements, std::size_t bytes);
@@ -103,7 +103,7 @@ Status check_compact_size(std::size_t elements, std::size_t bytes);
 /// Returns the collection's bytes. Requires at least one element, the order of the type, and no NaN.
 std::string encode(const Hash& hash);
 std::string encode(const SortedSet& members);
-/// Of a set or list.
+/// Like the functions above, for a set or list.
 std::string encode(CollectionType type, const std::vector<Bytes>& items);
 
 }  // namespace ebbtide
