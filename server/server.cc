@@ -30,7 +30,7 @@ namespace {
 constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 /// While the database is being opened, queued transactions of clients may use 1 / n of the memory budget.
 constexpr std::uint64_t kLoadingPart = 8;
-constexpr std::uint64_t kExpirySliceNanos = 5'000'000;  // of the thread that accepts connections
+constexpr std::uint64_t kExpirySliceNanos = 5'000'000;  // on the thread that accepts connections
 constexpr std::uint64_t kStartMs = 120'000;  // the time that the service manager waits for each further step of a start
 
 // Returns the value of an environment variable that the service manager sets; "" if it is not set.
@@ -70,7 +70,7 @@ unsigned loop_count(const Config& config) {
   return config.threads != 0 ? static_cast<unsigned>(config.threads) : event_loops_for(usable_cores().count);
 }
 
-/// A memtable takes at most this part of the budget. Between two measurements of the memory, full memtables wait for their flush
+/// A memtable takes at most 1 / n of the budget. Between two measurements of the memory, full memtables wait for their flush
 /// beside the active one; larger memtables would exceed the budget by then.
 constexpr std::uint64_t kMemTablePart = 4;
 
@@ -111,7 +111,7 @@ class EveryLoop {
     std::condition_variable changed;
     std::size_t missing = 0;
   };
-  // Destroyed when its task has run, or was dropped because the loop has stopped.
+  // Counts its loop as finished when it is destroyed: its task has run, or was dropped because the loop has stopped.
   struct Ticket {
     explicit Ticket(std::shared_ptr<State> s) : state(std::move(s)) {}
     ~Ticket() {
@@ -257,7 +257,7 @@ Server::Server(Config config, std::string executable)
 
 Server::~Server() { end(); }
 
-// --- life
+// --- start and stop
 
 int Server::run() {
   const Config config = config_.get();
@@ -516,7 +516,7 @@ void Server::wait_for_signals() {
       if (!tls.is_ok())
         log_->write(ServerLog::Level::kError, "SIGHUP: " + tls.to_string() + ". The old certificate stays in use");
     } else if (stopping_) {
-      std::_Exit(1);  // the second signal: the log has every acknowledged write
+      std::_Exit(1);  // the second signal: ends without a clean stop; every acknowledged write is in the log
     } else {
       begin_stop(signal == SIGTERM ? "SIGTERM" : "SIGINT");
     }
@@ -676,7 +676,7 @@ Settings Server::settings_of(const Config& config) const {
 
 Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
-  // Changes that can be refused come first, then the others.
+  // Changes that can be refused are made first, then the others.
   FileShares files = share_files(file_limit_, after.max_clients);
   if (after.max_clients != before.max_clients && files.clients < after.max_clients) {
     file_limit_ = raise_file_limit(file_limit_for(after.max_clients));
@@ -786,7 +786,7 @@ void Server::watch_expiries() {
   }
 }
 
-// In slices, since this thread also accepts connections.
+// Works in slices, since this thread also accepts connections.
 void Server::report_expiries() {
   const Slice slice([end = mono_nanos_now() + kExpirySliceNanos] { return mono_nanos_now() >= end; });
   reporting_expiries_ = true;

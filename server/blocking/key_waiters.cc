@@ -46,7 +46,7 @@ bool KeyWaiters::Wait::found_nothing() {
   return !batons_.empty();
 }
 
-// Most batches have no operation that counts. They need no lock.
+// Takes the lock only for operations that may concern a waiting client; most batches have none.
 std::vector<KeyWaiters::Written> KeyWaiters::waited_for(const WriteBatch& batch, bool own) const {
   std::vector<Written> found;
   std::unique_lock lock(mutex_, std::defer_lock);

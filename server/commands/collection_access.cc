@@ -13,7 +13,8 @@
 namespace ebbtide {
 namespace {
 
-/// Memory for an argument of a write: its view, and half an entry of an index, since a field or a score has two arguments.
+/// Bytes reserved for each argument of a write: its view, and half an entry of an index, since an entry takes two arguments
+/// (field and value, or score and member).
 constexpr std::size_t kArgumentBytes = 64;
 
 }  // namespace
@@ -208,7 +209,7 @@ std::size_t random_below(std::size_t size, std::uint64_t* random) { return stati
 std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64_t* random) {
   std::vector<std::size_t> places;
   places.reserve(count);
-  // Of the places that are left, each is taken with the probability that all that are still wanted are among them.
+  // Takes each place with the probability (members still wanted) / (places left), so that each choice is equally likely.
   for (std::size_t place = 0; places.size() < count; ++place) {
     if (random_below(size - place, random) < count - places.size()) places.push_back(place);
   }

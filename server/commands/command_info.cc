@@ -60,7 +60,7 @@ void reply_flags(Reply& reply, std::uint32_t flags, std::span<const FlagName> na
 /// Returns the position of the last key relative to the first; 0 is the first key itself.
 int relative_last(const KeySpec& keys) { return keys.last == 0 ? 0 : keys.last < 0 ? keys.last : keys.last - keys.first; }
 
-/// The keys whose positions do not depend on an argument: all but those that are counted.
+/// Returns the keys whose positions do not depend on an argument: all but those that are counted.
 KeySpec fixed_part(const KeySpec& keys) {
   if (keys.count_at == 0) return keys;
   return keys.first < keys.count_at ? KeySpec{.first = keys.first, .last = keys.first} : KeySpec{.step = 0};
@@ -332,7 +332,7 @@ Result<std::vector<std::size_t>> key_positions(const Ctx& ctx, const Command** f
   return positions;
 }
 
-/// The work, in bytes, for each argument among which keys are looked for.
+/// Work (Ctx::work), in bytes, for each argument that is searched for keys.
 constexpr std::uint64_t kArgumentWork = 64;
 
 Status command_getkeys(Ctx& ctx) {

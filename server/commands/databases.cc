@@ -29,7 +29,7 @@ Status flushdb(Ctx& ctx) {
 Status flushall(Ctx& ctx) {
   TRY(check_flush_mode(ctx));
   for (DatabaseId database = 0; database < ctx.server().databases(); ++database) {
-    // The condition is that of flushdb().
+    // The same condition as in flushdb().
     if (ctx.off_loop != nullptr || ctx.has_tree(env_of(ctx).db->view(database, ctx.now, ReadMode::kResident, nullptr)))
       ctx.batch.flush_database(database);
   }

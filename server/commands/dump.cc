@@ -86,7 +86,7 @@ Result<RestoreOptions> parse_options(const Ctx& ctx) {
   return options;
 }
 
-/// Parses the absolute expiry in ms; 0: none. Returns `now` if the expiry is too far away: as in Redis, the key is then gone at
+/// Parses the absolute expiry in ms; 0: none. Returns `now` if the expiry is too far away: as in Redis, the key then expires at
 /// once.
 Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
   TRY_ASSIGN(ttl, integer_argument(ctx.arg(2)));

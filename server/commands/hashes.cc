@@ -1,7 +1,7 @@
 // Hashes: HSET, HGET and the other commands on fields. Errors and their order are Redis's.
 //
-// A hash is one entry, which each write builds again (store/collections.h). Removing a field deletes it; giving it another value
-// does not.
+// A hash is one entry, which each write replaces as a whole (store/collections.h). Removing a field counts as a delete, with a
+// delete debt; giving a field another value does not.
 #include <cmath>
 #include <optional>
 #include <string>
@@ -21,7 +21,7 @@ namespace {
 
 Status find(Ctx& ctx, std::optional<Found>* found) { return find_collection(ctx, ctx.key(), CollectionType::kHash, found); }
 
-/// The hash at the command's key, for a command that changes it.
+/// The hash at the command's key, decoded for a command that changes it.
 struct OpenHash {
   std::optional<Found> old;
   std::optional<HashEditor> editor;  ///< set by open()
@@ -125,7 +125,7 @@ Status hdel(Ctx& ctx) {
   return Status::ok();
 }
 
-/// The value of the field at argument 2.
+/// Finds the value of the field at argument 2.
 Status find_value(Ctx& ctx, std::optional<Found>* found, std::optional<Bytes>* value) {
   TRY(find(ctx, found));
   if (!*found) return Status::ok();

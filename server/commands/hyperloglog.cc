@@ -23,7 +23,7 @@ using Type = ArgDoc::Type;
 
 Status corrupt_sketch() { return reply_error("INVALIDOBJ Corrupted HLL object detected"); }
 
-/// Fails if the key has a value that is no sketch.
+/// Fails if the key has a value that is not a sketch.
 Status check_sketch(const std::optional<Found>& found) {
   if (!found || hll::is_valid(found->value)) return Status::ok();
   return reply_error("WRONGTYPE Key is not a valid HyperLogLog string value.");
@@ -74,8 +74,8 @@ Status count_one(Ctx& ctx) {
   if (!count) {
     count = hll::count(found->value);
     if (!count) return corrupt_sketch();
-    // The result is stored if the key is protected: a loop holds the key's lock, and EXEC off its loop has marked the key. A
-    // store that would fail or wait is left out, since the command is a read.
+    // The result is stored if the key is protected: a loop holds the key's lock, and EXEC off its loop has marked the key.
+    // PFCOUNT is a read, so it stores nothing if the store would fail or wait.
     if (ctx.may_store_result() && ctx.reserve(found->value.size()).is_ok()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);
@@ -140,7 +140,7 @@ Status pfmerge(Ctx& ctx) {
 /// Adds known elements, and compares the estimates of both encodings, and of a union, with the exact count.
 Status pfselftest(Ctx& ctx) {
   constexpr std::uint64_t kElements = 100'000;
-  TRY(ctx.work(std::uint64_t{kElements} * 100));  // about as long as that of so many bytes
+  TRY(ctx.work(std::uint64_t{kElements} * 100));  // takes about as long as processing this many bytes
   constexpr double kAllowed = 4 * 0.0081;         // four standard errors of 16384 registers
   std::string sketches[2] = {hll::make_empty(), hll::make_empty()};
   const auto check = [](std::uint64_t truth, std::optional<std::uint64_t> estimate) {

@@ -373,7 +373,7 @@ void info_keyspace(const Facts& facts, InfoText& out) {
 }
 
 /// Writes, for each database, the tombstones that memtables and tables still have, and the deadline by which their data must be
-/// gone. The fields are not named `db0`: client libraries put all sections into one dictionary.
+/// purged. The fields are not named `db0`: client libraries put all sections into one dictionary.
 void info_deletes(const Facts& facts, InfoText& out) {
   out.section("Deletes");
   for (const TreeInfo& info : facts.trees()) {

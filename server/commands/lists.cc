@@ -1,6 +1,7 @@
 // Lists: LPUSH, LPOP and the other commands on elements. Errors and their order are Redis's.
 //
-// A list is one entry, which each write builds again (store/collections.h). Another value at a place deletes nothing.
+// A list is one entry, which each write replaces as a whole (store/collections.h). Replacing the value at a place (LSET) does not
+// count as a delete.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -22,7 +23,7 @@ namespace {
 
 enum class End : std::uint8_t { kHead, kTail };
 
-/// The list at a key, for a command that changes it.
+/// Reads and decodes the list at a key, for a command that changes it.
 Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, List* list) {
   TRY(find_collection_for_update(ctx, key, CollectionType::kList, old));
   if (!*old) return Status::ok();
@@ -31,7 +32,7 @@ Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, List* lis
   return Status::ok();
 }
 
-/// The list at the command's key, for a command that only reads. Views into `found`.
+/// Reads and decodes the list at the command's key, for a command that only reads. Elements of `list` point into `found`.
 Status read_list(Ctx& ctx, std::optional<Found>* found, List* list) {
   TRY(find_collection(ctx, ctx.key(), CollectionType::kList, found));
   if (!*found) return Status::ok();
@@ -116,15 +117,15 @@ Status pop_generic(Ctx& ctx, End end) {
 Status lpop(Ctx& ctx) { return pop_generic(ctx, End::kHead); }
 Status rpop(Ctx& ctx) { return pop_generic(ctx, End::kTail); }
 
-/// LEFT or RIGHT.
+/// Parses LEFT or RIGHT.
 Result<End> end_argument(Bytes word) {
   if (equal_ignoring_case(word, "RIGHT")) return End::kTail;
   if (equal_ignoring_case(word, "LEFT")) return End::kHead;
   return syntax_error();
 }
 
-/// Pops from the first list among the command's keys, and replies with the key and the elements: an array of them if `many` is set,
-/// else one. Without a list, a command with a timeout waits.
+/// Pops from the first list among the command's keys, and replies with the key and the elements: an array of them if `many` is
+/// set, else one. If no key has a list, a command with a timeout waits.
 Status pop_from_first(Ctx& ctx, End end, std::uint64_t count, bool many, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   std::size_t first = 0;
@@ -160,7 +161,7 @@ Status bpop_generic(Ctx& ctx, End end) {
 Status blpop(Ctx& ctx) { return bpop_generic(ctx, End::kHead); }
 Status brpop(Ctx& ctx) { return bpop_generic(ctx, End::kTail); }
 
-/// Without a source, a command with a timeout waits.
+/// Moves an element from the first key's list to the second's. If there is no source, a command with a timeout waits.
 Status move_generic(Ctx& ctx, End from, End to, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   TRY(locate_entries(ctx, ctx.keys, &found));

@@ -98,13 +98,13 @@ Status unsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kChannel, "uns
 Status punsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kPattern, "punsubscribe"); }
 Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "sunsubscribe"); }
 
-/// The work (Ctx::work) of a delivery: 2,048 deliveries take more than a millisecond.
+/// Work (Ctx::work), in bytes, of one delivery. 2,048 deliveries take more than a millisecond.
 constexpr std::uint64_t kDeliveryBytes = 512;
 
-// The reply comes before the message that the publisher itself gets as a subscriber, unless thousands of clients get it. A message
-// may depend on data that its publisher has read or written, so it waits for the log as the publisher's replies do. Inside EXEC the message leaves once the
-// transaction is committed. It goes to the clients that were subscribed when the command ran, not to a publisher that subscribes
-// later in the same transaction.
+// The reply comes before the message that the publisher itself gets as a subscriber, unless thousands of clients get it. A
+// message may depend on data that its publisher has read or written, so it waits for the log as the publisher's replies do.
+// Inside EXEC the message is sent once the transaction is committed. It goes to the clients that were subscribed when the command
+// ran, not to a publisher that subscribes later in the same transaction.
 Status publish_to(Ctx& ctx, Kind kind) {
   PubSub& pubsub = *env_of(ctx).pubsub;
   TRY(ctx.work(pubsub.pattern_work(kind, ctx.arg(1))));

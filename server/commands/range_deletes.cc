@@ -21,7 +21,7 @@ namespace {
 
 using Type = ArgDoc::Type;
 
-/// "-" and "+" leave an end open, at either end.
+/// Returns a bound of the range; nullopt for "-" and "+", which leave either end open.
 std::optional<Bytes> bound(Bytes argument) {
   if (argument == "-" || argument == "+") return std::nullopt;
   return argument;

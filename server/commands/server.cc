@@ -18,7 +18,7 @@ namespace ebbtide {
 namespace {
 
 Status config_get(Ctx& ctx) {
-  constexpr std::uint64_t kPatternBytes = 4096;  // the bytes of all key names, with which each pattern is compared
+  constexpr std::uint64_t kPatternBytes = 4096;  // total bytes of all key names; each pattern is compared with all of them
   constexpr std::uint64_t kKeys = 128;           // an estimate of the number of keys
   std::vector<Bytes> patterns;
   std::uint64_t bytes = 0;
@@ -110,7 +110,7 @@ Status bgsave(Ctx& ctx) {
     if (!start()) return reply_error(kSaving);
   } else {
     // Inside EXEC this attempt may have to be repeated, and the backup must have the transaction's writes. So the backup starts
-    // after it.
+    // after the commit.
     if (ctx.server().save_state().running_since_micros != 0) return reply_error(kSaving);
     ctx.after_run([start](const Origin&) { (void)start(); });
   }

@@ -1,7 +1,7 @@
 // Sets: SADD, SINTER and the other commands on members. Errors and their order are Redis's.
 //
-// A set is one entry, which each write builds again (store/collections.h). Its members are in the order of their bytes, and replies
-// have that order: Redis promises none.
+// A set is one entry, which each write replaces as a whole (store/collections.h). Its members are in the order of their bytes.
+// Replies have that order; Redis promises none.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -23,12 +23,12 @@ namespace {
 
 Status find(Ctx& ctx, std::optional<Found>* found) { return find_collection(ctx, ctx.key(), CollectionType::kSet, found); }
 
-/// The arguments from `first` on, as a set.
+/// Returns the arguments from `first` on, as a set.
 Set set_of_arguments(const Ctx& ctx, std::size_t first) {
   return make_set(std::vector<Bytes>(ctx.args.begin() + static_cast<std::ptrdiff_t>(first), ctx.args.end()));
 }
 
-/// The set at a key, for a command that changes it.
+/// Reads and decodes the set at a key, for a command that changes it.
 Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, Set* set) {
   TRY(find_collection_for_update(ctx, key, CollectionType::kSet, old));
   if (!*old) return Status::ok();
@@ -180,7 +180,7 @@ Status sscan(Ctx& ctx) {
 
 // --- operations on several sets
 
-/// The sets of several keys; a missing key has an empty one. The first key of another type gives WRONGTYPE.
+/// The sets of several keys; a missing key counts as an empty set. The first key of another type gives WRONGTYPE.
 struct Sources {
   std::vector<std::optional<Found>> found;
   std::vector<Set> sets;
@@ -197,7 +197,7 @@ Status read_sources(Ctx& ctx, std::span<const LookupKey> keys, Sources* sources)
     const Status status = read_collection(ctx, CollectionType::kSet, &*found);
     if (ctx.too_long) return status;
     resident &= !status.is_not_resident();
-    // Goes on: the pages that all keys miss are read together.
+    // The loop continues, since the pages that all keys miss are read together.
     if (resident) TRY(status);
   }
   if (!resident) return Status::not_resident();
@@ -223,7 +223,7 @@ Status combine(Ctx& ctx, std::span<const LookupKey> keys, SetOperation operation
   std::size_t members = 0;
   for (const Set& set : sets) members += set.size();
   TRY(collection_work(ctx, 0, members));
-  TRY(ctx.reserve(members * sizeof(Bytes)));  // the result has no more
+  TRY(ctx.reserve(members * sizeof(Bytes)));  // the result has at most as many members
   switch (operation) {
     case SetOperation::kUnion:
       *result = united(sets);

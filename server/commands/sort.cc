@@ -37,9 +37,9 @@
 namespace ebbtide {
 namespace {
 
-/// The work (Ctx::work) of a look-up beside its bytes, of an element, of a comparison, and of a value of the result.
+/// Work (Ctx::work), in bytes, for: a look-up, without its value; an element; a comparison; a value of the result.
 constexpr std::uint64_t kLookupWork = 256, kElementWork = 64, kCompareWork = 8, kValueWork = 16;
-/// A command of more look-ups is for a thread of long commands.
+/// A command with more look-ups runs on a thread for long work.
 constexpr std::uint64_t kShortLookups = 64 << 10;
 
 /// The pattern of BY or GET: the key is prefix, element, suffix. Without a * it stands for no key. `field` is a field of a hash.
@@ -77,8 +77,8 @@ struct SortRequest {
   [[nodiscard]] std::uint64_t values_of_element() const { return std::max<std::size_t>(gets.size(), 1); }
 };
 
-/// Fails if the user of the session may not read all keys. `option`: BY or GET, which makes the command read any of them. Takes time
-/// with the number of arguments, so it is called once.
+/// Fails if the user of the session may not read all keys. `option`: BY or GET, which makes the command read any of them. The
+/// check takes time for each argument, so it is called once.
 Status check_patterns_right(Ctx& ctx, Bytes option) {
   if ((ctx.session.modes & Session::kChecked) == 0) return Status::ok();
   const User& user = rights_of(ctx.session, ctx.server());
@@ -131,7 +131,7 @@ Status parse_sort(Ctx& ctx, SortRequest* request) {
   return Status::ok();
 }
 
-/// Reserves memory that grows, in steps. A little is free of charge, as in Ctx::reserve().
+/// Reserves memory for data that grows, in steps. A little is free of charge, as in Ctx::reserve().
 class GrowingCharge {
  public:
   explicit GrowingCharge(Ctx& ctx) : ctx_(ctx) {}
@@ -189,7 +189,7 @@ class PatternReader {
   [[nodiscard]] bool resident() const { return resident_; }
 
  private:
-  /// Makes the engine key in key_. False if it is longer than any key.
+  /// Builds the engine key in key_. Returns false if it is longer than any key.
   bool make_key(const Pattern& pattern, Bytes element) {
     if (pattern.prefix.size() + element.size() + pattern.suffix.size() > kMaxKeyBytes) return false;
     key_.assign(pattern.prefix).append(element).append(pattern.suffix);
@@ -218,9 +218,9 @@ class KeptValues {
   explicit KeptValues(Ctx& ctx) : charge_(ctx) {}
   Status keep(const PatternValue& value, Bytes* kept) {
     *kept = *value.bytes;
-    if (!value.found) return Status::ok();  // bytes of the source, which the command holds
+    if (!value.found) return Status::ok();  // the bytes are part of the source, which the command keeps in memory
     if (value.found->kind == EntryKind::kValue && value.found->pin != nullptr && kept->size() > kLargeValueBytes) {
-      TRY(charge_.add(sizeof(pins_[0])));  // the value carries its own charge
+      TRY(charge_.add(sizeof(pins_[0])));  // the large value has a charge of its own
       pins_.push_back(value.found->pin);
       return Status::ok();
     }
@@ -239,7 +239,7 @@ class KeptValues {
 class ScoreParser {
  public:
   explicit ScoreParser(Ctx& ctx) : charge_(ctx) {}
-  /// nullopt if the text is no such number.
+  /// Sets `score` to nullopt if the text is not such a number.
   Status parse(Bytes text, std::optional<double>* score) {
     const auto integer = parse_integer(text);
     if (integer) {
@@ -264,8 +264,8 @@ class ScoreParser {
 
 struct SortItem {
   Bytes element;
-  double score = 0;   ///< unless ALPHA
-  Bytes weight = {};  ///< of ALPHA: the element, or the value of BY
+  double score = 0;   ///< the sort key, unless ALPHA is set
+  Bytes weight = {};  ///< the sort key if ALPHA is set: the element, or the value of BY
   bool has_weight = true;
 };
 
@@ -316,7 +316,7 @@ Status read_source_items(Ctx& ctx, SortRequest* request, Sorting* sorting) {
   const auto type = collection_type_of(source.value);
   if (type == CollectionType::kHash) return wrong_type();
   TRY_ASSIGN(reader, CompactReader::open(source.value, type.value_or(CollectionType::kList)));
-  TRY(ctx.reserve(2 * reader.count() * sizeof(SortItem)));  // sorting takes as much again
+  TRY(ctx.reserve(2 * reader.count() * sizeof(SortItem)));  // std::stable_sort takes as much again
   if (type == CollectionType::kSet && !request->sorts && request->stores) {
     request->sorts = request->alpha = true;
     request->by.reset();
@@ -333,7 +333,7 @@ void choose_range(const SortRequest& request, Sorting* sorting) {
   sorting->end = static_cast<std::size_t>(std::max(begin, end));
 }
 
-/// Gives each item its score or weight.
+/// Computes the sort key of each item: its score, or its weight with ALPHA.
 Status weigh(Ctx& ctx, const SortRequest& request, PatternReader* reader, Sorting* sorting) {
   ScoreParser scores(ctx);
   PatternValue value;
@@ -426,7 +426,8 @@ Status store_values(Ctx& ctx, const SortRequest& request, PatternReader* reader,
   return store_result(ctx, ctx.key(1), CollectionType::kList, values);
 }
 
-/// Announces the work that follows, before any of it is done.
+/// Passes the estimated work of the sort to Ctx::work() before it begins. kNotResident: the command is too long for this thread,
+/// and dispatch runs it again elsewhere.
 Status announce_work(Ctx& ctx, const SortRequest& request, const Sorting& sorting) {
   const std::size_t size = sorting.items.size(), chosen = sorting.end - sorting.begin;
   const auto of_keys = std::count_if(request.gets.begin(), request.gets.end(), [](const Pattern& p) { return p.has_star; });

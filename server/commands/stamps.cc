@@ -210,7 +210,8 @@ class Batch {
   [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
 
  private:
-  /// The stamps of a tree do not say which type a collection has, so the key is looked up.
+  /// Returns true if the key has the type that the option TYPE names. The stamps of a tree do not say which type a collection
+  /// has, so the key is looked up.
   Result<bool> has_type(Bytes engine_key, EntryKind kind) {
     Bytes name = type_name(kind, {});
     std::optional<Found> found;

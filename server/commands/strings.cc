@@ -19,8 +19,8 @@
 namespace ebbtide {
 namespace {
 
-// Replies with bytes of a value of `length`. Only a large value is charged in its own memory. A leased view copies a smaller
-// value, and the reply is charged with the copy.
+// Replies with bytes of a value of `length`. Only the memory of a large value has a charge of its own, so only a large value is
+// shared with the reply. A smaller value is copied into the reply, which is charged.
 void reply_bytes(Reply& reply, std::uint64_t length, const std::shared_ptr<const void>& pin, Bytes bytes) {
   length > kLargeValueBytes ? reply.bulk_shared(pin, bytes) : reply.bulk(bytes);
 }
@@ -246,7 +246,7 @@ Status set_pairs(Ctx& ctx, Strings& strings) {
     const std::size_t value = 2 * i + 2;
     TRY(ctx.work(ctx.arg(value).size()));
     const Status status = strings.set(ctx.key(i), ctx.arg(value), 0, ctx.shared_arg(value));
-    // Goes on: the pages that all keys miss are read together.
+    // The loop continues, since the pages that all keys miss are read together.
     resident &= !status.is_not_resident();
     if (resident) TRY(status);
   }

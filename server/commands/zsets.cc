@@ -1,6 +1,7 @@
 // Sorted sets: ZADD, ZRANGE and the other commands on members with scores. Errors and their order are Redis's.
 //
-// A sorted set is one entry, which each write builds again (store/collections.h). A new score of a member deletes nothing.
+// A sorted set is one entry, which each write replaces as a whole (store/collections.h). Changing a member's score does not count
+// as a delete.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,7 +24,7 @@ namespace {
 
 Status find(Ctx& ctx, std::optional<Found>* found) { return find_collection(ctx, ctx.key(), CollectionType::kSortedSet, found); }
 
-/// The members at a key, for a command that changes them.
+/// Reads and decodes the sorted set at a key, for a command that changes it.
 Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, SortedSet* members) {
   TRY(find_collection_for_update(ctx, key, CollectionType::kSortedSet, old));
   if (!*old) return Status::ok();
@@ -32,7 +33,7 @@ Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, SortedSet
   return Status::ok();
 }
 
-/// The members at the command's key, for a command that only reads. Views into `found`.
+/// Reads and decodes the sorted set at the command's key, for a command that only reads. Its members point into `found`.
 Status read_members(Ctx& ctx, std::optional<Found>* found, SortedSet* members) {
   TRY(find(ctx, found));
   if (!*found) return Status::ok();
@@ -86,13 +87,13 @@ Result<double> score_argument(Bytes text, const char* error = "ERR value is not 
   return *score;
 }
 
-/// What ZADD has done to members.
+/// The numbers of members that ZADD has added and updated.
 struct Added {
   std::size_t added = 0, updated = 0;
   std::optional<double> score;  ///< of the last member that the options allowed to change
 };
 
-/// False if the new score is not a number.
+/// Applies the options to one member and its new score. Returns false if the resulting score is not a number.
 bool add_member(SortedSetEditor* members, const AddOptions& options, Bytes member, double score, Added* done) {
   const auto old = members->score(member);
   if (!old) {
@@ -223,7 +224,7 @@ struct RangeRequest {
   Direction direction = Direction::kAny;
   bool with_scores = false;
   std::int64_t offset = 0, limit = -1;
-  std::int64_t start = 0, stop = 0;  ///< by rank
+  std::int64_t start = 0, stop = 0;  ///< the range of ranks
   ScoreRange scores;
   LexRange members;
 
@@ -293,7 +294,7 @@ Status parse_range(const Ctx& ctx, std::size_t min, bool stores, RangeRequest* r
   return Status::ok();
 }
 
-/// The places that a request asks for; read from their end if it is reversed.
+/// Returns the places of the requested range. The caller reads them from their end if the request is reversed.
 Places places_of(const RangeRequest& request, const SortedSet& members) {
   const std::size_t size = members.size();
   if (request.by == RangeBy::kRank) {
@@ -450,8 +451,8 @@ Status pop_generic(Ctx& ctx, bool highest) {
 Status zpopmin(Ctx& ctx) { return pop_generic(ctx, false); }
 Status zpopmax(Ctx& ctx) { return pop_generic(ctx, true); }
 
-/// Pops from the first sorted set among the command's keys, and replies with the key and the members: an array of pairs if `many` is
-/// set, else member and score of one. Without a sorted set, a command with a timeout waits.
+/// Pops from the first sorted set among the command's keys, and replies with the key and the members: an array of pairs if `many`
+/// is set, else member and score of one. If no key has a sorted set, a command with a timeout waits.
 Status pop_from_first(Ctx& ctx, bool highest, std::uint64_t count, bool many, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   std::size_t first = 0;
@@ -517,7 +518,7 @@ Status zscan(Ctx& ctx) {
                                      });
 }
 
-// --- operations on several
+// --- operations on several sorted sets
 
 enum class ZsetOperation : std::uint8_t { kUnion, kIntersection, kDifference };
 
@@ -531,7 +532,7 @@ struct Combination {
   std::uint64_t limit = 0;  ///< of ZINTERCARD; 0 = none
 };
 
-/// The type of a source: a sorted set or a set.
+/// Returns the type of a source: sorted set or set.
 Result<CollectionType> source_type(const Found& found) {
   if (found.kind != EntryKind::kCompact) return wrong_type();
   const auto type = collection_type_of(found.value);
@@ -549,7 +550,7 @@ Status read_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std::
     TRY(collection_work(ctx, each->length));
     const Status status = ctx.strings().read(&*each);
     resident &= !status.is_not_resident();
-    // Goes on: the pages that all keys miss are read together.
+    // The loop continues, since the pages that all keys miss are read together.
     if (!resident) continue;
     TRY(status);
     TRY(source_type(*each).status());
@@ -610,7 +611,7 @@ Status decode_sources(Ctx& ctx, const Combination& all, std::vector<WeightedSour
       TRY_ASSIGN(set, decode_set(value));
       for (const Bytes member : set) source.members.push_back({1, member});
     }
-    // The decoded members, and those of the result with their index.
+    // The memory for each member: its decoded form, and its place in the result and the result's index.
     constexpr std::size_t kMemberBytes = 2 * sizeof(ScoredMember) + 64;
     TRY(ctx.reserve(source.members.size() * kMemberBytes));
     members += source.members.size();

@@ -94,8 +94,8 @@ std::string name_from_environment(const std::string& variable) {
   return name;
 }
 
-// The order of assignment: defaults of all databases before overrides of one database, a policy's name before its parameters, and
-// else the order in the sources.
+// Returns the place of an assignment in the order: defaults of all databases before overrides of one database, a policy's name
+// before its parameters, and otherwise the order in the sources.
 int rank(const Assignment& a) {
   const int database = a.name.compare(0, 10, "databases.") == 0 ? 2 : 0;
   constexpr Bytes kPolicyName = ".policy.name";

@@ -66,7 +66,7 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   policy.doc = "The merge policy; the keys beside this one are its parameters.";
   policy.get = [tree](const Config& c) { return tree(const_cast<Config&>(c)).policy.name; };
   policy.set = [tree](Config& c, Bytes text) {
-    PolicySettings settings;  // the parameters of the old policy do not apply
+    PolicySettings settings;  // without parameters: those of the old policy do not apply
     settings.name = std::string(text);
     if (tree(c).policy.name == settings.name) return Status::ok();
     TRY(validate(settings));
@@ -534,8 +534,8 @@ ConfigKey parameter_key(const std::string& name, const TreeOf& tree, const std::
   return key;
 }
 
-// Makes the key's reads use a copy of the Config: access to a database's tree adds an override if there is none, and reading must
-// not.
+// Makes the key's reads use a copy of the Config. Access to a database's tree adds an override if there is none, and a read must
+// not change the Config.
 void reads_on_a_copy(ConfigKey* key) {
   key->get = [get = key->get](const Config& c) {
     const Config copy = c;

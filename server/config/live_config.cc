@@ -69,7 +69,7 @@ void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std:
       offer(pattern, name, [&] { return find_config_key(name)->get(config); });
     }
     for (const auto& fact : kFacts) offer(pattern, fact.first, [&] { return std::string(fact.second); });
-    // Keys of one database are returned only by their whole name, since there are very many.
+    // Keys of one database are returned only if the pattern is their whole name, since there are very many.
     if (const std::string name = lower(pattern); name.compare(0, 10, "databases.") == 0 && glob_is_literal(name)) {
       const ConfigKeyPtr key = find_config_key(name);
       const std::string value = key == nullptr ? std::string() : key->get(config);

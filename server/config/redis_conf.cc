@@ -1,5 +1,5 @@
 // A directive that has a key here is set by that key's own parser of Redis's form, as with CONFIG SET. All others are in a table
-// of reasons; a directive that is not there either is named as unknown. So no directive is lost silently.
+// of reasons. A directive that is in neither is reported as unknown, so none is dropped silently.
 #include "config/redis_conf.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace {
 
 struct Directive {
   std::size_t line = 0;
-  std::string name;                    ///< in small letters
+  std::string name;                    ///< in lower case
   std::vector<std::string> arguments;  ///< without quotes
-  std::string text;                    ///< the line
+  std::string text;                    ///< the whole line
 };
 
 std::string lower(std::string text) {
@@ -102,7 +102,7 @@ Result<std::vector<Directive>> parse(const std::string& text, const std::string&
 }
 
 struct Reason {
-  const char* name;  ///< a directive, or the beginning of some if it ends in *
+  const char* name;  ///< name of a directive; ending in *, the beginning of several names
   const char* why;
 };
 

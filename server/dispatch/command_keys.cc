@@ -36,8 +36,8 @@ std::uint16_t access_of_bitfield(std::span<const Bytes> arguments, std::size_t f
   return KeySpec::kRo | KeySpec::kAccess;
 }
 
-/// Calls `visit(option, value's place)` for each option of SORT that has one value, in order. Stops where a value is missing; then
-/// the command fails.
+/// Calls `visit(option, index of its value)` for each option of SORT that has one value, in order. Stops if a value is missing;
+/// then the command fails.
 template <typename Visit>
 void visit_sort_options(std::span<const Bytes> arguments, Visit visit) {
   for (std::size_t i = 2; i < arguments.size(); ++i) {

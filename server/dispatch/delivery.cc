@@ -68,7 +68,7 @@ void Dispatcher::order_notifications(LongWrite& work) {
   work.ordering_marks->keys = std::move(work.written);
   work.ordering_marks->keys.keep_only_keys();  // FLUSHDB and SWAPDB have no notifications
   work.ordering_marks->lasting = true;
-  // Other firm marks on these keys are broken now: had they been whole, this command would not have been committed.
+  // Firm marks of other commands on these keys are broken by now: unbroken ones would have delayed this commit.
   if (!env_.intents->mark(work.ordering_marks, true, {work.loop, work.client_id})) work.ordering_marks = nullptr;
 }
 

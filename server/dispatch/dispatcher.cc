@@ -23,7 +23,7 @@ constexpr std::size_t kStates = 1024;
 /// A command that a write stall has stopped is tried again after this many ms.
 constexpr std::uint32_t kStopPollMs = 10;
 
-/// Returns the index of the first argument that may be a password, among those that the slow log shows.
+/// Returns the index of the first argument that may be a password and that the slow log would show.
 std::size_t first_secret(const CommandSpec& spec, const Args& args) {
   if (spec.name == "auth") return 1;
   if (spec.name == "hello") return 2;
@@ -49,8 +49,9 @@ std::string text_of(const StageNanos& waits) {
 /// Fails if arguments are far longer than the command can use, since it would copy or compare them all the same. Commands that
 /// store or send values take any length.
 Status check_lengths(const CommandSpec& spec, const Args& args) {
-  constexpr std::size_t kLongest = kMaxKeyBytes + 64;             // longest key, or channel of its notifications
-  constexpr std::size_t kLongestTogether = std::size_t{8} << 20;  // bytes of all arguments above 64 KiB, in commands without keys
+  constexpr std::size_t kLongest = kMaxKeyBytes + 64;  // longest key, or channel of its notifications
+  // The most bytes of all arguments above 64 KiB together, in commands without keys
+  constexpr std::size_t kLongestTogether = std::size_t{8} << 20;
   constexpr Bytes kTakeValues[] = {"ping", "echo", "publish", "spublish"};
   const bool stores_arguments = spec.has(kWrite) && spec.scope != KeyScope::kPatterns;
   if (stores_arguments || std::find(std::begin(kTakeValues), std::end(kTakeValues), spec.name) != std::end(kTakeValues))
@@ -128,7 +129,7 @@ void Dispatcher::note_slow(Client& client, const Command& command, const Args& a
   }
   const bool runs_queue = command.spec->has(kRunsQueue);
   if (command.spec->has(kSkipSlowlog) && !runs_queue) return;
-  // The commands inside EXEC have entries of their own. EXEC's entry has the waits of them all.
+  // The commands inside EXEC have entries of their own. EXEC's entry has the sum of their waits.
   const std::uint64_t total = std::accumulate(waits.begin(), waits.end(), runs_queue ? 0 : nanos);
   if (unlogged == nullptr && (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0))) return;
   std::size_t hidden = first_secret(*command.spec, args);
@@ -269,7 +270,7 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
     states_[k].tables = nullptr;  // results from another window's guard are no longer valid
     keys_[k].state = &states_[k];
   }
-  // One step for each sequence of commands in the same database; there is nearly always one only.
+  // One step for each sequence of commands in the same database; nearly always there is only one.
   ReadView view;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     const Prepared& prepared = prepared_[i];
@@ -280,7 +281,7 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
       view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
       if (!view.has_tree()) continue;
     }
-    // A command that overwrites without reading only asks whether the key may be a collection (Strings::set).
+    // A command that overwrites without reading only checks whether the key may be a collection (Strings::set).
     const bool blind = prepared.command->spec->keys.blind(commands[i].args.size());
     for (std::uint32_t k = prepared.first_key; k < prepared.first_key + prepared.keys; ++k) {
       (blind ? overwritten_ : ahead_).push_back(&keys_[k]);
@@ -399,7 +400,7 @@ bool Dispatcher::resume(PendingCommand& pending, const Prepared& prepared) {
   if (waiting.job != nullptr) return finish_job(pending, prepared), false;
   if (waiting.long_write != nullptr) return continue_long_write(pending, prepared), false;
   if (waiting.fetched != nullptr && waiting.fetched->busy.load(std::memory_order_acquire)) {
-    return leave_waiting(pending), false;  // the command was resumed for another reason
+    return leave_waiting(pending), false;  // the command still waits: it was resumed for another reason
   }
   if (waiting.blocked && waiting.blocked->end() == BlockedClients::End::kError) {
     Reply reply(&pending.client->out, pending.client->protocol);
@@ -644,8 +645,7 @@ void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
 }
 
 // Delays a command because of the write stall. The command has written nothing; its loop runs it again later, and other clients
-// continue. While writes are stopped, thousands of clients may wait, so a command that was tried often is tried at longer
-// intervals.
+// continue. While writes are stopped, thousands of clients may wait. So the interval grows with the number of attempts.
 void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   Waiting& waiting = waiting_of(pending);
   waiting.stalled = true;
@@ -666,7 +666,7 @@ bool Dispatcher::authenticates(const CommandSpec& spec, const Args& args) {
 }
 
 // Delays a right password as long as a wrong password, so that the delay reveals nothing. An EXEC with several passwords waits as
-// after many failures.
+// long as a client after many failures.
 bool Dispatcher::delay_authentication(PendingCommand& pending, const CommandSpec& spec) {
   constexpr std::uint64_t kNextPasswordMs = 2'000, kMostMs = 3'600'000;
   Client& client = *pending.client;
@@ -774,8 +774,8 @@ void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Rep
 }
 
 void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
-  // Fetches and threads that still run own all that they use, and from now on the arguments too. resume() does nothing if the
-  // client has disconnected.
+  // Fetches and threads that still run own all that they use; from now on they own the arguments, too. resume() does nothing if
+  // the client has disconnected.
   if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
   const auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
   if (waiting.job != nullptr) waiting.job->input = client.take_input();

@@ -1,4 +1,4 @@
-// Commands that wait for an element of a list or sorted set: BLPOP and the like (blocking/key_waiters.h).
+// Commands that wait for an element of a list or sorted set: BLPOP and similar (blocking/key_waiters.h).
 //
 // Such a command runs like any other. If it finds nothing, it enters the queues of its keys and runs once more, since another client
 // may have written in between. Then it waits: until it is woken, until its time is over, or until CLIENT UNBLOCK ends the wait. Each
@@ -57,7 +57,7 @@ void Dispatcher::wait_for_element(PendingCommand& pending, const Prepared& prepa
   }
   const bool woken = waiting.for_element->found_nothing();
   const std::uint64_t waited_ms = (nanos_ - std::min(nanos_, waiting.blocked_since)) / kNanosPerMilli;
-  // A longer wait looks at its keys in between.
+  // A longer wait is cut into parts; the command looks at its keys between them.
   constexpr std::uint64_t kMostMs = std::numeric_limits<std::uint32_t>::max() / 2;
   if (timeout_ms != 0)
     pending.retry_ms = static_cast<std::uint32_t>(std::min(kMostMs, timeout_ms - std::min(timeout_ms - 1, waited_ms)));

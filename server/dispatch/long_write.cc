@@ -184,7 +184,7 @@ Status LongWrite::charge_batch(std::uint64_t bytes) {
     return Status::ok();
   }
   constexpr auto kKind = MemoryAccount::Kind::kCommands;
-  // A new run needs what this one has charged, too.
+  // Another run needs what this run has charged, too.
   if (!env->db->try_charge(kKind, bytes - have)) return refused_charge(env->db->memory(), bytes + charge.bytes());
   batch_charge.took(env->db->memory(), kKind, bytes - have);
   return Status::ok();
@@ -307,7 +307,8 @@ void Dispatcher::submit_long_write(PendingCommand& pending, Waiting& waiting) {
 void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& prepared) {
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
   LongWrite& work = *waiting.long_write;
-  if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);  // the command was resumed for another reason
+  // The command still waits: it was resumed for another reason
+  if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);
   if (work.status.is_ok() && work.delivery == OffLoopWork::Delivery::kNotBegun) {
     if (!work.collected) return submit_long_write(pending, waiting);  // the command has waited for memory
     if (work.step == LongWrite::Step::kMark) return mark_long_write(pending, waiting);
@@ -315,7 +316,7 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
     if (work.status.is_ok() && work.element_wait.wanted) {
       env_.intents->unmark(work.marks);
       end_wait(waiting);
-      const std::shared_ptr<LongWrite> ended = std::move(waiting.long_write);  // has the keys
+      const std::shared_ptr<LongWrite> ended = std::move(waiting.long_write);  // keeps the keys for the call below
       return wait_for_element(pending, prepared, ended->collected_keys(), ended->element_wait.timeout_ms);
     }
     if (work.status.is_ok()) work.add_effects();
@@ -337,7 +338,8 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
     if (work.status.is_ok()) session_of(*pending.client).database = work.session.database;
     if (!work.status.is_ok()) work.status = transaction_discarded(work.status);
   }
-  const std::shared_ptr<LongWrite> kept = waiting.long_write;  // finish() ends the wait, which owns the long write
+  // finish() ends the wait, which owns the long write; `kept` keeps it alive
+  const std::shared_ptr<LongWrite> kept = waiting.long_write;
   if (work.status.is_ok()) finished_ = kept;
   finish_off_loop(pending, prepared, work, waiting, work.transaction_run.get());
 }
@@ -387,7 +389,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
         note_waited_for(std::move(waited_for), own);
         env_.intents->committed(work.written, work.marks.get());
         order_notifications(work);
-        // This happens at once, so that later writes by other commands are not forgotten.
+        // This happens at once, so that the watch keeps later writes by other commands.
         if (work.changes_databases) env_.observers->expiries.databases_changed();
       }
     }

@@ -13,7 +13,7 @@ namespace {
 
 struct Event {
   Bytes command;
-  Bytes name;  ///< name of the event of a put; a delete has "del"
+  Bytes name;  ///< event of a put; a delete always has the event "del"
   std::uint32_t type;
 };
 constexpr Event kEvents[] = {
@@ -55,7 +55,7 @@ constexpr struct {
   std::uint32_t type;
 } kCollectionTypes[] = {{'l', kNotifyList}, {'s', kNotifySet}, {'h', kNotifyHash}, {'z', kNotifyZset}};
 
-/// The flag of a letter of a collection's class; 0 for another letter.
+/// Returns the flag for a letter of a collection's class; 0 for another letter.
 std::uint32_t collection_type(char letter) {
   for (const auto& known : kCollectionTypes) {
     if (known.letter == letter) return known.type;
@@ -67,7 +67,7 @@ bool has_word(const Args& args, Bytes word) {
   return std::any_of(args.begin(), args.end(), [word](Bytes argument) { return equal_ignoring_case(argument, word); });
 }
 
-/// The options of ZADD end at the first score.
+/// Returns true if ZADD has the option INCR. Its options end at the first score.
 bool zadd_increments(const Args& args) {
   constexpr Bytes kOptions[] = {"nx", "xx", "ch", "gt", "lt"};
   for (std::size_t i = 2; i < args.size(); ++i) {
@@ -78,7 +78,7 @@ bool zadd_increments(const Args& args) {
   return false;
 }
 
-/// The events of a key that a command on elements has changed: mostly one.
+/// The events for a key that a command on elements has changed: usually one.
 struct ElementEvents {
   Bytes first, second = {};
 };
@@ -180,7 +180,7 @@ bool Notifications::expired(DatabaseId database, Bytes engine_key, ClientLoop* h
 
 bool Notifications::missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
                            DatabaseId database, ClientLoop* here, SeqNum seq, Misses* progress, const Slice& slice) {
-  // In Redis, OBJECT, MEMORY USAGE and commands that only write send no event for a missing key.
+  // In Redis, OBJECT, MEMORY USAGE and commands that only write cause no event for a missing key.
   constexpr Bytes kReaders[] = {"getex", "getdel", "getset", "set", "bitfield", "bitop", "pfcount", "pfmerge", "copy", "sort"};
   // These look up their sources as reads, and overwrite their first key.
   constexpr Bytes kStores[] = {"sinterstore", "sunionstore", "sdiffstore", "zunionstore",

@@ -14,7 +14,7 @@
 namespace ebbtide {
 namespace {
 
-/// The number of keys that are noted under one lock.
+/// The number of keys that TrackingTable notes under one lock.
 constexpr std::size_t kKeysAtOnce = 1024;
 /// The memory of a collected key. Its hash is among the marks, in a list that grows by doubling.
 constexpr std::uint64_t kKeyBytes = sizeof(LookupKey) + 2 * sizeof(std::uint64_t);
@@ -109,7 +109,7 @@ Status OffLoopRun::attempt(Reply& reply) {
                       .effects = &effects};
   ctx.off_loop = &off_loop;
   const Status ran = command->spec->run(ctx);
-  // A handler that asks the engine directly (for counts, or for a tree's description) may have seen more than its view has.
+  // A handler that queries the engine directly (for counts, or for a tree's description) may have seen more than its view has.
   // Commands that read no data, such as INFO, reply even while the log cannot be written.
   if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
   wants_long = off_loop.wants_long;
@@ -235,7 +235,7 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
     pending.retry_ms = job->again_ms;
     return leave_waiting(pending);
   }
-  if (waiting.blocked) waiting.waits = {};  // a client has asked for this wait, so it is not counted
+  if (waiting.blocked) waiting.waits = {};  // a client has requested this wait, so it is not counted
   if (deliver_first(pending, waiting, job)) return;
   reported_ = job->reports_keys;
   finish_off_loop(pending, prepared, *job, waiting);

@@ -46,7 +46,7 @@ void set_tracking(Client& client, Observers& observers, const Tracking& tracking
 
 Transaction& make_transaction(Client& client, MemoryAccount& memory) {
   auto& transaction = state_of(client).transaction;
-  // The transaction keeps an account from before the database was opened as long as memory is charged to that account.
+  // The transaction keeps the account of the time before the database was opened, as long as memory is charged to that account.
   const bool moves = transaction != nullptr && &transaction->memory != &memory && transaction->charged == 0;
   if (transaction == nullptr || moves) transaction = std::make_unique<Transaction>(memory);
   return *transaction;
@@ -57,7 +57,7 @@ Status check_debugging(const ServerControl& control, const Client* client) {
   const Debugging who = control.debugging();
   const Bytes address = client == nullptr ? Bytes() : Bytes(client->address);
   const bool local = address.starts_with("127.") || address.starts_with("[::1]:") || address.starts_with("::1:") ||
-                     address.starts_with("/");  // a socket of the file system
+                     address.starts_with("/");  // a Unix socket
   if (who == Debugging::kYes || (who == Debugging::kLocal && local)) return Status::ok();
   return Status::invalid_argument(
       "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local "

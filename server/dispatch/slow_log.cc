@@ -86,7 +86,7 @@ std::vector<SlowLog::Entry> SlowLog::latest(std::size_t count) const {
   while (out.size() < count) {
     std::lock_guard lock(mutex_);
     if (entries_.empty()) break;
-    // Ids count up without a gap, so they tell where the next entry to copy has moved to.
+    // Ids count up without a gap, so they show where the next entry to copy is now.
     const std::uint64_t first = out.empty() ? 0 : entries_.front().id - out.back().id + 1;
     if (first >= entries_.size()) break;
     const std::uint64_t end = std::min<std::uint64_t>(entries_.size(), first + std::min(kAtOnce, count - out.size()));

@@ -15,15 +15,15 @@ namespace {
 
 /// Estimated memory, beside the key's bytes, of a noted key, and of each client that has noted it.
 constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
-/// The most operations, and the most notes that they end, that are handled before their invalidations are sent: about a
-/// millisecond of work.
+/// Before their invalidations are sent, at most kOpsAtOnce operations are handled, and about kNotesAtOnce notes are removed:
+/// about a millisecond of work.
 constexpr std::size_t kOpsAtOnce = 1024, kNotesAtOnce = 4096;
 
 /// Clients share the keys of an invalidation if these have at least so many bytes.
 constexpr std::size_t kSharedKeysBytes = 4 << 10;
 
-/// If prefixes have more lists of keys together, or more bytes of lists that they do not share, all keys are invalidated instead. That
-/// limits a broadcast to a few milliseconds of work.
+/// Above these limits for the prefixes together - lists of keys, and bytes of lists that prefixes do not share - all keys are
+/// invalidated instead. That limits a broadcast to a few milliseconds of work.
 constexpr std::size_t kMostLists = 64 << 10, kMostCopiedBytes = 4 << 20;
 
 Bytes engine_key_of(const std::pair<const std::string, std::uint64_t>& written) { return written.first; }
@@ -51,10 +51,10 @@ void write_invalidation(Client& client, const std::shared_ptr<const std::string>
   }
 }
 
-/// If more invalidations are kept for a client, all of its keys are invalidated instead.
+/// If more invalidations are kept back for a client, all of its keys are invalidated instead.
 constexpr std::size_t kMostKept = 256;
 
-/// Sends a client a push which says that the client that received its invalidations has disconnected.
+/// Sends a client a push: the client that received its invalidations has disconnected.
 void report_broken_redirect(Client& client, std::uint64_t redirect) {
   if (client.protocol != 3) return;
   Reply reply(&client.out, client.protocol);
@@ -112,8 +112,8 @@ void TrackingTable::set(Client& client, const Tracking& tracking) {
   switches_.set(Switches::kTracking, !trackers_.empty());
 }
 
-// The longest prefix of a text is the text before it in sorted order, or one of that text's parents: all that is between a prefix
-// and the text begins with the prefix.
+// The longest prefix of a text is the entry before the text in sorted order, or one of that entry's parents: every entry between
+// a prefix and the text begins with the prefix.
 TrackingTable::Prefixes::value_type* TrackingTable::longest_prefix_of(Bytes text) {
   const auto next = prefixes_.upper_bound(text);
   if (next == prefixes_.begin()) return nullptr;
@@ -217,8 +217,8 @@ void TrackingTable::note_written(Prefixes::value_type& prefix, Bytes key, std::u
   if (!is_new && it->second != writer) it->second = 0;
 }
 
-/// The invalidations to send: keys in groups, by their longest prefix, and the groups of each prefix. So a key that thousands of
-/// prefixes begin is stored and encoded once.
+/// The invalidations to send. Keys are in groups by their longest prefix, and each prefix lists its groups. So a key that begins
+/// with thousands of prefixes is stored and encoded once.
 struct TrackingTable::Broadcasts {
   struct Receiver {
     std::uint64_t id;

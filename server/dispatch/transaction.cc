@@ -135,7 +135,7 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
   if (asked != 0) had = which_are_there(keys, database);
   if (observers.expiries.on()) {
     for (const LookupKey& key : keys) {
-      // A command that cannot leave its loop leaves an event that takes long to the server's timer.
+      // A command that cannot leave its loop lets the server's timer publish an event that takes long.
       if (observers.notifications.work_of(1, key.key.size()) > kLoopWorkBytes) continue;
       if (observers.expiries.take_due(database, key.key, now_)) observers.expired(database, key.key, client.loop);
     }

@@ -18,8 +18,8 @@ constexpr std::uint64_t kChargeStep = std::uint64_t{1} << 20;
 constexpr std::uint64_t kCopies = 3;
 /// Estimated memory, beside their bytes, of an operation in PendingWrites and of a command's outcome.
 constexpr std::uint64_t kOperationBytes = 256;
-/// Work (Ctx::work) on a loop, in bytes: of a walk, which may look at kLeastExecKeys in any case, and of each byte in the reply of a
-/// command that describes the server, such as INFO.
+/// Work (Ctx::work) on a loop, in bytes: of a walk, which may look at kLeastExecKeys in any case; and of each byte in the reply
+/// of a command that describes the server, such as INFO.
 constexpr std::uint64_t kWalkBytes = 16 << 10, kDescribedByteWork = 16;
 
 /// Appends the operations of `from` to a batch.
@@ -221,13 +221,13 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   }
   work_left = ctx.work_left;
   too_long |= ctx.too_long;
-  // The whole transaction fails, because its earlier commands have taken the memory that is missing.
+  // The whole transaction fails, because its earlier commands have taken the memory that this one lacks.
   if (status.code() == Code::kOutOfMemory) {
     if (status.refused_bytes() == 0) return status;
     return refused_charge(env_.db->memory(), status.refused_bytes() + charge.bytes() + batch_.shared_bytes());
   }
   if (status.is_not_resident() || (client_ == nullptr && status.code() == Code::kRevoked) || ctx.is_cancelled()) return status;
-  // A handler that asks the engine directly may have seen more than its view has.
+  // A handler that queries the engine directly may have seen more than its view has.
   if (spec.has(kOffload) && env_.db != nullptr) seen_seq = std::max(seen_seq, env_.db->visible_seq());
   std::string error;
   if (!status.is_ok()) {
@@ -251,7 +251,7 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   }
   outcomes.push_back({&queued, std::move(error), env_.control->mono_nanos() - start, ctx.counts, verdict,
                       std::string(verdict.allowed() ? Bytes() : user_of(session_))});
-  ctx.charge.release();  // the reply is charged with those of the other commands
+  ctx.charge.release();  // the transaction charges this reply together with the other replies
   return account();
 }
 

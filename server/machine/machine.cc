@@ -99,7 +99,7 @@ std::string allocator_name() {
 namespace {
 
 // Called with mimalloc's messages. mimalloc ends the process without calling the new handler, and only this message has the
-// number of bytes. Must not allocate.
+// number of bytes that it could not allocate. Must not allocate.
 void hear_mimalloc(const char* text, void* refused) {
   constexpr std::string_view kMark = "unable to allocate memory (";
   const char* at = std::strstr(text, kMark.data());

@@ -693,7 +693,7 @@ void EventLoop::settle(Connection& c) {
   }
   flush(c);
   if (c.dead) return;
-  // As in Redis: an element must not go to a client that has gone.
+  // As in Redis, an element must not be popped for a client that has disconnected.
   if (c.is_blocked() && c.end_of_input_ms != 0) return close(c);
   check_output_limits(c);
   if (!c.dead) account(c);

@@ -38,11 +38,10 @@ namespace {
 
 constexpr int kBatch = 128;
 constexpr std::chrono::milliseconds kPause{50};     // the pause after a failure that an immediate attempt would repeat
-constexpr std::uint64_t kClientsOnTheirWayOut = 8;  // clients that were evicted and are not closed yet
+constexpr std::uint64_t kClientsOnTheirWayOut = 8;  // clients that were evicted but are not closed yet
 constexpr char kTooManyClients[] = "-ERR max number of clients reached\r\n";
 
-// Returns the text of a client's address. Clients of a socket of the file system have no address: they are shown by its path, as
-// in Redis.
+// Returns the text of a client's address. Clients of a Unix socket have no address: they are shown by its path, as in Redis.
 std::string text_of(const sockaddr_storage& address, const std::string& unix_path) {
   if (address.ss_family == AF_UNIX) return unix_path + ":0";
   char text[INET6_ADDRSTRLEN] = "?";
@@ -291,7 +290,8 @@ void Listener::admit(Arrival arrival, bool loopback, bool tls) {
   // The lock is held to the end, so that connections accepted under the old settings reach a loop before the new settings do.
   std::lock_guard lock(settings_mutex_);
   const NetSettings& settings = settings_;
-  // An unauthenticated connection is closed here, too. Otherwise a few of them would be too many if file descriptors are few.
+  // An unauthenticated connection makes room here, too. If file descriptors are few, max_clients is low, and a few such
+  // connections would reach it.
   const std::uint64_t clients = shared_->clients.load();
   const bool stranger = settings.password_required || tls;
   const bool makes_room = stranger && clients < settings.max_clients + kClientsOnTheirWayOut;

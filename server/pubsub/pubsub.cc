@@ -97,7 +97,7 @@ bool PubSub::Search::go_on(Audience* found, std::size_t most, const Over& over) 
     }
   }
   if (kind_ != Kind::kChannel) return true;
-  const std::size_t cost = 16 + channel_.size() / 16;  // of a pattern, in steps
+  const std::size_t cost = 16 + channel_.size() / 16;  // cost of comparing one pattern, in steps
   std::size_t steps = kStepsAtOnce;
   while (true) {
     if (next_ == patterns_.size() && !take_patterns()) return true;

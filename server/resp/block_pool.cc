@@ -21,14 +21,14 @@ constexpr std::size_t kSharedBytes = std::size_t{4} << 20;
 struct FreeList {
   std::array<char*, kThreadBlocks> blocks;
   std::size_t count;
-  bool kept;  ///< an object shares them when the thread ends
+  bool kept;  ///< true: an object will share these blocks when the thread ends
 };
 constinit thread_local FreeList free_blocks{{}, 0, false};
 
 /// The blocks that all threads share. Thread-safe.
 class SharedBlocks {
  public:
-  /// Puts blocks into `blocks`. Returns their number, at least 1.
+  /// Moves blocks into `blocks`. Returns their number, at least 1.
   std::size_t take(std::span<char*> blocks) {
     std::lock_guard lock(mutex_);
     std::vector<char*>& from = resident_.empty() ? empty_ : resident_;
@@ -59,15 +59,15 @@ class SharedBlocks {
   }
 
  private:
-  // Reserves room for all blocks in both lists, so that giving a block allocates nothing. Later blocks of the list are taken
-  // first.
+  // Reserves room for all blocks in both lists, so that giving back a block allocates nothing. Adds the slab's blocks in
+  // descending order: take() takes from the end, so low addresses are used first.
   void map_slab() {
     constexpr std::size_t kMore = kSlabBytes / kBlockBytes;
     resident_.reserve(blocks_ + kMore);
     empty_.reserve(blocks_ + kMore);
     void* const slab = ::mmap(nullptr, kSlabBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (slab == MAP_FAILED) throw std::bad_alloc();
-    (void)::madvise(slab, kSlabBytes, MADV_NOHUGEPAGE);  // a huge page would keep memory for blocks without memory
+    (void)::madvise(slab, kSlabBytes, MADV_NOHUGEPAGE);  // a huge page would keep memory for blocks that have none
     blocks_ += kMore;
     for (std::size_t i = kMore; i-- > 0;) empty_.push_back(static_cast<char*>(slab) + i * kBlockBytes);
   }
@@ -137,7 +137,7 @@ void give_block(char* block) {
     begin_to_keep();
   }
   if (own.count == kThreadBlocks) {
-    shared_blocks().give(std::span(own.blocks).first(kBatch));  // the blocks that were given first
+    shared_blocks().give(std::span(own.blocks).first(kBatch));  // the oldest blocks of the list
     std::copy(own.blocks.begin() + kBatch, own.blocks.end(), own.blocks.begin());
     own.count = kThreadBlocks - kBatch;
   }

@@ -39,13 +39,13 @@ bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
 }
 
 // Parses the usual rest of a line after its type byte: a plain number of a few digits and CRLF, completely received. Returns the
-// position after the line; null if the general code must decide.
+// position after the line; null if the general code must parse the line.
 inline const char* parse_short_line(const char* p, const char* end, std::int64_t* value) {
   if (end - p < 3) return nullptr;
   unsigned digit = static_cast<unsigned char>(p[0]) - '0';
   if (digit > 9 || (digit == 0 && p[1] != '\r')) return nullptr;
   std::int64_t v = digit;
-  const char* const last = end - p > 8 ? p + 6 : end - 2;  // so there is room for CRLF after it
+  const char* const last = end - p > 8 ? p + 6 : end - 2;  // the last place where CR may be, so that LF is within the input, too
   for (++p; p < last && (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) v = v * 10 + digit;
   if (p[0] != '\r' || p[1] != '\n') return nullptr;
   *value = v;
@@ -154,7 +154,7 @@ void RequestParser::make_room(std::size_t n, const ParserLimits& limits) {
   const std::size_t kept = end_ - start_;
   const auto old = reinterpret_cast<std::uintptr_t>(buffer_);
   const std::size_t old_capacity = capacity_, moved = start_;
-  if (kept + n > capacity_ || kept * 2 > capacity_) {  // growing early makes moves rare
+  if (kept + n > capacity_ || kept * 2 > capacity_) {  // grows before it must, so that bytes are moved rarely
     std::size_t capacity = std::max(std::max(kBlockBytes, capacity_ * (capacity_ == 0 ? 1 : 2)), kept + n);
     if (kept + n <= limits.max_query_buffer)
       capacity = std::max(kept + n, std::min(capacity, limits.max_query_buffer + kBlockBytes));
@@ -448,7 +448,7 @@ RequestParser::Step RequestParser::begin_big(std::size_t available) {
   if (n > 0) {
     append_big(Bytes(buffer_ + position_, n));
     position_ += n;
-    // The bytes were moved out. Later input is moved to their place, so that the buffer holds nothing twice.
+    // The bytes were moved out of the buffer. Later input is moved to their place, so that the buffer has no byte twice.
     std::memmove(buffer_ + position_ - n, buffer_ + position_, end_ - position_);
     position_ -= n;
     end_ -= n;

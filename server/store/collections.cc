@@ -14,7 +14,7 @@ constexpr std::size_t kPackedListBytes = 8192;
 
 bool is_short(Bytes item) { return item.size() <= kPackedItemBytes; }
 
-/// The bytes of an element in Redis's listpack: two or more beside a string.
+/// Returns the bytes of an element in Redis's listpack: the string and two or more.
 std::size_t listpack_bytes(Bytes item) { return item.size() + (is_short(item) ? 2 : 4); }
 
 Result<Bytes> hash_encoding(Bytes value) {
@@ -49,7 +49,7 @@ Result<Bytes> list_encoding(Bytes value) {
 
 Status check_collection(const Found& found, CollectionType type) {
   if (found.kind != EntryKind::kCompact) return wrong_type();
-  // Damaged bytes are for the reader to report.
+  // The reader of the collection reports damaged bytes.
   const auto actual = collection_type_of(found.value);
   return actual && *actual != type ? wrong_type() : Status::ok();
 }

@@ -107,15 +107,15 @@ Result<std::string> dump_as(Type type, Bytes collection, CollectionType expected
 
 // --- reading
 
-/// The memory that an item takes at most beside its bytes: its view and score in vectors that have just grown, and its element in the
+/// The most memory of an item beside its bytes: its view and score in vectors that have just grown, and its element in the
 /// decoded collection.
 constexpr std::uint64_t kItemMemory = 80;
 /// The memory that a text takes beside its bytes: its std::string, and that of a long number or what the allocator rounds up.
 constexpr std::uint64_t kTextMemory = 2 * sizeof(std::string);
 /// Memory is reserved in steps of so many bytes.
 constexpr std::uint64_t kReserveStep = std::uint64_t{256} << 10;
-/// The most bytes of a collection's unpacked strings. Redis's packed forms take at most 10 bytes more for an item than a compact
-/// collection, and 11 for a part, so all collections fit that are not too large.
+/// The most bytes of a collection's unpacked strings. Redis's packed forms take at most 10 bytes more for each item than a
+/// compact collection, and 11 for each part. So every collection within the size limits fits.
 constexpr std::uint64_t kMaxUnpackedBytes = 2 * kMaxCompactBytes;
 
 bool has_duplicates(std::vector<Bytes> names) {
@@ -154,7 +154,7 @@ class Loader {
   const ReserveMemory& reserve_;
   std::uint64_t needed_ = 0, reserved_ = kLargeValueBytes;
   std::uint64_t unpacked_ = 0;       // bytes of texts_
-  std::uint64_t least_encoded_ = 0;  // bytes that the items take at least when encoded
+  std::uint64_t least_encoded_ = 0;  // the fewest bytes that the items can take when encoded
   std::deque<std::string> texts_;
   std::vector<Bytes> items_;
   std::vector<double> scores_;  // of the items, if the collection has scores
@@ -220,7 +220,7 @@ std::optional<double> parse_score(Bytes text) {
   return text.size() <= kMaxText ? parse_double(text) : std::nullopt;
 }
 
-/// Takes a score in the form of type kTextScores: its length and decimal text, or a byte for what is no number.
+/// Takes a score in the form of type kTextScores: its length and decimal text, or one byte for an infinity or NaN.
 std::optional<double> take_text_score(RdbSource& source) {
   constexpr unsigned kNegativeInfinity = 255, kInfinity = 254, kNan = 253;
   const auto length = source.take_byte();

@@ -9,14 +9,14 @@ namespace {
 
 /// A shorter text is compared byte by byte, since a search takes time to begin.
 constexpr std::size_t kLeastSearched = 64;
-/// A search goes through so many bytes at a time, of which so many take as long as a step.
+/// A search scans this many bytes at a time. Scanning kBytesPerStep bytes takes as long as a step.
 constexpr std::size_t kSearchedAtOnce = 32 << 10, kBytesPerStep = 16;
 
 unsigned char fold(char c, bool ignore_case) {
   return static_cast<unsigned char>(ignore_case && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
 }
 
-/// The result of matching `c` with the element at pattern[p], which is not a star: if it matches, and where the next element
+/// The result of matching `c` with the element at pattern[p], which is not a star: whether it matches, and where the next element
 /// begins.
 struct Step {
   bool matches;
@@ -122,7 +122,7 @@ void GlobMatch::begin_at(std::size_t text) {
 bool GlobMatch::seek_literal() {
   const Bytes literal = pattern_.substr(star_, literal_end_ - star_), rest = text_.substr(star_text_);
   if (rest.size() < literal.size()) return false;
-  if (literal_end_ == pattern_.size()) {  // it ends the text
+  if (literal_end_ == pattern_.size()) {  // the literal text must be at the end of the text
     star_text_ = text_.size() - literal.size();
     p_ = literal_end_;
     t_ = text_.size();

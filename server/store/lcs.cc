@@ -5,7 +5,7 @@
 namespace ebbtide {
 namespace {
 
-/// Fills the table row by row, and calls keep(i, j) for each cell where leaving out a's last byte is better than leaving out b's.
+/// Fills the table row by row, and calls keep(i, j) for each cell where leaving out a's last byte gives the longer subsequence.
 template <typename Keep>
 std::uint32_t fill(Bytes a, Bytes b, Keep keep) {
   std::vector<std::uint32_t> above(b.size() + 1, 0), row(b.size() + 1, 0);
