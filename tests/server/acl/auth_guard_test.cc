@@ -6,8 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE(
-    "auth guard: more failures of a network than are free: its delay doubles up to the limit, and other networks have none") {
+TEST_CASE("auth guard: network has used its free failures: its delay doubles up to the limit, and other networks have none") {
   AuthGuard guard;
   std::vector<std::uint32_t> delays;
   for (int i = 0; i < 11; ++i) {

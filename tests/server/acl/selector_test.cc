@@ -58,7 +58,7 @@ bool range_allowed(const AclSelector& s, std::string start, std::optional<std::s
 
 }  // namespace
 
-TEST_CASE("new selector: allows nothing, and everything after +@all ~* &*", "[acl]") {
+TEST_CASE("selector is new: it allows nothing, and after +@all ~* &* everything", "[acl]") {
   const AclSelector none;
   CHECK_FALSE(runs(none, kGet));
   CHECK(none.text() == "resetchannels -@all");
@@ -68,7 +68,7 @@ TEST_CASE("new selector: allows nothing, and everything after +@all ~* &*", "[ac
   CHECK(key_allowed(all, "any", kAclRead | kAclWrite));
 }
 
-TEST_CASE("several rules for commands: they apply in order", "[acl]") {
+TEST_CASE("several rules concern one command: they apply in order", "[acl]") {
   CHECK(runs(selector({"+get"}), kGet));
   CHECK_FALSE(runs(selector({"+get"}), kSet));
   CHECK_FALSE(runs(selector({"+get", "-GET"}), kGet));
@@ -81,7 +81,8 @@ TEST_CASE("several rules for commands: they apply in order", "[acl]") {
   CHECK_FALSE(runs(selector({"+set", "nocommands"}), kSet));
 }
 
-TEST_CASE("rules for a container: they apply to its subcommands, and rules for subcommands to these alone", "[acl]") {
+TEST_CASE("rule names a container: it applies to all subcommands, and a rule for a subcommand to that subcommand alone",
+          "[acl]") {
   CHECK(runs(selector({"+config"}), kConfigSet));
   CHECK(runs(selector({"+config|get"}), kConfigGet));
   CHECK_FALSE(runs(selector({"+config|get"}), kConfigSet));
@@ -92,7 +93,7 @@ TEST_CASE("rules for a container: they apply to its subcommands, and rules for s
   CHECK(selector({"+Config|GET", "-config|set"}).commands_text() == "-@all +config|get -config|set");
 }
 
-TEST_CASE("rule with a first argument: an otherwise denied command is allowed with that argument only", "[acl]") {
+TEST_CASE("rule allows a first argument: the otherwise denied command is allowed with that argument only", "[acl]") {
   const AclSelector zero = selector({"+SELECT|0"});
   CHECK(runs(zero, kSelect, {"select", "0"}));
   CHECK_FALSE(runs(zero, kSelect, {"select", "1"}));
@@ -102,7 +103,7 @@ TEST_CASE("rule with a first argument: an otherwise denied command is allowed wi
   CHECK(selector({"+select|0", "-select"}).commands_text() == "-@all -select");
 }
 
-TEST_CASE("rule with the name of an earlier rule: it replaces the earlier one in the selector's text", "[acl]") {
+TEST_CASE("two rules have the same name: the later one replaces the earlier one in the selector's text", "[acl]") {
   CHECK(selector({"+get", "+set", "-get"}).commands_text() == "-@all +set -get");
   CHECK(selector({"+@all", "-@DANGEROUS", "-@dangerous", "+config|get"}).commands_text() == "+@all -@dangerous +config|get");
   CHECK(selector({"-@all", "+@read", "+@all"}).commands_text() == "+@all");
@@ -110,7 +111,7 @@ TEST_CASE("rule with the name of an earlier rule: it replaces the earlier one in
   CHECK(selector({"&a", "&a", "&b*"}).channels_text() == "&a &b*");
 }
 
-TEST_CASE("key patterns for reading or writing: they are matched separately", "[acl]") {
+TEST_CASE("key pattern is for reads or writes only: it allows no other access", "[acl]") {
   const AclSelector s = selector({"+@all", "%R~r:*", "%W~w:*", "~b:*"});
   CHECK(key_allowed(s, "r:1", kAclRead));
   CHECK_FALSE(key_allowed(s, "r:1", kAclWrite));
@@ -123,7 +124,7 @@ TEST_CASE("key patterns for reading or writing: they are matched separately", "[
   CHECK_FALSE(key_allowed(selector({"+@all", "~a*", "resetkeys"}), "a", kAclRead));
 }
 
-TEST_CASE("range command: allowed only if one pattern matches all keys of its range", "[acl]") {
+TEST_CASE("command uses a range of keys: it is allowed only if one pattern matches all keys of the range", "[acl]") {
   const AclSelector s = selector({"+@all", "~app:*", "%R~log*"});
   CHECK(range_allowed(s, "app:", "app;"));
   CHECK(range_allowed(s, "app:1", "app:2"));
@@ -145,7 +146,7 @@ TEST_CASE("range command: allowed only if one pattern matches all keys of its ra
   CHECK(range_allowed(selector({"+@all", "~\xff*"}), "\xff", std::nullopt));
 }
 
-TEST_CASE("channels: names are matched with the patterns, and patterns of PSUBSCRIBE are compared with them", "[acl]") {
+TEST_CASE("client subscribes: a channel must match a channel pattern, and a pattern of PSUBSCRIBE must equal one", "[acl]") {
   const AclSelector s = selector({"+@all", "~*", "&news.*"});
   CHECK(s.allows_channel("news.1", false));
   CHECK_FALSE(s.allows_channel("other", false));
@@ -161,7 +162,7 @@ TEST_CASE("channels: names are matched with the patterns, and patterns of PSUBSC
   CHECK(verdict.argument == 2);
 }
 
-TEST_CASE("invalid rule: it changes nothing, and the error has the reason", "[acl]") {
+TEST_CASE("rule is invalid: it changes nothing, and the error has the reason", "[acl]") {
   CHECK(fault({"+nonsense"}) == "Unknown command or category name in ACL");
   CHECK(fault({"-nonsense"}) == "Unknown command or category name in ACL");
   CHECK(fault({"+@nonsense"}) == "Unknown command or category name in ACL");
@@ -178,7 +179,7 @@ TEST_CASE("invalid rule: it changes nothing, and the error has the reason", "[ac
   CHECK(fault({""}).empty());
 }
 
-TEST_CASE("selector made from another one's text: both are equal", "[acl]") {
+TEST_CASE("selector is made from another one's text: both are equal", "[acl]") {
   for (const AclSelector& s : {selector({"+@all", "-@dangerous", "+config|get", "~a*", "%R~b", "&c"}),
                                selector({"+select|0", "~*"}), selector({"+config|get", "+@read", "-get", "&*"}), AclSelector()}) {
     AclSelector again;

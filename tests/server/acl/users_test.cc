@@ -63,7 +63,7 @@ TEST_CASE("sha256: the hashes of FIPS 180-4's examples are right", "[acl]") {
   CHECK(hex(sha256(std::string(64, 'a'))) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
-TEST_CASE("no users file: there is one user, which has no password until one is set", "[acl]") {
+TEST_CASE("no users file is configured: there is one user, which has no password until one is set", "[acl]") {
   const Users open;
   CHECK_FALSE(open.password_required());
   CHECK(open.check("default", "anything"));
@@ -77,7 +77,7 @@ TEST_CASE("no users file: there is one user, which has no password until one is 
   CHECK_FALSE(open.with_default_password("").value().password_required());
 }
 
-TEST_CASE("users file: its users, passwords and rights are read", "[acl]") {
+TEST_CASE("users file is read: its users have their passwords and rights", "[acl]") {
   const Users users = parsed("# who\n\nuser alice on >one >two ~* &* +@all\r\n  user bob on allkeys allchannels allcommands #" +
                              kOfAbc + "\nuser carol off >one\nuser dave on nopass ~* &* +@all\nuser default off\n");
   CHECK(users.password_required());
@@ -92,7 +92,7 @@ TEST_CASE("users file: its users, passwords and rights are read", "[acl]") {
   CHECK(users.names() == std::vector<std::string>{"alice", "bob", "carol", "dave", "default"});
 }
 
-TEST_CASE("printed users file: read again it gives the same users", "[acl]") {
+TEST_CASE("users are printed as a file: reading the file gives the same users", "[acl]") {
   const Users users = parsed(
       "user alice on >one ~a:* %R~b:* &news.* +@read -get +select|0 (~c* +set) ( %W~d* +get )\n"
       "user bob off nopass skip-sanitize-payload +@all -@dangerous ~* &*\n");
@@ -107,7 +107,7 @@ TEST_CASE("printed users file: read again it gives the same users", "[acl]") {
   CHECK(users.names_changed_in(again).empty());
 }
 
-TEST_CASE("users file without or with the user default: default is unrestricted, or as the file says", "[acl]") {
+TEST_CASE("users file has the user default or not: default has the rights of the file, or is unrestricted", "[acl]") {
   const Users alice = parsed("user alice on >one ~* &* +@all");
   CHECK_FALSE(alice.password_required());
   const Users both = alice.with_default_password("abc").value();
@@ -131,7 +131,7 @@ TEST_CASE("password of the configuration is changed: the rights of default stay"
   CHECK(closed.with_changed_password("").value().lines() == limited.lines());
 }
 
-TEST_CASE("users file with a mistake: it is refused, and the error has the line", "[acl]") {
+TEST_CASE("users file has a mistake: it is refused, and the error has the line", "[acl]") {
   CHECK(error_of("usr a") == "users.acl:1: expected 'user NAME RULE ...'");
   CHECK(error_of("\nuser") == "users.acl:2: expected 'user NAME RULE ...'");
   CHECK(
@@ -151,7 +151,7 @@ TEST_CASE("users file is read again: the changed users are listed", "[acl]") {
   CHECK(before.names_changed_in(after) == std::vector<std::string>{"b", "c"});
 }
 
-TEST_CASE("rules of a user: they apply in order", "[acl]") {
+TEST_CASE("user has several rules: they apply in order", "[acl]") {
   Users users = changed(Users(), "a", {});
   CHECK(line_of(users, "a") == "user a off sanitize-payload resetchannels -@all");
   users = changed(users, "a", {"ON", ">abc", ">abc", ">x", "<x", "~k*", "+get", "(~x", "+set)", ""});
@@ -165,7 +165,7 @@ TEST_CASE("rules of a user: they apply in order", "[acl]") {
   CHECK(changed(users, "a", {"nopass", ">x"}).check("a", "abc") == false);
 }
 
-TEST_CASE("wrong rule of a user: it changes nothing", "[acl]") {
+TEST_CASE("rule of a user is wrong: the user does not change", "[acl]") {
   CHECK(refusal("a b", {}) == "ERR Usernames can't contain spaces or null characters");
   CHECK(refusal("a", {"on", "+nothing"}) ==
         "ERR Error in ACL SETUSER modifier '+nothing': Unknown command or category name in ACL");
@@ -185,7 +185,7 @@ TEST_CASE("users are deleted: they are removed, but default cannot be", "[acl]")
         "ERR The 'default' user cannot be removed");
 }
 
-TEST_CASE("user with several selectors: a command is allowed if one selector allows all of it", "[acl]") {
+TEST_CASE("user has several selectors: a command is allowed if one selector allows all of it", "[acl]") {
   const Users users = parsed("user a on ~a* +get (~b* +set)");
   const User& user = *users.find("a");
   const auto check = [&](std::uint32_t command, Bytes key) {

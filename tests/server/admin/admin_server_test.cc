@@ -69,7 +69,7 @@ AdminHandlers handlers() {
 
 }  // namespace
 
-TEST_CASE("HTTP port: metrics, health and readiness are served") {
+TEST_CASE("HTTP port serves metrics, health and readiness") {
   std::atomic<bool> ready{false};
   AdminServer server(
       {[] { return std::string("ebbtide_up 1\n"); }, [&] { return ready ? std::string() : std::string("opening"); }});
@@ -217,7 +217,7 @@ TEST_CASE(
   CHECK(ask(server.port(), "/metrics").ends_with("late " + std::to_string(computed.load()) + "\n"));
 }
 
-TEST_CASE("HTTP: many console requests: a bounded number waits for the computation, and metrics get replies after them") {
+TEST_CASE("HTTP: console is slow and requested often: 16 requests wait, further ones get 503, and metrics wait behind them") {
   std::promise<void> go;
   const std::shared_future<void> going = go.get_future().share();
   AdminHandlers handlers{[] { return std::string("m\n"); }, [] { return std::string(); }};

@@ -11,7 +11,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
-TEST_CASE("console before the database is open: only data of the server is sent") {
+TEST_CASE("database is not open: the console gets only data of the server") {
   ConsoleSnapshot s;
   s.version = "9.9";
   s.not_ready = "the database is being opened";
@@ -23,7 +23,7 @@ TEST_CASE("console before the database is open: only data of the server is sent"
   CHECK(!has(json, "tree"));
 }
 
-TEST_CASE("console tree: has cells with pending deletes, jobs and memtables, and leaves out empty values") {
+TEST_CASE("console shows a tree: it gets cells with pending deletes, jobs and memtables, and no empty values") {
   ConsoleSnapshot s;
   Stats stats;
   stats.engine_time = 1'000'000;
@@ -73,14 +73,14 @@ TEST_CASE("console tree: has cells with pending deletes, jobs and memtables, and
       has(json, "\"tickets\":[{\"id\":\"purge-5-1\",\"done\":false,\"deadline\":1020000,\"files_left\":2,\"bytes_left\":300}]"));
 }
 
-TEST_CASE("console texts with quotes or tags: they cannot leave their string or begin a tag") {
+TEST_CASE("console's text has quotes or tags: it cannot end its string or begin a tag") {
   ConsoleSnapshot s;
   s.not_ready = "a\"b\\c</script>\n\xff";
   const std::string json = console_json(s);
   CHECK(has(json, "\"not_ready\":\"a\\u0022b\\u005cc\\u003c/script>\\u000a\\u00ff\""));
 }
 
-TEST_CASE("console page: it loads nothing else, and its policy allows only its own script") {
+TEST_CASE("console page loads nothing else, and its policy allows only its own script") {
   const std::string page(console_page()), policy(console_policy());
   CHECK(page.rfind("<!doctype html>", 0) == 0);
   CHECK(has(page, "</html>"));
@@ -94,7 +94,7 @@ TEST_CASE("console page: it loads nothing else, and its policy allows only its o
   CHECK(!has(policy, "unsafe"));
 }
 
-TEST_CASE("console on loopback: only host names of loopback are accepted") {
+TEST_CASE("console is on loopback: only host names of loopback are accepted") {
   for (const char* host : {"localhost:9736", "localhost", "127.0.0.1:9736", "127.0.0.1", "[::1]:9736", "[::1]"}) {
     INFO(host);
     CHECK(console_host_allowed(host, "127.0.0.1"));

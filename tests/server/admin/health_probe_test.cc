@@ -85,11 +85,11 @@ TEST_CASE("health probe: no server, no HTTP or a wrong address is unhealthy") {
   CHECK_FALSE(asked(1, "no.such.host.invalid").empty());
 }
 
-TEST_CASE("health probe: server accepts and sends nothing: unhealthy once the time is over") {
+TEST_CASE("health probe: server accepts but sends nothing: it is unhealthy once the time is over") {
   CHECK(ping("", 1).find("no reply in time") != std::string::npos);
 }
 
-TEST_CASE("health probe without a metrics port: PONG and NOAUTH are healthy, and any other reply is the reason") {
+TEST_CASE("health probe has no metrics port: PONG and NOAUTH are healthy, and any other reply is the reason") {
   CHECK(ping("+PONG\r\n").empty());
   CHECK(ping("-NOAUTH Authentication required.\r\n").empty());
   CHECK(ping("-LOADING the database is being opened\r\n").find(": -LOADING the database is being opened") != std::string::npos);

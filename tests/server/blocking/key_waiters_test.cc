@@ -1,4 +1,5 @@
-// Tests of the queues of clients that wait for keys: who is woken by which write, and what becomes of a wake-up that is not used.
+// Tests of the queues of clients that wait for keys: which write wakes which client, and where a wake-up goes that its client
+// does not use.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <initializer_list>
@@ -65,7 +66,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("pushes to a key with waiting clients: each wakes the one that waits longest and was not woken yet") {
+TEST_CASE("clients wait for a key: each push wakes the client that has waited longest and is not woken yet") {
   Fixture t;
   CHECK_FALSE(t.waiters.any());
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"}), c = t.wait(3, {"q"});
@@ -76,7 +77,7 @@ TEST_CASE("pushes to a key with waiting clients: each wakes the one that waits l
   CHECK(t.push("q").empty());
 }
 
-TEST_CASE("writes that bring no element: no client is woken") {
+TEST_CASE("write brings no element: no client is woken") {
   Fixture t;
   auto a = t.wait(1, {"q"});
   CHECK(t.push("other").empty());
@@ -96,7 +97,7 @@ TEST_CASE("woken client finds nothing: it keeps its place in the queue") {
   CHECK(t.push("q") == Ids{1});
 }
 
-TEST_CASE("push during the look of a client that was woken: it is woken once more") {
+TEST_CASE("push comes while a woken client looks at its keys: the client is woken once more") {
   Fixture t;
   auto a = t.wait(1, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -107,7 +108,7 @@ TEST_CASE("push during the look of a client that was woken: it is woken once mor
   CHECK_FALSE(a->found_nothing());
 }
 
-TEST_CASE("push between a look without a wake-up and its end: the client looks again") {
+TEST_CASE("push comes while a client looks at its keys for the first time: the client looks again") {
   Fixture t;
   auto a = t.wait(1, {"q"});
   a->begin_look();
@@ -115,14 +116,14 @@ TEST_CASE("push between a look without a wake-up and its end: the client looks a
   CHECK(a->found_nothing());
 }
 
-TEST_CASE("woken client ends without having looked: the next one is woken") {
+TEST_CASE("woken client ends its wait without having looked: the next client is woken") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
   CHECK(t.end(a) == Ids{2});
 }
 
-TEST_CASE("client ends that was not woken: no client is woken") {
+TEST_CASE("client that was not woken ends its wait: no client is woken") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.end(a).empty());
@@ -152,14 +153,14 @@ TEST_CASE("woken client pops one of several elements: the next one is woken, onc
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"}), c = t.wait(3, {"q"});
   CHECK(t.push("q") == Ids{1});
   a->begin_look();
-  // Its own place is the first in the queue, so its commit may wake it; then it passes the baton on when it ends.
+  // The client's own place is the first in the queue, so its commit may wake it. It then passes the baton on when its wait ends.
   Ids woken = t.push("q", a.get());
   for (const std::uint64_t id : t.end(a)) woken.push_back(id);
   std::erase(woken, 1);
   CHECK(woken == Ids{2});
 }
 
-TEST_CASE("push while a client pops the last element: the next one is woken when it ends") {
+TEST_CASE("push comes while a client pops the last element: the next client is woken when that one ends its wait") {
   Fixture t;
   auto a = t.wait(1, {"q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});
@@ -169,7 +170,7 @@ TEST_CASE("push while a client pops the last element: the next one is woken when
   CHECK(t.end(a) == Ids{2});
 }
 
-TEST_CASE("key given twice: the wait ends without a trace") {
+TEST_CASE("command names a key twice: its wait leaves nothing behind") {
   Fixture t;
   auto a = t.wait(1, {"q", "q"}), b = t.wait(2, {"q"});
   CHECK(t.push("q") == Ids{1});

@@ -48,7 +48,7 @@ void make_backup(const std::filesystem::path& dir, const std::string& name, bool
 
 }  // namespace
 
-TEST_CASE("verified backup: older backups are removed") {
+TEST_CASE("new backup was verified: older backups are removed") {
   Checks checks;
   BackupVerifier verifier(checks.env());
   CHECK(verifier.state().result == BackupCheck::kNone);
@@ -60,7 +60,7 @@ TEST_CASE("verified backup: older backups are removed") {
   CHECK(verifier.state().pruning_held.empty());
 }
 
-TEST_CASE("damaged or unreadable backup: no backup is removed, and the log has the reason") {
+TEST_CASE("new backup is damaged or unreadable: no backup is removed, and the log has the reason") {
   Checks checks;
   SECTION("damaged") { checks.report.errors = {"000007.data: page at 4096: checksum mismatch"}; }
   SECTION("unreadable") { checks.fault = Status::io_error("000007.data: cannot be read"); }
@@ -74,7 +74,7 @@ TEST_CASE("damaged or unreadable backup: no backup is removed, and the log has t
   CHECK(checks.errors.front().find("000007.data") != std::string::npos);
 }
 
-TEST_CASE("damaged database: no backup is removed, even if the new one is good") {
+TEST_CASE("database is damaged: no backup is removed, even if the new one is good") {
   Checks checks;
   checks.damage = "3 errors";
   BackupVerifier verifier(checks.env());

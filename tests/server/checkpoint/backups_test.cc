@@ -27,14 +27,14 @@ const std::string kId = "3f9a1c07";
 
 }  // namespace
 
-TEST_CASE("backup name: it has the time at which the backup began, and names sort by time") {
+TEST_CASE("backup's name has the time at which the backup began, and names sort by time") {
   CHECK(backup_name(0, kId) == "1970-01-01T00-00-00.000Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'999, kId) == "2026-11-21T21-21-07.312Z-3f9a1c07");
   CHECK(backup_name(1'795'296'067'312'000, kId) < backup_name(1'795'296'067'313'000, kId));
   CHECK(backup_name(1'795'296'067'999'000, kId) < backup_name(1'795'296'068'000'000, kId));
 }
 
-TEST_CASE("backup time: only names of the database's own backups have one") {
+TEST_CASE("directory has the name of another database's backup: it has no backup time") {
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c07", kId) == 1'795'296'067);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c08", kId) == 0);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // the name has no id, so its database is unknown
@@ -47,7 +47,7 @@ TEST_CASE("backup time: only names of the database's own backups have one") {
   }
 }
 
-TEST_CASE("data directory without an id, or with a damaged one: it gets a new id and keeps it") {
+TEST_CASE("data directory has no id or a damaged one: it gets a new id and keeps it") {
   const OwnDirectory own;
   const std::filesystem::path dir = own.path / "data";
   CHECK_FALSE(database_id(dir.string(), 1).is_ok());

@@ -55,7 +55,7 @@ std::vector<std::string> scan_all(CommandHarness& server, const std::vector<std:
 
 }  // namespace
 
-TEST_CASE("SCAN until cursor 0: every key is returned once, in calls of COUNT keys") {
+TEST_CASE("client scans until cursor 0: it gets every key once, in calls of COUNT keys") {
   CommandHarness server(command_families());
   std::set<std::string> expected;
   for (int i = 0; i < 137; ++i) {
@@ -78,7 +78,7 @@ TEST_CASE("SCAN until cursor 0: every key is returned once, in calls of COUNT ke
   CHECK(scan_all(server, {"TYPE", "hash"}).empty());
 }
 
-TEST_CASE("SCAN while other clients write: keys that exist throughout are returned") {
+TEST_CASE("other clients write during a SCAN: all keys that exist throughout are returned") {
   CommandHarness server(command_families());
   std::mt19937 random(5);
   for (int i = 0; i < 200; ++i) server.raw({"SET", "stay:" + std::to_string(i), "v"});
@@ -97,7 +97,7 @@ TEST_CASE("SCAN while other clients write: keys that exist throughout are return
   for (int i = 0; i < 200; ++i) CHECK(seen.contains("stay:" + std::to_string(i)));
 }
 
-TEST_CASE("SCAN with a MATCH that begins with literal text: only the range of that text is read, in one call") {
+TEST_CASE("MATCH begins with literal text: SCAN reads only the range of that text, in one call") {
   CommandHarness server(command_families());
   for (int i = 0; i < 500; ++i) server.raw({"SET", "a:" + std::to_string(i), "v"});
   server.raw({"SET", "b:1", "v"});
@@ -106,7 +106,7 @@ TEST_CASE("SCAN with a MATCH that begins with literal text: only the range of th
   CHECK(page.keys == std::vector<std::string>{"b:1"});
 }
 
-TEST_CASE("SCAN: each call counts the keys and the deleted entries that it read") {
+TEST_CASE("each call of SCAN counts the keys and the deleted entries that it read") {
   CommandHarness server(command_families());
   CHECK(scan(server, "0").keys.empty());
   CHECK(server.stats.scans().steps == 0);
@@ -142,7 +142,7 @@ TEST_CASE("cursor is used again: it works in its own database, and is unknown el
   CHECK(server("SCAN " + first.cursor).starts_with(unknown));
 }
 
-TEST_CASE("cursor table is full: used cursors are dropped first, and the table stays bounded") {
+TEST_CASE("cursor table is full: used cursors are evicted first, and the table stays bounded") {
   ScanCursors cursors(1, 4, 1000);
   const std::uint64_t slow = cursors.add(0, "slow");
   std::uint64_t fast = cursors.add(0, "fast");
@@ -159,7 +159,7 @@ TEST_CASE("cursor table is full: used cursors are dropped first, and the table s
   CHECK_FALSE(ScanCursors(2).find(0, fast).has_value());
 }
 
-TEST_CASE("cursors: they have a share of the memory budget, and are charged to it") {
+TEST_CASE("many cursors exist: they are charged to the memory budget, and take at most their share of it") {
   ScanCursors cursors(1);
   std::size_t charged = 0;
   cursors.memory.charge = [&charged](std::size_t bytes) { charged += bytes; };
@@ -172,7 +172,7 @@ TEST_CASE("cursors: they have a share of the memory budget, and are charged to i
   CHECK(charged <= kShare / 4);
 }
 
-TEST_CASE("RANDOMKEY: returns one of the keys, and may return any") {
+TEST_CASE("RANDOMKEY returns one of the keys, and may return any") {
   CommandHarness server(command_families());
   CHECK(server("RANDOMKEY") == "(nil)");
   server("MSET a 1 b 2 c 3 zz 4");
@@ -181,7 +181,7 @@ TEST_CASE("RANDOMKEY: returns one of the keys, and may return any") {
   CHECK(seen == std::set<std::string>{"\"a\"", "\"b\"", "\"c\"", "\"zz\""});
 }
 
-TEST_CASE("RANDOMKEY among many deleted keys: returns the one key that is left, and nil only if there is none") {
+TEST_CASE("nearly all keys are deleted: RANDOMKEY returns the key that is left, and nil only if there is none") {
   CommandHarness server(command_families());
   std::string all = "MSET", deletes = "DEL";
   for (int i = 100'000; i < 160'000; ++i) {
@@ -228,7 +228,7 @@ TEST_CASE("RANDOMKEY finds only deleted entries: the walk over all of them runs 
   server.env.offload = &*server.offload;
 }
 
-TEST_CASE("command inside a transaction: skips at most a limited number of deleted entries") {
+TEST_CASE("walk runs inside a transaction: it skips a limited number of deleted entries") {
   CommandHarness server(command_families());
   for (int part = 0; part < 5; ++part) {
     std::string all = "MSET", deletes = "DEL";
@@ -255,7 +255,7 @@ TEST_CASE("command inside a transaction: skips at most a limited number of delet
   CHECK(server("RANDOMKEY") == "(nil)");  // checked last: while it runs off the loop, merges may drop the deleted entries
 }
 
-TEST_CASE("walks of a transaction that cannot leave its loop: they have one limit together, and small ones pass it") {
+TEST_CASE("transaction of walks cannot leave its loop: the walks share one limit, and small walks may exceed it") {
   CommandHarness server(command_families());
   std::string all = "MSET";
   for (int i = 0; i < 60'000; ++i) all += " k" + std::to_string(1'000'000 + i) + " v";
@@ -279,7 +279,7 @@ TEST_CASE("walks of a transaction that cannot leave its loop: they have one limi
   CHECK(alone.find("\"l\"]") != std::string::npos);
 }
 
-TEST_CASE("keys that a transaction has deleted: they count as skipped in it, and no other key is lost") {
+TEST_CASE("transaction walks over keys that it has deleted: they count as skipped, and it misses no other key") {
   CommandHarness server(command_families());
   for (int part = 0; part < 5; ++part) {
     std::string all = "MSET";

@@ -106,7 +106,7 @@ TEST_CASE("two transactions watch a and b and write one key each: one of them fa
   }
 }
 
-TEST_CASE("one transaction selects a database and another is in it: they increment a key one after the other", "[threads]") {
+TEST_CASE("two transactions increment a key, one of them after SELECT: one runs after the other", "[threads]") {
   CommandHarness server(families_and_own());
   server("SELECT 1", 2);
   for (int round = 0; round < 20; ++round) {
@@ -150,7 +150,7 @@ TEST_CASE("expiry passes during EXEC: all of EXEC runs again, in its first datab
   CHECK(server("PTTL a") == "(integer) -1");
 }
 
-TEST_CASE("EXEC with writes: its reply waits until the log has them") {
+TEST_CASE("EXEC writes: its reply waits until the log has the writes") {
   CommandHarness server(command_families());
   server("MULTI");
   server("SET a 1");
@@ -193,7 +193,7 @@ TEST_CASE("EXEC misses pages: they are read together, and failed attempts leave 
   CHECK(server("MGET a b c") == "[\"2\", \"3\", \"3x\"]");
 }
 
-TEST_CASE("transaction: it is one batch, so no crash can separate its commands") {
+TEST_CASE("transaction is one batch, so no crash can separate its commands") {
   CommandHarness server(command_families());
   const std::uint64_t seq = server.db->visible_seq();
   server("MULTI");
@@ -220,19 +220,19 @@ TEST_CASE("queue does not fit into memory: it is refused, and its memory is rele
   CHECK(server("EXISTS key") == "(integer) 0");
 }
 
-TEST_CASE("transaction that cannot leave its loop: a long one is refused, and a short one is not") {
+TEST_CASE("transaction cannot leave its loop: it is refused if it is long, and runs if it is short") {
   CommandHarness server(command_families());
   const std::string refused =
       "(error) EXECABORT Transaction discarded because of: a transaction with a command that cannot leave";
   server("SETRANGE large 40000000 x");
-  SECTION("by the bytes of its values") {
+  SECTION("long by the bytes of its values") {
     server("MULTI");
     server("CLIENT ID");
     server("SET k v");
     server("BITOP NOT other large");
     CHECK(server("EXEC").starts_with(refused));
   }
-  SECTION("by its arguments") {
+  SECTION("long by its arguments") {
     server("MULTI");
     server("CLIENT ID");
     std::vector<std::string> words{"EXISTS"};
@@ -241,7 +241,7 @@ TEST_CASE("transaction that cannot leave its loop: a long one is refused, and a 
     server("SET k v");
     CHECK(server("EXEC").starts_with(refused));
   }
-  SECTION("by the pairs of bytes that it compares") {
+  SECTION("long by the pairs of bytes that it compares") {
     server.raw({"SET", "text", std::string(4000, 't')});
     server("MULTI");
     server("CLIENT ID");
@@ -249,7 +249,7 @@ TEST_CASE("transaction that cannot leave its loop: a long one is refused, and a 
     for (int i = 0; i < 3; ++i) server("LCS text text LEN");
     CHECK(server("EXEC").starts_with(refused));
   }
-  SECTION("by the collections that it decodes") {
+  SECTION("long by the collections that it decodes") {
     std::vector<std::string> words{"HSET", "hash"};
     for (int i = 0; i < 500; ++i) words.insert(words.end(), {"field:" + std::to_string(i), std::string(1000, 'v')});
     server.raw(words);
@@ -259,21 +259,21 @@ TEST_CASE("transaction that cannot leave its loop: a long one is refused, and a 
     for (int i = 0; i < 20; ++i) server("HGETALL hash");
     CHECK(server("EXEC").starts_with(refused));
   }
-  SECTION("by the number of its walks") {
+  SECTION("long by the number of its walks") {
     server("MULTI");
     server("CLIENT ID");
     server("SET k v");
     for (int i = 0; i < 2049; ++i) server("RANDOMKEY");
     CHECK(server("EXEC").starts_with(refused));
   }
-  SECTION("by the texts that describe the server") {
+  SECTION("long by the texts that describe the server") {
     server("MULTI");
     server("CLIENT ID");
     server("SET k v");
     for (int i = 0; i < 40; ++i) server("COMMAND DOCS");
     CHECK(server("EXEC").starts_with(refused));
   }
-  SECTION("by the patterns that its keys are compared with") {
+  SECTION("long by the patterns that its keys are compared with") {
     server.observers.notifications.set_flags(parse_notify_flags("KEA").value());
     server.observers.notifications.work = [](std::size_t bytes) { return std::uint64_t{bytes} << 20; };
     server("MULTI");
@@ -289,7 +289,7 @@ TEST_CASE("transaction that cannot leave its loop: a long one is refused, and a 
   CHECK_FALSE(server("EXEC").starts_with("(error)"));
 }
 
-TEST_CASE("every command outside of MULTI: leaves the connection without a mode") {
+TEST_CASE("every command outside of MULTI leaves the connection without a mode") {
   CommandHarness server(command_families());
   for (const char* line : {"MULTI", "SET a 1", "EXEC", "WATCH a", "MULTI", "DISCARD", "SUBSCRIBE c", "UNSUBSCRIBE c",
                            "CLIENT TRACKING on", "CLIENT TRACKING off", "MULTI", "RESET"}) {
@@ -356,7 +356,7 @@ TEST_CASE("write stall delays a write: an existing key is not published as new")
   CHECK(events == std::vector<std::string>{"__keyevent@0__:new fresh"});
 }
 
-TEST_CASE("transaction with several range deletes: each gets the ticket of its own database's tree") {
+TEST_CASE("transaction has several range deletes: each gets the ticket of its own database's tree") {
   CommandHarness server(command_families());
   for (const char* line : {"SET a 1", "SELECT 1", "SET a 1", "SELECT 0"}) REQUIRE(server(line) == "OK");
   const std::string trees[] = {std::to_string(server.db->tree_info(0)->tree), std::to_string(server.db->tree_info(1)->tree)};
@@ -382,7 +382,7 @@ TEST_CASE("EXEC's reply has a ticket: it waits for the sync, even if there was n
   CHECK(server.db->stats().synced_seq >= seen);
 }
 
-TEST_CASE("transaction in the slow log: its commands are shown, without passwords") {
+TEST_CASE("transaction is slow: the slow log shows its commands, without passwords") {
   CommandHarness server(command_families());
   server.observers.slow_log.configure(0, 100, true);
   server.control.config["requirepass"] = "";
@@ -404,7 +404,7 @@ TEST_CASE("transaction in the slow log: its commands are shown, without password
   CHECK(has("CONFIG SET maxmemory 1 requirepass (redacted) "));
 }
 
-TEST_CASE("slow log: it has arguments only if configured, and removes them when that changes") {
+TEST_CASE("slow log has arguments only if configured, and removes them when the setting changes") {
   CommandHarness server(command_families());
   server.observers.slow_log.configure(0, 100, false);
   const auto latest = [&server] {
@@ -431,7 +431,7 @@ TEST_CASE("slow log: it has arguments only if configured, and removes them when 
   CHECK(server.observers.slow_log.size() == 0);
 }
 
-TEST_CASE("WATCH of a watched key: the first version stays, and no more memory is taken") {
+TEST_CASE("WATCH names a watched key: the first version stays, and no more memory is taken") {
   CommandHarness server(command_families());
   REQUIRE(server("SET a 1") == "OK");
   REQUIRE(server("WATCH a a") == "OK");
@@ -445,7 +445,7 @@ TEST_CASE("WATCH of a watched key: the first version stays, and no more memory i
   CHECK(server("EXEC") == "(nil)");
 }
 
-TEST_CASE("subscriptions and tracked prefixes: they count as the connection's memory until they end") {
+TEST_CASE("client has subscriptions and tracked prefixes: they count as its connection's memory until they end") {
   CommandHarness server(command_families());
   const std::string name(10'000, 'n');
   server.raw({"SUBSCRIBE", name});
@@ -461,7 +461,7 @@ TEST_CASE("subscriptions and tracked prefixes: they count as the connection's me
   CHECK(server.client().state_bytes == 0);
 }
 
-TEST_CASE("WATCH of more keys than a slice: other commands run in between, and every key is watched") {
+TEST_CASE("WATCH has more keys than a slice: other commands run in between, and every key is watched") {
   CommandHarness server(command_families());
   constexpr int kKeys = 5000;
   std::vector<std::string> watch{"WATCH"}, set{"MSET"};
@@ -496,7 +496,7 @@ TEST_CASE("WATCH of more keys than a slice: other commands run in between, and e
   CHECK(server("EXEC") == "[OK]");
 }
 
-TEST_CASE("SUBSCRIBE and UNSUBSCRIBE of many names: other commands run in between, and names are confirmed in order") {
+TEST_CASE("SUBSCRIBE and UNSUBSCRIBE have many names: other commands run in between, and names are confirmed in order") {
   CommandHarness server(command_families());
   constexpr int kNames = 5000;
   std::vector<std::string> names;
@@ -521,12 +521,12 @@ TEST_CASE("SUBSCRIBE and UNSUBSCRIBE of many names: other commands run in betwee
   CHECK(server.raw(command) == confirmed("subscribe", true));
   CHECK(others == kNames / 1024);
   CHECK(server("PUBLISH channel:14999 m", 2) == "(integer) 1");
-  SECTION("by their names") {
+  SECTION("UNSUBSCRIBE with all names") {
     command.front() = "UNSUBSCRIBE";
     CHECK(server.raw(command) == confirmed("unsubscribe", false));
   }
-  SECTION("all") { CHECK(server.raw({"UNSUBSCRIBE"}) == confirmed("unsubscribe", false)); }
-  SECTION("with all else of the connection") { CHECK(server("RESET") == "RESET"); }
+  SECTION("UNSUBSCRIBE without names") { CHECK(server.raw({"UNSUBSCRIBE"}) == confirmed("unsubscribe", false)); }
+  SECTION("RESET") { CHECK(server("RESET") == "RESET"); }
   CHECK(others == 2 * (kNames / 1024));
   CHECK(server("PUBLISH channel:14999 m", 2) == "(integer) 0");
   CHECK(server("GET k") == "(nil)");  // there is no subscriber any more

@@ -50,7 +50,7 @@ void set(Config& config, const std::string& name, const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("sizes and durations: they are parsed and printed") {
+TEST_CASE("sizes and durations are parsed and printed") {
   CHECK(*parse_size("64MiB") == 64u << 20);
   CHECK(*parse_size("0") == 0);
   CHECK(*parse_size("7B") == 7);
@@ -76,7 +76,7 @@ TEST_CASE("sizes and durations: they are parsed and printed") {
   CHECK(*parse_redis_memory("123") == 123);
 }
 
-TEST_CASE("wrong value: the error names file, line, key and what is allowed") {
+TEST_CASE("value is wrong: the error names file, line, key and what is allowed") {
   CHECK(error_of("storage:\n  fsync: sometimes\n") ==
         "f.yaml:2: storage.fsync: 'sometimes' is not allowed; allowed: always, everysec, no");
   CHECK(error_of("server:\n\n  prot: 1\n") == "f.yaml:3: server.prot: no such key; did you mean server.port?");
@@ -101,7 +101,7 @@ TEST_CASE("wrong value: the error names file, line, key and what is allowed") {
   CHECK(error_of("nonsense: 1") == "f.yaml:1: nonsense: no such key");
 }
 
-TEST_CASE("unknown key: it is refused with what is allowed") {
+TEST_CASE("key is unknown: it is refused with what is allowed") {
   const std::string databases = "' is not allowed; allowed: a database's number, 0 to 1023";
   CHECK(error_of("", {"", {}, {{"databases.99999.pages_per_tile", "8"}}}) ==
         "command line: databases.99999.pages_per_tile: '99999" + databases);
@@ -110,7 +110,7 @@ TEST_CASE("unknown key: it is refused with what is allowed") {
   CHECK(error_of("", {"", {}, {{"", "5"}}}) == "command line: the name of a key is missing; a key is, for example, server.port");
 }
 
-TEST_CASE("text that is no address: it is refused, but a zone of IPv6 is accepted") {
+TEST_CASE("text is not an IP address: it is refused, but an IPv6 address may have a zone") {
   const std::string addresses = "' is not allowed; allowed: a list of IP addresses, * for all of IPv4";
   CHECK(error_of("server:\n  bind: [127.0.0.1, localhost]\n") == "f.yaml:2: server.bind: 'localhost" + addresses);
   CHECK(error_of("server: { bind: 1.2.3 }") == "f.yaml:1: server.bind: '1.2.3" + addresses);
@@ -123,7 +123,7 @@ TEST_CASE("text that is no address: it is refused, but a zone of IPv6 is accepte
   CHECK(error_of("server: { bind: [\"*\", \"::\", \"fe80::1%eth0\"] }\nmetrics: { bind: \"::1\" }") == "no error");
 }
 
-TEST_CASE("bad percentile: the error shows what is allowed; bad letter of notifications: the error is Redis's") {
+TEST_CASE("percentile is wrong: the error shows what is allowed; letter of notifications is wrong: the error is Redis's") {
   CHECK(error_of("log: { latency_percentiles: [50, 101] }") ==
         "f.yaml:1: log.latency_percentiles: '101' is not allowed; allowed: a list of numbers from 0 to 100");
   CHECK(error_of("log: { latency_percentiles: [50, x] }").find("'x' is not allowed") != std::string::npos);
@@ -131,7 +131,7 @@ TEST_CASE("bad percentile: the error shows what is allowed; bad letter of notifi
         "f.yaml:1: server.notify_keyspace_events: Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
 }
 
-TEST_CASE("unknown YAML tag: the error has file and line; tags of YAML's own types are accepted") {
+TEST_CASE("YAML tag is unknown: the error has file and line; tags of YAML's own types are accepted") {
   CHECK(error_of("server:\n  port: !!foo 1\n") == "f.yaml:2: the tag !!foo is not known; leave it out");
   CHECK(error_of("server: !mine\n  port: 1\n") == "f.yaml:1: the tag !mine is not known; leave it out");
   CHECK(error_of("server:\n  bind: !!python/tuple [127.0.0.1]\n").find("f.yaml:2: the tag !!python/tuple is not") == 0);
@@ -146,7 +146,7 @@ TEST_CASE("backup_dir is empty or has a zero byte: it is refused") {
   CHECK(error_of("storage: { backup_dir: a }") == "no error");
 }
 
-TEST_CASE("list on the command line or in the environment: it has YAML's form, and all items count") {
+TEST_CASE("list is on the command line or in the environment: it may have YAML's form, and all items count") {
   const auto bind_of = [](const std::string& text, bool environment) {
     ConfigSources sources;
     if (environment) sources.environment = {{"EBBTIDE_SERVER__BIND", text}};
@@ -172,7 +172,7 @@ TEST_CASE("list on the command line or in the environment: it has YAML's form, a
   }
 }
 
-TEST_CASE("text of commas: it is refused, like any other text that is no configuration") {
+TEST_CASE("text is not a configuration, such as commas: it is refused") {
   for (const char* text : {",", ",,", ",,\xfc\xfc^\xfc\xbd", "]", "---\n---\n"}) {
     INFO(text);
     CHECK_FALSE(load_config_text(text, "test.yaml", {}).is_ok());
@@ -183,7 +183,7 @@ TEST_CASE("text of commas: it is refused, like any other text that is no configu
   }
 }
 
-TEST_CASE("value that this version does not support: the error says so") {
+TEST_CASE("value is not supported by this version: the error says so") {
   CHECK(error_of("tree: { deletes: { deadline: 500ms } }") ==
         "f.yaml:1: tree.deletes.deadline: '500ms' is not allowed; allowed: 0s (no promise), or 1s to 3650d");
   CHECK(error_of("tree: { deletes: { deadline: 0s } }") == "no error");
@@ -206,7 +206,7 @@ TEST_CASE("value that this version does not support: the error says so") {
         std::string::npos);
 }
 
-TEST_CASE("settings of the tree that contradict each other: they are refused") {
+TEST_CASE("settings of the tree contradict each other: they are refused") {
   CHECK(error_of("tree: { policy: { name: lsm } }").find("f.yaml:1: tree.policy.name: no policy \"lsm\"") == 0);
   CHECK(error_of("tree: { policy: { size_ratio: 1 } }")
             .find("f.yaml:1: tree.policy.size_ratio: policy one_leveling: size_ratio is 1") == 0);
@@ -228,13 +228,13 @@ TEST_CASE("settings of the tree that contradict each other: they are refused") {
   CHECK(other.engine.tree.policy.parameters.empty());
 }
 
-TEST_CASE("memory sizes that contradict each other: they are refused") {
+TEST_CASE("memory sizes contradict each other: they are refused") {
   CHECK(error_of("storage: { memory_budget: 8MiB, memtable_size: 16MiB }") ==
         "f.yaml: storage.memtable_size is 16MiB, more than storage.memory_budget, which is 8MiB");
   CHECK(error_of("server: { port: 9736 }") == "f.yaml: metrics.port and server.port are both 9736");
 }
 
-TEST_CASE("background_threads: it is auto by default and takes 1 to 256") {
+TEST_CASE("background_threads is auto by default and takes 1 to 256") {
   CHECK(loaded("").engine.background_threads == 0);
   CHECK(loaded("storage: { background_threads: auto }").engine.background_threads == 0);
   CHECK(loaded("storage: { background_threads: 1 }").engine.background_threads == 1);
@@ -245,7 +245,7 @@ TEST_CASE("background_threads: it is auto by default and takes 1 to 256") {
   }
 }
 
-TEST_CASE("same key in several sources: command line beats environment beats file") {
+TEST_CASE("several sources have the same key: command line beats environment beats file") {
   ConfigSources sources;
   sources.environment = {
       {"EBBTIDE_SERVER__PORT", "2"}, {"EBBTIDE_STORAGE__MEMTABLE_SIZE", "2MiB"}, {"EBBTIDE_OTHER", "x"}, {"PATH", "y"}};
@@ -264,7 +264,7 @@ TEST_CASE("same key in several sources: command line beats environment beats fil
   CHECK(policy.engine.tree.policy.parameters.empty());
 }
 
-TEST_CASE("shipped file: it has every key with its default, and documents it") {
+TEST_CASE("shipped file has every key with its default, and documents it") {
   const std::string text = shipped();
   const Config config = loaded(text);
   const Config defaults;
@@ -277,7 +277,7 @@ TEST_CASE("shipped file: it has every key with its default, and documents it") {
   }
 }
 
-TEST_CASE("each key: it reads back the text that it prints, and enforces its bounds") {
+TEST_CASE("each key reads back the text that it prints, and enforces its bounds") {
   Config config;
   std::set<std::string> names, redis_names;
   for (const ConfigKey& key : config_keys()) {
@@ -311,7 +311,7 @@ TEST_CASE("each key: it reads back the text that it prints, and enforces its bou
   }
 }
 
-TEST_CASE("Redis's names of keys: they read and write Redis's texts") {
+TEST_CASE("key is named as in Redis: its values have Redis's form") {
   Config config;
   const auto get = [&](const char* name) {
     const ConfigKeyPtr key = find_redis_key(name);
@@ -347,7 +347,7 @@ TEST_CASE("missing override is read: none is created") {
   CHECK(config.engine.overrides.empty());
 }
 
-TEST_CASE("CONFIG GET of unknown keys: nothing is stored") {  // otherwise a client could make memory grow without limit
+TEST_CASE("CONFIG GET names unknown keys: nothing is stored") {  // otherwise a client could make memory grow without limit
   std::weak_ptr<const ConfigKey> asked;
   {
     const ConfigKeyPtr key = find_config_key("tree.policy.nonsense");
@@ -361,12 +361,12 @@ TEST_CASE("CONFIG GET of unknown keys: nothing is stored") {  // otherwise a cli
   CHECK(find_config_key("tree.page_size") == find_config_key("tree.page_size"));
 }
 
-TEST_CASE("rewrite without a change: the file stays as it is") {
+TEST_CASE("no value has changed: the rewrite leaves the file as it is") {
   const std::string text = shipped();
   CHECK(rewritten(text, [](Config&) {}) == text);
 }
 
-TEST_CASE("rewrite with changed values: they change in place, and comments and order stay") {
+TEST_CASE("values have changed: the rewrite changes them in place, and comments and order stay") {
   const std::string text =
       "# top\nserver:   # the server\n  port: 7000 # port\n  bind: [1.2.3.4, '::']   # list\n  password: \"x # y\"  # secret\n"
       "storage: { fsync: always, dir: ./d }  # flow\n# end\n";
@@ -385,14 +385,14 @@ TEST_CASE("rewrite with changed values: they change in place, and comments and o
         "storage: { memtable_size: 1MiB, fsync: no, dir: ./d }  # flow\n# end\nlimits:\n  timeout: 30s\n");
 }
 
-TEST_CASE("rewrite of the shipped file: it takes every key") {
+TEST_CASE("shipped file is rewritten: every key can be changed") {
   const std::string text = shipped();
   const std::string got = rewritten(text, [](Config& c) {
     set(c, "server.port", "1234");
     set(c, "limits.client_output_buffer_limit.soft", "1MiB");
     set(c, "tree.policy.size_ratio", "8");
     set(c, "log.file", "/tmp/x.log");
-    set(c, "databases.3.pages_per_tile", "8");  // copies the defaults of this moment
+    set(c, "databases.3.pages_per_tile", "8");  // this override copies the defaults of this moment
   });
   CHECK(got.find("  port: 1234\n") != std::string::npos);
   CHECK(got.find("    soft: 1MiB\n") != std::string::npos);
@@ -401,7 +401,7 @@ TEST_CASE("rewrite of the shipped file: it takes every key") {
   CHECK(std::count(got.begin(), got.end(), '#') == std::count(text.begin(), text.end(), '#'));
 }
 
-TEST_CASE("rewrite with another policy: the parameters of the old policy are dropped") {
+TEST_CASE("policy has changed: the rewrite drops the parameters of the old policy") {
   const auto to_leveling = [](Config& c) { set(c, "tree.policy.name", "leveling"); };
   CHECK(rewritten("tree:\n  policy:\n    name: one_leveling\n    size_ratio: 8  # T\n    level0_runs: 4\n  page_size: 8KiB\n",
                   to_leveling) == "tree:\n  policy:\n    name: leveling\n  page_size: 8KiB\n");
@@ -409,7 +409,7 @@ TEST_CASE("rewrite with another policy: the parameters of the old policy are dro
         "tree: { policy: { name: leveling }, page_size: 8KiB }\n");
 }
 
-TEST_CASE("rewrite with a password beside password_file: it is refused, as the next start would refuse it") {
+TEST_CASE("password and password_file are both set: the rewrite is refused, as the next start would refuse the file") {
   const std::string text = "server: { password_file: /run/secret }\n";
   Config config = loaded(text);
   set(config, "server.password", "new");
@@ -419,7 +419,7 @@ TEST_CASE("rewrite with a password beside password_file: it is refused, as the n
         std::string::npos);
 }
 
-TEST_CASE("rewrite of a file that cannot be edited: it is refused, and the file is not damaged") {
+TEST_CASE("file cannot be edited: the rewrite is refused, and the file is not damaged") {
   const std::string text = "server:\n  bind:\n    - 1.2.3.4\n";
   Config config = loaded(text);
   set(config, "server.bind", "127.0.0.1");

@@ -13,7 +13,7 @@ AclLogEntry entry(const std::string& user, std::int64_t ms) {
 
 }  // namespace
 
-TEST_CASE("equal failures within a minute: one entry counts them and moves to the front") {
+TEST_CASE("failures are equal and within a minute: one entry counts them and moves to the front") {
   AclLog log;
   log.add(entry("a", 1'000));
   log.add(entry("b", 2'000));
@@ -33,7 +33,7 @@ TEST_CASE("equal failures within a minute: one entry counts them and moves to th
   CHECK(log.newest(10).empty());
 }
 
-TEST_CASE("more kinds of failure than the log holds: the newest stay") {
+TEST_CASE("failures are of more kinds than the log has room for: the newest stay") {
   AclLog log;
   for (int i = 0; i < 200; ++i) log.add(entry(std::to_string(i), 1'000));
   const auto entries = log.newest(1'000);
@@ -42,7 +42,7 @@ TEST_CASE("more kinds of failure than the log holds: the newest stay") {
   CHECK(entries.back().user == "72");
 }
 
-TEST_CASE("smaller limit of the log: the oldest entries are removed, and a limit of 0 keeps none") {
+TEST_CASE("limit of the log becomes smaller: the oldest entries are removed, and a limit of 0 keeps none") {
   AclLog log;
   for (int i = 0; i < 5; ++i) log.add(entry(std::to_string(i), 1'000));
   log.set_limit(2);
@@ -53,7 +53,7 @@ TEST_CASE("smaller limit of the log: the oldest entries are removed, and a limit
   CHECK(log.newest(10).empty());
 }
 
-TEST_CASE("denials for different reasons: they have separate entries, and a long key is shortened") {
+TEST_CASE("denials have different reasons: they have separate entries, and a long key is shortened") {
   AclLog log;
   AclLogEntry denied = entry("a", 1'000);
   denied.object = std::string(5'000, 'k');

@@ -6,7 +6,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("pause of writes: it delays only writes, which check again soon") {
+TEST_CASE("writes are paused: only writes wait, and they check again soon") {
   Switches switches;
   ClientPause pause(switches);
   CHECK(pause.wait_ms(0, true) == 0);
@@ -17,7 +17,7 @@ TEST_CASE("pause of writes: it delays only writes, which check again soon") {
   CHECK(pause.wait_ms(0, false) == 0);
 }
 
-TEST_CASE("several pauses: the latest end and the strictest mode apply") {
+TEST_CASE("several pauses are in effect: the latest end and the strictest mode apply") {
   Switches switches;
   ClientPause pause(switches);
   pause.begin(1000, false);

@@ -25,7 +25,7 @@ std::vector<std::string> due(ExpiryWatch& watch, Millis now) {
 
 using Keys = std::vector<std::string>;
 
-TEST_CASE("written key: it is reported once, at its expiry, unless it is written again") {
+TEST_CASE("key with an expiry is written: it is reported once, at that time, unless it is written again") {
   ExpiryWatch watch;
   watch.written(0, "before", 100, 0);  // the watch is off
   watch.set_mode(true, false, 0);
@@ -113,7 +113,7 @@ TEST_CASE("key is written during a sweep: the write wins over the sweep's result
   CHECK(watch.begin_sweep(later)->after == sweep->until);
 }
 
-TEST_CASE("too many keys: the earliest are kept, and a later sweep finds the others") {
+TEST_CASE("keys exceed the limit of the watch: the earliest are kept, and a later sweep finds the others") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
   const auto sweep = watch.begin_sweep(0);
@@ -158,7 +158,7 @@ TEST_CASE("range is deleted during a sweep: none of its keys is reported, and th
   CHECK(again->after < 100);
 }
 
-TEST_CASE("long keys: as many of the earliest are kept as fit into memory") {
+TEST_CASE("keys are long: as many of the earliest are kept as fit into memory") {
   constexpr std::size_t kKeyBytes = std::size_t{1} << 20, kFit = ExpiryWatch::kMaxBytes / kKeyBytes;
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);

@@ -336,7 +336,7 @@ class CommandHarness {
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;
-  int waits = 0;  ///< how often a command had to wait
+  int waits = 0;  ///< number of times that a command had to wait
   std::function<void()> on_wait;
 
  private:

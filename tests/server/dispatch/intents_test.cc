@@ -37,7 +37,7 @@ KeySet put(const char* key, DatabaseId database = 0) {
 
 }  // namespace
 
-TEST_CASE("committed write of a marked key: it breaks the marks, and a write of another key does not") {
+TEST_CASE("write of a marked key is committed: it breaks the marks, and a write of another key does not") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -57,7 +57,7 @@ TEST_CASE("committed write of a marked key: it breaks the marks, and a write of 
   CHECK_FALSE(intents.is_broken(*marks));
 }
 
-TEST_CASE("marks on a whole database: every write in it breaks them, and waits for them if they are firm") {
+TEST_CASE("whole database is marked: every write in it breaks the marks, and waits for them if they are firm") {
   Intents intents;
   Loop loop;
   const auto marks = std::make_shared<Intents::Marks>();
@@ -84,7 +84,7 @@ TEST_CASE("marks on a whole database: every write in it breaks them, and waits f
   CHECK(loop.resumed == std::vector<std::uint64_t>{2, 3});
 }
 
-TEST_CASE("firmly marked keys: writers of them wait, and are resumed when the marks are removed") {
+TEST_CASE("keys have firm marks: their writers wait, and are resumed when the marks are removed") {
   Intents intents;
   Loop loop;
   const auto marks = marks_on({"a", "b"});
@@ -101,7 +101,7 @@ TEST_CASE("firmly marked keys: writers of them wait, and are resumed when the ma
   CHECK(loop.resumed.size() == 2);
 }
 
-TEST_CASE("range deletes, FLUSHDB and SWAPDB: they wait for no marks, and break those in their databases") {
+TEST_CASE("range deletes, FLUSHDB and SWAPDB wait for no marks, and break those in their databases") {
   const bool firm = GENERATE(false, true);
   WriteBatch batch;
   const int kind = GENERATE(0, 1, 2, 3);
@@ -122,7 +122,7 @@ TEST_CASE("range deletes, FLUSHDB and SWAPDB: they wait for no marks, and break 
   CHECK_FALSE(intents.must_wait(put("x", 1), nullptr, {&loop, 1}));  // writers do not wait for broken marks
 }
 
-TEST_CASE("two holders of one key: one gets firm marks, and the other waits without marks") {
+TEST_CASE("two commands need firm marks on one key: one gets them, and the other waits without marks") {
   Intents intents;
   Loop loop;
   const auto first = marks_on({"a", "b"}), second = marks_on({"b", "c"}), soft = marks_on({"b"});
@@ -135,7 +135,7 @@ TEST_CASE("two holders of one key: one gets firm marks, and the other waits with
   CHECK(intents.mark(second, true, {&loop, 2}));
 }
 
-TEST_CASE("sets of keys of all sizes: they are compared correctly") {
+TEST_CASE("sets of keys of all sizes are compared correctly") {
   KeySet few, many, others;
   few.add(0, 7);
   few.add(0, 70'007);
@@ -151,7 +151,7 @@ TEST_CASE("sets of keys of all sizes: they are compared correctly") {
   CHECK(many.meets(many));
 }
 
-TEST_CASE("set of keys: more keys of another set, and a check that it has them all") {
+TEST_CASE("keys of another set are added: the set has them all") {
   KeySet set, more;
   set.add(0, 5);
   more.add(0, 7);

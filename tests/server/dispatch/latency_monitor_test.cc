@@ -6,7 +6,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("command below the threshold: it is no sample; with a threshold of 0 none is") {
+TEST_CASE("command is below the threshold: it is not a sample; with a threshold of 0 no command is") {
   LatencyMonitor monitor;
   monitor.add("command", 1000, 1);
   CHECK(monitor.events().empty());
@@ -18,7 +18,7 @@ TEST_CASE("command below the threshold: it is no sample; with a threshold of 0 n
   CHECK(monitor.event("other").samples.empty());
 }
 
-TEST_CASE("several commands in one second: the slowest is kept") {
+TEST_CASE("several commands are slow in one second: the slowest is kept") {
   LatencyMonitor monitor;
   monitor.set_threshold(1);
   for (const std::uint64_t ms : {5, 20, 7}) monitor.add("command", ms, 100);
@@ -31,7 +31,7 @@ TEST_CASE("several commands in one second: the slowest is kept") {
   CHECK(event.max_ms == 20);
 }
 
-TEST_CASE("more samples than fit: the oldest are removed, and the maximum of all times stays") {
+TEST_CASE("samples exceed their limit: the oldest are removed, and the maximum of all times stays") {
   LatencyMonitor monitor;
   monitor.set_threshold(1);
   for (std::size_t i = 0; i <= LatencyMonitor::kSamples; ++i) {
@@ -43,7 +43,7 @@ TEST_CASE("more samples than fit: the oldest are removed, and the maximum of all
   CHECK(event.max_ms == 99);
 }
 
-TEST_CASE("reset: it removes one event, or all") {
+TEST_CASE("reset removes one event, or all") {
   LatencyMonitor monitor;
   monitor.set_threshold(1);
   for (const char* event : {"a", "b", "c"}) monitor.add(event, 5, 1);

@@ -10,7 +10,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("monitor: it gets each command as a line, with unprintable bytes escaped") {
+TEST_CASE("monitor gets each command as a line, with unprintable bytes escaped") {
   Switches switches;
   Monitors monitors(switches);
   OneLoop loop;
@@ -24,7 +24,7 @@ TEST_CASE("monitor: it gets each command as a line, with unprintable bytes escap
   CHECK(loop.client.out.to_string() == "+12.000034 [2 1.2.3.4:5] \"set\" \"k\\\"\\\\\" \"\\n\\x00\\xff\"\r\n");
 }
 
-TEST_CASE("arguments of megabytes: monitors get a part of them, so that a line does not keep its loop busy") {
+TEST_CASE("arguments have megabytes: monitors get a part of them, so that a line does not keep its loop busy") {
   Switches switches;
   Monitors monitors(switches);
   OneLoop loop;

@@ -11,7 +11,7 @@
 namespace ebbtide::test {
 namespace {
 
-TEST_CASE("client tracks, or expired events are on: the expiry watch is on") {
+TEST_CASE("client tracks keys, or expired events are on: the expiry watch is on") {
   Observers observers;
   OneLoop loop;
   CHECK_FALSE(observers.expiries.on());
@@ -27,7 +27,7 @@ TEST_CASE("client tracks, or expired events are on: the expiry watch is on") {
   CHECK(observers.expiries.on());
 }
 
-TEST_CASE("expiration: it counts only if a client was notified of it") {
+TEST_CASE("key expires: the expiration counts only if a client was notified of it") {
   Observers observers;
   OneLoop loop;
   std::vector<std::string> published;
@@ -47,7 +47,7 @@ TEST_CASE("expiration: it counts only if a client was notified of it") {
   CHECK(published == std::vector<std::string>{"__keyevent@0__:expired"});
 }
 
-TEST_CASE("MOVE: the expiry watch follows the key to its target database") {
+TEST_CASE("MOVE moves a key: the expiry watch follows it to the target database") {
   Observers observers;
   OneLoop loop;
   observers.set_tracking(loop.client, {.on = true});

@@ -37,7 +37,7 @@ struct Unwanted final : OffloadWork {
 
 }  // namespace
 
-TEST_CASE("each class of work: it has threads of its own") {
+TEST_CASE("each class of work has threads of its own") {
   ThreadOffload offload(1, 1);
   auto slow = std::make_shared<Work>();
   offload.submit(OffloadClass::kLong, slow);
@@ -51,7 +51,7 @@ TEST_CASE("each class of work: it has threads of its own") {
   slow->release.set_value();
 }
 
-TEST_CASE("queue after slow work: it keeps at most as much unwanted as wanted work") {
+TEST_CASE("unwanted work is queued behind slow work: the queue drops most of it") {
   ThreadOffload offload(1, 1);
   auto slow = std::make_shared<Work>();
   offload.submit(OffloadClass::kLong, slow);

@@ -43,7 +43,7 @@ std::string invalidation(const std::string& key) {
 }
 constexpr const char* kInvalidateAll = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
-TEST_CASE("write of a noted key: it invalidates the key once") {
+TEST_CASE("noted key is written: it is invalidated once") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   CHECK(t.switches.has(Switches::kTracking));
@@ -57,7 +57,7 @@ TEST_CASE("write of a noted key: it invalidates the key once") {
   CHECK_FALSE(t.switches.has(Switches::kTracking));
 }
 
-TEST_CASE("invalidations in slices: they reach every noted key once") {
+TEST_CASE("invalidations are sent in slices: every noted key is invalidated once") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   WriteBatch batch;
@@ -78,7 +78,7 @@ TEST_CASE("invalidations in slices: they reach every noted key once") {
   CHECK(t.table.counts().keys == 1);
 }
 
-TEST_CASE("invalidations during a long read: they follow its reply, as one of all keys if they are many") {
+TEST_CASE("invalidations come during a long read: they follow its reply, and many become one of all keys") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   for (const Bytes key : {"a", "b", "c"}) t.read(key);
@@ -105,7 +105,7 @@ TEST_CASE("invalidations during a long read: they follow its reply, as one of al
   CHECK(t.received() == invalidation("a"));
 }
 
-TEST_CASE("range delete of thousands of noted keys: it invalidates all keys") {
+TEST_CASE("range delete covers thousands of noted keys: it invalidates all keys") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   for (int i = 0; i < 10'000; ++i) t.read("k" + std::to_string(i));
@@ -122,7 +122,7 @@ TEST_CASE("range delete of thousands of noted keys: it invalidates all keys") {
   CHECK(t.table.counts().keys == 0);
 }
 
-TEST_CASE("NOLOOP client: it gets the keys that others wrote, and not its own") {
+TEST_CASE("client uses NOLOOP: it gets the keys that others wrote, and not its own") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
   Client other;
@@ -137,7 +137,7 @@ TEST_CASE("NOLOOP client: it gets the keys that others wrote, and not its own") 
   CHECK(t.received() == invalidation("theirs"));
 }
 
-TEST_CASE("notes: they are charged to the memory budget, and take at most their part of it") {
+TEST_CASE("many keys are noted: the notes are charged to the memory budget, and take at most their part of it") {
   Fixture t;
   std::int64_t charged = 0;
   t.table.memory.charge = [&](std::size_t bytes) { charged += static_cast<std::int64_t>(bytes); };
@@ -153,7 +153,7 @@ TEST_CASE("notes: they are charged to the memory budget, and take at most their 
   CHECK(charged == 0);
 }
 
-TEST_CASE("large broadcast: clients share its keys, and each has them counted") {
+TEST_CASE("broadcast is large: clients share its keys, which count in the output of each") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true});
   WriteBatch batch;
@@ -168,7 +168,7 @@ TEST_CASE("large broadcast: clients share its keys, and each has them counted") 
   CHECK(t.client.out.memory() == 0);
 }
 
-TEST_CASE("expired key: it is invalidated like a written one") {
+TEST_CASE("key expires: it is invalidated like a written key") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   t.read("k");
@@ -177,7 +177,7 @@ TEST_CASE("expired key: it is invalidated like a written one") {
   CHECK(t.received() == invalidation("k"));
 }
 
-TEST_CASE("flush: it invalidates all keys of a client that has noted none") {
+TEST_CASE("database is flushed: all keys are invalidated, even for a client that has noted none") {
   Fixture t;
   t.table.set(t.client, {.on = true});
   WriteBatch batch;
@@ -206,7 +206,7 @@ TEST_CASE("batch writes a key twice: the key is broadcast once") {
   CHECK(t.received() == ">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
-TEST_CASE("commits of one pass: they are broadcast as one message per prefix, in order") {
+TEST_CASE("one pass has several commits: they are broadcast as one message per prefix, in order") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a", "b"}});
   for (const char* key : {"b1", "a2", "c1", "a1"}) t.write(key, 7);
@@ -217,7 +217,7 @@ TEST_CASE("commits of one pass: they are broadcast as one message per prefix, in
   CHECK(t.received().empty());
 }
 
-TEST_CASE("longer prefix of another client: the keys of a prefix stay in order") {
+TEST_CASE("another client tracks a longer prefix: the keys of the shorter prefix stay in order") {
   Fixture t;
   Client other;
   other.id = 2;
@@ -229,7 +229,7 @@ TEST_CASE("longer prefix of another client: the keys of a prefix stay in order")
   CHECK(t.received() == ">2\r\n$10\r\ninvalidate\r\n*3\r\n$2\r\naa\r\n$3\r\nabx\r\n$2\r\nac\r\n");
 }
 
-TEST_CASE("written key: it is broadcast for each of its prefixes, and for no other prefix") {
+TEST_CASE("key is written: clients whose broadcast prefix it begins with get an invalidation, and no other client does") {
   Fixture t;
   Client other;
   for (const char* prefix : {"", "a", "ab", "abc:", "abc:de", "abd", "aa", "abc:df", "b", "abc:d\xff"}) {
@@ -250,7 +250,7 @@ TEST_CASE("written key: it is broadcast for each of its prefixes, and for no oth
   }
 }
 
-TEST_CASE("prefixes that come and go in any order: each key is broadcast for those that are there") {
+TEST_CASE("prefixes are added and removed in any order: each key is broadcast for those that exist") {
   std::mt19937_64 random(11);
   const auto text = [&random](std::size_t most) {
     std::string out;
@@ -282,7 +282,7 @@ TEST_CASE("prefixes that come and go in any order: each key is broadcast for tho
   }
 }
 
-TEST_CASE("long key that thousands of nested prefixes begin: it is stored once") {
+TEST_CASE("long key begins with thousands of nested prefixes: it is stored once") {
   Fixture t;
   std::vector<Client> clients(2000);
   for (std::size_t i = 0; i < clients.size(); ++i) {
@@ -293,12 +293,12 @@ TEST_CASE("long key that thousands of nested prefixes begin: it is stored once")
   t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
   WriteBatch batch;
   for (int i = 0; i < 100; ++i) batch.put(0, std::string(60'000, 'a') + std::to_string(100 + i), "v");
-  t.table.committed(batch, t.client, 1);  // 12 GB, were each stored for each prefix
+  t.table.committed(batch, t.client, 1);  // 12 GB, if the key were stored for each prefix
   t.table.send_broadcasts(&t.loop);
   CHECK(t.received().starts_with(">2\r\n$10\r\ninvalidate\r\n*100\r\n$60003\r\n"));
 }
 
-TEST_CASE("keys with thousands of different lists of prefixes: all keys are invalidated") {
+TEST_CASE("keys have thousands of different lists of prefixes: all keys are invalidated") {
   Fixture t;
   std::vector<Client> clients(2000);
   t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
@@ -317,7 +317,7 @@ TEST_CASE("keys with thousands of different lists of prefixes: all keys are inva
   CHECK(t.received() == invalidation("aab"));
 }
 
-TEST_CASE("key that only the NOLOOP client itself wrote: it is left out of the client's broadcast") {
+TEST_CASE("only the NOLOOP client itself wrote a key: the client's broadcast leaves the key out") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
   Client other;
@@ -333,7 +333,7 @@ TEST_CASE("key that only the NOLOOP client itself wrote: it is left out of the c
   CHECK(t.received() == invalidation("both"));
 }
 
-TEST_CASE("range delete: it invalidates all keys of a broadcasting client") {
+TEST_CASE("range is deleted: all keys of a broadcasting client are invalidated") {
   Fixture t;
   t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
   WriteBatch batch;

@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("watched keys: they are copied and kept by database and key, and the first state of a key stays") {
+TEST_CASE("keys are watched: they are copied and kept by database and key, and the first state of a key stays") {
   WatchedKeys watched;
   CHECK((watched.size() == 0 && watched.begin() == watched.end()));
   CHECK_FALSE(watched.contains({0, "a"}));

@@ -61,7 +61,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("part of a value: it is visited in pieces, in order and whole") {
+TEST_CASE("part of a value is visited: it comes in pieces, in order and whole") {
   Run run(GENERATE(false, true));
   const std::uint64_t first = 5, length = 2 * kValuePieceBytes + 100;
   std::vector<std::pair<std::uint64_t, std::size_t>> pieces;

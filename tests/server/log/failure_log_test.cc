@@ -28,7 +28,7 @@ TEST_CASE("failure log: line has the time, the level and the text, as every line
   CHECK(line(951'868'800 * kSecond, 0) == "2000-03-01T00:00:00.000+00:00 E out of memory\n");
 }
 
-TEST_CASE("failure log: JSON line: it is an object whatever the text has, and stays one when it is cut") {
+TEST_CASE("failure log: format is JSON: the line is an object whatever the text has, and stays one when it is cut") {
   const std::string_view text[] = {"a \"quote\", ", "a \\ and a \n line"};
   std::string out(1024, '?');
   out.resize(format_failure(out, 0, 0, text, true));

@@ -26,7 +26,7 @@ TEST_CASE("log: message has control bytes: they are escaped, and the line stays 
   CHECK(line.find("backup: /a\\n2026-01-01T00:00:00.000+00:00 E forged\\r\\x1b[31m\\t\\x7f\n") != std::string::npos);
 }
 
-TEST_CASE("log: JSON format: each line is one object, whatever the message has") {
+TEST_CASE("log: format is JSON: each line is one object, whatever the message has") {
   const std::string path = std::filesystem::temp_directory_path() / ("ebbtide-server-log-json-" + std::to_string(::getpid()));
   std::filesystem::remove(path);
   {

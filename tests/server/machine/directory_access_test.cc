@@ -30,7 +30,7 @@ class Directory {
   std::string path_;
 };
 
-// Root has every right. So the call is made as another user, for whom a directory of root's belongs to a stranger.
+// Root has every right, so the call is made as another user, to whom root's directories do not belong.
 std::string asked_as_other(const std::string& path) {
   REQUIRE(::seteuid(kOther) == 0);
   std::string why = why_unusable(path);
@@ -38,14 +38,14 @@ std::string asked_as_other(const std::string& path) {
   return why;
 }
 
-/// Only root can become another user. For others the case says that it did not run.
+/// Returns true if the test can become another user, which only root can. Otherwise the test case prints that it did not run.
 bool may_become_another() {
   if (::geteuid() == 0) return true;
   WARN("not run: this case needs root");
   return false;
 }
 
-TEST_CASE("own directory, missing directory or missing parent: no reason is given") {
+TEST_CASE("directory is the process's own, or it or its parent is missing: no reason is given") {
   const Directory directory;
   CHECK(why_unusable(directory.path()).empty());
   CHECK(why_unusable(directory.path() + "/data").empty());
@@ -53,7 +53,7 @@ TEST_CASE("own directory, missing directory or missing parent: no reason is give
   CHECK(why_unusable(directory.path() + "/no/parent").empty());
 }
 
-TEST_CASE("directory of root: another user is refused, and the error has both users and the remedy") {
+TEST_CASE("directory belongs to root: another user is refused, and the error has both users and the remedy") {
   if (!may_become_another()) return;
   const Directory directory;
   const std::string why = asked_as_other(directory.path());
@@ -62,7 +62,7 @@ TEST_CASE("directory of root: another user is refused, and the error has both us
                    std::to_string(::getegid()) + " " + directory.path());
 }
 
-TEST_CASE("missing directory in a parent of root: the error names the parent and has a remedy for a volume") {
+TEST_CASE("directory is missing in a parent of root: the error names the parent and has a remedy for a volume") {
   if (!may_become_another()) return;
   const Directory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
@@ -90,7 +90,7 @@ TEST_CASE("directory that can be read but not written: it is refused") {
   CHECK(asked_as_other(directory.path()).empty());
 }
 
-TEST_CASE("own directory without rights: the error has its mode as the reason") {
+TEST_CASE("owner has no rights to the directory: the error has its mode as the reason") {
   const Directory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0500) == 0);
   std::string why;

@@ -14,14 +14,14 @@ TEST_CASE("limit of open files is large enough: all clients are served, and tabl
   CHECK(shares.tables == 1'048'576 - 10'000 - 128);
 }
 
-TEST_CASE("small limit of open files: clients get two thirds of what logs and ports leave") {
+TEST_CASE("limit of open files is small: clients get two thirds of what logs and ports leave") {
   CHECK(share_files(400, 10'000).clients == 200);
   CHECK(share_files(400, 10'000).tables == 100);
   CHECK(share_files(64, 10'000).clients == 32);
   CHECK(share_files(64, 10'000).tables == 16);
 }
 
-TEST_CASE("any limit of open files: clients and tables get files, and never more than the limit") {
+TEST_CASE("limit of open files has any value: clients and tables get files, and never more than the limit") {
   for (std::uint64_t limit = 4; limit < 5000; ++limit) {
     INFO(limit);
     const FileShares shares = share_files(limit, 1000);
@@ -31,21 +31,21 @@ TEST_CASE("any limit of open files: clients and tables get files, and never more
   }
 }
 
-TEST_CASE("file_limit_for: with the limit that it returns so many clients are served") {
+TEST_CASE("file_limit_for() returns a limit with which all wanted clients are served") {
   for (const std::uint64_t clients : {1u, 2u, 3u, 31u, 100u, 9'999u, 10'000u, 1'000'000u}) {
     INFO(clients);
     CHECK(share_files(file_limit_for(clients), clients).clients == clients);
   }
 }
 
-TEST_CASE("machine: one and two cores: there are one event loop and one merge thread") {
+TEST_CASE("one or two cores: one event loop and one merge thread") {
   for (const unsigned cores : {1u, 2u}) {
     CHECK(event_loops_for(cores) == 1);
     CHECK(merge_threads_for(cores) == 1);
   }
 }
 
-TEST_CASE("machine: many cores: half of them have event loops, and a quarter merge") {
+TEST_CASE("many cores: half as many event loops, a quarter as many merge threads") {
   CHECK(event_loops_for(3) == 1);
   CHECK(event_loops_for(16) == 8);
   CHECK(event_loops_for(64) == 16);

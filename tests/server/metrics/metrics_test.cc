@@ -144,7 +144,7 @@ TEST_CASE("open database: metrics of the engine are served, with levels") {
   CHECK(metrics_text(s).find("ebbtide_delete_io_budget_bytes_per_second{") == std::string::npos);
 }
 
-TEST_CASE("every metric family: it has help, a type and the prefix, and appears once; counters end in _total") {
+TEST_CASE("every metric family has help, a type and the prefix, and appears once; counters end in _total") {
   MetricsSnapshot s = sample();
   s.engine = Stats{};
   std::istringstream lines(metrics_text(s));

@@ -1,5 +1,5 @@
 // Tests of one event loop over socket pairs, with a sink that the test controls. Reads block until the loop has replied. The
-// receive timeout only ends failing tests.
+// receive timeout ends failing tests only.
 #include <catch2/catch.hpp>
 
 #include <netinet/in.h>
@@ -255,7 +255,7 @@ struct Harness {
     shared.clients.fetch_add(1);
     loop->adopt({fd, "peer", "net", "local", false});
   }
-  // Other threads may call this, unlike Catch's macros.
+  // Other threads may call this function, but not Catch's macros.
   static bool sends(int fd, const std::string& text) {
     std::size_t sent = 0;
     while (sent < text.size()) {
@@ -400,7 +400,7 @@ TEST_CASE("pass has no time for some commands: they run later, after those of ot
   CHECK(most <= 3);
 }
 
-TEST_CASE("pipelines of hundreds of clients leave passes no time: a client with one command waits for few of them") {
+TEST_CASE("pipelines of 300 clients fill every pass: a client with a single command waits for at most six of their commands") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 300; ++i) links.push_back(h.connect());
@@ -441,7 +441,7 @@ TEST_CASE("long commands run in slices: short commands run before the next slice
   CHECK(order.substr(0, 60).find(std::string(8, 'b')) == std::string::npos);
 }
 
-TEST_CASE("large inputs: parsing takes a part of a round, and a short command comes before the rest") {
+TEST_CASE("inputs are large: parsing takes a part of a round, and a short command comes before the rest") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 20; ++i) links.push_back(h.connect());
@@ -463,7 +463,7 @@ TEST_CASE("large inputs: parsing takes a part of a round, and a short command co
   CHECK(h.sink.order.size() == 20 * 4000 + 1);
 }
 
-TEST_CASE("large outputs: they are sent over several rounds, small outputs at once, and all arrive") {
+TEST_CASE("outputs are large: they are sent over several rounds, small outputs at once, and all arrive") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 30; ++i) links.push_back(h.connect());
@@ -521,7 +521,7 @@ TEST_CASE("many connections close: they are freed over several rounds") {
   CHECK(ended == 10);
 }
 
-TEST_CASE("pipeline: it is one pass, and its replies are in order") {
+TEST_CASE("client sends a pipeline: it is one pass, and its replies are in order") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a") + echo("b") + "PING\r\n" + echo("c"));
@@ -529,7 +529,7 @@ TEST_CASE("pipeline: it is one pass, and its replies are in order") {
   CHECK(h.sink.largest_pass == 4);
 }
 
-TEST_CASE("big arguments and big replies: they arrive whole") {
+TEST_CASE("arguments and replies are big: they arrive whole") {
   Harness h;
   const int fd = h.connect();
   const std::string big(5'000'000, 'v');
@@ -564,7 +564,7 @@ TEST_CASE("command waits: it delays its own client only, and order is kept") {
   h.expect(slow, "+OK\r\n" + bulk("last") + bulk("later still"));
 }
 
-TEST_CASE("sink's own event: it wakes the loop") {
+TEST_CASE("sink has an event of its own: it wakes the loop") {
   Harness h;
   h.watch_event();
   const int fd = h.connect();
@@ -604,7 +604,7 @@ TEST_CASE("client is resumed on the loop's own thread: it is served in that roun
   CHECK(h.sink.rerun_in == h.sink.resumed_in);
 }
 
-TEST_CASE("resume of a client that has disconnected or does not wait: it has no effect") {
+TEST_CASE("client that has disconnected or does not wait is resumed: nothing happens") {
   Harness h;
   const int fd = h.connect();
   h.loop->resume(999);
@@ -615,7 +615,7 @@ TEST_CASE("resume of a client that has disconnected or does not wait: it has no 
   h.expect(fd, bulk("y"));
 }
 
-TEST_CASE("replies that depend on the log: they wait for it, and earlier replies do not") {
+TEST_CASE("replies depend on the log: they wait for it, and earlier replies do not") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("free"));
@@ -697,7 +697,7 @@ TEST_CASE("outcome of a reply is unknown: the reply becomes an error") {
   h.expect_end(fd);
 }
 
-TEST_CASE("protocol error: it comes after earlier replies, and then the connection ends") {
+TEST_CASE("client breaks the protocol: the error comes after earlier replies, and then the connection ends") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a") + "*1\r\nfoo");
@@ -751,7 +751,7 @@ TEST_CASE("client sends POST or Host: it loses its waiting replies, and all loop
   CHECK(h.logged("POST or Host:") == 2);
 }
 
-TEST_CASE("reply that closes the connection: later commands do not run") {
+TEST_CASE("reply closes the connection: later commands do not run") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, echo("a") + "CLOSE\r\n" + echo("never"));
@@ -771,7 +771,7 @@ TEST_CASE("last reply was sent: the client is not live any more, although its pe
   CHECK_FALSE(h.shared.live.contains(1));
 }
 
-TEST_CASE("unauthenticated client: its commands run one by one, and AUTH lifts its limits") {
+TEST_CASE("client is unauthenticated: its commands run one by one, and AUTH lifts its limits") {
   Harness h;
   const int fd = h.connect(true);
   h.send(fd, "AUTH x\r\n" + echo(std::string(20'000, 'y')));
@@ -927,7 +927,7 @@ TEST_CASE("big values being received exceed the limit for all clients: the clien
   CHECK(h.memory.values == 0);
 }
 
-TEST_CASE("big value: it is charged until its command is done") {
+TEST_CASE("client sends a big value: it is charged until its command is done") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "*2\r\n$4\r\nWAIT\r\n" + bulk(std::string(2'000'000, 'x')));
@@ -946,7 +946,7 @@ TEST_CASE("big value: it is charged until its command is done") {
   CHECK(h.memory.values == 0);
 }
 
-TEST_CASE("state of a client: it is charged like the client's buffers") {
+TEST_CASE("client has state: it is charged like the client's buffers") {
   Harness h;
   const int fd = h.connect();
   h.send(fd, "*2\r\n$4\r\nKEEP\r\n" + bulk("5000000"));
@@ -955,7 +955,7 @@ TEST_CASE("state of a client: it is charged like the client's buffers") {
   CHECK(h.memory.buffers >= 5'000'000);
 }
 
-TEST_CASE("input is in use after its client has disconnected: it stays charged until its user is done") {
+TEST_CASE("command still uses the input of a disconnected client: the input stays charged until the command releases it") {
   Harness h;
   const int fd = h.connect();
   std::string command = "*2001\r\n" + bulk("WAIT");
@@ -1169,7 +1169,7 @@ TEST_CASE("hundreds of connections arrive at once: each round takes some of them
   CHECK(h.shared.clients == 300);
 }
 
-TEST_CASE("message to hundreds of clients: it is sent over several rounds, and all of them get it") {
+TEST_CASE("message goes to hundreds of clients: it is sent over several rounds, and all of them get it") {
   Harness h;
   std::vector<int> links;
   for (int i = 0; i < 600; ++i) links.push_back(h.connect());
@@ -1223,7 +1223,7 @@ TEST_CASE("client sends RESET: it has the whole time to authenticate again") {
   CHECK(h.shared.strangers == 1);
 }
 
-TEST_CASE("idle clients and unauthenticated clients: they are closed after their times") {
+TEST_CASE("clients are idle or unauthenticated: they are closed after their times") {
   NetSettings settings;
   settings.idle_timeout_ms = 30'000;
   Harness h(settings);
@@ -1266,7 +1266,7 @@ TEST_CASE("client disconnects while its command waits: its state is freed") {
   REQUIRE(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.closed.size() == 1; }));
 }
 
-TEST_CASE("stop amid many clients and rounds: all connections are closed") {
+TEST_CASE("loop is stopped amid many clients and rounds: all connections are closed") {
   Harness h;
   std::vector<int> fds;
   for (int i = 0; i < 200; ++i) fds.push_back(h.connect());

@@ -79,7 +79,7 @@ TEST_CASE("no file descriptor is left: the listener does not spin, and continues
   ::close(client);
 }
 
-TEST_CASE("refused client: it can read the reason, whatever it has sent by then") {
+TEST_CASE("client is refused: it can read the reason, whatever it has sent by then") {
   Fixture f;
   const int first = connect_to(f.listener->port()), second = connect_to(f.listener->port());
   REQUIRE(::send(second, "PING\r\n", 6, MSG_NOSIGNAL) == 6);
@@ -143,7 +143,7 @@ int option_of(int fd, int level, int option) {
 
 }  // namespace
 
-TEST_CASE("accepted socket: it has the probes of tcp_keepalive, and sends replies without delay") {
+TEST_CASE("connection is accepted: its socket has the probes of tcp_keepalive, and sends replies without delay") {
   Fixture f;
   std::uint64_t accepted = 0;
   const auto accept = [&](std::int64_t keepalive_ms) {
@@ -206,7 +206,7 @@ class SocketPath {
 
 }  // namespace
 
-TEST_CASE("socket of the file system: it has the mode that is set, and is removed by a stop") {
+TEST_CASE("Unix socket: it has the configured mode, and stop() removes it") {
   Fixture f;
   const SocketPath place;
   REQUIRE(f.listener->listen_unix(place.path(), 0640).empty());
@@ -216,7 +216,7 @@ TEST_CASE("socket of the file system: it has the mode that is set, and is remove
   CHECK(place.mode() == 0);
 }
 
-TEST_CASE("socket that an earlier process has left: it is replaced, and a socket in use is not") {
+TEST_CASE("earlier process has left its Unix socket: it is replaced, and a socket in use is not") {
   const SocketPath place;
   const int left = place.bound();
   Fixture f;
@@ -228,7 +228,7 @@ TEST_CASE("socket that an earlier process has left: it is replaced, and a socket
   CHECK((place.mode() & 0777) == 0700);
 }
 
-TEST_CASE("another server listens on the path of the socket at a stop: its socket is kept") {
+TEST_CASE("another server listens on the path at stop(): its socket is kept") {
   const SocketPath place;
   Fixture f;
   REQUIRE(f.listener->listen_unix(place.path(), 0700).empty());
@@ -240,7 +240,7 @@ TEST_CASE("another server listens on the path of the socket at a stop: its socke
   ::close(other);
 }
 
-TEST_CASE("file in the place of a socket: it is kept, and listening fails") {
+TEST_CASE("path of the socket is another file: the file is kept, and listening fails") {
   const SocketPath place;
   Fixture f;
   const int file = ::open(place.path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kShared = std::size_t{1} << 20;
 
-/// Takes `count` blocks on a thread, which stays idle until `then` has run on another thread.
+/// Takes `count` blocks on a thread. The thread stays idle until `then` has run on another thread.
 template <typename F>
 void with_blocks_of_idle_thread(std::size_t count, F then) {
   std::vector<char*> blocks;
@@ -65,7 +65,7 @@ TEST_CASE("thread has ended: other threads take its blocks") {
   for (char* const block : taken) give_block(block);
 }
 
-TEST_CASE("taken blocks: they are distinct and keep their bytes") {
+TEST_CASE("blocks are taken: they are distinct and keep their bytes") {
   set_shared_block_bytes(kShared);
   std::vector<char*> blocks;
   for (std::size_t round = 0; round < 3; ++round) {
@@ -82,7 +82,7 @@ TEST_CASE("taken blocks: they are distinct and keep their bytes") {
   }
 }
 
-TEST_CASE("reply was sent: it holds no memory although its builder is idle") {
+TEST_CASE("reply was sent: its memory is free although the thread that built it is idle") {
   set_shared_block_bytes(kShared);
   const std::string value(60'000, 'x');
   std::vector<char*> blocks;

@@ -23,19 +23,19 @@ std::shared_ptr<const std::string> value_of(std::size_t bytes) { return std::mak
 
 }  // namespace
 
-TEST_CASE("sent value: the disposer frees a large one, and a small one is freed at once") {
+TEST_CASE("shared values leave a buffer: the disposer frees a large one, and a small one is freed at once") {
   KeepingDisposer disposer;
   OutputBuffer out;
   auto large = value_of(kDisposedBytes), small = value_of(kDisposedBytes - 1);
   const std::weak_ptr<const std::string> watched_large = large, watched_small = small;
   out.append_shared(std::exchange(large, nullptr), *watched_large.lock());
   out.append_shared(std::exchange(small, nullptr), *watched_small.lock());
-  SECTION("sent in pieces") {
+  SECTION("they are sent in pieces") {
     for (int i = 0; i < 8; ++i) out.consume(out.size() / 2);
     out.consume(out.size());
   }
-  SECTION("dropped") { out.clear(); }
-  SECTION("sent from another buffer") {
+  SECTION("they are dropped") { out.clear(); }
+  SECTION("they are sent from another buffer") {
     OutputBuffer other;
     other.take(out);
     other.consume(other.size());
@@ -45,7 +45,7 @@ TEST_CASE("sent value: the disposer frees a large one, and a small one is freed 
   CHECK(watched_small.expired());
 }
 
-TEST_CASE("large argument of a command: the disposer frees it, whatever ends the command") {
+TEST_CASE("command has a large argument: the disposer frees it, whatever ends the command") {
   KeepingDisposer disposer;
   ParserLimits limits;
   const std::string bytes(kDisposedBytes, 'a');
@@ -66,7 +66,7 @@ TEST_CASE("large argument of a command: the disposer frees it, whatever ends the
     REQUIRE(parser->parse(limits, 10) == 0);
     parser.reset();
   }
-  SECTION("no memory for the argument") {
+  SECTION("there is no memory for the argument") {
     parser->feed(command.substr(0, command.size() - 1), limits);
     REQUIRE(parser->parse(limits, 10) == 0);
     parser->refuse_big();

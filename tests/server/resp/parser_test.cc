@@ -105,13 +105,13 @@ void same_however_split(const std::string& input, const ParserLimits& limits, un
 
 }  // namespace
 
-TEST_CASE("pipelined and inline commands: they are parsed") {
+TEST_CASE("pipelined and inline commands are parsed") {
   const Outcome got = whole("*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\nset a \"b\\x41\\n\" 'c d'\n*1\r\n$0\r\n\r\n");
   REQUIRE(got.commands == std::vector<std::vector<std::string>>{{"GET", "k"}, {"PING"}, {"set", "a", "bA\n", "c d"}, {""}});
   REQUIRE(got.failure == RequestParser::Failure::kNone);
 }
 
-TEST_CASE("each kind of network input: it has its outcome") {
+TEST_CASE("each kind of network input has its outcome") {
   const auto error = [](const std::string& input, const ParserLimits& limits = {}) {
     same_however_split(input, limits, 1);
     const Outcome got = whole(input, limits);
@@ -124,27 +124,27 @@ TEST_CASE("each kind of network input: it has its outcome") {
       CHECK(got.failure == RequestParser::Failure::kNone);
     }
   }
-  SECTION("counts") {
+  SECTION("count of arguments is not a number or out of range: it is a protocol error") {
     for (const char* n : {"2147483648", "abc", "+3", "01", "1048577", "", "-", "-0", "1 ", "99999999999999999999999", "1\rX"}) {
       INFO(n);
       CHECK(error("*" + std::string(n) + "\r\n") == "Protocol error: invalid multibulk length");
     }
     CHECK(whole("*1048576\r\n").failure == RequestParser::Failure::kNone);
   }
-  SECTION("lengths") {
+  SECTION("length of an argument is not a number or out of range: it is a protocol error") {
     for (const char* n : {"-1", "blabla", "536870913", "", "+1", "00", "18446744073709551616"}) {
       INFO(n);
       CHECK(error("*1\r\n$" + std::string(n) + "\r\n") == "Protocol error: invalid bulk length");
     }
     CHECK(whole("*1\r\n$536870912\r\n").failure == RequestParser::Failure::kNone);
   }
-  SECTION("grammar") {
+  SECTION("byte of the format is missing: it is a protocol error") {
     CHECK(error("*1\r\nfoo") == "Protocol error: expected '$', got 'f'");
     CHECK(error("*1\r\n$3\r\nabcd\r\n") == "Protocol error: expected CRLF after bulk");
     CHECK(error("*1\r\n$3\r\nabc\rx") == "Protocol error: expected CRLF after bulk");
     CHECK(error("*1\r\n$70000\r\n" + std::string(70'000, 'x') + "y") == "Protocol error: expected CRLF after bulk");
   }
-  SECTION("long lines") {
+  SECTION("line is too long: it is a protocol error") {
     const std::string many(RequestParser::kMaxLine, '1');
     CHECK(error(many + "1") == "Protocol error: too big inline request");
     CHECK(error("*" + many) == "Protocol error: too big mbulk count string");
@@ -153,14 +153,14 @@ TEST_CASE("each kind of network input: it has its outcome") {
     CHECK(whole(many + "\n").commands.size() == 1);
     CHECK(whole(many).failure == RequestParser::Failure::kNone);
   }
-  SECTION("quotes") {
+  SECTION("quotes are unbalanced: it is a protocol error") {
     for (const char* line : {"set \"\"\"k\"\"\" v\r\n", "set \"a\r\n", "set 'a\r\n", "set 'a'b\r\n", "\"\r\n", "set \"a\\\r\n"}) {
       INFO(line);
       CHECK(error(line) == "Protocol error: unbalanced quotes in request");
     }
     CHECK(whole("set foo\"bar baz\" 'it\\'s' \"\"\r\n").commands[0] == std::vector<std::string>{"set", "foobar baz", "it's", ""});
   }
-  SECTION("strangers") {
+  SECTION("unauthenticated client exceeds its limits: it is a protocol error") {
     ParserLimits limits;
     limits.stranger = true;
     CHECK(error("*11\r\n", limits) == "Protocol error: unauthenticated multibulk length");
@@ -168,7 +168,7 @@ TEST_CASE("each kind of network input: it has its outcome") {
     CHECK(whole(resp(std::vector<std::string>(10, "a")), limits).commands.size() == 1);
     CHECK(whole(resp({std::string(16'384, 'x')}), limits).commands.size() == 1);
   }
-  SECTION("not our protocol") {
+  SECTION("client speaks TLS or HTTP: the failure is not a protocol error") {
     CHECK(whole(std::string("\x16\x03\x01", 3)).failure == RequestParser::Failure::kNotResp);
     CHECK(whole(std::string("\0", 1)).failure == RequestParser::Failure::kNotResp);
     CHECK(whole("POST / HTTP/1.1\r\nHost: x\r\n").failure == RequestParser::Failure::kSecurity);
@@ -178,7 +178,7 @@ TEST_CASE("each kind of network input: it has its outcome") {
   }
 }
 
-TEST_CASE("commands before an error: they are still handed out") {
+TEST_CASE("error follows commands: the commands are still handed out") {
   const Outcome got = whole("*1\r\n$4\r\nPING\r\n*1\r\n$-1\r\n");
   CHECK(got.commands.size() == 1);
   CHECK(got.failure == RequestParser::Failure::kProtocol);
@@ -224,7 +224,7 @@ TEST_CASE("random streams are split at random: the outcome does not change") {
   }
 }
 
-TEST_CASE("big bulk: its memory grows with received bytes, not with announced bytes") {
+TEST_CASE("big bulk is announced: its memory grows with received bytes, not with announced bytes") {
   RequestParser parser;
   parser.feed("*2\r\n$3\r\nSET\r\n$536870912\r\nabc", {});
   REQUIRE(parser.parse({}, 10) == 0);
@@ -232,7 +232,7 @@ TEST_CASE("big bulk: its memory grows with received bytes, not with announced by
   CHECK(parser.memory() < (2 << 20));
 }
 
-TEST_CASE("announced arguments: they take no memory") {
+TEST_CASE("a million arguments are announced: they take no memory before they are received") {
   RequestParser parser;
   parser.feed("*1048576\r\n$1\r\na\r\n", {});
   REQUIRE(parser.parse({}, 10) == 0);
@@ -256,7 +256,7 @@ TEST_CASE("input exceeds the limit without a complete command: it fails") {
   CHECK(parser.memory() < (4 << 20));
 }
 
-TEST_CASE("several big bulks in a command: one is free, and the others count towards the limit") {
+TEST_CASE("command has several big bulks: one is free, and the others count towards the limit") {
   ParserLimits limits;
   limits.max_query_buffer = 1 << 20;
   const std::string big = "$100000\r\n" + std::string(100'000, 'x') + "\r\n";
@@ -324,7 +324,7 @@ TEST_CASE("big arguments of a command are refused: they are skipped, and the nex
   }
 }
 
-TEST_CASE("big arguments: they count as held until their command is done") {
+TEST_CASE("command has big arguments: they count as held until it is done") {
   RequestParser parser;
   parser.feed(resp({"SET", "k", std::string(100'000, 'x')}) + "PING\r\n", {});
   REQUIRE(parser.parse({}, 10) == 2);

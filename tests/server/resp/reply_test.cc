@@ -32,7 +32,7 @@ std::string number(double value) {
 
 }  // namespace
 
-TEST_CASE("each kind of reply: it has its bytes in both protocols") {
+TEST_CASE("each kind of reply has its bytes in both protocols") {
   golden([](Reply& r) { r.simple("PONG"); }, "+PONG\r\n", "+PONG\r\n");
   golden([](Reply& r) { r.ok(); }, "+OK\r\n", "+OK\r\n");
   golden([](Reply& r) { r.error("ERR a\r\nb"); }, "-ERR a  b\r\n", "-ERR a  b\r\n");
@@ -85,7 +85,7 @@ TEST_CASE("each kind of reply: it has its bytes in both protocols") {
         }) == "|1\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
-TEST_CASE("doubles: they are printed as in Redis 7.2") {
+TEST_CASE("doubles are printed as in Redis 7.2") {
   CHECK(number(0) == "0");
   CHECK(number(-0.0) == "-0");
   CHECK(number(3) == "3");
@@ -108,7 +108,7 @@ TEST_CASE("doubles: they are printed as in Redis 7.2") {
   CHECK(number(NAN) == "nan");
 }
 
-TEST_CASE("nested arrays: they get lengths that are known only at their ends") {
+TEST_CASE("arrays are nested: they get lengths that are known only at their ends") {
   const auto write = [](Reply& r) {
     r.simple("before");
     const auto outer = r.begin_array();
@@ -127,7 +127,7 @@ TEST_CASE("nested arrays: they get lengths that are known only at their ends") {
   golden(write, expected, expected);
 }
 
-TEST_CASE("rollback: it removes everything that a handler wrote") {
+TEST_CASE("rollback removes everything that a handler wrote") {
   OutputBuffer out;
   Reply reply(&out);
   reply.bulk("kept");
@@ -154,7 +154,7 @@ TEST_CASE("rollback: it removes everything that a handler wrote") {
   CHECK(out.to_string() == "$4\r\nkept\r\n");
 }
 
-TEST_CASE("large values: they are referenced, not copied, and freed when sent") {
+TEST_CASE("values are large: they are referenced, not copied, and freed when sent") {
   OutputBuffer out;
   Reply reply(&out);
   const auto owner = std::make_shared<const std::string>(1 << 20, 'x');
@@ -167,7 +167,7 @@ TEST_CASE("large values: they are referenced, not copied, and freed when sent") 
   CHECK(out.memory() == 0);
 }
 
-TEST_CASE("reply over the limit: it is dropped, and writing remains safe") {
+TEST_CASE("reply exceeds the limit: it is dropped, and writing remains safe") {
   OutputBuffer out;
   out.set_limit(100'000);
   Reply reply(&out);
@@ -247,7 +247,7 @@ TEST_CASE("contents of a buffer move to another: small ones are copied, large an
   CHECK(shared.use_count() == 1);
 }
 
-TEST_CASE("moved contents: they count towards the limit, and an overflow moves too") {
+TEST_CASE("contents are moved to a buffer: they count towards its limit, and an overflow moves too") {
   OutputBuffer from, to, over;
   to.set_limit(100'000);
   from.append(std::string(200'000, 'x'));

@@ -32,7 +32,7 @@ std::string random_value(std::mt19937_64& random, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("bits: counting and finding: they agree with a scan of each bit") {
+TEST_CASE("bits: counting and finding agree with a scan of each bit") {
   std::mt19937_64 random(1);
   for (int round = 0; round < 3000; ++round) {
     const std::string value = random_value(random, random() % 60 + 1);
@@ -64,7 +64,7 @@ TEST_CASE("bits: a bit is set: only that bit changes") {
   CHECK(value == std::string("\x00\x40\x00", 3));
 }
 
-TEST_CASE("bits: values of different lengths: the bytes after the shorter value stay") {
+TEST_CASE("bits: values have different lengths: the bytes after the shorter value stay") {
   const std::string a = "\xf0\x0f\xaa", b = "\xff";
   const auto combined = [](BitOp op, std::string into, Bytes value) {
     combine_bits(op, value, into.data());
@@ -108,7 +108,7 @@ TEST_CASE("bitfields: value is set at any offset and width: it reads back, and o
   CHECK(get_field("", type_of("i64"), 1000) == 0);
 }
 
-TEST_CASE("bitfields: overflow: it wraps, saturates or fails") {
+TEST_CASE("bitfields: number does not fit: it wraps, saturates or fails") {
   const auto wrap = BitOverflow::kWrap, saturate = BitOverflow::kSaturate, fail = BitOverflow::kFail;
   const BitfieldType u8 = type_of("u8"), i8 = type_of("i8"), u63 = type_of("u63"), i64 = type_of("i64");
   CHECK(add_to_field(u8, 250, 10, wrap) == 4);

@@ -89,7 +89,7 @@ constexpr const char* kBadFormat = "ERR Bad data format";
 
 }  // namespace
 
-TEST_CASE("dump of a collection: its bytes are those of Redis's plain forms") {
+TEST_CASE("collection is dumped: its bytes are those of Redis's plain forms") {
   const auto body = [](Bytes collection) {
     const std::string whole = dumped(collection);
     return whole.substr(0, whole.size() - 10);
@@ -118,7 +118,7 @@ TEST_CASE("dump of a collection: its bytes are those of Redis's plain forms") {
                   .is_ok());  // the item is cut off
 }
 
-TEST_CASE("dump of a collection: it is read back") {
+TEST_CASE("collection is dumped: the payload is read back") {
   const std::string longest(70'000, 'x'), some(64, 'y'), control("\0\r\n", 3);
   const List list = {"b", "12", "b", "", longest, some, "-2147483649", control};
   const Set set = {"", "-1", "10", longest, some};
@@ -139,7 +139,7 @@ TEST_CASE("dump of a collection: it is read back") {
   }
 }
 
-TEST_CASE("restore of a collection in any order: sets are sorted by members, sorted sets by scores, hashes keep theirs") {
+TEST_CASE("payload has elements in any order: sets are sorted by members, sorted sets by scores, hashes keep the order") {
   CHECK(Load(payload("\x02\x02\x01"
                      "b\x01"
                      "a"s))
@@ -169,7 +169,7 @@ TEST_CASE("restore of a collection in any order: sets are sorted by members, sor
             .collection == encode(SortedSet{{-kInfinity, "b"}, {2.5, "a"}, {kInfinity, "c"}}));
 }
 
-TEST_CASE("restore of packed forms: compressed or not, integers become their texts") {
+TEST_CASE("payload has a packed form, compressed or not: it is read, and integers become their texts") {
   const std::string listpack =
       "\x0c\x00\x00\x00\x02\x00\x81"
       "a\x02\x07\x01\xff"s;
@@ -183,8 +183,8 @@ TEST_CASE("restore of packed forms: compressed or not, integers become their tex
   CHECK(Load(payload("\x10" + compressed)).collection == encode(Hash{{"a", "7"}}));
 }
 
-TEST_CASE("restore of a damaged collection: it is a bad format") {
-  // Nothing, or less than the lengths say.
+TEST_CASE("collection in a payload is damaged: the error says that the format is bad") {
+  // Less data than the lengths announce, or none.
   CHECK(error_of("\x01\x00"s) == kBadFormat);
   CHECK(error_of("\x0b\x08\x02\x00\x00\x00\x00\x00\x00\x00"s) == kBadFormat);
   CHECK(error_of("\x12\x01\x02\x07\x07\x00\x00\x00\x00\x00\xff"s) == kBadFormat);
@@ -203,7 +203,7 @@ TEST_CASE("restore of a damaged collection: it is a bad format") {
                  "a") == kBadFormat);
   CHECK(error_of("\x05\x01\x01"
                  "a1234567") == kBadFormat);
-  // What is there twice.
+  // The same element twice.
   CHECK(error_of("\x02\x02\x01"
                  "a\x01"
                  "a") == kBadFormat);
@@ -220,7 +220,7 @@ TEST_CASE("restore of a damaged collection: it is a bad format") {
                  "\x01"
                  "a" +
                  score(2)) == kBadFormat);
-  // Scores that are none.
+  // Scores that are not numbers.
   const std::string long_text(200, '0');
   CHECK(error_of("\x05\x01\x01"
                  "a" +
@@ -235,7 +235,7 @@ TEST_CASE("restore of a damaged collection: it is a bad format") {
   CHECK(error_of("\x11\x0c\x0c\x00\x00\x00\x02\x00\x07\x01\x81x\x02\xff"s) == kBadFormat);
   CHECK(error_of("\x11" + string(std::string("\xd4\x00\x00\x00\x02\x00\x07\x01\xe0\xc8", 10) + long_text + "\x01\xca\xff")) ==
         kBadFormat);
-  // One item of a pair.
+  // A field without its value, or a member without its score.
   CHECK(error_of("\x10\x09\x09\x00\x00\x00\x01\x00\x07\x01\xff"s) == kBadFormat);
   CHECK(error_of("\x11\x09\x09\x00\x00\x00\x01\x00\x07\x01\xff"s) == kBadFormat);
   // Bytes after the collection.
@@ -243,7 +243,7 @@ TEST_CASE("restore of a damaged collection: it is a bad format") {
                  "ab") == kBadFormat);
 }
 
-TEST_CASE("restore of a cut or changed payload with a right checksum: it is refused or read, never beyond its end") {
+TEST_CASE("payload is cut or changed and has a right checksum: it is refused or read, never beyond its end") {
   const std::string whole = dumped(encode(SortedSet{{-1, "some"}, {1, "12"}, {2.5, "\xff"}}));
   const std::string body = whole.substr(0, whole.size() - 10);
   for (std::size_t cut = 1; cut < body.size(); ++cut) CHECK(error_of(body.substr(0, cut)) == kBadFormat);
@@ -257,7 +257,7 @@ TEST_CASE("restore of a cut or changed payload with a right checksum: it is refu
   }
 }
 
-TEST_CASE("types of payloads: streams, functions and types of modules are known, but not supported") {
+TEST_CASE("payload is a stream, a function or of a module's type: the type is known, but not supported") {
   for (const char type : {'\x06', '\x07', '\x0f', '\x13', '\x15', '\xf5', '\xf6'}) {
     CHECK(dumped_type(payload(std::string(1, type))) == DumpedType::kUnsupported);
   }
@@ -269,7 +269,7 @@ TEST_CASE("types of payloads: streams, functions and types of modules are known,
                  "a") == kBadFormat);
 }
 
-TEST_CASE("restore of a collection beyond a limit: the error names the limit") {
+TEST_CASE("collection in a payload exceeds a limit: the error names the limit") {
   const std::string too_many = "ERR a collection of 16385 elements is too large: 16384 elements are allowed";
   std::string items, texts;
   for (int i = 0; i < 16385; ++i) items += string(std::to_string(i)) + string("v");
@@ -289,7 +289,7 @@ TEST_CASE("restore of a collection beyond a limit: the error names the limit") {
         "ERR a collection of 1048577 bytes is too large: 1048576 bytes are allowed");
 }
 
-TEST_CASE("restore of a small payload that unpacks to much: it is refused before memory is allocated for it") {
+TEST_CASE("small payload unpacks to much: it is refused before memory is allocated for it") {
   const Load huge(payload("\x01\x01" + zeros(400'000'000)));
   CHECK(huge.error == "ERR a collection of 400000000 bytes is too large: 1048576 bytes are allowed");
   CHECK(huge.reserved == 0);
@@ -303,7 +303,7 @@ TEST_CASE("restore of a small payload that unpacks to much: it is refused before
   CHECK(empty.reserved > 300'000 * sizeof(std::string) - kLargeValueBytes);
 }
 
-TEST_CASE("restore of a collection without memory: it fails before the collection is built") {
+TEST_CASE("there is no memory for a collection: RESTORE fails before the collection is built") {
   std::vector<std::string> names;
   for (int i = 0; i < 5000; ++i) names.push_back("member" + std::to_string(i));
   const std::string whole = dumped(encode(CollectionType::kList, List(names.begin(), names.end())));
@@ -314,7 +314,7 @@ TEST_CASE("restore of a collection without memory: it fails before the collectio
   CHECK(Load(whole).error.empty());
 }
 
-TEST_CASE("restore of a collection: the memory of its result is reserved, and of many items that of the items") {
+TEST_CASE("collection is restored: memory is reserved for its result, and for its items if they are many") {
   const Load large(dumped(encode(CollectionType::kList, {std::string(900'000, 'x')})));
   CHECK(large.reserved == large.collection.size());
   const std::vector<std::string> names(kMaxCompactElements, "");

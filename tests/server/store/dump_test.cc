@@ -30,14 +30,14 @@ std::string body_of(Bytes value) {
 
 }  // namespace
 
-TEST_CASE("dump: checksum: it equals Redis's") {
+TEST_CASE("dump: checksum equals Redis's") {
   CHECK(crc64("") == 0);
   CHECK(crc64("123456789") == 0xe9c6d914c4b8d9ca);
   // Whole words and the bytes after them are processed by different code.
   CHECK(crc64("This is a test of the emergency broadcast system.") == 0x42153dc5db99540f);
 }
 
-TEST_CASE("dump: integers and lengths: they take the fewest bytes") {
+TEST_CASE("dump: integers and lengths take the fewest bytes") {
   CHECK(body_of("0") == std::string("\xc0\x00", 2));
   CHECK(body_of("-128") == "\xc0\x80");
   CHECK(body_of("128") == std::string("\xc1\x80\x00", 3));
@@ -56,7 +56,7 @@ TEST_CASE("dump: integers and lengths: they take the fewest bytes") {
   CHECK(dump_string("x").substr(3, 2) == std::string("\x08\x00", 2));
 }
 
-TEST_CASE("dump: Redis's own payloads: they are read") {
+TEST_CASE("dump: Redis's own payloads are read") {
   // The DUMP of 60 times 'a', compressed with LZF.
   CHECK(load(std::string("\xc3\x09\x3c\x01"
                          "aa"
@@ -73,7 +73,7 @@ TEST_CASE("dump: Redis's own payloads: they are read") {
                          12)) == "abc");
 }
 
-TEST_CASE("dump: damaged payloads and payloads of other types: they are refused") {
+TEST_CASE("dump: damaged payloads and payloads of other types are refused") {
   CHECK(!dump_is_sound(""));
   CHECK(!dump_is_sound(std::string(9, '\0')));
   const std::string good = dump_string("hello");
@@ -108,7 +108,7 @@ TEST_CASE("dump: damaged payloads and payloads of other types: they are refused"
   CHECK(load_string(with_footer("")) == std::nullopt);
 }
 
-TEST_CASE("dump: payload: its string's length is known before any memory is taken for it") {
+TEST_CASE("dump: length of a payload's string is known before any memory is taken for it") {
   const auto announced = [](const std::string& body) { return loaded_bytes(with_footer(std::string(1, '\0') + body)); };
   CHECK(loaded_bytes(dump_string(std::string(100'000, 'x'))) == 100'000);
   CHECK(loaded_bytes(dump_string("12345")) == 0);

@@ -21,7 +21,7 @@ bool oracle(Bytes pattern, Bytes text) {
 
 }  // namespace
 
-TEST_CASE("glob patterns: they match as in KEYS") {
+TEST_CASE("glob patterns match as in KEYS") {
   CHECK(glob_match("*", ""));
   CHECK(glob_match("", ""));
   CHECK_FALSE(glob_match("", "a"));
@@ -46,7 +46,7 @@ TEST_CASE("glob patterns: they match as in KEYS") {
   CHECK(glob_match("a**b", "ab"));
 }
 
-TEST_CASE("glob stars: they agree with the recursive matcher") {
+TEST_CASE("glob stars agree with the recursive matcher") {
   std::mt19937_64 random(7);
   for (int i = 0; i < 30000; ++i) {
     std::string pattern, text;
@@ -57,7 +57,7 @@ TEST_CASE("glob stars: they agree with the recursive matcher") {
   }
 }
 
-TEST_CASE("glob of long texts: it agrees with the recursive matcher, at once and in parts of any size") {
+TEST_CASE("glob on long texts agrees with the recursive matcher, at once and in parts of any size") {
   std::mt19937_64 random(9);
   for (int i = 0; i < 3000; ++i) {
     std::string pattern, text;
@@ -78,7 +78,7 @@ TEST_CASE("glob of long texts: it agrees with the recursive matcher, at once and
   }
 }
 
-TEST_CASE("glob of a long pattern and a long text: it is made in parts") {
+TEST_CASE("glob has a long pattern and a long text: it is matched in parts") {
   const std::string pattern = "*" + std::string(1000, '?') + "b*", text(100'000, 'a');
   GlobMatch match(pattern, text);
   std::size_t parts = 1;
@@ -90,20 +90,20 @@ TEST_CASE("glob of a long pattern and a long text: it is made in parts") {
   CHECK(parts < 1100);
 }
 
-TEST_CASE("glob of literal text far away: it takes few steps") {
+TEST_CASE("glob has literal text that is far away: the match takes few steps") {
   const std::string text = std::string(1'000'000, 'a') + "needle" + std::string(1'000'000, 'b');
   GlobMatch found("*needle*b", text), missing("*a*needles*", text);
   CHECK(found.go_on(200'000) == true);
   CHECK(missing.go_on(200'000) == false);
 }
 
-TEST_CASE("glob with many stars: it takes no exponential time") {
+TEST_CASE("glob has many stars: the match takes no exponential time") {
   std::string pattern;
   for (int i = 0; i < 64; ++i) pattern += "a*";
   CHECK_FALSE(glob_match(pattern + "b", std::string(20000, 'a')));
 }
 
-TEST_CASE("glob: literal prefix of a pattern: it is found") {
+TEST_CASE("glob: literal prefix of a pattern is found") {
   CHECK(glob_literal_prefix("user:1*") == "user:1");
   CHECK(glob_literal_prefix("*") == "");
   CHECK(glob_literal_prefix("a\\*b[cd]") == "a*b");

@@ -60,7 +60,7 @@ TEST_CASE("hyperloglog: elements are added, from sparse to dense: bytes and coun
   }
 }
 
-TEST_CASE("hyperloglog: merge: it counts the elements of both, in either form") {
+TEST_CASE("hyperloglog: two sketches are merged: the result counts the elements of both, in either form") {
   const std::string few = sketch_of(0, 300), other = sketch_of(200, 500), many = sketch_of(0, 5000);
   REQUIRE(!hll::is_dense(few));
   REQUIRE(hll::is_dense(many));
@@ -77,7 +77,7 @@ TEST_CASE("hyperloglog: merge: it counts the elements of both, in either form") 
   CHECK(target == many);
 }
 
-TEST_CASE("hyperloglog: invalid and corrupted sketches: they are refused") {
+TEST_CASE("hyperloglog: invalid and corrupted sketches are refused") {
   CHECK(!hll::is_valid(""));
   CHECK(!hll::is_valid("HYLL"));
   CHECK(!hll::is_valid(std::string("HYLL\x02") + std::string(11, '\0')));
@@ -98,7 +98,7 @@ TEST_CASE("hyperloglog: invalid and corrupted sketches: they are refused") {
   }
 }
 
-TEST_CASE("hyperloglog: registers that no element can give: they are counted without overflow") {
+TEST_CASE("hyperloglog: registers that no element can give are counted without overflow") {
   std::string value = sketch_of(0, 5000);
   for (std::size_t i = 16; i < value.size(); ++i) value[i] = '\xff';
   CHECK(*hll::count(value) == std::uint64_t{1} << 63);

@@ -21,7 +21,7 @@ bool in(const KeyRange& range, const std::string& user_key) { return range.conta
 
 }  // namespace
 
-TEST_CASE("escape: it changes zero bytes only") {
+TEST_CASE("escape changes zero bytes only") {
   std::string buffer;
   const std::string plain = "user:1";
   CHECK(escape_key(plain, &buffer).data() == plain.data());
@@ -33,7 +33,7 @@ TEST_CASE("escape: it changes zero bytes only") {
   CHECK(escape_key(Bytes("\xff\x01", 2), &buffer) == Bytes("\xff\x01", 2));
 }
 
-TEST_CASE("unescape: it is the inverse, and refuses keys that escaping does not make") {
+TEST_CASE("unescape is the inverse of escape, and refuses keys that escape does not make") {
   std::mt19937_64 random(1);
   std::string escaped, back;
   for (int i = 0; i < 20000; ++i) {
@@ -46,7 +46,7 @@ TEST_CASE("unescape: it is the inverse, and refuses keys that escaping does not 
   CHECK(unescape_key(Bytes("a\0\x01", 3), &back).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("escaped keys: they sort as keys, and elements lie between a key and the next") {
+TEST_CASE("escaped keys sort as keys, and elements lie between a key and the next") {
   std::mt19937_64 random(2);
   for (int i = 0; i < 50000; ++i) {
     const std::string a = random_key(random), b = random_key(random);
@@ -60,7 +60,7 @@ TEST_CASE("escaped keys: they sort as keys, and elements lie between a key and t
   }
 }
 
-TEST_CASE("key ranges: they contain their keys with all elements") {
+TEST_CASE("key ranges contain their keys with all elements") {
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) {
     const std::string start = random_key(random), end = random_key(random), key = random_key(random);

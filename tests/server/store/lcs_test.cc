@@ -23,7 +23,7 @@ std::string random_text(std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("lcs: example of Redis's documentation: it gives the documented reply") {
+TEST_CASE("lcs: example of Redis's documentation gives the documented reply") {
   const Lcs found = lcs("ohmytext", "mynewtext");
   CHECK(found.text == "mytext");
   CHECK(found.length == 6);

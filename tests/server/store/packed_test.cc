@@ -32,7 +32,7 @@ std::string listpack(std::size_t count, const std::string& entries) {
   return little(7 + entries.size(), 4) + little(count, 2) + entries + "\xff";
 }
 
-/// Makes a listpack of one string, with the head that such a length has.
+/// Makes a listpack of one string of `length` bytes, with the given head and back length.
 std::string listpack_of(const std::string& head, std::size_t length, const std::string& back) {
   return listpack(1, head + std::string(length, 'x') + back);
 }
@@ -72,7 +72,7 @@ const std::string kZiplist = ziplist(44, 8,
 
 }  // namespace
 
-TEST_CASE("packed: listpack: every kind of entry is read") {
+TEST_CASE("packed: every kind of entry of a listpack is read") {
   CHECK(read(PackedForm::kListpack, kListpack) == "#127 hi #-1 #-4096 #-32768 #8388607 #-2147483648 #9223372036854775807 ");
   CHECK(read(PackedForm::kListpack, listpack_of("\xbf", 63, "\x40")) == std::string(63, 'x'));
   CHECK(read(PackedForm::kListpack, listpack_of("\xe0\x7d", 125, "\x7f")) == std::string(125, 'x'));
@@ -89,22 +89,22 @@ TEST_CASE("packed: listpack: every kind of entry is read") {
   CHECK(read(PackedForm::kListpack, listpack(65535, "\x01\x01")) == "#1");
 }
 
-TEST_CASE("packed: listpack with a wrong length or count: it is damaged") {
+TEST_CASE("packed: listpack has a wrong length or count: it is damaged") {
   check_that_no_part_is_sound(PackedForm::kListpack, kListpack);
   CHECK(read(PackedForm::kListpack, listpack(2, "\x01\x01")) == "damaged");
   CHECK(read(PackedForm::kListpack, listpack(1, "\x01\x02")) == "damaged");  // another back length
-  CHECK(read(PackedForm::kListpack, listpack(1, "\x01\x81")) == "damaged");  // one that goes on
+  CHECK(read(PackedForm::kListpack, listpack(1, "\x01\x81")) == "damaged");  // a back length that does not end
   CHECK(read(PackedForm::kListpack, listpack_of("\xe0\x7e", 126, "\x81\x80")) == "damaged");
   CHECK(read(PackedForm::kListpack, listpack_of("\xe0\x7e", 126, "\x01\x00"s)) == "damaged");
   CHECK(read(PackedForm::kListpack, listpack(1, "\xf5\x01")) == "damaged");          // an unknown encoding
-  CHECK(read(PackedForm::kListpack, listpack(1, "\x01\x01\xff\x01")) == "damaged");  // an end before the end
+  CHECK(read(PackedForm::kListpack, listpack(1, "\x01\x01\xff\x01")) == "damaged");  // an end byte before the end
   CHECK(read(PackedForm::kListpack, listpack(1, "\xf0\xff\xff\xff\xffx\x06")) == "damaged");
   std::string other = listpack(1, "\x01\x01");
   other.back() = '\0';
   CHECK(read(PackedForm::kListpack, other) == "damaged");
 }
 
-TEST_CASE("packed: ziplist: every kind of entry is read") {
+TEST_CASE("packed: every kind of entry of a ziplist is read") {
   CHECK(read(PackedForm::kZiplist, kZiplist) == "#12 hi #-128 #-32768 #8388607 #-2147483648 #-9223372036854775808 ");
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\xf1"s)) == "#0");
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\x40\x40"s + std::string(64, 'x'))) == std::string(64, 'x'));
@@ -114,18 +114,18 @@ TEST_CASE("packed: ziplist: every kind of entry is read") {
   CHECK(read(PackedForm::kZiplist, ziplist(10, 0, "")).empty());
 }
 
-TEST_CASE("packed: ziplist with a wrong length, place or count: it is damaged") {
+TEST_CASE("packed: ziplist has a wrong length, place or count: it is damaged") {
   check_that_no_part_is_sound(PackedForm::kZiplist, kZiplist);
   CHECK(read(PackedForm::kZiplist, ziplist(10, 2, "\x00\xf1"s)) == "damaged");
   CHECK(read(PackedForm::kZiplist, ziplist(11, 1, "\x00\xf1"s)) == "damaged");          // another place of the last entry
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x01\xf1"s)) == "damaged");          // an entry before the first
   CHECK(read(PackedForm::kZiplist, ziplist(12, 2, "\x00\xf1\x03\xf1"s)) == "damaged");  // another length of the entry before
-  CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\xf5\xff"s)) == "damaged");      // an end before the end
+  CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\xf5\xff"s)) == "damaged");      // an end byte before the end
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\xc1\x01\x01"s)) == "damaged");  // an unknown encoding
   CHECK(read(PackedForm::kZiplist, ziplist(10, 1, "\x00\x80\xff\xff\xff\xff"s)) == "damaged");
 }
 
-TEST_CASE("packed: zipmap: fields and values are read, and unused bytes are skipped") {
+TEST_CASE("packed: fields and values of a zipmap are read, and unused bytes are skipped") {
   const std::string zipmap =
       "\x02\x03"
       "foo"
@@ -143,7 +143,7 @@ TEST_CASE("packed: zipmap: fields and values are read, and unused bytes are skip
   CHECK(read(PackedForm::kZipmap,
              "\xfe\x01"
              "a\x01\x00"
-             "b\xff"s) == "a b");  // a count that says nothing
+             "b\xff"s) == "a b");  // a count that means "unknown"
   CHECK(read(PackedForm::kZipmap,
              "\x02\x01"
              "a\x01\x00"
@@ -154,10 +154,10 @@ TEST_CASE("packed: zipmap: fields and values are read, and unused bytes are skip
   CHECK(read(PackedForm::kZipmap,
              "\x01\xff"
              "a\x01\x00"
-             "b\xff"s) == "damaged");  // an end before the end
+             "b\xff"s) == "damaged");  // an end byte before the end
 }
 
-TEST_CASE("packed: intset: integers of each width are read, in ascending order only") {
+TEST_CASE("packed: integers of an intset are read at each width, in ascending order only") {
   CHECK(read(PackedForm::kIntset, little(2, 4) + little(2, 4) + "\x00\x80\x05\x00"s) == "#-32768 #5");
   CHECK(read(PackedForm::kIntset, little(4, 4) + little(1, 4) + "\x00\x00\x00\x80"s) == "#-2147483648");
   const std::string wide = little(8, 4) + little(2, 4) + little(1, 8) + little(2, 8);

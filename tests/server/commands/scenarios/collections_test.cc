@@ -1,4 +1,4 @@
-// Collections as entries of the engine: which commands leave a pending delete, limits, damage, and large collections.
+// Collections as entries of the engine: commands that leave a pending delete, limits, damage, and large collections.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -122,7 +122,7 @@ TEST_CASE("collections: RESTORE over a collection leaves a pending delete, RESTO
   CHECK(pending());
 }
 
-TEST_CASE("collections: SET after HSET of one transaction has a debt for what the transaction has hidden") {
+TEST_CASE("collections: SET after HSET in one transaction has a delete debt for the collection that it hides") {
   CommandHarness server(command_families(), with_deadline());
   server("SET other 1");
   server("MULTI");
@@ -150,7 +150,7 @@ TEST_CASE("collections: a write beyond a limit is refused, names the limit, and 
   CHECK(server("HKEYS h") == "[\"a\"]");
 }
 
-TEST_CASE("full disk: elements are removed, and no collection is stored over another") {
+TEST_CASE("disk is full: elements can be removed, but no collection can overwrite another") {
   Settings settings = CommandHarness::small();
   settings.max_disk_bytes = 1 << 20;
   CommandHarness server(command_families(), settings);
@@ -182,7 +182,7 @@ TEST_CASE("full disk: elements are removed, and no collection is stored over ano
   CHECK(server("HKEYS h") == "[\"b\"]");
 }
 
-TEST_CASE("collections: a large one is read from a table, by commands that need all of it or its type") {
+TEST_CASE("large collection is in a table: commands that need all of it, or only its type, find it") {
   CommandHarness server(command_families());
   const std::string large(200 << 10, 'v');
   server.raw({"HSET", "h", "a", large, "b", "2"});
@@ -194,7 +194,7 @@ TEST_CASE("collections: a large one is read from a table, by commands that need 
   CHECK(server("HGETALL h") == "[\"b\", \"2\"]");
 }
 
-TEST_CASE("collections: random elements are elements, and SPOP takes each of them once") {
+TEST_CASE("collections: random commands return existing elements, and SPOP removes each of them once") {
   CommandHarness server(command_families());
   server("SADD s a b c d e");
   for (int i = 0; i < 20; ++i) {
@@ -208,7 +208,7 @@ TEST_CASE("collections: random elements are elements, and SPOP takes each of the
   CHECK(server("EXISTS s") == "(integer) 0");
 }
 
-TEST_CASE("SET beside collections: only a key that may be a collection is looked up") {
+TEST_CASE("database has collections: SET looks up only a key that may be a collection") {
   CommandHarness server(command_families(), with_deadline());
   REQUIRE(server("HSET hash field value") == "(integer) 1");
   REQUIRE(server("SET string value") == "OK");

@@ -42,7 +42,7 @@ struct SlicedServer : CommandHarness {
     CHECK_FALSE(asked.step());
   }
   Asked ask(int client_number, Lines words) { return {*dispatcher, client(client_number), std::move(words)}; }
-  /// Runs a command of another client. The command must not wait.
+  /// Runs a command of another client to its end. It must not have to wait.
   std::string beside(Bytes line, int client_number = 50) {
     Asked asked = ask(client_number, split_line(line));
     REQUIRE(asked.step());
@@ -83,7 +83,9 @@ Lines events(int keys, const char* event) {
 
 }  // namespace
 
-TEST_CASE("notifications of many keys: they are delivered in slices before the reply, and other clients are served in between") {
+TEST_CASE(
+    "command changes many keys: their notifications are sent in slices before the reply, and other clients are served in "
+    "between") {
   SlicedServer server;
   server.notify("EA");
   Asked set = server.ask(1, many("MSET", 600, true));
@@ -102,7 +104,7 @@ TEST_CASE("notifications of many keys: they are delivered in slices before the r
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("key that is compared with many patterns: it is compared in slices, and other clients go on") {
+TEST_CASE("key is compared with many patterns: this happens in slices, and other clients are served in between") {
   SlicedServer server;
   server.notify("Km$");
   // Each message takes several slices.
@@ -138,7 +140,7 @@ TEST_CASE("key that is compared with many patterns: it is compared in slices, an
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("batch of a long write: it is charged to the budget until its effects are delivered") {
+TEST_CASE("long write is committed: its batch is charged to the budget until its effects are delivered") {
   SlicedServer server;
   server.notify("EA");
   Lines words{"MSET"};
@@ -158,7 +160,7 @@ TEST_CASE("batch of a long write: it is charged to the budget until its effects 
   CHECK(charged() == 0);
 }
 
-TEST_CASE("write of a key whose notifications are being delivered: the write waits for them, also after FLUSHDB") {
+TEST_CASE("notifications of a key are being delivered: a write of the key waits for them, also after FLUSHDB") {
   SlicedServer server;
   server.notify("EA");
   Asked set = server.ask(1, many("MSET", 600, true));
@@ -231,7 +233,7 @@ TEST_CASE("two long commands have effects: their effects take turns") {
   CHECK(server.published.size() == 6513);
 }
 
-TEST_CASE("long transaction: its effects have the order of its commands, and come before its reply") {
+TEST_CASE("transaction is long: its effects have the order of its commands, and come before its reply") {
   SlicedServer server;
   server.notify("EA");
   CHECK(server.beside("SET gone 1") == "OK");
@@ -261,7 +263,7 @@ TEST_CASE("long transaction: its effects have the order of its commands, and com
   CHECK(server.published == expected);
 }
 
-TEST_CASE("command of several keys: it runs on its loop if few clients are notified, and off it if many are") {
+TEST_CASE("command has several keys: it runs on its loop if few clients are notified, and off it if many are") {
   SlicedServer server;
   server.notify("EA");
   server.listeners = 10;
@@ -280,7 +282,7 @@ TEST_CASE("command of several keys: it runs on its loop if few clients are notif
   CHECK(server.published.size() == 10);
 }
 
-TEST_CASE("long read: its misses are reported in slices, and a client-side cache is noted before the read runs") {
+TEST_CASE("read is long: its misses are published in slices, and its keys are noted for the cache before it runs") {
   SlicedServer server;
   server.notify("Em");
   server.client(1).protocol = 3;
@@ -296,7 +298,7 @@ TEST_CASE("long read: its misses are reported in slices, and a client-side cache
   server.deliver_all();
   auto& kept = state_of(server.client(1)).kept_invalidations;
   REQUIRE(kept);
-  kept->push_back({nullptr, 1});  // the reply may have older values
+  kept->push_back({nullptr, 1});  // an invalidation: the reply may have older values
   CHECK(server.client(1).out.empty());
   CHECK(read.step());
   CHECK_FALSE(kept);
@@ -306,7 +308,7 @@ TEST_CASE("long read: its misses are reported in slices, and a client-side cache
   CHECK(server.published.size() == 1998);
 }
 
-TEST_CASE("notifications of new keys by a long command: only keys that did not exist before count as new") {
+TEST_CASE("long command writes new and old keys: only keys that did not exist before are published as new") {
   SlicedServer server;
   server.notify("En");
   CHECK(server.beside("SET k7 v") == "OK");

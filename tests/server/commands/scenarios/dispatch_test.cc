@@ -265,7 +265,7 @@ TEST_CASE("long work is queued: short work does not wait for it") {
   for (std::uint64_t id = 10; id < 14; ++id) server.loop.wait(id);
 }
 
-TEST_CASE("CLIENT UNBLOCK, between two checks of a wait or during one: ends the wait even if it has no limit") {
+TEST_CASE("CLIENT UNBLOCK comes between two checks of a wait or during one: the wait ends, even without a timeout") {
   CommandHarness server(families());
   server("SET k v");
   const std::string ticket = server("DELPREFIX k");
@@ -361,7 +361,7 @@ TEST_CASE("database becomes read-only while a write waits for the end of a stop:
   server.faults().clear_faults();
 }
 
-TEST_CASE("no memory for a command's values: the command gets -OOM and does not run") {
+TEST_CASE("there is no memory for a command's values: the command gets -OOM and does not run") {
   CommandHarness server(families());
   const std::vector<Bytes> set{"SET", "k", ""};
   PendingCommand pending;
@@ -374,12 +374,12 @@ TEST_CASE("no memory for a command's values: the command gets -OOM and does not 
   CHECK(server("GET k") == "(nil)");
 }
 
-TEST_CASE("reply from an offload thread: depends on all that its handler could see, even beyond its view") {
+TEST_CASE("command runs on an offload thread: its reply depends on all that its handler could see, even beyond its view") {
   CommandHarness server(families());
   server("SET k v");
   SeqNum later = 0;
   g_probe = [&](Ctx& ctx) -> Status {
-    WriteBatch batch;  // another client writes meanwhile, and the engine's count includes that key
+    WriteBatch batch;  // another client writes meanwhile, and the engine's count includes its key
     batch.put(0, "other", "x");
     TRY(server.db->commit(batch));
     later = batch.last_seq();
@@ -428,7 +428,7 @@ TEST_CASE("commands run: calls, failures, rejections, hits and misses are counte
   CHECK(server.stats.commands()[server.table.find("get")->index].calls == 0);
 }
 
-TEST_CASE("slow log: a command's time includes its waits, and the entry names them") {
+TEST_CASE("command has waited: its time in the slow log includes the waits, and the entry names them") {
   CommandHarness server(families());
   server.observers.slow_log.configure(10'000, 100, true);
   const auto latest = [&server] {
@@ -458,7 +458,7 @@ TEST_CASE("slow log: a command's time includes its waits, and the entry names th
   CHECK(server.observers.slow_log.size() == 3);
 }
 
-TEST_CASE("large write: it is counted, and enters the slow log, only when the log has it and its reply may leave") {
+TEST_CASE("write is large: it is counted, and enters the slow log, only when the log has it and its reply may leave") {
   CommandHarness server(families());
   server.observers.slow_log.configure(100'000, 10, true);
   const std::size_t set = server.table.find_full("set")->index;
@@ -485,7 +485,7 @@ TEST_CASE("large write: it is counted, and enters the slow log, only when the lo
   CHECK(server.stats.commands()[set].calls == 2);
 }
 
-TEST_CASE("last command of a pass: the stages show how long it waited for the others and how long it ran") {
+TEST_CASE("pass is over: the stages show how long its last command waited for the others and how long it ran") {
   CommandHarness server(families());
   g_probe = [&](Ctx& ctx) -> Status {
     server.clock.advance(2);
@@ -505,7 +505,7 @@ TEST_CASE("last command of a pass: the stages show how long it waited for the ot
   CHECK(nanos(server, Stage::kMemory) == 2'000'000);
 }
 
-TEST_CASE("keys over the limit: they are refused, and zero bytes count twice") {
+TEST_CASE("key is too long: it is refused, and zero bytes count twice") {
   CommandHarness server(families());
   CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes, 'k'), "v"})) == "OK");
   CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes + 1, 'k'), "v"}))
@@ -513,7 +513,7 @@ TEST_CASE("keys over the limit: they are refused, and zero bytes count twice") {
   CHECK(show(server.raw({"GET", std::string(kMaxKeyBytes / 2 + 1, '\0')})).starts_with("(error) ERR a key of"));
 }
 
-TEST_CASE("each status code: has its error reply") {
+TEST_CASE("each status code has its error reply") {
   CHECK(error_reply(wrong_type()).starts_with("WRONGTYPE Operation"));
   CHECK(error_reply(Status::invalid_argument("key is too long")) == "ERR key is too long");
   CHECK(error_reply(Status::out_of_memory("x")) == "OOM command not allowed when used memory > 'memory_budget'.");
@@ -550,7 +550,7 @@ TEST_CASE("two loops increment the same keys: no increment is lost") {
   CHECK(server("STRLEN s") == "(integer) " + std::to_string(2 * kRounds));
 }
 
-TEST_CASE("every command: its spec is well formed, and its name is found in any case") {
+TEST_CASE("every command has a well-formed spec, and its name is found in any case") {
   const CommandTable table(command_families());
   for (const Command& command : table.all()) {
     INFO(command.full_name);
@@ -583,7 +583,7 @@ TEST_CASE("every command: its spec is well formed, and its name is found in any 
   CHECK(table.find("config|get") == nullptr);
 }
 
-TEST_CASE("EXEC with SELECT: it sees the other database as of that moment, and its reply depends on it") {
+TEST_CASE("EXEC selects another database: it sees that database as of this moment, and its reply depends on it") {
   CommandHarness server(families());
   CHECK(server("MSET a 1 b 1") == "OK");
   g_probe = [&](Ctx& ctx) -> Status {  // this stands for a write by another loop
@@ -598,7 +598,7 @@ TEST_CASE("EXEC with SELECT: it sees the other database as of that moment, and i
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
 
-TEST_CASE("failures from a network: its AUTH and HELLO are delayed, even with the right password") {
+TEST_CASE("wrong passwords from one network: later AUTH and HELLO with a password from it are delayed, even with the right one") {
   CommandHarness h(families());
   h.control.password = "secret";
   h.control.auth_delay_ms = 700;
@@ -620,7 +620,7 @@ TEST_CASE("failures from a network: its AUTH and HELLO are delayed, even with th
   CHECK(waited_for("AUTH wrong", 3).second == 0);
 }
 
-TEST_CASE("EXEC that checks passwords: it waits as AUTH does, and for each further password as after many failures") {
+TEST_CASE("EXEC checks passwords: it waits as long as AUTH, and for each further password as long as after many failures") {
   CommandHarness h(families());
   const auto waited_for = [&](std::initializer_list<const char*> queue) {
     h("MULTI");

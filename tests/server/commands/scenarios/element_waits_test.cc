@@ -59,7 +59,7 @@ TEST_CASE("RESTORE of a list that a client waits for: the client gets the elemen
   CHECK(server("LRANGE q 0 -1") == "[\"y\"]");
 }
 
-TEST_CASE("nothing comes: the wait ends with null after its timeout, and not before") {
+TEST_CASE("no element comes: the wait ends with null after its timeout, and not before") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 1.5");
   CHECK(pop->retry_ms() == 1500);
@@ -72,7 +72,7 @@ TEST_CASE("nothing comes: the wait ends with null after its timeout, and not bef
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("timeout below a millisecond: it is rounded up, since 0 has no end") {
+TEST_CASE("timeout is below a millisecond: it is rounded up, since 0 would wait without end") {
   Server server;
   CHECK(server.block(1, "BLPOP q 0.0001")->retry_ms() == 1);
 }
@@ -122,7 +122,7 @@ TEST_CASE("woken client ends by CLIENT UNBLOCK ERROR: the next client gets the e
   REQUIRE(second->step());
 }
 
-TEST_CASE("CLIENT UNBLOCK: the wait ends with null") {
+TEST_CASE("CLIENT UNBLOCK is called for a waiting client: the wait ends with null") {
   Server server;
   const auto pop = server.block(1, "BZMPOP 0 1 q MIN");
   CHECK(server("CLIENT UNBLOCK 1", 99) == "(integer) 1");
@@ -142,7 +142,7 @@ TEST_CASE("woken client fails: the next client gets the element") {
   CHECK(second->reply() == "[\"q\", \"a\"]");
 }
 
-TEST_CASE("key of another type: a new command fails, and one that waits ignores it") {
+TEST_CASE("key has another type: a new command fails, and a waiting command ignores the key") {
   Server server;
   const auto pop = server.block(1, "BLPOP wrong q 0");
   REQUIRE(server("SET wrong v", 99) == "OK");
@@ -153,7 +153,7 @@ TEST_CASE("key of another type: a new command fails, and one that waits ignores 
   CHECK(server("BZPOPMIN wrong 0").find("WRONGTYPE") != std::string::npos);
 }
 
-TEST_CASE("set at a key that a client waits for as a list: the client goes on waiting") {
+TEST_CASE("set is stored where a client waits for a list: the client goes on waiting") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 0");
   server.wake(1, "SADD q m");
@@ -163,7 +163,7 @@ TEST_CASE("set at a key that a client waits for as a list: the client goes on wa
   REQUIRE(pop->step());
 }
 
-TEST_CASE("lists come by other commands than a push: RENAME, COPY, MOVE, SWAPDB and EXEC wake, too") {
+TEST_CASE("list comes by RENAME, COPY, MOVE, SWAPDB or EXEC: the waiting client is woken") {
   Server server;
   const auto serves = [&](const std::vector<std::string>& commands) {
     const auto pop = server.block(1, "BLPOP q 0");
@@ -179,7 +179,7 @@ TEST_CASE("lists come by other commands than a push: RENAME, COPY, MOVE, SWAPDB 
   CHECK(serves({"SELECT 0", "MULTI", "RPUSH q x", "RPUSH q2 x", "EXEC"}));
 }
 
-TEST_CASE("list is gone again at the end of EXEC: the client goes on waiting") {
+TEST_CASE("EXEC stores a list and deletes it again: the client goes on waiting") {
   Server server;
   const auto pop = server.block(1, "BLPOP q 0");
   for (const char* line : {"MULTI", "RPUSH q x", "DEL q"}) server(line, 99);
@@ -188,7 +188,7 @@ TEST_CASE("list is gone again at the end of EXEC: the client goes on waiting") {
   CHECK(server.waiting() == 1);
 }
 
-TEST_CASE("inside MULTI: blocking commands reply at once") {
+TEST_CASE("blocking command runs inside MULTI: it replies at once") {
   Server server;
   for (const char* line :
        {"MULTI", "BLPOP q 0", "BLMOVE q r LEFT LEFT 0", "BRPOPLPUSH q r 0", "BLMPOP 0 1 q LEFT", "BZPOPMAX q 0"}) {
@@ -198,7 +198,7 @@ TEST_CASE("inside MULTI: blocking commands reply at once") {
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("more arguments than a loop takes: the command runs on a thread, waits, and is served") {
+TEST_CASE("command has more arguments than a loop takes: it runs on a thread, waits, and is served") {
   Server server;
   ManualOffload manual;
   server.env.offload = &manual;
@@ -223,7 +223,7 @@ TEST_CASE("more arguments than a loop takes: the command runs on a thread, waits
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("more keys than a command may wait for: an error, and keys that have elements are still found") {
+TEST_CASE("command names more keys than it may wait for: it fails, unless one of them has an element") {
   Server server;
   std::vector<std::string> words{"BLPOP"};
   for (std::size_t i = 0; i <= KeyWaiters::kMaxKeys; ++i) words.push_back("k" + std::to_string(i));
@@ -246,7 +246,7 @@ TEST_CASE("names of the keys do not fit into the memory budget: the command is r
   CHECK(server.waiting() == 0);
 }
 
-TEST_CASE("writes are stopped while an element comes: the client is served once they go on") {
+TEST_CASE("writes are stopped when an element comes: the client gets it once writes go on") {
   Server server;
   const auto pop = server.block(2, "BLPOP q 0");
   server.wake(2, "RPUSH q a");
@@ -259,7 +259,7 @@ TEST_CASE("writes are stopped while an element comes: the client is served once 
   CHECK(pop->reply() == "[\"q\", \"a\"]");
 }
 
-TEST_CASE("timeouts that are no numbers, negative, or too large: errors as in Redis") {
+TEST_CASE("timeout is not a number, negative, or too large: the error is Redis's") {
   Server server;
   CHECK(server("BLPOP q x") == "(error) ERR timeout is not a float or out of range");
   CHECK(server("BLPOP q nan") == "(error) ERR timeout is not a float or out of range");

@@ -57,7 +57,7 @@ struct TwoLoops : CommandHarness {
     }
   }
   Asked ask(int client_number, std::vector<std::string> words) { return {*dispatcher, client(client_number), std::move(words)}; }
-  /// Runs a command of a client of the other loop. The command must not wait.
+  /// Runs a command of a client of the other loop to its end. It must not have to wait.
   std::string beside(Bytes line, int client_number = 50) {
     Asked asked(*other, client(client_number), split_line(line));
     REQUIRE(asked.step());
@@ -80,7 +80,7 @@ std::vector<std::string> many(const char* command, int keys, bool values) {
 
 }  // namespace
 
-TEST_CASE("command of many keys: it runs off the loop, and its writes become visible at once") {
+TEST_CASE("command has many keys: it runs off the loop, and its writes become visible at one moment") {
   TwoLoops server(GENERATE(false, true));
   Asked set = server.ask(1, many("MSET", 2000, true));
   CHECK_FALSE(set.step());
@@ -109,7 +109,7 @@ TEST_CASE("command of many keys: it runs off the loop, and its writes become vis
   CHECK(server.beside("EXISTS k0 k1999") == "(integer) 0");
 }
 
-TEST_CASE("long read off the loop: it sees one moment") {
+TEST_CASE("long read runs off the loop: it sees the data of one moment") {
   TwoLoops server;
   server.beside("MSET k0 a k1999 b");
   const bool exists = GENERATE(false, true);
@@ -129,7 +129,7 @@ TEST_CASE("long read off the loop: it sees one moment") {
   }
 }
 
-TEST_CASE("command with a large value: it leaves the loop before the work is done") {
+TEST_CASE("command has a large value: it leaves the loop before the work is done") {
   TwoLoops server;
   const std::string value(2 << 20, 'v');
   Asked set = server.ask(1, {"SET", "big", value});
@@ -206,7 +206,7 @@ TEST_CASE("planted bug removes marks early: the conflict test finds it", "[plant
   must_catch(PlantedServerBug::kMarksEndEarly, another_write_at_each_moment);
 }
 
-TEST_CASE("two conflicts of a long write: other writers of its keys wait for it, and run afterwards") {
+TEST_CASE("long write has had two conflicts: other writers of its keys wait for it, and run afterwards") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   Asked asked = server.ask(1, {"LONGW", "k"});
@@ -241,7 +241,7 @@ TEST_CASE("two conflicts of a long write: other writers of its keys wait for it,
   CHECK(server.beside("GET k") == "\"exec\"");
 }
 
-TEST_CASE("two long writes of one key after conflicts: one runs after the other") {
+TEST_CASE("two long writes of one key have had conflicts: one runs after the other") {
   TwoLoops server;
   Asked first = server.ask(1, {"LONGW", "k", "a"}), second = server.ask(2, {"LONGW", "k", "b"});
   const auto run_all = [&server] {
@@ -268,7 +268,7 @@ TEST_CASE("two long writes of one key after conflicts: one runs after the other"
   CHECK(server.beside("MGET k a b") == "[\"1LL\", \"L\", \"xL\"]");
 }
 
-TEST_CASE("delete of a range or database during a long write: it does not wait for marks, and the long write runs again") {
+TEST_CASE("range or database is deleted during a long write: the delete does not wait for marks, and the long write runs again") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SET k a");
   Asked asked = server.ask(1, {"LONGW", "k"});
@@ -377,7 +377,7 @@ TEST_CASE("long write meets other writes at every run: it fails with an error") 
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("CLIENT PAUSE during a long write: its commit is delayed") {
+TEST_CASE("CLIENT PAUSE comes during a long write: its commit is delayed") {
   TwoLoops server;
   Asked asked = server.ask(1, {"LONGW", "k"});
   asked.step();
@@ -393,7 +393,7 @@ TEST_CASE("CLIENT PAUSE during a long write: its commit is delayed") {
   CHECK(server.beside("GET k") == "\"L\"");
 }
 
-TEST_CASE("write stall at the commit of a long write: the commit is delayed, and its run is not repeated") {
+TEST_CASE("write stall begins before the commit of a long write: the commit is delayed, and its run is not repeated") {
   TwoLoops server;
   server.env.offload = &*server.offload;
   server.stop_writes();
@@ -440,7 +440,7 @@ std::uint64_t calls(const CommandHarness& server, Bytes command) {
 
 }  // namespace
 
-TEST_CASE("EXEC of many commands: it runs off the loop, and its writes become visible at once") {
+TEST_CASE("EXEC has many commands: it runs off the loop, and its writes become visible at one moment") {
   TwoLoops server(GENERATE(false, true));
   const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
   queue_many(server, 1);
@@ -560,7 +560,7 @@ TEST_CASE("client disconnects during a long EXEC: no marks, no write and no char
   CHECK(server.beside("EXISTS k0") == "(integer) 0");
 }
 
-TEST_CASE("EXEC with a command that must stay on the loop: it stays there") {
+TEST_CASE("EXEC has a command that must stay on the loop: EXEC stays there") {
   TwoLoops server;
   queue_many(server, 1);
   queue_one(server, 1, "CLIENT SETNAME x");
@@ -568,7 +568,7 @@ TEST_CASE("EXEC with a command that must stay on the loop: it stays there") {
   CHECK(exec.step());
 }
 
-TEST_CASE("EXEC with a command that never runs on a loop by itself: it leaves its loop even if short") {
+TEST_CASE("EXEC has a command that by itself runs off its loop: EXEC leaves the loop even if short") {
   for (const char* command : {"LCS k0 k1", "INFO", "PUBSUB CHANNELS"}) {
     CAPTURE(command);
     TwoLoops server;
@@ -584,7 +584,7 @@ TEST_CASE("EXEC with a command that never runs on a loop by itself: it leaves it
   }
 }
 
-TEST_CASE("keys that a thread collects: they are charged until the reply") {
+TEST_CASE("thread collects a command's keys: they are charged until the reply") {
   TwoLoops server;
   const MemoryAccount& memory = server.db->memory();
   Asked asked = server.ask(1, many("UNLINK", 20'000, false));
@@ -599,7 +599,7 @@ TEST_CASE("keys that a thread collects: they are charged until the reply") {
   CHECK(memory.charged(MemoryAccount::Kind::kCommands) == 0);
 }
 
-TEST_CASE("EXEC with FLUSHDB: it runs off the loop, and empties the database as it is at the commit") {
+TEST_CASE("EXEC has FLUSHDB: it runs off the loop, and empties the database as it is at the commit") {
   TwoLoops server(GENERATE(false, true));
   const bool had_keys = GENERATE(false, true);
   if (had_keys) CHECK(server.beside("MSET k0 old gone 1") == "OK");
@@ -621,7 +621,7 @@ TEST_CASE("EXEC with FLUSHDB: it runs off the loop, and empties the database as 
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC with SWAPDB: it runs off the loop, and runs again if a key changes that it reads from the other database") {
+TEST_CASE("EXEC has SWAPDB: it runs off the loop, and runs again if a key changes that it reads from the other database") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -646,7 +646,7 @@ TEST_CASE("EXEC with SWAPDB: it runs off the loop, and runs again if a key chang
   CHECK(server.beside("MGET there k0") == (conflict ? "[\"21\", (nil)]" : "[\"11\", (nil)]"));
 }
 
-TEST_CASE("EXEC with SELECT off the loop: each command runs in its database, and the last one stays selected") {
+TEST_CASE("EXEC with SELECT runs off the loop: each command runs in its database, and the last one stays selected") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -673,7 +673,7 @@ TEST_CASE("EXEC with SELECT off the loop: each command runs in its database, and
   CHECK(server.beside("MGET k0 here") == "[\"v\", (nil)]");
 }
 
-TEST_CASE("EXEC with COPY and MOVE: it runs off the loop, and runs again if a target in another database is written") {
+TEST_CASE("EXEC has COPY and MOVE: it runs off the loop, and runs again if a target in another database is written") {
   TwoLoops server(GENERATE(false, true));
   const bool conflict = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -698,7 +698,7 @@ TEST_CASE("EXEC with COPY and MOVE: it runs off the loop, and runs again if a ta
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("COPY and MOVE of a large value: they run off the loop, and run again if the target is written") {
+TEST_CASE("COPY or MOVE has a large value: it runs off the loop, and runs again if the target is written") {
   TwoLoops server(GENERATE(false, true));
   const bool moves = GENERATE(false, true);
   server.beside("SELECT 1", 51);
@@ -733,7 +733,7 @@ void push_many(TwoLoops& server) {
 
 }  // namespace
 
-TEST_CASE("client writes a key of BY during a long SORT with STORE: it runs again, then other writers wait") {
+TEST_CASE("client writes a key of BY during a long SORT with STORE: the SORT runs again, then other writers wait") {
   TwoLoops server(GENERATE(false, true));
   push_many(server);
   server.beside("SELECT 1", 51);
@@ -758,7 +758,7 @@ TEST_CASE("client writes a key of BY during a long SORT with STORE: it runs agai
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("key of BY expires before the commit of a long SORT with STORE: it runs again") {
+TEST_CASE("key of BY expires before the commit of a long SORT with STORE: the SORT runs again") {
   TwoLoops server;
   push_many(server);
   server.beside("SET w7 8 PX 100");
@@ -774,7 +774,7 @@ TEST_CASE("key of BY expires before the commit of a long SORT with STORE: it run
   CHECK(server.beside("LRANGE d 0 -1") == "[\"999\"]");
 }
 
-TEST_CASE("SORT without STORE off the loop: it sees one moment, and marks nothing") {
+TEST_CASE("SORT without STORE runs off the loop: it sees the data of one moment, and marks no key") {
   TwoLoops server(GENERATE(false, true));
   push_many(server);
   const std::string name = GENERATE("SORT", "SORT_RO");
@@ -788,7 +788,7 @@ TEST_CASE("SORT without STORE off the loop: it sees one moment, and marks nothin
   CHECK(sort.reply() == "[\"7\", (nil), \"999\", (nil)]");
 }
 
-TEST_CASE("EXEC off the loop with SORT by other keys: it runs again if one of them is written") {
+TEST_CASE("EXEC with SORT by other keys runs off the loop: it runs again if one of these keys is written") {
   TwoLoops server(GENERATE(false, true));
   push_many(server);
   server.beside("MULTI", 1);
@@ -807,7 +807,7 @@ TEST_CASE("EXEC off the loop with SORT by other keys: it runs again if one of th
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("EXEC with a walk: it runs off the loop even if short, and runs again if a key is added") {
+TEST_CASE("EXEC has a walk: it runs off the loop even if short, and runs again if a key is added") {
   TwoLoops server(GENERATE(false, true));
   server.beside("SELECT 1", 51);
   server.beside("SET first 1");
@@ -834,7 +834,7 @@ TEST_CASE("EXEC with a walk: it runs off the loop even if short, and runs again 
   CHECK_FALSE(server.intents.any());
 }
 
-TEST_CASE("PFCOUNT in an EXEC off the loop: stores its result, as on the loop") {
+TEST_CASE("PFCOUNT is in an EXEC off the loop: it stores its result, as on the loop") {
   TwoLoops server(GENERATE(false, true));
   server.beside("PFADD h a b");
   server.beside("MULTI", 1);
@@ -849,7 +849,7 @@ TEST_CASE("PFCOUNT in an EXEC off the loop: stores its result, as on the loop") 
   CHECK(server.beside("GETRANGE h 8 15") == "\"\\x02\\x00\\x00\\x00\\x00\\x00\\x00\\x00\"");
 }
 
-TEST_CASE("EXEC with only walks: it sees one moment, whatever is written meanwhile") {
+TEST_CASE("EXEC has only walks: it sees the data of one moment, whatever is written meanwhile") {
   TwoLoops server;
   server.beside("SET first 1");
   g_long = [&](Ctx& ctx) -> Status {
@@ -868,12 +868,12 @@ TEST_CASE("EXEC with only walks: it sees one moment, whatever is written meanwhi
   CHECK(exec.reply() == "[(integer) 1, OK, (integer) 1, [\"first\"]]");
 }
 
-TEST_CASE("EXEC off the loop reads two databases: it sees one moment") {
+TEST_CASE("EXEC off the loop reads two databases: it sees both as of one moment") {
   TwoLoops server;
   server.beside("SET k0 old");
   server.beside("SELECT 1", 51);
   server.beside("SET there old", 51);
-  g_long = [&](Ctx& ctx) -> Status {  // both databases change once between its reads
+  g_long = [&](Ctx& ctx) -> Status {  // another client changes both databases once, between the reads of the transaction
     if (server.beside("GET k0") == "\"old\"") {
       server.beside("SET k0 new");
       server.beside("SET there new", 51);
@@ -895,7 +895,7 @@ TEST_CASE("EXEC off the loop reads two databases: it sees one moment") {
   CHECK(exec.reply().ends_with("\"new\", OK, OK, \"new\"]"));
 }
 
-TEST_CASE("long write: it publishes each key once, at its commit") {
+TEST_CASE("long write has had a conflict: it publishes each key once, at its commit") {
   TwoLoops server;
   std::vector<std::string> events;
   server.observers.notifications.publish = [&](Bytes, Bytes message, ClientLoop*, std::uint64_t) {

@@ -1,4 +1,5 @@
-// Tests of commands whose memory is taken by memtables: they wait until those are flushed, and hold nothing meanwhile.
+// Tests of commands that wait until memtables are flushed, since these have taken the memory. The commands hold nothing
+// meanwhile.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -116,7 +117,7 @@ TEST_CASE("value of a transaction needs a flush of memtables: the transaction wa
   CHECK(server.db->stats().flushes > server.flushes);
 }
 
-TEST_CASE("value is rewritten with another expiry: it is in memory once") {
+TEST_CASE("value is rewritten with another expiry: it is in memory only once") {
   for (const char* command : {"EXPIRE old 50", "PERSIST old", "GETEX old EX 50", "RENAME old new", "COPY old new"}) {
     FullMemTables server;
     INFO(command);
@@ -142,7 +143,7 @@ TEST_CASE("command waits for memory: it holds no memory and no marks") {
   server.step_until_it_waits_for_memory(asked);
   CHECK(server.db->memory().charged() == before);
   CHECK_FALSE(server.intents.any());
-  SECTION("client leaves: nothing of the command is left") {
+  SECTION("client disconnects: nothing of the command is left") {
     asked.close();
     CHECK(server.manual.queued() == 0);
     CHECK(server.db->memory().charged() == before);

@@ -45,7 +45,7 @@ TEST_CASE("user with all rights: its commands are not checked, and those of othe
   CHECK((session_of(server.client(2)).modes & Session::kChecked) == 0);
 }
 
-TEST_CASE("command with keys: the keys are checked by the command's access to them", "[acl]") {
+TEST_CASE("command has keys: the user needs the right to the command's access to each key", "[acl]") {
   Harness server;
   server.log_in("+@all %R~r:* %W~w:* ~b:*");
   CHECK(server.app("GET r:1") == "(nil)");
@@ -66,7 +66,7 @@ TEST_CASE("command with keys: the keys are checked by the command's access to th
   CHECK(server.app("EXISTS x") == kNoKey);
 }
 
-TEST_CASE("range delete: needs the right to all keys of its range", "[acl]") {
+TEST_CASE("range delete needs the right to all keys of its range", "[acl]") {
   Harness server;
   server.log_in("+@all ~app:* %R~log:*");
   CHECK(server.app("DELRANGE app:1 app:2").starts_with("\"purge-"));
@@ -81,7 +81,7 @@ TEST_CASE("range delete: needs the right to all keys of its range", "[acl]") {
   CHECK(server.app("STAMP.COUNT 1 2") == "(integer) 0");
 }
 
-TEST_CASE("SORT with BY or GET: needs the right to read all keys, which the option's pattern may name", "[acl]") {
+TEST_CASE("SORT with BY or GET needs the right to read all keys, since the option's pattern may name any key", "[acl]") {
   Harness server;
   server.log_in("+@all ~l");
   const std::string no_by = "(error) ERR BY option of SORT denied due to insufficient ACL permissions.";
@@ -122,7 +122,7 @@ TEST_CASE("SORT with BY or GET: needs the right to read all keys, which the opti
   CHECK(server.app("SORT l BY w*") == "[\"1\", \"2\"]");
 }
 
-TEST_CASE("dangerous commands: each has the category @dangerous", "[acl]") {
+TEST_CASE("every dangerous command has the category @dangerous", "[acl]") {
   const CommandTable table(command_families());
   for (const char* name : {"delrange", "delprefix", "stamp.delrange", "flushdb", "flushall", "config|set", "config|get", "bgsave",
                            "save", "shutdown", "acl|setuser", "acl|deluser", "acl|load", "acl|save", "debug", "keys", "swapdb"}) {
@@ -133,7 +133,7 @@ TEST_CASE("dangerous commands: each has the category @dangerous", "[acl]") {
   }
 }
 
-TEST_CASE("every command with keys: it has an access that rights are checked by", "[acl]") {
+TEST_CASE("every command with keys has an access by which rights are checked", "[acl]") {
   const CommandTable table(command_families());
   for (const Command& command : table.all()) {
     INFO(command.full_name);
@@ -145,7 +145,7 @@ TEST_CASE("every command with keys: it has an access that rights are checked by"
   }
 }
 
-TEST_CASE("command with channels: the channels are checked", "[acl]") {
+TEST_CASE("command has channels: the user needs the right to them", "[acl]") {
   Harness server;
   server.log_in("+@all ~* &news.*");
   const std::string no_channel = "(error) NOPERM No permissions to access a channel";
@@ -177,7 +177,7 @@ TEST_CASE("denied command in MULTI: EXEC is aborted; rights lost before EXEC: on
   CHECK(server("GET a") == "(nil)");
 }
 
-TEST_CASE("AUTH, HELLO, QUIT and RESET: they need no right, and RESET gives back the rights of default", "[acl]") {
+TEST_CASE("AUTH, HELLO, QUIT and RESET need no right, and RESET gives back the rights of default", "[acl]") {
   Harness server;
   server.log_in("-@all");
   CHECK(server.app("ACL WHOAMI") == no_command("acl|whoami"));
@@ -187,14 +187,14 @@ TEST_CASE("AUTH, HELLO, QUIT and RESET: they need no right, and RESET gives back
   CHECK(server.app("ACL WHOAMI") == "\"default\"");
 }
 
-TEST_CASE("rule with a first argument: the otherwise denied command runs with that argument", "[acl]") {
+TEST_CASE("rule allows a first argument: the otherwise denied command runs with that argument", "[acl]") {
   Harness server;
   server.log_in("+@all -select +select|1");
   CHECK(server.app("SELECT 1") == "OK");
   CHECK(server.app("SELECT 0") == no_command("select"));
 }
 
-TEST_CASE("denied commands: they are in ACL LOG beside failed authentications", "[acl]") {
+TEST_CASE("command is denied: ACL LOG has it beside failed authentications", "[acl]") {
   Harness server;
   server.log_in("+@all -flushall ~a*");
   CHECK(server.app("FLUSHALL") == no_command("flushall"));
@@ -209,7 +209,7 @@ TEST_CASE("denied commands: they are in ACL LOG beside failed authentications", 
         std::string::npos);
 }
 
-TEST_CASE("ACL GETUSER and DRYRUN: their replies are right in both protocols", "[acl]") {
+TEST_CASE("ACL GETUSER and DRYRUN have the right replies in both protocols", "[acl]") {
   Harness server;
   server.log_in("~a* %R~b* &c +@read -get (~x +set)");
   CHECK(server("ACL GETUSER carol") == "(nil)");
@@ -229,7 +229,7 @@ TEST_CASE("ACL GETUSER and DRYRUN: their replies are right in both protocols", "
   CHECK(server("ACL GETUSER carol") == "(nil)");
 }
 
-TEST_CASE("ACL SETUSER and DELUSER: their replies report the change", "[acl]") {
+TEST_CASE("replies of ACL SETUSER and DELUSER report the change", "[acl]") {
   Harness server;
   CHECK(server("ACL SETUSER a") == "OK");
   CHECK(server("ACL USERS") == "[\"a\", \"default\"]");
@@ -247,7 +247,7 @@ TEST_CASE("user was removed: its session may do nothing", "[acl]") {
   CHECK(server.app("GET a") == no_command("get"));
 }
 
-TEST_CASE("limited user: its long writes and long transactions are checked, too", "[acl]") {
+TEST_CASE("user has limited rights: its long writes and long transactions are checked, too", "[acl]") {
   Harness server;
   server.log_in("+@all ~a*");
   std::vector<std::string> words{"MSET"};

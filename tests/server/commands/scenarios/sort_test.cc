@@ -51,7 +51,7 @@ TEST_CASE("keys of BY and GET are on disk: their pages are read together") {
   CHECK(server("LRANGE d 0 -1") == "[\"value 499" + std::string(200, '.') + "\"]");
 }
 
-TEST_CASE("values of BY that do not fit into memory: SORT fails, and SORT without ALPHA needs one at a time") {
+TEST_CASE("values of BY do not fit into memory: SORT ALPHA fails, and SORT without ALPHA needs one value at a time") {
   CommandHarness server(command_families());  // its budget is 64 MiB
   const std::string number = std::string(2 << 20, '0');
   push_numbers(server, 40);
@@ -69,7 +69,7 @@ TEST_CASE("values of BY that do not fit into memory: SORT fails, and SORT withou
   CHECK(server("SORT list LIMIT 0 2") == "[\"0\", \"1\"]");
 }
 
-TEST_CASE("SORT with STORE beyond a limit of lists: it is refused, and changes nothing") {
+TEST_CASE("result of SORT with STORE exceeds a limit of lists: it is refused, and changes nothing") {
   CommandHarness server(command_families());
   push_numbers(server, 6000);
   server("SET d text");
@@ -92,7 +92,7 @@ TEST_CASE("key of BY expires: it counts as missing from then on") {
   CHECK(server("SORT list GET w*") == "[(nil), (nil)]");
 }
 
-TEST_CASE("patterns whose keys are longer than any key: the keys are missing") {
+TEST_CASE("pattern gives keys that are longer than allowed: the keys count as missing") {
   CommandHarness server(command_families());
   const std::string element(40'000, 'e'), half(40'000, 'h');
   REQUIRE(show(server.raw({"RPUSH", "list", element, std::string(40'000, '\0')})) == "(integer) 2");
@@ -100,7 +100,7 @@ TEST_CASE("patterns whose keys are longer than any key: the keys are missing") {
         "[(nil), (nil), (nil), (nil)]");
 }
 
-TEST_CASE("random lists and weights: SORT gives the order of a simple sort, on the loop and off it") {
+TEST_CASE("lists and weights are random: SORT gives the order of a simple sort, on the loop and off it") {
   std::uint64_t seed = 5;
   const auto below = [&seed](std::uint64_t n) { return next_random(&seed) % n; };
   for (int round = 0; round < 20; ++round) {
@@ -183,7 +183,7 @@ TEST_CASE("one loop writes a key of BY while the other sorts and stores: no resu
       later = read();
       if (later != first && later != now) ++older;
     }
-    if (read() != now) ++older;  // a whole SORT has run since the SET
+    if (read() != now) ++older;  // a whole SORT has run since the SET, so its result must have the new value
   }
   over = true;
   sorting.join();

@@ -24,7 +24,7 @@ void send_to_disk(CommandHarness& server) {
   server.reopen();
 }
 
-/// Returns true if the command runs off the loop, and so reads by itself.
+/// Returns true if the command runs off the loop, where it waits for its pages itself.
 bool offloaded(Bytes command) { return command.starts_with("LCS "); }
 
 std::uint64_t number(const std::string& reply) {
@@ -114,7 +114,7 @@ TEST_CASE("values are on disk: each command finds them, whichever pages are miss
   }
 }
 
-TEST_CASE("large value on disk: it survives DUMP and RESTORE") {
+TEST_CASE("large value is on disk: it survives DUMP and RESTORE") {
   CommandHarness server(command_families());
   std::string large(300'000, 'x');
   for (std::size_t i = 0; i < large.size(); i += 7) large[i] = static_cast<char>(i);
@@ -127,7 +127,7 @@ TEST_CASE("large value on disk: it survives DUMP and RESTORE") {
   CHECK(show(server.raw({"GET", "copy"})) == show(server.raw({"GET", "k"})));
 }
 
-TEST_CASE("large collection on disk: it survives DUMP and RESTORE, and leaves the loop where it takes long") {
+TEST_CASE("large collection is on disk: it survives DUMP and RESTORE, which leave the loop where they take long") {
   CommandHarness server(command_families());
   std::vector<std::string> push{"RPUSH", "k"};
   for (int i = 0; i < 16'000; ++i) push.push_back("element " + std::to_string(i));
@@ -169,7 +169,7 @@ TEST_CASE("expiry passes in the other database during MOVE or COPY: the command 
   CHECK(server("EXISTS last") == "(integer) 0");
 }
 
-TEST_CASE("PFCOUNT: stores its result in the sketch, whose expiry stays") {
+TEST_CASE("PFCOUNT stores its result in the sketch, whose expiry stays") {
   CommandHarness server(command_families());
   const auto value = [&] {
     const std::string reply = server.raw({"GET", "h"});
@@ -194,7 +194,7 @@ TEST_CASE("PFCOUNT: stores its result in the sketch, whose expiry stays") {
   CHECK(server("PFCOUNT h") == "(integer) 4");
 }
 
-TEST_CASE("PFCOUNT while writes are stopped: replies, and stores nothing") {
+TEST_CASE("writes are stopped: PFCOUNT replies, and stores nothing") {
   CommandHarness server(command_families());
   REQUIRE(server("PFADD h a b c") == "(integer) 1");
   server.stop_writes();
@@ -247,7 +247,7 @@ TEST_CASE("one loop adds to a sketch while the other stores its count: no elemen
   CHECK(server("PFCOUNT h") == "(integer) " + std::to_string(*hll::count(expected)));
 }
 
-TEST_CASE("COUNTRANGE: counts small ranges, estimates large ranges, and counts all keys with EXACT") {
+TEST_CASE("COUNTRANGE counts small ranges, estimates large ranges, and counts all keys with EXACT") {
   CommandHarness server(command_families());
   set_many(server, 0, 130'000);
   CHECK(number(server("COUNTRANGE - + EXACT")) == 130'000);
@@ -264,7 +264,7 @@ TEST_CASE("COUNTRANGE: counts small ranges, estimates large ranges, and counts a
   CHECK(most < 120'000);
 }
 
-TEST_CASE("estimate of a range: it covers memtables, runs and tombstones, and nothing outside the range") {
+TEST_CASE("range is estimated: the estimate covers memtables, runs and tombstones, and nothing outside the range") {
   CommandHarness server(command_families());
   const auto estimate = [&](Bytes start, Bytes end) { return server.db->estimate_keys(0, engine_range(start, end)); };
   CHECK(estimate("a", "z") == 0);

@@ -122,7 +122,7 @@ TEST_CASE("a collection beyond a limit: the error names the limit") {
         "ERR a collection of 1048577 bytes is too large: 1048576 bytes are allowed");
 }
 
-TEST_CASE("types: names of TYPE, and the type of damaged bytes is unknown") {
+TEST_CASE("types have the names of TYPE, and the type of damaged bytes is unknown") {
   CHECK(collection_name(CollectionType::kHash) == "hash");
   CHECK(collection_name(CollectionType::kSet) == "set");
   CHECK(collection_name(CollectionType::kSortedSet) == "zset");
