@@ -454,7 +454,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   if (!db.is_ok()) {
     log_->write(ServerLog::Level::kError, "the database cannot be opened: " + db.status().to_string());
     exit_status_ = 1;
-    begin_stop("nothing to serve");
+    begin_stop("the database could not be opened");
     return io_.stop();
   }
   db_ = std::move(db).value();

@@ -5,9 +5,9 @@
 // its time is over, the command failed, the client disconnected, or another of its keys had an element. If its command pops an
 // element and leaves some, its own commit wakes the next client, like any other write.
 //
-// No wake-up is lost. A waiting client enters the queues first, and looks at the keys afterwards. Its look needs the locks of the keys
-// (dispatch/key_locks.h), under which a writer looks for queues and commits. So if the look comes first, the writer sees the queue;
-// otherwise the look sees what was written.
+// No wake-up is lost. A waiting client enters the queues first, and looks at the keys afterwards. Its look needs the locks of the
+// keys (dispatch/key_locks.h), under which a writer looks for queues and commits. So if the look comes first, the writer sees the
+// queue; otherwise the look sees what was written.
 #pragma once
 
 #include <atomic>
@@ -55,12 +55,13 @@ class KeyWaiters {
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
-    /// Called before the command looks at its keys again.
+    /// Called before a waiting command looks at its keys again.
     void begin_look();
-    /// Called when that look has found nothing. Returns true if the client was woken meanwhile, so that it must look again.
+    /// Called when the command has found no element in its keys. Returns true if the client was woken during the look, so that it
+    /// must look again.
     [[nodiscard]] bool found_nothing();
-    /// Called when the command itself has committed a batch. It need not pass on the batons of these keys: if they still have elements,
-    /// its commit wakes the next client.
+    /// Called when the command itself has committed a batch. It need not pass on the batons of these keys: if they still have
+    /// elements, its commit wakes the next client.
     void has_written(const std::vector<Written>& keys);
 
    private:

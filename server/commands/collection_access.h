@@ -23,8 +23,8 @@ Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std
 /// Reads a located entry, which must be a collection of that type.
 Status read_collection(Ctx& ctx, CollectionType type, Found* found);
 
-/// Reads the entry that a command pops from, if there is one. WRONGTYPE for another type; a command that has waited ignores such an
-/// entry, which is then reset.
+/// Reads the entry that a command pops from, if there is one. WRONGTYPE for another type; a command that has waited ignores such
+/// an entry, which is then reset.
 Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
 /// Finds the first of the command's keys that has a collection of that type, and reads it. `*first` is its place among the keys;
 /// `found->size()` if there is none.
@@ -32,7 +32,8 @@ Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found
 /// Parses the timeout of BLPOP and similar commands, the argument at `place`, in seconds. Returns ms, rounded up; 0: no end.
 /// Returns nullopt for a command that does not block.
 Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place);
-/// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: of wait_argument().
+/// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: of
+/// wait_argument().
 void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms);
 
 /// Called before a collection of that size is encoded: checks the limit, counts the work, and reserves the memory.
@@ -45,8 +46,8 @@ Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& o
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                    const std::vector<Bytes>& items, Change change);
 
-/// Sets the key to the result of a command such as SUNIONSTORE, whatever it had, and replies with the number of elements. An empty
-/// result deletes the key.
+/// Sets the key to the result of a command such as SUNIONSTORE, overwrites a value of any type, and replies with the number of
+/// elements. An empty result deletes the key.
 Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members);
 /// Like store_result() above, for a set or list.
 Status store_result(Ctx& ctx, const LookupKey& key, CollectionType type, const std::vector<Bytes>& items);
@@ -57,7 +58,8 @@ Result<std::uint64_t> positive_argument(Bytes text, const char* error);
 /// Parses the number of elements that LPOP, SPOP, ZPOPMIN and similar commands take: 0 or more. As in Redis, the error for any
 /// other text says that it must be positive.
 Result<std::uint64_t> pop_count_argument(Bytes text);
-/// Parses the number of keys of LMPOP, ZMPOP and their blocking forms. Returns a cursor at the argument after the keys, which exists.
+/// Parses the number of keys of LMPOP, ZMPOP and their blocking forms. Returns a cursor at the argument after the keys, which
+/// exists.
 Result<ArgCursor> after_popped_keys(const Ctx& ctx);
 /// Parses the only option of these commands, COUNT, at the cursor; 1 without it.
 Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
@@ -65,8 +67,8 @@ Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
 /// HLEN, SCARD, ZCARD, LLEN.
 Status reply_count(Ctx& ctx, CollectionType type);
 
-/// HSCAN, SSCAN, ZSCAN: replies with the whole collection and cursor 0. `reply_one(match, element)` writes the `items` of an element,
-/// unless the pattern `match` is given and does not match; then it returns false.
+/// HSCAN, SSCAN, ZSCAN: replies with the whole collection and cursor 0. `reply_one(match, element)` writes the `items` of an
+/// element, unless the pattern `match` is given and does not match; then it returns false.
 template <typename Element, typename ReplyOne>
 Status scan_elements(Ctx& ctx, CollectionType type, std::size_t items, ReplyOne reply_one);
 
@@ -88,7 +90,7 @@ Status reply_random(Ctx& ctx, const RandomCount& wanted, std::size_t size, Reply
 
 // --- implementation
 
-/// The work for one random element beside its bytes.
+/// Work (Ctx::work) for one random element, without its bytes.
 inline constexpr std::uint64_t kRandomElementWork = 32;
 
 /// Counts the decoding of `bytes` of a collection, and work on `members` of several, as Ctx::work() does, and fails like it.

@@ -172,7 +172,7 @@ Status latency_histogram(Ctx& ctx) {
 
 // --- MEMORY
 
-/// Estimated memory, beside its key and value, of an entry in a memtable.
+/// Estimated memory of an entry in a memtable, without its key and value.
 constexpr std::size_t kEntryBytes = 56;
 
 Status memory_usage(Ctx& ctx) {

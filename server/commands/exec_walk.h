@@ -1,8 +1,8 @@
 // The limit of walks inside EXEC, where writers wait for the transaction.
 //
-// A walk off the event loop may look at Ctx::kExecKeys keys and skipped versions. On a loop, other clients wait as well: there the
-// limit is for all walks of the transaction together. Once it is spent, each walk may still look at kLeastExecKeys. Beyond its limit a
-// command ends early (SCAN), estimates (DBSIZE), or fails alone (KEYS).
+// A walk off the event loop may look at Ctx::kExecKeys keys and skipped versions. On a loop, other clients wait as well: there
+// the limit is for all walks of the transaction together. Once it is spent, each walk may still look at kLeastExecKeys. Beyond
+// its limit a command ends early (SCAN), estimates (DBSIZE), or fails alone (KEYS).
 #pragma once
 
 #include <algorithm>

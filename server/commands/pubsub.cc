@@ -46,7 +46,7 @@ void confirm(Ctx& ctx, Bytes word, const Bytes* name, std::size_t count) {
   ctx.reply.integer(static_cast<std::int64_t>(count));
 }
 
-/// A slice ends after so many bytes of names.
+/// A slice ends after this many bytes of names.
 constexpr std::size_t kSliceBytes = std::size_t{1} << 20;
 
 Status subscribe_to(Ctx& ctx, Kind kind, Bytes word) {

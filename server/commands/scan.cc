@@ -64,7 +64,8 @@ KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
   return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
 }
 
-/// Returns whether a key matches a pattern; kAborted once the client has disconnected: a long pattern and a long key take seconds.
+/// Returns whether a key matches a pattern; kAborted once the client has disconnected: a long pattern and a long key take
+/// seconds.
 Result<bool> matches(const Ctx& ctx, Bytes pattern, Bytes key) {
   constexpr std::size_t kSteps = 1 << 20;
   GlobMatch match(pattern, key);

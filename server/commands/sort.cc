@@ -1,14 +1,14 @@
-// SORT and SORT_RO: sort the elements of a list, set or sorted set, by themselves or by values of other keys. Errors and their order
-// are Redis's.
+// SORT and SORT_RO: sort the elements of a list, set or sorted set, by themselves or by values of other keys. Errors and their
+// order are Redis's.
 //
 //   SORT people BY age:* LIMIT 0 10 GET name:* GET address:*->city STORE oldest
 //
 // The patterns of BY and GET make keys from elements, so these keys are unknown until the command runs:
-//   1. All of its reads use one view, so the result is of one moment.
-//   2. With STORE nothing that it has read may change before its commit. On a loop it holds all locks; off the loop it marks its
+//   1. All reads of a SORT use one view, so the result is of one moment.
+//   2. With STORE nothing that SORT has read may change before its commit. On a loop it holds all locks; off the loop it marks its
 //      whole database, and after a conflict the keys that it has read (dispatch/long_write.h).
-//   3. All keys of an option are looked up before any of their values is used, so that the pages that they miss are read together.
-//   4. A command of many look-ups or elements leaves its loop.
+//   3. All keys of an option are looked up before any of their values is used, so that their missing pages are read together.
+//   4. A command with many look-ups or elements leaves its loop.
 //   5. A user needs the right to read all keys (denied_pattern_option in permissions.h).
 #include <algorithm>
 #include <bit>
@@ -49,7 +49,8 @@ struct Pattern {
   std::optional<Bytes> field;
 };
 
-/// As in Redis, neither * nor -> is found behind a zero byte, "->" at the end is a part of the key, and "#" is the element itself.
+/// As in Redis, neither * nor -> is found behind a zero byte, "->" at the end is a part of the key, and "#" is the element
+/// itself.
 Pattern parse_pattern(Bytes text) {
   Pattern pattern;
   const Bytes searched = shown(text, Bytes::npos);
@@ -162,7 +163,7 @@ class PatternReader {
   PatternReader(Ctx& ctx, bool stores) : ctx_(ctx), stores_(stores), strings_(ctx.strings()) {}
 
   /// Finds the value of an element. If its page is not in memory, the value is missing, and resident() is false from then on: the
-  /// caller goes on, so that all pages are read together.
+  /// caller continues, so that all pages are read together.
   Status find(const Pattern& pattern, Bytes element, PatternValue* value) {
     value->bytes.reset();
     if (pattern.is_element) value->bytes = element;
@@ -235,7 +236,8 @@ class KeptValues {
   std::vector<std::shared_ptr<const void>> pins_;
 };
 
-/// Parses scores as Redis does for SORT: what strtod reads up to the end or a zero byte, within the range of a double, and not NaN.
+/// Parses scores as Redis does for SORT: what strtod reads up to the end or a zero byte, within the range of a double, and not
+/// NaN.
 class ScoreParser {
  public:
   explicit ScoreParser(Ctx& ctx) : charge_(ctx) {}

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-/// Memory, beside the key's bytes, of a watched key: a node of the map, rounded up.
+/// Memory of a watched key, without the key's bytes: a node of the map, rounded up.
 constexpr std::size_t kWatchedBytes = sizeof(WatchedKeys::Place) + sizeof(WatchedKey) + 48;
 
 Status multi(Ctx& ctx) {

@@ -85,11 +85,11 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
                                         {"least_overlap", FileChoice::kLeastOverlap},
                                         {"most_tombstones", FileChoice::kMostTombstones},
                                         {"oldest", FileChoice::kOldest}},
-                                       "Which file of a level moves down first if the level is too large."));
+                                       "The file of a level that moves down first if the level is too large."));
   keys->push_back(name_key<Partitioning>(
       "partitioning", of(tree, &TreeSettings::partitioning),
       {{"size", Partitioning::kSize}, {"local_range", Partitioning::kLocalRange}, {"global_range", Partitioning::kGlobalRange}},
-      "Where the files of a merge's output end."));
+      "The keys at which the files of a merge's output end."));
   keys->push_back(name_key<FilterAllocation>("filters.allocation", of(tree, &TreeSettings::filter_allocation),
                                              {{"monkey", FilterAllocation::kMonkey}, {"uniform", FilterAllocation::kUniform}},
                                              "How filter memory is distributed over the levels."));
@@ -195,7 +195,7 @@ class Table {
     constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
     auto& path = add(text_key("server.unixsocket", of(&Config::unixsocket),
                               "a path of at most " + std::to_string(kLongest) + " bytes; empty = none",
-                              "A socket of the file system to listen on, besides the port."),
+                              "Unix socket to listen on, besides the port."),
                      "unixsocket");
     path.set = [set = path.set, allowed = path.allowed](Config& c, Bytes text) {
       return text.size() <= kLongest && text.find('\0') == Bytes::npos ? set(c, text) : not_allowed(text, allowed);
@@ -204,7 +204,7 @@ class Table {
     mode.name = "server.unixsocket_mode";
     mode.type = ConfigType::kText;
     mode.allowed = "three octal digits, such as 700 or 770";
-    mode.doc = "Permissions of the socket at server.unixsocket: users who may write to it may connect.";
+    mode.doc = "File mode of the Unix socket at server.unixsocket: users who may write to it may connect.";
     mode.get = [](const Config& c) {
       char text[8];
       return std::string(text, static_cast<std::size_t>(std::snprintf(text, sizeof(text), "%03o", c.unixsocket_mode & 0777)));

@@ -33,7 +33,7 @@ class AclLog {
   static constexpr std::size_t kCompared = 10;
   static constexpr std::int64_t kGroupMs = 60'000;
 
-  /// Adds a failure, or counts it in a like entry. Sets the id, count and created_ms of `entry`.
+  /// Adds a failure, or counts it in an entry like it. Sets the id, count and created_ms of `entry`.
   void add(AclLogEntry entry);
   /// Returns the newest `most` entries, newest first.
   [[nodiscard]] std::vector<AclLogEntry> newest(std::size_t most) const;

@@ -17,8 +17,8 @@
 
 namespace ebbtide {
 
-/// The positions of a command's keys are spec.first, then next_key() of each, up to `last`, which is last_key(); none if spec.first
-/// is 0.
+/// The positions of a command's keys are spec.first, then next_key() of each, up to `last`, which is last_key(); none if
+/// spec.first is 0.
 inline int next_key(const KeySpec& spec, int position, int last) {
   if (spec.has_store) return position < last ? last : last + 1;
   return spec.count_at == 0 ? position + spec.step : std::max(position, spec.count_at) + 1;

@@ -60,7 +60,7 @@ struct OffLoopCtx {
 
   // --- results
   bool wants_long = false;     ///< the command is to run again on a thread for long work
-  std::uint32_t again_ms = 0;  ///< the command blocks: there is no reply, and it runs again after so many ms; 0: it has replied
+  std::uint32_t again_ms = 0;  ///< the command blocks: there is no reply, and it runs again after this many ms; 0: it has replied
 };
 
 /// What a command that waits for an element (BLPOP) and dispatch exchange.
@@ -146,7 +146,7 @@ struct Ctx {
   /// Returns the view of another database at the moment of this run, for COPY and MOVE. Taking it now is safe: the command holds
   /// all locks, or its keys in that database are marked.
   [[nodiscard]] ReadView view_of(DatabaseId database) const;
-  /// Called before a command reads a key that is none of its own (`keys`): a long write marks such keys once it knows them.
+  /// Called before a command reads a key that is not in `keys`: a long write marks such keys once it knows them.
   void note_also_read(const LookupKey& key) const {
     if (off_loop != nullptr && off_loop->also_read != nullptr) add_also_read(key);
   }

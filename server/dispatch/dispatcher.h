@@ -73,7 +73,7 @@ class Dispatcher final : public CommandSink {
   static constexpr std::uint64_t kLargeCommitBytes = 1 << 20;
   /// A command that processes more bytes of values runs off the loop (Ctx::work): this many take a few hundred microseconds.
   static constexpr std::uint64_t kLoopWorkBytes = 1 << 20;
-  /// A pass that has taken so many nanoseconds begins no further command. Otherwise a pipeline of thousands of short commands
+  /// A pass that has taken this many nanoseconds begins no further command. Otherwise a pipeline of thousands of short commands
   /// would delay other clients for seconds.
   static constexpr std::uint64_t kPassNanos = 5'000'000;
   /// A pass that has committed kPassBytes begins no further command either, since the loop then writes them to the log for about
@@ -151,7 +151,7 @@ class Dispatcher final : public CommandSink {
   /// Returns a view of the database as of now; an empty view while the server is loading.
   [[nodiscard]] ReadView view_of(DatabaseId database, ReadMode mode, MissSet* misses) const;
   /// Enters a command that worked for `nanos` and waited for `waits` into the slow log and LATENCY. If `unlogged` is set, the
-  /// slow log's entry is stored there, whatever the threshold.
+  /// slow log's entry is stored there, even below the threshold.
   void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
                  Unlogged* unlogged = nullptr);
   /// Completes fetches that are done, and begins reads that commands have requested.
@@ -255,7 +255,7 @@ class Dispatcher final : public CommandSink {
   /// Called under the locks of a commit. Makes later writes of the same keys wait until the notifications of `work` are
   /// delivered.
   void order_notifications(LongWrite& work);
-  /// Returns true if the notifications of a command with so many arguments take too long for its loop.
+  /// Returns true if the notifications of a command with this many arguments take too long for its loop.
   [[nodiscard]] bool notifies_many(std::size_t arguments) const;
   /// Like notifies_many(), and also true if comparing the command's keys with many patterns takes too long. Requires collected
   /// keys.

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-/// Estimated memory, beside the key's bytes, of a key that was written during a sweep.
+/// Estimated memory of a key that was written during a sweep, without the key's bytes.
 constexpr std::size_t kTouchedBytes = 64;
 constexpr Millis kForever = std::numeric_limits<Millis>::max();
 

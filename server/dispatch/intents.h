@@ -82,7 +82,7 @@ class Intents {
   /// written.
   [[nodiscard]] bool any() const { return holders_count_.load(std::memory_order_relaxed) != 0; }
 
-  /// Sets all marks, unbroken. If another holder's firm marks are in the way of `firm` marks, it returns false, sets none, and
+  /// Sets all marks, unbroken. If another holder's firm marks prevent `firm` marks, it returns false, sets none, and
   /// resumes `waiter` when those are removed. Called under the locks of all keys.
   [[nodiscard]] bool mark(const std::shared_ptr<Marks>& marks, bool firm, Waiter waiter);
   /// Removes the marks, if they are set, and resumes the commands that wait for their removal.

@@ -395,7 +395,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
     }
     if (broken || work.status.code() == Code::kRetry) env_.intents->unmark(work.marks);
   }
-  if (stall_ms_ != 0) {  // the batch and the marks are kept meanwhile
+  if (stall_ms_ != 0) {  // the batch and the marks are kept during the stall
     work.status = Status::ok();
     park(pending, stall_ms_);
     return false;

@@ -54,8 +54,8 @@ struct LongWrite final : OffLoopWork {
   std::unique_ptr<StagedBatch> staged;  ///< has the batch instead of `batch`, if the batch is large
   KeySet written;                       ///< the keys that the batch writes
   ElementWait element_wait;             ///< of the latest run
-  /// If it reads_patterns: the marks for its next run. Its first marks cover whole databases. After a conflict it marks the keys that
-  /// it has read instead, unless they are too many, so that other writes of the database need not wait.
+  /// If it reads_patterns: the marks for its next run. Its first marks cover whole databases. After a conflict it marks the keys
+  /// that it has read instead, unless they are too many, so that other writes of the database need not wait.
   std::shared_ptr<Intents::Marks> next_marks;
   bool marks_cover_reads = true;  ///< false: the latest run has read keys that were not marked, so it does not count
 

@@ -35,7 +35,7 @@ void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here,
 }
 
 void Observers::refresh_expiries(Millis now) {
-  std::lock_guard lock(mode_mutex_);  // no client may begin tracking meanwhile
+  std::lock_guard lock(mode_mutex_);  // no client may begin tracking before the mode is set
   const bool events = (notifications.flags() & kNotifyExpired) != 0;
   expiries.set_mode(events || switches.has(Switches::kTracking), events, now);
 }

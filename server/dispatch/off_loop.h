@@ -102,7 +102,7 @@ struct OffLoopRun final : OffLoopWork {
   bool wait_only = false;                       ///< the command has run, and the log is to be synced up to `seen_seq`
   OffloadClass threads = OffloadClass::kShort;  ///< the class of threads that it runs on
   bool wants_long = false;                      ///< result: it must run again on kLong
-  std::uint32_t again_ms = 0;                   ///< result: it blocks, and must run again after so many ms
+  std::uint32_t again_ms = 0;                   ///< result: it blocks, and must run again after this many ms
 
   void run() override;
 

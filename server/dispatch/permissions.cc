@@ -59,10 +59,10 @@ AclRequest::Range range_of(const CommandSpec& spec, std::span<const Bytes> argum
   return range;
 }
 
-/// Checks a command. `range`: the keys that it uses beside those that it names, or null.
+/// Checks a command. `range`: keys that it uses without naming them; null: none.
 AclVerdict check_request(const User& user, const Command& command, std::span<const Bytes> arguments,
                          const AclRequest::Range* range) {
-  constexpr std::size_t kKeptKeys = 4096;  // each thread keeps its buffer if it has room for at most so many keys
+  constexpr std::size_t kKeptKeys = 4096;  // each thread keeps its buffer if it has room for at most this many keys
   thread_local std::vector<AclRequest::Key> keys;
   const CommandSpec& spec = *command.spec;
   AclRequest request;

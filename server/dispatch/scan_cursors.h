@@ -1,4 +1,4 @@
-// SCAN's cursors: decimal numbers that stand for the key to go on from.
+// SCAN's cursors: decimal numbers that stand for the key at which a scan continues.
 //
 // A cursor is an id in a table of resume keys, whose size is limited. No id is used twice: its upper bits are a random number
 // drawn at start, its lower bits a counter. So a cursor from before a restart, or an evicted cursor, gives an error and never

@@ -85,7 +85,7 @@ constexpr std::size_t bucket_of(std::uint64_t nanos) {
 /// The stages before a reply may leave.
 enum class Stage : std::uint8_t {
   kQueue,   ///< the command waits behind earlier commands of its pass: measured for the last command of each pass
-  kMemory,  ///< the command runs with all data at hand: measured for the last command of each pass
+  kMemory,  ///< the command runs with all data in memory: measured for the last command of each pass
   kDisk,    ///< the command waits until pages are there: measured for each wait
   kThread,  ///< the command is on another thread, or on the way there or back: measured each time
   kStall,   ///< delayed by the write stall, or until there is memory: measured each time

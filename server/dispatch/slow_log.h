@@ -40,7 +40,7 @@ class SlowLog {
     std::uint64_t micros = 0;
     std::vector<std::string> arguments;
     std::string address, name;
-    bool has_arguments = false;  ///< the command has arguments beside its name
+    bool has_arguments = false;  ///< the command has arguments besides its name
   };
 
   /// The entries' share of the memory budget, at most.

@@ -78,7 +78,7 @@ struct KeySpec {
   int last = 0;
   int step = 1;
   std::uint16_t access = 0;
-  int blind_argc = 0;  ///< with exactly so many arguments the keys are overwritten without a read, although `access` says kRw
+  int blind_argc = 0;  ///< with exactly this many arguments the keys are overwritten without a read, although `access` says kRw
   /// Index of the argument that says how many keys follow it: 1 in ZUNION 2 a b. 0: none. `first` is the argument after it, or
   /// one key before it, and `last` and `step` are unused. next_key() and last_key() (command_keys.h) visit the keys.
   int count_at = 0;
@@ -166,7 +166,7 @@ struct CommandSpec {
   std::span<const ArgDoc> arguments = {};
   std::span<const CommandSpec> subcommands = {};
   std::string_view container = {};  ///< name of the container, of a subcommand
-  std::string_view extra_acl = {};  ///< categories beside those of flags and group; for group generic, instead of @keyspace
+  std::string_view extra_acl = {};  ///< categories besides those of flags and group; for group generic, instead of @keyspace
   /// For COMMAND INFO, if the accesses to the keys differ: the parts of `keys`, each with its own access.
   std::span<const KeySpec> key_specs = {};
   KeyScope scope = KeyScope::kNone;

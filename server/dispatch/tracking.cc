@@ -13,13 +13,13 @@
 namespace ebbtide {
 namespace {
 
-/// Estimated memory, beside the key's bytes, of a noted key, and of each client that has noted it.
+/// Estimated memory of a noted key, without the key's bytes, and of each client that has noted it.
 constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
 /// Before their invalidations are sent, at most kOpsAtOnce operations are handled, and about kNotesAtOnce notes are removed:
 /// about a millisecond of work.
 constexpr std::size_t kOpsAtOnce = 1024, kNotesAtOnce = 4096;
 
-/// Clients share the keys of an invalidation if these have at least so many bytes.
+/// Clients share the keys of an invalidation if these have at least this many bytes.
 constexpr std::size_t kSharedKeysBytes = 4 << 10;
 
 /// Above these limits for the prefixes together - lists of keys, and bytes of lists that prefixes do not share - all keys are
@@ -238,8 +238,8 @@ void TrackingTable::take_broadcasts(Broadcasts* out) {
   std::unordered_map<const Prefix*, std::size_t> numbers;
   std::size_t lists = 0;
   out->seq = broadcast_seq_;
-  // As in Redis, a client gets the keys of its prefixes in the prefixes' order. Those that begin with one prefix stand together, and no
-  // prefix of a client begins another prefix of the client.
+  // As in Redis, a client gets the keys of its prefixes in the prefixes' order. Those that begin with one prefix stand together,
+  // and no prefix of a client begins another prefix of the client.
   std::sort(written_.begin(), written_.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
   for (Prefixes::value_type* const longest : std::exchange(written_, {})) {
     out->groups.emplace_back().swap(longest->second.keys);
@@ -271,8 +271,8 @@ void TrackingTable::send_broadcasts(ClientLoop* here) {
   std::vector<EncodedKeys> texts(broadcasts.groups.size());  // of groups
   std::vector<std::set<std::uint64_t>> writers_of(broadcasts.groups.size());
   std::size_t copied = 0;
-  /// Returns the keys of several groups in order, without those of one writer; an empty text if there are none, and null, which means
-  /// all keys, if they would be too long.
+  /// Returns the keys of several groups in order, without those of one writer; an empty text if there are none, and null, which
+  /// means all keys, if they would be too long.
   const auto join = [&](const std::vector<std::size_t>& groups, std::uint64_t left_out) -> EncodedKeys {
     std::vector<std::shared_ptr<const std::string>> keys;
     for (const std::size_t group : groups) {

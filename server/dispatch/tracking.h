@@ -53,7 +53,7 @@ struct Invalidation {
 };
 
 /// Keeps a client's invalidations back from now on. Called on its loop. A command that reads off its loop may reply with values
-/// older than invalidations that come meanwhile. If these were sent first, the client would then cache the older values.
+/// older than invalidations that come while it runs. If these were sent first, the client would then cache the older values.
 void keep_invalidations(Client& client);
 /// Sends the invalidations that were kept back, and later ones at once. Called after the reply is written.
 void send_kept_invalidations(Client& client);

@@ -27,7 +27,7 @@
 namespace ebbtide {
 namespace {
 
-/// Estimated memory, beside its bytes, of a queued argument.
+/// Estimated memory of a queued argument, without its bytes.
 constexpr std::uint64_t kArgumentBytes = 64;
 
 /// Takes locks as for a single command, which holds them from before its view is taken until its commit is visible.
@@ -46,9 +46,9 @@ void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLock
   guard->emplace(locks, std::move(stripes));
 }
 
-/// A transaction with a command that cannot leave its loop (SUBSCRIBE, CLIENT, DELPREFIX ...) keeps that loop busy. So it has limits:
-/// of the arguments of its commands, and of the bytes that they process (Ctx::work) or that are compared with patterns. Each is some
-/// tens of milliseconds of work.
+/// A transaction with a command that cannot leave its loop (SUBSCRIBE, CLIENT, DELPREFIX ...) keeps that loop busy. So it has
+/// limits: of the arguments of its commands, and of the bytes that they process (Ctx::work) or that are compared with patterns.
+/// Each is some tens of milliseconds of work.
 constexpr std::uint64_t kStayingArguments = 64 << 10, kStayingWorkBytes = 32 << 20;
 
 Status stays_too_long_error() {

@@ -145,7 +145,7 @@ struct Transaction {
   std::uint64_t passwords = 0;                                              ///< number of passwords that EXEC will check
   DatabaseId database = 0;  ///< the selected database after the queued commands: SELECT changes it
   CommandQueue queue;
-  std::uint64_t charged = 0;  ///< bytes charged for the queue, without large arguments, which carry their charge
+  std::uint64_t charged = 0;  ///< bytes charged for the queue, without large arguments, which have charges of their own
   std::uint64_t bytes = 0;    ///< bytes of queued commands
   WatchedKeys watched;
 

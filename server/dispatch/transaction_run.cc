@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kChargeStep = std::uint64_t{1} << 20;
 /// The bytes of an operation are stored in the batch, which may have grown to twice its contents, and in PendingWrites.
 constexpr std::uint64_t kCopies = 3;
-/// Estimated memory, beside their bytes, of an operation in PendingWrites and of a command's outcome.
+/// Estimated memory of an operation in PendingWrites and of a command's outcome, without their bytes.
 constexpr std::uint64_t kOperationBytes = 256;
 /// Work (Ctx::work) on a loop, in bytes: of a walk, which may look at kLeastExecKeys in any case; and of each byte in the reply
 /// of a command that describes the server, such as INFO.

@@ -62,7 +62,7 @@ class TransactionRun {
   Status run(const ReadView& view);
 
   // --- results
-  MemoryCharge charge;   ///< for the writes and replies that the run has built, except for values that carry their charge
+  MemoryCharge charge;   ///< for the writes and replies that the run has built, except for values with a charge of their own
   bool changed = false;  ///< a watched key has changed, and no command was run
   bool too_long = false;
   SeqNum seen_seq = 0;  ///< the latest operation that any of the views has

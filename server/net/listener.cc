@@ -246,7 +246,8 @@ bool Listener::accept_batch(Socket& socket) {
         spare_fd_ = ::fcntl(null_fd_, F_DUPFD_CLOEXEC, 0);
         return false;
       }
-      // One call closes the connection and makes its descriptor the reserve, so that nothing else can take the descriptor between.
+      // One call closes the connection and makes its descriptor the reserve, so that nothing else can take the descriptor
+      // between.
       spare_fd_ = ::dup3(null_fd_, refused, O_CLOEXEC);
       if (spare_fd_ < 0) ::close(refused);
       continue;

@@ -94,7 +94,8 @@ class PubSub {
   void send(Audience audience, Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq,
             Value value = nullptr) const;
 
-  /// Returns the names with subscribers that match `pattern` ("" = all), in order. Some are missing if `cancelled` has returned true.
+  /// Returns the names with subscribers that match `pattern` ("" = all), in order. Some are missing if `cancelled` has returned
+  /// true.
   [[nodiscard]] std::vector<std::string> names(Kind kind, Bytes pattern, const Over& cancelled = nullptr) const;
   /// Returns the number of subscribers of a name.
   [[nodiscard]] std::size_t count(Kind kind, Bytes name) const;
@@ -133,7 +134,7 @@ class PubSub {
     std::string channel_and_end, text_and_end;
     std::uint64_t seq;
     Value value;
-    std::optional<SharedTexts::Charge> charge = {};  ///< for the texts, unless they are copied; a value carries its own
+    std::optional<SharedTexts::Charge> charge = {};  ///< for the texts, unless they are copied; a value has a charge of its own
   };
 
   /// Ordered, so that a search that has released the lock finds where it was.
@@ -141,7 +142,7 @@ class PubSub {
 
   [[nodiscard]] const Names& of(Kind kind) const { return kind == Kind::kShard ? shard_channels_ : channels_; }
   [[nodiscard]] Names& of(Kind kind) { return kind == Kind::kShard ? shard_channels_ : channels_; }
-  /// A text, channel or pattern of at least so many bytes is shared by its subscribers, so that it is not copied for each of
+  /// A text, channel or pattern of at least this many bytes is shared by its subscribers, so that it is not copied for each of
   /// thousands.
   static constexpr std::size_t kSharedBytes = 4 << 10;
   /// A message whose patterns cost less (pattern_work) is compared with them under one lock: a tenth of a millisecond.

@@ -77,9 +77,9 @@ class Client {
   bool waiting = false;              ///< the client's first unfinished command waits for resume()
   /// The highest seq that a reply in `out` may depend on. The sink raises it; replies leave once the log has reached it.
   std::uint64_t seen_seq = 0;
-  /// If `out` has so many bytes, no further command of this client runs until some have been sent.
+  /// If `out` has this many bytes, no further command of this client runs until some have been sent.
   std::size_t output_high_water = 1 << 20;
-  /// If `out` has more memory of its own, a client that gets pushes (messages, MONITOR) is closed; 0: no limit.
+  /// If `out` has more memory (OutputBuffer::memory), a client that gets pushes (messages, MONITOR) is closed; 0: no limit.
   std::size_t push_limit = std::size_t{32} << 20;
   /// Called after a push was appended: closes the client if it does not read its output.
   void check_push_limit() {
@@ -122,7 +122,7 @@ struct PendingCommand {
   Args args;
   State state = State::kNotRun;
   std::uint32_t attempt = 0;   ///< how often the command was handed in before
-  std::uint32_t retry_ms = 0;  ///< set with kWaiting: after so many ms it is handed in again in any case; 0: never
+  std::uint32_t retry_ms = 0;  ///< set with kWaiting: after this many ms it is handed in again in any case; 0: never
   bool unfinished = false;     ///< set with kWaiting: it has done a slice of its work, and is resumed for the next one
   bool blocked = false;  ///< set with kWaiting: it waits for another client. If its peer sends no more, it is closed at once
   std::unique_ptr<Continuation> continuation;

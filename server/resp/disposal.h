@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Freeing so many bytes, or so many small pieces, takes about a millisecond.
+/// Freeing this many bytes, or this many small pieces, takes about a millisecond.
 inline constexpr std::size_t kDisposedBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kDisposedPieces = 8192;
 

@@ -19,7 +19,7 @@ class GatheredMemory {
   /// The size of the first block. Each later block is twice as large as the block before, up to kMostBlockBytes.
   static constexpr std::size_t kFirstBlockBytes = 1 << 10;
   static constexpr std::size_t kMostBlockBytes = std::size_t{2} << 20;
-  /// Blocks of at least so many bytes come from the system.
+  /// Blocks of at least this many bytes come from the system.
   static constexpr std::size_t kSystemBytes = std::size_t{256} << 10;
 
   GatheredMemory() = default;

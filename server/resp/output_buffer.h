@@ -91,7 +91,7 @@ class OutputBuffer {
     }
   }
   /// Appends a reference to `data`, which `owner` keeps alive and unchanged until it is consumed or truncated. `counted`:
-  /// memory() and the limit include the data, as if it had been copied. Its owner carries the charge to the memory budget.
+  /// memory() and the limit include the data, as if it had been copied. The charge to the memory budget belongs to its owner.
   void append_shared(std::shared_ptr<const void> owner, Bytes data, bool counted = false);
 
   /// Moves all contents of `from` to the end; small contents are copied. `from` must have no open hole.

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kNoLine = ~std::size_t{0};
 constexpr std::size_t kLongLine = kNoLine - 1;
 constexpr std::size_t kBigStart = 1 << 20;  // the first allocation for a big bulk
-// Once so many bytes are received, memory for the whole bulk is allocated: moving more bytes would keep a loop busy.
+// Once this many bytes are received, memory for the whole bulk is allocated: moving more bytes would keep a loop busy.
 constexpr std::size_t kBigWhole = 8 << 20;
 
 // Parses a decimal integer like Redis's string2ll: the only sign is '-', and there are no leading zeros and no blanks.

@@ -52,8 +52,8 @@ int shortest_digits(double value, char* digits, int* exponent) {
 
 std::size_t format_integer(std::int64_t value, char* out) { return static_cast<std::size_t>(put_integer(out, value) - out); }
 
-// Redis 7.2 writes an integer up to half of int64 with all its digits. Other numbers get the layout of fpconv_dtoa: plain digits if
-// the point is near them, else an exponent.
+// Redis 7.2 writes an integer up to half of int64 with all its digits. Other numbers get the layout of fpconv_dtoa: plain digits
+// if the point is near them, else an exponent.
 std::size_t format_double(double value, char* out) {
   if (std::isnan(value)) return std::memcpy(out, "nan", 3), 3;
   char* p = out;

@@ -110,9 +110,9 @@ Result<std::string> dump_as(Type type, Bytes collection, CollectionType expected
 /// The most memory of an item beside its bytes: its view and score in vectors that have just grown, and its element in the
 /// decoded collection.
 constexpr std::uint64_t kItemMemory = 80;
-/// The memory that a text takes beside its bytes: its std::string, and that of a long number or what the allocator rounds up.
+/// The memory of a text without its bytes: its std::string, and that of a long number or what the allocator rounds up.
 constexpr std::uint64_t kTextMemory = 2 * sizeof(std::string);
-/// Memory is reserved in steps of so many bytes.
+/// Memory is reserved in steps of this many bytes.
 constexpr std::uint64_t kReserveStep = std::uint64_t{256} << 10;
 /// The most bytes of a collection's unpacked strings. Redis's packed forms take at most 10 bytes more for each item than a
 /// compact collection, and 11 for each part. So every collection within the size limits fits.

@@ -1,7 +1,7 @@
 // Hashes, sets, sorted sets and lists in the form of DUMP's payloads (dump.h).
 //
-// DUMP writes one form of each type: a count, then the elements as strings, scores as f64. Redis changes it into the encoding that it
-// has for such a value. RESTORE reads all forms that Redis 7.2 reads:
+// DUMP writes one form of each type: a count, then the elements as strings, scores as f64. Redis changes it into the encoding
+// that it has for such a value. RESTORE reads all forms that Redis 7.2 reads:
 //
 //   1 list, 2 set, 4 hash                count, strings
 //   3, 5 sorted set                      count, (string, score as text or f64)*
@@ -40,9 +40,9 @@ DumpedType dumped_type(Bytes payload);
 /// Called before `bytes` of memory are allocated. An error ends the load.
 using ReserveMemory = std::function<Status(std::uint64_t bytes)>;
 
-/// Returns the bytes of the collection in a sound payload (collection/compact.h). Fails with Redis's error for a payload that is not
-/// well-formed, and like `reserve`. If the collection is too large, it fails like check_compact_size(); the size in the error may be
-/// that of a part. Memory up to kLargeValueBytes is not reserved, apart from that of the result.
+/// Returns the bytes of the collection in a sound payload (collection/compact.h). Fails with Redis's error for a payload that is
+/// not well-formed, and like `reserve`. If the collection is too large, it fails like check_compact_size(); the size in the error
+/// may be that of a part. Memory up to kLargeValueBytes is not reserved, apart from that of the result.
 Result<std::string> load_collection(Bytes payload, const ReserveMemory& reserve);
 
 }  // namespace ebbtide

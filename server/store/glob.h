@@ -25,7 +25,7 @@ class GlobMatch {
  public:
   GlobMatch(Bytes pattern, Bytes text, bool ignore_case = false) : pattern_(pattern), text_(text), ignore_case_(ignore_case) {}
 
-  /// Continues for about so many steps, a few nanoseconds each. Returns the result, or nullopt if it is to be called again.
+  /// Continues for about `steps` steps, a few nanoseconds each. Returns the result, or nullopt if it is to be called again.
   std::optional<bool> go_on(std::size_t steps);
 
  private:

@@ -16,7 +16,8 @@ struct Places {
   [[nodiscard]] bool empty() const { return begin == end; }
 };
 
-/// Returns the places from `start` to `stop`, both included; negative numbers count from the end, and both are cut off at the ends.
+/// Returns the places from `start` to `stop`, both included; negative numbers count from the end, and both are cut off at the
+/// ends.
 Places places_between(std::int64_t start, std::int64_t stop, std::size_t size);
 /// Returns the place with this index; a negative index counts from the end. nullopt: outside.
 std::optional<std::size_t> place_at(std::int64_t index, std::size_t size);
@@ -30,7 +31,8 @@ struct ListSearch {
 /// Returns the places of the element, in the order of the search.
 std::vector<std::size_t> find_elements(const List& list, Bytes element, const ListSearch& search);
 
-/// Removes the first `count` elements that equal `element`; 0: all; negative: the last -count ones. Returns how many it has removed.
+/// Removes the first `count` elements that equal `element`; 0: all; negative: the last -count ones. Returns how many it has
+/// removed.
 std::size_t remove_elements(List* list, std::int64_t count, Bytes element);
 
 }  // namespace ebbtide

@@ -19,7 +19,7 @@ Set make_set(std::vector<Bytes> members);
 
 /// Returns the members of `a` or `b`.
 Set united(const Set& a, const Set& b);
-/// Returns the members of all sets. Sorts them once, so many sets take no longer than one of as many members.
+/// Returns the members of all sets. It sorts all members once: many sets take no longer than one set with as many members.
 Set united(std::span<const Set> sets);
 /// Returns the members of both.
 Set common(const Set& a, const Set& b);
