@@ -163,7 +163,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   const std::string executable_;
   std::string run_id_;
   std::uint64_t start_micros_ = 0;  ///< Unix time
-  std::uint64_t start_nanos_ = 0;   ///< of the monotonic clock
+  std::uint64_t start_nanos_ = 0;   ///< the monotonic clock at the start
   UsableMemory memory_;             ///< memory of the machine or the cgroup
   Settings engine_settings_;        ///< the engine's settings, with `auto` resolved
   std::unique_ptr<ServerLog> log_;
@@ -209,7 +209,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   asio::io_context io_{1};
   asio::signal_set signals_{io_};
   bool reporting_expiries_ = false;       ///< report_expiries() is under way
-  Notifications::Outbox expired_events_;  ///< of the latest expiration
+  Notifications::Outbox expired_events_;  ///< events of the latest expiration that are not sent yet
   asio::steady_timer expiry_timer_{
       io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE

@@ -24,7 +24,7 @@ namespace ebbtide {
 
 struct HttpRequest {
   std::string path;   ///< "/console.json"
-  std::string query;  ///< what follows the question mark: "db=3"; not decoded
+  std::string query;  ///< the text after the question mark, not decoded: "db=3"
   std::string host;   ///< the header Host, "" without one
 };
 

@@ -93,7 +93,7 @@ void KeyWaiters::wake_first(Queue& queue) {
   if (first == queue.asleep.end()) return;
   const auto [wait, place] = first->second;
   queue.asleep.erase(first);
-  if (wait->places_[place].baton == Wait::Baton::kNone) wait->batons_.push_back(place);  // else it is there already
+  if (wait->places_[place].baton == Wait::Baton::kNone) wait->batons_.push_back(place);  // otherwise it is in batons_ already
   wait->places_[place].baton = Wait::Baton::kWoken;
   wait->loop_->resume(wait->client_id_);
 }

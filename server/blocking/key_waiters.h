@@ -109,7 +109,7 @@ class KeyWaiters {
   struct Queue {
     const Name* name = nullptr;
     std::size_t waits = 0;                         ///< places in this queue, asleep or not
-    std::multimap<std::uint64_t, Sleeper> asleep;  ///< by ticket: those that a write may wake
+    std::multimap<std::uint64_t, Sleeper> asleep;  ///< the places that a write may wake, by ticket
   };
 
   void wake_first(Queue& queue);

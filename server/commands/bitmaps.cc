@@ -140,7 +140,7 @@ Status bitcount(Ctx& ctx) {
 struct BitposRange {
   BitRange range;
   bool in_bits = false;
-  bool has_end = false;  ///< without an end, the bits behind the string count as 0
+  bool has_end = false;  ///< false: the bits behind the string count as 0
 };
 
 Result<BitposRange> bitpos_range(const Ctx& ctx, std::int64_t size) {
@@ -239,7 +239,8 @@ Status combine_sources(Ctx& ctx, BitOp op, const std::vector<std::optional<Found
         return Status::ok();
       });
       resident &= !status.is_not_resident();
-      if (resident) TRY(status);  // else continues, since the pages that all sources miss are read together
+      // if pages are missing, the loop continues, so that the pages that all sources miss are read together
+      if (resident) TRY(status);
     }
     if (step == BitOp::kAnd) std::fill(result->begin() + static_cast<std::ptrdiff_t>(length), result->end(), '\0');
   }

@@ -57,7 +57,8 @@ bool any_overlap(const std::vector<std::string>& have, const std::vector<std::st
 Status check_prefixes(const std::vector<std::string>& have, const std::vector<std::string>& added) {
   if (have.size() + added.size() > kMostPrefixes) return too_many_prefixes();
   if (!any_overlap(have, added)) return Status::ok();
-  constexpr std::size_t kNamed = 1024;  // with more prefixes the two are not named, since finding them takes quadratic time
+  // above this many prefixes the error names no prefix, since finding the two that overlap takes quadratic time
+  constexpr std::size_t kNamed = 1024;
   if (have.size() + added.size() > kNamed) return reply_error("ERR Prefixes for a single client must not overlap.");
   const auto overlap = [](const std::string& a, const std::string& b) { return a.starts_with(b) || b.starts_with(a); };
   for (std::size_t i = 0; i < added.size(); ++i) {

@@ -77,8 +77,8 @@ std::vector<std::size_t> choose(std::size_t size, std::size_t count, std::uint64
 
 /// The options of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
 struct RandomCount {
-  bool given = false;       ///< without a count, one element is replied instead of an array
-  std::uint64_t count = 1;  ///< how many
+  bool given = false;       ///< a count was given, so the reply is an array; otherwise it is one element
+  std::uint64_t count = 1;  ///< number of elements to return
   bool repeats = false;     ///< an element may come several times
   bool with_values = false;
 };

@@ -68,7 +68,7 @@ Pattern parse_pattern(Bytes text) {
 }
 
 struct SortRequest {
-  std::optional<Pattern> by;  ///< of BY with a *
+  std::optional<Pattern> by;  ///< the pattern of BY, if it has a *
   bool sorts = true;          ///< false: BY without a * says that the order does not matter
   bool alpha = false, descending = false;
   std::int64_t offset = 0, count = -1;

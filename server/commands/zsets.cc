@@ -90,7 +90,7 @@ Result<double> score_argument(Bytes text, const char* error = "ERR value is not 
 /// The numbers of members that ZADD has added and updated.
 struct Added {
   std::size_t added = 0, updated = 0;
-  std::optional<double> score;  ///< of the last member that the options allowed to change
+  std::optional<double> score;  ///< new score of the last member that the options allowed to change
 };
 
 /// Applies the options to one member and its new score. Returns false if the resulting score is not a number.
@@ -529,7 +529,7 @@ struct Combination {
   std::vector<double> weights;
   Aggregate aggregate = Aggregate::kSum;
   bool with_scores = false;
-  std::uint64_t limit = 0;  ///< of ZINTERCARD; 0 = none
+  std::uint64_t limit = 0;  ///< the option LIMIT of ZINTERCARD; 0 = none
 };
 
 /// Returns the type of a source: sorted set or set.

@@ -26,7 +26,7 @@ struct Origin {
   ClientLoop* loop;  ///< the loop on whose thread the effects happen
   std::uint64_t client_id;
   Bytes address;    ///< points to memory that outlives this object
-  SeqNum seen_seq;  ///< the same as in Client
+  SeqNum seen_seq;  ///< Client::seen_seq
 };
 
 struct CommittedCommand {

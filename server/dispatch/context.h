@@ -41,7 +41,7 @@ using Effects = std::vector<Effect>;
 struct ExecCtx {
   /// The writes of the transaction's earlier commands. Null in after_commit.
   const PendingWrites* pending = nullptr;
-  Effects* effects = nullptr;          ///< null for after_commit
+  Effects* effects = nullptr;          ///< effects that happen once the transaction is committed; null for after_commit
   std::uint64_t* keys_left = nullptr;  ///< on a loop: the keys and versions that walks may still read (exec_walk.h)
   std::size_t first_op = 0, ops_end = ~std::size_t{0};  ///< the command's operations in the batch (Ctx::first_op)
 };
@@ -107,7 +107,7 @@ struct Ctx {
   /// The views of other databases inside EXEC and off the loop; null elsewhere (view_of).
   const std::function<ReadView(DatabaseId)>* other_view = nullptr;
 
-  ElementWait element_wait = {};  ///< of a kBlocking command that writes
+  ElementWait element_wait = {};  ///< state of the wait of a kBlocking command that writes
 
   // --- results
   /// Set by a handler. Dispatch calls it once the batch is committed, or at once if the batch is empty. It writes the part of the

@@ -39,7 +39,7 @@ struct Dispatcher::Waiting final : Continuation {
   std::shared_ptr<OffLoopRun> job;        ///< set while the command runs or waits off the loop
   std::shared_ptr<LongWrite> long_write;  ///< set while the command runs off the loop and writes
   Stage stage = Stage::kDisk;             ///< what the command waits for
-  std::optional<std::uint64_t> since;     ///< when that wait began, monotonic ns; nothing: the command does not wait
+  std::optional<std::uint64_t> since;     ///< when that wait began, in monotonic ns; nullopt: the command does not wait
   StageNanos waits{};                     ///< waits that are over
   bool stalled = false;                   ///< the write stall has delayed its commit by the requested time
   std::uint32_t stalls = 0;               ///< number of these delays
@@ -55,7 +55,7 @@ struct Dispatcher::Waiting final : Continuation {
   std::optional<BlockedClients::Wait> blocked;
   MemoryCharge names_charge;                    ///< the memory of `for_element`
   std::optional<KeyWaiters::Wait> for_element;  ///< set while the command waits for an element of one of its keys
-  std::uint64_t timeout_ms = 0;                 ///< how long it waits for that in all; 0: without end
+  std::uint64_t timeout_ms = 0;                 ///< the whole time of the wait for an element, in ms; 0: without end
   std::size_t args_done = 0;                    ///< arguments of a kSliced command that earlier runs have processed
 };
 

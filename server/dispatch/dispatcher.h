@@ -97,7 +97,7 @@ class Dispatcher final : public CommandSink {
 
  private:
   struct Prepared {
-    const Command* command = nullptr;  ///< null: see `error`
+    const Command* command = nullptr;  ///< null: the command is refused with `error`
     Status error;
     std::uint32_t first_key = 0, keys = 0;
     bool long_by_arguments = false;  ///< runs off the loop, where its keys are collected
@@ -302,9 +302,9 @@ class Dispatcher final : public CommandSink {
   MemoryCharge pass_charge_;  ///< the charge of replies, until their connections charge their buffers after the pass
   SeqNum large_commit_ = 0;   ///< last seq of the current command, if its batch was large
   std::vector<Unlogged> unlogged_;
-  std::uint32_t memory_ms_ = 0;  ///< how long the latest run waits for memory; 0 = not
-  std::uint64_t block_ms_ = 0;   ///< how long the latest run waits for an element; 0: without end
-  std::uint32_t stall_ms_ = 0;   ///< how long the write stall delays the latest commit; 0 = not
+  std::uint32_t memory_ms_ = 0;  ///< how long the latest run waits for memory, in ms; 0: it does not
+  std::uint64_t block_ms_ = 0;   ///< how long the latest run waits for an element, in ms; 0: without end
+  std::uint32_t stall_ms_ = 0;   ///< how long the write stall delays the latest commit, in ms; 0: it does not
   /// Keys that commands of this pass have written and clients wait for. The clients are woken after the pass, so that a reader of
   /// notifications sees a push before the pop that it causes.
   std::vector<KeyWaiters::Written> waited_for_;

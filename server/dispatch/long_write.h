@@ -53,7 +53,7 @@ struct LongWrite final : OffLoopWork {
   MemoryCharge batch_charge;            ///< memory that the batch copies; held until all effects are delivered
   std::unique_ptr<StagedBatch> staged;  ///< has the batch instead of `batch`, if the batch is large
   KeySet written;                       ///< the keys that the batch writes
-  ElementWait element_wait;             ///< of the latest run
+  ElementWait element_wait;             ///< state of the wait for an element, as the latest run left it
   /// If it reads_patterns: the marks for its next run. Its first marks cover whole databases. After a conflict it marks the keys
   /// that it has read instead, unless they are too many, so that other writes of the database need not wait.
   std::shared_ptr<Intents::Marks> next_marks;

@@ -153,7 +153,7 @@ void Notifications::set_flags(std::uint32_t flags) {
 }
 
 std::uint64_t Notifications::work_of(std::size_t keys, std::size_t bytes) const {
-  constexpr std::size_t kNameBytes = 32;  // of both channels, without the key
+  constexpr std::size_t kNameBytes = 32;  // bytes of both channels' names, without the key
   const std::uint32_t on = flags();
   if (on == 0 || !work) return 0;
   return work(kNameBytes * keys + ((on & kNotifyKeyspace) != 0 ? bytes : 0));  // only these channels have the keys' names

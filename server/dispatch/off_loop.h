@@ -54,7 +54,7 @@ struct OffLoopWork : OffloadWork {
   Delivery delivery = Delivery::kNotBegun;
   std::string address;          ///< address of the client
   std::size_t next_effect = 0;  ///< the effects before it are complete
-  SeqNum large_commit = 0;      ///< the same as in Dispatcher
+  SeqNum large_commit = 0;      ///< Dispatcher::large_commit_ for this command
   /// Set while notifications of this command's writes are being delivered, else null. Notifications of later writes of its keys
   /// wait.
   std::shared_ptr<Intents::Marks> ordering_marks;
@@ -80,7 +80,7 @@ struct OffLoopWork : OffloadWork {
   MemoryCharge keys_charge;     ///< memory of `keys`, and of data made from them
   std::vector<LookupKey> keys;  ///< keys of the command
   std::deque<std::string> escaped;
-  PresentKeys had;  ///< which of the keys existed, if events of new keys or of misses are on
+  PresentKeys had;  ///< the keys that existed before the run; collected only if events of new keys or of misses are on
   MemoryCharge had_charge;
 
   static constexpr int kMaxRevocations = 3;

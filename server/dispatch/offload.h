@@ -69,7 +69,7 @@ class ThreadOffload final : public Offload {
     std::deque<std::shared_ptr<OffloadWork>> work;
     std::size_t prune_at = kPruneFrom;
     bool stopping = false;
-    std::uint64_t collections = 0;  ///< how often collect() was called
+    std::uint64_t collections = 0;  ///< number of calls of collect()
 
     std::vector<std::thread> threads;
   };

@@ -112,7 +112,7 @@ enum class KeyScope : std::uint8_t {
 /// The event of a key that a command has changed, for keyspace notifications.
 struct EventSpec {
   std::string_view name = {};  ///< empty: the event follows from the command's name (notifications.cc)
-  char letter = 0;             ///< of its class in notify-keyspace-events
+  char letter = 0;             ///< the letter of the event's class in notify-keyspace-events
   /// If the command deletes the key, it has removed the last element: "del" follows this event. Otherwise "del" is sent alone.
   bool before_delete = false;
 };

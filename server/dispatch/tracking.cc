@@ -186,7 +186,7 @@ void TrackingTable::set_budget(std::uint64_t bytes) {
 }
 
 void TrackingTable::take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out) {
-  std::shared_ptr<const std::string> key;  // for all clients
+  std::shared_ptr<const std::string> key;  // the engine key as a shared text, for all clients
   for (const std::uint64_t id : it->second) {
     const auto tracker = trackers_.find(id);
     if (tracker == trackers_.end() || tracker->second.broadcast || (tracker->second.no_loop && id == writer)) continue;
@@ -268,7 +268,7 @@ void TrackingTable::send_broadcasts(ClientLoop* here) {
     take_broadcasts(&broadcasts);
   }
   for (const std::uint64_t id : broadcasts.all) send_to(id, nullptr, here, broadcasts.seq);
-  std::vector<EncodedKeys> texts(broadcasts.groups.size());  // of groups
+  std::vector<EncodedKeys> texts(broadcasts.groups.size());  // the encoded keys of each group
   std::vector<std::set<std::uint64_t>> writers_of(broadcasts.groups.size());
   std::size_t copied = 0;
   /// Returns the keys of several groups in order, without those of one writer; an empty text if there are none, and null, which

@@ -105,7 +105,7 @@ class TrackingTable {
 
   struct Counts {
     std::size_t clients = 0, keys = 0;
-    std::size_t items = 0;  ///< notes: clients, summed over the keys
+    std::size_t items = 0;  ///< notes: for each key the clients that have noted it, summed over the keys
     std::size_t prefixes = 0;
   };
   [[nodiscard]] Counts counts();
@@ -165,7 +165,7 @@ class TrackingTable {
   std::vector<Prefixes::value_type*> written_;  ///< prefixes that have keys
   SeqNum broadcast_seq_ = 0;                    ///< seq of the latest commit with keys in prefixes_
   NotedKeys noted_;
-  std::size_t items_ = 0;  ///< the same as in Counts
+  std::size_t items_ = 0;  ///< Counts::items
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;  ///< memory of the notes, estimated
 };

@@ -151,7 +151,8 @@ void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId datab
     });
   }
   if (observers.switches.word() == 0 || own_.empty()) return;
-  if (client_ == nullptr && queued.command->spec->changes_databases()) {  // without events; commit_long_write() reports them
+  // no events are published here; commit_long_write() does that
+  if (client_ == nullptr && queued.command->spec->changes_databases()) {
     for (const auto& progress : announced_) progress->watched = true;
     return announced_.clear();
   }

@@ -36,7 +36,7 @@ class TransactionRun {
     std::string error;  ///< "" if it succeeded
     std::uint64_t nanos;
     ReadCounts counts;
-    AclVerdict denied = {};  ///< set if the rights of its user did not allow it
+    AclVerdict denied = {};  ///< why the command was denied, if the user's rights did not allow it
     std::string user = {};   ///< the user whose rights were checked
   };
 
@@ -69,7 +69,7 @@ class TransactionRun {
   std::deque<Part> parts;
   std::vector<Outcome> outcomes;
   Effects effects;         ///< effects that happen once the transaction is committed
-  Millis commit_time = 0;  ///< set before the effects happen
+  Millis commit_time = 0;  ///< engine time of the commit; set before the effects happen
 
   /// Returns the view of another database: as of now on the loop; off the loop, as of the first call for that database.
   ReadView view_in(DatabaseId database, const ReadView& view);
@@ -103,7 +103,7 @@ class TransactionRun {
   std::function<ReadView(DatabaseId)> other_view_;
   /// Off the loop: what earlier commands have to announce to the expiry watch. It is dropped if databases are emptied or swapped.
   std::vector<std::shared_ptr<Observers::Progress>> announced_;
-  std::uint64_t keys_left_ = Ctx::kExecKeys;  ///< on a loop: what its walks may still look at, together
+  std::uint64_t keys_left_ = Ctx::kExecKeys;  ///< on a loop: the keys and versions that all walks together may still look at
   std::uint64_t replies_ = 0;                 ///< memory of all parts but the last
   std::size_t cursor_ = 0;                    ///< the position of pass_ops()
 };

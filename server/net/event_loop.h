@@ -34,10 +34,10 @@ namespace ebbtide {
 /// A connected, non-blocking socket that the listener gives to a loop.
 struct Arrival {
   int fd = -1;
-  std::string address, network, local_address;  ///< the same as in Client
+  std::string address, network, local_address;  ///< Client::address, Client::network, Client::local_address
   bool stranger = false;                        ///< the client must authenticate and has not, or its handshake is not finished
   std::unique_ptr<TlsStream> tls = nullptr;     ///< null: plain text
-  std::uint64_t id = 0;                         ///< of the client; adopt() sets it
+  std::uint64_t id = 0;                         ///< the client's id; adopt() sets it
 };
 
 class EventLoop final : public ClientLoop {

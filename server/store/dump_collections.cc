@@ -157,7 +157,7 @@ class Loader {
   std::uint64_t least_encoded_ = 0;  // the fewest bytes that the items can take when encoded
   std::deque<std::string> texts_;
   std::vector<Bytes> items_;
-  std::vector<double> scores_;  // of the items, if the collection has scores
+  std::vector<double> scores_;  // the scores of the items, if the collection has scores
 };
 
 Status Loader::grow(std::uint64_t bytes) {

@@ -39,7 +39,7 @@ class HashEditor {
   std::vector<bool> gone_;  // empty until the first removal; places stay, so that the index stays right
   std::size_t removed_ = 0;
   const bool indexed_;
-  BytesMap<std::size_t> index_;  // if indexed_
+  BytesMap<std::size_t> index_;  // place of each field in fields_; used if indexed_
 };
 
 }  // namespace ebbtide

@@ -25,8 +25,8 @@ std::optional<std::size_t> place_at(std::int64_t index, std::size_t size);
 /// The options of LPOS.
 struct ListSearch {
   std::int64_t rank = 1;       ///< the first match that counts; negative: from the tail. Never 0
-  std::uint64_t count = 1;     ///< how many matches; 0 = all
-  std::uint64_t max_size = 0;  ///< how many elements are compared; 0 = all
+  std::uint64_t count = 1;     ///< number of matches to return; 0 = all
+  std::uint64_t max_size = 0;  ///< number of elements to compare; 0 = all
 };
 /// Returns the places of the element, in the order of the search.
 std::vector<std::size_t> find_elements(const List& list, Bytes element, const ListSearch& search);

@@ -275,7 +275,7 @@ class OverlayIterator final : public Iterator {
   const std::uint64_t max_steps_;
   const Millis now_;
   Position entry_;
-  std::string resume_key_;    // if hiding_: where the base continues
+  std::string resume_key_;    // the base's next key, if hiding_
   std::uint64_t hidden_ = 0;  // hidden keys of the base skipped so far
   bool hiding_ = false;       // the base is paused at a hidden key
   bool forward_ = true, on_overlay_ = false, valid_ = false, paused_ = false;

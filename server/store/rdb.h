@@ -36,8 +36,8 @@ struct RdbString {
   enum class Form : std::uint8_t { kPlain, kInteger, kLzf };
   Form form = Form::kPlain;
   Bytes bytes;               ///< the string, or its compressed form
-  std::int64_t number = 0;   ///< of an integer
-  std::uint64_t length = 0;  ///< of the string; 0 for an integer. At most kMaxValueBytes
+  std::int64_t number = 0;   ///< the value of an integer
+  std::uint64_t length = 0;  ///< bytes of the string, at most kMaxValueBytes; 0 for an integer
 };
 /// Returns the string; nullopt if its compressed form is damaged.
 std::optional<std::string> unpack(const RdbString& string);

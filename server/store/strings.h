@@ -31,7 +31,8 @@ Bytes string_encoding(const Found& found);
 
 /// Counts of a run's reads.
 struct ReadCounts {
-  std::uint64_t hits = 0, misses = 0;  ///< of the keyspace, as Redis counts them: look-ups of commands that only read
+  /// keys that read-only commands have found and not found, as Redis counts keyspace hits and misses
+  std::uint64_t hits = 0, misses = 0;
   /// The number of keys and versions that SCAN read; nullopt for other commands.
   std::optional<std::uint64_t> scan_steps = std::nullopt;
 };

@@ -14,7 +14,7 @@
 namespace ebbtide {
 
 struct RankedScore {
-  std::size_t rank = 0;  ///< from the lowest score, which has 0
+  std::size_t rank = 0;  ///< the member's place in the sorted set; the lowest score has 0
   double score = 0;
 };
 /// Looks for a member in the bytes of a sorted set, without decoding them. kCorruption if they are damaged up to the member.
@@ -41,8 +41,8 @@ class SortedSetEditor {
   [[nodiscard]] SortedSet::const_iterator place_of(Bytes member) const;
 
   const bool indexed_;
-  SortedSet members_;       // unless indexed_, in order
-  BytesMap<double> index_;  // if indexed_: all members
+  SortedSet members_;       // the members in order, unless indexed_
+  BytesMap<double> index_;  // all members, if indexed_
 };
 
 /// One end of a range of scores.
