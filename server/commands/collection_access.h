@@ -1,4 +1,4 @@
-// How commands read and write collections: with the work, the memory and the size limit of their bytes.
+// Reads and writes collections for commands: counts the work and the memory of their bytes, and checks their size limit.
 #pragma once
 
 #include <cstdint>

@@ -175,7 +175,7 @@ Status keys(Ctx& ctx) {
 }
 
 /// Returns a place between two keys: their common prefix, then random bytes, of which the first lies between the keys' own bytes.
-/// nullopt is the place before both keys; it is as likely as each value of that byte.
+/// nullopt: the place before both keys. It is as likely as each value of that byte.
 std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t random) {
   std::size_t common = 0;
   while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;

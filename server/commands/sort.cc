@@ -5,8 +5,8 @@
 //
 // The patterns of BY and GET make keys from elements, so these keys are unknown until the command runs:
 //   1. All reads of a SORT use one view, so the result is of one moment.
-//   2. With STORE nothing that SORT has read may change before its commit. On a loop it holds all locks; off the loop it marks its
-//      whole database, and after a conflict the keys that it has read (dispatch/long_write.h).
+//   2. With STORE nothing that SORT has read may change before its commit. On a loop it holds all locks; off the loop it marks
+//      its whole database, and after a conflict the keys that it has read (dispatch/long_write.h).
 //   3. All keys of an option are looked up before any of their values is used, so that their missing pages are read together.
 //   4. A command with many look-ups or elements leaves its loop.
 //   5. A user needs the right to read all keys (denied_pattern_option in permissions.h).

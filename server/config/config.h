@@ -22,7 +22,7 @@
 
 namespace ebbtide {
 
-/// Which clients may run DEBUG.
+/// The clients that may run DEBUG.
 enum class DebugCommands : std::uint8_t { kNo, kLocal, kYes };
 /// A threshold, in microseconds, that no command reaches.
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};

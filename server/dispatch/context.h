@@ -63,7 +63,7 @@ struct OffLoopCtx {
   std::uint32_t again_ms = 0;  ///< the command blocks: there is no reply, and it runs again after this many ms; 0: it has replied
 };
 
-/// What a command that waits for an element (BLPOP) and dispatch exchange.
+/// The values that dispatch and a command that waits for an element (BLPOP) exchange.
 struct ElementWait {
   bool has_waited = false;       ///< the command has waited, and looks at its keys again
   bool is_over = false;          ///< its time is over, or CLIENT UNBLOCK has ended the wait
@@ -156,7 +156,7 @@ struct Ctx {
 
   // --- where it runs
   [[nodiscard]] bool in_exec() const { return exec != nullptr; }
-  /// True once no client waits for the reply. Long walks check this.
+  /// Returns true once no client waits for the reply. Long walks check this.
   [[nodiscard]] bool is_cancelled() const {
     return off_loop != nullptr && off_loop->cancelled != nullptr && off_loop->cancelled->load(std::memory_order_relaxed);
   }

@@ -88,7 +88,7 @@ class Notifications {
   /// is that of `work`.
   [[nodiscard]] std::uint64_t work_of(std::size_t keys, std::size_t bytes) const;
 
-  /// How far the publishing of a command's events has come.
+  /// The progress of publishing a command's events, between two slices.
   struct Progress {
     Outbox outbox;
     std::uint32_t walks = 0;  ///< complete walks over the batch
@@ -102,7 +102,7 @@ class Notifications {
     Progress progress;
     committed(commit, here, &progress, Slice());
   }
-  /// How far the publishing of a command's misses has come.
+  /// The progress of publishing a command's misses, between two slices.
   struct Misses {
     Outbox outbox;
     std::size_t next = 0;  ///< number of the next key

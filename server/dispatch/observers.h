@@ -51,7 +51,7 @@ class Observers {
   void invalidate(const WriteBatch& batch, const Origin& origin, SeqNum seq) {
     if (switches.has(Switches::kTracking)) tracking.committed(batch, origin, seq);
   }
-  /// How far announce() has come.
+  /// The progress of announce() between two slices.
   struct Progress {
     bool watched = false;    ///< the expiry watch has all keys
     std::size_t cursor = 0;  ///< position of the walk

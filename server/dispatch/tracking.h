@@ -143,7 +143,7 @@ class TrackingTable {
   // Called with the lock held.
   void add_prefix(std::uint64_t client_id, const std::string& prefix);
   void remove_prefix(std::uint64_t client_id, const std::string& prefix);
-  /// Null if no prefix begins the text.
+  /// Returns the longest prefix that the text begins with; null if there is none.
   Prefixes::value_type* longest_prefix_of(Bytes text);
   /// Stores a key for the next broadcast of the prefix and its parents.
   void note_written(Prefixes::value_type& prefix, Bytes key, std::uint64_t writer);

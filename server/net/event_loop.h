@@ -179,7 +179,7 @@ class EventLoop final : public ClientLoop {
   std::size_t largest_held_ = 0;  ///< the most that any connection has held since the last complete sweep
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;
 
-  // With synchronization of their own.
+  // Members with synchronization of their own.
   std::mutex mutex_;
   std::deque<std::function<void()>> tasks_;  // guarded by mutex_
   std::vector<std::uint64_t> resumes_;       // guarded by mutex_

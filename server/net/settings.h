@@ -30,7 +30,7 @@ struct NetSettings {
   std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;  ///< unparsed input of a client, except for one big bulk
   std::uint64_t max_bulk_bytes = std::uint64_t{512} << 20;
   OutputLimits output = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
-  /// Also limits clients in MONITOR
+  /// Limits of subscribers, and of clients in MONITOR.
   OutputLimits subscriber_output = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
   std::uint64_t memory_budget = 0;  ///< budget of the whole server; the output of one client may have half of it; 0: no limit
   bool password_required = false;   ///< new connections must authenticate
