@@ -55,7 +55,7 @@ struct HttpServer::Impl {
     const HttpRoute* route = nullptr;
     HttpRequest request = {};
     std::vector<std::shared_ptr<Session>> sessions = {};  // the connections that wait; used on the I/O thread
-    std::atomic<bool> begun{false};                       // later requests need a new job
+    std::atomic<bool> begun{false};                       // true once a worker runs it; later requests need a new job
   };
   struct Worker {
     asio::thread_pool threads{1};

@@ -51,11 +51,12 @@ struct LongWrite final : OffLoopWork {
   bool one_view = true;                ///< the command reads from one view only: if it writes nothing, its marks do not matter
   WriteBatch batch;
   MemoryCharge batch_charge;            ///< memory that the batch copies; held until all effects are delivered
-  std::unique_ptr<StagedBatch> staged;  ///< has the batch instead of `batch`, if the batch is large
+  std::unique_ptr<StagedBatch> staged;  ///< set if the batch is large: it has the operations instead of `batch`
   KeySet written;                       ///< the keys that the batch writes
   ElementWait element_wait;             ///< state of the wait for an element, as the latest run left it
-  /// If it reads_patterns: the marks for its next run. Its first marks cover whole databases. After a conflict it marks the keys
-  /// that it has read instead, unless they are too many, so that other writes of the database need not wait.
+  /// If the command reads patterns (reads_patterns): the marks for its next run. The first run marks whole databases. After a
+  /// conflict the next run marks the keys that the command has read instead, unless they are too many, so that other writes of
+  /// the database need not wait.
   std::shared_ptr<Intents::Marks> next_marks;
   bool marks_cover_reads = true;  ///< false: the latest run has read keys that were not marked, so it does not count
 

@@ -47,7 +47,7 @@ struct Session {
   std::string user;                    ///< the user as whom AUTH or HELLO has authenticated the client; "": not yet, so "default"
   std::shared_ptr<const User> rights;  ///< rights of that user; null: to be looked up (permissions.h)
   std::string library_name, library_version;
-  std::uint64_t commands = 0;  ///< run so far
+  std::uint64_t commands = 0;  ///< number of commands that have run
 };
 
 /// True if the reply to the current command is suppressed.

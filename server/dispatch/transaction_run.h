@@ -105,7 +105,7 @@ class TransactionRun {
   std::vector<std::shared_ptr<Observers::Progress>> announced_;
   std::uint64_t keys_left_ = Ctx::kExecKeys;  ///< on a loop: the keys and versions that all walks together may still look at
   std::uint64_t replies_ = 0;                 ///< memory of all parts but the last
-  std::size_t cursor_ = 0;                    ///< the position of pass_ops()
+  std::size_t cursor_ = 0;                    ///< the place in the batch at which pass_ops() stopped
 };
 
 /// Sends the command to the monitors.

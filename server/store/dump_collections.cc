@@ -107,7 +107,7 @@ Result<std::string> dump_as(Type type, Bytes collection, CollectionType expected
 
 // --- reading
 
-/// The most memory of an item beside its bytes: its view and score in vectors that have just grown, and its element in the
+/// The most memory of an item without its bytes: its view and score in vectors that have just grown, and its element in the
 /// decoded collection.
 constexpr std::uint64_t kItemMemory = 80;
 /// The memory of a text without its bytes: its std::string, and that of a long number or what the allocator rounds up.
