@@ -19,7 +19,7 @@ TEST_CASE("auth guard: network has used its free failures: its delay doubles up 
   CHECK(guard.delay_ms("10.0.0.2", 1'000) == 0);
 }
 
-TEST_CASE("auth guard: no failure of a network for a minute: the network is forgotten") {
+TEST_CASE("auth guard: network has no failure for a minute: it is forgotten") {
   AuthGuard guard;
   for (int i = 0; i < 5; ++i) (void)guard.failed("n", "a", "u", 1'000);
   CHECK(guard.delay_ms("n", 60'999) == 200 * 2);
@@ -27,7 +27,7 @@ TEST_CASE("auth guard: no failure of a network for a minute: the network is forg
   CHECK(guard.networks() == 0);
 }
 
-TEST_CASE("auth guard: failures from many networks: their number stays bounded, and the latest are remembered") {
+TEST_CASE("auth guard: many networks fail: a bounded number of them is remembered, the latest") {
   AuthGuard guard;
   for (int i = 0; i < 10'000; ++i) {
     for (int n = 0; n < 4; ++n) (void)guard.failed("net" + std::to_string(i), "a", "u", 1'000);
@@ -37,7 +37,7 @@ TEST_CASE("auth guard: failures from many networks: their number stays bounded, 
   CHECK(guard.delay_ms("net0", 1'000) == 0);
 }
 
-TEST_CASE("auth guard: many failures of a network: the log has one line in ten seconds, which counts the others") {
+TEST_CASE("auth guard: network fails often: the log has one line in ten seconds, which counts the others") {
   AuthGuard guard;
   CHECK(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'000) == "authentication failed: user 'bob' from 10.0.0.1:5");
   for (int i = 0; i < 19'999; ++i) CHECK_FALSE(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'100));

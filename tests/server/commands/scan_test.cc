@@ -228,7 +228,7 @@ TEST_CASE("RANDOMKEY finds only deleted entries: the walk over all of them runs 
   server.env.offload = &*server.offload;
 }
 
-TEST_CASE("walk runs inside a transaction: it skips a limited number of deleted entries") {
+TEST_CASE("walk runs inside a transaction: it skips at most a limited number of deleted entries") {
   CommandHarness server(command_families());
   for (int part = 0; part < 5; ++part) {
     std::string all = "MSET", deletes = "DEL";

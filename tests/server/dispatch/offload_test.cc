@@ -61,7 +61,7 @@ TEST_CASE("unwanted work is queued behind slow work: the queue drops most of it"
   slow->release.set_value();
 }
 
-TEST_CASE("threads end: queued work that is wanted runs before") {
+TEST_CASE("threads are stopped: queued work that is still wanted runs first") {
   auto last = std::make_shared<Signal>();
   auto ran = last->ran.get_future();
   {

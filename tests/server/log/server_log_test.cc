@@ -54,7 +54,7 @@ TEST_CASE("escape_controls: UTF-8 text stays, and broken UTF-8 and C1 controls a
   CHECK(escape_controls(std::string("a\0b", 3)) == "a\\x00b");
 }
 
-TEST_CASE("log limiter: messages within the interval: they are counted and reported with the next line") {
+TEST_CASE("log limiter: messages come within the interval: they are counted and reported with the next line") {
   LogLimiter limiter(1'000);
   CHECK(limiter.pass("a", 5'000) == "a");
   CHECK_FALSE(limiter.pass("b", 5'999));

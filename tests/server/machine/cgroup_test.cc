@@ -129,7 +129,7 @@ TEST_CASE("cgroup: no limit, or unreadable files: there is no limit") {
   SECTION("version 2, max") {
     root.version2("/a").file("/sys/fs/cgroup/a/memory.max", "max\n").file("/sys/fs/cgroup/a/cpu.max", "max 100000\n");
   }
-  SECTION("garbage") {
+  SECTION("limit is not a number") {
     root.version2("no slash").file("/sys/fs/cgroup/memory.max", "none\n").file("/sys/fs/cgroup/cpu.max", "1 0\n");
     root.file("/proc/self/mountinfo", "\n- - -\n36 - cgroup2\n36 25 0:30 / /sys/fs/cgroup rw - cgroup2\n");
   }

@@ -81,7 +81,7 @@ TEST_CASE(
   CHECK(why.find("chown") == std::string::npos);
 }
 
-TEST_CASE("directory that can be read but not written: it is refused") {
+TEST_CASE("directory can be read but not written: it is refused") {
   if (!may_become_another()) return;
   const Directory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);

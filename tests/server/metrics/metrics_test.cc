@@ -62,7 +62,7 @@ TEST_CASE("database is being opened: metrics are served") {
   CHECK(text.find("ebbtide_wal") == std::string::npos);
 }
 
-TEST_CASE("open database: metrics of the engine are served, with levels") {
+TEST_CASE("database is open: metrics of the engine are served, with levels") {
   MetricsSnapshot s = sample();
   Stats stats;
   stats.user_bytes_written = 100;

@@ -668,7 +668,7 @@ TEST_CASE("several passes wait for the log: the wait is reported for one pass at
   CHECK(logged() == 2);
 }
 
-TEST_CASE("log moves while the socket is full: the reply leaves once there is room") {
+TEST_CASE("log reaches a reply's seq while the socket is full: the reply leaves once there is room") {
   Harness h;
   const int fd = h.connect();
   constexpr std::size_t kBig = 900'000;  // more than the socket takes, and less than the limit that stops the client's commands

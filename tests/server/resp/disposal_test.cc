@@ -74,7 +74,7 @@ TEST_CASE("command has a large argument: the disposer frees it, whatever ends th
   CHECK(disposer.kept.size() == 1);
 }
 
-TEST_CASE("no disposer: memory is freed at once") {
+TEST_CASE("there is no disposer: memory is freed at once") {
   auto value = value_of(kDisposedBytes);
   const std::weak_ptr<const std::string> watched = value;
   let_go(std::move(value), true);

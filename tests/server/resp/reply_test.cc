@@ -191,7 +191,7 @@ TEST_CASE("reply exceeds the limit: it is dropped, and writing remains safe") {
   CHECK(out.overflown());
 }
 
-TEST_CASE("random writes, sends and rollbacks: the bytes stay in order") {
+TEST_CASE("writes, sends and rollbacks are random: the bytes stay in order") {
   std::mt19937 random(7);
   OutputBuffer out;
   std::string expected, got;

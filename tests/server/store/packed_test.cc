@@ -157,7 +157,7 @@ TEST_CASE("packed: fields and values of a zipmap are read, and unused bytes are 
              "b\xff"s) == "damaged");  // an end byte before the end
 }
 
-TEST_CASE("packed: integers of an intset are read at each width, in ascending order only") {
+TEST_CASE("packed: integers of an intset are read at each width, if they ascend") {
   CHECK(read(PackedForm::kIntset, little(2, 4) + little(2, 4) + "\x00\x80\x05\x00"s) == "#-32768 #5");
   CHECK(read(PackedForm::kIntset, little(4, 4) + little(1, 4) + "\x00\x00\x00\x80"s) == "#-2147483648");
   const std::string wide = little(8, 4) + little(2, 4) + little(1, 8) + little(2, 8);

@@ -9,7 +9,7 @@ TEST_CASE("set: members are made unique and put in order", "[sets]") {
   CHECK(make_set({}).empty());
 }
 
-TEST_CASE("set: union, intersection and difference", "[sets]") {
+TEST_CASE("set: union, intersection and difference have the right members", "[sets]") {
   const Set a = {"1", "2", "3"}, b = {"2", "3", "4"}, none;
   CHECK(united(a, b) == Set{"1", "2", "3", "4"});
   CHECK(common(a, b) == Set{"2", "3"});

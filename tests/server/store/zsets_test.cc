@@ -104,7 +104,7 @@ TEST_CASE("sorted set: bounds of members are -, +, or begin with a bracket", "[z
   for (const Bytes wrong : {"", "a", "--", "+a", "1"}) CHECK_FALSE(parse_lex_bound(wrong));
 }
 
-TEST_CASE("sorted set: ranges of members, forward and backward", "[zsets]") {
+TEST_CASE("sorted set: ranges of members are found, forward and backward", "[zsets]") {
   const SortedSet members = {{0, "a"}, {0, "b"}, {0, "c"}, {0, "d"}};
   const auto range = [&](Bytes min, Bytes max, std::size_t skipped = 0, bool backward = false) {
     return in(members, places_in(members, LexRange{lex(min), lex(max)}, skipped, backward));
@@ -122,7 +122,7 @@ TEST_CASE("sorted set: ranges of members, forward and backward", "[zsets]") {
   CHECK(range("[b", "[b") == "b");
 }
 
-TEST_CASE("sorted set: weights, aggregates, and sums that are no number", "[zsets]") {
+TEST_CASE("sorted set: scores are weighted and aggregated, and a sum that is not a number counts as 0", "[zsets]") {
   const SortedSet a = {{1, "x"}, {2, "y"}}, b = {{10, "y"}, {20, "z"}};
   CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kSum)) == "x=1 y=12 z=20 ");
   CHECK(text(united({{a, 2}, {b, -1}}, Aggregate::kSum)) == "z=-20 y=-6 x=2 ");

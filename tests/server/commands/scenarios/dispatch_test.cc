@@ -80,7 +80,7 @@ TEST_CASE("writer misses pages many times: it leaves its loop, and reads with bl
   CHECK(server("GET k") == "\"" + std::to_string(runs) + "\"");
 }
 
-TEST_CASE("large value on disk: readers and writers fetch it once, and then find it in memory") {
+TEST_CASE("large value is on disk: readers and writers fetch it once, and then find it in memory") {
   CommandHarness server(families());
   const std::string value(200'000, 'v');
   for (const char* key : {"a", "b", "c"}) CHECK(show(server.raw({"SET", key, value})) == "OK");

@@ -32,7 +32,7 @@ struct Server : CommandHarness {
 
 }  // namespace
 
-TEST_CASE("push to a list that a client waits for: the client gets the element, and the wait leaves nothing behind") {
+TEST_CASE("element is pushed to a list that a client waits for: the client gets it, and the wait leaves nothing behind") {
   Server server;
   const auto pop = server.block(1, "BLPOP other q 0");
   CHECK(pop->retry_ms() == 0);
@@ -46,7 +46,7 @@ TEST_CASE("push to a list that a client waits for: the client gets the element, 
   CHECK(server("LRANGE q 0 -1") == "[\"y\"]");
 }
 
-TEST_CASE("RESTORE of a list that a client waits for: the client gets the element") {
+TEST_CASE("RESTORE creates a list that a client waits for: the client gets the element") {
   Server server;
   server("RPUSH list x y");
   const std::string reply = server.raw({"DUMP", "list"});
@@ -111,7 +111,7 @@ TEST_CASE("woken client has disconnected: the next client gets the element") {
   CHECK(second->reply() == "[\"q\", \"a\"]");
 }
 
-TEST_CASE("woken client ends by CLIENT UNBLOCK ERROR: the next client gets the element") {
+TEST_CASE("CLIENT UNBLOCK ERROR ends the wait of a woken client: the next client gets the element") {
   Server server;
   const auto first = server.block(1, "BLPOP q 0"), second = server.block(2, "BLPOP q 0");
   server.wake(1, "RPUSH q a");

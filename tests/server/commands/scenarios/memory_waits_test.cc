@@ -148,7 +148,7 @@ TEST_CASE("command waits for memory: it holds no memory and no marks") {
     CHECK(server.manual.queued() == 0);
     CHECK(server.db->memory().charged() == before);
   }
-  SECTION("no flush: the command is refused after ten seconds") {
+  SECTION("no flush ends: the command is refused after ten seconds") {
     for (int ms = 0; ms < 9'900; ms += 100) {
       server.clock.advance(100);
       REQUIRE_FALSE(asked.step());
@@ -214,7 +214,7 @@ TEST_CASE("value can never fit into the budget: it is refused at once, and the e
   CHECK(server.db->stats().flushes == server.flushes);
 }
 
-TEST_CASE("transaction whose run and batch together do not fit: it gets -OOM without running again") {
+TEST_CASE("run and batch of a transaction together do not fit: it gets -OOM without running again") {
   ManualThreads server;
   CHECK(server("MULTI") == "OK");
   for (int i = 0; i < 10'000; ++i) server.raw({"SET", "k" + std::to_string(i), std::string(1000, 'v')});

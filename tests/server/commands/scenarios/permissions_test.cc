@@ -31,7 +31,7 @@ std::string no_command(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("user with all rights: its commands are not checked, and those of other users are", "[acl]") {
+TEST_CASE("user has all rights: its commands are not checked, and those of other users are", "[acl]") {
   Harness server;
   CHECK(server("PING") == "PONG");
   CHECK((session_of(server.client()).modes & Session::kChecked) == 0);
@@ -159,7 +159,8 @@ TEST_CASE("command has channels: the user needs the right to them", "[acl]") {
   CHECK(server.app("PUNSUBSCRIBE other") == "[\"punsubscribe\", \"other\", (integer) 1]");
 }
 
-TEST_CASE("denied command in MULTI: EXEC is aborted; rights lost before EXEC: only the commands concerned are denied", "[acl]") {
+TEST_CASE("command is denied in MULTI: EXEC is aborted; rights are lost before EXEC: only the commands concerned are denied",
+          "[acl]") {
   Harness server;
   server.log_in("+@all -flushall ~a*");
   CHECK(server.app("MULTI") == "OK");

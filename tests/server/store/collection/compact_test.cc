@@ -17,7 +17,7 @@ std::string message(const Result<T>& result) {
 
 }  // namespace
 
-TEST_CASE("a hash, set, sorted set and list: decoding returns what was encoded") {
+TEST_CASE("hash, set, sorted set or list is decoded: the result is what was encoded") {
   const std::string longest(300, 'x');
   const std::string with_zero("z\0\r\n", 4);
   const Hash hash = {{"b", "1"}, {"a", ""}, {"", longest}, {with_zero, "2"}};
@@ -114,7 +114,7 @@ TEST_CASE("a reader that stops early reports no damage behind its place") {
   CHECK(reader->status().code() == Code::kCorruption);
 }
 
-TEST_CASE("a collection beyond a limit: the error names the limit") {
+TEST_CASE("collection exceeds a limit: the error names the limit") {
   CHECK(check_compact_size(kMaxCompactElements, kMaxCompactBytes).is_ok());
   CHECK(check_compact_size(kMaxCompactElements + 1, 10).message() ==
         "ERR a collection of 16385 elements is too large: 16384 elements are allowed");
