@@ -89,7 +89,7 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   keys->push_back(name_key<Partitioning>(
       "partitioning", of(tree, &TreeSettings::partitioning),
       {{"size", Partitioning::kSize}, {"local_range", Partitioning::kLocalRange}, {"global_range", Partitioning::kGlobalRange}},
-      "The keys at which the files of a merge's output end."));
+      "The rule for where the files of a merge's output end."));
   keys->push_back(name_key<FilterAllocation>("filters.allocation", of(tree, &TreeSettings::filter_allocation),
                                              {{"monkey", FilterAllocation::kMonkey}, {"uniform", FilterAllocation::kUniform}},
                                              "How filter memory is distributed over the levels."));

@@ -36,8 +36,8 @@
 
   // --- deadlines
   const age = (birth) => (birth && last ? Math.max(0, last.now_ms - birth) : 0);
-  // By when what the oldest delete of a file has left must be gone; 0 = no promise. After a change of the deadline the oldest of
-  // all is due when the server says, and none before it: due times grow with births.
+  // Returns the time by which the oldest delete of a file must be purged; 0 = no promise. After a change of the deadline the server
+  // gives the due time of the oldest delete of the database; no other delete is due before it, since due times grow with births.
   function dueOf(cell) {
     const here = last.databases.find((d) => d.db === last.tree.db), deadline = last.tree.deadline_ms;
     if (!cell.o) return 0;
@@ -63,7 +63,7 @@
       $("gauge-fill").style.clipPath = "inset(0 " + (100 - 100 * Math.min(1, fill)) + "% 0 0 round 99px)";
       text("gauge-left", left || NBSP); text("gauge-right", right || NBSP);
     };
-    if (!tree) { say("idle", "Not open yet", "The database is being opened; what it owes is known in a moment.", 0); return; }
+    if (!tree) { say("idle", "Not open yet", "The database is being opened. Its pending deletes are shown after that.", 0); return; }
     const { oldest, tombstones } = owed(), deadline = tree.deadline_ms, f = oldest ? worn(oldest) : null, name = "database " + tree.db;
     const old = oldest ? age(oldest.o) : 0, left = oldest ? dueOf(oldest) - last.now_ms : 0, missed = last.missed;
     text("fact-tombstones", count(tombstones));
@@ -73,12 +73,12 @@
     $("fact-missed").title = missed.down + " while the server was down, " + missed.clock + " by a step of the clock, " +
       missed.disk + " on a full or failing disk, " + missed.damage + " in damaged files, " + missed.load + " under load";
     $("fact-missed").classList.toggle("bad", missed.load > 0);
-    if (!deadline && !oldest) say("idle", "No deadline is set", "Deletes in " + name + " are gone for readers at once, and from its files when merges meet them.", 0);
-    else if (!oldest) say("calm", "Nothing is owed", "No delete of " + name + " has left a trace in its tables or in memory.", 0, "", span(deadline) + " allowed");
-    else if (f === null) say("idle", "No deadline is set", "The oldest delete of " + name + " still has traces on disk. Nothing promises when they go.", 0, "oldest " + span(old) + " ago");
-    else if (f < 0.8) say("calm", "Every delete is on time", "The oldest one of " + name + " still on disk is " + span(old) + " old. It will be gone in time.", f, span(old) + " used", "due in " + span(left));
+    if (!deadline && !oldest) say("idle", "No deadline is set", "Deletes in " + name + " are hidden from readers at once, and purged from its files when merges reach them.", 0);
+    else if (!oldest) say("calm", "No pending deletes", "No delete of " + name + " has left a trace in its tables or in memory.", 0, "", span(deadline) + " allowed");
+    else if (f === null) say("idle", "No deadline is set", "The oldest delete of " + name + " still has traces on disk. No deadline says when they are purged.", 0, "oldest " + span(old) + " ago");
+    else if (f < 0.8) say("calm", "Every delete is on time", "The oldest one of " + name + " still on disk is " + span(old) + " old. It will be purged in time.", f, span(old) + " used", "due in " + span(left));
     else if (f < 1) say("soon", "A delete is close to its deadline", "The oldest one of " + name + " has used " + percent(f) + " of its time.", f, span(old) + " used", "due in " + span(left));
-    else say("late", "A delete is past its deadline", "The oldest one of " + name + " should have been gone " + span(-left) + " ago.", 1, span(old) + " used", "over by " + span(-left));
+    else say("late", "A delete is past its deadline", "The oldest one of " + name + " should have been purged " + span(-left) + " ago.", 1, span(old) + " used", "over by " + span(-left));
   }
 
   // --- the tree
@@ -129,14 +129,15 @@
     $("empty").hidden = list.length !== 0;
     if (!list.length) {
       text("empty-title", !tree ? "The database is being opened" : "Database " + database + " is empty");
-      text("empty-text", !tree ? "Its log is being read." : "Nothing is stored, and nothing is owed. What is written appears here within a second.");
+      text("empty-text", !tree ? "Its log is being read." : "It has no data and no pending deletes. What is written appears here within a second.");
       text("tree-about", "");
     } else {
       const files = tree.runs.reduce((n, r) => n + r.files, 0), drawn = tree.runs.reduce((n, r) => n + r.cells.length, 0);
       const size = tree.runs.reduce((n, r) => n + r.bytes, 0);
       text("tree-about", plural(files, "file") + DOT + plural(tree.runs.length, "run") + DOT + bytes(size) + DOT + tree.policy + (drawn < files ? DOT + "neighbours share a cell" : ""));
     }
-    // Heights by size, on a scale that keeps a small run visible beside a large one; as high as there is room, within reason.
+    // The height of a row grows with the size of its run, on a scale on which a small run is visible beside a large one. The rows
+    // fill the room that there is, up to a limit.
     const room = plot.clientHeight || 360, gap = list.length > 14 ? 2 : 6;
     const weights = list.map((r) => 1 + NAME_LOG(r.bytes) / 6), sum = weights.reduce((a, b) => a + b, 0) || 1;
     let top = 0;
@@ -320,9 +321,9 @@
   function drawLists() {
     const jobs = (last.tree && last.tree.jobs) || [], here = (last.databases || []).find((d) => d.db === database), tickets = last.tickets || [];
     list("jobs", jobs.map((j) => [j.kind[0].toUpperCase() + j.kind.slice(1) + " L" + j.from + (j.to === j.from ? "" : " \u2192 L" + j.to), plural(j.files, "file") + DOT + bytes(j.bytes), [j.reason.replace(/_/g, " "), j.urgent || j.reason === "deadline"]]),
-      "Nothing. The tree is as its policy wants it" + (here && here.pending_bytes ? ", but for what waits its turn." : "."), 4);
+      "Nothing. The tree is as its policy wants it" + (here && here.pending_bytes ? ", except for merges that wait." : "."), 4);
     text("jobs-about", here && here.pending_bytes ? bytes(here.pending_bytes) + " waiting" : "nothing waiting");
-    const due = (t) => (t.done ? "done" : !t.deadline ? "no deadline promises it" : t.deadline <= last.now_ms ? "overdue by " + span(last.now_ms - t.deadline) : "due in " + span(t.deadline - last.now_ms));
+    const due = (t) => (t.done ? "done" : !t.deadline ? "no deadline" : t.deadline <= last.now_ms ? "overdue by " + span(last.now_ms - t.deadline) : "due in " + span(t.deadline - last.now_ms));
     list("tickets", tickets.map((t) => [t.id, (t.done || !t.files_left ? "" : plural(t.files_left, "file") + " left" + DOT) + due(t), null, !t.done && t.deadline && t.deadline <= last.now_ms]),
       "None is open.", 3);
     text("tickets-about", last.open_tickets ? count(last.open_tickets) + " open" : "");
@@ -358,14 +359,14 @@
     $("lost").hidden = true;
     text("version", last.version + DOT + "up " + span(last.uptime_ms));
     if (last.not_ready) state("warn", last.now_ms === undefined ? "Opening" : last.not_ready.length > 40 ? "Not taking writes" : last.not_ready);
-    else if (last.stalls && last.stalls.stopped) state("warn", "Writes held back");
+    else if (last.stalls && last.stalls.stopped) state("warn", "Writes stopped");
     else state(paused ? "paused" : "live", paused ? "Paused" : "Live");
   }
   function draw() { drawDatabases(); drawVerdict(); drawTree(); drawFigures(); drawLists(); drawMemory(); drawState(); }
   function lost() {
     state("lost", "No answer");
     const node = $("lost"), when = heard ? new Date(heard).toLocaleTimeString([], { hour12: false }) : null;
-    node.textContent = (when ? "The server has not answered since " + when + ". What stands here is what it said last. " : "The server does not answer. ") + "Trying again.";
+    node.textContent = (when ? "The server has not answered since " + when + ". The page shows its last answer. " : "The server does not answer. ") + "Trying again.";
     node.hidden = false;
     for (const name of Object.keys(history)) if (failures === 1) remember(name, null);
   }
