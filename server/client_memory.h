@@ -107,7 +107,7 @@ class ClientMemoryAccount final : public ClientMemory {
  private:
   static constexpr std::uint64_t kCollectBytes = 1 << 20;  // receiving this many bytes takes longer than collect_freed_memory()
   static constexpr std::uint64_t kOverdrawnPart = 32;      ///< overdrawn() allows buffers to grow by 1 / n of the budget
-  /// Buffers that have less than 1 / n of the budget are not the cause of its shortage
+  /// Buffers that have less than 1 / n of the budget are not the cause of its shortage.
   static constexpr std::uint64_t kGoodPart = 8;
 
   struct OwnedInput {  // members are destroyed in reverse order, so its last member ends first

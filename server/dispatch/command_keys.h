@@ -17,8 +17,8 @@
 
 namespace ebbtide {
 
-/// The positions of a command's keys are spec.first, then next_key() of each, up to `last`, which is last_key(); none if
-/// spec.first is 0.
+/// Returns the position of the key after the key at `position`. The positions of a command's keys are spec.first, then next_key()
+/// of each, up to `last`, which last_key() returns. If spec.first is 0, the command has no keys.
 inline int next_key(const KeySpec& spec, int position, int last) {
   if (spec.has_store) return position < last ? last : last + 1;
   return spec.count_at == 0 ? position + spec.step : std::max(position, spec.count_at) + 1;

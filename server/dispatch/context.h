@@ -71,7 +71,7 @@ struct ElementWait {
   std::uint64_t timeout_ms = 0;  ///< result: how long it waits in all; 0: without end
 };
 
-/// The server around a run. Only env_of() (command_env.h) opens it.
+/// The server around a run. Only env_of() (command_env.h) reads it.
 class EnvHandle {
  public:
   EnvHandle(CommandEnv& env) : env_(&env) {}  // NOLINT(google-explicit-constructor): Ctx is made of a CommandEnv

@@ -4,7 +4,8 @@
 //   thread                  \-- leases a view, runs the handler --/
 //   other writers             SET marked key: breaks the mark, or waits if the mark is firm
 //
-// A long write is atomic: nothing that it may read or write changes between its marks and its commit, or else it runs again.
+// A long write is atomic: nothing that it may read or write changes between its marks and its commit, or else it runs again. The
+// holder of marks is the long write that has set them.
 //   1. Marks are set on a loop's thread, under the key locks of all marked keys; so is the commit. The view is taken after the
 //      marks. So a write of a marked key is in the view, or its loop sees the mark.
 //   2. A loop that has committed a write of a marked key breaks all marks of that holder, once. The holder finds them broken
@@ -82,8 +83,8 @@ class Intents {
   /// written.
   [[nodiscard]] bool any() const { return holders_count_.load(std::memory_order_relaxed) != 0; }
 
-  /// Sets all marks, unbroken. If another holder's firm marks prevent `firm` marks, it returns false, sets none, and
-  /// resumes `waiter` when those are removed. Called under the locks of all keys.
+  /// Sets all marks, unbroken. If another holder's firm marks prevent `firm` marks, it returns false, sets none, and resumes
+  /// `waiter` when those are removed. Called under the locks of all keys.
   [[nodiscard]] bool mark(const std::shared_ptr<Marks>& marks, bool firm, Waiter waiter);
   /// Removes the marks, if they are set, and resumes the commands that wait for their removal.
   void unmark(const std::shared_ptr<Marks>& marks);

@@ -54,8 +54,7 @@ class Notifications {
   using InParts = std::function<bool(const Slice&)>;
   std::function<InParts(Bytes channel, Bytes message, ClientLoop* here, SeqNum seq)> publish_in_parts;
   /// Returns the cost of comparing a channel of `channel_bytes` bytes with all patterns, in bytes (PubSub::pattern_work). Set
-  /// once, before
-  /// use; null: there are no patterns.
+  /// once, before use; null: there are no patterns.
   std::function<std::uint64_t(std::size_t channel_bytes)> work;
   /// Calls a function, and sends its messages to each other loop together, in their order. Set once, before use; null: each
   /// message is sent by itself.

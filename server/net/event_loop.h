@@ -7,7 +7,7 @@
 //   4. Send each connection the replies that may leave. Epoll is used for sending only after EAGAIN.
 // Each round has a few milliseconds for steps 1 and 2 together, for the sink's pass, and for step 4. Connections with large
 // inputs or outputs that are left over come first in the next round. Connections with small ones are always served.
-// So a GET without pipelining takes one recv, one send and a share of one epoll_wait.
+// In such a round a GET without pipelining takes one recv, one send and a share of one epoll_wait.
 //
 // Sockets are registered once, edge-triggered, for both directions. The connection stores whether its socket is readable and
 // writable. A connection with more work than its share of a round is queued for the next round, which then does not wait.
@@ -174,7 +174,7 @@ class EventLoop final : public ClientLoop {
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0;
   std::size_t sweep_at_ = 0;
   bool more_arrivals_ = false, more_tasks_ = false;
-  /// Bytes of the connections' own buffers; the part that is charged to the budget
+  /// Bytes of the connections' own buffers; the part that is charged to the budget.
   std::size_t held_bytes_ = 0, charged_bytes_ = 0;
   std::size_t largest_held_ = 0;  ///< the most that any connection has held since the last complete sweep
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;

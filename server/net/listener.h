@@ -31,8 +31,8 @@ class Listener {
   /// with `tls` it is a separate port. `tls`: connections are encrypted, by set_tls()'s context. Returns "" or the error. Sets
   /// `unavailable` if the machine has no such address, for example because IPv6 is off.
   std::string listen(const std::string& address, std::uint16_t port, bool* unavailable, bool tls = false);
-  /// Listens on a Unix socket with the given file mode. An existing socket that no server listens on is replaced;
-  /// any other file is an error. Returns "" or the error. stop() removes the socket.
+  /// Listens on a Unix socket with the given file mode. An existing socket that no server listens on is replaced; any other file
+  /// is an error. Returns "" or the error. stop() removes the socket.
   std::string listen_unix(const std::string& path, unsigned mode);
   /// Returns the port of the first socket; 0 if there is none.
   [[nodiscard]] std::uint16_t port() const { return port_; }

@@ -89,7 +89,7 @@ struct NetShared {
   Strangers unauthenticated;                            ///< the unauthenticated clients that have reached their loop
   std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0},
       evicted_strangers{0}, accept_errors{0};
-  /// When an HTTP request (POST or Host:) was last logged, at most once a minute; 0: never
+  /// When an HTTP request (POST or Host:) was last logged, at most once a minute; 0: never.
   std::atomic<std::int64_t> attack_told_ms{0};
 };
 

@@ -124,7 +124,7 @@ struct PendingCommand {
   std::uint32_t attempt = 0;   ///< number of times that the command was handed in before
   std::uint32_t retry_ms = 0;  ///< set with kWaiting: after this many ms it is handed in again in any case; 0: never
   bool unfinished = false;     ///< set with kWaiting: it has done a slice of its work, and is resumed for the next one
-  /// set with kWaiting: it waits for another client. If its own client sends no more, it is closed at once
+  /// Set with kWaiting: it waits for another client. If its own client sends no more, the client is closed at once.
   bool blocked = false;
   std::unique_ptr<Continuation> continuation;
 };

@@ -34,7 +34,7 @@ struct ParserLimits {
 
 class RequestParser {
  public:
-  /// The most bytes of an inline command, or of a line after * or $, without the line's end
+  /// The most bytes of an inline command, or of a line after * or $, without the line's end.
   static constexpr std::size_t kMaxLine = 64 << 10;
   static constexpr std::size_t kBigBulk = 64 << 10;
   static constexpr std::int64_t kStrangerArgs = 10, kStrangerBulk = 16'384;
@@ -143,7 +143,7 @@ class RequestParser {
   std::int64_t bulk_length_ = -1;  ///< -1: its header is next
   std::uint32_t first_arg_ = 0, first_shared_ = 0;
   std::shared_ptr<std::string> big_;
-  /// Of the current big bulk: announced bytes, and those of them that were received, kept or not
+  /// Of the current big bulk: announced bytes, and those of them that were received, kept or not.
   std::size_t big_length_ = 0, big_received_ = 0;
   std::size_t big_held_ = 0;                    ///< bytes of all complete big bulks in shared_ from handed_ on
   std::uint32_t handed_ = 0;                    ///< how many elements of shared_ have another owner

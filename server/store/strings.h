@@ -31,7 +31,7 @@ Bytes string_encoding(const Found& found);
 
 /// Counts of a run's reads.
 struct ReadCounts {
-  /// keys that read-only commands have found and not found, as Redis counts keyspace hits and misses
+  /// Keys that read-only commands have found and not found, as Redis counts keyspace hits and misses.
   std::uint64_t hits = 0, misses = 0;
   /// The number of keys and versions that SCAN read; nullopt for other commands.
   std::optional<std::uint64_t> scan_steps = std::nullopt;
