@@ -126,8 +126,8 @@ Status publish_to(Ctx& ctx, Kind kind) {
       PubSub::Sending sending;
     };
     // The arguments are stored in the queue or with the connection, which outlive the effects.
-    auto publication = std::make_shared<Publication>(
-        std::move(charge), PubSub::Sending(pubsub, std::move(*audience), kind, ctx.arg(1), ctx.arg(2), ctx.shared_arg(2)));
+    const std::shared_ptr<Publication> publication(new Publication{
+        std::move(charge), PubSub::Sending(pubsub, std::move(*audience), kind, ctx.arg(1), ctx.arg(2), ctx.shared_arg(2))});
     Effects& effects = ctx.in_exec() ? *ctx.exec->effects : *ctx.off_loop->effects;
     effects.push_back([publication](const Origin& origin, const Slice& slice) {
       return publication->sending.go_on(origin.loop, origin.seen_seq, [&slice] { return slice.over(); });

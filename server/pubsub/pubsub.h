@@ -130,6 +130,13 @@ class PubSub {
   /// A message on its way. Channel and text are followed by CRLF. If `value` is set, it has the text, and `text_and_end` is
   /// empty.
   struct Message {
+    Message(Kind its_kind, std::string channel, std::string text, std::uint64_t its_seq, Value its_value)
+        : kind(its_kind),
+          channel_and_end(std::move(channel)),
+          text_and_end(std::move(text)),
+          seq(its_seq),
+          value(std::move(its_value)) {}
+
     Kind kind;
     std::string channel_and_end, text_and_end;
     std::uint64_t seq;

@@ -156,7 +156,6 @@ class Drive {
 ///   * bounds. Like `check`, even if the policy has a plan.
 ///   * urgent now= [margin=] [late] [over_budget] [arriving=] [room=] [purge=] [skip=] [all]. The plan for the deadlines, without
 ///     the files in frozen ranges. `all`: plan after plan, each marked busy before the next.
-///   * part room= runs= file=. The size of new files (part_bytes), and whether the disk is short of room.
 ///   * ttl [deadline=] [margin=]. TTLs of the memtable and each level above the final one, and the age up to which a file stays.
 ///   * shares arriving=. The share of its time after which a delete must have left the memtable, and each level above the final
 ///     one.
