@@ -12,7 +12,9 @@ endfunction()
 compressed(${debian}/changelog share/doc/ebbtide changelog)
 compressed(${CMAKE_SOURCE_DIR}/CHANGELOG.md share/doc/ebbtide CHANGELOG.md)
 compressed(${CMAKE_CURRENT_LIST_DIR}/man/ebbtide-server.8 share/man/man8 ebbtide-server.8)
-compressed(${CMAKE_CURRENT_LIST_DIR}/man/ebbtide-inspect.1 share/man/man1 ebbtide-inspect.1)
+foreach(tool inspect import export)
+  compressed(${CMAKE_CURRENT_LIST_DIR}/man/ebbtide-${tool}.1 share/man/man1 ebbtide-${tool}.1)
+endforeach()
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/copyright DESTINATION share/doc/ebbtide COMPONENT debian)
 install(FILES ${CMAKE_SOURCE_DIR}/config/ebbtide.yaml DESTINATION /etc/ebbtide COMPONENT debian)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/deploy/prometheus DESTINATION share/doc/ebbtide/examples COMPONENT debian)
@@ -28,8 +30,9 @@ set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 log-structured merge tree. Every delete has a deadline: by then, no file of
 the data directory holds the deleted key or a byte of its value.
 
-This package has the server, its systemd service, and ebbtide-inspect, which
-shows, verifies, backs up and repairs data directories.")
+This package has the server, its systemd service, ebbtide-inspect, which
+shows, verifies, backs up and repairs data directories, ebbtide-import, which
+brings keys of Redis's files and servers, and ebbtide-export, the way back.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL server debian)
 set(CPACK_DEB_COMPONENT_INSTALL ON)

@@ -37,8 +37,8 @@ std::optional<RdbString> stored_string(Bytes payload) {
 
 }  // namespace
 
-std::uint64_t crc64(Bytes data) {
-  std::uint64_t crc = 0;
+std::uint64_t crc64(Bytes data, std::uint64_t before) {
+  std::uint64_t crc = before;
   std::size_t i = 0;
   for (; i + 8 <= data.size(); i += 8) {
     crc ^= load_little(data.substr(i, 8));

@@ -17,8 +17,9 @@ inline constexpr unsigned kWrittenRdbVersion = 8;
 /// The newest version that is read: that of Redis 7.2.
 inline constexpr unsigned kNewestRdbVersion = 11;
 
-/// Returns the CRC-64 as Redis computes it (Jones's polynomial, reflected, from 0). "123456789" gives 0xe9c6d914c4b8d9ca.
-std::uint64_t crc64(Bytes data);
+/// Returns the CRC-64 as Redis computes it (Jones's polynomial, reflected, from 0). "123456789" gives 0xe9c6d914c4b8d9ca. `before`: the
+/// CRC of the bytes before `data`.
+std::uint64_t crc64(Bytes data, std::uint64_t before = 0);
 
 /// Returns the payload of a string. It is at most kDumpOverheadBytes longer than the string.
 std::string dump_string(Bytes value);

@@ -40,7 +40,7 @@ def test_first_stage_has_all_packages_that_a_build_needs():
 
 
 def test_second_stage_has_the_package_of_every_library_of_the_programs():
-    programs = [binary(), binary("ebbtide-inspect")]
+    programs = [binary(), binary("ebbtide-inspect"), binary("ebbtide-import"), binary("ebbtide-export")]
     libraries = set(re.findall(r"=> (/\S+)", "".join(run("ldd", program) for program in programs)))
     owners = set()
     for library in libraries:

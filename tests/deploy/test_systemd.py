@@ -30,6 +30,8 @@ def test_install_puts_every_file_at_the_path_that_the_unit_or_systemd_reads(tmp_
     assert "ebbtide-server" in run(str(tmp_path / program[1:]), "--version")
     installed = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert installed == {
+        "usr/bin/ebbtide-export",
+        "usr/bin/ebbtide-import",
         "usr/bin/ebbtide-inspect",
         "usr/bin/ebbtide-server",
         "usr/lib/systemd/system/ebbtide.service",

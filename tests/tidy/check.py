@@ -67,7 +67,7 @@ def read_table(text, name):
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 # A header belongs to a library if its first folder, or its file name without suffix, is one of these names.
-LIBRARIES = {"xxhash", "lz4", "zstd", "asio", "spdlog", "fmt", "yaml-cpp", "prometheus", "boost", "CLI", "openssl", "rocksdb", "mimalloc", "jemalloc", "liburing"}
+LIBRARIES = {"xxhash", "lz4", "zstd", "asio", "spdlog", "fmt", "yaml-cpp", "prometheus", "boost", "CLI", "openssl", "rocksdb", "mimalloc", "jemalloc", "liburing", "hiredis"}
 
 
 def layer_of(parts, tables):
@@ -180,6 +180,8 @@ EXCEPTIONS = {
     ("server/log/failure_log.", "files"): "writes the log's last line when nothing may be allocated",
     ("server/log/failure_log.", "file descriptors"): "the same",
     ("server/log/failure_log.", "clocks and sleeping"): "the same: the time of that line",
+    ("server/import/", "files"): "reads and writes the files of other servers, which lie apart from any data directory",
+    ("server/import/", "clocks and sleeping"): "shows progress",
     ("server/machine/cgroup.", "files"): "reads the limits that control groups set",
     ("server/machine/directory_access.", "files"): "looks at the owner of the data directory before the engine opens it",
     ("server/machine/directory_access.", "file descriptors"): "the same: faccessat's constants",

@@ -1,0 +1,69 @@
+// A connection of the import and export tools to a server: commands are sent in pipelines, by hiredis.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <engine/result.h>
+
+struct redisContext;
+
+namespace ebbtide {
+
+/// Where a server is, and who logs in.
+struct Endpoint {
+  std::string host = "127.0.0.1";
+  int port = 6379;
+  std::string unixsocket;  ///< if not empty, instead of host and port
+  std::string user;        ///< "" with a password: the default user
+  std::string password;
+
+  /// Returns "127.0.0.1:6379", or the path of the socket.
+  [[nodiscard]] std::string name() const;
+};
+
+/// A reply as far as the tools need it.
+struct ServerReply {
+  enum class Kind : std::uint8_t { kText, kError, kInteger, kNull, kArray };
+  Kind kind = Kind::kNull;
+  std::string text;  ///< of texts and errors
+  std::int64_t integer = 0;
+  std::vector<ServerReply> array;
+
+  [[nodiscard]] bool is_error() const { return kind == Kind::kError; }
+};
+
+/// One connection. Not thread-safe. After an I/O error it is of no use any more.
+class Connection {
+ public:
+  /// Connects, and logs in if there is a password. kIoError: no connection; kInvalidArgument: the password is wrong.
+  static Result<std::unique_ptr<Connection>> open(const Endpoint& endpoint);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Adds a command to the pipeline.
+  void send(std::span<const Bytes> arguments);
+  /// Sends what is in the pipeline.
+  Status flush();
+  /// Sends what is in the pipeline, and returns the reply to the oldest command without one.
+  Result<ServerReply> receive();
+  /// Sends a command and returns its reply. Requires that no other reply is due.
+  Result<ServerReply> call(std::span<const Bytes> arguments);
+  /// Like call(); an error of the server is an error.
+  Result<ServerReply> require(std::span<const Bytes> arguments);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  Connection(redisContext* context, std::string name) : context_(context), name_(std::move(name)) {}
+  [[nodiscard]] Status lost() const;
+
+  redisContext* const context_;
+  const std::string name_;
+};
+
+}  // namespace ebbtide

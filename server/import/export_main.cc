@@ -1,0 +1,88 @@
+// ebbtide-export: writes all keys of a running server to an RDB file that Redis loads.
+//
+// Exit status: 0 success, 1 the server or the file failed, 2 wrong use.
+#include <algorithm>
+#include <array>
+
+#include "import/arguments.h"
+#include "import/key_walk.h"
+#include "import/rdb_writer.h"
+#include "import/report.h"
+
+namespace {
+
+using namespace ebbtide;
+
+constexpr const char* kTool = "ebbtide-export";
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  ebbtide-export dump.rdb                     all databases of the server at 127.0.0.1:6379\n"
+    "  ebbtide-export -p 7000 --database 0 dump.rdb\n"
+    "\n"
+    "Redis 4.0 and later load the file: stop Redis, put it in Redis's `dir` under its `dbfilename`, with `appendonly no`, and "
+    "start it.\n"
+    "The keys are read one after another with SCAN and DUMP, so the file is no snapshot: what is written meanwhile may be "
+    "missing. Stop\n"
+    "writers first if that matters. Values of RESTORE's size limits fit. The file is synced, and has its name only once it is "
+    "complete.\n";
+
+struct Options {
+  Endpoint server;
+  std::string password_file, path;
+  std::vector<std::uint64_t> databases;
+  bool force = false;
+};
+
+Status run(const Options& options) {
+  TRY_ASSIGN(source, Connection::open(options.server));
+  TRY_ASSIGN(info, source->require(std::array<Bytes, 2>{"INFO", "server"}));
+  if (info.text.find("ebbtide_version:") == std::string::npos) {
+    // SCAN of other servers may return a key twice, and Redis does not load a file with a key twice.
+    return Status::invalid_argument(source->name() + " is no Ebbtide server; SAVE makes an RDB file of a Redis server");
+  }
+  TRY_ASSIGN(writer, RdbWriter::create(options.path, options.force));
+  TRY_ASSIGN(databases, databases_of(*source));
+  TransferReport report;
+  ProgressLine progress;
+  std::uint64_t expected = 0;
+  std::erase_if(databases, [&](const DatabaseSize& each) { return !is_wanted(options.databases, each.database); });
+  for (const DatabaseSize& each : databases) expected += each.keys;
+  for (const DatabaseSize& each : databases) {
+    TRY(walk_keys(*source, each.database, [&](DumpedKey&& key) {
+      TRY(writer->add(key.entry, key.version));
+      report.add(each.database, rdb_type_name(key.entry.type), Fate::kTaken);
+      const auto done = static_cast<double>(report.keys());
+      progress.show("exporting", report.keys(), std::min(done / static_cast<double>(std::max<std::uint64_t>(expected, 1)), 1.0));
+      return Status::ok();
+    }));
+  }
+  TRY(writer->finish());
+  progress.end();
+  std::printf("%s%s: %s bytes\n", report.text("exported").c_str(), options.path.c_str(), with_commas(writer->bytes()).c_str());
+  return Status::ok();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Writes all keys of a running server to an RDB file that Redis loads: the way back.", kTool);
+  app.footer(kExamples);
+  app.set_version_flag("--version", std::string(kTool) + " " EBBTIDE_VERSION);
+  add_endpoint_flags(&app, &options.server, &options.password_file, "the server");
+  app.add_option("--database", options.databases, "only these databases, separated by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N");
+  app.add_flag("--force", options.force, "replace the file if it exists");
+  app.add_option("FILE", options.path, "the RDB file")->required()->type_name("");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (const Status read = read_password(options.password_file, "REDISCLI_AUTH", &options.server); !read.is_ok())
+    return fail(kTool, 2, read);
+  const Status status = run(options);
+  return status.is_ok() ? 0 : fail(kTool, 1, status);
+}

@@ -1,0 +1,42 @@
+// Imports what RDB files and append-only files contain.
+//
+// A source is a list of files, read in their order: an RDB file; an append-only file, with an RDB file as its beginning or without; or all
+// files of an append-only file's manifest.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "import/importer.h"
+#include "import/report.h"
+
+namespace ebbtide {
+
+/// What is read, and what of it is wanted.
+struct FileImport {
+  std::vector<std::string> files;
+  std::vector<std::uint64_t> databases;  ///< only these; none: all. Commands of append-only files are not selected by this
+  std::string state;                     ///< file that keeps the position, for a later run; "": none
+};
+
+/// Returns the files of a source: the file itself, or those of a manifest.
+Result<std::vector<std::string>> files_of(const std::string& path);
+
+/// Called with the number of keys and commands so far, and the part of all bytes that is read; it is negative if unknown.
+using OnProgress = std::function<void(std::uint64_t done, double share)>;
+
+/// Reads everything without sending it, and counts it in `report`, as if all keys were taken that can be. kCorruption, kUnsupported:
+/// the file cannot be imported as a whole.
+Status check_files(const FileImport& source, TransferReport* report, std::uint64_t* commands, const OnProgress& progress);
+
+/// Sends everything. With a state of an earlier run it goes on from there; the caller then lets the importer replace keys, since some after
+/// that position may have been sent. kInvalidArgument: the state belongs to another file.
+Status import_files(const FileImport& source, Importer* importer, TransferReport* report, std::uint64_t* commands,
+                    const OnProgress& progress);
+
+/// Returns true if the state file exists.
+[[nodiscard]] bool has_state(const FileImport& source);
+
+}  // namespace ebbtide

@@ -1,0 +1,215 @@
+// ebbtide-import: brings the keys of an RDB file, of an append-only file, or of a running Redis into a running server.
+//
+// Exit status: 0 all keys were imported, 1 the import stopped, 2 wrong use, 3 it is complete, but keys are missing (they are listed).
+#include <cerrno>
+#include <cstring>
+
+#include "import/arguments.h"
+#include "import/file_import.h"
+#include "import/key_walk.h"
+#include "import/live_copy.h"
+
+namespace {
+
+using namespace ebbtide;
+
+constexpr const char* kTool = "ebbtide-import";
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  ebbtide-import --check dump.rdb             what is in the file; needs no server\n"
+    "  ebbtide-import dump.rdb                     into the server at 127.0.0.1:6379\n"
+    "  ebbtide-import --state import.state dump.rdb    the same command goes on where it was interrupted\n"
+    "  ebbtide-import appendonlydir/appendonly.aof.manifest\n"
+    "  ebbtide-import --from 10.0.0.7:6379 --passes 3 --wait   from a running Redis or Valkey, 7.0 or later\n"
+    "\n"
+    "A file is read twice: first it is checked as a whole, then sent, so a damaged file changes nothing. Keys of types that the "
+    "server does not\n"
+    "have, such as streams, and keys that it refuses, are listed with the reason; the exit status is then 3.\n"
+    "\n"
+    "From a running server, each pass after the first sends what has changed meanwhile, and says how much. Stop writers before "
+    "the last\n"
+    "pass; if it reports no change, both servers have the same keys. --list FILE has every key that is missing.\n";
+
+struct Options {
+  Endpoint target, from;
+  std::string password_file, from_password_file, from_address, path, list;
+  FileImport source;
+  bool replace = false, check = false, wait = false;
+  int passes = 2;
+};
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using ListFile = std::unique_ptr<std::FILE, CloseFile>;
+
+Result<ListFile> open_list(const std::string& path) {
+  if (path.empty()) return ListFile();
+  ListFile file(std::fopen(path.c_str(), "wb"));
+  if (file == nullptr) return Status::io_error(path + ": " + std::strerror(errno));
+  return file;
+}
+
+void print(const TransferReport& report, const char* taken, std::uint64_t commands) {
+  std::fputs(report.text(taken).c_str(), stdout);
+  if (commands != 0) std::printf("%s commands of append-only files\n", with_commas(commands).c_str());
+}
+
+Result<int> import_from_files(Options& options) {
+  TRY_ASSIGN(files, files_of(options.path));
+  options.source.files = std::move(files);
+  TRY_ASSIGN(list, open_list(options.list));
+  std::uint64_t commands = 0;
+  if (options.path != "-" && !has_state(options.source)) {
+    TransferReport contents(options.check ? list.get() : nullptr);
+    ProgressLine progress;
+    TRY(check_files(options.source, &contents, &commands,
+                    [&](std::uint64_t done, double share) { progress.show("checking ", done, share); }));
+    progress.end();
+    if (commands != 0 && !options.source.state.empty()) {
+      return Status::invalid_argument("--state is for RDB files: commands of an append-only file must not be sent twice");
+    }
+    if (options.check) {
+      print(contents, "importable", commands);
+      return contents.lost_any() ? 3 : 0;
+    }
+  }
+  if (options.check) return Status::invalid_argument("--check needs a file, and no state of an import");
+  TRY_ASSIGN(target, Connection::open(options.target));
+  TransferReport report(list.get());
+  Importer importer(*target, report, options.replace || has_state(options.source));
+  TRY(importer.begin());
+  ProgressLine progress;
+  TRY(import_files(options.source, &importer, &report, &commands,
+                   [&](std::uint64_t done, double share) { progress.show("importing", done, share); }));
+  progress.end();
+  print(report, "imported", commands);
+  return report.lost_any() ? 3 : 0;
+}
+
+Status check_empty(Connection& target, std::uint64_t database) {
+  TRY_ASSIGN(sizes, databases_of(target));
+  for (const DatabaseSize& each : sizes) {
+    if (each.database == database && each.keys != 0) {
+      return Status::exists("database " + std::to_string(database) + " of " + target.name() +
+                            " has keys; give --replace to write into it");
+    }
+  }
+  return Status::ok();
+}
+
+Result<int> import_from_server(const Options& options) {
+  TRY_ASSIGN(source, Connection::open(options.from));
+  TRY_ASSIGN(target, Connection::open(options.target));
+  TRY_ASSIGN(list, open_list(options.list));
+  TRY_ASSIGN(databases, databases_of(*source));
+  std::erase_if(databases, [&](const DatabaseSize& each) { return !is_wanted(options.source.databases, each.database); });
+  std::vector<LiveCopy> copies;
+  for (const DatabaseSize& each : databases) {
+    if (!options.replace) TRY(check_empty(*target, each.database));
+    copies.emplace_back(*source, *target, each.database);
+  }
+  bool lost = false;
+  for (int pass = 1; pass <= options.passes; ++pass) {
+    if (options.wait && pass == options.passes && pass > 1) {
+      std::fprintf(stderr, "Stop the writers, then press Enter for the last pass.\n");
+      for (int c = std::getchar(); c != '\n' && c != EOF;) c = std::getchar();
+    }
+    TransferReport report(list.get());
+    ProgressLine progress;
+    CopyPass sum;
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const std::uint64_t before = sum.keys, expected = std::max<std::uint64_t>(databases[i].keys, 1);
+      TRY_ASSIGN(done, copies[i].pass(&report, [&](std::uint64_t keys) {
+        progress.show("pass " + std::to_string(pass), before + keys,
+                      copies.size() == 1 ? std::min(static_cast<double>(keys) / static_cast<double>(expected), 1.0) : -1);
+      }));
+      sum.keys += done.keys;
+      sum.changed += done.changed;
+      sum.removed += done.removed;
+    }
+    progress.end();
+    std::printf("pass %d: %s keys", pass, with_commas(sum.keys).c_str());
+    if (pass > 1)
+      std::printf("; since the pass before %s written, %s removed", with_commas(sum.changed).c_str(),
+                  with_commas(sum.removed).c_str());
+    std::printf("\n%s\n", report.text("copied").c_str());
+    std::fflush(stdout);
+    lost |= report.lost_any();
+  }
+  return lost ? 3 : 0;
+}
+
+/// Splits "HOST:PORT".
+Status parse_address(const std::string& text, Endpoint* endpoint) {
+  if (text.find('/') != std::string::npos) {
+    endpoint->unixsocket = text;
+    return Status::ok();
+  }
+  const std::size_t colon = text.rfind(':');
+  endpoint->host = text.substr(0, colon);
+  if (colon == std::string::npos) return Status::ok();
+  char* end = nullptr;
+  const unsigned long port = std::strtoul(text.c_str() + colon + 1, &end, 10);
+  if (*end != '\0' || port == 0 || port > 65535 || endpoint->host.empty()) {
+    return Status::invalid_argument("--from " + text +
+                                    ": HOST:PORT is expected, such as 127.0.0.1:6379, or the path of a Unix socket");
+  }
+  endpoint->port = static_cast<int>(port);
+  return Status::ok();
+}
+
+Result<int> run(Options& options) {
+  TRY(read_password(options.password_file, "REDISCLI_AUTH", &options.target));
+  if (options.from_address.empty()) return import_from_files(options);
+  TRY(parse_address(options.from_address, &options.from));
+  TRY(read_password(options.from_password_file, "EBBTIDE_IMPORT_FROM_AUTH", &options.from));
+  return import_from_server(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Brings the keys of an RDB file, of an append-only file, or of a running Redis into a running Ebbtide server.",
+               kTool);
+  app.footer(kExamples);
+  app.set_version_flag("--version", std::string(kTool) + " " EBBTIDE_VERSION);
+  add_endpoint_flags(&app, &options.target, &options.password_file, "the server that receives the keys");
+  app.add_option("--database", options.source.databases, "only keys of these databases, separated by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N");
+  app.add_flag("--replace", options.replace, "replace keys that exist; without it they are listed as refused");
+  app.add_option("--list", options.list, "file for all keys that are not imported, a line each with the reason")
+      ->type_name("FILE");
+  auto* const file =
+      app.add_option("FILE", options.path, "an RDB file, an append-only file, its manifest, or - for standard input")
+          ->type_name("");
+  app.add_flag("--check", options.check, "read the file and show what it contains; send nothing");
+  app.add_option("--state", options.source.state,
+                 "file that keeps the position, so that an interrupted import of an RDB file can go on")
+      ->type_name("FILE");
+  auto* const from = app.add_option("--from", options.from_address, "a running server to copy from, instead of a file")
+                         ->type_name("HOST:PORT")
+                         ->excludes(file);
+  app.add_option("--from-user", options.from.user, "user at that server")->type_name("NAME")->needs(from);
+  app.add_option("--from-password-file", options.from_password_file,
+                 "file with the password there; without it, EBBTIDE_IMPORT_FROM_AUTH in the environment has it")
+      ->type_name("FILE")
+      ->needs(from);
+  app.add_option("--passes", options.passes, "how often a running server is read")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100))
+      ->type_name("N")
+      ->needs(from);
+  app.add_flag("--wait", options.wait, "wait for Enter before the last pass, so that writers can be stopped")->needs(from);
+  try {
+    app.parse(argc, argv);
+    if (options.path.empty() && options.from_address.empty()) throw CLI::RequiredError("FILE or --from");
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const auto status = run(options);
+  return status.is_ok() ? *status : fail(kTool, 1, status.status());
+}

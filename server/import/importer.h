@@ -1,0 +1,55 @@
+// Sends keys and commands to a server in a pipeline, and notes what becomes of each.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "import/connection.h"
+#include "import/rdb_reader.h"
+#include "import/report.h"
+
+namespace ebbtide {
+
+/// Sends to one server. Not thread-safe.
+class Importer {
+ public:
+  /// `replace`: keys that exist are replaced; otherwise they are refused. The arguments must outlive this object.
+  Importer(Connection& target, TransferReport& report, bool replace) : target_(target), report_(report), replace_(replace) {}
+
+  /// Reads the server's time, against which expiries are judged. Call it first.
+  Status begin();
+  /// Sends a key; adds it to the report now, or when its reply has come.
+  Status add(RdbEntry&& entry, unsigned version);
+  /// Sends a command as it stands. An error of the server is reported with `name`, the command's place.
+  Status add_command(const std::vector<std::string>& arguments, std::string name);
+  /// Removes a key.
+  Status remove(std::uint64_t database, const std::string& key);
+  /// Returns once all replies have come.
+  Status drain();
+
+ private:
+  struct Sent {
+    std::uint64_t database = 0;
+    std::string type, name;  // `name` is the key, or the place of a command
+    enum class Kind : std::uint8_t { kKey, kCommand, kSelect, kRemoval } kind = Kind::kKey;
+    std::uint64_t batch = 0;
+  };
+  Status select(std::uint64_t database);
+  Status sent(Sent what, std::size_t bytes);
+  Status receive_one();
+  Status note(const Sent& what, const ServerReply& reply);
+
+  Connection& target_;
+  TransferReport& report_;
+  const bool replace_;
+  std::int64_t time_ms_ = 0;
+  std::uint64_t database_ = 0;
+  bool selected_ = false;
+  std::deque<Sent> sent_;  // without a reply
+  std::uint64_t batch_ = 0;
+  std::size_t batch_bytes_ = 0, batch_commands_ = 0;
+};
+
+}  // namespace ebbtide

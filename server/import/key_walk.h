@@ -1,0 +1,32 @@
+// Walks over all keys of a server: SCAN, and for each key DUMP and its expiry.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "import/connection.h"
+#include "import/rdb_reader.h"
+
+namespace ebbtide {
+
+/// A key of a server, and the RDB version of its payload. `offset` of the entry is unused.
+struct DumpedKey {
+  RdbEntry entry;
+  unsigned version = 0;
+};
+
+/// The databases of a server that have keys, with their numbers of keys.
+struct DatabaseSize {
+  std::uint64_t database = 0, keys = 0;
+};
+Result<std::vector<DatabaseSize>> databases_of(Connection& source);
+
+/// Calls `visit` for each key of a database that exists during the whole walk, at least once; a key may come twice. Other keys may be
+/// missing. An error of `visit` ends the walk. kIoError: the server does not answer, or with an error.
+Status walk_keys(Connection& source, std::uint64_t database, const std::function<Status(DumpedKey&&)>& visit);
+
+/// Calls `visit` for each name of a database, like walk_keys().
+Status walk_names(Connection& source, std::uint64_t database, const std::function<Status(const std::string&)>& visit);
+
+}  // namespace ebbtide

@@ -1,0 +1,86 @@
+// Reads an RDB file of Redis or Valkey entry by entry. A value is not unpacked: its bytes are those of a DUMP payload.
+//
+//   file    "REDIS", version (4 digits), then markers and entries, then 0xff and a CRC of 8 bytes.
+//   marker  0xfe database | 0xfb sizes | 0xfa aux field | 0xf5 function library | 0xf7 data of a module | 0xf4 slot.
+//   entry   [0xfd seconds | 0xfc milliseconds]  [0xf8 idle time | 0xf9 frequency]  type  key  value
+//
+// The CRC is that of all bytes before it; 0 means that there is none.
+//
+// Values of streams and of most modules are skipped, since their lengths can be found; so are hashes with expiring fields. Sources:
+// Redis's rdb.h and rdb.c, 2.4 to 7.4.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "import/input_file.h"
+
+namespace ebbtide {
+
+/// A key of the file.
+struct RdbEntry {
+  std::uint64_t database = 0;
+  std::string key;
+  std::optional<std::int64_t> expiry_ms;  ///< Unix time
+  unsigned type = 0;                      ///< the type byte
+  std::string value;                      ///< as it stands in the file
+  std::uint64_t offset = 0;               ///< where the entry begins
+};
+
+/// Returns the name of a type byte: "string", "hash", "stream", ...
+[[nodiscard]] std::string rdb_type_name(unsigned type);
+/// Returns true if RESTORE has taken values of the type since Redis 7.2; a stream or a module is none of them.
+[[nodiscard]] bool rdb_type_is_supported(unsigned type);
+/// Returns the payload of RESTORE for a value: type, value, version (at most that of Redis 7.2) and CRC.
+[[nodiscard]] std::string rdb_payload(const RdbEntry& entry, unsigned version);
+
+/// Reads one file. Not thread-safe.
+class RdbReader {
+ public:
+  /// Called for what the file has beside keys, such as "function library", with its offset.
+  using OnOther = std::function<void(const std::string& what, std::uint64_t offset)>;
+
+  RdbReader(InputFile& input, OnOther other) : input_(input), other_(std::move(other)) {}
+
+  /// Reads the beginning of the file. kInvalidArgument: it is no RDB file.
+  Status begin();
+  /// Goes to an entry of the file, whose offset and database an earlier run has stored. The CRC of the file is not checked then.
+  Status resume(std::uint64_t offset, std::uint64_t database);
+  /// Reads the next entry. Returns false at the end of the file. kCorruption: the file is damaged, names the offset; kUnsupported: the
+  /// type of a value is unknown, so that its end cannot be found.
+  Result<bool> next(RdbEntry* entry);
+
+  [[nodiscard]] unsigned version() const { return version_; }
+
+ private:
+  struct Length {
+    std::uint64_t value = 0;
+    bool is_encoding = false;  // `value` is the encoding of a string: 0 to 2 an integer, 3 LZF
+  };
+  [[nodiscard]] Status damaged(const std::string& what) const;
+  Result<unsigned> byte(std::string* raw);
+  Result<Length> length_or_encoding(std::string* raw);
+  Result<std::uint64_t> length(std::string* raw);
+  Status lengths(std::uint64_t count, std::string* raw);
+  Status string(std::string* raw);
+  Status strings(std::uint64_t count, std::string* raw);
+  Result<std::string> text();
+  Status score_text(std::string* raw);
+  Status value(RdbEntry* entry);
+  Status stream(unsigned type, std::string* raw);
+  Status module_parts(std::string* raw);
+  Result<bool> marker(unsigned code);
+  Status check_end();
+
+  InputFile& input_;
+  const OnOther other_;
+  unsigned version_ = 0;
+  std::uint64_t database_ = 0;
+  std::uint64_t entry_offset_ = 0;
+  bool resumed_ = false;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,77 @@
+// What became of each key of an import or export: counts by database and type, and a line for each key that was not taken.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <engine/result.h>
+
+namespace ebbtide {
+
+/// Returns the bytes in double quotes; bytes other than printable ASCII as \xNN.
+[[nodiscard]] std::string printable(Bytes bytes);
+/// Returns a number with commas: "1,234,567".
+[[nodiscard]] std::string with_commas(std::uint64_t number);
+
+enum class Fate : std::uint8_t {
+  kTaken,
+  kExpired,      ///< its time had passed
+  kUnsupported,  ///< the target does not have its type
+  kRefused       ///< the target answered with an error
+};
+
+/// Counts fates. Not thread-safe.
+class TransferReport {
+ public:
+  /// The first keys that were not taken are shown by text(); all of them go to `list`, if it is not null.
+  explicit TransferReport(std::FILE* list = nullptr) : list_(list) {}
+
+  void add(std::uint64_t database, const std::string& type, Fate fate) {
+    ++counts_[{database, type}][static_cast<std::size_t>(fate)];
+  }
+  /// Adds a key that was not taken.
+  void add_lost(std::uint64_t database, const std::string& type, Fate fate, Bytes key, const std::string& why);
+  /// Adds something that is no key, such as a function library.
+  void add_other(const std::string& what, const std::string& why);
+
+  [[nodiscard]] std::uint64_t total(Fate fate) const;
+  [[nodiscard]] std::uint64_t keys() const;
+  [[nodiscard]] bool lost_any() const { return lost_ != 0; }
+  /// Returns a table of the counts, and the first of what was lost. `taken`: the heading of the column, such as "imported".
+  [[nodiscard]] std::string text(const char* taken) const;
+
+ private:
+  static constexpr std::uint64_t kShown = 20;
+  void add_line(const std::string& line);
+
+  std::FILE* const list_;
+  std::map<std::pair<std::uint64_t, std::string>, std::array<std::uint64_t, 4>> counts_;
+  std::uint64_t lost_ = 0;
+  std::string lines_;
+};
+
+/// Shows progress on standard error: on a terminal in one line that changes each second, else a line every ten seconds.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  /// Shows the state if the last time is long enough ago. `share`: the part that is done, from 0 to 1; negative if unknown.
+  void show(const std::string& doing, std::uint64_t keys, double share);
+  /// Ends the line on a terminal.
+  void end();
+
+ private:
+  const bool terminal_;
+  const std::uint64_t begun_ns_;
+  std::uint64_t shown_ns_;
+  bool open_ = false;
+};
+
+}  // namespace ebbtide

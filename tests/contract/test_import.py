@@ -1,0 +1,277 @@
+"""ebbtide-import and ebbtide-export: keys go from Redis's files and from a running Redis to this server, and back."""
+
+import random
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from support.server import binary, redis_server, wait_until
+
+READERS = {
+    b"string": lambda client, key: client.get(key),
+    b"list": lambda client, key: client.lrange(key, 0, -1),
+    b"set": lambda client, key: client.smembers(key),
+    b"hash": lambda client, key: client.hgetall(key),
+    b"zset": lambda client, key: client.zrange(key, 0, -1, withscores=True),
+}
+
+
+def run(tool, *arguments, status=0, stdin=None):
+    """Runs a tool, requires its exit status, and returns its output: standard output and standard error together."""
+    done = subprocess.run([str(binary(tool)), *map(str, arguments)], capture_output=True, input=stdin, timeout=120, check=False)
+    text = (done.stdout + done.stderr).decode()
+    assert done.returncode == status, text
+    return text
+
+
+def contents(client, databases=(0, 3)):
+    """Returns all keys with their values, and whether they expire."""
+    found = {}
+    for database in databases:
+        client.select(database)
+        for key in client.scan_iter(count=1000):
+            kind = client.type(key)
+            found[database, key] = (kind, READERS[kind](client, key), client.pexpiretime(key)) if kind in READERS else (kind, None, None)
+    client.select(0)
+    return found
+
+
+def fill(client, seed=1):
+    """Writes keys of every type that both servers have, small and large, with and without expiry, into two databases."""
+    rng = random.Random(seed)
+    text = lambda: rng.choice([b"%d" % rng.randrange(-(1 << 40), 1 << 40), b"x" * rng.randrange(100), rng.randbytes(rng.randrange(300))])  # noqa: E731
+    with client.pipeline(transaction=False) as pipe:
+        for i in range(300):
+            pipe.set(b"string%d\x00" % i, text(), px=rng.choice([None, 10**9]))
+        for i in range(40):
+            size = rng.choice([1, 3, 100, 600])
+            pipe.rpush(b"list%d" % i, *(text() for _ in range(size)))
+            pipe.sadd(b"set%d" % i, *(text() for _ in range(size)))
+            pipe.sadd(b"numbers%d" % i, *range(size))
+            pipe.hset(b"hash%d" % i, mapping={b"f%d" % j: text() for j in range(size)})
+            pipe.zadd(b"sorted%d" % i, {b"m%d" % j: rng.uniform(-1e6, 1e6) for j in range(size)})
+        pipe.execute()
+    client.select(3)
+    client.set("in3", "x")
+    client.rpush("list3", *range(1000))
+    client.select(0)
+
+
+@pytest.fixture
+def redis_client(tmp_path):
+    import redis
+
+    home = tmp_path / "redis"
+    home.mkdir()
+    with redis_server(home) as port:
+        client = redis.Redis(port=port)
+        client.home, client.port = home, port
+        yield client
+
+
+@pytest.fixture
+def ours(fresh):
+    client = fresh.start().client()
+    client.port = fresh.port
+    return client
+
+
+def test_rdb_file_of_redis_is_imported_with_every_type_database_and_expiry(redis_client, ours):
+    fill(redis_client)
+    redis_client.save()
+    file = redis_client.home / "dump.rdb"
+    assert "importable" in run("ebbtide-import", "--check", file)
+    total = run("ebbtide-import", "-p", ours.port, file).splitlines()[-1]
+    assert total.split() == ["all", "502", "0", "0", "0"]
+    assert contents(ours) == contents(redis_client)
+
+
+def test_file_has_keys_of_other_types_or_too_large_ones_they_are_listed_and_the_rest_is_imported(redis_client, ours, tmp_path):
+    redis_client.set("k", "v")
+    redis_client.rpush("large", *range(20_000))
+    redis_client.set("gone", "v", px=1)
+    redis_client.xadd("stream", {"a": "b"})
+    redis_client.xgroup_create("stream", "group")
+    redis_client.xadd("stream", {"a": "c"})
+    redis_client.xreadgroup("group", "consumer", {"stream": ">"})
+    redis_client.function_load("#!lua name=lib\nredis.register_function('f', function() return 1 end)")
+    redis_client.save()
+    lost = tmp_path / "lost"
+    text = run("ebbtide-import", "-p", ours.port, "--list", lost, redis_client.home / "dump.rdb", status=3)
+    assert 'stream "stream": the server does not have this type' in text and "function library" in text
+    assert 'list "large": ERR' in text
+    assert len(lost.read_text().splitlines()) == 3
+    assert contents(ours, [0]).keys() == {(0, b"k")}
+
+
+@pytest.mark.parametrize("damage", ["truncated", "one bit flipped"])
+def test_damaged_file_is_refused_and_nothing_of_it_is_imported(redis_client, ours, damage):
+    fill(redis_client)
+    redis_client.save()
+    file = redis_client.home / "dump.rdb"
+    content = bytearray(file.read_bytes())
+    if damage == "truncated":
+        content = content[: len(content) // 2]
+    else:
+        content[len(content) // 2] ^= 4
+    file.write_bytes(content)
+    text = run("ebbtide-import", "-p", ours.port, file, status=1)
+    assert "dump.rdb" in text and "byte" in text
+    assert ours.dbsize() == 0
+
+
+def test_keys_exist_they_are_refused_or_replaced_on_request(redis_client, ours):
+    redis_client.set("k", "new")
+    redis_client.set("other", "new")
+    redis_client.save()
+    ours.set("k", "old")
+    file = redis_client.home / "dump.rdb"
+    assert 'string "k": BUSYKEY' in run("ebbtide-import", "-p", ours.port, file, status=3)
+    assert (ours.get("k"), ours.get("other")) == (b"old", b"new")
+    run("ebbtide-import", "-p", ours.port, "--replace", file)
+    assert ours.get("k") == b"new"
+
+
+def test_only_chosen_databases_are_imported_also_from_standard_input(redis_client, ours):
+    fill(redis_client)
+    redis_client.save()
+    run("ebbtide-import", "-p", ours.port, "--database", "3", "-", stdin=(redis_client.home / "dump.rdb").read_bytes())
+    assert {database for database, _ in contents(ours)} == {3}
+
+
+@pytest.mark.parametrize("preamble", ["yes", "no"])
+def test_append_only_file_of_redis_is_imported_with_the_commands_after_its_base(redis_client, ours, preamble):
+    redis_client.config_set("aof-use-rdb-preamble", preamble)
+    fill(redis_client)
+    redis_client.config_set("appendonly", "yes")
+    wait_until(lambda: redis_client.info("persistence")["aof_rewrite_in_progress"] == 0 and redis_client.info("persistence")["aof_rewrite_scheduled"] == 0)
+    redis_client.incrby("counter", 5)
+    redis_client.delete("list1")
+    with redis_client.pipeline(transaction=True) as pipe:
+        pipe.hset("hash2", "more", "1").select(3).set("later", "3").execute()
+    redis_client.xadd("stream", {"a": "b"})
+    redis_client.delete("stream")
+    manifest = next((redis_client.home / "appendonlydir").glob("*.manifest"))
+    text = run("ebbtide-import", "-p", ours.port, manifest, status=3)
+    assert '"XADD": ERR unknown command' in text
+    assert contents(ours) == contents(redis_client)
+
+
+def test_interrupted_import_goes_on_from_its_state(redis_client, ours, tmp_path):
+    with redis_client.pipeline(transaction=False) as pipe:
+        for i in range(200_000):
+            pipe.set(f"key{i}", f"value{i}")
+        pipe.execute()
+    redis_client.save()
+    file, state = redis_client.home / "dump.rdb", tmp_path / "state"
+    command = [str(binary("ebbtide-import")), "-p", str(ours.port), "--state", str(state), str(file)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(state.exists, interval=0.001, what="the state of the import")
+        process.send_signal(signal.SIGKILL)
+    assert state.exists() and ours.dbsize() < 200_000
+    ours.flushdb()
+    run("ebbtide-import", *command[1:])
+    assert not state.exists()
+    assert 0 < ours.dbsize() < 200_000, "the second run did not begin at the state"
+
+
+def test_state_of_another_file_is_refused(redis_client, ours, tmp_path):
+    redis_client.set("k", "v")
+    redis_client.save()
+    state = tmp_path / "state"
+    state.write_text("ebbtide-import 1\nsize 7\noffset 9\ndatabase 0\n")
+    assert "another size" in run("ebbtide-import", "-p", ours.port, "--state", state, redis_client.home / "dump.rdb", status=1)
+    state.write_text("something else")
+    assert "is not the state of an import" in run("ebbtide-import", "-p", ours.port, "--state", state, redis_client.home / "dump.rdb", status=1)
+    assert ours.dbsize() == 0
+
+
+def test_keys_of_a_running_redis_are_copied_and_the_last_pass_brings_what_changed(redis_client, ours):
+    fill(redis_client)
+    command = [str(binary("ebbtide-import")), "-p", str(ours.port), "--from", f"127.0.0.1:{redis_client.port}", "--passes", "2", "--wait"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: ours.dbsize() == redis_client.dbsize(), what="the first pass")
+        assert "Stop the writers" in process.stderr.readline()
+        redis_client.set("new", "1")
+        redis_client.append(b"string1\x00", "changed")
+        redis_client.expire("list2", 10_000)
+        redis_client.delete("set1", "set2")
+        redis_client.select(3)
+        redis_client.delete("in3")
+        redis_client.select(0)
+        out, err = process.communicate("\n", timeout=60)
+    assert process.returncode == 0, out + err
+    assert "since the pass before 3 written, 3 removed" in out
+    assert contents(ours) == contents(redis_client)
+
+
+def test_target_of_a_copy_has_keys_it_is_refused_unless_they_may_be_replaced(redis_client, ours):
+    redis_client.set("k", "theirs")
+    ours.mset({"k": "ours", "only ours": "1"})
+    source = ["-p", ours.port, "--from", f"127.0.0.1:{redis_client.port}"]
+    assert "has keys; give --replace" in run("ebbtide-import", *source, status=1)
+    run("ebbtide-import", *source, "--replace")
+    assert (ours.get("k"), ours.get("only ours")) == (b"theirs", b"1")
+
+
+def test_redis_loads_an_exported_file_and_it_can_be_imported_again(fresh, ours, redis_client, tmp_path):
+    import redis
+
+    fill(ours)
+    file = tmp_path / "export" / "dump.rdb"
+    file.parent.mkdir()
+    run("ebbtide-export", "-p", ours.port, file)
+    assert "exists; give --force" in run("ebbtide-export", "-p", ours.port, file, status=1)
+    run("ebbtide-export", "-p", ours.port, "--force", file)
+    assert [path.name for path in file.parent.iterdir()] == ["dump.rdb"]
+    with redis_server(file.parent) as port:
+        assert contents(redis.Redis(port=port)) == contents(ours)
+    before = contents(ours)
+    ours.flushall()
+    run("ebbtide-import", "-p", ours.port, file)
+    assert contents(ours) == before
+
+
+def test_export_refuses_a_server_that_is_no_ebbtide_and_leaves_no_file(redis_client, tmp_path):
+    file = tmp_path / "dump.rdb"
+    assert "is no Ebbtide server" in run("ebbtide-export", "-p", redis_client.port, file, status=1)
+    assert not file.exists()
+
+
+def test_wrong_use_is_refused_with_the_reason(ours, tmp_path):
+    assert "FILE or --from is required" in run("ebbtide-import", status=2)
+    assert "--host" in run("ebbtide-import", "--help") and "Examples" in run("ebbtide-export", "--help")
+    assert "No such file" in run("ebbtide-import", "-p", ours.port, tmp_path / "absent.rdb", status=1)
+    assert "is a directory" in run("ebbtide-import", "-p", ours.port, tmp_path, status=1)
+    text = tmp_path / "text"
+    text.write_text("hello")
+    assert "neither an RDB file nor an append-only file" in run("ebbtide-import", "-p", ours.port, text, status=1)
+    empty = tmp_path / "empty.rdb"
+    empty.write_bytes(b"REDIS0011\xff" + bytes(8))
+    assert "Connection refused" in run("ebbtide-import", "-p", 1, empty, status=1)
+    assert "HOST:PORT is expected" in run("ebbtide-import", "--from", "host:many", status=1)
+
+
+def test_server_has_a_password_it_is_read_from_a_file_or_the_environment(fresh, tmp_path):
+    fresh.set("server.password=secret").start()
+    empty = tmp_path / "empty.rdb"
+    empty.write_bytes(b"REDIS0011\xff" + bytes(8))
+    assert "--password-file" in run("ebbtide-import", "-p", fresh.port, empty, status=1)
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    run("ebbtide-import", "-p", fresh.port, "--password-file", password, empty)
+    password.write_text("wrong\n")
+    assert "WRONGPASS" in run("ebbtide-import", "-p", fresh.port, "--password-file", password, empty, status=1)
+
+
+def test_database_does_not_exist_at_the_target_the_error_names_it_and_the_key_of_the_configuration(redis_client, fresh, tmp_path):
+    fresh.set("server.databases=2").start()
+    redis_client.select(3)
+    redis_client.set("k", "v")
+    redis_client.save()
+    copy = tmp_path / "copy.rdb"
+    shutil.copy(redis_client.home / "dump.rdb", copy)
+    text = run("ebbtide-import", "-p", fresh.port, copy, status=1)
+    assert "database 3" in text and "`server.databases`" in text
