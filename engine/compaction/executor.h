@@ -38,6 +38,8 @@ struct CompactionEnv {
   const std::atomic<bool>* abort = nullptr;  ///< if true, the job soon ends with kAborted
   /// A merge of at least twice this size is cut into parts of at least this size.
   std::uint64_t sub_merge_bytes = std::uint64_t{16} << 20;
+  /// Bytes of readahead of a part for all its inputs.
+  std::size_t readahead_bytes = kReadaheadBudget;
 };
 
 /// The state at the start of a merge.

@@ -26,7 +26,7 @@ GroupMerge::GroupMerge(const Version& version, const CompactionContext& context,
       judgement_{context.visible_seq, context.now},
       names_(version, newest_run(version, inputs), context.now),
       cuts_(version, context, env, inputs, tables_),
-      builder_(version, context, inputs, tables_) {}
+      builder_(version, context, inputs, tables_, env.readahead_bytes) {}
 
 Status GroupMerge::run(std::vector<MergeGroup> groups) {
   const std::size_t first = parts_.size();

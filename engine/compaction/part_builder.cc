@@ -1,6 +1,7 @@
 #include "compaction/part_builder.h"
 
 #include <algorithm>
+#include <map>
 
 #include "iter/run_iterator.h"
 
@@ -25,12 +26,12 @@ std::size_t shared_prefix_of(const FileGroup& group) {
   return shared_prefix(whole);
 }
 
-/// Returns the indexes of the runs that the files are in, newest first.
-std::vector<std::size_t> runs_of(const std::vector<InputFile>& files) {
-  std::vector<std::size_t> runs;
-  for (const InputFile& file : files) runs.push_back(file.run);
-  std::sort(runs.begin(), runs.end());
-  runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
+/// Returns the files that overlap the range, by the index of their run, so newest first; files of a run stay in order.
+std::map<std::size_t, std::vector<FileMetaPtr>> files_by_run(const std::vector<InputFile>& files, const KeyRange& range) {
+  std::map<std::size_t, std::vector<FileMetaPtr>> runs;
+  for (const InputFile& file : files) {
+    if (ranges_overlap(file.range, range)) runs[file.run].push_back(file.meta);
+  }
   return runs;
 }
 
@@ -65,17 +66,15 @@ MergePart PartBuilder::build(const MergeGroup& group, const KeyRange& range, Rea
 /// Adds one source per run, newest first; two sources per run if the group leaves out a range.
 void PartBuilder::add_sources(const MergeGroup& group, ReadCounters* counters, MergePart* part) const {
   const std::vector<KeyRange> ranges = group.hole ? outside_of(part->range, *group.hole) : std::vector{part->range};
-  for (const std::size_t run : runs_of(group.files.files)) {
-    std::vector<FileMetaPtr> files;
-    for (const InputFile& file : group.files.files) {
-      if (file.run != run || !ranges_overlap(file.range, part->range)) continue;
-      files.push_back(file.meta);
-      const SharedTombstones& tombstones = tables_.of(*file.meta).range_tombstones();
+  auto runs = files_by_run(group.files.files, part->range);
+  const std::size_t readahead = readahead_of_each(runs.size() * ranges.size(), readahead_bytes_);
+  for (auto& [run, files] : runs) {
+    for (const FileMetaPtr& file : files) {
+      const SharedTombstones& tombstones = tables_.of(*file).range_tombstones();
       if (!tombstones->empty()) part->tombstones.push_back(tombstones);
     }
-    if (files.empty()) continue;
     const auto list = std::make_shared<const std::vector<FileMetaPtr>>(std::move(files));
-    for (const KeyRange& bounds : ranges) part->sources.push_back(source_of(list, tables_, {bounds, false, counters}));
+    for (const KeyRange& bounds : ranges) part->sources.push_back(source_of(list, tables_, {bounds, false, counters, readahead}));
   }
 }
 

@@ -10,9 +10,10 @@ namespace ebbtide {
 
 class PartBuilder {
  public:
-  /// The arguments must outlive this object and the parts.
-  PartBuilder(const Version& version, const CompactionContext& context, const PlanInputs& inputs, const OpenTables& tables)
-      : version_(version), context_(context), inputs_(inputs), tables_(tables) {}
+  /// The arguments must outlive this object and the parts. `readahead_bytes`: for all sources of a part together.
+  PartBuilder(const Version& version, const CompactionContext& context, const PlanInputs& inputs, const OpenTables& tables,
+              std::size_t readahead_bytes)
+      : version_(version), context_(context), inputs_(inputs), tables_(tables), readahead_bytes_(readahead_bytes) {}
 
   /// Returns the part of `group` in `range`. The part's reads are counted in `counters`.
   [[nodiscard]] MergePart build(const MergeGroup& group, const KeyRange& range, ReadCounters* counters) const;
@@ -25,6 +26,7 @@ class PartBuilder {
   const CompactionContext& context_;
   const PlanInputs& inputs_;
   const OpenTables& tables_;
+  const std::size_t readahead_bytes_;
 };
 
 /// Sets the range to which the part's range tombstones are clipped, and the pending births at its ends. This is the part's range,

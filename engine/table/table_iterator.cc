@@ -11,20 +11,18 @@
 namespace ebbtide {
 namespace {
 
-// Number of bytes that compactions read at once. A scan through the cache begins with single pages; while it is sequential, the
-// number of bytes doubles up to this.
-constexpr std::size_t kReadaheadBytes = std::size_t{256} << 10;
-
-// Reads the data file without the cache, and more bytes than requested. Not thread-safe.
+// Reads the data file without the cache, and more bytes than requested. Compactions (`eager`) read `most` bytes at once. A scan
+// through the cache begins with single pages; while it is sequential, the number of bytes doubles up to `most`. Not thread-safe.
 class Readahead {
  public:
-  Readahead(const TableReaderImpl& r, bool eager) : r_(r), eager_(eager), window_(eager ? kReadaheadBytes : 0) {}
+  Readahead(const TableReaderImpl& r, bool eager, std::size_t most)
+      : r_(r), eager_(eager), most_(most), window_(eager ? most : 0) {}
 
   // Returns the bytes of a block, valid until the next call. `forward` is the direction of the walk.
   Result<Bytes> read(std::uint64_t offset, std::size_t length, bool forward, ReadCounters* counters) {
     if (offset >= begin_ && offset + length <= begin_ + buffer_.size()) return Bytes(buffer_).substr(offset - begin_, length);
     const bool straight_on = forward ? offset == expected_ : offset + length == expected_;
-    if (!eager_) window_ = straight_on ? std::min(std::max<std::size_t>(window_ * 2, 4 * length), kReadaheadBytes) : length;
+    if (!eager_) window_ = straight_on ? std::min(std::max<std::size_t>(window_ * 2, 4 * length), most_) : length;
     const std::size_t bytes = std::max(length, window_);
     std::uint64_t from = offset, to = std::min(r_.files.data_bytes, offset + bytes);
     if (!forward) {
@@ -45,6 +43,7 @@ class Readahead {
  private:
   const TableReaderImpl& r_;
   const bool eager_;
+  const std::size_t most_;
   std::size_t window_;
   std::string buffer_;
   std::uint64_t begin_ = 0;     // offset of buffer_ in the file
@@ -54,7 +53,11 @@ class Readahead {
 class TableIterator final : public InternalIterator {
  public:
   TableIterator(std::shared_ptr<const TableReader> pinned, const TableReaderImpl& r, const TableIteratorOptions& options)
-      : reader_(std::move(pinned)), r_(r), index_(r.held()), options_(options), readahead_(r, !options.fill_cache) {
+      : reader_(std::move(pinned)),
+        r_(r),
+        index_(r.held()),
+        options_(options),
+        readahead_(r, !options.fill_cache, options.readahead) {
     if (index_.tiles.empty()) return;
     first_tile_ = options_.bounds.start.empty() ? 0 : index_.first_tile(options_.bounds.start);
     start_tile_ = options_.bounds.start.empty() ? 0 : index_.fences.find(options_.bounds.start);

@@ -1,6 +1,8 @@
 // The reads of an open table: point lookups by filter, index and block cache, large values, and iterators.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,10 +30,20 @@ struct ReadCounters {
   std::uint64_t pages_in_vain = 0;  ///< false positives: pages searched for a key that they do not have, with or without a filter
 };
 
+/// The most bytes that an iterator reads at once, and the bytes of readahead for all tables that are read side by side.
+inline constexpr std::size_t kMostReadahead = std::size_t{256} << 10;
+inline constexpr std::size_t kReadaheadBudget = std::size_t{32} << 20;
+/// Returns the readahead of each of `tables` tables, so that a merge of a thousand runs takes no more memory than one of a hundred.
+/// At least a page of the usual size: with less, each page would still be read as a whole.
+constexpr std::size_t readahead_of_each(std::size_t tables, std::size_t budget = kReadaheadBudget) {
+  return std::clamp(budget / std::max<std::size_t>(tables, 1), std::size_t{4} << 10, kMostReadahead);
+}
+
 struct TableIteratorOptions {
   KeyRange bounds;         ///< tiles and pages outside are not read
   bool fill_cache = true;  ///< false: pages are read without the cache, with readahead (for compactions)
   ReadCounters* counters = nullptr;
+  std::size_t readahead = kMostReadahead;  ///< the most bytes to read at once; a larger block is read as a whole
 };
 
 /// The PageMiss::page of a miss of the table's index and filter, instead of a page.

@@ -18,15 +18,15 @@ using Failed = std::map<std::size_t, Status>;
 // Makes an iterator over the tables of a run within bounds, as a child of the merge. When the iterator reaches a failed table, it
 // ends with the table's error.
 std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, ReadCounters* counters,
-                                            Failed failed) {
+                                            std::size_t readahead, Failed failed) {
   RunFiles files;
   files.files = run.tables().size();
   files.stats = [&run](std::size_t i) -> const TableStats& { return run.tables()[i]->meta->stats; };
-  files.open = [&run, bounds, fill_cache, counters,
+  files.open = [&run, bounds, fill_cache, counters, readahead,
                 failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
     if (const auto at = failed.find(i); at != failed.end())
       return std::make_unique<BarrierIterator>(run.tables()[i]->meta->stats, bounds.start, at->second);
-    return run.reader(i).new_iterator({bounds, fill_cache, counters});
+    return run.reader(i).new_iterator({bounds, fill_cache, counters, readahead});
   };
   return std::make_unique<RunIterator>(std::move(files), bounds);
 }
@@ -39,6 +39,7 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
     for (SharedTombstones& run : memtable->range_tombstone_runs()) tombstones->push_back({children.size(), {std::move(run)}});
     children.push_back(memtable->new_iterator());
   }
+  const std::size_t readahead = readahead_of_each(view.tables->runs.size());
   for (const RunView& run : view.tables->runs) {
     TombstoneSource source{children.size(), {}};
     Failed failed;
@@ -55,7 +56,7 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
       }
     }
     if (!source.sets.empty()) tombstones->push_back(std::move(source));
-    children.push_back(run_child(run, bounds, fill_cache, counters, std::move(failed)));
+    children.push_back(run_child(run, bounds, fill_cache, counters, readahead, std::move(failed)));
   }
   return std::make_unique<MergingIterator>(std::move(children));
 }

@@ -4,6 +4,7 @@
 
 #include "compaction/delete_only.h"
 #include "compaction/merge_part.h"
+#include "io/trace_fs.h"
 #include "table/loaded_filter.h"
 #include "tree_fixture.h"
 
@@ -203,6 +204,32 @@ TEST_CASE("merge is split into sub-merges: the content is that of a single merge
     REQUIRE(a == b);
   }
   REQUIRE(cut_parts > whole_parts);
+}
+
+TEST_CASE("merge of many runs: its inputs share the readahead") {
+  for (const std::size_t runs : {2, 8}) {
+    TreeFixture tree(7);
+    tree.context.settings.file_size = 256 << 10;
+    tree.context.settings.pages_per_tile = 1;
+    tree.context.settings.compression = Compression::kNone;
+    for (std::size_t run = 0; run < runs; ++run) {
+      testing::Source table;
+      for (int i = 100; i < 900; ++i) {
+        table.entries.push_back({.key = std::to_string(i), .seq = ++tree.context.visible_seq, .value = std::string(100, 'x')});
+      }
+      tree.flush(table);
+    }
+    TraceFileSystem trace(tree.fs, {.ops = ops_of(FileOp::kRead), .lengths = true});
+    tree.env.open_table = [&](const FileMeta& meta) { return TableReader::open({&trace, nullptr, "db", false}, files_of(meta)); };
+    tree.env.readahead_bytes = 64 << 10;
+    tree.env.sub_merge_bytes = 1 << 20;
+    REQUIRE(tree.run(tree.merge_of(0, runs - 1, {0, 1})).is_ok());
+    std::size_t most = 0;
+    for (const std::string& line : trace.lines()) {
+      if (line.find(".data ") != std::string::npos) most = std::max<std::size_t>(most, std::stoul(line.substr(line.rfind(' '))));
+    }
+    CHECK(most == (64 << 10) / runs);
+  }
 }
 
 /// Makes a run of values of `count` keys, which are spread over the keys of `prefix` and eight digits.
