@@ -43,9 +43,11 @@ class BorrowedIterator final : public InternalIterator {
 };
 
 /// Checks keys, in ascending order, with the filters of every run. The largest run comes first, since it most likely has the key;
-/// one filter that does not deny the key is enough.
+/// one filter that does not deny the key is enough. At most kMostAsked filters are asked for a key: of more, one would deny it
+/// wrongly in most cases, and a flush into a thousand runs would mostly ask filters.
 class RunProbe final : public KeysBelow {
  public:
+  static constexpr int kMostAsked = 64;
   RunProbe(const Version& version, const CompactionEnv& env) : env_(env) {
     for (const Run& run : version.runs) {
       if (run.files.empty()) continue;
@@ -58,15 +60,20 @@ class RunProbe final : public KeysBelow {
 
   void announce(Bytes key) override {
     const std::uint64_t hash = hash_key(key);
+    int asked = 0;
     for (One& run : runs_) {
-      if (find(&run, key) && run.table != nullptr) run.filter->prefetch(hash);
+      if (!find(&run, key)) continue;
+      if (run.table == nullptr || ++asked > kMostAsked) return;  // absent() will not deny the key
+      run.filter->prefetch(hash);
     }
   }
   bool absent(Bytes key) override {
     const LookupKey lookup{key, hash_key(key)};
     // If a table cannot be opened, or its filter is not in memory, it may have the key.
+    int asked = 0;
     return std::none_of(runs_.begin(), runs_.end(), [&](One& run) {
-      return find(&run, key) && (run.table == nullptr || run.table->may_contain(lookup, *run.filter));
+      if (!find(&run, key)) return false;
+      return run.table == nullptr || ++asked > kMostAsked || run.table->may_contain(lookup, *run.filter);
     });
   }
 

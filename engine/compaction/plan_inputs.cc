@@ -17,7 +17,8 @@ struct Resolver {
   const Version& version;
   bool unread = false;  // true if the plan drops whole files without reading them
   std::set<FileNum> taken{};
-  std::optional<KeyRange> touched{};  // the smallest range that contains all inputs
+  std::vector<std::size_t> taken_of_run{};  // number of inputs of each run
+  std::optional<KeyRange> touched{};        // the smallest range that contains all inputs
   PlanInputs out{};
 
   Result<std::size_t> index_of(RunId id) const {
@@ -29,6 +30,8 @@ struct Resolver {
 
   Status take(const PlanInput& input) {
     TRY_ASSIGN(index, index_of(input.run));
+    taken_of_run.resize(version.runs.size());
+    taken_of_run[index] += input.files.size();
     for (FileNum num : input.files) {
       FileMetaPtr file = version.find(version.runs[index], num);
       if (file != nullptr && file->quarantined() && !unread) {
@@ -54,6 +57,8 @@ struct Resolver {
       if (taken.count((*at)->data_file) == 0 && !visit(*at)) return;
     }
   }
+  /// True if all files of the run are inputs, so that none stays. The plan has named each of them once.
+  [[nodiscard]] bool is_whole(std::size_t run) const { return taken_of_run[run] == version.runs[run].files.size(); }
   /// Returns true if a file of the run that is not an input overlaps the range.
   [[nodiscard]] bool stays_in(std::size_t run, const KeyRange& range) const {
     bool any = false;
@@ -116,6 +121,7 @@ struct Resolver {
   /// Refuses a plan that would put a file above newer entries of its keys, or below older entries.
   Status check_ages() const {
     for (std::size_t run = 0; run < out.place && run < version.runs.size(); ++run) {
+      if (is_whole(run)) continue;
       for (const InputFile& file : out.files) {
         if (file.run < run && stays_in(run, file.range)) {
           return Status::invalid_argument("a plan would move file " + std::to_string(file.meta->data_file) +
@@ -124,6 +130,7 @@ struct Resolver {
       }
     }
     for (std::size_t run = out.place; run < version.runs.size(); ++run) {
+      if (is_whole(run)) continue;
       for (const InputFile& file : out.files) {
         if (file.run > run && stays_in(run, file.range)) {
           return Status::invalid_argument("a plan would move file " + std::to_string(file.meta->data_file) +
@@ -132,11 +139,6 @@ struct Resolver {
       }
     }
     return Status::ok();
-  }
-
-  [[nodiscard]] std::size_t inputs_in(std::size_t run) const {
-    return static_cast<std::size_t>(
-        std::count_if(out.files.begin(), out.files.end(), [run](const InputFile& file) { return file.run == run; }));
   }
 
   void look_below() {
@@ -150,7 +152,7 @@ struct Resolver {
           out.below.push_back(file);
           return true;
         });
-        found_below = inputs_in(run) < version.runs[run].files.size();
+        found_below = !is_whole(run);
       }
       below.insert(below.end(), std::make_move_iterator(ranges.begin()), std::make_move_iterator(ranges.end()));
     }

@@ -482,8 +482,10 @@ CompactionJob::Env DbImpl::job_env() {
                 return disk_.may_compact(bytes, may_use_deadline_room ? DiskUse::kDeadline : DiskUse::kMerge);
               },
           .compaction_env =
-              [this](std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
-                     CompactionJob::OpenedTables* opened) { return installer_.compaction_env(std::move(tables), abort, opened); },
+              [this](std::shared_ptr<const TablesView> tables, const std::vector<PlanInput>& inputs,
+                     const std::atomic<bool>* abort, CompactionJob::OpenedTables* opened) {
+                return installer_.compaction_env(std::move(tables), inputs, abort, opened);
+              },
           .measured = [this](std::uint64_t bytes_read, std::uint64_t nanos) { deadlines_.note_merge(bytes_read, nanos); },
           .write_failed = [this](const TreePtr& tree) { outputs_.note_failure(tree); },
           .version = [this](TreeId id) { return versions_->tree(id); },

@@ -22,6 +22,7 @@ class ConvexCurve {
         knots_.pop_back();
       knots_.push_back(point);
     }
+    for (std::size_t knot = 1; knot < knots_.size(); ++knot) steepness_.push_back(fall(knot) * std::exp(knots_[knot].second));
   }
 
   /// The bits of the first measured point after 0 that lies on the hull. Filters with fewer bits have a higher false positive
@@ -32,15 +33,8 @@ class ConvexCurve {
   /// everywhere.
   [[nodiscard]] double bits_at(double steepness) const {
     // Finds the first line at whose end -p' is at most `steepness`.
-    std::size_t low = 1, high = knots_.size();
-    while (low < high) {
-      const std::size_t middle = (low + high) / 2;
-      if (fall(middle) * std::exp(knots_[middle].second) <= steepness) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
+    const auto at = std::partition_point(steepness_.begin(), steepness_.end(), [&](double end) { return end > steepness; });
+    const auto low = static_cast<std::size_t>(at - steepness_.begin()) + 1;
     if (low == knots_.size()) return knots_.back().first;
     const double over = std::log(fall(low) / steepness) + knots_[low - 1].second;
     return knots_[low - 1].first + std::max(0.0, over / fall(low));
@@ -54,6 +48,7 @@ class ConvexCurve {
   [[nodiscard]] double fall(std::size_t knot) const { return -slope(knots_[knot - 1], knots_[knot]); }
 
   std::vector<std::pair<double, double>> knots_;
+  std::vector<double> steepness_;  // -p' at the end of each line, descending
 };
 
 const ConvexCurve& convex(FilterCurve curve) {
@@ -104,11 +99,38 @@ FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurv
   if (spend(std::exp(low)) > budget_bits) {
     for (int i = 0; i < 100; ++i) {
       const double middle = (low + high) / 2;
+      if (middle == low || middle == high) break;
       (spend(std::exp(middle)) > budget_bits ? low : high) = middle;
     }
     spend(std::exp(high));
   }
   return finish(runs, std::move(bits), curve);
+}
+
+constexpr std::size_t kTriedSingly = 16;
+
+/// Returns `fixed`, with `touch` bits or none for each run that has fewer than `touch` bits. Their bits go to the most useful ones.
+/// Returns an empty list if kTriedSingly runs or fewer are concerned: then each is tried singly, which costs two solutions of the
+/// whole problem a run. Many are concerned if a level has many runs of the same size.
+Fixed all_or_nothing(std::span<const FilterRun> runs, const FilterBits& now, const Fixed& fixed, double touch) {
+  std::vector<std::size_t> few;
+  double left = 0;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const double bits = now.bits_per_entry[r];
+    if (fixed[r] || bits <= 0 || bits >= touch) continue;
+    few.push_back(r);
+    left += static_cast<double>(runs[r].entries) * bits;
+  }
+  if (few.size() <= kTriedSingly) return {};
+  const auto worth = [&](std::size_t r) { return weight(runs[r]) / static_cast<double>(runs[r].entries); };
+  std::stable_sort(few.begin(), few.end(), [&](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
+  Fixed all = fixed;
+  for (const std::size_t r : few) {
+    const double bits = static_cast<double>(runs[r].entries) * touch;
+    all[r] = bits <= left ? touch : 0;
+    if (bits <= left) left -= bits;
+  }
+  return all;
 }
 
 double entries_of(std::span<const FilterRun> runs) {
@@ -157,12 +179,17 @@ FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits,
   FilterBits best = solve(runs, budget_bits, curve, fixed);
   if (curve == FilterCurve::kIdeal) return best;
   // A filter has at least one probe, so a filter with fewer bits than first_touch() is worse than the hull suggests. Such a run
-  // gets no filter, or a filter of first_touch() bits, if that is better. Rarely more than one run is concerned.
+  // gets no filter, or a filter of first_touch() bits, if that is better. Rarely more than one run is concerned, unless a level has many.
   const double touch = convex(curve).first_touch();
   const std::size_t tries = 2 * runs.size();  // bits that one run does not use may bring another run to this point
   for (std::size_t i = 0; i < tries; ++i) {
     const std::size_t r = i % runs.size();
     if (fixed[r] || best.bits_per_entry[r] <= 0 || best.bits_per_entry[r] >= touch) continue;
+    if (const Fixed all = all_or_nothing(runs, best, fixed, touch); !all.empty()) {
+      FilterBits other = solve(runs, budget_bits, curve, all);
+      const bool better = other.bits <= budget_bits * (1 + 1e-12) && other.lookup_pages < best.lookup_pages;
+      return better ? other : best;
+    }
     std::optional<double> better;
     for (const double bits : {0.0, touch}) {
       fixed[r] = bits;

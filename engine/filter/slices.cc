@@ -32,23 +32,28 @@ struct Candidate {
 
 }  // namespace
 
-std::vector<double> cut_filter(std::span<const FilterRun> runs, std::size_t run, double bits_per_key) {
-  ASSERT(run < runs.size());
-  if (!(bits_per_key > 0)) return {};
+std::vector<std::vector<double>> cut_filters(std::span<const FilterRun> runs, double bits_per_key) {
+  std::vector<std::vector<double>> slices(runs.size());
+  if (!(bits_per_key > 0) || runs.empty()) return slices;
   const FilterBits allocation = allocate_filters_per_key(runs, bits_per_key);
   const auto largest = static_cast<std::size_t>(
       std::max_element(runs.begin(), runs.end(), [](const FilterRun& a, const FilterRun& b) { return a.entries < b.entries; }) -
       runs.begin());
-  const double now = allocation.bits_per_entry[run];
-  std::vector<double> slices;
-  if (runs[run].entries == runs[largest].entries) {
-    if (now > 0) slices.push_back(now);
-    slices.push_back(kReserveBits);
-    return slices;
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    const double now = allocation.bits_per_entry[run];
+    if (runs[run].entries == runs[largest].entries) {
+      if (now > 0) slices[run].push_back(now);
+      slices[run].push_back(kReserveBits);
+      continue;
+    }
+    const double there = std::min(now, allocation.bits_per_entry[largest]);
+    if (there < kLeastSliceBits || now - there < kLeastSliceBits) {
+      slices[run] = {std::max(now, kLeastSliceBits)};
+    } else {
+      slices[run] = {there, now - there};
+    }
   }
-  const double there = std::min(now, allocation.bits_per_entry[largest]);
-  if (there < kLeastSliceBits || now - there < kLeastSliceBits) return {std::max(now, kLeastSliceBits)};
-  return {there, now - there};
+  return slices;
 }
 
 std::vector<std::uint32_t> choose_slices(std::span<const FilterRun> runs, std::span<const SlicedTable> tables,

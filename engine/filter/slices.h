@@ -22,9 +22,9 @@
 
 namespace ebbtide {
 
-/// Returns the bits per key of each slice of a new table of runs[run]. `runs`: the tree with that table. `bits_per_key`: average
-/// over all keys of the tree. Empty = no filter. The sum is at most kMaxBitsPerKey without the reserve.
-std::vector<double> cut_filter(std::span<const FilterRun> runs, std::size_t run, double bits_per_key);
+/// Returns, for each run, the bits per key of each slice of a new table of that run. `runs`: the tree with that table.
+/// `bits_per_key`: average over all keys of the tree. Empty = no filter. The sum is at most kMaxBitsPerKey without the reserve.
+std::vector<std::vector<double>> cut_filters(std::span<const FilterRun> runs, double bits_per_key);
 
 /// One slice of one table.
 struct SliceWorth {

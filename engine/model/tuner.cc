@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "model/number_text.h"
 
@@ -156,6 +157,7 @@ class LayoutSearch {
 
   /// Lists each K for T that gives a different tree: in the engine several K lead to the same runs.
   void set_choices(double size_ratio) {
+    if (std::exchange(choices_for_, size_ratio) == size_ratio) return;
     choices_.clear();
     for (double k = 1; k < size_ratio; ++k) {
       if (r_.equations != Equations::kEngine || effective_runs(size_ratio, k) == k) choices_.push_back(k);
@@ -190,6 +192,7 @@ class LayoutSearch {
   const System& s_;
   double best_ = std::numeric_limits<double>::infinity();
   std::vector<double> choices_;      // values of K for the current T, ascending
+  double choices_for_ = 0;           // this T
   std::vector<std::size_t> chosen_;  // index into choices_, by group of levels
 };
 

@@ -43,11 +43,10 @@ std::size_t next_overlapping(const TreeShape& shape, std::size_t run, const KeyR
 }
 
 std::size_t oldest_overlapping(const TreeShape& shape, std::size_t run, const KeyRange& range) {
-  std::size_t oldest = shape.runs.size();
-  for (; run < shape.runs.size(); ++run) {
-    if (!files_in(shape.runs[run], range).empty()) oldest = run;
+  for (std::size_t oldest = shape.runs.size(); oldest > run; --oldest) {
+    if (!files_in(shape.runs[oldest - 1], range).empty()) return oldest - 1;
   }
-  return oldest;
+  return shape.runs.size();
 }
 
 bool is_final_in(const TreeShape& shape, std::size_t run, const KeyRange& range) {

@@ -112,7 +112,7 @@ Status CompactionJob::prepare() {
 }
 
 Status CompactionJob::write() {
-  CompactionEnv env = env_.compaction_env(start_.tables, job_.abort.get(), &opened_);
+  CompactionEnv env = env_.compaction_env(start_.tables, inputs_of(job_.plan), job_.abort.get(), &opened_);
   // Plans with the reason kDropped free space and write almost nothing.
   const bool may_use_deadline_room = is_for_deadline() || job_.plan.reason == Reason::kDropped;
   env.may_write = [this, may_use_deadline_room](std::uint64_t bytes) { return env_.may_write(bytes, may_use_deadline_room); };

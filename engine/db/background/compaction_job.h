@@ -69,7 +69,9 @@ class CompactionJob {
     std::function<Millis()> now;  ///< engine time
     std::function<SeqNum()> visible_seq;
     std::function<Status(std::uint64_t bytes, bool may_use_deadline_room)> may_write;
-    std::function<CompactionEnv(std::shared_ptr<const TablesView>, const std::atomic<bool>* abort, OpenedTables*)> compaction_env;
+    std::function<CompactionEnv(std::shared_ptr<const TablesView>, const std::vector<PlanInput>& inputs,
+                                const std::atomic<bool>* abort, OpenedTables*)>
+        compaction_env;
     /// Called after each job, with the bytes that the job read and the time that it took; measures the rate of merges.
     std::function<void(std::uint64_t bytes_read, std::uint64_t nanos)> measured;
     std::function<void(const TreePtr&)> write_failed;  ///< called after a failed write whose outputs were unlinked

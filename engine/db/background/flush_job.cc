@@ -50,7 +50,7 @@ Status FlushJob::build(const TreePtr& tree, std::size_t most, Millis now, BuiltF
   }
   context.filters = env_.filters(*tree, *tables, entries);
   TRY_ASSIGN(result,
-             flush_to_run(inputs, version, context, env_.installer->compaction_env(tables, &tree->dropped, &built->opened)));
+             flush_to_run(inputs, version, context, env_.installer->compaction_env(tables, {}, &tree->dropped, &built->opened)));
   TreeEdit& edit = result.edit;
   edit.tree = tree->id;
   const double full = full_memtables(frozen, env_.memtable_size, env_.empty_memtable_bytes());

@@ -237,8 +237,45 @@ std::shared_ptr<const TablesView> TableInstaller::replace(Tree& tree, const Tree
   return tables;
 }
 
-CompactionEnv TableInstaller::compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
-                                             OpenedTables* opened) const {
+namespace {
+
+/// Finds the open tables of a view. A job's inputs are found by the runs that its plan names: a merge of a thousand runs would
+/// otherwise search each of them for each file.
+class OpenInputs {
+ public:
+  OpenInputs(std::shared_ptr<const TablesView> tables, const std::vector<PlanInput>& inputs) : tables_(std::move(tables)) {
+    if (inputs.empty()) return;  // a flush
+    std::unordered_map<RunId, const RunView*> runs;
+    for (const RunView& run : tables_->runs) runs[run.id()] = &run;
+    for (const PlanInput& input : inputs) {
+      const auto run = runs.find(input.run);
+      if (run == runs.end()) continue;  // the executor refuses the plan
+      for (const FileNum file : input.files) run_of_[file] = run->second;
+    }
+  }
+  /// Null if the view does not have the table.
+  [[nodiscard]] std::shared_ptr<TableReader> find(const FileMeta& meta) const {
+    if (const auto run = run_of_.find(meta.data_file); run != run_of_.end()) return in(*run->second, meta);
+    for (const RunView& run : tables_->runs) {
+      if (auto reader = in(run, meta); reader != nullptr) return reader;
+    }
+    return nullptr;
+  }
+
+ private:
+  static std::shared_ptr<TableReader> in(const RunView& run, const FileMeta& meta) {
+    const OpenTable* const table = run.table_of(meta);
+    return table != nullptr && table->meta->metadata_file == meta.metadata_file ? table->reader : nullptr;
+  }
+
+  const std::shared_ptr<const TablesView> tables_;
+  std::unordered_map<FileNum, const RunView*> run_of_;  // of the plan's inputs, by data file
+};
+
+}  // namespace
+
+CompactionEnv TableInstaller::compaction_env(std::shared_ptr<const TablesView> tables, const std::vector<PlanInput>& inputs,
+                                             const std::atomic<bool>* abort, OpenedTables* opened) const {
   CompactionEnv env;
   env.fs = env_.fs;
   env.dir = env_.dir;
@@ -246,13 +283,9 @@ CompactionEnv TableInstaller::compaction_env(std::shared_ptr<const TablesView> t
   env.new_file = env_.new_file;
   // The job's inputs are open already. Outputs that the job opens stay open for the view that will contain them.
   auto mutex = std::make_shared<Mutex>();
-  const auto find = [opened, mutex, tables = std::move(tables)](const FileMeta& meta) -> std::shared_ptr<TableReader> {
-    for (const RunView& run : tables->runs) {
-      const int i = run.find(meta.stats.smallest);
-      if (i < 0) continue;
-      const OpenTable& table = *run.tables()[static_cast<std::size_t>(i)];
-      if (table.meta->metadata_file == meta.metadata_file) return table.reader;
-    }
+  const auto known = std::make_shared<const OpenInputs>(std::move(tables), inputs);
+  const auto find = [opened, mutex, known](const FileMeta& meta) -> std::shared_ptr<TableReader> {
+    if (auto reader = known->find(meta); reader != nullptr) return reader;
     MutexLock lock(*mutex);
     const auto it = opened->find(meta.metadata_file);
     return it == opened->end() ? nullptr : it->second;

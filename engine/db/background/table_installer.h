@@ -75,9 +75,10 @@ class TableInstaller {
   void retire(const TablesView& tables, Millis floor) const;
 
   /// Returns the environment of a job on `tables`. The environment holds `tables`, so that no file of them is unlinked even if
-  /// other jobs replace it. Outputs go to `opened`; `abort` and `opened` must outlive the environment.
-  [[nodiscard]] CompactionEnv compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
-                                             OpenedTables* opened) const;
+  /// other jobs replace it. `inputs`: the files that the job will open; others are found more slowly. Outputs go to `opened`;
+  /// `abort` and `opened` must outlive the environment.
+  [[nodiscard]] CompactionEnv compaction_env(std::shared_ptr<const TablesView> tables, const std::vector<PlanInput>& inputs,
+                                             const std::atomic<bool>* abort, OpenedTables* opened) const;
 
  private:
   std::shared_ptr<const TablesView> replace(Tree& tree, const TreeView& before, const OpenedTables& opened, Millis floor,

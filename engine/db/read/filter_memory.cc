@@ -57,11 +57,10 @@ std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after,
     keys += run.has.keys;
   }
   const double bits = needs.bits_for_each(keys);
+  const bool uniform = needs.allocation == FilterAllocation::kUniform;
+  std::vector<std::vector<double>> cut = uniform ? std::vector(after.size(), std::vector<double>{bits}) : cut_filters(runs, bits);
   std::map<RunId, std::vector<double>> slices;
-  for (std::size_t r = 0; r < after.size(); ++r) {
-    const bool uniform = needs.allocation == FilterAllocation::kUniform;
-    slices[after[r].id] = uniform ? std::vector<double>{bits} : cut_filter(runs, r, bits);
-  }
+  for (std::size_t r = 0; r < after.size(); ++r) slices[after[r].id] = std::move(cut[r]);
   return slices;
 }
 
@@ -114,16 +113,20 @@ std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const
   // A slice, or a plan without a target, leaves the sizes of runs nearly as they are.
   if (target == nullptr || std::holds_alternative<Slice>(plan.action)) return cut_all(runs, needs);
   std::uint64_t written = 0;
+  std::map<RunId, const RunView*> views;
+  for (const RunView& run : view.runs) views[run.id()] = &run;
+  std::map<RunId, RunAfter*> left;
+  for (RunAfter& run : runs) left[run.id] = &run;
   for (const PlanInput& input : inputs_of(plan)) {
-    const auto run = std::find_if(view.runs.begin(), view.runs.end(), [&](const RunView& r) { return r.id() == input.run; });
-    if (run == view.runs.end()) continue;  // the executor refuses the plan
+    const auto run = views.find(input.run);
+    if (run == views.end()) continue;  // the executor refuses the plan
     TiledKeys taken;
     for (const FileNum num : std::set<FileNum>(input.files.begin(), input.files.end())) {
       const FileMetaPtr file = view.version->find(num);
-      const OpenTable* const table = file == nullptr ? nullptr : run->table_of(*file);
+      const OpenTable* const table = file == nullptr ? nullptr : run->second->table_of(*file);
       if (table != nullptr) taken.add(table->meta->stats.filter_keys(), tile_pages(*table, needs));
     }
-    std::find_if(runs.begin(), runs.end(), [&](const RunAfter& r) { return r.id == input.run; })->has -= taken;
+    left.at(input.run)->has -= taken;
     written += taken.keys;
   }
   TiledKeys moved;
@@ -202,8 +205,10 @@ FilterNeeds filter_needs(const Tree& tree) {
 // Counts the lookups since the last update of the arrivals.
 void measure_lookups(Tree& tree) {
   const TablesView& tables = *tree.view_owner->tables;
-  std::array<std::uint64_t, kLookupLevels> runs{};
-  for (const RunView& run : tables.runs) ++runs[lookup_level(run.level())];
+  std::array<std::uint64_t, kLookupLevels> runs{}, uncounted{};  // of each level
+  for (std::size_t r = 0; r < tables.runs.size(); ++r) {
+    ++(r < RunsAsked::kRuns ? runs : uncounted)[lookup_level(tables.runs[r].level())];
+  }
   tree.tile_size.follow(tree.lookups->tile_use(), tables.file_bytes / tree.settings.page_size, tables.runs.size());
   const LookupsByLevel total = tree.lookups->total();
   LookupsByLevel since = total;
@@ -211,6 +216,7 @@ void measure_lookups(Tree& tree) {
     since[l].denied -= tree.lookups_measured[l].denied;
     since[l].in_vain -= tree.lookups_measured[l].in_vain;
     since[l].found -= tree.lookups_measured[l].found;
+    if (runs[l] == 0 && uncounted[l] != 0) since[l] = {};  // only found keys were counted, so its arrivals are unknown
   }
   const std::optional<Arrivals> now = measured_arrivals(tree.arrivals, since, runs);
   if (!now) return;

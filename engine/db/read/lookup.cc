@@ -123,7 +123,7 @@ Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found,
   Status status;
   for (std::size_t r = 0; r < tables.runs.size(); ++r) {
     const RunView& run = tables.runs[r];
-    const std::uint64_t bit = r < 64 ? std::uint64_t{1} << r : 0;
+    const std::uint64_t bit = r < RunsAsked::kRuns ? std::uint64_t{1} << r : 0;
     const bool known = state != nullptr && r < LookupState::kRuns;
     if (known && (state->outside >> r & 1) != 0) continue;
     const int i = known ? state->files[r] : run.find(key.key);

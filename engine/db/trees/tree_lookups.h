@@ -27,6 +27,7 @@ using LookupsByLevel = std::array<LevelLookups, kLookupLevels>;
 
 /// The effect of one lookup on the first 64 runs of its view.
 struct RunsAsked {
+  static constexpr std::size_t kRuns = 64;
   std::uint64_t denied = 0;   ///< bit r: the filter of run r excluded the key
   std::uint64_t in_vain = 0;  ///< bit r: pages of run r were searched, and the key was not there
   int found = -1;             ///< index of the run that has the key; -1 = none

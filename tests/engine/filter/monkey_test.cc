@@ -271,16 +271,32 @@ TEST_CASE("filter of a table is cut: the first slice has the largest run's bits,
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   const FilterBits a = allocate_filters_per_key(runs, 10);
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    const std::vector<double> slices = cut_filter(runs, r, 10);
+    const std::vector<double> slices = cut_filters(runs, 10)[r];
     REQUIRE(slices.size() == 2);
     CHECK(slices[0] == Approx(a.bits_per_entry[3]));
     if (r < 3) CHECK(slices[0] + slices[1] == Approx(a.bits_per_entry[r]));
   }
-  CHECK(cut_filter(runs, 0, 0).empty());
+  CHECK(cut_filters(runs, 0)[0].empty());
   // There is no memory for the last level: its tables have only the reserve, and those above have all of their bits in one slice.
   REQUIRE(allocate_filters_per_key(runs, 0.2).bits_per_entry[3] == 0);
-  CHECK(cut_filter(runs, 3, 0.2).size() == 1);
-  CHECK(cut_filter(runs, 0, 0.2).size() == 1);
+  CHECK(cut_filters(runs, 0.2)[3].size() == 1);
+  CHECK(cut_filters(runs, 0.2)[0].size() == 1);
+}
+
+TEST_CASE("level of a thousand runs: its filters are nearly as good as those of one level for any budget", "[monkey][slices]") {
+  // Runs of the first level differ by up to a tenth; the second level has 100 times as many entries in ten runs.
+  std::vector<FilterRun> runs;
+  for (std::uint64_t i = 0; i < 1023; ++i) runs.push_back({100'000 + 10 * i, 1, 1});
+  for (int i = 0; i < 10; ++i) runs.push_back({102'400'000, 1, 1});
+  for (const double bits : {0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 10.0}) {
+    CAPTURE(bits);
+    const FilterBits real = allocate_filters_per_key(runs, bits);
+    const FilterBits ideal = allocate_filters_per_key(runs, bits, FilterCurve::kIdeal);
+    CHECK(real.bits <= bits * entries_of(runs) * (1 + 1e-9));
+    CHECK(real.lookup_pages >= ideal.lookup_pages);
+    CHECK(real.lookup_pages <= lookup_pages(runs, ideal.bits_per_entry, FilterCurve::kBlocked) * 1.0001);
+    CHECK(cut_filters(runs, bits).size() == runs.size());
+  }
 }
 
 TEST_CASE("tables are built for the current tree: all slices but the reserve are in memory, at the optimal cost of page reads",
@@ -288,7 +304,7 @@ TEST_CASE("tables are built for the current tree: all slices but the reserve are
   for (const double bits : {2.0, 5.0, 10.0, 16.0}) {
     const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
     SlicedTree tree;
-    for (std::size_t r = 0; r < runs.size(); ++r) tree.add(r, runs[r].entries, cut_filter(runs, r, bits));
+    for (std::size_t r = 0; r < runs.size(); ++r) tree.add(r, runs[r].entries, cut_filters(runs, bits)[r]);
     const std::vector<std::uint32_t> chosen = tree.choose(runs, bits * entries_of(runs));
     CHECK(chosen[3] == 1);
     CHECK(tree.bits(chosen) <= bits * entries_of(runs) * (1 + 1.0 / 32));
@@ -302,13 +318,13 @@ TEST_CASE("tree grows: other slices are kept in memory, and no table is rewritte
   std::vector<FilterRun> after = before;
   after.push_back({2'160'000, 1, 1});
   SlicedTree tree;
-  tree.add(0, 60'000, cut_filter(before, 0, 10));
-  for (int i = 0; i < 36; ++i) tree.add(1, 10'000, cut_filter(before, 1, 10));
+  tree.add(0, 60'000, cut_filters(before, 10)[0]);
+  for (int i = 0; i < 36; ++i) tree.add(1, 10'000, cut_filters(before, 10)[1]);
   std::vector<std::uint32_t> chosen = tree.choose(before, 10 * entries_of(before));
   const auto with_reserve = [&] { return std::count(chosen.begin() + 1, chosen.begin() + 37, 2u); };
   CHECK(with_reserve() == 0);
   const double expected = tree.pages(before, chosen);
-  for (int i = 0; i < 216; ++i) tree.add(2, 10'000, cut_filter(after, 2, 10));
+  for (int i = 0; i < 216; ++i) tree.add(2, 10'000, cut_filters(after, 10)[2]);
   chosen = tree.choose(after, 10 * entries_of(after));
   CHECK(with_reserve() == 36);
   CHECK(std::count(chosen.begin() + 37, chosen.end(), 0u) == 0);
@@ -318,7 +334,7 @@ TEST_CASE("tree grows: other slices are kept in memory, and no table is rewritte
   // The opposite case: a table written for a small run is moved to a large run, and has too many bits there.
   SlicedTree moved;
   const std::vector<FilterRun> small = {{10'000, 1, 1}, {2'160'000, 1, 1}}, large = {{2'160'000, 1, 1}};
-  for (int i = 0; i < 216; ++i) moved.add(0, 10'000, cut_filter(small, 0, 10));
+  for (int i = 0; i < 216; ++i) moved.add(0, 10'000, cut_filters(small, 10)[0]);
   chosen = moved.choose(large, 10 * entries_of(large));
   CHECK(std::count(chosen.begin(), chosen.end(), 1u) >= 210);
   CHECK(std::count(chosen.begin(), chosen.end(), 0u) == 0);

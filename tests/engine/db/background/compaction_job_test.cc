@@ -47,7 +47,8 @@ struct Bed {
             return write_status;
           },
       .compaction_env =
-          [this](std::shared_ptr<const TablesView>, const std::atomic<bool>* abort, CompactionJob::OpenedTables*) {
+          [this](std::shared_ptr<const TablesView>, const std::vector<PlanInput>&, const std::atomic<bool>* abort,
+                 CompactionJob::OpenedTables*) {
             CompactionEnv out = files.env;
             out.abort = abort;
             return out;

@@ -184,9 +184,12 @@ TEST_CASE("job reads tables that are open already, and its outputs stay open for
   const auto view = bed.view();
   TableInstaller::OpenedTables opened;
   const std::atomic<bool> abort{false};
-  const CompactionEnv env = bed.installer.compaction_env(view, &abort, &opened);
-  const FileMeta meta = *bed.files.version->runs.front().files.front();
+  const Run& newest = bed.files.version->runs.front();
+  const std::vector<PlanInput> inputs = {{newest.id, {newest.files.front()->data_file}}, {newest.id + 100, {kNoFile}}};
+  const CompactionEnv env = bed.installer.compaction_env(view, inputs, &abort, &opened);
+  const FileMeta meta = *newest.files.front(), other = *bed.files.version->runs.back().files.front();
   CHECK(env.open_table(meta).value() == table(*view, 0).reader);
+  CHECK(env.open_table(other).value() == table(*view, 1).reader);  // the job did not announce it
   CHECK(opened.empty());
   bed.flush();
   const FileMeta fresh = *bed.files.version->runs.front().files.front();

@@ -175,6 +175,25 @@ TEST_CASE("filters of a tree are fitted: the measured lookups decide; for a tree
   CHECK((f.slices_of(0) == 2 && tree.arrivals != all_arrive()));
 }
 
+TEST_CASE("level below more runs than are counted: its arrivals are unknown, although keys were found there") {
+  ReadFixture f;
+  for (int run = 0; run <= 65; ++run) {
+    f.put(numbered(run), "value");
+    f.flush();
+  }
+  std::vector<int> levels(66, 0);
+  levels.back() = 1;
+  f.set_levels(levels);
+  SimulatedClock clock{1};
+  Tree tree(clock);
+  tree.view_owner = f.tree();
+  TreeLookups::Slot& slot = tree.lookups->mine();
+  slot.levels[0].denied += 64 * 101'000;
+  slot.levels[1].found += 101'000;
+  measure_lookups(tree);
+  CHECK(tree.arrivals == all_arrive());
+}
+
 TEST_CASE("lookups are measured: they change the arrivals of a tree once") {
   TwoRuns f;
   SimulatedClock clock{1};
