@@ -26,7 +26,7 @@ PolicySettings klsm(double size_ratio, const std::vector<double>& runs) {
   return policy;
 }
 
-PolicySettings policy_of(const System& system, const Tuning& t, Equations equations) {
+PolicySettings policy_of(const Tuning& t, Equations equations) {
   const double ratio = t.size_ratio;
   const bool by_file = equations == Equations::kEngine;
   switch (t.layout) {
@@ -37,11 +37,8 @@ PolicySettings policy_of(const System& system, const Tuning& t, Equations equati
                      : klsm(ratio, {ratio - 1, 1});
     case Layout::kGarnering:
       return {"garnering", {{"size_ratio", ratio}, {"level0_runs", t.level0_runs}, {"scaling_ratio", t.scaling_ratio}}};
-    case Layout::kFluid: {
-      std::vector<double> runs(static_cast<std::size_t>(levels_needed(system, t, equations)), t.runs[0]);
-      runs.back() = t.runs[1];
-      return klsm(ratio, runs);
-    }
+    case Layout::kFluid:
+      return {"klsm", {{"size_ratio", ratio}, {"runs", t.runs[0]}, {"last_runs", t.runs[1]}}};
     case Layout::kKlsm:
       return klsm(ratio, t.runs);
     case Layout::kTiering:
@@ -55,7 +52,7 @@ PolicySettings policy_of(const System& system, const Tuning& t, Equations equati
 
 EngineSettings engine_settings(const System& system, const Tuning& tuning, Equations equations) {
   EngineSettings out;
-  out.policy = policy_of(system, tuning, equations);
+  out.policy = policy_of(tuning, equations);
   out.memtable_bytes = static_cast<std::uint64_t>(std::min(tuning.buffer_bits / 8 / 1024, 0x1p43)) * 1024;
   out.filter_bits_per_key = std::min(kMostFilterBits, tuning.filter_bits / system.entries);
   out.pages_per_tile = static_cast<std::uint32_t>(tuning.tile_pages);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/invariant.h"
+#include "policy/run_limits.h"
 
 namespace ebbtide {
 namespace {
@@ -184,8 +185,8 @@ std::string KLsmPolicy::check(const TreeShape& shape) const {
       return who + std::to_string(level.runs.size()) + (level.runs.size() == 1 ? " run; at most " : " runs; at most ") +
              std::to_string(level.limit);
     if (level.total > arrivals) {
-      return who + std::to_string(level.total) + " units of " +
-             std::to_string(static_cast<std::uint64_t>(std::pow(vectors_.size_ratio, static_cast<double>(i)))) +
+      const double unit = std::min(std::pow(vectors_.size_ratio, static_cast<double>(i)), 0x1p63);
+      return who + std::to_string(level.total) + " units of " + std::to_string(static_cast<std::uint64_t>(unit)) +
              " memtables; at most " + std::to_string(arrivals);
     }
   }
@@ -196,11 +197,11 @@ double KLsmPolicy::capacity_bytes(const TreeShape& shape, int level) const {
   return vectors_.capacity(level) * static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1));
 }
 
-// As in leveled.cc, writes slow down when level 0 has the runs of three merges, and stop at six. A merge of level 0 begins at one
-// run above its limit, and takes at most T runs.
-int KLsmPolicy::slowdown_runs() const {
-  return 3 * std::min(vectors_.run_limit(0) + 1, static_cast<int>(vectors_.size_ratio)) + 4;
+// A merge of level 0 begins at one run above its limit, and takes at most T runs. In a small tree level 0 is the last level.
+int KLsmPolicy::due_runs() const {
+  return std::min(std::max(vectors_.run_limit(0), last_runs_) + 1, static_cast<int>(vectors_.size_ratio));
 }
-int KLsmPolicy::stop_runs() const { return 6 * std::min(vectors_.run_limit(0) + 1, static_cast<int>(vectors_.size_ratio)) + 8; }
+int KLsmPolicy::slowdown_runs() const { return slowdown_at(due_runs()); }
+int KLsmPolicy::stop_runs() const { return stop_at(due_runs()); }
 
 }  // namespace ebbtide

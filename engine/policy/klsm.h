@@ -1,5 +1,6 @@
-// K-LSM (Endure, section 4): every level holds up to K_i runs and merges down as a whole. Tiering is K_i = T - 1. Lazy leveling
-// is tiering with one run on the last level (Dostoevsky). Any other vector of K_i is allowed.
+// K-LSM (Endure, section 4): every level holds up to K_i runs and merges down as a whole. Any vector of K_i is allowed, and a K_L
+// of its own for the last level, whichever level that is. Tiering is K_i = T - 1; lazy leveling is tiering with K_L = 1; Fluid LSM
+// is one K_i for all levels, and K_L (Dostoevsky).
 //
 // The unit of level i is the output of one merge of the level above: size_ratio^i memtables. For level 0 it is a flush. Level i
 // holds at most T - 1 units; a run of level i is full at q = ceil((T - 1) / K_i) units. So
@@ -45,6 +46,7 @@ class KLsmPolicy final : public Policy {
   [[nodiscard]] std::vector<Level> levels_of(const TreeShape& shape) const;
   [[nodiscard]] std::uint64_t units(const TreeShape& shape, std::uint64_t bytes, int level) const;
   [[nodiscard]] int run_limit(int level, int last_level) const;
+  [[nodiscard]] int due_runs() const;
   [[nodiscard]] static Step due_step(const Level& level, std::uint64_t ratio);
   [[nodiscard]] Plan merge_down(const TreeShape& shape, const std::vector<Level>& levels, std::size_t at,
                                 const PolicyContext& context) const;

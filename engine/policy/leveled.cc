@@ -8,6 +8,7 @@
 
 #include "base/invariant.h"
 #include "policy/file_choice.h"
+#include "policy/run_limits.h"
 
 namespace ebbtide {
 namespace {
@@ -367,9 +368,8 @@ double LeveledPolicy::capacity_bytes(const TreeShape& shape, int level) const {
 }
 
 // Level 0 fills while its merge into level 1 runs; that merge rewrites up to max(size_ratio, level0_runs) + level0_runs
-// memtables. Runs of three merges of level 0 may wait before writes slow down, runs of six before writes stop. The constants
-// ensure that a few small flushes do not stop writes if level0_runs is small.
-int LeveledPolicy::slowdown_runs() const { return 3 * vectors_.run_limit(0) + 4; }
-int LeveledPolicy::stop_runs() const { return 6 * vectors_.run_limit(0) + 8; }
+// memtables.
+int LeveledPolicy::slowdown_runs() const { return slowdown_at(vectors_.run_limit(0)); }
+int LeveledPolicy::stop_runs() const { return stop_at(vectors_.run_limit(0)); }
 
 }  // namespace ebbtide

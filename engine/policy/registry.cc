@@ -14,15 +14,21 @@
 namespace ebbtide {
 namespace {
 
-constexpr PolicyParameter kOneLeveling[] = {{"size_ratio", 2, 32, 6, false}, {"level0_runs", 1, 64, 4, true}};
-constexpr PolicyParameter kLeveling[] = {{"size_ratio", 2, 32, 10, false}};
-constexpr PolicyParameter kTiering[] = {{"size_ratio", 2, 32, 4, true}};
-constexpr PolicyParameter kKLsm[] = {{"size_ratio", 2, 32, 6, true}, {"runs", 1, 31, 2, true},   {"runs_0", 0, 31, 0, true},
-                                     {"runs_1", 0, 31, 0, true},     {"runs_2", 0, 31, 0, true}, {"runs_3", 0, 31, 0, true},
-                                     {"runs_4", 0, 31, 0, true},     {"runs_5", 0, 31, 0, true}, {"runs_6", 0, 31, 0, true},
-                                     {"runs_7", 0, 31, 0, true}};
+/// The largest T. Cost models go up to it (model/tuner.h); a level of so many runs still merges at once, with 32 KiB of
+/// readahead for each run (compaction/part_builder.cc).
+constexpr double kMostRatio = 1024;
+constexpr double kMostRuns = kMostRatio - 1;
+
+constexpr PolicyParameter kOneLeveling[] = {{"size_ratio", 2, kMostRatio, 6, false}, {"level0_runs", 1, 64, 4, true}};
+constexpr PolicyParameter kLeveling[] = {{"size_ratio", 2, kMostRatio, 10, false}};
+constexpr PolicyParameter kTiering[] = {{"size_ratio", 2, kMostRatio, 4, true}};
+constexpr PolicyParameter kKLsm[] = {
+    {"size_ratio", 2, kMostRatio, 6, true}, {"runs", 1, kMostRuns, 2, true},   {"last_runs", 0, kMostRuns, 0, true},
+    {"runs_0", 0, kMostRuns, 0, true},      {"runs_1", 0, kMostRuns, 0, true}, {"runs_2", 0, kMostRuns, 0, true},
+    {"runs_3", 0, kMostRuns, 0, true},      {"runs_4", 0, kMostRuns, 0, true}, {"runs_5", 0, kMostRuns, 0, true},
+    {"runs_6", 0, kMostRuns, 0, true},      {"runs_7", 0, kMostRuns, 0, true}};
 constexpr PolicyParameter kGarnering[] = {
-    {"size_ratio", 2, 32, 2, false}, {"scaling_ratio", 0.25, 1, 0.8, false}, {"level0_runs", 1, 64, 4, true}};
+    {"size_ratio", 2, kMostRatio, 2, false}, {"scaling_ratio", 0.25, 1, 0.8, false}, {"level0_runs", 1, 64, 4, true}};
 constexpr PolicyParameter kDepth[] = {{"k", 1, 64, 4, true}};
 constexpr PolicyParameter kGroups[] = {
     {"k", 1, 64, 4, true}, {"lambda", 1, 10, 1.2, false}, {"min_merge", 2, 8, 3, true}, {"max_merge", 8, 64, 10, true}};
@@ -110,7 +116,7 @@ PolicyPtr make_klsm(const std::string& name, const Values& values) {
     runs.push_back(limit == 0 ? values.whole("runs") : limit);
   }
   runs.push_back(values.whole("runs"));
-  return std::make_shared<KLsmPolicy>(name, klsm_vectors(size_ratio, std::move(runs)), 0);
+  return std::make_shared<KLsmPolicy>(name, klsm_vectors(size_ratio, std::move(runs)), values.whole("last_runs"));
 }
 
 PolicyPtr make_stack(const std::string& name, const Values& values) {

@@ -22,7 +22,8 @@ std::string bare(const std::string& name) {
 }
 
 constexpr std::pair<const char*, const char*> kOtherParameters[] = {
-    {"T", "size_ratio"}, {"B", "size_ratio"}, {"c", "scaling_ratio"}, {"C", "min_merge"}, {"D", "max_merge"}, {"K", "runs"}};
+    {"T", "size_ratio"}, {"B", "size_ratio"}, {"c", "scaling_ratio"}, {"C", "min_merge"},
+    {"D", "max_merge"},  {"K", "runs"},       {"K_L", "last_runs"}};
 
 std::string with_dashes(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');

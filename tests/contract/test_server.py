@@ -496,6 +496,32 @@ def test_tree_policy_changes_one_database_while_running(fresh):
     assert policy()[b"name"] == b"one_leveling"
 
 
+def test_size_ratio_of_a_thousand_is_set_while_running_and_larger_ones_are_refused(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.set("key", 1)
+    assert client.execute_command("TREE.POLICY", "klsm", "size_ratio", 1024, "runs", 1023, "last_runs", 3) == b"OK"
+    reply = client.execute_command("TREE.POLICY")
+    assert dict(zip(reply[:8:2], reply[1:8:2], strict=True)) == {
+        b"name": b"klsm", b"size_ratio": b"1024", b"runs": b"1023", b"last_runs": b"3"
+    }  # fmt: skip
+    client.config_set("databases.0.policy.last_runs", 100)
+    assert client.config_get("databases.0.policy.last_runs") == {"databases.0.policy.last_runs": "100"}
+    wrong = "databases.0.policy.size_ratio.* size_ratio is 1025; allowed: a whole number from 2 to 1024"
+    with pytest.raises(redis.exceptions.ResponseError, match=wrong):
+        client.config_set("databases.0.policy.size_ratio", 1025)
+    with pytest.raises(redis.exceptions.ResponseError, match="last_runs is 1024; allowed: a whole number from 0 to 1023"):
+        client.config_set("databases.0.policy.last_runs", 1024)
+    # A hundred runs stay, and a smaller ratio merges them.
+    for i in range(100):
+        client.set(f"key{i}", i)
+        client.execute_command("TREE.FLUSH")
+    assert all(client.get(f"key{i}") == str(i).encode() for i in range(100))
+    assert client.execute_command("TREE.POLICY", "leveling", "size_ratio", 1024) == b"OK"
+    client.execute_command("TREE.COMPACT")
+    assert all(client.get(f"key{i}") == str(i).encode() for i in range(100))
+
+
 def line_of(listing, client_id):
     """Returns the fields of one client in CLIENT LIST's text."""
     line = next(line for line in listing.splitlines() if line.startswith(f"id={client_id} "))

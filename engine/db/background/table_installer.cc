@@ -133,9 +133,9 @@ Result<std::shared_ptr<const TablesView>> TableInstaller::make_view(const Versio
       tables.push_chunk(std::move(chunk));
     }
     const auto moves = [&](const FileMetaPtr& file) { return !view->is_frozen(*file); };
-    if (run.level == version->runs.front().level &&
-        (view->frozen.empty() || std::any_of(run.files.begin(), run.files.end(), moves))) {
-      ++view->newest_level_runs;
+    // Runs of deeper levels do not count, also while level 0 is empty: a level may have far more runs than level 0 ever has.
+    if (run.level == 0 && (view->frozen.empty() || std::any_of(run.files.begin(), run.files.end(), moves))) {
+      ++view->level0_runs;
     }
     view->runs.emplace_back(run, std::move(tables), changed.earlier(run.id));
   }

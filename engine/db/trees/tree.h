@@ -55,7 +55,7 @@ struct Tree {
   std::shared_ptr<const int> work = std::make_shared<int>();  ///< every job that writes files for the tree holds a reference
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
-  int inherited_runs = 0;  ///< runs of the newest level above the slowdown limit that an earlier policy left; never grows
+  int inherited_runs = 0;             ///< runs of level 0 above the slowdown limit that an earlier policy left; never grows
   Arrivals arrivals = all_arrive();   ///< the last measurement
   LookupsByLevel lookups_measured{};  ///< all lookups up to the last update of `arrivals`
   TileSize tile_size;                 ///< the measured h, used if pages_per_tile is 0
@@ -81,6 +81,7 @@ struct Tree {
     std::shared_ptr<const Policy> policy;
     std::uint64_t file_size = 0;
     std::uint64_t debt_bytes = 0, data_bytes = 0;
+    double level0_bytes = 0;  ///< capacity of level 0
   };
   Debt debt;  ///< used only by the measurement of pressure; one measurement runs at a time
 };

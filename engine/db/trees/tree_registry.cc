@@ -91,7 +91,7 @@ std::vector<TreeLoad> TreeRegistry::loads(const std::function<bool(TreeId)>& com
   for (const TreePtr& tree : trees) {
     if (tree->view_owner == nullptr) continue;
     tree->inherited_runs =
-        std::clamp(tree->view_owner->tables->newest_level_runs - tree->policy->slowdown_runs(), 0, tree->inherited_runs);
+        std::clamp(tree->view_owner->tables->level0_runs - tree->policy->slowdown_runs(), 0, tree->inherited_runs);
     loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, tree->settings.delete_io_budget,
                      compactions_fail(tree->id), tree->inherited_runs, !tree->deadlines.never()});
   }
@@ -131,7 +131,7 @@ void TreeRegistry::adopt_settings(Tree& tree, DatabaseId database) {
   tree.settings.stamp = tree.stamp;
   tree.policy = std::move(policy).value();
   if (changed && tree.view_owner != nullptr) {
-    tree.inherited_runs = std::max(0, tree.view_owner->tables->newest_level_runs - tree.policy->slowdown_runs());
+    tree.inherited_runs = std::max(0, tree.view_owner->tables->level0_runs - tree.policy->slowdown_runs());
   }
   if (!settled_) return;  // settle() will apply the deadline
   const DeadlineRule before = tree.deadlines;

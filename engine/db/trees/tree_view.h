@@ -163,7 +163,7 @@ struct TablesView {
   bool collections = false;        ///< some entry may be a collection (is_collection())
   /// The state of the tree when all its filters were last fitted together (db/read/filter_memory.h); null: never.
   std::shared_ptr<const FilterFit> fitted;
-  int newest_level_runs = 0;  ///< number of runs on the newest run's level that have a file that may be merged
+  int level0_runs = 0;  ///< number of runs on level 0 that have a file that may be merged
   std::vector<FileMetaPtr> quarantined;
   std::vector<KeyRange> frozen;  ///< the key ranges of `quarantined` (tree/frozen.h)
 

@@ -26,13 +26,14 @@ WriteLoad LoadMeter::measure() {
     out.memory.tables += load.view->tables->memory_bytes;
     if (env_.compactions_paused()) continue;
     const Tree::Debt& debt = debt_of(load);
-    out.trees.push_back({.runs = load.view->tables->newest_level_runs,
+    out.trees.push_back({.runs = load.view->tables->level0_runs,
                          .inherited_runs = load.inherited_runs,
                          .slowdown_runs = load.policy->slowdown_runs(),
                          .stop_runs = load.policy->stop_runs(),
                          .compactions_fail = load.compactions_fail,
                          .pending_bytes = debt.debt_bytes,
-                         .data_bytes = debt.data_bytes});
+                         .data_bytes = debt.data_bytes,
+                         .level0_bytes = debt.level0_bytes});
   }
   if (env_.index_bytes) out.memory.indexes = env_.index_bytes();
   const std::uint64_t left = left_bytes(loads);
@@ -68,7 +69,8 @@ const Tree::Debt& LoadMeter::debt_of(const TreeLoad& load) {
   if (debt.version == version && debt.policy == load.policy && debt.file_size == load.file_size) return debt;
   TreeShape shape = version->shape_at(env_.memtable_size, load.file_size, 0);
   leave_out_frozen(&shape);
-  debt = {version, load.policy, load.file_size, load.policy->debt_bytes(shape), shape.bytes()};
+  debt = {
+      version, load.policy, load.file_size, load.policy->debt_bytes(shape), shape.bytes(), load.policy->capacity_bytes(shape, 0)};
   return debt;
 }
 

@@ -31,10 +31,11 @@ void add_runs(const WriteLoad::Tree& tree, Worst* worst, bool* stuck) {
   *stuck |= own >= stop && tree.compactions_fail;
 }
 
+// A level 0 that is due is pending as a whole. This is how a tree with many runs works, so it counts only if another one waits.
 void add_pending(const WriteLoad& load, const WriteLoad::Tree& tree, Worst* worst) {
   const auto pending = static_cast<double>(tree.pending_bytes);
   const double soft = std::max({64.0 * static_cast<double>(load.memtable_size), 0.5 * static_cast<double>(tree.data_bytes),
-                                kDebtMs * load.merge_bytes_per_ms});
+                                2 * tree.level0_bytes, kDebtMs * load.merge_bytes_per_ms});
   if (pending > soft) worst->raise(std::min(kNoStop, (pending - soft) / (3 * soft)), StallReason::kPendingBytes);
 }
 

@@ -4,10 +4,10 @@
 //   memtables   Frozen memtables wait to be flushed. The slowdown begins when they use half of their share of memory; writes stop
 //               when they use all of it. Writes also slow down in the last eighth of the budget, and stop at its end, as long as
 //               a flush would make room.
-//   runs        The newest level has more runs than the policy's first limit. The second limit stops writes.
-//   pending     Compactions have more pending bytes than half of the data, more than 64 full memtables, and more than merges
-//               process in kDebtMs at the measured rate. This never stops writes: merging levels that a burst has enlarged costs
-//               less than a slowdown for each merge during the burst, and these levels are merged soon.
+//   runs        Level 0 has more runs than the policy's first limit. The second limit stops writes.
+//   pending     Compactions have more pending bytes than half of the data, more than 64 full memtables, more than two full levels 0,
+//               and more than merges process in kDebtMs at the measured rate. This never stops writes: merging levels that a burst
+//               has enlarged costs less than a slowdown for each merge during the burst, and these levels are merged soon.
 //   deadline    Delete deadlines need more than kDeadlineSlows of the measured rate of merges. This never stops writes.
 #pragma once
 
@@ -25,12 +25,13 @@ inline constexpr std::size_t kStallReasons = 5;
 /// The inputs of the pressure at one moment.
 struct WriteLoad {
   struct Tree {
-    int runs = 0;                          ///< runs of the newest level
+    int runs = 0;                          ///< runs of level 0
     int inherited_runs = 0;                ///< the part of `runs` that an earlier policy left
     int slowdown_runs = 0, stop_runs = 0;  ///< limits of the policy
     bool compactions_fail = false;         ///< the last compaction has failed
     std::uint64_t pending_bytes = 0;       ///< compaction debt
     std::uint64_t data_bytes = 0;          ///< bytes of its tables
+    double level0_bytes = 0;               ///< capacity of level 0
   };
   std::vector<Tree> trees;              ///< empty while compactions are paused
   double merge_bytes_per_ms = 0;        ///< measured rate of merges; 0 = unknown

@@ -161,9 +161,15 @@ inline const OptionSet kOptionSets[] = {
        s.memtable_size = 16 << 10;
      },
      kDeep | states(State::kFileChosen)},
-    {"min_latency, k = 3",  // this set is the last, since the fuzz corpus names option sets by their numbers
+    // New sets stand at the end, since the fuzz corpus names option sets by their numbers.
+    {"min_latency, k = 3",
      [](Settings& s) {
        s.tree.policy = {"min_latency", {{"k", 3}}};
+       s.memtable_size = 16 << 10;
+     }},
+    {"K-LSM, T = 1024, up to 1,023 runs, 100 on the last level",
+     [](Settings& s) {
+       s.tree.policy = {"klsm", {{"size_ratio", 1024}, {"runs", 1023}, {"last_runs", 100}}};
        s.memtable_size = 16 << 10;
      }},
 };

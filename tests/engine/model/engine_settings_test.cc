@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/tuner.h"
+
 namespace ebbtide {
 namespace {
 
@@ -51,10 +53,23 @@ TEST_CASE("equations are the paper's: leveling and 1-leveling merge whole levels
   CHECK(one.policy.parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 1}, {"runs_0", 5}});
 }
 
-TEST_CASE("layout is fluid: all levels but the last have the first number of runs") {
+TEST_CASE("layout is fluid: the last level has the second number of runs, whichever level it is") {
   const auto parameters = settings_of(Layout::kFluid, {4, 1}).policy.parameters;
-  // 100 MB in buffers of 1 MiB: T = 6 needs three levels.
-  CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 1}, {"runs_0", 4}, {"runs_1", 4}});
+  CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 4}, {"last_runs", 1}});
+}
+
+TEST_CASE("largest T of a search: the engine accepts the settings of each layout") {
+  CHECK(engine_size_ratio_max() == kLargestSizeRatio);
+  for (const Layout layout : kLayouts) {
+    Tuning t;
+    t.layout = layout;
+    t.size_ratio = kLargestSizeRatio;
+    t.buffer_bits = 8 << 20;
+    t.runs = {kLargestSizeRatio - 1, 1};
+    const EngineSettings settings = engine_settings(system_of(1e9), t, Equations::kEngine);
+    CAPTURE(settings.policy.name);
+    CHECK(validate(settings.policy).is_ok());
+  }
 }
 
 TEST_CASE("layout is K-LSM: each level has its number of runs, and the last number holds for deeper levels") {

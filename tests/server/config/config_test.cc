@@ -210,6 +210,12 @@ TEST_CASE("settings of the tree contradict each other: they are refused") {
   CHECK(error_of("tree: { policy: { name: lsm } }").find("f.yaml:1: tree.policy.name: no policy \"lsm\"") == 0);
   CHECK(error_of("tree: { policy: { size_ratio: 1 } }")
             .find("f.yaml:1: tree.policy.size_ratio: policy one_leveling: size_ratio is 1") == 0);
+  CHECK(error_of("tree: { policy: { name: klsm, size_ratio: 1024, runs: 1023, last_runs: 1, runs_0: 512 } }") == "no error");
+  CHECK(error_of("tree: { policy: { name: klsm, size_ratio: 1025 } }")
+            .find("f.yaml:1: tree.policy.size_ratio: policy klsm: size_ratio is 1025; allowed: a whole number from 2 to 1024") ==
+        0);
+  CHECK(error_of("tree: { policy: { name: klsm, last_runs: -1 } }")
+            .find("f.yaml:1: tree.policy.last_runs: policy klsm: last_runs is -1; allowed: a whole number from 0 to 1023") == 0);
   CHECK(error_of("tree: { policy: { name: leveling, level0_runs: 4 } }").find("no parameter \"level0_runs\"") !=
         std::string::npos);
   CHECK(error_of("databases: { 20: { pages_per_tile: 8 } }").find("databases.20: there are only 16 databases") !=

@@ -84,7 +84,7 @@ TEST_CASE("new view keeps open tables, opens new ones, and uses tables that a jo
   const auto before = bed.view();
   REQUIRE(before->runs.size() == 2);
   CHECK(before->file_bytes > 2 * 800);
-  CHECK((before->memory_bytes != 0 && before->newest_level_runs == 2));
+  CHECK((before->memory_bytes != 0 && before->level0_runs == 2));
   bed.flush();
   const FileMeta& meta = *bed.files.version->runs.front().files.front();
   auto reader = bed.installer.open(meta).value();
@@ -93,6 +93,21 @@ TEST_CASE("new view keeps open tables, opens new ones, and uses tables that a jo
   CHECK(&table(*after, 1) == &table(*before, 0));
   CHECK(&table(*after, 2) == &table(*before, 1));
   CHECK((bed.data_files.empty() && bed.ledger.leaving().empty()));
+}
+
+TEST_CASE("level 0 is empty: the runs of level 1 do not count as its runs") {
+  Bed bed;
+  const RunId first = bed.files.version->runs[0].id, second = bed.files.version->runs[1].id;
+  for (const RunId run : {second, first}) {
+    const auto at =
+        std::find_if(bed.files.version->runs.begin(), bed.files.version->runs.end(), [&](const Run& r) { return r.id == run; });
+    Move move{run, {at->files.front()->data_file}, {0, 1}};
+    REQUIRE(bed.files.run({.action = std::move(move)}).is_ok());
+  }
+  REQUIRE(bed.files.version->runs.front().level == 1);
+  CHECK(bed.view()->level0_runs == 0);
+  bed.flush();
+  CHECK(bed.view()->level0_runs == 1);
 }
 
 TEST_CASE("tables are removed: they are in the ledger with their floor, and are unlinked with the last view that has them") {
@@ -136,7 +151,7 @@ TEST_CASE("files are quarantined: the view lists them, and their ranges are froz
   bed.files.install(edit);
   const auto view = bed.view();
   CHECK((view->quarantined.size() == 1 && view->frozen.size() == 1));
-  CHECK(view->newest_level_runs == 0);  // no file of the level may be merged
+  CHECK(view->level0_runs == 0);  // no file of the level may be merged
 }
 
 TEST_CASE("tables are installed: readers get them and lose the flushed memtables in one step") {

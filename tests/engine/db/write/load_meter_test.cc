@@ -20,7 +20,7 @@ class CountingPolicy final : public Policy {
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] Plan next(const TreeShape&, const PolicyContext&) const override { return {}; }
   [[nodiscard]] std::uint64_t debt_bytes(const TreeShape&) const override { return 100 * ++asked; }
-  [[nodiscard]] double capacity_bytes(const TreeShape&, int) const override { return 0; }
+  [[nodiscard]] double capacity_bytes(const TreeShape&, int level) const override { return level == 0 ? 77 : 0; }
   [[nodiscard]] int slowdown_runs() const override { return 5; }
   [[nodiscard]] int stop_runs() const override { return 9; }
   [[nodiscard]] std::string check(const TreeShape&) const override { return ""; }
@@ -47,7 +47,7 @@ struct Bed {
     auto tables = std::make_shared<TablesView>();
     tables->version = std::make_shared<Version>();
     tables->memory_bytes = 1000;
-    tables->newest_level_runs = 3;
+    tables->level0_runs = 3;
     auto view = std::make_shared<TreeView>();
     view->tables = tables;
     for (std::size_t i = 0; i < memtables; ++i) view->memtables.push_back(std::make_shared<MemTable>(kMemTableBytes));
@@ -76,6 +76,7 @@ TEST_CASE("there are several trees: their memory is summed, and each has its run
   REQUIRE(load.trees.size() == 2);
   CHECK((load.trees[0].runs == 3 && load.trees[0].inherited_runs == 1 && load.trees[0].compactions_fail));
   CHECK((load.trees[0].slowdown_runs == 5 && load.trees[0].stop_runs == 9));
+  CHECK(load.trees[0].level0_bytes == 77);
 }
 
 TEST_CASE("memtable left its tree: it counts as long as a reader has it") {

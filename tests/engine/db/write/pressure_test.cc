@@ -64,6 +64,18 @@ TEST_CASE("source exceeds its limit: it raises the pressure from there on") {
          l.trees[0].data_bytes = 5120 * kMiB;
        },
        0, StallReason::kNone},
+      {"pending bytes of two full levels 0",
+       [](WriteLoad& l) {
+         l.trees[0].pending_bytes = 2560 * kMiB;
+         l.trees[0].level0_bytes = 1280 * kMiB;
+       },
+       0, StallReason::kNone},
+      {"pending bytes of five full levels 0",
+       [](WriteLoad& l) {
+         l.trees[0].pending_bytes = 6400 * kMiB;
+         l.trees[0].level0_bytes = 1280 * kMiB;
+       },
+       500, StallReason::kPendingBytes},
       {"pending bytes that merges do in ten seconds",
        [](WriteLoad& l) {
          l.trees[0].pending_bytes = 2560 * kMiB;

@@ -14,7 +14,7 @@ namespace {
 struct Case {
   Layout layout;
   double size_ratio;
-  std::vector<double> runs;  // runs of kKlsm
+  std::vector<double> runs;  // runs of kKlsm and kFluid
   std::string policy;
   std::map<std::string, double> parameters;
 };
@@ -60,9 +60,12 @@ TEST_CASE("levels merge as a whole: bytes written and runs are as in the cost mo
                         {Layout::kKlsm, 6, {4, 2, 1}, "klsm", {{"size_ratio", 6}, {"runs", 1}, {"runs_0", 4}, {"runs_1", 2}}},
                         {Layout::kTiering, 4, {}, "tiering", {{"size_ratio", 4}}},
                         {Layout::kLazyLeveling, 4, {}, "lazy_leveling", {{"size_ratio", 4}}},
+                        {Layout::kFluid, 6, {5, 2}, "klsm", {{"size_ratio", 6}, {"runs", 5}, {"last_runs", 2}}},
+                        {Layout::kFluid, 32, {31, 16}, "klsm", {{"size_ratio", 32}, {"runs", 31}, {"last_runs", 16}}},
+                        {Layout::kTiering, 128, {}, "tiering", {{"size_ratio", 128}}},
                         {Layout::kTiering, 6, {}, "tiering", {{"size_ratio", 6}}}};
   for (const Case& c : cases) {
-    const int levels = c.size_ratio == 4 ? 6 : 5;
+    const int levels = c.size_ratio == 4 ? 6 : c.size_ratio == 6 ? 5 : 2;
     const double flushes = std::pow(c.size_ratio, levels) - 1;
     const CostReport report = modeled(c, flushes);
     REQUIRE(report.levels == levels);

@@ -1,0 +1,103 @@
+// Tests of trees with hundreds of runs, as large size ratios make them: reads, merges, deadlines and recovery work as with a few
+// runs, and no write is stopped.
+#include <string>
+
+#include "engine/db/model.h"
+#include "support/finding.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr Millis kHour = 3'600'000;
+
+Settings settings_with(const PolicySettings& policy) {
+  Settings s = Harness::small();
+  s.memtable_size = 16 << 10;
+  s.wal_segment_size = 64 << 10;
+  s.fsync = FsyncMode::kAlways;
+  s.tree.file_size = 64 << 10;
+  s.tree.policy = policy;
+  s.tree.delete_deadline = 24 * kHour;
+  s.tree.filter_allocation = FilterAllocation::kMonkey;
+  return s;
+}
+
+std::size_t runs_of(const Harness& h) {
+  const auto info = h.db->tree_info(0);
+  return info.is_ok() ? info->runs.size() : 0;
+}
+
+/// Makes flushes of random operations, with reads between them, until the tree has so many runs. Some of the operations are
+/// FLUSHDB and SWAPDB.
+void add_runs(Harness& h, ModelDriver& driver, std::size_t runs) {
+  for (int run = 0; runs_of(h) < runs; ++run) {
+    demand(run < 5000, "the number of runs does not grow");
+    driver.write();
+    demand_ok(h.db->flush(0), "flush");
+    h.settle();
+    h.db->tick();
+    demand(!h.db->writes_stopped() && !h.db->stats().write_stalled, "writes are delayed or stopped");
+    if (run % 10 != 0) continue;
+    driver.check_get();
+    driver.check_scan();
+    driver.check_stamps();
+  }
+}
+
+void live_with_many_runs(const PolicySettings& policy) {
+  Harness h(settings_with(policy));
+  h.open();
+  ModelDriver driver(h, 11, 150);
+  add_runs(h, driver, 60);
+  const SeqNum durable = driver.durable();
+  h.crash(CrashMode::kRandom, 4);
+  h.open();
+  driver.check_recovered(durable);
+  add_runs(h, driver, 120);
+  driver.check_everything();
+  h.verify(0);
+  // The deadline merges slices of all runs.
+  for (int step = 0; step < 2 * 26; ++step) {
+    h.advance(kHour / 2);
+    h.settle();
+  }
+  driver.check_everything();
+  CHECK(h.db->tree_info(0)->oldest_obligation == 0);
+  add_runs(h, driver, 120);
+  // Another policy takes over.
+  TreeSettings leveling = h.settings.tree;
+  leveling.policy = {"leveling", {{"size_ratio", 1024}}};
+  demand_ok(h.db->set_tree_settings(0, leveling), "new settings");
+  h.db->tick();
+  h.settle();
+  CHECK(runs_of(h) <= 2);
+  driver.check_everything();
+  h.verify(0);
+}
+
+}  // namespace
+
+TEST_CASE("tree of more than a hundred runs: it has the model's results through a crash, deadlines and another policy") {
+  CHECK(finding_of([] { live_with_many_runs({"tiering", {{"size_ratio", 1024}}}); }) == "");
+  CHECK(finding_of([] { live_with_many_runs({"klsm", {{"size_ratio", 1024}, {"runs", 1}, {"last_runs", 1023}}}); }) == "");
+}
+
+TEST_CASE("level of 1023 runs: no write is stopped, and the next flush merges all of them into one run") {
+  Harness h(settings_with({"tiering", {{"size_ratio", 1024}}}));
+  h.open();
+  const auto key = [](int i) { return key_of(static_cast<std::uint64_t>(i % 300)); };
+  for (int i = 0; i < 1024; ++i) {
+    if (i == 1023) CHECK(runs_of(h) == 1023);
+    h.put(0, key(i), "value " + std::to_string(i));
+    demand_ok(h.db->flush(0), "flush");
+    h.settle();
+    if (i % 64 == 63) {
+      h.db->tick();
+      REQUIRE_FALSE(h.db->stats().write_stalled);
+    }
+  }
+  CHECK(runs_of(h) == 1);
+  for (int i = 1024 - 300; i < 1024; ++i) REQUIRE(h.get(0, key(i)) == "value " + std::to_string(i));
+  h.verify(0);
+}
