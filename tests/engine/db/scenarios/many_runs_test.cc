@@ -101,3 +101,21 @@ TEST_CASE("level of 1023 runs: no write is stopped, and the next flush merges al
   for (int i = 1024 - 300; i < 1024; ++i) REQUIRE(h.get(0, key(i)) == "value " + std::to_string(i));
   h.verify(0);
 }
+
+TEST_CASE("level 1 has more runs than level 0 may have: no write is stopped while level 0 is empty") {
+  Harness h(settings_with({"klsm", {{"size_ratio", 24}, {"runs", 23}, {"runs_0", 1}}}));
+  h.open();
+  const auto is_reached = [&h] {
+    const auto info = h.db->tree_info(0);
+    return info.is_ok() && info->runs.size() > 21 && info->runs.front().level == 1;
+  };
+  for (int i = 0; !is_reached(); ++i) {
+    REQUIRE(i < 24 * 24);
+    h.put(0, key_of(static_cast<std::uint64_t>(i)), std::string(15'000, 'v'));
+    demand_ok(h.db->flush(0), "flush");
+    h.settle();
+  }
+  h.db->tick();
+  CHECK_FALSE(h.db->writes_stopped());
+  CHECK_FALSE(h.db->stats().write_stalled);
+}
