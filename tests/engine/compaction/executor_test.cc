@@ -360,6 +360,23 @@ TEST_CASE("filter is not loaded: no key in its range is flagged `first`") {
   tree.check();
 }
 
+TEST_CASE("more runs than a flush asks: no key in the range of all of them is flagged `first`") {
+  TreeFixture tree(1);
+  tree.context.visible_seq = 10'000;
+  tree.context.settings.filter_bits_per_key = 30;  // no false positives
+  for (SeqNum run = 0; run < 66; ++run) {
+    tree.flush({{{.key = "a", .seq = 3 * run + 1, .value = "v"},
+                 {.key = "b" + std::to_string(run), .seq = 3 * run + 2, .value = "v"},
+                 {.key = "z", .seq = 3 * run + 3, .value = "v"}},
+                {}});
+    auto it = tree.run_iterator(tree.version->runs[0]);
+    it->seek("b");
+    REQUIRE(it->valid());
+    CAPTURE(run);
+    CHECK(it->entry().first == (run <= 64));  // run: the number of older runs
+  }
+}
+
 TEST_CASE("file overlaps no other input: it is moved unread, unless a rewrite could drop entries of it") {
   TreeFixture tree(2);
   tree.context.visible_seq = 100;

@@ -102,6 +102,40 @@ TEST_CASE("level of 1023 runs: no write is stopped, and the next flush merges al
   h.verify(0);
 }
 
+TEST_CASE("power is lost during a merge of 128 runs: the next open has all writes and completes the merge") {
+  const auto key = [](int i) { return key_of(static_cast<std::uint64_t>(i % 90)); };
+  bool lost = true;
+  // The outputs and the edit come first, then the removal of 256 files.
+  for (std::uint64_t k = 1; lost; k += k < 12 ? 1 : 40) {
+    INFO("before operation " << k);
+    Harness h(settings_with({"tiering", {{"size_ratio", 128}}}));
+    h.open();
+    std::unique_ptr<MemoryFileSystem> left;
+    bool armed = true;
+    for (int i = 0; i < 128; ++i) {
+      h.put(0, key(i), "value " + std::to_string(i));
+      demand_ok(h.db->flush(0), "flush");
+      if (i < 127) h.settle();
+    }
+    REQUIRE(runs_of(h) == 128);
+    h.faults->before_nth(k, kMutatingOps, [&] {
+      if (armed) left = h.files->crash_clone(k, CrashMode::kRandom);
+    });
+    h.settle();
+    armed = false;
+    lost = left != nullptr;
+    if (lost) {
+      h.abandon(std::move(left));
+      h.open();
+      h.db->tick();
+      h.settle();
+    }
+    CHECK(runs_of(h) == 1);
+    for (int i = 128 - 90; i < 128; ++i) REQUIRE(h.get(0, key(i)) == "value " + std::to_string(i));
+    h.verify(0);
+  }
+}
+
 TEST_CASE("level 1 has more runs than level 0 may have: no write is stopped while level 0 is empty") {
   Harness h(settings_with({"klsm", {{"size_ratio", 24}, {"runs", 23}, {"runs_0", 1}}}));
   h.open();
