@@ -65,6 +65,8 @@ class Fade {
   void add_expired(std::size_t run, const FileShapes::Chunk& chunk, std::vector<ExpiredFile>* expired) const {
     const int level = shape_.runs[run].level;
     for (const FileShape& file : chunk.items) {
+      // Every plan for the file takes the file itself. While a merge of a thousand runs goes on, none of them is tried.
+      if (file.busy) continue;
       // A bottommost file expires later than other files. So a file that is not expired even if an older run overlaps it needs no
       // search for such a run.
       if (!due_.is_expired(file, level)) continue;
