@@ -61,7 +61,8 @@ struct TunerAdvice {
   double transient_space = 1;  ///< see TunerQuestion::max_transient_space
 };
 
-/// Returns the best settings of each layout that this engine accepts, the lowest worst_cost first (Problems 1 and 2). Takes about
+/// Returns the best settings of each layout that this engine accepts, the lowest worst_cost first (Problems 1 and 2). Size ratios
+/// go from 2 to 100; with a large one a merge may rewrite the whole tree, unless TunerQuestion limits merges. Takes about
 /// 10 ms for leveling and tiering, and about 200 ms for all layouts. kInvalidArgument: a field is out of range or a layout is unknown
 /// (the message names it), or no settings keep the limits.
 Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question);
