@@ -19,22 +19,31 @@ spdlog::level::level_enum level_of(const std::string& name) {
   return name == "error" ? spdlog::level::err : spdlog::level::info;
 }
 
+// Characters that are invisible, end a line, or change the order in which a terminal shows the rest of it: zero-width spaces and
+// marks of direction, line and paragraph separators, embeddings, overrides and isolates, annotations and tags.
+bool misleads(std::uint32_t c) {
+  return c == 0x61c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+         c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
+}
+
 // Returns the length of the UTF-8 character at the beginning of `text`, 1 to 4; 0 if there is none, or it is a control character
-// (C0, DEL, C1).
+// (C0, DEL, C1) or one that misleads().
 std::size_t printable(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
   if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
   const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
   if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  std::uint32_t character = first & (0x7fu >> size);
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
+    character = character << 6 | (byte(i) & 0x3f);
   }
   const unsigned second = byte(1);
   // Rejects C1 controls, overlong forms, surrogates, and numbers beyond Unicode.
   const bool wrong = (first == 0xc2 && second < 0xa0) || (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
                      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
-  return wrong ? 0 : size;
+  return wrong || misleads(character) ? 0 : size;
 }
 
 }  // namespace

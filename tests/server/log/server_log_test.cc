@@ -52,6 +52,25 @@ TEST_CASE("escape_controls: UTF-8 text stays, and broken UTF-8 and C1 controls a
   CHECK(escape_controls("\xc0\xaf\xe0\x80\xaf\xed\xa0\x80\xf4\x90\x80\x80") ==
         "\\xc0\\xaf\\xe0\\x80\\xaf\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80");
   CHECK(escape_controls(std::string("a\0b", 3)) == "a\\x00b");
+  CHECK(escape_controls("a\xe2\x80\xae"
+                        "fdp.exe") ==
+        "a\\xe2\\x80\\xae"
+        "fdp.exe");
+}
+
+TEST_CASE("escape_controls: characters that change the direction of text, end a line or are invisible are escaped") {
+  for (const char* c :
+       {"\xd8\x9c", "\xe2\x80\x8b", "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaa",
+        "\xe2\x80\xae", "\xe2\x81\xa6", "\xe2\x81\xa9", "\xef\xbb\xbf", "\xef\xbf\xb9", "\xf3\xa0\x81\xa1", "\xc2\x85"}) {
+    const std::string escaped = escape_controls(c);
+    INFO(escaped);
+    CHECK(escaped.size() == 4 * std::string(c).size());
+    CHECK(escaped.starts_with("\\x"));
+  }
+  for (const char* c :
+       {"\xe2\x80\x8a", "\xe2\x80\x90", "\xe2\x80\xa7", "\xe2\x80\xaf", "\xe2\x81\xb0", "\xef\xbf\xbd", "\xf0\x9f\x98\x80"}) {
+    CHECK(escape_controls(c) == c);
+  }
 }
 
 TEST_CASE("log limiter: messages come within the interval: they are counted and reported with the next line") {
