@@ -31,6 +31,7 @@ constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 /// While the database is being opened, queued transactions of clients may use 1 / n of the memory budget.
 constexpr std::uint64_t kLoadingPart = 8;
 constexpr std::uint64_t kExpirySliceNanos = 5'000'000;  // on the thread that accepts connections
+constexpr std::uint64_t kIdCheckMs = 10'000;            // a check reads a file of one line
 constexpr std::uint64_t kStartMs = 120'000;  // the time that the service manager waits for each further step of a start
 
 // Returns the value of an environment variable that the service manager sets; "" if it is not set.
@@ -145,6 +146,15 @@ class ExpirySweep final : public OffloadWork {
   ExpiryWatch& watch_;
   const DatabaseId databases_;
   const ExpiryWatch::Sweep sweep_;
+};
+
+class IdCheck final : public OffloadWork {
+ public:
+  explicit IdCheck(std::function<void()> check) : check_(std::move(check)) {}
+  void run() override { check_(); }
+
+ private:
+  const std::function<void()> check_;
 };
 
 bool matches(Client& client, const ClientFilter& filter) {
@@ -290,7 +300,8 @@ int Server::run() {
   for (unsigned i = 0; i < loop_count(config); ++i) {
     loops_.push_back(std::make_unique<EventLoop>(static_cast<int>(i), net, &net_, &net_env_));
     if (const std::string why = loops_.back()->start(std::make_unique<Dispatcher>(loading_env_, random_seed())); !why.empty()) {
-      log_->write(ServerLog::Level::kError, why);
+      const std::string remedy = start_remedy(why, engine_settings_.dir, file_limit_);
+      log_->write(ServerLog::Level::kError, why + (remedy.empty() ? "" : ". " + remedy));
       return 1;
     }
   }
@@ -322,7 +333,9 @@ bool Server::start_listening() {
     const std::string why = listener_->listen(address, static_cast<std::uint16_t>(config.port), &unavailable);
     if (why.empty()) continue;
     if (!unavailable) {
-      log_->write(ServerLog::Level::kError, why + ". Set another address or port: server.bind, server.port or --port");
+      const std::string remedy = start_remedy(why, config.engine.dir, file_limit_);
+      log_->write(ServerLog::Level::kError,
+                  why + ". " + (remedy.empty() ? "Set another address or port: server.bind, server.port or --port" : remedy));
       return false;
     }
     skipped = why;
@@ -452,7 +465,8 @@ void Server::open_database() {
 void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   opener_.join();
   if (!db.is_ok()) {
-    log_->write(ServerLog::Level::kError, "the database cannot be opened: " + db.status().to_string());
+    const std::string why = db.status().to_string(), remedy = start_remedy(why, engine_settings_.dir, file_limit_);
+    log_->write(ServerLog::Level::kError, "the database cannot be opened: " + why + (remedy.empty() ? "" : ". " + remedy));
     exit_status_ = 1;
     begin_stop("the database could not be opened");
     return io_.stop();
@@ -465,9 +479,11 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     for (const auto& loop : loops_) loop->notify_durable();
   });
   env_ = command_env(db_.get());
+  if (const std::string why = exposed_directory(engine_settings_.dir); !why.empty()) log_->write(ServerLog::Level::kWarning, why);
   auto id = database_id(engine_settings_.dir, random_seed());
   if (!id.is_ok())
     log_->write(ServerLog::Level::kWarning, id.status().to_string() + "; backups fail until the file can be written");
+  id_was_read_ = id.is_ok();
   database_id_ = id.is_ok() ? std::move(id).value() : "";
   backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), database_id_, start_micros_ / 1'000'000));
   backup_verifier_ = std::make_unique<BackupVerifier>(backup_checks());
@@ -557,6 +573,7 @@ void Server::end() {
   ready_ = nullptr;
   client_memory_.detach();
   if (db_ == nullptr) return;
+  keep_id();
   const Status status = db_->close();
   if (!status.is_ok()) {
     log_->write(ServerLog::Level::kError, "closing the database: " + status.to_string());
@@ -776,6 +793,10 @@ void Server::watch_expiries() {
     if (!error) watch_expiries();
   });
   const Millis now = db_->now();
+  if (const std::uint64_t ms = mono_nanos_now() / 1'000'000; ms >= next_id_check_ms_) {
+    next_id_check_ms_ = ms + kIdCheckMs;
+    offload_->submit(OffloadClass::kLong, std::make_shared<IdCheck>([this] { keep_id(); }));
+  }
   observers_.refresh_expiries(now);
   sample_rates();
   if (!observers_.expiries.on()) return;
@@ -784,6 +805,16 @@ void Server::watch_expiries() {
     offload_->submit(OffloadClass::kLong,
                      std::make_shared<ExpirySweep>(*db_, observers_.expiries, engine_settings_.databases, *sweep));
   }
+}
+
+// Without the file, the next start would make another id, and then not know the backups of before as its own. If the file had an
+// error at the start, save() tries again.
+void Server::keep_id() {
+  if (!id_was_read_) return;
+  const auto written = keep_database_id(engine_settings_.dir, database_id_);
+  if (written.is_ok() && *written)
+    log_->write(ServerLog::Level::kWarning,
+                "DATABASE_ID was removed or changed while the database used it; it was written again");
 }
 
 // Works in slices, since this thread also accepts connections.

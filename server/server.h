@@ -115,6 +115,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
 
   void end_pause(std::uint64_t number);  ///< does nothing if a newer pause has begun
   void watch_expiries();
+  void keep_id();
   /// Publishes the expirations that are due, for a few milliseconds at a time.
   void report_expiries();
   void sample_rates();
@@ -227,7 +228,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   CommandEnv loading_env_, env_;
   std::unique_ptr<Db> db_;
   std::unique_ptr<Backups> backups_;
-  std::string database_id_;  ///< set before backups_; later by save() only
+  std::string database_id_;  ///< set before backups_; later by save() only, if !id_was_read_
+  bool id_was_read_ = false;
+  std::uint64_t next_id_check_ms_ = 0;  ///< used by the main thread
   std::unique_ptr<BackupVerifier> backup_verifier_;
   std::thread opener_;
   std::atomic<Db*> ready_{nullptr};

@@ -88,6 +88,13 @@ Result<std::string> database_id(const std::string& data_dir, std::uint64_t rando
   return std::string(text, kIdDigits);
 }
 
+Result<bool> keep_database_id(const std::string& data_dir, const std::string& id) {
+  const auto found = read_side_file(data_dir, kIdFile, kMostIdFileBytes);
+  if (found.is_ok() && found->substr(0, found->find('\n')) == id) return false;
+  TRY(write_side_file(data_dir, kIdFile, id + "\n"));
+  return true;
+}
+
 Status remove_older_backups(const std::string& verified, const std::string& id, std::uint64_t keep) {
   std::vector<fs::path> found = backups_in(fs::path(verified).parent_path(), id);
   std::reverse(found.begin(), found.end());

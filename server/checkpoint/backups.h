@@ -48,6 +48,9 @@ class Backups {
 /// damaged, makes an id from `random` and writes it; fails if that is not possible.
 Result<std::string> database_id(const std::string& data_dir, std::uint64_t random);
 
+/// Writes the id to the file DATABASE_ID again if it is missing or has another id. Returns true if it was written.
+Result<bool> keep_database_id(const std::string& data_dir, const std::string& id);
+
 /// Removes backups of the database that are older than the backup `verified` and in the same directory: all unfinished backups,
 /// and finished backups until `keep` are left, `verified` included.
 Status remove_older_backups(const std::string& verified, const std::string& id, std::uint64_t keep);

@@ -1,6 +1,7 @@
-// Explains why this process cannot use a directory: the system's error names neither the owner nor the remedy.
+// Explains why this process cannot use a directory or a file in it: the system's error names neither the owner nor the remedy.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace ebbtide {
@@ -10,5 +11,14 @@ namespace ebbtide {
 /// which may not write to it: chown -R 10001:10001 /var/lib/ebbtide/data". Returns "" for other errors, too, such as a missing
 /// parent.
 std::string why_unusable(const std::string& directory);
+
+/// Returns what an administrator can do about an error of the system that kept the database in `directory` from opening; "" if the
+/// error is of another kind. `error` is the text of the error, with the path of the file that it concerns. `file_limit` is this
+/// process's limit of open files. For example "data/CURRENT belongs to user 0 (root), its mode is 0600, and this process is user
+/// 10001: chown 10001:10001 data/CURRENT".
+std::string start_remedy(const std::string& error, const std::string& directory, std::uint64_t file_limit);
+
+/// Returns a warning if every user of the machine may remove and replace files in the directory; otherwise "".
+std::string exposed_directory(const std::string& directory);
 
 }  // namespace ebbtide

@@ -60,6 +60,20 @@ TEST_CASE("data directory has no id or a damaged one: it gets a new id and keeps
   CHECK(*database_id(dir.string(), 0xabc) == "00000abc");
 }
 
+TEST_CASE("id file is removed, emptied or has another id: it gets the id again") {
+  const OwnDirectory own;
+  const std::filesystem::path file = own.path / "DATABASE_ID";
+  CHECK(*database_id(own.path.string(), 0xabc) == "00000abc");
+  CHECK(*keep_database_id(own.path.string(), "00000abc") == false);
+  std::filesystem::remove(file);
+  CHECK(*keep_database_id(own.path.string(), "00000abc") == true);
+  std::ofstream(file, std::ios::trunc) << "";
+  CHECK(*keep_database_id(own.path.string(), "00000abc") == true);
+  std::ofstream(file, std::ios::trunc) << "00000def\n";
+  CHECK(*keep_database_id(own.path.string(), "00000abc") == true);
+  CHECK(*database_id(own.path.string(), 0xdef) == "00000abc");
+}
+
 TEST_CASE("id file or its temporary file is a pipe: the server does not wait for it, and replaces it by a new id") {
   const OwnDirectory own;
   const std::string file = (own.path / "DATABASE_ID").string();

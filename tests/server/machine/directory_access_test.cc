@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 namespace ebbtide {
@@ -101,6 +102,50 @@ TEST_CASE("owner has no rights to the directory: the error has its mode as the r
     why = why_unusable(directory.path());
   }
   CHECK(why.find("its mode lacks rights: chmod u+rwx " + directory.path()) != std::string::npos);
+}
+
+TEST_CASE("file whose mode or owner forbids its use: the remedy names the file, its owner and the command") {
+  const Directory directory;
+  const std::string file = directory.path() + "/CURRENT", error = "I/O error: open " + file + ": Permission denied";
+  std::ofstream(file) << "x";
+  CHECK(start_remedy(error, directory.path(), 1024).empty());
+  REQUIRE(::chmod(file.c_str(), 0) == 0);
+  REQUIRE(::chmod(directory.path().c_str(), 0777) == 0);
+  if (may_become_another()) {
+    REQUIRE(::seteuid(kOther) == 0);
+    const std::string why = start_remedy(error, directory.path(), 1024);
+    REQUIRE(::seteuid(0) == 0);
+    CHECK(why == file + " belongs to user 0 (root), its mode is 0000, and this process is user 12345: chown 12345:" +
+                     std::to_string(::getegid()) + " " + file);
+    REQUIRE(::chown(file.c_str(), kOther, ::getegid()) == 0);
+    REQUIRE(::seteuid(kOther) == 0);
+    const std::string own = start_remedy(error, directory.path(), 1024);
+    REQUIRE(::seteuid(0) == 0);
+    CHECK(own == file + " belongs to this process's user 12345, but its mode 0000 lacks rights: chmod u+rw " + file);
+  }
+  REQUIRE(::unlink(file.c_str()) == 0);
+}
+
+TEST_CASE("error of a limit or a drive: the remedy names the limit or the drive") {
+  const auto remedy = [](const char* error) { return start_remedy(error, "data", 64); };
+  CHECK(remedy("I/O error: open data/CURRENT: Too many open files") ==
+        "this process may open 64 files: raise the limit (LimitNOFILE of the service, or ulimit -n)");
+  CHECK(remedy("I/O error: open data/CURRENT: Too many open files in system").find("fs.file-max") != std::string::npos);
+  CHECK(remedy("I/O error: read data/CURRENT: Input/output error").find("dmesg") != std::string::npos);
+  CHECK(remedy("no space: write data/000001.wal: No space left on device").find("free space") == 0);
+  CHECK(remedy("corruption: data/MANIFEST-000001: record checksum mismatch at 66").empty());
+}
+
+TEST_CASE("directory that every user may write to: a warning says so, unless users may only add files") {
+  const Directory directory;
+  CHECK(exposed_directory(directory.path()).empty());
+  REQUIRE(::chmod(directory.path().c_str(), 0777) == 0);
+  CHECK(exposed_directory(directory.path()).find(directory.path() + " has the mode 0777") == 0);
+  REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
+  CHECK(exposed_directory(directory.path()).empty());
+  REQUIRE(::chmod(directory.path().c_str(), 01777) == 0);
+  CHECK(exposed_directory(directory.path()).empty());
+  CHECK(exposed_directory(directory.path() + "/missing").empty());
 }
 
 }  // namespace
