@@ -176,6 +176,7 @@ Status Db::reconfigure(const Settings& settings) {
   impl_->budget_.set_bytes(settings.memory_budget);
   impl_->open_files_->set_limit(settings.max_open_files);
   impl_->scrubber_.set_interval(settings.scrub_interval);
+  impl_->file_watch_.set_scrub_interval(settings.scrub_interval);
   {
     MutexLock lock(impl_->trees_.commit_mutex);
     for (DatabaseId d = 0; d < settings.databases; ++d) impl_->trees_.change_settings(d, settings.tree_for(d));

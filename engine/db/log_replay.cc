@@ -94,13 +94,17 @@ Status LogReplay::read_segment(FileNum file) {
     return placed(apply_long_record(payload, offset), offset);
   };
   const auto on_damage = [this](const LogDamage& damage) { return sequence_.damaged(damage); };
+  const auto on_zeros = [this](std::uint64_t bytes) { report(bytes); };
   file_ = file;
   notes_.clear();
   since_ = 0;
   sequence_.enter(file);
-  TRY_ASSIGN(end,
-             read_log(*env_.fs, env_.dir, file,
-                      {.on_record = on_record, .on_damage = on_damage, .pieces = &pieces_, .on_long_record = on_long_record}));
+  TRY_ASSIGN(end, read_log(*env_.fs, env_.dir, file,
+                           {.on_record = on_record,
+                            .on_damage = on_damage,
+                            .pieces = &pieces_,
+                            .on_long_record = on_long_record,
+                            .on_zeros = on_zeros}));
   for (const PieceNote& note : pieces_.notes(file)) add_note(&notes_, {note.tree, 0, note.min_expiry});
   TRY_ASSIGN(torn, sequence_.leave(end));
   if (torn) torn_.emplace_back(file, end.valid_bytes);
@@ -110,7 +114,7 @@ Status LogReplay::read_segment(FileNum file) {
     return Status::ok();
   }
   TRY_ASSIGN(size, env_.fs->file_size(path));
-  out_.segments.push_back({file, sequence_.last(), torn ? end.valid_bytes : size, notes_, {}, since_});
+  out_.segments.push_back({file, sequence_.last(), torn || end.clean ? end.valid_bytes : size, notes_, {}, since_});
   // Syncs the replayed segment, since the database relies on it from now on: its data may have been only in the system page
   // cache.
   return env_.fs->sync_file(path);

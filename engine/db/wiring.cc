@@ -230,13 +230,25 @@ FileWatch::Env DbImpl::file_watch_env() {
           .dir = settings_.dir,
           .clock = &clock_,
           .healthy = [this] { return health_.is_ok() && !log_->failed(); },
+          .renew_lock = [this] { return file_lock_->renew(); },
           .check_directory = [this] { return file_lock_->check_directory(); },
           .directory_lost = [this](const Status& why) { health_.failed(why, "data directory"); },
           .segments = [this] { return log_->segments(); },
           .log_lost = [this](FileNum file, const Status& why) { log_->lose_segment(file, why); },
           .with_manifest =
               [this](const std::function<Status(FileNum, std::uint64_t)>& check) { return manifest_.check_manifest(check); },
-          .manifest_lost = [this](const Status& why) { health_.failed(why, "manifest"); }};
+          .manifest_lost = [this](const Status& why) { health_.failed(why, "manifest"); },
+          .manifest_damaged =
+              [this](FileNum file, const Status& why) {
+                {
+                  MutexLock lock(manifest_.mutex);
+                  if (versions_->manifest_file() != file || !versions_->status().is_ok()) return;
+                }
+                health_.failed(why, "manifest");
+              },
+          .submit = [this](std::function<void()> work) { submit(Work::kMerge, std::move(work)); },
+          .closing = [this] { return closing_.load(); },
+          .log = [this](Severity severity, const std::string& text) { say(severity, text); }};
 }
 
 ManifestEditor::Env DbImpl::manifest_env() {

@@ -66,15 +66,25 @@ class RandomAccessFile {
   virtual Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
   /// Size of the file when it was opened.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
+  /// Returns an offset from `offset` on, at most size(). All bytes between the two are in a hole, so they are zeros.
+  [[nodiscard]] virtual std::uint64_t next_data(std::uint64_t offset) const { return offset; }
   [[nodiscard]] virtual NativeFile native() const { return {}; }
   /// Identity of the file when it was opened.
   [[nodiscard]] virtual FileIdentity identity() const { return {}; }
+  /// Changes with each write to the file, as of when it was opened: for the real file system, nanoseconds since 1970 of the last write.
+  /// 0: not known.
+  [[nodiscard]] virtual std::uint64_t last_write() const { return 0; }
 };
 
-/// Thread-safe.
+/// Thread-safe, except for renew().
 class FileLock {
  public:
   virtual ~FileLock() = default;
+  /// For the lock of a database's file LOCK: if the file was removed or replaced, creates a new one if there is none, and locks it.
+  /// Returns what happened, for the log; "" if the file is the one that is locked. Returns an error if it cannot be locked; while
+  /// the cause is a lock of another process, which may then use the same directory, check_directory() fails, too. One thread at a
+  /// time may call it.
+  virtual Result<std::string> renew() { return std::string(); }
   /// For the lock of a database's file LOCK: returns ok if the name of its directory still leads to the directory that was locked.
   /// Otherwise returns kIoError with the name, what happened, and what to do. Returns ok if the device fails during the check.
   [[nodiscard]] virtual Status check_directory() const { return Status::ok(); }

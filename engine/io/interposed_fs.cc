@@ -97,6 +97,8 @@ class InterposedFileSystem::Reader final : public RandomAccessFile {
   }
   [[nodiscard]] std::uint64_t size() const override { return below_->size(); }
   [[nodiscard]] FileIdentity identity() const override { return below_->identity(); }
+  [[nodiscard]] std::uint64_t last_write() const override { return below_->last_write(); }
+  [[nodiscard]] std::uint64_t next_data(std::uint64_t offset) const override { return below_->next_data(offset); }
 
  private:
   [[nodiscard]] FileCall call(std::uint64_t offset, std::size_t length) const {
@@ -117,6 +119,7 @@ class InterposedFileSystem::Lock final : public FileLock {
   [[nodiscard]] Status check_directory() const override {
     return owner_.around({.op = FileOp::kStat, .path = path_}, [&](std::uint64_t) { return below_->check_directory(); });
   }
+  Result<std::string> renew() override { return below_->renew(); }
 
  private:
   InterposedFileSystem& owner_;

@@ -49,9 +49,12 @@ class Fd {
     if (fd_ >= 0) ::close(fd_);
   }
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   Fd(const Fd&) = delete;
   Fd& operator=(const Fd&) = delete;
-  Fd& operator=(Fd&&) = delete;
   [[nodiscard]] int get() const { return fd_; }
   int release() { return std::exchange(fd_, -1); }
 
@@ -219,7 +222,16 @@ Result<std::size_t> read_up_to(int fd, Bytes path, std::uint64_t offset, std::si
 struct FileInfo {
   std::uint64_t size = 0;
   FileIdentity identity;
+  std::uint64_t last_write = 0;
 };
+
+/// Implements next_data(). The descriptor's position, which this moves, has no other use. Not all file systems know their holes.
+std::uint64_t end_of_hole(int fd, std::uint64_t offset, std::uint64_t size) {
+  if (offset >= size) return offset;
+  const off_t data = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+  if (data < 0) return errno == ENXIO ? size : offset;
+  return std::clamp(static_cast<std::uint64_t>(data), offset, size);
+}
 
 class PosixRandomAccessFile final : public RandomAccessFile {
  public:
@@ -245,6 +257,10 @@ class PosixRandomAccessFile final : public RandomAccessFile {
 
   [[nodiscard]] std::uint64_t size() const override { return info_.size; }
   [[nodiscard]] FileIdentity identity() const override { return info_.identity; }
+  [[nodiscard]] std::uint64_t last_write() const override { return info_.last_write; }
+  [[nodiscard]] std::uint64_t next_data(std::uint64_t offset) const override {
+    return end_of_hole(fd_.get(), offset, info_.size);
+  }
   [[nodiscard]] NativeFile native() const override { return {.descriptor = fd_.get(), .alignment = 1}; }
 
  private:
@@ -277,6 +293,10 @@ class DirectRandomAccessFile final : public RandomAccessFile {
   Result<bool> read_if_cached(std::uint64_t, std::size_t length, char*) const override { return length == 0; }
   [[nodiscard]] std::uint64_t size() const override { return info_.size; }
   [[nodiscard]] FileIdentity identity() const override { return info_.identity; }
+  [[nodiscard]] std::uint64_t last_write() const override { return info_.last_write; }
+  [[nodiscard]] std::uint64_t next_data(std::uint64_t offset) const override {
+    return end_of_hole(fd_.get(), offset, info_.size);
+  }
   [[nodiscard]] NativeFile native() const override { return {.descriptor = fd_.get(), .alignment = kAlignment}; }
 
  private:
@@ -311,8 +331,9 @@ class PosixFileLock final : public FileLock {
 /// The lock of a database: its file LOCK and its directory, which is held open under its name.
 class DatabaseLock final : public FileLock {
  public:
-  DatabaseLock(Fd fd, std::shared_ptr<const HeldDirectory> directory, HeldDirectories& all)
-      : fd_(std::move(fd)), directory_(std::move(directory)), all_(all) {
+  /// `exclusive`: the directory is locked, too, which some file systems do not support.
+  DatabaseLock(Fd fd, std::shared_ptr<const HeldDirectory> directory, bool exclusive, HeldDirectories& all)
+      : fd_(std::move(fd)), directory_(std::move(directory)), exclusive_(exclusive), all_(all) {
     all_.add(directory_);
   }
   ~DatabaseLock() override { all_.remove(directory_); }
@@ -321,6 +342,11 @@ class DatabaseLock final : public FileLock {
   // since some file systems give a directory another number when it changes.
   [[nodiscard]] Status check_directory() const override {
     const std::string& name = directory_->name;
+    if (taken_) {
+      return Status::io_error(path() +
+                              " was removed or replaced while the database used it, and another process has locked it, " +
+                              "which may use the same directory; stop that process, and the server accepts writes again");
+    }
     struct stat held {};
     struct stat named {};
     if (::fstat(directory_->fd.get(), &held) != 0) return Status::ok();  // an error of the device, not another directory
@@ -336,9 +362,51 @@ class DatabaseLock final : public FileLock {
                             "; move it back, and the server accepts writes again");
   }
 
+  // While the directory is locked, no other process can open the database, so a lock of its file LOCK does no harm. Without that
+  // lock, the process that has locked the file may have the database open, and this process must not write (docs/decisions/0052).
+  Result<std::string> renew() override {
+    if (is_locked_file()) {
+      taken_ = false;
+      return std::string();
+    }
+    struct stat named {};
+    const bool missing = ::fstatat(directory_->fd.get(), name_of_file(), &named, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+    const std::string file = path();
+    Fd fresh(open_retrying({file, nullptr, directory_->fd.get(), name_of_file()},
+                           O_RDWR | O_NOFOLLOW | O_NONBLOCK | (missing ? O_CREAT | O_EXCL : 0), 0600));
+    if (fresh.get() < 0) {
+      const Status status = errno_status("lock", file, errno);
+      return missing || S_ISREG(named.st_mode)
+                 ? status
+                 : Status::io_error(std::string(status.message()) + "; remove it: LOCK was replaced");
+    }
+    if (::flock(fresh.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return errno_status("lock", file, errno);
+      taken_ = !exclusive_;
+      if (taken_) return check_directory();
+      return Status::busy(file + " was removed or replaced while the database used it, and another process has locked it; no " +
+                          "other server can open the database, since its directory is locked, too");
+    }
+    taken_ = false;
+    fd_ = std::move(fresh);
+    return file + (missing ? " was removed" : " was replaced") + " while the database used it; " +
+           (missing ? "a new file was created and locked" : "the new file is locked now");
+  }
+
  private:
-  /// Returns ": it is now PATH". Returns "" if the path is unknown, or if it is unchanged because another file system was mounted
-  /// over it.
+  [[nodiscard]] std::string path() const { return directory_->name + "/" + name_of_file(); }
+  static const char* name_of_file() { return kLockFileName.data(); }
+
+  /// Returns true if the name LOCK leads to the file that is locked. An error of the device counts as true.
+  [[nodiscard]] bool is_locked_file() const {
+    struct stat held {};
+    struct stat named {};
+    if (::fstat(fd_.get(), &held) != 0) return true;
+    if (::fstatat(directory_->fd.get(), name_of_file(), &named, AT_SYMLINK_NOFOLLOW) != 0) return errno != ENOENT;
+    return held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+  }
+
+  /// Returns ": it is now PATH"; "" if the path is unknown, or the same since another file system was mounted there.
   [[nodiscard]] std::string whereabouts() const {
     char path[PATH_MAX];
     const std::string link = "/proc/self/fd/" + std::to_string(directory_->fd.get());
@@ -349,9 +417,11 @@ class DatabaseLock final : public FileLock {
     return found.empty() || unchanged ? "" : ": it is now " + std::string(found);
   }
 
-  const Fd fd_;  // closing it and the directory's descriptor releases the locks
+  Fd fd_;  // closing it and the directory's descriptor releases the locks
   const std::shared_ptr<const HeldDirectory> directory_;
+  const bool exclusive_;
   HeldDirectories& all_;
+  std::atomic<bool> taken_{false};  // true if another process may use the directory
 };
 
 class PosixFileSystem final : public FileSystem {
@@ -526,7 +596,7 @@ class PosixFileSystem final : public FileSystem {
     if (status.code() == Code::kBusy) return status.with_context(path + " was removed while it was locked");
     // Some file systems do not lock directories; then only the file is locked.
     const std::shared_ptr<const HeldDirectory> directory(new HeldDirectory{dir, std::move(of_dir)});
-    return std::unique_ptr<FileLock>(new DatabaseLock(std::move(opened).value(), directory, held_));
+    return std::unique_ptr<FileLock>(new DatabaseLock(std::move(opened).value(), directory, status.is_ok(), held_));
   }
 
  private:
@@ -562,7 +632,11 @@ class PosixFileSystem final : public FileSystem {
       return Status::corruption(std::string(operation) + " " + path +
                                 (S_ISDIR(info.st_mode) ? ": a directory" : ": not a regular file"));
     }
-    return FileInfo{static_cast<std::uint64_t>(info.st_size), {info.st_dev, info.st_ino}};
+    constexpr std::uint64_t kNanos = 1'000'000'000;
+    return FileInfo{.size = static_cast<std::uint64_t>(info.st_size),
+                    .identity = {info.st_dev, info.st_ino},
+                    .last_write = static_cast<std::uint64_t>(info.st_mtim.tv_sec) * kNanos +
+                                  static_cast<std::uint64_t>(info.st_mtim.tv_nsec)};
   }
 
   HeldDirectories held_;

@@ -226,9 +226,10 @@ Status ManifestWriter::append(Bytes payload) {
 Status ManifestWriter::seal() { return out_->append(seal_bytes(file_, out_->size())); }
 
 Result<ManifestEnd> read_manifest(FileSystem& fs, const std::string& dir, FileNum file,
-                                  const std::function<Status(Bytes payload, std::uint64_t offset)>& on_record) {
+                                  const std::function<Status(Bytes payload, std::uint64_t offset)>& on_record,
+                                  const OpenOptions& options) {
   const std::string name = manifest_file_name(file);
-  TRY_ASSIGN(in, fs.open(join_path(dir, name)));
+  TRY_ASSIGN(in, fs.open(join_path(dir, name), options));
   ManifestReader manifest(*in, file);
   Result<ManifestEnd> end = walk(manifest, on_record);
   if (!end.is_ok()) return end.status().with_context(name);

@@ -52,7 +52,8 @@ struct ManifestEnd {
 /// `on_record` ends the reading and is returned with file and offset. Returns kCorruption, with the place, if the manifest is
 /// damaged; kUnsupported if its format is newer.
 Result<ManifestEnd> read_manifest(FileSystem& fs, const std::string& dir, FileNum file,
-                                  const std::function<Status(Bytes payload, std::uint64_t offset)>& on_record);
+                                  const std::function<Status(Bytes payload, std::uint64_t offset)>& on_record,
+                                  const OpenOptions& options = {});
 
 /// Returns the manifest that CURRENT names. Returns kNotFound if there is no CURRENT; kCorruption if CURRENT is not one line of
 /// name and checksum.

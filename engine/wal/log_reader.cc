@@ -10,6 +10,7 @@
 #include "wal/log_reader.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -57,7 +58,8 @@ class SegmentReader {
       const std::uint64_t next = offset + kLogRecordHeaderBytes + payload.size();
       if (found.whole && !found.mark && pieces_ != nullptr) TRY(take_piece(offset, next, &payload, &found));
       if (!found.whole && on_damage_ && !found.fault.empty()) {
-        TRY_ASSIGN(resumed, resume(found, offset));
+        TRY_ASSIGN(zeros, only_zeros_from(offset));
+        TRY_ASSIGN(resumed, zeros ? Result<std::uint64_t>(0) : resume(found, offset));
         if (resumed != 0) {
           offset = resumed;
           continue;
@@ -209,12 +211,31 @@ class SegmentReader {
   }
 
   Result<bool> only_zeros_from(std::uint64_t offset) {
+    if (offset >= zeros_from_) return true;
+    const std::uint64_t from = offset;
     std::string chunk;
-    for (; offset < size_; offset += chunk.size()) {
-      TRY(read_chunk(offset, &chunk));
-      if (chunk.find_first_not_of('\0') != std::string::npos) return false;
+    while (offset < size_) {
+      const std::uint64_t start = offset;
+      offset = file_->next_data(offset);
+      if (offset < size_) {
+        TRY(read_chunk(offset, &chunk));
+        if (!is_zeros(chunk)) return false;
+        offset += chunk.size();
+      }
+      if (visitor_.on_zeros) visitor_.on_zeros(offset - start);
     }
+    zeros_from_ = from;
     return true;
+  }
+
+  static bool is_zeros(Bytes bytes) {
+    return bytes.empty() || (bytes[0] == '\0' && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+  }
+
+  /// Returns the offset from which a record or mark of at least `needed` bytes may begin, if it does not begin before `offset`.
+  /// None begins in a hole, with zeros for its whole head.
+  [[nodiscard]] std::uint64_t past_hole(std::uint64_t offset, std::uint64_t needed) const {
+    return std::max(offset, file_->next_data(offset) - std::min(needed - 1, file_->next_data(offset)));
   }
 
   /// Asks the caller whether to resume after the bad place at `offset`. Returns the offset of the next whole record, or 0 if the
@@ -258,9 +279,10 @@ class SegmentReader {
   Result<std::uint64_t> next_record(std::uint64_t offset, SeqNum* first_seq) {
     constexpr std::uint64_t kNeeded = kLogRecordHeaderBytes + kGroupPrefixBytes;
     std::string chunk;
-    while (offset + kNeeded <= size_) {
+    for (offset = past_hole(offset, kNeeded); offset + kNeeded <= size_; offset = past_hole(offset, kNeeded)) {
       TRY(read_chunk(offset, &chunk));
-      for (std::size_t at = 0; at + kNeeded <= chunk.size(); ++at) {
+      const bool zeros = is_zeros(chunk);
+      for (std::size_t at = 0; at + kNeeded <= chunk.size() && !zeros; ++at) {
         const std::uint64_t length = load_fixed<std::uint32_t>(chunk.data() + at);
         const std::uint64_t here = offset + at;
         if (length > size_ - here - kLogRecordHeaderBytes ||
@@ -298,7 +320,7 @@ class SegmentReader {
     char pattern[sizeof(kLogMarkLength)];
     store_fixed(pattern, kLogMarkLength);
     std::string chunk;
-    while (offset + kLogMarkBytes <= size_) {
+    for (offset = past_hole(offset, kLogMarkBytes); offset + kLogMarkBytes <= size_; offset = past_hole(offset, kLogMarkBytes)) {
       TRY(read_chunk(offset, &chunk));
       for (std::size_t at = chunk.find(pattern, 0, sizeof(pattern));
            at != std::string::npos && at + kLogMarkBytes <= chunk.size(); at = chunk.find(pattern, at + 1, sizeof(pattern))) {
@@ -332,6 +354,7 @@ class SegmentReader {
   bool marks_known_ = false;
   // For each valid mark, its offset and the number of durable bytes that it states.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;
+  std::uint64_t zeros_from_ = ~std::uint64_t{0};  // the file is known to have only zeros from here on
   SeqNum first_seq_ = 0;
   FileNum next_ = kNoFile;  // the segment that the end mark names
 };
@@ -349,8 +372,8 @@ FileNum log_owner(FileSystem& fs, const std::string& dir, FileNum file) {
 }
 
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor) {
-  auto in = fs.open(join_path(dir, log_file_name(file)));
-  // kCorruption: the name is not that of a regular file. kNotFound: it is that of a dangling link.
+  auto in = fs.open(join_path(dir, log_file_name(file)), {.direct = visitor.direct});
+  // The first code means a directory or the like, the second one a link to nothing.
   const bool no_file = in.status().code() == Code::kCorruption || in.status().is_not_found();
   if (no_file && visitor.on_damage) {
     const std::string what = log_file_name(file) + ": " + std::string(in.status().message());

@@ -60,6 +60,9 @@ struct LogVisitor {
   OnLogDamage on_damage = {};
   LogPieces* pieces = nullptr;
   OnLongLogRecord on_long_record = {};
+  bool direct = false;  ///< OpenOptions::direct
+  /// Called with the number of bytes each time that bytes were found to be zeros: the end of a segment may have many.
+  std::function<void(std::uint64_t bytes)> on_zeros = {};
 };
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor);
 /// Returns the number of the file that a segment's header belongs to; kNoFile if the header is bad or cannot be read.

@@ -1,68 +1,111 @@
-// Notices that another program moved, replaced or removed the data directory, or removed, replaced or truncated files to which
-// the running database writes.
+// Notices that the data directory was moved away, replaced or removed. Also notices that files which the running database writes to
+// were removed, replaced, truncated or changed, by another program or by the drive.
 //
 // A directory that was moved away still takes all writes (FileSystem::lock), but the next start would not find them. So once a
-// second the watch checks that the directory's name leads to it. If not, the database is read-only until the directory is back.
+// second the watch checks that the directory's name leads to it. If not, the database is read-only until the directory is back. The
+// file LOCK is checked, too, and made and locked again if it was removed (docs/decisions/0052).
 //
-// Writes to a file that was removed or replaced succeed, since the process has it open; but the next start does not find them.
-// Once a second the watch checks the log's segments, the manifest and CURRENT. If one of them is not as the database left it, the
-// log or the manifest counts as failed, and the database heals as after a failed write (health.h): it flushes the memtables and
-// begins a new segment and a new manifest. So an administrator's error costs no write that was acknowledged.
+// The process still has such a file open, so writes to it succeed; but the next start does not find them. Once a second, and when the
+// database closes, the watch checks the log's segments, the manifest and CURRENT. If one of them is not as the database left it, the
+// log or the manifest counts as failed, and the database heals as after a failed write (health.h): memtables are flushed, and a new
+// segment and a new manifest are begun. So an administrator's error costs no write that was acknowledged.
 //
-// A file that was truncated may have its old size again after the next write, with a hole before the new bytes. Since these files
-// are only appended to, the watch notes the last bytes at each check, and compares them at the next one.
+// A file that was truncated may have its old size again after the next write, with a hole before the new bytes. Since these files are
+// only appended to, the watch notes the last bytes at each check, and compares them at the next one. A copy of the same size and
+// content is noticed by its inode.
+//
+// Other bytes are read for two reasons. Log and manifest are read 30 times in the time in which the scrub reads all tables once. A file
+// is read soon if its time of the last write has changed although the database wrote nothing to it.
 //
 // Tables are not checked here: readers, merges and the scrub find damage to them (quarantine.h), and an operator can replace them
 // by a copy.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include <engine/status.h>
+#include <engine/events.h>
+#include <engine/result.h>
+#include <engine/types.h>
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "io/file_system.h"
 #include "wal/log_segment.h"
 
 namespace ebbtide {
 
-/// Checks the files of the running database. Called by one thread at a time.
+/// Thread-safe.
 class FileWatch {
  public:
   struct Env {
     FileSystem* fs = nullptr;
     std::string dir;
     const Clock* clock = nullptr;
-    std::function<bool()> healthy;            ///< false while the database heals: nothing is checked
-    std::function<Status()> check_directory;  ///< FileLock::check_directory
+    std::function<bool()> healthy;                    ///< false while the database heals: nothing is checked
+    std::function<Result<std::string>()> renew_lock;  ///< FileLock::renew
+    std::function<Status()> check_directory;          ///< FileLock::check_directory
     std::function<void(const Status&)> directory_lost;
     std::function<std::vector<LogSegment>()> segments;     ///< returns the log's segments, each with its bytes so far
     std::function<void(FileNum, const Status&)> log_lost;  ///< no effect if the log does not have the segment any more
     /// ManifestEditor::check_manifest
     std::function<Status(const std::function<Status(FileNum manifest, std::uint64_t bytes)>&)> with_manifest;
     std::function<void(const Status&)> manifest_lost;
+    /// Like manifest_lost, but without effect if the database has another manifest by now. May wait for the device.
+    std::function<void(FileNum, const Status&)> manifest_damaged;
+    std::function<void(std::function<void()>)> submit;  ///< runs a function, which reads, in the background
+    std::function<bool()> closing;
+    std::function<void(Severity, const std::string&)> log;
   };
 
   explicit FileWatch(Env env) : env_(std::move(env)) {}
 
+  /// Sets the ms in which the scrub reads all tables; 0 = contents are not read without a reason.
+  void set_scrub_interval(Millis interval) { scrub_interval_ = interval; }
   /// Checks the directory and all files if the last check is a second old.
-  void tick();
+  void tick() EXCLUDES(mutex_);
+  /// Checks the directory and all files, and reads the manifest. Returns false if one of them was lost. May wait for the device.
+  bool check_now() EXCLUDES(mutex_);
 
  private:
-  /// The last bytes of a file at a check, and their offset in the file.
+  /// A file at a check.
   struct Noted {
-    std::uint64_t offset = 0;
-    std::string bytes;
+    std::uint64_t offset = 0;  // place of `bytes`
+    std::string bytes;         // the last bytes that the database wrote
+    std::uint64_t size = 0;    // number of bytes that the database had written
+    FileIdentity identity;
+    std::uint64_t last_write = 0;
   };
-  Status check(const std::string& name, std::uint64_t bytes, std::uint32_t magic);
-  Status check_manifest(FileNum manifest, std::uint64_t bytes);
+  /// A file whose content is to be read.
+  struct Content {
+    FileNum file = kNoFile;
+    std::uint64_t bytes = 0;
+    bool is_manifest = false;
+  };
+  bool check_all() REQUIRES(mutex_);
+  bool check_lock() REQUIRES(mutex_);
+  Status check(const std::string& name, const Content& content, std::uint32_t magic, bool open) REQUIRES(mutex_);
+  Status check_noted(const std::string& path, const Noted& before, const RandomAccessFile& file, bool open);
+  Status check_manifest(FileNum manifest, std::uint64_t bytes) REQUIRES(mutex_);
+  void read_contents() REQUIRES(mutex_);
+  bool read_content(const Content& content);
+  [[nodiscard]] Result<std::uint64_t> whole_manifest(FileNum file) const;
+  [[nodiscard]] Result<std::uint64_t> whole_log(FileNum file) const;
 
   const Env env_;
-  std::uint64_t last_ns_ = 0;
-  std::map<std::string, Noted> noted_, noted_before_;  // by file name: from this check, and from the check before
+  std::atomic<Millis> scrub_interval_{0};
+  std::atomic<bool> reading_{false};  // contents are being read
+  Mutex mutex_;
+  std::uint64_t last_ns_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t contents_ns_ GUARDED_BY(mutex_) = 0;              // when all contents were read, or the first check
+  std::map<std::string, Noted> noted_ GUARDED_BY(mutex_);         // by name: in this check
+  std::map<std::string, Noted> noted_before_ GUARDED_BY(mutex_);  // in the check before
+  std::map<std::string, Content> all_ GUARDED_BY(mutex_);         // by name: the files of this check
+  std::map<std::string, Content> suspects_ GUARDED_BY(mutex_);    // by name: contents to read soon
+  std::string lock_problem_ GUARDED_BY(mutex_);                   // the last one that was logged
 };
 
 }  // namespace ebbtide

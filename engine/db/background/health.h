@@ -58,6 +58,8 @@ class Health {
   void note_refusal(const Status& status);
   /// Returns the engine time of the last refusal; 0 = never.
   [[nodiscard]] Millis disk_refused_at() const { return disk_refused_at_.load(); }
+  /// Tries to recover now, on this thread, which may wait for the device. No effect if the database is writable.
+  void heal_now() EXCLUDES(mutex_, *env_.gate) { heal(); }
   /// Called on each tick of the database. Submits an attempt to recover if an attempt is due.
   void tick() EXCLUDES(mutex_);
 

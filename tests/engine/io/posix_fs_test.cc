@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -92,6 +93,58 @@ TEST_CASE("file of a held lock is removed: the lock is still held") {
   CHECK(second.to_string().find("LOCK was removed") != std::string::npos);
   lock.reset();
   CHECK(room.fs().lock(room.path("LOCK")).is_ok());
+}
+
+TEST_CASE("file of a held lock is removed or replaced: renew locks a file of that name, and says so once") {
+  PosixRoom room;
+  const std::string path = room.path("LOCK");
+  const auto lock = value_of(room.fs().lock(path));
+  CHECK(value_of(lock->renew()).empty());
+  require_ok(room.fs().unlink(path));
+  CHECK(value_of(lock->renew()) == path + " was removed while the database used it; a new file was created and locked");
+  CHECK(value_of(lock->renew()).empty());
+  CHECK(room.fs().lock(path).status().to_string().find("lock " + path + ": held by another process") != std::string::npos);
+  require_ok(room.fs().unlink(path));
+  write_file(room.fs(), path, "");
+  CHECK(value_of(lock->renew()) == path + " was replaced while the database used it; the new file is locked now");
+  CHECK(value_of(lock->renew()).empty());
+}
+
+TEST_CASE(
+    "file of a held lock is replaced, and another process locks it: renew fails, and the directory is still this process's") {
+  PosixRoom room;
+  const std::string path = room.path("LOCK");
+  const auto lock = value_of(room.fs().lock(path));
+  require_ok(room.fs().unlink(path));
+  const int other = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(::flock(other, LOCK_EX | LOCK_NB) == 0);
+  const Status status = lock->renew().status();
+  CHECK(status.code() == Code::kBusy);
+  CHECK(status.to_string().find("another process has locked it") != std::string::npos);
+  CHECK(lock->check_directory().is_ok());
+  REQUIRE(::close(other) == 0);
+  CHECK(value_of(lock->renew()) == path + " was replaced while the database used it; the new file is locked now");
+}
+
+TEST_CASE("file has a hole: the offset of the next data is known, and lies in the file") {
+  PosixRoom room;
+  const std::string path = room.path("f");
+  constexpr std::uint64_t kData = 1 << 20, kEnd = 8 << 20;
+  write_file(room.fs(), path, std::string(100, 'x'));
+  require_ok(room.fs().truncate(path, kData));
+  std::ofstream(path, std::ios::app) << "y";
+  require_ok(room.fs().truncate(path, kEnd));
+  const auto file = value_of(room.fs().open(path));
+  CHECK(file->next_data(0) == 0);
+  for (const std::uint64_t offset : {std::uint64_t{100}, std::uint64_t{65536}, kData - 1}) {
+    const std::uint64_t data = file->next_data(offset);
+    INFO(offset << " " << data);
+    CHECK(data >= offset);
+    CHECK(data <= kData);
+  }
+  CHECK(file->next_data(kData) == kData);
+  CHECK(file->next_data(kEnd - 1) <= kEnd);
+  CHECK(file->next_data(kEnd) == kEnd);
 }
 
 TEST_CASE("pipe or directory has the name of a file: this is damage, and nothing waits for it") {

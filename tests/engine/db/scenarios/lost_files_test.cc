@@ -85,6 +85,67 @@ TEST_CASE("another program harms a file of log or manifest: this is noticed with
   }
 }
 
+TEST_CASE(
+    "file of log or manifest is harmed just before the database closes: the close writes it again, and every write is kept") {
+  Harness pattern(several_segments());
+  fill_database(pattern);
+  const std::size_t files = watched(pattern).size();
+  for (std::size_t at = 0; at < files; ++at) {
+    for (const std::string how : {"removed", "emptied", "cut"}) {
+      Harness h(several_segments());
+      fill_database(h);
+      h.advance(1000);
+      const std::string path = watched(h)[at];
+      INFO(path << " is " << how);
+      harm(h, path, how);
+      h.put(0, "afterwards", "1");
+      REQUIRE(h.db->close().is_ok());
+      CHECK(h.events.heard(path + " was "));
+      h.open();
+      check_all(h);
+      CHECK(h.get(0, "afterwards") == "1");
+    }
+  }
+}
+
+TEST_CASE("byte in the middle of a finished log segment changes: it is noticed when contents are read, and every write is kept") {
+  Settings settings = several_segments();
+  settings.scrub_interval = 30 * 60'000;  // contents are read once a minute
+  Harness h(settings);
+  fill_database(h);
+  h.advance(1000);
+  const std::string path = h.paths(".wal").front();
+  flip(*h.files, path, *h.files->file_size(path) / 2);
+  for (int i = 0; i < 50; ++i) h.advance(1000);
+  h.settle();
+  CHECK(h.db->write_status().is_ok());
+  CHECK(h.events.warnings.empty());
+  for (int i = 0; i < 11; ++i) h.advance(1000);
+  h.settle();
+  h.advance(1000);
+  CHECK(h.events.heard(path + ": damaged at "));
+  h.heal();
+  check_all(h);
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  check_all(h);
+}
+
+TEST_CASE("undamaged files, whose contents are read again and again: nothing is reported") {
+  Settings settings = several_segments();
+  settings.scrub_interval = 30 * 2'000;
+  Harness h(settings);
+  h.open();
+  for (int i = 0; i < 400; ++i) {
+    h.put(0, "key" + std::to_string(i), std::string(1000, 'v'));
+    if (i % 5 == 0) h.advance(1000);
+    if (i % 50 == 0) REQUIRE(h.db->flush(0).is_ok());
+    if (i % 10 == 0) h.settle();
+  }
+  CHECK(h.events.warnings.empty());
+  CHECK(h.db->write_status().is_ok());
+}
+
 TEST_CASE("log segment is truncated, and grows again before the next check: every write is kept") {
   for (const std::uint64_t left : {0, 16, 200}) {
     Harness h(several_segments());
