@@ -114,6 +114,7 @@ struct DbImpl {
   // recovery.cc
   Status open();
   Status close();
+  void heal_lost_files();
 
   // db.cc
   Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop);
@@ -171,7 +172,8 @@ struct DbImpl {
   // recovery.cc
   Status open_manifest();
   Status start_time();
-  Status open_trees(const std::vector<std::string>& names, SeqNum* last_seq) REQUIRES(trees_.commit_mutex);
+  Status open_trees(const std::vector<std::string>& names, SeqNum* last_seq, VersionEdit* damaged) REQUIRES(trees_.commit_mutex);
+  Status quarantine_damaged(const VersionEdit& damaged) EXCLUDES(trees_.commit_mutex);
   void compare_stamp_modes() REQUIRES(trees_.commit_mutex);
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(trees_.commit_mutex);
   Status start_log(std::vector<LogSegment> segments, SeqNum last_seq, const Status& uncut);

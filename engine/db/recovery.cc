@@ -143,6 +143,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       file_watch_(file_watch_env()),
       maintenance_(maintenance_env()) {
   scrubber_.set_interval(settings.scrub_interval);
+  file_watch_.set_scrub_interval(settings.scrub_interval);
   pool_ = components.background;
 }
 
@@ -174,15 +175,22 @@ Status DbImpl::open() {
 
   SeqNum last_seq = versions_->last_seq();
   LogReplay::Replayed log;
-  std::vector<std::string> unused;  // files to be removed after the replay, when nothing needs them
+  VersionEdit damaged;              // quarantines tables
+  std::vector<std::string> unused;  // files to be removed once nothing can need them
   {
     MutexLock lock(trees_.commit_mutex);
     TRY_ASSIGN(names, fs_.list(settings_.dir));
-    TRY(open_trees(names, &last_seq));
+    TRY(open_trees(names, &last_seq, &damaged));
     unused = leftovers(names);
     report_foreign_files(names);
-    TRY_ASSIGN(replayed, replay_log());
-    log = std::move(replayed);
+    auto replayed = replay_log();
+    // A manifest that was truncated in the middle of a record looks like one that a crash left.
+    if (const std::string& torn = versions_->torn_tail(); !replayed.is_ok() && !torn.empty()) {
+      return replayed.status().with_context(manifest_file_name(versions_->manifest_file()) +
+                                            " ends in an incomplete record, after a crash or a truncation (" + torn + ")");
+    }
+    if (!replayed.is_ok()) return replayed.status();
+    log = std::move(replayed).value();
     unused.insert(unused.end(), log.unneeded.begin(), log.unneeded.end());
     last_seq = std::max(last_seq, log.last_seq);
     pipeline_.start(last_seq);
@@ -191,6 +199,7 @@ Status DbImpl::open() {
   }
   published_.start(last_seq);
   for (const std::string& name : unused) obsolete_files_.remove(name);
+  TRY(quarantine_damaged(damaged));
 
   // Commits two values before the first write: a mark, since engine time could not advance without a mark until the first tick;
   // and the first and last segment of the log, so that the loss of either is noticed.
@@ -273,19 +282,20 @@ Status DbImpl::start_time() {
   return Status::ok();
 }
 
-// Opens the manifest's trees with their tables, and maps the databases to the trees.
-Status DbImpl::open_trees(const std::vector<std::string>& names, SeqNum* last_seq) {
+// Called once the log is known to be complete: a start that is refused leaves the manifest as it is, since the next attempt may need
+// it. If the disk refuses the edit, the manifest is not writable, and only reads are served. The quarantine is then in memory only.
+Status DbImpl::quarantine_damaged(const VersionEdit& damaged) {
+  if (damaged.trees.empty()) return Status::ok();
+  const Status status = manifest_.commit_change({.make = [&](const TableChange::Versions&) { return damaged; }});
+  return refused_by_disk(status) ? Status::ok() : status;
+}
+
+// Opens the manifest's trees with their tables, and maps the databases to the trees. Adds damaged tables to the edit `damaged`.
+Status DbImpl::open_trees(const std::vector<std::string>& names, SeqNum* last_seq, VersionEdit* damaged) {
   trees_.start_mapping(versions_->databases_seq());
-  VersionEdit damaged;
   std::unique_ptr<ThreadPool> pool;
   if (threads_) pool = std::make_unique<ThreadPool>(kOpenThreads, "ebbtide-open", 0);
-  TRY_ASSIGN(opened, quarantine_.open_tables(versions_->trees(), names, &damaged, pool.get()));
-  if (!damaged.trees.empty()) {
-    // If the disk refuses the edit, the manifest is not writable, and the database serves only reads. The quarantine then exists
-    // only in memory.
-    const Status status = versions_->commit(std::move(damaged));
-    if (!status.is_ok() && !refused_by_disk(status)) return status;
-  }
+  TRY_ASSIGN(opened, quarantine_.open_tables(versions_->trees(), names, damaged, pool.get()));
   for (const auto& [id, version] : versions_->trees()) {
     DatabaseId database = 0;
     for (const auto& [d, t] : versions_->databases()) {
@@ -408,7 +418,15 @@ std::vector<std::string> DbImpl::leftovers(const std::vector<std::string>& names
   return found;
 }
 
+// Files may have been lost since the last check. While the database is open, it can still write them again.
+void DbImpl::heal_lost_files() {
+  if (versions_ == nullptr || log_ == nullptr || !health_.is_ok() || log_->failed() || file_watch_.check_now()) return;
+  if (log_->failed()) health_.failed(log_->status(), "log");
+  health_.heal_now();
+}
+
 Status DbImpl::close() {
+  if (!closing_) heal_lost_files();
   if (closing_.exchange(true)) return Status::ok();
   Status status;
   progress_.notify();

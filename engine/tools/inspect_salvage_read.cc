@@ -56,6 +56,30 @@ void Salvaged::doubt_lacking(SeqNum below) {
   }
 }
 
+namespace {
+
+/// Returns true if the directory lacks tables of the manifest and has others: edits at the end of the manifest may be lost.
+bool older_than_tables(const std::vector<std::string>& names, const VersionState& state) {
+  std::set<std::string> tables;
+  for (const std::string& name : names) {
+    FileKind kind{};
+    FileNum file = kNoFile;
+    if (parse_file_name(name, &kind, &file) && (kind == FileKind::kData || kind == FileKind::kMetadata)) tables.insert(name);
+  }
+  bool lacks = false;
+  for (const auto& [id, version] : state.trees) {
+    for (const Run& run : version->runs) {
+      for (const FileMetaPtr& file : run.files) {
+        lacks |= tables.erase(data_file_name(file->data_file)) == 0;
+        lacks |= tables.erase(metadata_file_name(file->metadata_file)) == 0;
+      }
+    }
+  }
+  return lacks && !tables.empty();
+}
+
+}  // namespace
+
 SalvageReader::SalvageReader(SalvageSource& source, std::string dir)
     : source_(source), dir_(std::move(dir)), cache_(kSalvageReadCacheBytes, epoch_) {}
 
@@ -68,6 +92,10 @@ Status SalvageReader::read(Salvaged* out) {
   });
   if (!any) return Status::not_found(dir_ + " has no database files: it is neither a data directory nor a backup");
   TRY(read_manifest(out));
+  if (out->manifest_whole && older_than_tables(names, out->state)) {
+    out->manifest_whole = false;
+    out->notes.push_back("the manifest names tables that are missing, and not all that are there: it may be older than these");
+  }
   for (const auto& [id, version] : out->state.trees) {
     SalvageTree& tree = out->tree(id);
     tree.version = version;

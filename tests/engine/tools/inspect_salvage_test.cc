@@ -358,6 +358,27 @@ TEST_CASE("manifest and CURRENT are missing, and tables have keys that the log l
   CHECK(lists(saved, "tables are in no readable manifest"));
 }
 
+TEST_CASE("manifest is older than a merge whose inputs are gone: the keys of its output are saved as uncertain") {
+  Harness h(no_merges());
+  h.open();
+  const auto expected = fill(h);
+  std::string manifest;
+  for (const std::string& path : h.files->tree()) {
+    if (path.find("MANIFEST") != std::string::npos) manifest = path;
+  }
+  const std::string older = read_file(*h.files, manifest).value();
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  h.settle();
+  h.crash(CrashMode::kEverything, 1);
+  REQUIRE(h.files->exists(manifest));
+  rewrite(*h.files, manifest, older);
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == 1);
+  CHECK(saved.certain.empty());
+  CHECK(saved.apart == expected);
+  CHECK(lists(saved, "it may be older than these"));
+}
+
 TEST_CASE("end of the log is lost, and tables of another tree rely on it: nothing of the tree that lacks it is certain") {
   Harness h(no_merges());
   h.open();
