@@ -94,7 +94,9 @@ Status SalvageReader::read(Salvaged* out) {
   TRY(read_manifest(out));
   if (out->manifest_whole && older_than_tables(names, out->state)) {
     out->manifest_whole = false;
-    out->notes.push_back("the manifest names tables that are missing, and not all that are there: it may be older than these");
+    const char* why =
+        "corruption: the manifest names tables that are missing, and not all that are there: it may be older than these";
+    out->lost.push_back({"MANIFEST", {}, {}, {}, 0, 0, why});
   }
   for (const auto& [id, version] : out->state.trees) {
     SalvageTree& tree = out->tree(id);

@@ -100,6 +100,7 @@ TEST_CASE(
       harm(h, path, how);
       h.put(0, "afterwards", "1");
       REQUIRE(h.db->close().is_ok());
+      h.db.reset();
       CHECK(h.events.heard(path + " was "));
       h.open();
       check_all(h);
