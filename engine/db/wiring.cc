@@ -1,5 +1,7 @@
 // Connects the components: defines the functions that each component calls in others.
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "compaction/table_files.h"
@@ -245,6 +247,20 @@ FileWatch::Env DbImpl::file_watch_env() {
                   if (versions_->manifest_file() != file || !versions_->status().is_ok()) return;
                 }
                 health_.failed(why, "manifest");
+              },
+          .table_files =
+              [this] {
+                std::set<std::string> names;
+                for (const auto& tables : trees_.live_tables()) {
+                  for (const RunView& run : tables->runs) {
+                    for (const OpenTablePtr& table : run.tables()) {
+                      if (tables->is_quarantined(table->meta->data_file)) continue;
+                      names.insert(data_file_name(table->meta->data_file));
+                      names.insert(metadata_file_name(table->meta->metadata_file));
+                    }
+                  }
+                }
+                return names;
               },
           .submit = [this](std::function<void()> work) { submit(Work::kMerge, std::move(work)); },
           .closing = [this] { return closing_.load(); },

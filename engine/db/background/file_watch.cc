@@ -13,8 +13,9 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kCheckNs = 1'000'000'000;  // a check costs a few system calls a file
-constexpr std::uint64_t kNotedBytes = 64;          // more than the header of a record, which is never all zeros
+constexpr std::uint64_t kCheckNs = 1'000'000'000;    // a check costs a few system calls a file
+constexpr std::uint64_t kTablesNs = 60'000'000'000;  // a listing of the directory
+constexpr std::uint64_t kNotedBytes = 64;            // more than the header of a record, which is never all zeros
 // Log and manifest are small beside the tables, and the next start needs every byte of them: with the default interval of the scrub
 // they are read once a day.
 constexpr std::uint64_t kContentsPerScrub = 30;
@@ -135,11 +136,36 @@ void FileWatch::read_contents() {
     contents_ns_ = now;
     suspects_ = all_;
   }
-  if (suspects_.empty() || reading_.exchange(true)) return;
-  env_.submit([this, contents = std::exchange(suspects_, {})] {
+  if (tables_ns_ == 0) tables_ns_ = now;
+  const bool tables = now - tables_ns_ >= kTablesNs;
+  if ((suspects_.empty() && !tables) || reading_.exchange(true)) return;
+  if (tables) tables_ns_ = now;
+  env_.submit([this, tables, contents = std::exchange(suspects_, {})] {
     for (const auto& [name, content] : contents) read_content(content);
+    if (tables) look_for_tables();
     reading_ = false;
   });
+}
+
+// A merge may replace a table meanwhile. So only tables count that are live before and after the directory was listed.
+void FileWatch::look_for_tables() {
+  const std::set<std::string> before = env_.table_files();
+  const auto listed = env_.fs->list(env_.dir);
+  const std::set<std::string> after = env_.table_files();
+  if (!listed.is_ok() || env_.closing()) return;
+  const std::set<std::string> names(listed->begin(), listed->end());
+  std::set<std::string> missing;
+  for (const std::string& name : before) {
+    if (after.count(name) != 0 && names.count(name) == 0) missing.insert(name);
+  }
+  for (const std::string& name : missing) {
+    if (missing_tables_.count(name) != 0) continue;
+    env_.log(Severity::kError,
+             join_path(env_.dir, name) +
+                 " was removed while the database used it: its data can be read as long as the file is open. Copy " +
+                 "it from a backup before the next start, or save the keys of its database elsewhere");
+  }
+  missing_tables_ = std::move(missing);
 }
 
 // These return the number of bytes up to the first place that is damaged or not written yet.

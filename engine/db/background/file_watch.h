@@ -17,14 +17,15 @@
 // Other bytes are read for two reasons. Log and manifest are read 30 times in the time in which the scrub reads all tables once. A file
 // is read soon if its time of the last write has changed although the database wrote nothing to it.
 //
-// Tables are not checked here: readers, merges and the scrub find damage to them (quarantine.h), and an operator can replace them
-// by a copy.
+// Of tables only the names are checked, once a minute: a table's file that was removed is logged, since it can be read as long as it
+// is open, but the next start does not find it. Readers, merges and the scrub find damage to tables (quarantine.h).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,8 @@ class FileWatch {
     std::function<void(const Status&)> manifest_lost;
     /// Like manifest_lost, but without effect if the database has another manifest by now. May wait for the device.
     std::function<void(FileNum, const Status&)> manifest_damaged;
-    std::function<void(std::function<void()>)> submit;  ///< runs a function, which reads, in the background
+    std::function<std::set<std::string>()> table_files;  ///< returns the names of the files of all live tables
+    std::function<void(std::function<void()>)> submit;   ///< runs a function, which reads, in the background
     std::function<bool()> closing;
     std::function<void(Severity, const std::string&)> log;
   };
@@ -91,14 +93,17 @@ class FileWatch {
   Status check_noted(const std::string& path, const Noted& before, const RandomAccessFile& file, bool open);
   Status check_manifest(FileNum manifest, std::uint64_t bytes) REQUIRES(mutex_);
   void read_contents() REQUIRES(mutex_);
+  void look_for_tables();
   bool read_content(const Content& content);
   [[nodiscard]] Result<std::uint64_t> whole_manifest(FileNum file) const;
   [[nodiscard]] Result<std::uint64_t> whole_log(FileNum file) const;
 
   const Env env_;
   std::atomic<Millis> scrub_interval_{0};
-  std::atomic<bool> reading_{false};  // contents are being read
+  std::atomic<bool> reading_{false};      // contents are being read
+  std::set<std::string> missing_tables_;  // names that were logged; used by the task that `reading_` stands for
   Mutex mutex_;
+  std::uint64_t tables_ns_ GUARDED_BY(mutex_) = 0;  // when table files were last looked for, or the first check
   std::uint64_t last_ns_ GUARDED_BY(mutex_) = 0;
   std::uint64_t contents_ns_ GUARDED_BY(mutex_) = 0;              // when all contents were read, or the first check
   std::map<std::string, Noted> noted_ GUARDED_BY(mutex_);         // by name: in this check

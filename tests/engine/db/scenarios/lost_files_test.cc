@@ -132,6 +132,26 @@ TEST_CASE("byte in the middle of a finished log segment changes: it is noticed w
   check_all(h);
 }
 
+TEST_CASE("file of a table is removed: this is logged once within a minute, before the next start misses it") {
+  for (const std::string suffix : {".data", ".meta"}) {
+    Settings settings = several_segments();
+    settings.scrub_interval = 0;  // it would find the table missing, too
+    Harness h(settings);
+    fill_database(h);
+    h.advance(1000);
+    const std::string path = h.paths(suffix).front();
+    REQUIRE(h.files->unlink(path).is_ok());
+    for (int i = 0; i < 125; ++i) {
+      h.advance(1000);
+      h.settle();
+    }
+    REQUIRE(h.events.warnings.size() == 1);
+    CHECK(h.events.heard(path + " was removed while the database used it: its data can be read as long as the file is open"));
+    CHECK(h.get(0, "flushed") == "1");
+    CHECK(h.db->write_status().is_ok());
+  }
+}
+
 TEST_CASE("undamaged files, whose contents are read again and again: nothing is reported") {
   Settings settings = several_segments();
   settings.scrub_interval = 30 * 2'000;
