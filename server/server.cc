@@ -301,7 +301,7 @@ int Server::run() {
     loops_.push_back(std::make_unique<EventLoop>(static_cast<int>(i), net, &net_, &net_env_));
     if (const std::string why = loops_.back()->start(std::make_unique<Dispatcher>(loading_env_, random_seed())); !why.empty()) {
       const std::string remedy = start_remedy(why, engine_settings_.dir, file_limit_);
-      log_->write(ServerLog::Level::kError, why + (remedy.empty() ? "" : ". " + remedy));
+      log_->write(ServerLog::Level::kError, why + (remedy.empty() ? "" : "; " + remedy));
       return 1;
     }
   }
@@ -335,7 +335,7 @@ bool Server::start_listening() {
     if (!unavailable) {
       const std::string remedy = start_remedy(why, config.engine.dir, file_limit_);
       log_->write(ServerLog::Level::kError,
-                  why + ". " + (remedy.empty() ? "Set another address or port: server.bind, server.port or --port" : remedy));
+                  why + (remedy.empty() ? ". Set another address or port: server.bind, server.port or --port" : "; " + remedy));
       return false;
     }
     skipped = why;
@@ -466,7 +466,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   opener_.join();
   if (!db.is_ok()) {
     const std::string why = db.status().to_string(), remedy = start_remedy(why, engine_settings_.dir, file_limit_);
-    log_->write(ServerLog::Level::kError, "the database cannot be opened: " + why + (remedy.empty() ? "" : ". " + remedy));
+    log_->write(ServerLog::Level::kError, "the database cannot be opened: " + why + (remedy.empty() ? "" : "; " + remedy));
     exit_status_ = 1;
     begin_stop("the database could not be opened");
     return io_.stop();

@@ -182,7 +182,7 @@ def test_file_that_the_server_may_not_use_is_refused_with_owner_and_command(fres
 
 def test_limit_of_open_files_that_is_too_small_for_a_start_is_named_in_the_refusal(fresh):
     fresh.prefix = [*(PERMISSIONS_COUNT if os.geteuid() == 0 else ()), "prlimit", "--nofile=12:12"]
-    assert "Too many open files. this process may open 12 files: raise the limit (LimitNOFILE" in refusal(fresh)
+    assert "Too many open files; this process may open 12 files: raise the limit (LimitNOFILE" in refusal(fresh)
 
 
 def test_directory_that_every_user_may_write_to_gets_a_warning(fresh):
