@@ -240,7 +240,8 @@ Server::Server(Config config, std::string executable)
       });
     }
   };
-  for (SteppedCharge* memory : {&observers_.tracking.memory, &cursors_.memory, &observers_.slow_log.memory}) {
+  for (SteppedCharge* memory :
+       {&observers_.tracking.memory, &cursors_.memory, &observers_.slow_log.memory, &observers_.acl_log.memory}) {
     memory->charge = [this](std::size_t bytes) { client_memory_.charge_buffers(bytes); };
     memory->release = [this](std::size_t bytes) { client_memory_.release_buffers(bytes); };
   }
@@ -253,6 +254,7 @@ Server::Server(Config config, std::string executable)
   cursors_.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.slow_log.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.slow_log.configure(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
+  observers_.acl_log.set_budget(resolved(config, memory_.bytes).memory_budget);
   observers_.acl_log.set_limit(config.acl_log_max_len);
   observers_.latency.set_threshold(config.latency_threshold_ms);
   stats_.set_shown_percentiles(config.percentiles());
@@ -718,6 +720,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   client_memory_.set_budget(settings.memory_budget);
   observers_.tracking.set_budget(settings.memory_budget);
   observers_.slow_log.set_budget(settings.memory_budget);
+  observers_.acl_log.set_budget(settings.memory_budget);
   cursors_.set_budget(settings.memory_budget);
   set_failure_log_budget(settings.memory_budget);
   share_blocks_within(settings.memory_budget);

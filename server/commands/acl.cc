@@ -165,11 +165,18 @@ Status acl_log(Ctx& ctx) {
     TRY_ASSIGN(count, integer_argument(ctx.arg(2)));
     most = count;
   }
+  most = std::max<std::int64_t>(most, 0);
+  constexpr std::uint64_t kEntryWork = 512, kEntryBytes = 8 << 10;  // of an entry, beside its texts; and with them, about
+  const std::uint64_t shown = std::min<std::uint64_t>(static_cast<std::uint64_t>(most), log.size());
+  const std::uint64_t bytes = std::min<std::uint64_t>(shown * kEntryBytes, log.memory_bytes());
+  TRY(ctx.work(shown * kEntryWork + bytes));
+  TRY(ctx.reserve(bytes));
   const auto now_ms = static_cast<std::int64_t>(ctx.server().unix_micros() / 1000);
-  const auto entries = log.newest(static_cast<std::size_t>(std::max<std::int64_t>(most, 0)));
+  const auto entries = log.newest(static_cast<std::size_t>(most));
   Reply& reply = ctx.reply;
   reply.array(entries.size());
   for (const AclLogEntry& entry : entries) {
+    TRY(ctx.reserve_reply());
     reply.map(10);
     reply.bulk("count");
     reply.integer(static_cast<std::int64_t>(entry.count));
@@ -308,7 +315,7 @@ constexpr CommandSpec kSubcommands[] = {
      .container = kContainer},
     {.name = "log",
      .arity = at_least(2),
-     .flags = kManage,
+     .flags = kManage | kMayLeave,
      .run = acl_log,
      .since = "6.0.0",
      .complexity = "O(N) with N being the number of entries shown.",

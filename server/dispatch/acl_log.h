@@ -3,6 +3,9 @@
 // The rules are Redis's: a limited number of entries, the newest first. A failure is counted in an older entry if that entry is
 // like it, among the ten newest, and at most a minute old. The counting entry moves to the front. So a flood of equal failures
 // leaves other entries visible.
+//
+// All entries together have a share of the memory budget, like those of the slow log. The oldest entries are removed when the share
+// is exceeded.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "acl/selector.h"
+#include "dispatch/stepped_charge.h"
 
 namespace ebbtide {
 
@@ -32,20 +36,36 @@ class AclLog {
  public:
   static constexpr std::size_t kCompared = 10;
   static constexpr std::int64_t kGroupMs = 60'000;
+  /// The entries' share of the memory budget, at most, and the most that they take of any budget: copying them for a reply must not
+  /// keep other threads waiting.
+  static constexpr std::uint64_t kBudgetPart = 64, kMostBytes = std::uint64_t{16} << 20;
+
+  /// Charges the entries' memory. Its functions are set once, before use.
+  SteppedCharge memory;
+  /// Sets the size of the memory budget, in bytes.
+  void set_budget(std::uint64_t bytes);
 
   /// Adds a failure, or counts it in an entry like it. Sets the id, count and created_ms of `entry`.
   void add(AclLogEntry entry);
   /// Returns the newest `most` entries, newest first.
   [[nodiscard]] std::vector<AclLogEntry> newest(std::size_t most) const;
+  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t memory_bytes() const;
   void reset();
   /// Replaces the limit of entries; it is 128 before the first call.
   void set_limit(std::size_t entries);
 
  private:
+  using Entries = std::list<AclLogEntry>;
+  /// Moves the oldest entries, beyond the limits, to the result. The caller holds mutex_.
+  [[nodiscard]] Entries keep_limits();
+
   mutable std::mutex mutex_;
-  std::list<AclLogEntry> entries_;  // guarded by mutex_
-  std::uint64_t next_id_ = 0;       // guarded by mutex_
-  std::size_t limit_ = 128;         // guarded by mutex_
+  Entries entries_;                        // guarded by mutex_
+  std::uint64_t next_id_ = 0;              // guarded by mutex_
+  std::size_t limit_ = 128;                // guarded by mutex_
+  std::uint64_t most_bytes_ = kMostBytes;  // guarded by mutex_
+  std::size_t bytes_ = 0;                  // guarded by mutex_; memory of entries_, which `memory` charges
 };
 
 }  // namespace ebbtide

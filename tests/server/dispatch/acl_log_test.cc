@@ -67,3 +67,41 @@ TEST_CASE("denials have different reasons: they have separate entries, and a lon
   CHECK(entries[0].count == 2);
   CHECK(entries[1].object.size() == 1'024);
 }
+
+TEST_CASE("denials of any number and size: they take at most a part of the memory budget, to which they are charged") {
+  AclLog log;
+  std::size_t charged = 0;
+  log.memory.charge = [&](std::size_t bytes) { charged += bytes; };
+  log.memory.release = [&](std::size_t bytes) { charged -= bytes; };
+  constexpr std::uint64_t kBudget = std::uint64_t{64} << 20;
+  log.set_budget(kBudget);
+  log.set_limit(1'000'000);
+  for (int i = 0; i < 10'000; ++i) log.add(entry(std::to_string(i) + std::string(1'000, 'u'), 1'000));  // 10 MB in all
+  CHECK(log.memory_bytes() <= kBudget / AclLog::kBudgetPart);
+  CHECK(log.size() > 500);
+  CHECK(log.newest(1)[0].id == 9'999);
+  CHECK(charged <= log.memory_bytes());
+  CHECK(charged + SteppedCharge::kStep > log.memory_bytes());
+  log.set_budget(kBudget / 4);
+  CHECK(log.memory_bytes() <= kBudget / 4 / AclLog::kBudgetPart);
+  CHECK(log.newest(1)[0].id == 9'999);
+  log.set_budget(~std::uint64_t{0});
+  for (int i = 0; i < 20'000; ++i) log.add(entry(std::to_string(i) + std::string(1'000, 'u'), 1'000));
+  CHECK(log.memory_bytes() <= AclLog::kMostBytes);
+  log.reset();
+  CHECK(charged == 0);
+  CHECK(log.memory_bytes() == 0);
+}
+
+TEST_CASE("failure of another client is counted in an older entry: the memory of that entry follows") {
+  AclLog log;
+  log.add(entry("a", 1'000));
+  const std::size_t before = log.memory_bytes();
+  AclLogEntry same = entry("a", 2'000);
+  same.client = std::string(4'000, 'c');
+  log.add(same);
+  CHECK(log.size() == 1);
+  CHECK(log.memory_bytes() >= before + 4'000);
+  log.set_limit(0);
+  CHECK(log.memory_bytes() == 0);
+}
