@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "resp/block_pool.h"
 #include "resp/reply.h"
 
 namespace ebbtide {
@@ -43,8 +44,14 @@ constexpr std::size_t kPassCommands = 16'384;
 constexpr std::size_t kFewCommands = 16;  // the clock is read after so many bytes, so small commands do not pay for it
 constexpr std::size_t kLittle = 8 << 10;  // bytes of input or output that take a few microseconds
 constexpr std::size_t kMeasuredBytes =
-    64 << 10;                                   // the clock is read after so many bytes, so that small commands do not pay for it
-constexpr std::size_t kSparedBytes = 64 << 10;  // a connection with fewer bytes is never closed because memory is short
+    64 << 10;  // the clock is read after so many bytes, so that small commands do not pay for it
+// A connection with at most this many bytes is never closed because memory is short. With many connections it is less
+// (EventLoop::spared_bytes).
+constexpr std::size_t kSparedBytes = 64 << 10;
+// The part of the memory budget that spared connections may hold together, and the bytes that each may hold in any case: a block
+// of input, and a few arguments.
+constexpr std::uint64_t kSparedParts = 8;
+constexpr std::size_t kLeastSpared = kBlockBytes + (1 << 10);
 
 thread_local const EventLoop* loop_of_thread = nullptr;
 
@@ -497,7 +504,7 @@ void EventLoop::account(Connection& c) {
   if (add_held(c)) {
     const std::size_t off = held_bytes_ > charged_bytes_ ? held_bytes_ - charged_bytes_ : charged_bytes_ - held_bytes_;
     if (off >= kChargeStep) charge_buffers(held_bytes_);
-    if (c.held_bytes > before && c.held_bytes > kSparedBytes) relieve(c);
+    if (c.held_bytes > before && c.held_bytes > spared_bytes()) relieve(c);
   }
   if (!c.dead && c.parser.big_memory() != c.charged_values) charge_values(c);
 }
@@ -553,11 +560,20 @@ void EventLoop::hand_over(Connection& c) {
   });
 }
 
+// Returns the bytes that a connection may hold without being closed. Thousands of connections below the limit would exceed the
+// budget together, for example by incomplete commands, so the limit depends on the number of clients.
+std::size_t EventLoop::spared_bytes() const {
+  if (settings_.memory_budget == 0) return kSparedBytes;
+  const std::uint64_t clients = std::max<std::uint64_t>(shared_->clients.load(std::memory_order_relaxed), 1);
+  const std::uint64_t share = settings_.memory_budget / kSparedParts / clients;
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(share, kLeastSpared, kSparedBytes));
+}
+
 // Returns true if the connection must close because the memory is spent. Of the connections with large buffers, those with the
 // largest are closed; a sweep finds them even if they wait. If the other connections have grown by a considerable part of the
 // budget until then, they are closed, too.
 bool EventLoop::is_one_too_many(const Connection& c) const {
-  if (env_->memory == nullptr || c.held_bytes < kSparedBytes) return false;
+  if (env_->memory == nullptr || c.held_bytes <= spared_bytes()) return false;
   return c.held_bytes >= largest_held_ / 2 ? env_->memory->short_of_buffers() : env_->memory->overdrawn();
 }
 
@@ -931,7 +947,7 @@ void EventLoop::sweep_one(Connection& c) {
   }
   if (c.waiting && c.end_of_input_ms != 0 && now_ms_ - c.end_of_input_ms >= kHalfClosedMs) return close(c);
   check_output_limits(c);
-  if (!c.dead && c.held_bytes > kSparedBytes) relieve(c);
+  if (!c.dead && c.held_bytes > spared_bytes()) relieve(c);
 }
 
 }  // namespace ebbtide

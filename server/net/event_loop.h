@@ -123,6 +123,7 @@ class EventLoop final : public ClientLoop {
   void charge_push(Connection& c);
   void charge_values(Connection& c);
   void hand_over(Connection& c);
+  [[nodiscard]] std::size_t spared_bytes() const;
   [[nodiscard]] bool is_one_too_many(const Connection& c) const;
   void relieve(Connection& c);
   void count_stranger(Connection& c);

@@ -68,6 +68,38 @@ def test_buffers_of_many_clients_stay_within_the_budget(fresh):
     wait_until(lambda: client.info("memory")["used_memory_connections"] < 8 * MIB, 20, "the buffers are released")
 
 
+def test_6500_incomplete_commands_of_60_kb_stay_within_the_budget_and_short_ones_complete(fresh):
+    fresh.set("storage.memory_budget=256MiB").start()
+    with contextlib.ExitStack() as stack:
+        modest = [stack.enter_context(fresh.connect()) for _ in range(20)]
+        for link in modest:
+            link.sendall(b"PI")
+        links = [stack.enter_context(fresh.connect()) for _ in range(6500)]
+        for link in links:
+            with contextlib.suppress(OSError):
+                link.sendall(b"x" * 60_000)  # an inline command without its end
+        for link in modest:
+            link.sendall(b"NG\r\n")
+            assert receive_until(link, b"\r\n") == b"+PONG\r\n"
+    assert fresh.peak_resident_bytes() < 256 * MIB * 1.25
+
+
+def test_denials_beyond_their_part_of_the_budget_replace_the_oldest(fresh):
+    client = start(fresh, "log.denials_kept=1000000")
+    client.acl_setuser("bob", enabled=True, nopass=True, keys=["none"], commands=["+get"])
+    before = fresh.resident_bytes()
+    with fresh.connect() as link:
+        link.sendall(encode("AUTH", "bob", "x"))
+        receive_until(link, b"+OK\r\n")
+        for part in range(20):  # 100 MB of entries, if all of them were kept
+            link.sendall(b"".join(encode("GET", f"{part}:{i}:" + "k" * 1000) for i in range(2500)))
+            receive_exactly(link, 2500 * len(b"-NOPERM No permissions to access a key\r\n"))
+    assert len(client.execute_command("ACL LOG", 1000000)) > 100
+    assert fresh.resident_bytes() - before < 32 * MIB
+    assert client.execute_command("ACL LOG", "RESET")
+    assert client.execute_command("ACL LOG") == []
+
+
 def test_pipelines_of_60_kb_values_stay_within_a_small_budget_with_default_memtables(fresh):
     fresh.set("storage.memory_budget=128MiB").start()
     assert "storage.memtable_size 64MiB: 32MiB, a quarter of the budget, is used" in fresh.log()

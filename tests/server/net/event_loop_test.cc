@@ -357,6 +357,26 @@ TEST_CASE("memory is exceeded and a connection grows: it is closed even if other
   CHECK(h.logged("storage.memory_budget is spent") == 1);
 }
 
+TEST_CASE("memory is spent and many connections hold incomplete commands: so many are closed that the rest has its share") {
+  NetSettings settings;
+  settings.memory_budget = 16 << 20;  // connections that are not closed may hold an eighth of it: 21 KB each of 100
+  Harness h(settings);
+  std::vector<int> hoarders, modest;
+  for (int i = 0; i < 90; ++i) hoarders.push_back(h.connect());
+  for (int i = 0; i < 10; ++i) modest.push_back(h.connect());
+  for (const int fd : modest) h.send(fd, "ECHO " + std::string(1000, 'x'));  // inline commands without their end
+  h.memory.spent = true;
+  for (const int fd : hoarders) (void)h.sends(fd, std::string(40'000, 'x'));
+  for (int i = 0; i < 20; ++i) h.settle();
+  constexpr std::uint64_t kStep = 1 << 20;  // buffers are charged in steps
+  CHECK(h.loop->counters().memory_closes.get() > 40);
+  CHECK(h.memory.buffers <= settings.memory_budget / 8 + kStep);
+  for (const int fd : modest) {
+    h.send(fd, "\n");
+    h.expect(fd, bulk(std::string(1000, 'x')));
+  }
+}
+
 TEST_CASE("connection closes: its buffers are released in the same round") {
   Harness h;
   const int client = h.connect();
