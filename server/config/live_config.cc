@@ -43,14 +43,14 @@ Status failed(Bytes name, const std::string& why) {
 
 }  // namespace
 
-Config LiveConfig::get() const {
+std::shared_ptr<const Config> LiveConfig::current() const {
   std::lock_guard lock(mutex_);
   return config_;
 }
 
 Status LiveConfig::with(const std::function<Status(const Config&)>& f) const {
-  std::lock_guard lock(mutex_);
-  return f(config_);
+  std::lock_guard changing(change_mutex_);
+  return f(*current());
 }
 
 void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const {
@@ -79,8 +79,9 @@ void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std:
 }
 
 Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
-  std::lock_guard lock(mutex_);
-  Config next = config_;
+  std::lock_guard changing(change_mutex_);
+  const auto before = current();
+  Config next = *before;
   std::set<std::string> seen;
   struct Change {
     Bytes given, value;
@@ -101,7 +102,7 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
     }
     if (!seen.insert(key->name).second) return failed(given, "duplicate parameter");
     if (!key->changeable) return failed(name, "can't set immutable config");
-    if (key->is_protected && !config_.protected_configs) {
+    if (key->is_protected && !before->protected_configs) {
       return failed(name, "can't set protected config; server.protected_configs in the configuration file allows it");
     }
     changes.push_back({given, value, key, redis});
@@ -112,8 +113,10 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
   }
   const std::string last = items.empty() ? std::string() : lower(items.back().first);
   if (Status status = validate(next); !status.is_ok()) return failed(last, std::string(status.message()));
-  if (Status status = apply_(config_, next); !status.is_ok()) return failed(last, status.to_string());
-  config_ = next;
+  if (Status status = apply_(*before, next); !status.is_ok()) return failed(last, status.to_string());
+  auto changed = std::make_shared<const Config>(std::move(next));
+  std::lock_guard lock(mutex_);
+  config_ = std::move(changed);
   return Status::ok();
 }
 
@@ -121,23 +124,24 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
 // rights of its group.
 Status LiveConfig::rewrite(std::string* warning) {
   namespace fs = std::filesystem;
-  std::lock_guard lock(mutex_);
-  if (config_.file.empty()) return Status::invalid_argument("ERR The server is running without a config file");
-  std::ifstream in(config_.file, std::ios::binary);
+  std::lock_guard changing(change_mutex_);
+  const auto config = current();
+  if (config->file.empty()) return Status::invalid_argument("ERR The server is running without a config file");
+  std::ifstream in(config->file, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
-  if (!in) return Status::invalid_argument("ERR Rewriting config file: " + config_.file + " cannot be read");
-  const auto rewritten = rewrite_config(text.str(), config_.file, config_);
+  if (!in) return Status::invalid_argument("ERR Rewriting config file: " + config->file + " cannot be read");
+  const auto rewritten = rewrite_config(text.str(), config->file, *config);
   if (!rewritten.is_ok())
     return Status::invalid_argument("ERR Rewriting config file: " + std::string(rewritten.status().message()));
   std::error_code error;
-  const std::string file = fs::canonical(config_.file, error).string();  // the target, if the file is a link
+  const std::string file = fs::canonical(config->file, error).string();  // the target, if the file is a link
   struct stat before {};
   if (error || ::stat(file.c_str(), &before) != 0) {
-    return Status::invalid_argument("ERR Rewriting config file: " + config_.file + " cannot be read");
+    return Status::invalid_argument("ERR Rewriting config file: " + config->file + " cannot be read");
   }
   const auto mode = static_cast<fs::perms>(before.st_mode & 0777);
-  const bool is_open = !config_.password.empty() && (mode & fs::perms::others_read) != fs::perms::none;
+  const bool is_open = !config->password.empty() && (mode & fs::perms::others_read) != fs::perms::none;
   const std::string scratch = file + ".new";
   fs::remove(scratch, error);
   std::ofstream out(scratch, std::ios::binary | std::ios::trunc);  // the umask makes the file private
@@ -149,7 +153,7 @@ Status LiveConfig::rewrite(std::string* warning) {
   if (out && !error && !is_open) fs::permissions(scratch, mode, error);
   if (!out || error || !rename_durably(nullptr, scratch, file).is_ok()) {
     fs::remove(scratch, error);
-    return Status::invalid_argument("ERR Rewriting config file: " + config_.file + " cannot be written");
+    return Status::invalid_argument("ERR Rewriting config file: " + config->file + " cannot be written");
   }
   if (is_open) {
     *warning = file +

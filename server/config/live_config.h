@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -23,10 +24,12 @@ class LiveConfig {
   using Effective = std::function<Config(Config)>;
 
   LiveConfig(Config config, Apply apply, Effective effective)
-      : config_(std::move(config)), apply_(std::move(apply)), effective_(std::move(effective)) {}
+      : config_(std::make_shared<const Config>(std::move(config))), apply_(std::move(apply)), effective_(std::move(effective)) {}
 
-  [[nodiscard]] Config get() const;
-  /// Calls `f` with the lock held, so that the configuration does not change meanwhile. Returns its result.
+  /// Returns the configuration. Event loops call this and the other get(), so it does not wait while the configuration is being
+  /// changed or rewritten.
+  [[nodiscard]] Config get() const { return *current(); }
+  /// Calls `f` while the configuration does not change. Returns its result.
   Status with(const std::function<Status(const Config&)>& f) const;
   /// See ServerControl::config_get.
   void get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const;
@@ -37,8 +40,11 @@ class LiveConfig {
   Status rewrite(std::string* warning);
 
  private:
-  mutable std::mutex mutex_;
-  Config config_;  // guarded by mutex_
+  [[nodiscard]] std::shared_ptr<const Config> current() const;
+
+  mutable std::mutex change_mutex_;       ///< held by one change or rewrite at a time; locked before mutex_
+  mutable std::mutex mutex_;              ///< held for a moment
+  std::shared_ptr<const Config> config_;  // guarded by mutex_
   const Apply apply_;
   const Effective effective_;
 };
