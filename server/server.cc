@@ -854,21 +854,39 @@ std::string Server::random_secret(std::size_t bits) {
 
 // --- clients
 
-std::string Server::client_list(const ClientFilter& filter) {
+Status Server::client_list(const ClientFilter& filter, const std::function<Status(std::string lines)>& add) {
+  constexpr std::size_t kAtOnce = 128;  // so many lines between two rounds of a loop
   std::mutex mutex;
-  std::map<std::uint64_t, std::string> lines;
-  const auto now_ms = static_cast<std::int64_t>(unix_micros_now() / 1000);
-  EveryLoop(loops_, [&](EventLoop& loop) {
-    loop.for_each([&](Client& client) {
-      if (!matches(client, filter)) return;
-      std::string line = describe_client(client, now_ms, blocked_.has(client.id));
+  std::vector<std::uint64_t> ids = filter.ids;
+  if (ids.empty()) {
+    on_every_loop([&](EventLoop& loop) {
+      std::vector<std::uint64_t> here;
+      loop.for_each([&](Client& client) { here.push_back(client.id); });
       std::lock_guard lock(mutex);
-      lines.emplace(client.id, std::move(line));
+      ids.insert(ids.end(), here.begin(), here.end());
     });
-  });
-  std::string text;
-  for (const auto& line : lines) text += line.second + "\n";
-  return text;
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  const auto now_ms = static_cast<std::int64_t>(unix_micros_now() / 1000);
+  for (std::span<const std::uint64_t> rest = ids; !rest.empty();) {
+    const auto part = rest.first(std::min(rest.size(), kAtOnce));
+    rest = rest.subspan(part.size());
+    std::map<std::uint64_t, std::string> lines;
+    on_every_loop([&](EventLoop& loop) {
+      for (const std::uint64_t id : part) {
+        Client* const client = loop.find(id);
+        if (client == nullptr || !matches(*client, filter)) continue;
+        std::string line = describe_client(*client, now_ms, blocked_.has(id)) + "\n";
+        std::lock_guard lock(mutex);
+        lines.emplace(id, std::move(line));
+      }
+    });
+    std::string text;
+    for (const auto& line : lines) text += line.second;
+    TRY(add(std::move(text)));
+  }
+  return Status::ok();
 }
 
 void Server::on_every_loop(const std::function<void(EventLoop&)>& f) {

@@ -93,7 +93,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] std::uint32_t databases() const override { return engine_settings_.databases; }
   void reset_stats() override;
   [[nodiscard]] bool has_client(std::uint64_t id) const override { return net_.live.contains(id); }
-  [[nodiscard]] std::string client_list(const ClientFilter& filter) override;
+  [[nodiscard]] Status client_list(const ClientFilter& filter, const std::function<Status(std::string lines)>& add) override;
   std::uint64_t kill_clients(const ClientFilter& filter, std::uint64_t self_id) override;
 
   // EventListener

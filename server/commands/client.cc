@@ -1,7 +1,9 @@
 // CLIENT and its subcommands.
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "commands/client_tracking.h"
 #include "commands/connection_docs.h"
@@ -78,7 +80,16 @@ Status client_list(Ctx& ctx) {
   } else if (ctx.argc() != 2) {
     return syntax_error();
   }
-  ctx.reply.verbatim("txt", ctx.server().client_list(filter));
+  std::deque<std::string> parts;
+  std::uint64_t unreserved = 0;
+  TRY(ctx.server().client_list(filter, [&](std::string lines) -> Status {
+    if (ctx.is_cancelled()) return Status::aborted("the client has disconnected");
+    unreserved += lines.size();
+    if (unreserved >= Ctx::kReplyStep) TRY(ctx.reserve(std::exchange(unreserved, 0)));
+    parts.push_back(std::move(lines));
+    return Status::ok();
+  }));
+  ctx.reply.verbatim_in_parts("txt", std::move(parts));
   return Status::ok();
 }
 
@@ -99,7 +110,8 @@ Result<ClientFilter> parse_kill_filter(const Ctx& ctx) {
     } else if (cursor.take_option("LADDR", &value)) {
       filter.laddr = std::string(value);
     } else if (cursor.take_option("USER", &value)) {
-      if (ctx.server().users()->find(value) == nullptr) return reply_error("ERR No such user '" + std::string(shown(value)) + "'");
+      if (ctx.server().users()->find(value) == nullptr)
+        return reply_error("ERR No such user '" + std::string(shown(value)) + "'");
       filter.user = std::string(value);
     } else if (cursor.take_option("SKIPME", &value)) {
       if (!equal_ignoring_case(value, "yes") && !equal_ignoring_case(value, "no")) return syntax_error();

@@ -209,6 +209,18 @@ void Reply::verbatim(Bytes format, Bytes text) {
   out_->append("\r\n");
 }
 
+void Reply::verbatim_in_parts(Bytes format, std::deque<std::string> parts) {
+  std::size_t bytes = 0;
+  for (const std::string& part : parts) bytes += part.size();
+  header(protocol_ == 2 ? '$' : '=', static_cast<std::int64_t>(protocol_ == 2 ? bytes : bytes + 4));
+  if (protocol_ != 2) {
+    out_->append(format.substr(0, 3));
+    out_->append(":");
+  }
+  for (; !parts.empty(); parts.pop_front()) out_->append(parts.front());
+  out_->append("\r\n");
+}
+
 void Reply::big_number(Bytes digits) {
   if (protocol_ == 2) return bulk(digits);
   out_->append("(");

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "resp/output_buffer.h"
@@ -64,6 +66,8 @@ class Reply {
   void boolean(bool value);
   /// Writes `text` with its format, which has three letters: "txt", "mkd".
   void verbatim(Bytes format, Bytes text);
+  /// Like verbatim() of the joined parts. Frees each part once it is copied, so that the text is not in memory twice.
+  void verbatim_in_parts(Bytes format, std::deque<std::string> parts);
   /// Writes a decimal number of any length.
   void big_number(Bytes digits);
 

@@ -123,7 +123,9 @@ class FakeControl final : public ServerControl {
     return info;
   }
   void reset_stats() override {}
-  std::string client_list(const ClientFilter& filter) override { return list_clients ? list_clients(filter) : ""; }
+  Status client_list(const ClientFilter& filter, const std::function<Status(std::string)>& add) override {
+    return list_clients ? add(list_clients(filter)) : Status::ok();
+  }
   std::uint64_t kill_clients(const ClientFilter& filter, std::uint64_t) override { return filter.addr == "1.2.3.4:5" ? 1 : 0; }
 
   std::map<std::string, std::string> config{{"maxmemory", "0"}, {"appendfsync", "everysec"}};

@@ -76,6 +76,8 @@ TEST_CASE("each kind of reply has its bytes in both protocols") {
       },
       ":1\r\n:0\r\n", "#t\r\n#f\r\n");
   golden([](Reply& r) { r.verbatim("txt", "hello"); }, "$5\r\nhello\r\n", "=9\r\ntxt:hello\r\n");
+  golden([](Reply& r) { r.verbatim_in_parts("txt", {"hel", "", "lo"}); }, "$5\r\nhello\r\n", "=9\r\ntxt:hello\r\n");
+  golden([](Reply& r) { r.verbatim_in_parts("txt", {}); }, "$0\r\n\r\n", "=4\r\ntxt:\r\n");
   golden([](Reply& r) { r.big_number("123456789012345678901234567890"); }, "$30\r\n123456789012345678901234567890\r\n",
          "(123456789012345678901234567890\r\n");
   CHECK(written(3, [](Reply& r) {
