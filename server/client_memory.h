@@ -1,4 +1,4 @@
-// Charges the memory of connections to the engine's memory budget.
+// Charges the memory of connections, and of users, to the engine's memory budget.
 //
 // Clients can connect before the database is open. Until then the sums are kept here; attach() charges them.
 #pragma once
@@ -26,20 +26,34 @@ class ClientMemoryAccount final : public ClientMemory {
     std::lock_guard lock(mutex_);
     account_ = account;
     budget_ = budget;
-    account_->charge(MemoryAccount::Kind::kConnections, buffers_);
+    account_->charge(MemoryAccount::Kind::kConnections, buffers_ + users_);
     account_->charge(MemoryAccount::Kind::kLargeValues, values_);
   }
   /// Stops charging. Must be called before the account is destroyed.
   void detach() {
     std::lock_guard lock(mutex_);
     if (account_ == nullptr) return;
-    account_->release(MemoryAccount::Kind::kConnections, buffers_);
+    account_->release(MemoryAccount::Kind::kConnections, buffers_ + users_);
     account_->release(MemoryAccount::Kind::kLargeValues, values_);
     account_ = nullptr;
   }
   void set_budget(std::uint64_t bytes) {
     std::lock_guard lock(mutex_);
     budget_ = bytes;
+  }
+
+  /// Charges the users and their rules with `bytes`, instead of what they were charged with before. No client is closed because of
+  /// them.
+  void charge_users(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    if (account_ != nullptr && bytes > users_) account_->charge(MemoryAccount::Kind::kConnections, bytes - users_);
+    if (account_ != nullptr && bytes < users_) account_->release(MemoryAccount::Kind::kConnections, users_ - bytes);
+    users_ = bytes;
+  }
+  /// Returns true if the budget has room for `bytes` more. While the database is being opened, it has.
+  [[nodiscard]] bool has_room(std::uint64_t bytes) const {
+    std::lock_guard lock(mutex_);
+    return account_ == nullptr || account_->room() >= bytes;
   }
 
   void charge_buffers(std::uint64_t bytes) override {
@@ -124,7 +138,7 @@ class ClientMemoryAccount final : public ClientMemory {
   // Guarded by mutex_.
   MemoryAccount* account_ = nullptr;
   std::uint64_t budget_ = 0;
-  std::uint64_t buffers_ = 0, values_ = 0;
+  std::uint64_t buffers_ = 0, values_ = 0, users_ = 0;
   std::uint64_t with_room_ = 0;  // buffers_ when the budget last had room
 };
 

@@ -93,6 +93,7 @@ int run(int argc, char** argv) {
   if (accept_clock) sources.command_line.emplace_back("storage.accept_clock", "true");
   if (!dir.empty()) sources.command_line.emplace_back("storage.dir", dir);
   sources.commands = std::make_shared<const AclCatalog>(acl_catalog(CommandTable(command_families())));
+  sources.memory = usable_memory().bytes;
   auto config = load_config(sources);
   if (!config.is_ok()) {
     std::fprintf(stderr, "%s\n", escape_controls(config.status().message()).c_str());  // the message may quote the file

@@ -85,10 +85,17 @@ void share_blocks_within(std::uint64_t budget) {
 
 Settings resolved(const Config& config, std::uint64_t memory) {
   Settings settings = config.engine;
-  if (settings.memory_budget == 0) settings.memory_budget = std::max<std::uint64_t>(memory / 2, std::uint64_t{64} << 20);
+  settings.memory_budget = memory_budget_of(config, memory);
   if (settings.background_threads == 0) settings.background_threads = merge_threads_for(usable_cores().count);
   settings.memtable_size = std::min(settings.memtable_size, settings.memory_budget / kMemTablePart);
   return settings;
+}
+
+/// The file's users change later, and are in Server::users() then. Each copy of the configuration would copy them, and keep those
+/// that are deleted.
+Config without_users(Config config) {
+  config.file_users = Users();
+  return config;
 }
 
 // Calls a function on every loop, and waits until each loop has run it or has stopped.
@@ -200,7 +207,7 @@ Server::Server(Config config, std::string executable)
       service_manager_(from_manager("NOTIFY_SOCKET")),
       watchdog_ms_(watchdog_period_ms(from_manager("WATCHDOG_USEC"), from_manager("WATCHDOG_PID"), ::getpid())),
       config_(
-          config, [this](const Config& before, const Config& after) { return apply_config(before, after); },
+          without_users(config), [this](const Config& before, const Config& after) { return apply_config(before, after); },
           [this](Config held) { return effective(std::move(held)); }),
       table_(command_families()),
       stats_(table_.all().size()),

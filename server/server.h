@@ -146,6 +146,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   /// Reads certificate and key again, for new connections. Does nothing if TLS is off.
   Status load_tls(const Config& config);
   void set_users(Users users);
+  /// Returns -OOM if all users with `all` bytes, `more` than before, do not fit.
+  [[nodiscard]] Status check_room_for_users(const Config& config, std::uint64_t all, std::uint64_t more) const;
+  [[nodiscard]] std::uint64_t most_bytes_of_users(const Config& config) const;
   /// Puts changed users into effect for later logins, first commands and new connections.
   Status change_users(const std::function<Result<Users>(const Users&, const Config&)>& change);
   /// Applies the rights of a changed user to its connections, and closes those with a subscription that the user has no right to.

@@ -1,8 +1,10 @@
 // The users of a running server, and the effect of a change on their connections.
 //
 // Users change under config_'s lock, one change at a time, since the configured password belongs to "default". Sessions learn of
-// a change afterwards, on their loops. A thread that holds the lock must not wait for a loop, because CONFIG GET takes the lock
-// there.
+// a change afterwards, on their loops.
+//
+// All users together have a part of the memory budget (Users::kBudgetPart), and are charged to it. A change that makes them larger is
+// refused if they would exceed their part, or if the budget has no room. A change that makes them smaller is always allowed.
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -22,6 +24,14 @@ constexpr const char* kNoUsersFile =
     "then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis "
     "configuration.";
 
+constexpr std::uint64_t kTextParts = 4;  ///< users and their text together have at most so many times the bytes of the text
+
+Status too_many_users(std::uint64_t most_bytes) {
+  return Status::invalid_argument(
+      "OOM command not allowed when used memory > 'memory_budget'. All users and their rules together can have " +
+      std::to_string(most_bytes) + " bytes.");
+}
+
 /// Returns true if the client has a subscription that its user has no right to.
 bool hears_too_much(Client& client, const User& user) {
   const auto* subscriptions = static_cast<const Subscriptions*>(state_of(client).subscriptions.get());
@@ -38,6 +48,7 @@ bool hears_too_much(Client& client, const User& user) {
 
 void Server::set_users(Users users) {
   password_required_ = users.password_required();
+  client_memory_.charge_users(users.memory_bytes());
   auto shared = std::make_shared<const Users>(std::move(users));
   std::lock_guard lock(users_mutex_);
   users_ = std::move(shared);
@@ -72,9 +83,24 @@ void Server::access_denied(AclDenial denial, Bytes address, Bytes user, Bytes co
   if (line) log_->write(ServerLog::Level::kWarning, *line);
 }
 
+Status Server::check_room_for_users(const Config& config, std::uint64_t all, std::uint64_t more) const {
+  const std::uint64_t most = most_bytes_of_users(config);
+  if (all > most) return too_many_users(most);
+  // Small changes are always allowed, so that rights can be taken away while the budget is spent.
+  return more <= kLargeValueBytes || client_memory_.has_room(more) ? Status::ok() : Status::out_of_memory("");
+}
+
+std::uint64_t Server::most_bytes_of_users(const Config& config) const {
+  return memory_budget_of(config, memory_.bytes) / Users::kBudgetPart;
+}
+
 Status Server::change_users(const std::function<Result<Users>(const Users&, const Config&)>& change) {
   return config_.with([&](const Config& config) -> Status {
-    TRY_ASSIGN(changed, change(*users(), config));
+    const auto before = users();
+    TRY_ASSIGN(changed, change(*before, config));
+    if (changed.memory_bytes() > before->memory_bytes()) {
+      TRY(check_room_for_users(config, changed.memory_bytes(), changed.memory_bytes() - before->memory_bytes()));
+    }
     set_users(std::move(changed));
     use_net_settings(config);
     return Status::ok();
@@ -104,7 +130,11 @@ void Server::close_clients_of(const std::vector<std::string>& names, std::uint64
 }
 
 Status Server::set_user(Bytes name, std::span<const Bytes> rules, std::uint64_t self_id) {
-  TRY(change_users([&](const Users& users, const Config& config) { return users.with_rules(name, rules, *config.commands); }));
+  TRY(change_users([&](const Users& users, const Config& config) -> Result<Users> {
+    const std::uint64_t bytes = Users::most_memory_of(rules);  // checked before memory is taken
+    TRY(check_room_for_users(config, bytes, bytes));
+    return users.with_rules(name, rules, *config.commands);
+  }));
   refresh_sessions(std::string(name), self_id);
   return Status::ok();
 }
@@ -118,9 +148,10 @@ Result<std::uint64_t> Server::delete_users(std::span<const Bytes> names, std::ui
 
 Status Server::load_users(std::uint64_t self_id) {
   const auto before = users();
-  TRY(change_users([](const Users&, const Config& config) -> Result<Users> {
+  TRY(change_users([this](const Users&, const Config& config) -> Result<Users> {
     if (config.users_file.empty()) return Status::invalid_argument(kNoUsersFile);
-    auto read = read_users(config);
+    if (!client_memory_.has_room(users_file_bytes(config.users_file) * kTextParts)) return Status::out_of_memory("");
+    auto read = read_users(config, most_bytes_of_users(config));
     if (!read.is_ok())
       return Status::invalid_argument("ERR " + std::string(read.status().message()) + ". The users are unchanged");
     return read->with_default_password(config.secret());
@@ -132,7 +163,9 @@ Status Server::load_users(std::uint64_t self_id) {
 Status Server::save_users() {
   return config_.with([&](const Config& config) -> Status {
     if (config.users_file.empty()) return Status::invalid_argument(kNoUsersFile);
-    auto text = users()->file_text(config.secret());
+    const auto all = users();
+    if (!client_memory_.has_room(all->memory_bytes())) return Status::out_of_memory("");
+    auto text = all->file_text(config.secret());
     if (!text.is_ok()) return Status::invalid_argument("ERR ACL SAVE: " + std::string(text.status().message()));
     const Status status = write_users_file(config.users_file, *text);
     if (status.is_ok()) return status;

@@ -20,6 +20,10 @@ constexpr Bytes kChannelsAfterAll =
     "'resetchannels' to start with an empty list of channels";
 constexpr Bytes kOfSubcommand = "Allowing first-arg of a subcommand is not supported";
 
+// Texts of limits that Redis does not have.
+constexpr Bytes kTooManyPatterns = "A selector can have at most 16384 patterns of keys, and as many of channels";
+constexpr Bytes kTooManyFirstArguments = "A selector can have at most 4096 allowed first arguments";
+
 // Returns true if a text has blanks. Rules are separated by blanks, so a pattern has none.
 bool has_blanks(Bytes text) { return text.find_first_of(Bytes(" \t\n\v\f\r\0", 7)) != Bytes::npos; }
 
@@ -28,6 +32,12 @@ bool is_one_of(Bytes rule, Bytes a, Bytes b) { return equal_ignoring_case(rule, 
 void append_word(std::string* text, const std::string& word) {
   if (!text->empty()) *text += ' ';
   *text += word;
+}
+
+/// Returns the memory of a text beside the object, with the allocator's rounding.
+std::uint64_t heap_bytes(const std::string& text) {
+  static const std::size_t inside = std::string().capacity();
+  return text.capacity() > inside ? text.capacity() + 16 : 0;
 }
 
 /// Returns the text before the star if a pattern is a plain text and a star; such a pattern matches each key with this prefix.
@@ -56,12 +66,12 @@ Bytes AclSelector::apply(const AclCatalog& commands, Bytes rule) {
   if (is_one_of(rule, "nocommands", "-@all")) return set_all_commands(false), Bytes();
   if (is_one_of(rule, "allkeys", "~*") || equal_ignoring_case(rule, "resetkeys")) {
     all_keys_ = !equal_ignoring_case(rule, "resetkeys");
-    keys_.clear();
+    std::vector<KeyPattern>().swap(keys_);  // clear() would keep the memory
     return {};
   }
   if (is_one_of(rule, "allchannels", "&*") || equal_ignoring_case(rule, "resetchannels")) {
     all_channels_ = !equal_ignoring_case(rule, "resetchannels");
-    channels_.clear();
+    std::vector<std::string>().swap(channels_);
     return {};
   }
   const Bytes rest = rule.substr(1);
@@ -94,6 +104,7 @@ Bytes AclSelector::apply_keys(Bytes rule) {
   const Bytes pattern = rule.substr(rule[0] == '%' ? at + 1 : at);
   if (has_blanks(pattern)) return kSyntax;
   const auto found = std::find_if(keys_.begin(), keys_.end(), [&](const KeyPattern& key) { return key.pattern == pattern; });
+  if (found == keys_.end() && keys_.size() >= kMostPatterns) return kTooManyPatterns;
   if (found == keys_.end()) {
     keys_.push_back({std::string(pattern), access});
   } else {
@@ -105,7 +116,9 @@ Bytes AclSelector::apply_keys(Bytes rule) {
 Bytes AclSelector::apply_channels(Bytes pattern) {
   if (all_channels_) return kChannelsAfterAll;
   if (has_blanks(pattern)) return kSyntax;
-  if (std::find(channels_.begin(), channels_.end(), pattern) == channels_.end()) channels_.emplace_back(pattern);
+  if (std::find(channels_.begin(), channels_.end(), pattern) != channels_.end()) return {};
+  if (channels_.size() >= kMostPatterns) return kTooManyPatterns;
+  channels_.emplace_back(pattern);
   return {};
 }
 
@@ -126,6 +139,7 @@ Bytes AclSelector::apply_first_argument(const AclCatalog& commands, Bytes name, 
   if (named.container) return kOfSubcommand;
   if (bar + 1 == name.size()) return kSyntax;
   if (named.subcommands.empty()) {
+    if (rules_.size() >= kMostFirstArguments) return kTooManyFirstArguments;
     auto& arguments = first_arguments_[*command];
     std::string argument = to_lower(name.substr(bar + 1));
     if (std::find(arguments.begin(), arguments.end(), argument) == arguments.end()) arguments.push_back(std::move(argument));
@@ -180,6 +194,20 @@ void AclSelector::note_rule(Bytes name, bool allow) {
     return earlier.starts_with(lower) && (earlier.size() == lower.size() || earlier[lower.size()] == '|');
   });
   rules_.push_back((allow ? "+" : "-") + lower);
+}
+
+std::uint64_t AclSelector::memory_bytes() const {
+  constexpr std::uint64_t kNodeBytes = 96;  // of a map
+  std::uint64_t bytes = sizeof(*this) + exceptions_.capacity() * sizeof(exceptions_[0]);
+  const auto of_texts = [](const std::vector<std::string>& texts) {
+    std::uint64_t sum = texts.capacity() * sizeof(std::string);
+    for (const std::string& text : texts) sum += heap_bytes(text);
+    return sum;
+  };
+  bytes += of_texts(rules_) + of_texts(channels_) + keys_.capacity() * sizeof(KeyPattern);
+  for (const KeyPattern& key : keys_) bytes += heap_bytes(key.pattern);
+  for (const auto& [command, arguments] : first_arguments_) bytes += kNodeBytes + of_texts(arguments);
+  return bytes;
 }
 
 // --- checks

@@ -11,6 +11,9 @@
 // Rules apply in order, and a later rule wins. A new selector allows nothing. A user has one or several selectors. A command runs
 // if one of them allows all of it: the command, all keys and all channels.
 //
+// A selector has at most kMostPatterns patterns of each kind and kMostFirstArguments first arguments: each command of its users is
+// compared with them, on its event loop.
+//
 // Range commands (DELRANGE and others) have no single keys. Such a command is allowed if a pattern surely matches each key of its
 // range: `*`, or a text without special characters and with `*` after it.
 #pragma once
@@ -67,7 +70,9 @@ struct AclVerdict {
 /// The rules of a selector. A value type; const members are thread-safe.
 class AclSelector {
  public:
-  /// Applies a rule. Returns "" on success; otherwise Redis's text for the error, and changes nothing.
+  static constexpr std::size_t kMostPatterns = 16'384, kMostFirstArguments = 4096;
+
+  /// Applies a rule. Returns "" on success; otherwise the text for the error, Redis's if Redis has one, and changes nothing.
   Bytes apply(const AclCatalog& commands, Bytes rule);
   /// The kinds of rules, for error messages.
   static constexpr Bytes kAllowed =
@@ -80,6 +85,8 @@ class AclSelector {
   /// Returns true if no check can fail.
   [[nodiscard]] bool unrestricted() const { return all_commands_ && all_keys_ && all_channels_; }
   [[nodiscard]] bool all_keys() const { return all_keys_; }
+  /// Returns the memory of the rules, estimated.
+  [[nodiscard]] std::uint64_t memory_bytes() const;
 
   // --- texts, as in ACL GETUSER
   [[nodiscard]] std::string commands_text() const;  ///< "-@all +get"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <sstream>
 #include <utility>
 
 #include "store/numbers.h"
@@ -68,6 +67,7 @@ std::optional<std::vector<std::string>> merged(std::span<const Bytes> words, Byt
 
 Bytes add_password(const Sha256& hash, User* user) {
   const bool known = std::find(user->passwords.begin(), user->passwords.end(), hash) != user->passwords.end();
+  if (!known && user->passwords.size() >= User::kMostPasswords) return "A user can have at most 4096 passwords";
   if (!known) user->passwords.push_back(hash);
   user->any_password = false;
   return {};
@@ -118,7 +118,7 @@ std::string User::apply(const AclCatalog& commands, Bytes rule) {
     skips_sanitizing = equal_ignoring_case(rule, "skip-sanitize-payload");
   } else if (equal_ignoring_case(rule, "nopass") || equal_ignoring_case(rule, "resetpass")) {
     any_password = equal_ignoring_case(rule, "nopass");
-    passwords.clear();
+    std::vector<Sha256>().swap(passwords);
   } else if (Bytes("><#!").find(rule[0]) != Bytes::npos) {
     return std::string(apply_password(rule, this));
   } else if (rule[0] == '(' && rule.ends_with(')') && rule.size() > 1) {
@@ -170,24 +170,51 @@ std::string User::text() const {
   return text;
 }
 
+std::uint64_t User::memory_bytes() const {
+  constexpr std::uint64_t kNodeBytes = 128;  // of the map of users, and of the shared pointer
+  std::uint64_t bytes = kNodeBytes + sizeof(*this) + 2 * name.size() + passwords.capacity() * sizeof(Sha256);
+  for (const AclSelector& selector : selectors) bytes += selector.memory_bytes();
+  return bytes;
+}
+
 // --- all users
 
 Users::Users() { put(full_rights_user(kDefault)); }
 
 void Users::put(User user) {
+  (void)remove(user.name);
+  bytes_ += user.memory_bytes();
   std::string name = user.name;
   users_[std::move(name)] = std::make_shared<const User>(std::move(user));
 }
 
+/// Returns the number of removed users, 0 or 1.
+std::uint64_t Users::remove(Bytes name) {
+  const auto found = users_.find(name);
+  if (found == users_.end()) return 0;
+  bytes_ -= found->second->memory_bytes();
+  users_.erase(found);
+  return 1;
+}
+
+std::uint64_t Users::most_memory_of(std::span<const Bytes> rules) {
+  constexpr std::uint64_t kRuleBytes = 3 * sizeof(std::string) + 32;  // a copy, and a pattern in a vector that grows
+  std::uint64_t bytes = 0;
+  for (const Bytes rule : rules) bytes += kRuleBytes + 2 * rule.size();
+  return bytes;
+}
+
 const User& Users::default_user() const { return *users_.find(kDefault)->second; }
 
-Result<Users> Users::parse(const std::string& text, const std::string& file, const AclCatalog& commands) {
+Result<Users> Users::parse(const std::string& text, const std::string& file, const AclCatalog& commands,
+                           std::uint64_t most_bytes) {
   Users out;
   std::map<std::string, int> lines;
-  std::istringstream in(text);
   int number = 0;
-  for (std::string row; std::getline(in, row);) {
+  for (Bytes rest = text; !rest.empty();) {
     ++number;
+    const Bytes row = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(row.size() + 1, rest.size()));
     const auto wrong = [&](const std::string& why) {
       return Status::invalid_argument(file + ":" + std::to_string(number) + ": " + why);
     };
@@ -211,6 +238,10 @@ Result<Users> Users::parse(const std::string& text, const std::string& file, con
     }
     if (user.name == kDefault) out.default_from_ = file;
     out.put(std::move(user));
+    if (out.bytes_ > most_bytes) {
+      return wrong("the users up to this line take " + std::to_string(out.bytes_) + " bytes of memory, and " +
+                   std::to_string(most_bytes) + " are allowed; raise storage.memory_budget, or remove users or rules");
+    }
   }
   return out;
 }
@@ -265,7 +296,7 @@ Result<Users> Users::without(std::span<const Bytes> names, std::uint64_t* remove
   for (const Bytes name : names) {
     if (name == kDefault) return Status::invalid_argument("ERR The 'default' user cannot be removed");
   }
-  for (const Bytes name : names) *removed += out.users_.erase(std::string(name));
+  for (const Bytes name : names) *removed += out.remove(name);
   return out;
 }
 
@@ -286,6 +317,11 @@ bool Users::check(Bytes name, Bytes password) const {
 
 bool Users::password_required() const { return !default_user().on || !default_user().any_password; }
 
+Status Users::for_each(const std::function<Status(const User&)>& f) const {
+  for (const auto& [name, user] : users_) TRY(f(*user));
+  return Status::ok();
+}
+
 std::vector<std::string> Users::names() const {
   std::vector<std::string> out;
   for (const auto& [name, user] : users_) out.push_back(name);
@@ -294,7 +330,7 @@ std::vector<std::string> Users::names() const {
 
 std::vector<std::string> Users::lines() const {
   std::vector<std::string> out;
-  for (const auto& [name, user] : users_) out.push_back("user " + name + " " + user->text());
+  for (const auto& [name, user] : users_) out.push_back(line_of(*user));
   return out;
 }
 

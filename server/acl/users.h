@@ -15,6 +15,8 @@
 // Payloads of RESTORE are always checked, so `sanitize-payload` and `skip-sanitize-payload` are stored but have no effect.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -50,6 +52,9 @@ struct User {
   [[nodiscard]] bool limits_keys() const;
   /// Returns the rules in one line, as in the file, with passwords as their hashes.
   [[nodiscard]] std::string text() const;
+  /// Returns the memory of the user and its rules, estimated.
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+  static constexpr std::size_t kMostPasswords = 4096;  ///< of a user: each AUTH is compared with all of them
 };
 
 /// Returns the hex digits of a hash, in lower case.
@@ -60,9 +65,13 @@ class Users {
  public:
   /// Makes the user "default" only, which accepts any password and may do everything, so that no client has to authenticate.
   Users();
+  /// All users together have at most this part of the memory budget.
+  static constexpr std::uint64_t kBudgetPart = 8;
+
   /// Parses a file of users. kInvalidArgument names the file, the line, and what is allowed. If the file does not name "default",
-  /// that user is as in Users().
-  static Result<Users> parse(const std::string& text, const std::string& file, const AclCatalog& commands);
+  /// that user is as in Users(). The users may take `most_bytes` of memory.
+  static Result<Users> parse(const std::string& text, const std::string& file, const AclCatalog& commands,
+                             std::uint64_t most_bytes = ~std::uint64_t{0});
 
   /// Returns a copy in which "default" needs this password, unless `password` is empty. kInvalidArgument if a file gives
   /// "default" other passwords.
@@ -72,6 +81,8 @@ class Users {
   /// Returns a copy in which a user, which may be new, has further rules. kInvalidArgument: a rule or the name is wrong, and the
   /// message is Redis's reply to ACL SETUSER.
   [[nodiscard]] Result<Users> with_rules(Bytes name, std::span<const Bytes> rules, const AclCatalog& commands) const;
+  /// Returns the memory that these rules take at most while they are applied and afterwards, estimated.
+  static std::uint64_t most_memory_of(std::span<const Bytes> rules);
   /// Returns a copy without these users, and sets `removed` to the number of them that existed. kInvalidArgument: "default"
   /// cannot be removed.
   [[nodiscard]] Result<Users> without(std::span<const Bytes> names, std::uint64_t* removed) const;
@@ -80,12 +91,20 @@ class Users {
   [[nodiscard]] std::shared_ptr<const User> find(Bytes name) const;
   /// Returns true if the user may log in with the password. Takes the same time for unknown users, and wherever passwords differ.
   [[nodiscard]] bool check(Bytes name, Bytes password) const;
+  /// Returns the memory of all users, estimated.
+  [[nodiscard]] std::uint64_t memory_bytes() const { return bytes_; }
+  /// Returns the number of users.
+  [[nodiscard]] std::size_t size() const { return users_.size(); }
+  /// Calls `f` for each user, ordered by name, until it fails. Returns its error.
+  Status for_each(const std::function<Status(const User& user)>& f) const;
   /// Returns true if a new connection must authenticate.
   [[nodiscard]] bool password_required() const;
   /// Returns the names, in order.
   [[nodiscard]] std::vector<std::string> names() const;
   /// Returns a line for each user, as in the file, with passwords as their hashes; ordered by name.
   [[nodiscard]] std::vector<std::string> lines() const;
+  /// Returns the line of one user, as lines() has it.
+  [[nodiscard]] static std::string line_of(const User& user) { return "user " + user.name + " " + user.text(); }
   /// Returns the text of a file that parse() reads together with the configured password. There is no line for "default" if the
   /// password is all that it has. kInvalidArgument: "default" has other passwords than the configured one.
   [[nodiscard]] Result<std::string> file_text(Bytes configured_password) const;
@@ -94,9 +113,11 @@ class Users {
 
  private:
   void put(User user);
+  std::uint64_t remove(Bytes name);
   [[nodiscard]] const User& default_user() const;
 
   std::map<std::string, std::shared_ptr<const User>, std::less<>> users_;  ///< always has "default"
+  std::uint64_t bytes_ = 0;                                                ///< memory of users_
   std::string default_from_;                                               ///< the file that defines "default"; "" = none
 };
 

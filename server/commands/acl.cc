@@ -24,17 +24,25 @@ Status acl_whoami(Ctx& ctx) {
 }
 
 Status acl_list(Ctx& ctx) {
-  const auto lines = ctx.server().users()->lines();
-  ctx.reply.array(lines.size());
-  for (const std::string& line : lines) ctx.reply.bulk(line);
-  return Status::ok();
+  const auto users = ctx.server().users();
+  TRY(ctx.work(users->memory_bytes()));
+  ctx.reply.array(users->size());
+  return users->for_each([&](const User& user) -> Status {
+    TRY(ctx.work(0));  // the client may have disconnected
+    ctx.reply.bulk(Users::line_of(user));
+    return ctx.reserve_reply();
+  });
 }
 
 Status acl_users(Ctx& ctx) {
-  const auto names = ctx.server().users()->names();
-  ctx.reply.array(names.size());
-  for (const std::string& name : names) ctx.reply.bulk(name);
-  return Status::ok();
+  const auto users = ctx.server().users();
+  constexpr std::uint64_t kNameWork = 64;
+  TRY(ctx.work(kNameWork * users->size()));
+  ctx.reply.array(users->size());
+  return users->for_each([&](const User& user) -> Status {
+    ctx.reply.bulk(user.name);
+    return ctx.reserve_reply();
+  });
 }
 
 Status acl_setuser(Ctx& ctx) {
@@ -65,6 +73,8 @@ Status acl_getuser(Ctx& ctx) {
     reply.null();
     return Status::ok();
   }
+  TRY(ctx.work(user->memory_bytes()));
+  TRY(ctx.reserve(2 * user->memory_bytes()));  // its texts, and the reply
   reply.map(6);
   reply.bulk("flags");
   reply.set(user->any_password ? 3 : 2);
@@ -287,7 +297,7 @@ constexpr CommandSpec kSubcommands[] = {
      .container = kContainer},
     {.name = "getuser",
      .arity = exactly(3),
-     .flags = kManage,
+     .flags = kManage | kMayLeave,
      .run = acl_getuser,
      .since = "6.0.0",
      .complexity = "O(N). Where N is the number of password, command and pattern rules that the user has.",
@@ -297,7 +307,7 @@ constexpr CommandSpec kSubcommands[] = {
      .container = kContainer},
     {.name = "list",
      .arity = exactly(2),
-     .flags = kManage,
+     .flags = kManage | kMayLeave,
      .run = acl_list,
      .since = "6.0.0",
      .complexity = "O(N). Where N is the number of configured users.",
@@ -344,7 +354,7 @@ constexpr CommandSpec kSubcommands[] = {
      .container = kContainer},
     {.name = "users",
      .arity = exactly(2),
-     .flags = kManage,
+     .flags = kManage | kMayLeave,
      .run = acl_users,
      .since = "6.0.0",
      .complexity = "O(N). Where N is the number of configured users.",

@@ -248,10 +248,16 @@ Status read_password(Config* config) {
 
 }  // namespace
 
-Result<Users> read_users(const Config& config) {
+std::uint64_t memory_budget_of(const Config& config, std::uint64_t memory) {
+  constexpr std::uint64_t kLeastBudget = std::uint64_t{64} << 20;
+  return config.engine.memory_budget != 0 ? config.engine.memory_budget : std::max(memory / 2, kLeastBudget);
+}
+
+Result<Users> read_users(const Config& config, std::uint64_t most_bytes) {
   if (config.users_file.empty()) return Users();
   TRY_ASSIGN(text, read_text_file(config.users_file));
-  TRY_ASSIGN(users, Users::parse(text, config.users_file, config.commands == nullptr ? AclCatalog() : *config.commands));
+  const AclCatalog none;
+  TRY_ASSIGN(users, Users::parse(text, config.users_file, config.commands == nullptr ? none : *config.commands, most_bytes));
   TRY(users.with_default_password(config.secret()).status());
   return users;
 }
@@ -265,7 +271,8 @@ Result<Config> load_config(const ConfigSources& sources) {
   TRY_ASSIGN(config, load_config_text(text, sources.file, sources));
   TRY(read_password(&config).with_context("server.password_file"));
   config.commands = sources.commands;
-  auto users = read_users(config);
+  const bool known = sources.memory != 0 || config.engine.memory_budget != 0;
+  auto users = read_users(config, known ? memory_budget_of(config, sources.memory) / Users::kBudgetPart : ~std::uint64_t{0});
   if (!users.is_ok()) return users.status().with_context("server.users_file");
   config.file_users = std::move(users).value();
   if (std::string why; config.tls_port != 0 && TlsContext::make(config.tls, &why) == nullptr) {

@@ -94,8 +94,10 @@ struct Config {
 };
 
 /// Reads users_file; if it is not set, returns the user "default" only. kInvalidArgument: the file cannot be read, Users::parse()
-/// refuses it, or it conflicts with the password.
-Result<Users> read_users(const Config& config);
+/// refuses it, or it conflicts with the password. The users may take `most_bytes` of memory.
+Result<Users> read_users(const Config& config, std::uint64_t most_bytes);
+/// Returns the memory budget: storage.memory_budget, with `auto` resolved for a machine of `memory` bytes.
+std::uint64_t memory_budget_of(const Config& config, std::uint64_t memory);
 
 /// Returns the backup directory: backup_dir with `auto` resolved.
 std::string backup_directory(const Config& config);
@@ -140,6 +142,7 @@ struct ConfigSources {
   std::vector<std::pair<std::string, std::string>> environment;   ///< as in `environ`; only EBBTIDE_* is used
   std::vector<std::pair<std::string, std::string>> command_line;  ///< dotted name, value; in order
   AclCatalogPtr commands = nullptr;                               ///< Config::commands
+  std::uint64_t memory = 0;                                       ///< bytes that the process may use; 0 = unknown
 };
 
 /// Reads all sources and checks the result. Errors have the form "config/ebbtide.yaml:12: storage.fsync: 'sometimes' is not

@@ -24,4 +24,10 @@ Status write_users_file(const std::string& path, const std::string& text) {
   return status;
 }
 
+std::uint64_t users_file_bytes(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : bytes;
+}
+
 }  // namespace ebbtide

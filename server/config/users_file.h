@@ -1,6 +1,7 @@
-// Writes the file of users, which is outside of any data directory.
+// Writes and measures the file of users, which is outside of any data directory.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <engine/status.h>
@@ -10,5 +11,8 @@ namespace ebbtide {
 /// Replaces the file durably: after a crash it is the old or the new file. Only its owner may read it. A symbolic link stays, and
 /// its target is replaced. At most one thread may call this at a time.
 Status write_users_file(const std::string& path, const std::string& text);
+
+/// Returns the size of the file, or 0 if it cannot be read.
+std::uint64_t users_file_bytes(const std::string& path);
 
 }  // namespace ebbtide

@@ -100,6 +100,36 @@ def test_denials_beyond_their_part_of_the_budget_replace_the_oldest(fresh):
     assert client.execute_command("ACL LOG") == []
 
 
+def test_users_beyond_their_part_of_the_budget_are_refused_and_can_be_removed(fresh, tmp_path):
+    file = tmp_path / "users.acl"
+    file.write_text("user first on nopass +@all ~*\n")
+    client = start(fresh, f"server.users_file={file}")
+    before = fresh.resident_bytes()
+    refusal, added = None, 0
+    while refusal is None and added < 300:  # 60 MB, if all of them were kept
+        patterns = [f"~{added}:{i}:" + "k" * 100 for i in range(1000)]
+        try:
+            client.execute_command("ACL", "SETUSER", f"user{added}", "on", *patterns)
+            added += 1
+        except redis.ResponseError as error:
+            refusal = str(error)
+    assert 20 < added < 100
+    assert "used memory > 'memory_budget'" in refusal
+    assert "All users and their rules together can have 8388608 bytes" in refusal
+    assert client.info("memory")["used_memory_connections"] > 4 * MIB
+    assert fresh.resident_bytes() - before < 32 * MIB
+    assert client.execute_command("ACL", "SETUSER", "user0", "resetkeys") in (True, b"OK")
+    assert client.execute_command("ACL", "DELUSER", *[f"user{i}" for i in range(added)]) == added
+    assert client.info("memory")["used_memory_connections"] < 1 * MIB
+    lines = "".join(f"user u{number} on " + " ".join(f"~{i}:" + "k" * 100 for i in range(1000)) + "\n" for number in range(100))
+    file.write_text(lines)
+    with pytest.raises(redis.ResponseError, match=r"users.acl:[0-9]+: the users up to this line take .* The users are unchanged"):
+        client.execute_command("ACL", "LOAD")
+    fresh.stop()
+    with pytest.raises(RuntimeError, match=r"users.acl:[0-9]+: the users up to this line take .* 8388608 are allowed"):
+        fresh.start()
+
+
 def test_pipelines_of_60_kb_values_stay_within_a_small_budget_with_default_memtables(fresh):
     fresh.set("storage.memory_budget=128MiB").start()
     assert "storage.memtable_size 64MiB: 32MiB, a quarter of the budget, is used" in fresh.log()

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from support.server import wait_until
-from support.sockets import encode, receive_all, receive_until
+from support.sockets import encode, receive_all, receive_exactly, receive_until
 
 BOUND = 0.5  # seconds
 TRIES = 5
@@ -393,6 +393,35 @@ def test_descriptions_of_half_a_million_names_delay_no_ping(big):
         request = encode(*command, *["none"] * 500_000)
         assert worst_ping(big, lambda request=request: ask(request)) < BOUND / 2, command
     assert big.client().config_get("timeout") == {"timeout": "0"}
+
+
+def test_lists_of_7000_clients_with_long_names_delay_no_ping(big):
+    texts = (("SETNAME",), ("SETINFO", "lib-name"), ("SETINFO", "lib-ver"))
+    request = b"".join(encode("CLIENT", *words, "n" * 1024) for words in texts)
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(big.connect()) for _ in range(7000)]
+        for link in links:
+            link.sendall(request)
+        for link in links:
+            receive_exactly(link, len(b"+OK\r\n" * 3))
+
+        def list_all():
+            listed = [stack.enter_context(big.connect(timeout=60)) for _ in range(12)]
+            for link in listed:
+                link.sendall(encode("CLIENT", "LIST") + encode("QUIT"))
+            for link in listed:
+                assert len(receive_all(link)) > 7000 * 3 * 1024
+
+        assert worst_ping(big, list_all) < BOUND / 2
+
+
+def test_list_of_users_with_75_mb_of_patterns_delays_no_ping(big):
+    client = big.client()
+    patterns = [f"~{i:05}" + "k" * 250 for i in range(1000)]
+    for user in range(300):
+        client.execute_command("ACL", "SETUSER", f"user{user}", "on", *patterns)
+    assert worst_ping(big, lambda: send(big, encode("ACL", "LIST") + encode("ACL", "GETUSER", "user7"))) < BOUND / 2
+    assert len(client.execute_command("ACL", "USERS")) == 301
 
 
 def test_list_of_900000_channels_delays_no_ping(big):

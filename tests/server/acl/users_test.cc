@@ -217,3 +217,45 @@ TEST_CASE("users are saved to a file: the file can be read together with the con
   const Users other = changed(plain, "default", {">second"});
   CHECK(other.file_text("abc").status().message().starts_with("the user default has other passwords than the configured one"));
 }
+
+TEST_CASE("memory of users: it follows their rules, and removed users have none", "[acl]") {
+  const Users none;
+  Users users = changed(none, "a", {"on"});
+  const std::uint64_t small = users.memory_bytes();
+  CHECK(small > none.memory_bytes());
+  std::vector<std::string> texts;
+  for (int i = 0; i < 1000; ++i) texts.push_back("~" + std::string(100, 'k') + std::to_string(i));
+  const std::vector<Bytes> rules(texts.begin(), texts.end());
+  users = changed(users, "a", rules);
+  CHECK(users.memory_bytes() > small + 1000 * 100);
+  CHECK(users.memory_bytes() < none.memory_bytes() + Users::most_memory_of(rules));
+  CHECK(changed(users, "a", {"resetkeys"}).memory_bytes() == small);
+  std::uint64_t removed = 0;
+  CHECK(users.without(std::vector<Bytes>{"a"}, &removed).value().memory_bytes() == none.memory_bytes());
+}
+
+TEST_CASE("users file with more users than memory is allowed for: it is refused, and the error has the line", "[acl]") {
+  std::string text = "# users\n";
+  for (int i = 0; i < 100; ++i) text += "user u" + std::to_string(i) + " on ~" + std::string(1000, 'k') + "\n";
+  CHECK(Users::parse(text, "users.acl", some_commands(), 1 << 20).is_ok());
+  const auto refused = Users::parse(text, "users.acl", some_commands(), 20'000);
+  REQUIRE_FALSE(refused.is_ok());
+  const std::string why(refused.status().message());
+  INFO(why);
+  CHECK(why.starts_with("users.acl:1"));
+  CHECK(why.find("20000 are allowed; raise storage.memory_budget, or remove users or rules") != std::string::npos);
+}
+
+TEST_CASE("user with too many patterns or passwords: the rule is refused", "[acl]") {
+  const auto refused = [](Bytes begin, std::size_t most) {
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < most; ++i) texts.push_back(std::string(begin) + std::to_string(i));
+    const Users full = changed(Users(), "a", {texts.begin(), texts.end()});
+    CHECK(changed(full, "a", {Bytes(texts[0])}).memory_bytes() == full.memory_bytes());  // a known rule adds nothing
+    const std::string one_more = std::string(begin) + "more";
+    return std::string(full.with_rules("a", std::vector<Bytes>{Bytes(one_more)}, some_commands()).status().message());
+  };
+  CHECK(refused("~k", AclSelector::kMostPatterns).find("at most 16384 patterns") != std::string::npos);
+  CHECK(refused("&c", AclSelector::kMostPatterns).find("at most 16384 patterns") != std::string::npos);
+  CHECK(refused(">p", User::kMostPasswords).find("at most 4096 passwords") != std::string::npos);
+}
