@@ -98,11 +98,11 @@ PROGRAMS = {
         EBBTIDE_MODEL_ROUNDS="12",
     ),
     "power-loss": engine(
-        {"db": "power loss*", "wal": "power loss*"},
+        {"db": "power loss*", "wal": "power is lost*"},
         f"simulated power loss, {SEEDS_A_ROUND:,} seeds a round",
         EBBTIDE_CRASH_SEEDS=str(SEEDS_A_ROUND),
     ),
-    "crash": engine({"db": "crash*", "version": "crash before any operation*,crash during recovery*"}, "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
+    "crash": engine({"db": "crash*", "version": "power is lost*"}, "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
     "faults": engine(
         {
             "db": "I/O error*,error at the n-th*,read fails at*,file operation fails*,checkpoint meets an error*",
@@ -115,7 +115,7 @@ PROGRAMS = {
         {
             "db": "any file is damaged*",
             "table": "any byte of a table is flipped*,file of a table is truncated*",
-            "wal": "any bit is flipped*",
+            "wal": "any bit of a segment is flipped*",
             "version": "any bit of a manifest is flipped*",
         },
         "flipped, truncated, swapped and stale files; no wrong data is served",
