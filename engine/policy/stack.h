@@ -59,8 +59,9 @@ class StackPolicy final : public Policy {
   [[nodiscard]] std::string check(const TreeShape& shape) const override;
   [[nodiscard]] Cadence cadence() const override;
   [[nodiscard]] bool by_schedule() const override { return rule_ == StackRule::kMinLatency || rule_ == StackRule::kBinomial; }
-  /// For static schedules. Updates and deletes make the data smaller than t flushes. Once all data is one run of at most half of
-  /// what t flushes wrote, t becomes that run's size in flushes (thesis, section 3.4.4).
+  /// Returns the number of flushes by which a static schedule chooses its merges: TreeShape::flushes, the thesis's t. Updates and
+  /// deletes can make the data smaller than t memtables. So if all data is one run of at most t / 2 memtables, returns the run's
+  /// size in memtables, rounded up (thesis, section 3.4.4).
   [[nodiscard]] std::uint64_t flushes(const TreeShape& shape) const override;
 
  private:

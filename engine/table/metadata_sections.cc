@@ -565,7 +565,7 @@ Status check_whole(const SectionReader& sections, const TableMetadata& m) {
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
       const bool tombstones = (m.pages[tile.first_page + p].flags & kPageTombstones) != 0;
       if (tombstones ? (p + 1 != tile.pages || m.pages_per_tile == 1) : p >= m.pages_per_tile) {
-        return sections.place(0).corruption("a tile's pages are out of order");
+        return sections.place(0).corruption("a tile has too many pages, or a page of tombstones in the wrong place");
       }
     }
   }

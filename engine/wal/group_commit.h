@@ -146,8 +146,8 @@ class GroupCommit {
   [[nodiscard]] SeqNum durable_seq() const {
     return fsync_.load(std::memory_order_relaxed) == FsyncMode::kAlways ? synced_seq() : logged_seq();
   }
-  Status wait_durable(SeqNum seq);
-  Status wait_synced(SeqNum seq);
+  Status wait_durable(SeqNum seq);  ///< see Db::wait_durable
+  Status wait_synced(SeqNum seq);   ///< returns when the log up to `seq` is on the device, or with the log's error
   void set_fsync(FsyncMode mode);
   [[nodiscard]] FsyncMode fsync() const { return fsync_.load(std::memory_order_relaxed); }
   /// Sets a function that is called, without locks, whenever durable_seq() moved or the log failed. Set once. Calls may begin

@@ -24,7 +24,7 @@ using Handler = Status (*)(Ctx&);
 enum CommandFlags : std::uint32_t {
   kWrite = 1u << 0,
   kReadOnly = 1u << 1,
-  kDenyOom = 1u << 2,  ///< refused when the memory budget is spent
+  kDenyOom = 1u << 2,  ///< for COMMAND INFO: "denyoom". WriteBatch::adds_data() decides which writes are refused
   kAdmin = 1u << 3,
   kPubSub = 1u << 4,
   kNoScript = 1u << 5,

@@ -1,5 +1,5 @@
 // Frees large memory on other threads. Freeing half a gigabyte keeps a thread busy for a tenth of a second, so event loops give
-// such memory to a disposer.
+// such memory to a disposer: in the server OffloadDisposer (dispatch/offload.h), the threads of long writes.
 #pragma once
 
 #include <cstddef>

@@ -174,7 +174,7 @@ def with_file(tmp_path):
     server.close()
 
 
-def test_rewritten_file_with_a_password_becomes_private_to_its_owner(with_file):
+def test_config_rewrite_with_a_password_makes_the_configuration_file_private_to_its_owner(with_file):
     file = with_file.config
     file.chmod(0o644)
     with_file.start()

@@ -115,7 +115,7 @@ class ManifestEditor {
   Status check_manifest(const std::function<Status(FileNum manifest, std::uint64_t bytes)>& check) EXCLUDES(mutex);
   /// Submits one step of fitting the tree's filters to its settings, unless it is queued.
   void schedule_filter_fit(const TreePtr& tree) EXCLUDES(mutex);
-  /// Returns the first segment that the log needs. Older segments exist only because of pins.
+  /// Returns the oldest log segment that the durable manifest needs. Older segments exist only because of pins.
   [[nodiscard]] FileNum log_begins() const { return log_begins_.load(); }
 
  private:

@@ -86,13 +86,13 @@ class Db {
 
   // --- writing
   /// Assigns seqs, engine time and trees to the operations of the batch, queues the batch for the log and makes it visible.
-  /// Returns when readers see the batch. An empty batch has no effect. During a write stall the call waits, unless the batch
-  /// empties a database.
+  /// Returns when readers see the batch. An empty batch has no effect. During a write stall the call waits; a batch that empties a
+  /// database waits only while more than 64 dropped trees are still in the manifest.
   ///
   /// After an error nothing was written. kRetry: engine time has passed batch.relied_expiry(); run the handler again.
   /// kOutOfMemory, kNoSpace: memory or disk is full, and the batch adds data; kNoSpace also if a stall cannot end because
-  /// compactions fail. kInvalidArgument: the batch has more than 1 GiB, a key longer than kMaxKeyBytes, or too many dropped
-  /// trees. kReadOnly: the database takes no writes.
+  /// compactions fail. kInvalidArgument: the batch has more than 1 GiB or a key longer than kMaxKeyBytes, or empties databases more
+  /// than 256 times (or than there are databases). kReadOnly: the database takes no writes.
   Status commit(WriteBatch& batch);
   /// Like commit(), for threads that must not wait. During a write stall the call returns kBusy, writes nothing, and sets
   /// `*wait_ms` to the milliseconds after which to try again; otherwise it sets `*wait_ms` to 0. A slowdown delays a batch once:

@@ -206,7 +206,7 @@ TEST_CASE("many edits are applied: sums, numbers, shapes and checks are those of
   for (std::size_t i = 0; i < kept.size(); ++i) CHECK(to_text(kept[i]->shape()) == texts[i]);  // no edit may have changed them
 }
 
-TEST_CASE("edit changes one file of a large tree: it makes one new chunk, and the other chunks' shapes are shared") {
+TEST_CASE("edit moves a file of a large tree: each of the two runs gets one new chunk, and other chunks are shared") {
   Life life(3);
   std::vector<FileMetaPtr> files;
   for (FileNum num = 1; num <= 20'000; ++num) {

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 }  // namespace
 
-TEST_CASE("a sync has ended: the next one waits for as many operations as it had and left queued, for a quarter of its time") {
+TEST_CASE("a sync has ended: the next waits for as many operations as it synced and left queued, at most a quarter of its time") {
   CommitDelay delay;
   CHECK(delay.wanted() == 0);  // nothing is known yet
   delay.synced(25, 25, 4 * kMs);

@@ -50,7 +50,8 @@ TEST_CASE("place has deleted data: its action is due after a part of the time fr
   }
 }
 
-TEST_CASE("only pins keep a log segment: they are revoked at seven eighths of the time; a segment in use revokes none") {
+TEST_CASE(
+    "only pins keep a log segment: they are revoked at 7/8 of its oldest delete's time; those of a needed segment are not") {
   const PurgeSurvey late = survey_at(kBirth + 7'000, {holder(PurgePlace::kLog, 3), holder(PurgePlace::kLog, 4)});
   CHECK(planned({.survey = late, .log_begins = 4}) == "revoke pins of 3, retire up to 4, clean up");
   CHECK(planned({.survey = late, .log_begins = 3}) == "retire up to 4, clean up");
