@@ -309,7 +309,7 @@ int Server::run() {
   for (unsigned i = 0; i < loop_count(config); ++i) {
     loops_.push_back(std::make_unique<EventLoop>(static_cast<int>(i), net, &net_, &net_env_));
     if (const std::string why = loops_.back()->start(std::make_unique<Dispatcher>(loading_env_, random_seed())); !why.empty()) {
-      const std::string remedy = start_remedy(why, engine_settings_.dir, file_limit_);
+      const std::string remedy = remedy_for(why, engine_settings_.dir, file_limit_);
       log_->write(ServerLog::Level::kError, why + (remedy.empty() ? "" : "; " + remedy));
       return 1;
     }
@@ -342,7 +342,7 @@ bool Server::start_listening() {
     const std::string why = listener_->listen(address, static_cast<std::uint16_t>(config.port), &unavailable);
     if (why.empty()) continue;
     if (!unavailable) {
-      const std::string remedy = start_remedy(why, config.engine.dir, file_limit_);
+      const std::string remedy = remedy_for(why, config.engine.dir, file_limit_);
       log_->write(ServerLog::Level::kError,
                   why + (remedy.empty() ? ". Set another address or port: server.bind, server.port or --port" : "; " + remedy));
       return false;
@@ -474,7 +474,7 @@ void Server::open_database() {
 void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   opener_.join();
   if (!db.is_ok()) {
-    const std::string why = db.status().to_string(), remedy = start_remedy(why, engine_settings_.dir, file_limit_);
+    const std::string why = db.status().to_string(), remedy = remedy_for(why, engine_settings_.dir, file_limit_);
     log_->write(ServerLog::Level::kError, "the database cannot be opened: " + why + (remedy.empty() ? "" : "; " + remedy));
     exit_status_ = 1;
     begin_stop("the database could not be opened");
@@ -654,7 +654,9 @@ Status Server::abort_shutdown() { return Status::not_found("no shutdown is under
 void Server::on_message(Severity severity, const std::string& text) {
   constexpr ServerLog::Level kLevels[] = {ServerLog::Level::kDebug, ServerLog::Level::kInfo, ServerLog::Level::kWarning,
                                           ServerLog::Level::kError};
-  log_->write(kLevels[static_cast<int>(severity)], text);
+  const bool refuses_writes = severity == Severity::kError && text.starts_with("read-only: ");
+  const std::string remedy = refuses_writes ? remedy_for(text, engine_settings_.dir, file_limit_) : "";
+  log_->write(kLevels[static_cast<int>(severity)], text + (remedy.empty() ? "" : "; " + remedy));
 }
 
 void Server::on_recovery_progress(std::uint64_t done, std::uint64_t total) {

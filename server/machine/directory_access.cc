@@ -93,7 +93,7 @@ std::string why_named_file_unusable(const std::string& text, const std::string& 
 
 }  // namespace
 
-std::string start_remedy(const std::string& error, const std::string& directory, std::uint64_t file_limit) {
+std::string remedy_for(const std::string& error, const std::string& directory, std::uint64_t file_limit) {
   const auto has = [&](int number) { return error.find(": " + std::generic_category().message(number)) != std::string::npos; };
   if (has(EACCES) || has(EPERM)) return why_named_file_unusable(error, directory);
   if (has(ENFILE)) return "the machine's limit of open files is reached: raise it (sysctl fs.file-max)";

@@ -6,6 +6,7 @@ import shutil
 import signal
 
 import pytest
+import redis
 
 from conftest import SETTINGS
 from support.files import flip
@@ -178,6 +179,23 @@ def test_file_that_the_server_may_not_use_is_refused_with_owner_and_command(fres
         assert f"{current} belongs to user 12345, its mode is 0600, and this process is user 0 (root): chown 0:" in refusal(fresh)
         os.chown(current, 0, -1)
     fresh.start()
+
+
+def test_directory_that_becomes_unwritable_makes_the_server_read_only_with_the_command_that_helps(fresh):
+    if os.geteuid() == 0:
+        fresh.prefix = PERMISSIONS_COUNT
+    fresh.start()
+    client = fresh.client()
+    client.set("k", "v")
+    fresh.data.chmod(0o500)
+    with pytest.raises(redis.ResponseError, match="Permission denied"):
+        client.execute_command("TREE.FLUSH")
+    wait_until(lambda: "read-only: " in fresh.log())
+    (line,) = [line for line in fresh.log().splitlines() if " E read-only: " in line]
+    assert line.endswith(f"but its mode lacks rights: chmod u+rwx {fresh.data}")
+    fresh.data.chmod(0o700)
+    wait_until(lambda: "writes are accepted again" in fresh.log())
+    assert client.get("k") == b"v" and client.set("k", "w")
 
 
 def test_limit_of_open_files_that_is_too_small_for_a_start_is_named_in_the_refusal(fresh):

@@ -108,18 +108,18 @@ TEST_CASE("file whose mode or owner forbids its use: the remedy names the file, 
   const Directory directory;
   const std::string file = directory.path() + "/CURRENT", error = "I/O error: open " + file + ": Permission denied";
   std::ofstream(file) << "x";
-  CHECK(start_remedy(error, directory.path(), 1024).empty());
+  CHECK(remedy_for(error, directory.path(), 1024).empty());
   REQUIRE(::chmod(file.c_str(), 0) == 0);
   REQUIRE(::chmod(directory.path().c_str(), 0777) == 0);
   if (may_become_another()) {
     REQUIRE(::seteuid(kOther) == 0);
-    const std::string why = start_remedy(error, directory.path(), 1024);
+    const std::string why = remedy_for(error, directory.path(), 1024);
     REQUIRE(::seteuid(0) == 0);
     CHECK(why == file + " belongs to user 0 (root), its mode is 0000, and this process is user 12345: chown 12345:" +
                      std::to_string(::getegid()) + " " + file);
     REQUIRE(::chown(file.c_str(), kOther, ::getegid()) == 0);
     REQUIRE(::seteuid(kOther) == 0);
-    const std::string own = start_remedy(error, directory.path(), 1024);
+    const std::string own = remedy_for(error, directory.path(), 1024);
     REQUIRE(::seteuid(0) == 0);
     CHECK(own == file + " belongs to this process's user 12345, but its mode 0000 lacks rights: chmod u+rw " + file);
   }
@@ -127,7 +127,7 @@ TEST_CASE("file whose mode or owner forbids its use: the remedy names the file, 
 }
 
 TEST_CASE("error of a limit or a drive: the remedy names the limit or the drive") {
-  const auto remedy = [](const char* error) { return start_remedy(error, "data", 64); };
+  const auto remedy = [](const char* error) { return remedy_for(error, "data", 64); };
   CHECK(remedy("I/O error: open data/CURRENT: Too many open files") ==
         "this process may open 64 files: raise the limit (LimitNOFILE of the service, or ulimit -n)");
   CHECK(remedy("I/O error: open data/CURRENT: Too many open files in system").find("fs.file-max") != std::string::npos);
