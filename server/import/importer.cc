@@ -106,12 +106,21 @@ Status Importer::note(const Sent& what, const ServerReply& reply) {
         return Status::io_error(target_.name() + " refuses to remove " + printable(what.name) + ": " + reply.text);
       break;
     case Sent::Kind::kCommand:
-      if (reply.is_error()) report_.add_other(what.name, reply.text);
-      for (const ServerReply& part : reply.array) {  // of EXEC
-        if (part.is_error()) report_.add_other(what.name, part.text);
-      }
+      TRY(note_command(what.name, reply));
+      for (const ServerReply& part : reply.array) TRY(note_command(what.name, part));  // of EXEC
       break;
   }
+  return Status::ok();
+}
+
+Status Importer::note_command(const std::string& place, const ServerReply& reply) {
+  if (!reply.is_error()) return Status::ok();
+  // After a SELECT that failed, all later commands would change another database.
+  if (reply.text.find("DB index is out of range") != std::string::npos) {
+    return Status::invalid_argument(place + ": " + reply.text + " at " + target_.name() +
+                                    ". The configuration key `server.databases` sets the number of databases.");
+  }
+  report_.add_other(place, reply.text);
   return Status::ok();
 }
 

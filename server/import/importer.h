@@ -22,7 +22,8 @@ class Importer {
   Status begin();
   /// Sends a key; adds it to the report now, or when its reply has come.
   Status add(RdbEntry&& entry, unsigned version);
-  /// Sends a command as it stands. An error of the server is reported with `name`, the command's place.
+  /// Sends a command as it stands. An error of the server is reported with `name`, the command's place. kInvalidArgument: an earlier
+  /// command selects a database that the server does not have.
   Status add_command(const std::vector<std::string>& arguments, std::string name);
   /// Removes a key.
   Status remove(std::uint64_t database, const std::string& key);
@@ -40,6 +41,7 @@ class Importer {
   Status sent(Sent what, std::size_t bytes);
   Status receive_one();
   Status note(const Sent& what, const ServerReply& reply);
+  Status note_command(const std::string& place, const ServerReply& reply);
 
   Connection& target_;
   TransferReport& report_;

@@ -275,3 +275,16 @@ def test_database_does_not_exist_at_the_target_the_error_names_it_and_the_key_of
     shutil.copy(redis_client.home / "dump.rdb", copy)
     text = run("ebbtide-import", "-p", fresh.port, copy, status=1)
     assert "database 3" in text and "`server.databases`" in text
+
+
+@pytest.mark.parametrize("transaction", [False, True])
+def test_commands_select_a_database_that_the_target_does_not_have_the_import_stops(fresh, tmp_path, transaction):
+    client = fresh.set("server.databases=2").start().client()
+    commands = [b"SET k 0", b"SELECT 3", b"SET k 3"]
+    if transaction:
+        commands = [b"SET k 0", b"MULTI", b"SELECT 3", b"EXEC", *[b"SET k 3"] * 1000]
+    file = tmp_path / "commands.aof"
+    file.write_bytes(b"".join(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words) for words in map(bytes.split, commands)))
+    text = run("ebbtide-import", "-p", fresh.port, file, status=1)
+    assert "DB index is out of range" in text and "`server.databases`" in text
+    assert client.exists("k")
