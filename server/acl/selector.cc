@@ -66,12 +66,12 @@ Bytes AclSelector::apply(const AclCatalog& commands, Bytes rule) {
   if (is_one_of(rule, "nocommands", "-@all")) return set_all_commands(false), Bytes();
   if (is_one_of(rule, "allkeys", "~*") || equal_ignoring_case(rule, "resetkeys")) {
     all_keys_ = !equal_ignoring_case(rule, "resetkeys");
-    std::vector<KeyPattern>().swap(keys_);  // clear() would keep the memory
+    keys_.clear();
     return {};
   }
   if (is_one_of(rule, "allchannels", "&*") || equal_ignoring_case(rule, "resetchannels")) {
     all_channels_ = !equal_ignoring_case(rule, "resetchannels");
-    std::vector<std::string>().swap(channels_);
+    channels_.clear();
     return {};
   }
   const Bytes rest = rule.substr(1);
@@ -103,22 +103,16 @@ Bytes AclSelector::apply_keys(Bytes rule) {
   }
   const Bytes pattern = rule.substr(rule[0] == '%' ? at + 1 : at);
   if (has_blanks(pattern)) return kSyntax;
-  const auto found = std::find_if(keys_.begin(), keys_.end(), [&](const KeyPattern& key) { return key.pattern == pattern; });
-  if (found == keys_.end() && keys_.size() >= kMostPatterns) return kTooManyPatterns;
-  if (found == keys_.end()) {
-    keys_.push_back({std::string(pattern), access});
-  } else {
-    found->access |= access;
-  }
+  if (keys_.size() >= kMostPatterns && !keys_.contains(pattern)) return kTooManyPatterns;
+  keys_.add(pattern, access);
   return {};
 }
 
 Bytes AclSelector::apply_channels(Bytes pattern) {
   if (all_channels_) return kChannelsAfterAll;
   if (has_blanks(pattern)) return kSyntax;
-  if (std::find(channels_.begin(), channels_.end(), pattern) != channels_.end()) return {};
-  if (channels_.size() >= kMostPatterns) return kTooManyPatterns;
-  channels_.emplace_back(pattern);
+  if (channels_.size() >= kMostPatterns && !channels_.contains(pattern)) return kTooManyPatterns;
+  channels_.add(pattern, 0);
   return {};
 }
 
@@ -204,8 +198,11 @@ std::uint64_t AclSelector::memory_bytes() const {
     for (const std::string& text : texts) sum += heap_bytes(text);
     return sum;
   };
-  bytes += of_texts(rules_) + of_texts(channels_) + keys_.capacity() * sizeof(KeyPattern);
-  for (const KeyPattern& key : keys_) bytes += heap_bytes(key.pattern);
+  bytes += of_texts(rules_);
+  for (const AclPatternSet* const set : {&keys_, &channels_}) {
+    bytes += set->memory_bytes();
+    for (const AclPatternSet::Pattern& pattern : set->all()) bytes += heap_bytes(pattern.text);
+  }
   for (const auto& [command, arguments] : first_arguments_) bytes += kNodeBytes + of_texts(arguments);
   return bytes;
 }
@@ -220,16 +217,12 @@ bool AclSelector::allows_command(const AclRequest& request) const {
                      [&](const std::string& allowed) { return equal_ignoring_case(allowed, request.arguments[1]); });
 }
 
-bool AclSelector::allows_key(Bytes key, std::uint8_t access) const {
-  return std::any_of(keys_.begin(), keys_.end(), [&](const KeyPattern& allowed) {
-    return (allowed.access & access) == access && glob_match(allowed.pattern, key);
-  });
-}
+bool AclSelector::allows_key(Bytes key, std::uint8_t access) const { return keys_.matches(key, access); }
 
 bool AclSelector::allows_range(const AclRequest::Range& range) const {
-  return std::any_of(keys_.begin(), keys_.end(), [&](const KeyPattern& allowed) {
+  return std::any_of(keys_.all().begin(), keys_.all().end(), [&](const AclPatternSet::Pattern& allowed) {
     if ((allowed.access & range.access) != range.access) return false;
-    const auto prefix = prefix_of(allowed.pattern);
+    const auto prefix = prefix_of(allowed.text);
     if (!prefix || range.start < *prefix) return false;
     const auto end = end_of_prefix(*prefix);
     return !end || (range.end && *range.end <= *end);
@@ -237,9 +230,7 @@ bool AclSelector::allows_range(const AclRequest::Range& range) const {
 }
 
 bool AclSelector::allows_channel(Bytes channel, bool is_pattern) const {
-  return all_channels_ || std::any_of(channels_.begin(), channels_.end(), [&](const std::string& allowed) {
-           return is_pattern ? allowed == channel : glob_match(allowed, channel);
-         });
+  return all_channels_ || (is_pattern ? channels_.contains(channel) : channels_.matches(channel, 0));
 }
 
 AclVerdict AclSelector::check(const AclRequest& request) const {
@@ -267,9 +258,9 @@ std::string AclSelector::commands_text() const {
 std::string AclSelector::keys_text() const {
   if (all_keys_) return "~*";
   std::string text;
-  for (const KeyPattern& key : keys_) {
+  for (const AclPatternSet::Pattern& key : keys_.all()) {
     const char* const kind = key.access == (kAclRead | kAclWrite) ? "~" : key.access == kAclRead ? "%R~" : "%W~";
-    append_word(&text, kind + key.pattern);
+    append_word(&text, kind + key.text);
   }
   return text;
 }
@@ -277,7 +268,7 @@ std::string AclSelector::keys_text() const {
 std::string AclSelector::channels_text() const {
   if (all_channels_) return "&*";
   std::string text;
-  for (const std::string& channel : channels_) append_word(&text, "&" + channel);
+  for (const AclPatternSet::Pattern& channel : channels_.all()) append_word(&text, "&" + channel.text);
   return text;
 }
 

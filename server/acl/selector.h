@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "acl/catalog.h"
+#include "acl/pattern_set.h"
 
 namespace ebbtide {
 
@@ -98,12 +99,6 @@ class AclSelector {
   friend bool operator==(const AclSelector&, const AclSelector&) = default;
 
  private:
-  struct KeyPattern {
-    std::string pattern;
-    std::uint8_t access = 0;
-    friend bool operator==(const KeyPattern&, const KeyPattern&) = default;
-  };
-
   Bytes apply_keys(Bytes rule);
   Bytes apply_channels(Bytes rule);
   Bytes apply_command(const AclCatalog& commands, Bytes name, bool allow);
@@ -127,8 +122,7 @@ class AclSelector {
   std::vector<std::string> rules_;         ///< rules since the last +@all or -@all: "+get", "-@write"
   std::map<std::uint32_t, std::vector<std::string>> first_arguments_;  ///< allowed first arguments, by command, in lower case
   bool all_keys_ = false, all_channels_ = false;
-  std::vector<KeyPattern> keys_;
-  std::vector<std::string> channels_;
+  AclPatternSet keys_, channels_;  ///< access of channels is 0
 };
 
 }  // namespace ebbtide
