@@ -108,10 +108,10 @@ TEST_CASE("power is lost during a merge of 128 runs: the next open has all write
   // The outputs and the edit come first, then the removal of 256 files.
   for (std::uint64_t k = 1; lost; k += k < 12 ? 1 : 40) {
     INFO("before operation " << k);
+    std::unique_ptr<MemoryFileSystem> left;  // the hook below may be called as long as the harness exists
+    bool armed = true;
     Harness h(settings_with({"tiering", {{"size_ratio", 128}}}));
     h.open();
-    std::unique_ptr<MemoryFileSystem> left;
-    bool armed = true;
     for (int i = 0; i < 128; ++i) {
       h.put(0, key(i), "value " + std::to_string(i));
       demand_ok(h.db->flush(0), "flush");
