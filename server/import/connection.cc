@@ -40,12 +40,15 @@ std::string Endpoint::name() const { return unixsocket.empty() ? host + ":" + st
 
 Result<std::unique_ptr<Connection>> Connection::open(const Endpoint& endpoint) {
   const std::string name = endpoint.name();
-  redisContext* const context = endpoint.unixsocket.empty() ? redisConnect(endpoint.host.c_str(), endpoint.port)
-                                                            : redisConnectUnix(endpoint.unixsocket.c_str());
+  constexpr timeval kConnect{10, 0}, kReply{300, 0};
+  redisContext* const context = endpoint.unixsocket.empty()
+                                    ? redisConnectWithTimeout(endpoint.host.c_str(), endpoint.port, kConnect)
+                                    : redisConnectUnixWithTimeout(endpoint.unixsocket.c_str(), kConnect);
   if (context == nullptr) return Status::out_of_memory("no memory for a connection to " + name);
   std::unique_ptr<Connection> connection(new Connection(context, name));
   if (context->err != 0) return connection->lost();
-  if (!endpoint.password.empty()) {
+  redisSetTimeout(context, kReply);
+  if (!endpoint.password.empty() || !endpoint.user.empty()) {
     std::vector<Bytes> auth = {"AUTH"};
     if (!endpoint.user.empty()) auth.emplace_back(endpoint.user);
     auth.emplace_back(endpoint.password);

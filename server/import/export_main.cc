@@ -3,6 +3,7 @@
 // Exit status: 0 success, 1 the server or the file failed, 2 wrong use.
 #include <algorithm>
 #include <array>
+#include <csignal>
 
 #include "import/arguments.h"
 #include "import/key_walk.h"
@@ -40,13 +41,14 @@ Status run(const Options& options) {
     // SCAN of other servers may return a key twice, and Redis does not load a file with a key twice.
     return Status::invalid_argument(source->name() + " is no Ebbtide server; SAVE makes an RDB file of a Redis server");
   }
-  TRY_ASSIGN(writer, RdbWriter::create(options.path, options.force));
   TRY_ASSIGN(databases, databases_of(*source));
   TransferReport report;
   ProgressLine progress;
   std::uint64_t expected = 0;
   std::erase_if(databases, [&](const DatabaseSize& each) { return !is_wanted(options.databases, each.database); });
+  if (databases.empty() && !options.databases.empty()) return Status::not_found("none of these databases has a key");
   for (const DatabaseSize& each : databases) expected += each.keys;
+  TRY_ASSIGN(writer, RdbWriter::create(options.path, options.force));
   for (const DatabaseSize& each : databases) {
     TRY(walk_keys(*source, each.database, [&](DumpedKey&& key) {
       TRY(writer->add(key.entry, key.version));
@@ -83,6 +85,7 @@ int main(int argc, char** argv) {
   }
   if (const Status read = read_password(options.password_file, "REDISCLI_AUTH", &options.server); !read.is_ok())
     return fail(kTool, 2, read);
+  std::signal(SIGPIPE, SIG_IGN);  // a connection that was closed is an error like others
   const Status status = run(options);
   return status.is_ok() ? 0 : fail(kTool, 1, status);
 }

@@ -1,12 +1,6 @@
 #include "import/file_import.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cinttypes>
-#include <cstdio>
-#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -17,34 +11,17 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kStateEvery = 20'000;  // keys
+// Commands that a server writes to no append-only file, and after which replies would no longer belong to the commands before them, or
+// the target would stop.
+constexpr Bytes kForeign[] = {"auth",     "blmove",       "blmpop",    "blpop",        "brpop",     "brpoplpush",  "bzmpop",
+                              "bzpopmax", "bzpopmin",     "client",    "debug",        "hello",     "monitor",     "psubscribe",
+                              "psync",    "punsubscribe", "quit",      "replconf",     "replicaof", "reset",       "shutdown",
+                              "slaveof",  "ssubscribe",   "subscribe", "sunsubscribe", "sync",      "unsubscribe", "wait",
+                              "waitaof",  "xread",        "xreadgroup"};
 
-/// The position of a run in an RDB file.
-struct State {
-  std::uint64_t size = 0, offset = 0, database = 0;
-};
-
-Result<State> read_state(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return Status::io_error(path + ": " + std::strerror(errno));
-  State state;
-  const int fields = std::fscanf(file, "ebbtide-import 1\nsize %" SCNu64 "\noffset %" SCNu64 "\ndatabase %" SCNu64 "\n",
-                                 &state.size, &state.offset, &state.database);
-  std::fclose(file);
-  if (fields != 3) return Status::invalid_argument(path + " is not the state of an import; remove it or give another --state");
-  return state;
-}
-
-Status write_state(const std::string& path, const State& state) {
-  const std::string part = path + ".part";
-  std::FILE* const file = std::fopen(part.c_str(), "wb");
-  if (file == nullptr) return Status::io_error(part + ": " + std::strerror(errno));
-  std::fprintf(file, "ebbtide-import 1\nsize %" PRIu64 "\noffset %" PRIu64 "\ndatabase %" PRIu64 "\n", state.size, state.offset,
-               state.database);
-  const bool good = std::fflush(file) == 0 && ::fsync(::fileno(file)) == 0;
-  std::fclose(file);
-  if (!good || std::rename(part.c_str(), path.c_str()) != 0) return Status::io_error(path + ": " + std::strerror(errno));
-  return Status::ok();
+bool is_name(Bytes word, Bytes name) {
+  return std::equal(word.begin(), word.end(), name.begin(), name.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
 }
 
 /// Reads the files of a source in order, and hands each key and command on.
@@ -64,15 +41,13 @@ class FileReader {
       TRY(read_file(*input));
       before_ += input->offset();
     }
+    if (in_transaction_) return Status::corruption(source_.files.back() + " ends within a transaction: MULTI without EXEC");
     return Status::ok();
   }
   [[nodiscard]] std::uint64_t commands() const { return commands_; }
 
  protected:
-  virtual Status begin_rdb(RdbReader* reader, const InputFile& /*input*/) { return reader->begin(); }
   virtual Status on_key(RdbEntry&& entry, unsigned version) = 0;
-  /// Called before each key: everything before the offset is handed on.
-  virtual Status reached(const RdbEntry& /*next*/, const InputFile& /*input*/) { return Status::ok(); }
   virtual Status on_command(const std::vector<std::string>& arguments, const std::string& place) = 0;
 
   const FileImport& source_;
@@ -81,7 +56,8 @@ class FileReader {
  private:
   Status read_file(InputFile& input) {
     TRY_ASSIGN(first, input.peek());
-    if (!first) return Status::ok();  // an append-only file without commands
+    if (!first && source_.files.size() == 1) return Status::invalid_argument(input.name() + " is empty");
+    if (!first) return Status::ok();  // a part of an append-only file, without commands
     if (*first == 'R') TRY(read_rdb(input));
     TRY_ASSIGN(next, input.peek());
     if (!next) return Status::ok();
@@ -93,19 +69,38 @@ class FileReader {
     AofCommand command;
     for (;;) {
       TRY_ASSIGN(more, read_aof_command(input, &command));
-      if (!more) return Status::ok();
+      if (!more) break;
       ++commands_;
       show(input);
+      TRY(check_command(input, command));
       TRY(on_command(command.arguments, input.name() + ", command at byte " + std::to_string(command.offset) + ", " +
                                             printable(Bytes(command.arguments[0]).substr(0, 32))));
     }
+    return Status::ok();
+  }
+
+  Status check_command(const InputFile& input, const AofCommand& command) {
+    const Bytes name = command.arguments[0];
+    const auto place = [&] {
+      return input.name() + ", command at byte " + std::to_string(command.offset) + ": " + printable(name.substr(0, 32));
+    };
+    if (std::any_of(std::begin(kForeign), std::end(kForeign), [&](Bytes foreign) { return is_name(name, foreign); })) {
+      return Status::invalid_argument(place() + " does not belong into an append-only file");
+    }
+    if (!source_.databases.empty()) {
+      return Status::invalid_argument(place() +
+                                      ": --database is for RDB files; commands of append-only files are sent as they stand");
+    }
+    if (is_name(name, "multi")) in_transaction_ = true;
+    if (is_name(name, "exec") || is_name(name, "discard")) in_transaction_ = false;
+    return Status::ok();
   }
 
   Status read_rdb(InputFile& input) {
     RdbReader reader(input, [this, &input](const std::string& what, std::uint64_t offset) {
       report_.add_other(what + " at byte " + std::to_string(offset) + " of " + input.name(), "the server does not have this");
     });
-    TRY(begin_rdb(&reader, input));
+    TRY(reader.begin());
     RdbEntry entry;
     for (;;) {
       TRY_ASSIGN(more, reader.next(&entry));
@@ -114,7 +109,6 @@ class FileReader {
       if (std::find(source_.databases.begin(), source_.databases.end(), entry.database) == source_.databases.end() &&
           !source_.databases.empty())
         continue;
-      TRY(reached(entry, input));
       ++keys_;
       TRY(on_key(std::move(entry), reader.version()));
     }
@@ -129,6 +123,7 @@ class FileReader {
   const OnProgress& progress_;
   std::optional<std::uint64_t> total_ = 0;
   std::uint64_t before_ = 0, keys_ = 0, commands_ = 0;
+  bool in_transaction_ = false;
 };
 
 class Checking final : public FileReader {
@@ -154,28 +149,12 @@ class Sending final : public FileReader {
       : FileReader(source, report, progress), importer_(*importer) {}
 
  private:
-  Status begin_rdb(RdbReader* reader, const InputFile& input) override {
-    if (!has_state(source_)) return reader->begin();
-    TRY_ASSIGN(state, read_state(source_.state));
-    if (input.size() != state.size || state.offset > state.size) {
-      return Status::invalid_argument(source_.state + " is of a file of " + std::to_string(state.size) + " bytes, and " +
-                                      input.name() + " has another size; remove the state to begin at the start");
-    }
-    return reader->resume(state.offset, state.database);
-  }
-  Status reached(const RdbEntry& next, const InputFile& input) override {
-    if (source_.state.empty() || ++since_state_ < kStateEvery) return Status::ok();
-    since_state_ = 0;
-    TRY(importer_.drain());
-    return write_state(source_.state, {input.size().value_or(0), next.offset, next.database});
-  }
   Status on_key(RdbEntry&& entry, unsigned version) override { return importer_.add(std::move(entry), version); }
   Status on_command(const std::vector<std::string>& arguments, const std::string& place) override {
     return importer_.add_command(arguments, place);
   }
 
   Importer& importer_;
-  std::uint64_t since_state_ = 0;
 };
 
 }  // namespace
@@ -186,8 +165,6 @@ Result<std::vector<std::string>> files_of(const std::string& path) {
   TRY_ASSIGN(input, InputFile::open(path));
   return read_aof_manifest(*input);
 }
-
-bool has_state(const FileImport& source) { return !source.state.empty() && ::access(source.state.c_str(), F_OK) == 0; }
 
 Status check_files(const FileImport& source, TransferReport* report, std::uint64_t* commands, const OnProgress& progress) {
   Checking reader(source, report, progress);
@@ -202,7 +179,6 @@ Status import_files(const FileImport& source, Importer* importer, TransferReport
   TRY(reader.read());
   *commands = reader.commands();
   TRY(importer->drain());
-  if (!source.state.empty()) (void)std::remove(source.state.c_str());
   return Status::ok();
 }
 

@@ -17,8 +17,7 @@ namespace ebbtide {
 /// What is read, and what of it is wanted.
 struct FileImport {
   std::vector<std::string> files;
-  std::vector<std::uint64_t> databases;  ///< only these; none: all. Commands of append-only files are not selected by this
-  std::string state;                     ///< file that keeps the position, for a later run; "": none
+  std::vector<std::uint64_t> databases;  ///< only these; none: all. Append-only files are refused with it
 };
 
 /// Returns the files of a source: the file itself, or those of a manifest.
@@ -31,12 +30,8 @@ using OnProgress = std::function<void(std::uint64_t done, double share)>;
 /// the file cannot be imported as a whole.
 Status check_files(const FileImport& source, TransferReport* report, std::uint64_t* commands, const OnProgress& progress);
 
-/// Sends everything. With a state of an earlier run it goes on from there; the caller then lets the importer replace keys, since some after
-/// that position may have been sent. kInvalidArgument: the state belongs to another file.
+/// Sends everything. Errors are those of check_files(), and kIoError: the server is gone.
 Status import_files(const FileImport& source, Importer* importer, TransferReport* report, std::uint64_t* commands,
                     const OnProgress& progress);
-
-/// Returns true if the state file exists.
-[[nodiscard]] bool has_state(const FileImport& source);
 
 }  // namespace ebbtide

@@ -1,8 +1,12 @@
 // ebbtide-import: brings the keys of an RDB file, of an append-only file, or of a running Redis into a running server.
 //
 // Exit status: 0 all keys were imported, 1 the import stopped, 2 wrong use, 3 it is complete, but keys are missing (they are listed).
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <map>
+#include <new>
 
 #include "import/arguments.h"
 #include "import/file_import.h"
@@ -18,7 +22,6 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  ebbtide-import --check dump.rdb             what is in the file; needs no server\n"
     "  ebbtide-import dump.rdb                     into the server at 127.0.0.1:6379\n"
-    "  ebbtide-import --state import.state dump.rdb    the same command goes on where it was interrupted\n"
     "  ebbtide-import appendonlydir/appendonly.aof.manifest\n"
     "  ebbtide-import --from 10.0.0.7:6379 --passes 3 --wait   from a running Redis or Valkey, 7.0 or later\n"
     "\n"
@@ -45,8 +48,8 @@ using ListFile = std::unique_ptr<std::FILE, CloseFile>;
 
 Result<ListFile> open_list(const std::string& path) {
   if (path.empty()) return ListFile();
-  ListFile file(std::fopen(path.c_str(), "wb"));
-  if (file == nullptr) return Status::io_error(path + ": " + std::strerror(errno));
+  ListFile file(std::fopen(path.c_str(), "wbx"));
+  if (file == nullptr) return Status::io_error(path + ": " + std::strerror(errno) + "; --list makes a new file");
   return file;
 }
 
@@ -55,36 +58,38 @@ void print(const TransferReport& report, const char* taken, std::uint64_t comman
   if (commands != 0) std::printf("%s commands of append-only files\n", with_commas(commands).c_str());
 }
 
+Result<int> status_of(const TransferReport& report, const std::string& list) {
+  if (!report.list_is_whole()) return Status::io_error(list + " could not be written as a whole: " + std::strerror(errno));
+  return report.lost_any() ? 3 : 0;
+}
+
 Result<int> import_from_files(Options& options) {
   TRY_ASSIGN(files, files_of(options.path));
   options.source.files = std::move(files);
   TRY_ASSIGN(list, open_list(options.list));
   std::uint64_t commands = 0;
-  if (options.path != "-" && !has_state(options.source)) {
+  if (options.path != "-") {
     TransferReport contents(options.check ? list.get() : nullptr);
     ProgressLine progress;
     TRY(check_files(options.source, &contents, &commands,
                     [&](std::uint64_t done, double share) { progress.show("checking ", done, share); }));
     progress.end();
-    if (commands != 0 && !options.source.state.empty()) {
-      return Status::invalid_argument("--state is for RDB files: commands of an append-only file must not be sent twice");
-    }
     if (options.check) {
       print(contents, "importable", commands);
-      return contents.lost_any() ? 3 : 0;
+      return status_of(contents, options.list);
     }
   }
-  if (options.check) return Status::invalid_argument("--check needs a file, and no state of an import");
+  if (options.check) return Status::invalid_argument("--check needs a file");
   TRY_ASSIGN(target, Connection::open(options.target));
   TransferReport report(list.get());
-  Importer importer(*target, report, options.replace || has_state(options.source));
+  Importer importer(*target, report, options.replace);
   TRY(importer.begin());
   ProgressLine progress;
   TRY(import_files(options.source, &importer, &report, &commands,
                    [&](std::uint64_t done, double share) { progress.show("importing", done, share); }));
   progress.end();
   print(report, "imported", commands);
-  return report.lost_any() ? 3 : 0;
+  return status_of(report, options.list);
 }
 
 Status check_empty(Connection& target, std::uint64_t database) {
@@ -102,27 +107,31 @@ Result<int> import_from_server(const Options& options) {
   TRY_ASSIGN(source, Connection::open(options.from));
   TRY_ASSIGN(target, Connection::open(options.target));
   TRY_ASSIGN(list, open_list(options.list));
-  TRY_ASSIGN(databases, databases_of(*source));
-  std::erase_if(databases, [&](const DatabaseSize& each) { return !is_wanted(options.source.databases, each.database); });
-  std::vector<LiveCopy> copies;
-  for (const DatabaseSize& each : databases) {
-    if (!options.replace) TRY(check_empty(*target, each.database));
-    copies.emplace_back(*source, *target, each.database);
-  }
+  std::map<std::uint64_t, LiveCopy> copies;
   bool lost = false;
   for (int pass = 1; pass <= options.passes; ++pass) {
     if (options.wait && pass == options.passes && pass > 1) {
       std::fprintf(stderr, "Stop the writers, then press Enter for the last pass.\n");
       for (int c = std::getchar(); c != '\n' && c != EOF;) c = std::getchar();
     }
+    // The source may have begun to use a database since the pass before.
+    TRY_ASSIGN(databases, databases_of(*source));
+    std::uint64_t expected = 0;
+    for (const DatabaseSize& each : databases) {
+      if (!is_wanted(options.source.databases, each.database)) continue;
+      expected += each.keys;
+      if (copies.count(each.database) != 0) continue;
+      if (!options.replace) TRY(check_empty(*target, each.database));
+      copies.try_emplace(each.database, *source, *target, each.database);
+    }
     TransferReport report(list.get());
     ProgressLine progress;
     CopyPass sum;
-    for (std::size_t i = 0; i < copies.size(); ++i) {
-      const std::uint64_t before = sum.keys, expected = std::max<std::uint64_t>(databases[i].keys, 1);
-      TRY_ASSIGN(done, copies[i].pass(&report, [&](std::uint64_t keys) {
-        progress.show("pass " + std::to_string(pass), before + keys,
-                      copies.size() == 1 ? std::min(static_cast<double>(keys) / static_cast<double>(expected), 1.0) : -1);
+    for (auto& [database, copy] : copies) {
+      const std::uint64_t before = sum.keys;
+      TRY_ASSIGN(done, copy.pass(&report, [&](std::uint64_t keys) {
+        const auto share = static_cast<double>(before + keys) / static_cast<double>(std::max<std::uint64_t>(expected, 1));
+        progress.show("pass " + std::to_string(pass), before + keys, std::min(share, 1.0));
       }));
       sum.keys += done.keys;
       sum.changed += done.changed;
@@ -135,7 +144,8 @@ Result<int> import_from_server(const Options& options) {
                   with_commas(sum.removed).c_str());
     std::printf("\n%s\n", report.text("copied").c_str());
     std::fflush(stdout);
-    lost |= report.lost_any();
+    TRY_ASSIGN(status, status_of(report, options.list));
+    lost |= status != 0;
   }
   return lost ? 3 : 0;
 }
@@ -181,15 +191,12 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false)
       ->type_name("N");
   app.add_flag("--replace", options.replace, "replace keys that exist; without it they are listed as refused");
-  app.add_option("--list", options.list, "file for all keys that are not imported, a line each with the reason")
+  app.add_option("--list", options.list, "new file for all keys that are not imported, a line each with the reason")
       ->type_name("FILE");
   auto* const file =
       app.add_option("FILE", options.path, "an RDB file, an append-only file, its manifest, or - for standard input")
           ->type_name("");
   app.add_flag("--check", options.check, "read the file and show what it contains; send nothing");
-  app.add_option("--state", options.source.state,
-                 "file that keeps the position, so that an interrupted import of an RDB file can go on")
-      ->type_name("FILE");
   auto* const from = app.add_option("--from", options.from_address, "a running server to copy from, instead of a file")
                          ->type_name("HOST:PORT")
                          ->excludes(file);
@@ -210,6 +217,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  const auto status = run(options);
-  return status.is_ok() ? *status : fail(kTool, 1, status.status());
+  std::signal(SIGPIPE, SIG_IGN);  // a connection that was closed is an error like others
+  try {
+    const auto status = run(options);
+    return status.is_ok() ? *status : fail(kTool, 1, status.status());
+  } catch (const std::bad_alloc&) {
+    return fail(kTool, 1, Status::out_of_memory("a value is larger than the memory that this program may use"));
+  }
 }

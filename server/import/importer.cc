@@ -10,6 +10,8 @@ namespace {
 // A batch is sent as a whole. The next one is made while the server works on it.
 constexpr std::size_t kBatchBytes = std::size_t{512} << 10, kBatchCommands = 512;
 
+constexpr std::size_t kMostPayload = (std::size_t{512} << 20) - 64;  // the protocol has arguments of at most 512 MiB
+
 std::int64_t number_of(const std::string& text) {
   std::int64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
@@ -42,6 +44,11 @@ Status Importer::add(RdbEntry&& entry, unsigned version) {
   }
   if (entry.expiry_ms && *entry.expiry_ms <= time_ms_) {
     report_.add(entry.database, type, Fate::kExpired);
+    return Status::ok();
+  }
+  if (entry.value.size() >= kMostPayload) {
+    report_.add_lost(entry.database, type, Fate::kRefused, entry.key,
+                     "the value has " + std::to_string(entry.value.size()) + " bytes");
     return Status::ok();
   }
   TRY(select(entry.database));

@@ -31,10 +31,6 @@ class StreamInput final : public InputFile {
     if (got < n && std::ferror(file_) != 0) return Status::io_error(name() + ": " + std::strerror(errno));
     return got;
   }
-  Status seek(std::uint64_t offset) override {
-    if (::fseeko(file_, static_cast<off_t>(offset), SEEK_SET) == 0) return Status::ok();
-    return Status::io_error(name() + ": " + std::strerror(errno));
-  }
 
   std::FILE* const file_;
   const std::optional<std::uint64_t> size_;
@@ -50,10 +46,6 @@ class MemoryInput final : public InputFile {
     const std::size_t got = bytes_.copy(to, n, at_);
     at_ += got;
     return got;
-  }
-  Status seek(std::uint64_t offset) override {
-    at_ = std::min<std::uint64_t>(offset, bytes_.size());
-    return Status::ok();
   }
 
   const std::string bytes_;
@@ -72,9 +64,12 @@ Result<std::unique_ptr<InputFile>> InputFile::open(const std::string& path) {
     std::fclose(file);
     return Status::io_error(path + ": is a directory; give the RDB file or the AOF's manifest in it");
   }
+  if (!is_file) {
+    std::fclose(file);
+    return Status::io_error(path + ": cannot be read twice; give - and pass it as standard input");
+  }
   std::setvbuf(file, nullptr, _IONBF, 0);  // fill() reads large pieces
-  const auto size = is_file ? std::optional(static_cast<std::uint64_t>(info.st_size)) : std::nullopt;
-  return std::unique_ptr<InputFile>(std::make_unique<StreamInput>(path, file, size));
+  return std::unique_ptr<InputFile>(std::make_unique<StreamInput>(path, file, static_cast<std::uint64_t>(info.st_size)));
 }
 
 std::unique_ptr<InputFile> InputFile::of(std::string bytes) { return std::make_unique<MemoryInput>(std::move(bytes)); }
@@ -106,14 +101,6 @@ Status InputFile::take(std::uint64_t n, std::string* out) {
     offset_ += now;
     n -= now;
   }
-  return Status::ok();
-}
-
-Status InputFile::skip_to(std::uint64_t offset) {
-  TRY(seek(offset));
-  buffer_.clear();
-  used_ = 0;
-  offset_ = offset;
   return Status::ok();
 }
 

@@ -14,7 +14,7 @@ namespace ebbtide {
 /// One input. Every call after an error gives an error again. Not thread-safe.
 class InputFile {
  public:
-  /// Opens a file; "-" is standard input. kIoError: it cannot be opened; the message names it and says why.
+  /// Opens a file; "-" is standard input. kIoError: it cannot be opened, or is a directory or a pipe; the message names it.
   static Result<std::unique_ptr<InputFile>> open(const std::string& path);
   /// Reads from memory, for tests.
   static std::unique_ptr<InputFile> of(std::string bytes);
@@ -31,11 +31,8 @@ class InputFile {
   [[nodiscard]] Result<std::optional<char>> peek();
   /// Appends the next `n` bytes to `out`. kCorruption: fewer are left. Memory grows with the bytes that are there, whatever `n`.
   Status take(std::uint64_t n, std::string* out);
-  /// Goes to an offset. Only for files. The CRC is not meaningful afterwards.
-  Status skip_to(std::uint64_t offset);
-  /// Returns the CRC-64 of all bytes taken since the last start_crc(), as RDB files have it.
+  /// Returns the CRC-64 of all bytes taken, as RDB files have it.
   [[nodiscard]] std::uint64_t crc() const { return crc_; }
-  void start_crc() { crc_ = 0; }
 
  protected:
   explicit InputFile(std::string name) : name_(std::move(name)) {}
@@ -43,7 +40,6 @@ class InputFile {
  private:
   /// Reads up to `n` bytes; 0 bytes are the end.
   virtual Result<std::size_t> read(char* to, std::size_t n) = 0;
-  virtual Status seek(std::uint64_t offset) = 0;
   /// Fills the buffer if it is empty. Returns false at the end.
   Result<bool> fill();
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "import/report.h"
 #include "store/rdb.h"
 
 namespace ebbtide {
@@ -27,7 +28,8 @@ Status scan(Connection& source, std::uint64_t database, const std::function<Stat
 }
 
 Status refused(const Connection& source, Bytes command, const std::string& key, const ServerReply& reply) {
-  return Status::io_error(source.name() + " answers " + std::string(command) + " of the key \"" + key + "\" with: " + reply.text);
+  return Status::io_error(source.name() + " answers " + std::string(command) + " of the key " + printable(key) +
+                          " with: " + reply.text);
 }
 
 }  // namespace

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <iterator>
 
+#include "import/report.h"
 #include "store/dump.h"
 #include "store/rdb.h"
 
 namespace ebbtide {
 namespace {
 
-constexpr unsigned kNewestKnownVersion = 12;  // of Redis 7.4
+constexpr unsigned kNewestKnownVersion = 12;                        // of Redis 7.4
+constexpr std::uint64_t kMostStringBytes = std::uint64_t{4} << 30;  // Redis has at most 512 MiB, unless it is configured for more
 
 enum Marker : unsigned {
   kSlotInfo = 0xf4,
@@ -122,14 +124,6 @@ Status RdbReader::begin() {
   return Status::ok();
 }
 
-Status RdbReader::resume(std::uint64_t offset, std::uint64_t database) {
-  TRY(begin());
-  TRY(input_.skip_to(offset));
-  database_ = database;
-  resumed_ = true;
-  return Status::ok();
-}
-
 Result<unsigned> RdbReader::byte(std::string* raw) {
   TRY(input_.take(1, raw));
   return static_cast<unsigned>(static_cast<unsigned char>(raw->back()));
@@ -171,10 +165,15 @@ Status RdbReader::lengths(std::uint64_t count, std::string* raw) {
 
 Status RdbReader::string(std::string* raw) {
   TRY_ASSIGN(found, length_or_encoding(raw));
+  if (!found.is_encoding && found.value > kMostStringBytes) {
+    return damaged("a string has " + std::to_string(found.value) + " bytes; at most " + std::to_string(kMostStringBytes) +
+                   " are possible");
+  }
   if (!found.is_encoding) return input_.take(found.value, raw);
   if (found.value < 3) return input_.take(std::uint64_t{1} << found.value, raw);
   if (found.value > 3) return damaged("a string has the unknown encoding " + std::to_string(found.value));
   TRY_ASSIGN(compressed, length(raw));
+  if (compressed > kMostStringBytes) return damaged("a compressed string has " + std::to_string(compressed) + " bytes");
   TRY(length(raw).status());
   return input_.take(compressed, raw);
 }
@@ -262,8 +261,9 @@ Status RdbReader::value(RdbEntry* entry) {
       if (entry->type == kHashListpackExpiring) TRY(input_.take(8, raw));
       return string(raw);
     default:
-      return Status::unsupported(input_.name() + ", entry at byte " + std::to_string(entry->offset) + ": the key \"" +
-                                 entry->key + "\" has the unknown " + rdb_type_name(entry->type) + ", whose end cannot be found");
+      return Status::unsupported(input_.name() + ", entry at byte " + std::to_string(entry->offset) + ": the key " +
+                                 printable(entry->key) + " has the unknown " + rdb_type_name(entry->type) +
+                                 ", whose end cannot be found");
   }
 }
 
@@ -360,7 +360,7 @@ Status RdbReader::check_end() {
   std::string stored;
   TRY(input_.take(8, &stored));
   const std::uint64_t crc = load_little(stored);
-  if (crc == 0 || resumed_ || crc == computed) return Status::ok();
+  if (crc == 0 || crc == computed) return Status::ok();
   return Status::corruption(input_.name() + ": the checksum at byte " + std::to_string(input_.offset() - 8) +
                             " does not match the file, which is damaged");
 }
@@ -402,9 +402,9 @@ Result<bool> RdbReader::next(RdbEntry* entry) {
     TRY_ASSIGN(key, text());
     entry->key = std::move(key);
     if (code == kOldModule) {
-      return Status::unsupported(input_.name() + ", entry at byte " + std::to_string(entry->offset) + ": the key \"" +
-                                 entry->key +
-                                 "\" is a value of a module in the form of Redis 4.0's candidates, whose end cannot be found");
+      return Status::unsupported(input_.name() + ", entry at byte " + std::to_string(entry->offset) + ": the key " +
+                                 printable(entry->key) +
+                                 " is a value of a module in the form of Redis 4.0's candidates, whose end cannot be found");
     }
     TRY(value(entry));
     return true;

@@ -47,8 +47,6 @@ class RdbReader {
 
   /// Reads the beginning of the file. kInvalidArgument: it is no RDB file.
   Status begin();
-  /// Goes to an entry of the file, whose offset and database an earlier run has stored. The CRC of the file is not checked then.
-  Status resume(std::uint64_t offset, std::uint64_t database);
   /// Reads the next entry. Returns false at the end of the file. kCorruption: the file is damaged, names the offset; kUnsupported: the
   /// type of a value is unknown, so that its end cannot be found.
   Result<bool> next(RdbEntry* entry);
@@ -80,7 +78,6 @@ class RdbReader {
   unsigned version_ = 0;
   std::uint64_t database_ = 0;
   std::uint64_t entry_offset_ = 0;
-  bool resumed_ = false;
 };
 
 }  // namespace ebbtide

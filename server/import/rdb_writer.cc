@@ -1,5 +1,6 @@
 #include "import/rdb_writer.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,8 +14,12 @@ namespace ebbtide {
 Result<std::unique_ptr<RdbWriter>> RdbWriter::create(const std::string& path, bool replace) {
   if (!replace && ::access(path.c_str(), F_OK) == 0) return Status::exists(path + " exists; give --force to replace it");
   const std::string part = path + ".part";
-  std::FILE* const file = std::fopen(part.c_str(), "wb");
+  std::FILE* const file = std::fopen(part.c_str(), "wbx");
+  if (file == nullptr && errno == EEXIST) {
+    return Status::exists(part + " exists: another export writes it, or one was interrupted; then remove it");
+  }
   if (file == nullptr) return Status::io_error(part + ": " + std::strerror(errno));
+  (void)::fchmod(::fileno(file), S_IRUSR | S_IWUSR);  // as private as the server's files
   return std::unique_ptr<RdbWriter>(new RdbWriter(path, file));
 }
 

@@ -42,6 +42,8 @@ class TransferReport {
   [[nodiscard]] std::uint64_t total(Fate fate) const;
   [[nodiscard]] std::uint64_t keys() const;
   [[nodiscard]] bool lost_any() const { return lost_ != 0; }
+  /// Returns false if the list could not be written as a whole.
+  [[nodiscard]] bool list_is_whole() const { return list_ == nullptr || (std::fflush(list_) == 0 && std::ferror(list_) == 0); }
   /// Returns a table of the counts, and the first of what was lost. `taken`: the heading of the column, such as "imported".
   [[nodiscard]] std::string text(const char* taken) const;
 

@@ -159,33 +159,64 @@ def test_append_only_file_of_redis_is_imported_with_the_commands_after_its_base(
     assert contents(ours) == contents(redis_client)
 
 
-def test_interrupted_import_goes_on_from_its_state(redis_client, ours, tmp_path):
+def test_import_was_killed_it_is_repeated_with_replace(redis_client, ours, tmp_path):
     with redis_client.pipeline(transaction=False) as pipe:
-        for i in range(200_000):
+        for i in range(100_000):
             pipe.set(f"key{i}", f"value{i}")
         pipe.execute()
     redis_client.save()
-    file, state = redis_client.home / "dump.rdb", tmp_path / "state"
-    command = [str(binary("ebbtide-import")), "-p", str(ours.port), "--state", str(state), str(file)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        wait_until(state.exists, interval=0.001, what="the state of the import")
+    command = ["-p", str(ours.port), str(redis_client.home / "dump.rdb")]
+    with subprocess.Popen([str(binary("ebbtide-import")), *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: ours.dbsize() > 0, interval=0.001, what="the first keys")
         process.send_signal(signal.SIGKILL)
-    assert state.exists() and ours.dbsize() < 200_000
-    ours.flushdb()
-    run("ebbtide-import", *command[1:])
-    assert not state.exists()
-    assert 0 < ours.dbsize() < 200_000, "the second run did not begin at the state"
+    run("ebbtide-import", "--replace", *command)
+    assert ours.dbsize() == 100_000 and ours.get("key77777") == b"value77777"
 
 
-def test_state_of_another_file_is_refused(redis_client, ours, tmp_path):
+def test_database_is_first_used_after_the_first_pass_it_is_copied_too(redis_client, ours):
+    redis_client.set("k", "v")
+    command = [str(binary("ebbtide-import")), "-p", str(ours.port), "--from", f"127.0.0.1:{redis_client.port}", "--passes", "2", "--wait"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert "Stop the writers" in process.stderr.readline()
+        redis_client.select(3)
+        redis_client.set("late", "1")
+        redis_client.select(0)
+        out, err = process.communicate("\n", timeout=60)
+    assert process.returncode == 0, out + err
+    assert "since the pass before 1 written" in out
+    assert contents(ours) == contents(redis_client)
+
+
+@pytest.mark.parametrize("command", ["CLIENT REPLY OFF", "SHUTDOWN", "hello 3", "BLPOP k 0"])
+def test_append_only_file_has_a_command_that_no_server_writes_there_it_is_refused(ours, tmp_path, command):
+    words = command.split()
+    file = tmp_path / "commands.aof"
+    file.write_text("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n" + f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words))
+    assert "does not belong into an append-only file" in run("ebbtide-import", "-p", ours.port, file, status=1)
+    assert not ours.exists("k")
+
+
+def test_sources_that_cannot_be_read_twice_or_are_incomplete_are_refused(ours, tmp_path):
+    assert "cannot be read twice" in subprocess.run(
+        ["bash", "-c", f"{binary('ebbtide-import')} -p {ours.port} <(cat /dev/null)"], capture_output=True, text=True, timeout=60, check=False
+    ).stderr
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert "is empty" in run("ebbtide-import", "-p", ours.port, empty, status=1)
+    multi = tmp_path / "multi.aof"
+    multi.write_text("*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n")
+    assert "MULTI without EXEC" in run("ebbtide-import", "-p", ours.port, multi, status=1)
+    assert "--database is for RDB files" in run("ebbtide-import", "-p", ours.port, "--database", "0", multi, status=1)
+    assert ours.dbsize() == 0
+
+
+def test_list_of_missing_keys_never_replaces_a_file(redis_client, ours):
     redis_client.set("k", "v")
     redis_client.save()
-    state = tmp_path / "state"
-    state.write_text("ebbtide-import 1\nsize 7\noffset 9\ndatabase 0\n")
-    assert "another size" in run("ebbtide-import", "-p", ours.port, "--state", state, redis_client.home / "dump.rdb", status=1)
-    state.write_text("something else")
-    assert "is not the state of an import" in run("ebbtide-import", "-p", ours.port, "--state", state, redis_client.home / "dump.rdb", status=1)
-    assert ours.dbsize() == 0
+    file = redis_client.home / "dump.rdb"
+    before = file.read_bytes()
+    assert "--list makes a new file" in run("ebbtide-import", "-p", ours.port, "--list", file, file, status=1)
+    assert file.read_bytes() == before
 
 
 def test_keys_of_a_running_redis_are_copied_and_the_last_pass_brings_what_changed(redis_client, ours):
@@ -226,6 +257,11 @@ def test_redis_loads_an_exported_file_and_it_can_be_imported_again(fresh, ours, 
     assert "exists; give --force" in run("ebbtide-export", "-p", ours.port, file, status=1)
     run("ebbtide-export", "-p", ours.port, "--force", file)
     assert [path.name for path in file.parent.iterdir()] == ["dump.rdb"]
+    assert file.stat().st_mode & 0o777 == 0o600
+    (file.parent / "dump.rdb.part").touch()
+    assert "another export" in run("ebbtide-export", "-p", ours.port, "--force", file, status=1)
+    (file.parent / "dump.rdb.part").unlink()
+    assert "none of these databases" in run("ebbtide-export", "-p", ours.port, "--force", "--database", "9", file, status=1)
     with redis_server(file.parent) as port:
         assert contents(redis.Redis(port=port)) == contents(ours)
     before = contents(ours)
