@@ -1,6 +1,5 @@
 #include "import/arguments.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -36,10 +35,6 @@ Status read_password(const std::string& file, const char* variable, Endpoint* en
     TRY(input->take(1, &endpoint->password));
   }
   return endpoint->password.empty() ? Status::invalid_argument(file + ": the first line has no password") : Status::ok();
-}
-
-bool is_wanted(const std::vector<std::uint64_t>& databases, std::uint64_t database) {
-  return databases.empty() || std::find(databases.begin(), databases.end(), database) != databases.end();
 }
 
 int fail(const char* tool, int status, const Status& why) {

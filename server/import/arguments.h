@@ -2,9 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "import/connection.h"
 
@@ -14,8 +12,6 @@ namespace ebbtide {
 void add_endpoint_flags(CLI::App* app, Endpoint* endpoint, std::string* password_file, const std::string& what);
 /// Reads the password: of the file if there is one, else from the environment variable `variable`.
 Status read_password(const std::string& file, const char* variable, Endpoint* endpoint);
-/// Returns true if the database was asked for: no list means all.
-[[nodiscard]] bool is_wanted(const std::vector<std::uint64_t>& databases, std::uint64_t database);
 
 /// Prints "TOOL: message" to standard error and returns the exit status.
 int fail(const char* tool, int status, const Status& why);

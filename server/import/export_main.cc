@@ -20,12 +20,11 @@ constexpr const char* kExamples =
     "  ebbtide-export dump.rdb                     all databases of the server at 127.0.0.1:6379\n"
     "  ebbtide-export -p 7000 --database 0 dump.rdb\n"
     "\n"
-    "Redis 4.0 and later load the file: stop Redis, put it in Redis's `dir` under its `dbfilename`, with `appendonly no`, and "
-    "start it.\n"
-    "The keys are read one after another with SCAN and DUMP, so the file is no snapshot: what is written meanwhile may be "
-    "missing. Stop\n"
-    "writers first if that matters. Values of RESTORE's size limits fit. The file is synced, and has its name only once it is "
-    "complete.\n";
+    "The file has the RDB version of Redis 4.0. To load it, stop Redis, put the file into its `dir` under its `dbfilename`, "
+    "with\n"
+    "`appendonly no`, and start Redis. The keys are read one after another with SCAN and DUMP, so the file is no snapshot: what "
+    "is\n"
+    "written meanwhile may be missing. The file is synced, and has its name only once it is complete.\n";
 
 struct Options {
   Endpoint server;

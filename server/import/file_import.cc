@@ -6,6 +6,7 @@
 
 #include "import/aof_reader.h"
 #include "import/input_file.h"
+#include "import/key_walk.h"
 #include "import/rdb_reader.h"
 
 namespace ebbtide {
@@ -48,7 +49,11 @@ class FileReader {
 
  protected:
   virtual Status on_key(RdbEntry&& entry, unsigned version) = 0;
-  virtual Status on_command(const std::vector<std::string>& arguments, const std::string& place) = 0;
+  virtual Status on_command(const AofCommand& command, const InputFile& input) = 0;
+  static std::string place_of(const AofCommand& command, const InputFile& input) {
+    return input.name() + ", command at byte " + std::to_string(command.offset) + ", " +
+           printable(Bytes(command.arguments[0]).substr(0, 32));
+  }
 
   const FileImport& source_;
   TransferReport& report_;
@@ -73,22 +78,18 @@ class FileReader {
       ++commands_;
       show(input);
       TRY(check_command(input, command));
-      TRY(on_command(command.arguments, input.name() + ", command at byte " + std::to_string(command.offset) + ", " +
-                                            printable(Bytes(command.arguments[0]).substr(0, 32))));
+      TRY(on_command(command, input));
     }
     return Status::ok();
   }
 
   Status check_command(const InputFile& input, const AofCommand& command) {
     const Bytes name = command.arguments[0];
-    const auto place = [&] {
-      return input.name() + ", command at byte " + std::to_string(command.offset) + ": " + printable(name.substr(0, 32));
-    };
     if (std::any_of(std::begin(kForeign), std::end(kForeign), [&](Bytes foreign) { return is_name(name, foreign); })) {
-      return Status::invalid_argument(place() + " does not belong into an append-only file");
+      return Status::invalid_argument(place_of(command, input) + " does not belong in an append-only file");
     }
     if (!source_.databases.empty()) {
-      return Status::invalid_argument(place() +
+      return Status::invalid_argument(place_of(command, input) +
                                       ": --database is for RDB files; commands of append-only files are sent as they stand");
     }
     if (is_name(name, "multi")) in_transaction_ = true;
@@ -106,9 +107,7 @@ class FileReader {
       TRY_ASSIGN(more, reader.next(&entry));
       if (!more) return Status::ok();
       show(input);
-      if (std::find(source_.databases.begin(), source_.databases.end(), entry.database) == source_.databases.end() &&
-          !source_.databases.empty())
-        continue;
+      if (!is_wanted(source_.databases, entry.database)) continue;
       ++keys_;
       TRY(on_key(std::move(entry), reader.version()));
     }
@@ -140,7 +139,7 @@ class Checking final : public FileReader {
     }
     return Status::ok();
   }
-  Status on_command(const std::vector<std::string>& /*arguments*/, const std::string& /*place*/) override { return Status::ok(); }
+  Status on_command(const AofCommand& /*command*/, const InputFile& /*input*/) override { return Status::ok(); }
 };
 
 class Sending final : public FileReader {
@@ -150,8 +149,8 @@ class Sending final : public FileReader {
 
  private:
   Status on_key(RdbEntry&& entry, unsigned version) override { return importer_.add(std::move(entry), version); }
-  Status on_command(const std::vector<std::string>& arguments, const std::string& place) override {
-    return importer_.add_command(arguments, place);
+  Status on_command(const AofCommand& command, const InputFile& input) override {
+    return importer_.add_command(command.arguments, place_of(command, input));
   }
 
   Importer& importer_;

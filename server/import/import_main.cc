@@ -66,10 +66,10 @@ Result<int> status_of(const TransferReport& report, const std::string& list) {
 Result<int> import_from_files(Options& options) {
   TRY_ASSIGN(files, files_of(options.path));
   options.source.files = std::move(files);
-  TRY_ASSIGN(list, open_list(options.list));
   std::uint64_t commands = 0;
   if (options.path != "-") {
-    TransferReport contents(options.check ? list.get() : nullptr);
+    TRY_ASSIGN(list, open_list(options.check ? options.list : ""));
+    TransferReport contents(list.get());
     ProgressLine progress;
     TRY(check_files(options.source, &contents, &commands,
                     [&](std::uint64_t done, double share) { progress.show("checking ", done, share); }));
@@ -81,6 +81,7 @@ Result<int> import_from_files(Options& options) {
   }
   if (options.check) return Status::invalid_argument("--check needs a file");
   TRY_ASSIGN(target, Connection::open(options.target));
+  TRY_ASSIGN(list, open_list(options.list));
   TransferReport report(list.get());
   Importer importer(*target, report, options.replace);
   TRY(importer.begin());

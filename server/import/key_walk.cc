@@ -1,5 +1,6 @@
 #include "import/key_walk.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
@@ -48,6 +49,10 @@ Result<std::vector<DatabaseSize>> databases_of(Connection& source) {
     databases.push_back(found);
   }
   return databases;
+}
+
+bool is_wanted(const std::vector<std::uint64_t>& databases, std::uint64_t database) {
+  return databases.empty() || std::find(databases.begin(), databases.end(), database) != databases.end();
 }
 
 Status walk_keys(Connection& source, std::uint64_t database, const std::function<Status(DumpedKey&&)>& visit) {

@@ -11,6 +11,8 @@
 namespace ebbtide {
 namespace {
 
+constexpr std::uint64_t kUnknown = 0;  // in place of the hash of a value
+
 std::uint64_t hash_of(const RdbEntry& entry) {
   std::string bytes = entry.value;
   bytes.push_back(static_cast<char>(entry.type));
@@ -36,14 +38,19 @@ Result<CopyPass> LiveCopy::pass(TransferReport* report, const std::function<void
     now.emplace_back(name, value);
     progress(now.size());
     const auto known = find(before_, name);
-    if (known != before_.end() && known->second == value) return Status::ok();
+    if (known != before_.end() && known->second == value && value != kUnknown) return Status::ok();
     ++result.changed;
     return importer.add(std::move(key.entry), key.version);
   };
   TRY(walk_keys(source_, database_, visit));
   TRY(importer.drain());
   std::sort(now.begin(), now.end());
-  now.erase(std::unique(now.begin(), now.end(), [](const auto& a, const auto& b) { return a.first == b.first; }), now.end());
+  now.erase(std::unique(now.begin(), now.end()), now.end());
+  // Of a key that SCAN returned twice with different values, it is unknown which one was sent last: the next pass sends it again.
+  for (std::size_t i = 1; i < now.size(); ++i) {
+    if (now[i].first == now[i - 1].first) now[i - 1].second = now[i].second = kUnknown;
+  }
+  now.erase(std::unique(now.begin(), now.end()), now.end());
   result.keys = now.size();
   if (!first_) TRY(remove_gone(now, &result, report));
   before_ = std::move(now);

@@ -192,7 +192,7 @@ def test_append_only_file_has_a_command_that_no_server_writes_there_it_is_refuse
     words = command.split()
     file = tmp_path / "commands.aof"
     file.write_text("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n" + f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words))
-    assert "does not belong into an append-only file" in run("ebbtide-import", "-p", ours.port, file, status=1)
+    assert "does not belong in an append-only file" in run("ebbtide-import", "-p", ours.port, file, status=1)
     assert not ours.exists("k")
 
 
