@@ -9,6 +9,8 @@
 
 #include <engine/types.h>
 
+#include "base/shared_key.h"
+
 namespace ebbtide {
 
 /// The place of a value of more than kLargeValueBytes: in blocks of its own in a table's data file, from `offset` on. The
@@ -49,8 +51,8 @@ struct Entry {
 
 /// A delete of every key in [start, end) with a smaller seq. An empty `end` means no upper bound.
 struct RangeTombstone {
-  std::string start;
-  std::string end;
+  SharedKey start;
+  SharedKey end;
   SeqNum seq = 0;
   Millis birth = 0;
 

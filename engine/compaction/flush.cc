@@ -161,12 +161,11 @@ Result<KeyRange> range_of_flush(const std::vector<FlushInput>& inputs) {
   TRY_ASSIGN(any, bounds_of(inputs, &range));
   if (any) range.end.push_back('\0');
   for (const FlushInput& input : inputs) {
-    if (input.range_tombstones == nullptr) continue;
-    for (const auto& fragment : input.range_tombstones->fragments()) {
-      const KeyRange covered{fragment.start, fragment.end};
-      range = any ? hull(range, covered) : covered;
-      any = true;
-    }
+    if (input.range_tombstones == nullptr || input.range_tombstones->empty()) continue;
+    const auto& fragments = input.range_tombstones->fragments();
+    const KeyRange covered{std::string(Bytes(fragments.front().start)), std::string(Bytes(fragments.back().end))};
+    range = any ? hull(range, covered) : covered;
+    any = true;
   }
   if (!any) range.end.push_back('\0');  // if there are only records, no file is written, so a range of the empty key is enough
   return range;

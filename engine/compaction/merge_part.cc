@@ -21,17 +21,23 @@ struct Fragmented {
 
 Fragmented fragment(const MergePart& part) {
   const KeyRange& range = part.tombstone_range ? *part.tombstone_range : part.range;
+  const SharedKey start = range.start, end = range.end;
   std::vector<RangeTombstone> all;
   Fragmented out;
   for (const SharedTombstones& set : part.tombstones) {
     for (std::size_t i = 0; i < set->size(); ++i) {
       RangeTombstone t = set->tombstone(i);
       // This tombstone overlaps only ranges that are merged in other parts.
-      if (!ranges_overlap({t.start, t.end}, part.range)) continue;
-      if (t.start < range.start) out.cut_at_start.insert(t.seq);
-      if (end_before(range.end, t.end)) out.cut_at_end.insert(t.seq);
-      KeyRange clipped = intersection({std::move(t.start), std::move(t.end)}, range);
-      all.push_back({std::move(clipped.start), std::move(clipped.end), t.seq, t.birth});
+      if (ends_at_or_before(t.end, part.range.start) || ends_at_or_before(part.range.end, t.start)) continue;
+      if (t.start < range.start) {
+        out.cut_at_start.insert(t.seq);
+        t.start = start;
+      }
+      if (end_before(range.end, t.end)) {
+        out.cut_at_end.insert(t.seq);
+        t.end = end;
+      }
+      all.push_back(std::move(t));
     }
   }
   out.all = FragmentedRangeTombstones(all);
@@ -58,7 +64,7 @@ void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRang
 class TombstoneJoiner {
  public:
   /// Adds a fragment; fragments come in key order. `needed` is false if older versions cannot exist under the fragment.
-  void add(const std::string& start, const std::string& end, const Cover& cover, bool needed) {
+  void add(const SharedKey& start, const SharedKey& end, const Cover& cover, bool needed) {
     const auto [last, first] = last_.try_emplace(cover.seq, joined_.size());
     if (!first && joined_[last->second].end == start) {
       joined_[last->second].end = end;
@@ -109,7 +115,7 @@ std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, c
   std::vector<Cover> covers;
   for (const auto& fragment : tombstones.all.fragments()) {
     covers_of(tombstones.all, fragment, *shared.judgement, &covers);
-    const bool final = shared.finality->is_final(KeyRange{fragment.start, fragment.end});
+    const bool final = shared.finality->is_final(fragment.range());
     const auto needed = surviving_covers(covers, *shared.judgement, final);
     for (const Cover& cover : surviving_covers(covers, *shared.judgement, false)) {
       const auto same = [&](const Cover& other) { return other.seq == cover.seq; };

@@ -53,9 +53,9 @@ std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key, Millis birth
       if (!pending) pending = names_ == nullptr ? 0 : names_->birth_at(key);
       keep_oldest(&tombstone.birth, *pending);
       RangeTombstone right = tombstone;
-      right.start.assign(key);
+      right.start = key;
       open.push_back(std::move(right));
-      tombstone.end.assign(key);
+      tombstone.end = right.start;
     }
     closed.push_back(std::move(tombstone));
   };

@@ -16,7 +16,7 @@ namespace {
 bool is_empty_range(const RangeTombstone& t) { return !t.end.empty() && t.start >= t.end; }
 
 /// Returns true if end `a` is before end `b`; "" is past every key.
-bool end_before(const std::string& a, const std::string& b) {
+bool end_before(const SharedKey& a, const SharedKey& b) {
   if (a.empty() || b.empty()) return !a.empty() && b.empty();
   return a < b;
 }
@@ -28,11 +28,11 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
   std::vector<const RangeTombstone*> ends = starts;
   std::sort(starts.begin(), starts.end(), [](const auto* a, const auto* b) { return a->start < b->start; });
   std::sort(ends.begin(), ends.end(), [](const auto* a, const auto* b) { return end_before(a->end, b->end); });
-  const std::string* left = nullptr;
+  const SharedKey* left = nullptr;
   for (std::size_t s = 0, e = 0; e < ends.size();) {
     const bool at_start = s < starts.size() && (ends[e]->end.empty() || starts[s]->start < ends[e]->end);
     // As an end, "" is past every key, and is the last of all.
-    const std::string& at = at_start ? starts[s]->start : ends[e]->end;
+    const SharedKey& at = at_start ? starts[s]->start : ends[e]->end;
     if (left != nullptr) piece(*left, at);
     left = &at;
     if (!at_start) {
@@ -47,18 +47,18 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
 /// bounds. Where they overlap the older birth counts; adjacent pieces with the same birth are joined.
 void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<RangeTombstone>* out) {
   const std::size_t begin = out->size();
-  const auto add = [&](std::string start, const std::string& end, SeqNum seq, Millis birth) {
+  const auto add = [&](const SharedKey& start, const SharedKey& end, SeqNum seq, Millis birth) {
     if (out->size() > begin && out->back().birth == birth && out->back().end == start) {
       out->back().end = end;
     } else {
-      out->push_back({std::move(start), end, seq, birth});
+      out->push_back({start, end, seq, birth});
     }
   };
   std::multiset<Millis> open;
   sweep_line(
       {same_seq.begin(), same_seq.end()}, [&](const RangeTombstone& t) { open.insert(t.birth); },
       [&](const RangeTombstone& t) { open.erase(open.find(t.birth)); },
-      [&](const std::string& left, const std::string& right) {
+      [&](const SharedKey& left, const SharedKey& right) {
         if (!open.empty()) add(left, right, same_seq.front()->seq, *open.begin());
       });
 }
@@ -95,7 +95,7 @@ FragmentedRangeTombstones::FragmentedRangeTombstones(std::span<const RangeTombst
   sweep(pieces);
   build_words();
   spans_.reserve(pieces.size());
-  const auto at = [&](const std::string& key) {
+  const auto at = [&](const SharedKey& key) {
     const auto it = std::partition_point(fragments_.begin(), fragments_.end(), [&](const Fragment& f) { return f.start < key; });
     return static_cast<std::uint32_t>(it - fragments_.begin());
   };
@@ -122,7 +122,7 @@ void FragmentedRangeTombstones::sweep(const std::vector<RangeTombstone>& pieces)
         open.erase(t.seq);
         births.erase(births.find(t.birth));
       },
-      [&](const std::string& left, const std::string& right) {
+      [&](const SharedKey& left, const SharedKey& right) {
         if (open.empty()) return;
         const auto& [newest_seq, newest_birth] = *open.rbegin();
         fragments_.push_back({left, right, {newest_seq, newest_birth}, open.begin()->first, *births.begin()});
@@ -164,7 +164,7 @@ void FragmentedRangeTombstones::each_node_above(const Fragment& fragment, Visit 
 
 void FragmentedRangeTombstones::build_words() {
   if (fragments_.empty()) return;
-  const std::string& first = fragments_.front().start;
+  const Bytes first = fragments_.front().start;
   common_ = first.substr(0, common_bytes(first, fragments_.back().start));
   words_.reserve(fragments_.size());
   for (const Fragment& fragment : fragments_) words_.push_back(key_word(fragment.start, common_.size()));
@@ -228,10 +228,18 @@ RangeTombstone FragmentedRangeTombstones::tombstone(std::size_t i) const {
 }
 
 std::size_t FragmentedRangeTombstones::memory_bytes() const {
-  std::size_t bytes = sizeof(*this) + spans_.capacity() * sizeof(Span) + fragments_.capacity() * sizeof(Fragment) +
-                      (node_begin_.capacity() + node_spans_.capacity()) * sizeof(std::uint32_t) +
-                      words_.capacity() * sizeof(std::uint64_t);
-  for (const Fragment& f : fragments_) bytes += f.start.capacity() + f.end.capacity();
+  return sizeof(*this) + spans_.capacity() * sizeof(Span) + fragments_.capacity() * sizeof(Fragment) +
+         (node_begin_.capacity() + node_spans_.capacity()) * sizeof(std::uint32_t) + words_.capacity() * sizeof(std::uint64_t);
+}
+
+std::size_t FragmentedRangeTombstones::key_bytes() const {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < fragments_.size(); ++i) {
+    const Fragment& f = fragments_[i];
+    bytes += f.start.shared_bytes();
+    const bool next_has_it = i + 1 < fragments_.size() && f.end.shares_with(fragments_[i + 1].start);
+    if (!next_has_it) bytes += f.end.shared_bytes();
+  }
   return bytes;
 }
 

@@ -27,11 +27,13 @@ class FragmentedRangeTombstones {
     Millis birth;
   };
   struct Fragment {
-    std::string start;
-    std::string end;      ///< "" = no upper bound (the last fragment only)
+    SharedKey start;
+    SharedKey end;        ///< "" = no upper bound (the last fragment only)
     Cover newest;         ///< the newest of the fragment's covers
     SeqNum oldest_seq;    ///< the smallest seq of its covers
     Millis oldest_birth;  ///< the oldest birth of its covers
+
+    [[nodiscard]] KeyRange range() const { return {std::string(Bytes(start)), std::string(Bytes(end))}; }
   };
 
   FragmentedRangeTombstones() = default;
@@ -54,7 +56,10 @@ class FragmentedRangeTombstones {
   /// birth.
   [[nodiscard]] std::size_t size() const { return spans_.size(); }
   [[nodiscard]] RangeTombstone tombstone(std::size_t i) const;
+  /// The memory without the bounds, which other objects may share.
   [[nodiscard]] std::size_t memory_bytes() const;
+  /// The memory of the bounds. O(fragments).
+  [[nodiscard]] std::size_t key_bytes() const;
 
  private:
   /// A tombstone, which covers the fragments [first, last).

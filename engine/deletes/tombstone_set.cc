@@ -11,10 +11,14 @@ using Cover = FragmentedRangeTombstones::Cover;
 
 // A scan compares each slot twice, and takes about as long as a binary search in a run of a few hundred.
 constexpr std::size_t kLogSlots = 16;
-constexpr std::size_t kFanIn = 4;  // number of runs of one size that become one run
-// Size of the largest run. Making a run of this size blocks the event loop for about 30 ms. A memtable is full before it has ten
-// such runs.
-constexpr std::size_t kLargestRun = 16'384;
+constexpr std::size_t kFanIn = 4;  // number of runs of one size class that become one run
+// Runs of size class c have at most 16 * 4^c tombstones, 16,384 in the largest. Making such a run blocks the event loop for about
+// 30 ms. A memtable is full before it has ten of them.
+constexpr int kLargestClass = 5;
+// Bounds of a run. Each is compared O(log n) times when a run is made, so long bounds count, too.
+constexpr std::size_t kMostKeyBytes = std::size_t{4} << 20;
+
+std::size_t key_bytes(const RangeTombstone& t) { return t.start.shared_bytes() + t.end.shared_bytes(); }
 
 }  // namespace
 
@@ -23,12 +27,15 @@ struct TombstoneSet::Run {
   FragmentedRangeTombstones fragmented;
   SeqNum min_seq = kMaxSeqNum;
   SeqNum max_seq = 0;
+  std::size_t key_bytes = 0;
+  int size_class = 0;
 };
 
 struct TombstoneSet::State {
   std::vector<std::shared_ptr<const Run>> runs;  // the oldest and largest first
   std::array<std::atomic<const RangeTombstone*>, kLogSlots> log{};
   std::atomic<std::size_t> logged{0};
+  std::size_t log_key_bytes = 0;  // for writers
 };
 
 TombstoneSet::TombstoneSet() = default;
@@ -37,17 +44,20 @@ TombstoneSet::~TombstoneSet() = default;
 void TombstoneSet::insert(RangeTombstone tombstone) {
   if (!tombstone.end.empty() && tombstone.start >= tombstone.end) return;
   MutexLock lock(mutex_);
-  memory_bytes_.fetch_add(sizeof(tombstone) + tombstone.start.capacity() + tombstone.end.capacity(), std::memory_order_relaxed);
+  const std::size_t bytes = key_bytes(tombstone);
+  memory_bytes_.fetch_add(sizeof(tombstone) + bytes, std::memory_order_relaxed);
   const RangeTombstone* kept = &all_.emplace_back(std::move(tombstone));
   if (states_.empty()) {
     states_.push_back(std::make_unique<State>());
     memory_bytes_.fetch_add(sizeof(State), std::memory_order_relaxed);
-  } else if (states_.back()->logged.load(std::memory_order_relaxed) == kLogSlots) {
-    roll_log(*states_.back());
+  } else if (const State& last = *states_.back();
+             last.logged.load(std::memory_order_relaxed) == kLogSlots || last.log_key_bytes + bytes > kMostKeyBytes) {
+    roll_log(last);
   }
   State& state = *states_.back();
   const std::size_t slot = state.logged.load(std::memory_order_relaxed);
   state.log[slot].store(kept, std::memory_order_relaxed);
+  state.log_key_bytes += bytes;
   state.logged.store(slot + 1, std::memory_order_release);
   state_.store(&state, std::memory_order_release);
   size_.fetch_add(1, std::memory_order_relaxed);
@@ -57,30 +67,39 @@ void TombstoneSet::roll_log(const State& full) {
   auto next = std::make_unique<State>();
   next->runs = full.runs;
   std::vector<const RangeTombstone*> members;
-  for (const auto& slot : full.log) members.push_back(slot.load(std::memory_order_relaxed));
-  // A run of size s has the tombstones of s / kLogSlots logs. kFanIn runs of one size become one run of the next size, like a
-  // carry of digits.
-  for (std::size_t size = kLogSlots; size < kLargestRun; size *= kFanIn) {
-    const std::size_t count = static_cast<std::size_t>(
-        std::count_if(next->runs.begin(), next->runs.end(), [&](const auto& run) { return run->members.size() == size; }));
-    if (count < kFanIn - 1) break;
-    for (std::size_t i = 0; i < kFanIn - 1; i++) {
-      const auto& last = next->runs.back()->members;
-      members.insert(members.end(), last.begin(), last.end());
-      next->runs.pop_back();
+  const std::size_t logged = full.logged.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < logged; i++) members.push_back(full.log[i].load(std::memory_order_relaxed));
+  std::size_t bytes = full.log_key_bytes;
+  // kFanIn runs of one size class become one run of the next, like a carry of digits.
+  int size_class = 0;
+  for (; size_class < kLargestClass && next->runs.size() >= kFanIn - 1; ++size_class) {
+    const auto first = next->runs.end() - (kFanIn - 1);
+    std::size_t merged_bytes = bytes;
+    bool same_class = true;
+    for (auto run = first; run != next->runs.end(); ++run) {
+      same_class = same_class && (*run)->size_class == size_class;
+      merged_bytes += (*run)->key_bytes;
     }
+    if (!same_class || merged_bytes > kMostKeyBytes) break;
+    bytes = merged_bytes;
+    for (auto run = first; run != next->runs.end(); ++run) {
+      members.insert(members.end(), (*run)->members.begin(), (*run)->members.end());
+    }
+    next->runs.erase(first, next->runs.end());
   }
-  next->runs.push_back(make_run(std::move(members)));
+  next->runs.push_back(make_run(std::move(members), size_class));
   memory_bytes_.fetch_add(sizeof(State) + next->runs.capacity() * sizeof(next->runs[0]), std::memory_order_relaxed);
   states_.push_back(std::move(next));
 }
 
-std::shared_ptr<const TombstoneSet::Run> TombstoneSet::make_run(std::vector<const RangeTombstone*> members) {
+std::shared_ptr<const TombstoneSet::Run> TombstoneSet::make_run(std::vector<const RangeTombstone*> members, int size_class) {
   auto run = std::make_shared<Run>();
+  run->size_class = size_class;
   std::vector<RangeTombstone> copies;
   copies.reserve(members.size());
   for (const RangeTombstone* t : members) {
     copies.push_back(*t);
+    run->key_bytes += key_bytes(*t);
     run->min_seq = std::min(run->min_seq, t->seq);
     run->max_seq = std::max(run->max_seq, t->seq);
   }

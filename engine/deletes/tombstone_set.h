@@ -2,14 +2,14 @@
 //
 // If each insertion fragmented all tombstones, n insertions would take O(n^2). Instead the set is a small log-structured store.
 // The newest few tombstones are in an unsorted log that readers scan. A full log becomes a fragmented run. Four runs of one size
-// become one of the next size, up to 16,384. So an insertion takes O(log n) amortised, and a read searches a handful of runs,
-// newest first.
+// become one of the next size, up to 16,384 tombstones and 4 MiB of bounds. So an insertion takes O(log n) amortised, and a read
+// searches a handful of runs, newest first. All runs share the bounds' bytes.
 //
 // An iterator searches the runs one by one (runs()). Only the log, whose length is bounded, is fragmented for an iterator.
 //
 // Readers see only immutable data, and the log, whose slots are filled once, in order. Readers are not counted, so merged runs
-// and old states stay until the set is destroyed. They take about log4(n) times the memory of one run of all tombstones;
-// memory_bytes() includes them.
+// and old states stay until the set is destroyed. Without the bounds they take about log4(n) times the memory of one run
+// of all tombstones; memory_bytes() includes them.
 #pragma once
 
 #include <atomic>
@@ -53,7 +53,7 @@ class TombstoneSet {
   struct Run;
   struct State;
   void roll_log(const State& full) REQUIRES(mutex_);
-  std::shared_ptr<const Run> make_run(std::vector<const RangeTombstone*> members) REQUIRES(mutex_);
+  std::shared_ptr<const Run> make_run(std::vector<const RangeTombstone*> members, int size_class) REQUIRES(mutex_);
 
   std::atomic<const State*> state_{nullptr};  ///< null = empty
   std::atomic<std::size_t> size_{0};

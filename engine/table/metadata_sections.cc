@@ -489,9 +489,12 @@ Status decode_range_tombstones(const SectionReader& sections, TableMetadata* m) 
   if (!get_varint(&in, &count)) return sections.corruption(section, "malformed");
   for (std::uint64_t i = 0; i < count; ++i) {
     RangeTombstone t;
-    if (!get_string(&in, &t.start) || !get_string(&in, &t.end) || !get_varint(&in, &t.seq) || !get_varint(&in, &t.birth)) {
+    Bytes start, end;
+    if (!get_bytes(&in, &start) || !get_bytes(&in, &end) || !get_varint(&in, &t.seq) || !get_varint(&in, &t.birth)) {
       return sections.corruption(section, "malformed");
     }
+    t.start = start;
+    t.end = end;
     if (!t.end.empty() && t.end <= t.start) return sections.corruption(section, "a range is empty");
     m->range_tombstones.push_back(std::move(t));
   }

@@ -30,7 +30,7 @@ TableIndex::TableIndex(TableMetadata* m) : h(m->pages_per_tile), renewable(m->na
   permutations = std::move(m->permutations);
   take_ranges(*m);
   tombstones = std::make_shared<const FragmentedRangeTombstones>(std::span<const RangeTombstone>(m->range_tombstones));
-  tombstone_bytes = tombstones->memory_bytes();
+  tombstone_bytes = tombstones->memory_bytes() + tombstones->key_bytes();
 }
 
 void TableIndex::take_ranges(const TableMetadata& m) {

@@ -261,6 +261,24 @@ def test_message_of_most_of_the_budget_is_sent_from_the_memory_that_received_it(
         assert receive_exactly(link, 30 + len(message)).endswith(b"m" * 1000)
 
 
+@pytest.mark.parametrize("size", [60_000, 1_000_000])
+def test_range_deletes_with_long_bounds_stay_within_the_budget(fresh, client, size):
+    """The bounds are in the memtable, its runs, the flush and the table's index; the bytes are copied into few of them."""
+
+    def delete(number):
+        def run():
+            with fresh.connect(timeout=120) as link:
+                for i in range(40_000_000 // size):
+                    start = b"%d:%d:" % (number, i) + b"x" * (size - 100)
+                    link.sendall(encode("DELRANGE", start + b"a", start + b"b"))
+                    receive_until(link, b"\r\n")
+
+        return run
+
+    at_once(*(delete(number) for number in range(8)))
+    assert client.ping()
+
+
 def test_scans_whose_clients_are_killed_stay_within_the_budget(fresh, client):
     """Each cursor of SCAN has a key of 60 kB. A killed client's reply is free at once, and the next clients use its memory."""
     for i in range(0, 600, 20):

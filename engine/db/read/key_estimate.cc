@@ -70,7 +70,7 @@ std::uint64_t covered_entries(const TablesView& tables, std::size_t run, const T
   const std::size_t step = 1 + fragments.size() / kMaxFragments;
   Counted covered;
   for (std::size_t f = 0; f < fragments.size(); f += step) {
-    const KeyRange range{fragments[f].start, fragments[f].end};
+    const KeyRange range = fragments[f].range();
     for (std::size_t older = run + 1; older < tables.runs.size(); ++older) add_run(tables.runs[older], range, &covered);
   }
   return static_cast<std::uint64_t>(covered.entries * static_cast<double>(step));

@@ -272,6 +272,35 @@ TEST_CASE("70,000 tombstones are inserted into a set: no insertion fragments mor
   CHECK(cover.seq == 1);
 }
 
+TEST_CASE("bounds of 100 KB: a set holds their bytes once, in all of its runs, and no insertion sorts more than 4 MiB of them") {
+  constexpr std::uint64_t kTombstones = 300, kBound = 100'000;
+  const std::string prefix(kBound, 'x');
+  TombstoneSet set;
+  std::uint64_t before = 0, most = 0;
+  for (std::uint64_t i = 0; i < kTombstones; i++) {
+    const std::string start = prefix + std::to_string(1000 + i * 7 % kTombstones);
+    set.insert({start, start + "5", i + 1, 5});
+    most = std::max(most, set.fragmented() - before);
+    before = set.fragmented();
+  }
+  CHECK(most * 2 * kBound <= 4u << 20);
+  CHECK(set.memory_bytes() < kTombstones * 2 * kBound * 11 / 10);
+  const SharedTombstones all = set.fragment_all();
+  CHECK(all->fragments().size() == kTombstones);
+  std::size_t shared = 0;
+  for (const SharedTombstones& run : set.runs()) {
+    for (const auto& fragment : run->fragments()) {
+      const auto* same = all->fragment_at(fragment.start);
+      REQUIRE(same != nullptr);
+      shared += same->start.shares_with(fragment.start) && same->end.shares_with(fragment.end) ? 1 : 0;
+    }
+  }
+  CHECK(shared == kTombstones);
+  Cover cover{};
+  REQUIRE(set.newest_cover(prefix + "10001", kMaxSeqNum, &cover));
+  CHECK(cover.seq == 1);
+}
+
 TEST_CASE("tombstone set is destroyed: its runs stay valid") {
   std::vector<SharedTombstones> runs;
   {

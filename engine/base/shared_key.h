@@ -1,0 +1,78 @@
+// A key whose copies share its bytes.
+//
+// The bounds of a range tombstone may have a megabyte each, and the tombstone is copied often: into the runs of a memtable, their
+// fragments, and the parts of a merge. A copy of a SharedKey is a pointer.
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <engine/bytes.h>
+
+namespace ebbtide {
+
+/// An immutable text; assignment replaces it. Has the size of a pointer. Different objects may be used by different threads at a
+/// time, even if they share their bytes; one object needs the care of a std::string.
+class SharedKey {
+ public:
+  SharedKey() = default;
+  // Implicit, so that a bound is written like a string.
+  SharedKey(Bytes text) {  // NOLINT(google-explicit-constructor)
+    if (text.empty()) return;
+    block_ = new (::operator new(sizeof(Block) + text.size())) Block{{1}, static_cast<std::uint32_t>(text.size())};
+    std::memcpy(block_ + 1, text.data(), text.size());
+  }
+  SharedKey(const std::string& text) : SharedKey(Bytes(text)) {}  // NOLINT(google-explicit-constructor)
+  SharedKey(const char* text) : SharedKey(Bytes(text)) {}         // NOLINT(google-explicit-constructor)
+  SharedKey(const SharedKey& other) : block_(other.block_) {
+    if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  SharedKey(SharedKey&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  SharedKey& operator=(SharedKey other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~SharedKey() {
+    if (block_ != nullptr && block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) ::operator delete(block_);
+  }
+
+  operator Bytes() const {  // NOLINT(google-explicit-constructor)
+    return block_ == nullptr ? Bytes() : Bytes(reinterpret_cast<const char*>(block_ + 1), block_->size);
+  }
+  [[nodiscard]] bool empty() const { return block_ == nullptr; }
+  [[nodiscard]] std::size_t size() const { return block_ == nullptr ? 0 : block_->size; }
+  /// Returns true if both have the same bytes in memory.
+  [[nodiscard]] bool shares_with(const SharedKey& other) const { return block_ == other.block_; }
+  /// The memory of the bytes, which all copies share; 0 for an empty text.
+  [[nodiscard]] std::size_t shared_bytes() const { return block_ == nullptr ? 0 : sizeof(Block) + block_->size; }
+
+  friend bool operator==(const SharedKey& a, const SharedKey& b) { return a.block_ == b.block_ || Bytes(a) == Bytes(b); }
+  friend std::strong_ordering operator<=>(const SharedKey& a, const SharedKey& b) {
+    return a.block_ == b.block_ ? std::strong_ordering::equal : Bytes(a) <=> Bytes(b);
+  }
+  // Comparisons with other texts. They are templates so that a std::string does not become a SharedKey.
+  template <std::convertible_to<Bytes> Text>
+  friend bool operator==(const SharedKey& a, const Text& b) {
+    return Bytes(a) == Bytes(b);
+  }
+  template <std::convertible_to<Bytes> Text>
+  friend std::strong_ordering operator<=>(const SharedKey& a, const Text& b) {
+    return Bytes(a) <=> Bytes(b);
+  }
+
+ private:
+  struct Block {  // the bytes follow it
+    std::atomic<std::uint32_t> references;
+    std::uint32_t size;
+  };
+
+  Block* block_ = nullptr;
+};
+
+}  // namespace ebbtide
