@@ -87,7 +87,11 @@ Settings resolved(const Config& config, std::uint64_t memory) {
   Settings settings = config.engine;
   settings.memory_budget = memory_budget_of(config, memory);
   if (settings.background_threads == 0) settings.background_threads = merge_threads_for(usable_cores().count);
-  settings.memtable_size = std::min(settings.memtable_size, settings.memory_budget / kMemTablePart);
+  const auto limit = [most = settings.memory_budget / kMemTablePart](TreeSettings& tree) {
+    tree.memtable_size = std::min(tree.memtable_size, most);
+  };
+  limit(settings.tree);
+  for (auto& [database, tree] : settings.overrides) limit(tree);
   return settings;
 }
 
@@ -420,7 +424,7 @@ void Server::banner() const {
                   engine_settings_.dir + (config_.get().unixsocket.empty() ? "" : ", unixsocket " + config_.get().unixsocket) +
                   ", pid " + std::to_string(::getpid()) + ", " + std::to_string(loops_.size()) + " event loop" +
                   (loops_.size() == 1 ? "" : "s") + ", memory budget " + std::to_string(budget >> 20) + "MiB (memtables of " +
-                  format_size(engine_settings_.memtable_size) + ", page cache: " + cache + ")" +
+                  format_size(engine_settings_.tree.memtable_size) + ", page cache: " + cache + ")" +
                   (admin_ == nullptr ? ""
                                      : ", metrics" + std::string(config_.get().console ? " and console" : "") + " at port " +
                                            std::to_string(admin_->port())));
@@ -431,9 +435,10 @@ void Server::banner() const {
                     " MiB: " + (budget > memory_.bytes / 2 ? "the minimum, since less than half of it is in " : "half of ") +
                     memory_.source);
   }
-  if (engine_settings_.memtable_size < config.engine.memtable_size) {
-    log_->write(ServerLog::Level::kInfo, "storage.memtable_size " + format_size(config.engine.memtable_size) + ": " +
-                                             format_size(engine_settings_.memtable_size) + ", a quarter of the budget, is used");
+  if (engine_settings_.tree.memtable_size < config.engine.tree.memtable_size) {
+    log_->write(ServerLog::Level::kInfo, "tree.memtable_size " + format_size(config.engine.tree.memtable_size) + ": " +
+                                             format_size(engine_settings_.tree.memtable_size) +
+                                             ", a quarter of the budget, is used");
   }
   if (config.threads == 0) {
     log_->write(ServerLog::Level::kInfo,

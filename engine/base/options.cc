@@ -17,6 +17,7 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 }  // namespace
 
 Status validate(const TreeSettings& s) {
+  TRY(in_range<std::uint64_t>("tree.memtable_size", s.memtable_size, 16 << 10, 16384 * kMiB));
   TRY(in_range<std::uint64_t>("tree.file_size", s.file_size, 64 << 10, 4096 * kMiB));
   TRY(in_range<std::uint64_t>("tree.page_size", s.page_size, 1 << 10, 64 << 10));
   TRY(in_range<std::uint64_t>("tree.pages_per_tile", s.pages_per_tile, 0, 64));
@@ -36,7 +37,6 @@ Status validate(const Settings& s) {
   if (s.dir.empty()) return Status::invalid_argument("storage.dir is empty");
   TRY(in_range<std::uint64_t>("server.databases", s.databases, 1, 1024));
   TRY(in_range<std::uint64_t>("storage.memory_budget", s.memory_budget, 4 * kMiB, std::uint64_t{1} << 46));
-  TRY(in_range<std::uint64_t>("storage.memtable_size", s.memtable_size, 16 << 10, 16384 * kMiB));
   TRY(in_range<std::uint64_t>("storage.wal_segment_size", s.wal_segment_size, 64 << 10, 4096 * kMiB));
   TRY(in_range<std::uint64_t>("background threads", s.background_threads, 1, 256));
   TRY(in_range<std::uint64_t>("fetch threads", s.fetch_threads, 1, 256));

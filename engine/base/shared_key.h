@@ -26,7 +26,7 @@ class SharedKey {
   SharedKey(Bytes text) {  // NOLINT(google-explicit-constructor)
     if (text.empty()) return;
     block_ = new (::operator new(sizeof(Block) + text.size())) Block{{1}, static_cast<std::uint32_t>(text.size())};
-    std::memcpy(block_ + 1, text.data(), text.size());
+    std::memcpy(reinterpret_cast<char*>(block_ + 1), text.data(), text.size());
   }
   SharedKey(const std::string& text) : SharedKey(Bytes(text)) {}  // NOLINT(google-explicit-constructor)
   SharedKey(const char* text) : SharedKey(Bytes(text)) {}         // NOLINT(google-explicit-constructor)

@@ -52,10 +52,8 @@ std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key, Millis birth
     if (!ends_at_or_before(tombstone.end, key)) {
       if (!pending) pending = names_ == nullptr ? 0 : names_->birth_at(key);
       keep_oldest(&tombstone.birth, *pending);
-      RangeTombstone right = tombstone;
-      right.start = key;
-      open.push_back(std::move(right));
-      tombstone.end = right.start;
+      open.push_back({key, tombstone.end, tombstone.seq, tombstone.birth});
+      tombstone.end = open.back().start;
     }
     closed.push_back(std::move(tombstone));
   };

@@ -76,7 +76,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   }
   std::shared_ptr<const TreeView> view;
   std::shared_ptr<const Policy> policy;
-  std::uint64_t file_size = 0;
+  std::uint64_t file_size = 0, memtable_size = 0;
   DeadlineRule rule;
   {
     MutexLock lock(trees_.state_mutex);
@@ -85,13 +85,14 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
     view = tree->view_owner;
     policy = tree->policy;
     file_size = tree->settings.file_size;
+    memtable_size = tree->settings.memtable_size;
     info.pages_per_tile = table_settings(*tree).pages_per_tile;
   }
   describe_tree({.view = *view,
                  .policy = *policy,
                  .rule = rule,
                  .lookups = tree->lookups->total(),
-                 .memtable_size = settings_.memtable_size,
+                 .memtable_size = memtable_size,
                  .file_size = file_size,
                  .delete_io_budget = tree->budget.rate(),
                  .deadline_work_bytes = deadlines_.work_bytes(tree->id),

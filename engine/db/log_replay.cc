@@ -195,7 +195,7 @@ Status LogReplay::apply(const WriteBatch::Op& op, SeqNum seq, Millis time) {
   Tree& tree = *it->second;
   if (seq <= tree.view_owner->tables->version->flushed_seq) return Status::ok();
   if (op.kind == OpKind::kSecondaryDelete) tree.recorded->store(true, std::memory_order_relaxed);
-  if (trees_.is_full(*tree.active) && tree.active_first_seq != 0) trees_.freeze_quietly(tree);
+  if (TreeRegistry::is_full(tree) && tree.active_first_seq != 0) trees_.freeze_quietly(tree);
   insert_operation(*tree.active, op, seq, time, tree.stamp);
   if (tree.active_first_seq == 0) tree.active_first_seq = seq;
   tree.active_last_seq = seq;

@@ -136,7 +136,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       disk_({.fs = &fs_,
              .dir = settings.dir,
              .max_disk_bytes = settings.max_disk_bytes,
-             .reserve_bytes = kReservedMemtables * settings.memtable_size}),
+             .reserve_bytes = kReservedMemtables * trees_.largest_memtable_size()}),
       load_meter_(load_meter_env()),
       relief_(relief_env()),
       deadline_keeper_(deadline_keeper_env()),
@@ -158,7 +158,7 @@ DbImpl::~DbImpl() {
 
 Status DbImpl::open() {
   TRY(check_settings(settings_));
-  empty_memtable_bytes_ = MemTable(settings_.memtable_size).memory_bytes();
+  empty_memtable_bytes_ = MemTable(settings_.tree.memtable_size).memory_bytes();
   TRY(open_manifest());
   TRY(disk_.open());
   TRY(start_time());

@@ -23,7 +23,6 @@ void DbImpl::submit(Work work, BackgroundPool::Task task) {
 TreeRegistry::Env DbImpl::trees_env() {
   return {.clock = &clock_,
           .epoch = &epoch_,
-          .memtable_size = settings_.memtable_size,
           .now = [this] { return time_.stamped(); },
           .last_seq = [this] { return pipeline_.last_seq(); },
           .frozen = [this](const TreePtr& tree) { flush_scheduler_.schedule(tree); },
@@ -150,7 +149,7 @@ StagedWriter::Env DbImpl::staged_writer_env() {
 }
 
 LoadMeter::Env DbImpl::load_meter_env() {
-  return {.memtable_size = settings_.memtable_size,
+  return {.memtable_size = [this] { return trees_.largest_memtable_size(); },
           .loads = [this] { return tree_loads(); },
           .empty_memtable_bytes = [this] { return empty_memtable_bytes_; },
           .memory_budget = [this] { return budget_.bytes() - std::min(budget_.overhead(), budget_.bytes() / 2); },
@@ -164,7 +163,7 @@ LoadMeter::Env DbImpl::load_meter_env() {
 MemTableRelief::Env DbImpl::relief_env() {
   return {.trees = &trees_,
           .budget = &budget_,
-          .most_log_bytes = std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size),
+          .most_log_bytes = [this] { return 4 * std::max(settings_.wal_segment_size, trees_.largest_memtable_size()); },
           .empty_memtable_bytes = [this] { return empty_memtable_bytes_; },
           .log_bytes = [this] { return log_->live_bytes(); },
           .pending_piece_bytes = [this] { return log_->pending_piece_bytes(); },
@@ -176,7 +175,6 @@ MemTableRelief::Env DbImpl::relief_env() {
 DeadlineKeeper::Env DbImpl::deadline_keeper_env() {
   return {.trees = &trees_,
           .tracker = &deadlines_,
-          .memtable_size = settings_.memtable_size,
           .now = [this] { return time_.now(); },
           .room = [this] { return disk_.room(DiskUse::kDeadline); },
           .hurry = [this](const TreePtr& tree) { flush_scheduler_.hurry(tree); }};
@@ -466,7 +464,6 @@ FilterFitEnv DbImpl::filter_fit_env() {
 FlushJob::Env DbImpl::flush_job_env() {
   return {.state_mutex = &trees_.state_mutex,
           .installer = &installer_,
-          .memtable_size = settings_.memtable_size,
           .empty_memtable_bytes = [this] { return empty_memtable_bytes_; },
           .await_visible = [this](SeqNum seq) { published_.await(seq); },
           .visible_seq = [this] { return published_.visible_seq(); },
@@ -481,7 +478,6 @@ FlushScheduler::Env DbImpl::flush_scheduler_env() {
   return {.state_mutex = &trees_.state_mutex,
           .gate = &flusher_.gate,
           .compactions = &scheduler_,
-          .memtable_size = settings_.memtable_size,
           .trees = [this] { return trees_.live_trees(); },
           .flush = [this](const std::vector<TreePtr>& trees) { return flusher_.flush(trees); },
           .submit = [this](std::function<void()> work) { submit(Work::kFlush, std::move(work)); },
@@ -499,7 +495,6 @@ CompactionJob::Env DbImpl::job_env() {
           .totals = &compaction_totals_,
           .memory = &planner_memory_,
           .puncher = &hole_puncher_,
-          .memtable_size = settings_.memtable_size,
           .settings = [](const Tree& tree) { return table_settings(tree); },
           .filters = [this](const Tree& tree, const TablesView& tables,
                             const Plan& plan) { return filters_after(tables, plan, filter_needs(tree, trees_.state_mutex)); },
@@ -531,7 +526,6 @@ CompactionScheduler::Env DbImpl::scheduler_env() {
   return {.state_mutex = &trees_.state_mutex,
           .memory = &planner_memory_,
           .puncher = &hole_puncher_,
-          .memtable_size = settings_.memtable_size,
           .run = [this](const TreePtr& tree, const RunningJob& job) { return CompactionJob(job_env_, tree, job).run(); },
           .submit = [this](std::function<void()> work) { submit(Work::kMerge, std::move(work)); },
           .threads = [this] { return pool_->width(); },
@@ -567,7 +561,6 @@ Progress::Env DbImpl::progress_env() {
 RequestedWork::Env DbImpl::requested_work_env() {
   return {.trees = &trees_,
           .progress = &progress_,
-          .memtable_size = settings_.memtable_size,
           .last_seq = [this] { return pipeline_.last_seq(); },
           .run = [this](const TreePtr& tree, const RunningJob& job) { return CompactionJob(job_env_, tree, job).run(); },
           .finish = [this](const TreePtr& tree, const RunningJob& job) { scheduler_.finish(tree, job); },

@@ -142,8 +142,8 @@ std::string simulated_text(const TuneInputs& inputs, const CostReport& report) {
 
 std::string yaml_text(const TuneRequest& request, const Tuning& tuning) {
   const EngineSettings settings = engine_settings(request.system, tuning, request.equations);
-  std::string out = "storage:\n  memtable_size: " + std::to_string(settings.memtable_bytes / 1024) + "KiB\n";
-  out += "tree:\n  policy:\n    name: " + settings.policy.name + "\n";
+  std::string out = "tree:\n  memtable_size: " + std::to_string(settings.memtable_bytes / 1024) + "KiB\n";
+  out += "  policy:\n    name: " + settings.policy.name + "\n";
   for (const auto& [name, value] : settings.policy.parameters) out += "    " + name + ": " + formatted(value, "%g") + "\n";
   if (request.system.page_bytes != TreeSettings{}.page_size)
     out += "  page_size: " + formatted(request.system.page_bytes, "%.0f") + "B\n";
@@ -154,9 +154,9 @@ std::string yaml_text(const TuneRequest& request, const Tuning& tuning) {
 Status check_engine_settings(const TuneRequest& request, const Tuning& tuning) {
   const EngineSettings settings = engine_settings(request.system, tuning, request.equations);
   TRY(validate(settings.policy));
-  constexpr std::uint64_t kSmallest = std::uint64_t{16} << 10, kLargest = std::uint64_t{16} << 30;  // of storage.memtable_size
+  constexpr std::uint64_t kSmallest = std::uint64_t{16} << 10, kLargest = std::uint64_t{16} << 30;  // of tree.memtable_size
   if (settings.memtable_bytes < kSmallest || settings.memtable_bytes > kLargest)
-    return Status::invalid_argument("storage.memtable_size is " + bytes_text(static_cast<double>(settings.memtable_bytes)) +
+    return Status::invalid_argument("tree.memtable_size is " + bytes_text(static_cast<double>(settings.memtable_bytes)) +
                                     "; allowed: 16KiB to 16GiB");
   const double page = request.system.page_bytes;
   if (page < 1024 || page > 65536)

@@ -95,13 +95,13 @@ std::string name_from_environment(const std::string& variable) {
 }
 
 // Returns the place of an assignment in the order: defaults of all databases before overrides of one database, a policy's name
-// before its parameters, and otherwise the order in the sources.
+// before its parameters, a key's older name before its name, and otherwise the order in the sources.
 int rank(const Assignment& a) {
   const int database = a.name.compare(0, 10, "databases.") == 0 ? 2 : 0;
   constexpr Bytes kPolicyName = ".policy.name";
   const bool policy_name = a.name.size() > kPolicyName.size() &&
                            a.name.compare(a.name.size() - kPolicyName.size(), kPolicyName.size(), kPolicyName) == 0;
-  return database + (policy_name ? 0 : 1);
+  return database + (policy_name || is_older_name(a.name) ? 0 : 1);
 }
 
 Status apply(const std::vector<Assignment>& layer, int wanted_rank, Config* config) {
@@ -298,10 +298,13 @@ Status validate(const Config& config) {
   if (engine.memory_budget == 0) engine.memory_budget = Settings{}.memory_budget;
   if (engine.background_threads == 0) engine.background_threads = Settings{}.background_threads;
   TRY(validate(engine));
-  if (config.engine.memory_budget != 0 && config.engine.memtable_size > config.engine.memory_budget) {
-    return Status::invalid_argument("storage.memtable_size is " + format_size(config.engine.memtable_size) +
+  const auto fits = [&](const std::string& prefix, const TreeSettings& tree) {
+    if (config.engine.memory_budget == 0 || tree.memtable_size <= config.engine.memory_budget) return Status::ok();
+    return Status::invalid_argument(prefix + "memtable_size is " + format_size(tree.memtable_size) +
                                     ", more than storage.memory_budget, which is " + format_size(config.engine.memory_budget));
-  }
+  };
+  TRY(fits("tree.", config.engine.tree));
+  for (const auto& [database, tree] : config.engine.overrides) TRY(fits("databases." + std::to_string(database) + ".", tree));
   if (config.engine.memory_budget != 0 && config.engine.block_cache > config.engine.memory_budget) {
     return Status::invalid_argument("storage.block_cache is " + format_size(config.engine.block_cache) +
                                     ", more than storage.memory_budget, which is " + format_size(config.engine.memory_budget));

@@ -106,7 +106,7 @@ enum class ConfigType : std::uint8_t { kBool, kInteger, kNumber, kSize, kDuratio
 
 /// A key of the configuration, with the functions that read and write it.
 struct ConfigKey {
-  std::string name;  ///< "storage.memtable_size"; the name of a tree key is without the `tree.`
+  std::string name;  ///< "storage.block_cache"; the name of a tree key is without the `tree.`
   ConfigType type = ConfigType::kText;
   std::string allowed;        ///< allowed values, for people: "16KiB to 16GiB, or auto"
   std::string doc;            ///< meaning of the key in one sentence
@@ -128,6 +128,9 @@ using ConfigKeyPtr = std::shared_ptr<const ConfigKey>;
 /// Finds a key by its dotted name, including `databases.<n>.<tree key>` and parameters of policies; null if there is none. A
 /// parameter that no policy has is found, too: setting it returns an error that says so.
 ConfigKeyPtr find_config_key(Bytes name);
+/// Returns true for a name that a key had in earlier configurations. find_config_key() finds the key by it, too; if a source has
+/// both names, the value of the present one counts.
+bool is_older_name(Bytes name);
 /// Finds a key by Redis's name; null if there is none.
 ConfigKeyPtr find_redis_key(Bytes name);
 /// Returns the end of an error message for an unknown key: the nearest known name, if there is one.

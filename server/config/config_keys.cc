@@ -74,6 +74,8 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
     return Status::ok();
   };
   keys->push_back(policy);
+  keys->push_back(size_key("memtable_size", of(tree, &TreeSettings::memtable_size), 16 * kKiB, 16 * kGiB,
+                           "Size at which a memtable is flushed."));
   keys->push_back(size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB,
                            "Size at which a table file ends; a file is at most half as large again."));
   keys->push_back(size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB,
@@ -270,8 +272,6 @@ class Table {
                  "cgroup's limit.",
                  "auto"),
         "maxmemory", true);
-    add(size_key("storage.memtable_size", of(&Settings::memtable_size), 16 * kKiB, 16 * kGiB,
-                 "Size at which a memtable is flushed."));
     add(size_key("storage.block_cache", of(&Settings::block_cache), kMiB, std::uint64_t{1} << 46,
                  "Memory for pages read from disk; auto = the rest of the budget.", "auto"));
     add(size_key("storage.max_disk_bytes", of(&Settings::max_disk_bytes), 16 * kMiB, std::uint64_t{1} << 50,
@@ -558,7 +558,10 @@ const std::vector<ConfigKey>& config_keys() {
   return table.keys;
 }
 
+bool is_older_name(Bytes name) { return name == "storage.memtable_size"; }
+
 ConfigKeyPtr find_config_key(Bytes name) {
+  if (is_older_name(name)) name = "tree.memtable_size";
   for (const ConfigKey& key : config_keys()) {
     if (key.name == name) return {ConfigKeyPtr(), &key};  // a key of the table, which is never destroyed
   }

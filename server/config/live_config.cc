@@ -68,6 +68,9 @@ void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std:
       const std::string name = "tree.policy." + parameter.first;
       offer(pattern, name, [&] { return find_config_key(name)->get(config); });
     }
+    if (const std::string name = lower(pattern); is_older_name(name)) {
+      offer(pattern, name, [&] { return find_config_key(name)->get(config); });
+    }
     for (const auto& fact : kFacts) offer(pattern, fact.first, [&] { return std::string(fact.second); });
     // Keys of one database are returned only if the pattern is their whole name, since there are very many.
     if (const std::string name = lower(pattern); name.compare(0, 10, "databases.") == 0 && glob_is_literal(name)) {

@@ -81,7 +81,7 @@ class Bench {
     settings.dir = p_.dir;
     settings.databases = static_cast<int>(p_.count);
     settings.fsync = FsyncMode::kNo;
-    settings.memtable_size = std::uint64_t{8} << 20;
+    settings.tree.memtable_size = std::uint64_t{8} << 20;
     settings.block_cache = std::uint64_t{128} << 20;
     settings.memory_budget = std::uint64_t{1} << 30;
     settings.background_threads = 1;

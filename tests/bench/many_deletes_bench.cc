@@ -52,7 +52,7 @@ class Bench {
   explicit Bench(const Parameters& p) : p_(p), values_(kValueBytes) {
     settings_.dir = p.dir;
     settings_.fsync = FsyncMode::kNo;
-    settings_.memtable_size = std::uint64_t{8} << 20;
+    settings_.tree.memtable_size = std::uint64_t{8} << 20;
     settings_.block_cache = std::uint64_t{128} << 20;
     settings_.memory_budget = std::uint64_t{4} << 30;
     settings_.background_threads = 1;

@@ -100,7 +100,7 @@ class Round {
     Settings settings;
     settings.dir = p.dir;
     settings.fsync = FsyncMode::kNo;
-    settings.memtable_size = p.memtable_bytes;
+    settings.tree.memtable_size = p.memtable_bytes;
     settings.block_cache = std::uint64_t{64} << 20;
     settings.memory_budget = settings.block_cache + 8 * p.memtable_bytes + p.entries * 16 + (std::uint64_t{64} << 20);
     settings.background_threads = p.background;

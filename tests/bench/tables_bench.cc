@@ -84,7 +84,7 @@ class Bench {
     settings.fsync = FsyncMode::kNo;
     settings.memory_budget = std::uint64_t{8} << 30;
     settings.block_cache = std::uint64_t{64} << 20;
-    settings.memtable_size = p_.memtable_mib << 20;
+    settings.tree.memtable_size = p_.memtable_mib << 20;
     settings.wal_segment_size = std::uint64_t{64} << 20;
     settings.scrub_interval = 0;
     settings.max_disk_bytes = std::uint64_t{1} << 40;

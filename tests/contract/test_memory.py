@@ -132,7 +132,7 @@ def test_users_beyond_their_part_of_the_budget_are_refused_and_can_be_removed(fr
 
 def test_pipelines_of_60_kb_values_stay_within_a_small_budget_with_default_memtables(fresh):
     fresh.set("storage.memory_budget=128MiB").start()
-    assert "storage.memtable_size 64MiB: 32MiB, a quarter of the budget, is used" in fresh.log()
+    assert "tree.memtable_size 64MiB: 32MiB, a quarter of the budget, is used" in fresh.log()
     values = encode("SET", "k", b"x" * 60_000) * 100
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(fresh.connect(timeout=60)) for _ in range(50)]

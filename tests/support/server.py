@@ -39,7 +39,7 @@ def binary(name="ebbtide-server"):
 
 
 # Without a limit, a server refuses writes when less than 5 % of the disk is free, which is common on test machines. With a limit,
-# it keeps about half a gigabyte free: eight times storage.memtable_size.
+# it keeps about half a gigabyte free: eight times tree.memtable_size.
 MOST_BYTES = "1TiB"
 
 WORKERS = 16  # each of pytest-xdist's workers has every 16th port

@@ -139,7 +139,7 @@ Status CompactionJob::install() {
   TreeEdit& change = result_.edit;
   change.tree = tree_->id;
   // The next plan uses the number of levels, which is computed from the tree before this edit. Edits of one tree do not overlap.
-  TreeShape shape = current->shape_at(env_.memtable_size, start_.settings.file_size, context_.now);
+  TreeShape shape = current->shape_at(start_.settings.memtable_size, start_.settings.file_size, context_.now);
   leave_out_frozen(&shape);
   const int levels = start_.policy->levels(shape);
   if (levels != current->levels) change.levels = levels;

@@ -62,7 +62,6 @@ class CompactionJob {
     CompactionTotals* totals = nullptr;
     PlannerMemory* memory = nullptr;
     HolePuncher* puncher = nullptr;
-    std::uint64_t memtable_size = 0;
     std::function<TreeSettings(const Tree&)> settings;  ///< returns the settings for new tables; called with the state mutex held
     /// Returns CompactionContext::filters for a plan.
     std::function<std::map<RunId, std::vector<double>>(const Tree&, const TablesView&, const Plan&)> filters;

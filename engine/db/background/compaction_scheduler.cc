@@ -110,6 +110,7 @@ PlannerInput CompactionScheduler::begin_input(const Tree& tree, Millis now) cons
   input.jobs = &tree.jobs;
   input.now = now;
   input.file_size = tree.settings.file_size;
+  input.memtable_size = tree.settings.memtable_size;
   input.file_choice = tree.settings.file_choice;
   input.paused = paused();
   input.deadlines = tree.deadlines;
@@ -120,7 +121,8 @@ PlannerInput CompactionScheduler::begin_input(const Tree& tree, Millis now) cons
 
 void CompactionScheduler::complete_input(Tree& tree, PlannerInput* input) const {
   const TablesView& tables = *input->tables;
-  input->shape = shape_with_deadlines(tree, *tables.version, env_.memtable_size, input->file_size, input->deadlines, input->now);
+  input->shape =
+      shape_with_deadlines(tree, *tables.version, input->memtable_size, input->file_size, input->deadlines, input->now);
   if (input->file_choice == FileChoice::kMostTombstones) env_.estimate_invalidated(tables, &input->shape);
   if (!tables.quarantined.empty()) {
     input->whole = input->shape;

@@ -38,7 +38,6 @@ class CompactionScheduler {
     Mutex* state_mutex = nullptr;  ///< guards trees (db/trees/tree.h)
     PlannerMemory* memory = nullptr;
     HolePuncher* puncher = nullptr;
-    std::uint64_t memtable_size = 0;
     std::function<Status(const TreePtr&, const RunningJob&)> run{};  ///< carries the job out on the calling thread
     std::function<void(std::function<void()>)> submit{};             ///< runs a function in the background
     std::function<unsigned()> threads{};                             ///< returns the most jobs that one tree may have at a time

@@ -22,8 +22,8 @@ DeadlineTracker::TreeNow DeadlineKeeper::deadlines_now(const TreeLoad& load, Mil
     out.frozen_rest = tree.frozen_rest;
   }
   out.purge_before = tree.purge_before.load(std::memory_order_relaxed);
-  out.shape = [this, &tree, version, file_size = load.file_size, rule = out.rule, now] {
-    TreeShape shape = shape_with_deadlines(tree, *version, env_.memtable_size, file_size, rule, now);
+  out.shape = [&tree, version, memtable_size = load.memtable_size, file_size = load.file_size, rule = out.rule, now] {
+    TreeShape shape = shape_with_deadlines(tree, *version, memtable_size, file_size, rule, now);
     leave_out_frozen(&shape);  // no merge can purge data in a frozen range
     return shape;
   };

@@ -22,7 +22,6 @@ class DeadlineKeeper {
   struct Env {
     TreeRegistry* trees = nullptr;
     DeadlineTracker* tracker = nullptr;
-    std::uint64_t memtable_size = 0;
     std::function<Millis()> now;                ///< engine time
     std::function<std::uint64_t()> room;        ///< returns the bytes on the disk that merges for deadlines may take
     std::function<void(const TreePtr&)> hurry;  ///< flushes all frozen memtables of the tree; called with the commit mutex held

@@ -53,13 +53,13 @@ Status FlushJob::build(const TreePtr& tree, std::size_t most, Millis now, BuiltF
              flush_to_run(inputs, version, context, env_.installer->compaction_env(tables, {}, &tree->dropped, &built->opened)));
   TreeEdit& edit = result.edit;
   edit.tree = tree->id;
-  const double full = full_memtables(frozen, env_.memtable_size, env_.empty_memtable_bytes());
+  const double full = full_memtables(frozen, context.settings.memtable_size, env_.empty_memtable_bytes());
   if (full > 0) {
     std::uint64_t written = 0;
     for (const FileMeta& table : result.outputs) written += table.data_bytes + table.metadata_bytes;
-    edit.flush_share = tree->flush_size.add(full, written, env_.memtable_size, version.flush_share);
+    edit.flush_share = tree->flush_size.add(full, written, context.settings.memtable_size, version.flush_share);
   }
-  if (policy->by_schedule()) edit.flushes = count_flush(*policy, full, version, context.settings.file_size);
+  if (policy->by_schedule()) edit.flushes = count_flush(*policy, full, version, context.settings);
   built->relies_on = std::max(built->relies_on, frozen.back().last_seq);
   built->edit.trees.push_back(std::move(edit));
   built->of.push_back({tree, frozen.size(), std::move(result.outputs)});
@@ -71,8 +71,9 @@ Status FlushJob::build(const TreePtr& tree, std::size_t most, Millis now, BuiltF
 
 // A schedule counts flushes of full memtables. A small flush, for a deadline or on request, does not count: it is merged into the
 // newest run, which the previous flush wrote. Large deletes reset the count.
-std::uint64_t FlushJob::count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size) const {
-  TreeShape shape = version.shape_at(env_.memtable_size, file_size, 0);
+std::uint64_t FlushJob::count_flush(const Policy& policy, double full, const Version& version,
+                                    const TreeSettings& settings) const {
+  TreeShape shape = version.shape_at(settings.memtable_size, settings.file_size, 0);
   leave_out_frozen(&shape);
   const std::uint64_t before = policy.flushes(shape);
   return before + (full < kSmallFlush && before > 0 ? 0 : 1);

@@ -48,7 +48,6 @@ class FlushJob {
   struct Env {
     Mutex* state_mutex = nullptr;  ///< guards trees (db/trees/tree.h)
     const TableInstaller* installer = nullptr;
-    std::uint64_t memtable_size = 0;
     std::function<std::uint64_t()> empty_memtable_bytes;
     std::function<void(SeqNum)> await_visible;  ///< waits until every operation up to the seq is in its memtable
     std::function<SeqNum()> visible_seq;
@@ -68,7 +67,7 @@ class FlushJob {
 
  private:
   [[nodiscard]] std::uint64_t count_flush(const Policy& policy, double full, const Version& version,
-                                          std::uint64_t file_size) const;
+                                          const TreeSettings& settings) const;
 
   const Env env_;
   std::atomic<std::uint64_t> flushes_{0}, bytes_{0};

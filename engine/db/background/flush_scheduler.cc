@@ -40,7 +40,7 @@ void FlushScheduler::hurry(const TreePtr& tree) {
 bool FlushScheduler::has_pending_merge(const Tree& tree) const {
   if (tree.view_owner == nullptr || !tree.policy->by_schedule() || env_.compactions->paused()) return false;
   if (tree.flush_hurries || tree.frozen.size() > kMostAwaitMerge) return false;
-  TreeShape shape = tree.view_owner->tables->version->shape_at(env_.memtable_size, tree.settings.file_size, 0);
+  TreeShape shape = tree.view_owner->tables->version->shape_at(tree.settings.memtable_size, tree.settings.file_size, 0);
   leave_out_frozen(&shape);
   return !tree.policy->next(shape, {}).empty();
 }
@@ -65,12 +65,13 @@ std::vector<TreePtr> FlushScheduler::begin_group(const TreePtr& tree) {
   if (tree->flushing) return {};
   tree->flushing = true;
   if (!tree->flush_hurries) return group;
+  const std::uint64_t most = tree->settings.memtable_size;
   std::uint64_t bytes = frozen_bytes_of(*tree);
   for (const TreePtr& other : trees) {
-    if (group.size() == kMaxFlushGroup || bytes >= env_.memtable_size) break;
+    if (group.size() == kMaxFlushGroup || bytes >= most) break;
     if (other->flushing || !other->flush_hurries || other->frozen.empty() || other->dropped) continue;
     const std::uint64_t more = frozen_bytes_of(*other);
-    if (bytes + more > env_.memtable_size) continue;
+    if (bytes + more > most) continue;
     bytes += more;
     other->flushing = true;
     group.push_back(other);

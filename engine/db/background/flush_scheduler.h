@@ -25,7 +25,6 @@ class FlushScheduler {
     Mutex* state_mutex = nullptr;  ///< guards trees (db/trees/tree.h)
     FlushGate* gate = nullptr;     ///< running flushes share it; taken before state_mutex
     CompactionScheduler* compactions = nullptr;
-    std::uint64_t memtable_size = 0;
     std::function<std::vector<TreePtr>()> trees;               ///< returns all trees that are not dropped
     std::function<Status(const std::vector<TreePtr>&)> flush;  ///< flushes the trees; called while the gate is shared
     std::function<void(std::function<void()>)> submit;         ///< runs a function on a thread that may wait for the device

@@ -52,7 +52,7 @@ struct PlannerInput {
   TreeShape whole{};
   Millis now = 0;  ///< engine time
   SeqNum visible_seq = 0;
-  std::uint64_t file_size = 0;  ///< configured, in bytes
+  std::uint64_t file_size = 0, memtable_size = 0;  ///< configured, in bytes
   FileChoice file_choice = FileChoice::kLeastOverlap;
 
   // rest and pause

@@ -44,7 +44,7 @@ bool RequestedWork::start(Tree& tree, const KeyRange& range, Started* started) c
   if (tree.dropped || tree.view_owner == nullptr) return true;
   const Version& version = *tree.view_owner->tables->version;
   TreeShape shape =
-      version.shape(env_.memtable_size, tree.settings.file_size, 0, 0, [&](FileNum f) { return tree.jobs.is_busy(f); });
+      version.shape(tree.settings.memtable_size, tree.settings.file_size, 0, 0, [&](FileNum f) { return tree.jobs.is_busy(f); });
   bool busy = false;
   Plan plan = plan_cut(shape, &busy);
   started->cuts = !plan.empty();

@@ -26,7 +26,6 @@ class RequestedWork {
   struct Env {
     TreeRegistry* trees = nullptr;
     Progress* progress = nullptr;
-    std::uint64_t memtable_size = 0;
     std::function<SeqNum()> last_seq;  ///< returns the last assigned seq; called with the commit mutex held
     std::function<Status(const TreePtr&, const RunningJob&)> run;  ///< carries out the job; kAborted: another job needs its files
     std::function<void(const TreePtr&, const RunningJob&)> finish;  ///< called when the job has ended

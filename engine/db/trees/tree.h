@@ -47,6 +47,7 @@ struct Tree {
 
   // --- guarded by the commit mutex
   MemTable* active = nullptr;
+  std::uint64_t memtable_size = 0;                   ///< copy of settings.memtable_size
   SeqNum active_first_seq = 0, active_last_seq = 0;  ///< seqs of the active memtable's operations; 0 = it is empty
 
   // --- guarded by the state mutex
@@ -79,7 +80,7 @@ struct Tree {
   struct Debt {
     VersionPtr version;
     std::shared_ptr<const Policy> policy;
-    std::uint64_t file_size = 0;
+    std::uint64_t file_size = 0, memtable_size = 0;
     std::uint64_t debt_bytes = 0, data_bytes = 0;
     double level0_bytes = 0;  ///< capacity of level 0
   };
@@ -92,7 +93,7 @@ struct TreeLoad {
   TreePtr tree;
   std::shared_ptr<const TreeView> view;
   std::shared_ptr<const Policy> policy;
-  std::uint64_t file_size = 0;
+  std::uint64_t file_size = 0, memtable_size = 0;
   std::uint64_t delete_io_budget = 0;
   bool compactions_fail = false;
   int inherited_runs = 0;

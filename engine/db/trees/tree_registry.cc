@@ -17,13 +17,20 @@ auto filter_settings(const TreeSettings& s) {
   return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_memory, s.filter_lookups);
 }
 
+std::uint64_t largest_memtable_of(const std::vector<TreeSettings>& databases) {
+  std::uint64_t largest = 0;
+  for (const TreeSettings& settings : databases) largest = std::max(largest, settings.memtable_size);
+  return largest;
+}
+
 }  // namespace
 
 TreeRegistry::TreeRegistry(Env env, std::vector<TreeSettings> settings)
     : env_(std::move(env)),
       databases_(static_cast<DatabaseId>(settings.size())),
       settings_(std::move(settings)),
-      mapping_(databases_) {}
+      mapping_(databases_),
+      largest_memtable_size_(largest_memtable_of(settings_)) {}
 
 std::vector<TreePtr> TreeRegistry::live_trees() {
   MutexLock lock(commit_mutex);
@@ -92,8 +99,9 @@ std::vector<TreeLoad> TreeRegistry::loads(const std::function<bool(TreeId)>& com
     if (tree->view_owner == nullptr) continue;
     tree->inherited_runs =
         std::clamp(tree->view_owner->tables->level0_runs - tree->policy->slowdown_runs(), 0, tree->inherited_runs);
-    loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, tree->settings.delete_io_budget,
-                     compactions_fail(tree->id), tree->inherited_runs, !tree->deadlines.never()});
+    loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, tree->settings.memtable_size,
+                     tree->settings.delete_io_budget, compactions_fail(tree->id), tree->inherited_runs,
+                     !tree->deadlines.never()});
   }
   return loads;
 }
@@ -112,6 +120,7 @@ void TreeRegistry::swap(DatabaseId a, DatabaseId b) {
 
 void TreeRegistry::change_settings(DatabaseId database, const TreeSettings& settings) {
   const TreeSettings before = std::exchange(settings_[database], settings);
+  if (before.memtable_size != settings.memtable_size) largest_memtable_size_ = largest_memtable_of(settings_);
   const TreePtr& tree = mapping_[database];
   if (tree == nullptr) return;
   adopt_settings(*tree, database);
@@ -129,6 +138,7 @@ void TreeRegistry::adopt_settings(Tree& tree, DatabaseId database) {
   const bool changed = tree.policy != nullptr && (old.name != now.name || old.parameters != now.parameters);
   tree.settings = settings_[database];
   tree.settings.stamp = tree.stamp;
+  tree.memtable_size = tree.settings.memtable_size;
   tree.policy = std::move(policy).value();
   if (changed && tree.view_owner != nullptr) {
     tree.inherited_runs = std::max(0, tree.view_owner->tables->level0_runs - tree.policy->slowdown_runs());
@@ -179,7 +189,7 @@ TreePtr TreeRegistry::make(TreeId id, DatabaseId database, StampMode stamp) {
   view->stamp = stamp;
   view->recorded = tree->recorded;
   view->lookups = tree->lookups;
-  view->memtables.push_back(std::make_shared<MemTable>(env_.memtable_size));
+  view->memtables.push_back(std::make_shared<MemTable>(tree->memtable_size));
   auto version = std::make_shared<Version>();
   version->tree = id;
   version->stamp = stamp;
@@ -268,14 +278,14 @@ void TreeRegistry::adopt(Tree& tree, std::shared_ptr<MemTable> memtable, SeqNum 
     publish(tree, std::move(view));
     std::size_t bytes = 0;
     for (const FrozenMemTable& frozen : tree.frozen) bytes += frozen.memtable->memory_bytes();
-    tree.frozen_rest = may_rest && bytes < env_.memtable_size && tree.frozen.size() <= kMostResting;
+    tree.frozen_rest = may_rest && bytes < tree.memtable_size && tree.frozen.size() <= kMostResting;
   }
   report_frozen(tree);
 }
 
 void TreeRegistry::freeze_active(Tree& tree, TreeView* view) {
   tree.frozen.push_back({view->memtables.front(), tree.active_first_seq, tree.active_last_seq});
-  view->memtables.insert(view->memtables.begin(), std::make_shared<MemTable>(env_.memtable_size));
+  view->memtables.insert(view->memtables.begin(), std::make_shared<MemTable>(tree.memtable_size));
   tree.active = view->memtables.front().get();
   tree.active_first_seq = tree.active_last_seq = 0;
 }

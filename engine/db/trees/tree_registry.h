@@ -46,7 +46,6 @@ class TreeRegistry {
   struct Env {
     const Clock* clock = nullptr;
     Epoch* epoch = nullptr;                      ///< old views are retired to this epoch
-    std::uint64_t memtable_size = 0;             ///< bytes at which a memtable is full
     std::function<Millis()> now;                 ///< returns the engine time of births
     std::function<SeqNum()> last_seq;            ///< returns the last assigned seq; called with the commit mutex held
     std::function<void(const TreePtr&)> frozen;  ///< called when a flush of the tree may be due; the commit mutex is held
@@ -88,6 +87,8 @@ class TreeRegistry {
   [[nodiscard]] std::uint64_t pending_drops() const { return pending_drops_.load(); }
 
   [[nodiscard]] DatabaseId databases() const { return databases_; }
+  /// Returns the largest memtable_size of all databases.
+  [[nodiscard]] std::uint64_t largest_memtable_size() const { return largest_memtable_size_.load(std::memory_order_relaxed); }
 
   // --- databases; called with the commit mutex held
   [[nodiscard]] const TreeSettings& settings_of(DatabaseId database) const REQUIRES(commit_mutex) { return settings_[database]; }
@@ -121,8 +122,9 @@ class TreeRegistry {
   [[nodiscard]] bool is_empty(const Tree& tree) REQUIRES(commit_mutex) EXCLUDES(state_mutex);
 
   // --- memtables; called with the commit mutex held
-  [[nodiscard]] bool is_full(const MemTable& memtable) const {
-    return memtable.memory_bytes() >= env_.memtable_size || memtable.records().size() >= kMaxMemTableRecords;
+  /// True if the active memtable of the tree is full.
+  [[nodiscard]] static bool is_full(const Tree& tree) {
+    return tree.active->memory_bytes() >= tree.memtable_size || tree.active->records().size() >= kMaxMemTableRecords;
   }
   /// Notes that operations with these seqs go into the active memtable. No effect if the tree is not live.
   void mark_active(TreeId id, SeqNum first, SeqNum last) REQUIRES(commit_mutex);
@@ -182,7 +184,8 @@ class TreeRegistry {
   std::vector<TreePtr> mapping_ GUARDED_BY(commit_mutex);        // by database
   std::map<TreeId, TreePtr> live_ GUARDED_BY(commit_mutex);
   std::vector<TreePtr> dropped_ GUARDED_BY(commit_mutex);
-  std::atomic<std::uint64_t> pending_drops_{0};        // dropped_.size()
+  std::atomic<std::uint64_t> pending_drops_{0};  // dropped_.size()
+  std::atomic<std::uint64_t> largest_memtable_size_;
   SeqNum mapping_seq_ GUARDED_BY(commit_mutex) = 0;    // last operation on the mapping
   SeqNum committed_seq_ GUARDED_BY(commit_mutex) = 0;  // seq of the last operation on the mapping that the manifest has
   bool settled_ GUARDED_BY(commit_mutex) = false;      // true after settle()

@@ -12,7 +12,7 @@ WriteLoad LoadMeter::measure() {
   WriteLoad out{.trees = {},
                 .merge_bytes_per_ms = env_.merge_bytes_per_ms(),
                 .deadline_permille = env_.deadline_permille(),
-                .memtable_size = env_.memtable_size,
+                .memtable_size = env_.memtable_size(),
                 .memory_budget = env_.memory_budget(),
                 .charged_bytes = env_.charged_bytes(),
                 .memory = {}};
@@ -66,11 +66,19 @@ std::uint64_t LoadMeter::left_bytes(const std::vector<TreeLoad>& loads) {
 const Tree::Debt& LoadMeter::debt_of(const TreeLoad& load) {
   Tree::Debt& debt = load.tree->debt;
   const VersionPtr& version = load.view->tables->version;
-  if (debt.version == version && debt.policy == load.policy && debt.file_size == load.file_size) return debt;
-  TreeShape shape = version->shape_at(env_.memtable_size, load.file_size, 0);
+  if (debt.version == version && debt.policy == load.policy && debt.file_size == load.file_size &&
+      debt.memtable_size == load.memtable_size) {
+    return debt;
+  }
+  TreeShape shape = version->shape_at(load.memtable_size, load.file_size, 0);
   leave_out_frozen(&shape);
-  debt = {
-      version, load.policy, load.file_size, load.policy->debt_bytes(shape), shape.bytes(), load.policy->capacity_bytes(shape, 0)};
+  debt = {version,
+          load.policy,
+          load.file_size,
+          load.memtable_size,
+          load.policy->debt_bytes(shape),
+          shape.bytes(),
+          load.policy->capacity_bytes(shape, 0)};
   return debt;
 }
 

@@ -16,7 +16,7 @@ namespace ebbtide {
 class LoadMeter {
  public:
   struct Env {
-    std::uint64_t memtable_size = 0;
+    std::function<std::uint64_t()> memtable_size;  ///< the largest of all databases
     std::function<std::vector<TreeLoad>()> loads;  ///< returns the state of all live trees
     std::function<std::uint64_t()> empty_memtable_bytes;
     std::function<std::uint64_t()> memory_budget;

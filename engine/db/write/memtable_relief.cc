@@ -7,10 +7,10 @@ namespace ebbtide {
 
 void MemTableRelief::relieve_log() {
   const std::uint64_t bytes = env_.log_bytes();
-  if (bytes <= env_.most_log_bytes) return;
+  const std::uint64_t most = env_.most_log_bytes();
+  if (bytes <= most) return;
   // The pieces of a staged batch that waits for its commit must not keep the oldest segment either.
-  if (bytes - std::min(bytes, env_.pending_piece_bytes()) > env_.most_log_bytes)
-    env_.give_up_pieces_before(env_.trees->oldest_needed({}, {}));
+  if (bytes - std::min(bytes, env_.pending_piece_bytes()) > most) env_.give_up_pieces_before(env_.trees->oldest_needed({}, {}));
   MutexLock lock(env_.trees->commit_mutex);
   TreePtr oldest, waits;
   // The oldest seq in a frozen memtable. Until that memtable is flushed, flushing newer memtables frees no segment.

@@ -23,7 +23,7 @@ class MemTableRelief {
   struct Env {
     TreeRegistry* trees = nullptr;
     MemoryBudget* budget = nullptr;
-    std::uint64_t most_log_bytes = 0;  ///< a larger log is shortened
+    std::function<std::uint64_t()> most_log_bytes;  ///< a larger log is shortened
     std::function<std::uint64_t()> empty_memtable_bytes;
     std::function<std::uint64_t()> log_bytes;  ///< returns the bytes of all segments
     /// Returns the part of log_bytes() that is in pieces of batches that are not committed.

@@ -168,7 +168,7 @@ void StagedWriter::place_parts(StagedEntries* entries, Millis time, Inserts* ins
   for (StagedEntries::Part& part : entries->parts) {
     part.tree = tree_for_write(part, time, inserts);
     trees->push_back(part.tree->id);
-    if (part.memtable == nullptr && env_.trees->is_full(*part.tree->active)) env_.trees->freeze(*part.tree);
+    if (part.memtable == nullptr && TreeRegistry::is_full(*part.tree)) env_.trees->freeze(*part.tree);
     part.inserted_into = part.memtable != nullptr ? part.memtable.get() : part.tree->active;
     if (part.records == 0) continue;
     part.tree->recorded->store(true, std::memory_order_relaxed);  // set before the records are visible

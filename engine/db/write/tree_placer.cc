@@ -15,7 +15,7 @@ TreeId TreePlacer::place(WriteBatch& batch, std::size_t at, const WriteBatch::Op
     ThreadCounters::add(tree->lookups->mine().range_deletes, 1);
   }
   if (inserts->find(tree->id) == nullptr) {
-    if (trees_.is_full(*tree->active)) trees_.freeze(*tree);
+    if (TreeRegistry::is_full(*tree)) trees_.freeze(*tree);
     inserts->add({tree->id, tree->active, tree->stamp});
   }
   return tree->id;

@@ -39,6 +39,8 @@ struct PolicySettings {
 /// Settings of one tree. All may change while the tree is in use, unless said otherwise.
 struct TreeSettings {
   PolicySettings policy;
+  /// Bytes at which the database's memtable is frozen, to be flushed, 16 KiB to 16 GiB. A change holds from the next write on.
+  std::uint64_t memtable_size = std::uint64_t{64} << 20;
   /// Size of a data file in bytes, 64 KiB to 4 GiB. A file may become half as large again.
   std::uint64_t file_size = std::uint64_t{64} << 20;
   /// Size of a page in bytes, 1 KiB to 64 KiB: before compression at h = 1, else after compression.
@@ -67,15 +69,14 @@ struct Settings {
   std::string dir = "./data";
   FsyncMode fsync = FsyncMode::kEverySecond;
   std::uint32_t databases = 16;
-  std::uint64_t memory_budget = std::uint64_t{1} << 30;   ///< bytes for memtables, cache, filters, indexes, MemoryAccount
-  std::uint64_t memtable_size = std::uint64_t{64} << 20;  ///< bytes at which a memtable is frozen
-  std::uint64_t block_cache = 0;                          ///< bytes; 0 = the rest of the memory budget
-  std::uint64_t max_disk_bytes = 0;      ///< bytes that the data directory may use; 0 = keep 5 % of the disk free
-  bool direct_io = false;                ///< table reads bypass the system page cache
-  std::uint32_t background_threads = 1;  ///< threads for compactions; flushes have threads of their own
-  bool io_uring = true;                  ///< event loops read missing pages by io_uring if the system allows it
-  std::uint32_t fetch_threads = 4;       ///< threads that read large values and, without io_uring, missing pages
-  std::uint64_t max_open_files = 0;      ///< table files that may be open at a time; 0 = no limit
+  std::uint64_t memory_budget = std::uint64_t{1} << 30;  ///< bytes for memtables, cache, filters, indexes, MemoryAccount
+  std::uint64_t block_cache = 0;                         ///< bytes; 0 = the rest of the memory budget
+  std::uint64_t max_disk_bytes = 0;                      ///< bytes that the data directory may use; 0 = keep 5 % of the disk free
+  bool direct_io = false;                                ///< table reads bypass the system page cache
+  std::uint32_t background_threads = 1;                  ///< threads for compactions; flushes have threads of their own
+  bool io_uring = true;                                  ///< event loops read missing pages by io_uring if the system allows it
+  std::uint32_t fetch_threads = 4;                       ///< threads that read large values and, without io_uring, missing pages
+  std::uint64_t max_open_files = 0;                      ///< table files that may be open at a time; 0 = no limit
   std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
   /// Milliseconds in which the scrub reads every table from the drive and checks it once; 0 = never. Faults are reported to the
   /// EventListener and counted (Stats::scrub_errors). The scrub changes no data.

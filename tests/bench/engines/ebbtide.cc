@@ -25,7 +25,7 @@ Settings settings_of(const EngineSetup& setup) {
   Settings settings;
   settings.dir = setup.dir;
   settings.fsync = FsyncMode::kNo;
-  settings.memtable_size = setup.memtable_bytes;
+  settings.tree.memtable_size = setup.memtable_bytes;
   settings.block_cache = setup.cache_bytes;
   // The budget includes memory for indexes, filters, and the fixed cost of many small tables.
   settings.memory_budget = setup.cache_bytes + 8 * setup.memtable_bytes + setup.entries * 32 + (std::uint64_t{64} << 20);

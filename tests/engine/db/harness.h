@@ -62,7 +62,7 @@ struct Harness {
     Settings s;
     s.dir = "data";
     s.memory_budget = 64 << 20;
-    s.memtable_size = 64 << 10;
+    s.tree.memtable_size = 64 << 10;
     s.wal_segment_size = 256 << 10;
     s.tree.file_size = 128 << 10;
     s.tree.page_size = 1024;

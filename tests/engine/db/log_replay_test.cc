@@ -18,8 +18,8 @@ struct Opened {
   explicit Opened(CommitBed& bed, std::uint64_t memory_budget = kRoomy, DatabaseId databases = CommitBed::kDatabases)
       : files(bed.files),
         budget(memory_budget),
-        trees(registry_env(clock, epoch, CommitBed::kMemTableBytes, CommitBed::kNow, [] { return SeqNum{0}; }),
-              std::vector<TreeSettings>(databases)) {
+        trees(registry_env(clock, epoch, CommitBed::kNow, [] { return SeqNum{0}; }),
+              databases_of(databases, CommitBed::kMemTableBytes)) {
     auto opened = VersionSet::open(files, "db");
     if (!opened.is_ok()) opened = VersionSet::create(files, "db");
     REQUIRE(opened.is_ok());

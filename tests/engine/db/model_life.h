@@ -33,16 +33,16 @@ inline const OptionSet kOptionSets[] = {
     {"tiny memtable, oldest tombstones first",
      [](Settings& s) {
        s.tree.file_choice = FileChoice::kOldest;
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      },
      kDeep | states(State::kFileChosen)},
-    {"huge memtable", [](Settings& s) { s.memtable_size = 16 << 20; }},
+    {"huge memtable", [](Settings& s) { s.tree.memtable_size = 16 << 20; }},
     {"no filters", [](Settings& s) { s.tree.filter_bits_per_key = 0; }},
     {"leveling, T = 2",
      [](Settings& s) {
        s.tree.policy.name = "leveling";
        s.tree.policy.parameters["size_ratio"] = 2;
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      },
      kDeep},
     {"leveling, T = 10",
@@ -55,76 +55,76 @@ inline const OptionSet kOptionSets[] = {
      [](Settings& s) {
        s.tree.policy.parameters["level0_runs"] = 8;
        s.tree.policy.parameters["size_ratio"] = 3;
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      }},
     {"tiering, T = 2",
      [](Settings& s) {
        s.tree.policy = {"tiering", {{"size_ratio", 2}}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      },
      kDeep},
     {"tiering, T = 4, small files",
      [](Settings& s) {
        s.tree.policy = {"tiering", {}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
        s.tree.file_size = 64 << 10;
      },
      kDeep},
     {"lazy leveling, T = 3",
      [](Settings& s) {
        s.tree.policy = {"lazy_leveling", {{"size_ratio", 3}}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      },
      kDeep},
     {"K-LSM, T = 6, two runs",
      [](Settings& s) {
        s.tree.policy = {"klsm", {}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
        s.tree.file_size = 64 << 10;
      }},
     {"K-LSM, T = 4, three runs, then one, tiles of 8",
      [](Settings& s) {
        s.tree.policy = {"klsm", {{"size_ratio", 4}, {"runs", 1}, {"runs_0", 3}}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
        s.tree.pages_per_tile = 8;
      },
      kTiled},
     {"garnering, T = 2, c = 0.5",
      [](Settings& s) {
        s.tree.policy = {"garnering", {{"scaling_ratio", 0.5}, {"level0_runs", 2}}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
        s.tree.file_size = 64 << 10;
      },
      kDeep},
     {"bigtable",
      [](Settings& s) {
        s.tree.policy = {"bigtable", {}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      }},
     {"constant, one run",
      [](Settings& s) {
        s.tree.policy = {"constant", {{"k", 1}}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      }},
     {"exploring, small files",
      [](Settings& s) {
        s.tree.policy = {"exploring", {}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
        s.tree.file_size = 64 << 10;
      }},
     {"concurrent, k = 4",
      [](Settings& s) {
        s.tree.policy = {"concurrent", {{"k", 4}}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      }},
     {"binomial, k = 3, monkey",
      [](Settings& s) {
        s.tree.policy = {"binomial", {{"k", 3}}};
        s.tree.filter_allocation = FilterAllocation::kMonkey;
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      }},
-    {"policies that change", [](Settings& s) { s.memtable_size = 16 << 10; }, kDeep, true},
-    {"a slow disk, and a clock that jumps an hour either way", [](Settings& s) { s.memtable_size = 16 << 10; }, kDeep, false,
+    {"policies that change", [](Settings& s) { s.tree.memtable_size = 16 << 10; }, kDeep, true},
+    {"a slow disk, and a clock that jumps an hour either way", [](Settings& s) { s.tree.memtable_size = 16 << 10; }, kDeep, false,
      true},
     {"lz4", [](Settings& s) { s.tree.compression = s.tree.compression_last_level = Compression::kLz4; }, kCompressed},
     {"lz4, zstd below",
@@ -138,7 +138,7 @@ inline const OptionSet kOptionSets[] = {
      [](Settings& s) {
        s.tree.pages_per_tile = 64;
        s.tree.file_size = 64 << 10;
-       s.memtable_size = 32 << 10;
+       s.tree.memtable_size = 32 << 10;
      },
      kTiled},
     {"tiles of 3, one-page cache, always",
@@ -151,26 +151,26 @@ inline const OptionSet kOptionSets[] = {
     {"most tombstones first",
      [](Settings& s) {
        s.tree.file_choice = FileChoice::kMostTombstones;
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      },
      kDeep | states(State::kFileChosen)},
     {"round robin, small files",
      [](Settings& s) {
        s.tree.file_choice = FileChoice::kRoundRobin;
        s.tree.file_size = 64 << 10;
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      },
      kDeep | states(State::kFileChosen)},
     // New sets stand at the end, since the fuzz corpus names option sets by their numbers.
     {"min_latency, k = 3",
      [](Settings& s) {
        s.tree.policy = {"min_latency", {{"k", 3}}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      }},
     {"K-LSM, T = 1024, up to 1,023 runs, 100 on the last level",
      [](Settings& s) {
        s.tree.policy = {"klsm", {{"size_ratio", 1024}, {"runs", 1023}, {"last_runs", 100}}};
-       s.memtable_size = 16 << 10;
+       s.tree.memtable_size = 16 << 10;
      }},
 };
 

@@ -33,7 +33,7 @@ bool ends_with(const std::string& text, const char* end) { return text.ends_with
 
 TEST_CASE("power loss restores a removed log segment: it is not replayed") {
   Settings settings = Harness::small();
-  settings.memtable_size = 4 << 20;
+  settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
   h.open();
@@ -57,7 +57,7 @@ TEST_CASE("power loss restores a removed log segment: it is not replayed") {
 
 TEST_CASE("crash undoes a FLUSHDB: the log of the emptied tree still exists") {
   Settings settings = Harness::small();
-  settings.memtable_size = 4 << 20;
+  settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
   h.open();
@@ -351,7 +351,7 @@ TEST_CASE("file cannot be removed at first: it is removed later without a restar
 // Tree 0 has operations only in the log. Tree 1 was flushed later, so the manifest relies on larger seqs.
 TEST_CASE("log segment is missing: open reports it, even if tables have later operations") {
   Settings settings = Harness::small();
-  settings.memtable_size = 4 << 20;
+  settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
   h.open();
@@ -422,7 +422,7 @@ const std::string kKept = EBBTIDE_TEST_DIR "/testdata/format_1";
 Settings kept_settings() {
   Settings settings = Harness::small();
   settings.databases = 3;
-  settings.memtable_size = 256 << 10;
+  settings.tree.memtable_size = 256 << 10;
   settings.tree.stamp = StampMode::kExplicit;
   settings.tree.delete_deadline = 0;
   TreeSettings tiles = settings.tree;

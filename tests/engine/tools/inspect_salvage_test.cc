@@ -98,7 +98,7 @@ std::map<std::string, std::string> fill(Harness& h) {
 /// Returns settings under which nothing merges, so each flush stays a run.
 Settings no_merges() {
   Settings settings = Harness::small();
-  settings.memtable_size = 1 << 20;
+  settings.tree.memtable_size = 1 << 20;
   settings.wal_segment_size = 4 << 20;
   return settings;
 }
@@ -267,7 +267,7 @@ TEST_CASE("manifest and CURRENT are damaged or missing: nothing is certain, and 
 
 TEST_CASE("newest log segment is missing: it is listed, and no key is certain, since it may have had deletes") {
   Settings settings = no_merges();
-  settings.memtable_size = 4 << 20;
+  settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
   h.open();

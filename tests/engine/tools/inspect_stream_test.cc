@@ -23,7 +23,7 @@ struct Opened {
     Settings settings;
     settings.dir = dir;
     settings.memory_budget = 64 << 20;
-    settings.memtable_size = 64 << 10;
+    settings.tree.memtable_size = 64 << 10;
     Components components;
     components.fs = &fs;
     components.clock = &clock;

@@ -30,7 +30,7 @@ struct Opened {
     settings.dir = dir;
     settings.databases = 2;
     settings.memory_budget = 64 << 20;
-    settings.memtable_size = 64 << 10;
+    settings.tree.memtable_size = 64 << 10;
     Components components;
     components.fs = &fs;
     components.clock = &clock;

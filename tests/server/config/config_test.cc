@@ -236,7 +236,7 @@ TEST_CASE("settings of the tree contradict each other: they are refused") {
 
 TEST_CASE("memory sizes contradict each other: they are refused") {
   CHECK(error_of("storage: { memory_budget: 8MiB, memtable_size: 16MiB }") ==
-        "f.yaml: storage.memtable_size is 16MiB, more than storage.memory_budget, which is 8MiB");
+        "f.yaml: tree.memtable_size is 16MiB, more than storage.memory_budget, which is 8MiB");
   CHECK(error_of("server: { port: 9736 }") == "f.yaml: metrics.port and server.port are both 9736");
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("several sources have the same key: command line beats environment bea
   sources.command_line = {{"server.port", "3"}, {"server.bind", "1.2.3.4 ::1"}};
   const Config config = loaded("server: { port: 1, threads: 2, max_clients: 5 }\n", sources);
   CHECK(config.port == 3);
-  CHECK(config.engine.memtable_size == 2 << 20);
+  CHECK(config.engine.tree.memtable_size == 2 << 20);
   CHECK(config.max_clients == 5);
   CHECK(config.bind == std::vector<std::string>{"1.2.3.4", "::1"});
   CHECK(error_of("", {"", {{"EBBTIDE_SERVER__PROT", "1"}}, {}}) ==
@@ -268,6 +268,28 @@ TEST_CASE("several sources have the same key: command line beats environment bea
   // A policy from a later source does not inherit the parameters of the earlier policy.
   const Config policy = loaded("tree: { policy: { level0_runs: 8 } }", {"", {}, {{"tree.policy.name", "leveling"}}});
   CHECK(policy.engine.tree.policy.parameters.empty());
+}
+
+TEST_CASE("key is given by its older name: it counts unless the same source has the present name") {
+  CHECK(loaded("storage: { memtable_size: 1MiB }").engine.tree.memtable_size == 1 << 20);
+  CHECK(loaded("storage: { memtable_size: 1MiB }\ntree: { memtable_size: 2MiB }").engine.tree.memtable_size == 2 << 20);
+  CHECK(loaded("tree: { memtable_size: 2MiB }\nstorage: { memtable_size: 1MiB }").engine.tree.memtable_size == 2 << 20);
+  ConfigSources sources;
+  sources.command_line = {{"storage.memtable_size", "4MiB"}};
+  const Config config =
+      loaded("tree: { memtable_size: 2MiB }\ndatabases: { 3: { page_size: 8KiB }, 4: { memtable_size: 1MiB } }", sources);
+  CHECK(config.engine.tree.memtable_size == 4 << 20);
+  CHECK(config.engine.tree_for(3).memtable_size == 4 << 20);
+  CHECK(config.engine.tree_for(4).memtable_size == 1 << 20);
+  CHECK(error_of("storage: { memtable_size: 1KiB }") ==
+        "f.yaml:1: storage.memtable_size: '1KiB' is not allowed; allowed: 16KiB to 16GiB");
+  // CONFIG REWRITE
+  const std::string text = "storage:\n  memtable_size: 1MiB\n";
+  Config changed = loaded(text);
+  changed.engine.tree.memtable_size = 8 << 20;
+  const auto rewritten = rewrite_config(text, "f.yaml", changed);
+  REQUIRE(rewritten.is_ok());
+  CHECK(loaded(*rewritten).engine.tree.memtable_size == 8 << 20);
 }
 
 TEST_CASE("shipped file has every key with its default, and documents it") {
@@ -306,7 +328,7 @@ TEST_CASE("each key reads back the text that it prints, and enforces its bounds"
       CHECK_FALSE(key.set(config, "-1").is_ok());
     }
   }
-  for (const char* name : {"server.max_clients", "storage.memtable_size", "tree.pages_per_tile", "tree.filters.bits_per_key"}) {
+  for (const char* name : {"server.max_clients", "tree.memtable_size", "tree.pages_per_tile", "tree.filters.bits_per_key"}) {
     INFO(name);
     const ConfigKeyPtr key = find_config_key(name);
     const std::string& allowed = key->allowed;  // "<low> to <high>", perhaps ", or auto"
@@ -381,14 +403,14 @@ TEST_CASE("values have changed: the rewrite changes them in place, and comments 
     set(c, "server.bind", "127.0.0.1 ::1");
     set(c, "server.password", "say \"hi\"");
     set(c, "storage.fsync", "no");
-    set(c, "storage.memtable_size", "1MiB");
+    set(c, "storage.max_open_files", "640");
     set(c, "limits.timeout", "30s");
     set(c, "server.max_clients", "77");
   });
   CHECK(got ==
         "# top\nserver:   # the server\n  max_clients: 77\n  port: 7001 # port\n  bind: [127.0.0.1, \"::1\"]   # list\n"
         "  password: \"say \\\"hi\\\"\"  # secret\n"
-        "storage: { memtable_size: 1MiB, fsync: no, dir: ./d }  # flow\n# end\nlimits:\n  timeout: 30s\n");
+        "storage: { max_open_files: 640, fsync: no, dir: ./d }  # flow\n# end\nlimits:\n  timeout: 30s\n");
 }
 
 TEST_CASE("shipped file is rewritten: every key can be changed") {

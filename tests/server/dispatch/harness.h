@@ -224,7 +224,7 @@ class CommandHarness {
     Settings s;
     s.dir = "data";
     s.memory_budget = 64 << 20;
-    s.memtable_size = 1 << 20;
+    s.tree.memtable_size = 1 << 20;
     s.wal_segment_size = 1 << 20;
     s.tree.page_size = 1024;
     s.tree.file_size = 1 << 20;

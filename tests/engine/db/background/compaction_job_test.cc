@@ -36,7 +36,6 @@ struct Bed {
       .totals = &totals,
       .memory = &memory,
       .puncher = &puncher,
-      .memtable_size = 1 << 16,
       .settings = [this](const Tree&) { return files.context.settings; },
       .filters = [](const Tree&, const TablesView&, const Plan&) { return std::map<RunId, std::vector<double>>{}; },
       .now = [this] { return files.context.now; },
@@ -168,7 +167,7 @@ TEST_CASE("files are in a frozen range: they do not count for the number of leve
     CAPTURE(quarantined);
     Bed bed;
     bed.tree->policy = make_policy({.name = "garnering"}).value();
-    bed.env.memtable_size = 1;  // even a single file is more than level 1 may have
+    bed.files.context.settings.memtable_size = 1;  // even a single file is more than level 1 may have
     Plan down = bed.merge();
     std::get<Merge>(down.action).target = {0, 1};
     REQUIRE(bed.run(down).is_ok());

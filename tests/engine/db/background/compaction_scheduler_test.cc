@@ -35,7 +35,6 @@ struct Bed {
       {.state_mutex = &state_mutex,
        .memory = &memory,
        .puncher = &puncher,
-       .memtable_size = 4096,
        .run =
            [this](const TreePtr&, const RunningJob& job) {
              ran.push_back(job.plan.reason);
@@ -69,6 +68,7 @@ struct Bed {
     tree->id = 1;
     tree->policy = make_policy({}).value();
     tree->settings = files.context.settings;
+    tree->settings.memtable_size = 4096;
     for (int run = 0; run < runs; ++run) flush(entry("a", files.context.visible_seq + 1));
   }
   void flush(Owned e) {

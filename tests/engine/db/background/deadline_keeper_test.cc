@@ -22,7 +22,6 @@ struct Bed {
   DeadlineTracker tracker{[](const std::string&) {}};
   TreeRegistry trees{{.clock = &clock,
                       .epoch = &epoch,
-                      .memtable_size = 64 << 10,
                       .now = [this] { return now; },
                       .last_seq = [] { return SeqNum{0}; },
                       .frozen = [](const TreePtr&) {},
@@ -30,7 +29,6 @@ struct Bed {
                      settings()};
   DeadlineKeeper keeper{{.trees = &trees,
                          .tracker = &tracker,
-                         .memtable_size = 64 << 10,
                          .now = [this] { return now; },
                          .room = [] { return ~std::uint64_t{0}; },
                          .hurry = [this](const TreePtr& tree) { hurried.push_back(tree->id); }}};
@@ -39,6 +37,7 @@ struct Bed {
   static std::vector<TreeSettings> settings() {
     std::vector<TreeSettings> all(1);
     all[0].delete_deadline = kDeadline;
+    all[0].memtable_size = 64 << 10;
     return all;
   }
   Bed() {

@@ -31,7 +31,6 @@ struct Bed {
       installer_env(files.fs, &sink, ledger, state_mutex, files.env.new_file, [this](TreeId) { return files.version; })};
   FlushJob job{{.state_mutex = &state_mutex,
                 .installer = &installer,
-                .memtable_size = kMemTableBytes,
                 .empty_memtable_bytes = [] { return MemTable(kMemTableBytes).memory_bytes(); },
                 .await_visible = [this](SeqNum seq) { awaited.push_back(seq); },
                 .visible_seq = [this] { return last; },
@@ -41,6 +40,7 @@ struct Bed {
 
   explicit Bed(const std::string& policy = "") {
     tree->id = 1;
+    files.context.settings.memtable_size = kMemTableBytes;
     PolicySettings settings;
     if (!policy.empty()) settings.name = policy;
     tree->policy = make_policy(settings).value();

@@ -45,7 +45,6 @@ struct Bed {
   FlushScheduler flushes{{.state_mutex = &state_mutex,
                           .gate = &gate,
                           .compactions = &compactions,
-                          .memtable_size = kMemTableBytes,
                           .trees = [this] { return trees; },
                           .flush = [this](const std::vector<TreePtr>& group) { return flush(group); },
                           .submit = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
@@ -57,6 +56,7 @@ struct Bed {
   TreePtr tree(std::size_t frozen = 1, std::size_t keys = 1) {
     auto out = std::make_shared<Tree>(clock);
     out->id = trees.size() + 1;
+    out->settings.memtable_size = kMemTableBytes;
     out->policy = make_policy({}).value();
     auto view = std::make_shared<TreeView>();
     auto tables = std::make_shared<TablesView>();

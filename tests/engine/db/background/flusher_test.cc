@@ -35,13 +35,11 @@ struct Bed {
   std::unique_ptr<VersionSet> versions;
   PurgeLedger ledger{removals, "db"};
   LogPins pins;
-  TreeRegistry trees{registry_env(clock, epoch, kMemTableBytes, Millis{1000}, [this] { return last_seq; }),
-                     std::vector<TreeSettings>(2)};
+  TreeRegistry trees{registry_env(clock, epoch, Millis{1000}, [this] { return last_seq; }), databases_of(2, kMemTableBytes)};
   ObsoleteFileRemover obsolete_files{remover_env(clock, removals, [this] { epoch.collect(); })};
   TableInstaller installer{installer_env(removals, obsolete_files.sink(), ledger, trees, versions)};
   FlushJob job{{.state_mutex = &trees.state_mutex,
                 .installer = &installer,
-                .memtable_size = kMemTableBytes,
                 .empty_memtable_bytes = [] { return MemTable(kMemTableBytes).memory_bytes(); },
                 .await_visible = [](SeqNum) {},
                 .visible_seq = [this] { return last_seq; },

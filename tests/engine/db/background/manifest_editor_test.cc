@@ -42,7 +42,7 @@ struct Bed {
   std::unique_ptr<VersionSet> versions;
   PurgeLedger ledger{removals, "db"};
   LogPins pins;
-  TreeRegistry trees{registry_env(clock, epoch, 4096, Millis{5000}, [this] { return last_seq; }), std::vector<TreeSettings>(2)};
+  TreeRegistry trees{registry_env(clock, epoch, Millis{5000}, [this] { return last_seq; }), databases_of(2, 4096)};
   ObsoleteFileRemover obsolete_files{remover_env(clock, removals, [this] { epoch.collect(); })};
   std::vector<TreeId> installed;
   TableInstaller installer{installer_env()};

@@ -26,8 +26,7 @@ struct Bed {
   std::vector<std::string> events;
   std::function<void()> cuts;   // called by a job that cuts files: changes the tree
   std::vector<Status> results;  // the results of the next jobs; later jobs succeed, and leave one run
-  TreeRegistry trees{registry_env(clock, epoch, 64 << 10, Millis{1000}, [this] { return last_seq; }),
-                     std::vector<TreeSettings>(1)};
+  TreeRegistry trees{registry_env(clock, epoch, Millis{1000}, [this] { return last_seq; }), databases_of(1, 64 << 10)};
   Progress progress{{.state_mutex = &trees.state_mutex,
                      .threads = false,
                      .error = [] { return Status::ok(); },
@@ -42,7 +41,6 @@ struct Bed {
                          }}};
   RequestedWork work{{.trees = &trees,
                       .progress = &progress,
-                      .memtable_size = 64 << 10,
                       .last_seq = [this] { return last_seq; },
                       .run = [this](const TreePtr&, const RunningJob& job) { return run(job); },
                       .finish =

@@ -24,8 +24,7 @@ struct Bed {
   std::vector<FileNum> ended;
   std::vector<LogSegment> segments;
   std::vector<TreeId> hurried;
-  TreeRegistry trees{registry_env(clock, epoch, 64 << 10, Millis{1000}, [this] { return last_seq; }),
-                     std::vector<TreeSettings>(4)};
+  TreeRegistry trees{registry_env(clock, epoch, Millis{1000}, [this] { return last_seq; }), databases_of(4, 64 << 10)};
   LogRetirer retirer{{.trees = &trees,
                       .end_segment = [this](FileNum file) { ended.push_back(file); },
                       .segments = [this] { return segments; },

@@ -29,7 +29,7 @@ struct Bed {
   Millis now = kNow;      // the time by which lateness is measured
   std::vector<SeqNum> awaited;
   std::vector<LogSegment> segments;
-  TreeRegistry trees{registry_env(clock, epoch, 64 << 10, kNow, [this] { return last_seq; }), settings()};
+  TreeRegistry trees{registry_env(clock, epoch, kNow, [this] { return last_seq; }), settings()};
   Surveyor surveyor{{.trees = &trees,
                      .ledger = &ledger,
                      .advance_time =
@@ -43,7 +43,7 @@ struct Bed {
 
   /// Returns the settings of databases 0 to 2: database 1 has no deadline, and that of database 2 is longer.
   static std::vector<TreeSettings> settings() {
-    std::vector<TreeSettings> all(3);
+    std::vector<TreeSettings> all = databases_of(3, 64 << 10);
     all[0].delete_deadline = kDeadline;
     all[1].delete_deadline = 0;
     all[2].delete_deadline = 2 * kDeadline;

@@ -58,7 +58,7 @@ bool dies(int i) { return i % 2 == 0; }
 
 Settings with_tiles() {
   Settings s = Harness::small();
-  s.memtable_size = s.tree.file_size = 1 << 20;
+  s.tree.memtable_size = s.tree.file_size = 1 << 20;
   s.tree.stamp = StampMode::kExpireTime;
   s.tree.pages_per_tile = 8;
   return s;
@@ -125,7 +125,7 @@ TEST_CASE("tables have any size: a checkpoint makes two links per table, and rea
   };
   const auto cost_of = [](int keys, std::uint64_t memtable_size) {
     Settings settings = Harness::small();
-    settings.memtable_size = settings.tree.file_size = memtable_size;
+    settings.tree.memtable_size = settings.tree.file_size = memtable_size;
     Harness h(settings);
     h.open();
     fill(h, 1, keys);
@@ -222,7 +222,7 @@ TEST_CASE("crash at any operation of a checkpoint: the database is complete, and
     for (std::uint64_t k = 1; ended < small_policies().size(); ++k, ++turn) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout_of(turn)));
       Settings settings = Harness::small();
-      settings.memtable_size = 16 << 10;
+      settings.tree.memtable_size = 16 << 10;
       settings.tree.file_size = 64 << 10;
       layout_of(turn).set(&settings.tree);
       Harness h(settings);

@@ -147,7 +147,7 @@ TEST_CASE("table that open does not read is missing: open finds this") {
 TEST_CASE("indexes exceed the memory budget: they leave memory, reads find everything, and writes go on") {
   Settings settings = Harness::small();
   settings.memory_budget = 4 << 20;
-  settings.memtable_size = 16 << 10;
+  settings.tree.memtable_size = 16 << 10;
   settings.tree.file_size = 64 << 10;
   settings.tree.filter_bits_per_key = 16;
   Harness h(settings);

@@ -64,7 +64,7 @@ Settings settings_in(const std::string& dir, FsyncMode fsync) {
   s.max_disk_bytes = 1 << 30;  // otherwise 5 % of the machine's disk would have to be free
   s.fsync = fsync;
   s.memory_budget = 64 << 20;
-  s.memtable_size = 128 << 10;
+  s.tree.memtable_size = 128 << 10;
   s.wal_segment_size = 512 << 10;
   s.background_threads = 2;
   s.tree.file_size = 256 << 10;
@@ -606,7 +606,7 @@ TEST_CASE("merge policy changes repeatedly during reads and writes: nothing is l
           "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kEverySecond);
-  settings.memtable_size = 32 << 10;
+  settings.tree.memtable_size = 32 << 10;
   settings.tree.file_size = 64 << 10;
   auto opened = Db::open(settings, {});
   REQUIRE(opened.is_ok());

@@ -14,7 +14,7 @@ namespace {
 
 Settings crash_settings(FsyncMode fsync) {
   Settings s = Harness::small();
-  s.memtable_size = 16 << 10;
+  s.tree.memtable_size = 16 << 10;
   s.wal_segment_size = 64 << 10;
   s.fsync = fsync;
   s.tree.stamp = StampMode::kExplicit;  // deletes by stamp reach old versions

@@ -170,7 +170,7 @@ class History {
  private:
   Settings first_settings(std::uint64_t seed) {
     Settings s = Harness::small();
-    s.memtable_size = 32 << 10;
+    s.tree.memtable_size = 32 << 10;
     s.tree.file_size = 64 << 10;
     s.databases = kDatabases;
     layout_of(seed).set(&s.tree);

@@ -41,7 +41,7 @@ constexpr int kKeys = 20'000;
 /// Returns settings with which a memtable has room for kKeys entries.
 Settings one_flush(std::uint64_t file_size) {
   Settings settings = Harness::small();
-  settings.memtable_size = 8 * kMiB;
+  settings.tree.memtable_size = 8 * kMiB;
   settings.tree.file_size = file_size;
   settings.tree.delete_deadline = kDeadline;
   return settings;
@@ -149,7 +149,7 @@ TEST_CASE("deadline is near during a merge for it: the merge is not restarted") 
 TEST_CASE("deadline is shorter than merges can keep at their rate: this is logged once") {
   constexpr std::uint64_t kBytesPerMs = 32;
   Settings settings = Harness::small();
-  settings.memtable_size = 8 * kMiB;
+  settings.tree.memtable_size = 8 * kMiB;
   settings.tree.policy = {"one_leveling", {{"level0_runs", 16}}};
   settings.tree.delete_deadline = 600'000;
   Harness h(settings);
@@ -188,7 +188,7 @@ TEST_CASE("merges come close to missing a deadline: writes are delayed increasin
   constexpr std::uint64_t kBytesPerMs = 32;  // at this rate merges read all data in about a third of the deadline
   constexpr int kFew = 8000;
   Settings settings = Harness::small();
-  settings.memtable_size = 8 * kMiB;
+  settings.tree.memtable_size = 8 * kMiB;
   settings.tree.file_size = 64 << 10;
   settings.tree.delete_deadline = kShort;
   settings.tree.policy = {"one_leveling", {{"level0_runs", 16}}};

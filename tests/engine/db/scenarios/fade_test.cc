@@ -37,7 +37,7 @@ struct Case {
 
 Settings settings_of(const Case& c) {
   Settings s = Harness::small();
-  s.memtable_size = 32 << 10;
+  s.tree.memtable_size = 32 << 10;
   s.tree.file_size = 64 << 10;
   s.tree.policy = c.policy;
   s.tree.pages_per_tile = c.tile;

@@ -183,7 +183,7 @@ TEST_CASE("thousands of trees are dropped: the manifest is rolled long before a 
 
 TEST_CASE("database is emptied during a flush of another one: its log segment stays until the manifest has the change") {
   Settings settings = Harness::small();
-  settings.memtable_size = 1 << 20;
+  settings.tree.memtable_size = 1 << 20;
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
   h.open();

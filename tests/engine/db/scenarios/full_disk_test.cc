@@ -17,7 +17,7 @@ constexpr int kSteps = 50, kKeys = 4000;
 
 Settings settings_of(const Layout& layout) {
   Settings settings = Harness::small();
-  settings.memtable_size = 32 * kKiB;
+  settings.tree.memtable_size = 32 * kKiB;
   settings.wal_segment_size = 64 * kKiB;
   settings.tree.file_size = kFile;
   settings.tree.delete_deadline = kDeadline;

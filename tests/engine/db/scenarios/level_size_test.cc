@@ -37,7 +37,7 @@ TEST_CASE("data is compressible: levels have capacities in flushed bytes") {
   h.settle();
   const Stats stats = h.db->stats();
   REQUIRE(stats.flushes > 30);
-  CHECK(stats.table_live_bytes < 6 * h.settings.memtable_size);
+  CHECK(stats.table_live_bytes < 6 * h.settings.tree.memtable_size);
   CHECK(deepest_level(*h.db) >= 2);
   CHECK(stats.compaction_bytes_written < 8 * stats.flush_bytes_written);
   const int deepest = deepest_level(*h.db);
@@ -58,7 +58,7 @@ constexpr std::uint64_t kFlush = 400;  // the entries of two thirds of a memtabl
 
 Settings with_schedule(const char* name) {
   Settings s = Harness::small();
-  s.memtable_size = 128 << 10;
+  s.tree.memtable_size = 128 << 10;
   s.tree.policy = {name, {{"k", 4}}};
   return s;
 }
@@ -199,7 +199,7 @@ TEST_CASE("planted bug makes a stack deeper than its policy allows: the check at
 
 TEST_CASE("small memtables exceed their size with the last entry: each counts as one flush", "[policies]") {
   Settings s = Harness::small();
-  s.memtable_size = 16 << 10;
+  s.tree.memtable_size = 16 << 10;
   s.tree.policy = {"klsm", {{"size_ratio", 6}, {"runs", 2}}};
   Harness h(s);
   h.open();

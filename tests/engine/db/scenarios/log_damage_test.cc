@@ -91,7 +91,7 @@ void try_byte(Harness& h, const MemoryFileSystem& left, const std::string& path,
 
 Settings tiny_segments() {
   Settings settings = Harness::small();
-  settings.memtable_size = 4 << 20;
+  settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
   return settings;
 }

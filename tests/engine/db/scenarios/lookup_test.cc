@@ -50,7 +50,7 @@ TEST_CASE("get after a prefetch has the same result as a get without one", "[db]
     for (const double filter_bits : {10.0, 2.0, 0.0}) {
       CAPTURE(pages_per_tile, filter_bits);
       Settings settings = Harness::small();
-      settings.memtable_size = 16 << 10;
+      settings.tree.memtable_size = 16 << 10;
       settings.tree.file_size = 64 << 10;
       settings.tree.pages_per_tile = pages_per_tile;
       settings.tree.filter_bits_per_key = filter_bits;
@@ -159,7 +159,7 @@ std::string nth_key(std::uint64_t i) { return "key" + std::to_string(1'000'000 +
 
 Settings with_filters(FilterAllocation allocation, double bits_per_key) {
   Settings s = Harness::small();
-  s.memtable_size = 96 << 10;  // files of a thousand keys, where rounding up to blocks adds a few per cent
+  s.tree.memtable_size = 96 << 10;  // files of a thousand keys, where rounding up to blocks adds a few per cent
   s.tree.file_size = 96 << 10;
   s.tree.filter_allocation = allocation;
   s.tree.filter_bits_per_key = bits_per_key;
@@ -337,7 +337,7 @@ TEST_CASE("files have other pages per tile than the setting: their filter memory
   h.settle();
   h.settings.tree.pages_per_tile = 1;
   REQUIRE(h.db->reconfigure(h.settings).is_ok());
-  h.settings.memtable_size = 8 << 20;  // large, so that the second run is written at once, with as many keys
+  h.settings.tree.memtable_size = 8 << 20;  // large, so that the second run is written at once, with as many keys
   h.reopen();
   for (std::uint64_t i = 0; i < kKeys; ++i) h.put(0, nth_key(i), std::string(30, 'w'));
   REQUIRE(h.db->flush(0).is_ok());

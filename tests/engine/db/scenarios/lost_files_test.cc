@@ -10,7 +10,7 @@ namespace {
 
 Settings several_segments() {
   Settings settings = Harness::small();
-  settings.memtable_size = 4 << 20;
+  settings.tree.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
   return settings;
 }

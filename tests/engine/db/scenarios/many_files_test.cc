@@ -18,7 +18,7 @@ struct ManyFiles {
   static Settings settings_of(const PolicySettings& policy) {
     Settings s = Harness::small();
     s.memory_budget = 256 << 20;
-    s.memtable_size = 1 << 20;
+    s.tree.memtable_size = 1 << 20;
     s.wal_segment_size = 4 << 20;
     s.tree.file_size = 64 << 10;
     s.tree.policy = policy;

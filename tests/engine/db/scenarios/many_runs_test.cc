@@ -13,7 +13,7 @@ constexpr Millis kHour = 3'600'000;
 
 Settings settings_with(const PolicySettings& policy) {
   Settings s = Harness::small();
-  s.memtable_size = 16 << 10;
+  s.tree.memtable_size = 16 << 10;
   s.wal_segment_size = 64 << 10;
   s.fsync = FsyncMode::kAlways;
   s.tree.file_size = 64 << 10;

@@ -279,7 +279,7 @@ TEST_CASE("pages are fetched for later reads: they take no room from pages of th
 
 TEST_CASE("connections use up the budget: memtables flush early, the cache shrinks, and then writes are refused") {
   Settings settings = Harness::small();
-  settings.memtable_size = 4 << 20;
+  settings.tree.memtable_size = 4 << 20;
   Harness h(settings);
   h.open();
   for (int i = 0; i < 300; ++i) h.put(0, key_of(i), std::string(5000, 'v'));
@@ -373,7 +373,7 @@ TEST_CASE("command builds a value: it counts once in batch, memtable and reader"
 TEST_CASE("charge is refused because memtables take the room: the next tick flushes them") {
   Settings settings = Harness::small();
   settings.memory_budget = 32 << 20;
-  settings.memtable_size = 16 << 20;
+  settings.tree.memtable_size = 16 << 20;
   Harness h(settings);
   h.open();
   for (int i = 0; i < 3; ++i) {

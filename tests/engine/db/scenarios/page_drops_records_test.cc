@@ -26,7 +26,7 @@ Settings record_settings(std::uint32_t h) {
 
 Settings record_settings(const Layout& layout) {
   Settings s = record_settings(layout.pages_per_tile);
-  s.memtable_size = 16 << 10;
+  s.tree.memtable_size = 16 << 10;
   layout.set(&s.tree);
   return s;
 }
@@ -247,7 +247,7 @@ TEST_CASE("delete partly covers more than an eighth of a table: it reads nothing
   const DeleteKey ranges = GENERATE(DeleteKey{1}, DeleteKey{8});  // each range is in one or two of a tile's 32 pages
   const bool in_part = ranges == 1;
   Settings settings = record_settings(32);
-  settings.memtable_size = 8 << 20;
+  settings.tree.memtable_size = 8 << 20;
   settings.tree.file_size = 4 << 20;
   settings.tree.delete_deadline = 600'000;
   settings.scrub_interval = 0;  // verify reads everything

@@ -18,7 +18,7 @@ namespace {
 
 Settings settings_of(const Layout& layout) {
   Settings s = Harness::small();
-  s.memtable_size = 16 << 10;
+  s.tree.memtable_size = 16 << 10;
   s.wal_segment_size = 64 << 10;
   s.tree.file_size = 64 << 10;
   layout.set(&s.tree);

@@ -26,7 +26,7 @@ void stop_writes(Harness& h) {
 TEST_CASE("many databases have memtables: they are flushed before they spend the whole budget") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;
-  settings.memtable_size = 16 << 20;
+  settings.tree.memtable_size = 16 << 20;
   settings.wal_segment_size = 64 << 20;
   Harness h(settings);
   h.open();
@@ -48,7 +48,7 @@ TEST_CASE("many databases have memtables: they are flushed before they spend the
 TEST_CASE("no tick comes, as during a long sync of the log: memtables still keep to their share of the budget") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;
-  settings.memtable_size = 16 << 20;
+  settings.tree.memtable_size = 16 << 20;
   settings.wal_segment_size = 64 << 20;
   Harness h(settings);
   h.open();
@@ -78,7 +78,7 @@ TEST_CASE("no tick comes, as during a long sync of the log: memtables still keep
 TEST_CASE("memory is short: small memtables stay in memory, and large ones are flushed together") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;
-  settings.memtable_size = 16 << 20;
+  settings.tree.memtable_size = 16 << 20;
   settings.wal_segment_size = 64 << 20;
   settings.databases = 64;
   Harness h(settings);
@@ -113,7 +113,7 @@ TEST_CASE("memory is short: small memtables stay in memory, and large ones are f
 TEST_CASE("small memtables keep the oldest log segment: one tick flushes all of them") {
   Settings settings = Harness::small();
   settings.databases = 64;
-  settings.memtable_size = 256 << 10;
+  settings.tree.memtable_size = 256 << 10;
   Harness h(settings);
   h.open();
   for (DatabaseId d = 1; d < settings.databases; ++d) h.put(d, "k", "v");
@@ -132,7 +132,7 @@ TEST_CASE("small memtables keep the oldest log segment: one tick flushes all of 
 TEST_CASE("frozen memtables fill the budget: writes wait for flushes and are not refused") {
   Settings settings = Harness::small();
   settings.memory_budget = 16 << 20;
-  settings.memtable_size = 16 << 20;
+  settings.tree.memtable_size = 16 << 20;
   settings.wal_segment_size = 64 << 20;
   Harness h(settings);
   h.open();
@@ -428,7 +428,7 @@ TEST_CASE("disk fills up at once: it has room for tables twice as large as their
   h.settle();
   const std::string value(2200, 'v');
   int n = 0;
-  for (; static_cast<std::uint64_t>(n + 2) * value.size() < 2 * h.settings.memtable_size; ++n) h.put(0, key_of(n), value);
+  for (; static_cast<std::uint64_t>(n + 2) * value.size() < 2 * h.settings.tree.memtable_size; ++n) h.put(0, key_of(n), value);
   h.files->set_capacity(h.files->used_bytes());
   h.settle();
   h.heal();
@@ -485,7 +485,7 @@ TEST_CASE("disk is full at once, with more to flush than reserved: reads and del
 TEST_CASE("disk has room for little more than the active memtable: data is refused") {
   constexpr std::uint64_t kMiB = 1 << 20;
   Harness h;
-  h.settings.memtable_size = 16 * kMiB;
+  h.settings.tree.memtable_size = 16 * kMiB;
   h.settings.wal_segment_size = 16 * kMiB;
   h.files->set_capacity(64 * kMiB);  // 3.2 MiB of it must stay free
   h.open();

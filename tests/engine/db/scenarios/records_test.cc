@@ -19,7 +19,7 @@ struct Case {
 
 Settings settings_for(const Case& c) {
   Settings s = Harness::small();
-  s.memtable_size = 16 << 10;
+  s.tree.memtable_size = 16 << 10;
   s.tree.file_size = 64 << 10;
   s.tree.policy = c.policy;
   s.tree.pages_per_tile = c.pages_per_tile;
@@ -274,7 +274,7 @@ TEST_CASE("deletes form a sliding window: one record with the oldest birth is le
 
 TEST_CASE("more records are written than a memtable can have: they continue in the next one") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
-  h.settings.memtable_size = 64 << 20;
+  h.settings.tree.memtable_size = 64 << 20;
   h.open();
   for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(10 * i));
   REQUIRE(h.db->flush(0).is_ok());
@@ -295,7 +295,7 @@ TEST_CASE("more records are written than a memtable can have: they continue in t
 TEST_CASE("tree has more than 1,024 records: the oldest are merged away first, with and without a deadline") {
   constexpr int kLimit = 1024, kDeletes = kLimit + 76, kStep = 4;
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
-  h.settings.memtable_size = 8 << 20;
+  h.settings.tree.memtable_size = 8 << 20;
   h.settings.tree.delete_deadline = GENERATE(Millis{0}, Millis{24} * 3600 * 1000);
   h.open();
   for (int i = 0; i < kStep * kDeletes; ++i) put(h, i, padded("old", i), static_cast<DeleteKey>(i));
@@ -365,7 +365,7 @@ TEST_CASE("lookup by stamp reads only pages that can match") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.settings.tree.pages_per_tile = 8;
-  h.settings.memtable_size = 4 << 20;
+  h.settings.tree.memtable_size = 4 << 20;
   h.settings.tree.file_size = 4 << 20;
   h.open();
   Random random(5);

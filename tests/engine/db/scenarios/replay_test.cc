@@ -14,7 +14,7 @@ constexpr DatabaseId kDatabases = 4;
 Settings roomy() {
   Settings s = Harness::small();
   s.memory_budget = 256 * kMiB;
-  s.memtable_size = 16 * kMiB;
+  s.tree.memtable_size = 16 * kMiB;
   s.wal_segment_size = kMiB;
   return s;
 }
@@ -22,7 +22,7 @@ Settings roomy() {
 Settings tight() {
   Settings s = roomy();
   s.memory_budget = 4 * kMiB;
-  s.memtable_size = 512 << 10;
+  s.tree.memtable_size = 512 << 10;
   return s;
 }
 

@@ -240,9 +240,42 @@ TEST_CASE("automatic tile sizes follow deletes by stamp and scans, and after a r
   CHECK(h.db->tree_info(0)->pages_per_tile == 1);
 }
 
+TEST_CASE("databases have different memtable sizes, which change in use: each flushes at its own size") {
+  Settings settings = Harness::small();
+  settings.databases = 2;
+  settings.tree.memtable_size = 16 << 20;
+  settings.tree.compression = settings.tree.compression_last_level = Compression::kNone;
+  settings.overrides[1] = settings.tree;
+  settings.overrides[1].memtable_size = 256 << 10;
+  Harness h(settings);
+  h.open();
+  int written = 0;
+  const auto write_a_mebibyte = [&](DatabaseId database) {
+    for (int i = 0; i < 1024; ++i) h.put(database, "key" + std::to_string(100'000 + written++), std::string(1024, 'v'));
+    h.settle();
+  };
+  const auto memtable_bytes = [&](DatabaseId database) { return h.db->tree_info(database)->memtable_bytes; };
+  write_a_mebibyte(0);
+  write_a_mebibyte(1);
+  CHECK(memtable_bytes(0) > 1 << 20);
+  CHECK(memtable_bytes(1) < 512 << 10);
+  CHECK(h.db->tree_info(0)->runs.empty());
+  CHECK(!h.db->tree_info(1)->runs.empty());
+
+  demand_ok(h.db->set_tree_settings(0, settings.overrides[1]), "smaller");
+  demand_ok(h.db->set_tree_settings(1, settings.tree), "larger");
+  h.put(0, "one more", "value");
+  h.settle();
+  CHECK(memtable_bytes(0) < 64 << 10);  // the memtable that had outgrown the new size was flushed
+  write_a_mebibyte(1);
+  CHECK(memtable_bytes(1) > 1 << 20);
+  h.verify(0);
+  h.verify(1);
+}
+
 TEST_CASE("partitioning changes in use: a restart keeps the same partitions") {
   Settings settings = Harness::small();
-  settings.memtable_size = 32 << 10;
+  settings.tree.memtable_size = 32 << 10;
   settings.tree.file_size = 64 << 10;
   settings.tree.policy = {"constant", {{"k", 1}}};
   Harness h(settings);

@@ -348,7 +348,7 @@ TEST_CASE("batch has few large values: they are logged in pieces, and make no me
 TEST_CASE("staged batches are small: they stay in memory until a memtable is full, a flush is requested or deletes are due",
           "[staged]") {
   Settings settings = staged_settings();
-  settings.memtable_size = 1 << 20;
+  settings.tree.memtable_size = 1 << 20;
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
   h.open();

@@ -19,7 +19,10 @@ constexpr std::uint64_t kMemTableBytes = 64 << 10;
 
 std::vector<TreeSettings> four_databases() {
   std::vector<TreeSettings> settings(4);
-  for (TreeSettings& each : settings) each.delete_deadline = 0;
+  for (TreeSettings& each : settings) {
+    each.delete_deadline = 0;
+    each.memtable_size = kMemTableBytes;
+  }
   settings[0].delete_deadline = 1000;
   settings[3].policy.name = "tiering";
   settings[3].filter_bits_per_key = settings[0].filter_bits_per_key + 1;
@@ -35,7 +38,6 @@ struct Bed {
   std::vector<TreeId> frozen, filters_changed;
   TreeRegistry trees{{.clock = &clock,
                       .epoch = &epoch,
-                      .memtable_size = kMemTableBytes,
                       .now = [this] { return now; },
                       .last_seq = [this] { return last_seq; },
                       .frozen = [this](const TreePtr& tree) { frozen.push_back(tree->id); },

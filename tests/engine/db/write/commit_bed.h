@@ -87,8 +87,8 @@ struct CommitBed {
                                 writes.measure();
                                 return true;
                               }}};
-  TreeRegistry trees{registry_env(clock, epoch, kMemTableBytes, kNow, [this] { return pipeline.last_seq(); }),
-                     std::vector<TreeSettings>(kDatabases)};
+  TreeRegistry trees{registry_env(clock, epoch, kNow, [this] { return pipeline.last_seq(); }),
+                     databases_of(kDatabases, kMemTableBytes)};
   TreePlacer placer{{.trees = &trees,
                      .new_tree = [this] { return ++last_tree; },
                      .sequence =

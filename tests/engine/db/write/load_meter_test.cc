@@ -34,7 +34,7 @@ struct Bed {
   SimulatedClock clock;
   bool paused = false;
   std::vector<TreeLoad> loads;
-  LoadMeter meter{{.memtable_size = kMemTableBytes,
+  LoadMeter meter{{.memtable_size = [] { return std::uint64_t{kMemTableBytes}; },
                    .loads = [this] { return loads; },
                    .empty_memtable_bytes = [] { return MemTable(kMemTableBytes).memory_bytes(); },
                    .memory_budget = [] { return std::uint64_t{64} << 20; },
@@ -55,6 +55,7 @@ struct Bed {
     load.tree = std::make_shared<Tree>(clock);
     load.view = view;
     load.policy = policy;
+    load.memtable_size = kMemTableBytes;
     load.inherited_runs = 1;
     load.compactions_fail = true;
     loads.push_back(load);

@@ -26,12 +26,11 @@ struct Bed {
   MemoryBudget budget{
       {.account = account, .clock = &clock, .set_cache_capacity = [](std::uint64_t) {}, .flushes_fail = [] { return false; }},
       kMiB};
-  TreeRegistry trees{registry_env(clock, epoch, kMemTableBytes, Millis{1000}, [this] { return last_seq; }),
-                     std::vector<TreeSettings>(4)};
+  TreeRegistry trees{registry_env(clock, epoch, Millis{1000}, [this] { return last_seq; }), databases_of(4, kMemTableBytes)};
   MemTableRelief relief{
       {.trees = &trees,
        .budget = &budget,
-       .most_log_bytes = 1000,
+       .most_log_bytes = [] { return std::uint64_t{1000}; },
        .empty_memtable_bytes = [] { return MemTable(kMemTableBytes).memory_bytes(); },
        .log_bytes = [this] { return log_bytes; },
        .pending_piece_bytes = [this] { return piece_bytes; },

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "db/write/tree_placer.h"
+#include "engine/db/trees/registry_env.h"
 
 using namespace ebbtide;
 
@@ -22,12 +23,11 @@ struct Bed {
   int mappings = 0, flushes = 0;
   TreeRegistry trees{{.clock = &clock,
                       .epoch = &epoch,
-                      .memtable_size = 4096,
                       .now = [] { return kTime; },
                       .last_seq = [this] { return next_seq - 1; },
                       .frozen = [this](const TreePtr&) { ++flushes; },
                       .filters_changed = [](const TreePtr&) {}},
-                     std::vector<TreeSettings>(4)};
+                     databases_of(4, 4096)};
   TreePlacer placer{{.trees = &trees,
                      .new_tree = [this] { return next_tree++; },
                      .sequence =

@@ -23,7 +23,7 @@ class Tree {
   explicit Tree(PolicySettings policy) {
     settings_.dir = "db";
     settings_.databases = 1;
-    settings_.memtable_size = 16 << 10;
+    settings_.tree.memtable_size = 16 << 10;
     settings_.tree.policy = std::move(policy);
     open();
   }
@@ -123,7 +123,7 @@ Settings steady(const PolicySettings& policy) {
   Settings settings;
   settings.dir = "db";
   settings.databases = 1;
-  settings.memtable_size = 16 << 10;
+  settings.tree.memtable_size = 16 << 10;
   settings.wal_segment_size = 64 << 10;
   settings.tree.policy = policy;
   settings.tree.file_size = goes_by_file(policy) ? kFile : std::uint64_t{1} << 30;

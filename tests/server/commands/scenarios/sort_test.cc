@@ -138,7 +138,7 @@ TEST_CASE("lists and weights are random: SORT gives the order of a simple sort, 
 
 TEST_CASE("one loop writes a key of BY while the other sorts and stores: no result is older than what was written before") {
   Settings settings = CommandHarness::small();  // no flush runs in this test, so all writes must fit into one memtable
-  settings.memtable_size = 64 << 20;
+  settings.tree.memtable_size = 64 << 20;
   settings.memory_budget = 512 << 20;
   CommandHarness server(command_families(), settings);
   push_numbers(server, 500);

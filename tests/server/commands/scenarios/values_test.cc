@@ -207,7 +207,7 @@ TEST_CASE("writes are stopped: PFCOUNT replies, and stores nothing") {
 TEST_CASE("one loop adds to a sketch while the other stores its count: no element is lost") {
   // No flush runs in this test, so all sketches must fit into one memtable; otherwise writes would be stopped.
   Settings settings = CommandHarness::small();
-  settings.memtable_size = 64 << 20;
+  settings.tree.memtable_size = 64 << 20;
   settings.memory_budget = 512 << 20;
   CommandHarness server(command_families(), settings);
   constexpr int kRounds = 1000, kBefore = 5000;
