@@ -26,6 +26,11 @@ void FaultFileSystem::before_nth(std::uint64_t nth, FileOps ops, std::function<v
   hooks_.push_back({.left = nth, .ops = ops, .hook = std::move(hook)});
 }
 
+void FaultFileSystem::clear_hooks() {
+  MutexLock lock(mutex_);
+  hooks_.clear();
+}
+
 std::uint64_t FaultFileSystem::operations(FileOps ops) const {
   MutexLock lock(mutex_);
   std::uint64_t total = 0;

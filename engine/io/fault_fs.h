@@ -45,6 +45,8 @@ class FaultFileSystem final : public InterposedFileSystem {
   /// Calls `hook` once, before the nth matching call from now, on the thread of that call. Hooks may use this file system; their
   /// calls are counted, too.
   void before_nth(std::uint64_t nth, FileOps ops, std::function<void()> hook);
+  /// Removes all hooks that were not called yet.
+  void clear_hooks();
 
   /// Number of calls so far, including failed ones.
   [[nodiscard]] std::uint64_t operations(FileOps ops = kMutatingOps) const;

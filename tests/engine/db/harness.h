@@ -55,7 +55,12 @@ class Listener final : public EventListener {
 
 struct Harness {
   explicit Harness(Settings s = small()) : settings(std::move(s)) { use(std::make_unique<MemoryFileSystem>()); }
-  ~Harness() { db.reset(); }
+  ~Harness() {
+    // Closing the database makes file operations. Hooks refer to variables of the test, which may have ended.
+    faults->clear_hooks();
+    watch->on_call = nullptr;
+    db.reset();
+  }
 
   /// Returns settings with which a few keys fill a memtable, and a few memtables fill a level.
   static Settings small() {
