@@ -1,5 +1,6 @@
 #include "config/config.h"
 
+#include <sys/stat.h>
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
@@ -223,6 +224,11 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
 }
 
 Result<std::string> read_text_file(const std::string& path) {
+  // Opening a named pipe without a writer would wait for one, and a device may have no end.
+  if (struct stat info{}; ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+    return Status::invalid_argument(
+        path + ": is a pipe or a device, not a regular file; write its content to a file, and give the path of that");
+  }
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (in.is_open()) in.peek();  // opening a directory succeeds, but this read fails

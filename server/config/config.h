@@ -136,7 +136,7 @@ ConfigKeyPtr find_redis_key(Bytes name);
 /// Returns the end of an error message for an unknown key: the nearest known name, if there is one.
 std::string explain_unknown_key(Bytes name);
 
-/// Returns the content of a file. kInvalidArgument: "PATH: cannot be read: REASON".
+/// Returns the content of a regular file. kInvalidArgument: "PATH: cannot be read: REASON", or "PATH: is a pipe or a device ...".
 Result<std::string> read_text_file(const std::string& path);
 
 /// The sources of settings.

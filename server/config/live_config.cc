@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "store/glob.h"
 
@@ -130,11 +129,9 @@ Status LiveConfig::rewrite(std::string* warning) {
   std::lock_guard changing(change_mutex_);
   const auto config = current();
   if (config->file.empty()) return Status::invalid_argument("ERR The server is running without a config file");
-  std::ifstream in(config->file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) return Status::invalid_argument("ERR Rewriting config file: " + config->file + " cannot be read");
-  const auto rewritten = rewrite_config(text.str(), config->file, *config);
+  const auto text = read_text_file(config->file);
+  if (!text.is_ok()) return Status::invalid_argument("ERR Rewriting config file: " + config->file + " cannot be read");
+  const auto rewritten = rewrite_config(*text, config->file, *config);
   if (!rewritten.is_ok())
     return Status::invalid_argument("ERR Rewriting config file: " + std::string(rewritten.status().message()));
   std::error_code error;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "store/dump.h"
@@ -56,6 +57,9 @@ class MemoryInput final : public InputFile {
 
 Result<std::unique_ptr<InputFile>> InputFile::open(const std::string& path) {
   if (path == "-") return std::unique_ptr<InputFile>(std::make_unique<StreamInput>("standard input", stdin, std::nullopt));
+  // Opening a named pipe without a writer would wait for one.
+  if (std::error_code error; std::filesystem::is_fifo(path, error))
+    return Status::io_error(path + ": cannot be read twice; give - and pass it as standard input");
   std::FILE* const file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) return Status::io_error(path + ": " + std::strerror(errno));
   struct stat info {};

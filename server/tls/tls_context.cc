@@ -6,6 +6,8 @@
 
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <utility>
 #include <vector>
 
 namespace ebbtide {
@@ -85,6 +87,21 @@ std::string set_clients(SSL_CTX* context, const TlsSettings& settings) {
   return {};
 }
 
+/// Returns an error if one of the files is a pipe or a device: opening a named pipe without a writer would wait for one.
+std::string find_special_file(const TlsSettings& settings) {
+  const std::pair<const char*, const std::string*> files[] = {{"cert_file", &settings.cert_file},
+                                                              {"key_file", &settings.key_file},
+                                                              {"key_password_file", &settings.key_password_file},
+                                                              {"ca_cert_file", &settings.ca_cert_file}};
+  for (const auto& [name, path] : files) {
+    std::error_code error;
+    if (!std::filesystem::is_other(*path, error)) continue;
+    return "server.tls." + std::string(name) + " " + *path +
+           ": is a pipe or a device, not a regular file; write its content to a file, and give the path of that";
+  }
+  return {};
+}
+
 std::int64_t expiry_of(const SSL_CTX* context) {
   const X509* certificate = SSL_CTX_get0_certificate(context);
   std::tm time{};
@@ -98,6 +115,7 @@ TlsContext::~TlsContext() { SSL_CTX_free(context_); }
 
 std::shared_ptr<const TlsContext> TlsContext::make(const TlsSettings& settings, std::string* error) {
   ERR_clear_error();
+  if (*error = find_special_file(settings); !error->empty()) return nullptr;
   std::shared_ptr<TlsContext> made(new TlsContext);
   SSL_CTX* const context = made->context_ = SSL_CTX_new(TLS_server_method());
   if (context == nullptr || !set_protocols(context, settings.protocols)) return *error = "TLS: " + openssl_error(), nullptr;

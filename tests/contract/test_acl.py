@@ -206,6 +206,18 @@ def test_wrong_users_file_is_refused_with_its_line_and_a_failed_load_changes_not
     assert app.call("ACL", "LOAD").startswith("(error) NOPERM")
 
 
+def test_named_pipe_instead_of_a_file_is_refused_at_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    why = f"{pipe}: is a pipe or a device, not a regular file; write its content to a file, and give the path of that"
+    tls = ["--set", "server.tls.port=1", "--set", "server.tls.key_file=x"]
+    ways = [["--config", pipe], *[["--set", f"server.{key}={pipe}"] for key in ("users_file", "password_file")]]
+    for arguments in [*ways, [*tls, "--set", f"server.tls.cert_file={pipe}"]]:
+        checked = subprocess.run([binary(), *arguments, "--check"], capture_output=True, text=True, check=False, timeout=20)
+        assert checked.returncode == 2, arguments
+        assert why in checked.stderr
+
+
 def test_shipped_users_can_run_what_their_comments_say_and_no_more(fresh, tmp_path):
     shipped = (ROOT / "config" / "users.acl").read_text()
     file = tmp_path / "users.acl"

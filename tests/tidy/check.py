@@ -175,6 +175,7 @@ EXCEPTIONS = {
     ("server/config/live_config.", "files"): "rewrites the YAML, which lies apart from any data directory",
     ("server/config/users_file.", "files"): "writes the file of users, which does so, too",
     ("server/config/config.", "files"): "reads the YAML, which lies apart from any data directory",
+    ("server/tls/tls_context.", "files"): "looks at the kind of a file before OpenSSL opens it",
     ("server/checkpoint/", "threads"): "reads new backups for as long as that takes, beside all else",
     ("server/checkpoint/", "files"): "names and removes whole backups, which lie apart from any data directory",
     ("server/log/failure_log.", "files"): "writes the log's last line when nothing may be allocated",

@@ -1,6 +1,10 @@
 // Tests of the configuration: errors with their places, precedence, the shipped YAML file, and edits in place.
 #include <catch2/catch.hpp>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -454,4 +458,20 @@ TEST_CASE("file cannot be edited: the rewrite is refused, and the file is not da
   const auto result = rewrite_config(text, "f.yaml", config);
   REQUIRE_FALSE(result.is_ok());
   CHECK(std::string(result.status().message()).find("server.bind") != std::string::npos);
+}
+
+TEST_CASE("file of the configuration is a named pipe or a device: it is refused at once, with its name and the remedy") {
+  const std::string pipe = (std::filesystem::temp_directory_path() / ("config_test_pipe" + std::to_string(::getpid()))).string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::string& file : {pipe, std::string("/dev/null")}) {
+    const std::string why =
+        file + ": is a pipe or a device, not a regular file; write its content to a file, and give the path of that";
+    const auto whole = load_config({.file = file});
+    CHECK(std::string(whole.status().message()) == why);
+    CHECK(read_text_file(file).status().message() == why);
+    Config config = loaded("");
+    config.users_file = file;
+    CHECK(read_users(config, 1 << 20).status().message() == why);
+  }
+  std::filesystem::remove(pipe);
 }

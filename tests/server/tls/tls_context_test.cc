@@ -24,3 +24,14 @@ TEST_CASE("password of the key is missing: it is reported before the key is read
   CHECK(TlsContext::make(settings, &error) == nullptr);
   CHECK(error == "server.tls.key_password_file /no/such: cannot be read or is empty");
 }
+
+TEST_CASE("file is a pipe or a device: it is refused, and never opened", "[tls]") {
+  TlsSettings settings;
+  settings.cert_file = "c";
+  settings.key_file = "/dev/null";
+  std::string error;
+  CHECK(TlsContext::make(settings, &error) == nullptr);
+  CHECK(error ==
+        "server.tls.key_file /dev/null: is a pipe or a device, not a regular file; write its content to a file, and give "
+        "the path of that");
+}
