@@ -72,7 +72,8 @@ bool glob_match(Bytes pattern, Bytes text, bool ignore_case) {
   return GlobMatch(pattern, text, ignore_case).go_on(~std::size_t{0}).value();
 }
 
-std::optional<bool> GlobMatch::go_on(std::size_t steps) {
+std::optional<bool> GlobMatch::go_on(std::size_t* steps_left) {
+  std::size_t& steps = *steps_left;
   while (t_ < text_.size()) {
     if (steps == 0) return std::nullopt;
     --steps;
@@ -92,6 +93,7 @@ std::optional<bool> GlobMatch::go_on(std::size_t steps) {
     }
     if (p_ < pattern_.size()) {
       const Step step = match_one(pattern_, p_, text_[t_], ignore_case_);
+      steps -= std::min(steps, step.next - p_ - 1);  // a bracket expression may be long
       if (step.matches) {
         p_ = step.next;
         ++t_;
@@ -142,6 +144,41 @@ bool GlobMatch::seek_literal() {
 }
 
 std::string glob_literal_prefix(Bytes pattern) { return literal_prefix(pattern).first; }
+
+GlobShape glob_shape(Bytes pattern) {
+  using Kind = GlobShape::Kind;
+  GlobShape shape;
+  shape.prefix = shape.least = static_cast<std::uint32_t>(std::min(pattern.find_first_of("*?[\\"), pattern.size()));
+  std::size_t plain_from = 0;  // the elements from here on are characters that stand for themselves
+  const auto end_plain = [&](std::size_t end, std::size_t next) {
+    if (plain_from >= shape.prefix && end > plain_from + shape.middle_bytes) {
+      shape.middle = static_cast<std::uint32_t>(plain_from);
+      shape.middle_bytes = static_cast<std::uint32_t>(end - plain_from);
+    }
+    plain_from = next;
+  };
+  for (std::size_t p = shape.prefix; p < pattern.size();) {
+    if (pattern[p] == '*') {
+      shape.has_star = true;
+      end_plain(p, p + 1);
+      ++p;
+      continue;
+    }
+    const std::size_t next = match_one(pattern, p, '\0', false).next;
+    if (next > p + 1 || pattern[p] == '?' || pattern[p] == '[') end_plain(p, next);
+    ++shape.least;
+    p = next;
+  }
+  shape.suffix = static_cast<std::uint32_t>(pattern.size() - plain_from);
+  const bool only_stars = pattern.find_first_not_of('*', shape.prefix) == Bytes::npos;
+  shape.kind = shape.prefix == pattern.size() ? Kind::kText : only_stars ? Kind::kPrefix : Kind::kOther;
+  return shape;
+}
+
+bool contains_literal(Bytes text, Bytes literal) {
+  if (text.size() < kLeastSearched) return text.find(literal) != Bytes::npos;
+  return ::memmem(text.data(), text.size(), literal.data(), literal.size()) != nullptr;
+}
 
 bool glob_is_literal(Bytes pattern) { return literal_prefix(pattern).second == pattern.size(); }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -26,7 +27,9 @@ class GlobMatch {
   GlobMatch(Bytes pattern, Bytes text, bool ignore_case = false) : pattern_(pattern), text_(text), ignore_case_(ignore_case) {}
 
   /// Continues for about `steps` steps, a few nanoseconds each. Returns the result, or nullopt if it is to be called again.
-  std::optional<bool> go_on(std::size_t steps);
+  std::optional<bool> go_on(std::size_t steps) { return go_on(&steps); }
+  /// Like go_on(*steps), and subtracts the steps that were made.
+  std::optional<bool> go_on(std::size_t* steps);
 
  private:
   /// Finds the literal text behind the latest star. Stops once that is longer than the rest of the text.
@@ -49,5 +52,26 @@ class GlobMatch {
 std::string glob_literal_prefix(Bytes pattern);
 /// Returns true if the pattern matches exactly one text, its glob_literal_prefix().
 bool glob_is_literal(Bytes pattern);
+
+/// The parts of a pattern that are compared at once, before a match is tried.
+struct GlobShape {
+  enum class Kind : std::uint8_t {
+    kText,    ///< the pattern has no special character: it matches itself only
+    kPrefix,  ///< a text and stars: it matches all texts with this prefix
+    kOther,
+  };
+  std::uint32_t prefix = 0;  ///< bytes before the first special character or quote; every match begins with them
+  std::uint32_t suffix = 0;  ///< bytes after the last special character or quoted one; every match ends with them
+  /// Place and length of the longest literal text between these two; every match contains it.
+  std::uint32_t middle = 0, middle_bytes = 0;
+  std::uint32_t least = 0;  ///< the least bytes of a match
+  bool has_star = false;    ///< a match may be longer than that
+  Kind kind = Kind::kText;
+};
+/// Requires that the pattern has less than 4 GiB.
+GlobShape glob_shape(Bytes pattern);
+
+/// Returns true if the text contains `literal`, in a time that does not depend on the length of `literal`.
+bool contains_literal(Bytes text, Bytes literal);
 
 }  // namespace ebbtide

@@ -119,3 +119,37 @@ TEST_CASE("glob: literal prefix of a pattern is found") {
     if (glob_match(pattern, text)) REQUIRE(text.starts_with(glob_literal_prefix(pattern)));
   }
 }
+
+TEST_CASE("glob: the shape of a pattern says how all matches begin and end, and how long they are") {
+  const auto shape = [](Bytes pattern) {
+    const GlobShape s = glob_shape(pattern);
+    const char* const kind = s.kind == GlobShape::Kind::kText ? "text" : s.kind == GlobShape::Kind::kPrefix ? "prefix" : "other";
+    return std::string(kind) + " " + std::string(pattern.substr(0, s.prefix)) + "," +
+           std::string(pattern.substr(pattern.size() - s.suffix)) + " " + std::to_string(s.least) + (s.has_star ? "+" : "") +
+           (s.middle_bytes == 0 ? "" : " " + std::string(pattern.substr(s.middle, s.middle_bytes)));
+  };
+  CHECK(shape("") == "text , 0");
+  CHECK(shape("abc") == "text abc,abc 3");
+  CHECK(shape("abc*") == "prefix abc, 3+");
+  CHECK(shape("**") == "prefix , 0+");
+  CHECK(shape("*") == "prefix , 0+");
+  CHECK(shape("*:t:*") == "other , 3+ :t:");
+  CHECK(shape("a*:t") == "other a,:t 3+");
+  CHECK(shape("a?bc") == "other a,bc 4");
+  CHECK(shape("a[bc]d") == "other a,d 3");
+  CHECK(shape("a[b*d") == "other a, 2");  // the bracket ends with the pattern
+  CHECK(shape("a\\*b") == "other a,b 3");
+  CHECK(shape("*\\*") == "other , 1+");
+  CHECK(shape("abc*d?ef[x]g*hi") == "other abc,hi 10+ ef");
+  CHECK(shape("*ab\\cde?") == "other , 6+ de");
+  CHECK(shape("*a\\") == "other ,a\\ 2+");  // a backslash at the end stands for itself
+  CHECK(shape("*[") == "other , 1+");
+  CHECK(shape("*]") == "other ,] 1+");
+}
+
+TEST_CASE("glob has a long bracket expression: comparing it takes as many steps as it has bytes") {
+  const std::string pattern = "*[" + std::string(1000, 'a') + "]c", text(1000, 'b');
+  std::size_t steps = 10'000'000;
+  CHECK(GlobMatch(pattern, text).go_on(&steps) == false);
+  CHECK(steps < 10'000'000 - 900'000);
+}
