@@ -6,8 +6,11 @@
 // All users together have a part of the memory budget (Users::kBudgetPart), and are charged to it. A change that makes them larger is
 // refused if they would exceed their part, or if the budget has no room. A change that makes them smaller is always allowed.
 #include <atomic>
+#include <iterator>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,16 +35,45 @@ Status too_many_users(std::uint64_t most_bytes) {
       std::to_string(most_bytes) + " bytes.");
 }
 
-/// Returns true if the client has a subscription that its user has no right to.
-bool hears_too_much(Client& client, const User& user) {
-  const auto* subscriptions = static_cast<const Subscriptions*>(state_of(client).subscriptions.get());
-  if (subscriptions == nullptr) return false;
-  for (const auto kind : {PubSub::Kind::kChannel, PubSub::Kind::kPattern, PubSub::Kind::kShard}) {
-    for (const std::string& name : subscriptions->names(kind)) {
-      if (!user.allows_channel(name, kind == PubSub::Kind::kPattern)) return true;
+/// A look at the subscriptions of a loop's clients. They may be many and each is compared with many patterns, so the loop copies
+/// some names at a time, and another thread compares them.
+struct SubscriptionLook {
+  struct Subscription {
+    std::uint64_t client_id;
+    bool is_pattern;
+    std::string name;
+  };
+  std::vector<std::uint64_t> ids;   ///< of the clients
+  std::size_t next_client = 0;      ///< the look goes on with its subscriptions
+  std::size_t next_kind = 0;        ///< and with this kind
+  std::optional<std::string> last;  ///< after this name
+  std::vector<Subscription> found;  ///< by the latest step
+  std::set<std::uint64_t> denied;   ///< clients with a subscription that their user has no right to
+};
+
+/// Finds the next subscriptions, about a thousand. Finds none at the end.
+void find_more(EventLoop& loop, Bytes user, SubscriptionLook* look) {
+  constexpr std::size_t kAtOnce = 1024, kBytesAtOnce = 1 << 20;
+  constexpr PubSub::Kind kKinds[] = {PubSub::Kind::kChannel, PubSub::Kind::kPattern, PubSub::Kind::kShard};
+  look->found.clear();
+  std::size_t bytes = 0;
+  for (; look->next_client < look->ids.size(); look->last.reset(), look->next_kind = 0, ++look->next_client) {
+    const std::uint64_t id = look->ids[look->next_client];
+    Client* const client = look->denied.contains(id) ? nullptr : loop.find(id);
+    if (client == nullptr || user_of(session_of(*client)) != user) continue;
+    const auto* subscriptions = static_cast<const Subscriptions*>(state_of(*client).subscriptions.get());
+    for (; subscriptions != nullptr && look->next_kind < std::size(kKinds); ++look->next_kind, look->last.reset()) {
+      const PubSub::Kind kind = kKinds[look->next_kind];
+      const auto& names = subscriptions->names(kind);
+      for (auto name = look->last ? names.upper_bound(*look->last) : names.begin(); name != names.end(); ++name) {
+        look->found.push_back({id, kind == PubSub::Kind::kPattern, *name});
+        bytes += name->size();
+        if (look->found.size() < kAtOnce && bytes < kBytesAtOnce) continue;
+        look->last = *name;
+        return;
+      }
     }
   }
-  return false;
 }
 
 }  // namespace
@@ -108,16 +140,39 @@ Status Server::change_users(const std::function<Result<Users>(const Users&, cons
 }
 
 void Server::refresh_sessions(const std::string& name, std::uint64_t self_id) {
+  std::vector<SubscriptionLook> looks(loops_.size());
+  const auto look_of = [&](const EventLoop& loop) { return &looks[static_cast<std::size_t>(loop.index())]; };
   on_every_loop([&](EventLoop& loop) {
     loop.for_each([&](Client& client) {
       if (client.state == nullptr) return;  // the client has run no command, and will look up its rights
       Session& session = session_of(client);
       if (user_of(session) != name) return;
       forget_rights(session);
-      if (!client.subscriber || !hears_too_much(client, rights_of(session, *this))) return;
-      (client.id == self_id ? client.close_after_command : client.close_now) = true;
-      if (client.id != self_id) loop.touch(&client);
+      if (client.subscriber) look_of(loop)->ids.push_back(client.id);
     });
+  });
+  const auto user = users()->find(name);
+  if (user == nullptr || user->all_channels()) return;
+  AclBudget no_limit;
+  for (bool more = true; more;) {
+    on_every_loop([&](EventLoop& loop) { find_more(loop, name, look_of(loop)); });
+    more = false;
+    for (SubscriptionLook& look : looks) {
+      more |= !look.found.empty();
+      for (const auto& [id, is_pattern, channel] : look.found) {
+        if (look.denied.contains(id)) continue;
+        if (!user->allows_channel(channel, is_pattern, no_limit).value_or(false)) look.denied.insert(id);
+      }
+      look.found.clear();
+    }
+  }
+  on_every_loop([&](EventLoop& loop) {
+    for (const std::uint64_t id : look_of(loop)->denied) {
+      Client* const client = loop.find(id);
+      if (client == nullptr) continue;
+      (id == self_id ? client->close_after_command : client->close_now) = true;
+      if (id != self_id) loop.touch(client);
+    }
   });
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/glob.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
@@ -38,24 +37,6 @@ void append_word(std::string* text, const std::string& word) {
 std::uint64_t heap_bytes(const std::string& text) {
   static const std::size_t inside = std::string().capacity();
   return text.capacity() > inside ? text.capacity() + 16 : 0;
-}
-
-/// Returns the text before the star if a pattern is a plain text and a star; such a pattern matches each key with this prefix.
-std::optional<std::string> prefix_of(Bytes pattern) {
-  if (!pattern.ends_with('*') || glob_is_literal(pattern)) return std::nullopt;
-  const Bytes rest = pattern.substr(0, pattern.size() - 1);
-  std::string prefix = glob_literal_prefix(rest);
-  // The second condition: in "a\*" the star is quoted.
-  if (!glob_is_literal(rest) || prefix != glob_literal_prefix(pattern)) return std::nullopt;
-  return prefix;
-}
-
-/// Returns the first text after all texts with this prefix; nullopt if there is none.
-std::optional<std::string> end_of_prefix(std::string prefix) {
-  while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
-  if (prefix.empty()) return std::nullopt;
-  prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1);
-  return prefix;
 }
 
 }  // namespace
@@ -209,42 +190,48 @@ std::uint64_t AclSelector::memory_bytes() const {
 
 // --- checks
 
-bool AclSelector::allows_command(const AclRequest& request) const {
+std::optional<bool> AclSelector::allows_command(const AclRequest& request, AclBudget& budget) const {
   if (all_commands_ || request.always_allowed || has_bit(request.command)) return true;
   const auto found = first_arguments_.find(request.command);
   if (found == first_arguments_.end() || request.arguments.size() < 2) return false;
-  return std::any_of(found->second.begin(), found->second.end(),
-                     [&](const std::string& allowed) { return equal_ignoring_case(allowed, request.arguments[1]); });
+  const Bytes argument = request.arguments[1];
+  for (const std::string& allowed : found->second) {
+    if (!budget.take(allowed.size() == argument.size() ? 1 + argument.size() : 1)) return std::nullopt;
+    if (equal_ignoring_case(allowed, argument)) return true;
+  }
+  return false;
 }
 
-bool AclSelector::allows_key(Bytes key, std::uint8_t access) const { return keys_.matches(key, access); }
-
-bool AclSelector::allows_range(const AclRequest::Range& range) const {
-  return std::any_of(keys_.all().begin(), keys_.all().end(), [&](const AclPatternSet::Pattern& allowed) {
-    if ((allowed.access & range.access) != range.access) return false;
-    const auto prefix = prefix_of(allowed.text);
-    if (!prefix || range.start < *prefix) return false;
-    const auto end = end_of_prefix(*prefix);
-    return !end || (range.end && *range.end <= *end);
-  });
+std::optional<bool> AclSelector::allows_channel(Bytes channel, bool is_pattern, AclBudget& budget) const {
+  if (all_channels_) return true;
+  if (!is_pattern) return channels_.matches(channel, 0, budget);
+  if (!budget.take(channels_.steps_of_contains(channel))) return std::nullopt;
+  return channels_.contains(channel);
 }
 
-bool AclSelector::allows_channel(Bytes channel, bool is_pattern) const {
-  return all_channels_ || (is_pattern ? channels_.contains(channel) : channels_.matches(channel, 0));
-}
-
-AclVerdict AclSelector::check(const AclRequest& request) const {
-  if (!allows_command(request)) return {AclDenial::kCommand, 0};
+std::optional<AclVerdict> AclSelector::check(const AclRequest& request, AclBudget& budget) const {
+  // Returns a verdict if the check ends with this answer, since it is a denial or the budget was used up.
+  const auto ends = [](std::optional<bool> allowed, AclDenial denial, std::size_t argument, std::optional<AclVerdict>* verdict) {
+    if (allowed) *verdict = AclVerdict{denial, argument};
+    return !allowed || !*allowed;
+  };
+  std::optional<AclVerdict> verdict;
+  if (!budget.take(1) || ends(allows_command(request, budget), AclDenial::kCommand, 0, &verdict)) return verdict;
   if (!all_keys_) {
     for (const AclRequest::Key& key : request.keys) {
-      if (!allows_key(request.arguments[key.argument], key.access)) return {AclDenial::kKey, key.argument};
+      const auto allowed = keys_.matches(request.arguments[key.argument], key.access, budget);
+      if (ends(allowed, AclDenial::kKey, key.argument, &verdict)) return verdict;
     }
-    if (request.range != nullptr && !allows_range(*request.range)) return {AclDenial::kKey, request.range->argument};
+    if (const AclRequest::Range* range = request.range; range != nullptr) {
+      const auto allowed = keys_.covers(range->keys, range->access, budget);
+      if (ends(allowed, AclDenial::kKey, range->argument, &verdict)) return verdict;
+    }
   }
   for (std::size_t i = request.channels.first; !all_channels_ && i < request.channels.end; ++i) {
-    if (!allows_channel(request.arguments[i], request.channels.patterns)) return {AclDenial::kChannel, i};
+    const auto allowed = allows_channel(request.arguments[i], request.channels.patterns, budget);
+    if (ends(allowed, AclDenial::kChannel, i, &verdict)) return verdict;
   }
-  return {};
+  return AclVerdict{};
 }
 
 // --- texts

@@ -11,11 +11,12 @@
 // Rules apply in order, and a later rule wins. A new selector allows nothing. A user has one or several selectors. A command runs
 // if one of them allows all of it: the command, all keys and all channels.
 //
-// A selector has at most kMostPatterns patterns of each kind and kMostFirstArguments first arguments: each command of its users is
-// compared with them, on its event loop.
+// A selector has at most kMostPatterns patterns of each kind and kMostFirstArguments first arguments. Each command of its users is
+// compared with them, on its event loop up to a limit of work (budget.h).
 //
 // Range commands (DELRANGE and others) have no single keys. Such a command is allowed if a pattern surely matches each key of its
-// range: `*`, or a text without special characters and with `*` after it.
+// range: `*`, or a text without special characters and with `*` after it. If its end is not after its start, the range has no keys, and
+// the pattern must match its start all the same.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +43,8 @@ struct AclRequest {
     std::size_t argument = 0;  ///< the right's place among the command's arguments
     std::uint8_t access = 0;   ///< AclAccess
   };
-  /// Stands for each key k with start <= k < end; without an end, for all keys from `start` on.
   struct Range {
-    std::string start;
-    std::optional<std::string> end;
+    AclRange keys;
     std::uint8_t access = 0;
     std::size_t argument = 0;  ///< the argument that is reported if the right is denied
   };
@@ -80,9 +79,12 @@ class AclSelector {
       "+COMMAND, -COMMAND, +@CATEGORY, -@CATEGORY, ~PATTERN, %R~PATTERN, %W~PATTERN, &PATTERN, "
       "allkeys, resetkeys, allchannels, resetchannels, allcommands, nocommands";
 
-  [[nodiscard]] AclVerdict check(const AclRequest& request) const;
-  /// Returns true if the selector allows a subscription. `is_pattern` is as in AclRequest::Channels.
-  [[nodiscard]] bool allows_channel(Bytes channel, bool is_pattern) const;
+  /// nullopt: the budget does not suffice.
+  [[nodiscard]] std::optional<AclVerdict> check(const AclRequest& request, AclBudget& budget) const;
+  /// Returns true if the selector allows a subscription; nullopt if the budget does not suffice. `is_pattern` is as in
+  /// AclRequest::Channels.
+  [[nodiscard]] std::optional<bool> allows_channel(Bytes channel, bool is_pattern, AclBudget& budget) const;
+  [[nodiscard]] bool all_channels() const { return all_channels_; }
   /// Returns true if no check can fail.
   [[nodiscard]] bool unrestricted() const { return all_commands_ && all_keys_ && all_channels_; }
   [[nodiscard]] bool all_keys() const { return all_keys_; }
@@ -112,9 +114,7 @@ class AclSelector {
     const bool excepted = command / 64 < exceptions_.size() && (exceptions_[command / 64] >> (command % 64) & 1) != 0;
     return excepted != began_with_all_;
   }
-  [[nodiscard]] bool allows_command(const AclRequest& request) const;
-  [[nodiscard]] bool allows_key(Bytes key, std::uint8_t access) const;
-  [[nodiscard]] bool allows_range(const AclRequest::Range& range) const;
+  [[nodiscard]] std::optional<bool> allows_command(const AclRequest& request, AclBudget& budget) const;
 
   bool all_commands_ = false;              ///< no command was denied since +@all
   bool began_with_all_ = false;            ///< the latest of +@all and -@all was +@all

@@ -137,19 +137,27 @@ std::string User::apply(const AclCatalog& commands, Bytes rule) {
   return {};
 }
 
-AclVerdict User::check(const AclRequest& request) const {
+std::optional<AclVerdict> User::check(const AclRequest& request, AclBudget& budget) const {
   AclVerdict worst{AclDenial::kCommand, 0};
   for (const AclSelector& selector : selectors) {
-    const AclVerdict verdict = selector.check(request);
-    if (verdict.allowed()) return verdict;
-    if (verdict.denial > worst.denial || (verdict.denial == worst.denial && verdict.argument > worst.argument)) worst = verdict;
+    const std::optional<AclVerdict> verdict = selector.check(request, budget);
+    if (!verdict || verdict->allowed()) return verdict;
+    if (verdict->denial > worst.denial || (verdict->denial == worst.denial && verdict->argument > worst.argument))
+      worst = *verdict;
   }
   return worst;
 }
 
-bool User::allows_channel(Bytes channel, bool is_pattern) const {
-  return std::any_of(selectors.begin(), selectors.end(),
-                     [&](const AclSelector& selector) { return selector.allows_channel(channel, is_pattern); });
+std::optional<bool> User::allows_channel(Bytes channel, bool is_pattern, AclBudget& budget) const {
+  for (const AclSelector& selector : selectors) {
+    const std::optional<bool> allowed = selector.allows_channel(channel, is_pattern, budget);
+    if (!allowed || *allowed) return allowed;
+  }
+  return false;
+}
+
+bool User::all_channels() const {
+  return std::any_of(selectors.begin(), selectors.end(), [](const AclSelector& selector) { return selector.all_channels(); });
 }
 
 bool User::unrestricted() const {
@@ -198,7 +206,7 @@ std::uint64_t Users::remove(Bytes name) {
 }
 
 std::uint64_t Users::most_memory_of(std::span<const Bytes> rules) {
-  constexpr std::uint64_t kRuleBytes = 3 * sizeof(std::string) + 32;  // a copy, and a pattern in a vector that grows
+  constexpr std::uint64_t kRuleBytes = 3 * sizeof(std::string) + 80;  // a copy, and a pattern in vectors that grow
   std::uint64_t bytes = 0;
   for (const Bytes rule : rules) bytes += kRuleBytes + 2 * rule.size();
   return bytes;

@@ -19,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,9 +44,12 @@ struct User {
   /// password.
   std::string apply(const AclCatalog& commands, Bytes rule);
   /// Returns whether a selector allows the command. If none does, the verdict has the most specific right that the command lacks.
-  [[nodiscard]] AclVerdict check(const AclRequest& request) const;
-  /// Returns true if a selector allows a subscription.
-  [[nodiscard]] bool allows_channel(Bytes channel, bool is_pattern) const;
+  /// nullopt: the budget does not suffice.
+  [[nodiscard]] std::optional<AclVerdict> check(const AclRequest& request, AclBudget& budget) const;
+  /// Returns true if a selector allows a subscription; nullopt if the budget does not suffice.
+  [[nodiscard]] std::optional<bool> allows_channel(Bytes channel, bool is_pattern, AclBudget& budget) const;
+  /// Returns true if a selector allows all channels.
+  [[nodiscard]] bool all_channels() const;
   /// Returns true if no check can fail.
   [[nodiscard]] bool unrestricted() const;
   /// Returns true if a check may need the keys of a command.

@@ -107,14 +107,18 @@ Status acl_dryrun(Ctx& ctx) {
   if (!command->spec->arity_ok(arguments.size())) {
     return reply_error("ERR wrong number of arguments for '" + command->full_name + "' command");
   }
-  const AclVerdict verdict = check_permission(*user, *command, arguments);
-  const Bytes denied_option = denied_pattern_option(*user, *command, arguments);
-  if (verdict.allowed() && denied_option.empty()) {
+  TRY(ctx.work(sizeof(AclRequest::Key) * arguments.size()));
+  TRY(ctx.go_on_for_long());
+  AclBudget budget = check_budget(ctx);
+  const std::optional<AclVerdict> verdict = check_permission(*user, *command, arguments, budget);
+  const std::optional<Bytes> denied_option = verdict ? denied_pattern_option(*user, *command, arguments, budget) : std::nullopt;
+  TRY(note_check(ctx, budget, denied_option.has_value()));
+  if (verdict->allowed() && denied_option->empty()) {
     ctx.reply.ok();
-  } else if (verdict.allowed()) {
-    ctx.reply.bulk(denied_pattern_text(denied_option));
+  } else if (verdict->allowed()) {
+    ctx.reply.bulk(denied_pattern_text(*denied_option));
   } else {
-    ctx.reply.bulk(denial_text(verdict, user->name, *command, arguments, true));
+    ctx.reply.bulk(denial_text(*verdict, user->name, *command, arguments, true));
   }
   return Status::ok();
 }
@@ -277,7 +281,7 @@ constexpr CommandSpec kSubcommands[] = {
      .container = kContainer},
     {.name = "dryrun",
      .arity = at_least(4),
-     .flags = kManage,
+     .flags = kManage | kMayLeave,
      .run = acl_dryrun,
      .since = "7.0.0",
      .complexity = "O(1).",

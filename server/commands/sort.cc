@@ -83,7 +83,10 @@ struct SortRequest {
 Status check_patterns_right(Ctx& ctx, Bytes option) {
   if ((ctx.session.modes & Session::kChecked) == 0) return Status::ok();
   const User& user = rights_of(ctx.session, ctx.server());
-  if (denied_pattern_option(user, ctx.command, ctx.args.list).empty()) return Status::ok();
+  AclBudget budget = check_budget(ctx);
+  const std::optional<Bytes> denied = denied_pattern_option(user, ctx.command, ctx.args.list, budget);
+  TRY(note_check(ctx, budget, denied.has_value()));
+  if (denied->empty()) return Status::ok();
   return reply_error("ERR " + denied_pattern_text(option));
 }
 

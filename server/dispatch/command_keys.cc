@@ -50,6 +50,11 @@ void visit_sort_options(std::span<const Bytes> arguments, Visit visit) {
   }
 }
 
+Status too_long_key(std::size_t bytes) {
+  return reply_error("ERR a key of " + std::to_string(bytes) + " bytes is too long: " + std::to_string(kMaxKeyBytes) +
+                     " bytes are allowed, zero bytes counting twice");
+}
+
 }  // namespace
 
 int stored_key(const KeySpec& spec, std::span<const Bytes> arguments) {
@@ -115,11 +120,18 @@ Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey
       if (*escaped_used == escaped->size()) escaped->emplace_back();
       key = escape_key(key, &(*escaped)[(*escaped_used)++]);
     }
-    if (key.size() > kMaxKeyBytes) [[unlikely]] {
-      return reply_error("ERR a key of " + std::to_string(user_key.size()) +
-                         " bytes is too long: " + std::to_string(kMaxKeyBytes) + " bytes are allowed, zero bytes counting twice");
-    }
+    if (key.size() > kMaxKeyBytes) [[unlikely]]
+      return too_long_key(user_key.size());
     keys->push_back({key, hash_key(key)});
+  }
+  return Status::ok();
+}
+
+Status check_key_lengths(const KeySpec& spec, const Args& args) {
+  const int last = args.shared_list.empty() ? 0 : last_key(spec, args.list);  // a long argument is shared
+  for (int i = spec.first; i != 0 && i <= last; i = next_key(spec, i, last)) {
+    const std::size_t bytes = args[static_cast<std::size_t>(i)].size();
+    if (bytes > kMaxKeyBytes) return too_long_key(bytes);
   }
   return Status::ok();
 }

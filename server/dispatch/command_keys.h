@@ -47,6 +47,9 @@ inline bool only_reads(const CommandSpec& spec, std::span<const Bytes> arguments
 Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
                     std::size_t* escaped_used);
 
+/// Fails like collect_keys() if a key is too long even without escapes.
+Status check_key_lengths(const KeySpec& spec, const Args& args);
+
 /// Returns the access (KeySpec::Access) to the key at `position` among the arguments. It may depend on the command's options.
 std::uint16_t key_access(const CommandSpec& spec, std::span<const Bytes> arguments, int position);
 

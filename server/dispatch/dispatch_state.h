@@ -11,6 +11,7 @@
 #include "dispatch/dispatcher.h"
 #include "dispatch/long_write.h"
 #include "dispatch/off_loop.h"
+#include "dispatch/rights_check.h"
 
 namespace ebbtide {
 
@@ -27,6 +28,7 @@ struct Dispatcher::Waiting final : Continuation {
   Waiting() = default;
   /// Runs when the command ends for any reason: removes the marks, and notifies threads that the client needs no result.
   ~Waiting() override {
+    if (rights != nullptr) rights->client_gone.store(true, std::memory_order_relaxed);
     if (job != nullptr) job->client_gone.store(true, std::memory_order_relaxed);
     if (long_write == nullptr) return;
     long_write->client_gone.store(true, std::memory_order_relaxed);
@@ -36,6 +38,7 @@ struct Dispatcher::Waiting final : Continuation {
   Waiting& operator=(const Waiting&) = delete;
 
   std::shared_ptr<Fetched> fetched;       ///< one object for all runs: a later run finds the pages that earlier runs fetched
+  std::shared_ptr<RightsCheck> rights;    ///< set while the rights are checked off the loop, before the command begins
   std::shared_ptr<OffLoopRun> job;        ///< set while the command runs or waits off the loop
   std::shared_ptr<LongWrite> long_write;  ///< set while the command runs off the loop and writes
   Stage stage = Stage::kDisk;             ///< what the command waits for

@@ -47,18 +47,18 @@ std::string text_of(const StageNanos& waits) {
 }
 
 /// Fails if arguments are far longer than the command can use, since it would copy or compare them all the same. Commands that
-/// store or send values take any length.
+/// store or send values take any length; a channel is no value.
 Status check_lengths(const CommandSpec& spec, const Args& args) {
   constexpr std::size_t kLongest = kMaxKeyBytes + 64;  // longest key, or channel of its notifications
   // The most bytes of all arguments above 64 KiB together, in commands without keys
   constexpr std::size_t kLongestTogether = std::size_t{8} << 20;
   constexpr Bytes kTakeValues[] = {"ping", "echo", "publish", "spublish"};
-  const bool stores_arguments = spec.has(kWrite) && spec.scope != KeyScope::kPatterns;
-  if (stores_arguments || std::find(std::begin(kTakeValues), std::end(kTakeValues), spec.name) != std::end(kTakeValues))
-    return Status::ok();
+  if (spec.has(kWrite) && spec.scope == KeyScope::kNone) return Status::ok();  // it stores its arguments
+  const bool takes_values = std::find(std::begin(kTakeValues), std::end(kTakeValues), spec.name) != std::end(kTakeValues);
+  const bool has_channel = takes_values && spec.has(kPubSub);
   std::size_t together = 0;
   for (const SharedArg& arg : args.shared_list) {
-    const std::size_t bytes = arg.value->size();
+    const std::size_t bytes = takes_values && !(has_channel && arg.index == 1) ? 0 : arg.value->size();
     if (bytes > kLongest) {
       return reply_error("ERR an argument of " + std::to_string(bytes) + " bytes is too long: " + std::to_string(kLongest) +
                          " bytes are allowed");
@@ -320,7 +320,9 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
 void Dispatcher::run_in_mode(PendingCommand& pending, const Prepared& prepared) {
   const Session& session = session_of(*pending.client);
   // A command that has begun continues, even if its user's rights have changed meanwhile.
-  if ((session.modes & Session::kChecked) != 0 && pending.continuation == nullptr && !permitted(pending, prepared)) return;
+  const bool in_check = (session.modes & Session::kInCheck) != 0;
+  const bool begins = (session.modes & Session::kChecked) != 0 && pending.continuation == nullptr;
+  if ((begins || in_check) && !permitted(pending, prepared)) return;
   const bool other_modes = (session.modes & static_cast<std::uint8_t>(~Session::kChecked)) != 0;
   if (other_modes || env_.observers->switches.word() != 0) return run_observed(pending, prepared);
   run_admitted(pending, prepared);
@@ -331,14 +333,23 @@ bool Dispatcher::permitted(PendingCommand& pending, const Prepared& prepared) {
   Session& session = session_of(client);
   const User& user = rights_of(session, *env_.control);
   const Command& command = *prepared.command;
+  if ((session.modes & (Session::kChecked | Session::kInCheck)) == 0) return true;
   const bool in_transaction = (session.modes & Session::kInTransaction) != 0;
   if (in_transaction && !command.spec->has(kImmediate) && command.spec->has(kNoMulti | kNeverInline)) return true;  // see queue()
   const std::span<const Bytes> arguments = pending.args.list;
-  const AclVerdict verdict = check_permission(user, command, arguments);
-  if (verdict.allowed()) return true;
+  std::optional<AclVerdict> verdict;
+  if (pending.continuation != nullptr) [[unlikely]] {
+    verdict = end_check(pending, prepared);
+    if (!verdict) return false;
+  } else {
+    AclBudget budget(kLoopCheckSteps);
+    if (arguments.size() <= kLoopArguments) verdict = check_permission(user, command, arguments, budget);
+    if (!verdict) return check_off_loop(pending, prepared), false;
+  }
+  if (verdict->allowed()) return true;
   const std::string name(user_of(session));
-  note_denial(env_, client, verdict, name, command, arguments, in_transaction);
-  reject(pending, &command, Status::invalid_argument("NOPERM " + denial_text(verdict, name, command, arguments, false)));
+  note_denial(env_, client, *verdict, name, command, arguments, in_transaction);
+  reject(pending, &command, Status::invalid_argument("NOPERM " + denial_text(*verdict, name, command, arguments, false)));
   return false;
 }
 
@@ -778,6 +789,7 @@ void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) 
   // the client has disconnected.
   if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
   const auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
+  if (waiting.rights != nullptr) waiting.rights->input = client.take_input();
   if (waiting.job != nullptr) waiting.job->input = client.take_input();
   if (waiting.long_write != nullptr) waiting.long_write->input = client.take_input();
   waiting_command->continuation.reset();

@@ -82,6 +82,8 @@ class Dispatcher final : public CommandSink {
   /// A command runs off the loop if it may cause more notifications: its arguments, times the subscribers of each. This many take
   /// about 20 milliseconds.
   static constexpr std::uint64_t kLoopNotifications = 32'768;
+  /// The check of a command's rights that takes more steps (AclBudget) is made off the loop: this many take a few milliseconds.
+  static constexpr std::uint64_t kLoopCheckSteps = 1 << 20;
 
   /// `env` must outlive the dispatcher. `seed` begins the random numbers that handlers get.
   Dispatcher(CommandEnv& env, std::uint64_t seed);
@@ -135,8 +137,13 @@ class Dispatcher final : public CommandSink {
   void run(PendingCommand& pending, const Prepared& prepared);
   /// Like run(), for use while there are observers (observers.h) or the connection is in a mode.
   void run_in_mode(PendingCommand& pending, const Prepared& prepared);
-  /// Returns false, and rejects the command, if the session's user may not run it.
+  /// Returns true if the session's user may run the command. False: the command was rejected, or waits for a check off the loop.
   bool permitted(PendingCommand& pending, const Prepared& prepared);
+  // rights_check.cc
+  /// Checks the rights of the session's user on another thread. The command waits.
+  void check_off_loop(PendingCommand& pending, const Prepared& prepared);
+  /// Returns the verdict of that check. nullopt: the command still waits, or was rejected.
+  std::optional<AclVerdict> end_check(PendingCommand& pending, const Prepared& prepared);
   /// Runs a command that admit() has let pass, and writes its reply.
   void run_admitted(PendingCommand& pending, const Prepared& prepared);
   /// Called for a command that has waited. Returns true if the command runs now. False: it still waits, has ended, or continues

@@ -6,6 +6,8 @@
 
 #include "dispatch/command_env.h"
 #include "dispatch/command_keys.h"
+#include "dispatch/context.h"
+#include "resp/disposal.h"
 
 namespace ebbtide {
 namespace {
@@ -36,32 +38,23 @@ void collect_keys_of(const CommandSpec& spec, std::span<const Bytes> arguments, 
   }
 }
 
-/// Returns the first text that sorts after all texts with the prefix `text`; nullopt if there is none.
-std::optional<std::string> after_prefix(std::string text) {
-  while (!text.empty() && text.back() == '\xff') text.pop_back();
-  if (text.empty()) return std::nullopt;
-  text.back() = static_cast<char>(static_cast<unsigned char>(text.back()) + 1);
-  return text;
-}
-
 AclRequest::Range range_of(const CommandSpec& spec, std::span<const Bytes> arguments) {
   AclRequest::Range range;
   range.access = spec.has(kWrite) ? kAclWrite : kAclRead;
   range.argument = 1;
   if (spec.scope == KeyScope::kPrefix) {
-    range.start = std::string(arguments[1]);
-    range.end = after_prefix(range.start);
+    range.keys = {.start = arguments[1], .is_prefix = true};
   } else if (spec.scope == KeyScope::kRange) {
     const auto open = [](Bytes bound) { return bound == "-" || bound == "+"; };
-    if (!open(arguments[1])) range.start = std::string(arguments[1]);
-    if (!open(arguments[2])) range.end = std::string(arguments[2]);
+    if (!open(arguments[1])) range.keys.start = arguments[1];
+    if (!open(arguments[2])) range.keys.end = arguments[2];
   }
   return range;
 }
 
 /// Checks a command. `range`: keys that it uses without naming them; null: none.
-AclVerdict check_request(const User& user, const Command& command, std::span<const Bytes> arguments,
-                         const AclRequest::Range* range) {
+std::optional<AclVerdict> check_request(const User& user, const Command& command, std::span<const Bytes> arguments,
+                                        const AclRequest::Range* range, AclBudget& budget) {
   constexpr std::size_t kKeptKeys = 4096;  // each thread keeps its buffer if it has room for at most this many keys
   thread_local std::vector<AclRequest::Key> keys;
   const CommandSpec& spec = *command.spec;
@@ -76,7 +69,7 @@ AclVerdict check_request(const User& user, const Command& command, std::span<con
     request.keys = keys;
     request.range = range;
   }
-  const AclVerdict verdict = user.check(request);
+  const std::optional<AclVerdict> verdict = user.check(request, budget);
   if (keys.size() > kKeptKeys) std::vector<AclRequest::Key>().swap(keys);
   return verdict;
 }
@@ -101,26 +94,53 @@ AclCatalog acl_catalog(const CommandTable& table) {
   return AclCatalog(std::move(commands));
 }
 
-AclVerdict check_permission(const User& user, const Command& command, std::span<const Bytes> arguments) {
+std::optional<AclVerdict> check_permission(const User& user, const Command& command, std::span<const Bytes> arguments,
+                                           AclBudget& budget) {
   const KeyScope scope = command.spec->scope;
   if (scope == KeyScope::kNone || scope == KeyScope::kPatterns || !user.limits_keys()) {
-    return check_request(user, command, arguments, nullptr);
+    return check_request(user, command, arguments, nullptr, budget);
   }
   const AclRequest::Range range = range_of(*command.spec, arguments);
-  return check_request(user, command, arguments, &range);
+  return check_request(user, command, arguments, &range, budget);
 }
 
-Bytes denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments) {
-  if (!user.limits_keys()) return {};
+std::optional<Bytes> denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments,
+                                           AclBudget& budget) {
+  if (!user.limits_keys()) return Bytes();
   const Bytes option = pattern_option(*command.spec, arguments);
-  if (option.empty()) return {};
-  const AclRequest::Range all{.start = {}, .end = std::nullopt, .access = kAclRead, .argument = 0};
-  return check_request(user, command, arguments, &all).allowed() ? Bytes() : option;
+  if (option.empty()) return Bytes();
+  const AclRequest::Range all{.access = kAclRead};
+  const std::optional<AclVerdict> verdict = check_request(user, command, arguments, &all, budget);
+  if (!verdict) return std::nullopt;
+  return verdict->allowed() ? Bytes() : option;
+}
+
+AclBudget check_budget(const Ctx& ctx) {
+  return AclBudget(ctx.work_left, ctx.off_loop == nullptr ? nullptr : ctx.off_loop->cancelled);
+}
+
+Status note_check(Ctx& ctx, const AclBudget& budget, bool complete) {
+  ctx.work_left = budget.left();
+  if (complete) return Status::ok();
+  if (ctx.is_cancelled()) return Status::aborted("the client has disconnected");
+  ctx.too_long = true;
+  return Status::not_resident();
 }
 
 std::string denied_pattern_text(Bytes option) {
   return std::string(option) + " option of SORT denied due to insufficient ACL permissions.";
 }
+
+namespace {
+
+/// Frees a user with many patterns on another thread, if this session is its last owner.
+void let_rights_go(Session& session) {
+  if (session.rights == nullptr || session.rights.use_count() > 1) return session.rights.reset();
+  const bool is_long = session.rights->memory_bytes() > kDisposedBytes;
+  let_go(std::exchange(session.rights, nullptr), is_long);
+}
+
+}  // namespace
 
 const User& rights_of(Session& session, const ServerControl& control) {
   if (session.rights == nullptr) {
@@ -133,11 +153,12 @@ const User& rights_of(Session& session, const ServerControl& control) {
 void act_as(Session& session, std::shared_ptr<const User> user) {
   session.modes &= static_cast<std::uint8_t>(~Session::kChecked);
   if (!user->unrestricted()) session.modes |= Session::kChecked;
+  let_rights_go(session);
   session.rights = std::move(user);
 }
 
 void forget_rights(Session& session) {
-  session.rights = nullptr;
+  let_rights_go(session);
   session.modes |= Session::kChecked;
 }
 

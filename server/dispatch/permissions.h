@@ -4,10 +4,13 @@
 // session is in that mode. A new session is in it until its first command, which looks up the rights of its user. When a user is
 // changed, its sessions go back to that state, each on its own loop (ServerControl::set_user).
 //
+// A check whose comparisons would keep the loop busy is made on another thread (rights_check.h).
+//
 // If a command uses keys without naming each (CommandSpec::scope), the user needs the right to all keys of the range. SCAN, KEYS
 // and RANDOMKEY are as in Redis: a user who may run them sees the names of all keys.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,16 +22,23 @@
 namespace ebbtide {
 
 struct CommandEnv;
+struct Ctx;
 
 /// Returns the commands of a table, for rules.
 AclCatalog acl_catalog(const CommandTable& table);
 
-/// Checks if the user may run a command with these arguments, whose number is right.
-AclVerdict check_permission(const User& user, const Command& command, std::span<const Bytes> arguments);
+/// Checks if the user may run a command with these arguments, whose number is right. nullopt: the budget does not suffice.
+std::optional<AclVerdict> check_permission(const User& user, const Command& command, std::span<const Bytes> arguments,
+                                           AclBudget& budget);
 
 /// Returns the first option, BY or GET, by which SORT would read keys that are not among its arguments, if the user lacks the
-/// right to read all keys; otherwise "". As in Redis, SORT itself checks this when it runs.
-Bytes denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments);
+/// right to read all keys; otherwise "". nullopt: the budget does not suffice. As in Redis, SORT itself checks this when it runs.
+std::optional<Bytes> denied_pattern_option(const User& user, const Command& command, std::span<const Bytes> arguments,
+                                           AclBudget& budget);
+/// Returns the budget of a check that a handler or EXEC makes: the work that the run may still do (Ctx::work).
+AclBudget check_budget(const Ctx& ctx);
+/// Takes the work of such a check from what the run may still do. Fails like Ctx::work() if the check has used up its budget.
+Status note_check(Ctx& ctx, const AclBudget& budget, bool complete);
 /// Returns Redis's text for that denial, without a code.
 std::string denied_pattern_text(Bytes option);
 

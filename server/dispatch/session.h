@@ -32,6 +32,7 @@ struct Session {
     kTracks = 4,         ///< CLIENT TRACKING ON
     kPaused = 8,         ///< CLIENT PAUSE delays its next command
     kChecked = 16,       ///< the user may not run everything, or `rights` is not known yet
+    kInCheck = 32,       ///< the rights to its next command are being checked off the loop (rights_check.h)
   };
 
   DatabaseId database = 0;

@@ -245,6 +245,8 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
       return reject(pending, prepared.command, Status::out_of_memory("the transaction's commands did not fit into memory"));
     }
     transaction.bytes += bytes + text_bytes;
+    if (transaction.queue.size() == 0) transaction.rights = session_of(client).rights;
+    if (transaction.rights != session_of(client).rights) transaction.rights = nullptr;
     QueuedCommand& queued = transaction.queue.add(args, keys);
     queued.command = prepared.command;
     queued.database = transaction.database;

@@ -144,6 +144,8 @@ struct Transaction {
   std::uint64_t arguments = 0;                                              ///< arguments of all queued commands
   std::uint64_t passwords = 0;                                              ///< number of passwords that EXEC will check
   DatabaseId database = 0;  ///< the selected database after the queued commands: SELECT changes it
+  /// The user whose rights to all queued commands were checked; null: its rights have changed in between.
+  std::shared_ptr<const User> rights;
   CommandQueue queue;
   std::uint64_t charged = 0;  ///< bytes charged for the queue, without large arguments, which have charges of their own
   std::uint64_t bytes = 0;    ///< bytes of queued commands
@@ -176,6 +178,7 @@ struct Transaction {
     open = failed = writes = locks_all = synced = selects = walks = is_long = false;
     may_leave = true;
     arguments = passwords = 0;
+    rights = nullptr;
   }
 
  private:

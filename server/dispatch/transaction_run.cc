@@ -180,9 +180,14 @@ Status TransactionRun::account() {
   return Status::ok();
 }
 
-AclVerdict TransactionRun::check_rights(const QueuedCommand& queued) {
-  if ((session_.modes & Session::kChecked) == 0) return {};
-  return check_permission(rights_of(session_, *env_.control), *queued.command, queued.list);
+Status TransactionRun::check_rights(const QueuedCommand& queued, Ctx& ctx, AclVerdict* verdict) {
+  if ((session_.modes & Session::kChecked) == 0) return Status::ok();
+  const User& user = rights_of(session_, *env_.control);
+  if (&user == transaction_.rights.get()) return Status::ok();
+  AclBudget budget = check_budget(ctx);
+  const std::optional<AclVerdict> checked = check_permission(user, *queued.command, queued.list, budget);
+  if (checked) *verdict = *checked;
+  return note_check(ctx, budget, checked.has_value());
 }
 
 Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& view) {
@@ -215,8 +220,9 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
     }
     ctx.counts = {};
   }
-  const AclVerdict verdict = check_rights(queued);
-  Status status = ctx.work(client_ != nullptr && spec.walks() ? kWalkBytes : 0);
+  AclVerdict verdict;
+  Status status = check_rights(queued, ctx, &verdict);
+  if (status.is_ok()) status = ctx.work(client_ != nullptr && spec.walks() ? kWalkBytes : 0);
   if (status.is_ok()) status = verdict.allowed() ? spec.run(ctx) : permission_lost(verdict);
   if (status.is_ok() && client_ != nullptr && spec.keys.first == 0 && !spec.walks()) {
     status = ctx.work(kDescribedByteWork * (part.out.end() - mark.out.position));

@@ -75,8 +75,8 @@ class TransactionRun {
   ReadView view_in(DatabaseId database, const ReadView& view);
 
  private:
-  /// Checks the rights of the session's user, which may have changed since the command was queued.
-  AclVerdict check_rights(const QueuedCommand& queued);
+  /// Checks the rights of the session's user, if they have changed since the command was queued. Fails like Ctx::work().
+  Status check_rights(const QueuedCommand& queued, Ctx& ctx, AclVerdict* verdict);
   [[nodiscard]] int current_protocol() const { return client_ == nullptr ? protocol : client_->protocol; }
   void begin_part() {
     if (!parts.empty()) replies_ += parts.back().out.memory();

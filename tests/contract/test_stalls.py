@@ -353,6 +353,56 @@ def test_key_of_60_kb_compared_with_20000_patterns_delays_no_ping(big):
         assert worst_ping(big, lambda: send(big, in_queue)) < BOUND / 2
 
 
+def user_with_patterns(server, pattern, count=16_384):
+    """Makes a user with two selectors of so many patterns of keys and channels."""
+    kinds = [kind + pattern % i for i in range(count) for kind in "~&"]
+    rules = ["on", ">pw", "+@all", *kinds, "(" + " ".join(["+@all", *kinds]) + ")"]
+    assert server.client().execute_command("ACL", "SETUSER", "app", *rules) == b"OK"
+
+
+def as_app(server, *commands):
+    """Sends prepared commands as this user, and returns the replies."""
+    return ask(server, encode("AUTH", "app", "pw") + b"".join(encode(*command) for command in commands))
+
+
+# Patterns of which only the whole is compared: the first is searched in a key, the other is tried at each place.
+@pytest.mark.parametrize("pattern", ["*:tenant%d:*", "*x*y%d?*z*"])
+def test_keys_compared_with_32768_patterns_of_a_user_delay_no_ping(big, pattern):
+    user_with_patterns(big, pattern)
+    good = pattern.replace("*", "x" * 20) % 16_383 + "z" if "?" not in pattern else "x" * 20 + "y16383?zz"
+    long = "x" * 1_000_000
+    cases = {
+        "key of 1 MB": ([("GET", long)], b"-NOPERM"),
+        "allowed key of 60 KB": ([("SET", "x" * 60_000 + good, "1"), ("GET", "x" * 60_000 + good)], b"$1\r\n1"),
+        "1,000 keys": ([("MGET", *[good + str(i) + "z" for i in range(1000)])], b"*1000"),
+        "5,000 keys": ([("MGET", *[good + str(i) + "z" for i in range(5000)])], b"*5000"),
+        "pipeline": ([("GET", good)] * 300, b"$-1"),
+        "channel": ([("PUBLISH", long, "m")], b"-NOPERM"),
+        "channels": ([("SUBSCRIBE", *["x" * 1000] * 1000)], b"-NOPERM"),
+        "in a transaction": ([("MULTI",), ("SET", "x" * 60_000 + good, "1"), ("EXEC",)], b"*1\r\n+OK"),
+        "DRYRUN": ([("ACL", "DRYRUN", "app", "GET", long)], b"User app has no permissions"),
+        "SORT": ([("SORT", "x" * 60_000 + good, "BY", "w*")], b"BY option of SORT denied"),
+        "range": ([("DELRANGE", long, long + "y")], b"-NOPERM"),
+    }
+    for name, (commands, reply) in cases.items():
+        replies = []
+        assert worst_ping(big, lambda commands=commands: replies.append(as_app(big, *commands))) < BOUND / 2, name
+        assert all(reply in each for each in replies), name
+
+
+def test_subscriptions_compared_with_a_changed_users_patterns_delay_no_ping(big):
+    user_with_patterns(big, "*:tenant%d:*", 4096)
+    client = big.client()
+    with big.connect() as link:
+        names = [f"{'x' * 200}:tenant{i % 4096}:{i}" for i in range(20_000)]
+        link.sendall(encode("AUTH", "app", "pw") + encode("SUBSCRIBE", *names))
+        receive_until(link, b":20000\r\n")
+        assert worst_ping(big, lambda: client.execute_command("ACL", "SETUSER", "app", "-get")) < BOUND / 2
+        assert client.execute_command("PUBLISH", names[-1], "m") == 1
+        assert worst_ping(big, lambda: client.execute_command("ACL", "SETUSER", "app", "clearselectors", "resetchannels")) < BOUND / 2
+        wait_until(lambda: client.execute_command("PUBSUB", "NUMSUB", names[-1])[1] == 0, 20, "the client is closed")
+
+
 def test_transaction_that_cannot_leave_its_loop_is_refused_if_it_takes_long(big):
     client = big.client()
     client.setrange("large", 40 << 20, "x")
@@ -486,6 +536,7 @@ def test_arguments_of_megabytes_that_commands_cannot_use_delay_no_ping(big):
         "PFADD to a large value": encode("PFADD", "sketch", "x"),
         "DELPREFIX": encode("DELPREFIX", bytes(100_000_000)),
         "DELRANGE": encode("DELRANGE", large, large),
+        "channel": encode("PUBLISH", large, "m"),
     }
     for name, request in requests.items():
         assert worst_ping(big, lambda request=request: ask(big, request)) < BOUND / 2, name

@@ -30,8 +30,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     request.keys = keys;
     for (const std::string& name : users->names()) {
       const User &first = *users->find(name), &second = *again->find(name);
-      FUZZ_CHECK(first.check(request).denial == second.check(request).denial);
-      FUZZ_CHECK(!first.unrestricted() || first.check(request).allowed());
+      AclBudget no_limit;
+      const AclVerdict verdict = first.check(request, no_limit).value();
+      FUZZ_CHECK(verdict.denial == second.check(request, no_limit).value().denial);
+      FUZZ_CHECK(!first.unrestricted() || verdict.allowed());
     }
   }
   return 0;

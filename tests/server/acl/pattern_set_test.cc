@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "store/glob.h"
@@ -17,6 +18,25 @@ bool matches_any(const AclPatternSet& set, Bytes text, std::uint8_t access) {
   return std::any_of(set.all().begin(), set.all().end(), [&](const AclPatternSet::Pattern& pattern) {
     return (pattern.access & access) == access && glob_match(pattern.text, text);
   });
+}
+
+bool matches(const AclPatternSet& set, Bytes text, std::uint8_t access) {
+  AclBudget no_limit;
+  return set.matches(text, access, no_limit).value();
+}
+
+/// Returns the steps of a comparison.
+std::uint64_t steps_of(const AclPatternSet& set, Bytes text) {
+  AclBudget budget;
+  const std::uint64_t before = budget.left();
+  (void)set.matches(text, 1, budget);
+  return before - budget.left();
+}
+
+AclPatternSet set_of(int count, const std::string& before, const std::string& after) {
+  AclPatternSet set;
+  for (int i = 0; i < count; ++i) set.add(before + std::to_string(i) + after, 1);
+  return set;
 }
 
 std::string random_text(Random& random, const std::string& letters, std::uint64_t most) {
@@ -42,7 +62,7 @@ TEST_CASE("patterns of every kind: the set matches a text if and only if one of 
       const std::string text = random_text(random, "ab*", 6);
       const auto access = static_cast<std::uint8_t>(random.uniform(4));
       CAPTURE(round, text, access);
-      REQUIRE(set.matches(text, access) == matches_any(set, text, access));
+      REQUIRE(matches(set, text, access) == matches_any(set, text, access));
     }
   }
 }
@@ -66,6 +86,64 @@ TEST_CASE("many patterns begin the text, and only the shortest has the access: i
     set.add(text + "*", i == 0 ? 3 : 1);
     text += static_cast<char>('a' + i % 3);
   }
-  CHECK(set.matches(text, 2));
-  CHECK(set.matches("", 2));
+  CHECK(matches(set, text, 2));
+  CHECK(matches(set, "", 2));
+}
+
+TEST_CASE("set covers a range: one of its patterns matches each text of the range") {
+  Random random(8);
+  const auto texts = [] {  // all of at most three letters
+    std::vector<std::string> all{""};
+    for (std::size_t i = 0; i < all.size() && all[i].size() < 3; ++i) {
+      for (const char letter : {'a', 'b', '\xff'}) all.push_back(all[i] + letter);
+    }
+    return all;
+  }();
+  int covered = 0;
+  for (int round = 0; round < 5000; ++round) {
+    AclPatternSet set;
+    for (std::uint64_t n = 1 + random.uniform(3); n > 0; --n) set.add(random_text(random, "ab\xff\\", 2) + "*", 1);
+    const std::string start = random_text(random, "ab\xff", 3), end = random_text(random, "ab\xff", 3);
+    AclRange range{.start = start, .is_prefix = random.one_in(3)};
+    if (!random.one_in(4)) range.end = end;
+    AclBudget no_limit;
+    if (!set.covers(range, 1, no_limit).value()) continue;
+    ++covered;
+    const auto in_range = [&](const std::string& text) {
+      return range.is_prefix ? text.starts_with(start) : text >= start && (!range.end || text < *range.end);
+    };
+    for (const std::string& text : texts) {
+      CAPTURE(round, start, end, range.is_prefix, range.end.has_value(), text);
+      if (in_range(text)) REQUIRE(matches(set, text, 1));
+    }
+  }
+  CHECK(covered > 500);
+}
+
+TEST_CASE("set has 16384 patterns with a plain beginning: a text is compared with those that begin it only") {
+  const std::string key = "tenant12345:" + std::string(1 << 20, 'x');
+  CHECK(steps_of(set_of(16'384, "tenant", ":*"), key) < 100);
+  CHECK(steps_of(set_of(16'384, "tenant", ":*:b"), key) < 100);
+  CHECK(steps_of(set_of(16'384, "tenant", ""), key) < 100);
+  CHECK_FALSE(matches(set_of(16'384, "tenant", ":*:b"), key, 1));
+  CHECK(matches(set_of(16'384, "tenant", ":*:b"), key + ":b", 1));
+}
+
+TEST_CASE("pattern begins with a star: a text with another end or length is not searched") {
+  const std::string key(1 << 20, 'x');
+  CHECK(steps_of(set_of(1000, "*:tenant", ""), key) < 5000);
+  CHECK(steps_of(set_of(1000, "???", "???"), key) < 5000);
+  CHECK(steps_of(set_of(1000, "*" + std::string(2000, '?'), ""), std::string(1000, '0')) < 5000);
+}
+
+TEST_CASE("text is compared with many long patterns: the steps follow the bytes") {
+  const std::string key(1 << 20, 'x');
+  CHECK(steps_of(set_of(100, "*:tenant", ":*"), key) > 100 * (key.size() / 32));
+  CHECK(steps_of(set_of(100, "*[" + std::string(1000, 'a') + "]", ""), std::string(1000, '0')) > 100'000);
+  AclPatternSet nested;
+  for (std::size_t i = 0; i < 1000; ++i) nested.add(std::string(i, 'x') + "y", 1);
+  AclPatternSet chain;
+  for (std::size_t i = 0; i < 1000; ++i) chain.add(std::string(i, 'x') + "*", 2);
+  CHECK(steps_of(nested, key) < 2000);
+  CHECK(steps_of(chain, key) > 1000 * 500 / 16);
 }

@@ -1,5 +1,6 @@
 #include "acl/selector.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <initializer_list>
 #include <string>
@@ -28,12 +29,17 @@ std::string fault(std::initializer_list<Bytes> rules) {
   return std::string(last);
 }
 
+AclVerdict check(const AclSelector& s, const AclRequest& request) {
+  AclBudget no_limit;
+  return s.check(request, no_limit).value();
+}
+
 /// Returns true if the selector allows a command without keys.
 bool runs(const AclSelector& s, std::uint32_t command, std::vector<Bytes> arguments = {"name"}) {
   AclRequest request;
   request.command = command;
   request.arguments = arguments;
-  return s.check(request).allowed();
+  return check(s, request).allowed();
 }
 
 bool key_allowed(const AclSelector& s, Bytes key, std::uint8_t access) {
@@ -43,17 +49,17 @@ bool key_allowed(const AclSelector& s, Bytes key, std::uint8_t access) {
   request.command = kGet;
   request.arguments = arguments;
   request.keys = keys;
-  return s.check(request).allowed();
+  return check(s, request).allowed();
 }
 
-bool range_allowed(const AclSelector& s, std::string start, std::optional<std::string> end, std::uint8_t access = kAclWrite) {
-  const AclRequest::Range range{std::move(start), std::move(end), access, 1};
+bool range_allowed(const AclSelector& s, Bytes start, std::optional<Bytes> end, std::uint8_t access = kAclWrite) {
+  const AclRequest::Range range{{start, end}, access, 1};
   const Bytes arguments[] = {"delrange", "a", "b"};
   AclRequest request;
   request.command = kDelrange;
   request.arguments = arguments;
   request.range = &range;
-  return s.check(request).allowed();
+  return check(s, request).allowed();
 }
 
 }  // namespace
@@ -144,20 +150,49 @@ TEST_CASE("command uses a range of keys: it is allowed only if one pattern match
   }
   CHECK(range_allowed(selector({"+@all", "~a\\**"}), "a*", "a*z"));
   CHECK(range_allowed(selector({"+@all", "~\xff*"}), "\xff", std::nullopt));
+  CHECK(range_allowed(selector({"+@all", "~a\xff*"}), "a\xff", "b"));
+  CHECK_FALSE(range_allowed(selector({"+@all", "~a\xff*"}), "a\xff", "ba"));
+}
+
+TEST_CASE("range has no keys, since its end is before its start: a pattern must match its start all the same", "[acl]") {
+  const AclSelector s = selector({"+@all", "~app:*"});
+  CHECK(range_allowed(s, "app:2", "app:1"));
+  CHECK_FALSE(range_allowed(s, "zebra", "app:1"));
+}
+
+TEST_CASE("check has a budget: it ends without a verdict if that does not suffice", "[acl]") {
+  AclSelector s = selector({"+@all"});
+  for (int i = 0; i < 1000; ++i) REQUIRE(s.apply(some_commands(), "~*:tenant" + std::to_string(i) + ":*") == "");
+  const std::string key(100'000, 'x');
+  const Bytes arguments[] = {"get", key};
+  const AclRequest::Key keys[] = {{1, kAclRead}};
+  AclRequest request;
+  request.command = kGet;
+  request.arguments = arguments;
+  request.keys = keys;
+  AclBudget small(10'000);
+  CHECK_FALSE(s.check(request, small));
+  CHECK(small.left() == 0);
+  CHECK(check(s, request).denial == AclDenial::kKey);
+  const std::atomic<bool> cancelled{true};
+  AclBudget unwanted(1'000'000'000, &cancelled);
+  CHECK_FALSE(s.check(request, unwanted));
 }
 
 TEST_CASE("client subscribes: a channel must match a channel pattern, and a pattern of PSUBSCRIBE must equal one", "[acl]") {
   const AclSelector s = selector({"+@all", "~*", "&news.*"});
-  CHECK(s.allows_channel("news.1", false));
-  CHECK_FALSE(s.allows_channel("other", false));
-  CHECK(s.allows_channel("news.*", true));
-  CHECK_FALSE(s.allows_channel("news.1*", true));
+  AclBudget no_limit;
+  const auto allows_channel = [&](Bytes name, bool is_pattern) { return s.allows_channel(name, is_pattern, no_limit).value(); };
+  CHECK(allows_channel("news.1", false));
+  CHECK_FALSE(allows_channel("other", false));
+  CHECK(allows_channel("news.*", true));
+  CHECK_FALSE(allows_channel("news.1*", true));
   AclRequest request;
   request.command = kPublish;
   const Bytes arguments[] = {"subscribe", "news.1", "other"};
   request.arguments = arguments;
   request.channels = {1, 3, false};
-  const AclVerdict verdict = s.check(request);
+  const AclVerdict verdict = check(s, request);
   CHECK(verdict.denial == AclDenial::kChannel);
   CHECK(verdict.argument == 2);
 }

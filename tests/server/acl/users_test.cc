@@ -195,7 +195,8 @@ TEST_CASE("user has several selectors: a command is allowed if one selector allo
     request.command = command;
     request.arguments = arguments;
     request.keys = keys;
-    return user.check(request);
+    AclBudget no_limit;
+    return user.check(request, no_limit).value();
   };
   CHECK(check(kGet, "a1").allowed());
   CHECK(check(kSet, "b1").allowed());

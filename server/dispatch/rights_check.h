@@ -1,0 +1,45 @@
+// A check of rights off the loop: its command has many keys, or long ones that are compared with many patterns.
+//
+// The command's loop and the thread share this object. It belongs to the thread from submit() until `done` is set, except for
+// client_gone and input. The command has not begun meanwhile, and its client's later commands wait for it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include <engine/status.h>
+
+#include "acl/users.h"
+#include "dispatch/offload.h"
+#include "dispatch/table.h"
+#include "resp/args.h"
+#include "resp/client.h"
+
+namespace ebbtide {
+
+struct RightsCheck final : OffloadWork {
+  /// A check with more steps (AclBudget) leaves the threads of short work: this many take about a quarter of a second.
+  static constexpr std::uint64_t kShortSteps = 64 << 20;
+
+  const Command* command = nullptr;
+  Args args;
+  std::shared_ptr<const User> user;
+  ClientLoop* loop = nullptr;
+  std::uint64_t client_id = 0;
+  OffloadClass threads = OffloadClass::kShort;  ///< the class of threads that it runs on
+  /// The memory that `args` point into, after the client has disconnected. The loop sets it, to keep that memory alive.
+  std::shared_ptr<const void> input;
+  std::atomic<bool> client_gone{false};  ///< set by the loop: no client needs the result
+
+  // --- results
+  Status status;                      ///< not OK: an argument is too long for a key
+  std::optional<AclVerdict> verdict;  ///< nullopt: the check needs more than kShortSteps
+  std::atomic<bool> done{false};
+
+  void run() override;
+  [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
+};
+
+}  // namespace ebbtide

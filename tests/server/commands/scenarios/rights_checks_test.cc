@@ -1,0 +1,202 @@
+// Tests of checks of rights that are made off the loop, since keys are compared with many patterns.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands/families.h"
+#include "dispatch/permissions.h"
+#include "dispatch/rights_check.h"
+#include "server/dispatch/manual_offload.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+const std::string kNoKey = "(error) NOPERM No permissions to access a key";
+const std::string kNoChannel = "(error) NOPERM No permissions to access a channel";
+
+/// A key that takes long to compare with the patterns, and that they match or do not.
+const std::string kAllowed = std::string(40'000, 'x') + ":tenant999:", kDenied = std::string(40'000, 'x');
+
+struct Server : CommandHarness {
+  Server() : CommandHarness(command_families()) { env.offload = &manual; }
+
+  /// Makes client 2 act as a user with patterns that take long to compare.
+  void log_in(const std::string& rules = "") {
+    std::vector<std::string> words{"ACL", "SETUSER", "app", "on", ">pw", "+@all"};
+    for (int i = 0; i < 1000; ++i) {
+      words.push_back("~*:tenant" + std::to_string(i) + ":*");
+      words.push_back("&*:tenant" + std::to_string(i) + ":*");
+    }
+    for (const std::string& rule : split_line(rules)) words.push_back(rule);
+    set(words);
+    REQUIRE((*this)("AUTH app pw", 2) == "OK");
+  }
+  /// Changes users. ACL SETUSER runs off its loop.
+  void set(const std::vector<std::string>& words) {
+    Asked asked(*dispatcher, client(1), words);
+    REQUIRE_FALSE(asked.step());
+    REQUIRE(manual.run_one());
+    REQUIRE(asked.step());
+    REQUIRE(asked.reply() == "OK");
+  }
+  std::unique_ptr<Asked> ask(std::vector<std::string> words) {
+    return std::make_unique<Asked>(*dispatcher, client(2), std::move(words));
+  }
+  /// Runs a command whose check is made off the loop, and returns its reply.
+  std::string checked(std::vector<std::string> words) {
+    const auto asked = ask(std::move(words));
+    REQUIRE_FALSE(asked->step());
+    REQUIRE(manual.queued() == 1);
+    for (int i = 0; i < 10 && !asked->done(); ++i) {
+      REQUIRE(manual.run_one());
+      asked->step();
+    }
+    return asked->reply();
+  }
+
+  ManualOffload manual;
+};
+
+}  // namespace
+
+TEST_CASE("check takes long: it is made off the loop, and then the command runs or is denied", "[acl]") {
+  Server server;
+  server.log_in();
+  CHECK(server.checked({"SET", kAllowed, "1"}) == "OK");
+  CHECK(server.checked({"GET", kAllowed}) == "\"1\"");
+  CHECK(server.checked({"GET", kDenied}) == kNoKey);
+  CHECK(server.checked({"PUBLISH", kAllowed, "m"}) == "(integer) 0");
+  CHECK(server.checked({"PUBLISH", kDenied, "m"}) == kNoChannel);
+  CHECK(server.manual.queued() == 0);
+  CHECK(server.control.denials.size() == 2);
+  CHECK((session_of(server.client(2)).modes & Session::kInCheck) == 0);
+}
+
+TEST_CASE("check is short: it is made on the loop", "[acl]") {
+  Server server;
+  server.log_in();
+  const auto asked = server.ask({"GET", "a:tenant7:b"});
+  CHECK(asked->step());
+  CHECK(asked->reply() == "(nil)");
+}
+
+TEST_CASE("command has more arguments than a loop collects: its check is made off the loop", "[acl]") {
+  Server server;
+  server.log_in();
+  std::vector<std::string> words(Dispatcher::kLoopArguments + 1, "a:tenant7:b");
+  words[0] = "EXISTS";
+  CHECK(server.checked(words) == "(integer) 0");
+  words.back() = "x";
+  CHECK(server.checked(words) == kNoKey);
+}
+
+TEST_CASE("check takes very long: it goes on on a thread for long work", "[acl]") {
+  Server server;
+  std::vector<std::string> words{"ACL", "SETUSER", "app", "~*x" + std::string(300, '?') + "y*x?"};
+  server.set(words);
+  server.log_in();
+  const auto asked = server.ask({"GET", std::string(1 << 20, 'x')});
+  REQUIRE_FALSE(asked->step());
+  CHECK(server.manual.last() == OffloadClass::kShort);
+  REQUIRE(server.manual.run_one());
+  REQUIRE_FALSE(asked->step());
+  CHECK(server.manual.last() == OffloadClass::kLong);
+  asked->close();
+}
+
+TEST_CASE("client's command is resumed before its check is done: it still waits", "[acl]") {
+  Server server;
+  server.log_in();
+  const auto asked = server.ask({"GET", kAllowed});
+  REQUIRE_FALSE(asked->step());
+  REQUIRE_FALSE(asked->step());
+  CHECK(server.manual.queued() == 1);
+  REQUIRE(server.manual.run_one());
+  CHECK(asked->step());
+  CHECK(asked->reply() == "(nil)");
+}
+
+TEST_CASE("rights change during the check: the new rights count", "[acl]") {
+  Server server;
+  server.log_in();
+  const auto change_to = [&](Bytes rule, const std::string& key, const std::string& reply) {
+    const auto asked = server.ask({"GET", key});
+    REQUIRE_FALSE(asked->step());
+    REQUIRE(server.control.set_user("app", std::vector{rule}, 0).is_ok());
+    REQUIRE(server.manual.run_one());
+    REQUIRE_FALSE(asked->step());  // the check is made again
+    REQUIRE(server.manual.run_one());
+    REQUIRE(asked->step());
+    CHECK(asked->reply() == reply);
+  };
+  change_to("resetkeys", kAllowed, kNoKey);
+  server.log_in();
+  change_to("allkeys", kDenied, "(nil)");
+}
+
+TEST_CASE("user may do everything before its check is done: the command waits for the thread all the same", "[acl]") {
+  Server server;
+  server.log_in();
+  const auto asked = server.ask({"GET", kDenied});
+  REQUIRE_FALSE(asked->step());
+  REQUIRE(server.control.set_user("app", std::vector<Bytes>{"allkeys", "allchannels"}, 0).is_ok());
+  Session& session = session_of(server.client(2));
+  CHECK(rights_of(session, server.control).unrestricted());
+  CHECK((session.modes & Session::kChecked) == 0);
+  REQUIRE_FALSE(asked->step());
+  while (server.manual.run_one()) asked->step();
+  CHECK(asked->reply() == "(nil)");
+  CHECK(session.modes == 0);
+}
+
+TEST_CASE("client disconnects during its check: the check is dropped", "[acl]") {
+  Server server;
+  server.log_in();
+  const auto asked = server.ask({"GET", kAllowed});
+  REQUIRE_FALSE(asked->step());
+  asked->close();
+  CHECK(server.manual.run_one());
+  CHECK(server.manual.queued() == 0);
+}
+
+TEST_CASE("transaction has a command whose check takes long: it waits when it is queued, and EXEC does not repeat the check",
+          "[acl]") {
+  Server server;
+  server.log_in();
+  CHECK(server("MULTI", 2) == "OK");
+  CHECK(server.checked({"SET", kAllowed, "1"}) == "QUEUED");
+  CHECK(server.checked({"GET", kAllowed}) == "QUEUED");
+  CHECK(server("EXEC", 2) == "[OK, \"1\"]");
+  CHECK(server("MULTI", 2) == "OK");
+  CHECK(server.checked({"SET", kDenied, "1"}) == kNoKey);
+  CHECK(server("EXEC", 2) == "(error) EXECABORT Transaction discarded because of previous errors.");
+}
+
+TEST_CASE("rights change after a command was queued: EXEC checks it again, off the loop if that takes long", "[acl]") {
+  Server server;
+  server.log_in();
+  CHECK(server("MULTI", 2) == "OK");
+  CHECK(server.checked({"SET", kAllowed, "1"}) == "QUEUED");
+  server.set({"ACL", "SETUSER", "app", "~other"});
+  const auto exec = server.ask({"EXEC"});
+  REQUIRE_FALSE(exec->step());
+  for (int i = 0; i < 10 && !exec->done(); ++i) {
+    REQUIRE(server.manual.run_one());
+    exec->step();
+  }
+  CHECK(exec->reply() == "[OK]");
+  CHECK(server("MULTI", 2) == "OK");
+  CHECK(server.checked({"SET", kAllowed, "1"}) == "QUEUED");
+  server.set({"ACL", "SETUSER", "app", "resetkeys"});
+  CHECK(server("EXEC", 2).starts_with("[(error) NOPERM ACLs rules changed"));
+}
+
+TEST_CASE("ACL DRYRUN takes long: it runs off the loop", "[acl]") {
+  Server server;
+  server.log_in();
+  CHECK(server.checked({"ACL", "DRYRUN", "app", "GET", kAllowed}) == "OK");
+  CHECK(server.checked({"ACL", "DRYRUN", "app", "GET", std::string(30'000, 'x')}).starts_with("\"User app has no permissions"));
+}
