@@ -212,8 +212,9 @@ std::optional<bool> AclSelector::allows_channel(Bytes channel, bool is_pattern, 
 std::optional<AclVerdict> AclSelector::check(const AclRequest& request, AclBudget& budget) const {
   // Returns a verdict if the check ends with this answer, since it is a denial or the budget was used up.
   const auto ends = [](std::optional<bool> allowed, AclDenial denial, std::size_t argument, std::optional<AclVerdict>* verdict) {
+    if (allowed && *allowed) return false;
     if (allowed) *verdict = AclVerdict{denial, argument};
-    return !allowed || !*allowed;
+    return true;
   };
   std::optional<AclVerdict> verdict;
   if (!budget.take(1) || ends(allows_command(request, budget), AclDenial::kCommand, 0, &verdict)) return verdict;
