@@ -353,7 +353,7 @@ def test_key_of_60_kb_compared_with_20000_patterns_delays_no_ping(big):
         assert worst_ping(big, lambda: send(big, in_queue)) < BOUND / 2
 
 
-def user_with_patterns(server, pattern, count=16_384):
+def user_with_patterns(server, pattern, count=4096):
     """Makes a user with two selectors of so many patterns of keys and channels."""
     kinds = [kind + pattern % i for i in range(count) for kind in "~&"]
     rules = ["on", ">pw", "+@all", *kinds, "(" + " ".join(["+@all", *kinds]) + ")"]
@@ -367,15 +367,15 @@ def as_app(server, *commands):
 
 # Patterns of which only the whole is compared: the first is searched in a key, the other is tried at each place.
 @pytest.mark.parametrize("pattern", ["*:tenant%d:*", "*x*y%d?*z*"])
-def test_keys_compared_with_32768_patterns_of_a_user_delay_no_ping(big, pattern):
+def test_keys_compared_with_8192_patterns_of_a_user_delay_no_ping(big, pattern):
     user_with_patterns(big, pattern)
-    good = pattern.replace("*", "x" * 20) % 16_383 + "z" if "?" not in pattern else "x" * 20 + "y16383?zz"
-    long = "x" * 1_000_000
+    good = pattern.replace("*", "x" * 20) % 4095 + "z" if "?" not in pattern else "x" * 20 + "y4095?zz"
+    long = "x" * 300_000
     cases = {
-        "key of 1 MB": ([("GET", long)], b"-NOPERM"),
+        "key of 300 KB": ([("GET", long)], b"-NOPERM"),
         "allowed key of 60 KB": ([("SET", "x" * 60_000 + good, "1"), ("GET", "x" * 60_000 + good)], b"$1\r\n1"),
         "1,000 keys": ([("MGET", *[good + str(i) + "z" for i in range(1000)])], b"*1000"),
-        "5,000 keys": ([("MGET", *[good + str(i) + "z" for i in range(5000)])], b"*5000"),
+        "2,000 keys": ([("MGET", *[good + str(i) + "z" for i in range(2000)])], b"*2000"),
         "pipeline": ([("GET", good)] * 300, b"$-1"),
         "channel": ([("PUBLISH", long, "m")], b"-NOPERM"),
         "channels": ([("SUBSCRIBE", *["x" * 1000] * 1000)], b"-NOPERM"),
