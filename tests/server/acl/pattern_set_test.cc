@@ -122,8 +122,8 @@ TEST_CASE("set covers a range: one of its patterns matches each text of the rang
 
 TEST_CASE("set has 16384 patterns with a plain beginning: a text is compared with those that begin it only") {
   const std::string key = "tenant12345:" + std::string(1 << 20, 'x');
-  CHECK(steps_of(set_of(16'384, "tenant", ":*"), key) < 100);
-  CHECK(steps_of(set_of(16'384, "tenant", ":*:b"), key) < 100);
+  CHECK(steps_of(set_of(16'384, "tenant", ":*"), key) < 200);
+  CHECK(steps_of(set_of(16'384, "tenant", ":*:b"), key) < 200);
   CHECK(steps_of(set_of(16'384, "tenant", ""), key) < 200);
   CHECK_FALSE(matches(set_of(16'384, "tenant", ":*:b"), key, 1));
   CHECK(matches(set_of(16'384, "tenant", ":*:b"), key + ":b", 1));
