@@ -23,6 +23,7 @@
 #include "machine/directory_access.h"
 #include "machine/machine.h"
 #include "resp/block_pool.h"
+#include "resp/freed_memory.h"
 
 namespace ebbtide {
 namespace {
@@ -305,6 +306,7 @@ int Server::run() {
                     " is enough for all clients (LimitNOFILE, ulimit -n)");
   }
   const NetSettings net = net_settings(config);
+  freed_memory_collector = collect_freed_memory;
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads, collect_freed_memory);
   disposer_ = std::make_unique<OffloadDisposer>(*offload_);
   set_disposer(disposer_.get());
@@ -526,11 +528,12 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
 }
 
 // The allocator returns memory on the thread that allocated it, at that thread's next allocation, even if other threads have
-// freed it. An idle thread would keep it.
+// freed it. An idle thread would keep it. Offload threads collect such memory before the budget is exceeded, since commands may
+// take the rest within milliseconds.
 std::uint64_t Server::measure_resident() {
-  const std::uint64_t bytes = resident_bytes();
-  if (bytes <= db_->memory().budget()) return bytes;
-  offload_->collect();
+  const std::uint64_t bytes = resident_bytes(), budget = db_->memory().budget();
+  if (bytes > budget - budget / 8) offload_->collect();
+  if (bytes <= budget) return bytes;
   for (const auto& loop : loops_) loop->post(collect_freed_memory);
   return bytes;
 }

@@ -2,6 +2,7 @@
 
 #include "dispatch/command_env.h"
 #include "dispatch/intents.h"
+#include "resp/freed_memory.h"
 
 namespace ebbtide {
 namespace {
@@ -32,6 +33,7 @@ Status Ctx::reserve_slowly(std::uint64_t bytes) {
   if (env.env_->db == nullptr) return Status::ok();  // no command builds values while the database is being opened
   if (!env.env_->db->try_charge(kKind, bytes)) return refused_charge(env.env_->db->memory(), charge.bytes() + bytes);
   charge.took(env.env_->db->memory(), kKind, bytes);
+  collect_freed_before(bytes);
   return Status::ok();
 }
 

@@ -12,7 +12,7 @@ constexpr std::uint64_t kMeasureNs = 50'000'000;  // smallest time between two m
 /// Commands leave 1 / n of the budget free, since connection buffers are charged without a check, and the budget may be reduced.
 /// Clients are closed only when this part is used up, too.
 constexpr std::uint64_t kSparedPart = 16;
-constexpr std::uint64_t kFreeOverheadPart = 16;  // 1 / n of the budget is free for overhead
+constexpr std::uint64_t kFreeOverheadPart = 64;  // 1 / n of the budget is free for overhead
 constexpr std::uint64_t kCachePart = 8;          // 1 / n of what is left for indexes and cache is the cache's
 
 /// Returns the minimum of the cache, and of each kind of charge, when memory is short.

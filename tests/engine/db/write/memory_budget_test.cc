@@ -81,7 +81,7 @@ TEST_CASE("memtables have charged values: the values count once") {
   CHECK(f.cache == 100 * kMiB);
 }
 
-TEST_CASE("uncounted memory of the process exceeds a sixteenth of the budget: the excess takes room from all others") {
+TEST_CASE("uncounted memory of the process exceeds a 64th of the budget: the excess takes room from all others") {
   Fixture f;
   std::uint64_t resident = 0;
   const auto divide = [&](std::uint64_t now_resident) {
@@ -91,10 +91,10 @@ TEST_CASE("uncounted memory of the process exceeds a sixteenth of the budget: th
   };
   f.account->charge(kLarge, 10 * kMiB);
   f.budget.set_resident_source([&] { return resident; });
-  for (int i = 0; i < 3; ++i) divide(70 * kMiB);  // nothing counts 10 MiB of this
+  for (int i = 0; i < 3; ++i) divide(62 * kMiB);  // nothing counts 2 MiB of this
   CHECK(f.budget.overhead() == 0);
   CHECK(f.account->room() == 92 * kMiB);
-  for (int i = 0; i < 3; ++i) divide(100 * kMiB);  // nothing counts 40 MiB of this
+  for (int i = 0; i < 3; ++i) divide(60 * kMiB + 65 * kMiB / 2);  // nothing counts 32.5 MiB of this, and 2.5 MiB are free
   CHECK(f.budget.overhead() == 30 * kMiB);
   CHECK(f.account->room() == 62 * kMiB);
   CHECK(f.cache == 70 * kMiB);
@@ -111,12 +111,12 @@ TEST_CASE("memory is used for a moment only: it is no overhead, and pinned pages
   f.cache_bytes = 60 * kMiB;
   f.account->charge(MemoryAccount::Kind::kPages, 50 * kMiB);
   for (int i = 0; i < 5; ++i) {
-    resident = (i == 2 || i == 3 ? 400 : 70) * kMiB;
+    resident = (i == 2 || i == 3 ? 400 : 62) * kMiB;
     f.clock.advance(100);
     f.budget.divide({});
     CHECK(f.budget.overhead() == 0);
   }
-  resident = 90 * kMiB;  // 60 MiB of it are blocks of the cache
+  resident = 60 * kMiB + 45 * kMiB / 2;  // 60 MiB of it are blocks of the cache
   for (int i = 0; i < 3; ++i) {
     f.clock.advance(100);
     f.budget.divide({});
