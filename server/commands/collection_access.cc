@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
+#include <tuple>
 
 #include "dispatch/arg_cursor.h"
+#include "dispatch/growing_charge.h"
 #include "dispatch/random.h"
 #include "dispatch/scan_cursors.h"
 #include "store/numbers.h"
@@ -39,14 +42,56 @@ Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std
   Strings strings = ctx.strings();
   const bool writes = ctx.command.spec->has(kWrite);
   found->resize(keys.size());
+  GrowingCharge copies(ctx);
   bool resident = true;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const Status status =
         writes ? strings.locate_any_for_update(keys[i], &(*found)[i]) : strings.locate_any(keys[i], &(*found)[i]);
     resident &= !status.is_not_resident();
     if (resident) TRY(status);
+    // A leased view copies a small value of a table or memtable, which may leave memory while the command runs.
+    const std::optional<Found>& each = (*found)[i];
+    if (ctx.off_loop != nullptr && each && each->pin != nullptr && each->value.size() <= kLargeValueBytes)
+      TRY(copies.add(each->value.size()));
   }
   return resident ? Status::ok() : Status::not_resident();
+}
+
+namespace {
+
+/// Returns for each key the number of the first place that has the same key: its own number, unless the key is repeated.
+std::vector<std::uint32_t> first_places(std::span<const LookupKey> keys) {
+  std::vector<std::uint32_t> order(keys.size()), first(keys.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&keys](std::uint32_t a, std::uint32_t b) {
+    return std::tie(keys[a].hash, keys[a].key, a) < std::tie(keys[b].hash, keys[b].key, b);
+  });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const bool repeats = i != 0 && keys[order[i]].key == keys[order[i - 1]].key;
+    first[order[i]] = repeats ? first[order[i - 1]] : order[i];
+  }
+  return first;
+}
+
+}  // namespace
+
+Status locate_sources(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* sources) {
+  TRY(ctx.reserve(keys.size() * (3 * sizeof(std::uint32_t) + sizeof(LookupKey) + sizeof(std::optional<Found>))));
+  sources->entry_of = first_places(keys);
+  std::vector<LookupKey> distinct;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    std::uint32_t& entry = sources->entry_of[i];
+    entry = entry == i ? static_cast<std::uint32_t>(distinct.size()) : sources->entry_of[entry];
+    if (entry == distinct.size()) distinct.push_back(keys[i]);
+  }
+  TRY(locate_entries(ctx, distinct, &sources->found));
+  if (ctx.command.spec->has(kWrite)) return Status::ok();
+  std::vector<bool> counted(distinct.size());
+  for (const std::uint32_t entry : sources->entry_of) {
+    if (counted[entry]) ++(sources->found[entry] ? ctx.counts.hits : ctx.counts.misses);
+    counted[entry] = true;
+  }
+  return Status::ok();
 }
 
 Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found) {

@@ -20,6 +20,14 @@ Status find_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std:
 Status find_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
 /// Locates the entries of several keys, of any type, so that the pages that all of them miss are read together.
 Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std::optional<Found>>* found);
+/// The entries of several keys. A key that is named several times has one entry here, so a command needs the memory of its value
+/// only once.
+struct SourceEntries {
+  std::vector<std::optional<Found>> found;  ///< the entry of each different key, in the order of their first places
+  std::vector<std::uint32_t> entry_of;      ///< for each key: the index of its entry
+};
+/// Locates the entries of several keys, of any type, and reserves memory for them. Each key counts as a hit or a miss.
+Status locate_sources(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* sources);
 /// Reads a located entry, which must be a collection of that type.
 Status read_collection(Ctx& ctx, CollectionType type, Found* found);
 

@@ -182,17 +182,18 @@ Status sscan(Ctx& ctx) {
 
 /// The sets of several keys; a missing key counts as an empty set. The first key of another type gives WRONGTYPE.
 struct Sources {
-  std::vector<std::optional<Found>> found;
-  std::vector<Set> sets;
+  SourceEntries entries;
+  std::vector<Set> sets;  ///< the set of each entry
 };
 
 Status read_sources(Ctx& ctx, std::span<const LookupKey> keys, Sources* sources) {
-  TRY(locate_entries(ctx, keys, &sources->found));
-  for (const auto& found : sources->found) {
+  TRY(locate_sources(ctx, keys, &sources->entries));
+  auto& entries = sources->entries.found;
+  for (const auto& found : entries) {
     if (found && found->kind != EntryKind::kCompact) return wrong_type();
   }
   bool resident = true;
-  for (auto& found : sources->found) {
+  for (auto& found : entries) {
     if (!found) continue;
     const Status status = read_collection(ctx, CollectionType::kSet, &*found);
     if (ctx.too_long) return status;
@@ -201,12 +202,12 @@ Status read_sources(Ctx& ctx, std::span<const LookupKey> keys, Sources* sources)
     if (resident) TRY(status);
   }
   if (!resident) return Status::not_resident();
-  sources->sets.resize(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!sources->found[i]) continue;
-    TRY_ASSIGN(reader, CompactReader::open(sources->found[i]->value, CollectionType::kSet));
+  sources->sets.resize(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!entries[i]) continue;
+    TRY_ASSIGN(reader, CompactReader::open(entries[i]->value, CollectionType::kSet));
     TRY(ctx.reserve(reader.count() * sizeof(Bytes)));
-    TRY_ASSIGN(set, decode_set(sources->found[i]->value));
+    TRY_ASSIGN(set, decode_set(entries[i]->value));
     sources->sets[i] = std::move(set);
   }
   return Status::ok();
@@ -232,9 +233,12 @@ Status combine(Ctx& ctx, std::span<const LookupKey> keys, SetOperation operation
       *result = sets[0];
       for (const Set& set : std::span(sets).subspan(1)) *result = common(*result, set);
       break;
-    case SetOperation::kDifference:
-      *result = without(sets[0], united(std::span(sets).subspan(1)));
+    case SetOperation::kDifference: {
+      const auto& entry_of = sources->entries.entry_of;
+      const bool repeats_first = std::count(entry_of.begin(), entry_of.end(), 0U) > 1;
+      *result = repeats_first ? Set() : without(sets[0], united(std::span(sets).subspan(1)));
       break;
+    }
   }
   return Status::ok();
 }

@@ -28,6 +28,7 @@
 #include "commands/sort_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
+#include "dispatch/growing_charge.h"
 #include "dispatch/permissions.h"
 #include "resp/gathered_memory.h"
 #include "store/hashes.h"
@@ -134,25 +135,6 @@ Status parse_sort(Ctx& ctx, SortRequest* request) {
   }
   return Status::ok();
 }
-
-/// Reserves memory for data that grows, in steps. A little is free of charge, as in Ctx::reserve().
-class GrowingCharge {
- public:
-  explicit GrowingCharge(Ctx& ctx) : ctx_(ctx) {}
-  Status add(std::uint64_t bytes) {
-    used_ += bytes;
-    if (used_ <= charged_ + kLargeValueBytes) return Status::ok();
-    const std::uint64_t more = std::max(kStep, used_ - charged_);
-    TRY(ctx_.reserve(more));
-    charged_ += more;
-    return Status::ok();
-  }
-
- private:
-  static constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
-  Ctx& ctx_;
-  std::uint64_t used_ = 0, charged_ = 0;
-};
 
 /// A value that a pattern has found. `found` owns its bytes; it is empty if the value is the element itself.
 struct PatternValue {

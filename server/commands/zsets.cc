@@ -525,8 +525,9 @@ enum class ZsetOperation : std::uint8_t { kUnion, kIntersection, kDifference };
 struct Combination {
   ZsetOperation operation{};
   bool stores = false, only_counts = false;
-  std::vector<std::optional<Found>> found;
-  std::vector<double> weights;
+  SourceEntries entries;
+  std::vector<SortedSet> members;  ///< the decoded members of each entry
+  std::vector<double> weights;     ///< of each source, in the order of the keys
   Aggregate aggregate = Aggregate::kSum;
   bool with_scores = false;
   std::uint64_t limit = 0;  ///< the option LIMIT of ZINTERCARD; 0 = none
@@ -541,10 +542,10 @@ Result<CollectionType> source_type(const Found& found) {
 }
 
 /// Reads the entries of all sources. Each must be a sorted set or a set.
-Status read_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std::optional<Found>>* found) {
-  TRY(locate_entries(ctx, keys, found));
+Status read_entries(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* entries) {
+  TRY(locate_sources(ctx, keys, entries));
   bool resident = true;
-  for (auto& each : *found) {
+  for (auto& each : entries->found) {
     if (!each) continue;
     if (each->kind != EntryKind::kCompact) return wrong_type();
     TRY(collection_work(ctx, each->length));
@@ -595,26 +596,30 @@ Status parse_combination(const Ctx& ctx, std::size_t first_option, Combination* 
   return Status::ok();
 }
 
-/// Decodes the sources.
-Status decode_sources(Ctx& ctx, const Combination& all, std::vector<WeightedSource>* sources) {
-  std::size_t members = 0;
-  for (std::size_t i = 0; i < all.found.size(); ++i) {
-    WeightedSource& source = sources->emplace_back();
-    source.weight = all.weights[i];
-    if (!all.found[i]) continue;
-    const Bytes value = all.found[i]->value;
-    TRY_ASSIGN(type, source_type(*all.found[i]));
-    if (type == CollectionType::kSortedSet) {
-      TRY_ASSIGN(decoded, decode_sorted_set(value));
-      source.members = std::move(decoded);
-    } else {
-      TRY_ASSIGN(set, decode_set(value));
-      for (const Bytes member : set) source.members.push_back({1, member});
-    }
+/// Decodes the sources. They point into `all`.
+Status decode_sources(Ctx& ctx, Combination* all, std::vector<WeightedSource>* sources) {
+  for (const std::optional<Found>& found : all->entries.found) {
+    SortedSet& members = all->members.emplace_back();
+    if (!found) continue;
+    TRY_ASSIGN(type, source_type(*found));
+    TRY_ASSIGN(reader, CompactReader::open(found->value, type));
     // The memory for each member: its decoded form, and its place in the result and the result's index.
     constexpr std::size_t kMemberBytes = 2 * sizeof(ScoredMember) + 64;
-    TRY(ctx.reserve(source.members.size() * kMemberBytes));
-    members += source.members.size();
+    TRY(ctx.reserve(reader.count() * kMemberBytes));
+    if (type == CollectionType::kSortedSet) {
+      TRY_ASSIGN(decoded, decode_sorted_set(found->value));
+      members = std::move(decoded);
+    } else {
+      TRY_ASSIGN(set, decode_set(found->value));
+      members.reserve(set.size());
+      for (const Bytes member : set) members.push_back({1, member});
+    }
+  }
+  TRY(ctx.reserve(all->weights.size() * sizeof(WeightedSource)));
+  std::size_t members = 0;
+  for (std::size_t i = 0; i < all->weights.size(); ++i) {
+    sources->push_back({all->members[all->entries.entry_of[i]], all->weights[i]});
+    members += sources->back().members.size();
   }
   return collection_work(ctx, 0, members);
 }
@@ -626,11 +631,11 @@ Status combine(Ctx& ctx, Combination* all) {
     return reply_error("ERR at least 1 input key is needed for '" + std::string(ctx.command.spec->name) + "' command");
   }
   if (std::cmp_greater(keys, ctx.argc() - count_at - 1)) return syntax_error();
-  TRY(read_entries(ctx, ctx.keys.subspan(all->stores ? 1 : 0), &all->found));
-  all->weights.assign(all->found.size(), 1.0);
+  TRY(read_entries(ctx, ctx.keys.subspan(all->stores ? 1 : 0), &all->entries));
+  all->weights.assign(all->entries.entry_of.size(), 1.0);
   TRY(parse_combination(ctx, count_at + 1 + static_cast<std::size_t>(keys), all));
   std::vector<WeightedSource> sources;
-  TRY(decode_sources(ctx, *all, &sources));
+  TRY(decode_sources(ctx, all, &sources));
   const SortedSet result = all->operation == ZsetOperation::kDifference ? without_others(sources)
                            : all->operation == ZsetOperation::kUnion    ? united(std::move(sources), all->aggregate)
                                                                         : common(std::move(sources), all->aggregate);

@@ -32,6 +32,9 @@ Set united(const Set& a, const Set& b) {
 
 Set united(std::span<const Set> sets) {
   std::vector<Bytes> members;
+  std::size_t count = 0;
+  for (const Set& set : sets) count += set.size();
+  members.reserve(count);
   for (const Set& set : sets) members.insert(members.end(), set.begin(), set.end());
   return make_set(std::move(members));
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -76,9 +77,9 @@ std::optional<LexBound> parse_lex_bound(Bytes text);
 Places places_in(const SortedSet& members, const LexRange& range, std::size_t skipped = 0, bool backward = false);
 
 enum class Aggregate : std::uint8_t { kSum, kMin, kMax };
-/// A source of an operation on several sorted sets. A set's members have score 1.
+/// A source of an operation on several sorted sets. A set's members have score 1. Several sources may share their members.
 struct WeightedSource {
-  SortedSet members;
+  std::span<const ScoredMember> members;
   double weight = 1;
 };
 /// Return the union and the intersection of the sources. Scores are multiplied by weights and added up in Redis's order, from the

@@ -1,0 +1,33 @@
+// A charge for data of a command that grows in small pieces.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <engine/types.h>
+
+#include "dispatch/context.h"
+
+namespace ebbtide {
+
+/// Reserves memory for data that grows, in steps. A little is free of charge, as in Ctx::reserve().
+class GrowingCharge {
+ public:
+  explicit GrowingCharge(Ctx& ctx) : ctx_(ctx) {}
+  /// Called before `bytes` more are allocated. Errors are those of Ctx::reserve().
+  Status add(std::uint64_t bytes) {
+    used_ += bytes;
+    if (used_ <= charged_ + kLargeValueBytes) return Status::ok();
+    const std::uint64_t more = std::max(kStep, used_ - charged_);
+    TRY(ctx_.reserve(more));
+    charged_ += more;
+    return Status::ok();
+  }
+
+ private:
+  static constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+  Ctx& ctx_;
+  std::uint64_t used_ = 0, charged_ = 0;
+};
+
+}  // namespace ebbtide
