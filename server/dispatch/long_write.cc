@@ -235,6 +235,7 @@ Status LongWrite::run_transaction(const ReadView& view) {
   run.also_read = reads_patterns ? &also_read : nullptr;
   TRY(run.run(view));
   did_much = ~std::uint64_t{0} - run.work_left > Dispatcher::kLoopWorkBytes;
+  batch_charge = run.take_batch_charge();
   charge = std::move(run.charge);
   seen_seq = std::max(seen_seq, run.seen_seq);
   Reply reply(&out, protocol);

@@ -14,8 +14,8 @@ namespace {
 
 /// Memory is charged in steps of this many bytes.
 constexpr std::uint64_t kChargeStep = std::uint64_t{1} << 20;
-/// The bytes of an operation are stored in the batch, which may have grown to twice its contents, and in PendingWrites.
-constexpr std::uint64_t kCopies = 3;
+/// A batch that grows copies its bytes, so they are in memory twice for a moment.
+constexpr std::uint64_t kCopies = 2;
 /// Estimated memory of an operation in PendingWrites and of a command's outcome, without their bytes.
 constexpr std::uint64_t kOperationBytes = 256;
 /// Work (Ctx::work) on a loop, in bytes: of a walk, which may look at kLeastExecKeys in any case; and of each byte in the reply
@@ -23,10 +23,9 @@ constexpr std::uint64_t kOperationBytes = 256;
 constexpr std::uint64_t kWalkBytes = 16 << 10, kDescribedByteWork = 16;
 
 /// Appends the operations of `from` to a batch.
-void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
+void append(const WriteBatch& from, WriteBatch* to) {
   std::size_t cursor = 0;
   for (WriteBatch::Op op; from.next_op(&cursor, &op);) {
-    if (pending != nullptr) pending->apply(op);
     const WriteBatch::PutOptions options{
         .stamp = op.stamp, .expiry = op.expiry, .kind = op.value_kind, .debt = op.debt, .shrinks = !from.adds_data()};
     switch (op.kind) {
@@ -92,7 +91,7 @@ Status TransactionRun::run(const ReadView& view) {
   other_view_ = [this, &view](DatabaseId database) { return view_in(database, view); };
   TRY(look_ahead(view));
   if (changed) return Status::ok();
-  PendingWrites writes(env_.db, now, view.mode(), view.misses());
+  PendingWrites writes(env_.db, now, view.mode(), view.misses(), batch_);
   if (client_ == nullptr) writes.read_through(&other_view_);
   writes_ = &writes;
   begin_part();
@@ -158,7 +157,8 @@ void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId datab
     return announced_.clear();
   }
   auto batch = std::make_shared<WriteBatch>();
-  append(own_, batch.get(), nullptr);
+  append(own_, batch.get());
+  announced_bytes_ += batch->payload_bytes() - batch->shared_bytes();
   auto progress = std::make_shared<Observers::Progress>();
   if (client_ == nullptr) announced_.push_back(progress);
   effects.push_back(
@@ -172,12 +172,20 @@ void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId datab
 Status TransactionRun::account() {
   TRY(batch_.check_length());
   const std::uint64_t held = kCopies * (batch_.payload_bytes() - batch_.shared_bytes()) +
-                             kOperationBytes * (batch_.count() + outcomes.size()) + replies_ + parts.back().out.memory();
+                             kOperationBytes * (batch_.count() + outcomes.size()) + announced_bytes_ + replies_ +
+                             parts.back().out.memory();
   if (held < charge.bytes() + kChargeStep || env_.db == nullptr) return Status::ok();
   const std::uint64_t more = held - charge.bytes();
   if (!env_.db->try_charge(MemoryAccount::Kind::kCommands, more)) return refused_charge(env_.db->memory(), held);
   charge.took(env_.db->memory(), MemoryAccount::Kind::kCommands, more);
   return Status::ok();
+}
+
+MemoryCharge TransactionRun::take_batch_charge() {
+  const std::uint64_t bytes = batch_.payload_bytes() - batch_.shared_bytes();
+  MemoryCharge own = charge.split(bytes);
+  (void)charge.split((kCopies - 1) * bytes);
+  return own;
 }
 
 Status TransactionRun::check_rights(const QueuedCommand& queued, Ctx& ctx, AclVerdict* verdict) {
@@ -248,7 +256,8 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   if (status.is_ok()) {
     const bool ends_part = ctx.after_commit != nullptr;
     if (ends_part) part.first_op = pass_ops();
-    append(own_, &batch_, writes_);
+    append(own_, &batch_);
+    writes_->apply_new();
     if (ends_part) {
       part.last = &queued;
       part.after_commit = ctx.after_commit;

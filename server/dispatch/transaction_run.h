@@ -71,6 +71,9 @@ class TransactionRun {
   Effects effects;         ///< effects that happen once the transaction is committed
   Millis commit_time = 0;  ///< engine time of the commit; set before the effects happen
 
+  /// Returns the part of `charge` for the batch's bytes, once the run has ended. Releases the part for their second copy.
+  [[nodiscard]] MemoryCharge take_batch_charge();
+
   /// Returns the view of another database: as of now on the loop; off the loop, as of the first call for that database.
   ReadView view_in(DatabaseId database, const ReadView& view);
 
@@ -105,6 +108,7 @@ class TransactionRun {
   std::vector<std::shared_ptr<Observers::Progress>> announced_;
   std::uint64_t keys_left_ = Ctx::kExecKeys;  ///< on a loop: the keys and versions that all walks together may still look at
   std::uint64_t replies_ = 0;                 ///< memory of all parts but the last
+  std::uint64_t announced_bytes_ = 0;         ///< memory of the writes that effects keep
   std::size_t cursor_ = 0;                    ///< the place in the batch at which pass_ops() stopped
 };
 

@@ -40,7 +40,7 @@ ReadView PendingWrites::view_of(DatabaseId database) const {
   return views_ != nullptr ? (*views_)(database) : db_->view(database, now_, mode_, misses_);
 }
 
-PendingWrites::Database& PendingWrites::at(DatabaseId database) {
+PendingWrites::Database& PendingWrites::database_of(DatabaseId database) {
   const auto [it, is_new] = databases_.try_emplace(database);
   if (is_new) {
     it->second.base = database;
@@ -54,32 +54,40 @@ const PendingWrites::Database* PendingWrites::find(DatabaseId database) const {
   return it == databases_.end() ? nullptr : &it->second;
 }
 
-void PendingWrites::apply(const WriteBatch::Op& op) {
+void PendingWrites::apply_new() {
+  WriteBatch::Op op;
+  for (std::size_t at = applied_; batch_.next_op(&applied_, &op); at = applied_) apply(at, op);
+}
+
+WriteBatch::Op PendingWrites::operation_of(const Entry& entry) const {
+  std::size_t cursor = entry.op;
+  WriteBatch::Op op;
+  batch_.next_op(&cursor, &op);
+  return op;
+}
+
+void PendingWrites::apply(std::size_t at, const WriteBatch::Op& op) {
   switch (op.kind) {
     case OpKind::kPut:
     case OpKind::kHeader: {
-      Database& database = at(op.tree);
+      Database& database = database_of(op.tree);
       Entry& entry = database.entries[std::string(op.key)];
       entry = Entry{};
       entry.kind = op.value_kind;
       database.collections |= is_collection(op.value_kind);
       entry.expiry = op.expiry;
       entry.stamp = stamp_of(database, op);
-      if (op.shared != nullptr) {
-        entry.shared = *op.shared;
-      } else {
-        entry.value = std::string(op.value);
-      }
+      entry.op = at;
       return;
     }
     case OpKind::kTombstone: {
-      Entry& entry = at(op.tree).entries[std::string(op.key)];
+      Entry& entry = database_of(op.tree).entries[std::string(op.key)];
       entry = Entry{};
       entry.deleted = true;
       return;
     }
     case OpKind::kRangeTombstone: {
-      Database& database = at(op.tree);
+      Database& database = database_of(op.tree);
       KeyRange range{std::string(op.key), std::string(op.end)};
       auto& entries = database.entries;
       entries.erase(entries.lower_bound(op.key), op.end.empty() ? entries.end() : entries.lower_bound(op.end));
@@ -88,18 +96,18 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
     }
     case OpKind::kFlushDatabase: {
       const auto number = static_cast<DatabaseId>(op.lo);
-      Database& database = at(number);
+      Database& database = database_of(number);
       database = Database{};
       database.mode = db_->configured_stamp_mode(number);
       return;
     }
     case OpKind::kSwapDatabases:
-      std::swap(at(static_cast<DatabaseId>(op.lo)), at(static_cast<DatabaseId>(op.hi)));
+      std::swap(database_of(static_cast<DatabaseId>(op.lo)), database_of(static_cast<DatabaseId>(op.hi)));
       return;
     case OpKind::kSecondaryDelete: {
       // In mode write_time a pending entry gets the time of the commit, which is not known yet. The command makes the commit fail
       // if that time is beyond a border of the range.
-      Database& database = at(op.tree);
+      Database& database = database_of(op.tree);
       for (auto& [key, entry] : database.entries) {
         if (entry.deleted || entry.stamp < op.lo || entry.stamp >= op.hi) continue;
         entry = Entry{};
@@ -119,8 +127,9 @@ Status PendingWrites::locate(const ReadView& view, const LookupKey& key, Found* 
   if (const auto it = database->entries.find(key.key); it != database->entries.end()) {
     const Entry& entry = it->second;
     if (entry.deleted || (entry.expiry != 0 && entry.expiry <= now_)) return Status::not_found();
-    found->value = entry.shared != nullptr ? Bytes(*entry.shared) : Bytes(entry.value);
-    found->pin = entry.shared;
+    const WriteBatch::Op op = operation_of(entry);
+    found->value = op.value;
+    found->pin = op.shared != nullptr ? *op.shared : nullptr;
     found->length = found->value.size();
     found->kind = entry.kind;
     found->seq = view.seq();
@@ -153,9 +162,10 @@ bool PendingWrites::may_have_collection(const ReadView& view, const LookupKey& k
 // Merges overlay and base in key order. Skips base entries whose key the overlay has or hides.
 class OverlayIterator final : public Iterator {
  public:
-  OverlayIterator(const PendingWrites::Database& overlay, std::unique_ptr<Iterator> base, const IteratorOptions& options,
-                  Millis now)
-      : overlay_(overlay),
+  OverlayIterator(const PendingWrites& writes, const PendingWrites::Database& overlay, std::unique_ptr<Iterator> base,
+                  const IteratorOptions& options, Millis now)
+      : writes_(writes),
+        overlay_(overlay),
         base_(std::move(base)),
         bounds_(options.bounds),
         max_steps_(options.max_steps),
@@ -196,10 +206,7 @@ class OverlayIterator final : public Iterator {
   [[nodiscard]] bool paused() const override { return paused_; }
   [[nodiscard]] Bytes resume_key() const override { return hiding_ ? Bytes(resume_key_) : base_->resume_key(); }
   [[nodiscard]] Bytes key() const override { return on_overlay_ ? Bytes(entry_->first) : base_->key(); }
-  [[nodiscard]] Bytes value() override {
-    if (!on_overlay_) return base_->value();
-    return entry_->second.shared != nullptr ? Bytes(*entry_->second.shared) : Bytes(entry_->second.value);
-  }
+  [[nodiscard]] Bytes value() override { return on_overlay_ ? writes_.operation_of(entry_->second).value : base_->value(); }
   [[nodiscard]] EntryKind kind() const override { return on_overlay_ ? entry_->second.kind : base_->kind(); }
   [[nodiscard]] Millis expiry() const override { return on_overlay_ ? entry_->second.expiry : base_->expiry(); }
   [[nodiscard]] DeleteKey stamp() const override { return on_overlay_ ? entry_->second.stamp : base_->stamp(); }
@@ -269,6 +276,7 @@ class OverlayIterator final : public Iterator {
     valid_ = on_overlay_ || (base_there && !base_paused);
   }
 
+  const PendingWrites& writes_;
   const PendingWrites::Database& overlay_;
   const std::unique_ptr<Iterator> base_;  ///< null: nothing is committed underneath
   const KeyRange bounds_;
@@ -291,7 +299,7 @@ std::unique_ptr<Iterator> PendingWrites::iterate(const ReadView& view, const Ite
   } else if (source && view_of(*source).has_tree()) {
     base = db_->iterate(db_->lease(*source), options);
   }
-  return std::make_unique<OverlayIterator>(overlay == nullptr ? kAsCommitted : *overlay, std::move(base), options, now_);
+  return std::make_unique<OverlayIterator>(*this, overlay == nullptr ? kAsCommitted : *overlay, std::move(base), options, now_);
 }
 
 }  // namespace ebbtide

@@ -3,7 +3,8 @@
 // EXEC is one WriteBatch, which becomes visible as a whole. Until then its commands read through this overlay. For each database
 // that the batch changes, the overlay has the entries put or deleted, and the ranges and stamps deleted since. It also has the
 // committed database underneath (another one after SWAPDB, none after FLUSHDB), from which all other keys are read. Entries are
-// ordered, so that SCAN, KEYS and COUNTRANGE can iterate over overlay and database at once.
+// ordered, so that SCAN, KEYS and COUNTRANGE can iterate over overlay and database at once. The overlay copies keys only: an
+// entry has the place of its operation in the batch, and its value is read there.
 #pragma once
 
 #include <functional>
@@ -25,17 +26,18 @@ namespace ebbtide {
 class PendingWrites {
  public:
   /// `db` is null while the database is being opened, which then counts as empty. `now`, `mode` and `misses` are as in Db::view,
-  /// for databases that a view does not show.
-  PendingWrites(Db* db, Millis now, ReadMode mode, MissSet* misses) : db_(db), now_(now), mode_(mode), misses_(misses) {}
+  /// for databases that a view does not show. `batch`: the transaction's uncommitted batch, which must outlive this object.
+  PendingWrites(Db* db, Millis now, ReadMode mode, MissSet* misses, const WriteBatch& batch)
+      : db_(db), now_(now), mode_(mode), misses_(misses), batch_(batch) {}
 
   /// From now on reads other databases through `views`, which must outlive this object. For a thread without a PassGuard.
   void read_through(const std::function<ReadView(DatabaseId)>* views) { views_ = views; }
 
-  /// Applies the next operation of the uncommitted batch. Copies the data that it keeps.
-  void apply(const WriteBatch::Op& op);
+  /// Applies the operations that were added to the batch since the last call.
+  void apply_new();
 
-  /// Like ReadView::locate(), with the pending operations applied. `found` is valid until the next apply(), and as long as
-  /// `view`, which reads its bytes.
+  /// Like ReadView::locate(), with the pending operations applied. `found` is valid until the batch changes, and as long as
+  /// `view`, which reads its bytes. Every change of the batch must be followed by apply_new() before the next read.
   [[nodiscard]] Status locate(const ReadView& view, const LookupKey& key, Found* found) const;
   /// Returns the stamp mode of the view's database, with the pending operations applied.
   [[nodiscard]] StampMode stamp_mode(const ReadView& view) const;
@@ -43,8 +45,8 @@ class PendingWrites {
   [[nodiscard]] bool has_tree(const ReadView& view) const;
   /// Like ReadView::may_have_collection(), with the pending operations applied.
   [[nodiscard]] bool may_have_collection(const ReadView& view, const LookupKey& key) const;
-  /// Like Db::iterate(), with the pending operations applied. Blocks for reads. The iterator is valid until the next apply(), and
-  /// must not outlive this object.
+  /// Like Db::iterate(), with the pending operations applied. Blocks for reads. The iterator is valid until the batch
+  /// changes, and must not outlive this object.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
 
  private:
@@ -52,8 +54,7 @@ class PendingWrites {
   struct Entry {
     bool deleted = false;
     EntryKind kind = EntryKind::kValue;
-    std::string value;
-    SharedValue shared;  ///< if set, it has the value, and `value` is empty
+    std::size_t op = 0;  ///< unless deleted: the cursor of WriteBatch::next_op() for the operation with the value
     Millis expiry = 0;
     DeleteKey stamp = kNoStamp;
   };
@@ -67,8 +68,11 @@ class PendingWrites {
     [[nodiscard]] bool hides(Bytes key) const;                    ///< true if the base's entry of `key` is hidden
     [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< true if base entries with that stamp are hidden
   };
+  void apply(std::size_t at, const WriteBatch::Op& op);
+  /// Returns the operation of an entry that is not deleted. Its bytes are valid until the batch changes.
+  [[nodiscard]] WriteBatch::Op operation_of(const Entry& entry) const;
   [[nodiscard]] DeleteKey stamp_of(const Database& database, const WriteBatch::Op& op) const;
-  Database& at(DatabaseId database);
+  Database& database_of(DatabaseId database);
   [[nodiscard]] ReadView view_of(DatabaseId database) const;
   [[nodiscard]] const Database* find(DatabaseId database) const;
 
@@ -76,6 +80,8 @@ class PendingWrites {
   const Millis now_;
   const ReadMode mode_;
   MissSet* const misses_;
+  const WriteBatch& batch_;
+  std::size_t applied_ = 0;  ///< the cursor after the last applied operation
   const std::function<ReadView(DatabaseId)>* views_ = nullptr;
   std::map<DatabaseId, Database> databases_;  ///< only databases with pending operations
 };

@@ -313,6 +313,19 @@ def test_tracked_keys_of_a_client_stay_within_the_budget(fresh, client):
     assert client.info("stats")["tracking_total_keys"] < 200_000
 
 
+def test_sort_by_values_of_128_mb_by_60_clients_stays_within_the_budget(fresh):
+    client = fresh.set("storage.memory_budget=256MiB").start().client()
+    for i in range(0, 16_000, 500):
+        client.mset({f"w{j:05}": os.urandom(4096).hex() for j in range(i, i + 500)})
+        client.rpush("list", *[f"{j:05}" for j in range(i, i + 500)])
+    got = answers(fresh, 60, lambda i: encode("SORT", "list", "BY", "w*", "ALPHA"))
+    assert {line[:4] for line in got} <= {b"-OOM", b"*160"}
+    got = answers(fresh, 60, lambda i: encode("SORT", "list", "BY", "w*", "ALPHA", "GET", "w*", "STORE", f"to{i}"))
+    assert {line[:4] for line in got} <= {b"-OOM", b"-ERR"}  # the result is larger than a collection may be
+    assert client.ping()
+    assert fresh.peak_resident_bytes() < BOUND
+
+
 def test_keys_is_refused_when_replies_fill_the_budget(fresh, client):
     with client.pipeline(transaction=False) as pipe:
         for i in range(800):
@@ -330,6 +343,38 @@ def test_copies_of_a_large_value_share_its_memory(client):
         assert client.getex("k", ex=1000)[-1:] == b"x"
     assert client.rename("copy0", "renamed")
     assert client.strlen("renamed") == LARGE
+
+
+def test_source_that_is_named_900_times_takes_the_memory_of_one(client):
+    members = [f"member:{i:05}" for i in range(16_000)]
+    client.sadd("s", *members)
+    client.zadd("z", {member: i for i, member in enumerate(members)})
+    names = ["s"] * 900
+    assert len(client.sinter(names)) == len(client.sunion(names)) == 16_000
+    assert client.sinterstore("stored", names) == client.sunionstore("stored", names) == client.sintercard(900, names) == 16_000
+    assert client.sdiff(["s"] + ["stored"] * 899) == client.sdiff(names) == set()
+    names = ["z"] * 900
+    assert client.execute_command("ZINTERSTORE", "stored", 900, *names) == 16_000
+    assert client.zscore("stored", members[7]) == 7 * 900
+    assert client.execute_command("ZUNIONSTORE", "stored", 900, *names, "WEIGHTS", 2, *[1] * 899) == 16_000
+    assert client.zscore("stored", members[7]) == 7 * 901
+    assert client.execute_command("ZDIFF", 900, *names) == []
+
+
+def test_transaction_of_a_fifth_of_the_budget_is_committed(fresh):
+    client = fresh.set("storage.memory_budget=1GiB").start().client()
+    value = os.urandom(50_000)
+    queued = 4_000  # 200 MB
+    with fresh.connect(timeout=120) as link:
+        link.sendall(encode("MULTI"))
+        receive_until(link, b"+OK\r\n")
+        for i in range(0, queued, 100):
+            link.sendall(b"".join(encode("SET", f"k{j}", value) for j in range(i, i + 100)))
+            receive_exactly(link, 100 * len(b"+QUEUED\r\n"))
+        link.sendall(encode("EXEC"))
+        assert receive_exactly(link, 7) == b"*%d\r\n" % queued
+    assert client.get("k3999") == value
+    assert fresh.peak_resident_bytes() < (1 << 30) * 5 // 4
 
 
 @pytest.mark.parametrize("offset", [500_000_000, LARGE])
