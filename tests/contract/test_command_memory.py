@@ -326,6 +326,24 @@ def test_sort_by_values_of_128_mb_by_60_clients_stays_within_the_budget(fresh):
     assert fresh.peak_resident_bytes() < BOUND
 
 
+def test_writes_of_keys_of_1_mb_by_40_clients_stay_within_the_budget(fresh):
+    """Each flush and merge copies such keys as well: into pages, bounds of files and the manifest."""
+    client = fresh.set("storage.memory_budget=256MiB").start().client()
+    end = time.monotonic() + 15
+
+    def write(number):
+        i = 0
+        with fresh.connect(timeout=120) as link:
+            while time.monotonic() < end:
+                link.sendall(encode("SET", b"%d:%d:" % (number, i) + b"k" * 1_000_000, "v"))
+                assert receive_until(link, b"\r\n")[:4] in (b"+OK\r", b"-OOM")
+                i += 1
+
+    at_once(*[lambda i=i: write(i) for i in range(40)])
+    assert client.ping()
+    assert fresh.peak_resident_bytes() < BOUND
+
+
 def test_keys_is_refused_when_replies_fill_the_budget(fresh, client):
     with client.pipeline(transaction=False) as pipe:
         for i in range(800):

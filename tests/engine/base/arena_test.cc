@@ -1,7 +1,11 @@
 // Tests of the arena: its pieces live as long as the arena.
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -49,4 +53,24 @@ TEST_CASE("arena is filled: its memory is at most its contents and one block") {
     arena.allocate(96);
   }
   CHECK(arena.memory_bytes() <= used + (2 << 20));
+}
+
+TEST_CASE("arena is freed by another thread than filled it: its large blocks are unmapped at once") {
+  auto arena = std::make_unique<Arena>();
+  char* own = nullptr;    // a large piece has a block of its own
+  char* small = nullptr;  // a small piece in a block of 2 MiB
+  std::thread([&] {
+    own = arena->allocate(1'000'000);
+    for (int i = 0; i < 10'000; ++i) std::memset(small = arena->allocate(1'000), 1, 1'000);
+  }).join();
+  const auto mapped = [](const char* piece) {
+    const auto page = reinterpret_cast<std::uintptr_t>(piece) & ~std::uintptr_t{4095};
+    unsigned char resident = 0;
+    return ::mincore(reinterpret_cast<void*>(page), 1, &resident) == 0;
+  };
+  CHECK(mapped(own));
+  CHECK(mapped(small));
+  arena.reset();
+  CHECK_FALSE(mapped(own));
+  CHECK_FALSE(mapped(small));
 }
