@@ -12,11 +12,16 @@ constexpr std::uint64_t kMeasureNs = 50'000'000;  // smallest time between two m
 /// Commands leave 1 / n of the budget free, since connection buffers are charged without a check, and the budget may be reduced.
 /// Clients are closed only when this part is used up, too.
 constexpr std::uint64_t kSparedPart = 16;
-constexpr std::uint64_t kFreeOverheadPart = 64;  // 1 / n of the budget is free for overhead
-constexpr std::uint64_t kCachePart = 8;          // 1 / n of what is left for indexes and cache is the cache's
+// 1 / n of the budget is free for overhead. A small budget has as much as one of 256 MiB, but not above a sixteenth.
+constexpr std::uint64_t kFreeOverheadPart = 64, kMostFreeOverheadPart = 16, kFreeOverheadBytes = 4 << 20;
+constexpr std::uint64_t kCachePart = 8;  // 1 / n of what is left for indexes and cache is the cache's
 
 /// Returns the minimum of the cache, and of each kind of charge, when memory is short.
 std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
+
+std::uint64_t free_overhead(std::uint64_t budget) {
+  return std::max(budget / kFreeOverheadPart, std::min(budget / kMostFreeOverheadPart, kFreeOverheadBytes));
+}
 
 std::uint64_t above(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
 
@@ -71,7 +76,7 @@ void MemoryBudget::measure_overhead(const MemoryUse& use) {
   measured_.front() = above(resident_(), counted);
   std::array<std::uint64_t, kMeasurements> sorted = measured_;
   std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end());
-  overhead_.store(above(sorted[1], bytes() / kFreeOverheadPart), std::memory_order_relaxed);
+  overhead_.store(above(sorted[1], free_overhead(bytes())), std::memory_order_relaxed);
 }
 
 void MemoryBudget::divide(const MemoryUse& use) {

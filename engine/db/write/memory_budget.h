@@ -8,8 +8,9 @@
 // and read again when they are needed.
 //
 // The overhead is the process's memory beyond these parts: freed memory that the allocator keeps, partly used pages of the
-// allocator, buffers that are not charged, code. Overhead up to a 64th of the budget is free. A larger free part let bursts exceed the
-// bound below: overhead is known a few tenths of a second late, so the bound has to contain what a burst adds meanwhile.
+// allocator, buffers that are not charged, code. Overhead up to a 64th of the budget, or 4 MiB if that is more, is free. A larger
+// free part let bursts exceed the bound below: overhead is known a few tenths of a second late, so the bound has to contain what
+// a burst adds meanwhile.
 //
 // For budgets of 256 MiB and more, the resident size stays below 1.25 times the budget. A smaller budget does not contain the
 // constant parts: the process itself, the free blocks of each thread (server/resp/block_pool.h), and the memory that each loop

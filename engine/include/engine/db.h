@@ -126,9 +126,9 @@ class Db {
   /// engine thread, with no lock held. Set it once, before the first write.
   void set_durable_listener(std::function<void()> listener);
   /// After this call the engine also counts memory that no account was charged for against Settings::memory_budget, such as
-  /// unused memory that the allocator keeps and buffers of system libraries. A 64th of the budget is free for such memory;
-  /// only the excess counts. `resident` returns the bytes of the process that are in memory. The engine calls `resident` from any
-  /// thread, several times a second.
+  /// unused memory that the allocator keeps and buffers of system libraries. A 64th of the budget, or 4 MiB if that is more, is
+  /// free for such memory; only the excess counts. `resident` returns the bytes of the process that are in memory. The engine
+  /// calls `resident` from any thread, several times a second.
   void set_resident_source(std::function<std::uint64_t()> resident);
   /// Returns ok, or the error with which writes are refused now.
   [[nodiscard]] Status write_status() const;

@@ -81,7 +81,7 @@ TEST_CASE("memtables have charged values: the values count once") {
   CHECK(f.cache == 100 * kMiB);
 }
 
-TEST_CASE("uncounted memory of the process exceeds a 64th of the budget: the excess takes room from all others") {
+TEST_CASE("uncounted memory of the process exceeds the free part of the budget: the excess takes room from all others") {
   Fixture f;
   std::uint64_t resident = 0;
   const auto divide = [&](std::uint64_t now_resident) {
@@ -94,7 +94,7 @@ TEST_CASE("uncounted memory of the process exceeds a 64th of the budget: the exc
   for (int i = 0; i < 3; ++i) divide(62 * kMiB);  // nothing counts 2 MiB of this
   CHECK(f.budget.overhead() == 0);
   CHECK(f.account->room() == 92 * kMiB);
-  for (int i = 0; i < 3; ++i) divide(60 * kMiB + 65 * kMiB / 2);  // nothing counts 32.5 MiB of this, and 2.5 MiB are free
+  for (int i = 0; i < 3; ++i) divide(94 * kMiB);  // nothing counts 34 MiB of this, and 4 MiB are free
   CHECK(f.budget.overhead() == 30 * kMiB);
   CHECK(f.account->room() == 62 * kMiB);
   CHECK(f.cache == 70 * kMiB);
@@ -116,7 +116,7 @@ TEST_CASE("memory is used for a moment only: it is no overhead, and pinned pages
     f.budget.divide({});
     CHECK(f.budget.overhead() == 0);
   }
-  resident = 60 * kMiB + 45 * kMiB / 2;  // 60 MiB of it are blocks of the cache
+  resident = 84 * kMiB;  // 60 MiB of it are blocks of the cache
   for (int i = 0; i < 3; ++i) {
     f.clock.advance(100);
     f.budget.divide({});
