@@ -1,6 +1,7 @@
 #include "compaction/output_writer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/invariant.h"
 #include "compaction/table_files.h"
@@ -13,6 +14,9 @@ namespace {
 // for a part of the file.
 constexpr std::uint64_t kRoomBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kRequestsPerFile = 4;
+
+// A file's bounds of range tombstones at which the next file begins, if no keys follow.
+constexpr std::uint64_t kMostTombstoneBytes = std::uint64_t{4} << 20;
 
 std::uint64_t room_bytes(std::uint64_t file_size) { return std::min(kRoomBytes, file_size / kRequestsPerFile); }
 
@@ -53,13 +57,29 @@ Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   return ask_for_room(room_bytes(options_.settings->file_size));
 }
 
+// The last file gets all range tombstones that are left, which may be very many if no keys follow. A file's range tombstones are in
+// memory together, so more files begin between them. No tombstone is cut: a file begins only where no earlier tombstone continues.
 Status OutputWriter::finish() {
-  std::vector<RangeTombstone> tombstones = splitter_.close_last();
+  std::vector<RangeTombstone> file, rest = splitter_.close_last();
   if (builder_ == nullptr) {
-    if (tombstones.empty()) return Status::ok();
+    if (rest.empty()) return Status::ok();
     open();
   }
-  return close(std::move(tombstones));
+  std::uint64_t bytes = 0;
+  SharedKey end;  // of the tombstones in `file`
+  bool unbounded = false;
+  for (RangeTombstone& tombstone : rest) {
+    if (bytes >= kMostTombstoneBytes && !unbounded && end <= tombstone.start && Bytes(last_key_) < Bytes(tombstone.start)) {
+      TRY(close(std::exchange(file, {})));
+      open();
+      bytes = 0;
+    }
+    bytes += tombstone.start.size() + tombstone.end.size();
+    unbounded = unbounded || tombstone.end.empty();
+    if (end < tombstone.end) end = tombstone.end;
+    file.push_back(std::move(tombstone));
+  }
+  return close(std::move(file));
 }
 
 Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {

@@ -28,7 +28,7 @@ class OutputWriter {
   /// Adds all versions of one key, newest first. Keys ascend from call to call. May close a file first. `applied_seq`: no record
   /// with a seq up to it covers any of these versions.
   Status add(std::span<const Entry> versions, SeqNum applied_seq);
-  /// Closes the last file, which may have only range tombstones.
+  /// Closes the last file, which may have only range tombstones. If very many of these are left, writes several files.
   Status finish();
 
   /// The files that were closed so far.

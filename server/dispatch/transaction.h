@@ -25,6 +25,7 @@
 namespace ebbtide {
 
 struct Command;
+struct User;
 
 /// A queued command: copies of its arguments, and its keys as engine keys.
 struct QueuedCommand {

@@ -275,6 +275,7 @@ def test_range_deletes_with_long_bounds_stay_within_the_budget(fresh, client, si
 
         return run
 
+    client.set("z", "so that there is something to delete")
     at_once(*(delete(number) for number in range(8)))
     assert client.ping()
 

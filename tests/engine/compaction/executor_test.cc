@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <numeric>
+
 #include "compaction/delete_only.h"
 #include "compaction/merge_part.h"
 #include "io/trace_fs.h"
@@ -752,6 +755,32 @@ TEST_CASE("earlier merges have cut a range tombstone: a merge joins its pieces, 
   CHECK(stats.smallest == "b");
   CHECK(stats.largest == "t");
   CHECK(stats.oldest_range_tombstone == 1000);
+}
+
+TEST_CASE("run has many megabytes of range tombstones and few keys: files begin between tombstones, and none is cut") {
+  const std::string prefix(100'000, 'x');
+  const auto flushed = [&](bool with_one_over_all) {
+    TreeFixture tree(9);
+    tree.context.settings.file_size = 1 << 20;
+    flush_letters(tree, 'a', 'z', false);
+    testing::Source source;
+    if (with_one_over_all) source.tombstones.push_back({"a", "", ++tree.context.visible_seq, tree.context.now});
+    source.entries.push_back({.key = prefix + "0", .seq = ++tree.context.visible_seq, .value = "v"});
+    for (int i = 0; i < 100; ++i) {
+      const std::string start = prefix + std::to_string(1000 + i);
+      source.tombstones.push_back({start, start + "5", ++tree.context.visible_seq, tree.context.now});
+    }
+    tree.flush(source);
+    tree.check();
+    std::vector<std::uint64_t> tombstones;
+    for (const FileMetaPtr& file : tree.version->runs[0].files) tombstones.push_back(file->stats.range_tombstones);
+    return tombstones;
+  };
+  const std::vector<std::uint64_t> files = flushed(false);
+  CHECK(files.size() == 5);
+  CHECK(std::accumulate(files.begin(), files.end(), std::uint64_t{0}) == 100);
+  CHECK(*std::max_element(files.begin(), files.end()) <= 21);
+  CHECK(flushed(true).size() == 10);  // newer tombstones cut the one over all into pieces between them
 }
 
 TEST_CASE("slice is for a scrub: it cuts range tombstones at its own ends, wherever its output ends") {
