@@ -93,6 +93,7 @@ Settings resolved(const Config& config, std::uint64_t memory) {
   };
   limit(settings.tree);
   for (auto& [database, tree] : settings.overrides) limit(tree);
+  settings.keep_workload = true;
   return settings;
 }
 

@@ -24,6 +24,16 @@ std::vector<TreeInfo> trees_of(Db& db, DatabaseId databases) {
   return trees;
 }
 
+std::vector<MetricsSnapshot::DatabaseWorkload> workloads_of(Db& db, const std::vector<TreeInfo>& trees) {
+  std::vector<MetricsSnapshot::DatabaseWorkload> out;
+  for (const TreeInfo& tree : trees) {
+    const auto workload = db.workload(tree.database);
+    if (!workload.is_ok()) continue;
+    out.push_back({tree.database, workload->since_open, summarize(workload->windows), costs_now(*workload)});
+  }
+  return out;
+}
+
 void add_tickets(Db& db, ConsoleSnapshot* s) {
   const std::vector<PurgeTicket> open = db.open_tickets();
   s->open_tickets = open.size();
@@ -218,6 +228,7 @@ MetricsSnapshot Server::snapshot() const {
   if (db == nullptr) return s;
   s.engine = db->stats();
   s.trees = trees_of(*db, engine_settings_.databases);
+  s.workloads = workloads_of(*db, s.trees);
   return s;
 }
 

@@ -27,6 +27,8 @@ void WriteBatch::forget() {
   shared_.clear();
   shared_bytes_ = 0;
   count_ = flushes_ = secondary_deletes_ = 0;
+  written_ = {};
+  also_written_.clear();
   longest_key_ = 0;
   relied_expiry_ = 0;
   adds_data_ = false;
@@ -38,6 +40,22 @@ void WriteBatch::begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree) {
   store_fixed(head + 2, tree);
   rep_.append(head, sizeof head);
   store_fixed<std::uint32_t>(rep_.data() + kCountAt, ++count_);
+  if (kind <= OpKind::kRangeTombstone) note_written(tree);
+}
+
+void WriteBatch::note_written(DatabaseId database) {
+  if (written_.operations == 0 || written_.database == database) [[likely]] {
+    written_.database = database;
+    ++written_.operations;
+    return;
+  }
+  for (Written& other : also_written_) {
+    if (other.database == database) {
+      ++other.operations;
+      return;
+    }
+  }
+  also_written_.push_back({database, 1});
 }
 
 void WriteBatch::put_key(Bytes key) {

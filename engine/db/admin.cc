@@ -120,6 +120,32 @@ Result<TreeMap> DbImpl::tree_map(DatabaseId database, std::size_t max_cells) {
   return map;
 }
 
+Result<Workload> DbImpl::workload(DatabaseId database) {
+  if (database >= settings_.databases) return Status::invalid_argument("there is no database " + std::to_string(database));
+  Workload out;
+  out.database = database;
+  out.since_open = reads_.counters.operations(database);
+  out.windows = workload_.windows(database);
+  out.memtable_size = settings_.memtable_size;
+  const std::uint64_t hits = cache_->hits(), misses = cache_->misses();
+  if (hits + misses != 0) out.cache_miss_ratio = static_cast<double>(misses) / static_cast<double>(hits + misses);
+  TreePtr tree;
+  {
+    MutexLock lock(trees_.commit_mutex);
+    out.settings = trees_.settings_of(database);
+    tree = trees_.mapped(database);
+  }
+  const auto tables = tree == nullptr ? nullptr : trees_.live_tables(tree->id);
+  if (tables == nullptr) return out;
+  for (const Run& run : tables->version->runs) {
+    for (const FileMetaPtr& file : run.files) {
+      out.table_entries += file->stats.entries;
+      out.table_bytes += file->stats.key_bytes + file->stats.value_bytes;
+    }
+  }
+  return out;
+}
+
 std::vector<std::string> DbImpl::damage() {
   std::vector<std::string> lines;
   for (DatabaseId d = 0; d < settings_.databases; ++d) {

@@ -114,7 +114,7 @@ std::unique_ptr<Iterator> Db::iterate(const ReadView& view, const IteratorOption
   if (view.has_tree()) ThreadCounters::add(ViewParts::tree(view)->lookups->mine().iterators, 1);
   const bool is_pass_view = view.has_tree() && ViewParts::lease(view) == nullptr;
   const std::shared_ptr<Lease> held = ViewParts::lease(is_pass_view ? lease(view.database()) : view);
-  return new_db_iterator(held, view.now(), options, nullptr, impl_->reads_.values);
+  return new_db_iterator(held, view.now(), options, {&impl_->reads_.counters, view.database()}, impl_->reads_.values);
 }
 
 bool Db::fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue) {
@@ -129,6 +129,7 @@ std::unique_ptr<FetchQueue> Db::new_fetch_queue() {
 Status Db::flush(DatabaseId database) { return impl_->requested_work_.flush(database); }
 Status Db::compact(DatabaseId database, const KeyRange& range) { return impl_->requested_work_.compact(database, range); }
 Result<VerifyReport> Db::verify(DatabaseId database) { return impl_->verify(database); }
+Result<Workload> Db::workload(DatabaseId database) const { return impl_->workload(database); }
 Result<CheckpointReport> Db::checkpoint(const std::string& target) { return impl_->checkpoint(target); }
 
 Result<std::uint64_t> Db::count(DatabaseId database, const KeyRange& range) {

@@ -48,6 +48,7 @@
 #include "compaction/executor.h"
 #include "compaction/job_registry.h"
 #include "db/admin/checkpoint.h"
+#include "db/admin/workload_recorder.h"
 #include "db/background/compaction_job.h"
 #include "db/background/compaction_scheduler.h"
 #include "db/background/deadline_keeper.h"
@@ -124,6 +125,7 @@ struct DbImpl {
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
+  [[nodiscard]] Result<Workload> workload(DatabaseId database);
   Result<VerifyReport> verify(DatabaseId database);
   std::vector<std::string> damage();
   Result<CheckpointReport> checkpoint(const std::string& target);
@@ -140,6 +142,7 @@ struct DbImpl {
   LoadMeter::Env load_meter_env();
   MemTableRelief::Env relief_env();
   DeadlineKeeper::Env deadline_keeper_env();
+  WorkloadRecorder::Env workload_env();
   Maintenance::Env maintenance_env();
   TreeRegistry::Env trees_env();
   TreePlacer::Env placer_env();
@@ -236,9 +239,10 @@ struct DbImpl {
   LeaseRegistry leases_;
   /// Shared, since charged values and pages that callers still hold refer to the account, too.
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();
-  ReadEnv reads_{.epoch = epoch_, .memory = *memory_, .first_stamp_mode = [this](DatabaseId database) {
-                   return trees_.configured_stamp_mode(database);
-                 }};
+  ReadEnv reads_{
+      .counters{settings_.databases}, .epoch = epoch_, .memory = *memory_, .first_stamp_mode = [this](DatabaseId database) {
+        return trees_.configured_stamp_mode(database);
+      }};
   MemoryBudget budget_;
   WriteController writes_;
   std::atomic<bool> closing_{false};
@@ -258,6 +262,7 @@ struct DbImpl {
   MemTableRelief relief_;
   DeadlineKeeper deadline_keeper_;
   FileWatch file_watch_;
+  WorkloadRecorder workload_;
   Maintenance maintenance_;
 };
 

@@ -141,6 +141,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       relief_(relief_env()),
       deadline_keeper_(deadline_keeper_env()),
       file_watch_(file_watch_env()),
+      workload_(workload_env()),
       maintenance_(maintenance_env()) {
   scrubber_.set_interval(settings.scrub_interval);
   file_watch_.set_scrub_interval(settings.scrub_interval);
@@ -162,6 +163,7 @@ Status DbImpl::open() {
   TRY(open_manifest());
   TRY(disk_.open());
   TRY(start_time());
+  workload_.open();
   cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);
   if (threads_) {
     own_pool_ = std::make_unique<ThreadPool>(settings_.background_threads, "ebbtide-bg", 5);
@@ -373,8 +375,8 @@ Status DbImpl::serve_reads_only(const Status& refused) {
 // Logs that there are files of other programs. They are left alone, so deletes do not purge data in them, such as a copy of a
 // table.
 void DbImpl::report_foreign_files(const std::vector<std::string>& names) {
-  // A file that the server makes, and a directory that file systems have at their root.
-  constexpr Bytes kKnown[] = {"DATABASE_ID", "lost+found"};
+  // A file of the workload, one that the server makes, and a directory that file systems have at their root.
+  constexpr Bytes kKnown[] = {kWorkloadFileName, "DATABASE_ID", "lost+found"};
   std::vector<std::string> foreign;
   for (const std::string& name : names) {
     FileKind kind{};
@@ -456,6 +458,7 @@ Status DbImpl::close() {
     trees_.add_deadlines(*versions_, &edit);
     status = versions_->commit(std::move(edit));
   }
+  if (log_ != nullptr && health_.is_ok()) workload_.close();
   if (log_ != nullptr) obsolete_files_.remove_queued();
   return status;
 }

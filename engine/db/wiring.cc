@@ -181,6 +181,17 @@ DeadlineKeeper::Env DbImpl::deadline_keeper_env() {
 }
 
 // The order of the steps matters: steps that make room come before steps that need room.
+WorkloadRecorder::Env DbImpl::workload_env() {
+  return {.fs = &fs_,
+          .dir = settings_.dir,
+          .keep = settings_.keep_workload,
+          .counters = &reads_.counters,
+          .now = [this] { return time_.now(); },
+          .writable = [this] { return writable(); },
+          .submit = [this](std::function<void()> work) { submit(Work::kUpkeep, std::move(work)); },
+          .warn = [this](const std::string& text) { say(Severity::kWarning, text); }};
+}
+
 Maintenance::Env DbImpl::maintenance_env() {
   using Loads = Maintenance::Loads;
   return {.disk = &disk_,
@@ -221,6 +232,7 @@ Maintenance::Env DbImpl::maintenance_env() {
                   [this](const Loads&) { file_watch_.tick(); },
                   [this](const Loads&) { retention_.tick(); },
                   [this](const Loads&) { quarantine_.tick(); },
+                  [this](const Loads&) { workload_.tick(); },
                   [this](const Loads& loads) { scrub(loads); },
               }};
 }

@@ -4,6 +4,7 @@
 //   NNNNNN.meta      metadata of a table        MANIFEST-NNNNNN   log of version edits
 //   CURRENT          name of the manifest       LOCK              held by the process that has the directory open
 //   RESERVE          reserved space for a full disk; its content has no meaning
+//   WORKLOAD         history of the workload; the engine works as well without it
 //   *.tmp            unfinished; deleted when the database is opened
 //
 // NNNNNN is a file number in decimal, padded with zeros to six digits, without further leading zeros. Each number has one
@@ -26,6 +27,7 @@ inline constexpr FileNum kMaxFileNum = (FileNum{1} << 62) - 1;
 inline constexpr Bytes kCurrentFileName = "CURRENT";
 inline constexpr Bytes kLockFileName = "LOCK";
 inline constexpr Bytes kReserveFileName = "RESERVE";
+inline constexpr Bytes kWorkloadFileName = "WORKLOAD";  ///< parse_file_name() does not know it, since no open needs it
 inline constexpr Bytes kTemporarySuffix = ".tmp";
 
 /// These return names without a directory. `file` must not be kNoFile.

@@ -1,19 +1,15 @@
 #include <engine/tuner.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/engine_settings.h"
+#include "model/figures.h"
+#include "model/number_text.h"
 #include "model/tuner.h"
 
 namespace ebbtide {
 namespace {
-
-PerOperation per_operation(const OperationFigures& figures) {
-  return {figures.empty_read, figures.read, figures.range, figures.write};
-}
-OperationFigures figures_of(const PerOperation& values) {
-  return {values[kEmptyRead], values[kRead], values[kRange], values[kWrite]};
-}
 
 Result<TuneRequest> request_of(const TunerQuestion& question) {
   TuneRequest request;
@@ -24,9 +20,12 @@ Result<TuneRequest> request_of(const TunerQuestion& question) {
   request.system.write_asymmetry = question.write_asymmetry;
   request.system.sequential_cost = question.sequential_cost;
   request.system.range_selectivity = question.range_selectivity;
+  request.system.miss_ratios = question.miss_ratios;
   request.system.filter_curve = FilterCurve::kBlocked;
   request.mix = per_operation(question.workload);
   TRY(check_mix(request.mix));
+  if (!(question.rho >= 0) || std::isinf(question.rho))
+    return Status::invalid_argument("rho is " + number_text(question.rho) + "; allowed: 0 or more");
   request.rho = question.rho;
   if (question.rho > 0) request.mix = with_smallest_share(request.mix);
   request.size_ratio_max = std::min(request.size_ratio_max, engine_size_ratio_max());
@@ -45,6 +44,19 @@ Result<TuneRequest> request_of(const TunerQuestion& question) {
   return request;
 }
 
+TunerAdvice advice_of(const Advice& advice) {
+  TunerAdvice out;
+  out.layout = layout_name(advice.tuning.layout);
+  out.costs = figures_of(advice.report.costs);
+  out.mean_cost = advice.mean;
+  out.worst_cost = advice.worst.cost;
+  out.worst_workload = figures_of(advice.worst.mix);
+  out.write_amplification = advice.report.write_amplification;
+  out.longest_merge_bytes = advice.report.longest_merge_bytes;
+  out.transient_space = advice.report.transient_space;
+  return out;
+}
+
 }  // namespace
 
 Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question) {
@@ -58,21 +70,27 @@ Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question) {
       refused = std::move(accepted);
       continue;
     }
-    TunerAdvice one;
-    one.layout = layout_name(advice.tuning.layout);
+    TunerAdvice one = advice_of(advice);
     one.policy = settings.policy;
     one.memtable_bytes = settings.memtable_bytes;
     one.filter_bits_per_key = settings.filter_bits_per_key;
-    one.costs = figures_of(advice.report.costs);
-    one.mean_cost = advice.mean;
-    one.worst_cost = advice.worst.cost;
-    one.worst_workload = figures_of(advice.worst.mix);
-    one.write_amplification = advice.report.write_amplification;
-    one.longest_merge_bytes = advice.report.longest_merge_bytes;
-    one.transient_space = advice.report.transient_space;
     out.push_back(std::move(one));
   }
   if (out.empty()) return refused;
+  return out;
+}
+
+Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings) {
+  TRY(validate(settings.policy));
+  TRY_ASSIGN(request, request_of(question));
+  TRY(check_system(request.system));
+  const auto tuning = tuning_of(request.system, settings.policy, settings.memtable_bytes, settings.filter_bits_per_key);
+  if (!tuning) return Status::unsupported("the model has no formula for the policy " + settings.policy.name);
+  TRY(check_tuning(*tuning));
+  TunerAdvice out = advice_of(assess(request, *tuning));
+  out.policy = settings.policy;
+  out.memtable_bytes = settings.memtable_bytes;
+  out.filter_bits_per_key = settings.filter_bits_per_key;
   return out;
 }
 

@@ -59,6 +59,42 @@ EngineSettings engine_settings(const System& system, const Tuning& tuning, Equat
   return out;
 }
 
+std::optional<Tuning> tuning_of(const System& system, const PolicySettings& policy, std::uint64_t memtable_bytes,
+                                double filter_bits_per_key) {
+  const auto layout = parse_layout(policy.name);
+  if (!layout || *layout == Layout::kFluid) return std::nullopt;
+  const auto infos = all_policies();
+  const auto info = std::find_if(infos.begin(), infos.end(), [&](const PolicyInfo& each) { return policy.name == each.name; });
+  if (info == infos.end()) return std::nullopt;
+  const auto value = [&](const std::string& name, double otherwise) {
+    if (const auto set = policy.parameters.find(name); set != policy.parameters.end()) return set->second;
+    for (const PolicyParameter& parameter : info->parameters) {
+      if (name == parameter.name) return parameter.fallback;
+    }
+    return otherwise;
+  };
+  Tuning out;
+  out.layout = *layout;
+  out.size_ratio = value("size_ratio", out.size_ratio);
+  out.level0_runs = static_cast<int>(value("level0_runs", out.level0_runs));
+  out.scaling_ratio = value("scaling_ratio", out.scaling_ratio);
+  out.buffer_bits = static_cast<double>(memtable_bytes) * 8;
+  out.filter_bits = filter_bits_per_key * system.entries;
+  if (out.layout != Layout::kKlsm) return out;
+  const double runs = value("runs", 1), last = value("last_runs", 0);
+  for (int level = 0; level < kNamedLevels; ++level) {
+    const double here = value("runs_" + std::to_string(level), 0);
+    out.runs.push_back(here == 0 ? runs : here);
+  }
+  out.runs.push_back(runs);
+  if (last != 0) {
+    const auto levels = static_cast<std::size_t>(levels_needed(system, out, Equations::kEngine));
+    out.runs.resize(levels, runs);
+    out.runs.back() = last;
+  }
+  return out;
+}
+
 int engine_size_ratio_max() {
   double most = kLargestSizeRatio;
   for (const PolicyInfo& policy : all_policies()) {

@@ -7,6 +7,8 @@
 // Pure functions on values; any thread may call them.
 #pragma once
 
+#include <optional>
+
 #include <engine/options.h>
 #include "model/cost.h"
 
@@ -22,6 +24,11 @@ struct EngineSettings {
 /// Returns the settings for `tuning`. The values may be outside of the engine's ranges: validate() (engine/options.h) checks the
 /// policy. check_system() and check_tuning() must accept the arguments.
 EngineSettings engine_settings(const System& system, const Tuning& tuning, Equations equations);
+
+/// Returns the tuning that the engine's settings are, under Equations::kEngine; parameters that `policy` leaves out have their
+/// defaults. Returns none if no layout describes the policy (policies of stacks). validate() must accept the policy.
+std::optional<Tuning> tuning_of(const System& system, const PolicySettings& policy, std::uint64_t memtable_bytes,
+                                double filter_bits_per_key);
 
 /// Returns the largest T that every policy with a size ratio accepts.
 int engine_size_ratio_max();

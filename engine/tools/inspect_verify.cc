@@ -99,7 +99,7 @@ class Verifier {
     for (const std::string& name : std::set<std::string>(names->begin(), names->end())) {
       FileKind kind{};
       FileNum file = kNoFile;
-      if (name == kServersFile) continue;
+      if (name == kServersFile || name == kWorkloadFileName) continue;
       if (!parse_file_name(name, &kind, &file)) {
         note(name + " is not a file of a database");
       } else if (kind == FileKind::kTemporary || (kind == FileKind::kManifest && file != loaded.file) ||

@@ -88,7 +88,7 @@ class Simulation {
   std::vector<std::string> cell_keys_;  // start of each cell, and end of the last cell
   const Cadence cadence_;
   const PolicyContext context_;
-  Workload workload_;
+  SimulatedWorkload workload_;
   TreeShape shape_;
   std::unordered_map<FileNum, Content> contents_;
   std::vector<Plan> plans_;

@@ -7,11 +7,12 @@
 
 namespace ebbtide {
 
-Workload::Workload(const WorkloadSettings& settings) : settings_(settings), random_(settings.seed), moments_(1) {
+SimulatedWorkload::SimulatedWorkload(const WorkloadSettings& settings)
+    : settings_(settings), random_(settings.seed), moments_(1) {
   ASSERT(settings.updates >= 0 && settings.deletes >= 0 && settings.updates + settings.deletes <= kMostRewrites);
 }
 
-Workload::Moment Workload::after(const Moment& before, double operations) const {
+SimulatedWorkload::Moment SimulatedWorkload::after(const Moment& before, double operations) const {
   const double rewrites = operations * (settings_.updates + settings_.deletes);
   const double inserts = operations - rewrites;
   Moment now;
@@ -28,7 +29,7 @@ Workload::Moment Workload::after(const Moment& before, double operations) const 
   return now;
 }
 
-void Workload::flush() {
+void SimulatedWorkload::flush() {
   const auto memtable = static_cast<double>(kSimulatedMemtable);
   const double size = settings_.random_sizes ? std::floor(memtable * (0.5 + random_.fraction())) : memtable;
   const double rewrites = settings_.updates + settings_.deletes;
@@ -46,7 +47,7 @@ void Workload::flush() {
   moments_.push_back(after(before, high));
 }
 
-double Workload::bytes(std::uint64_t s, std::uint64_t t) const {
+double SimulatedWorkload::bytes(std::uint64_t s, std::uint64_t t) const {
   const Moment &from = moments_[s], &to = moments_[t];
   if (s == 0) return to.live;
   return to.inserted - from.inserted - from.live * std::expm1(-(to.hazard - from.hazard));

@@ -31,9 +31,9 @@ struct WorkloadSettings {
 inline constexpr double kMostRewrites = 0.99;
 
 /// The amounts of data at each moment. Each entry counts as one byte.
-class Workload {
+class SimulatedWorkload {
  public:
-  explicit Workload(const WorkloadSettings& settings);
+  explicit SimulatedWorkload(const WorkloadSettings& settings);
 
   /// Adds the next flush: moment() grows by one.
   void flush();

@@ -1,10 +1,12 @@
-// ebbtide-tune: computes the costs of operations under a tuning, and finds the tuning with the lowest costs, without a database.
+// ebbtide-tune: computes the costs of operations under a tuning, and finds the tuning with the lowest costs, without a database, or
+// for the workload of a running server.
 //
-// Exit status: 0 success, 1 a file could not be read, 2 wrong use.
+// Exit status: 0 success, 1 a file or server could not be read, 2 wrong use.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include "io/file_system.h"
@@ -14,6 +16,7 @@
 #include "tools/tune_inputs.h"
 #include "tools/tune_json.h"
 #include "tools/tune_report.h"
+#include "tools/tune_server.h"
 #include "tools/tune_simulated.h"
 
 namespace {
@@ -54,6 +57,14 @@ constexpr const char* kAdviseExamples =
     "--memory-bits-per-entry 10\n"
     "  ebbtide-tune advise --workload w11 --layouts leveling,tiering --entries 10G --entry-size 1KiB --memory-bits-per-entry 10\n"
     "  ebbtide-tune advise --file workload.yaml --history windows.csv --format json\n"
+    "  ebbtide-tune advise --server 127.0.0.1:6379 --database 3\n"
+    "\n"
+    "With --server, data, memory, mix and rho are those of a database of a running server, from its history of up to a week. "
+    "The\n"
+    "answer is that of TUNE.ADVISE: what operations cost now, the best settings for the mean mix (nominal) and for all mixes\n"
+    "within rho (robust), and whether a change is worth it. --rho, --workload and --memory replace the measured values. The "
+    "user\n"
+    "needs the right to TUNE.WORKLOAD; REDISCLI_AUTH in the environment, or --password-file, has the password.\n"
     "\n"
     "In JSON, policy is a layout, and engine has the settings that a server runs. A tuning of whole levels with few runs may\n"
     "rewrite the database in one merge: --max-merge and --max-transient-space bound this.\n";
@@ -80,6 +91,8 @@ constexpr const char* kMonkeyExamples =
     "  ebbtide-tune monkey --file workload.yaml --max-write 0.5\n";
 
 struct Arguments {
+  std::string server, user, password_file;
+  DatabaseId database = 0;
   std::vector<std::string> files;
   std::string history;
   std::string device_dir, device_size = "256MiB";
@@ -139,6 +152,58 @@ int run_advise(const TuneInputs& in, bool json) {
   const auto advices = tune(in.request);
   if (!advices.is_ok()) return fail(2, advices.status());
   return print(json ? advices_json(in.request, *advices) : advices_text(in.request, *advices));
+}
+
+/// Returns the first line of the file, or REDISCLI_AUTH if there is no file.
+Result<std::string> read_password(const std::string& file) {
+  if (file.empty()) {
+    const char* const given = std::getenv("REDISCLI_AUTH");
+    return std::string(given == nullptr ? "" : given);
+  }
+  TRY_ASSIGN(text, read_text(file));
+  text.resize(std::min(text.find_first_of("\r\n"), text.size()));
+  if (text.empty()) return Status::invalid_argument(file + ": the first line has no password");
+  return text;
+}
+
+/// Returns what the flags set instead of the server's measurements. kInvalidArgument: a flag that --server does not go with.
+Result<RecommendOptions> server_options(const Arguments& a) {
+  RecommendOptions options;
+  if (!a.files.empty() || !a.history.empty())
+    return Status::invalid_argument("--server has the data and the history; --file and --history do not go with it");
+  for (const auto& [key, value] : a.flags) {
+    if (value.empty()) continue;
+    if (key == "workload") {
+      TRY_ASSIGN(mix, parse_workload(key, value));
+      options.workload = OperationFigures{mix[kEmptyRead], mix[kRead], mix[kRange], mix[kWrite]};
+    } else if (key == "rho") {
+      TRY_ASSIGN(rho, parse_count(key, value));
+      options.rho = rho;
+    } else if (key == "memory") {
+      TRY_ASSIGN(bytes, parse_bytes(key, value));
+      options.memory_bytes = bytes;
+    } else {
+      return Status::invalid_argument(key + " does not go with --server; allowed: rho, workload, memory");
+    }
+  }
+  return options;
+}
+
+int run_server_advise(const Arguments& a) {
+  TuneServer server;
+  if (const Status right = parse_server(a.server, &server); !right.is_ok()) return fail(2, right);
+  const auto options = server_options(a);
+  if (!options.is_ok()) return fail(2, options.status());
+  auto password = read_password(a.password_file);
+  if (!password.is_ok()) return fail(1, password.status());
+  server.user = a.user;
+  server.password = std::move(password).value();
+  server.database = a.database;
+  const auto workload = fetch_workload(server);
+  if (!workload.is_ok()) return fail(1, workload.status());
+  const auto advice = recommend(*workload, *options);
+  if (!advice.is_ok()) return fail(2, advice.status());
+  return print(a.json() ? recommendation_json(*workload, *advice) : recommendation_text(*workload, *advice));
 }
 
 /// Prints the settings of the best tuning that the engine accepts.
@@ -280,6 +345,14 @@ int main(int argc, char** argv) {
                      "take mix and rho from a CSV file with a line per window: counts of empty reads, reads, ranges and writes")
         ->group("Search");
   }
+  advise->add_option("--server", a.server, "take data, memory, mix and rho from a running server")
+      ->type_name("HOST:PORT")
+      ->group("Server");
+  advise->add_option("--database", a.database, "the server's database (default 0)")->type_name("N")->group("Server");
+  advise->add_option("--user", a.user, "user, if it is not the default one")->type_name("NAME")->group("Server");
+  advise->add_option("--password-file", a.password_file, "file with the password; without it, REDISCLI_AUTH has it")
+      ->type_name("FILE")
+      ->group("Server");
   what_if_command->add_option("--change", a.changes, "KEY=VALUE; each --change is a question of its own")->required()->take_all();
   try {
     app.parse(argc, argv);
@@ -287,6 +360,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (device->parsed()) return run_device(a);
+  if (!a.server.empty()) return run_server_advise(a);
   TuneValues values;
   for (const std::string& file : a.files) {
     const auto text = read_text(file);

@@ -38,6 +38,7 @@ std::span<const CommandSpec> info_commands();          ///< info.cc: INFO
 std::span<const CommandSpec> command_commands();       ///< command_info.cc: COMMAND
 std::span<const CommandSpec> range_delete_commands();  ///< range_deletes.cc: DELRANGE, DELPREFIX, COUNTRANGE
 std::span<const CommandSpec> tree_commands();          ///< trees.cc: TREE.*
+std::span<const CommandSpec> tuning_commands();        ///< tuning.cc: TUNE.*, the workload and advice for it
 std::span<const CommandSpec> purge_commands();         ///< purge.cc: PURGE.*, whether deleted data has left the files
 std::span<const CommandSpec> stamp_commands();         ///< stamps.cc: STAMP.*, keys by stamp
 

@@ -1,5 +1,5 @@
-// INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and one section that Redis does not
-// have.
+// INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and three sections that Redis does
+// not have.
 //
 // A field of Redis that has no meaning here is printed, with Redis's value for an unused feature, only if tools expect it. The
 // numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` marks them); DBSIZE counts.
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <engine/tuner.h>
 #include "commands/families.h"
 #include "commands/server_docs.h"
 #include "dispatch/arg_cursor.h"
@@ -392,6 +393,22 @@ void info_deletes(const Facts& facts, InfoText& out) {
   }
 }
 
+/// Writes, for each database, its operations by kind since the start, and how far their mix moves. TUNE.WORKLOAD has the history.
+void info_workload(const Facts& facts, InfoText& out) {
+  out.section("Workload");
+  for (const TreeInfo& info : facts.trees()) {
+    const auto workload = facts.env.db->workload(info.database);
+    if (!workload.is_ok()) continue;
+    const OperationCounts& c = workload->since_open;
+    const WorkloadSummary summary = summarize(workload->windows);
+    out.field("workload_db" + std::to_string(info.database),
+              "empty_reads=" + std::to_string(c.empty_reads) + ",reads=" + std::to_string(c.reads) +
+                  ",ranges=" + std::to_string(c.ranges) + ",writes=" + std::to_string(c.writes) +
+                  ",range_entries=" + std::to_string(c.range_entries) +
+                  ",divergence=" + InfoText::decimal(summary.divergence, 3) + ",rho=" + InfoText::decimal(summary.rho, 3));
+  }
+}
+
 void info_ebbtide(const Facts& facts, InfoText& out) {
   const Stats& engine = facts.engine;
   out.section("Ebbtide");
@@ -475,6 +492,7 @@ constexpr Section kSections[] = {
     {"cluster", info_cluster, true},
     {"keyspace", info_keyspace, true},
     {"deletes", info_deletes, true},
+    {"workload", info_workload, true},
     {"ebbtide", info_ebbtide, true},
 };
 

@@ -26,6 +26,7 @@ class Collector final : public prometheus::Collectable {
     if (s_.engine) {
       engine();
       deletes_and_shape();
+      workload();
     }
     return {std::make_move_iterator(families_.begin()), std::make_move_iterator(families_.end())};
   }
@@ -350,6 +351,40 @@ class Collector final : public prometheus::Collectable {
       if (tree.pages_per_tile != 0) add(tiles, static_cast<double>(tree.pages_per_tile), {{"db", db}});
       if (tree.delete_io_budget != 0) add(budgets, static_cast<double>(tree.delete_io_budget), {{"db", db}});
       add(keys, static_cast<double>(tree.estimated_keys), {{"db", db}});
+    }
+  }
+
+  /// Adds a value for each kind of operation, labelled with the kind.
+  static void add_kinds(prometheus::MetricFamily& family, const std::string& db, const OperationFigures& figures) {
+    const std::pair<const char*, double> kinds[] = {
+        {"empty_read", figures.empty_read}, {"read", figures.read}, {"range", figures.range}, {"write", figures.write}};
+    for (const auto& [kind, value] : kinds) add(family, value, {{"db", db}, {"kind", kind}});
+  }
+
+  void workload() const {
+    auto& operations =
+        family("operations_total",
+               "Operations of the engine by kind: point reads of absent and of existing keys, range reads, writes.", kCounter);
+    auto& entries = family("range_entries_total", "Entries that range reads passed.", kCounter);
+    auto& mix = family("workload_mix_ratio", "Shares of the kinds of operation: the mean of a week's windows.", kGauge);
+    auto& divergence =
+        family("workload_divergence_nats",
+               "Kullback-Leibler divergence of the newest windows, of 1,000 operations at least, from the mean mix.", kGauge);
+    auto& rho = family("workload_rho_nats", "The largest divergence of a window of the week from the mean mix.", kGauge);
+    auto& costs = family("operation_cost_pages",
+                         "Page reads of an operation under the settings now, as the cost model predicts them.", kGauge);
+    for (const auto& w : s_.workloads) {
+      const std::string db = std::to_string(w.database);
+      const OperationCounts& c = w.since_open;
+      add_kinds(operations, db,
+                {static_cast<double>(c.empty_reads), static_cast<double>(c.reads), static_cast<double>(c.ranges),
+                 static_cast<double>(c.writes)});
+      add(entries, static_cast<double>(c.range_entries), {{"db", db}});
+      if (w.costs) add_kinds(costs, db, w.costs->costs);
+      if (!w.summary.enough) continue;
+      add_kinds(mix, db, w.summary.mean);
+      add(divergence, w.summary.divergence, {{"db", db}});
+      add(rho, w.summary.rho, {{"db", db}});
     }
   }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <engine/stats.h>
+#include <engine/tuner.h>
 
 namespace ebbtide {
 
@@ -54,6 +55,13 @@ struct MetricsSnapshot {
   // The engine, once it is open.
   std::optional<Stats> engine;
   std::vector<TreeInfo> trees;  ///< trees of the databases that have a tree
+  struct DatabaseWorkload {
+    DatabaseId database = 0;
+    OperationCounts since_open;
+    WorkloadSummary summary;
+    std::optional<TunerAdvice> costs;  ///< of the settings now, at the mean workload; empty if unknown
+  };
+  std::vector<DatabaseWorkload> workloads;  ///< of the same databases
 };
 
 /// Returns the body of the reply to a scrape.

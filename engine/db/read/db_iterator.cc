@@ -17,21 +17,21 @@ using Failed = std::map<std::size_t, Status>;
 
 // Makes an iterator over the tables of a run within bounds, as a child of the merge. When the iterator reaches a failed table, it
 // ends with the table's error.
-std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, ReadCounters* counters,
-                                            std::size_t readahead, Failed failed) {
+std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, std::size_t readahead,
+                                            Failed failed) {
   RunFiles files;
   files.files = run.tables().size();
   files.stats = [&run](std::size_t i) -> const TableStats& { return run.tables()[i]->meta->stats; };
-  files.open = [&run, bounds, fill_cache, counters, readahead,
+  files.open = [&run, bounds, fill_cache, readahead,
                 failed = std::move(failed)](std::size_t i) -> std::unique_ptr<InternalIterator> {
     if (const auto at = failed.find(i); at != failed.end())
       return std::make_unique<BarrierIterator>(run.tables()[i]->meta->stats, bounds.start, at->second);
-    return run.reader(i).new_iterator({bounds, fill_cache, counters, readahead});
+    return run.reader(i).new_iterator({bounds, fill_cache, nullptr, readahead});
   };
   return std::make_unique<RunIterator>(std::move(files), bounds);
 }
 
-std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange& bounds, bool fill_cache, ReadCounters* counters,
+std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange& bounds, bool fill_cache,
                                             std::vector<TombstoneSource>* tombstones) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const auto& memtable : view.memtables) {
@@ -56,27 +56,39 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
       }
     }
     if (!source.sets.empty()) tombstones->push_back(std::move(source));
-    children.push_back(run_child(run, bounds, fill_cache, counters, readahead, std::move(failed)));
+    children.push_back(run_child(run, bounds, fill_cache, readahead, std::move(failed)));
   }
   return std::make_unique<MergingIterator>(std::move(children));
 }
 
 class DbIterator final : public Iterator {
  public:
-  DbIterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options, ReadCounters* counters,
+  DbIterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options, const RangeTally& tally,
              std::shared_ptr<LargeValues> values)
-      : lease_(std::move(lease)), values_(std::move(values)), walk_(make_walk(*lease_, now, options, counters)) {}
+      : lease_(std::move(lease)), values_(std::move(values)), tally_(tally), walk_(make_walk(*lease_, now, options)) {}
+  ~DbIterator() override {
+    if (tally_.counters == nullptr || seeks_ == 0) return;
+    DatabaseCounters& mine = tally_.counters->of(tally_.counters->mine(), tally_.database);
+    ThreadCounters::add(mine.ranges, seeks_);
+    ThreadCounters::add(mine.range_entries, stops_ + walk_.steps());
+  }
+  DbIterator(const DbIterator&) = delete;
+  DbIterator& operator=(const DbIterator&) = delete;
 
   void seek_to_first() override {
+    ++seeks_;
     move([&] { walk_.seek_to_first(); });
   }
   void seek_to_last() override {
+    ++seeks_;
     move([&] { walk_.seek_to_last(); });
   }
   void seek(Bytes target) override {
+    ++seeks_;
     move([&] { walk_.seek(target); });
   }
   void seek_before(Bytes target) override {
+    ++seeks_;
     move([&] { walk_.seek_before(target); });
   }
   void next() override {
@@ -111,9 +123,9 @@ class DbIterator final : public Iterator {
   [[nodiscard]] Status status() const override { return status_.is_ok() ? walk_.status() : status_; }
 
  private:
-  static VisibleIterator make_walk(const Lease& lease, Millis now, const IteratorOptions& options, ReadCounters* counters) {
+  static VisibleIterator make_walk(const Lease& lease, Millis now, const IteratorOptions& options) {
     std::vector<TombstoneSource> tombstones;
-    auto merged = merge_tree(*lease.view(), options.bounds, true, counters, &tombstones);
+    auto merged = merge_tree(*lease.view(), options.bounds, true, &tombstones);
     VisibleOptions visible;
     visible.bounds = options.bounds;
     visible.view_seq = lease.seq();
@@ -132,10 +144,14 @@ class DbIterator final : public Iterator {
     }
     if (!status_.is_ok()) status_ = Status::ok();
     step();
+    stops_ += walk_.valid() ? 1 : 0;
   }
 
   const std::shared_ptr<Lease> lease_;
   const std::shared_ptr<LargeValues> values_;
+  const RangeTally tally_;
+  std::uint64_t seeks_ = 0;
+  std::uint64_t stops_ = 0;  // keys at which a move stopped
   VisibleIterator walk_;
   Status status_;
   std::shared_ptr<const std::string> large_;
@@ -165,9 +181,9 @@ class EmptyIterator final : public Iterator {
 }  // namespace
 
 std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
-                                          ReadCounters* counters, std::shared_ptr<LargeValues> values) {
+                                          const RangeTally& tally, std::shared_ptr<LargeValues> values) {
   if (lease == nullptr) return std::make_unique<EmptyIterator>();
-  return std::make_unique<DbIterator>(std::move(lease), now, options, counters, std::move(values));
+  return std::make_unique<DbIterator>(std::move(lease), now, options, tally, std::move(values));
 }
 
 }  // namespace ebbtide

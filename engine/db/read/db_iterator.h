@@ -5,14 +5,19 @@
 
 #include <engine/iterator.h>
 #include "db/read/large_values.h"
+#include "db/trees/counters.h"
 #include "db/trees/lease_registry.h"
-#include "table/table_reader.h"
 
 namespace ebbtide {
 
-/// Makes an iterator that holds the lease. If the lease is null (the database has no tree), the iterator is empty. `counters` may
-/// be null; otherwise it must outlive the iterator.
+/// Where an iterator counts its range reads, when it is destroyed.
+struct RangeTally {
+  Counters* counters = nullptr;  ///< outlives the iterator; null: the iterator is no part of the workload
+  DatabaseId database = 0;
+};
+
+/// Makes an iterator that holds the lease. If the lease is null (the database has no tree), the iterator is empty.
 std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
-                                          ReadCounters* counters, std::shared_ptr<LargeValues> values);
+                                          const RangeTally& tally, std::shared_ptr<LargeValues> values);
 
 }  // namespace ebbtide

@@ -204,7 +204,7 @@ class KeySampler {
 Result<bool> has_key(const ReadView& view) {
   IteratorOptions options;
   options.max_steps = 10'000;  // after so many steps the iterator pauses, and checks whether its lease was revoked
-  const auto walk = new_db_iterator(ViewParts::lease(view), view.now(), options, nullptr, ViewParts::env(view).values);
+  const auto walk = new_db_iterator(ViewParts::lease(view), view.now(), options, RangeTally{}, ViewParts::env(view).values);
   for (walk->seek_to_first(); walk->paused();) walk->seek(std::string(walk->resume_key()));
   TRY(walk->status());
   return walk->valid();

@@ -25,9 +25,11 @@ using Cover = FragmentedRangeTombstones::Cover;
 // The stage of a prefetch after which the tile is known.
 constexpr int kTileStage = 3;
 
-void count_hit(ThreadCounters& counters, bool hit) {
+void count_get(const ReadView& view, ThreadCounters& counters, bool hit) {
   ThreadCounters::add(counters.gets, 1);
   if (hit) ThreadCounters::add(counters.get_hits, 1);
+  DatabaseCounters& database = ViewParts::env(view).counters.of(counters, view.database());
+  ThreadCounters::add(hit ? database.reads : database.empty_reads, 1);
 }
 
 // Counts a completed lookup. A lookup that is tried again counts only at its end. Bit r of a mask in `asked` stands for runs[r].
@@ -180,7 +182,7 @@ Status locate_entry(const ReadView& view, const LookupKey& key, Found* found) {
   ThreadCounters& counters = ViewParts::env(view).counters.mine();
   Status status;
   if (get_from_memtables(view, key, found, &status)) {
-    count_hit(counters, status.is_ok());
+    count_get(view, counters, status.is_ok());
     return status;
   }
   ReadCounters reads;
@@ -188,7 +190,7 @@ Status locate_entry(const ReadView& view, const LookupKey& key, Found* found) {
   status = get_from_tables(view, key, found, &reads, &asked);
   counters.add(reads);
   if (status.is_ok() || status.is_not_found()) {
-    count_hit(counters, status.is_ok());
+    count_get(view, counters, status.is_ok());
     counters.add_probes(reads.runs_probed);
     TreeLookups::Slot& lookups = ViewParts::tree(view)->lookups->mine();
     count_runs(ViewParts::tree(view)->tables->runs, asked, lookups);

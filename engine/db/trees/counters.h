@@ -4,12 +4,21 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
+#include <engine/workload.h>
 #include "table/table_reader.h"
 
 namespace ebbtide {
 
+/// A thread's operations on one database (OperationCounts).
+struct alignas(64) DatabaseCounters {
+  std::atomic<std::uint64_t> empty_reads{0}, reads{0}, ranges{0}, range_entries{0}, writes{0};
+};
+
 struct alignas(64) ThreadCounters {
+  /// The operations by database: an array that Counters allocates at the thread's first operation.
+  std::atomic<DatabaseCounters*> by_database{nullptr};
   std::atomic<std::uint64_t> gets{0}, get_hits{0}, commits{0}, operations{0}, user_bytes{0}, iterators{0}, fetches{0};
   std::atomic<std::uint64_t> secondary_deletes{0};
   std::atomic<std::uint64_t> pages_read{0}, filter_negatives{0}, filter_false_positives{0};
@@ -42,6 +51,25 @@ struct alignas(64) ThreadCounters {
 class Counters {
  public:
   static constexpr std::size_t kSlots = 128;
+  /// The databases have the numbers 0 to `databases` - 1.
+  Counters(DatabaseId databases = 16)  // NOLINT(google-explicit-constructor): a member of an aggregate is made of the number
+      : databases_(databases) {}
+  ~Counters() {
+    for (const ThreadCounters& slot : slots_) delete[] slot.by_database.load(std::memory_order_relaxed);
+  }
+  Counters(const Counters&) = delete;
+  Counters& operator=(const Counters&) = delete;
+
+  /// Returns the counters of a database in `slot`, which mine() has returned.
+  DatabaseCounters& of(ThreadCounters& slot, DatabaseId database) {
+    DatabaseCounters* all = slot.by_database.load(std::memory_order_acquire);
+    if (all == nullptr) [[unlikely]]
+      all = make_databases(slot);
+    return all[database];
+  }
+  /// Returns the operations on a database, summed over all threads.
+  [[nodiscard]] OperationCounts operations(DatabaseId database) const;
+  [[nodiscard]] DatabaseId databases() const { return databases_; }
   ThreadCounters& mine() { return slots_[slot()]; }
   /// Returns the slot of the calling thread, below kSlots.
   static std::size_t slot() {
@@ -51,7 +79,10 @@ class Counters {
   [[nodiscard]] const std::array<ThreadCounters, kSlots>& slots() const { return slots_; }
 
  private:
+  DatabaseCounters* make_databases(ThreadCounters& slot);
+
   inline static std::atomic<std::size_t> next_{0};
+  const DatabaseId databases_;
   std::array<ThreadCounters, kSlots> slots_;
 };
 

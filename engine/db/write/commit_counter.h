@@ -41,6 +41,9 @@ class CommitCounter {
     ThreadCounters& mine = env_.counters->mine();
     ThreadCounters::add(mine.commits, 1);
     ThreadCounters::add(mine.operations, batch.count());
+    batch.each_written([&](DatabaseId database, std::uint32_t operations) {
+      ThreadCounters::add(env_.counters->of(mine, database).writes, operations);
+    });
     if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());
     const std::uint64_t before = mine.user_bytes.load(std::memory_order_relaxed);
     ThreadCounters::add(mine.user_bytes, batch.payload_bytes() - WriteBatch::kHeaderBytes);

@@ -27,6 +27,7 @@
 #include <engine/stats.h>
 #include <engine/tree_map.h>
 #include <engine/types.h>
+#include <engine/workload.h>
 #include <engine/write_batch.h>
 
 namespace ebbtide {
@@ -253,6 +254,9 @@ class Db {
   /// Returns the shape of the tree for drawing, without keys: about `max_cells` cells at most, for any number of files. Holds no
   /// lock while the cells are computed. The time grows with the number of files.
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells) const;
+  /// Returns the operations on a database number by windows of time, and the state of its tree. The history has a week at most
+  /// (WorkloadHistory in db/admin/workload_history.h). kInvalidArgument: there is no such database.
+  [[nodiscard]] Result<Workload> workload(DatabaseId database) const;
   /// Returns one line for each quarantined table of all databases: "database <n>: <file and fault>". Returns an empty list if no
   /// table is known to be damaged.
   [[nodiscard]] std::vector<std::string> damage() const;

@@ -81,6 +81,8 @@ struct Settings {
   /// Milliseconds in which the scrub reads every table from the drive and checks it once; 0 = never. Faults are reported to the
   /// EventListener and counted (Stats::scrub_errors). The scrub changes no data.
   Millis scrub_interval = 30 * Millis{86'400'000};
+  /// Whether the history of the workload (Db::workload) is kept over restarts, in the file WORKLOAD of the directory.
+  bool keep_workload = false;
   bool accept_clock = false;                     ///< open the database even if the wall clock is far past the persisted mark
   TreeSettings tree;                             ///< the settings of every database that is not in `overrides`
   std::map<DatabaseId, TreeSettings> overrides;  ///< by database number; an entry replaces all of `tree`

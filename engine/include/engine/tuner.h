@@ -10,12 +10,15 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <engine/options.h>
 #include <engine/result.h>
+#include <engine/workload.h>
 
 namespace ebbtide {
 
@@ -40,6 +43,9 @@ struct TunerQuestion {
   double write_asymmetry = 1;    ///< cost of writing a page / cost of reading it, 0 to 1e6
   double sequential_cost = 1;    ///< cost of a page in a sequential access / cost in a random access, 0 to 1e6
   double range_selectivity = 0;  ///< fraction of all entries that a range read returns
+  /// Fraction of page reads that miss the block cache, 0 to 1, by level from level 1 on; the last value holds for all deeper
+  /// levels. Empty: there is no cache.
+  std::vector<double> miss_ratios;
   /// Layouts to choose from: leveling, tiering, lazy_leveling, one_leveling, fluid, klsm, garnering. Empty: all.
   std::vector<std::string> layouts;
   /// Bytes on disk during the longest merge / bytes of the data; 1 or more.
@@ -71,5 +77,72 @@ Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question);
 /// window from it. `windows` are counts of operations in order of time; windows under 1,000 operations are merged.
 /// kInvalidArgument: fewer than 1,000 operations in all, or a negative count; then `question` is unchanged.
 Status set_uncertainty(std::span<const OperationFigures> windows, TunerQuestion* question);
+
+/// Settings that a tree has.
+struct TunerSettings {
+  PolicySettings policy;  ///< validate() accepts it
+  std::uint64_t memtable_bytes = 0;
+  double filter_bits_per_key = 0;
+};
+/// Returns what operations cost under given settings, instead of under the best ones; TunerQuestion::memory_bytes and the limits
+/// have no effect. kUnsupported: the model has no formula for the policy (bigtable, constant, exploring, concurrent, min_latency,
+/// binomial). kInvalidArgument: a field is out of range.
+Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings);
+
+// --- advice from a database's own history
+
+/// The mix of a workload, and how far it moves.
+struct WorkloadSummary {
+  OperationCounts total;          ///< sum of all windows
+  bool enough = false;            ///< false: fewer than 1,000 operations, so that rho and divergence are unknown and 0
+  OperationFigures mean;          ///< shares; the mean of all windows if `enough`, each at least 1 %; else the shares of `total`
+  double rho = 0;                 ///< the largest divergence of a window from the mean, in nats (section 6.2)
+  double divergence = 0;          ///< divergence of the newest 1,000 operations or more, in whole windows, from the mean
+  double entries_per_range = 0;   ///< entries that a range read passes on average
+  double operations_per_day = 0;  ///< at the mean rate since the oldest window
+};
+WorkloadSummary summarize(std::span<const WorkloadWindow> windows);
+
+/// What the caller of recommend() may set instead of the measured value.
+struct RecommendOptions {
+  std::optional<double> rho;                 ///< 0 or more
+  std::optional<OperationFigures> workload;  ///< shares that sum to 1
+  std::optional<double> memory_bytes;        ///< above 0; else what memtable and filters have now
+};
+
+/// One tuning, compared with today's settings.
+struct Proposal {
+  TunerAdvice advice;
+  double saved_per_day = 0;  ///< page reads: for rho 0 at the mean workload, else at the worst one of each tuning; 0 if unknown
+  bool worthwhile = false;   ///< applying it costs less than it saves in a day, and an operation costs at least a tenth less
+  std::string verdict;       ///< one sentence: whether it is worth it, and why
+};
+
+/// The result of recommend(). If there is no advice at all, `verdict` says why, and the proposals are empty.
+struct Recommendation {
+  WorkloadSummary summary;
+  TunerQuestion question;            ///< the inputs of the model; rho is that of `robust`
+  TunerSettings settings;            ///< today's
+  std::optional<TunerAdvice> today;  ///< costs of today's settings; empty: the model has no formula for the policy
+  double apply_cost = 0;             ///< page reads of rewriting all data once, the most that a change of settings causes
+  std::optional<Proposal> nominal;   ///< the cheapest settings for the mean workload
+  std::optional<Proposal> robust;    ///< the settings with the lowest worst cost within rho; empty if rho is 0
+  std::string verdict;
+};
+
+/// Advises settings for a database from its history. Bounds the bytes on disk during a merge by kMostTransientSpace. Takes up to
+/// half a second. kInvalidArgument: an option is out of range.
+Result<Recommendation> recommend(const Workload& workload, const RecommendOptions& options);
+/// Returns what operations cost under the database's settings, at its mean workload. Returns none if that is unknown: too few
+/// operations, no tables, or a policy without formula.
+std::optional<TunerAdvice> costs_now(const Workload& workload);
+/// Returns the settings of a database as names and values for CONFIG SET: "databases.0.policy.name", and others. The size of
+/// memtables is not among them, since it is one for all databases and fixed while the server runs.
+std::vector<std::pair<std::string, std::string>> database_config(DatabaseId database, const TunerAdvice& advice);
+inline constexpr double kMostTransientSpace = 1.5;  ///< see TunerQuestion::max_transient_space
+/// With a smaller part of page reads from the disk, recommend() advises no change: the model's costs are reads of the disk.
+inline constexpr double kLeastMissRatio = 0.05;
+/// A smaller gain is within the model's error.
+inline constexpr double kLeastGain = 0.1;
 
 }  // namespace ebbtide

@@ -131,6 +131,13 @@ class WriteBatch {
   [[nodiscard]] std::size_t longest_key() const { return longest_key_; }
   /// Returns the number of operations that empty a database.
   [[nodiscard]] std::uint32_t flushes() const { return flushes_; }
+  /// Calls visit(database, operations) for each database with puts or deletes, other than deletes by stamp. `operations` is their
+  /// number. Does the same before and after the commit. Nothing is known after parse().
+  template <typename Visit>
+  void each_written(Visit visit) const {
+    if (written_.operations != 0) visit(written_.database, written_.operations);
+    for (const Written& other : also_written_) visit(other.database, other.operations);
+  }
   /// Returns the number of secondary range deletes.
   [[nodiscard]] std::uint32_t secondary_deletes() const { return secondary_deletes_; }
 
@@ -160,7 +167,12 @@ class WriteBatch {
     std::size_t offset;  ///< into rep_, where the value's bytes belong
     SharedValue value;
   };
+  struct Written {
+    DatabaseId database = 0;
+    std::uint32_t operations = 0;
+  };
   void forget();
+  void note_written(DatabaseId database);
   void begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree);
   void put_key(Bytes key);
   /// Appends the part of a put before the value.
@@ -170,6 +182,8 @@ class WriteBatch {
   std::vector<Shared> shared_;
   std::size_t shared_bytes_ = 0;
   std::uint32_t count_ = 0, flushes_ = 0, secondary_deletes_ = 0;
+  Written written_;                    // of the first database
+  std::vector<Written> also_written_;  // of other databases; rarely used
   std::size_t longest_key_ = 0;
   Millis relied_expiry_ = 0;
   bool adds_data_ = false;

@@ -77,5 +77,38 @@ TEST_CASE("layout is K-LSM: each level has its number of runs, and the last numb
   CHECK(parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs", 2}, {"runs_0", 5}, {"runs_1", 3}});
 }
 
+TEST_CASE("settings become a tuning: it costs as much as the tuning that they were made of") {
+  System s = system_of(1e7);
+  s.range_selectivity = 1e-6;
+  for (const Layout layout : kLayouts) {
+    Tuning t;
+    t.layout = layout;
+    t.size_ratio = 6;
+    t.level0_runs = 3;
+    t.scaling_ratio = 0.7;
+    t.buffer_bits = 8 * (1 << 20);
+    t.filter_bits = 5e7;
+    t.runs = layout == Layout::kKlsm ? std::vector<double>{5, 2, 4, 1} : std::vector<double>{4, 2};
+    const EngineSettings settings = engine_settings(s, t, Equations::kEngine);
+    const auto back = tuning_of(s, settings.policy, settings.memtable_bytes, settings.filter_bits_per_key);
+    CAPTURE(settings.policy.name);
+    REQUIRE(back);
+    CHECK(check_tuning(*back).is_ok());
+    const PerOperation mix = {0.25, 0.25, 0.25, 0.25};
+    const CostReport before = costs_of(s, t, mix), after = costs_of(s, *back, mix);
+    for (std::size_t i = 0; i < kOperations; ++i) CHECK(after.costs[i] == Approx(before.costs[i]));
+  }
+}
+
+TEST_CASE("settings leave parameters out: the tuning has the policy's defaults") {
+  const System s = system_of(1e6);
+  const auto one = tuning_of(s, {"one_leveling", {}}, 1 << 20, 10);
+  REQUIRE(one);
+  CHECK((one->layout == Layout::kOneLeveling && one->size_ratio == 6 && one->level0_runs == 4));
+  CHECK((one->buffer_bits == 8 * (1 << 20) && one->filter_bits == 1e7));
+  CHECK(tuning_of(s, {"klsm", {}}, 1 << 20, 10)->runs.back() == 2);
+  CHECK_FALSE(tuning_of(s, {"binomial", {}}, 1 << 20, 10));
+}
+
 }  // namespace
 }  // namespace ebbtide

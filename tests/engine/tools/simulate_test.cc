@@ -250,7 +250,7 @@ TEST_CASE("simulated size of a run agrees with counted keys", "[simulate]") {
   // Compares the expectation with drawn keys: 20,000 in a memtable, and half of the operations overwrite.
   WorkloadSettings settings;
   settings.updates = 0.5;
-  Workload workload(settings);
+  SimulatedWorkload workload(settings);
   constexpr std::uint64_t kKeys = 20'000;
   Random random(3);
   std::uint64_t live = 0;

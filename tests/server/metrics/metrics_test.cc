@@ -167,3 +167,32 @@ TEST_CASE("every metric family has help, a type and the prefix, and appears once
   }
   CHECK(families.size() > 40);
 }
+
+TEST_CASE("database has a workload: its operations, mix, divergence and costs are written by kind") {
+  MetricsSnapshot s = sample();
+  s.engine.emplace();
+  MetricsSnapshot::DatabaseWorkload known;
+  known.database = 3;
+  known.since_open = {.empty_reads = 1, .reads = 2, .ranges = 3, .writes = 4, .range_entries = 50};
+  known.summary.enough = true;
+  known.summary.mean = {0.125, 0.25, 0.5, 0.125};
+  known.summary.divergence = 0.5;
+  known.summary.rho = 0.75;
+  known.costs.emplace().costs = {0.25, 1.5, 4, 2};
+  MetricsSnapshot::DatabaseWorkload fresh;
+  fresh.database = 5;
+  fresh.since_open.writes = 7;
+  s.workloads = {known, fresh};
+  const std::string text = metrics_text(s);
+  CHECK(has_line(text, "# TYPE ebbtide_operations_total counter"));
+  CHECK(has_line(text, "ebbtide_operations_total{db=\"3\",kind=\"empty_read\"} 1"));
+  CHECK(has_line(text, "ebbtide_operations_total{db=\"3\",kind=\"range\"} 3"));
+  CHECK(has_line(text, "ebbtide_operations_total{db=\"5\",kind=\"write\"} 7"));
+  CHECK(has_line(text, "ebbtide_range_entries_total{db=\"3\"} 50"));
+  CHECK(has_line(text, "ebbtide_workload_mix_ratio{db=\"3\",kind=\"range\"} 0.5"));
+  CHECK(has_line(text, "ebbtide_workload_divergence_nats{db=\"3\"} 0.5"));
+  CHECK(has_line(text, "ebbtide_workload_rho_nats{db=\"3\"} 0.75"));
+  CHECK(has_line(text, "ebbtide_operation_cost_pages{db=\"3\",kind=\"read\"} 1.5"));
+  CHECK(text.find("ebbtide_workload_rho_nats{db=\"5\"}") == std::string::npos);
+  CHECK(text.find("ebbtide_operation_cost_pages{db=\"5\"") == std::string::npos);
+}

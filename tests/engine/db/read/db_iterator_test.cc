@@ -11,7 +11,8 @@ using namespace ebbtide::test;
 namespace {
 
 std::unique_ptr<Iterator> walk_of(const ReadView& view, const IteratorOptions& options = {}) {
-  return new_db_iterator(ViewParts::lease(view), view.now(), options, nullptr, ViewParts::env(view).values);
+  return new_db_iterator(ViewParts::lease(view), view.now(), options, RangeTally{&ViewParts::env(view).counters, view.database()},
+                         ViewParts::env(view).values);
 }
 
 std::vector<std::string> keys_of(Iterator& walk) {
@@ -76,8 +77,28 @@ TEST_CASE("lease of a walk is revoked: the walk ends with kRevoked") {
 }
 
 TEST_CASE("walk has no lease: it is empty") {
-  const auto walk = new_db_iterator(nullptr, 0, {}, nullptr, nullptr);
+  const auto walk = new_db_iterator(nullptr, 0, {}, RangeTally{}, nullptr);
   walk->seek_to_first();
   CHECK_FALSE(walk->valid());
   CHECK(walk->status().is_ok());
+}
+
+TEST_CASE("walk ends: its positionings count as range reads, and the entries that it passed, hidden ones included") {
+  ReadFixture f;
+  for (const char* key : {"a", "b", "c", "d"}) f.put(key, "old");
+  f.flush();
+  f.del("b");
+  {
+    const auto walk = walk_of(f.leased_view());
+    CHECK(keys_of(*walk) == std::vector<std::string>{"a", "c", "d"});
+    walk->seek("c");
+    CHECK(f.env.counters.operations(f.kDatabase) == OperationCounts());
+  }
+  const OperationCounts counts = f.env.counters.operations(f.kDatabase);
+  CHECK(counts.ranges == 2);
+  CHECK(counts.range_entries >= 5);  // a, b, c, d and c again; the tombstone may count, too
+  CHECK(counts.range_entries <= 6);
+  CHECK((counts.reads == 0 && counts.empty_reads == 0 && counts.writes == 0));
+  { const auto walk = walk_of(f.leased_view()); }  // never positioned
+  CHECK(f.env.counters.operations(f.kDatabase) == counts);
 }

@@ -155,6 +155,7 @@ TEST_CASE("lookup counts hits, runs and levels; find_entry() counts only in its 
   CHECK(locate_entry(view, lookup_key("b"), &found).is_not_found());
   CHECK(counters.gets == 2);
   CHECK(counters.get_hits == 1);
+  CHECK(f.env.counters.operations(f.kDatabase) == OperationCounts{.empty_reads = 1, .reads = 1});
   CHECK(counters.runs_probed == 3);
   const LookupsByLevel levels = f.lookups->total();
   CHECK(levels[0].found == 1);

@@ -54,3 +54,23 @@ TEST_CASE("ticks are late: memtables are flushed before memory is measured, and 
   bed.counter.count(batch);
   CHECK((bed.measured == 3 && bed.relieved == 1));
 }
+
+TEST_CASE("batch writes to several databases: its puts and deletes are counted for each") {
+  CommitBed bed;
+  WriteBatch batch;
+  batch.put(0, "k", "v");
+  batch.put(2, "k", "v");
+  batch.del(0, "k");
+  batch.delete_range(3, "a", "b");
+  batch.delete_stamps(3, 1, 2);
+  batch.flush_database(4);
+  batch.put(2, "l", "v");
+  bed.counter.count(batch);
+  bed.counter.count(batch);
+  const std::uint64_t expected[] = {4, 0, 4, 2, 0};
+  for (DatabaseId database = 0; database < std::size(expected); ++database)
+    CHECK(bed.counters.operations(database) == OperationCounts{.writes = expected[database]});
+  batch.clear();
+  bed.counter.count(batch);
+  CHECK(bed.counters.operations(0).writes == 4);
+}

@@ -1,0 +1,63 @@
+// The workload of one database: how many operations of each kind its tree did, in windows of time, and the facts about the tree
+// that a tuning depends on. engine/docs/tuner.md says which command counts as which kind.
+//
+// summarize() and recommend() (engine/tuner.h) turn a workload into a mix, its uncertainty, and advice.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <engine/options.h>
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// Numbers of operations by kind (Huynh et al., Endure, section 3). Operations on memtables count like those on tables.
+struct OperationCounts {
+  std::uint64_t empty_reads = 0;    ///< point reads that found no key
+  std::uint64_t reads = 0;          ///< point reads that found their key
+  std::uint64_t ranges = 0;         ///< range reads: each positioning of an iterator
+  std::uint64_t writes = 0;         ///< puts, deletes of keys and of ranges; deletes by stamp are not counted
+  std::uint64_t range_entries = 0;  ///< entries that the range reads passed, hidden versions and tombstones included
+
+  [[nodiscard]] std::uint64_t total() const { return empty_reads + reads + ranges + writes; }
+  OperationCounts& operator+=(const OperationCounts& other) {
+    empty_reads += other.empty_reads;
+    reads += other.reads;
+    ranges += other.ranges;
+    writes += other.writes;
+    range_entries += other.range_entries;
+    return *this;
+  }
+  bool operator==(const OperationCounts&) const = default;
+};
+/// Returns the counts since `earlier`, which were read from the same counters. Counts that lost updates meanwhile are 0.
+[[nodiscard]] inline OperationCounts counts_since(const OperationCounts& now, const OperationCounts& earlier) {
+  const auto since = [](std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; };
+  return {since(now.empty_reads, earlier.empty_reads), since(now.reads, earlier.reads), since(now.ranges, earlier.ranges),
+          since(now.writes, earlier.writes), since(now.range_entries, earlier.range_entries)};
+}
+
+/// The operations from `start` on, for `length`, both in ms of engine time.
+struct WorkloadWindow {
+  Millis start = 0, length = 0;
+  OperationCounts counts;
+  bool operator==(const WorkloadWindow&) const = default;
+};
+
+/// Db::workload(): one database's operations, and its tree as it is now.
+struct Workload {
+  DatabaseId database = 0;
+  OperationCounts since_open;
+  /// Windows that had operations, oldest first. The last one may still be running: then its length is the time so far.
+  std::vector<WorkloadWindow> windows;
+  // the tree
+  TreeSettings settings;
+  std::uint64_t memtable_size = 0;  ///< bytes at which a memtable is frozen
+  std::uint64_t table_entries = 0;  ///< entries of all tables, old versions and tombstones included
+  std::uint64_t table_bytes = 0;    ///< bytes of the keys and values of these entries, before compression
+  /// Part of the page reads since open that the block cache did not serve, in all databases; 1 if there were none.
+  double cache_miss_ratio = 1;
+};
+
+}  // namespace ebbtide

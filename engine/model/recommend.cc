@@ -1,0 +1,198 @@
+// Advice for one database from its history and its tree (engine/tuner.h).
+//
+// A change of settings is advised only if it pays. Its cost is that of rewriting all data once, which the merges do in the course
+// of their work; its gain is the difference of the costs of an operation, times the operations of a day. The nominal tuning is
+// judged at the mean workload. The robust tuning is judged at the worst workload of each tuning, since it is chosen for that one.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <engine/tuner.h>
+#include "model/figures.h"
+#include "model/number_text.h"
+#include "model/workload.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr double kMillisPerDay = 86'400'000;
+/// The settings are chosen for this many times the data, and all costs are those of the data now. The cheapest settings for the
+/// data now fill their last level exactly: a little more data, or a memtable rounded to whole KiB, adds a level.
+constexpr double kGrowth = 1.1;
+/// Filters with this many more bits per key than today's count as larger: their files must be written again.
+constexpr double kSameBits = 0.05;
+
+/// Returns a number with three digits.
+std::string short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g", value);
+  return text;
+}
+
+/// Returns the counts of the newest windows that have kSmallestWindow operations together.
+PerOperation newest_counts(std::span<const WorkloadWindow> windows) {
+  OperationCounts counts;
+  for (std::size_t i = windows.size(); i > 0 && static_cast<double>(counts.total()) < kSmallestWindow; --i)
+    counts += windows[i - 1].counts;
+  return per_operation(counts);
+}
+
+/// Fills in the inputs of the model.
+void describe(const Workload& workload, const RecommendOptions& options, Recommendation* out) {
+  const WorkloadSummary& summary = out->summary;
+  TunerQuestion& q = out->question;
+  q.entries = static_cast<double>(std::max<std::uint64_t>(workload.table_entries, 1));
+  q.entry_bytes = std::max(1.0, static_cast<double>(workload.table_bytes) / q.entries);
+  q.page_bytes = workload.settings.page_size;
+  const double memory_of_filters = static_cast<double>(workload.settings.filter_memory) * 8;
+  out->settings.policy = workload.settings.policy;
+  out->settings.memtable_bytes = workload.memtable_size;
+  out->settings.filter_bits_per_key =
+      memory_of_filters > 0 ? std::min(32.0, memory_of_filters / q.entries) : workload.settings.filter_bits_per_key;
+  q.memory_bytes = options.memory_bytes.value_or(static_cast<double>(workload.memtable_size) +
+                                                 out->settings.filter_bits_per_key * q.entries / 8);
+  q.workload = options.workload.value_or(summary.mean);
+  q.rho = options.rho.value_or(summary.rho);
+  q.range_selectivity = std::min(1.0, summary.entries_per_range / q.entries);
+  q.miss_ratios = {workload.cache_miss_ratio};
+  q.max_transient_space = kMostTransientSpace;
+}
+
+/// Returns why there is no advice for the database; "" if there may be some.
+std::string why_none(const Workload& workload, const RecommendOptions& options, const WorkloadSummary& summary) {
+  if (!options.workload && !summary.enough) {
+    return "no advice: the history has " + std::to_string(summary.total.total()) + " operations, and needs " +
+           number_text(kSmallestWindow);
+  }
+  if (workload.table_bytes <= workload.memtable_size) {
+    return "no advice: the tables have " + std::to_string(workload.table_bytes) + " bytes, not more than a memtable (" +
+           std::to_string(workload.memtable_size) + "), so that merges cost next to nothing";
+  }
+  if (workload.cache_miss_ratio < kLeastMissRatio) {
+    return "keep the settings: the block cache serves " + short_text(100 * (1 - workload.cache_miss_ratio)) +
+           " % of the page reads, so that other merges would hardly change the cost of reads";
+  }
+  return "";
+}
+
+/// `before` and `after`: cost of an operation under today's settings and under the advice. `at`: the workload of these costs.
+void judge(const Recommendation& all, double before, double after, const std::string& at, Proposal* proposal) {
+  const TunerSettings& now = all.settings;
+  const TunerAdvice& advice = proposal->advice;
+  const bool rewrites = advice.policy.name != now.policy.name || advice.policy.parameters != now.policy.parameters ||
+                        advice.filter_bits_per_key > now.filter_bits_per_key + kSameBits;
+  const double cost = rewrites ? all.apply_cost : 0;
+  proposal->saved_per_day = (before - after) * all.summary.operations_per_day;
+  const std::string costs = "an operation costs " + short_text(after) + " page reads instead of " + short_text(before) + " " + at;
+  const std::string price =
+      "rewriting the data costs " + short_text(cost) + " page reads, and a day saves " + short_text(proposal->saved_per_day);
+  if (before - after < kLeastGain * before) {
+    proposal->verdict = "keep the settings: with the best ones " + costs + ", which is a gain of less than " +
+                        short_text(100 * kLeastGain) + " %, within the model's error";
+  } else if (proposal->saved_per_day <= cost) {
+    proposal->verdict = "keep the settings: with the best ones " + costs + ", but " + price;
+  } else {
+    proposal->worthwhile = true;
+    proposal->verdict = "worth a change: " + costs + "; " + price;
+  }
+}
+
+Result<Proposal> propose(const Recommendation& all, bool robust) {
+  TunerQuestion question = all.question;
+  if (!robust) question.rho = 0;
+  TunerQuestion later = question;
+  later.entries *= kGrowth;
+  later.range_selectivity /= kGrowth;
+  TRY_ASSIGN(advices, advise(later));
+  const TunerAdvice& best = advices.front();
+  TRY_ASSIGN(now, costs_under(question, {best.policy, best.memtable_bytes, best.filter_bits_per_key}));
+  Proposal proposal;
+  proposal.advice = std::move(now);
+  proposal.advice.layout = best.layout;
+  if (!all.today) {
+    proposal.verdict = "not compared: the model has no formula for today's policy " + all.settings.policy.name +
+                       "; `ebbtide-tune explain --policy` simulates it";
+  } else if (robust) {
+    judge(all, all.today->worst_cost, proposal.advice.worst_cost, "at the worst workload within rho", &proposal);
+  } else {
+    judge(all, all.today->mean_cost, proposal.advice.mean_cost, "on average", &proposal);
+  }
+  return proposal;
+}
+
+/// Returns the shortest text that reads back as the same number.
+std::string exact_text(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+}
+
+}  // namespace
+
+WorkloadSummary summarize(std::span<const WorkloadWindow> windows) {
+  WorkloadSummary out;
+  std::vector<PerOperation> counts;
+  for (const WorkloadWindow& window : windows) {
+    out.total += window.counts;
+    counts.push_back(per_operation(window.counts));
+  }
+  if (out.total.total() == 0) return out;
+  out.mean = figures_of(mix_of_counts(per_operation(out.total)));
+  if (out.total.ranges != 0)
+    out.entries_per_range = static_cast<double>(out.total.range_entries) / static_cast<double>(out.total.ranges);
+  const Millis span = windows.back().start + windows.back().length - windows.front().start;
+  // A minute at least: the rate of the first seconds says little.
+  out.operations_per_day =
+      static_cast<double>(out.total.total()) * kMillisPerDay / static_cast<double>(std::max<Millis>(span, 60'000));
+  const auto found = uncertainty_from_history(counts);
+  if (!found.is_ok()) return out;
+  out.enough = true;
+  out.mean = figures_of(found->expected);
+  out.rho = found->rho;
+  out.divergence = kl_divergence(with_smallest_share(mix_of_counts(newest_counts(windows))), found->expected);
+  return out;
+}
+
+Result<Recommendation> recommend(const Workload& workload, const RecommendOptions& options) {
+  Recommendation out;
+  out.summary = summarize(workload.windows);
+  describe(workload, options, &out);
+  out.verdict = why_none(workload, options, out.summary);
+  if (!out.verdict.empty()) return out;
+  auto today = costs_under(out.question, out.settings);
+  if (!today.is_ok() && today.status().code() != Code::kUnsupported) return today.status();
+  if (today.is_ok()) out.today = std::move(today).value();
+  out.apply_cost = out.question.sequential_cost * (1 + out.question.write_asymmetry) * out.question.entries *
+                   out.question.entry_bytes / out.question.page_bytes;
+  TRY_ASSIGN(nominal, propose(out, false));
+  out.verdict = nominal.verdict;
+  out.nominal = std::move(nominal);
+  if (out.question.rho <= 0) return out;
+  TRY_ASSIGN(robust, propose(out, true));
+  out.verdict = robust.verdict;
+  out.robust = std::move(robust);
+  return out;
+}
+
+std::optional<TunerAdvice> costs_now(const Workload& workload) {
+  Recommendation out;
+  out.summary = summarize(workload.windows);
+  if (!out.summary.enough || workload.table_entries == 0) return std::nullopt;
+  describe(workload, {.rho = 0, .workload = std::nullopt, .memory_bytes = std::nullopt}, &out);
+  auto costs = costs_under(out.question, out.settings);
+  return costs.is_ok() ? std::optional(std::move(costs).value()) : std::nullopt;
+}
+
+std::vector<std::pair<std::string, std::string>> database_config(DatabaseId database, const TunerAdvice& advice) {
+  const std::string prefix = "databases." + std::to_string(database) + ".";
+  std::vector<std::pair<std::string, std::string>> out = {{prefix + "policy.name", advice.policy.name}};
+  for (const auto& [name, value] : advice.policy.parameters) out.emplace_back(prefix + "policy." + name, exact_text(value));
+  // Rounded down, so that filters and memtable stay within the memory.
+  out.emplace_back(prefix + "filters.bits_per_key", exact_text(std::floor(advice.filter_bits_per_key * 100) / 100));
+  return out;
+}
+
+}  // namespace ebbtide

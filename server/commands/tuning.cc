@@ -1,0 +1,235 @@
+// TUNE.*: the workload of the current database, and advice for its settings from the engine's tuner.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <engine/policies.h>
+#include <engine/tuner.h>
+#include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
+#include "dispatch/context.h"
+
+namespace ebbtide {
+namespace {
+
+using Type = ArgDoc::Type;
+
+/// The number of windows that TUNE.WORKLOAD shows without an argument, and the largest number that it takes.
+constexpr std::int64_t kShownWindows = 10, kMostWindows = std::int64_t{1} << 16;
+
+void reply_field(Reply& reply, Bytes name, std::uint64_t value) {
+  reply.bulk(name);
+  reply.integer(static_cast<std::int64_t>(value));
+}
+void reply_field(Reply& reply, Bytes name, double value) {
+  reply.bulk(name);
+  reply.double_(value);
+}
+void reply_field(Reply& reply, Bytes name, Bytes value) {
+  reply.bulk(name);
+  reply.bulk(value);
+}
+
+void reply_figures(Reply& reply, Bytes name, const OperationFigures& figures) {
+  reply.bulk(name);
+  reply.map(4);
+  reply_field(reply, "empty-read", figures.empty_read);
+  reply_field(reply, "read", figures.read);
+  reply_field(reply, "range", figures.range);
+  reply_field(reply, "write", figures.write);
+}
+
+void reply_counts(Reply& reply, const OperationCounts& counts) {
+  reply_field(reply, "empty-reads", counts.empty_reads);
+  reply_field(reply, "reads", counts.reads);
+  reply_field(reply, "ranges", counts.ranges);
+  reply_field(reply, "writes", counts.writes);
+  reply_field(reply, "range-entries", counts.range_entries);
+}
+
+/// Writes name and parameters of a policy, with the defaults of parameters that are not set.
+void reply_policy(Reply& reply, const PolicySettings& policy) {
+  const std::vector<PolicyParameterInfo> parameters = policy_parameters(policy.name);
+  reply.bulk("policy");
+  reply.map(1 + parameters.size());
+  reply_field(reply, "name", Bytes(policy.name));
+  for (const PolicyParameterInfo& parameter : parameters) {
+    const auto set = policy.parameters.find(parameter.name);
+    reply_field(reply, parameter.name, set == policy.parameters.end() ? parameter.fallback : set->second);
+  }
+}
+
+Status tune_workload(Ctx& ctx) {
+  if (ctx.argc() > 2) return wrong_arity(ctx.command);
+  std::int64_t shown = kShownWindows;
+  if (ctx.argc() == 2) {
+    TRY_ASSIGN(given, integer_argument_in(ctx.arg(1), 0, kMostWindows));
+    shown = given;
+  }
+  TRY_ASSIGN(workload, env_of(ctx).db->workload(ctx.session.database));
+  const WorkloadSummary summary = summarize(workload.windows);
+  Reply& reply = ctx.reply;
+  reply.map(17);
+  reply_field(reply, "database", std::uint64_t{workload.database});
+  reply_field(reply, "operations", summary.total.total());
+  reply_figures(reply, "mean", summary.mean);
+  reply_field(reply, "rho", summary.rho);
+  reply_field(reply, "divergence", summary.divergence);
+  reply_field(reply, "entries-per-range", summary.entries_per_range);
+  reply_field(reply, "operations-per-day", summary.operations_per_day);
+  reply_field(reply, "table-entries", workload.table_entries);
+  reply_field(reply, "table-bytes", workload.table_bytes);
+  reply_field(reply, "cache-miss-ratio", workload.cache_miss_ratio);
+  reply_policy(reply, workload.settings.policy);
+  reply_field(reply, "page-size", std::uint64_t{workload.settings.page_size});
+  reply_field(reply, "memtable-size", workload.memtable_size);
+  reply_field(reply, "filter-bits-per-key", workload.settings.filter_bits_per_key);
+  reply_field(reply, "filter-memory", workload.settings.filter_memory);
+  reply_field(reply, "windows-known", std::uint64_t{workload.windows.size()});
+  const std::size_t count = std::min(workload.windows.size(), static_cast<std::size_t>(shown));
+  reply.bulk("windows");
+  reply.array(count);
+  for (const WorkloadWindow& window : std::span(workload.windows).last(count)) {
+    reply.map(7);
+    reply_field(reply, "start-ms", window.start);
+    reply_field(reply, "length-ms", window.length);
+    reply_counts(reply, window.counts);
+    TRY(ctx.reserve_reply());
+  }
+  return Status::ok();
+}
+
+constexpr std::size_t kAdviceFields = 10;
+/// Writes kAdviceFields fields.
+void reply_advice(Reply& reply, const TunerAdvice& advice) {
+  reply_field(reply, "layout", Bytes(advice.layout));
+  reply_policy(reply, advice.policy);
+  reply_field(reply, "memtable-size", advice.memtable_bytes);
+  reply_field(reply, "filter-bits-per-key", advice.filter_bits_per_key);
+  reply_figures(reply, "costs", advice.costs);
+  reply_field(reply, "mean-cost", advice.mean_cost);
+  reply_field(reply, "worst-cost", advice.worst_cost);
+  reply_field(reply, "write-amplification", advice.write_amplification);
+  reply_field(reply, "longest-merge-bytes", advice.longest_merge_bytes);
+  reply_field(reply, "transient-space", advice.transient_space);
+}
+
+/// Settings that do not pay are left out, so that no client applies them.
+void reply_proposal(Reply& reply, Bytes name, DatabaseId database, const std::optional<Proposal>& proposal, bool compared) {
+  reply.bulk(name);
+  if (!proposal) return reply.null();
+  const bool given = proposal->worthwhile || !compared;
+  reply.map(given ? 4 + kAdviceFields : 5);
+  reply_field(reply, "verdict", Bytes(proposal->verdict));
+  reply_field(reply, "worthwhile", std::uint64_t{proposal->worthwhile});
+  reply_field(reply, "saved-per-day", proposal->saved_per_day);
+  if (!given) {
+    reply_field(reply, "mean-cost", proposal->advice.mean_cost);
+    reply_field(reply, "worst-cost", proposal->advice.worst_cost);
+    return;
+  }
+  reply_advice(reply, proposal->advice);
+  const auto config = database_config(database, proposal->advice);
+  reply.bulk("config");
+  reply.map(config.size());
+  for (const auto& [key, value] : config) reply_field(reply, key, Bytes(value));
+}
+
+/// Parses [RHO r] [WORKLOAD z0 z1 q w] [MEMORY bytes], in any order.
+Status advise_options(Ctx& ctx, RecommendOptions* options) {
+  for (ArgCursor cursor(ctx.args, 1); !cursor.done();) {
+    if (cursor.take_word("rho") && cursor.left() >= 1) {
+      TRY_ASSIGN(rho, float_argument(cursor.take()));
+      options->rho = static_cast<double>(rho);
+    } else if (cursor.take_word("memory") && cursor.left() >= 1) {
+      TRY_ASSIGN(bytes, integer_argument_in(cursor.take(), 1, std::int64_t{1} << 50));
+      options->memory_bytes = static_cast<double>(bytes);
+    } else if (cursor.take_word("workload") && cursor.left() >= 4) {
+      std::array<double, 4> shares{};
+      for (double& share : shares) {
+        TRY_ASSIGN(value, float_argument(cursor.take()));
+        share = static_cast<double>(value);
+      }
+      options->workload = OperationFigures{shares[0], shares[1], shares[2], shares[3]};
+    } else {
+      return syntax_error();
+    }
+  }
+  return Status::ok();
+}
+
+Status tune_advise(Ctx& ctx) {
+  RecommendOptions options;
+  TRY(advise_options(ctx, &options));
+  TRY_ASSIGN(workload, env_of(ctx).db->workload(ctx.session.database));
+  const auto advice = recommend(workload, options);
+  if (!advice.is_ok()) return reply_error("ERR " + std::string(advice.status().message()));
+  Reply& reply = ctx.reply;
+  reply.map(10);
+  reply_field(reply, "verdict", Bytes(advice->verdict));
+  reply_field(reply, "database", std::uint64_t{workload.database});
+  reply_figures(reply, "workload", advice->question.workload);
+  reply_field(reply, "rho", advice->question.rho);
+  reply_field(reply, "memory", advice->question.memory_bytes);
+  reply_field(reply, "operations-per-day", advice->summary.operations_per_day);
+  reply_field(reply, "apply-cost", advice->apply_cost);
+  reply.bulk("today");
+  if (advice->today) {
+    reply.map(kAdviceFields);
+    reply_advice(reply, *advice->today);
+  } else {
+    reply.null();
+  }
+  reply_proposal(reply, "nominal", workload.database, advice->nominal, advice->today.has_value());
+  reply_proposal(reply, "robust", workload.database, advice->robust, advice->today.has_value());
+  return Status::ok();
+}
+
+constexpr ArgDoc kWorkloadArguments[] = {
+    {.name = "windows", .type = Type::kInteger, .flags = ArgDoc::kOptional},
+};
+constexpr ArgDoc kShares[] = {
+    {.name = "empty-reads", .type = Type::kDouble},
+    {.name = "reads", .type = Type::kDouble},
+    {.name = "ranges", .type = Type::kDouble},
+    {.name = "writes", .type = Type::kDouble},
+};
+constexpr ArgDoc kAdviseArguments[] = {
+    {.name = "rho", .type = Type::kDouble, .token = "RHO", .flags = ArgDoc::kOptional},
+    {.name = "workload", .type = Type::kBlock, .token = "WORKLOAD", .flags = ArgDoc::kOptional, .arguments = kShares},
+    {.name = "bytes", .type = Type::kInteger, .token = "MEMORY", .flags = ArgDoc::kOptional},
+};
+
+constexpr CommandSpec kTuning[] = {
+    {.name = "tune.workload",
+     .arity = at_least(1),
+     .flags = kReadOnly | kAdmin | kOffload,
+     .run = tune_workload,
+     .since = "0.1.0",
+     .complexity = "O(N) where N is the number of windows and files.",
+     .summary =
+         "Shows the operations of the current database by kind: their mean mix, how far it moves, and the newest windows of "
+         "its history.",
+     .group = Group::kExtension,
+     .arguments = kWorkloadArguments},
+    {.name = "tune.advise",
+     .arity = at_least(1),
+     .flags = kReadOnly | kAdmin | kNoScript | kNoMulti | kOffload | kLong,
+     .run = tune_advise,
+     .since = "0.1.0",
+     .complexity = "O(N) where N is the number of tunings that are tried: up to half a second.",
+     .summary = "Advises settings for the workload of the current database, with the costs of operations now and then, and says "
+                "whether a change is worth it.",
+     .group = Group::kExtension,
+     .arguments = kAdviseArguments},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> tuning_commands() { return kTuning; }
+
+}  // namespace ebbtide

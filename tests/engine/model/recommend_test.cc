@@ -1,0 +1,183 @@
+// Tests of advice from a database's own history.
+#include <engine/tuner.h>
+
+#include <catch2/catch.hpp>
+
+namespace ebbtide {
+namespace {
+
+constexpr Millis kMinute = 60'000;
+
+WorkloadWindow window_of(std::uint64_t minute, OperationCounts counts) { return {minute * kMinute, kMinute, counts}; }
+
+/// A database of 10 GB without a cache, whose tuning is a poor one for its workload.
+Workload write_heavy() {
+  Workload workload;
+  workload.database = 3;
+  workload.table_entries = 50'000'000;
+  workload.table_bytes = 200 * workload.table_entries;
+  workload.memtable_size = 64 << 20;
+  workload.settings.policy = {"leveling", {{"size_ratio", 10}}};
+  for (std::uint64_t minute = 1; minute <= 10; ++minute)
+    workload.windows.push_back(window_of(minute, {.empty_reads = 100'000, .reads = 400'000, .writes = 4'500'000}));
+  return workload;
+}
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("windows are summarized: mean, rho, range length and rate are those computed by hand") {
+  const WorkloadWindow windows[] = {
+      window_of(0, {.empty_reads = 4000, .reads = 4000, .ranges = 1000, .writes = 1000, .range_entries = 7000}),
+      window_of(9, {.empty_reads = 1000, .reads = 1000, .ranges = 4000, .writes = 4000, .range_entries = 43'000})};
+  const WorkloadSummary summary = summarize(windows);
+  CHECK(summary.enough);
+  CHECK(summary.total.total() == 20'000);
+  CHECK(summary.mean.write == Approx(0.25));
+  CHECK(summary.rho == Approx(0.193).margin(0.001));
+  CHECK(summary.divergence == Approx(summary.rho));
+  CHECK(summary.entries_per_range == 10);
+  CHECK(summary.operations_per_day == Approx(20'000 * 144.0));  // in ten minutes
+}
+
+TEST_CASE("newest window has too few operations: its divergence is that of the newest thousand") {
+  std::vector<WorkloadWindow> windows = {window_of(0, {.reads = 5000, .writes = 5000}),
+                                         window_of(1, {.reads = 5000, .writes = 5000})};
+  const double calm = summarize(windows).divergence;
+  windows.push_back(window_of(2, {.writes = 10}));
+  CHECK(summarize(windows).divergence == Approx(calm).margin(1e-4));
+  windows.push_back(window_of(3, {.writes = 2000}));
+  CHECK(summarize(windows).divergence > 0.1);
+}
+
+TEST_CASE("there are few or no operations: the summary has no rho") {
+  CHECK_FALSE(summarize({}).enough);
+  const WorkloadWindow few[] = {window_of(0, {.reads = 900})};
+  CHECK_FALSE(summarize(few).enough);
+  CHECK(summarize(few).mean.read == 1);
+  CHECK(summarize(few).rho == 0);
+}
+
+TEST_CASE("workload is steady and today's tuning is poor: a change is worth it, and has settings that the engine accepts") {
+  const auto advice = recommend(write_heavy(), {});
+  REQUIRE(advice.is_ok());
+  REQUIRE(advice->today);
+  REQUIRE(advice->nominal);
+  CHECK(advice->nominal->worthwhile);
+  CHECK(says(advice->nominal->verdict, "worth a change: an operation costs"));
+  CHECK(advice->nominal->advice.mean_cost < 0.9 * advice->today->mean_cost);
+  CHECK(advice->nominal->advice.transient_space <= kMostTransientSpace * (1 + 1e-9));
+  CHECK(validate(advice->nominal->advice.policy).is_ok());
+  CHECK(advice->nominal->saved_per_day > advice->apply_cost);
+  CHECK(advice->apply_cost == Approx(2 * 1e10 / 4096));
+  CHECK(advice->question.rho == Approx(0).margin(1e-12));
+  const auto config = database_config(3, advice->nominal->advice);
+  CHECK(config.front().first == "databases.3.policy.name");
+  CHECK(config.back().first == "databases.3.filters.bits_per_key");
+}
+
+TEST_CASE("mix moves: the robust tuning is advised for the measured rho, and costs least at the worst workload") {
+  Workload workload = write_heavy();
+  for (std::uint64_t minute = 11; minute <= 20; ++minute)
+    workload.windows.push_back(window_of(minute, {.empty_reads = 4'500'000, .reads = 400'000, .writes = 100'000}));
+  const auto advice = recommend(workload, {});
+  REQUIRE(advice.is_ok());
+  CHECK(advice->question.rho == Approx(summarize(workload.windows).rho));
+  CHECK(advice->question.rho > 0.3);
+  REQUIRE(advice->robust);
+  CHECK(advice->verdict == advice->robust->verdict);
+  TunerQuestion at_rho = advice->question;
+  const TunerSettings nominal{advice->nominal->advice.policy, advice->nominal->advice.memtable_bytes,
+                              advice->nominal->advice.filter_bits_per_key};
+  CHECK(advice->robust->advice.worst_cost <= 1.02 * costs_under(at_rho, nominal)->worst_cost);
+}
+
+TEST_CASE("rho, workload and memory are given: they replace the measured ones") {
+  const RecommendOptions options{.rho = 0.5, .workload = OperationFigures{0.25, 0.25, 0.25, 0.25}, .memory_bytes = 1e9};
+  const auto advice = recommend(write_heavy(), options);
+  REQUIRE(advice.is_ok());
+  CHECK((advice->question.rho == 0.5 && advice->question.memory_bytes == 1e9 && advice->question.workload.range == 0.25));
+  REQUIRE(advice->robust);
+  CHECK(static_cast<double>(advice->robust->advice.memtable_bytes) + advice->robust->advice.filter_bits_per_key * 5e7 / 8 <=
+        1e9 + 1);
+  CHECK(says(recommend(write_heavy(), {.rho = -1, .workload = {}, .memory_bytes = {}}).status().to_string(), "rho is -1"));
+  CHECK(says(
+      recommend(write_heavy(), {.rho = {}, .workload = OperationFigures{1, 1, 0, 0}, .memory_bytes = {}}).status().to_string(),
+      "the shares sum to 2"));
+}
+
+TEST_CASE("a change costs more than it saves in a day: it is not worthwhile") {
+  Workload workload = write_heavy();
+  for (WorkloadWindow& window : workload.windows) {
+    window.counts.empty_reads /= 100'000;
+    window.counts.reads /= 100'000;
+    window.counts.writes /= 100'000;
+    window.counts.writes += 100;  // a thousand in all
+  }
+  const auto advice = recommend(workload, {});
+  REQUIRE(advice.is_ok());
+  REQUIRE(advice->nominal);
+  CHECK_FALSE(advice->nominal->worthwhile);
+  CHECK(says(advice->verdict, "keep the settings: with the best ones"));
+  CHECK(says(advice->verdict, "but rewriting the data costs 4.88e+06 page reads"));
+  CHECK(advice->nominal->saved_per_day < advice->apply_cost);
+}
+
+TEST_CASE("today's tuning is the best one: the gain is too small for a change") {
+  Workload workload = write_heavy();
+  const auto first = recommend(workload, {});
+  REQUIRE(first.is_ok());
+  workload.settings.policy = first->nominal->advice.policy;
+  workload.memtable_size = first->nominal->advice.memtable_bytes;
+  workload.settings.filter_bits_per_key = first->nominal->advice.filter_bits_per_key;
+  const auto again = recommend(workload, {});
+  REQUIRE(again.is_ok());
+  CHECK(again->today->mean_cost == Approx(first->nominal->advice.mean_cost).epsilon(0.02));
+  CHECK_FALSE(again->nominal->worthwhile);
+  CHECK(says(again->verdict, "within the model's error"));
+}
+
+TEST_CASE("nothing can be advised: the verdict says why") {
+  Workload few = write_heavy();
+  few.windows = {window_of(1, {.reads = 999})};
+  CHECK(recommend(few, {})->verdict == "no advice: the history has 999 operations, and needs 1000");
+  CHECK_FALSE(recommend(few, {})->nominal);
+  CHECK(recommend(few, {.rho = {}, .workload = OperationFigures{0.1, 0.1, 0, 0.8}, .memory_bytes = {}})->nominal);
+
+  Workload small = write_heavy();
+  small.table_bytes = small.memtable_size;
+  CHECK(says(recommend(small, {})->verdict, "not more than a memtable"));
+  small.table_entries = small.table_bytes = 0;
+  CHECK(says(recommend(small, {})->verdict, "the tables have 0 bytes"));
+
+  Workload cached = write_heavy();
+  cached.cache_miss_ratio = 0.04;
+  CHECK(says(recommend(cached, {})->verdict, "keep the settings: the block cache serves 96 % of the page reads"));
+  CHECK_FALSE(recommend(cached, {})->nominal);
+}
+
+TEST_CASE("today's policy is a stack: the advice is given without a comparison") {
+  Workload workload = write_heavy();
+  workload.settings.policy = {"binomial", {{"k", 4}}};
+  const auto advice = recommend(workload, {});
+  REQUIRE(advice.is_ok());
+  CHECK_FALSE(advice->today);
+  REQUIRE(advice->nominal);
+  CHECK_FALSE(advice->nominal->worthwhile);
+  CHECK(says(advice->verdict, "no formula for today's policy binomial"));
+  CHECK_FALSE(costs_now(workload));
+}
+
+TEST_CASE("page reads are served by the cache in part: the costs of reads shrink with the miss ratio") {
+  Workload workload = write_heavy();
+  const auto dry = costs_now(workload);
+  workload.cache_miss_ratio = 0.5;
+  const auto cached = costs_now(workload);
+  REQUIRE((dry && cached));
+  CHECK(cached->costs.read == Approx(dry->costs.read / 2));
+  CHECK(cached->costs.write == Approx(dry->costs.write));
+  workload.windows.clear();
+  CHECK_FALSE(costs_now(workload));
+}
+
+}  // namespace
+}  // namespace ebbtide
