@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "db/admin/workload_history.h"
 #include "engine/db/harness.h"
 #include "io/file_names.h"
 
