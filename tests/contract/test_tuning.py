@@ -116,15 +116,22 @@ def test_history_outlives_a_restart(fresh):
     assert client.info("workload")["workload_db0"]["writes"] == 0  # since the start
 
 
-def test_damaged_history_is_a_warning_and_an_empty_history(fresh):
+@pytest.mark.parametrize("harm", ["other bytes", "emptied", "a directory"])
+def test_damaged_history_is_a_warning_and_an_empty_history(fresh, harm):
     fresh.start()
     fresh.client().set("k", "v")
     fresh.stop()
-    (fresh.data / "WORKLOAD").write_bytes(b"EBWL and no more")
+    file = fresh.data / "WORKLOAD"
+    file.unlink()
+    if harm == "a directory":
+        file.mkdir()
+    else:
+        file.write_bytes(b"EBWL and no more" if harm == "other bytes" else b"")
     fresh.start()
     assert fresh.client().get("k") == b"v"
-    assert "WORKLOAD: " in fresh.log() and "the history of the workload starts empty" in fresh.log()
+    assert "WORKLOAD" in fresh.log() and "the history of the workload starts empty" in fresh.log()
     assert counts(fresh.client())["writes"] == 0
+    assert fresh.stop() == 0
 
 
 def test_number_of_windows_is_an_argument(tuned):

@@ -136,6 +136,22 @@ TEST_CASE("today's tuning is the best one: the gain is too small for a change") 
   CHECK(says(again->verdict, "within the model's error"));
 }
 
+TEST_CASE("advice is applied and the data grow by a twentieth: an operation costs at most a tenth more than was predicted") {
+  Workload workload = write_heavy();
+  const auto first = recommend(workload, {});
+  REQUIRE(first.is_ok());
+  workload.settings.policy = first->nominal->advice.policy;
+  workload.memtable_size = first->nominal->advice.memtable_bytes;
+  workload.settings.filter_bits_per_key = first->nominal->advice.filter_bits_per_key;
+  for (const double growth : {1.0, 1.01, 1.05}) {
+    workload.table_entries = static_cast<std::uint64_t>(50'000'000 * growth);
+    workload.table_bytes = 200 * workload.table_entries;
+    CAPTURE(growth);
+    CHECK(costs_now(workload)->mean_cost <= 1.1 * first->nominal->advice.mean_cost);
+    CHECK(costs_now(workload)->mean_cost < 0.5);  // with another level it would be 0.65
+  }
+}
+
 TEST_CASE("nothing can be advised: the verdict says why") {
   Workload few = write_heavy();
   few.windows = {window_of(1, {.reads = 999})};
