@@ -126,13 +126,13 @@ Result<Workload> DbImpl::workload(DatabaseId database) {
   out.database = database;
   out.since_open = reads_.counters.operations(database);
   out.windows = workload_.windows(database);
-  out.memtable_size = settings_.memtable_size;
   const std::uint64_t hits = cache_->hits(), misses = cache_->misses();
   if (hits + misses != 0) out.cache_miss_ratio = static_cast<double>(misses) / static_cast<double>(hits + misses);
   TreePtr tree;
   {
     MutexLock lock(trees_.commit_mutex);
     out.settings = trees_.settings_of(database);
+    out.memtable_size = out.settings.memtable_size;
     tree = trees_.mapped(database);
   }
   const auto tables = tree == nullptr ? nullptr : trees_.live_tables(tree->id);
