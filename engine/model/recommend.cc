@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <engine/policies.h>
 #include <engine/tuner.h>
 #include "model/figures.h"
 #include "model/number_text.h"
@@ -101,15 +102,26 @@ void judge(const Recommendation& all, double before, double after, const std::st
   }
 }
 
+/// Returns costs_under(), with mean_cost at the workload itself, and worst_cost within rho. With rho above 0, costs_under() raises
+/// small shares for both.
+Result<TunerAdvice> compared_costs(const TunerQuestion& question, const TunerSettings& settings) {
+  TunerQuestion at_mean = question;
+  at_mean.rho = 0;
+  TRY_ASSIGN(out, costs_under(at_mean, settings));
+  TRY_ASSIGN(within_rho, costs_under(question, settings));
+  out.worst_cost = within_rho.worst_cost;
+  out.worst_workload = within_rho.worst_workload;
+  return out;
+}
+
 Result<Proposal> propose(const Recommendation& all, bool robust) {
-  TunerQuestion question = all.question;
-  if (!robust) question.rho = 0;
-  TunerQuestion later = question;
+  TunerQuestion later = all.question;
+  if (!robust) later.rho = 0;
   later.entries *= kGrowth;
   later.range_selectivity /= kGrowth;
   TRY_ASSIGN(advices, advise(later));
   const TunerAdvice& best = advices.front();
-  TRY_ASSIGN(now, costs_under(question, {best.policy, best.memtable_bytes, best.filter_bits_per_key}));
+  TRY_ASSIGN(now, compared_costs(all.question, {best.policy, best.memtable_bytes, best.filter_bits_per_key}));
   Proposal proposal;
   proposal.advice = std::move(now);
   proposal.advice.layout = best.layout;
@@ -162,7 +174,7 @@ Result<Recommendation> recommend(const Workload& workload, const RecommendOption
   describe(workload, options, &out);
   out.verdict = why_none(workload, options, out.summary);
   if (!out.verdict.empty()) return out;
-  auto today = costs_under(out.question, out.settings);
+  auto today = compared_costs(out.question, out.settings);
   if (!today.is_ok() && today.status().code() != Code::kUnsupported) return today.status();
   if (today.is_ok()) out.today = std::move(today).value();
   out.apply_cost = out.question.sequential_cost * (1 + out.question.write_asymmetry) * out.question.entries *
@@ -189,7 +201,12 @@ std::optional<TunerAdvice> costs_now(const Workload& workload) {
 std::vector<std::pair<std::string, std::string>> database_config(DatabaseId database, const TunerAdvice& advice) {
   const std::string prefix = "databases." + std::to_string(database) + ".";
   std::vector<std::pair<std::string, std::string>> out = {{prefix + "policy.name", advice.policy.name}};
-  for (const auto& [name, value] : advice.policy.parameters) out.emplace_back(prefix + "policy." + name, exact_text(value));
+  // Defaults are set, too: a policy of the same name keeps the parameters that are not set.
+  for (const PolicyParameterInfo& parameter : policy_parameters(advice.policy.name)) {
+    const auto set = advice.policy.parameters.find(parameter.name);
+    const double value = set == advice.policy.parameters.end() ? parameter.fallback : set->second;
+    out.emplace_back(prefix + "policy." + parameter.name, exact_text(value));
+  }
   // Rounded down, so that filters and memtable stay within the memory.
   out.emplace_back(prefix + "filters.bits_per_key", exact_text(std::floor(advice.filter_bits_per_key * 100) / 100));
   return out;

@@ -143,9 +143,9 @@ std::string proposal_text(const Workload& workload, const Recommendation& advice
                           const Proposal& proposal) {
   std::string out = title + ": " + proposal.verdict + ".\n";
   if (!is_given(advice, proposal)) return out;
-  for (const auto& [key, value] : database_config(workload.database, proposal.advice))
-    out += "  CONFIG SET " + key + " " + value + "\n";
-  return out + "  at the next start, if the other databases allow it: storage.memtable_size: " +
+  out += "  CONFIG SET";
+  for (const auto& [key, value] : database_config(workload.database, proposal.advice)) out += " " + key + " " + value;
+  return out + "\n  at the next start, if the other databases allow it: storage.memtable_size: " +
          std::to_string(proposal.advice.memtable_bytes / 1024) + "KiB\n";
 }
 

@@ -105,6 +105,30 @@ TEST_CASE("rho, workload and memory are given: they replace the measured ones") 
       "the shares sum to 2"));
 }
 
+TEST_CASE("workload lacks an operation: nominal costs are those of the workload itself, and worst costs those within rho") {
+  const RecommendOptions options{.rho = 0.5, .workload = OperationFigures{0.05, 0.05, 0, 0.9}, .memory_bytes = {}};
+  const auto advice = recommend(write_heavy(), options);
+  REQUIRE(advice.is_ok());
+  for (const TunerAdvice* each : {&*advice->today, &advice->nominal->advice, &advice->robust->advice}) {
+    const OperationFigures& costs = each->costs;
+    CHECK(each->mean_cost == Approx(0.05 * costs.empty_read + 0.05 * costs.read + 0.9 * costs.write));
+    CHECK(each->worst_cost > each->mean_cost);
+  }
+  CHECK(advice->robust->advice.worst_cost < advice->nominal->advice.worst_cost);
+  CHECK(advice->nominal->advice.mean_cost < advice->robust->advice.mean_cost);
+}
+
+TEST_CASE("settings are for CONFIG SET: parameters with defaults are among them, so that old values do not stay") {
+  TunerAdvice advice;
+  advice.policy = {"one_leveling", {{"size_ratio", 8.5}}};
+  advice.filter_bits_per_key = 9.7599;
+  CHECK(database_config(3, advice) ==
+        std::vector<std::pair<std::string, std::string>>{{"databases.3.policy.name", "one_leveling"},
+                                                         {"databases.3.policy.size_ratio", "8.5"},
+                                                         {"databases.3.policy.level0_runs", "4"},
+                                                         {"databases.3.filters.bits_per_key", "9.75"}});
+}
+
 TEST_CASE("a change costs more than it saves in a day: it is not worthwhile") {
   Workload workload = write_heavy();
   for (WorkloadWindow& window : workload.windows) {

@@ -101,7 +101,7 @@ TEST_CASE("advice is worth a change: text and JSON have the verdict, the costs a
   CHECK(says(table, "Database 3: 1e+07 operations in 2 windows"));
   CHECK(says(table, "Nominal: worth a change: an operation costs"));
   CHECK(says(table, "\ntoday"));
-  CHECK(says(table, "  CONFIG SET databases.3.policy.name "));
+  CHECK(says(table, "\n  CONFIG SET databases.3.policy.name "));
   const std::string json = recommendation_json(workload, *advice);
   CHECK(says(json, "\"nominal\":{\"verdict\":\"worth a change"));
   CHECK(says(json, "\"config\":{\"databases.3.policy.name\":"));
