@@ -208,6 +208,7 @@ std::vector<std::pair<std::string, std::string>> database_config(DatabaseId data
     out.emplace_back(prefix + "policy." + parameter.name, exact_text(value));
   }
   // Rounded down, so that filters and memtable stay within the memory.
+  out.emplace_back(prefix + "memtable_size", std::to_string(advice.memtable_bytes / 1024) + "KiB");
   out.emplace_back(prefix + "filters.bits_per_key", exact_text(std::floor(advice.filter_bits_per_key * 100) / 100));
   return out;
 }

@@ -145,8 +145,7 @@ std::string proposal_text(const Workload& workload, const Recommendation& advice
   if (!is_given(advice, proposal)) return out;
   out += "  CONFIG SET";
   for (const auto& [key, value] : database_config(workload.database, proposal.advice)) out += " " + key + " " + value;
-  return out + "\n  at the next start, if the other databases allow it: storage.memtable_size: " +
-         std::to_string(proposal.advice.memtable_bytes / 1024) + "KiB\n";
+  return out + "\n";
 }
 
 JsonObject figures_json(const OperationFigures& figures) {

@@ -121,11 +121,13 @@ TEST_CASE("workload lacks an operation: nominal costs are those of the workload 
 TEST_CASE("settings are for CONFIG SET: parameters with defaults are among them, so that old values do not stay") {
   TunerAdvice advice;
   advice.policy = {"one_leveling", {{"size_ratio", 8.5}}};
+  advice.memtable_bytes = 32 << 20;
   advice.filter_bits_per_key = 9.7599;
   CHECK(database_config(3, advice) ==
         std::vector<std::pair<std::string, std::string>>{{"databases.3.policy.name", "one_leveling"},
                                                          {"databases.3.policy.size_ratio", "8.5"},
                                                          {"databases.3.policy.level0_runs", "4"},
+                                                         {"databases.3.memtable_size", "32768KiB"},
                                                          {"databases.3.filters.bits_per_key", "9.75"}});
 }
 
