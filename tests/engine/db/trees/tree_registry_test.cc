@@ -175,7 +175,8 @@ TEST_CASE("staged memtable is adopted: it comes between the active memtable and 
   CHECK((view->memtables[0].get() == tree->active && view->memtables[1] == staged));
   CHECK(tree->frozen_rest);
   const auto large = std::make_shared<MemTable>(kMemTableBytes);
-  for (SeqNum seq = 1; !bed.trees.is_full(*large); ++seq) large->insert_range({"a" + std::to_string(seq), "b", seq, 1000});
+  for (SeqNum seq = 1; large->memory_bytes() < kMemTableBytes; ++seq)
+    large->insert_range({"a" + std::to_string(seq), "b", seq, 1000});
   {
     MutexLock lock(bed.trees.commit_mutex);
     bed.trees.adopt(*tree, large, 10, 10);

@@ -9,6 +9,7 @@
 #include "engine/db/trees/registry_env.h"
 
 using namespace ebbtide;
+using namespace ebbtide::testing;
 
 namespace {
 
@@ -91,7 +92,7 @@ TEST_CASE("memtable is full: it is frozen before the batch's first operation on 
   bed.run(batch);
   Tree& tree = *bed.trees.tree_of(0);
   MemTable* full = tree.active;
-  for (SeqNum seq = 1; !bed.trees.is_full(*full); ++seq) full->insert_range({"a" + std::to_string(seq), "b", seq, kTime});
+  for (SeqNum seq = 1; !TreeRegistry::is_full(tree); ++seq) full->insert_range({"a" + std::to_string(seq), "b", seq, kTime});
   WriteBatch next;
   next.put(0, "b", "2");
   bed.run(next);
