@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   Settings settings;
   settings.dir = argc > 1 ? argv[1] : "./embedded-data";
   settings.memory_budget = std::uint64_t{64} << 20;
-  settings.memtable_size = std::uint64_t{4} << 20;
+  settings.tree.memtable_size = std::uint64_t{4} << 20;
   settings.tree.delete_deadline = 60'000;  // a minute after a delete, no file has the key or its value
   auto db = Db::open(settings, Components{});
   check(db.status());
