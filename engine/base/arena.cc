@@ -1,38 +1,21 @@
 #include "base/arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <cstdlib>
 #include <new>
 
 #include "base/invariant.h"
+#include "base/system_memory.h"
 
 namespace ebbtide {
 namespace {
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kFirstBlock = 4096;
 constexpr std::size_t kPage = 4096, kAlignment = 64;
 // Blocks of at least this many bytes come from the system, not from the allocator: their memory is free at once, whichever thread
-// frees the arena. The allocator returns memory on the thread that allocated it. So an idle thread kept the memory of flushed
-// memtables, while the budget counted it as free: 100 MB under a budget of 256 MiB.
+// frees the arena. The allocator returns memory on the thread that allocated it. So an idle thread would keep the memory of
+// flushed memtables, while the budget counts it as free.
 constexpr std::size_t kSystemBytes = std::size_t{256} << 10;
-
-// Returns memory from the system, aligned to huge pages if it is as large as one.
-void* map(std::size_t bytes) {
-  const std::size_t spare = bytes >= kHugePage ? kHugePage - kPage : 0;
-  void* const mapped = ::mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) throw std::bad_alloc();
-  char* const begin = static_cast<char*>(mapped);
-  if (spare == 0) return begin;
-  const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
-  if (before != 0) ::munmap(begin, before);
-  if (before != spare) ::munmap(begin + before + bytes, spare - before);
-  ::madvise(begin + before, bytes, MADV_HUGEPAGE);
-  return begin + before;
-}
 }  // namespace
 
 struct Arena::Block {
@@ -48,7 +31,7 @@ Arena::~Arena() {
     const std::size_t bytes = block->capacity + sizeof(Block);
     block->~Block();
     if (bytes >= kSystemBytes) {
-      ::munmap(block, bytes);
+      unmap_memory(block, bytes);
     } else {
       std::free(block);
     }
@@ -84,9 +67,9 @@ char* Arena::allocate_slow(std::size_t bytes) {
     }
   }
   const std::size_t total = own_block ? bytes + sizeof(Block) : block_bytes;
-  const std::size_t unit = total >= kHugePage ? kHugePage : total >= kSystemBytes ? kPage : kAlignment;
+  const std::size_t unit = total >= kHugePageBytes ? kHugePageBytes : total >= kSystemBytes ? kPage : kAlignment;
   const std::size_t rounded = (total + unit - 1) / unit * unit;
-  void* const memory = rounded >= kSystemBytes ? map(rounded) : std::aligned_alloc(kAlignment, rounded);
+  void* const memory = rounded >= kSystemBytes ? map_memory(rounded) : std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) throw std::bad_alloc();
   auto* block = new (memory) Block;
   block->capacity = rounded - sizeof(Block);

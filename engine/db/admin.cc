@@ -132,7 +132,6 @@ Result<Workload> DbImpl::workload(DatabaseId database) {
   {
     MutexLock lock(trees_.commit_mutex);
     out.settings = trees_.settings_of(database);
-    out.memtable_size = out.settings.memtable_size;
     tree = trees_.mapped(database);
   }
   const auto tables = tree == nullptr ? nullptr : trees_.live_tables(tree->id);

@@ -1,13 +1,12 @@
 #include "memtable/hash_index.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <new>
 
 #include "base/hash.h"
 #include "base/invariant.h"
+#include "base/system_memory.h"
 
 namespace ebbtide {
 namespace {
@@ -15,7 +14,6 @@ constexpr std::size_t kKeysPerBucket = 4;
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio: the multiplier while no seed is set
 constexpr unsigned kMinLog2 = 3, kMaxLog2 = 26;
 constexpr std::size_t kMappedBytes = std::size_t{64} << 10;  // tables of this size or more are mapped, not taken from the arena
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 // Bytes of a node that are prefetched: the key, and a first version with a value of 100 bytes.
 constexpr std::size_t kNodeAhead = 192;
 // A table grows when one bucket in 16 has an overflow bucket, which is at about four keys a bucket.
@@ -27,23 +25,6 @@ unsigned last_log2(std::size_t expected_keys) {
   const auto log2 =
       static_cast<unsigned>(std::bit_width(std::bit_ceil(std::max<std::size_t>(expected_keys / kKeysPerBucket, 1))) - 1);
   return std::clamp(log2, kMinLog2 + 1, kMaxLog2);
-}
-
-/// Maps memory that the system zeroes page by page when it is touched. Memory of 2 MiB or more is in huge pages. Returns null if
-/// the system has no memory.
-void* map_zeroed(std::size_t bytes) {
-  const std::size_t slack = bytes >= kHugePage ? kHugePage : 0;  // room to begin at a huge page's border
-  void* const memory = ::mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  if (slack == 0) return memory;
-  char* const begin = static_cast<char*>(memory);
-  const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % kHugePage;
-  if (before != 0) ::munmap(begin, before);
-  if (before != slack) ::munmap(begin + before + bytes, slack - before);
-#ifdef MADV_HUGEPAGE
-  ::madvise(begin + before, bytes, MADV_HUGEPAGE);
-#endif
-  return begin + before;
 }
 }  // namespace
 
@@ -62,7 +43,7 @@ HashIndex::~HashIndex() {
   for (const Generation& generation : generations_) {
     const Table table = generation.table.load(std::memory_order_relaxed);
     const std::size_t bytes = sizeof(Bucket) << log2_of(table);
-    if (table != 0 && bytes >= kMappedBytes) ::munmap(bucket(table, 0), bytes);
+    if (table != 0 && bytes >= kMappedBytes) unmap_memory(bucket(table, 0), bytes);
   }
 }
 
@@ -76,7 +57,7 @@ HashIndex::Table HashIndex::make_table(unsigned log2) {
     table = reinterpret_cast<Bucket*>((raw + alignof(Bucket) - 1) & ~(alignof(Bucket) - 1));
     for (std::size_t i = 0; i < buckets; ++i) new (table + i) Bucket{};
   } else {
-    table = static_cast<Bucket*>(map_zeroed(bytes));  // an empty bucket is all zeros
+    table = static_cast<Bucket*>(map_memory(bytes));  // an empty bucket is all zeros
     if (table == nullptr) return 0;
     mapped_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }

@@ -51,10 +51,10 @@ void describe(const Workload& workload, const RecommendOptions& options, Recomme
   q.page_bytes = workload.settings.page_size;
   const double memory_of_filters = static_cast<double>(workload.settings.filter_memory) * 8;
   out->settings.policy = workload.settings.policy;
-  out->settings.memtable_bytes = workload.memtable_size;
+  out->settings.memtable_bytes = workload.settings.memtable_size;
   out->settings.filter_bits_per_key =
       memory_of_filters > 0 ? std::min(32.0, memory_of_filters / q.entries) : workload.settings.filter_bits_per_key;
-  q.memory_bytes = options.memory_bytes.value_or(static_cast<double>(workload.memtable_size) +
+  q.memory_bytes = options.memory_bytes.value_or(static_cast<double>(workload.settings.memtable_size) +
                                                  out->settings.filter_bits_per_key * q.entries / 8);
   q.workload = options.workload.value_or(summary.mean);
   q.rho = options.rho.value_or(summary.rho);
@@ -69,9 +69,9 @@ std::string why_none(const Workload& workload, const RecommendOptions& options, 
     return "no advice: the history has " + std::to_string(summary.total.total()) + " operations, and needs " +
            number_text(kSmallestWindow);
   }
-  if (workload.table_bytes <= workload.memtable_size) {
+  if (workload.table_bytes <= workload.settings.memtable_size) {
     return "no advice: the tables have " + std::to_string(workload.table_bytes) + " bytes, not more than a memtable (" +
-           std::to_string(workload.memtable_size) + "), so that merges cost next to nothing";
+           std::to_string(workload.settings.memtable_size) + "), so that merges cost next to nothing";
   }
   if (workload.cache_miss_ratio < kLeastMissRatio) {
     return "keep the settings: the block cache serves " + short_text(100 * (1 - workload.cache_miss_ratio)) +

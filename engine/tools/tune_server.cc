@@ -221,7 +221,7 @@ Result<Workload> workload_of(const ServedValue& reply) {
   fields.number("table-bytes", &out.table_bytes);
   fields.number("cache-miss-ratio", &out.cache_miss_ratio);
   fields.number("page-size", &out.settings.page_size);
-  fields.number("memtable-size", &out.memtable_size);
+  fields.number("memtable-size", &out.settings.memtable_size);
   fields.number("filter-bits-per-key", &out.settings.filter_bits_per_key);
   fields.number("filter-memory", &out.settings.filter_memory);
   const ServedValue* const policy = fields.array("policy");

@@ -30,15 +30,18 @@ class AclBudget {
     left_ -= enough ? steps : left_;
     return enough;
   }
+  /// Returns true if `cancelled` was set. Then no steps are left.
+  [[nodiscard]] bool is_cancelled() {
+    if (cancelled_ == nullptr || !cancelled_->load(std::memory_order_relaxed)) return false;
+    left_ = 0;
+    return true;
+  }
   /// Returns the result of glob_match(); nullopt if the steps do not suffice, or if `cancelled` was set.
   [[nodiscard]] std::optional<bool> match(Bytes pattern, Bytes text) {
     constexpr std::uint64_t kStepsAtOnce = 1 << 20;
     GlobMatch match(pattern, text);
     while (left_ != 0) {
-      if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed)) {
-        left_ = 0;
-        break;
-      }
+      if (is_cancelled()) break;
       const std::size_t given = std::min(left_, kStepsAtOnce);
       std::size_t steps = given;
       const std::optional<bool> result = match.go_on(&steps);

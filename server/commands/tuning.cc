@@ -86,7 +86,7 @@ Status tune_workload(Ctx& ctx) {
   reply_field(reply, "cache-miss-ratio", workload.cache_miss_ratio);
   reply_policy(reply, workload.settings.policy);
   reply_field(reply, "page-size", std::uint64_t{workload.settings.page_size});
-  reply_field(reply, "memtable-size", workload.memtable_size);
+  reply_field(reply, "memtable-size", workload.settings.memtable_size);
   reply_field(reply, "filter-bits-per-key", workload.settings.filter_bits_per_key);
   reply_field(reply, "filter-memory", workload.settings.filter_memory);
   reply_field(reply, "windows-known", std::uint64_t{workload.windows.size()});

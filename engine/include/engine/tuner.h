@@ -136,7 +136,7 @@ Result<Recommendation> recommend(const Workload& workload, const RecommendOption
 /// Returns what operations cost under the database's settings, at its mean workload. Returns none if that is unknown: too few
 /// operations, no tables, or a policy without formula.
 std::optional<TunerAdvice> costs_now(const Workload& workload);
-/// Returns the settings of a database as names and values for CONFIG SET: "databases.0.policy.name", and others.
+/// Returns advised settings as names and values for CONFIG SET of a database: "databases.0.policy.name", and others.
 std::vector<std::pair<std::string, std::string>> database_config(DatabaseId database, const TunerAdvice& advice);
 inline constexpr double kMostTransientSpace = 1.5;  ///< see TunerQuestion::max_transient_space
 /// With a smaller part of page reads from the disk, recommend() advises no change: the model's costs are reads of the disk.

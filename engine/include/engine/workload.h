@@ -53,7 +53,6 @@ struct Workload {
   std::vector<WorkloadWindow> windows;
   // the tree
   TreeSettings settings;
-  std::uint64_t memtable_size = 0;  ///< bytes at which a memtable is frozen
   std::uint64_t table_entries = 0;  ///< entries of all tables, old versions and tombstones included
   std::uint64_t table_bytes = 0;    ///< bytes of the keys and values of these entries, before compression
   /// Part of the page reads since open that the block cache did not serve, in all databases; 1 if there were none.

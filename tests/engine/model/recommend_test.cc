@@ -16,7 +16,7 @@ Workload write_heavy() {
   workload.database = 3;
   workload.table_entries = 50'000'000;
   workload.table_bytes = 200 * workload.table_entries;
-  workload.memtable_size = 64 << 20;
+  workload.settings.memtable_size = 64 << 20;
   workload.settings.policy = {"leveling", {{"size_ratio", 10}}};
   for (std::uint64_t minute = 1; minute <= 10; ++minute)
     workload.windows.push_back(window_of(minute, {.empty_reads = 100'000, .reads = 400'000, .writes = 4'500'000}));
@@ -153,7 +153,7 @@ TEST_CASE("today's tuning is the best one: the gain is too small for a change") 
   const auto first = recommend(workload, {});
   REQUIRE(first.is_ok());
   workload.settings.policy = first->nominal->advice.policy;
-  workload.memtable_size = first->nominal->advice.memtable_bytes;
+  workload.settings.memtable_size = first->nominal->advice.memtable_bytes;
   workload.settings.filter_bits_per_key = first->nominal->advice.filter_bits_per_key;
   const auto again = recommend(workload, {});
   REQUIRE(again.is_ok());
@@ -167,7 +167,7 @@ TEST_CASE("advice is applied and the data grow by a twentieth: an operation cost
   const auto first = recommend(workload, {});
   REQUIRE(first.is_ok());
   workload.settings.policy = first->nominal->advice.policy;
-  workload.memtable_size = first->nominal->advice.memtable_bytes;
+  workload.settings.memtable_size = first->nominal->advice.memtable_bytes;
   workload.settings.filter_bits_per_key = first->nominal->advice.filter_bits_per_key;
   for (const double growth : {1.0, 1.01, 1.05}) {
     workload.table_entries = static_cast<std::uint64_t>(50'000'000 * growth);
@@ -186,7 +186,7 @@ TEST_CASE("nothing can be advised: the verdict says why") {
   CHECK(recommend(few, {.rho = {}, .workload = OperationFigures{0.1, 0.1, 0, 0.8}, .memory_bytes = {}})->nominal);
 
   Workload small = write_heavy();
-  small.table_bytes = small.memtable_size;
+  small.table_bytes = small.settings.memtable_size;
   CHECK(says(recommend(small, {})->verdict, "not more than a memtable"));
   small.table_entries = small.table_bytes = 0;
   CHECK(says(recommend(small, {})->verdict, "the tables have 0 bytes"));

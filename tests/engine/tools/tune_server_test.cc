@@ -73,7 +73,7 @@ TEST_CASE("reply is complete: the workload has its values") {
   const auto workload = workload_of(reply());
   REQUIRE(workload.is_ok());
   CHECK((workload->database == 3 && workload->table_entries == 50'000'000 && workload->table_bytes == 10'000'000'000));
-  CHECK((workload->cache_miss_ratio == 0.75 && workload->memtable_size == 64 << 20));
+  CHECK((workload->cache_miss_ratio == 0.75 && workload->settings.memtable_size == 64 << 20));
   CHECK((workload->settings.page_size == 4096 && workload->settings.filter_bits_per_key == 9.5));
   CHECK(workload->settings.policy.parameters.at("size_ratio") == 10);
   REQUIRE(workload->windows.size() == 2);

@@ -113,7 +113,7 @@ TEST_CASE("tree has tables: their entries and bytes before compression are descr
   h.db->flush(3);
   const Workload workload = *h.db->workload(3);
   CHECK((workload.table_entries == 100 && workload.table_bytes == 100 * 100));
-  CHECK((workload.memtable_size == settings.tree.memtable_size && workload.settings.page_size == 1024));
+  CHECK((workload.settings.memtable_size == settings.tree.memtable_size && workload.settings.page_size == 1024));
   CHECK(workload.settings.policy.name == "tiering");
   CHECK(h.db->workload(0)->settings.policy.name == "one_leveling");
   for (int round = 0; round < 4; ++round) CHECK(h.get(3, "key150") != "(absent)");
