@@ -14,7 +14,9 @@ TEST_SECONDS = 300  # no test takes a fifth of this
 SETTINGS = {"storage.memory_budget": "128MiB", "server.bind": "127.0.0.1"}  # so that results do not depend on the machine
 
 
-def pytest_configure():
+def pytest_configure(config):
+    # An assertion on a thread of a test fails the test.
+    config.addinivalue_line("filterwarnings", "error::pytest.PytestUnhandledThreadExceptionWarning")
     # Some tests open a thousand connections.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
