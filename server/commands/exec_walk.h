@@ -1,4 +1,4 @@
-// The limit of walks inside EXEC, where writers wait for the transaction.
+// The limits of walks and range deletes inside EXEC, where writers wait for the transaction.
 //
 // A walk off the event loop may look at Ctx::kExecKeys keys and skipped versions. On a loop, other clients wait as well: there
 // the limit is for all walks of the transaction together. Once it is spent, each walk may still look at kLeastExecKeys. Beyond
@@ -50,5 +50,11 @@ class ExecWalk {
 /// Bytes to pass to Ctx::work() for one estimate of a database's number of keys. The estimate counts the entries in memory, which
 /// takes about 2 ms, as long as processing these bytes.
 constexpr std::uint64_t kEstimateBytes = 2 << 20;
+
+/// Counts a range delete inside EXEC, whose bounds have `bound_bytes` bytes, as Ctx::work() does, and fails like it. No key is read.
+/// But the commit adds the delete to the memtable's tombstones on the loop, and each copy of long bounds takes new memory.
+inline Status range_delete_work(Ctx& ctx, std::size_t bound_bytes) {
+  return ctx.in_exec() ? ctx.work(Ctx::kRangeDeleteWork + Ctx::kBoundByteWork * bound_bytes) : Status::ok();
+}
 
 }  // namespace ebbtide

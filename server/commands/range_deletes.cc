@@ -52,6 +52,7 @@ Result<KeyRange> range_argument(const Ctx& ctx, std::size_t i) {
 namespace {
 
 Status delete_keys(Ctx& ctx, const KeyRange& range) {
+  TRY(range_delete_work(ctx, range.start.size() + range.end.size()));
   // Without a tree nothing was ever written to the database, so there is nothing to delete.
   if (ctx.has_tree() && !is_empty(range)) ctx.batch.delete_range(ctx.session.database, range.start, range.end);
   ctx.after_commit = reply_ticket;

@@ -85,6 +85,7 @@ Status set(Ctx& ctx) {
 
 Status delrange(Ctx& ctx) {
   TRY_ASSIGN(range, range_argument(ctx));
+  TRY(range_delete_work(ctx, 0));
   // Without a tree nothing was ever written to the database, so there is nothing to delete.
   if (ctx.has_tree() && !range.empty()) {
     ctx.batch.delete_stamps(ctx.session.database, range.lo, range.hi);

@@ -197,6 +197,8 @@ struct Ctx {
   // --- limits
   /// The most keys and skipped versions that a walk inside EXEC looks at: about 20 milliseconds of work.
   static constexpr std::uint64_t kExecKeys = 100'000;
+  /// The work() of a range delete inside EXEC, and of each byte of its bounds.
+  static constexpr std::uint64_t kRangeDeleteWork = 16 << 10, kBoundByteWork = 8;
   /// A handler calls this before it copies or computes on `bytes` of values. kNotResident: they are too many for the loop, so
   /// dispatch runs the command off it, where any number is allowed. kAborted: the client has disconnected.
   [[nodiscard]] Status work(std::uint64_t bytes) {

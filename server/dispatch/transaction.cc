@@ -54,7 +54,9 @@ constexpr std::uint64_t kStayingArguments = 64 << 10, kStayingWorkBytes = 32 << 
 Status stays_too_long_error() {
   return reply_error(
       "a transaction with a command that cannot leave its event loop, such as SUBSCRIBE, CLIENT or DELPREFIX, can have " +
-      std::to_string(kStayingArguments) + " arguments and process " + std::to_string(kStayingWorkBytes) + " bytes");
+      std::to_string(kStayingArguments) + " arguments and process " + std::to_string(kStayingWorkBytes) +
+      " bytes; a range delete counts as " + std::to_string(Ctx::kRangeDeleteWork) + " bytes, and its bounds " +
+      std::to_string(Ctx::kBoundByteWork) + " times");
 }
 
 bool stays_too_long(const Transaction& transaction, const Notifications& notifications) {

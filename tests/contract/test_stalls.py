@@ -423,6 +423,26 @@ def test_transaction_that_cannot_leave_its_loop_is_refused_if_it_takes_long(big)
     assert few.count(b"subscribe") == 1000
 
 
+@pytest.mark.parametrize("size, most, too_many", [(10, 1500, 20_000), (60_000, 30, 300)], ids=["short", "long"])
+def test_range_deletes_of_a_transaction_delay_no_ping_and_too_many_are_refused(big, size, most, too_many):
+    client = big.client()
+    client.set("key", "v")
+
+    def deletes(count):
+        start = "x" * size
+        return transaction_of(*[("DELRANGE", f"{start}{i}a", f"{start}{i}b") for i in range(count)], ("DELRANGE", "key", "key0"))
+
+    received = []
+    assert worst_ping(big, lambda: received.append(ask(big, deletes(too_many)))) < BOUND
+    for replies in received:
+        assert b"-EXECABORT Transaction discarded because of: a transaction with a command that cannot leave" in replies
+    assert client.exists("key") == 1
+    assert worst_ping(big, lambda: received.append(ask(big, deletes(most)))) < BOUND
+    assert received[-1].count(b"purge-") == most + 1 and client.exists("key") == 0
+    stamps = ask(big, transaction_of(*[("STAMP.DELRANGE", str(i), str(i + 1)) for i in range(5000)]))
+    assert b"-EXECABORT Transaction discarded because of: a transaction with a command that cannot leave" in stamps
+
+
 def test_walks_of_a_transaction_that_cannot_leave_its_loop_delay_no_ping(big):
     send(big, encode("MSET", *pairs(100_000)))
     walks = [("SCAN", "0", "COUNT", "100000"), ("KEYS", "*none*"), ("DBSIZE",), ("RANDOMKEY",), ("COUNTRANGE", "-", "+", "EXACT")]
