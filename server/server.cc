@@ -307,8 +307,12 @@ int Server::run() {
                     " is enough for all clients (LimitNOFILE, ulimit -n)");
   }
   const NetSettings net = net_settings(config);
-  freed_memory_collector = collect_freed_memory;
+  freed_memory_collectors.own = collect_freed_memory;
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads, collect_freed_memory);
+  freed_memory_collectors.others = [this, offload = offload_.get()] {
+    offload->collect();
+    collect_on_loops();
+  };
   disposer_ = std::make_unique<OffloadDisposer>(*offload_);
   set_disposer(disposer_.get());
   loading_memory_->set_limit(engine_settings_.memory_budget / kLoadingPart, 0);
@@ -534,9 +538,12 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
 std::uint64_t Server::measure_resident() {
   const std::uint64_t bytes = resident_bytes(), budget = db_->memory().budget();
   if (bytes > budget - budget / 8) offload_->collect();
-  if (bytes <= budget) return bytes;
-  for (const auto& loop : loops_) loop->post(collect_freed_memory);
+  if (bytes > budget) collect_on_loops();
   return bytes;
+}
+
+void Server::collect_on_loops() {
+  for (const auto& loop : loops_) loop->post(collect_freed_memory);
 }
 
 void Server::wait_for_signals() {

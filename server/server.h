@@ -130,6 +130,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   /// Returns the bytes of the process in memory. If they exceed the budget, makes threads return memory that other threads have
   /// freed.
   std::uint64_t measure_resident();
+  /// Has the loops return memory that other threads have freed.
+  void collect_on_loops();
   void wait_for_signals();
   /// Reports to the watchdog if every loop has answered since the last call. Calls itself again by a timer.
   void beat();
