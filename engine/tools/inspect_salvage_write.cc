@@ -240,7 +240,9 @@ class Writer {
     edit_.time_mark = salvaged_.time;
     TRY_ASSIGN(state, apply(VersionState{}, edit_));
     std::string record;
-    snapshot(state).encode(&record);
+    VersionEdit edit = snapshot(state);
+    edit.writer = EBBTIDE_VERSION;
+    edit.encode(&record);
     TRY(fs_.sync_dir(target_.dir));
     made_.push_back(manifest_file_name(manifest));
     TRY(ManifestWriter::create(fs_, target_.dir, manifest, record).status());

@@ -28,6 +28,7 @@ enum EditTag : std::uint32_t {
   kCompleteSeq = 1 | kMaySkip,
   kNewestLog = 2 | kMaySkip,  // if skipped: the removal of the newest segment may look like the log's end
   kBootMark = 3 | kMaySkip,   // if skipped: engine time begins at the mark
+  kWriter = 4 | kMaySkip,     // nothing depends on it
 };
 enum TreeTag : std::uint32_t {
   kId = 1,
@@ -392,6 +393,11 @@ void VersionEdit::encode(std::string* out) const {
   if (complete_seq) put_numbers(out, kCompleteSeq, *complete_seq);
   if (newest_log) put_numbers(out, kNewestLog, *newest_log);
   if (boot_mark) put_numbers(out, kBootMark, boot_mark->boot, boot_mark->at);
+  if (writer) {
+    std::string payload;
+    put_bytes(&payload, *writer);
+    put_field(out, kWriter, payload);
+  }
 }
 
 Result<VersionEdit> VersionEdit::decode(Bytes in) {
@@ -430,6 +436,10 @@ Result<VersionEdit> VersionEdit::decode(Bytes in) {
         edit.boot_mark = {boot, field->number()};
         return true;
       }
+      case kWriter:
+        field->require(!edit.writer);
+        edit.writer = field->string();
+        return true;
       case kNewestLog:
         field->once(&edit.newest_log, field->number(kMaxFileNum));
         return true;
@@ -462,6 +472,7 @@ std::string VersionEdit::to_text() const {
   if (boot_mark) {
     out += "boot " + std::to_string(boot_mark->boot) + " reaches the mark at " + std::to_string(boot_mark->at) + " ms\n";
   }
+  if (writer) out += "written by " + quoted(*writer) + "\n";
   return out;
 }
 

@@ -72,6 +72,8 @@ struct VersionEdit {
   std::optional<SeqNum> last_seq;     ///< the log must be synced up to this seq before the edit is logged
   std::optional<Millis> time_mark;    ///< the persisted mark of engine time
   std::optional<BootMark> boot_mark;  ///< belongs to `time_mark`, which the edit must have, too
+  /// The version of the program that wrote the manifest; only its snapshot has it. For people and tools; readers ignore it.
+  std::optional<std::string> writer;
 
   /// engine/docs/formats.md has the grammar.
   void encode(std::string* out) const;

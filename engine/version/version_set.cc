@@ -61,7 +61,9 @@ struct VersionSet::Impl {
     state.next_file = std::max(state.next_file, next_file.load());
     state.next_tree = std::max(state.next_tree, next_tree.load());
     std::string record;
-    snapshot(state).encode(&record);
+    VersionEdit edit = snapshot(state);
+    edit.writer = EBBTIDE_VERSION;
+    edit.encode(&record);
     return record;
   }
 

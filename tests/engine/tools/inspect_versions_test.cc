@@ -6,6 +6,7 @@
 #include "base/coding.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
+#include "version/version_set.h"
 
 namespace ebbtide {
 namespace {
@@ -63,6 +64,43 @@ TEST_CASE("file has a newer format: the error names both versions", "[tools][ver
     CHECK(has(found.errors[0], file));
     CHECK(has(found.errors[0], "format 9, but this program opens formats up to "));
     CHECK(has(found.text, "No released version opens it.\n"));
+  }
+}
+
+TEST_CASE("manifest names the version that wrote it: it is reported, with odd bytes escaped", "[tools][versions]") {
+  MemoryFileSystem fs;
+  REQUIRE(fs.create_dir("db").is_ok());
+  REQUIRE(VersionSet::create(fs, "db").is_ok());
+  const std::string text = inspect_versions(fs, "db").text;
+  CHECK((has(text, "Written by \"") && !has(text, "Written by \"\"")));
+
+  VersionEdit edit = snapshot(VersionState());
+  edit.writer = "9\x1b[0m";
+  std::string record;
+  edit.encode(&record);
+  REQUIRE(ManifestWriter::create(fs, "db", 70, record).is_ok());
+  REQUIRE(write_current(fs, "db", 70).is_ok());
+  CHECK(has(inspect_versions(fs, "db").text, "Written by \"9\\x1b[0m\".\n"));
+}
+
+TEST_CASE("manifest is from before the field, or damaged: the writer is unknown", "[tools][versions]") {
+  const std::string unknown = "The manifest does not say which version wrote it.\n";
+  const auto fs = kept("format_1");
+  CHECK(has(inspect_versions(*fs, "db").text, unknown));
+  REQUIRE(fs->unlink("db/CURRENT").is_ok());
+  REQUIRE((*fs->create("db/CURRENT"))->append("nothing").is_ok());
+  CHECK(has(inspect_versions(*fs, "db").text, unknown));
+}
+
+TEST_CASE("WORKLOAD has a newer format, or is cut: a warning, since the database opens without it", "[tools][versions]") {
+  for (const std::string& content : {std::string("EBWL\x09\0\0\0", 8), std::string("EB")}) {
+    const auto fs = kept("format_1");
+    REQUIRE((*fs->create("db/WORKLOAD"))->append(content).is_ok());
+    const Inspection found = inspect_versions(*fs, "db");
+    CHECK(found.errors.empty());
+    REQUIRE(found.warnings.size() == 1);
+    CHECK(has(found.warnings[0], "WORKLOAD"));
+    CHECK(has(found.text, "Opens with 0.1.0 and later.\n"));
   }
 }
 

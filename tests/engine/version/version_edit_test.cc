@@ -501,4 +501,19 @@ TEST_CASE("file is quarantined: it stays so in snapshots until an edit ends the 
   CHECK(apply(**version, second).status().code() == Code::kCorruption);
 }
 
+TEST_CASE("edit: the version that wrote the manifest is kept, and a reader that does not know the field skips it", "[version]") {
+  VersionEdit edit;
+  edit.next_file = 5;
+  edit.writer = "0.1.0";
+  std::string bytes;
+  edit.encode(&bytes);
+  CHECK(*VersionEdit::decode(bytes) == edit);
+  CHECK(edit.to_text().find("written by \"0.1.0\"\n") != std::string::npos);
+  const std::size_t tag = bytes.size() - 8;  // tag, length of the payload, length of the text, text
+  REQUIRE(bytes[tag] == 0x44);
+  bytes[tag] = 0x7e;  // an unknown tag with the bit that allows to skip it
+  edit.writer.reset();
+  CHECK(*VersionEdit::decode(bytes) == edit);
+}
+
 }  // namespace ebbtide
