@@ -37,8 +37,11 @@ constexpr std::int64_t kHealthMs = 4'000;  // less than the 5 s of docker/Docker
 
 /// Asks the server of this configuration for its health. Returns 0 or 1 (unhealthy), since Docker reserves all other statuses.
 int health(const Config& config) {
-  const std::string why = probe_health({config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port), config.bind.front(),
-                                        static_cast<std::uint16_t>(config.port)},
+  const std::string why = probe_health({.metrics_bind = config.metrics_bind,
+                                        .metrics_port = static_cast<std::uint16_t>(config.metrics_port),
+                                        .metrics_tls = config.metrics_tls,
+                                        .bind = config.bind.front(),
+                                        .port = static_cast<std::uint16_t>(config.port)},
                                        kHealthMs);
   std::printf("%s\n", why.empty() ? "ready" : ("not ready: " + why).c_str());
   return why.empty() ? 0 : 1;

@@ -15,6 +15,7 @@
 #include <engine/verify_checkpoint.h>
 #include <asio/post.hpp>
 
+#include "admin/basic_auth.h"
 #include "commands/families.h"
 #include "config/exposure.h"
 #include "dispatch/dispatcher.h"
@@ -403,6 +404,32 @@ Status Server::load_tls(const Config& config) {
   return Status::ok();
 }
 
+/// Reads the password and the certificate of the HTTP port from their files.
+Result<HttpAccess> Server::admin_access(const Config& config) const {
+  HttpAccess access;
+  if (!config.metrics_password_file.empty()) {
+    auto password = read_secret(config.metrics_password_file);
+    if (!password.is_ok()) return password.status().with_context("metrics.password_file");
+    access.credentials = basic_credentials(config.metrics_user, *password);
+  }
+  if (config.metrics_tls) {
+    TlsSettings tls = config.tls;
+    tls.auth_clients = TlsClients::kNo;
+    std::string why;
+    access.tls = TlsContext::make(tls, &why);
+    if (access.tls == nullptr) return Status::invalid_argument("metrics.tls: " + why);
+  }
+  return access;
+}
+
+void Server::reload_admin_access() {
+  if (admin_ == nullptr) return;
+  auto access = admin_access(config_.get());
+  if (access.is_ok()) return admin_->set_access(std::move(access).value());
+  log_->write(ServerLog::Level::kError,
+              "SIGHUP: " + access.status().to_string() + ". The HTTP port keeps its password and certificate");
+}
+
 bool Server::start_admin() {
   const Config config = config_.get();
   if (config.metrics_port == 0) return true;
@@ -416,6 +443,12 @@ bool Server::start_admin() {
   // If file descriptors are few, the HTTP port gets a small part of them; otherwise as many as it can use.
   limits.connections = std::clamp<std::size_t>(file_limit_ / 16, 4, limits.connections);
   admin_ = std::make_unique<AdminServer>(std::move(handlers), limits);
+  auto access = admin_access(config);
+  if (!access.is_ok()) {
+    log_->write(ServerLog::Level::kError, access.status().to_string());
+    return false;
+  }
+  admin_->set_access(std::move(access).value());
   const std::string why = admin_->start(config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port));
   if (why.empty()) return true;
   log_->write(ServerLog::Level::kError, why);
@@ -556,6 +589,7 @@ void Server::wait_for_signals() {
       const Status tls = config_.with([this](const Config& config) { return load_tls(config); });
       if (!tls.is_ok())
         log_->write(ServerLog::Level::kError, "SIGHUP: " + tls.to_string() + ". The old certificate stays in use");
+      reload_admin_access();
     } else if (stopping_) {
       std::_Exit(1);  // the second signal: ends without a clean stop; every acknowledged write is in the log
     } else {
@@ -729,7 +763,11 @@ Status Server::apply_config(const Config& before, const Config& after) {
       return Status::invalid_argument("the limit of open files allows " + std::to_string(files.clients) + " clients");
     }
   }
-  if (!(after.tls == before.tls)) TRY(load_tls(after));
+  if (!(after.tls == before.tls)) {
+    TRY_ASSIGN(access, admin_access(after));
+    TRY(load_tls(after));
+    if (admin_ != nullptr) admin_->set_access(std::move(access));
+  }
   std::optional<Users> changed_users;
   if (after.secret() != before.secret()) {
     TRY_ASSIGN(changed, users()->with_changed_password(after.secret()));

@@ -122,6 +122,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   bool start_listening();
   bool start_tls(const Config& config);
   bool start_admin();
+  void reload_admin_access();
   void banner() const;
   /// Returns the environment of commands. `db` is null while the database is being opened.
   [[nodiscard]] CommandEnv command_env(Db* db);
@@ -147,6 +148,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void use_net_settings(const Config& config);
   /// Reads certificate and key again, for new connections. Does nothing if TLS is off.
   Status load_tls(const Config& config);
+  Result<HttpAccess> admin_access(const Config& config) const;
   void set_users(Users users);
   /// Returns -OOM if all users with `all` bytes, `more` than before, do not fit.
   [[nodiscard]] Status check_room_for_users(const Config& config, std::uint64_t all, std::uint64_t more) const;

@@ -37,13 +37,18 @@ HttpReply wrong_host() {
 std::vector<HttpRoute> routes_of(const AdminHandlers& handlers, const std::string& address) {
   using Where = HttpRoute::Where;
   std::vector<HttpRoute> routes;
-  routes.push_back({"/healthz", Where::kIo, [](const HttpRequest&) { return HttpReply{200, "text/plain", "ok\n", {}}; }});
+  // Probes of orchestrators have no credentials. Their replies have no data: "ok", or the reason why the server is not ready.
+  routes.push_back({"/healthz", Where::kIo,
+                    [](const HttpRequest&) {
+                      return HttpReply{200, "text/plain", "ok\n", {}};
+                    },
+                    false, true});
   routes.push_back({"/ready", Where::kQuick,
                     [not_ready = handlers.not_ready](const HttpRequest&) {
                       const std::string why = not_ready();
                       return HttpReply{why.empty() ? 200u : 503u, "text/plain", (why.empty() ? "ok" : why) + "\n", {}};
                     },
-                    true});
+                    true, true});
   routes.push_back({"/metrics", Where::kLong,
                     [metrics = handlers.metrics](const HttpRequest&) {
                       return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", metrics(), {}};
@@ -79,10 +84,19 @@ std::string AdminServer::start(const std::string& address, std::uint16_t port) {
   const std::string there = handlers_.console == nullptr ? "/metrics, /healthz and /ready" : "/, /metrics, /healthz and /ready";
   http_ = std::make_unique<HttpServer>(routes_of(handlers_, address), "not found; there are " + there, limits_,
                                        handlers_.bad_request);
+  http_->set_access(access_);
   const std::string why = http_->start(address, port);
   if (why.empty()) return {};
   return "metrics: cannot listen on " + address + ":" + std::to_string(port) + ": " + why +
          ". Set metrics.port to another port, or to 0 for none";
+}
+
+void AdminServer::set_access(HttpAccess access) {
+  if (http_ == nullptr) {
+    access_ = std::move(access);
+  } else {
+    http_->set_access(std::move(access));
+  }
 }
 
 std::uint16_t AdminServer::port() const { return http_ == nullptr ? 0 : http_->port(); }

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <string_view>
 
 namespace ebbtide {
@@ -82,6 +85,59 @@ std::string exchange(Socket& socket, std::string_view request, bool one_line, Pa
   return {};
 }
 
+/// TLS over a connected socket.
+class Encryption {
+ public:
+  /// Shakes hands. Returns "" or the error.
+  std::string begin(int fd, Patience* patience) {
+    context_.reset(SSL_CTX_new(TLS_client_method()));
+    if (context_ != nullptr) ssl_.reset(SSL_new(context_.get()));
+    if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), fd) != 1) return "no TLS on this machine";
+    return repeat(patience, [this] { return SSL_connect(ssl_.get()); }) > 0 ? "" : "no TLS handshake";
+  }
+  /// Like send() and recv() of a blocking socket, but within the patience; -1 is any error.
+  ssize_t send(std::string_view bytes, Patience* patience) {
+    return repeat(patience, [&] { return SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())); });
+  }
+  ssize_t receive(char* to, std::size_t room, Patience* patience) {
+    const int bytes = repeat(patience, [&] { return SSL_read(ssl_.get(), to, static_cast<int>(room)); });
+    return bytes <= 0 && SSL_get_error(ssl_.get(), bytes) == SSL_ERROR_ZERO_RETURN ? 0 : bytes;
+  }
+
+ private:
+  int repeat(Patience* patience, const std::function<int()>& call) {
+    for (;;) {
+      const int result = call();
+      if (result > 0) return result;
+      const int error = SSL_get_error(ssl_.get(), result);
+      if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) return result;
+      if (!patience->wait(SSL_get_fd(ssl_.get()), error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT)) return -1;
+    }
+  }
+
+  struct Free {
+    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+    void operator()(SSL* ssl) const { SSL_free(ssl); }
+  };
+  std::unique_ptr<SSL_CTX, Free> context_;
+  std::unique_ptr<SSL, Free> ssl_;
+};
+
+/// Asks /ready over TLS. Returns "" or the error.
+std::string exchange_encrypted(const Socket& socket, std::string_view request, Patience* patience, std::string* reply) {
+  Encryption link;
+  if (std::string why = link.begin(socket.fd, patience); !why.empty()) return why;
+  if (link.send(request, patience) <= 0) return "the request could not be sent";
+  char buffer[512];
+  while (reply->size() < kMostBytes) {
+    const ssize_t bytes = link.receive(buffer, sizeof(buffer), patience);
+    if (bytes < 0) return patience->left_ms > 0 ? "the server closed the connection" : "no reply in time";
+    if (bytes == 0) break;
+    reply->append(buffer, static_cast<std::size_t>(bytes));
+  }
+  return {};
+}
+
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find_first_of("\r\n"))); }
 
 /// Returns the reason in a reply of /ready; "" if the status is 200.
@@ -111,7 +167,8 @@ std::string probe_health(const HealthTarget& target, std::int64_t timeout_ms) {
   std::string why = connect_to(host, port, &socket, &patience);
   if (why.empty()) {
     const std::string_view request = http ? "GET /ready HTTP/1.0\r\n\r\n" : "PING\r\n";
-    why = exchange(socket, request, !http, &patience, &reply);
+    why = http && target.metrics_tls ? exchange_encrypted(socket, request, &patience, &reply)
+                                     : exchange(socket, request, !http, &patience, &reply);
   }
   if (why.empty()) why = http ? judge_http(reply) : judge_ping(reply);
   return why.empty() ? why : host + ":" + std::to_string(port) + ": " + why;

@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -16,8 +17,11 @@
 #include <exception>
 #include <limits>
 #include <list>
+#include <mutex>
 #include <optional>
 #include <thread>
+
+#include "admin/basic_auth.h"
 
 namespace ebbtide {
 namespace {
@@ -72,12 +76,19 @@ struct HttpServer::Impl {
   void post(Worker* worker, const HttpRoute* route, HttpRequest request, std::shared_ptr<Session> session);
   void stop();
   const HttpRoute* find(std::string_view path) const;
+  std::shared_ptr<const HttpAccess> current_access() {
+    const std::lock_guard lock(access_mutex);
+    return access;
+  }
 
   // Constant after construction.
   const std::vector<HttpRoute> routes;
   const std::string not_found;
   const HttpLimits limits;
   const std::function<void(const std::string&)> bad_request;
+
+  std::mutex access_mutex;
+  std::shared_ptr<const HttpAccess> access = std::make_shared<HttpAccess>();  // guarded by access_mutex
 
   asio::io_context io{1};
   Tcp::acceptor acceptor{io};
@@ -99,6 +110,11 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     error_code ignored;
     const auto peer = stream_.socket().remote_endpoint(ignored);
     if (!ignored) peer_ = peer.address().to_string();
+    const auto access = server_->current_access();
+    if (access->tls == nullptr) return;
+    SSL_CTX_up_ref(access->tls->native());  // the next object releases it
+    asio::ssl::context context(access->tls->native());
+    tls_.emplace(stream_, context);
   }
 
   // Called with the worker's reply.
@@ -108,7 +124,14 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
 
   void begin() {
     place_ = server_->waiting.insert(server_->waiting.end(), shared_from_this());
-    read_header();
+    if (!tls_) return read_header();
+    stream_.expires_after(std::chrono::milliseconds(server_->limits.header_ms));
+    tls_->async_handshake(asio::ssl::stream_base::server, [self = shared_from_this()](const error_code& error) {
+      if (self->closed_) return;
+      if (!error) return self->read_header();
+      if (error.category() == asio::error::get_ssl_category()) self->complain("TLS handshake: " + error.message());
+      self->close();
+    });
   }
 
   // Closes the connection at once. Operations that are under way for it find it closed.
@@ -121,6 +144,12 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
+  // Calls `operation` with the stream that encrypts, if there is one, or with the socket's.
+  template <typename Operation>
+  void on_stream(Operation operation) {
+    tls_ ? operation(*tls_) : operation(stream_);
+  }
+
   void move_to(bool waiting) {
     Sessions& from = waiting_ ? server_->waiting : server_->busy;
     Sessions& to = waiting ? server_->waiting : server_->busy;
@@ -133,12 +162,13 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     move_to(true);
     if (buffer_.size() > 0) return read_header();
     stream_.expires_after(std::chrono::milliseconds(server_->limits.idle_ms));
-    stream_.async_read_some(buffer_.prepare(1024), [self = shared_from_this()](const error_code& error, std::size_t bytes) {
+    const auto received = [self = shared_from_this()](const error_code& error, std::size_t bytes) {
       if (self->closed_) return;
       if (error) return self->close();
       self->buffer_.commit(bytes);
       self->read_header();
-    });
+    };
+    on_stream([&](auto& stream) { stream.async_read_some(buffer_.prepare(1024), received); });
   }
 
   void read_header() {
@@ -146,9 +176,10 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     parser_->body_limit(std::numeric_limits<std::uint64_t>::max());  // no body is read
     parser_->header_limit(static_cast<std::uint32_t>(server_->limits.header_bytes));
     stream_.expires_after(std::chrono::milliseconds(server_->limits.header_ms));
-    http::async_read_header(stream_, buffer_, *parser_, [self = shared_from_this()](const error_code& error, std::size_t) {
+    const auto received = [self = shared_from_this()](const error_code& error, std::size_t) {
       if (!self->closed_) error ? self->header_failed(error) : self->answer();
-    });
+    };
+    on_stream([&](auto& stream) { http::async_read_header(stream, buffer_, *parser_, received); });
   }
 
   void header_failed(const error_code& error) {
@@ -200,8 +231,23 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
       reply.headers.emplace_back("Allow", "GET, HEAD");
       return send(std::move(reply));
     }
+    if (!route->open && !authorized(header[http::field::authorization]))
+      return refuse(header.count(http::field::authorization) != 0);
     if (route->where == Where::kIo) return send(route->answer(request));
     run(route->where == Where::kQuick ? &server_->quick : &server_->slow, route, std::move(request));
+  }
+
+  [[nodiscard]] bool authorized(beast::string_view given) const {
+    const auto access = server_->current_access();
+    return access->credentials.empty() || has_credentials({given.data(), given.size()}, access->credentials);
+  }
+
+  void refuse(bool wrong) {
+    // A browser's first request has no credentials, so that is no event for the log.
+    if (wrong) complain("wrong user or password");
+    HttpReply reply = plain(401, wrong ? "wrong user or password" : "a user and a password are required: metrics.password_file");
+    reply.headers.emplace_back("WWW-Authenticate", "Basic realm=\"ebbtide\", charset=\"UTF-8\"");
+    send(std::move(reply));
   }
 
   void run(Worker* worker, const HttpRoute* route, HttpRequest request) {
@@ -236,17 +282,25 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
       self->reply_.reset();
       self->keep_alive_ ? self->wait_for_next() : self->finish();
     };
-    if (head_) return http::async_write_header(stream_, *serializer_, sent);
-    http::async_write(stream_, *serializer_, sent);
+    on_stream([&](auto& stream) {
+      head_ ? http::async_write_header(stream, *serializer_, sent) : http::async_write(stream, *serializer_, sent);
+    });
   }
 
   // Called when all is sent. Closing while the client still sends would reset the connection, and the reply might be lost.
   void finish() {
+    if (tls_) return finish_tls();
     error_code ignored;
     stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);
     stream_.expires_after(kLinger);
     buffer_.consume(buffer_.size());
     linger();
+  }
+
+  // Notifies the client of the end, and waits for its own notice.
+  void finish_tls() {
+    stream_.expires_after(kLinger);
+    tls_->async_shutdown([self = shared_from_this()](const error_code&) { self->close(); });
   }
 
   void linger() {
@@ -260,6 +314,7 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
 
   Impl* const server_;
   beast::tcp_stream stream_;
+  std::optional<asio::ssl::stream<beast::tcp_stream&>> tls_;  // nullopt: plain HTTP
   beast::flat_buffer buffer_;
   std::string peer_ = "?";
   std::optional<http::request_parser<http::empty_body>> parser_;
@@ -353,6 +408,12 @@ HttpServer::HttpServer(std::vector<HttpRoute> routes, std::string not_found, Htt
     : impl_(std::make_unique<Impl>(std::move(routes), std::move(not_found), limits, std::move(bad_request))) {}
 
 HttpServer::~HttpServer() { stop(); }
+
+void HttpServer::set_access(HttpAccess access) {
+  auto next = std::make_shared<const HttpAccess>(std::move(access));
+  const std::lock_guard lock(impl_->access_mutex);
+  impl_->access = std::move(next);
+}
 
 std::string HttpServer::start(const std::string& address, std::uint16_t port) {
   if (std::string why = impl_->listen(address, port); !why.empty()) return why;

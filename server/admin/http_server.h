@@ -10,6 +10,9 @@
 //   - Requests for a `shared` route that wait for its worker get one reply, computed once, after all of them came. So clients
 //     that request /metrics and do not read the reply neither fill the worker's queue nor delay a scrape.
 // Request bodies are not read: every route replies to GET and HEAD.
+//
+// Connections may be encrypted, and routes may require a user and a password (HttpAccess). A TLS handshake has the deadline of a
+// header, and a connection in it counts as one that waits for a request.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +22,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "tls/tls_context.h"
 
 namespace ebbtide {
 
@@ -46,6 +51,13 @@ struct HttpRoute {
   Where where = Where::kIo;
   std::function<HttpReply(const HttpRequest&)> answer;
   bool shared = false;  ///< the answer does not depend on the request; not for kIo
+  bool open = false;    ///< requires no credentials
+};
+
+/// What a client must do before it gets an answer.
+struct HttpAccess {
+  std::shared_ptr<const TlsContext> tls = nullptr;  ///< null: plain HTTP
+  std::string credentials;                          ///< basic_credentials(); "" = none are required
 };
 
 struct HttpLimits {
@@ -70,6 +82,8 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  /// Sets the access for new connections, and for all later requests. TLS must be on in all calls, or in none. Thread-safe.
+  void set_access(HttpAccess access);
   /// Listens on an address or host name, and serves. Port 0 takes a free port. Returns "" or the error.
   std::string start(const std::string& address, std::uint16_t port);
   [[nodiscard]] std::uint16_t port() const;

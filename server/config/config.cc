@@ -239,17 +239,26 @@ Result<std::string> read_text_file(const std::string& path) {
   return content.str();
 }
 
-namespace {
-
-// Reads the password from password_file, whose permissions may differ from those of the configuration file.
-Status read_password(Config* config) {
-  if (config->password_file.empty()) return Status::ok();
-  TRY_ASSIGN(secret, read_text_file(config->password_file));
+Result<std::string> read_secret(const std::string& path) {
+  TRY_ASSIGN(secret, read_text_file(path));
   if (!secret.empty() && secret.back() == '\n') secret.pop_back();
   if (!secret.empty() && secret.back() == '\r') secret.pop_back();
-  if (secret.empty()) return Status::invalid_argument(config->password_file + " is empty");
-  config->file_password = secret;
-  return Status::ok();
+  if (secret.empty()) return Status::invalid_argument(path + " is empty");
+  return secret;
+}
+
+namespace {
+
+// Reads the passwords from their files, whose permissions may differ from those of the configuration file.
+Status read_passwords(Config* config) {
+  if (!config->password_file.empty()) {
+    auto secret = read_secret(config->password_file);
+    if (!secret.is_ok()) return secret.status().with_context("server.password_file");
+    config->file_password = std::move(secret).value();
+  }
+  if (config->metrics_password_file.empty()) return Status::ok();
+  // The server reads this one again when it starts the HTTP port.
+  return read_secret(config->metrics_password_file).status().with_context("metrics.password_file");
 }
 
 }  // namespace
@@ -275,13 +284,13 @@ Result<Config> load_config(const ConfigSources& sources) {
     text = std::move(content);
   }
   TRY_ASSIGN(config, load_config_text(text, sources.file, sources));
-  TRY(read_password(&config).with_context("server.password_file"));
+  TRY(read_passwords(&config));
   config.commands = sources.commands;
   const bool known = sources.memory != 0 || config.engine.memory_budget != 0;
   auto users = read_users(config, known ? memory_budget_of(config, sources.memory) / Users::kBudgetPart : ~std::uint64_t{0});
   if (!users.is_ok()) return users.status().with_context("server.users_file");
   config.file_users = std::move(users).value();
-  if (std::string why; config.tls_port != 0 && TlsContext::make(config.tls, &why) == nullptr) {
+  if (std::string why; (config.tls_port != 0 || config.metrics_tls) && TlsContext::make(config.tls, &why) == nullptr) {
     return Status::invalid_argument(why);
   }
   config.file = sources.file;
@@ -317,6 +326,9 @@ Status validate(const Config& config) {
   }
   if (config.tls_port != 0 && (config.tls.cert_file.empty() || config.tls.key_file.empty())) {
     return Status::invalid_argument("server.tls.port is set and needs server.tls.cert_file and server.tls.key_file");
+  }
+  if (config.metrics_tls && (config.tls.cert_file.empty() || config.tls.key_file.empty())) {
+    return Status::invalid_argument("metrics.tls is true and needs server.tls.cert_file and server.tls.key_file");
   }
   if (config.tls_port != 0 && config.tls_port == config.port) {
     return Status::invalid_argument("server.tls.port and server.port are both " + std::to_string(config.port));

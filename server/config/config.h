@@ -82,6 +82,9 @@ struct Config {
   std::string metrics_bind = "127.0.0.1";
   std::uint64_t metrics_port = 9736;  ///< 0 = off
   bool console = true;
+  bool metrics_tls = false;              ///< with the certificate of `tls`
+  std::string metrics_user = "ebbtide";  ///< for HTTP's basic authentication
+  std::string metrics_password_file;     ///< "" = no authentication
   std::string log_level = "info";
   std::string log_file;             ///< "" = standard output
   std::string log_format = "text";  ///< "text" or "json"
@@ -93,6 +96,8 @@ struct Config {
   static Settings default_engine();
 };
 
+/// Reads a secret from a file; one newline at its end does not count. kInvalidArgument: it cannot be read, or is empty.
+Result<std::string> read_secret(const std::string& path);
 /// Reads users_file; if it is not set, returns the user "default" only. kInvalidArgument: the file cannot be read, Users::parse()
 /// refuses it, or it conflicts with the password. The users may take `most_bytes` of memory.
 Result<Users> read_users(const Config& config, std::uint64_t most_bytes);

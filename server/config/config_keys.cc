@@ -465,6 +465,15 @@ class Table {
     };
     add(integer_key("metrics.port", of(&Config::metrics_port), 0, 65535, "Port for metrics and health; 0 = off."));
     add(bool_key("metrics.console", of(&Config::console), "Whether the HTTP port serves the console, a page for people."));
+    add(bool_key("metrics.tls", of(&Config::metrics_tls),
+                 "Whether the HTTP port speaks TLS only, with the certificate and the versions of server.tls."));
+    ConfigKey& user = add(text_key("metrics.user", of(&Config::metrics_user), "a name without a colon, not empty",
+                                   "User for HTTP's basic authentication, if there is metrics.password_file."));
+    user.set = [set = user.set, allowed = user.allowed](Config& c, Bytes text) {
+      return text.empty() || text.find(':') != Bytes::npos ? not_allowed(text, allowed) : set(c, text);
+    };
+    add(text_key("metrics.password_file", of(&Config::metrics_password_file), "a path; empty = none",
+                 "A file with the password that metrics and console require. Empty: none."));
     auto& level = add(name_key<std::string>("log.level", of(&Config::log_level),
                                             {{"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}},
                                             "The least important messages that are still logged."),

@@ -15,7 +15,8 @@ const char kRemedy[] = "set server.password_file, server.password or server.user
 
 Exposure exposure_of(const Config& config, bool password_required, unsigned port) {
   const bool beyond = !std::all_of(config.bind.begin(), config.bind.end(), is_loopback);
-  const bool metrics_beyond = config.metrics_port != 0 && !is_loopback(config.metrics_bind);
+  const bool metrics_beyond =
+      config.metrics_port != 0 && config.metrics_password_file.empty() && !is_loopback(config.metrics_bind);
   const std::string at = "no password is set: port " + std::to_string(port) + " is open to ";
   Exposure exposure;
   if (!password_required && beyond && config.protected_mode) {

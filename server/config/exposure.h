@@ -9,7 +9,7 @@ namespace ebbtide {
 
 struct Exposure {
   bool warning = false;  ///< true: log as a warning, since the port is not on loopback only and no password is set
-  std::string line;      ///< "" if clients must authenticate and the metrics port listens on loopback only
+  std::string line;  ///< "" if clients must authenticate and the metrics port listens on loopback only, or requires a password
 };
 
 /// Returns the line for a configuration. `password_required`: a password or the file of users makes clients authenticate. `port`
