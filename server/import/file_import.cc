@@ -41,11 +41,13 @@ class FileReader {
       TRY_ASSIGN(input, InputFile::open(path));
       TRY(read_file(*input));
       before_ += input->offset();
+      crc_ = input->crc();
     }
     if (in_transaction_) return Status::corruption(source_.files.back() + " ends within a transaction: MULTI without EXEC");
     return Status::ok();
   }
   [[nodiscard]] std::uint64_t commands() const { return commands_; }
+  [[nodiscard]] std::uint64_t crc() const { return crc_; }
 
  protected:
   virtual Status on_key(RdbEntry&& entry, unsigned version) = 0;
@@ -57,6 +59,8 @@ class FileReader {
 
   const FileImport& source_;
   TransferReport& report_;
+  std::uint64_t keys_ = 0;     // read so far, of the chosen databases
+  std::uint64_t skipped_ = 0;  // so many of them are not handed on
 
  private:
   Status read_file(InputFile& input) {
@@ -99,6 +103,7 @@ class FileReader {
 
   Status read_rdb(InputFile& input) {
     RdbReader reader(input, [this, &input](const std::string& what, std::uint64_t offset) {
+      if (keys_ < skipped_) return;  // reported before the interruption
       report_.add_other(what + " at byte " + std::to_string(offset) + " of " + input.name(), "the server does not have this");
     });
     TRY(reader.begin());
@@ -108,7 +113,7 @@ class FileReader {
       if (!more) return Status::ok();
       show(input);
       if (!is_wanted(source_.databases, entry.database)) continue;
-      ++keys_;
+      if (++keys_ <= skipped_) continue;
       TRY(on_key(std::move(entry), reader.version()));
     }
   }
@@ -121,7 +126,7 @@ class FileReader {
 
   const OnProgress& progress_;
   std::optional<std::uint64_t> total_ = 0;
-  std::uint64_t before_ = 0, keys_ = 0, commands_ = 0;
+  std::uint64_t before_ = 0, commands_ = 0, crc_ = 0;
   bool in_transaction_ = false;
 };
 
@@ -144,16 +149,31 @@ class Checking final : public FileReader {
 
 class Sending final : public FileReader {
  public:
-  Sending(const FileImport& source, Importer* importer, TransferReport* report, const OnProgress& progress)
-      : FileReader(source, report, progress), importer_(*importer) {}
+  Sending(const FileImport& source, Importer* importer, TransferReport* report, const OnProgress& progress,
+          const ImportSteps* steps)
+      : FileReader(source, report, progress), importer_(*importer), steps_(steps) {
+    if (steps_ != nullptr) skipped_ = recorded_ = steps_->skipped;
+  }
 
  private:
-  Status on_key(RdbEntry&& entry, unsigned version) override { return importer_.add(std::move(entry), version); }
+  Status on_key(RdbEntry&& entry, unsigned version) override {
+    bytes_ += entry.value.size();
+    TRY(importer_.add(std::move(entry), version));
+    if (steps_ == nullptr || (keys_ - recorded_ < steps_->most_entries && bytes_ < kStepBytes)) return Status::ok();
+    recorded_ = keys_;
+    bytes_ = 0;
+    TRY(importer_.drain());
+    return steps_->record(keys_);
+  }
   Status on_command(const AofCommand& command, const InputFile& input) override {
     return importer_.add_command(command.arguments, place_of(command, input));
   }
 
+  static constexpr std::uint64_t kStepBytes = std::uint64_t{64} << 20;  // so that large values are not sent again, either
+
   Importer& importer_;
+  const ImportSteps* const steps_;
+  std::uint64_t recorded_ = 0, bytes_ = 0;
 };
 
 }  // namespace
@@ -165,16 +185,18 @@ Result<std::vector<std::string>> files_of(const std::string& path) {
   return read_aof_manifest(*input);
 }
 
-Status check_files(const FileImport& source, TransferReport* report, std::uint64_t* commands, const OnProgress& progress) {
+Status check_files(const FileImport& source, TransferReport* report, std::uint64_t* commands, const OnProgress& progress,
+                   std::uint64_t* crc) {
   Checking reader(source, report, progress);
   const Status status = reader.read();
+  if (crc != nullptr) *crc = reader.crc();
   *commands = reader.commands();
   return status;
 }
 
 Status import_files(const FileImport& source, Importer* importer, TransferReport* report, std::uint64_t* commands,
-                    const OnProgress& progress) {
-  Sending reader(source, importer, report, progress);
+                    const OnProgress& progress, const ImportSteps* steps) {
+  Sending reader(source, importer, report, progress, steps);
   TRY(reader.read());
   *commands = reader.commands();
   TRY(importer->drain());

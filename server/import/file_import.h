@@ -20,6 +20,14 @@ struct FileImport {
   std::vector<std::uint64_t> databases;  ///< only these; none: all. Append-only files are refused with it
 };
 
+/// Continues an import of one RDB file, and records how far it is.
+struct ImportSteps {
+  std::uint64_t skipped = 0;       ///< the first entries that are not sent, nor reported
+  std::uint64_t most_entries = 0;  ///< the most entries between two calls of `record`
+  /// Called when all replies to the first `entries` entries have come. An error ends the import.
+  std::function<Status(std::uint64_t entries)> record;
+};
+
 /// Returns the files of a source: the file itself, or those of a manifest.
 Result<std::vector<std::string>> files_of(const std::string& path);
 
@@ -27,11 +35,12 @@ Result<std::vector<std::string>> files_of(const std::string& path);
 using OnProgress = std::function<void(std::uint64_t done, double share)>;
 
 /// Reads everything without sending it, and counts it in `report`, as if all keys were taken that can be. kCorruption, kUnsupported:
-/// the file cannot be imported as a whole.
-Status check_files(const FileImport& source, TransferReport* report, std::uint64_t* commands, const OnProgress& progress);
+/// the file cannot be imported as a whole. Sets `crc`, if it is not null, to the CRC of all bytes of the last file.
+Status check_files(const FileImport& source, TransferReport* report, std::uint64_t* commands, const OnProgress& progress,
+                   std::uint64_t* crc = nullptr);
 
-/// Sends everything. Errors are those of check_files(), and kIoError: the server is gone.
+/// Sends everything, or what `steps` leaves of one RDB file. Errors are those of check_files(), and kIoError: the server is gone.
 Status import_files(const FileImport& source, Importer* importer, TransferReport* report, std::uint64_t* commands,
-                    const OnProgress& progress);
+                    const OnProgress& progress, const ImportSteps* steps = nullptr);
 
 }  // namespace ebbtide

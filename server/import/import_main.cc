@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <new>
 
+#include <unistd.h>
+
 #include "import/arguments.h"
 #include "import/file_import.h"
+#include "import/import_state.h"
 #include "import/key_walk.h"
 #include "import/live_copy.h"
 
@@ -35,7 +39,7 @@ constexpr const char* kExamples =
 
 struct Options {
   Endpoint target, from;
-  std::string password_file, from_password_file, from_address, path, list;
+  std::string password_file, from_password_file, from_address, path, list, resume;
   FileImport source;
   bool replace = false, check = false, wait = false;
   int passes = 2;
@@ -53,6 +57,17 @@ Result<ListFile> open_list(const std::string& path) {
   return file;
 }
 
+/// Opens the file of --list where an interrupted import ended: what was written after its last state is removed.
+Result<ListFile> continue_list(const std::string& path, std::uint64_t bytes) {
+  if (path.empty()) return ListFile();
+  ListFile file(std::fopen(path.c_str(), "r+b"));
+  if (file == nullptr || ::ftruncate(::fileno(file.get()), static_cast<off_t>(bytes)) != 0 ||
+      std::fseek(file.get(), 0, SEEK_END) != 0) {
+    return Status::io_error(path + ": " + std::strerror(errno) + "; --list needs the file of the interrupted import");
+  }
+  return file;
+}
+
 void print(const TransferReport& report, const char* taken, std::uint64_t commands) {
   std::fputs(report.text(taken).c_str(), stdout);
   if (commands != 0) std::printf("%s commands of append-only files\n", with_commas(commands).c_str());
@@ -63,16 +78,73 @@ Result<int> status_of(const TransferReport& report, const std::string& list) {
   return report.lost_any() ? 3 : 0;
 }
 
+/// Returns a name for what is imported where and how. The same command has the same name, unless the file has changed.
+std::string name_of(const Options& options, std::uint64_t crc) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(crc));
+  std::string name = "crc " + std::string(text) + " to " + options.target.name() + (options.replace ? " --replace" : "");
+  for (const std::uint64_t database : options.source.databases) name += " --database " + std::to_string(database);
+  return name + (options.list.empty() ? "" : " --list " + options.list);
+}
+
+/// Returns where to begin: after the interrupted import, or at the first entry.
+Result<ImportState> begin_state(const Options& options, std::uint64_t crc, bool* resumed) {
+  const std::string name = name_of(options, crc);
+  TRY_ASSIGN(found, read_import_state(options.resume));
+  *resumed = found.has_value();
+  if (!found) return ImportState{.import = name, .report = {}};
+  if (found->import == name) return std::move(*found);
+  return Status::invalid_argument(options.resume + " is of another import (" + found->import + "), and this is " + name +
+                                  ". Repeat the interrupted command, or remove the file to begin again");
+}
+
+Result<int> import_in_steps(const Options& options, std::uint64_t crc) {
+  bool resumed = false;
+  TRY_ASSIGN(state, begin_state(options, crc, &resumed));
+  TRY_ASSIGN(target, Connection::open(options.target));
+  TRY_ASSIGN(list, resumed ? continue_list(options.list, state.list_bytes) : open_list(options.list));
+  TransferReport report(list.get());
+  if (const Status status = report.restore(state.report); !status.is_ok()) return status.with_context(options.resume);
+  Importer importer(*target, report, options.replace);
+  TRY(importer.begin());
+  const auto record = [&](std::uint64_t entries) -> Status {
+    TRY_ASSIGN(bytes, report.list_bytes());
+    state.entries = entries;
+    state.list_bytes = bytes;
+    state.report = report.save();
+    return write_import_state(options.resume, state);
+  };
+  if (resumed) {
+    std::fprintf(stderr, "continues after %s keys\n", with_commas(state.entries).c_str());
+    importer.doubt(ImportState::kMostEntries);
+  } else {
+    TRY(record(0));
+  }
+  ProgressLine progress;
+  std::uint64_t commands = 0;
+  const ImportSteps steps{.skipped = state.entries, .most_entries = ImportState::kMostEntries, .record = record};
+  TRY(import_files(
+      options.source, &importer, &report, &commands,
+      [&](std::uint64_t done, double share) { progress.show("importing", done, share); }, &steps));
+  progress.end();
+  print(report, "imported", 0);
+  std::remove(options.resume.c_str());
+  return status_of(report, options.list);
+}
+
 Result<int> import_from_files(Options& options) {
   TRY_ASSIGN(files, files_of(options.path));
   options.source.files = std::move(files);
-  std::uint64_t commands = 0;
+  const bool steps = !options.resume.empty();
+  if (steps && options.path == "-") return Status::invalid_argument("--resume needs a file, which can be read again");
+  std::uint64_t commands = 0, crc = 0;
   if (options.path != "-") {
     TRY_ASSIGN(list, open_list(options.check ? options.list : ""));
     TransferReport contents(list.get());
     ProgressLine progress;
-    TRY(check_files(options.source, &contents, &commands,
-                    [&](std::uint64_t done, double share) { progress.show("checking ", done, share); }));
+    TRY(check_files(
+        options.source, &contents, &commands, [&](std::uint64_t done, double share) { progress.show("checking ", done, share); },
+        &crc));
     progress.end();
     if (options.check) {
       print(contents, "importable", commands);
@@ -80,6 +152,11 @@ Result<int> import_from_files(Options& options) {
     }
   }
   if (options.check) return Status::invalid_argument("--check needs a file");
+  if (steps && (commands != 0 || options.source.files.size() != 1)) {
+    return Status::invalid_argument(options.path +
+                                    ": --resume is for RDB files; commands of an append-only file must not run twice");
+  }
+  if (steps) return import_in_steps(options, crc);
   TRY_ASSIGN(target, Connection::open(options.target));
   TRY_ASSIGN(list, open_list(options.list));
   TransferReport report(list.get());
@@ -197,7 +274,14 @@ int main(int argc, char** argv) {
   auto* const file =
       app.add_option("FILE", options.path, "an RDB file, an append-only file, its manifest, or - for standard input")
           ->type_name("");
-  app.add_flag("--check", options.check, "read the file and show what it contains; send nothing");
+  auto* const check = app.add_flag("--check", options.check, "read the file and show what it contains; send nothing");
+  app.add_option(
+         "--resume", options.resume,
+         "file that records how far the import of an RDB file is. The same command continues after an interruption; at the "
+         "end the file is removed")
+      ->type_name("FILE")
+      ->needs(file)
+      ->excludes(check);
   auto* const from = app.add_option("--from", options.from_address, "a running server to copy from, instead of a file")
                          ->type_name("HOST:PORT")
                          ->excludes(file);

@@ -37,6 +37,8 @@ Status Importer::select(std::uint64_t database) {
 }
 
 Status Importer::add(RdbEntry&& entry, unsigned version) {
+  const bool in_doubt = in_doubt_ != 0;
+  if (in_doubt) --in_doubt_;
   const std::string type = rdb_type_name(entry.type);
   if (!rdb_type_is_supported(entry.type)) {
     report_.add_lost(entry.database, type, Fate::kUnsupported, entry.key, "the server does not have this type");
@@ -56,7 +58,9 @@ Status Importer::add(RdbEntry&& entry, unsigned version) {
   std::vector<Bytes> arguments = {"RESTORE", entry.key, expiry, payload, "ABSTTL"};
   if (replace_) arguments.emplace_back("REPLACE");
   target_.send(arguments);
-  return sent({.database = entry.database, .type = type, .name = std::move(entry.key), .kind = Sent::Kind::kKey}, payload.size());
+  return sent(
+      {.database = entry.database, .type = type, .name = std::move(entry.key), .kind = Sent::Kind::kKey, .in_doubt = in_doubt},
+      payload.size());
 }
 
 Status Importer::add_command(const std::vector<std::string>& arguments, std::string name) {
@@ -102,7 +106,9 @@ Status Importer::note(const Sent& what, const ServerReply& reply) {
       }
       break;
     case Sent::Kind::kKey:
-      if (reply.is_error()) {
+      if (what.in_doubt && reply.is_error() && reply.text.starts_with("BUSYKEY")) {
+        report_.add_in_doubt(what.database, what.type, what.name);
+      } else if (reply.is_error()) {
         report_.add_lost(what.database, what.type, Fate::kRefused, what.name, reply.text);
       } else {
         report_.add(what.database, what.type, Fate::kTaken);

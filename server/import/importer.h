@@ -18,6 +18,8 @@ class Importer {
   /// `replace`: keys that exist are replaced; otherwise they are refused. The arguments must outlive this object.
   Importer(Connection& target, TransferReport& report, bool replace) : target_(target), report_(report), replace_(replace) {}
 
+  /// The next `entries` keys may have been sent by an interrupted import: if such a key exists, it is in doubt, not refused.
+  void doubt(std::uint64_t entries) { in_doubt_ = entries; }
   /// Reads the server's time, against which expiries are judged. Call it first.
   Status begin();
   /// Sends a key; adds it to the report now, or when its reply has come.
@@ -36,6 +38,7 @@ class Importer {
     std::string type, name;  // `name` is the key, or the place of a command
     enum class Kind : std::uint8_t { kKey, kCommand, kSelect, kRemoval } kind = Kind::kKey;
     std::uint64_t batch = 0;
+    bool in_doubt = false;
   };
   Status select(std::uint64_t database);
   Status sent(Sent what, std::size_t bytes);
@@ -50,6 +53,7 @@ class Importer {
   std::uint64_t database_ = 0;
   bool selected_ = false;
   std::deque<Sent> sent_;  // without a reply
+  std::uint64_t in_doubt_ = 0;
   std::uint64_t batch_ = 0;
   std::size_t batch_bytes_ = 0, batch_commands_ = 0;
 };

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <sstream>
 #include <vector>
 
 namespace ebbtide {
@@ -48,6 +51,14 @@ void TransferReport::add_lost(std::uint64_t database, const std::string& type, F
   add_line("database " + std::to_string(database) + ", " + type + " " + printable(key) + ": " + why);
 }
 
+void TransferReport::add_in_doubt(std::uint64_t database, const std::string& type, Bytes key) {
+  add(database, type, Fate::kTaken);
+  ++in_doubt_;
+  if (list_ == nullptr) return;
+  std::fprintf(list_, "database %llu, %s %s: exists; the interrupted import may have sent it\n",
+               static_cast<unsigned long long>(database), type.c_str(), printable(key).c_str());
+}
+
 void TransferReport::add_other(const std::string& what, const std::string& why) { add_line(what + ": " + why); }
 
 void TransferReport::add_line(const std::string& line) {
@@ -87,10 +98,62 @@ std::string TransferReport::text(const char* taken) const {
     for (std::size_t i = 2; i < row.size(); ++i) out += "  " + right(row[i], widths[i]);
     out += "\n";
   }
+  if (in_doubt_ != 0) {
+    out += "\n" + with_commas(in_doubt_) +
+           " of these exist, and the interrupted import may have sent them; they were kept as they are. --list FILE lists them\n";
+  }
   if (lost_ == 0) return out;
   out += "\nnot " + std::string(taken) + ":\n" + lines_;
   if (lost_ > kShown) out += "  and " + with_commas(lost_ - kShown) + " more; --list FILE lists all\n";
   return out;
+}
+
+std::string TransferReport::save() const {
+  std::ostringstream out;
+  out << "lost " << lost_ << "\nin_doubt " << in_doubt_ << "\n";
+  for (const auto& [name, counts] : counts_) {
+    out << "count " << name.first;
+    for (const std::uint64_t count : counts) out << " " << count;
+    out << " " << name.second << "\n";
+  }
+  std::istringstream lines(lines_);
+  for (std::string line; std::getline(lines, line);) out << "line " << line << "\n";
+  return out.str();
+}
+
+Status TransferReport::restore(const std::string& saved) {
+  std::istringstream lines(saved);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string kind;
+    words >> kind;
+    if (kind == "lost") {
+      words >> lost_;
+    } else if (kind == "in_doubt") {
+      words >> in_doubt_;
+    } else if (kind == "count") {
+      std::uint64_t database = 0;
+      std::array<std::uint64_t, 4> counts{};
+      words >> database;
+      for (std::uint64_t& count : counts) words >> count;
+      std::string type;
+      std::getline(words >> std::ws, type);
+      counts_[{database, type}] = counts;
+    } else if (kind == "line") {
+      lines_ += line.substr(kind.size() + 1) + "\n";
+    } else {
+      words.setstate(std::ios::failbit);
+    }
+    if (words.fail()) return Status::corruption("a line of the report is not understood: " + printable(line));
+  }
+  return Status::ok();
+}
+
+Result<std::uint64_t> TransferReport::list_bytes() const {
+  if (list_ == nullptr) return std::uint64_t{0};
+  const long at = list_is_whole() ? std::ftell(list_) : -1;
+  if (at < 0) return Status::io_error(std::string("the file of --list: ") + std::strerror(errno));
+  return static_cast<std::uint64_t>(at);
 }
 
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1), begun_ns_(now_ns()), shown_ns_(begun_ns_) {}

@@ -36,6 +36,8 @@ class TransferReport {
   }
   /// Adds a key that was not taken.
   void add_lost(std::uint64_t database, const std::string& type, Fate fate, Bytes key, const std::string& why);
+  /// Adds a key that exists, and that an interrupted import may have sent. It counts as taken, and its name goes to `list`.
+  void add_in_doubt(std::uint64_t database, const std::string& type, Bytes key);
   /// Adds something that is no key, such as a function library.
   void add_other(const std::string& what, const std::string& why);
 
@@ -47,13 +49,20 @@ class TransferReport {
   /// Returns a table of the counts, and the first of what was lost. `taken`: the heading of the column, such as "imported".
   [[nodiscard]] std::string text(const char* taken) const;
 
+  /// Returns everything that was added, as lines of text. Requires that nothing was added with a line feed in it.
+  [[nodiscard]] std::string save() const;
+  /// Restores what save() returned. kCorruption: a line is not understood.
+  Status restore(const std::string& saved);
+  /// Returns the bytes written to `list`, after flushing it; 0 without a list.
+  [[nodiscard]] Result<std::uint64_t> list_bytes() const;
+
  private:
   static constexpr std::uint64_t kShown = 20;
   void add_line(const std::string& line);
 
   std::FILE* const list_;
   std::map<std::pair<std::uint64_t, std::string>, std::array<std::uint64_t, 4>> counts_;
-  std::uint64_t lost_ = 0;
+  std::uint64_t lost_ = 0, in_doubt_ = 0;
   std::string lines_;
 };
 

@@ -324,3 +324,72 @@ def test_commands_select_a_database_that_the_target_does_not_have_the_import_sto
     text = run("ebbtide-import", "-p", fresh.port, file, status=1)
     assert "DB index is out of range" in text and "`server.databases`" in text
     assert client.exists("k")
+
+
+def many_keys(redis_client, count):
+    """Makes an RDB file of many keys, one of which the server cannot take, and returns its path."""
+    redis_client.xadd("stream", {"a": "b"})
+    for first in range(0, count, 1000):
+        redis_client.mset({f"key{i:06}": f"value{i}" for i in range(first, first + 1000)})
+    redis_client.save()
+    return redis_client.home / "dump.rdb"
+
+
+def test_import_is_killed_half_way_the_same_command_continues_and_reports_all(redis_client, ours, tmp_path):
+    count = 150_000
+    file, state, lost = many_keys(redis_client, count), tmp_path / "state", tmp_path / "lost"
+    line = ["-p", ours.port, "--resume", state, "--list", lost, file]
+    running = subprocess.Popen([str(binary("ebbtide-import")), *map(str, line)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: ours.dbsize() > 40_000, interval=0.001)
+    running.kill()
+    assert running.wait() == -signal.SIGKILL
+    begun = int(state.read_text().split("entries ")[1].split()[0])
+    assert 16_384 <= begun < count and ours.dbsize() < count
+    text = run("ebbtide-import", *line, status=3)
+    assert f"continues after {begun:,} keys" in text
+    total = next(row for row in text.splitlines() if row.split()[:1] == ["all"])
+    assert total.split() == ["all", f"{count:,}", "0", "1", "0"]
+    assert ours.dbsize() == count and ours.get("key149999") == b"value149999"
+    assert not state.exists() and lost.read_text().count('stream "stream"') == 1
+    # Without the state, the command begins at the first key: every key is refused.
+    lost.unlink()
+    assert "BUSYKEY" in run("ebbtide-import", *line, status=3)
+
+
+def test_import_continues_a_key_that_existed_before_is_in_doubt_near_the_interruption_and_refused_after_it(redis_client, ours, tmp_path):
+    file, state, listed = many_keys(redis_client, 40_000), tmp_path / "state", tmp_path / "list"
+    line = ["-p", ours.port, "--resume", state, "--list", listed, file]
+    ours.mset({f"key{i:06}": "old" for i in range(40_000)})
+    running = subprocess.Popen([str(binary("ebbtide-import")), *map(str, line)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(state.exists, interval=0.0005)
+    running.kill()
+    running.wait()
+    begun = int(state.read_text().split("entries ")[1].split()[0])
+    text = run("ebbtide-import", *line, status=3)
+    doubtful = min(16_384, 40_001 - begun)
+    lines = listed.read_text().splitlines()
+    assert doubtful - 1 <= sum("may have sent it" in entry for entry in lines) <= doubtful
+    assert "of these exist, and the interrupted import may have sent them" in text
+    assert sum("BUSYKEY" in entry for entry in lines) >= 40_000 - begun - 16_384
+    assert set(ours.mget([f"key{i:06}" for i in range(0, 40_000, 500)])) == {b"old"}
+
+
+def test_file_of_resume_is_of_another_import_or_no_such_file_it_is_refused(redis_client, ours, tmp_path):
+    redis_client.set("k", "v")
+    redis_client.save()
+    file, state = redis_client.home / "dump.rdb", tmp_path / "state"
+    state.write_text("ebbtide-import state 1\nimport crc 0 to elsewhere\nentries 5\nlist 0\nend\n")
+    assert "is of another import (crc 0 to elsewhere)" in run("ebbtide-import", "-p", ours.port, "--resume", state, file, status=1)
+    state.write_text("ebbtide-import state 1\nimport x\nentries five\nend\n")
+    assert "line 3 is not understood" in run("ebbtide-import", "-p", ours.port, "--resume", state, file, status=1)
+    state.write_text("ebbtide-import state 1\nimport x\n")
+    assert "is incomplete" in run("ebbtide-import", "-p", ours.port, "--resume", state, file, status=1)
+    state.write_text("something else\n")
+    assert "is not a file of --resume" in run("ebbtide-import", "-p", ours.port, "--resume", state, file, status=1)
+    assert ours.dbsize() == 0
+    state.unlink()
+    assert "--resume needs a file" in run("ebbtide-import", "-p", ours.port, "--resume", state, "-", status=1, stdin=file.read_bytes())
+    commands = tmp_path / "commands.aof"
+    commands.write_bytes(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n")
+    assert "--resume is for RDB files" in run("ebbtide-import", "-p", ours.port, "--resume", state, commands, status=1)
+    assert ours.dbsize() == 0
