@@ -6,6 +6,8 @@
 #include "model/engine_settings.h"
 #include "model/figures.h"
 #include "model/number_text.h"
+#include "model/recommend_inputs.h"
+#include "model/transition.h"
 #include "model/tuner.h"
 
 namespace ebbtide {
@@ -57,6 +59,16 @@ TunerAdvice advice_of(const Advice& advice) {
   return out;
 }
 
+/// Returns the tuning that `settings` are. kUnsupported: the model has no formula for their policy.
+Result<Tuning> checked_tuning(const TuneRequest& request, const TunerSettings& settings) {
+  TRY(validate(settings.policy));
+  TRY(check_system(request.system));
+  const auto tuning = tuning_of(request.system, settings.policy, settings.memtable_bytes, settings.filter_bits_per_key);
+  if (!tuning) return Status::unsupported("the model has no formula for the policy " + settings.policy.name);
+  TRY(check_tuning(*tuning));
+  return *tuning;
+}
+
 }  // namespace
 
 Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question) {
@@ -81,17 +93,22 @@ Result<std::vector<TunerAdvice>> advise(const TunerQuestion& question) {
 }
 
 Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings) {
-  TRY(validate(settings.policy));
   TRY_ASSIGN(request, request_of(question));
-  TRY(check_system(request.system));
-  const auto tuning = tuning_of(request.system, settings.policy, settings.memtable_bytes, settings.filter_bits_per_key);
-  if (!tuning) return Status::unsupported("the model has no formula for the policy " + settings.policy.name);
-  TRY(check_tuning(*tuning));
-  TunerAdvice out = advice_of(assess(request, *tuning));
+  TRY_ASSIGN(tuning, checked_tuning(request, settings));
+  TunerAdvice out = advice_of(assess(request, tuning));
   out.policy = settings.policy;
   out.memtable_bytes = settings.memtable_bytes;
   out.filter_bits_per_key = settings.filter_bits_per_key;
   return out;
+}
+
+Result<double> change_cost(const TunerQuestion& question, const TunerSettings& from, const TunerSettings& to) {
+  TRY_ASSIGN(request, request_of(question));
+  TRY_ASSIGN(before, checked_tuning(request, from));
+  TRY_ASSIGN(after, checked_tuning(request, to));
+  double entries = entries_moved(request.system, before, after);
+  if (to.filter_bits_per_key > from.filter_bits_per_key + kSameBits) entries = std::max(entries, request.system.entries);
+  return merge_cost(request.system, entries);
 }
 
 Status set_uncertainty(std::span<const OperationFigures> windows, TunerQuestion* question) {

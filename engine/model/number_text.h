@@ -1,4 +1,4 @@
-// Formats numbers in error messages of this layer.
+// Formats numbers in messages of this layer.
 #pragma once
 
 #include <cstdio>
@@ -10,6 +10,13 @@ namespace ebbtide {
 inline std::string number_text(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%g", value);
+  return text;
+}
+
+/// Returns the number with up to three digits: for figures that are expectations.
+inline std::string short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g", value);
   return text;
 }
 

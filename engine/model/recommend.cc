@@ -15,24 +15,15 @@
 #include <engine/tuner.h>
 #include "model/figures.h"
 #include "model/number_text.h"
+#include "model/recommend_inputs.h"
 #include "model/workload.h"
 
 namespace ebbtide {
 namespace {
 
-constexpr double kMillisPerDay = 86'400'000;
 /// The settings are chosen for this many times the data, and all costs are those of the data now. The cheapest settings for the
 /// data now fill their last level exactly: a little more data, or a memtable rounded to whole KiB, adds a level.
 constexpr double kGrowth = 1.1;
-/// Filters with this many more bits per key than today's count as larger: their files must be written again.
-constexpr double kSameBits = 0.05;
-
-/// Returns a number with three digits.
-std::string short_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3g", value);
-  return text;
-}
 
 /// Returns the counts of the newest windows that have kSmallestWindow operations together.
 PerOperation newest_counts(std::span<const WorkloadWindow> windows) {
@@ -49,11 +40,7 @@ void describe(const Workload& workload, const RecommendOptions& options, Recomme
   q.entries = static_cast<double>(std::max<std::uint64_t>(workload.table_entries, 1));
   q.entry_bytes = std::max(1.0, static_cast<double>(workload.table_bytes) / q.entries);
   q.page_bytes = workload.settings.page_size;
-  const double memory_of_filters = static_cast<double>(workload.settings.filter_memory) * 8;
-  out->settings.policy = workload.settings.policy;
-  out->settings.memtable_bytes = workload.settings.memtable_size;
-  out->settings.filter_bits_per_key =
-      memory_of_filters > 0 ? std::min(32.0, memory_of_filters / q.entries) : workload.settings.filter_bits_per_key;
+  out->settings = settings_now(workload);
   q.memory_bytes = options.memory_bytes.value_or(static_cast<double>(workload.settings.memtable_size) +
                                                  out->settings.filter_bits_per_key * q.entries / 8);
   q.workload = options.workload.value_or(summary.mean);
@@ -117,10 +104,7 @@ Result<TunerAdvice> compared_costs(const TunerQuestion& question, const TunerSet
 Result<Proposal> propose(const Recommendation& all, bool robust) {
   TunerQuestion later = all.question;
   if (!robust) later.rho = 0;
-  later.entries *= kGrowth;
-  later.range_selectivity /= kGrowth;
-  TRY_ASSIGN(advices, advise(later));
-  const TunerAdvice& best = advices.front();
+  TRY_ASSIGN(best, best_settings(later));
   TRY_ASSIGN(now, compared_costs(all.question, {best.policy, best.memtable_bytes, best.filter_bits_per_key}));
   Proposal proposal;
   proposal.advice = std::move(now);
@@ -168,11 +152,32 @@ WorkloadSummary summarize(std::span<const WorkloadWindow> windows) {
   return out;
 }
 
-Result<Recommendation> recommend(const Workload& workload, const RecommendOptions& options) {
+TunerSettings settings_now(const Workload& workload) {
+  const TreeSettings& tree = workload.settings;
+  const double memory_of_filters = static_cast<double>(tree.filter_memory) * 8;
+  const auto entries = static_cast<double>(std::max<std::uint64_t>(workload.table_entries, 1));
+  return {tree.policy, tree.memtable_size,
+          memory_of_filters > 0 ? std::min(32.0, memory_of_filters / entries) : tree.filter_bits_per_key};
+}
+
+Recommendation inputs_of(const Workload& workload, const RecommendOptions& options) {
   Recommendation out;
   out.summary = summarize(workload.windows);
   describe(workload, options, &out);
   out.verdict = why_none(workload, options, out.summary);
+  return out;
+}
+
+Result<TunerAdvice> best_settings(const TunerQuestion& question) {
+  TunerQuestion later = question;
+  later.entries *= kGrowth;
+  later.range_selectivity /= kGrowth;
+  TRY_ASSIGN(advices, advise(later));
+  return std::move(advices.front());
+}
+
+Result<Recommendation> recommend(const Workload& workload, const RecommendOptions& options) {
+  Recommendation out = inputs_of(workload, options);
   if (!out.verdict.empty()) return out;
   auto today = compared_costs(out.question, out.settings);
   if (!today.is_ok() && today.status().code() != Code::kUnsupported) return today.status();
@@ -209,6 +214,7 @@ std::vector<std::pair<std::string, std::string>> database_config(DatabaseId data
   }
   // Rounded down, so that filters and memtable stay within the memory.
   out.emplace_back(prefix + "memtable_size", std::to_string(advice.memtable_bytes / 1024) + "KiB");
+  out.emplace_back(prefix + "filters.memory", "auto");  // else bits_per_key would have no effect
   out.emplace_back(prefix + "filters.bits_per_key", exact_text(std::floor(advice.filter_bits_per_key * 100) / 100));
   return out;
 }

@@ -34,6 +34,8 @@ enum class FilterLookups : std::uint8_t { kMeasured, kZeroResult };
 struct PolicySettings {
   std::string name = "one_leveling";
   std::map<std::string, double> parameters;  ///< parameters that are left out have the policy's defaults
+
+  bool operator==(const PolicySettings&) const = default;
 };
 
 /// Settings of one tree. All may change while the tree is in use, unless said otherwise.

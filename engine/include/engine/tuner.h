@@ -83,11 +83,18 @@ struct TunerSettings {
   PolicySettings policy;  ///< validate() accepts it
   std::uint64_t memtable_bytes = 0;
   double filter_bits_per_key = 0;
+
+  bool operator==(const TunerSettings&) const = default;
 };
 /// Returns what operations cost under given settings, instead of under the best ones; TunerQuestion::memory_bytes and the limits
 /// have no effect. kUnsupported: the model has no formula for the policy (bigtable, constant, exploring, concurrent, min_latency,
 /// binomial). kInvalidArgument: a field is out of range.
 Result<TunerAdvice> costs_under(const TunerQuestion& question, const TunerSettings& settings);
+
+/// Returns the page reads of the merges that a change of settings causes: those that bring a full tree into its new shape. If `to`
+/// has larger filters, at least the page reads of rewriting all data, since filters grow only with new files. kUnsupported and
+/// kInvalidArgument: as costs_under().
+Result<double> change_cost(const TunerQuestion& question, const TunerSettings& from, const TunerSettings& to);
 
 // --- advice from a database's own history
 
@@ -133,6 +140,9 @@ struct Recommendation {
 /// Advises settings for a database from its history. Bounds the bytes on disk during a merge by kMostTransientSpace. Takes up to
 /// half a second. kInvalidArgument: an option is out of range.
 Result<Recommendation> recommend(const Workload& workload, const RecommendOptions& options);
+/// Returns the settings of the database's tree that recommend() compares with. filter_bits_per_key is that of
+/// TreeSettings::filter_memory if it is set.
+TunerSettings settings_now(const Workload& workload);
 /// Returns what operations cost under the database's settings, at its mean workload. Returns none if that is unknown: too few
 /// operations, no tables, or a policy without formula.
 std::optional<TunerAdvice> costs_now(const Workload& workload);

@@ -128,6 +128,7 @@ TEST_CASE("settings are for CONFIG SET: parameters with defaults are among them,
                                                          {"databases.3.policy.size_ratio", "8.5"},
                                                          {"databases.3.policy.level0_runs", "4"},
                                                          {"databases.3.memtable_size", "32768KiB"},
+                                                         {"databases.3.filters.memory", "auto"},
                                                          {"databases.3.filters.bits_per_key", "9.75"}});
 }
 
