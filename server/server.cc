@@ -162,14 +162,18 @@ class ExpirySweep final : public OffloadWork {
   const ExpiryWatch::Sweep sweep_;
 };
 
-class IdCheck final : public OffloadWork {
+class Call final : public OffloadWork {
  public:
-  explicit IdCheck(std::function<void()> check) : check_(std::move(check)) {}
-  void run() override { check_(); }
+  explicit Call(std::function<void()> f) : f_(std::move(f)) {}
+  void run() override { f_(); }
 
  private:
-  const std::function<void()> check_;
+  const std::function<void()> f_;
 };
+
+TuningSettings tuning_settings(const Config& config) {
+  return {config.tuning_auto, config.tuning_window_ms, {config.tuning_rho, config.expected_workload()}};
+}
 
 bool matches(Client& client, const ClientFilter& filter) {
   if (!filter.ids.empty() && !std::binary_search(filter.ids.begin(), filter.ids.end(), client.id)) return false;
@@ -506,7 +510,8 @@ CommandEnv Server::command_env(Db* db) {
           engine_settings_.databases,
           db == nullptr ? loading_memory_.get() : &db->memory(),
           &intents_,
-          &key_waiters_};
+          &key_waiters_,
+          &tuning_board_};
 }
 
 void Server::open_database() {
@@ -542,8 +547,10 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), database_id_, start_micros_ / 1'000'000));
   backup_verifier_ = std::make_unique<BackupVerifier>(backup_checks());
   saved_seq_ = db_->visible_seq();
+  auto_tuning_ = std::make_unique<AutoTuning>(tuning_env());
   const Status configured = config_.with([this](const Config& config) {
     ready_ = db_.get();
+    auto_tuning_->configure(tuning_settings(config));
     return configured_while_loading_ ? db_->reconfigure(settings_of(config)) : Status::ok();
   });
   if (!configured.is_ok()) {
@@ -682,6 +689,35 @@ BackupVerifier::Env Server::backup_checks() {
   return env;
 }
 
+AutoTuning::Env Server::tuning_env() {
+  AutoTuning::Env env;
+  env.now = [this] { return db_->now(); };
+  env.databases = [this] {
+    std::vector<DatabaseId> out;
+    for (DatabaseId database = 0; database < engine_settings_.databases; ++database) {
+      if (const auto tree = db_->tree_info(database); tree.is_ok() && tree->tree != kNoTree) out.push_back(database);
+    }
+    return out;
+  };
+  env.workload = [this](DatabaseId database) { return db_->workload(database); };
+  env.config.get = [this](const std::string& key) {
+    const Bytes pattern = key;
+    std::vector<std::pair<std::string, std::string>> found;
+    config_.get(std::span(&pattern, 1), &found);
+    return found.empty() ? std::string() : found.front().second;
+  };
+  env.config.set = [this](std::span<const std::pair<std::string, std::string>> items) {
+    const std::vector<std::pair<Bytes, Bytes>> views(items.begin(), items.end());
+    return config_.set(views);
+  };
+  env.writable = [this] { return db_->write_status(); };
+  env.log = [this](bool warning, const std::string& text) {
+    log_->write(warning ? ServerLog::Level::kWarning : ServerLog::Level::kInfo, text);
+  };
+  env.board = &tuning_board_;
+  return env;
+}
+
 SaveState Server::save_state() const {
   SaveState state;
   if (ready_.load() != nullptr) {
@@ -791,6 +827,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   observers_.acl_log.set_limit(after.acl_log_max_len);
   observers_.latency.set_threshold(after.latency_threshold_ms);
   stats_.set_shown_percentiles(after.percentiles());
+  if (db != nullptr) auto_tuning_->configure(tuning_settings(after));
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.notifications.set_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
     if (db != nullptr) observers_.refresh_expiries(db->now());  // a key may expire before the timer runs
@@ -821,6 +858,8 @@ Server::Debugging Server::debugging() const {
 }
 
 void Server::log_message(const std::string& text) { log_->write(ServerLog::Level::kWarning, text); }
+
+void Server::log_change(const std::string& text) { log_->write(ServerLog::Level::kInfo, text); }
 
 void Server::pause_compactions(std::uint64_t ms) {
   std::uint64_t number = 0;
@@ -861,8 +900,9 @@ void Server::watch_expiries() {
   const Millis now = db_->now();
   if (const std::uint64_t ms = mono_nanos_now() / 1'000'000; ms >= next_id_check_ms_) {
     next_id_check_ms_ = ms + kIdCheckMs;
-    offload_->submit(OffloadClass::kLong, std::make_shared<IdCheck>([this] { keep_id(); }));
+    offload_->submit(OffloadClass::kLong, std::make_shared<Call>([this] { keep_id(); }));
   }
+  if (auto_tuning_->due()) offload_->submit(OffloadClass::kLong, std::make_shared<Call>([this] { auto_tuning_->run(); }));
   observers_.refresh_expiries(now);
   sample_rates();
   if (!observers_.expiries.on()) return;

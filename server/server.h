@@ -50,6 +50,8 @@
 #include "net/event_loop.h"
 #include "net/listener.h"
 #include "pubsub/pubsub.h"
+#include "tuning/auto_tuning.h"
+#include "tuning/tuning_board.h"
 
 namespace ebbtide {
 
@@ -86,6 +88,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] std::uint32_t authentication_delay_ms(Bytes network) override;
   [[nodiscard]] Debugging debugging() const override;
   void log_message(const std::string& text) override;
+  void log_change(const std::string& text) override;
   void pause_compactions(std::uint64_t ms) override;
   void resume_compactions() override;
   void sleep_ms(std::uint64_t ms) override;
@@ -107,6 +110,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
 
  private:
   BackupVerifier::Env backup_checks();
+  AutoTuning::Env tuning_env();
   /// Sums over the loops and the listener.
   struct NetTotals {
     std::uint64_t connections = 0, rejected = 0, in = 0, out = 0, query_limit = 0, output_limit = 0, auth_failures = 0;
@@ -197,6 +201,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   KeyLocks locks_;
   Intents intents_;
   ScanCursors cursors_;
+  TuningBoard tuning_board_;
   std::atomic<std::uint64_t> auth_failures_{0};
   std::array<std::atomic<std::uint64_t>, 4> denials_{};  ///< denied commands, by AclDenial
   LogLimiter denied_log_{10'000};
@@ -239,6 +244,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   bool id_was_read_ = false;
   std::uint64_t next_id_check_ms_ = 0;  ///< used by the main thread
   std::unique_ptr<BackupVerifier> backup_verifier_;
+  std::unique_ptr<AutoTuning> auto_tuning_;
   std::thread opener_;
   std::atomic<Db*> ready_{nullptr};
   std::atomic<bool> stopping_{false};

@@ -24,12 +24,27 @@ std::vector<TreeInfo> trees_of(Db& db, DatabaseId databases) {
   return trees;
 }
 
-std::vector<MetricsSnapshot::DatabaseWorkload> workloads_of(Db& db, const std::vector<TreeInfo>& trees) {
+std::vector<MetricsSnapshot::DatabaseWorkload> workloads_of(Db& db, const std::vector<TreeInfo>& trees,
+                                                            const TuningBoard& board) {
   std::vector<MetricsSnapshot::DatabaseWorkload> out;
   for (const TreeInfo& tree : trees) {
     const auto workload = db.workload(tree.database);
     if (!workload.is_ok()) continue;
-    out.push_back({tree.database, workload->since_open, summarize(workload->windows), costs_now(*workload)});
+    MetricsSnapshot::DatabaseWorkload& one = out.emplace_back();
+    one.database = tree.database;
+    one.since_open = workload->since_open;
+    one.summary = summarize(workload->windows);
+    one.costs = costs_now(*workload);
+    one.settings = settings_now(*workload);
+    const TuningBoard::Changes changes = board.changes(tree.database);
+    one.changes_by_command = changes.by_command;
+    one.changes_by_itself = changes.by_itself;
+    const auto state = board.state(tree.database);
+    one.decided = state && state->known;
+    if (!one.decided) continue;
+    one.decision = state->decision;
+    one.own_pages = state->own_pages;
+    one.base_pages = state->base_pages;
   }
   return out;
 }
@@ -228,7 +243,8 @@ MetricsSnapshot Server::snapshot() const {
   if (db == nullptr) return s;
   s.engine = db->stats();
   s.trees = trees_of(*db, engine_settings_.databases);
-  s.workloads = workloads_of(*db, s.trees);
+  s.workloads = workloads_of(*db, s.trees, tuning_board_);
+  s.tuning_auto = config_.get().tuning_auto;
   return s;
 }
 

@@ -21,6 +21,7 @@
 #include "dispatch/table.h"
 #include "pubsub/pubsub.h"
 #include "store/numbers.h"
+#include "tuning/tuning_board.h"
 
 namespace ebbtide {
 namespace {
@@ -393,6 +394,20 @@ void info_deletes(const Facts& facts, InfoText& out) {
   }
 }
 
+/// Writes the newest decision of tuning.auto for a database, unless it is off.
+void tuning_fields(const Facts& facts, DatabaseId database, InfoText& out) {
+  const auto state = facts.env.tuning->state(database);
+  if (!state) return;
+  const TuningBoard::Changes changes = facts.env.tuning->changes(database);
+  out.field("tuning_db" + std::to_string(database),
+            std::string("auto=") + (state->mode == TuningMode::kApply ? "apply" : "advise") +
+                ",advised=" + (state->decision.advised ? "1" : "0") + ",changes=" + std::to_string(changes.by_itself) +
+                ",cost=" + InfoText::decimal(state->decision.cost_now, 4) +
+                ",best_cost=" + InfoText::decimal(state->decision.advice.mean_cost, 4) +
+                ",divergence=" + InfoText::decimal(state->decision.divergence, 3));
+  out.field("tuning_decision_db" + std::to_string(database), state->decision.why);
+}
+
 /// Writes, for each database, its operations by kind since the start, and how far their mix moves. TUNE.WORKLOAD has the history.
 void info_workload(const Facts& facts, InfoText& out) {
   out.section("Workload");
@@ -406,6 +421,7 @@ void info_workload(const Facts& facts, InfoText& out) {
                   ",ranges=" + std::to_string(c.ranges) + ",writes=" + std::to_string(c.writes) +
                   ",range_entries=" + std::to_string(c.range_entries) +
                   ",divergence=" + InfoText::decimal(summary.divergence, 3) + ",rho=" + InfoText::decimal(summary.rho, 3));
+    tuning_fields(facts, info.database, out);
   }
 }
 

@@ -12,6 +12,8 @@
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
+#include "tuning/apply_advice.h"
+#include "tuning/tuning_board.h"
 
 namespace ebbtide {
 namespace {
@@ -168,6 +170,7 @@ Status tune_advise(Ctx& ctx) {
   TRY_ASSIGN(workload, env_of(ctx).db->workload(ctx.session.database));
   const auto advice = recommend(workload, options);
   if (!advice.is_ok()) return reply_error("ERR " + std::string(advice.status().message()));
+  env_of(ctx).tuning->keep(workload.database, {*advice, env_of(ctx).now()});
   Reply& reply = ctx.reply;
   reply.map(10);
   reply_field(reply, "verdict", Bytes(advice->verdict));
@@ -189,6 +192,84 @@ Status tune_advise(Ctx& ctx) {
   return Status::ok();
 }
 
+ConfigAccess config_access(ServerControl& server) {
+  return {[&server](const std::string& key) {
+            const Bytes pattern = key;
+            std::vector<std::pair<std::string, std::string>> found;
+            server.config_get(std::span(&pattern, 1), &found);
+            return found.empty() ? std::string() : found.front().second;
+          },
+          [&server](std::span<const std::pair<std::string, std::string>> items) {
+            const std::vector<std::pair<Bytes, Bytes>> views(items.begin(), items.end());
+            return server.config_set(views);
+          }};
+}
+
+/// Options of TUNE.APPLY: [DB n] [CHANGES], in any order.
+struct ApplyOptions {
+  DatabaseId database = 0;
+  bool changes = false;
+};
+
+Result<ApplyOptions> apply_options(Ctx& ctx) {
+  ApplyOptions options{.database = ctx.session.database};
+  for (ArgCursor cursor(ctx.args, 1); !cursor.done();) {
+    Bytes number;
+    if (cursor.take_option("db", &number)) {
+      TRY_ASSIGN(database, integer_argument(number));
+      if (database < 0 || database >= std::int64_t{ctx.server().databases()}) return reply_error("ERR DB index is out of range");
+      options.database = static_cast<DatabaseId>(database);
+    } else if (cursor.take_word("changes")) {
+      options.changes = true;
+    } else {
+      return syntax_error();
+    }
+  }
+  return options;
+}
+
+/// Returns the advice to apply: the last one that TUNE.ADVISE gave, or a new one. The robust tuning is chosen if there is one.
+/// Fails with the verdict if the advice is to keep the settings.
+Result<TunerAdvice> advice_to_apply(Ctx& ctx, DatabaseId database) {
+  TRY_ASSIGN(workload, env_of(ctx).db->workload(database));
+  auto known = env_of(ctx).tuning->advice(database, env_of(ctx).now(), settings_now(workload));
+  if (!known) {
+    auto advice = recommend(workload, {});
+    if (!advice.is_ok()) return reply_error("ERR " + std::string(advice.status().message()));
+    known = std::move(advice).value();
+  }
+  const std::optional<Proposal>& chosen = known->robust ? known->robust : known->nominal;
+  const bool given = chosen && (chosen->worthwhile || !known->today);
+  if (!given) return reply_error("ERR " + known->verdict);
+  return chosen->advice;
+}
+
+Status tune_apply(Ctx& ctx) {
+  TRY_ASSIGN(options, apply_options(ctx));
+  TRY(env_of(ctx).db->write_status());  // merges that cannot write do not reach another shape
+  TRY_ASSIGN(advice, advice_to_apply(ctx, options.database));
+  TRY_ASSIGN(changes, apply_advice(config_access(ctx.server()), options.database, advice));
+  env_of(ctx).tuning->changed(options.database, false);
+  ctx.server().log_change("TUNE.APPLY, database " + std::to_string(options.database) + ": " + changes_text(changes));
+  if (!options.changes) return ctx.reply.ok(), Status::ok();
+  ctx.reply.map(changes.size());
+  for (const SettingChange& change : changes) {
+    ctx.reply.bulk(change.key);
+    ctx.reply.array(2);
+    if (change.from.empty()) {
+      ctx.reply.null();
+    } else {
+      ctx.reply.bulk(change.from);
+    }
+    ctx.reply.bulk(change.to);
+  }
+  return Status::ok();
+}
+
+constexpr ArgDoc kApplyArguments[] = {
+    {.name = "database", .type = Type::kInteger, .token = "DB", .flags = ArgDoc::kOptional},
+    {.name = "changes", .type = Type::kPureToken, .token = "CHANGES", .flags = ArgDoc::kOptional},
+};
 constexpr ArgDoc kWorkloadArguments[] = {
     {.name = "windows", .type = Type::kInteger, .flags = ArgDoc::kOptional},
 };
@@ -226,6 +307,15 @@ constexpr CommandSpec kTuning[] = {
                 "whether a change is worth it.",
      .group = Group::kExtension,
      .arguments = kAdviseArguments},
+    {.name = "tune.apply",
+     .arity = at_least(1),
+     .flags = kAdmin | kNoScript | kNoMulti | kOffload | kLong,
+     .run = tune_apply,
+     .since = "0.1.0",
+     .complexity = "O(N) where N is the number of tunings that are tried: up to half a second, unless TUNE.ADVISE has just run.",
+     .summary = "Applies the last advice of TUNE.ADVISE, or a new one, to a database while the server runs.",
+     .group = Group::kExtension,
+     .arguments = kApplyArguments},
 };
 
 }  // namespace

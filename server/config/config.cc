@@ -342,6 +342,14 @@ Status validate(const Config& config) {
   return Status::ok();
 }
 
+std::optional<OperationFigures> Config::expected_workload() const {
+  if (tuning_expected_workload.empty()) return std::nullopt;
+  OperationFigures out;
+  double* const shares[] = {&out.empty_read, &out.read, &out.range, &out.write};
+  for (std::size_t i = 0; i < std::size(shares); ++i) *shares[i] = std::stod(tuning_expected_workload[i]);
+  return out;
+}
+
 std::string backup_directory(const Config& config) {
   if (config.backup_dir != "auto") return config.backup_dir;
   std::string dir = config.engine.dir;

@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <engine/auto_tuner.h>
 #include <engine/options.h>
 #include <engine/result.h>
 #include "acl/users.h"
@@ -78,6 +80,13 @@ struct Config {
   OutputBufferLimits output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
   OutputBufferLimits pubsub_output_buffer = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
   OutputBufferLimits replica_output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};  ///< shown only
+  // The section `tuning`.
+  TuningMode tuning_auto = TuningMode::kOff;
+  double tuning_rho = 0.5;
+  std::uint64_t tuning_window_ms = 60'000;
+  std::vector<std::string> tuning_expected_workload;  ///< four numbers as texts, or none
+  /// Returns tuning_expected_workload as shares; none if it is empty.
+  [[nodiscard]] std::optional<OperationFigures> expected_workload() const;
   // The sections `metrics` and `log`.
   std::string metrics_bind = "127.0.0.1";
   std::uint64_t metrics_port = 9736;  ///< 0 = off

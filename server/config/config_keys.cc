@@ -130,6 +130,7 @@ class Table {
     add_tree_keys(
         &keys, "tree.", [](Config& c) -> TreeSettings& { return c.engine.tree; }, true);
     add_limits();
+    add_tuning();
     add_rest();
   }
   std::vector<ConfigKey> keys;
@@ -454,6 +455,56 @@ class Table {
       *limits = {*hard, *soft, *time};
     }
     config = next;
+    return Status::ok();
+  }
+
+  void add_tuning() {
+    add(name_key<TuningMode>(
+            "tuning.auto", of(&Config::tuning_auto),
+            {{"off", TuningMode::kOff}, {"advise", TuningMode::kAdvise}, {"apply", TuningMode::kApply}},
+            "Whether the settings of each database are compared with the best ones for its workload (advise), and "
+            "changed (apply)."),
+        "", true);
+    // ln 100, rounded up: the largest divergence between mixes whose shares are at least 1 %.
+    add(number_key("tuning.rho", of(&Config::tuning_rho), 0, 5,
+                   "How far the mix may move from the one that settings are chosen for, as a divergence in nats."),
+        "", true);
+    ConfigKey& window = add(duration_key("tuning.window", of(&Config::tuning_window_ms), 86'400'000,
+                                         "Time of the operations that a decision of tuning.auto looks at."),
+                            "", true);
+    window.allowed = "1s to 1d";
+    window.set = [set = window.set, allowed = window.allowed](Config& c, Bytes text) {
+      Config next;
+      if (!set(next, text).is_ok() || next.tuning_window_ms < 1000) return not_allowed(text, allowed);
+      c.tuning_window_ms = next.tuning_window_ms;
+      return Status::ok();
+    };
+    window.redis_get = nullptr;
+    window.redis_set = nullptr;
+    ConfigKey& expected =
+        add(list_key("tuning.expected_workload", of(&Config::tuning_expected_workload),
+                     "four shares from 0 to 1 that sum to 1, of empty reads, reads, ranges and writes; empty = what is measured",
+                     "The mix that tuning.auto chooses settings for; empty: the mix of the last window."),
+            "", true);
+    expected.set = [allowed = expected.allowed](Config& c, Bytes text) { return set_expected_workload(c, text, allowed); };
+  }
+
+  static Status set_expected_workload(Config& config, Bytes text, const std::string& allowed) {
+    std::string plain(text);
+    std::replace(plain.begin(), plain.end(), ',', ' ');
+    std::istringstream words{plain};
+    std::vector<std::string> shares;
+    double sum = 0;
+    for (std::string word; words >> word;) {
+      double value = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+      if (error != std::errc() || end != word.data() + word.size() || !(value >= 0 && value <= 1))
+        return not_allowed(text, allowed);
+      shares.push_back(number_text(value));
+      sum += value;
+    }
+    if (!shares.empty() && (shares.size() != 4 || !(sum > 1 - 1e-6 && sum < 1 + 1e-6))) return not_allowed(text, allowed);
+    config.tuning_expected_workload = std::move(shares);
     return Status::ok();
   }
 

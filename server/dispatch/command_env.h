@@ -23,6 +23,7 @@ class Offload;
 class PubSub;
 class ScanCursors;
 class ServerStats;
+class TuningBoard;
 
 /// All members outlive the dispatchers and are thread-safe.
 struct CommandEnv {
@@ -40,6 +41,7 @@ struct CommandEnv {
   MemoryAccount* memory = nullptr;  ///< charged with what clients keep
   Intents* intents = nullptr;
   KeyWaiters* key_waiters = nullptr;
+  TuningBoard* tuning = nullptr;
 
   /// Returns engine time in ms; Unix time while the database is being opened.
   [[nodiscard]] Millis now() const { return db == nullptr ? control->unix_micros() / 1000 : db->now(); }

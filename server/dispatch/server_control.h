@@ -130,6 +130,8 @@ class ServerControl {
   [[nodiscard]] virtual Debugging debugging() const = 0;
   /// Writes a line to the server's log.
   virtual void log_message(const std::string& text) = 0;
+  /// Writes a line about a change of settings to the server's log, which is no warning.
+  virtual void log_change(const std::string& text) = 0;
   /// Stops compactions until resume_compactions(), or for `ms` (0: no limit). After several calls, the latest limit applies.
   virtual void pause_compactions(std::uint64_t ms) = 0;
   virtual void resume_compactions() = 0;

@@ -27,6 +27,7 @@ class Collector final : public prometheus::Collectable {
       engine();
       deletes_and_shape();
       workload();
+      tuning();
     }
     return {std::make_move_iterator(families_.begin()), std::make_move_iterator(families_.end())};
   }
@@ -385,6 +386,42 @@ class Collector final : public prometheus::Collectable {
       add_kinds(mix, db, w.summary.mean);
       add(divergence, w.summary.divergence, {{"db", db}});
       add(rho, w.summary.rho, {{"db", db}});
+    }
+  }
+
+  void tuning() const {
+    auto& mode = family("tuning_auto", "The setting tuning.auto. 0: off, 1: advise, 2: apply.", kGauge);
+    add(mode, static_cast<double>(s_.tuning_auto));
+    auto& setting =
+        family("tuning_setting", "Settings that the tuner chooses: parameters of the policy, memtable, filters.", kGauge);
+    auto& changes =
+        family("tuning_changes_total", "Changes of the settings by TUNE.APPLY (command) and by tuning.auto (auto).", kCounter);
+    auto& advised = family("tuning_advised", "1 while tuning.auto advises a change.", kGauge);
+    auto& cost = family(
+        "tuning_cost_pages",
+        "Page reads of an operation of the newest window by the cost model: with the settings now, and with the best ones.",
+        kGauge);
+    auto& divergence = family(
+        "tuning_divergence_nats",
+        "Kullback-Leibler divergence of the newest window from tuning.expected_workload, or from the window before.", kGauge);
+    auto& pages = family("tuning_pages_total",
+                         "Page reads by the cost model since tuning.auto found the first settings: with those in effect and all "
+                         "changes, and with the first ones.",
+                         kCounter);
+    for (const auto& w : s_.workloads) {
+      const std::string db = std::to_string(w.database);
+      for (const auto& [name, value] : w.settings.policy.parameters) add(setting, value, {{"db", db}, {"setting", name}});
+      add(setting, static_cast<double>(w.settings.memtable_bytes), {{"db", db}, {"setting", "memtable_size"}});
+      add(setting, w.settings.filter_bits_per_key, {{"db", db}, {"setting", "filter_bits_per_key"}});
+      add(changes, static_cast<double>(w.changes_by_command), {{"db", db}, {"by", "command"}});
+      add(changes, static_cast<double>(w.changes_by_itself), {{"db", db}, {"by", "auto"}});
+      if (!w.decided) continue;
+      add(advised, w.decision.advised ? 1 : 0, {{"db", db}});
+      add(cost, w.decision.cost_now, {{"db", db}, {"settings", "now"}});
+      add(cost, w.decision.advice.mean_cost, {{"db", db}, {"settings", "best"}});
+      add(divergence, w.decision.divergence, {{"db", db}});
+      add(pages, w.own_pages, {{"db", db}, {"settings", "in_effect"}});
+      add(pages, w.base_pages, {{"db", db}, {"settings", "first"}});
     }
   }
 

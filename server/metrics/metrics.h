@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <engine/auto_tuner.h>
 #include <engine/stats.h>
 #include <engine/tuner.h>
 
@@ -60,8 +61,14 @@ struct MetricsSnapshot {
     OperationCounts since_open;
     WorkloadSummary summary;
     std::optional<TunerAdvice> costs;  ///< of the settings now, at the mean workload; empty if unknown
+    TunerSettings settings;
+    std::uint64_t changes_by_command = 0, changes_by_itself = 0;  ///< by TUNE.APPLY, by tuning.auto
+    bool decided = false;                                         ///< tuning.auto has seen a window with known costs
+    AutoTuner::Decision decision;                                 ///< for the newest window
+    double own_pages = 0, base_pages = 0;                         ///< the ledger of tuning.auto
   };
   std::vector<DatabaseWorkload> workloads;  ///< of the same databases
+  TuningMode tuning_auto = TuningMode::kOff;
 };
 
 /// Returns the body of the reply to a scrape.

@@ -255,6 +255,29 @@ TEST_CASE("background_threads is auto by default and takes 1 to 256") {
   }
 }
 
+TEST_CASE(
+    "section tuning has values at the ends of their ranges: they are taken, and those beyond are refused with what is allowed") {
+  const Config config = loaded("tuning: { auto: \"apply\", rho: 5, window: 1s, expected_workload: [0.2, 0.5, 0.1, 0.2] }");
+  CHECK(config.tuning_auto == TuningMode::kApply);
+  CHECK(config.tuning_rho == 5);
+  CHECK(config.tuning_window_ms == 1000);
+  CHECK(config.expected_workload()->range == 0.1);
+  CHECK(loaded("tuning: { auto: off, rho: 0, window: 1d, expected_workload: [] }").tuning_window_ms == 86'400'000);
+  CHECK_FALSE(loaded("").expected_workload());
+  CHECK(error_of("tuning: { auto: on }").find("'on' is not allowed; allowed: off, advise, apply") != std::string::npos);
+  CHECK(error_of("tuning: { rho: 5.1 }").find("allowed: 0 to 5") != std::string::npos);
+  for (const char* window : {"999ms", "0s", "25h"}) {
+    CAPTURE(window);
+    CHECK(error_of("tuning: { window: " + std::string(window) + " }").find("allowed: 1s to 1d") != std::string::npos);
+  }
+  for (const char* mix :
+       {"[0.5, 0.5]", "[0.5, 0.5, 0.5, 0.5]", "[1.5, -0.5, 0, 0]", "[a, b, c, d]", "[0.2, 0.2, 0.2, 0.2, 0.2]"}) {
+    CAPTURE(mix);
+    CHECK(error_of("tuning: { expected_workload: " + std::string(mix) + " }").find("four shares from 0 to 1 that sum to 1") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("several sources have the same key: command line beats environment beats file") {
   ConfigSources sources;
   sources.environment = {

@@ -30,6 +30,7 @@
 #include "io/memory_fs.h"
 #include "pubsub/pubsub.h"
 #include "store/glob.h"
+#include "tuning/tuning_board.h"
 
 namespace ebbtide::test {
 
@@ -110,6 +111,7 @@ class FakeControl final : public ServerControl {
   }
   Debugging debugging() const override { return debug; }
   void log_message(const std::string& text) override { logged = text; }
+  void log_change(const std::string& text) override { logged = text; }
   void pause_compactions(std::uint64_t ms) override { paused_ms = ms; }
   void resume_compactions() override { paused_ms = std::nullopt; }
   void sleep_ms(std::uint64_t) override {}
@@ -208,6 +210,7 @@ class CommandHarness {
     env.databases = control.database_count = settings_.databases;
     env.intents = &intents;
     env.key_waiters = &key_waiters;
+    env.tuning = &tuning;
     control.catalog = acl_catalog(table);
     control.on_users_changed = [this] {
       for (const auto& [number, c] : clients_) forget_rights(session_of(*c));
@@ -335,6 +338,7 @@ class CommandHarness {
   Observers observers;
   BlockedClients blocked;
   KeyWaiters key_waiters;
+  TuningBoard tuning;
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;

@@ -1,0 +1,36 @@
+// Puts an advice of the tuner into effect, like CONFIG SET of the database's keys: all keys or none, while the server runs.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <engine/result.h>
+#include <engine/tuner.h>
+
+namespace ebbtide {
+
+/// The configuration of a running server. Both functions may be called on any thread that may block.
+struct ConfigAccess {
+  /// Returns the value of a key, as CONFIG GET shows it; "" if the key is not set.
+  std::function<std::string(const std::string& key)> get;
+  /// Sets all keys or none, in the given order.
+  std::function<Status(std::span<const std::pair<std::string, std::string>> items)> set;
+};
+
+/// A key that an advice has changed. Values are those of CONFIG GET; "" stands for a parameter that the policy does not have.
+struct SettingChange {
+  std::string key, from, to;
+  bool operator==(const SettingChange&) const = default;
+};
+
+/// Sets the keys of `advice` for a database. Returns the keys whose values changed, in the order of database_config(). If the
+/// configuration refuses a key, kInvalidArgument has its reason, and no key has changed.
+Result<std::vector<SettingChange>> apply_advice(const ConfigAccess& config, DatabaseId database, const TunerAdvice& advice);
+
+/// Returns the changes for a log line, without the prefix of the database: "policy.size_ratio 6 -> 4, memtable_size 64MiB -> 8MiB".
+std::string changes_text(std::span<const SettingChange> changes);
+
+}  // namespace ebbtide

@@ -1,0 +1,92 @@
+// What the tuner has advised for each database: the last advice of TUNE.ADVISE, which TUNE.APPLY takes, the state of tuning.auto,
+// and the number of changes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <engine/auto_tuner.h>
+#include <engine/tuner.h>
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// An advice, and when and for which settings it was given.
+struct KeptAdvice {
+  Recommendation recommendation;
+  Millis given_at = 0;  ///< engine time
+};
+
+/// The state of tuning.auto for one database, after its newest window.
+struct TuningState {
+  TuningMode mode = TuningMode::kOff;
+  AutoTuner::Decision decision;
+  double own_pages = 0, base_pages = 0;  ///< AutoTuner::own_pages() and base_pages()
+  bool known = false;                    ///< the decision has costs
+};
+
+/// Thread-safe.
+class TuningBoard {
+ public:
+  /// The age at which an advice is too old to be applied: the workload has moved on.
+  static constexpr Millis kAdviceAge = Millis{3600} * 1000;
+
+  void keep(DatabaseId database, KeptAdvice advice) {
+    std::lock_guard lock(mutex_);
+    databases_[database].advice = std::move(advice);
+  }
+  /// Returns the last advice if it is younger than kAdviceAge, and was given for settings that the database still has.
+  [[nodiscard]] std::optional<Recommendation> advice(DatabaseId database, Millis now, const TunerSettings& settings) const {
+    std::lock_guard lock(mutex_);
+    const auto at = databases_.find(database);
+    if (at == databases_.end() || !at->second.advice) return std::nullopt;
+    const KeptAdvice& kept = *at->second.advice;
+    if (now >= kept.given_at + kAdviceAge || !(kept.recommendation.settings == settings)) return std::nullopt;
+    return kept.recommendation;
+  }
+  /// Counts a change of the settings, by TUNE.APPLY or by tuning.auto, and forgets the advice.
+  void changed(DatabaseId database, bool by_itself) {
+    std::lock_guard lock(mutex_);
+    Entry& entry = databases_[database];
+    entry.advice.reset();
+    ++(by_itself ? entry.changes.by_itself : entry.changes.by_command);
+  }
+  struct Changes {
+    std::uint64_t by_command = 0, by_itself = 0;
+  };
+  [[nodiscard]] Changes changes(DatabaseId database) const {
+    std::lock_guard lock(mutex_);
+    const auto at = databases_.find(database);
+    return at == databases_.end() ? Changes{} : at->second.changes;
+  }
+  void decided(DatabaseId database, TuningState state) {
+    std::lock_guard lock(mutex_);
+    databases_[database].state = std::move(state);
+  }
+  /// tuning.auto is off.
+  void clear_states() {
+    std::lock_guard lock(mutex_);
+    for (auto& entry : databases_) entry.second.state.reset();
+  }
+  /// Returns none if tuning.auto is off, or has seen no window yet.
+  [[nodiscard]] std::optional<TuningState> state(DatabaseId database) const {
+    std::lock_guard lock(mutex_);
+    const auto at = databases_.find(database);
+    return at == databases_.end() ? std::nullopt : at->second.state;
+  }
+
+ private:
+  struct Entry {
+    std::optional<KeptAdvice> advice;
+    std::optional<TuningState> state;
+    Changes changes;
+  };
+  mutable std::mutex mutex_;
+  std::map<DatabaseId, Entry> databases_;  // guarded by mutex_
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,251 @@
+"""Tests of TUNE.APPLY: an advice takes effect while clients work, as a whole or not at all, and CONFIG REWRITE keeps it."""
+
+import random
+import threading
+
+import pytest
+import redis
+
+from support.server import Server
+
+VALUE = b"v" * 200
+KEYS = 20_000
+# A policy far from the best one for a load of writes: each flush merges with all of level 1.
+SMALL = {
+    "storage.memtable_size": "64KiB",
+    "storage.block_cache": "1MiB",
+    "storage.memory_budget": "64MiB",
+    "tree.file_size": "256KiB",
+    "tree.policy.name": "leveling",
+    "tree.policy.size_ratio": "20",
+}
+WRITES = ("WORKLOAD", "0.01", "0.01", "0", "0.98", "RHO", "0")
+
+
+def settings(client, database=0):
+    """Returns the keys that TUNE.APPLY may change."""
+    names = ["policy.name", "memtable_size", "filters.bits_per_key", "filters.memory", "policy.size_ratio", "policy.runs", "policy.level0_runs"]
+    return {name: client.config_get(f"databases.{database}.{name}").get(f"databases.{database}.{name}") for name in names}
+
+
+def fill(client, keys=KEYS):
+    for first in range(0, keys, 500):
+        client.mset({f"key:{i}": VALUE for i in range(first, first + 500)})
+    client.execute_command("TREE.FLUSH")
+
+
+def advise(client, *options):
+    reply = client.execute_command("TUNE.ADVISE", *options)
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+@pytest.fixture
+def loaded(fresh):
+    """A server whose settings are poor for its workload: thousands of writes."""
+    fresh.set(*(f"{key}={value}" for key, value in SMALL.items())).start()
+    fill(fresh.client())
+    return fresh
+
+
+def test_last_advice_takes_effect_and_the_reply_says_what_changed(loaded):
+    client = loaded.client()
+    before = settings(client)
+    advice = advise(client, *WRITES)
+    assert advice[b"verdict"].startswith(b"worth a change")
+    config = dict(zip(*[iter(dict(zip(*[iter(advice[b"nominal"])] * 2, strict=True))[b"config"])] * 2, strict=True))
+    reply = client.execute_command("TUNE.APPLY", "CHANGES")
+    changes = {reply[i].decode(): reply[i + 1] for i in range(0, len(reply), 2)}
+    after = settings(client)
+    for key, (old, new) in changes.items():
+        name = key.removeprefix("databases.0.")
+        assert (before.get(name), after.get(name, new.decode())) == (old.decode() if old else None, new.decode())
+    assert config[b"databases.0.policy.name"].decode() == after["policy.name"]
+    assert "databases.0.policy.size_ratio" in changes
+    lines = [line for line in loaded.log().splitlines() if "TUNE.APPLY, database 0: policy." in line]
+    assert len(lines) == 1 and f"size_ratio 20 -> {after['policy.size_ratio']}" in lines[0]
+    assert client.get("key:77") == VALUE
+
+
+def test_reply_is_ok_and_no_second_change_follows(loaded):
+    client = loaded.client()
+    advise(client)
+    assert client.execute_command("TUNE.APPLY") == b"OK"
+    before = settings(client)
+    with pytest.raises(redis.ResponseError, match="keep the settings"):
+        client.execute_command("TUNE.APPLY")
+    assert settings(client) == before
+
+
+def test_without_an_advice_a_new_one_is_made(loaded):
+    """The history has writes alone, as WRITES has."""
+    client = loaded.client()
+    assert client.execute_command("TUNE.APPLY", "DB", "0") == b"OK"
+    assert settings(client)["policy.size_ratio"] != "20"
+
+
+def test_advice_for_settings_that_have_changed_since_is_not_applied(loaded):
+    client = loaded.client()
+    advise(client, *WRITES)
+    first = settings(client)
+    advise(client, *WRITES)
+    client.execute_command("TREE.POLICY", "tiering", "size_ratio", 4)
+    try:
+        client.execute_command("TUNE.APPLY")
+        assert settings(client)["policy.name"] != first["policy.name"]
+    except redis.ResponseError as error:
+        assert "keep the settings" in str(error)
+
+
+def test_database_is_an_argument(loaded):
+    client = loaded.client(db=3)
+    fill(client)
+    before = settings(client)
+    assert loaded.client().execute_command("TUNE.APPLY", "DB", "3") == b"OK"
+    assert settings(client) == before
+    assert settings(client, 3)["policy.size_ratio"] != "20"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [(("DB",), "syntax error"), (("DB", "x"), "not an integer"), (("DB", "16"), "DB index is out of range"), (("DB", "-1"), "DB index is out of range"),
+     (("FORCE",), "syntax error"), (("CHANGES", "CHANGES", "x"), "syntax error")],
+)  # fmt: skip
+def test_wrong_arguments_are_refused(loaded, arguments, error):
+    before = settings(loaded.client())
+    with pytest.raises(redis.ResponseError, match=error):
+        loaded.client().execute_command("TUNE.APPLY", *arguments)
+    assert settings(loaded.client()) == before
+
+
+def test_without_history_the_error_says_so(fresh):
+    fresh.start()
+    with pytest.raises(redis.ResponseError, match="no advice: the history has 0 operations, and needs 1000"):
+        fresh.client().execute_command("TUNE.APPLY")
+
+
+def test_refused_key_changes_nothing_and_is_named(loaded):
+    client = loaded.client()
+    before = settings(client)
+    advise(client, *WRITES, "MEMORY", "12000")  # at most half for the memtable, below the smallest that is allowed
+    with pytest.raises(redis.ResponseError, match="the advice was not applied, and nothing has changed.*databases.0.memtable_size.*allowed: 16KiB"):
+        client.execute_command("TUNE.APPLY")
+    assert settings(client) == before
+
+
+def test_rewrite_keeps_the_applied_settings_and_without_it_a_kill_restores_the_old_ones(fresh, tmp_path):
+    file = tmp_path / "ebbtide.yaml"
+    file.write_text("databases:\n  0: { deletes: { deadline: 1h } }\n")
+    fresh.set(*(f"{key}={value}" for key, value in SMALL.items() if not key.startswith("tree.policy")))
+    fresh.config = file
+    fresh.start()
+    client = fresh.client()
+    client.execute_command("TREE.POLICY", "leveling", "size_ratio", 20)
+    client.config_rewrite()
+    fill(client)
+    old = settings(client)
+    client.execute_command("TUNE.APPLY")
+    new = settings(client)
+    assert new != old
+    fresh.kill()
+    fresh.start()
+    client = fresh.client()
+    assert settings(client) == old
+    assert client.get("key:77") == VALUE
+    advise(client, *WRITES)
+    client.execute_command("TUNE.APPLY")
+    new = settings(client)
+    client.config_rewrite()
+    fresh.kill()
+    fresh.start()
+    assert settings(fresh.client()) == new
+    assert fresh.client().get("key:77") == VALUE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kill_during_apply_and_rewrite_leaves_old_or_new_settings_and_never_a_mix(fresh, tmp_path, seed):
+    file = tmp_path / "ebbtide.yaml"
+    file.write_text("")
+    fresh.set(*(f"{key}={value}" for key, value in SMALL.items() if not key.startswith("tree.policy")))
+    fresh.config = file
+    fresh.start()
+    client = fresh.client()
+    client.execute_command("TREE.POLICY", "leveling", "size_ratio", 20)
+    client.config_rewrite()
+    fill(client, 5000)
+    old = settings(client)
+    advise(client, *WRITES)
+    timer = threading.Timer(random.Random(seed).uniform(0, 0.01), fresh.kill)
+    other = fresh.client()
+    timer.start()
+    new = None
+    try:
+        client.execute_command("TUNE.APPLY")
+        other.config_rewrite()
+        new = settings(client)
+    except (redis.ConnectionError, redis.TimeoutError):
+        pass
+    timer.join()
+    fresh.start()
+    found = settings(fresh.client())
+    assert found in (old, new) or (new is None and found["policy.size_ratio"] != "20" and found["filters.memory"] == "auto")
+    assert fresh.client().get("key:77") == VALUE
+
+
+def test_clients_see_no_error_and_right_values_while_settings_change(loaded):
+    """Settings go there and back, while clients write and read their own keys."""
+    failures, stop = [], threading.Event()
+    written = [{} for _ in range(3)]
+
+    def work(who):
+        client, dice = loaded.client(), random.Random(who)
+        known = written[who]
+        try:
+            while not stop.is_set():
+                key, value = f"own:{who}:{dice.randrange(3000)}", dice.randbytes(150)
+                client.set(key, value)
+                known[key] = value
+                probe = dice.choice(list(known))
+                if client.get(probe) != known[probe]:
+                    failures.append(f"{probe} has another value")
+                if client.get(f"absent:{dice.random()}") is not None:
+                    failures.append("an absent key has a value")
+        except redis.RedisError as error:
+            failures.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(who,)) for who in range(3)]
+    for thread in threads:
+        thread.start()
+    client, applied = loaded.client(), set()
+    mixes = [("0.01", "0.01", "0", "0.98"), ("0.49", "0.49", "0.01", "0.01"), ("0.01", "0.01", "0.97", "0.01")]
+    for turn in range(9):
+        advise(client, "WORKLOAD", *mixes[turn % 3], "RHO", "0")
+        try:
+            client.execute_command("TUNE.APPLY")
+        except redis.ResponseError as error:
+            assert "keep the settings" in str(error)
+        applied.add(tuple(settings(client).items()))
+        for i in range(300):
+            client.set(f"key:{i}", VALUE)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(applied) >= 2
+    for known in written:
+        for key, value in known.items():
+            assert client.get(key) == value
+    report = client.execute_command("TREE.VERIFY")
+    assert report[report.index(b"errors") + 1] == []
+
+
+def test_only_users_with_the_right_may_apply(fresh):
+    fresh.start()
+    fresh.client().execute_command("ACL", "SETUSER", "tuner", "on", "nopass", "-@all", "+tune.workload", "+tune.advise")
+    with pytest.raises(redis.exceptions.NoPermissionError):
+        fresh.client(username="tuner", password="x").execute_command("TUNE.APPLY")
+
+
+def test_metrics_count_the_changes(loaded):
+    assert Server.http is not None
+    loaded.client().execute_command("TUNE.APPLY")
+    assert 'ebbtide_tuning_changes_total{db="0",by="command"} 1' in loaded.http("/metrics")[1]
