@@ -269,6 +269,7 @@ std::optional<std::string> Server::console(DatabaseId database) const {
   s.trees = trees_of(*db, engine_settings_.databases);
   if (auto map = db->tree_map(database, kConsoleCells); map.is_ok()) s.map = std::move(map).value();
   add_tickets(*db, &s);
+  if (const auto state = tuning_board_.state(database)) s.tuning = state->decision.why;
   return console_json(s);
 }
 

@@ -729,6 +729,40 @@ TUNING = Dashboard(
         stacked=True,
     ),
     graph(
+        "Divergence of the mix",
+        "In nats: of the newest thousand operations from the mean of a week, the largest in the week (rho), and of the newest window of "
+        "tuning.auto from what is expected.",
+        "tuned",
+        (now("workload_divergence_nats", by="db", how="max"), "db {{db}}, newest"),
+        (now("workload_rho_nats", by="db", how="max"), "db {{db}}, rho"),
+        (now("tuning_divergence_nats", by="db", how="max"), "db {{db}}, window"),
+    ),
+    graph(
+        "Cost of an operation, by the model",
+        "Page reads with the settings now, and with the best ones for the newest window; while tuning.auto is on.",
+        "tuned",
+        (now("tuning_cost_pages", by="db, settings", how="max"), "db {{db}}, {{settings}}"),
+    ),
+    graph(
+        "Advice",
+        "1 while tuning.auto advises other settings for a database: TUNE.APPLY takes them.",
+        "tuned",
+        (now("tuning_advised", by="db", how="max"), "db {{db}}"),
+        most=1,
+    ),
+    graph(
+        "Applied changes",
+        "Changes of settings by TUNE.APPLY (command) and by tuning.auto (auto) so far. The log says from what to what.",
+        "tuned",
+        (now("tuning_changes_total", by="db, by"), "db {{db}}, {{by}}"),
+    ),
+    graph(
+        "Size ratio and runs",
+        "The policy's parameters that the tuner chooses: T, and runs a level.",
+        "tuned",
+        (now("tuning_setting", 'setting=~"size_ratio|runs|last_runs|level0_runs"', by="db, setting", how="max"), "db {{db}}, {{setting}}"),
+    ),
+    graph(
         "Cost of a look-up",
         "Runs asked, and pages read.",
         "reads",

@@ -170,6 +170,7 @@ std::string console_json(const ConsoleSnapshot& s) {
     json.field("files_left", t.files_left).field("bytes_left", t.bytes_left).close('}');
   }
   json.close(']');
+  if (!s.tuning.empty()) json.field("tuning", s.tuning);
   if (s.map) write_map(*s.map, json);
   return json.close('}').take();
 }

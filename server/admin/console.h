@@ -39,6 +39,7 @@ struct ConsoleSnapshot {
   std::uint64_t open_tickets = 0;
   std::vector<ConsoleTicket> tickets;  ///< the first tickets; the others are only counted
   std::uint32_t databases = 0;
+  std::string tuning;  ///< the newest decision of tuning.auto for the database that was asked for; empty: it is off
 };
 
 /// The approximate maximum of cells of a tree that are sent: as many as a wide screen can show.

@@ -242,6 +242,20 @@ class Causes:
         client.execute_command("TREE.POLICY", "one_leveling", "size_ratio", "6", "level0_runs", "4")
         client.config_set("tree.pages_per_tile", "1")
 
+    def tuned(self):
+        """Settings that are poor for writes, until TUNE.APPLY replaces them."""
+        client = self.client(7)
+        client.execute_command("TREE.POLICY", "leveling", "size_ratio", "20")
+        self.write(client, "u", 8000)
+        client.execute_command("TREE.FLUSH")
+        time.sleep(2)
+        self.write(client, "u", 4000)
+        time.sleep(2)
+        client.execute_command("TUNE.ADVISE", "RHO", "0", "WORKLOAD", "0.01", "0.01", "0", "0.98")
+        client.execute_command("TUNE.APPLY")
+        self.write(client, "u", 4000)
+        time.sleep(2)
+
     def damage(self):
         client = self.client(5)
         before = set(self.server.data.glob("*.data"))
@@ -282,7 +296,7 @@ class Causes:
 
 
 ORDER = ("idle", "writes", "reads", "scans", "deletes", "budget", "stamps", "drops", "snapshots", "paused", "sequential", "errors", "clients",
-         "expiry", "policy", "damage", "scrub", "full", "missed")  # fmt: skip
+         "expiry", "policy", "tuned", "damage", "scrub", "full", "missed")  # fmt: skip
 SETTINGS = {
     "server.password": PASSWORD,
     "server.bind": "127.0.0.1",
@@ -294,6 +308,8 @@ SETTINGS = {
     "tree.file_size": "512KiB",
     "databases.1.deletes.deadline": f"{DEADLINE}s",
     "databases.3.pages_per_tile": "8",
+    "tuning.auto": "advise",
+    "tuning.window": "1s",
 }
 
 

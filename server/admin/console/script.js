@@ -326,6 +326,8 @@
     const due = (t) => (t.done ? "done" : !t.deadline ? "no deadline" : t.deadline <= last.now_ms ? "overdue by " + span(last.now_ms - t.deadline) : "due in " + span(t.deadline - last.now_ms));
     list("tickets", tickets.map((t) => [t.id, (t.done || !t.files_left ? "" : plural(t.files_left, "file") + " left" + DOT) + due(t), null, !t.done && t.deadline && t.deadline <= last.now_ms]),
       "None is open.", 3);
+    $("tuning").hidden = !last.tuning;
+    text("tuning", last.tuning ? "Tuning: " + last.tuning + "." : "");
     text("tickets-about", last.open_tickets ? count(last.open_tickets) + " open" : "");
   }
   function drawMemory() {
