@@ -251,6 +251,8 @@ class Causes:
         time.sleep(2)
         self.write(client, "u", 4000)
         time.sleep(2)
+        client.mget([f"u{i:06}" for i in range(5000)])
+        time.sleep(2)
         client.execute_command("TUNE.ADVISE", "RHO", "0", "WORKLOAD", "0.01", "0.01", "0", "0.98")
         client.execute_command("TUNE.APPLY")
         self.write(client, "u", 4000)

@@ -238,6 +238,48 @@ def test_clients_see_no_error_and_right_values_while_settings_change(loaded):
     assert report[report.index(b"errors") + 1] == []
 
 
+def test_cost_of_operations_falls_to_the_prediction(fresh):
+    """Pages read, and pages written by flushes and merges, for each operation of the workload that the settings were chosen for."""
+    uncompressed = {"storage.compression": "none", "storage.compression_last_level": "none", "storage.memtable_size": "128KiB"}
+    fresh.set(*(f"{key}={value}" for key, value in {**SMALL, **uncompressed}.items())).start()
+    client, dice, keys = fresh.client(), random.Random(1), 50_000
+    for first in range(0, keys, 1000):
+        client.mset({f"key:{i * 7919 % keys:06}": dice.randbytes(200) for i in range(first, first + 1000)})
+
+    def work(count=30_000):
+        for _ in range(0, count, 500):
+            with client.pipeline(transaction=False) as pipe:
+                for _ in range(500):
+                    key = f"key:{dice.randrange(keys):06}"
+                    if dice.random() < 0.9:
+                        pipe.set(key, dice.randbytes(200))
+                    else:
+                        pipe.get(key + dice.choice(("", "x")))
+                pipe.execute()
+
+    def pages():
+        values = [line.rsplit(" ", 1) for line in fresh.http("/metrics")[1].splitlines() if not line.startswith("#")]
+        names = ("pages_read_total", "flush_bytes_total", "compaction_bytes_total")
+        total = {name: sum(float(value) for full, value in values if full.startswith(f"ebbtide_{name}")) for name in names}
+        return total["pages_read_total"] + (total["flush_bytes_total"] + total["compaction_bytes_total"]) / 4096
+
+    def measured(count=30_000):
+        before = pages()
+        work(count)
+        return (pages() - before) / count
+
+    work()
+    first = measured()
+    advice = advise(client, "WORKLOAD", "0.05", "0.05", "0", "0.9", "RHO", "0")
+    assert client.execute_command("TUNE.APPLY") == b"OK"
+    work()  # merges to the new shape
+    then = measured()
+    nominal = dict(zip(*[iter(advice[b"nominal"])] * 2, strict=True))
+    predicted = float(nominal[b"mean-cost"])
+    assert then < first / 2
+    assert predicted / 2 < then < predicted * 2, f"{first:.2f} pages before, {predicted:.2f} predicted, {then:.2f} measured"
+
+
 def test_only_users_with_the_right_may_apply(fresh):
     fresh.start()
     fresh.client().execute_command("ACL", "SETUSER", "tuner", "on", "nopass", "-@all", "+tune.workload", "+tune.advise")

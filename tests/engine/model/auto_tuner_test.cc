@@ -156,6 +156,43 @@ TEST_CASE("decisions are not applied: they stay advised, and name costs and sett
   CHECK(s.excess() == Approx(0).margin(1e-12));
 }
 
+TEST_CASE("a change costs merges: it is made in the first window in which it would have paid already") {
+  Simulation s({.rho = 0.25, .expected = {}});
+  s.workload.settings.policy = {"tiering", {{"size_ratio", 8}}};
+  s.windows(kWrites, 100);  // the ledger has room for some losses
+  REQUIRE(s.changes == 0);
+  double saved = 0, needed = 0;
+  int windows = 0;
+  for (; windows < 60 && s.changes == 0; ++windows) {
+    const double operations = 1e4;
+    const auto decision = s.window(kRanges, operations);
+    CHECK((windows < 2 || saved < needed));  // else the change came too late
+    saved += (decision.cost_now - decision.advice.mean_cost) * operations;
+    needed = decision.change_cost;
+    UNSCOPED_INFO(windows << ": " << decision.why);
+  }
+  CHECK(s.changes == 1);
+  CHECK(windows > 3);
+  CHECK(saved >= needed);
+  CHECK(needed == Approx(2 * 2e9 / 4096).epsilon(0.1));  // all data, read and written
+}
+
+TEST_CASE("settings have just changed, and the mix turns: the next change waits for five windows") {
+  Simulation s({.rho = 0.25, .expected = {}});
+  s.windows(kReads, 400);  // the ledger has room for some losses
+  REQUIRE(s.changes == 0);
+  while (s.changes == 0 && s.now < 1500 * kMinute) s.window(kWrites);
+  REQUIRE(s.changes == 1);
+  for (int i = 1; i < AutoTuner::kStayWindows; ++i) {
+    const auto decision = s.window(kReads);
+    UNSCOPED_INFO(i << ": " << decision.why);
+    if (i > 1) CHECK(says(decision.why, "the last change is recent"));
+    CHECK(s.changes == 1);
+  }
+  s.window(kReads);
+  CHECK(s.changes == 2);
+}
+
 TEST_CASE("a day saves less than the change costs: it is not advised") {
   Simulation s({.rho = 0, .expected = {}});
   // Filters grow, so that all data must be written again: at 40 operations a minute that takes longer than a day.

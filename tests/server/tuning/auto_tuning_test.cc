@@ -114,6 +114,7 @@ TEST_CASE("mode is apply: settings change once, the log says from what to what, 
   CHECK(says(fake.log[0].second, "; change: an operation costs"));
   CHECK(fake.board.changes(3).by_itself == 1);
   CHECK(fake.board.changes(3).by_command == 0);
+  CHECK(fake.board.state(3)->own_pages < fake.board.state(3)->base_pages);  // the change is no new base
 }
 
 TEST_CASE("configuration refuses the change, or writes are refused: a warning is logged once, and it is tried again") {
