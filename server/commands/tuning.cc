@@ -249,6 +249,7 @@ Status tune_apply(Ctx& ctx) {
   TRY(env_of(ctx).db->write_status());  // merges that cannot write do not reach another shape
   TRY_ASSIGN(advice, advice_to_apply(ctx, options.database));
   TRY_ASSIGN(changes, apply_advice(config_access(ctx.server()), options.database, advice));
+  if (changes.empty()) return reply_error("ERR keep the settings: the configuration has the advised values already");
   env_of(ctx).tuning->changed(options.database, false);
   ctx.server().log_change("TUNE.APPLY, database " + std::to_string(options.database) + ": " + changes_text(changes));
   if (!options.changes) return ctx.reply.ok(), Status::ok();

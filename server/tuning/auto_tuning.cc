@@ -80,6 +80,10 @@ void AutoTuning::act(Database& state, const Workload& workload, const AutoTuner:
     return log_once(state, true, where + "nothing is changed while writes are refused: " + std::string(status.message()));
   const auto changes = apply_advice(env_.config, workload.database, decision.advice);
   if (!changes.is_ok()) return log_once(state, true, where + std::string(changes.status().message()));
+  // A setting that is not in effect, such as a memtable above a quarter of the memory budget.
+  if (changes->empty())
+    return log_once(state, true,
+                    where + "nothing is changed: the configuration has the advised values, but not all are in effect");
   state.tuner.applied(now);
   state.logged.clear();
   env_.board->changed(workload.database, true);

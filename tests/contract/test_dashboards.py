@@ -243,19 +243,25 @@ class Causes:
         client.config_set("tree.pages_per_tile", "1")
 
     def tuned(self):
-        """Settings that are poor for writes, until TUNE.APPLY replaces them."""
+        """Settings are poor for writes until tuning.auto has advised others, and TUNE.APPLY takes an advice."""
         client = self.client(7)
         client.execute_command("TREE.POLICY", "leveling", "size_ratio", "20")
         self.write(client, "u", 8000)
         client.execute_command("TREE.FLUSH")
+        client.mget([f"u{i:06}" for i in range(5000)])  # another mix
         time.sleep(2)
-        self.write(client, "u", 4000)
-        time.sleep(2)
-        client.mget([f"u{i:06}" for i in range(5000)])
-        time.sleep(2)
+
+        def advised():
+            self.write(client, "u", 1500)  # at least a thousand operations in each window of a second
+            return client.info("workload").get("tuning_db7", {}).get("advised") == 1
+
+        wait_until(advised, 30, "a change is advised", interval=0.3)
+        end = time.monotonic() + 2.5  # until Prometheus has seen it
+        while time.monotonic() < end:
+            self.write(client, "u", 1500)
+            time.sleep(0.3)
         client.execute_command("TUNE.ADVISE", "RHO", "0", "WORKLOAD", "0.01", "0.01", "0", "0.98")
         client.execute_command("TUNE.APPLY")
-        self.write(client, "u", 4000)
         time.sleep(2)
 
     def damage(self):

@@ -137,6 +137,25 @@ TEST_CASE("configuration refuses the change, or writes are refused: a warning is
   CHECK(fake.board.changes(3).by_itself == 1);
 }
 
+TEST_CASE("advised values are configured but not in effect: a warning is logged once, and no change is counted") {
+  Fake fake;
+  AutoTuning::Env env = fake.env();
+  int sets = 0;
+  env.config.set = [&](std::span<const std::pair<std::string, std::string>> items) {
+    ++sets;
+    for (const auto& [key, value] : items) fake.keys[key] = value;
+    return Status::ok();
+  };
+  env.config.get = [&](const std::string& key) { return sets == 0 && !fake.keys.contains(key) ? "" : fake.keys[key]; };
+  AutoTuning tuning(std::move(env));
+  tuning.configure(with(TuningMode::kApply));
+  fake.windows(&tuning, 40);
+  CHECK(sets > 2);
+  CHECK(fake.board.changes(3).by_itself == 1);
+  REQUIRE(fake.log.size() == 2);
+  CHECK(says(fake.log[1].second, "nothing is changed: the configuration has the advised values"));
+}
+
 TEST_CASE("mode changes to off: the board is cleared, and the next start begins with a new window") {
   Fake fake;
   AutoTuning tuning(fake.env());
