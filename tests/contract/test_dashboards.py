@@ -263,6 +263,7 @@ class Causes:
         client.execute_command("TUNE.ADVISE", "RHO", "0", "WORKLOAD", "0.01", "0.01", "0", "0.98")
         client.execute_command("TUNE.APPLY")
         time.sleep(2)
+        client.flushdb()
 
     def damage(self):
         client = self.client(5)
