@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -145,6 +146,8 @@ ConfigKeyPtr find_config_key(Bytes name);
 /// Returns true for a name that a key had in earlier configurations. find_config_key() finds the key by it, too; if a source has
 /// both names, the value of the present one counts.
 bool is_older_name(Bytes name);
+/// Returns all older names.
+std::span<const Bytes> older_names();
 /// Finds a key by Redis's name; null if there is none.
 ConfigKeyPtr find_redis_key(Bytes name);
 /// Returns the end of an error message for an unknown key: the nearest known name, if there is one.

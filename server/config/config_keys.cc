@@ -618,7 +618,12 @@ const std::vector<ConfigKey>& config_keys() {
   return table.keys;
 }
 
-bool is_older_name(Bytes name) { return name == "storage.memtable_size"; }
+std::span<const Bytes> older_names() {
+  static constexpr Bytes kNames[] = {"storage.memtable_size"};
+  return kNames;
+}
+
+bool is_older_name(Bytes name) { return std::ranges::find(older_names(), name) != older_names().end(); }
 
 ConfigKeyPtr find_config_key(Bytes name) {
   if (is_older_name(name)) name = "tree.memtable_size";

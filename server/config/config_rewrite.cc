@@ -86,6 +86,20 @@ class Editor {
     return insert(key, node, depth == 0 ? std::nullopt : std::optional(parent_key), parts, depth, wanted);
   }
 
+  bool has(Bytes name) const {
+    YAML::Node node = YAML::Load(text_);
+    for (const auto& part : split(std::string(name))) {
+      if (!node.IsMap()) return false;
+      YAML::Node next;
+      for (const auto& item : node) {
+        if (item.first.Scalar() == part) next.reset(item.second);
+      }
+      if (next.IsNull()) return false;
+      node.reset(next);
+    }
+    return true;
+  }
+
   // Removes a key: its line, or its part of a { }.
   Status erase(const std::string& name) {
     const YAML::Node root = YAML::Load(text_);
@@ -266,6 +280,16 @@ std::vector<std::string> key_names(const Config& a, const Config& b) {
 Result<std::string> rewrite_config(const std::string& text, const std::string& file, const Config& config) {
   try {
     Editor editor(text, file);
+    // An older name must not stay beside the present one with a value that no longer counts. It stays if it is the only one, and
+    // its value has not changed.
+    TRY_ASSIGN(original, load_config_text(text, file, {}));
+    for (const Bytes older : older_names()) {
+      const ConfigKeyPtr key = find_config_key(older);
+      const std::string wanted = key->get(config);
+      if (!editor.has(older) || (!editor.has(key->name) && wanted == key->get(original))) continue;
+      TRY(editor.erase(std::string(older)));
+      TRY(editor.set(*key, wanted));
+    }
     for (const bool overrides : {false, true}) {  // defaults first, since databases inherit them
       TRY_ASSIGN(before, load_config_text(editor.text(), file, {}));
       for (const std::string& name : key_names(before, config)) {

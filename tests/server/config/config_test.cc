@@ -464,6 +464,18 @@ TEST_CASE("policy has changed: the rewrite drops the parameters of the old polic
         "tree: { policy: { name: leveling }, page_size: 8KiB }\n");
 }
 
+TEST_CASE("file has the older name of a key: the rewrite leaves one name, with the value of the configuration") {
+  const auto to_16 = [](Config& c) { set(c, "tree.memtable_size", "16MiB"); };
+  const auto nothing = [](Config&) {};
+  const std::string older = "storage:\n  dir: ./d\n  memtable_size: 8MiB\n";
+  CHECK(rewritten(older, nothing) == older);
+  CHECK(rewritten(older, to_16) == "storage:\n  dir: ./d\ntree:\n  memtable_size: 16MiB\n");
+  const std::string both = "storage: { memtable_size: 8MiB, dir: ./d }\ntree:\n  memtable_size: 4MiB  # here\n";
+  CHECK(rewritten(both, nothing) == "storage: { dir: ./d }\ntree:\n  memtable_size: 4MiB  # here\n");
+  CHECK(rewritten(both, to_16) == "storage: { dir: ./d }\ntree:\n  memtable_size: 16MiB  # here\n");
+  CHECK(rewritten("storage: { memtable_size: 8MiB }\n", to_16) == "storage: {  }\ntree:\n  memtable_size: 16MiB\n");
+}
+
 TEST_CASE("password and password_file are both set: the rewrite is refused, as the next start would refuse the file") {
   const std::string text = "server: { password_file: /run/secret }\n";
   Config config = loaded(text);
