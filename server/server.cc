@@ -592,7 +592,7 @@ void Server::wait_for_signals() {
     if (signal == SIGHUP) {
       const std::string why = log_->reopen();
       log_->write(why.empty() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
-                  why.empty() ? "SIGHUP: the log file, if any, was reopened" : why);
+                  why.empty() ? "SIGHUP: the log file, if any, was reopened" : "SIGHUP: " + why + ". The old file stays in use");
       const Status tls = config_.with([this](const Config& config) { return load_tls(config); });
       if (!tls.is_ok())
         log_->write(ServerLog::Level::kError, "SIGHUP: " + tls.to_string() + ". The old certificate stays in use");

@@ -1,13 +1,20 @@
 #include "log/server_log.h"
 
-#include <spdlog/sinks/basic_file_sink.h>
+#include <fcntl.h>
+#include <spdlog/details/os.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/dist_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <mutex>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace ebbtide {
@@ -93,6 +100,58 @@ const char* pattern(bool json) {
   return json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":"%v"})" : "%Y-%m-%dT%H:%M:%S.%e%z %L %v";
 }
 
+bool is_standard_output(const struct stat& file) {
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (struct stat own{}; ::fstat(fd, &own) == 0 && own.st_dev == file.st_dev && own.st_ino == file.st_ino) return true;
+  }
+  return false;
+}
+
+/// Opens the log for appending, and makes the file and its directory if they are missing. Null: `why` is the error. A pipe is
+/// refused, since its reader could block the server; /dev/stdout may be one.
+std::FILE* open_log(const std::string& path, std::string* why) {
+  spdlog::details::os::create_dir(spdlog::details::os::dir_name(path));
+  // Without O_NONBLOCK, opening a pipe would wait for a reader.
+  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+  const int error = errno;
+  struct stat info {};
+  const bool found = fd >= 0 ? ::fstat(fd, &info) == 0 : ::stat(path.c_str(), &info) == 0;
+  if (found && !S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode) && !S_ISDIR(info.st_mode) &&
+      !(fd >= 0 && is_standard_output(info))) {
+    *why =
+        path + ": is a named pipe, a socket or a block device; use a regular file, or leave log.file empty for standard output";
+  } else if (fd < 0) {
+    *why = path + ": cannot be opened for writing: " + std::generic_category().message(error);
+  } else if (::fcntl(fd, F_SETFL, O_APPEND) == 0) {  // writes wait again, so that no line is lost
+    if (std::FILE* const file = ::fdopen(fd, "a"); file != nullptr) return file;
+  }
+  if (why->empty()) *why = path + ": " + std::generic_category().message(errno);
+  if (fd >= 0) ::close(fd);
+  return nullptr;
+}
+
+class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  /// Owns `file`.
+  explicit FileSink(std::FILE* file) : file_(file) {}
+  ~FileSink() override { std::fclose(file_); }
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    if (std::fwrite(line.data(), 1, line.size(), file_) != line.size()) spdlog::throw_spdlog_ex("log.file: write", errno);
+  }
+  void flush_() override {
+    if (std::fflush(file_) != 0) spdlog::throw_spdlog_ex("log.file: write", errno);
+  }
+
+ private:
+  std::FILE* const file_;
+};
+
 }  // namespace
 
 struct ServerLog::Sinks {
@@ -128,16 +187,15 @@ void ServerLog::set_level(const std::string& level) { logger_->set_level(level_o
 
 std::string ServerLog::reopen() {
   if (file_.empty()) return {};
-  try {
-    auto next = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file_);
-    next->set_pattern(pattern(json_));
-    std::lock_guard lock(sinks_->mutex);
-    sinks_->all->add_sink(next);
-    if (sinks_->current != nullptr) sinks_->all->remove_sink(sinks_->current);
-    sinks_->current = std::move(next);
-  } catch (const spdlog::spdlog_ex& e) {
-    return "log.file: " + std::string(e.what());
-  }
+  std::string why;
+  std::FILE* const file = open_log(file_, &why);
+  if (file == nullptr) return "log.file: " + why;
+  auto next = std::make_shared<FileSink>(file);
+  next->set_pattern(pattern(json_));
+  std::lock_guard lock(sinks_->mutex);
+  sinks_->all->add_sink(next);
+  if (sinks_->current != nullptr) sinks_->all->remove_sink(sinks_->current);
+  sinks_->current = std::move(next);
   return {};
 }
 

@@ -44,13 +44,13 @@ class ServerLog {
   enum class Level { kDebug, kInfo, kWarning, kError };
 
   /// `file`: the log file; empty for standard output. `format`: "text", or "json" for an object with time, level and message a
-  /// line. Throws std::runtime_error if the file cannot be opened.
+  /// line. Throws std::runtime_error if the file cannot be opened, or is a pipe other than this process's standard output.
   ServerLog(const std::string& level, const std::string& file, const std::string& format = "text");
   ~ServerLog();
 
   void write(Level level, const std::string& text);
   void set_level(const std::string& level);
-  /// Reopens the file, for log rotation. Returns "" or the error.
+  /// Reopens the file, for log rotation. Returns "" or the error; then the file of before stays in use.
   std::string reopen();
 
  private:

@@ -375,6 +375,25 @@ def test_sighup_reopens_the_log_file(fresh):
     assert fresh.client().ping()
 
 
+def test_named_pipe_instead_of_the_log_file_is_refused_and_blocks_no_client(fresh):
+    log = fresh.home / "own.log"
+    why = f"log.file: {log}: is a named pipe, a socket or a block device"
+    fresh.set(f"log.file={log}").start(wait=False)
+    wait_until(lambda: log.exists() and "ready to accept" in log.read_text(), 60, "the log file exists")
+    moved = fresh.home / "own.log.1"
+    log.rename(moved)
+    os.mkfifo(log)
+    fresh.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: why in moved.read_text(), 20, "the old file says why")
+    assert "The old file stays in use" in moved.read_text()
+    assert fresh.client().ping()
+    fresh.stop()
+    started = subprocess.run([binary(), "--dir", fresh.home / "other", "--port", "0", "--set", f"log.file={log}"],
+                             capture_output=True, text=True, timeout=20, check=False)  # fmt: skip
+    assert started.returncode != 0
+    assert why in started.stderr + started.stdout
+
+
 def test_json_log_has_one_object_per_line(fresh):
     fresh.set("log.format=json").start()
     fresh.stop()

@@ -181,6 +181,8 @@ EXCEPTIONS = {
     ("server/log/failure_log.", "files"): "writes the log's last line when nothing may be allocated",
     ("server/log/failure_log.", "file descriptors"): "the same",
     ("server/log/failure_log.", "clocks and sleeping"): "the same: the time of that line",
+    ("server/log/server_log.", "files"): "looks at the kind of the log file when it opens it",
+    ("server/log/server_log.", "file descriptors"): "opens the log file without a wait for the reader of a pipe",
     ("server/import/", "files"): "reads and writes the files of other servers, which lie apart from any data directory",
     ("server/import/", "clocks and sleeping"): "shows progress",
     ("server/machine/cgroup.", "files"): "reads the limits that control groups set",

@@ -1,6 +1,9 @@
 // Tests of the text log: a client cannot choose bytes that forge a line.
 #include "log/server_log.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -80,4 +83,44 @@ TEST_CASE("log limiter: messages come within the interval: they are counted and 
   CHECK_FALSE(limiter.pass("c", 5'999));
   CHECK(limiter.pass("d", 6'000) == "d (2 similar messages since the last such line)");
   CHECK(limiter.pass("e", 100) == "e");  // a clock that was set back does not suppress it
+}
+
+TEST_CASE(
+    "log file is a named pipe: it is refused at once, at the start and when it is reopened, and the old file stays in use") {
+  const std::string path = std::filesystem::temp_directory_path() / ("ebbtide-server-log-pipe-" + std::to_string(::getpid()));
+  const std::string why =
+      "log.file: " + path +
+      ": is a named pipe, a socket or a block device; use a regular file, or leave log.file empty for standard output";
+  std::filesystem::remove(path);
+  ServerLog log("info", path);
+  std::ifstream in(path);
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK(log.reopen() == why);
+  CHECK_THROWS_WITH(ServerLog("info", path), why);
+  const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);  // a pipe with a reader can be opened
+  REQUIRE(reader >= 0);
+  CHECK(log.reopen() == why);
+  ::close(reader);
+  std::filesystem::remove(path);
+  log.write(ServerLog::Level::kInfo, "after the pipe");
+  std::string line;
+  std::getline(in, line);
+  CHECK(line.ends_with("after the pipe"));
+}
+
+TEST_CASE("log file is /dev/null, or standard output by its name: it is opened") {
+  for (const char* const path : {"/dev/null", "/dev/stdout"}) {
+    ServerLog log("error", path);
+    CHECK(log.reopen().empty());
+  }
+}
+
+TEST_CASE("log file is in a missing directory: the directory is made; a file that cannot be opened is an error with its reason") {
+  const auto room = std::filesystem::temp_directory_path() / ("ebbtide-server-log-room-" + std::to_string(::getpid()));
+  ServerLog log("info", room / "logs" / "server.log");
+  CHECK(std::filesystem::is_regular_file(room / "logs" / "server.log"));
+  CHECK_THROWS_WITH(ServerLog("info", room / "logs"),
+                    "log.file: " + (room / "logs").string() + ": cannot be opened for writing: Is a directory");
+  std::filesystem::remove_all(room);
 }
