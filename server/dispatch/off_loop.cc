@@ -183,6 +183,7 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
     job->waited_ms = (nanos_ - waiting.blocked_since) / kNanosPerMilli;
     job->unblocked = waiting.blocked->end() == BlockedClients::End::kTimeout;
   }
+  if (prepared.command->spec->has(kNeverInline)) job->threads = OffloadClass::kControl;
   if (prepared.command->spec->has(kLong)) job->threads = OffloadClass::kLong;
   waiting.job = job;
   leave_waiting(pending);

@@ -1,5 +1,9 @@
 #include "dispatch/offload.h"
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +12,9 @@
 namespace ebbtide {
 
 namespace {
+
+/// Gives a thread about a tenth of a processor that an event loop uses, too, and all of an idle one.
+constexpr int kNiceOfChecks = 10;
 
 class Disposal final : public OffloadWork {
  public:
@@ -26,9 +33,12 @@ void OffloadDisposer::dispose(std::shared_ptr<const void> garbage) {
 
 ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads, std::function<void()> collect)
     : collect_(std::move(collect)) {
-  const unsigned counts[kClasses] = {short_threads, long_threads, 1, long_threads};
+  const unsigned counts[kClasses] = {short_threads, long_threads, 1, long_threads, long_threads, 1, 1};
   for (std::size_t kind = 0; kind < kClasses; ++kind) {
     Queue& queue = queues_[kind];
+    const bool checks =
+        kind == static_cast<std::size_t>(OffloadClass::kCheck) || kind == static_cast<std::size_t>(OffloadClass::kLongCheck);
+    queue.nice = checks ? kNiceOfChecks : 0;
     for (unsigned i = 0; i < counts[kind]; ++i) queue.threads.emplace_back([this, &queue] { run(queue); });
   }
 }
@@ -82,6 +92,8 @@ void ThreadOffload::collect() {
 }
 
 void ThreadOffload::run(Queue& queue) const {
+  // Linux has a nice value for each thread. If it cannot be set, checks compete with the loops.
+  if (queue.nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), queue.nice);
   std::unique_lock lock(queue.mutex);
   std::uint64_t collected = 0;
   while (true) {

@@ -3,7 +3,9 @@
 // Each class of work has its own threads and queue, so that no class waits for another. Short work is limited, such as a SCAN
 // step or a read that repeatedly goes to the disk. Long work walks whole databases, or waits for background work to end. Waits
 // for a sync follow the order of the log, so one thread is enough for them. Long writes (long_write.h) are limited, too, but
-// other commands may wait for their keys. So long writes wait in their queue for each other only.
+// other commands may wait for their keys. So long writes wait in their queue for each other only. Administrative commands have
+// threads of their own, so that CLIENT KILL and ACL SETUSER end what keeps the others busy. Checks of rights can keep any number of
+// threads busy, so theirs have a low priority: they leave the processors to the event loops.
 //
 // Work is unwanted once its client has disconnected: then it is not begun, and leaves its queue. A client has at most one piece
 // of work, so the number of clients limits the queues.
@@ -32,7 +34,15 @@ class OffloadWork {
   [[nodiscard]] virtual bool wanted() const { return true; }
 };
 
-enum class OffloadClass : std::uint8_t { kShort, kLong, kSync, kWrite };
+enum class OffloadClass : std::uint8_t {
+  kShort,
+  kLong,
+  kSync,
+  kWrite,
+  kControl,    ///< commands by which an administrator stops others: CLIENT KILL, ACL SETUSER, CONFIG SET
+  kCheck,      ///< the first part of a check of rights (rights_check.h)
+  kLongCheck,  ///< checks of rights without a limit
+};
 
 /// Runs work that would delay an event loop. Thread-safe.
 class Offload {
@@ -45,9 +55,9 @@ class Offload {
 /// A fixed number of threads for each class.
 class ThreadOffload final : public Offload {
  public:
-  static constexpr std::size_t kClasses = 4;
+  static constexpr std::size_t kClasses = 7;
 
-  /// Starts at least one thread for each class. Long writes have as many threads as long work. `collect`: returns to the system
+  /// Starts at least one thread for each class. Long writes and control have as many threads as long work. `collect`: returns to the system
   /// the memory of the calling thread that other threads have freed; null: that memory stays.
   ThreadOffload(unsigned short_threads, unsigned long_threads, std::function<void()> collect = nullptr);
   /// Runs the queued work that is still wanted, then stops.
@@ -72,6 +82,7 @@ class ThreadOffload final : public Offload {
     std::uint64_t collections = 0;  ///< number of calls of collect()
 
     std::vector<std::thread> threads;
+    int nice = 0;  ///< nice value of the threads; constant
   };
 
   void run(Queue& queue) const;

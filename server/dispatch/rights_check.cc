@@ -12,7 +12,7 @@ namespace ebbtide {
 void RightsCheck::run() {
   // A key that is too long is in no database, so the command fails whatever its user's rights are.
   status = check_key_lengths(command->spec->keys, args);
-  AclBudget budget(threads == OffloadClass::kShort ? kShortSteps : ~std::uint64_t{0}, &client_gone);
+  AclBudget budget(threads == OffloadClass::kCheck ? kShortSteps : ~std::uint64_t{0}, &client_gone);
   if (status.is_ok()) verdict = check_permission(*user, *command, args.list, budget);
   done.store(true, std::memory_order_release);
   loop->resume(client_id);
@@ -31,7 +31,7 @@ void Dispatcher::check_off_loop(PendingCommand& pending, const Prepared& prepare
   session_of(client).modes |= Session::kInCheck;
   begin_wait(waiting, Stage::kThread);
   leave_waiting(pending);
-  env_.offload->submit(OffloadClass::kShort, std::move(check));
+  env_.offload->submit(OffloadClass::kCheck, std::move(check));
 }
 
 std::optional<AclVerdict> Dispatcher::end_check(PendingCommand& pending, const Prepared& prepared) {
@@ -39,10 +39,10 @@ std::optional<AclVerdict> Dispatcher::end_check(PendingCommand& pending, const P
   const std::shared_ptr<RightsCheck> check = waiting.rights;
   if (!check->done.load(std::memory_order_acquire)) return leave_waiting(pending), std::nullopt;
   if (check->status.is_ok() && !check->verdict) {
-    check->threads = OffloadClass::kLong;
+    check->threads = OffloadClass::kLongCheck;
     check->done.store(false, std::memory_order_relaxed);
     leave_waiting(pending);
-    env_.offload->submit(OffloadClass::kLong, check);
+    env_.offload->submit(OffloadClass::kLongCheck, check);
     return std::nullopt;
   }
   end_wait(waiting);

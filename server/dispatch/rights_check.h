@@ -20,7 +20,7 @@
 namespace ebbtide {
 
 struct RightsCheck final : OffloadWork {
-  /// A check with more steps (AclBudget) leaves the threads of short work: this many take about a quarter of a second.
+  /// A check with more steps (AclBudget) moves to kLongCheck: this many take about a quarter of a second.
   static constexpr std::uint64_t kShortSteps = 64 << 20;
 
   const Command* command = nullptr;
@@ -28,7 +28,7 @@ struct RightsCheck final : OffloadWork {
   std::shared_ptr<const User> user;
   ClientLoop* loop = nullptr;
   std::uint64_t client_id = 0;
-  OffloadClass threads = OffloadClass::kShort;  ///< the class of threads that it runs on
+  OffloadClass threads = OffloadClass::kCheck;  ///< the class of threads that it runs on
   /// The memory that `args` point into, after the client has disconnected. The loop sets it, to keep that memory alive.
   std::shared_ptr<const void> input;
   std::atomic<bool> client_gone{false};  ///< set by the loop: no client needs the result

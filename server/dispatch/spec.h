@@ -40,11 +40,13 @@ enum CommandFlags : std::uint32_t {
   kNoAsyncLoading = 1u << 15,
   kSentinel = 1u << 16,  ///< the flag is used by COMMAND INFO only: Redis's own table has it
   // These are not printed:
-  kSliced = 1u << 17,       ///< a command with very many arguments processes some per round of its loop (Ctx::end_slice)
-  kOnLoop = 1u << 18,       ///< keeps state with its connection, so it never runs on an offload thread
-  kRunsQueue = 1u << 19,    ///< EXEC
-  kImmediate = 1u << 20,    ///< inside MULTI the command runs at once instead of being queued
-  kNeverInline = 1u << 21,  ///< for kOffload: the command may wait for other threads, and is refused inside MULTI
+  kSliced = 1u << 17,     ///< a command with very many arguments processes some per round of its loop (Ctx::end_slice)
+  kOnLoop = 1u << 18,     ///< keeps state with its connection, so it never runs on an offload thread
+  kRunsQueue = 1u << 19,  ///< EXEC
+  kImmediate = 1u << 20,  ///< inside MULTI the command runs at once instead of being queued
+  /// For kOffload: the command may wait for other threads, and is refused inside MULTI. Without kLong it runs on the threads of
+  /// administrative commands (OffloadClass::kControl).
+  kNeverInline = 1u << 21,
   kSubscriber = 1u << 22,   ///< allowed on a RESP2 connection that has subscribed
   kAnyThread = 1u << 23,    ///< the command reads no keys; inside EXEC it may run on any thread
   kDangerous = 1u << 24,    ///< the command is in @dangerous without being in @admin

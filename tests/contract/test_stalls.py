@@ -390,6 +390,39 @@ def test_keys_compared_with_8192_patterns_of_a_user_delay_no_ping(big, pattern):
         assert all(reply in each for each in replies), name
 
 
+def test_checks_of_rights_of_40_clients_delay_no_ping_and_no_administrator(big):
+    """Each check takes a second or more. Nearly all of them wait for a thread, and none of them is done before its client is killed."""
+    user_with_patterns(big, "*:tenant%d:*")
+    client = big.client()
+    request = encode("AUTH", "app", "pw") + encode("MGET", *["x" * 62_900 + f":tenant0:{i}" for i in range(40)])
+    commands = {
+        "CONFIG SET": ("CONFIG", "SET", "slowlog-max-len", "128"),
+        "ACL SETUSER": ("ACL", "SETUSER", "other", "on"),
+        "CLIENT LIST": ("CLIENT", "LIST"),
+        "CLIENT KILL": ("CLIENT", "KILL", "USER", "app"),
+    }
+
+    def measure():
+        times = {}
+        with contextlib.ExitStack() as stack:
+            links = [stack.enter_context(big.connect()) for _ in range(40)]
+
+            def work():
+                for link in links:
+                    link.sendall(request)
+                wait_until(lambda: int(client.info("clients")["waiting_clients"]) >= 40, 60, "the checks wait for threads")
+                for name, command in commands.items():
+                    start = time.monotonic()
+                    client.execute_command(*command)
+                    times[name] = time.monotonic() - start
+
+            ping = longest_beside(big, work, [("PING",)])[0]
+            assert all(receive_all(link) == b"+OK\r\n" for link in links)
+            return max(ping * 4, *times.values())
+
+    assert best_of_tries(measure) < BOUND
+
+
 def test_subscriptions_compared_with_a_changed_users_patterns_delay_no_ping(big):
     user_with_patterns(big, "*:tenant%d:*", 512)
     client = big.client()

@@ -42,7 +42,8 @@ TEST_CASE("each class of work has threads of its own") {
   auto slow = std::make_shared<Work>();
   offload.submit(OffloadClass::kLong, slow);
   slow->begun.get_future().wait();
-  for (const OffloadClass kind : {OffloadClass::kShort, OffloadClass::kSync}) {
+  for (const OffloadClass kind : {OffloadClass::kShort, OffloadClass::kSync, OffloadClass::kWrite, OffloadClass::kControl,
+                                  OffloadClass::kCheck, OffloadClass::kLongCheck}) {
     auto quick = std::make_shared<Signal>();
     offload.submit(kind, quick);
     quick->ran.get_future().wait();
@@ -86,5 +87,5 @@ TEST_CASE("collect() is called: each idle thread collects freed memory") {
   });
   offload.collect();
   std::unique_lock lock(mutex);
-  CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return threads.size() == 5; }));
+  CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return threads.size() == 8; }));
 }

@@ -100,11 +100,24 @@ TEST_CASE("check takes very long: it goes on on a thread for long work", "[acl]"
   server.log_in();
   const auto asked = server.ask({"GET", std::string(1 << 20, 'x')});
   REQUIRE_FALSE(asked->step());
-  CHECK(server.manual.last() == OffloadClass::kShort);
+  CHECK(server.manual.last() == OffloadClass::kCheck);
   REQUIRE(server.manual.run_one());
   REQUIRE_FALSE(asked->step());
-  CHECK(server.manual.last() == OffloadClass::kLong);
+  CHECK(server.manual.last() == OffloadClass::kLongCheck);
   asked->close();
+}
+
+TEST_CASE("administrative command that may wait for other threads: no check and no read shares its threads", "[acl]") {
+  Server server;
+  for (const Bytes line :
+       {"CLIENT KILL USER app", "CLIENT LIST", "CONFIG SET slowlog-max-len 9", "ACL SETUSER app on", "ACL DELUSER app"}) {
+    INFO(line);
+    const auto asked = server.ask(split_line(line));
+    REQUIRE_FALSE(asked->step());
+    CHECK(server.manual.last() == OffloadClass::kControl);
+    REQUIRE(server.manual.run_one());
+    CHECK(asked->step());
+  }
 }
 
 TEST_CASE("client's command is resumed before its check is done: it still waits", "[acl]") {
