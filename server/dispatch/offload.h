@@ -39,7 +39,8 @@ enum class OffloadClass : std::uint8_t {
   kLong,
   kSync,
   kWrite,
-  kControl,    ///< commands by which an administrator stops others: CLIENT KILL, ACL SETUSER, CONFIG SET
+  kControl,    ///< commands that change users and settings: ACL SETUSER, CONFIG SET
+  kClients,    ///< commands that list and close connections: CLIENT LIST, CLIENT KILL
   kCheck,      ///< the first part of a check of rights (rights_check.h)
   kLongCheck,  ///< checks of rights without a limit
 };
@@ -55,7 +56,7 @@ class Offload {
 /// A fixed number of threads for each class.
 class ThreadOffload final : public Offload {
  public:
-  static constexpr std::size_t kClasses = 7;
+  static constexpr std::size_t kClasses = 8;
 
   /// Starts at least one thread for each class. Long writes and control have as many threads as long work. `collect`: returns to the system
   /// the memory of the calling thread that other threads have freed; null: that memory stays.

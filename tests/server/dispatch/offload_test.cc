@@ -43,7 +43,7 @@ TEST_CASE("each class of work has threads of its own") {
   offload.submit(OffloadClass::kLong, slow);
   slow->begun.get_future().wait();
   for (const OffloadClass kind : {OffloadClass::kShort, OffloadClass::kSync, OffloadClass::kWrite, OffloadClass::kControl,
-                                  OffloadClass::kCheck, OffloadClass::kLongCheck}) {
+                                  OffloadClass::kClients, OffloadClass::kCheck, OffloadClass::kLongCheck}) {
     auto quick = std::make_shared<Signal>();
     offload.submit(kind, quick);
     quick->ran.get_future().wait();
@@ -87,5 +87,5 @@ TEST_CASE("collect() is called: each idle thread collects freed memory") {
   });
   offload.collect();
   std::unique_lock lock(mutex);
-  CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return threads.size() == 8; }));
+  CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return threads.size() == 9; }));
 }
