@@ -636,9 +636,11 @@ Status combine(Ctx& ctx, Combination* all) {
   TRY(parse_combination(ctx, count_at + 1 + static_cast<std::size_t>(keys), all));
   std::vector<WeightedSource> sources;
   TRY(decode_sources(ctx, all, &sources));
-  const SortedSet result = all->operation == ZsetOperation::kDifference ? without_others(sources)
-                           : all->operation == ZsetOperation::kUnion    ? united(std::move(sources), all->aggregate)
-                                                                        : common(std::move(sources), all->aggregate);
+  const StopCheck stop = [&ctx] { return ctx.is_cancelled(); };
+  const SortedSet result = all->operation == ZsetOperation::kDifference ? without_others(sources, stop)
+                           : all->operation == ZsetOperation::kUnion    ? united(std::move(sources), all->aggregate, stop)
+                                                                        : common(std::move(sources), all->aggregate, stop);
+  TRY(ctx.work(0));  // fails if the operation was ended
   if (all->stores) return store_result(ctx, ctx.key(0), result);
   if (all->only_counts) {
     const std::uint64_t size = all->limit == 0 ? result.size() : std::min<std::uint64_t>(all->limit, result.size());

@@ -182,10 +182,11 @@ double weighted(const ScoredMember& member, double weight) {
 
 }  // namespace
 
-SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate) {
+SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate, const StopCheck& stop) {
   sort_by_size(&sources);
   BytesMap<double> scores;
   for (const WeightedSource& source : sources) {
+    if (stop()) return {};
     for (const ScoredMember& each : source.members) {
       const double score = weighted(each, source.weight);
       const auto [found, is_new] = scores.try_emplace(each.member, score);
@@ -195,7 +196,7 @@ SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate) {
   return in_order(scores);
 }
 
-SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate) {
+SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate, const StopCheck& stop) {
   if (sources.empty()) return {};
   sort_by_size(&sources);
   // For each member: the number of sources that have it, and its score so far.
@@ -203,6 +204,7 @@ SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate) {
   for (const ScoredMember& each : sources[0].members)
     scores.emplace(each.member, std::pair(1, weighted(each, sources[0].weight)));
   for (std::size_t i = 1; i < sources.size(); ++i) {
+    if (stop()) return {};
     for (const ScoredMember& each : sources[i].members) {
       const auto found = scores.find(each.member);
       if (found == scores.end() || found->second.first != i) continue;
@@ -218,9 +220,10 @@ SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate) {
   return members;
 }
 
-SortedSet without_others(const std::vector<WeightedSource>& sources) {
+SortedSet without_others(const std::vector<WeightedSource>& sources, const StopCheck& stop) {
   BytesSet others;
   for (std::size_t i = 1; i < sources.size(); ++i) {
+    if (stop()) return {};
     for (const ScoredMember& each : sources[i].members) others.insert(each.member);
   }
   SortedSet members;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -82,11 +83,13 @@ struct WeightedSource {
   std::span<const ScoredMember> members;
   double weight = 1;
 };
+/// Called before each source of an operation: true ends it, and the result has no meaning. Thousands of sources take many seconds.
+using StopCheck = std::function<bool()>;
 /// Return the union and the intersection of the sources. Scores are multiplied by weights and added up in Redis's order, from the
 /// smallest source to the largest; a sum that is not a number counts as 0.
-SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate);
-SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate);
+SortedSet united(std::vector<WeightedSource> sources, Aggregate aggregate, const StopCheck& stop);
+SortedSet common(std::vector<WeightedSource> sources, Aggregate aggregate, const StopCheck& stop);
 /// Returns the members of the first source that are in no other, with their scores.
-SortedSet without_others(const std::vector<WeightedSource>& sources);
+SortedSet without_others(const std::vector<WeightedSource>& sources, const StopCheck& stop);
 
 }  // namespace ebbtide

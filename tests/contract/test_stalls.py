@@ -714,6 +714,23 @@ def test_client_that_disconnects_during_its_long_command_blocks_no_other(big):
     assert client.setbit("far", 7, 1) in (0, 1)
 
 
+def test_unions_of_4000_large_sorted_sets_end_when_their_clients_have_gone(big):
+    """Each would take ten seconds or more, and there are more of them than threads."""
+    client = big.client()
+    client.zadd("z", {f"member:{i}": i for i in range(16_000)})
+    for command in (("ZUNION", "4000", *["z"] * 4000), ("ZUNIONSTORE", "to", "4000", *["z"] * 4000)):
+        links = [big.connect() for _ in range(6)]
+        for link in links:
+            link.sendall(encode(*command))
+        time.sleep(1)  # some of them run
+        for link in links:
+            link.close()
+    start = time.monotonic()
+    assert big.stop() == 0
+    assert time.monotonic() - start < 5
+    big.start()
+
+
 def test_long_and_short_writes_of_the_same_keys_lose_no_update(fresh):
     """Two kinds of long transactions run beside short ones and range deletes of other keys, on two event loops."""
     fresh.set("storage.memory_budget=1GiB", "server.threads=2").start()

@@ -122,16 +122,33 @@ TEST_CASE("sorted set: ranges of members are found, forward and backward", "[zse
   CHECK(range("[b", "[b") == "b");
 }
 
+const StopCheck kNeverStop = [] { return false; };
+
+TEST_CASE("sorted set: an operation on many sources ends when its check says so", "[zsets]") {
+  const SortedSet members = {{1, "a"}, {2, "b"}};
+  const std::vector<WeightedSource> sources(1000, WeightedSource{members, 1});
+  int asked = 0;
+  const StopCheck third = [&asked] { return ++asked == 3; };
+  (void)united(sources, Aggregate::kSum, third);
+  CHECK(asked == 3);
+  asked = 0;
+  (void)common(sources, Aggregate::kSum, third);
+  CHECK(asked == 3);
+  asked = 0;
+  (void)without_others(sources, third);
+  CHECK(asked == 3);
+}
+
 TEST_CASE("sorted set: scores are weighted and aggregated, and a sum that is not a number counts as 0", "[zsets]") {
   const SortedSet a = {{1, "x"}, {2, "y"}}, b = {{10, "y"}, {20, "z"}};
-  CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kSum)) == "x=1 y=12 z=20 ");
-  CHECK(text(united({{a, 2}, {b, -1}}, Aggregate::kSum)) == "z=-20 y=-6 x=2 ");
-  CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kMin)) == "x=1 y=2 z=20 ");
-  CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kMax)) == "x=1 y=10 z=20 ");
-  CHECK(text(common({{a, 1}, {b, 2}}, Aggregate::kSum)) == "y=22 ");
-  CHECK(common({{a, 1}, {{}, 1}}, Aggregate::kSum).empty());
+  CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kSum, kNeverStop)) == "x=1 y=12 z=20 ");
+  CHECK(text(united({{a, 2}, {b, -1}}, Aggregate::kSum, kNeverStop)) == "z=-20 y=-6 x=2 ");
+  CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kMin, kNeverStop)) == "x=1 y=2 z=20 ");
+  CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kMax, kNeverStop)) == "x=1 y=10 z=20 ");
+  CHECK(text(common({{a, 1}, {b, 2}}, Aggregate::kSum, kNeverStop)) == "y=22 ");
+  CHECK(common({{a, 1}, {{}, 1}}, Aggregate::kSum, kNeverStop).empty());
   CHECK(text(without_others({{a, 1}, {b, 1}})) == "x=1 ");
   const SortedSet low = {{-kInfinity, "m"}}, high = {{kInfinity, "m"}};
-  CHECK(united({{low, 1}, {high, 1}}, Aggregate::kSum)[0].score == 0);
-  CHECK(united({{high, 0}}, Aggregate::kSum)[0].score == 0);
+  CHECK(united({{low, 1}, {high, 1}}, Aggregate::kSum, kNeverStop)[0].score == 0);
+  CHECK(united({{high, 0}}, Aggregate::kSum, kNeverStop)[0].score == 0);
 }
