@@ -8,12 +8,17 @@
 namespace ebbtide {
 
 ThreadPool::ThreadPool(unsigned threads, std::string name, int nice) : name_(std::move(name)) {
-  for (unsigned i = 0; i < threads; ++i) {
-    threads_.emplace_back([this, nice, i] {
-      pthread_setname_np(pthread_self(), (name_ + "-" + std::to_string(i)).substr(0, 15).c_str());
-      if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), nice);
-      run();
-    });
+  try {
+    for (unsigned i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, nice, i] {
+        pthread_setname_np(pthread_self(), (name_ + "-" + std::to_string(i)).substr(0, 15).c_str());
+        if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), nice);
+        run();
+      });
+    }
+  } catch (...) {  // the system has no room for another thread
+    stop();
+    throw;
   }
 }
 

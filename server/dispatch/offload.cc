@@ -39,11 +39,22 @@ ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads, std:
     const bool checks =
         kind == static_cast<std::size_t>(OffloadClass::kCheck) || kind == static_cast<std::size_t>(OffloadClass::kLongCheck);
     queue.nice = checks ? kNiceOfChecks : 0;
-    for (unsigned i = 0; i < counts[kind]; ++i) queue.threads.emplace_back([this, &queue] { run(queue); });
+    for (unsigned i = 0; i < counts[kind]; ++i) start_thread(queue);
   }
 }
 
-ThreadOffload::~ThreadOffload() {
+void ThreadOffload::start_thread(Queue& queue) {
+  try {
+    queue.threads.emplace_back([this, &queue] { run(queue); });
+  } catch (...) {  // the system has no room for another thread
+    stop();
+    throw;
+  }
+}
+
+ThreadOffload::~ThreadOffload() { stop(); }
+
+void ThreadOffload::stop() {
   for (Queue& queue : queues_) {
     {
       std::lock_guard lock(queue.mutex);

@@ -86,6 +86,10 @@ class ThreadOffload final : public Offload {
     int nice = 0;  ///< nice value of the threads; constant
   };
 
+  /// Throws std::system_error if there is no room for another thread; then all threads have ended.
+  void start_thread(Queue& queue);
+  /// Ends all threads once they have done the queued work.
+  void stop();
   void run(Queue& queue) const;
 
   const std::function<void()> collect_;
