@@ -147,7 +147,7 @@ TEST_CASE("sorted set: scores are weighted and aggregated, and a sum that is not
   CHECK(text(united({{a, 1}, {b, 1}}, Aggregate::kMax, kNeverStop)) == "x=1 y=10 z=20 ");
   CHECK(text(common({{a, 1}, {b, 2}}, Aggregate::kSum, kNeverStop)) == "y=22 ");
   CHECK(common({{a, 1}, {{}, 1}}, Aggregate::kSum, kNeverStop).empty());
-  CHECK(text(without_others({{a, 1}, {b, 1}})) == "x=1 ");
+  CHECK(text(without_others({{a, 1}, {b, 1}}, kNeverStop)) == "x=1 ");
   const SortedSet low = {{-kInfinity, "m"}}, high = {{kInfinity, "m"}};
   CHECK(united({{low, 1}, {high, 1}}, Aggregate::kSum, kNeverStop)[0].score == 0);
   CHECK(united({{high, 0}}, Aggregate::kSum, kNeverStop)[0].score == 0);
