@@ -16,6 +16,7 @@
 #include <asio/post.hpp>
 
 #include "admin/basic_auth.h"
+#include "commands/config_access.h"
 #include "commands/families.h"
 #include "config/exposure.h"
 #include "dispatch/dispatcher.h"
@@ -700,16 +701,7 @@ AutoTuning::Env Server::tuning_env() {
     return out;
   };
   env.workload = [this](DatabaseId database) { return db_->workload(database); };
-  env.config.get = [this](const std::string& key) {
-    const Bytes pattern = key;
-    std::vector<std::pair<std::string, std::string>> found;
-    config_.get(std::span(&pattern, 1), &found);
-    return found.empty() ? std::string() : found.front().second;
-  };
-  env.config.set = [this](std::span<const std::pair<std::string, std::string>> items) {
-    const std::vector<std::pair<Bytes, Bytes>> views(items.begin(), items.end());
-    return config_.set(views);
-  };
+  env.config = config_access(*this);
   env.writable = [this] { return db_->write_status(); };
   env.log = [this](bool warning, const std::string& text) {
     log_->write(warning ? ServerLog::Level::kWarning : ServerLog::Level::kInfo, text);

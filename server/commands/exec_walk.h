@@ -51,8 +51,8 @@ class ExecWalk {
 /// takes about 2 ms, as long as processing these bytes.
 constexpr std::uint64_t kEstimateBytes = 2 << 20;
 
-/// Counts a range delete inside EXEC, whose bounds have `bound_bytes` bytes, as Ctx::work() does, and fails like it. No key is read.
-/// But the commit adds the delete to the memtable's tombstones on the loop, and each copy of long bounds takes new memory.
+/// Counts a range delete inside EXEC, whose bounds have `bound_bytes` bytes, as Ctx::work() does, and fails like it. No key is
+/// read. But the commit adds the delete to the memtable's tombstones on the loop, and each copy of long bounds takes new memory.
 inline Status range_delete_work(Ctx& ctx, std::size_t bound_bytes) {
   return ctx.in_exec() ? ctx.work(Ctx::kRangeDeleteWork + Ctx::kBoundByteWork * bound_bytes) : Status::ok();
 }

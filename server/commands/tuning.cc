@@ -8,6 +8,7 @@
 
 #include <engine/policies.h>
 #include <engine/tuner.h>
+#include "commands/config_access.h"
 #include "commands/families.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
@@ -190,19 +191,6 @@ Status tune_advise(Ctx& ctx) {
   reply_proposal(reply, "nominal", workload.database, advice->nominal, advice->today.has_value());
   reply_proposal(reply, "robust", workload.database, advice->robust, advice->today.has_value());
   return Status::ok();
-}
-
-ConfigAccess config_access(ServerControl& server) {
-  return {[&server](const std::string& key) {
-            const Bytes pattern = key;
-            std::vector<std::pair<std::string, std::string>> found;
-            server.config_get(std::span(&pattern, 1), &found);
-            return found.empty() ? std::string() : found.front().second;
-          },
-          [&server](std::span<const std::pair<std::string, std::string>> items) {
-            const std::vector<std::pair<Bytes, Bytes>> views(items.begin(), items.end());
-            return server.config_set(views);
-          }};
 }
 
 /// Options of TUNE.APPLY: [DB n] [CHANGES], in any order.

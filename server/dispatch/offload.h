@@ -58,8 +58,8 @@ class ThreadOffload final : public Offload {
  public:
   static constexpr std::size_t kClasses = 8;
 
-  /// Starts at least one thread for each class. Long writes and control have as many threads as long work. `collect`: returns to the system
-  /// the memory of the calling thread that other threads have freed; null: that memory stays.
+  /// Starts at least one thread for each class. Long writes and control have as many threads as long work. `collect`: returns to
+  /// the system the memory of the calling thread that other threads have freed; null: that memory stays.
   ThreadOffload(unsigned short_threads, unsigned long_threads, std::function<void()> collect = nullptr);
   /// Runs the queued work that is still wanted, then stops.
   ~ThreadOffload() override;

@@ -44,8 +44,8 @@ enum CommandFlags : std::uint32_t {
   kOnLoop = 1u << 18,     ///< keeps state with its connection, so it never runs on an offload thread
   kRunsQueue = 1u << 19,  ///< EXEC
   kImmediate = 1u << 20,  ///< inside MULTI the command runs at once instead of being queued
-  /// For kOffload: the command may wait for other threads, and is refused inside MULTI. Without kLong it runs on the threads of
-  /// administrative commands (OffloadClass::kControl).
+  /// For kOffload: the command may wait for other threads, and is refused inside MULTI. It runs on the threads of
+  /// administrative commands: those of the group kConnection on OffloadClass::kClients, others on kControl.
   kNeverInline = 1u << 21,
   kSubscriber = 1u << 22,   ///< allowed on a RESP2 connection that has subscribed
   kAnyThread = 1u << 23,    ///< the command reads no keys; inside EXEC it may run on any thread

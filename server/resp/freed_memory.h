@@ -1,8 +1,8 @@
 // Memory that other threads have freed.
 //
 // The allocator returns memory to the system on the thread that allocated it. So a thread that allocates much at once first
-// collects what other threads have freed of its memory, and has the other threads collect theirs: otherwise both would be in memory.
-// Pages of the cache, for example, are evicted by the thread that needs room, but were allocated by any thread.
+// collects what other threads have freed of its memory, and has the other threads collect theirs: otherwise both would be in
+// memory. Pages of the cache, for example, are evicted by the thread that needs room, but were allocated by any thread.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// The functions that collect freed memory; null: none. Set once, before the threads start.
+/// The functions that collect freed memory; null: none. Set once, before any command runs.
 struct FreedMemoryCollectors {
   void (*own)() = nullptr;       ///< collects that of the calling thread
   std::function<void()> others;  ///< has other threads collect theirs soon; thread-safe

@@ -7,22 +7,10 @@ import pytest
 import redis
 
 from support.server import wait_until
+from support.tuning import POOR_FOR_WRITES, tuned_settings as settings
 
 VALUE = b"v" * 200
-SMALL = {
-    "storage.memtable_size": "64KiB",
-    "storage.block_cache": "1MiB",
-    "storage.memory_budget": "64MiB",
-    "tree.file_size": "256KiB",
-    "tree.policy.name": "leveling",
-    "tree.policy.size_ratio": "20",
-    "tuning.window": "1s",
-}
-
-
-def settings(client):
-    names = ("policy.name", "policy.size_ratio", "memtable_size", "filters.bits_per_key")
-    return {name: client.config_get(f"databases.0.{name}").get(f"databases.0.{name}") for name in names}
+SMALL = {**POOR_FOR_WRITES, "tuning.window": "1s"}
 
 
 class Load:

@@ -16,9 +16,9 @@
 //
 // The ledger holds the cost model's page reads for all operations so far: those with the settings in effect, merges of changes
 // included, and those with the base, the settings that the tuner found. The first sum may exceed the second by kMostLoss of it, or
-// of what the base costs in an hour, if less than an hour has passed. When no more is left than one bad window and the way back need, the
-// tuner returns at once, if the base is better for the present mix. So however the mix changes, the page
-// reads of an hour or more exceed those of the base by at most kMostLoss, if the rate of operations stays.
+// of what the base costs in an hour, if less than an hour has passed. When no more is left than one bad window and the way back
+// need, the tuner returns at once, if the base is better for the present mix. So however the mix changes, the page reads of an hour
+// or more exceed those of the base by at most kMostLoss, if the rate of operations stays.
 //
 // Rule 5 is the rule of renting skis: it limits what a short-lived mix can cost to twice what it costs to ignore it.
 //
