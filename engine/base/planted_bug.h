@@ -28,6 +28,8 @@ enum class PlantedBug : std::uint8_t {
   kReadStalePage,                ///< the cache returns a page of another file that was at the same place
   kDropWhatHides,                ///< a page is dropped though older versions of its keys lie below
   kFinalOverQuarantined,         ///< a merge treats a damaged table as empty
+  kSkipReaper,                   ///< the elements of an expired collection are not deleted, but its header may go
+  kReapBeforeSync,               ///< headers of dead collections may go before the delete of their elements is durable
   kStackTooDeep,                 ///< a stack policy with more runs than its bound asks for no merge
 };
 

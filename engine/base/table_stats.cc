@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-// Format of encode(): integers as varints, flags, bounds, then the number of collections. A new field is added at the end and makes
+// Format of encode(): integers as varints, flags, bounds, then the numbers of collections and of headers. A new field is added at the end and makes
 // the length prefix larger; readers skip fields that they do not know.
 constexpr std::uint64_t kExclusive = 1;
 constexpr std::uint64_t kUnbounded = 2;
@@ -40,6 +40,7 @@ void TableStats::add_entry(const Entry& entry) {
     return;
   }
   if (is_collection(entry.kind)) ++collections;
+  if (entry.kind == EntryKind::kHeader) ++headers;
   if (entry.is_large() || entry.value.size() > kLargeValueBytes) ++large_values;
   if (entry.delete_key == kNoStamp) {
     ++unstamped;
@@ -94,6 +95,7 @@ void TableStats::encode(std::string* out) const {
   put_bytes(&body, smallest);
   put_bytes(&body, largest);
   put_varint(&body, collections);
+  put_varint(&body, headers);
   put_bytes(out, body);
 }
 
@@ -111,7 +113,9 @@ Result<TableStats> TableStats::decode(Bytes* in) {
   if (!get_varint(&body, &flags) || !get_string(&body, &s.smallest) || !get_string(&body, &s.largest)) {
     return Status::corruption("table stats: too short");
   }
-  if (!body.empty() && !get_varint(&body, &s.collections)) return Status::corruption("table stats: too short");  // format 1: none
+  for (std::uint64_t* v : {&s.collections, &s.headers}) {  // early programs did not write these
+    if (!body.empty() && !get_varint(&body, v)) return Status::corruption("table stats: too short");
+  }
   if (std::max({s.min_seq, s.max_seq, s.applied_seq}) > kMaxSeqNum) {
     return Status::corruption("table stats: sequence number " + std::to_string(std::max({s.min_seq, s.max_seq, s.applied_seq})) +
                               " exceeds the maximum");

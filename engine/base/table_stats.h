@@ -19,6 +19,7 @@ struct TableStats {
   std::uint64_t key_bytes = 0, value_bytes = 0;  ///< before compression; value_bytes includes large values
   std::uint64_t large_values = 0;
   std::uint64_t collections = 0;   ///< compact entries and headers
+  std::uint64_t headers = 0;       ///< headers of large collections
   std::string smallest, largest;   ///< bounds of point entries and range tombstones together, both inclusive
   bool largest_exclusive = false;  ///< if true, `largest` is not inclusive, but the end of a range tombstone
   bool unbounded = false;          ///< a range tombstone reaches past every key; `largest` is then empty

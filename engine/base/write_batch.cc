@@ -31,6 +31,7 @@ void WriteBatch::forget() {
   also_written_.clear();
   longest_key_ = 0;
   relied_expiry_ = 0;
+  relied_tree_ = kNoTree;
   adds_data_ = false;
 }
 
@@ -65,10 +66,12 @@ void WriteBatch::put_key(Bytes key) {
 
 void WriteBatch::put_head(DatabaseId database, Bytes key, const PutOptions& options, std::size_t value_bytes) {
   const bool stamped = options.stamp != kNoStamp, expires = options.expiry != 0;
-  DEBUG_ASSERT(options.kind == EntryKind::kValue || options.kind == EntryKind::kCompact);
+  DEBUG_ASSERT(options.kind != EntryKind::kTombstone);
+  const bool header = options.kind == EntryKind::kHeader;
+  if (header) rely_on_expiry(options.expiry);
   const unsigned flags = (stamped ? kHasStamp : 0U) | (expires ? kHasExpiry : 0U) | (options.debt ? kHasDebt : 0U) |
                          (options.kind == EntryKind::kCompact ? kIsCompact : 0U);
-  begin_op(OpKind::kPut, static_cast<std::uint8_t>(flags), database);
+  begin_op(header ? OpKind::kHeader : OpKind::kPut, static_cast<std::uint8_t>(flags), database);
   put_key(key);
   adds_data_ |= !options.shrinks;
   char fields[2 * sizeof(std::uint64_t) + kMaxVarintBytes];
@@ -109,11 +112,12 @@ void WriteBatch::del(DatabaseId database, Bytes key) {
   put_key(key);
 }
 
-void WriteBatch::delete_range(DatabaseId database, Bytes start, Bytes end) {
+void WriteBatch::delete_range(DatabaseId database, Bytes start, Bytes end, Millis birth) {
   if (!end.empty() && start >= end) return;
-  begin_op(OpKind::kRangeTombstone, 0, database);
+  begin_op(OpKind::kRangeTombstone, birth == 0 ? 0 : kHasBirth, database);
   put_key(start);
   put_bytes(&rep_, end);
+  if (birth != 0) put_u64(&rep_, birth);
 }
 
 void WriteBatch::delete_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) {
@@ -175,6 +179,8 @@ bool decode_op(Bytes* in, WriteBatch::Op* op, Shape* shape) {
   if (makes_tree(op->kind)) {
     if (shape->flags > static_cast<std::uint8_t>(kLastStampMode)) return false;
     op->mode = static_cast<StampMode>(shape->flags);
+  } else if (op->kind == OpKind::kRangeTombstone) {
+    if ((shape->flags & ~WriteBatch::kHasBirth) != 0) return false;
   } else if (shape->flags != 0 && !has_value(op->kind)) {
     return false;
   }
@@ -192,7 +198,8 @@ bool decode_op(Bytes* in, WriteBatch::Op* op, Shape* shape) {
     case OpKind::kTombstone:
       return get_bytes(in, &op->key);
     case OpKind::kRangeTombstone:
-      return get_bytes(in, &op->key) && get_bytes(in, &op->end);
+      if (!get_bytes(in, &op->key) || !get_bytes(in, &op->end)) return false;
+      return (shape->flags & WriteBatch::kHasBirth) == 0 || (get_u64(in, &op->birth) && op->birth != 0);
     case OpKind::kSecondaryDelete:
       return get_u64(in, &op->lo) && get_u64(in, &op->hi) && op->lo < op->hi && op->hi <= kDeleteKeyEnd;
     case OpKind::kFlushDatabase:

@@ -13,6 +13,7 @@
 
 #include <engine/options.h>
 #include "base/background_pool.h"
+#include "deletes/reaped.h"
 #include "io/file_system.h"
 #include "table/table_reader.h"
 #include "tree/plan.h"
@@ -47,6 +48,7 @@ struct CompactionContext {
   Millis now = 0;
   TreeSettings settings;
   StampMode stamp = StampMode::kWriteTime;
+  Reaped reaped{};  ///< of the tree
   SeqNum visible_seq = 0;
   SeqNum last_seq = 0;  ///< flushes only: seq of the last operation in the memtables
   /// For each target run, the bits per key of the outputs' filter slices (table/table_builder.h). A run that is not listed gets

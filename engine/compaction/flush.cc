@@ -206,7 +206,7 @@ Status divide_flush(const std::vector<FlushInput>& inputs, const Version& versio
 
 Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version,
                                       const CompactionContext& context, const CompactionEnv& env) {
-  const Judgement judgement{context.visible_seq, context.now};
+  const Judgement judgement{context.visible_seq, context.now, context.reaped};
   TRY_ASSIGN(touched, range_of_flush(inputs));
   const Finality finality = finality_of(version, touched);
   RunProbe probe(version, env);

@@ -23,7 +23,7 @@ GroupMerge::GroupMerge(const Version& version, const CompactionContext& context,
     : version_(version),
       context_(context),
       env_(env),
-      judgement_{context.visible_seq, context.now},
+      judgement_{context.visible_seq, context.now, context.reaped},
       names_(version, newest_run(version, inputs), context.now),
       cuts_(version, context, env, inputs, tables_),
       builder_(version, context, inputs, tables_, env.readahead_bytes) {}

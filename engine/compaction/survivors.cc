@@ -76,14 +76,22 @@ Millis Survivors::record_birth(const Entry& entry, SeqNum up_to) const {
   return records_->oldest_birth(entry.delete_key, entry.seq, up_to);
 }
 
+/// Returns true if the entry is a header that must stay even if it has expired or a record covers it: its elements exist until a
+/// range tombstone over them is durable. The reaper sees to that, and knows of the elements by the header.
+bool Survivors::is_held_by_elements(const Entry& entry, SeqNum stripe) const {
+  if (entry.kind != EntryKind::kHeader) return false;
+  if (entry.expired(std::min(judgement_.now, judgement_.reaped.expiry))) return false;
+  return record_birth(entry, std::min(stripe, judgement_.reaped.record)) == 0;
+}
+
 /// Changes the candidate to its surviving form; returns false if it does not survive.
 bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
   Entry& entry = candidate->entry;
   const bool covered = cover_in_stripe(entry, candidate->stripe) != nullptr;
   const bool expired = !entry.is_tombstone() && entry.expired(judgement_.now);
   const Millis record_birth = this->record_birth(entry, candidate->stripe);
-  const bool held = is_held_by_elements(entry, covered);
-  const bool dead = entry.is_tombstone() || covered || ((expired || record_birth != 0) && !held);
+  const bool died = expired || record_birth != 0;
+  const bool dead = entry.is_tombstone() || covered || (died && !is_held_by_elements(entry, candidate->stripe));
   if (nothing_below || (entry.is_tombstone() && planted(PlantedBug::kDropTombstoneEarly))) {
     entry.debt = 0;
     return !dead;

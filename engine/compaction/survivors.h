@@ -33,6 +33,7 @@
 
 #include "base/entry.h"
 #include "deletes/range_tombstone.h"
+#include "deletes/reaped.h"
 #include "deletes/record.h"
 
 namespace ebbtide {
@@ -41,6 +42,7 @@ namespace ebbtide {
 struct Judgement {
   SeqNum visible_seq = kMaxSeqNum;  ///< the greatest seq that a reader can have at that time
   Millis now = 0;
+  Reaped reaped{};  ///< dead headers up to here have no elements any more, so they are judged like other entries
 
   /// Returns the greatest seq of the stripe that `seq` lies in. Every reader sees all of a stripe or nothing of it.
   [[nodiscard]] SeqNum stripe(SeqNum seq) const { return std::max(seq, visible_seq); }
@@ -48,10 +50,6 @@ struct Judgement {
   /// visible.
   [[nodiscard]] bool seen_before(SeqNum seq) const { return seq > visible_seq; }
 };
-
-/// Returns true if a dead header must be kept: its elements exist until a range tombstone over them is committed. `covered`: such
-/// a tombstone covers the header.
-inline bool is_held_by_elements(const Entry& entry, bool covered) { return entry.kind == EntryKind::kHeader && !covered; }
 
 /// Facts about a key that its input versions do not show.
 struct KeyFacts {
@@ -92,6 +90,7 @@ class Survivors {
   [[nodiscard]] const Cover* cover_in_stripe(const Entry& entry, SeqNum stripe) const;
   [[nodiscard]] Millis oldest_cover_birth(SeqNum above, SeqNum stripe) const;
   [[nodiscard]] Millis record_birth(const Entry& entry, SeqNum up_to) const;
+  [[nodiscard]] bool is_held_by_elements(const Entry& entry, SeqNum stripe) const;
   bool judge(Candidate* candidate, bool nothing_below) const;
   void note_unapplied(const Entry& entry);
 

@@ -38,6 +38,10 @@ struct CommitEnv {
   Status writable() { return health.read_only() ? health.write_status() : Status::ok(); }
   Millis now() { return time.now(); }
   Millis stamped(Millis now) { return time.stamped(now); }
+  TreeId tree_of(DatabaseId database) NO_THREAD_SAFETY_ANALYSIS {
+    const Tree* tree = trees.mapped(database).get();
+    return tree == nullptr ? kNoTree : tree->id;
+  }
   TreeId place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time_of_batch,
                Inserts* inserts) NO_THREAD_SAFETY_ANALYSIS {
     return placer.place(batch, at, op, time_of_batch, inserts);

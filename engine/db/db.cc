@@ -221,6 +221,7 @@ std::vector<PurgeTicket> Db::open_tickets() { return impl_->purges_.open_tickets
 Status Db::purge_now(const PurgeTicket& ticket) {
   TRY(impl_->purges_.status(ticket).status());
   impl_->surveyor_.make_overdue(ticket);
+  impl_->reaper_.hurry();
   impl_->retention_.look_soon();
   for (const TreePtr& tree : impl_->trees_.live_trees()) impl_->scheduler_.schedule(tree);
   return Status::ok();

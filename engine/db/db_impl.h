@@ -66,6 +66,7 @@
 #include "db/background/planner_memory.h"
 #include "db/background/progress.h"
 #include "db/background/quarantine.h"
+#include "db/background/reaper.h"
 #include "db/background/requested_work.h"
 #include "db/background/scrubber.h"
 #include "db/background/table_installer.h"
@@ -142,6 +143,7 @@ struct DbImpl {
   LoadMeter::Env load_meter_env();
   MemTableRelief::Env relief_env();
   DeadlineKeeper::Env deadline_keeper_env();
+  Reaper::Env reaper_env();
   WorkloadRecorder::Env workload_env();
   Maintenance::Env maintenance_env();
   TreeRegistry::Env trees_env();
@@ -167,7 +169,7 @@ struct DbImpl {
   std::shared_ptr<Lease> lease_of(const TreePtr& tree);
   void scrub(const std::vector<TreeLoad>& loads);
   /// Kinds of background work. Upkeep is recovery from errors, edits of the manifest and removal of files.
-  enum class Work : std::uint8_t { kFlush, kUpkeep, kMerge };
+  enum class Work : std::uint8_t { kFlush, kUpkeep, kReap, kMerge };
   void submit(Work work, BackgroundPool::Task task);
   [[nodiscard]] bool writable() const;
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
@@ -231,6 +233,7 @@ struct DbImpl {
   // A task in one of these two pools never waits for a task of another kind.
   std::unique_ptr<ThreadPool> flush_pool_;   ///< threads for flushes, which run side by side for different trees
   std::unique_ptr<ThreadPool> upkeep_pool_;  ///< one thread for recovery from errors, edits of the manifest, removal of files
+  std::unique_ptr<ThreadPool> reaper_pool_;  ///< one thread for the reaper, whose commits may wait for flushes and compactions
   BackgroundPool* pool_ = nullptr;
   const std::shared_ptr<std::atomic<bool>> alive_ = std::make_shared<std::atomic<bool>>(true);
   std::unique_ptr<FileLock> file_lock_;
@@ -261,6 +264,7 @@ struct DbImpl {
   LoadMeter load_meter_;  ///< used by writes_
   MemTableRelief relief_;
   DeadlineKeeper deadline_keeper_;
+  Reaper reaper_;
   FileWatch file_watch_;
   WorkloadRecorder workload_;
   Maintenance maintenance_;

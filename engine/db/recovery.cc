@@ -140,6 +140,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       load_meter_(load_meter_env()),
       relief_(relief_env()),
       deadline_keeper_(deadline_keeper_env()),
+      reaper_(reaper_env()),
       file_watch_(file_watch_env()),
       workload_(workload_env()),
       maintenance_(maintenance_env()) {
@@ -169,6 +170,7 @@ Status DbImpl::open() {
     own_pool_ = std::make_unique<ThreadPool>(settings_.background_threads, "ebbtide-bg", 5);
     flush_pool_ = std::make_unique<ThreadPool>(std::max(kMinFlushThreads, settings_.background_threads / 2), "ebbtide-flush", 5);
     upkeep_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-upkeep", 5);
+    reaper_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-reaper", 5);
     pool_ = own_pool_.get();
   }
   const auto note_charged = [this] { budget_.note_charged(); };
@@ -432,6 +434,7 @@ Status DbImpl::close() {
   if (closing_.exchange(true)) return Status::ok();
   Status status;
   progress_.notify();
+  if (reaper_pool_ != nullptr) reaper_pool_->stop();  // the reaper commits, so it ends before the log does
   if (log_ != nullptr) {
     // Running jobs stop when they see closing_ or dropped. Queued jobs never start.
     for (const TreePtr& tree : trees_.live_trees()) {

@@ -15,6 +15,7 @@ void DbImpl::submit(Work work, BackgroundPool::Task task) {
   BackgroundPool* pool = pool_;
   if (work == Work::kFlush && flush_pool_ != nullptr) pool = flush_pool_.get();
   if (work == Work::kUpkeep && upkeep_pool_ != nullptr) pool = upkeep_pool_.get();
+  if (work == Work::kReap && reaper_pool_ != nullptr) pool = reaper_pool_.get();
   pool->submit(work == Work::kMerge ? Priority::kLow : Priority::kHigh, [alive = alive_, task = std::move(task)] {
     if (*alive) task();
   });
@@ -180,6 +181,27 @@ DeadlineKeeper::Env DbImpl::deadline_keeper_env() {
           .hurry = [this](const TreePtr& tree) { flush_scheduler_.hurry(tree); }};
 }
 
+Reaper::Env DbImpl::reaper_env() {
+  return {.trees = &trees_,
+          .now = [this] { return time_.now(); },
+          .fence = [this] { return surveyor_.fence(); },
+          .lease =
+              [this](const TreePtr& tree, DatabaseId database, Millis now) {
+                std::shared_ptr<Lease> lease = lease_of(tree);
+                return lease == nullptr ? ReadView() : ViewParts::leased_view(reads_, database, std::move(lease), now);
+              },
+          .commit = [this](WriteBatch& batch) { return committer_.commit(batch); },
+          .wait_synced = [this](SeqNum seq) { return log_->wait_synced(seq); },
+          .progressed =
+              [this](const TreePtr& tree) {
+                planner_memory_.forget_fruitless(tree->id);
+                scheduler_.schedule(tree);
+              },
+          .submit = [this](std::function<void()> work) { submit(Work::kReap, std::move(work)); },
+          .writable = [this] { return writable() && !log_->failed(); },
+          .log = [this](Severity severity, const std::string& text) { say(severity, text); }};
+}
+
 // The order of the steps matters: steps that make room come before steps that need room.
 WorkloadRecorder::Env DbImpl::workload_env() {
   return {.fs = &fs_,
@@ -218,6 +240,7 @@ Maintenance::Env DbImpl::maintenance_env() {
                   [this](const Loads&) { relief_.relieve_log(); },
                   [this](const Loads&) { relief_.relieve_memory(); },
                   [this](const Loads& loads) { deadline_keeper_.tick(loads); },
+                  [this](const Loads& loads) { reaper_.tick(loads); },
                   [this](const Loads& loads) {
                     for (const TreeLoad& load : loads) {
                       flush_scheduler_.schedule(load.tree);

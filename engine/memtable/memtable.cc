@@ -75,7 +75,7 @@ struct MemTable::Impl {
   std::atomic<std::uint64_t> tombstones{0};
   std::atomic<Millis> oldest_birth{0};
   std::atomic<Millis> min_expiry{0};
-  std::atomic<bool> collections{false};
+  std::atomic<bool> collections{false}, headers{false};
 };
 
 const std::shared_ptr<const std::string>* MemTable::Impl::keep(const Entry& entry) {
@@ -132,6 +132,7 @@ void MemTable::insert(const LookupKey& key, const Entry& entry) {
     lower(m.oldest_birth, entry.birth());
   } else if (entry.kind != EntryKind::kValue) {
     m.collections.store(true, std::memory_order_relaxed);
+    if (entry.kind == EntryKind::kHeader) m.headers.store(true, std::memory_order_relaxed);
   }
   lower(m.oldest_birth, entry.debt);
   lower(m.min_expiry, entry.expiry);
@@ -193,6 +194,7 @@ Millis MemTable::min_expiry() const {
   return smallest == 0 ? 0 : std::max(smallest, impl_->place.time);
 }
 bool MemTable::has_collections() const { return impl_->collections.load(std::memory_order_relaxed); }
+bool MemTable::has_headers() const { return impl_->headers.load(std::memory_order_relaxed); }
 bool MemTable::empty() const { return entries() == 0 && impl_->ranges.empty() && impl_->records.empty(); }
 
 namespace {

@@ -78,6 +78,8 @@ class MemTable {
   [[nodiscard]] Millis min_expiry() const;
   /// True if an entry is a collection (is_collection()).
   [[nodiscard]] bool has_collections() const;
+  /// True if an entry is the header of a large collection.
+  [[nodiscard]] bool has_headers() const;
   [[nodiscard]] bool empty() const;
 
  private:

@@ -91,6 +91,9 @@ class TableInspector {
   /// Calls `visit` for each entry with an expiry > `after` and <= `until`. The entry is valid during the call. Reads the pages
   /// with such entries through the cache.
   Status visit_expiring(Millis after, Millis until, const std::function<void(const Entry& entry)>& visit) const;
+  /// Calls `visit` for the headers of collections in the pages for which `wanted` returns true, until `visit` returns an error. *
+  Status visit_headers(const std::function<bool(const PageFence& fence)>& wanted,
+                       const std::function<Status(const Entry& header)>& visit) const;
   /// Reads and decodes a page without the cache. `counters` may be null. The page must not have been dropped.
   [[nodiscard]] Result<std::string> read_page(std::uint32_t page, ReadCounters* counters) const;
   /// Returns the metadata file, which is read again, since page checksums are not kept in memory.

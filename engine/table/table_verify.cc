@@ -171,7 +171,8 @@ class Verifier {
                                                                            : !stated.ends_before(loose.largest));
       if (!ends_inside) return false;
     }
-    if (loose.debts > stated.debts || loose.unstamped > stated.unstamped || loose.collections > stated.collections) return false;
+    if (loose.debts > stated.debts || loose.unstamped > stated.unstamped) return false;
+    if (loose.collections > stated.collections || loose.headers > stated.headers) return false;
     if (loose.oldest_debt != 0 && (stated.oldest_debt == 0 || stated.oldest_debt > loose.oldest_debt)) return false;
     loose.smallest = stated.smallest;
     loose.largest = stated.largest;
@@ -179,6 +180,7 @@ class Verifier {
     loose.debts = stated.debts;
     loose.unstamped = stated.unstamped;
     loose.collections = stated.collections;
+    loose.headers = stated.headers;
     loose.oldest_debt = stated.oldest_debt;
     loose.key_bytes = stated.key_bytes;
     loose.value_bytes = stated.value_bytes;

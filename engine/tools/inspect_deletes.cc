@@ -270,7 +270,7 @@ class Report {
                              op.kind == OpKind::kSecondaryDelete || op.kind == OpKind::kFlushDatabase || op.debt;
       if (!is_delete) continue;
       ++written->deletes;
-      written->oldest = older(written->oldest, batch.time());
+      written->oldest = older(written->oldest, older(batch.time(), op.birth));
     }
     return Status::ok();
   }

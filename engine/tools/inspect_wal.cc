@@ -53,6 +53,7 @@ std::string describe_op(const WriteBatch::Op& op, bool values, JsonObject* json)
     case OpKind::kRangeTombstone:
       text += " " + key_to_text(op.key) + ".." + (op.end.empty() ? "*" : key_to_text(op.end));
       json->add("start", key_to_text(op.key)).add("end", op.end.empty() ? "*" : key_to_text(op.end));
+      if (op.birth != 0) text += " birth " + std::to_string(op.birth), json->add("birth", op.birth);
       break;
     default:
       text += " " + std::to_string(op.lo) + " " + std::to_string(op.hi);

@@ -82,6 +82,7 @@ FileSums FileSums::of(std::span<const FileMetaPtr> files) {
     sums.quarantined += file->quarantined() ? 1 : 0;
     sums.ranged += file->stats.range_tombstones != 0 ? 1 : 0;
     sums.collections += file->stats.collections;
+    sums.headers += file->stats.headers;
     keep_oldest(&sums.oldest_obligation, file->oldest_obligation());
     keep_oldest(&sums.lingering_birth, file->lingering_birth);
     keep_oldest(&sums.min_expiry, file->stats.min_expiry);
@@ -100,6 +101,7 @@ void FileSums::add(const FileSums& other) {
   quarantined += other.quarantined;
   ranged += other.ranged;
   collections += other.collections;
+  headers += other.headers;
   keep_oldest(&oldest_obligation, other.oldest_obligation);
   keep_oldest(&lingering_birth, other.lingering_birth);
   keep_oldest(&min_expiry, other.min_expiry);

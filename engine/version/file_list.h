@@ -29,6 +29,7 @@ struct FileSums {
   std::uint64_t quarantined = 0;      ///< number of quarantined files
   std::uint64_t ranged = 0;           ///< number of files with range tombstones
   std::uint64_t collections = 0;      ///< compact entries and headers; an upper bound
+  std::uint64_t headers = 0;          ///< headers of large collections; an upper bound
   Millis oldest_obligation = 0;       ///< the oldest FileMeta::oldest_obligation; 0 = none
   Millis lingering_birth = 0;         ///< the oldest FileMeta::lingering_birth; 0 = none
   Millis min_expiry = 0;              ///< the smallest expiry in any file; 0 = none

@@ -19,8 +19,9 @@
 namespace ebbtide {
 
 inline constexpr std::uint32_t kLogMagic = 0x4c425745;  // "EWBL"
-// Version 1 has no pieces of batches; versions 1 and 2 have no end marks, no compact puts and no debts.
-inline constexpr std::uint32_t kLogVersion = 3;
+// Version 1 has no pieces of batches; versions 1 and 2 have no end marks, no compact puts and no debts; versions 1 to 3 have no
+// births of range tombstones.
+inline constexpr std::uint32_t kLogVersion = 4;
 
 /// magic u32, version u32, file number u64, seq u64 of the first operation that the segment may have (0: unknown), block_checksum
 /// u64 of the 24 bytes before the checksum. The header is the same in every version.

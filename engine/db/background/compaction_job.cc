@@ -104,6 +104,7 @@ Status CompactionJob::prepare() {
   context_.filters = env_.filters(*tree_, *start_.tables, job_.plan);
   context_.now = env_.now();
   context_.stamp = tree_->stamp;
+  context_.reaped = tree_->reaped();
   context_.visible_seq = env_.visible_seq();
   if (const auto* rewrite = std::get_if<Rewrite>(&job_.plan.action); rewrite != nullptr && rewrite->file_bytes != 0) {
     context_.settings.file_size = std::min(context_.settings.file_size, rewrite->file_bytes);

@@ -38,6 +38,7 @@ Status FlushJob::build(const TreePtr& tree, std::size_t most, Millis now, BuiltF
   env_.await_visible(frozen.back().last_seq);
   context.now = now;
   context.stamp = tree->stamp;
+  context.reaped = tree->reaped();
   context.visible_seq = env_.visible_seq();
   context.last_seq = frozen.back().last_seq;
   std::vector<std::unique_ptr<InternalIterator>> iterators;

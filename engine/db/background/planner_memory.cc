@@ -69,6 +69,11 @@ void PlannerMemory::note_outputs(const Plan& plan, const Version& version, const
   }
 }
 
+void PlannerMemory::forget_fruitless(TreeId tree) {
+  MutexLock lock(mutex_);
+  if (const auto at = trees_.find(tree); at != trees_.end()) at->second.fruitless.clear();
+}
+
 void PlannerMemory::note_dropped(const Version& before, const CompactionResult& result, const TablesView& after) {
   if (result.parts_done.empty()) return;
   const SeqNum newest = before.records->newest();

@@ -43,6 +43,8 @@ class PlannerMemory {
   /// Called before the outputs of `plan` on `version` are installed. If the plan is a rewrite for a deadline with bottommost
   /// outputs, marks each output that still has a pending delete as fruitless.
   void note_outputs(const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now) EXCLUDES(mutex_);
+  /// Makes the next planning try the tree's fruitless files again: what kept their pending deletes has changed.
+  void forget_fruitless(TreeId tree) EXCLUDES(mutex_);
   /// Called when a page drop on `before` was installed. Stores which tables' partial drops were tried, forgets tables that are
   /// not in `after`, and makes the next planning search for pages again. No effect if `result` has no such table.
   void note_dropped(const Version& before, const CompactionResult& result, const TablesView& after) EXCLUDES(mutex_);

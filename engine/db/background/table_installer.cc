@@ -120,6 +120,7 @@ Result<std::shared_ptr<const TablesView>> TableInstaller::make_view(const Versio
   view->oldest_obligation = sums.oldest_obligation;
   view->min_expiry = sums.min_expiry;
   view->collections = sums.collections != 0;
+  view->headers = sums.headers != 0;
   view->file_bytes = sums.file_bytes;
   for (const Run& run : version->runs) {
     if (run.files.empty()) continue;

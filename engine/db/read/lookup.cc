@@ -14,6 +14,7 @@
 
 #include <engine/charged_value.h>
 #include "base/invariant.h"
+#include "base/oldest.h"
 #include "db/read/lookup.h"
 #include "db/read/view_parts.h"
 
@@ -77,9 +78,12 @@ const MissSet::LargeValue* find_fetched(const MissSet& misses, const LargePlace&
 Status finish_lookup(const ReadView& view, const Entry& entry, const Cover* cover, Found* found,
                      std::shared_ptr<const void> pin) {
   found->seq = entry.seq;
-  if (entry.is_tombstone() || entry.expired(view.now()) || (cover != nullptr && cover->seq > entry.seq))
-    return Status::not_found();
-  if (ViewParts::tree(view)->deleted_by_record(entry, view.seq())) [[unlikely]] {
+  found->died = 0;
+  if (entry.is_tombstone() || (cover != nullptr && cover->seq > entry.seq)) return Status::not_found();
+  const bool expired = entry.expired(view.now());
+  if (expired || ViewParts::tree(view)->deleted_by_record(entry, view.seq())) [[unlikely]] {
+    if (entry.kind == EntryKind::kHeader)
+      found->died = older(expired ? entry.expiry : 0, ViewParts::tree(view)->record_birth(entry, view.seq()));
     return Status::not_found();
   }
   found->kind = entry.kind;

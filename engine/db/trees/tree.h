@@ -17,6 +17,7 @@
 #include "db/trees/tree_lookups.h"
 #include "db/trees/tree_view.h"
 #include "deletes/deadline.h"
+#include "deletes/reaped.h"
 #include "deletes/tile_size.h"
 #include "memtable/memtable.h"
 #include "policy/policy.h"
@@ -43,6 +44,12 @@ struct Tree {
   std::atomic<bool> dropped{false};  ///< once true, running jobs stop, and no result is installed
   /// Deletes born by this time are overdue, even without a deadline, because of PURGE.NOW. Only grows.
   std::atomic<Millis> purge_before{0};
+  /// The reaper's progress (see reaped()); only grows.
+  std::atomic<Millis> reaped_expiry{0};
+  std::atomic<SeqNum> reaped_record{0};
+  [[nodiscard]] Reaped reaped() const {
+    return {reaped_expiry.load(std::memory_order_acquire), reaped_record.load(std::memory_order_acquire)};
+  }
   std::atomic<Millis> dropped_at{0};  ///< engine time of the delete that dropped the tree; 0 = not dropped
 
   // --- guarded by the commit mutex
@@ -98,6 +105,7 @@ struct TreeLoad {
   bool compactions_fail = false;
   int inherited_runs = 0;
   bool has_deadlines = false;
+  Millis shortest_deadline = 0;  ///< DeadlineRule::shortest()
   [[nodiscard]] std::uint64_t memtable_bytes() const;
   [[nodiscard]] std::uint64_t uncharged_bytes() const;  ///< bytes of memtables, without values that the memory account charges
   [[nodiscard]] std::uint64_t frozen_bytes() const;     ///< bytes of memtables that wait to be flushed

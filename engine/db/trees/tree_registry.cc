@@ -100,8 +100,8 @@ std::vector<TreeLoad> TreeRegistry::loads(const std::function<bool(TreeId)>& com
     tree->inherited_runs =
         std::clamp(tree->view_owner->tables->level0_runs - tree->policy->slowdown_runs(), 0, tree->inherited_runs);
     loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, tree->settings.memtable_size,
-                     tree->settings.delete_io_budget, compactions_fail(tree->id), tree->inherited_runs,
-                     !tree->deadlines.never()});
+                     tree->settings.delete_io_budget, compactions_fail(tree->id), tree->inherited_runs, !tree->deadlines.never(),
+                     tree->deadlines.shortest()});
   }
   return loads;
 }

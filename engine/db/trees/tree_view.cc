@@ -182,6 +182,15 @@ bool TreeView::find_record(const Entry& entry, SeqNum view_seq) const {
   return tables->version->records->covers(entry.delete_key, entry.seq, view_seq);
 }
 
+Millis TreeView::record_birth(const Entry& entry, SeqNum view_seq) const {
+  Millis oldest = 0;
+  if (entry.delete_key == kNoStamp) return oldest;
+  for (const SharedRecords& set : record_sets()) {
+    keep_oldest(&oldest, set->oldest_birth(entry.delete_key, entry.seq, view_seq));
+  }
+  return oldest;
+}
+
 std::vector<SharedRecords> TreeView::record_sets() const {
   std::vector<SharedRecords> sets;
   if (!recorded->load(std::memory_order_relaxed)) return sets;

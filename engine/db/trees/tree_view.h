@@ -161,6 +161,7 @@ struct TablesView {
   Millis oldest_obligation = 0;    ///< birth of the oldest pending delete in the tables, records left out; 0 = none
   Millis min_expiry = 0;           ///< smallest expiry of all entries; 0 = no entry has an expiry
   bool collections = false;        ///< some entry may be a collection (is_collection())
+  bool headers = false;            ///< some entry may be the header of a large collection
   /// The state of the tree when all its filters were last fitted together (db/read/filter_memory.h); null: never.
   std::shared_ptr<const FilterFit> fitted;
   int level0_runs = 0;  ///< number of runs on level 0 that have a file that may be merged
@@ -186,10 +187,17 @@ struct TreeView {
   [[nodiscard]] bool deleted_by_record(const Entry& entry, SeqNum view_seq) const {
     return recorded->load(std::memory_order_relaxed) && !entry.is_tombstone() && find_record(entry, view_seq);
   }
+  /// Returns the oldest birth of the records with seq <= view_seq that cover `entry`; 0 if there are none.
+  [[nodiscard]] Millis record_birth(const Entry& entry, SeqNum view_seq) const;
   /// False if no entry is a collection (is_collection()), hidden versions included. True may be wrong.
   [[nodiscard]] bool may_have_collections() const {
     return tables->collections ||
            std::any_of(memtables.begin(), memtables.end(), [](const auto& memtable) { return memtable->has_collections(); });
+  }
+  /// False if no entry is the header of a large collection, hidden versions included. True may be wrong.
+  [[nodiscard]] bool may_have_headers() const {
+    return tables->headers ||
+           std::any_of(memtables.begin(), memtables.end(), [](const auto& memtable) { return memtable->has_headers(); });
   }
   /// False if the version of `key` that a view of `view_seq` finds is not a collection. True may be wrong: a lookup decides.
   [[nodiscard]] bool may_have_collection(const LookupKey& key, SeqNum view_seq) const;

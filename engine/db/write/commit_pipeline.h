@@ -20,6 +20,7 @@
 //   Status writable();
 //   Millis now();
 //   Millis stamped(Millis now);
+//   TreeId tree_of(DatabaseId database);
 //   TreeId place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts);
 //   void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts, LogNotes* notes);
 //   void mapping_changed(SeqNum last);
@@ -27,7 +28,8 @@
 //   void log(const WriteBatch& batch, std::span<const LogNote> notes);
 //   void insert(const Inserts::Target& target, const WriteBatch::Op& op, SeqNum seq, Millis time);
 //
-// writable() returns an error if no batch is accepted. stamped() returns the time that may be written to the log. place() finds
+// writable() returns an error if no batch is accepted. stamped() returns the time that may be written to the log. tree_of() returns
+// the tree of a database, or kNoTree. place() finds
 // or makes the tree of the operation at `at`, names the tree in the batch, and adds the tree's memtable to the inserts.
 // sequenced() is called for each tree whose memtable gets operations of the batch.
 //
@@ -53,8 +55,8 @@ class CommitPipeline {
   CommitPipeline(Env env, Mutex& mutex, Publication& publication)
       : env_(std::move(env)), mutex_(mutex), publication_(publication) {}
 
-  /// Makes the batch visible and queues it for the log. Returns kRetry if an expiry has passed that the batch relies on, or an
-  /// error of Env::writable(). After an error nothing has changed.
+  /// Makes the batch visible and queues it for the log. Returns kRetry if an expiry has passed that the batch relies on, or if
+  /// its database has another tree than the batch relies on; or an error of Env::writable(). After an error nothing has changed.
   Status commit(WriteBatch& batch) {
     Inserts inserts;
     {
@@ -73,6 +75,7 @@ class CommitPipeline {
     const Millis now = env_.now();
     *time = std::max(env_.stamped(now), last_time_);
     if (batch.relied_expiry() != 0 && std::max(now, *time) >= batch.relied_expiry()) return Status::retry();
+    if (batch.relied_tree() != kNoTree && env_.tree_of(batch.first_database()) != batch.relied_tree()) return Status::retry();
     last_time_ = *time;
     inserts->previous = last_seq();
     return Status::ok();

@@ -7,7 +7,7 @@ namespace ebbtide {
 
 void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp) {
   if (op.kind == OpKind::kRangeTombstone) {
-    memtable.insert_range({op.key, op.end, seq, time});
+    memtable.insert_range({op.key, op.end, seq, birth_of(op, time)});
     return;
   }
   if (op.kind == OpKind::kSecondaryDelete) {

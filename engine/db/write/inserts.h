@@ -1,6 +1,7 @@
 // The data of a commit after its critical section: the memtables of its operations, and the mapping that it publishes.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,9 @@ struct Inserts {
 /// Inserts an operation into the memtable of its tree. Operations on the mapping of databases have no effect.
 void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
 
+/// Returns the birth of a delete in a batch of that time.
+inline Millis birth_of(const WriteBatch::Op& op, Millis time) { return op.birth == 0 ? time : std::min(op.birth, time); }
+
 /// Returns the log's note for an operation written at `time`.
 inline LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
   LogNote note{tree, 0, 0};
@@ -66,7 +70,7 @@ inline LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
     case OpKind::kTombstone:
     case OpKind::kRangeTombstone:
     case OpKind::kSecondaryDelete:
-      note.oldest_delete = time;
+      note.oldest_delete = birth_of(op, time);
       break;
     case OpKind::kPut:
     case OpKind::kHeader:

@@ -37,6 +37,7 @@ void name_databases(WriteBatch& batch, StagedEntries* entries) {
 
 LogNote note_of(const StagedEntries::Part& part, Millis time) {
   LogNote note{part.tree->id, part.deletes ? time : 0, part.min_expiry};
+  keep_oldest(&note.oldest_delete, part.oldest_birth);
   // An entry that expired before the commit is a delete.
   if (note.min_expiry != 0 && note.min_expiry <= time) note.oldest_delete = time;
   return note;

@@ -50,6 +50,7 @@ Result<StagedEntries> count_parts(const WriteBatch& batch, const std::atomic<boo
     part.records += op.kind == OpKind::kSecondaryDelete ? 1 : 0;
     part.deletes |= op.kind == OpKind::kTombstone || op.debt || comes_later(op.kind);
     keep_oldest(&part.min_expiry, op.expiry);
+    keep_oldest(&part.oldest_birth, op.birth);
     if (all_later || comes_later(op.kind)) {
       out.later.push_back({before, index, at->second});
     } else {

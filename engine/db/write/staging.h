@@ -29,6 +29,7 @@ struct StagedEntries {
     bool deletes = false;                ///< true if the part has tombstones, range tombstones, records or puts with a debt
     std::uint32_t named = 0;             ///< the tree that its operations name now; at first, the number of the database
     Millis min_expiry = 0;               ///< smallest expiry of the part's values; 0 = none
+    Millis oldest_birth = 0;             ///< oldest explicit birth of the part's range tombstones; 0 = none
     Tree* tree = nullptr;                ///< set by the commit
     MemTable* inserted_into = nullptr;   ///< set by the commit: the memtable that gets the later operations
   };

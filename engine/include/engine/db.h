@@ -90,7 +90,8 @@ class Db {
   /// Returns when readers see the batch. An empty batch has no effect. During a write stall the call waits; a batch that empties a
   /// database waits only while more than 64 dropped trees are still in the manifest.
   ///
-  /// After an error nothing was written. kRetry: engine time has passed batch.relied_expiry(); run the handler again.
+  /// After an error nothing was written. kRetry: engine time has passed batch.relied_expiry(), or the database has
+  /// another tree than batch.relied_tree(); run the handler again.
   /// kOutOfMemory, kNoSpace: memory or disk is full, and the batch adds data; kNoSpace also if a stall cannot end because
   /// compactions fail. kInvalidArgument: the batch has more than 1 GiB or a key longer than kMaxKeyBytes, or empties databases more
   /// than 256 times (or than there are databases). kReadOnly: the database takes no writes.

@@ -109,6 +109,11 @@ struct Found {
   SeqNum seq = 0;
   Millis expiry = 0;
   DeleteKey stamp = kNoStamp;
+  /// Of an absent key: if its newest version is the header of a collection that has expired, or that a delete by stamp covers, the
+  /// engine time at which the collection was deleted; otherwise 0. The collection's elements may still exist. A batch that writes
+  /// the key then first deletes them (delete_range over element_range(), with `died` as birth), since no one else finds them once
+  /// the header has a newer version.
+  Millis died = 0;
 
   /// Returns the value as a shared value that a batch can hold without a copy, or null if the value must be copied.
   [[nodiscard]] std::shared_ptr<const std::string> shared() const {
@@ -154,7 +159,8 @@ class ReadView {
   ReadView() = default;
 
   /// Looks up the current entry of `key` and fills in `found`. kNotFound: the key is absent, deleted or expired. Then found->seq
-  /// is the seq of the newest version, usually a tombstone, and is unchanged if the key has no version. kNotResident, only with
+  /// is the seq of the newest version, usually a tombstone, and is unchanged if the key has no version; found->died is set. kNotResident,
+  /// only with
   /// ReadMode::kResident: missing pages were added to the MissSet. kOutOfMemory: the memory budget has no room for a missing page
   /// or value. Other errors: kRevoked, kCorruption, kIoError. Call get() only on the view's thread.
   [[nodiscard]] Status get(const LookupKey& key, Found* found) const;

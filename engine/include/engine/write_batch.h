@@ -11,7 +11,7 @@
 //            stamp mode)
 //            put/header : key (varint length, bytes), [stamp u64], [expiry u64], value (varint length, bytes)
 //            tombstone  : key
-//            range      : start, end ("" = no upper bound)
+//            range      : start, end ("" = no upper bound), [birth u64]    (flags: kHasBirth)
 //            secondary  : lo u64, hi u64 (of delete keys; lo < hi <= 2^63)
 //            flush      : database u32, old tree u32      (tree = the new, empty tree)
 //            create     : database u32                    (tree = the new tree)
@@ -52,12 +52,15 @@ class WriteBatch {
   static constexpr std::uint8_t kHasExpiry = 2;  ///< an absolute expiry follows
   static constexpr std::uint8_t kHasDebt = 4;    ///< the put deletes a part of the key's older versions
   static constexpr std::uint8_t kIsCompact = 8;  ///< of a put: the value is a small collection
+  static constexpr std::uint8_t kHasBirth = 1;   ///< of a range tombstone: an explicit birth follows
 
   /// Optional fields of a put, beside key and value.
   struct PutOptions {
     DeleteKey stamp = kNoStamp;  ///< stored only if the tree's stamp mode is explicit; other modes derive the stamp themselves
     Millis expiry = 0;           ///< absolute engine time; 0 = never
-    EntryKind kind = EntryKind::kValue;  ///< kValue or kCompact
+    /// kValue, kCompact or kHeader. A header that expires makes the batch rely on its expiry (rely_on_expiry()), so that no header
+    /// is written after it has expired.
+    EntryKind kind = EntryKind::kValue;
     /// True if the put deletes a part of the key's older versions. All of them must then leave the files by the delete deadline, which
     /// counts from the batch's time. For a put that drops an item of a compact entry, or that replaces a collection.
     bool debt = false;
@@ -75,6 +78,7 @@ class WriteBatch {
     std::uint32_t tree = 0;                    ///< database number before the commit, physical tree after it
     Bytes key;                                 ///< key, or start of the range
     Bytes end;                                 ///< end of the range
+    Millis birth = 0;                          ///< of a range tombstone: its birth, if it is older than the batch; otherwise 0
     Bytes value;
     const SharedValue* shared = nullptr;  ///< owner of `value`, if `value` lies outside the batch; otherwise null
     DeleteKey stamp = kNoStamp;
@@ -97,8 +101,10 @@ class WriteBatch {
   void put_shared(DatabaseId database, Bytes key, SharedValue value, const PutOptions& options);
   /// Adds a point tombstone. The caller must have found the key: a tree gets no blind deletes.
   void del(DatabaseId database, Bytes key);
-  /// Deletes every key in [start, end); an empty end has no upper bound. An empty range adds nothing.
-  void delete_range(DatabaseId database, Bytes start, Bytes end);
+  /// Deletes every key in [start, end); an empty end has no upper bound. An empty range adds nothing. `birth`: engine time at which
+  /// the keys were deleted, if they were deleted before: their delete deadline counts from it. 0, or a later time than the batch's,
+  /// stands for the batch's time.
+  void delete_range(DatabaseId database, Bytes start, Bytes end, Millis birth = 0);
   /// Deletes every key whose current entry has lo <= stamp < hi; hi = kDeleteKeyEnd means no upper end. Entries without a stamp
   /// stay. An empty range adds nothing.
   void delete_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi);
@@ -114,6 +120,12 @@ class WriteBatch {
     if (expiry != 0 && (relied_expiry_ == 0 || expiry < relied_expiry_)) relied_expiry_ = expiry;
   }
   [[nodiscard]] Millis relied_expiry() const { return relied_expiry_; }
+  /// Makes the commit fail with kRetry if the batch's database no longer has this tree. For batches that write to one
+  /// database.
+  void rely_on_tree(TreeId tree) { relied_tree_ = tree; }
+  [[nodiscard]] TreeId relied_tree() const { return relied_tree_; }
+  /// Returns the database of the first put or delete, other than deletes by stamp.
+  [[nodiscard]] DatabaseId first_database() const { return written_.database; }
 
   /// False if the batch only deletes, so that it is committed while the disk or the memory budget is full. Not known after parse().
   [[nodiscard]] bool adds_data() const { return adds_data_; }
@@ -186,6 +198,7 @@ class WriteBatch {
   std::vector<Written> also_written_;  // of other databases; rarely used
   std::size_t longest_key_ = 0;
   Millis relied_expiry_ = 0;
+  TreeId relied_tree_ = kNoTree;
   bool adds_data_ = false;
 };
 

@@ -29,6 +29,8 @@ WriteBatch sample() {
   batch.delete_stamps(3, 5, kDeleteKeyEnd);
   batch.put(3, "small set", "members", {.stamp = 78, .expiry = 55, .kind = EntryKind::kCompact, .debt = true});
   batch.put(3, "no set any more", "v", {.debt = true});
+  batch.put(3, "large set", "members", {.expiry = 60, .kind = EntryKind::kHeader});
+  batch.delete_range(2, "b", "c", 4000);
   batch.set_header(100, 5000, 42);
   return batch;
 }
@@ -42,7 +44,7 @@ TEST_CASE("write batch refers to its values: it reads back as written") {
   auto parsed = WriteBatch::parse(bytes);
   REQUIRE(parsed.is_ok());
   CHECK(parsed->first_seq() == 100);
-  CHECK(parsed->last_seq() == 111);
+  CHECK(parsed->last_seq() == 113);
   CHECK(parsed->time() == 5000);
   CHECK(parsed->replication_id() == 42);
   std::size_t a = 0, b = 0;
@@ -51,7 +53,11 @@ TEST_CASE("write batch refers to its values: it reads back as written") {
   while (batch.next_op(&a, &left)) {
     REQUIRE(parsed->next_op(&b, &right));
     CHECK(left.kind == right.kind);
-    CHECK(left.value_kind == (left.key == "small set" ? EntryKind::kCompact : EntryKind::kValue));
+    CHECK(left.value_kind == (left.key == "small set"   ? EntryKind::kCompact
+                              : left.key == "large set" ? EntryKind::kHeader
+                                                        : EntryKind::kValue));
+    CHECK(left.birth == (left.key == "b" ? 4000 : 0));
+    CHECK(left.birth == right.birth);
     CHECK(left.value_kind == right.value_kind);
     CHECK(left.debt == left.key.starts_with("small") + left.key.starts_with("no set"));
     CHECK(left.debt == right.debt);
@@ -69,7 +75,7 @@ TEST_CASE("write batch refers to its values: it reads back as written") {
     ++count;
   }
   CHECK_FALSE(parsed->next_op(&b, &right));
-  CHECK(count == 12);
+  CHECK(count == 14);
 }
 
 TEST_CASE("range delete of an empty range: it adds no operation to the batch") {

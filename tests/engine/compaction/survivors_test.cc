@@ -333,6 +333,27 @@ TEST_CASE("header of a collection has expired: it stays for its elements, unless
   REQUIRE(survive(h, judgement, Below::kFinal).versions.empty());
 }
 
+TEST_CASE("reaper has passed the death of a header: it goes like any other dead entry") {
+  Judgement judgement{.visible_seq = 100, .now = kNow};
+  History h;
+  h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .expiry = 900}};
+  judgement.reaped.expiry = 899;
+  CHECK(survive(h, judgement, Below::kFinal).versions.size() == 1);
+  judgement.reaped.expiry = 900;
+  CHECK(survive(h, judgement, Below::kFinal).versions.empty());
+  const Outcome above = survive(h, judgement, Below::kOldValue);
+  REQUIRE(above.versions.size() == 1);
+  CHECK(above.versions[0].kind == EntryKind::kTombstone);
+  CHECK(above.versions[0].delete_key == 900);
+
+  h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .delete_key = 40}};
+  h.records = {{0, 50, 9, 800}};
+  judgement.reaped = {.expiry = 5000, .record = 8};
+  CHECK(survive(h, judgement, Below::kFinal).versions.size() == 1);
+  judgement.reaped.record = 9;
+  CHECK(survive(h, judgement, Below::kFinal).versions.empty());
+}
+
 TEST_CASE("flushed key is in no run: its oldest survivor is flagged `first`") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   Survivors survivors(judgement);

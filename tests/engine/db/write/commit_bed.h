@@ -37,6 +37,7 @@ struct CommitBed {
     Status writable() { return bed->writable; }
     Millis now() { return kNow; }
     Millis stamped(Millis now) { return now; }
+    static TreeId tree_of(DatabaseId /*database*/) { return kNoTree; }
     TreeId place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time,
                  Inserts* inserts) NO_THREAD_SAFETY_ANALYSIS {
       return bed->placer.place(batch, at, op, time, inserts);

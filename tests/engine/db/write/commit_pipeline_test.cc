@@ -49,6 +49,7 @@ struct FakeEnv {
   Status writable() { return room->writable; }
   Millis now() { return room->now; }
   Millis stamped(Millis now) { return std::min(now, room->mark); }
+  static TreeId tree_of(DatabaseId database) { return kFirstTree + database; }
   TreeId place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts) {
     const DatabaseId database = op.tree;
     const TreeId tree = kFirstTree + database;
@@ -154,6 +155,9 @@ TEST_CASE("batch is refused: it changes nothing") {
   p.writable = Status::ok();
   batch.rely_on_expiry(900);
   CHECK(p.pipeline.commit(batch).code() == Code::kRetry);
+  WriteBatch of_tree = puts({{0, "a"}});
+  of_tree.rely_on_tree(kFirstTree + 1);
+  CHECK(p.pipeline.commit(of_tree).code() == Code::kRetry);
   CHECK(p.take().empty());
   CHECK(p.pipeline.last_seq() == 0);
   CHECK(p.published.visible_seq() == 0);
