@@ -44,6 +44,8 @@ KeyRange element_range(Bytes key, Generation generation) {
   return range;
 }
 
+Bytes main_key_of(Bytes key) { return key.substr(0, key.find(Bytes(kElementMarks, sizeof kElementMarks))); }
+
 KeyRange element_range(Bytes key) {
   return {with_marks(key, Bytes(kElementMarks, sizeof kElementMarks)),
           with_marks(key, Bytes(kAfterElements, sizeof kAfterElements))};

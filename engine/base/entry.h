@@ -28,6 +28,7 @@ struct Entry {
   SeqNum seq = 0;
   EntryKind kind = EntryKind::kValue;
   bool first = false;               ///< true if this is known to be the key's oldest version in the tree
+  bool element = false;             ///< true if the key is that of an element of a large collection, also of a tombstone
   DeleteKey delete_key = kNoStamp;  ///< the stamp; a tombstone has its birth here
   Millis expiry = 0;                ///< absolute; 0 = never
   /// Delete debt: the oldest birth of the tombstones and dead versions that this entry hides. The birth of the entry's own put

@@ -6,7 +6,8 @@
 namespace ebbtide {
 namespace {
 
-// Format of encode(): integers as varints, flags, bounds, then the numbers of collections and of headers. A new field is added at the end and makes
+// Format of encode(): integers as varints, flags, bounds, then the numbers of collections, headers, elements and their
+// tombstones. A new field is added at the end and makes
 // the length prefix larger; readers skip fields that they do not know.
 constexpr std::uint64_t kExclusive = 1;
 constexpr std::uint64_t kUnbounded = 2;
@@ -34,8 +35,10 @@ void TableStats::add_entry(const Entry& entry) {
     ++debts;
     keep_oldest(&oldest_debt, entry.debt);
   }
+  elements += entry.element ? 1 : 0;
   if (entry.is_tombstone()) {
     ++tombstones;
+    element_tombstones += entry.element ? 1 : 0;
     keep_oldest(&oldest_tombstone, entry.birth());
     return;
   }
@@ -43,7 +46,7 @@ void TableStats::add_entry(const Entry& entry) {
   if (entry.kind == EntryKind::kHeader) ++headers;
   if (entry.is_large() || entry.value.size() > kLargeValueBytes) ++large_values;
   if (entry.delete_key == kNoStamp) {
-    ++unstamped;
+    unstamped += entry.element ? 0 : 1;
   } else {
     min_delete_key = std::min(min_delete_key, entry.delete_key);
     max_delete_key = std::max(max_delete_key, entry.delete_key);
@@ -96,6 +99,8 @@ void TableStats::encode(std::string* out) const {
   put_bytes(&body, largest);
   put_varint(&body, collections);
   put_varint(&body, headers);
+  put_varint(&body, elements);
+  put_varint(&body, element_tombstones);
   put_bytes(out, body);
 }
 
@@ -113,7 +118,8 @@ Result<TableStats> TableStats::decode(Bytes* in) {
   if (!get_varint(&body, &flags) || !get_string(&body, &s.smallest) || !get_string(&body, &s.largest)) {
     return Status::corruption("table stats: too short");
   }
-  for (std::uint64_t* v : {&s.collections, &s.headers}) {  // early programs did not write these
+  for (std::uint64_t* v :
+       {&s.collections, &s.headers, &s.elements, &s.element_tombstones}) {  // early programs did not write these
     if (!body.empty() && !get_varint(&body, v)) return Status::corruption("table stats: too short");
   }
   if (std::max({s.min_seq, s.max_seq, s.applied_seq}) > kMaxSeqNum) {

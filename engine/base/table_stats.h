@@ -18,15 +18,17 @@ struct TableStats {
   std::uint64_t debts = 0;                       ///< number of entries with a debt
   std::uint64_t key_bytes = 0, value_bytes = 0;  ///< before compression; value_bytes includes large values
   std::uint64_t large_values = 0;
-  std::uint64_t collections = 0;   ///< compact entries and headers
-  std::uint64_t headers = 0;       ///< headers of large collections
+  std::uint64_t collections = 0;  ///< compact entries and headers
+  std::uint64_t headers = 0;      ///< headers of large collections
+  std::uint64_t elements = 0;     ///< versions of elements of large collections, including element_tombstones
+  std::uint64_t element_tombstones = 0;
   std::string smallest, largest;   ///< bounds of point entries and range tombstones together, both inclusive
   bool largest_exclusive = false;  ///< if true, `largest` is not inclusive, but the end of a range tombstone
   bool unbounded = false;          ///< a range tombstone reaches past every key; `largest` is then empty
   SeqNum min_seq = kMaxSeqNum, max_seq = 0;
   /// Smallest and largest delete key of the entries with a stamp, without tombstones; min > max: there are none.
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
-  std::uint64_t unstamped = 0;            ///< number of entries without a stamp that are not tombstones
+  std::uint64_t unstamped = 0;            ///< number of entries without a stamp that are neither tombstones nor elements
   Millis min_expiry = 0, max_expiry = 0;  ///< smallest and largest expiry of the entries that have one; 0 = none
   Millis oldest_tombstone = 0;            ///< oldest birth; 0 = there is none
   Millis oldest_range_tombstone = 0;

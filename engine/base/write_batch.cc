@@ -70,7 +70,7 @@ void WriteBatch::put_head(DatabaseId database, Bytes key, const PutOptions& opti
   const bool header = options.kind == EntryKind::kHeader;
   if (header) rely_on_expiry(options.expiry);
   const unsigned flags = (stamped ? kHasStamp : 0U) | (expires ? kHasExpiry : 0U) | (options.debt ? kHasDebt : 0U) |
-                         (options.kind == EntryKind::kCompact ? kIsCompact : 0U);
+                         (options.kind == EntryKind::kCompact ? kIsCompact : 0U) | (options.element ? kIsElement : 0U);
   begin_op(header ? OpKind::kHeader : OpKind::kPut, static_cast<std::uint8_t>(flags), database);
   put_key(key);
   adds_data_ |= !options.shrinks;
@@ -107,8 +107,8 @@ Status WriteBatch::check_length() const {
                                   std::to_string(kMaxPayloadBytes) + " can be written at once");
 }
 
-void WriteBatch::del(DatabaseId database, Bytes key) {
-  begin_op(OpKind::kTombstone, 0, database);
+void WriteBatch::del(DatabaseId database, Bytes key, bool element) {
+  begin_op(OpKind::kTombstone, element ? kIsElement : 0, database);
   put_key(key);
 }
 
@@ -164,10 +164,21 @@ struct Shape {
   std::uint64_t value_length = 0;
 };
 
-/// The flags that a put or header may have.
+/// The flags that an operation of this kind may have.
 unsigned flags_of(OpKind kind) {
-  constexpr unsigned kOfBoth = WriteBatch::kHasStamp | WriteBatch::kHasExpiry | WriteBatch::kHasDebt;
-  return kind == OpKind::kPut ? kOfBoth | WriteBatch::kIsCompact : kOfBoth;
+  constexpr unsigned kOfValues = WriteBatch::kHasStamp | WriteBatch::kHasExpiry | WriteBatch::kHasDebt;
+  switch (kind) {
+    case OpKind::kPut:
+      return kOfValues | WriteBatch::kIsCompact | WriteBatch::kIsElement;
+    case OpKind::kHeader:
+      return kOfValues;
+    case OpKind::kTombstone:
+      return WriteBatch::kIsElement;
+    case OpKind::kRangeTombstone:
+      return WriteBatch::kHasBirth;
+    default:
+      return 0;
+  }
 }
 
 // Decodes an operation up to, but not including, its value. Returns false if the bytes are too short or not an operation.
@@ -179,15 +190,14 @@ bool decode_op(Bytes* in, WriteBatch::Op* op, Shape* shape) {
   if (makes_tree(op->kind)) {
     if (shape->flags > static_cast<std::uint8_t>(kLastStampMode)) return false;
     op->mode = static_cast<StampMode>(shape->flags);
-  } else if (op->kind == OpKind::kRangeTombstone) {
-    if ((shape->flags & ~WriteBatch::kHasBirth) != 0) return false;
-  } else if (shape->flags != 0 && !has_value(op->kind)) {
+  } else if ((shape->flags & ~flags_of(op->kind)) != 0) {
     return false;
   }
+  op->element = !makes_tree(op->kind) && (shape->flags & WriteBatch::kIsElement) != 0;
   switch (op->kind) {
     case OpKind::kPut:
     case OpKind::kHeader:
-      if ((shape->flags & ~flags_of(op->kind)) != 0 || !get_bytes(in, &op->key)) return false;
+      if (!get_bytes(in, &op->key)) return false;
       op->value_kind = op->kind == OpKind::kHeader                    ? EntryKind::kHeader
                        : (shape->flags & WriteBatch::kIsCompact) != 0 ? EntryKind::kCompact
                                                                       : EntryKind::kValue;

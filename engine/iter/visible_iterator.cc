@@ -1,5 +1,7 @@
 #include "iter/visible_iterator.h"
 
+#include <engine/collection_keys.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -141,6 +143,13 @@ bool VisibleIterator::deleted_by_record(const Entry& entry) const {
 void VisibleIterator::find_forward() {
   while (source_->valid()) {
     if (!options_.bounds.end.empty() && source_->entry().key >= Bytes(options_.bounds.end)) break;
+    if (passes_over_elements()) [[unlikely]] {
+      const std::string after = element_range(main_key_of(source_->entry().key)).end;
+      ++steps_;
+      source_->seek(after);
+      if (pause_at(after, false)) return;
+      continue;
+    }
     key_.assign(source_->entry().key);
     const bool in_view = skip_newer();
     if (in_view && exists(source_->entry(), source_->child())) {
@@ -189,6 +198,13 @@ void VisibleIterator::jump_forward() {
 void VisibleIterator::find_backward() {
   while (source_->valid()) {
     if (source_->entry().key < Bytes(options_.bounds.start)) break;
+    if (passes_over_elements()) [[unlikely]] {
+      const std::string before = element_range(main_key_of(source_->entry().key)).start;
+      ++steps_;
+      source_->seek_before(before);
+      if (pause_at(before, false)) return;
+      continue;
+    }
     key_.assign(source_->entry().key);
     const bool in_view = newest_in_view_backward();
     if (!source_->status().is_ok()) break;

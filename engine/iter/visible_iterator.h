@@ -8,7 +8,8 @@
 //   3. A range tombstone of source a covers everything that older sources have in its range (runs are ordered by age). So after
 //      several covered keys in a row the older sources skip the fragment. Source a and newer ones do not, since they may have
 //      newer entries.
-//   4. Work is bounded: a move pauses after max_steps versions. It pauses only between keys and after at least one key. So after
+//   4. Unless elements of large collections are wanted, an element makes the iterator seek past all elements of its key.
+//   5. Work is bounded: a move pauses after max_steps versions. It pauses only between keys and after at least one key. So after
 //      a pause the iterator always makes progress, skips no key and repeats none. Versions of one key that are newer than the
 //      view are not counted.
 #pragma once
@@ -28,6 +29,7 @@ struct VisibleOptions {
   SeqNum view_seq = 0;
   Millis now = 0;
   std::uint64_t max_steps = 0;           ///< see IteratorOptions::max_steps; 0 = no limit
+  bool elements = false;                 ///< see IteratorOptions::elements
   std::vector<SharedRecords> records{};  ///< sets of secondary range tombstones; empty sets may be left out
 };
 
@@ -59,6 +61,7 @@ class VisibleIterator {
   void find_forward();
   void find_backward();
   bool skip_newer();
+  bool passes_over_elements() const { return source_->entry().element && !options_.elements; }
   void leave_key_forward();
   void leave_key_backward();
   bool newest_in_view_backward();

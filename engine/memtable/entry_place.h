@@ -34,6 +34,10 @@ struct EntryPlace {
       return;
     }
     if (entry->debt != 0) entry->debt = time;
+    if (entry->element) {
+      entry->delete_key = kNoStamp;
+      return;
+    }
     switch (stamp) {
       case StampMode::kWriteTime:
         entry->delete_key = time;

@@ -18,17 +18,17 @@ namespace ebbtide {
 /// One version of a key. Optional fields follow this struct, then the value or the reference to it: most versions have neither
 /// expiry nor debt.
 struct VersionNode {
-  static constexpr std::uint8_t kFirst = 1, kHasExpiry = 2, kHasDebt = 4, kShared = 8;
+  static constexpr std::uint8_t kFirst = 1, kHasExpiry = 2, kHasDebt = 4, kShared = 8, kElement = 16;
 
   std::atomic<VersionNode*> older;
   DeleteKey delete_key;
-  std::uint64_t seq_kind_flags;  // seq << 8 | kind << 4 | flags
+  std::uint64_t seq_kind_flags;  // seq << 8 | kind << 6 | flags
   std::uint32_t value_bytes;     // length of the value, unless it is shared
 
   static constexpr std::size_t kFieldsOffset = 28;  // optional fields begin where padding would be
 
   [[nodiscard]] SeqNum seq() const { return seq_kind_flags >> 8; }
-  [[nodiscard]] std::uint8_t flags() const { return seq_kind_flags & 0xf; }
+  [[nodiscard]] std::uint8_t flags() const { return seq_kind_flags & 0x3f; }
 
   /// The bytes that a version of `entry` takes, a multiple of 8.
   static std::size_t bytes_for(const Entry& entry, bool shared) {
@@ -41,8 +41,9 @@ struct VersionNode {
     node->older.store(nullptr, std::memory_order_relaxed);
     node->delete_key = entry.delete_key;
     const unsigned flags = (entry.first ? kFirst : 0U) | (entry.expiry != 0 ? kHasExpiry : 0U) |
-                           (entry.debt != 0 ? kHasDebt : 0U) | (shared != nullptr ? kShared : 0U);
-    node->seq_kind_flags = entry.seq << 8 | static_cast<std::uint64_t>(entry.kind) << 4 | flags;
+                           (entry.debt != 0 ? kHasDebt : 0U) | (shared != nullptr ? kShared : 0U) |
+                           (entry.element ? kElement : 0U);
+    node->seq_kind_flags = entry.seq << 8 | static_cast<std::uint64_t>(entry.kind) << 6 | flags;
     node->value_bytes = shared != nullptr ? 0 : static_cast<std::uint32_t>(entry.value.size());
     char* p = memory + kFieldsOffset;
     if (entry.expiry != 0) p = put(p, entry.expiry);
@@ -58,8 +59,9 @@ struct VersionNode {
   void read(Entry* out) const {
     const char* p = reinterpret_cast<const char*>(this) + kFieldsOffset;
     out->seq = seq();
-    out->kind = static_cast<EntryKind>((seq_kind_flags >> 4) & 0xf);
+    out->kind = static_cast<EntryKind>((seq_kind_flags >> 6) & 3);
     out->first = (flags() & kFirst) != 0;
+    out->element = (flags() & kElement) != 0;
     out->delete_key = delete_key;
     out->expiry = (flags() & kHasExpiry) != 0 ? take<Millis>(&p) : 0;
     out->debt = (flags() & kHasDebt) != 0 ? take<Millis>(&p) : 0;

@@ -19,7 +19,7 @@ namespace ebbtide {
 
 inline constexpr std::uint32_t kTableDataMagic = 0x44544245;      // "EBTD"
 inline constexpr std::uint32_t kTableMetadataMagic = 0x4d544245;  // "EBTM"
-inline constexpr std::uint32_t kTableVersion = 2;                 // version 1 has no compact entries
+inline constexpr std::uint32_t kTableVersion = 3;  // version 1 has no compact entries; versions 1 and 2 have no elements
 inline constexpr std::uint32_t kOldestTableVersion = 1;
 
 inline constexpr std::size_t kBlockTrailerBytes = 13;

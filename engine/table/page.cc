@@ -70,7 +70,7 @@ struct Placed {
 const char* check_entry(Bytes entry, SeqNum min_seq, std::uint64_t prefix_bytes, std::uint64_t data_bytes, Placed* placed) {
   std::uint8_t flags = 0;
   std::uint64_t skipped = 0;
-  if (!get_u8(&entry, &flags) || (flags & 0x80) != 0) return "entry flags";
+  if (!get_u8(&entry, &flags) || (flags & (kEntryElement | 3)) == (kEntryElement | 3)) return "entry flags";
   if (!get_bytes(&entry, &placed->suffix) || placed->suffix.size() + prefix_bytes > kMaxKeyBytes) return "entry key";
   if (!get_varint(&entry, &placed->seq) || placed->seq > kMaxSeqNum - min_seq) return "entry seq";
   placed->seq += min_seq;
@@ -124,6 +124,7 @@ const char* check_page(Bytes page, std::uint64_t data_bytes) {
 void PageView::read_fields(const char* p, std::uint8_t flags, std::uint32_t i, const TableLookup* table, Entry* entry) const {
   entry->kind = static_cast<EntryKind>(flags & 3);
   entry->first = (flags & kEntryFirst) != 0;
+  entry->element = (flags & kEntryElement) != 0;
   entry->seq = load_fixed<std::uint64_t>(begin_ + 8) + take_varint(&p);
   entry->delete_key = (flags & kEntryHasDeleteKey) != 0 ? load_fixed<std::uint64_t>(begin_ + 16) + take_varint(&p) : kNoStamp;
   entry->expiry = (flags & kEntryHasExpiry) != 0 ? take_varint(&p) : 0;

@@ -23,9 +23,9 @@ namespace ebbtide {
 inline constexpr std::size_t kPageHeaderBytes = 32;
 inline constexpr std::uint32_t kPageWideOffsets = 1;
 
-/// Flags byte of an entry. The numbers are part of the format. Bits 0 and 1 are the EntryKind. Bit 7 is reserved
-/// for elements of collections, and zero.
-inline constexpr std::uint8_t kEntryFirst = 4, kEntryHasDeleteKey = 8, kEntryHasExpiry = 16, kEntryHasDebt = 32, kEntryLarge = 64;
+/// Flags byte of an entry. The numbers are part of the format. Bits 0 and 1 are the EntryKind.
+inline constexpr std::uint8_t kEntryFirst = 4, kEntryHasDeleteKey = 8, kEntryHasExpiry = 16, kEntryHasDebt = 32, kEntryLarge = 64,
+                              kEntryElement = 128;
 
 inline std::uint8_t page_tag(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
 

@@ -23,6 +23,7 @@ char* put_entry(const Entry& e, std::size_t prefix_bytes, SeqNum min_seq, Delete
   if (e.expiry != 0) flags |= kEntryHasExpiry;
   if (e.debt != 0) flags |= kEntryHasDebt;
   if (e.is_large()) flags |= kEntryLarge;
+  if (e.element) flags |= kEntryElement;
   *p++ = static_cast<char>(flags);
   p = encode_varint(p, e.key.size() - prefix_bytes);
   p = put_bytes_at(p, e.key.substr(prefix_bytes));

@@ -258,7 +258,12 @@ class Rebuild {
     s.tombstones = old.tombstones + new_tombstones_;
     s.oldest_tombstone = older(old.oldest_tombstone, oldest_new_);
     s.large_values = old.large_values;
-    if (s.entries != 0) s.collections = old.collections, s.headers = old.headers;
+    if (s.entries != 0) {
+      s.collections = old.collections;
+      s.headers = old.headers;
+      s.elements = std::min(old.elements, s.entries);
+    }
+    s.element_tombstones = old.element_tombstones;
     if (debts) s.debts = old.debts, s.oldest_debt = old.oldest_debt;
     if (unstamped) s.unstamped = old.unstamped;
     if (old.entries != 0) {

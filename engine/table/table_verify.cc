@@ -173,6 +173,7 @@ class Verifier {
     }
     if (loose.debts > stated.debts || loose.unstamped > stated.unstamped) return false;
     if (loose.collections > stated.collections || loose.headers > stated.headers) return false;
+    if (loose.elements > stated.elements || loose.element_tombstones > stated.element_tombstones) return false;
     if (loose.oldest_debt != 0 && (stated.oldest_debt == 0 || stated.oldest_debt > loose.oldest_debt)) return false;
     loose.smallest = stated.smallest;
     loose.largest = stated.largest;
@@ -181,6 +182,8 @@ class Verifier {
     loose.unstamped = stated.unstamped;
     loose.collections = stated.collections;
     loose.headers = stated.headers;
+    loose.elements = stated.elements;
+    loose.element_tombstones = stated.element_tombstones;
     loose.oldest_debt = stated.oldest_debt;
     loose.key_bytes = stated.key_bytes;
     loose.value_bytes = stated.value_bytes;

@@ -84,6 +84,7 @@ void describe_properties(const TableMetadata& table, Inspection* out) {
   both("large_values", s.large_values);
   both("collections", s.collections);
   both("headers", s.headers);
+  both("elements", s.elements);
   both("unstamped", s.unstamped);
   both("key_bytes", s.key_bytes);
   both("value_bytes", s.value_bytes);

@@ -45,10 +45,12 @@ std::string describe_op(const WriteBatch::Op& op, bool values, JsonObject* json)
       if (op.expiry != 0) text += " expiry " + std::to_string(op.expiry), json->add("expiry", op.expiry);
       if (op.value_kind == EntryKind::kCompact) text += " compact", json->raw("compact", "true");
       if (op.debt) text += " debt", json->raw("debt", "true");
+      if (op.element) text += " element", json->raw("element", "true");
       break;
     case OpKind::kTombstone:
       text += " " + key_to_text(op.key);
       json->add("key", key_to_text(op.key));
+      if (op.element) text += " element", json->raw("element", "true");
       break;
     case OpKind::kRangeTombstone:
       text += " " + key_to_text(op.key) + ".." + (op.end.empty() ? "*" : key_to_text(op.end));

@@ -20,7 +20,7 @@ namespace ebbtide {
 
 inline constexpr std::uint32_t kLogMagic = 0x4c425745;  // "EWBL"
 // Version 1 has no pieces of batches; versions 1 and 2 have no end marks, no compact puts and no debts; versions 1 to 3 have no
-// births of range tombstones.
+// births of range tombstones and no elements.
 inline constexpr std::uint32_t kLogVersion = 4;
 
 /// magic u32, version u32, file number u64, seq u64 of the first operation that the segment may have (0: unknown), block_checksum

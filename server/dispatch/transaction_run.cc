@@ -26,17 +26,22 @@ constexpr std::uint64_t kWalkBytes = 16 << 10, kDescribedByteWork = 16;
 void append(const WriteBatch& from, WriteBatch* to) {
   std::size_t cursor = 0;
   for (WriteBatch::Op op; from.next_op(&cursor, &op);) {
-    const WriteBatch::PutOptions options{
-        .stamp = op.stamp, .expiry = op.expiry, .kind = op.value_kind, .debt = op.debt, .shrinks = !from.adds_data()};
+    const WriteBatch::PutOptions options{.stamp = op.stamp,
+                                         .expiry = op.expiry,
+                                         .kind = op.value_kind,
+                                         .debt = op.debt,
+                                         .shrinks = !from.adds_data(),
+                                         .element = op.element};
     switch (op.kind) {
       case OpKind::kPut:
+      case OpKind::kHeader:
         op.shared != nullptr ? to->put_shared(op.tree, op.key, *op.shared, options) : to->put(op.tree, op.key, op.value, options);
         break;
       case OpKind::kTombstone:
-        to->del(op.tree, op.key);
+        to->del(op.tree, op.key, op.element);
         break;
       case OpKind::kRangeTombstone:
-        to->delete_range(op.tree, op.key, op.end);
+        to->delete_range(op.tree, op.key, op.end, op.birth);
         break;
       case OpKind::kFlushDatabase:
         to->flush_database(static_cast<DatabaseId>(op.lo));
@@ -47,7 +52,6 @@ void append(const WriteBatch& from, WriteBatch* to) {
       case OpKind::kSecondaryDelete:
         to->delete_stamps(op.tree, op.lo, op.hi);
         break;
-      case OpKind::kHeader:
       case OpKind::kCreateTree:
         break;  // no handler writes such operations
     }

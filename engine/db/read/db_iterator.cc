@@ -131,6 +131,7 @@ class DbIterator final : public Iterator {
     visible.view_seq = lease.seq();
     visible.now = now;
     visible.max_steps = options.max_steps;
+    visible.elements = options.elements;
     visible.records = lease.view()->record_sets();
     return {std::move(merged), std::move(tombstones), std::move(visible)};
   }

@@ -59,12 +59,14 @@ Result<Millis> expiring_keys(const ReadView& view, Millis after, Millis until, s
     const auto walk = memtable->new_iterator();
     for (walk->seek_to_first(); walk->valid(); walk->next()) {
       const Entry& entry = walk->entry();
-      if (entry.seq <= view.seq() && entry.expiry > after && entry.expiry <= until) found.add(entry);
+      if (entry.seq <= view.seq() && !entry.element && entry.expiry > after && entry.expiry <= until) found.add(entry);
     }
   }
   for (const RunView& run : tree.tables->runs) {
     for (std::size_t i = 0; i < run.tables().size(); ++i) {
-      TRY(run.reader(i).visit_expiring(after, until, [&](const Entry& entry) { found.add(entry); }));
+      TRY(run.reader(i).visit_expiring(after, until, [&](const Entry& entry) {
+        if (!entry.element) found.add(entry);
+      }));
     }
   }
   const ReadView unexpired = ViewParts::at(view, 0);

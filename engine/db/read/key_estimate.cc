@@ -1,5 +1,5 @@
 // The estimate assumes that the entries of a table are spread evenly over its bytes, and that each tombstone deletes one key. So
-// a range has as many keys as entries, minus two for each tombstone. Versions that are shadowed, expired or under a range
+// a range has as many keys as entries, minus two for each tombstone. Elements of large collections do not count. Versions that are shadowed, expired or under a range
 // tombstone count until a merge drops them.
 #include "db/read/key_estimate.h"
 
@@ -18,21 +18,27 @@ constexpr std::uint64_t kMaxSampledKeys = 100'000;
 constexpr std::size_t kMaxFragments = 1000;
 
 struct Counted {
-  double entries = 0, tombstones = 0;
+  double entries = 0;  // elements of collections included
+  double main_entries = 0, main_tombstones = 0;
 };
 
 void add_memtable(const MemTable& memtable, const KeyRange& range, Counted* counted) {
   if (memtable.empty()) return;
   const auto walk = memtable.new_iterator();
-  std::uint64_t walked = 0;
+  std::uint64_t walked = 0, walked_main = 0;
   for (walk->seek(range.start); walk->valid() && range.contains(walk->entry().key); walk->next()) {
     if (walked == kMaxSampledKeys) {
-      counted->entries += static_cast<double>(memtable.entries() - std::min(memtable.entries(), walked)) / 2;
+      const double rest = static_cast<double>(memtable.entries() - std::min(memtable.entries(), walked)) / 2;
+      counted->entries += rest;
+      counted->main_entries += rest * static_cast<double>(walked_main) / static_cast<double>(walked);
       return;
     }
     ++walked;
     counted->entries += 1;
-    if (walk->entry().kind == EntryKind::kTombstone) counted->tombstones += 1;
+    if (walk->entry().element) continue;
+    ++walked_main;
+    counted->main_entries += 1;
+    if (walk->entry().kind == EntryKind::kTombstone) counted->main_tombstones += 1;
   }
 }
 
@@ -52,7 +58,8 @@ void add_table(const OpenTable& table, const KeyRange& range, Counted* counted) 
   if (table.meta->data_bytes == 0) return;
   const double share = part_of_bytes(table, range);
   counted->entries += share * static_cast<double>(stats.entries);
-  counted->tombstones += share * static_cast<double>(stats.tombstones);
+  counted->main_entries += share * static_cast<double>(stats.entries - stats.elements);
+  counted->main_tombstones += share * static_cast<double>(stats.tombstones - stats.element_tombstones);
 }
 
 void add_run(const RunView& run, const KeyRange& range, Counted* counted) {
@@ -109,7 +116,7 @@ std::uint64_t estimate_keys(const TreeView& tree, const KeyRange& range) {
   Counted counted;
   for (const auto& memtable : tree.memtables) add_memtable(*memtable, range, &counted);
   for (const RunView& run : tree.tables->runs) add_run(run, range, &counted);
-  return static_cast<std::uint64_t>(std::max(0.0, counted.entries - 2 * counted.tombstones));
+  return static_cast<std::uint64_t>(std::max(0.0, counted.main_entries - 2 * counted.main_tombstones));
 }
 
 }  // namespace ebbtide

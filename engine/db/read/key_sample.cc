@@ -183,9 +183,9 @@ class KeySampler {
 
   [[nodiscard]] Status may_go_on() const { return ViewParts::is_revoked(view_) ? revoked_view() : Status::ok(); }
 
-  /// True if a reader of the view gets exactly this entry for its key.
+  /// True if a reader of the view gets exactly this entry for its key, which is no element's.
   Result<bool> is_current(const Entry& entry) {
-    if (entry.is_tombstone() || entry.seq > view_.seq() || entry.expired(view_.now())) return false;
+    if (entry.is_tombstone() || entry.element || entry.seq > view_.seq() || entry.expired(view_.now())) return false;
     Found found;
     const Status status = find_entry(view_, {entry.key, hash_key(entry.key)}, &found, &reads_);
     if (status.is_not_found()) return false;

@@ -51,6 +51,7 @@ struct StagedEntries {
 inline bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry) {
   entry->key = op.key;
   entry->seq = seq;
+  entry->element = op.element;
   switch (op.kind) {
     case OpKind::kTombstone:
       entry->kind = EntryKind::kTombstone;

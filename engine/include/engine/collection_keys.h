@@ -28,6 +28,9 @@ std::string header_start(std::uint8_t type, std::uint8_t flags, Generation gener
 std::optional<Generation> header_generation(Bytes header_value);
 /// Returns the range that has the keys of all elements of one generation, and no other key. `key` is the engine key of the header.
 KeyRange element_range(Bytes key, Generation generation);
+/// Returns the key of the collection to which an element's key belongs; the key itself if it is not an element's. A view into
+/// `key`.
+Bytes main_key_of(Bytes key);
 /// Returns the range that has the keys of the elements of all generations, and no other key.
 KeyRange element_range(Bytes key);
 

@@ -12,6 +12,9 @@ struct IteratorOptions {
   KeyRange bounds;  ///< files, tiles and pages outside are never read
   /// Versions and tombstones that one call of seek, next or prev may pass over before it pauses. 0: no limit.
   std::uint64_t max_steps = 0;
+  /// True to show the elements of large collections, too. Otherwise the iterator passes over all elements of a collection in one
+  /// step.
+  bool elements = false;
 };
 
 /// Iterates over the keys that exist in its view, without those that are deleted, covered or expired. Not thread-safe: one thread

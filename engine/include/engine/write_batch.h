@@ -7,7 +7,7 @@
 //
 // Layout of the payload (little endian; engine/docs/formats.md has the grammar):
 //   header : first_seq u64, time u64, replication_id u64, count u32, reserved u32     (kHeaderBytes)
-//   op     : op kind u8, flags u8, tree u32, then by kind    (flags: of a put or header, see kHasStamp; of flush and create, the
+//   op     : op kind u8, flags u8, tree u32, then by kind    (flags: of a put, header or tombstone, see kHasStamp; of flush and create, the
 //            stamp mode)
 //            put/header : key (varint length, bytes), [stamp u64], [expiry u64], value (varint length, bytes)
 //            tombstone  : key
@@ -48,11 +48,12 @@ using SharedValue = std::shared_ptr<const std::string>;
 class WriteBatch {
  public:
   static constexpr std::size_t kHeaderBytes = 32;
-  static constexpr std::uint8_t kHasStamp = 1;   ///< an explicit stamp follows the key
-  static constexpr std::uint8_t kHasExpiry = 2;  ///< an absolute expiry follows
-  static constexpr std::uint8_t kHasDebt = 4;    ///< the put deletes a part of the key's older versions
-  static constexpr std::uint8_t kIsCompact = 8;  ///< of a put: the value is a small collection
-  static constexpr std::uint8_t kHasBirth = 1;   ///< of a range tombstone: an explicit birth follows
+  static constexpr std::uint8_t kHasStamp = 1;    ///< an explicit stamp follows the key
+  static constexpr std::uint8_t kHasExpiry = 2;   ///< an absolute expiry follows
+  static constexpr std::uint8_t kHasDebt = 4;     ///< the put deletes a part of the key's older versions
+  static constexpr std::uint8_t kIsCompact = 8;   ///< of a put: the value is a small collection
+  static constexpr std::uint8_t kIsElement = 16;  ///< of a put or tombstone: the key is that of an element of a large collection
+  static constexpr std::uint8_t kHasBirth = 1;    ///< of a range tombstone: an explicit birth follows
 
   /// Optional fields of a put, beside key and value.
   struct PutOptions {
@@ -67,6 +68,9 @@ class WriteBatch {
     /// True if the value is the key's previous value without some of its items. Such a put counts as a delete: it is committed
     /// even while the disk is full.
     bool shrinks = false;
+    /// True if the key is that of an element of a large collection (engine/collection_keys.h). An element has no stamp in any mode,
+    /// since a delete by stamp takes a collection by its header. Iterators pass over it, and it does not count as a key.
+    bool element = false;
   };
 
   /// One decoded operation. Its Bytes point into the batch or its shared values, and are valid until the batch changes or is
@@ -75,6 +79,7 @@ class WriteBatch {
     OpKind kind{};
     EntryKind value_kind = EntryKind::kValue;  ///< of a put or header: the kind of its entry
     bool debt = false;                         ///< of a put or header: PutOptions::debt
+    bool element = false;                      ///< of a put or tombstone: PutOptions::element
     std::uint32_t tree = 0;                    ///< database number before the commit, physical tree after it
     Bytes key;                                 ///< key, or start of the range
     Bytes end;                                 ///< end of the range
@@ -99,8 +104,8 @@ class WriteBatch {
   void put(DatabaseId database, Bytes key, Bytes value) { put(database, key, value, PutOptions{}); }
   /// Like put(), but refers to a large value without copying it.
   void put_shared(DatabaseId database, Bytes key, SharedValue value, const PutOptions& options);
-  /// Adds a point tombstone. The caller must have found the key: a tree gets no blind deletes.
-  void del(DatabaseId database, Bytes key);
+  /// Adds a point tombstone. The caller must have found the key: a tree gets no blind deletes. `element`: see PutOptions::element.
+  void del(DatabaseId database, Bytes key, bool element = false);
   /// Deletes every key in [start, end); an empty end has no upper bound. An empty range adds nothing. `birth`: engine time at which
   /// the keys were deleted, if they were deleted before: their delete deadline counts from it. 0, or a later time than the batch's,
   /// stands for the batch's time.

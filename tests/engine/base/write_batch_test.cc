@@ -31,6 +31,8 @@ WriteBatch sample() {
   batch.put(3, "no set any more", "v", {.debt = true});
   batch.put(3, "large set", "members", {.expiry = 60, .kind = EntryKind::kHeader});
   batch.delete_range(2, "b", "c", 4000);
+  batch.put(3, "member", "", {.element = true});
+  batch.del(3, "member gone", true);
   batch.set_header(100, 5000, 42);
   return batch;
 }
@@ -44,7 +46,7 @@ TEST_CASE("write batch refers to its values: it reads back as written") {
   auto parsed = WriteBatch::parse(bytes);
   REQUIRE(parsed.is_ok());
   CHECK(parsed->first_seq() == 100);
-  CHECK(parsed->last_seq() == 113);
+  CHECK(parsed->last_seq() == 115);
   CHECK(parsed->time() == 5000);
   CHECK(parsed->replication_id() == 42);
   std::size_t a = 0, b = 0;
@@ -58,6 +60,8 @@ TEST_CASE("write batch refers to its values: it reads back as written") {
                                                         : EntryKind::kValue));
     CHECK(left.birth == (left.key == "b" ? 4000 : 0));
     CHECK(left.birth == right.birth);
+    CHECK(left.element == left.key.starts_with("member"));
+    CHECK(left.element == right.element);
     CHECK(left.value_kind == right.value_kind);
     CHECK(left.debt == left.key.starts_with("small") + left.key.starts_with("no set"));
     CHECK(left.debt == right.debt);
@@ -75,7 +79,7 @@ TEST_CASE("write batch refers to its values: it reads back as written") {
     ++count;
   }
   CHECK_FALSE(parsed->next_op(&b, &right));
-  CHECK(count == 14);
+  CHECK(count == 16);
 }
 
 TEST_CASE("range delete of an empty range: it adds no operation to the batch") {
@@ -140,7 +144,7 @@ TEST_CASE("stamp range is empty or goes beyond the last stamp: reading the batch
   CHECK_FALSE(with_end(kNoStamp));
 }
 
-TEST_CASE("batch has an unknown flag, or a compact header: reading it fails") {
+TEST_CASE("batch has an unknown flag, or one that does not belong to its kind: reading it fails") {
   WriteBatch batch;
   batch.put(0, "k", "v");
   const auto reads = [&](OpKind kind, unsigned flags) {
@@ -151,9 +155,11 @@ TEST_CASE("batch has an unknown flag, or a compact header: reading it fails") {
   };
   CHECK(reads(OpKind::kPut, 0));
   CHECK(reads(OpKind::kPut, WriteBatch::kHasDebt | WriteBatch::kIsCompact));
-  CHECK_FALSE(reads(OpKind::kPut, 16));
+  CHECK(reads(OpKind::kPut, WriteBatch::kIsElement));
+  CHECK_FALSE(reads(OpKind::kPut, 32));
   CHECK(reads(OpKind::kHeader, WriteBatch::kHasDebt));
   CHECK_FALSE(reads(OpKind::kHeader, WriteBatch::kIsCompact));
+  CHECK_FALSE(reads(OpKind::kHeader, WriteBatch::kIsElement));
   CHECK_FALSE(reads(OpKind::kTombstone, WriteBatch::kHasDebt));
 }
 
