@@ -4,27 +4,40 @@ namespace ebbtide {
 
 KeyWaiters::Wait::Wait(KeyWaiters& waiters, const Client& client, DatabaseId database, std::span<const LookupKey> keys)
     : waiters_(waiters), loop_(client.loop), client_id_(client.id) {
-  std::lock_guard lock(waiters_.mutex_);
+  std::unique_lock lock(waiters_.mutex_);
   ticket_ = waiters_.next_ticket_++;
+  waiters_.waits_.fetch_add(1, std::memory_order_relaxed);
   places_.reserve(keys.size());
   for (const LookupKey& key : keys) {
     const auto [at, is_new] = waiters_.queues_.try_emplace(Name(database, key.key));
     if (is_new) at->second.name = &at->first;
     ++at->second.waits;
-    places_.push_back({&at->second, Baton::kNone});
+    places_.push_back({&at->second, Baton::kNone, std::nullopt});
     waiters_.fall_asleep(*this, places_.size() - 1);
+    if (places_.size() % kPlacesAtOnce == 0) let_others_in(lock);
   }
-  waiters_.waits_.fetch_add(1, std::memory_order_relaxed);
 }
 
+// No place may be asleep when the batons are passed on. Otherwise this wait could get its own baton back.
 KeyWaiters::Wait::~Wait() {
-  std::lock_guard lock(waiters_.mutex_);
-  for (const Place& place : places_) place.queue->asleep.erase(ticket_);
-  for (Place& place : places_) {
+  std::unique_lock lock(waiters_.mutex_);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[i];
+    if (place.sleeper) place.queue->asleep.erase(*std::exchange(place.sleeper, std::nullopt));
+    if ((i + 1) % kPlacesAtOnce == 0) let_others_in(lock);
+  }
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
     if (place.baton != Baton::kNone) waiters_.wake_first(*place.queue);
     if (--place.queue->waits == 0) waiters_.queues_.erase(waiters_.queues_.find(*place.queue->name));
+    if ((i + 1) % kPlacesAtOnce == 0) let_others_in(lock);
   }
   waiters_.waits_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void KeyWaiters::Wait::let_others_in(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  lock.lock();
 }
 
 void KeyWaiters::Wait::begin_look() {
@@ -93,13 +106,15 @@ void KeyWaiters::wake_first(Queue& queue) {
   if (first == queue.asleep.end()) return;
   const auto [wait, place] = first->second;
   queue.asleep.erase(first);
+  wait->places_[place].sleeper.reset();
   if (wait->places_[place].baton == Wait::Baton::kNone) wait->batons_.push_back(place);  // otherwise it is in batons_ already
   wait->places_[place].baton = Wait::Baton::kWoken;
   wait->loop_->resume(wait->client_id_);
 }
 
 void KeyWaiters::fall_asleep(Wait& wait, std::size_t place) {
-  wait.places_[place].queue->asleep.emplace(wait.ticket_, Sleeper{&wait, place});
+  Wait::Place& entered = wait.places_[place];
+  entered.sleeper = entered.queue->asleep.emplace(wait.ticket_, Sleeper{&wait, place});
 }
 
 }  // namespace ebbtide

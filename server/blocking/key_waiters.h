@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -31,6 +32,16 @@ namespace ebbtide {
 
 /// Thread-safe.
 class KeyWaiters {
+ public:
+  class Wait;
+
+ private:
+  /// A waiting client in the queue of one of its keys.
+  struct Sleeper {
+    Wait* wait;
+    std::size_t place;
+  };
+  using Asleep = std::multimap<std::uint64_t, Sleeper>;
   struct Queue;
 
  public:
@@ -74,7 +85,11 @@ class KeyWaiters {
     struct Place {
       Queue* queue;
       Baton baton;
+      std::optional<Asleep::iterator> sleeper;  ///< set while the place is asleep, so that its end needs no search
     };
+    /// The places that are entered or left under one lock. Thousands would keep every other loop's commits waiting.
+    static constexpr std::size_t kPlacesAtOnce = 256;
+    static void let_others_in(std::unique_lock<std::mutex>& lock);
 
     KeyWaiters& waiters_;
     ClientLoop* const loop_;
@@ -101,15 +116,10 @@ class KeyWaiters {
   struct NameHash {
     std::size_t operator()(const Name& name) const { return SeededHash{}(name.second) + name.first; }
   };
-  /// A waiting client in the queue of one of its keys.
-  struct Sleeper {
-    Wait* wait;
-    std::size_t place;
-  };
   struct Queue {
     const Name* name = nullptr;
-    std::size_t waits = 0;                         ///< places in this queue, asleep or not
-    std::multimap<std::uint64_t, Sleeper> asleep;  ///< the places that a write may wake, by ticket
+    std::size_t waits = 0;  ///< places in this queue, asleep or not
+    Asleep asleep;          ///< the places that a write may wake, by ticket
   };
 
   void wake_first(Queue& queue);

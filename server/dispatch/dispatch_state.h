@@ -26,13 +26,18 @@ struct Dispatcher::Fetched {
 
 struct Dispatcher::Waiting final : Continuation {
   Waiting() = default;
-  /// Runs when the command ends for any reason: removes the marks, and notifies threads that the client needs no result.
-  ~Waiting() override {
+  ~Waiting() override { give_up(); }
+  /// Called when the command ends for any reason: removes the marks, and notifies threads that the client needs no result.
+  void give_up() {
     if (rights != nullptr) rights->client_gone.store(true, std::memory_order_relaxed);
     if (job != nullptr) job->client_gone.store(true, std::memory_order_relaxed);
-    if (long_write == nullptr) return;
-    long_write->client_gone.store(true, std::memory_order_relaxed);
-    long_write->env->intents->unmark(long_write->marks);
+    if (long_write != nullptr) {
+      long_write->client_gone.store(true, std::memory_order_relaxed);
+      long_write->env->intents->unmark(long_write->marks);
+    }
+    rights = nullptr;
+    job = nullptr;
+    long_write = nullptr;
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;

@@ -788,11 +788,14 @@ void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) 
   // Fetches and threads that still run own all that they use; from now on they own the arguments, too. resume() does nothing if
   // the client has disconnected.
   if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
-  const auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
+  auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
   if (waiting.rights != nullptr) waiting.rights->input = client.take_input();
   if (waiting.job != nullptr) waiting.job->input = client.take_input();
   if (waiting.long_write != nullptr) waiting.long_write->input = client.take_input();
-  waiting_command->continuation.reset();
+  if (!waiting.for_element) return waiting_command->continuation.reset();
+  // Leaving the queues of thousands of keys takes milliseconds, so the loop frees that part in its turn.
+  waiting.give_up();
+  waiting.blocked.reset();
 }
 
 }  // namespace ebbtide

@@ -103,6 +103,7 @@ class Connection final : public Client {
   const std::unique_ptr<TlsStream> tls;  ///< null: plain text
   ClientMemory* memory = nullptr;        ///< null: no memory is charged
   std::vector<PendingCommand> pending;   ///< handed in and not done, in order
+  std::unique_ptr<Continuation> ended;   ///< what the sink has left of the command that waited when the connection closed
   std::deque<Gate> gates;
   std::uint64_t gated_until = 0;
   std::int64_t soft_limit_since_ms = 0;  ///< the time since which the output exceeds the soft limit; 0: it does not

@@ -862,6 +862,7 @@ void EventLoop::close(Connection& c) {
   if (c.dead) return;
   c.dead = true;
   if (sink_ != nullptr) sink_->client_closed(c, c.pending.empty() ? nullptr : &c.pending.front());
+  if (!c.pending.empty()) c.ended = std::move(c.pending.front().continuation);  // it may take long to free, so bury() does it
   c.pending.clear();
   c.out.clear();
   c.parser.discard();  // releases the charge of its input here, so that other connections may grow in this round
@@ -889,7 +890,9 @@ void EventLoop::close(Connection& c) {
   connections_.pop_back();
 }
 
-// Frees closed connections. The state of a connection, such as thousands of tracked prefixes, may take milliseconds to free.
+// Frees closed connections, those first that have closed first. The state of a connection, such as thousands of tracked prefixes,
+// or a command that waits for thousands of keys, may take milliseconds to free. Other clients may wait for an element behind such a
+// command, so a flood of closing connections must not keep it from its turn.
 void EventLoop::bury() {
   if (graveyard_.empty()) return;
   const auto dead = [](const Connection* c) { return c->dead; };
@@ -897,7 +900,7 @@ void EventLoop::bury() {
   std::erase_if(gated_, dead);
   const std::uint64_t start = env_->mono_ns();
   do {
-    graveyard_.pop_back();
+    graveyard_.pop_front();
   } while (!graveyard_.empty() && env_->mono_ns() - start < kPartNanos);
   // The charge is released with the memory, not at the next sweep. Until then all memory that the process has would seem to be
   // charged.

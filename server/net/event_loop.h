@@ -153,7 +153,7 @@ class EventLoop final : public ClientLoop {
   ReplyGate* gate_ = nullptr;
   std::unordered_map<std::uint64_t, Connection*> by_id_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::vector<std::unique_ptr<Connection>> graveyard_;
+  std::deque<std::unique_ptr<Connection>> graveyard_;  ///< in the order in which they have closed
   std::vector<Connection*> queue_, working_, gated_, put_off_;
   bool cut_ = false;               ///< connections have ranks, because the last pass left commands over or inputs are large
   bool short_first_ = false;       ///< the current pass began with short inputs

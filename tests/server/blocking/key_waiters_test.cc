@@ -2,7 +2,6 @@
 // does not use.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,13 +30,13 @@ struct Fixture {
   Loop loop;
   KeyWaiters waiters;
 
-  std::unique_ptr<KeyWaiters::Wait> wait(std::uint64_t client_id, std::initializer_list<const char*> names,
+  std::unique_ptr<KeyWaiters::Wait> wait(std::uint64_t client_id, const std::vector<std::string>& names,
                                          DatabaseId database = 0) {
     Client client;
     client.id = client_id;
     client.loop = &loop;
     std::vector<LookupKey> keys;
-    for (const char* name : names) keys.push_back({name, hash_key(name)});
+    for (const std::string& name : names) keys.push_back({name, hash_key(name)});
     return std::make_unique<KeyWaiters::Wait>(waiters, client, database, keys);
   }
   /// Commits a batch, and returns the clients that it wakes.
@@ -178,6 +177,21 @@ TEST_CASE("command names a key twice: its wait leaves nothing behind") {
   CHECK(t.end(b).empty());
   CHECK_FALSE(t.waiters.any());
   CHECK(t.push("q").empty());
+}
+
+TEST_CASE(
+    "woken client with thousands of keys ends its wait: the next client is woken once for each baton, and nothing is left") {
+  Fixture t;
+  std::vector<std::string> names;
+  for (int i = 0; i < 2'000; ++i) names.push_back("q" + std::to_string(i));
+  auto a = t.wait(1, names), b = t.wait(2, names);
+  CHECK(t.push("q0") == Ids{1});
+  CHECK(t.push("q1024") == Ids{1});
+  CHECK(t.push("q1999") == Ids{1});
+  CHECK(t.end(a) == Ids{2, 2, 2});
+  CHECK(t.end(b).empty());
+  CHECK_FALSE(t.waiters.any());
+  CHECK(t.push("q1999").empty());
 }
 
 TEST_CASE("databases are swapped: each queue of both wakes a client") {

@@ -42,6 +42,7 @@ class TestSink final : public CommandSink {
     int logged = 0;                         // the number of calls of logged()
     int resumed_in = 0, rerun_in = 0;       // polls before poll() resumed a WAIT, and before it ran again
     std::atomic<std::uint64_t> charged{0};  // bytes for replies to CHARGED, until the loop has charged its buffers
+    std::vector<std::uint64_t> freed;       // clients whose WAIT has ended, in order; used on the loop's thread
     std::string order;                      // the letters of SPEND and NOTE, in the order in which they ran
   };
   explicit TestSink(Shared* shared) : shared_(shared) {}
@@ -82,6 +83,13 @@ class TestSink final : public CommandSink {
   }
 
  private:
+  struct Waiting final : Continuation {
+    Waiting(Shared* shared, std::uint64_t client) : shared_(shared), client_(client) {}
+    ~Waiting() override { shared_->freed.push_back(client_); }
+    Shared* const shared_;
+    const std::uint64_t client_;
+  };
+
   void run(PendingCommand& command) {
     Client& client = *command.client;
     loop_ = client.loop;
@@ -97,6 +105,7 @@ class TestSink final : public CommandSink {
     }
     if (name == "WAIT" && shared_->released.count(client.id) == 0) {
       shared_->attempts.push_back(command.attempt);
+      command.continuation = std::make_unique<Waiting>(shared_, client.id);
       command.state = PendingCommand::State::kWaiting;
       client.waiting = true;
       shared_->waiting.push_back(client.id);
@@ -539,6 +548,28 @@ TEST_CASE("many connections close: they are freed over several rounds") {
   CHECK(first.get_future().get() == 1);
   for (int i = 0; i < 10; ++i) h.settle();
   CHECK(ended == 10);
+}
+
+TEST_CASE("many clients disconnect while their commands wait: the commands end over several rounds, in the order of closing") {
+  Harness h;
+  for (int i = 0; i < 10; ++i) h.connect();
+  h.settle();
+  for (const int fd : h.fds) h.send(fd, "WAIT 1\r\n");
+  h.wait_for_waiting(10);
+  std::vector<std::uint64_t> ids;
+  std::promise<std::size_t> first;
+  h.loop->post([&] {
+    h.ns_per_look = 10'000'000;
+    h.loop->for_each([&](Client& c) {
+      ids.push_back(c.id);
+      c.close_now = true;
+      h.loop->touch(&c);
+    });
+    h.loop->post([&] { first.set_value(h.sink.freed.size()); });  // runs after a round
+  });
+  CHECK(first.get_future().get() == 1);
+  for (int i = 0; i < 10; ++i) h.settle();
+  CHECK(h.sink.freed == ids);
 }
 
 TEST_CASE("client sends a pipeline: it is one pass, and its replies are in order") {
