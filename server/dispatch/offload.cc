@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "resp/block_pool.h"
@@ -15,6 +16,13 @@ namespace {
 
 /// Gives a thread about a tenth of a processor that an event loop uses, too, and all of an idle one.
 constexpr int kNiceOfChecks = 10;
+/// Gives a thread about a quarter of such a processor.
+constexpr int kNiceOfControl = 5;
+
+int nice_of(OffloadClass kind) {
+  if (kind == OffloadClass::kCheck || kind == OffloadClass::kLongCheck) return kNiceOfChecks;
+  return kind == OffloadClass::kControl ? kNiceOfControl : 0;
+}
 
 class Disposal final : public OffloadWork {
  public:
@@ -36,9 +44,7 @@ ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads, std:
   const unsigned counts[kClasses] = {short_threads, long_threads, 1, long_threads, long_threads, 1, 1, 1};
   for (std::size_t kind = 0; kind < kClasses; ++kind) {
     Queue& queue = queues_[kind];
-    const bool checks =
-        kind == static_cast<std::size_t>(OffloadClass::kCheck) || kind == static_cast<std::size_t>(OffloadClass::kLongCheck);
-    queue.nice = checks ? kNiceOfChecks : 0;
+    queue.nice = nice_of(static_cast<OffloadClass>(kind));
     for (unsigned i = 0; i < counts[kind]; ++i) start_thread(queue);
   }
 }
@@ -67,20 +73,51 @@ void ThreadOffload::stop() {
   }
 }
 
+void ThreadOffload::Queue::push(std::shared_ptr<OffloadWork> piece) {
+  const std::uint64_t owner = piece->owner();
+  auto& own = work[owner];
+  if (own.empty()) turns.push_back(owner);
+  own.push_back(std::move(piece));
+  ++size;
+}
+
+std::shared_ptr<OffloadWork> ThreadOffload::Queue::pop() {
+  const std::uint64_t owner = turns.front();
+  turns.pop_front();
+  const auto own = work.find(owner);
+  std::shared_ptr<OffloadWork> piece = std::move(own->second.front());
+  own->second.pop_front();
+  --size;
+  if (own->second.empty()) {
+    work.erase(own);
+  } else {
+    turns.push_back(owner);
+  }
+  return piece;
+}
+
+void ThreadOffload::Queue::prune(std::vector<std::shared_ptr<OffloadWork>>* dropped) {
+  for (auto& [owner, own] : work) {
+    const auto unwanted = std::stable_partition(own.begin(), own.end(), [](const auto& piece) { return piece->wanted(); });
+    std::move(unwanted, own.end(), std::back_inserter(*dropped));
+    own.erase(unwanted, own.end());
+  }
+  size -= dropped->size();
+  std::erase_if(turns, [this](std::uint64_t owner) { return work.at(owner).empty(); });
+  std::erase_if(work, [](const auto& entry) { return entry.second.empty(); });
+}
+
 void ThreadOffload::submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) {
   Queue& queue = queues_[static_cast<std::size_t>(kind)];
-  std::deque<std::shared_ptr<OffloadWork>> dropped;  // destroyed after the lock is released
+  std::vector<std::shared_ptr<OffloadWork>> dropped;  // destroyed after the lock is released
   {
     std::lock_guard lock(queue.mutex);
     // The queue is pruned only now and then, so that this costs next to nothing for each piece of work.
-    if (queue.work.size() >= queue.prune_at) {
-      const auto unwanted =
-          std::stable_partition(queue.work.begin(), queue.work.end(), [](const auto& piece) { return piece->wanted(); });
-      std::move(unwanted, queue.work.end(), std::back_inserter(dropped));
-      queue.work.erase(unwanted, queue.work.end());
-      queue.prune_at = std::max(kPruneFrom, 2 * queue.work.size());
+    if (queue.size >= queue.prune_at) {
+      queue.prune(&dropped);
+      queue.prune_at = std::max(kPruneFrom, 2 * queue.size);
     }
-    queue.work.push_back(std::move(work));
+    queue.push(std::move(work));
   }
   queue.changed.notify_one();
 }
@@ -88,7 +125,7 @@ void ThreadOffload::submit(OffloadClass kind, std::shared_ptr<OffloadWork> work)
 std::size_t ThreadOffload::queued(OffloadClass kind) const {
   const Queue& queue = queues_[static_cast<std::size_t>(kind)];
   std::lock_guard lock(queue.mutex);
-  return queue.work.size();
+  return queue.size;
 }
 
 void ThreadOffload::collect() {
@@ -118,8 +155,7 @@ void ThreadOffload::run(Queue& queue) const {
       continue;
     }
     if (queue.work.empty()) return;
-    std::shared_ptr<OffloadWork> work = std::move(queue.work.front());
-    queue.work.pop_front();
+    std::shared_ptr<OffloadWork> work = queue.pop();
     lock.unlock();
     if (work->wanted()) work->run();
     work = nullptr;

@@ -5,7 +5,9 @@
 // for a sync follow the order of the log, so one thread is enough for them. Long writes (long_write.h) are limited, too, but
 // other commands may wait for their keys. So long writes wait in their queue for each other only. Administrative commands have
 // threads of their own, so that CLIENT KILL and ACL SETUSER end what keeps the others busy. Checks of rights can keep any number of
-// threads busy, so theirs have a low priority: they leave the processors to the event loops.
+// threads busy, so theirs have a low priority: they leave the processors to the event loops. Users take turns in their queues, so
+// that the checks of one user do not keep those of another waiting. ACL SETUSER may compare subscriptions for seconds, so its
+// threads have a lower priority, too.
 //
 // Work is unwanted once its client has disconnected: then it is not begun, and leaves its queue. A client has at most one piece
 // of work, so the number of clients limits the queues.
@@ -19,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "resp/disposal.h"
@@ -32,6 +35,8 @@ class OffloadWork {
   /// Does the work. Called at most once, and not after wanted() has returned false.
   virtual void run() = 0;
   [[nodiscard]] virtual bool wanted() const { return true; }
+  /// Owners of queued work take turns, whatever number of pieces each has. Constant.
+  [[nodiscard]] virtual std::uint64_t owner() const { return 0; }
 };
 
 enum class OffloadClass : std::uint8_t {
@@ -77,13 +82,21 @@ class ThreadOffload final : public Offload {
     mutable std::mutex mutex;
     std::condition_variable changed;
     // Guarded by mutex.
-    std::deque<std::shared_ptr<OffloadWork>> work;
+    std::unordered_map<std::uint64_t, std::deque<std::shared_ptr<OffloadWork>>> work;  ///< by owner; none is empty
+    std::deque<std::uint64_t> turns;                                                   ///< the owners in `work`
+    std::size_t size = 0;                                                              ///< pieces in `work`
     std::size_t prune_at = kPruneFrom;
     bool stopping = false;
     std::uint64_t collections = 0;  ///< number of calls of collect()
 
     std::vector<std::thread> threads;
     int nice = 0;  ///< nice value of the threads; constant
+
+    // Called with the mutex locked.
+    void push(std::shared_ptr<OffloadWork> piece);
+    std::shared_ptr<OffloadWork> pop();
+    /// Moves unwanted pieces to `dropped`.
+    void prune(std::vector<std::shared_ptr<OffloadWork>>* dropped);
   };
 
   /// Throws std::system_error if there is no room for another thread; then all threads have ended.

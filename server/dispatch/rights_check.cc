@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <engine/seeded_hash.h>
+
 #include "dispatch/command_keys.h"
 #include "dispatch/dispatch_state.h"
 #include "dispatch/dispatcher.h"
@@ -26,6 +28,7 @@ void Dispatcher::check_off_loop(PendingCommand& pending, const Prepared& prepare
   check->user = session_of(client).rights;
   check->loop = client.loop;
   check->client_id = client.id;
+  check->user_id = SeededHash{}(user_of(session_of(client)));
   Waiting& waiting = waiting_of(pending);
   waiting.rights = check;
   session_of(client).modes |= Session::kInCheck;

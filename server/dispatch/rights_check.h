@@ -28,6 +28,7 @@ struct RightsCheck final : OffloadWork {
   std::shared_ptr<const User> user;
   ClientLoop* loop = nullptr;
   std::uint64_t client_id = 0;
+  std::uint64_t user_id = 0;                    ///< a hash of the user's name
   OffloadClass threads = OffloadClass::kCheck;  ///< the class of threads that it runs on
   /// The memory that `args` point into, after the client has disconnected. The loop sets it, to keep that memory alive.
   std::shared_ptr<const void> input;
@@ -40,6 +41,7 @@ struct RightsCheck final : OffloadWork {
 
   void run() override;
   [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t owner() const override { return user_id; }
 };
 
 }  // namespace ebbtide

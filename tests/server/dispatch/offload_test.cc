@@ -1,11 +1,17 @@
 // Tests of threads for long work: classes that do not wait for each other, and work whose client has disconnected.
-#include <atomic>
 #include <catch2/catch.hpp>
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <condition_variable>
 #include <future>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "dispatch/offload.h"
 
@@ -60,6 +66,54 @@ TEST_CASE("unwanted work is queued behind slow work: the queue drops most of it"
   for (int i = 0; i < 100'000; ++i) offload.submit(OffloadClass::kLong, std::make_shared<Unwanted>());
   CHECK(offload.queued(OffloadClass::kLong) < 1'000);
   slow->release.set_value();
+}
+
+TEST_CASE("one owner has queued much work: a piece of another owner runs next") {
+  struct Owned final : OffloadWork {
+    Owned(std::uint64_t owner, std::vector<std::uint64_t>* order, std::mutex* mutex)
+        : owner_(owner), order_(order), mutex_(mutex) {}
+    void run() override {
+      std::lock_guard lock(*mutex_);
+      order_->push_back(owner_);
+    }
+    [[nodiscard]] std::uint64_t owner() const override { return owner_; }
+    std::uint64_t owner_;
+    std::vector<std::uint64_t>* order_;
+    std::mutex* mutex_;
+  };
+  std::mutex mutex;
+  std::vector<std::uint64_t> order;
+  {
+    ThreadOffload offload(1, 1);
+    auto slow = std::make_shared<Work>();
+    offload.submit(OffloadClass::kCheck, slow);
+    slow->begun.get_future().wait();
+    for (int i = 0; i < 3; ++i) offload.submit(OffloadClass::kCheck, std::make_shared<Owned>(1, &order, &mutex));
+    // Unwanted work is dropped; that of one owner fills the queue until it is pruned.
+    for (int i = 0; i < 100; ++i) offload.submit(OffloadClass::kCheck, std::make_shared<Unwanted>());
+    for (int i = 0; i < 2; ++i) offload.submit(OffloadClass::kCheck, std::make_shared<Owned>(2, &order, &mutex));
+    CHECK(offload.queued(OffloadClass::kCheck) < 100);
+    slow->release.set_value();
+  }
+  CHECK(order == std::vector<std::uint64_t>{1, 2, 1, 2, 1});
+}
+
+TEST_CASE("work is heavy on processors: its threads leave them to the event loops") {
+  struct Priority final : OffloadWork {
+    void run() override { nice.set_value(::getpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)))); }
+    std::promise<int> nice;
+  };
+  ThreadOffload offload(1, 1);
+  const auto nice_of = [&](OffloadClass kind) {
+    auto work = std::make_shared<Priority>();
+    offload.submit(kind, work);
+    return work->nice.get_future().get();
+  };
+  const int loops = ::getpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)));
+  CHECK(nice_of(OffloadClass::kClients) == loops);
+  CHECK(nice_of(OffloadClass::kControl) > loops);
+  CHECK(nice_of(OffloadClass::kCheck) > nice_of(OffloadClass::kControl));
+  CHECK(nice_of(OffloadClass::kLongCheck) > nice_of(OffloadClass::kControl));
 }
 
 TEST_CASE("threads are stopped: queued work that is still wanted runs first") {
