@@ -55,7 +55,10 @@ class Asked {
   [[nodiscard]] bool done() const { return pending_.state == PendingCommand::State::kDone; }
   [[nodiscard]] std::uint32_t retry_ms() const { return pending_.retry_ms; }
   /// Closes the client.
-  void close() { dispatcher_.client_closed(*pending_.client, &pending_); }
+  void close() {
+    dispatcher_.client_closed(*pending_.client, &pending_);
+    pending_.continuation.reset();  // the event loop frees it with the client
+  }
   /// Returns the replies so far.
   std::string reply() {
     OutputBuffer& out = pending_.client->out;
