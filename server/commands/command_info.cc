@@ -104,11 +104,19 @@ void reply_key_spec(Reply& reply, const KeySpec& keys) {
   reply.bulk("begin_search");
   reply.map(2);
   reply.bulk("type");
-  reply.bulk("index");
+  reply.bulk(keys.keyword.empty() ? "index" : "keyword");
   reply.bulk("spec");
-  reply.map(1);
-  reply.bulk("index");
-  reply.integer(keys.count_at == 0 ? keys.first : keys.count_at);
+  if (keys.keyword.empty()) {
+    reply.map(1);
+    reply.bulk("index");
+    reply.integer(keys.count_at == 0 ? keys.first : keys.count_at);
+  } else {
+    reply.map(2);
+    reply.bulk("keyword");
+    reply.bulk(keys.keyword);
+    reply.bulk("startfrom");
+    reply.integer(keys.first);
+  }
   reply.bulk("find_keys");
   if (keys.count_at != 0) return reply_key_count(reply);
   reply.map(2);

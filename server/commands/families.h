@@ -23,6 +23,7 @@ std::span<const CommandSpec> hyperloglog_commands();   ///< hyperloglog.cc
 std::span<const CommandSpec> hash_commands();          ///< hashes.cc
 std::span<const CommandSpec> set_commands();           ///< sets.cc
 std::span<const CommandSpec> sorted_set_commands();    ///< zsets.cc
+std::span<const CommandSpec> geo_commands();           ///< geo.cc: places in sorted sets
 std::span<const CommandSpec> list_commands();          ///< lists.cc
 std::span<const CommandSpec> key_commands();           ///< keys.cc
 std::span<const CommandSpec> sort_commands();          ///< sort.cc: SORT, SORT_RO

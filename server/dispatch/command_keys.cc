@@ -60,6 +60,14 @@ Status too_long_key(std::size_t bytes) {
 int stored_key(const KeySpec& spec, std::span<const Bytes> arguments) {
   int position = 0;
   if (!spec.has_store) return position;
+  if (spec.store_from != 0) {
+    const auto from = static_cast<std::size_t>(spec.store_from);
+    for (std::size_t i = from; i + 1 < arguments.size(); ++i) {
+      if (!equal_ignoring_case(arguments[i], "store") && !equal_ignoring_case(arguments[i], "storedist")) continue;
+      position = static_cast<int>(++i);
+    }
+    return position;
+  }
   visit_sort_options(arguments, [&position](Bytes option, std::size_t at) {
     if (equal_ignoring_case(option, "store")) position = static_cast<int>(at);
   });
@@ -104,6 +112,7 @@ std::uint16_t key_access(const CommandSpec& spec, std::span<const Bytes> argumen
   if (spec.keys.has_store && position != spec.keys.first) return KeySpec::kOw | KeySpec::kUpdate;
   const int argc = static_cast<int>(arguments.size());
   for (const KeySpec& part : spec.key_specs) {
+    if (!part.keyword.empty()) continue;  // has_store
     const int last = part.count_at == 0 ? part.last_of(argc) : argc - 1;
     if (position >= part.first && position <= last) return part.access;
   }

@@ -29,7 +29,8 @@ int last_key(const KeySpec& spec, std::span<const Bytes> arguments);
 /// Returns the number of keys according to argument spec.count_at; 0 if that is invalid. Requires spec.count_at != 0.
 int counted_keys(const KeySpec& spec, std::span<const Bytes> arguments);
 
-/// Returns the position of the key after the last option STORE of SORT; 0 if there is none, and for other commands.
+/// Returns the position of the key after the last option STORE of SORT, or STORE or STOREDIST of GEORADIUS; 0 if there is none, and
+/// for other commands.
 int stored_key(const KeySpec& spec, std::span<const Bytes> arguments);
 /// Returns the first option by which SORT reads keys that are not among its arguments: "BY", if its pattern has a *, or "GET". ""
 /// if there is none.

@@ -181,10 +181,11 @@ bool Notifications::expired(DatabaseId database, Bytes engine_key, ClientLoop* h
 bool Notifications::missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
                            DatabaseId database, ClientLoop* here, SeqNum seq, Misses* progress, const Slice& slice) {
   // In Redis, OBJECT, MEMORY USAGE and commands that only write cause no event for a missing key.
-  constexpr Bytes kReaders[] = {"getex", "getdel", "getset", "set", "bitfield", "bitop", "pfcount", "pfmerge", "copy", "sort"};
+  constexpr Bytes kReaders[] = {"getex",   "getdel",  "getset", "set",  "bitfield",  "bitop",
+                                "pfcount", "pfmerge", "copy",   "sort", "georadius", "georadiusbymember"};
   // These look up their sources as reads, and overwrite their first key.
-  constexpr Bytes kStores[] = {"sinterstore", "sunionstore", "sdiffstore", "zunionstore",
-                               "zinterstore", "zdiffstore",  "zrangestore"};
+  constexpr Bytes kStores[] = {"sinterstore", "sunionstore", "sdiffstore",  "zunionstore",
+                               "zinterstore", "zdiffstore",  "zrangestore", "geosearchstore"};
   const CommandSpec& spec = *command.spec;
   const bool stores = std::find(std::begin(kStores), std::end(kStores), spec.name) != std::end(kStores);
   const bool reads = spec.has(kReadOnly)
@@ -193,7 +194,7 @@ bool Notifications::missed(const Command& command, const Args& args, std::span<c
   if (!reads || (spec.name == "set" && !has_word(args, "GET"))) return true;
   if (spec.name == "bitfield" && (has_word(args, "SET") || has_word(args, "INCRBY"))) return true;
   const bool writes_first = stores || spec.name == "bitop";
-  const std::size_t last = spec.name == "copy" || spec.name == "sort" ? 1 : keys.size();
+  const std::size_t last = spec.name == "copy" || spec.keys.has_store ? 1 : keys.size();
   Outbox* const outbox = &progress->outbox;
   for (std::size_t i = std::max<std::size_t>(progress->next, writes_first ? 1 : 0); i < last; ++i) {
     if (!outbox->send(slice)) return false;

@@ -87,6 +87,11 @@ struct KeySpec {
   /// One more key is the argument after the last option STORE, as in SORT. The command writes it, and writes nothing without it.
   /// Then `first` is the only other key.
   bool has_store = false;
+  /// With has_store: the option may also be STOREDIST, and options begin at this argument, as in GEORADIUS. 0: the options of SORT.
+  int store_from = 0;
+  /// For COMMAND INFO: a part of the keys (CommandSpec::key_specs) is the argument after this word, which is searched from argument
+  /// `first` on.
+  std::string_view keyword = {};
   /// For COMMAND INFO: describes a part of the keys (CommandSpec::key_specs) whose places are unknown. Such a part has first = 0.
   std::string_view notes = {};
 
@@ -137,7 +142,8 @@ enum class Group : std::uint8_t {
   kHash,
   kSet,
   kSortedSet,
-  kList
+  kList,
+  kGeo
 };
 
 /// One argument in COMMAND DOCS. redis-cli makes its hints from the arguments.

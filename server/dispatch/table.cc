@@ -133,6 +133,8 @@ std::string_view group_name(Group group) {
       return "sorted-set";
     case Group::kList:
       return "list";
+    case Group::kGeo:
+      return "geo";
   }
   return "";
 }
@@ -148,6 +150,7 @@ std::vector<std::string_view> acl_categories(const CommandSpec& spec) {
   if (spec.group == Group::kSet) out.push_back("@set");
   if (spec.group == Group::kSortedSet) out.push_back("@sortedset");
   if (spec.group == Group::kList) out.push_back("@list");
+  if (spec.group == Group::kGeo) out.push_back("@geo");
   if (spec.group == Group::kGeneric && spec.run != nullptr && spec.extra_acl.empty()) out.push_back("@keyspace");
   if (spec.has(kAdmin)) out.push_back("@admin");
   if (spec.has(kAdmin | kDangerous)) out.push_back("@dangerous");

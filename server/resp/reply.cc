@@ -195,6 +195,13 @@ void Reply::double_(double value) {
   out_->append(Bytes(text, size + 2));
 }
 
+void Reply::double_text(Bytes text) {
+  if (protocol_ == 2) return bulk(text);
+  out_->append(",");
+  out_->append(text);
+  out_->append("\r\n");
+}
+
 void Reply::boolean(bool value) {
   if (protocol_ == 2) return integer(value ? 1 : 0);
   out_->append(value ? Bytes("#t\r\n") : Bytes("#f\r\n"));

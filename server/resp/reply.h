@@ -63,6 +63,8 @@ class Reply {
   void attribute(std::size_t n);
 
   void double_(double value);
+  /// Like double_(), for a number that is formatted already.
+  void double_text(Bytes text);
   void boolean(bool value);
   /// Writes `text` with its format, which has three letters: "txt", "mkd".
   void verbatim(Bytes format, Bytes text);

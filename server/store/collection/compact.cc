@@ -129,6 +129,28 @@ bool CompactReader::take_item(Bytes* item) {
   return true;
 }
 
+void CompactReader::skip_below(double score) {
+  const char* at = rest_.data();
+  const char* const end = at + rest_.size();
+  while (left_ != 0 && static_cast<std::size_t>(end - at) > kScoreBytes) {
+    double each = 0;
+    std::memcpy(&each, at, kScoreBytes);
+    const auto length = static_cast<unsigned char>(at[kScoreBytes]);
+    if (!(each < score)) break;
+    if (length < 0x80) [[likely]] {
+      if (static_cast<std::size_t>(end - at) < kScoreBytes + 1 + length) break;
+      at += kScoreBytes + 1 + length;
+      --left_;
+      continue;
+    }
+    rest_ = Bytes(at, static_cast<std::size_t>(end - at));
+    ScoredMember skipped;
+    if (!next(&skipped)) return;
+    at = rest_.data();
+  }
+  rest_ = Bytes(at, static_cast<std::size_t>(end - at));
+}
+
 bool CompactReader::take_score(double* score) {
   if (rest_.size() < kScoreBytes) return fail("a score is cut off");
   std::memcpy(score, rest_.data(), kScoreBytes);

@@ -70,6 +70,9 @@ class CompactReader {
   /// Reads the next element of a set or list. Returns false at the end, and at damage.
   bool next(Bytes* item) { return begin_element() && take_item(item); }
   bool next(HashField* out) { return begin_element() && take_item(&out->field) && take_item(&out->value); }
+  /// Skips elements of a sorted set while their scores are below `score`: faster than next() of each. Stops at damage, which next()
+  /// then finds.
+  void skip_below(double score);
   bool next(ScoredMember* out) { return begin_element() && take_score(&out->score) && take_item(&out->member); }
   /// Returns ok, or kCorruption with what is damaged and where. After the last element, bytes that are left are damage, too.
   [[nodiscard]] Status status() const;
