@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include <engine/db.h>
 
 #include "dispatch/context.h"
 #include "dispatch/observers.h"
+#include "dispatch/script_cache.h"
 #include "dispatch/server_control.h"
 
 namespace ebbtide {
@@ -42,6 +44,7 @@ struct CommandEnv {
   Intents* intents = nullptr;
   KeyWaiters* key_waiters = nullptr;
   TuningBoard* tuning = nullptr;
+  std::shared_ptr<ScriptCache> scripts = std::make_shared<ScriptCache>();
 
   /// Returns engine time in ms; Unix time while the database is being opened.
   [[nodiscard]] Millis now() const { return db == nullptr ? control->unix_micros() / 1000 : db->now(); }

@@ -31,6 +31,7 @@ namespace ebbtide {
 
 struct CommandEnv;
 class KeySet;
+class ScriptCalls;
 
 /// An effect of a command or transaction, which its loop calls after the commit. Returns false if the slice ended before the
 /// effect was complete; then the loop calls it again.
@@ -44,6 +45,7 @@ struct ExecCtx {
   Effects* effects = nullptr;          ///< effects that happen once the transaction is committed; null for after_commit
   std::uint64_t* keys_left = nullptr;  ///< on a loop: the keys and versions that walks may still read (exec_walk.h)
   std::size_t first_op = 0, ops_end = ~std::size_t{0};  ///< the command's operations in the batch (Ctx::first_op)
+  ScriptCalls* calls = nullptr;                         ///< of a kRunsScript command: runs the commands of its script
 };
 
 /// The additional context of a run off its event loop.

@@ -54,6 +54,7 @@ Status check_lengths(const CommandSpec& spec, const Args& args) {
   constexpr std::size_t kLongestTogether = std::size_t{8} << 20;
   constexpr Bytes kTakeValues[] = {"ping", "echo", "publish", "spublish"};
   if (spec.has(kWrite) && spec.scope == KeyScope::kNone) return Status::ok();  // it stores its arguments
+  if (spec.has(kRunsScript)) return Status::ok();                              // its script may store them
   const bool takes_values = std::find(std::begin(kTakeValues), std::end(kTakeValues), spec.name) != std::end(kTakeValues);
   const bool has_channel = takes_values && spec.has(kPubSub);
   std::size_t together = 0;
@@ -477,7 +478,8 @@ bool Dispatcher::is_long(const Transaction* transaction) const {
 
 void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
   const CommandSpec& spec = *prepared.command->spec;
-  const bool commits = spec.has(kWrite | kRunsQueue) && !spec.has(kOffload) && !only_reads(spec, pending.args.list);
+  const bool commits =
+      (spec.has(kWrite | kRunsQueue) || spec.has(kRunsScript)) && !spec.has(kOffload) && !only_reads(spec, pending.args.list);
   commits ? start_long_write(pending, prepared) : start_offload(pending, prepared);
 }
 
@@ -512,6 +514,8 @@ void Dispatcher::note_large_commit(const WriteBatch& batch, bool logged) {
 }
 
 Dispatcher::RunEnd Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
+  if (prepared.command->spec->has(kRunsScript)) [[unlikely]]
+    return run_script(pending, prepared, reply, status);
   if (!prepared.command->spec->has(kRunsQueue)) [[likely]]
     return run_and_commit(pending, prepared, reply, status);
   const auto* waiting = static_cast<Waiting*>(pending.continuation.get());

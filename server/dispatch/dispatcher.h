@@ -49,6 +49,7 @@
 namespace ebbtide {
 
 struct LongWrite;
+struct Transaction;
 struct OffLoopRun;
 struct OffLoopWork;
 class TransactionRun;
@@ -201,6 +202,13 @@ class Dispatcher final : public CommandSink {
   /// Sets `too_long` if the run takes too long for a loop.
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long);
   static Status transaction_discarded(const Status& error);
+  /// Fills in a transaction whose only command is the script of this command.
+  void queue_script(PendingCommand& pending, const Prepared& prepared, Transaction* transaction);
+  /// Runs a kRunsScript command outside MULTI.
+  RunEnd run_script(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
+  Status attempt_script(Client& client, bool waited, const ReadView& view, TransactionRun& run, Reply& reply);
+  /// Counts the error that a script has replied with.
+  void count_script_error(const Command& command, const std::string& error);
   /// Fills in the inputs of a run of this client's transaction.
   void prepare_run(Client& client, TransactionRun* run);
   /// Counts the commands of a committed run. Returns false if CLIENT REPLY suppresses its replies, although its effects may write

@@ -92,6 +92,7 @@ Status LongWrite::collect() {
     if (stores_from_patterns(*command->spec, args.list)) patterned.push_back(session.database);
   } else {
     one_view = !transaction->selects;
+    bool has_script = false;
     for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
     // FLUSHDB and SWAPDB read nothing, so they need no marks. After SWAPDB a key is read from the database where it was before.
     Swaps swaps;
@@ -102,6 +103,7 @@ Status LongWrite::collect() {
     };
     for (const QueuedCommand& queued : transaction->queue) {
       const CommandSpec& spec = *queued.command->spec;
+      has_script |= spec.has(kRunsScript);
       changes_databases |= spec.changes_databases();
       if (spec.name == "swapdb") swaps.add(queued.list);
       add_keys(queued.database, queued);
@@ -120,13 +122,22 @@ Status LongWrite::collect() {
     }
     one_view = one_view && swaps.none();
     locks_all = locks_all || changes_databases;
+    for (DatabaseId each = 0; has_script && each < env->databases; ++each) patterned.push_back(each);
   }
   reads_patterns = !patterned.empty();
   if (reads_patterns) known = marks->keys;
-  for (const DatabaseId each : patterned) marks->keys.add_all(each);
+  if (is_script()) {  // it begins with the keys that it declares; learn_keys() adds those that it has used beside them
+    marks->keys.seal();
+    marks_are_exact = true;
+    whole = marks->keys;
+    for (const DatabaseId each : patterned) whole.add_all(each);
+    whole.seal();
+  } else {
+    for (const DatabaseId each : patterned) marks->keys.add_all(each);
+    marks->keys.seal();
+    if (reads_patterns) whole = marks->keys;
+  }
   locks_all = locks_all || reads_patterns;
-  marks->keys.seal();
-  if (reads_patterns) whole = marks->keys;
   std::sort(stripes.begin(), stripes.end());
   stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());
   collected = true;
@@ -135,8 +146,9 @@ Status LongWrite::collect() {
 
 void LongWrite::learn_keys() {
   also_read.seal();
-  marks_cover_reads = !marks_are_exact || marks->keys.has_keys_of(also_read);
-  next_are_exact = also_read.size() <= OffLoopCtx::kMostAlsoRead && !changes_databases;
+  const bool reads_all = transaction_run != nullptr && transaction_run->reads_all;
+  marks_cover_reads = !marks_are_exact || (marks->keys.has_keys_of(also_read) && !reads_all);
+  next_are_exact = also_read.size() <= OffLoopCtx::kMostAlsoRead && !changes_databases && !reads_all;
   if (next_are_exact) {
     known.add_all_of(also_read);
     known.seal();
@@ -233,7 +245,10 @@ Status LongWrite::run_transaction(const ReadView& view) {
   run.notes_reads = notes_reads;
   run.cancelled = &client_gone;
   run.also_read = reads_patterns ? &also_read : nullptr;
+  run.is_script = is_script();
   TRY(run.run(view));
+  changes_databases |= run.changes_databases;
+  one_view = one_view && !(is_script() && run.reads_several());
   did_much = ~std::uint64_t{0} - run.work_left > Dispatcher::kLoopWorkBytes;
   batch_charge = run.take_batch_charge();
   charge = std::move(run.charge);
@@ -243,7 +258,7 @@ Status LongWrite::run_transaction(const ReadView& view) {
     reply.null_array();
     return Status::ok();
   }
-  reply.array(run.outcomes.size());
+  if (!is_script()) reply.array(run.outcomes.size());
   for (TransactionRun::Part& part : run.parts) {
     if (part.out.overflown()) out.overflow();
     out.take(part.out);
@@ -290,6 +305,15 @@ void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepa
   send_off_loop(pending, prepared, *work);
   if (prepared.command->spec->has(kRunsQueue)) {
     work->transaction = std::move(state_of(*pending.client).transaction);
+  } else if (prepared.command->spec->has(kRunsScript)) {
+    work->reports_keys = false;  // its run reports them, command by command
+    work->transaction = std::make_unique<Transaction>(*env_.memory);
+    Prepared whole = prepared;
+    if (whole.long_by_arguments) {
+      const Status status = collect(pending.args, &whole);
+      if (!status.is_ok()) return reject(pending, prepared.command, status);
+    }
+    queue_script(pending, whole, work->transaction.get());
   }
   Waiting& waiting = waiting_of(pending);
   work->element_wait = element_wait_of(waiting);
@@ -302,7 +326,7 @@ void Dispatcher::submit_long_write(PendingCommand& pending, Waiting& waiting) {
   waiting.long_write->done.store(false, std::memory_order_relaxed);
   leave_waiting(pending);
   begin_wait(waiting, Stage::kThread);
-  env_.offload->submit(OffloadClass::kWrite, waiting.long_write);
+  env_.offload->submit(waiting.long_write->is_script() ? OffloadClass::kScript : OffloadClass::kWrite, waiting.long_write);
 }
 
 void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& prepared) {
@@ -334,7 +358,10 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
   if (work.ordering_marks != nullptr) env_.intents->unmark(work.ordering_marks);
   if (work.large_commit != 0) large_commit_ = work.large_commit;
   reported_ = work.reports_keys;
-  if (work.transaction != nullptr) {
+  if (work.is_script() && work.status.is_ok() && !work.transaction_run->script_error.empty()) {
+    count_script_error(*prepared.command, work.transaction_run->script_error);
+  }
+  if (work.transaction != nullptr && !work.is_script()) {
     end_transaction(*pending.client);
     if (work.status.is_ok()) session_of(*pending.client).database = work.session.database;
     if (!work.status.is_ok()) work.status = transaction_discarded(work.status);

@@ -71,6 +71,9 @@ struct LongWrite final : OffLoopWork {
   std::unique_ptr<Transaction> transaction;  ///< the client's transaction, which the client does not have while this runs
   std::unique_ptr<TransactionRun> transaction_run;
 
+  /// True for a script outside MULTI, which is a transaction of its own.
+  [[nodiscard]] bool is_script() const { return command->spec->has(kRunsScript); }
+
   void run() override;
   [[nodiscard]] bool has_many_effects() const override;
   /// Called once the long write is committed: fills in its effects.

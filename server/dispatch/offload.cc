@@ -41,7 +41,7 @@ void OffloadDisposer::dispose(std::shared_ptr<const void> garbage) {
 
 ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads, std::function<void()> collect)
     : collect_(std::move(collect)) {
-  const unsigned counts[kClasses] = {short_threads, long_threads, 1, long_threads, long_threads, 1, 1, 1};
+  const unsigned counts[kClasses] = {short_threads, long_threads, 1, long_threads, long_threads, 1, 1, 1, long_threads};
   for (std::size_t kind = 0; kind < kClasses; ++kind) {
     Queue& queue = queues_[kind];
     queue.nice = nice_of(static_cast<OffloadClass>(kind));

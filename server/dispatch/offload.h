@@ -48,6 +48,7 @@ enum class OffloadClass : std::uint8_t {
   kClients,    ///< commands that list and close connections: CLIENT LIST, CLIENT KILL
   kCheck,      ///< the first part of a check of rights (rights_check.h)
   kLongCheck,  ///< checks of rights without a limit
+  kScript,     ///< scripts, which may run without end
 };
 
 /// Runs work that would delay an event loop. Thread-safe.
@@ -61,7 +62,7 @@ class Offload {
 /// A fixed number of threads for each class.
 class ThreadOffload final : public Offload {
  public:
-  static constexpr std::size_t kClasses = 8;
+  static constexpr std::size_t kClasses = 9;
 
   /// Starts at least one thread for each class. Long writes and control have as many threads as long work. `collect`: returns to
   /// the system the memory of the calling thread that other threads have freed; null: that memory stays.

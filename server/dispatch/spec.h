@@ -59,6 +59,7 @@ enum CommandFlags : std::uint32_t {
   /// The command uses no keys, and runs on its loop unless Ctx::work() fails. Off the loop its effects (Ctx::effects) wait for
   /// its end.
   kMayLeave = 1u << 30,
+  kRunsScript = 1u << 31,  ///< EVAL and its kin: a script runs other commands (script_calls.h)
 };
 
 /// The positions of the keys among the arguments; argument 0 is the name. first = 0: no keys. last = 0: the same as first;
@@ -143,7 +144,8 @@ enum class Group : std::uint8_t {
   kSet,
   kSortedSet,
   kList,
-  kGeo
+  kGeo,
+  kScripting
 };
 
 /// One argument in COMMAND DOCS. redis-cli makes its hints from the arguments.
@@ -189,7 +191,7 @@ struct CommandSpec {
   [[nodiscard]] constexpr bool may_leave_loop() const {
     const bool locks_unknown_keys = has(kLockAll) && keys.first == 0;  // the keys of COPY and MOVE are known
     return !has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&
-           has(kReadOnly | kWrite | kMayLeave | kOffload);
+           has(kReadOnly | kWrite | kMayLeave | kOffload | kRunsScript);
   }
   [[nodiscard]] constexpr bool arity_ok(std::size_t argc) const {
     const long long n = static_cast<long long>(argc);

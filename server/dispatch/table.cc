@@ -135,6 +135,8 @@ std::string_view group_name(Group group) {
       return "list";
     case Group::kGeo:
       return "geo";
+    case Group::kScripting:
+      return "scripting";
   }
   return "";
 }
@@ -142,7 +144,7 @@ std::string_view group_name(Group group) {
 std::vector<std::string_view> acl_categories(const CommandSpec& spec) {
   std::vector<std::string_view> out;
   if (spec.has(kWrite)) out.push_back("@write");
-  if (spec.has(kReadOnly)) out.push_back("@read");
+  if (spec.has(kReadOnly) && !spec.has(kRunsScript)) out.push_back("@read");
   if (spec.group == Group::kString) out.push_back("@string");
   if (spec.group == Group::kBitmap) out.push_back("@bitmap");
   if (spec.group == Group::kHyperLogLog) out.push_back("@hyperloglog");

@@ -18,6 +18,7 @@
 
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_keys.h"
+#include "dispatch/dispatch_state.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/key_locks.h"
 #include "dispatch/permissions.h"
@@ -265,7 +266,8 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
     transaction.is_long |= spec.has(kOffload);
     transaction.arguments += args.size();
     if (spec.has(kNoAuth) && authenticates(spec, args)) ++transaction.passwords;
-    transaction.locks_all |= spec.has(kLockAll) || spec.walks() || !pattern_option(spec, args.list).empty();
+    transaction.locks_all |= spec.has(kLockAll) || (spec.has(kRunsScript) && spec.has(kMayReplicate)) || spec.walks() ||
+                             !pattern_option(spec, args.list).empty();
   }
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
@@ -327,6 +329,7 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
   TransactionRun run(env_, transaction, session, &client, batch_);
   prepare_run(client, &run);
   run.now = now_;
+  run.holds_all_locks = transaction.locks_all;
   run.work_left = transaction.may_leave ? kLoopWorkBytes : kStayingWorkBytes;
   const Status ran = run.run(view);
   *too_long = run.too_long;
@@ -346,6 +349,89 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
   for (const Effect& effect : run.effects) effect(client, Slice());
   pass_charge_.join(std::move(run.charge));
   return Status::ok();
+}
+
+void Dispatcher::queue_script(PendingCommand& pending, const Prepared& prepared, Transaction* transaction) {
+  const CommandSpec& spec = *prepared.command->spec;
+  QueuedCommand& queued =
+      transaction->queue.add(pending.args, std::span<const LookupKey>(keys_.data() + prepared.first_key, prepared.keys));
+  queued.command = prepared.command;
+  queued.database = queued.target = transaction->database = session_of(*pending.client).database;
+  transaction->open = true;
+  transaction->writes = spec.has(kMayReplicate);
+  transaction->arguments = pending.args.size();
+  transaction->rights = session_of(*pending.client).rights;
+}
+
+// A script outside MULTI is a transaction of one command, whose commands become known while it runs. It first runs with the locks
+// of the keys that it declares. If it may write and uses another key, that run does not count, and it runs again with all locks.
+Dispatcher::RunEnd Dispatcher::run_script(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
+  Client& client = *pending.client;
+  Session& session = session_of(client);
+  const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  stall_ms_ = 0;
+  marked_ = false;
+  MissSet& misses = misses_of(pending);
+  const Reply::Mark mark = reply.mark();
+  const DatabaseId database = session.database;
+  Transaction transaction(*env_.memory);
+  queue_script(pending, prepared, &transaction);
+  int retries = 0;
+  while (retries < kMaxRetries) {
+    batch_.clear();
+    std::optional<KeyLocks::Guard> guard;
+    lock(*env_.locks, transaction, &guard);
+    const ReadView view = view_of(database, ReadMode::kResident, &misses);
+    TransactionRun run(env_, transaction, session, &client, batch_);
+    run.is_script = true;
+    run.holds_all_locks = transaction.locks_all;
+    *status = attempt_script(client, waiting != nullptr && waiting->stalled, view, run, reply);
+    session.database = database;
+    if (status->is_ok()) {
+      if (!run.script_error.empty()) count_script_error(*prepared.command, run.script_error);
+      return RunEnd::kDone;
+    }
+    reply.rollback(mark);
+    if (run.wants_all_locks && !transaction.locks_all) {
+      transaction.locks_all = true;
+      misses.clear();
+      continue;
+    }
+    if (const RunEnd end = end_of_failed(pending, *status, run.too_long); end != RunEnd::kDone) return end;
+    if (status->code() != Code::kRetry) return RunEnd::kDone;
+    misses.pages.clear();
+    counters_->retries.add(1);
+    now_ = env_.now();
+    ++retries;
+  }
+  *status = Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts");
+  return RunEnd::kDone;
+}
+
+Status Dispatcher::attempt_script(Client& client, bool waited, const ReadView& view, TransactionRun& run, Reply& reply) {
+  client.seen_seq = std::max(client.seen_seq, view.seq());
+  prepare_run(client, &run);
+  run.now = now_;
+  run.work_left = kLoopWorkBytes;
+  const Status ran = run.run(view);
+  client.seen_seq = std::max(client.seen_seq, run.seen_seq);
+  TRY(ran);
+  if (!batch_.empty()) {
+    TRY(commit(client, waited));
+    client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
+  }
+  if (begin_effects(client, run)) write_replies(client, run, view, reply);
+  if (!batch_.empty()) env_.observers->invalidate(batch_, client, client.seen_seq);
+  for (const Effect& effect : run.effects) effect(client, Slice());
+  reported_ = true;
+  pass_charge_.join(std::move(run.charge));
+  return Status::ok();
+}
+
+void Dispatcher::count_script_error(const Command& command, const std::string& error) {
+  counters_->failed(command.index);
+  count_error(error);
+  failed_ = true;
 }
 
 void Dispatcher::prepare_run(Client& client, TransactionRun* run) {
@@ -368,7 +454,7 @@ bool Dispatcher::begin_effects(Client& client, TransactionRun& run) {
 }
 
 void Dispatcher::write_replies(Client& client, TransactionRun& run, const ReadView& view, Reply& reply) {
-  reply.array(run.outcomes.size());
+  if (!run.is_script) reply.array(run.outcomes.size());
   for (TransactionRun::Part& part : run.parts) {
     if (part.out.overflown()) client.out.overflow();
     reply.out().take(part.out);
@@ -387,6 +473,12 @@ void Dispatcher::write_replies(Client& client, TransactionRun& run, const ReadVi
 }
 
 void Dispatcher::count_queued(Client& client, const TransactionRun& run) {
+  for (const auto& [command, called] : run.called) {
+    for (std::uint64_t i = 0; i < called.calls; ++i) counters_->call(command->index, called.nanos / called.calls);
+    for (std::uint64_t i = 0; i < called.failed; ++i) counters_->failed(command->index);
+  }
+  for (const auto& [error, times] : run.called_errors) count_error(error);
+  if (!run.called.empty()) count_reads(run.called_counts);
   for (const TransactionRun::Outcome& outcome : run.outcomes) {
     const QueuedCommand& queued = *outcome.queued;
     const Command& command = *queued.command;

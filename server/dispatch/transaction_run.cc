@@ -92,6 +92,7 @@ ReadView TransactionRun::view_in(DatabaseId database, const ReadView& view) {
 
 Status TransactionRun::run(const ReadView& view) {
   seen_seq = std::max(seen_seq, view.seq());
+  first_view_ = &view;
   other_view_ = [this, &view](DatabaseId database) { return view_in(database, view); };
   TRY(look_ahead(view));
   if (changed) return Status::ok();
@@ -173,10 +174,12 @@ void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId datab
       });
 }
 
+void TransactionRun::append_own() { append(own_, &batch_); }
+
 Status TransactionRun::account() {
   TRY(batch_.check_length());
   const std::uint64_t held = kCopies * (batch_.payload_bytes() - batch_.shared_bytes()) +
-                             kOperationBytes * (batch_.count() + outcomes.size()) + announced_bytes_ + replies_ +
+                             kOperationBytes * (batch_.count() + outcomes.size()) + announced_bytes_ + kept_bytes_ + replies_ +
                              parts.back().out.memory();
   if (held < charge.bytes() + kChargeStep || env_.db == nullptr) return Status::ok();
   const std::uint64_t more = held - charge.bytes();
@@ -215,13 +218,22 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   ctx.client_id = client_id;
   ctx.now = now;
   ctx.random = next_random(&random);
-  const ExecCtx exec{.pending = writes_, .effects = &effects, .keys_left = client_ == nullptr ? nullptr : &keys_left_};
+  ExecCtx exec{.pending = writes_, .effects = &effects, .keys_left = client_ == nullptr ? nullptr : &keys_left_};
   OffLoopCtx off_loop{.cancelled = cancelled, .also_read = also_read};
   ctx.exec = &exec;
   if (client_ == nullptr) ctx.off_loop = &off_loop;
   ctx.work_left = work_left;
   ctx.other_view = &other_view_;
   ctx.reply_charged = part.out.memory();
+  const DatabaseId selected = session_.database;
+  const bool runs_script = spec.has(kRunsScript);
+  if (runs_script) {
+    exec.calls = this;
+    script_ = &ctx;
+    declared_.clear();
+    for (const LookupKey& key : queued.keys) declared_.insert(key.hash);
+    declared_in_ = selected;
+  }
   if (notes_reads && spec.has(kReadOnly)) env_.observers->tracking.note_reads(client_id, queued.keys);
   PresentKeys had;
   if ((env_.observers->notifications.flags() & (kNotifyNew | kNotifyMiss)) != 0) {
@@ -236,7 +248,11 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   Status status = check_rights(queued, ctx, &verdict);
   if (status.is_ok()) status = ctx.work(client_ != nullptr && spec.walks() ? kWalkBytes : 0);
   if (status.is_ok()) status = verdict.allowed() ? spec.run(ctx) : permission_lost(verdict);
-  if (status.is_ok() && client_ != nullptr && spec.keys.first == 0 && !spec.walks()) {
+  if (runs_script) {
+    script_ = nullptr;
+    session_.database = selected;  // as in Redis, SELECT in a script ends with the script
+  }
+  if (status.is_ok() && client_ != nullptr && spec.keys.first == 0 && !spec.walks() && !runs_script) {
     status = ctx.work(kDescribedByteWork * (part.out.end() - mark.out.position));
   }
   work_left = ctx.work_left;
@@ -246,6 +262,7 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
     if (status.refused_bytes() == 0) return status;
     return refused_charge(env_.db->memory(), status.refused_bytes() + charge.bytes() + batch_.shared_bytes());
   }
+  if (script_killed_) return status;
   if (status.is_not_resident() || (client_ == nullptr && status.code() == Code::kRevoked) || ctx.is_cancelled()) return status;
   // A handler that queries the engine directly may have seen more than its view has.
   if (spec.has(kOffload) && env_.db != nullptr) seen_seq = std::max(seen_seq, env_.db->visible_seq());
@@ -256,6 +273,7 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
     reply.rollback(mark);
     reply.error(error);
   }
+  if (runs_script && status.is_ok()) error = std::move(script_error);
   observe_later(queued, view.database(), std::move(had), !status.is_ok());
   if (status.is_ok()) {
     const bool ends_part = ctx.after_commit != nullptr;
@@ -270,6 +288,13 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
       begin_part();
     }
   }
+  if (is_script) {
+    script_error = std::move(error);
+    ctx.charge.release();
+    called_counts.hits += ctx.counts.hits;
+    return account();
+  }
+  script_error.clear();
   outcomes.push_back({&queued, std::move(error), env_.control->mono_nanos() - start, ctx.counts, verdict,
                       std::string(verdict.allowed() ? Bytes() : user_of(session_))});
   ctx.charge.release();  // the transaction charges this reply together with the other replies

@@ -9,19 +9,22 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
+#include "dispatch/script_calls.h"
 #include "dispatch/transaction.h"
 #include "resp/output_buffer.h"
 #include "store/pending_writes.h"
 
 namespace ebbtide {
 
-class TransactionRun {
+class TransactionRun final : private ScriptCalls {
  public:
   /// Replies up to and including the reply of a command that depends on the commit.
   struct Part {
@@ -45,6 +48,7 @@ class TransactionRun {
       : env_(env), transaction_(transaction), session_(session), client_(client), batch_(batch) {}
   TransactionRun(const TransactionRun&) = delete;
   TransactionRun& operator=(const TransactionRun&) = delete;
+  ~TransactionRun() override = default;
 
   // --- set before run()
   std::uint64_t client_id = 0;
@@ -56,6 +60,9 @@ class TransactionRun {
   std::uint64_t work_left = ~std::uint64_t{0};  ///< Ctx::work
   const std::atomic<bool>* cancelled = nullptr;
   KeySet* also_read = nullptr;  ///< OffLoopCtx::also_read
+  /// The queue is one kRunsScript command outside MULTI: it has no outcome of its own, but script_error.
+  bool is_script = false;
+  bool holds_all_locks = false;  ///< on a loop: no other command is between its read and its write of a key
 
   /// Compares the watched keys. If none has changed, runs all commands and leaves their writes in the batch. kNotResident: pages
   /// of the keys are missing, or (if too_long is set) the run takes too long for a loop.
@@ -68,11 +75,26 @@ class TransactionRun {
   SeqNum seen_seq = 0;  ///< the latest operation that any of the views has
   std::deque<Part> parts;
   std::vector<Outcome> outcomes;
-  Effects effects;         ///< effects that happen once the transaction is committed
-  Millis commit_time = 0;  ///< engine time of the commit; set before the effects happen
+  Effects effects;           ///< effects that happen once the transaction is committed
+  Millis commit_time = 0;    ///< engine time of the commit; set before the effects happen
+  std::string script_error;  ///< is_script: the error that the script has replied with; "" if it succeeded
+  /// On a loop: a script that may write uses a key that it has not declared. It has to run again with holds_all_locks.
+  bool wants_all_locks = false;
+  bool changes_databases = false;  ///< a script has emptied or swapped databases
+  bool reads_all = false;          ///< a script has read keys that cannot be named one by one
+  /// The calls of one command by scripts.
+  struct Called {
+    std::uint64_t calls = 0, failed = 0, nanos = 0;
+  };
+  std::map<const Command*, Called> called;
+  ReadCounts called_counts;                            ///< reads of all commands that scripts called
+  std::map<std::string, std::uint64_t> called_errors;  ///< errors of the commands that scripts called
 
   /// Returns the part of `charge` for the batch's bytes, once the run has ended. Releases the part for their second copy.
   [[nodiscard]] MemoryCharge take_batch_charge();
+
+  /// Off the loop: true if the run has read more than one database, so that its views are not of one moment.
+  [[nodiscard]] bool reads_several() const { return !leases_.empty(); }
 
   /// Returns the view of another database: as of now on the loop; off the loop, as of the first call for that database.
   ReadView view_in(DatabaseId database, const ReadView& view);
@@ -87,6 +109,21 @@ class TransactionRun {
   }
   Status look_ahead(const ReadView& view);
   Status run_queued(const QueuedCommand& queued, const ReadView& view);
+  // script_calls.cc
+  Status call(std::span<const Bytes> arguments, const ScriptCall& options, OutputBuffer* out) override;
+  Status may_run(std::span<const Bytes> arguments, bool* allowed) override;
+  void note_error(Bytes text) override { script_error = std::string(text); }
+  void note_killed() override { script_killed_ = true; }
+  /// Returns the command that a script calls, or the error for the script.
+  Status resolve_call(std::span<const Bytes> arguments, const ScriptCall& options, const Command** command);
+  /// Checks the rights of the session's user to a command that a script calls. Fails like Ctx::work().
+  Status check_call(std::span<const Bytes> arguments, const Command& command, std::string* denial);
+  /// Notes the keys of a command that a script calls. kNotResident: the run has to start again, with other locks or off the loop.
+  Status note_call(const Command& command, const Args& args, std::span<const LookupKey> keys);
+  Status run_call(const QueuedCommand& queued, const ScriptCall& options, OutputBuffer* out, std::string* error);
+  /// Appends the current command's writes to the transaction's batch.
+  void append_own();
+  void count_call(const Command& command, const std::string& error, std::uint64_t nanos);
   void observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
   /// Charges the current memory of the run. kOutOfMemory: the budget has no room for it. kInvalidArgument: the batch is too large
   /// for a commit.
@@ -110,6 +147,14 @@ class TransactionRun {
   std::uint64_t replies_ = 0;                 ///< memory of all parts but the last
   std::uint64_t announced_bytes_ = 0;         ///< memory of the writes that effects keep
   std::size_t cursor_ = 0;                    ///< the place in the batch at which pass_ops() stopped
+  // --- while a script runs
+  Ctx* script_ = nullptr;  ///< the context of the script's own command
+  const ReadView* first_view_ = nullptr;
+  bool script_killed_ = false;
+  std::set<std::uint64_t> declared_;  ///< hashes of the keys that the script declares
+  DatabaseId declared_in_ = 0;        ///< their database
+  std::uint64_t kept_bytes_ = 0;      ///< memory of kept_calls_
+  CommandQueue kept_calls_;           ///< commands of scripts that observers will be notified of
 };
 
 /// Sends the command to the monitors.

@@ -141,5 +141,5 @@ TEST_CASE("collect() is called: each idle thread collects freed memory") {
   });
   offload.collect();
   std::unique_lock lock(mutex);
-  CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return threads.size() == 9; }));
+  CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return threads.size() == 10; }));
 }

@@ -1,0 +1,78 @@
+// The scripts that EVALSHA finds.
+//
+// EVAL adds its script, SCRIPT LOAD adds one that stays. As in Redis 7.4, scripts that only EVAL has added leave when there are
+// too many of them, the one longest unused first. Nothing is stored on disk. Clients expect that a script may be missing: they
+// send EVAL when EVALSHA replies NOSCRIPT.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <engine/charged_value.h>
+#include <engine/memory_account.h>
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// A script and its name. Never changes.
+struct Script {
+  std::string sha;   ///< 40 lower-case hex digits
+  std::string body;  ///< the whole text, with the line #! if there is one
+};
+
+/// Thread-safe.
+class ScriptCache {
+ public:
+  /// The most scripts that stay without SCRIPT LOAD.
+  static constexpr std::size_t kMostEvaluated = 500;
+
+  /// Returns the script, or null. `sha` is in lower case.
+  std::shared_ptr<const Script> find(const std::string& sha);
+  /// Adds a script. `stays`: SCRIPT LOAD has added it. Returns false if the memory budget has no room for it; then EVAL still runs
+  /// it. A null account charges nothing.
+  bool add(std::shared_ptr<const Script> script, bool stays, MemoryAccount* account);
+  /// Removes all scripts.
+  void clear();
+  [[nodiscard]] std::size_t size() const;
+  /// Returns the memory of all scripts in bytes.
+  [[nodiscard]] std::uint64_t memory() const;
+
+  /// A script that runs off its loop, so that SCRIPT KILL can end it.
+  class Running {
+   public:
+    explicit Running(ScriptCache& cache);
+    ~Running();
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    [[nodiscard]] bool is_killed() const { return killed_->load(std::memory_order_relaxed); }
+
+   private:
+    ScriptCache& cache_;
+    std::shared_ptr<std::atomic<bool>> killed_;
+  };
+  /// Ends all scripts that run off their loops. Returns false if there is none.
+  bool kill_all();
+
+ private:
+  struct Entry {
+    std::shared_ptr<const Script> script;
+    bool stays = false;
+    MemoryCharge charge;
+    std::list<std::string>::iterator place;  ///< in evaluated_, unless it stays
+  };
+  void drop(const std::string& sha);
+
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, Entry> scripts_;
+  std::list<std::string> evaluated_;  ///< scripts that do not stay, latest use first
+  std::uint64_t bytes_ = 0;
+  std::vector<std::shared_ptr<std::atomic<bool>>> running_;
+};
+
+}  // namespace ebbtide

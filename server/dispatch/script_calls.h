@@ -1,0 +1,40 @@
+// How a script runs commands.
+//
+// A script is a command of a transaction (TransactionRun), outside MULTI of one of its own. The handler of EVAL runs the script,
+// and the script calls commands through this interface. Each writes into the transaction's batch, and reads the writes of earlier
+// commands. So a script's writes are committed together, whatever the script replies; an error of the script undoes nothing, as
+// in Redis. If the run itself fails, because pages are missing or it takes too long for a loop, it has had no effect.
+#pragma once
+
+#include <span>
+
+#include <engine/status.h>
+
+#include "resp/args.h"
+#include "resp/output_buffer.h"
+
+namespace ebbtide {
+
+struct ScriptCall {
+  bool read_only = false;  ///< the script may not write
+  int protocol = 2;        ///< of the reply
+};
+
+/// Belongs to one run. Used on its thread.
+class ScriptCalls {
+ public:
+  /// Runs a command and appends its reply to `out`, errors included. Not OK: the run cannot go on, and the script's handler
+  /// returns that status. `arguments` has at least one element.
+  [[nodiscard]] virtual Status call(std::span<const Bytes> arguments, const ScriptCall& options, OutputBuffer* out) = 0;
+  /// Sets `allowed` to whether the user may run the command; kInvalidArgument: there is no such command.
+  [[nodiscard]] virtual Status may_run(std::span<const Bytes> arguments, bool* allowed) = 0;
+  /// Called by the handler when the script replies with an error.
+  virtual void note_error(Bytes text) = 0;
+  /// Called when SCRIPT KILL has ended the script: its run fails, and writes nothing.
+  virtual void note_killed() = 0;
+
+ protected:
+  virtual ~ScriptCalls() = default;
+};
+
+}  // namespace ebbtide
