@@ -67,7 +67,7 @@ def read_table(text, name):
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 # A header belongs to a library if its first folder, or its file name without suffix, is one of these names.
-LIBRARIES = {"xxhash", "lz4", "zstd", "asio", "spdlog", "fmt", "yaml-cpp", "prometheus", "boost", "CLI", "openssl", "rocksdb", "mimalloc", "jemalloc", "liburing", "hiredis"}
+LIBRARIES = {"xxhash", "lz4", "zstd", "asio", "spdlog", "fmt", "yaml-cpp", "prometheus", "boost", "CLI", "openssl", "rocksdb", "mimalloc", "jemalloc", "liburing", "hiredis", "lua5.1"}
 
 
 def layer_of(parts, tables):

@@ -1,0 +1,313 @@
+// Replies as Lua values, and Lua values as replies, as in Redis 7.
+#include <cstdlib>
+#include <cstring>
+
+#include "script/interpreter.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+/// Levels of nested replies. Replies of commands have less than ten.
+constexpr int kDeepestReply = 64;
+
+/// Takes a line without its end.
+Bytes take_line(Bytes* text) {
+  const Bytes line = text->substr(0, text->find('\r'));
+  text->remove_prefix(line.size() + 2);
+  return line;
+}
+
+std::int64_t number_of(Bytes line) { return parse_integer(line).value_or(0); }
+
+void push(lua_State* lua, Bytes text) { lua_pushlstring(lua, text.data(), text.size()); }
+
+/// Pushes a table with one field, whose value is on top of the stack.
+void wrap_in_table(lua_State* lua, const char* name) {
+  lua_createtable(lua, 0, 1);
+  lua_insert(lua, -2);
+  lua_setfield(lua, -2, name);
+}
+
+Bytes push_value(lua_State* lua, Bytes text, int depth) {
+  luaL_checkstack(lua, 6, "reply nested too deep");
+  if (depth > kDeepestReply) luaL_error(lua, "reply nested too deep");
+  const char type = text.front();
+  text.remove_prefix(1);
+  const Bytes line = take_line(&text);
+  const auto bulk = [&text, line] {
+    const auto n = static_cast<std::size_t>(number_of(line));
+    const Bytes value = text.substr(0, n);
+    text.remove_prefix(n + 2);
+    return value;
+  };
+  switch (type) {
+    case '+':
+      push(lua, line);
+      wrap_in_table(lua, "ok");
+      return text;
+    case '-':
+      push(lua, line);
+      wrap_in_table(lua, "err");
+      return text;
+    case ':':
+      lua_pushnumber(lua, static_cast<lua_Number>(number_of(line)));
+      return text;
+    case '$':
+      if (number_of(line) < 0) {
+        lua_pushboolean(lua, 0);
+      } else {
+        push(lua, bulk());
+      }
+      return text;
+    case '_':
+      lua_pushnil(lua);
+      return text;
+    case '#':
+      lua_pushboolean(lua, line == "t" ? 1 : 0);
+      return text;
+    case ',':
+      lua_pushnumber(lua, std::strtod(std::string(line).c_str(), nullptr));
+      wrap_in_table(lua, "double");
+      return text;
+    case '(':
+      push(lua, line);
+      wrap_in_table(lua, "big_number");
+      return text;
+    case '=': {
+      const Bytes value = bulk();
+      lua_createtable(lua, 0, 2);
+      push(lua, value.substr(0, 3));
+      lua_setfield(lua, -2, "format");
+      push(lua, value.substr(std::min<std::size_t>(4, value.size())));
+      lua_setfield(lua, -2, "string");
+      wrap_in_table(lua, "verbatim_string");
+      return text;
+    }
+    case '*':
+    case '>': {
+      const std::int64_t n = number_of(line);
+      if (n < 0) {
+        lua_pushboolean(lua, 0);
+        return text;
+      }
+      lua_createtable(lua, static_cast<int>(n), 0);
+      for (int i = 1; i <= n; ++i) {
+        text = push_value(lua, text, depth + 1);
+        lua_rawseti(lua, -2, i);
+      }
+      return text;
+    }
+    case '%': {
+      const std::int64_t n = number_of(line);
+      lua_createtable(lua, 0, static_cast<int>(n));
+      for (std::int64_t i = 0; i < n; ++i) {
+        text = push_value(lua, text, depth + 1);
+        text = push_value(lua, text, depth + 1);
+        if (lua_isnil(lua, -2)) {
+          lua_pop(lua, 2);
+        } else {
+          lua_rawset(lua, -3);
+        }
+      }
+      wrap_in_table(lua, "map");
+      return text;
+    }
+    case '~': {
+      const std::int64_t n = number_of(line);
+      lua_createtable(lua, 0, static_cast<int>(n));
+      for (std::int64_t i = 0; i < n; ++i) {
+        text = push_value(lua, text, depth + 1);
+        if (lua_isnil(lua, -1)) {
+          lua_pop(lua, 1);
+          continue;
+        }
+        lua_pushboolean(lua, 1);
+        lua_rawset(lua, -3);
+      }
+      wrap_in_table(lua, "set");
+      return text;
+    }
+    case '|': {  // an attribute is skipped
+      const std::int64_t n = number_of(line);
+      for (std::int64_t i = 0; i < 2 * n; ++i) {
+        text = push_value(lua, text, depth + 1);
+        lua_pop(lua, 1);
+      }
+      return push_value(lua, text, depth);
+    }
+    default:
+      luaL_error(lua, "unknown reply");
+      return text;
+  }
+}
+
+/// Pushes a field of the table on top of the stack without metamethods.
+int raw_field(lua_State* lua, const char* name) {
+  lua_pushstring(lua, name);
+  lua_rawget(lua, -2);
+  return lua_type(lua, -1);
+}
+
+Bytes text_of(lua_State* lua, int index) {
+  std::size_t n = 0;
+  const char* const text = lua_tolstring(lua, index, &n);
+  return {text, n};
+}
+
+std::string one_line(Bytes text) {
+  std::string copy(text);
+  for (char& c : copy) {
+    if (c == '\r' || c == '\n') c = ' ';
+  }
+  return copy;
+}
+
+Status write_table(lua_State* lua, ScriptRun& run, std::string* error);
+
+Status write_any(lua_State* lua, ScriptRun& run, std::string* error) {
+  Reply& reply = run.ctx->reply;
+  if (lua_checkstack(lua, 6) == 0) {
+    *error = "ERR reached lua stack limit";
+    reply.error(*error);
+    lua_pop(lua, 1);
+    return Status::ok();
+  }
+  switch (lua_type(lua, -1)) {
+    case LUA_TSTRING: {
+      const Bytes text = text_of(lua, -1);
+      TRY(run.ctx->work(text.size()));
+      reply.bulk(text);
+      break;
+    }
+    case LUA_TNUMBER: {
+      const lua_Number number = lua_tonumber(lua, -1);
+      const bool fits = number >= -9223372036854775808.0 && number < 9223372036854775808.0;
+      reply.integer(fits ? static_cast<std::int64_t>(number) : std::int64_t{-9223372036854775807} - 1);
+      break;
+    }
+    case LUA_TBOOLEAN:
+      if (run.protocol >= 3) {
+        reply.boolean(lua_toboolean(lua, -1) != 0);
+      } else if (lua_toboolean(lua, -1) != 0) {
+        reply.integer(1);
+      } else {
+        reply.null();
+      }
+      break;
+    case LUA_TTABLE:
+      TRY(write_table(lua, run, error));
+      break;
+    default:
+      reply.null();
+  }
+  lua_pop(lua, 1);
+  return run.ctx->reserve_reply();
+}
+
+/// Writes the pairs of the table on top of the stack; `keys_only`: a set.
+Status write_pairs(lua_State* lua, ScriptRun& run, bool keys_only, std::string* error) {
+  std::size_t n = 0;
+  for (lua_pushnil(lua); lua_next(lua, -2) != 0; lua_pop(lua, 1)) ++n;
+  TRY(run.ctx->work(64 * n));
+  keys_only ? run.ctx->reply.set(n) : run.ctx->reply.map(n);
+  for (lua_pushnil(lua); lua_next(lua, -2) != 0;) {
+    lua_pushvalue(lua, -2);  // key, value, key
+    TRY(write_any(lua, run, error));
+    if (keys_only) {
+      lua_pop(lua, 1);
+    } else {
+      TRY(write_any(lua, run, error));
+    }
+  }
+  return Status::ok();
+}
+
+Status write_table(lua_State* lua, ScriptRun& run, std::string* error) {
+  Reply& reply = run.ctx->reply;
+  if (raw_field(lua, "err") == LUA_TSTRING) {
+    *error = one_line(text_of(lua, -1));
+    reply.error(*error);
+    lua_pop(lua, 1);
+    return Status::ok();
+  }
+  lua_pop(lua, 1);
+  if (raw_field(lua, "ok") == LUA_TSTRING) {
+    reply.simple(one_line(text_of(lua, -1)));
+    lua_pop(lua, 1);
+    return Status::ok();
+  }
+  lua_pop(lua, 1);
+  if (raw_field(lua, "double") == LUA_TNUMBER) {
+    reply.double_(lua_tonumber(lua, -1));
+    lua_pop(lua, 1);
+    return Status::ok();
+  }
+  lua_pop(lua, 1);
+  if (raw_field(lua, "map") == LUA_TTABLE) {
+    TRY(write_pairs(lua, run, false, error));
+    lua_pop(lua, 1);
+    return Status::ok();
+  }
+  lua_pop(lua, 1);
+  if (raw_field(lua, "set") == LUA_TTABLE) {
+    TRY(write_pairs(lua, run, true, error));
+    lua_pop(lua, 1);
+    return Status::ok();
+  }
+  lua_pop(lua, 1);
+  if (raw_field(lua, "big_number") == LUA_TSTRING) {
+    reply.big_number(one_line(text_of(lua, -1)));
+    lua_pop(lua, 1);
+    return Status::ok();
+  }
+  lua_pop(lua, 1);
+  if (raw_field(lua, "verbatim_string") == LUA_TTABLE) {
+    if (raw_field(lua, "format") == LUA_TSTRING) {
+      const Bytes format = text_of(lua, -1);
+      lua_pushliteral(lua, "string");
+      lua_rawget(lua, -3);
+      if (lua_type(lua, -1) == LUA_TSTRING) {
+        std::string three = one_line(format.substr(0, 3));
+        three.resize(3, ' ');
+        reply.verbatim(three, text_of(lua, -1));
+        lua_pop(lua, 3);
+        return Status::ok();
+      }
+      lua_pop(lua, 1);
+    }
+    lua_pop(lua, 1);
+  }
+  lua_pop(lua, 1);
+  int n = 0;
+  while (true) {
+    lua_rawgeti(lua, -1, n + 1);
+    const bool ends = lua_isnil(lua, -1);
+    lua_pop(lua, 1);
+    if (ends) break;
+    ++n;
+  }
+  TRY(run.ctx->work(32 * static_cast<std::uint64_t>(n)));
+  reply.array(static_cast<std::size_t>(n));
+  for (int i = 1; i <= n; ++i) {
+    lua_rawgeti(lua, -1, i);
+    TRY(write_any(lua, run, error));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Bytes push_reply(lua_State* lua, Bytes text) { return push_value(lua, text, 0); }
+
+Status write_value(lua_State* lua, ScriptRun& run, std::string* error) {
+  bool is_error = false;  // an error in an element of an array is not the script's error
+  if (lua_istable(lua, -1)) {
+    is_error = raw_field(lua, "err") == LUA_TSTRING;
+    lua_pop(lua, 1);
+  }
+  std::string nested;
+  return write_any(lua, run, is_error ? error : &nested);
+}
+
+}  // namespace ebbtide
