@@ -41,6 +41,7 @@ std::span<const CommandSpec> range_delete_commands();  ///< range_deletes.cc: DE
 std::span<const CommandSpec> tree_commands();          ///< trees.cc: TREE.*
 std::span<const CommandSpec> tuning_commands();        ///< tuning.cc: TUNE.*, the workload and advice for it
 std::span<const CommandSpec> purge_commands();         ///< purge.cc: PURGE.*, whether deleted data has left the files
+std::span<const CommandSpec> script_commands();        ///< scripts.cc: EVAL, EVALSHA, SCRIPT
 std::span<const CommandSpec> stamp_commands();         ///< stamps.cc: STAMP.*, keys by stamp
 
 /// Returns the families above, for CommandTable.

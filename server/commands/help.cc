@@ -137,6 +137,22 @@ constexpr Bytes kLatency[] = {
     "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
     "    If no commands are specified then all histograms are replied.",
 };
+constexpr Bytes kScript[] = {
+    "DEBUG (YES|SYNC|NO)",
+    "    Set the debug mode for subsequent scripts executed.",
+    "EXISTS <sha1> [<sha1> ...]",
+    "    Return information about the existence of the scripts in the script cache.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Flush the Lua scripts cache. Very dangerous on replicas.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the scripts cache.",
+    "    * SYNC: Synchronously flush the scripts cache.",
+    "KILL",
+    "    Kill the currently executing Lua script.",
+    "LOAD <script>",
+    "    Load a script into the scripts cache without executing it.",
+};
 constexpr Bytes kSlowlog[] = {
     "GET [<count>]",
     "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
@@ -210,8 +226,9 @@ constexpr Bytes kDebug[] = {
 };
 
 constexpr std::pair<Bytes, std::span<const Bytes>> kTexts[] = {
-    {"client", kClient},   {"config", kConfig},   {"command", kCommand}, {"object", kObject}, {"memory", kMemory},
-    {"latency", kLatency}, {"slowlog", kSlowlog}, {"pubsub", kPubsub},   {"debug", kDebug},   {"acl", kAcl},
+    {"client", kClient}, {"config", kConfig},   {"command", kCommand}, {"object", kObject},
+    {"memory", kMemory}, {"latency", kLatency}, {"slowlog", kSlowlog}, {"pubsub", kPubsub},
+    {"debug", kDebug},   {"acl", kAcl},         {"script", kScript},
 };
 
 }  // namespace

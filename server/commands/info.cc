@@ -164,9 +164,12 @@ void info_memory(const Facts& facts, InfoText& out) {
   out.field("used_memory_pinned_pages", engine.pinned_page_bytes);
   out.field("used_memory_commands", engine.command_bytes);
   both("total_system_memory", server.system_memory);
-  for (const char* name : {"used_memory_lua", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts",
-                           "number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_vm_total",
-                           "used_memory_functions", "used_memory_scripts"}) {
+  const ScriptCache& scripts = *facts.env.scripts;
+  out.field("number_of_cached_scripts", std::to_string(scripts.size()));
+  out.field("used_memory_scripts", scripts.memory());
+  out.field("used_memory_scripts_eval", scripts.memory());
+  for (const char* name : {"used_memory_lua", "used_memory_vm_eval", "number_of_functions", "number_of_libraries",
+                           "used_memory_vm_functions", "used_memory_vm_total", "used_memory_functions"}) {
     out.field(name, "0");
   }
   both("maxmemory", engine.memory_budget);

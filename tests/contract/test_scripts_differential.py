@@ -1,0 +1,108 @@
+"""Scripts give the same bytes here and on redis-server, in RESP2 and RESP3: conversions, errors, libraries, the sandbox.
+
+Each snippet runs as EVAL with two keys and two arguments, on data that SETUP has written. WITH_OTHER_TEXT has the snippets whose
+replies differ on purpose, and why.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from support.sockets import encode
+from test_differential import redis_port  # noqa: F401 (a fixture)
+from test_sessions import RawLink
+
+SNIPPETS = Path(__file__).parent / "testdata" / "scripts"  # one script a line, in which \\n is a line feed
+SETUP = ["FLUSHALL", "SET s hello", "SET n 10", "RPUSH l a b c", "SADD set x", "HSET h f v", "ZADD z 1.5 m", "SCRIPT FLUSH"]
+
+BYTECODE = ["\x1bLua", "return loadstring('\x1bLuaQ')()"]
+COMMANDS = [
+    "EVAL", "EVAL return", "EVAL return_1 x", "EVAL return_1 -1", "EVAL return_1 3 a", "EVALSHA abc 0",
+    "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0", "EVALSHA abc x", "SCRIPT", "SCRIPT NOSUCH", "SCRIPT HELP",
+    "SCRIPT LOAD return_1", "SCRIPT LOAD", "SCRIPT EXISTS", "SCRIPT EXISTS abc ffffffffffffffffffffffffffffffffffffffff",
+    "SCRIPT FLUSH x", "SCRIPT FLUSH SYNC", "SCRIPT FLUSH ASYNC", "SCRIPT KILL", "SCRIPT DEBUG x", "SCRIPT FLUSH a b",
+    "EVAL_RO redis.call('set','a','b') 0", "EVAL_RO return_redis.call('get','s') 0", "EVAL_RO redis.call('pfcount','s') 0",
+    "MULTI", "EVAL redis.call('set','m','1')return_redis.call('get','m') 0", "EVAL error('x') 0", "GET m", "EVAL foo_bar 0", "EXEC",
+    "MULTI", "SET m 5", "EVAL return_redis.call('incr','m') 1 m", "INCR m", "EXEC", "EVAL return_redis.call('get','m') 0",
+]  # fmt: skip
+
+# These replies have other texts here.
+WITH_OTHER_TEXT = {
+    "return {unpack({1},1,1e8)}": "unpack checks its range before it asks for stack",
+}
+
+
+def unescape(line):
+    """Returns the script of a line."""
+    return line.replace("\\r", "\r").replace("\\n", "\n") if "cjson" not in line else line.replace("\\\\", "\\")
+
+
+def snippets(name):
+    return (SNIPPETS / f"{name}.txt").read_text().splitlines()
+
+
+class Pair:
+    """The same connection to both servers."""
+
+    def __init__(self, ours, redis, protocol):
+        self.links = [RawLink(ours), RawLink(redis)]
+        for link in self.links:
+            if protocol == 3:
+                link.send("HELLO 3")
+                link.value()
+        for command in SETUP:
+            self.call(*command.split(" "))
+
+    def call(self, *arguments):
+        for link in self.links:
+            link.socket.sendall(encode(*arguments))
+        return [link.value() for link in self.links]
+
+    def close(self):
+        for link in self.links:
+            link.close()
+
+
+@pytest.fixture
+def pair(server, redis_port, request):  # noqa: F811
+    both = Pair(server.port, redis_port, request.param)
+    yield both
+    both.close()
+
+
+def compare(pair, scripts, command="EVAL"):
+    differing = []
+    for script in scripts:
+        try:
+            ours, redis = pair.call(command, unescape(script), 2, "s", "n", "one", "two")
+        except OSError as error:
+            raise AssertionError(f"a server has closed the connection after {script}") from error
+        if ours != redis and script not in WITH_OTHER_TEXT:
+            differing.append((script, ours, redis))
+    assert not differing, "\n".join(f"{script}\n  here  {ours}\n  redis {redis}" for script, ours, redis in differing)
+
+
+@pytest.mark.parametrize("pair", [2, 3], indirect=True)
+@pytest.mark.parametrize("name", ["conversions", "errors", "sandbox", "libraries"])
+def test_scripts_reply_as_in_redis(pair, name):
+    compare(pair, snippets(name) + BYTECODE)
+
+
+@pytest.mark.parametrize("pair", [2], indirect=True)
+def test_scripts_of_eval_ro_reply_as_in_redis(pair):
+    compare(pair, snippets("conversions"), "EVAL_RO")
+
+
+@pytest.mark.parametrize("pair", [2, 3], indirect=True)
+def test_commands_about_scripts_reply_as_in_redis(pair):
+    for command in COMMANDS:
+        ours, redis = pair.call(*[word.replace("_1", " 1").replace("_redis", " redis").replace("foo_bar", "foo bar") for word in command.split(" ")])
+        assert ours == redis, command
+
+
+@pytest.mark.parametrize("pair", [2], indirect=True)
+def test_commands_that_scripts_ran_have_the_same_effects(pair):
+    compare(pair, snippets("conversions") + snippets("errors"))
+    for key in ["s", "n", "l", "h", "z", "t", "kept"]:
+        ours, redis = pair.call("GET" if key in "snt" else "TYPE", key)
+        assert ours == redis, key
