@@ -6,7 +6,7 @@
 // collection died, so the delete deadline counts from then.
 //
 // Invariants:
-//   1. A tombstone covers one generation of one key. A dead generation never lives again: a key that is created anew has a higher
+//   1. A tombstone covers one generation of one key. A dead generation never lives again: a key that is created again has a higher
 //      generation, and a commit that relies on the expiry of the old one fails. So the reaper needs no lock on keys. It relies on
 //      the physical tree, since SWAPDB may give the database another one.
 //   2. Until a tree's point of progress (Reaped) has passed its death, a header stays in the tables: it is the only trace of its

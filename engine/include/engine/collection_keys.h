@@ -2,7 +2,7 @@
 //
 // A small collection is one entry (EntryKind::kCompact). A large one is a header under the collection's key K, and elements whose
 // keys begin with K, two marks and the generation that the header names (engine/docs/formats.md, "Keys"). All elements of a
-// generation are one key range. A key that is created anew gets a new, higher generation, so elements of an older generation are
+// generation are one key range. A key that is created again gets a new, higher generation, so elements of an older generation are
 // unreachable: the engine may delete them at any time after their header's death, without a lock.
 //
 // The first kHeaderStartBytes bytes of a header's value are the collection's type, its flags and its generation; the rest belongs to
@@ -17,7 +17,7 @@
 
 namespace ebbtide {
 
-/// Identity of one incarnation of a collection; grows each time the key is created anew. Never 0.
+/// Identity of one incarnation of a collection; grows each time the key is created again. Never 0.
 using Generation = std::uint64_t;
 
 inline constexpr std::size_t kHeaderStartBytes = 10;  ///< type u8, flags u8, generation u64 (big endian)

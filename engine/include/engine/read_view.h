@@ -111,8 +111,8 @@ struct Found {
   DeleteKey stamp = kNoStamp;
   /// Of an absent key: if its newest version is the header of a collection that has expired, or that a delete by stamp covers, the
   /// engine time at which the collection was deleted; otherwise 0. The collection's elements may still exist. A batch that writes
-  /// the key then first deletes them (delete_range over element_range(), with `died` as birth), since no one else finds them once
-  /// the header has a newer version.
+  /// the key then first deletes them (delete_range over element_range(), with `died` as birth), since nothing else finds them once the header has a
+  /// newer version.
   Millis died = 0;
 
   /// Returns the value as a shared value that a batch can hold without a copy, or null if the value must be copied.

@@ -264,7 +264,7 @@ TEST_CASE("key of an expired collection is looked up: the result has the time of
 }
 
 TEST_CASE(
-    "key of an expired collection is created anew before a search: the batch deletes the old elements, and the new ones stay") {
+    "key of an expired collection is created again before a search: the batch deletes the old elements, and the new ones stay") {
   for (const std::uint64_t turn : turns()) {
     INFO(text_of(layout_of(turn)));
     Collections w(layout_of(turn));
@@ -341,7 +341,7 @@ TEST_CASE("many collections expire at once: all elements are purged, in batches 
 
 namespace {
 
-/// Collections expire, are extended and are created anew, while power is lost. At the end no byte of a dead one is left.
+/// Collections expire, are extended and are created again, while power is lost. At the end no byte of a dead one is left.
 void lose_power(std::uint64_t seed) {
   Collections w(layout_of(seed), seed % 3 == 0 ? FsyncMode::kAlways : FsyncMode::kNo);
   Random random(seed + 1);
@@ -385,10 +385,10 @@ void lose_power_often() {
 
 TEST_CASE("power is lost while collections expire: no element outlives its deadline") { lose_power_often(); }
 
-TEST_CASE("planted bug skips the reaper: elements of expired collections show it", "[planted]") {
+TEST_CASE("planted bug skips the reaper: elements that stay show it", "[planted]") {
   must_catch(PlantedBug::kSkipReaper, [] { expire(layout_of(1), false); });
 }
 
-TEST_CASE("planted bug lets headers go before the deletes of their elements are durable: elements show it", "[planted]") {
+TEST_CASE("planted bug drops headers before deletes of elements are durable: crashes find it", "[planted]") {
   must_catch(PlantedBug::kReapBeforeSync, [] { lose_power_often(); });
 }
