@@ -20,6 +20,7 @@
 #include "commands/families.h"
 #include "config/exposure.h"
 #include "dispatch/dispatcher.h"
+#include "dispatch/script_cache.h"
 #include "dispatch/session.h"
 #include "log/failure_log.h"
 #include "machine/directory_access.h"
@@ -641,6 +642,7 @@ void Server::end() {
   client_memory_.detach();
   if (db_ == nullptr) return;
   keep_id();
+  env_.scripts->clear();  // scripts are charged to the database's account
   const Status status = db_->close();
   if (!status.is_ok()) {
     log_->write(ServerLog::Level::kError, "closing the database: " + status.to_string());

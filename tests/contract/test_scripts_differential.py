@@ -12,7 +12,7 @@ from support.sockets import encode
 from test_differential import redis_port  # noqa: F401 (a fixture)
 from test_sessions import RawLink
 
-SNIPPETS = Path(__file__).parent / "testdata" / "scripts"  # one script a line, in which \\n is a line feed
+SNIPPETS = Path(__file__).parents[1] / "support" / "differential" / "scripts"  # one script a line, in which \\n is a line feed
 SETUP = ["FLUSHALL", "SET s hello", "SET n 10", "RPUSH l a b c", "SADD set x", "HSET h f v", "ZADD z 1.5 m", "SCRIPT FLUSH"]
 
 BYTECODE = ["\x1bLua", "return loadstring('\x1bLuaQ')()"]

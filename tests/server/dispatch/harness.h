@@ -26,6 +26,7 @@
 #include "dispatch/offload.h"
 #include "dispatch/permissions.h"
 #include "dispatch/scan_cursors.h"
+#include "dispatch/script_cache.h"
 #include "io/fault_fs.h"
 #include "io/memory_fs.h"
 #include "pubsub/pubsub.h"
@@ -366,6 +367,7 @@ class CommandHarness {
     offload.reset();
     offload.emplace(1, 1);
     if (used) env.offload = &*offload;
+    env.scripts->clear();
     CHECK(db->close().is_ok());
     db.reset();
     pool.run_all();
