@@ -65,8 +65,10 @@ std::vector<KeyWaiters::Written> KeyWaiters::waited_for(const WriteBatch& batch,
   std::unique_lock lock(mutex_, std::defer_lock);
   WriteBatch::Op op;
   for (std::size_t cursor = 0; batch.next_op(&cursor, &op);) {
-    const bool has_elements = op.kind == OpKind::kPut && op.value_kind == EntryKind::kCompact;
-    const bool ends_elements = own && (op.kind == OpKind::kPut || op.kind == OpKind::kTombstone);
+    if (op.element) continue;
+    const bool has_elements = op.kind == OpKind::kHeader || (op.kind == OpKind::kPut && op.value_kind == EntryKind::kCompact);
+    const bool ends_elements =
+        own && (op.kind == OpKind::kPut || op.kind == OpKind::kTombstone || op.kind == OpKind::kRangeTombstone);
     if (!has_elements && !ends_elements && op.kind != OpKind::kSwapDatabases) continue;
     if (!lock.owns_lock()) lock.lock();
     if (op.kind != OpKind::kSwapDatabases) {

@@ -262,7 +262,7 @@ Status bitop(Ctx& ctx) {
   if (!result.empty()) return strings.set(ctx.key(0), {}, 0, ctx.share(std::move(result)));
   std::optional<Found> old;
   TRY(strings.locate_any_for_update(ctx.key(0), &old));
-  if (old) strings.remove(ctx.key(0));
+  if (old) strings.remove(ctx.key(0), *old);
   return Status::ok();
 }
 

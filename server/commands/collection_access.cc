@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/growing_charge.h"
 #include "dispatch/random.h"
 #include "dispatch/scan_cursors.h"
@@ -19,23 +20,57 @@ namespace {
 /// Bytes reserved for each argument of a write: its view, and half an entry of an index, since an entry takes two arguments
 /// (field and value, or score and member).
 constexpr std::size_t kArgumentBytes = 64;
+/// HSCAN's COUNT if none is given, as in Redis.
+constexpr std::uint64_t kScanCount = 10;
 
 }  // namespace
 
-Status read_collection(Ctx& ctx, CollectionType type, Found* found) {
+Status read_collection(Ctx& ctx, CollectionType type, Found* found, const Wanted& wanted) {
+  if (found->kind == EntryKind::kHeader) return load_elements(ctx, type, wanted, found);
   TRY(collection_work(ctx, found->length));
   return ctx.collections().read(type, found);
 }
 
-Status find_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found) {
-  TRY(ctx.collections().locate(key, found));
-  return *found ? read_collection(ctx, type, &**found) : Status::ok();
+Status read_whole(Ctx& ctx, Found* found) {
+  if (found->kind != EntryKind::kHeader) {
+    TRY(collection_work(ctx, found->length));
+    return ctx.strings().read(found);
+  }
+  TRY_ASSIGN(header, header_of(*found));
+  return load_elements(ctx, header.type, {}, found);
 }
 
-Status find_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found) {
+namespace {
+
+/// Reads a small collection. Checks the type of a large one.
+Status read_small(Ctx& ctx, CollectionType type, Found* found) {
+  if (found->kind != EntryKind::kHeader) return read_collection(ctx, type, found);
+  return check_collection(*found, type);
+}
+
+}  // namespace
+
+Status locate_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found) {
+  TRY(ctx.collections().locate(key, found));
+  return *found ? read_small(ctx, type, &**found) : Status::ok();
+}
+
+Status locate_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found) {
   TRY(ctx.reserve(ctx.argc() * kArgumentBytes));
   TRY(ctx.collections().locate_for_update(key, found));
-  return *found ? read_collection(ctx, type, &**found) : Status::ok();
+  return *found ? read_small(ctx, type, &**found) : Status::ok();
+}
+
+Status find_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found, const Wanted& wanted) {
+  TRY(ctx.collections().locate(key, found));
+  return *found ? read_collection(ctx, type, &**found, wanted) : Status::ok();
+}
+
+Status find_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found,
+                                  const Wanted& wanted) {
+  TRY(ctx.reserve(ctx.argc() * kArgumentBytes));
+  TRY(ctx.collections().locate_for_update(key, found));
+  return *found ? read_collection(ctx, type, &**found, wanted) : Status::ok();
 }
 
 Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std::optional<Found>>* found) {
@@ -94,21 +129,44 @@ Status locate_sources(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* 
   return Status::ok();
 }
 
-Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found) {
+namespace {
+
+template <typename Read>
+Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found, Read read) {
   if (!*found) return Status::ok();
-  const Status status = read_collection(ctx, type, &**found);
+  const Status status = read(ctx, type, &**found);
   if (!ctx.has_waited() || check_collection(**found, type).is_ok()) return status;
   found->reset();
   return Status::ok();
 }
 
-Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first) {
+template <typename ReadSource>
+Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first, ReadSource read) {
   TRY(locate_entries(ctx, ctx.keys, found));
   for (*first = 0; *first < found->size(); ++*first) {
-    TRY(read_source(ctx, type, &(*found)[*first]));
+    TRY(read(ctx, type, &(*found)[*first]));
     if ((*found)[*first]) break;
   }
   return Status::ok();
+}
+
+Status read_all(Ctx& ctx, CollectionType type, Found* found) { return read_collection(ctx, type, found); }
+
+}  // namespace
+
+Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found) { return read_source(ctx, type, found, read_all); }
+
+Status locate_source(Ctx& ctx, CollectionType type, std::optional<Found>* found) {
+  return read_source(ctx, type, found, read_small);
+}
+
+Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first) {
+  Status (*const read)(Ctx&, CollectionType, std::optional<Found>*) = read_source;
+  return find_first(ctx, type, found, first, read);
+}
+
+Status locate_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first) {
+  return find_first(ctx, type, found, first, locate_source);
 }
 
 Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place) {
@@ -127,23 +185,27 @@ void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms)
   if (!timeout_ms || !ctx.wait_for_element(*timeout_ms)) ctx.reply.null_array();
 }
 
-Status prepare_collection(Ctx& ctx, std::size_t elements, std::size_t bytes) {
-  TRY(check_compact_size(elements, bytes));
+namespace {
+
+/// Counts the work of a collection that is encoded as a whole, and reserves its memory.
+Status prepare_collection(Ctx& ctx, std::size_t bytes) {
   TRY(ctx.work(bytes));
   return ctx.reserve(bytes);
 }
 
-namespace {
-
-template <typename Elements, typename Encode>
+/// `changes` writes the changes of a large collection, `grow` a collection that becomes large.
+template <typename Elements, typename Encode, typename Changes, typename Grow>
 Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Elements& elements, Change change,
-           Encode encoded) {
+           Encode encoded, Changes changes, Grow grow) {
+  if (is_large(old)) return changes();
   Collections collections = ctx.collections();
   if (elements.empty()) {
-    if (old) collections.remove(key);
+    if (old) collections.remove(key, *old);
     return Status::ok();
   }
-  TRY(prepare_collection(ctx, elements.size(), encoded_bytes(elements)));
+  const std::size_t bytes = encoded_bytes(elements);
+  if (!fits_compact(elements.size(), bytes)) return grow();
+  TRY(prepare_collection(ctx, bytes));
   collections.modify(key, old, encoded(), change, &ctx.charge);
   return Status::ok();
 }
@@ -152,12 +214,13 @@ template <typename Elements, typename Encode>
 Status replace(Ctx& ctx, const LookupKey& key, const Elements& elements, Encode encoded) {
   std::optional<Found> old;
   TRY(ctx.strings().locate_any_for_update(key, &old));
-  Collections collections = ctx.collections();
   if (elements.empty()) {
-    if (old) collections.remove(key);
+    if (old) ctx.collections().remove(key, *old);
   } else {
-    TRY(prepare_collection(ctx, elements.size(), encoded_bytes(elements)));
-    collections.replace(key, old, encoded(), &ctx.charge);
+    const std::size_t bytes = encoded_bytes(elements);
+    TRY(check_built_size(elements.size(), bytes));
+    TRY(prepare_collection(ctx, bytes));
+    TRY(replace_collection(ctx, ctx.view, key, old, encoded(), {}));
   }
   ctx.reply.integer(static_cast<std::int64_t>(elements.size()));
   return Status::ok();
@@ -166,16 +229,22 @@ Status replace(Ctx& ctx, const LookupKey& key, const Elements& elements, Encode 
 }  // namespace
 
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash, Change change) {
-  return put(ctx, key, old, hash, change, [&] { return encode(hash); });
+  return put(
+      ctx, key, old, hash, change, [&] { return encode(hash); }, [&] { return put_changes(ctx, key, *old, hash, change); },
+      [&] { return grow_large(ctx, key, old, hash); });
 }
 
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members, Change change) {
-  return put(ctx, key, old, members, change, [&] { return encode(members); });
+  return put(
+      ctx, key, old, members, change, [&] { return encode(members); },
+      [&] { return put_changes(ctx, key, *old, members, change); }, [&] { return grow_large(ctx, key, old, members); });
 }
 
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                    const std::vector<Bytes>& items, Change change) {
-  return put(ctx, key, old, items, change, [&] { return encode(type, items); });
+  return put(
+      ctx, key, old, items, change, [&] { return encode(type, items); },
+      [&] { return put_changes(ctx, key, *old, type, items, change); }, [&] { return grow_large(ctx, key, old, type, items); });
 }
 
 Status store_result(Ctx& ctx, const LookupKey& key, const SortedSet& members) {
@@ -216,9 +285,12 @@ Result<std::uint64_t> pop_count_option(ArgCursor& cursor) {
 
 Status reply_count(Ctx& ctx, CollectionType type) {
   std::optional<Found> found;
-  TRY(find_collection(ctx, ctx.key(), type, &found));
-  std::size_t count = 0;
-  if (found) {
+  TRY(locate_collection(ctx, ctx.key(), type, &found));
+  std::uint64_t count = 0;
+  if (is_large(found)) {
+    TRY_ASSIGN(header, header_of(*found));
+    count = header.count;
+  } else if (found) {
     TRY_ASSIGN(reader, CompactReader::open(found->value, type));
     count = reader.count();
   }
@@ -226,26 +298,35 @@ Status reply_count(Ctx& ctx, CollectionType type) {
   return Status::ok();
 }
 
-Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* found, std::optional<Bytes>* match) {
-  TRY(parse_scan_cursor(ctx.arg(2)).status());
-  TRY(find_collection(ctx, ctx.key(), type, found));
+Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* found, std::optional<Bytes>* match,
+                          std::uint64_t* next_cursor) {
+  TRY_ASSIGN(place, parse_scan_cursor(ctx.arg(2)));
+  TRY(locate_collection(ctx, ctx.key(), type, found));
   if (!*found) {
     ctx.reply.array(2);
     ctx.reply.bulk("0");
     ctx.reply.array(0);
     return Status::ok();
   }
+  std::uint64_t wanted = kScanCount;
   for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
     Bytes value;
     if (cursor.take_option("COUNT", &value)) {
       TRY_ASSIGN(count, integer_argument(value));
       if (count < 1) return syntax_error();
+      wanted = static_cast<std::uint64_t>(count);
     } else if (cursor.take_option("MATCH", &value)) {
       *match = value;
     } else {
       return syntax_error();
     }
   }
+  if (!is_large(*found)) return Status::ok();
+  ScanCursors& cursors = *env_of(ctx).cursors;
+  TRY_ASSIGN(resume, resume_scan(cursors, ctx.session.database, place));
+  std::optional<std::string> rest;
+  TRY(load_scan_part(ctx, type, resume, wanted, &**found, &rest));
+  if (rest) *next_cursor = cursors.add(ctx.session.database, std::move(*rest));
   return Status::ok();
 }
 

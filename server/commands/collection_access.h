@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "commands/large_access.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
 #include "store/collections.h"
@@ -14,10 +16,15 @@
 namespace ebbtide {
 
 /// Reads the collection at `key`; nullopt if there is none. WRONGTYPE for another type. Other errors as of Strings::get and
-/// Ctx::work. For commands that only read.
-Status find_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
+/// Ctx::work. For commands that only read. `wanted`: the elements that the command needs of a large collection.
+Status find_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found,
+                       const Wanted& wanted = {});
 /// Like find_collection(), for commands that write. Reserves memory for the elements among the arguments.
-Status find_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
+Status find_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found,
+                                  const Wanted& wanted = {});
+/// Like find_collection() and find_collection_for_update(), but reads no element of a large collection.
+Status locate_collection(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
+Status locate_collection_for_update(Ctx& ctx, const LookupKey& key, CollectionType type, std::optional<Found>* found);
 /// Locates the entries of several keys, of any type, so that the pages that all of them miss are read together.
 Status locate_entries(Ctx& ctx, std::span<const LookupKey> keys, std::vector<std::optional<Found>>* found);
 /// The entries of several keys. A key that is named several times has one entry here, so a command needs the memory of its value
@@ -29,23 +36,26 @@ struct SourceEntries {
 /// Locates the entries of several keys, of any type, and reserves memory for them. Each key counts as a hit or a miss.
 Status locate_sources(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* sources);
 /// Reads a located entry, which must be a collection of that type.
-Status read_collection(Ctx& ctx, CollectionType type, Found* found);
+Status read_collection(Ctx& ctx, CollectionType type, Found* found, const Wanted& wanted = {});
+/// Reads a located collection of any type as a whole.
+Status read_whole(Ctx& ctx, Found* found);
 
 /// Reads the entry that a command pops from, if there is one. WRONGTYPE for another type; a command that has waited ignores such
 /// an entry, which is then reset.
 Status read_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
+/// Like read_source(), but reads no element of a large collection.
+Status locate_source(Ctx& ctx, CollectionType type, std::optional<Found>* found);
 /// Finds the first of the command's keys that has a collection of that type, and reads it. `*first` is its place among the keys;
 /// `found->size()` if there is none.
 Status find_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first);
+/// Like find_first(), but reads no element of a large collection.
+Status locate_first(Ctx& ctx, CollectionType type, std::vector<std::optional<Found>>* found, std::size_t* first);
 /// Parses the timeout of BLPOP and similar commands, the argument at `place`, in seconds. Returns ms, rounded up; 0: no end.
 /// Returns nullopt for a command that does not block.
 Result<std::optional<std::uint64_t>> wait_argument(const Ctx& ctx, std::size_t place);
 /// Called if there is no element. A blocking command waits for one; otherwise the reply is null. `timeout_ms`: of
 /// wait_argument().
 void wait_or_reply_null_array(Ctx& ctx, std::optional<std::uint64_t> timeout_ms);
-
-/// Called before a collection of that size is encoded: checks the limit, counts the work, and reserves the memory.
-Status prepare_collection(Ctx& ctx, std::size_t elements, std::size_t bytes);
 
 /// Replaces `old`, or creates the collection. An empty one is deleted.
 Status put_changed(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash, Change change);
@@ -75,7 +85,7 @@ Result<std::uint64_t> pop_count_option(ArgCursor& cursor);
 /// HLEN, SCARD, ZCARD, LLEN.
 Status reply_count(Ctx& ctx, CollectionType type);
 
-/// HSCAN, SSCAN, ZSCAN: replies with the whole collection and cursor 0. `reply_one(match, element)` writes the `items` of an
+/// HSCAN, SSCAN, ZSCAN: replies with a whole small collection and cursor 0, or with a part of a large one. `reply_one(match, element)` writes the `items` of an
 /// element, unless the pattern `match` is given and does not match; then it returns false.
 template <typename Element, typename ReplyOne>
 Status scan_elements(Ctx& ctx, CollectionType type, std::size_t items, ReplyOne reply_one);
@@ -117,18 +127,20 @@ inline void reply_pair_head(Reply& reply, bool pairs) {
 }
 
 /// Parses the cursor of HSCAN, SSCAN or ZSCAN and finds the collection, then parses the options: in this order, as Redis does. If
-/// there is no collection, it has written the reply.
-Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* found, std::optional<Bytes>* match);
+/// there is no collection, it has written the reply. Of a large collection it reads a part, and sets `*next_cursor`.
+Status begin_element_scan(Ctx& ctx, CollectionType type, std::optional<Found>* found, std::optional<Bytes>* match,
+                          std::uint64_t* next_cursor);
 
 template <typename Element, typename ReplyOne>
 Status scan_elements(Ctx& ctx, CollectionType type, std::size_t items, ReplyOne reply_one) {
   std::optional<Found> found;
   std::optional<Bytes> match;
-  TRY(begin_element_scan(ctx, type, &found, &match));
+  std::uint64_t cursor = 0;
+  TRY(begin_element_scan(ctx, type, &found, &match, &cursor));
   if (!found) return Status::ok();
   TRY_ASSIGN(reader, CompactReader::open(found->value, type));
   ctx.reply.array(2);
-  ctx.reply.bulk("0");
+  ctx.reply.bulk(std::to_string(cursor));
   const std::uint64_t hole = ctx.reply.begin_array();
   std::size_t count = 0;
   for (Element each{}; reader.next(&each);) {

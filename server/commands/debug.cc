@@ -7,10 +7,10 @@
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
 #include "dispatch/table.h"
+#include "store/collections.h"
 #include "store/glob.h"
 #include "store/key_codec.h"
 #include "store/numbers.h"
-#include "store/collections.h"
 #include "store/strings.h"
 
 namespace ebbtide {
@@ -80,7 +80,9 @@ Status object(Ctx& ctx) {
   ctx.client->seen_seq = std::max(ctx.client->seen_seq, ctx.view.seq());  // dispatch treats DEBUG as a command that reads no data
   if (!found) return reply_error("ERR no such key");
   Bytes encoding = string_encoding(*found);
-  if (found->kind == EntryKind::kCompact) {
+  if (found->kind == EntryKind::kHeader) {
+    encoding = large_encoding(found->value);
+  } else if (found->kind == EntryKind::kCompact) {
     TRY(ctx.strings().read(&*found));
     TRY_ASSIGN(of_collection, collection_encoding(found->value));
     encoding = of_collection;

@@ -7,6 +7,7 @@
 #include "commands/exec_walk.h"
 #include "commands/families.h"
 #include "commands/help_spec.h"
+#include "commands/large_access.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_env.h"
 #include "dispatch/context.h"
@@ -174,6 +175,8 @@ Status latency_histogram(Ctx& ctx) {
 
 /// Estimated memory of an entry in a memtable, without its key and value.
 constexpr std::size_t kEntryBytes = 56;
+// The bytes of an element of a large collection, with a name and a value of middle length, beside its collection's key.
+constexpr std::size_t kElementBytes = 64;
 
 Status memory_usage(Ctx& ctx) {
   for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
@@ -187,7 +190,12 @@ Status memory_usage(Ctx& ctx) {
   if (!found) {
     ctx.reply.null();
   } else {
-    ctx.reply.integer(static_cast<std::int64_t>(ctx.key().key.size() + found->length + kEntryBytes));
+    std::uint64_t bytes = ctx.key().key.size() + found->length + kEntryBytes;
+    if (is_large(found)) {
+      TRY_ASSIGN(header, header_of(*found));
+      bytes += header.count * (ctx.key().key.size() + kElementBytes);
+    }
+    ctx.reply.integer(static_cast<std::int64_t>(bytes));
   }
   return Status::ok();
 }

@@ -27,8 +27,7 @@ void reply_payload(Ctx& ctx, std::string built) {
 }
 
 Status dump_located_collection(Ctx& ctx, Found* found) {
-  TRY(collection_work(ctx, found->length));
-  TRY(ctx.strings().read(found));
+  TRY(read_whole(ctx, found));
   TRY(ctx.reserve(most_dump_bytes(found->length)));
   TRY_ASSIGN(payload, dump_collection(found->value));
   reply_payload(ctx, std::move(payload));
@@ -42,7 +41,7 @@ Status dump(Ctx& ctx) {
     ctx.reply.null();
     return Status::ok();
   }
-  if (found->kind == EntryKind::kCompact) return dump_located_collection(ctx, &*found);
+  if (is_collection(found->kind)) return dump_located_collection(ctx, &*found);
   if (found->length <= kMaxIntegerText) {
     ctx.reply.bulk(dump_string(found->value));
     return Status::ok();
@@ -121,8 +120,8 @@ Status restore_collection(Ctx& ctx, const Target& target) {
                TRY(collection_work(ctx, bytes));
                return ctx.reserve(bytes);
              }));
-  if (!target.is_expired) ctx.collections().replace(ctx.key(), target.old, std::move(value), &ctx.charge, target.expiry);
-  return Status::ok();
+  if (target.is_expired) return Status::ok();
+  return replace_collection(ctx, ctx.view, ctx.key(), target.old, std::move(value), {.expiry = target.expiry});
 }
 
 Status restore_value(Ctx& ctx, const Target& target) {
@@ -151,7 +150,7 @@ Status restore(Ctx& ctx) {
   TRY(ctx.work(ctx.arg(3).size()));
   if (!dump_is_sound(ctx.arg(3))) return reply_error("ERR DUMP payload version or checksum are wrong");
   TRY(restore_value(ctx, target));
-  if (target.is_expired && target.old) strings.remove(ctx.key());
+  if (target.is_expired && target.old) strings.remove(ctx.key(), *target.old);
   ctx.reply.ok();
   return Status::ok();
 }

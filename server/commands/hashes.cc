@@ -1,6 +1,7 @@
 // Hashes: HSET, HGET and the other commands on fields. Errors and their order are Redis's.
 //
-// A hash is one entry, which each write replaces as a whole (store/collections.h). Removing a field counts as a delete, with a
+// A small hash is one entry, which each write replaces as a whole (store/collections.h); of a large one, commands read and write the
+// fields that they name (commands/large_access.h). Removing a field counts as a delete, with a
 // delete debt; giving a field another value does not.
 #include <cmath>
 #include <optional>
@@ -19,7 +20,9 @@
 namespace ebbtide {
 namespace {
 
-Status find(Ctx& ctx, std::optional<Found>* found) { return find_collection(ctx, ctx.key(), CollectionType::kHash, found); }
+Status find(Ctx& ctx, std::optional<Found>* found, const Wanted& wanted = {}) {
+  return find_collection(ctx, ctx.key(), CollectionType::kHash, found, wanted);
+}
 
 /// The hash at the command's key, decoded for a command that changes it.
 struct OpenHash {
@@ -27,8 +30,8 @@ struct OpenHash {
   std::optional<HashEditor> editor;  ///< set by open()
 };
 
-Status open(Ctx& ctx, std::size_t changes, OpenHash* hash) {
-  TRY(find_collection_for_update(ctx, ctx.key(), CollectionType::kHash, &hash->old));
+Status open(Ctx& ctx, std::size_t changes, const Wanted& wanted, OpenHash* hash) {
+  TRY(find_collection_for_update(ctx, ctx.key(), CollectionType::kHash, &hash->old, wanted));
   if (!hash->old) {
     hash->editor.emplace(Hash{}, changes);
     return Status::ok();
@@ -45,7 +48,7 @@ Status close(Ctx& ctx, OpenHash& hash, Change change) {
 Status set_fields(Ctx& ctx, std::int64_t* added) {
   if (ctx.argc() % 2 == 1) return wrong_arity(ctx.command);
   OpenHash hash;
-  TRY(open(ctx, (ctx.argc() - 2) / 2, &hash));
+  TRY(open(ctx, (ctx.argc() - 2) / 2, Wanted::from(2, 2), &hash));
   *added = 0;
   for (std::size_t i = 2; i < ctx.argc(); i += 2) *added += hash.editor->set(ctx.arg(i), ctx.arg(i + 1)) ? 1 : 0;
   return close(ctx, hash, Change::kKeeps);
@@ -67,7 +70,7 @@ Status hmset(Ctx& ctx) {
 
 Status hsetnx(Ctx& ctx) {
   OpenHash hash;
-  TRY(open(ctx, 1, &hash));
+  TRY(open(ctx, 1, Wanted::one(2), &hash));
   const bool is_new = !hash.editor->find(ctx.arg(2)).has_value();
   if (is_new) {
     hash.editor->set(ctx.arg(2), ctx.arg(3));
@@ -80,7 +83,7 @@ Status hsetnx(Ctx& ctx) {
 Status hincrby(Ctx& ctx) {
   TRY_ASSIGN(delta, integer_argument(ctx.arg(3)));
   OpenHash hash;
-  TRY(open(ctx, 1, &hash));
+  TRY(open(ctx, 1, Wanted::one(2), &hash));
   std::int64_t value = 0;
   if (const auto text = hash.editor->find(ctx.arg(2))) {
     const auto number = parse_integer(*text);
@@ -99,7 +102,7 @@ Status hincrbyfloat(Ctx& ctx) {
   TRY_ASSIGN(delta, float_argument(ctx.arg(3)));
   if (std::isinf(delta)) return reply_error("ERR value is NaN or Infinity");
   OpenHash hash;
-  TRY(open(ctx, 1, &hash));
+  TRY(open(ctx, 1, Wanted::one(2), &hash));
   long double value = 0;
   if (const auto text = hash.editor->find(ctx.arg(2))) {
     const auto number = parse_long_double(*text);
@@ -117,7 +120,7 @@ Status hincrbyfloat(Ctx& ctx) {
 
 Status hdel(Ctx& ctx) {
   OpenHash hash;
-  TRY(open(ctx, ctx.argc() - 2, &hash));
+  TRY(open(ctx, ctx.argc() - 2, Wanted::from(2), &hash));
   std::int64_t removed = 0;
   for (std::size_t i = 2; i < ctx.argc(); ++i) removed += hash.editor->remove(ctx.arg(i)) ? 1 : 0;
   if (removed != 0) TRY(close(ctx, hash, Change::kRemoves));
@@ -127,7 +130,7 @@ Status hdel(Ctx& ctx) {
 
 /// Finds the value of the field at argument 2.
 Status find_value(Ctx& ctx, std::optional<Found>* found, std::optional<Bytes>* value) {
-  TRY(find(ctx, found));
+  TRY(find(ctx, found, Wanted::one(2)));
   if (!*found) return Status::ok();
   TRY_ASSIGN(read, find_field((*found)->value, ctx.arg(2)));
   *value = read;
@@ -160,7 +163,7 @@ Status hstrlen(Ctx& ctx) {
 
 Status hmget(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(find(ctx, &found));
+  TRY(find(ctx, &found, Wanted::from(2)));
   Hash fields;
   if (found) {
     TRY_ASSIGN(decoded, decode_hash(found->value));

@@ -52,7 +52,7 @@ Status del(Ctx& ctx) {
     TRY(status);
     TRY(ctx.work(0));
     if (!found || (ctx.keys.size() > 1 && !removed.insert(key))) continue;
-    strings.remove(key);
+    strings.remove(key, *found);
     ++count;
   }
   if (!resident) return Status::not_resident();
@@ -136,7 +136,7 @@ Status expire_generic(Ctx& ctx, ExpiryForm form) {
     return Status::ok();
   }
   if (has_passed(*expiry, ctx.now)) {
-    strings.remove(ctx.key());
+    strings.remove(ctx.key(), *found);
   } else {
     TRY(ctx.work(found->length));
     TRY(strings.read(&*found));

@@ -1,6 +1,7 @@
 // Lists: LPUSH, LPOP and the other commands on elements. Errors and their order are Redis's.
 //
-// A list is one entry, which each write replaces as a whole (store/collections.h). Replacing the value at a place (LSET) does not
+// A small list is one entry, which each write replaces as a whole (store/collections.h). Of a large one, pushes, pops and reads of
+// places concern only these elements (commands/large_access.h); LINSERT and LREM write it again. Replacing the value at a place (LSET) does not
 // count as a delete.
 #include <algorithm>
 #include <iterator>
@@ -21,7 +22,7 @@
 namespace ebbtide {
 namespace {
 
-enum class End : std::uint8_t { kHead, kTail };
+using End = ListEnd;
 
 /// Reads and decodes the list at a key, for a command that changes it.
 Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, List* list) {
@@ -45,12 +46,27 @@ Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, cons
   return put_changed(ctx, key, old, CollectionType::kList, list, change);
 }
 
+/// Like open(), but a large list is only located.
+Status open_unless_large(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, List* list) {
+  TRY(locate_collection_for_update(ctx, key, CollectionType::kList, old));
+  if (!*old || is_large(*old)) return Status::ok();
+  TRY_ASSIGN(decoded, decode_list((*old)->value));
+  *list = std::move(decoded);
+  return Status::ok();
+}
+
 Status push_generic(Ctx& ctx, End end, bool only_if_present) {
   std::optional<Found> old;
   List list;
-  TRY(open(ctx, ctx.key(), &old, &list));
+  TRY(open_unless_large(ctx, ctx.key(), &old, &list));
   if (only_if_present && !old) {
     ctx.reply.integer(0);
+    return Status::ok();
+  }
+  if (is_large(old)) {
+    const std::vector<Bytes> pushed(ctx.args.begin() + 2, ctx.args.end());
+    TRY_ASSIGN(size, push_large(ctx, ctx.key(), *old, pushed, end));
+    ctx.reply.integer(static_cast<std::int64_t>(size));
     return Status::ok();
   }
   const auto first = ctx.args.begin() + 2, last = ctx.args.end();
@@ -83,6 +99,18 @@ List pop(List* list, End end, std::uint64_t count) {
   return popped;
 }
 
+/// Takes up to `count` elements off an end of the list at a key, in the order in which they are popped. Their bytes are valid as long
+/// as `old`, which is located or read. At least one, if `count` is not 0.
+Status take(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, End end, std::uint64_t count, List* popped) {
+  if (is_large(*old)) TRY(load_list_end(ctx, end, count, &**old));
+  TRY_ASSIGN(list, decode_list((*old)->value));
+  *popped = pop(&list, end, count);
+  if (popped->empty()) return Status::ok();
+  if (!is_large(*old)) return put_changed(ctx, key, *old, CollectionType::kList, list, Change::kRemoves);
+  const std::uint64_t taken = popped->size();
+  return trim_large(ctx, key, **old, end == End::kHead ? taken : 0, end == End::kTail ? taken : 0);
+}
+
 Status reply_list(Ctx& ctx, const List& list, const Places& places) {
   ctx.reply.array(places.size());
   for (std::size_t i = places.begin; i < places.end; ++i) {
@@ -101,14 +129,13 @@ Status pop_generic(Ctx& ctx, End end) {
     count = number;
   }
   std::optional<Found> old;
-  List list;
-  TRY(open(ctx, ctx.key(), &old, &list));
+  List popped;
+  TRY(locate_collection_for_update(ctx, ctx.key(), CollectionType::kList, &old));
   if (!old) {
     many ? ctx.reply.null_array() : ctx.reply.null();
     return Status::ok();
   }
-  const List popped = pop(&list, end, count);
-  if (!popped.empty()) TRY(put(ctx, ctx.key(), old, list, Change::kRemoves));
+  TRY(take(ctx, ctx.key(), &old, end, count, &popped));
   if (many) return reply_list(ctx, popped, {0, popped.size()});
   ctx.reply.bulk(popped.front());
   return Status::ok();
@@ -129,14 +156,13 @@ Result<End> end_argument(Bytes word) {
 Status pop_from_first(Ctx& ctx, End end, std::uint64_t count, bool many, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   std::size_t first = 0;
-  TRY(find_first(ctx, CollectionType::kList, &found, &first));
+  TRY(locate_first(ctx, CollectionType::kList, &found, &first));
   if (first == found.size()) {
     wait_or_reply_null_array(ctx, timeout_ms);
     return Status::ok();
   }
-  TRY_ASSIGN(list, decode_list(found[first]->value));
-  const List popped = pop(&list, end, count);
-  TRY(put(ctx, ctx.key(first), found[first], list, Change::kRemoves));
+  List popped;
+  TRY(take(ctx, ctx.key(first), &found[first], end, count, &popped));
   ctx.reply.array(2);
   ctx.reply.bulk(ctx.arg(static_cast<std::size_t>(ctx.command.spec->keys.first) + first));
   if (many) return reply_list(ctx, popped, {0, popped.size()});
@@ -161,11 +187,43 @@ Status bpop_generic(Ctx& ctx, End end) {
 Status blpop(Ctx& ctx) { return bpop_generic(ctx, End::kHead); }
 Status brpop(Ctx& ctx) { return bpop_generic(ctx, End::kTail); }
 
+/// Adds an element to the list at a key, which is located or does not exist.
+Status push_one(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, Bytes element, End end) {
+  const Bytes pushed[] = {element};
+  if (is_large(*old)) return push_large(ctx, key, **old, pushed, end).status();
+  List list;
+  if (*old) {
+    TRY(read_collection(ctx, CollectionType::kList, &**old));
+    TRY_ASSIGN(decoded, decode_list((*old)->value));
+    list = std::move(decoded);
+  }
+  list.insert(end == End::kHead ? list.begin() : list.end(), element);
+  return put(ctx, key, *old, list, Change::kKeeps);
+}
+
+/// Moves an element between two located lists, of which one at least is large.
+Status move_large(Ctx& ctx, std::optional<Found>* source, std::optional<Found>* target, End from, End to) {
+  if (*target) TRY(check_collection(**target, CollectionType::kList));
+  if (ctx.key(0).key != ctx.key(1).key) {
+    List popped;
+    TRY(take(ctx, ctx.key(0), source, from, 1, &popped));
+    TRY(push_one(ctx, ctx.key(1), target, popped.front(), to));
+    ctx.reply.bulk(popped.front());
+    return Status::ok();
+  }
+  TRY(load_list_end(ctx, from, 1, &**source));
+  TRY_ASSIGN(moved, decode_list((*source)->value));
+  const Bytes element = moved.front();
+  if (from != to) TRY(rotate_large(ctx, ctx.key(0), **source, element, from));
+  ctx.reply.bulk(element);
+  return Status::ok();
+}
+
 /// Moves an element from the first key's list to the second's. If there is no source, a command with a timeout waits.
 Status move_generic(Ctx& ctx, End from, End to, std::optional<std::uint64_t> timeout_ms) {
   std::vector<std::optional<Found>> found;
   TRY(locate_entries(ctx, ctx.keys, &found));
-  TRY(read_source(ctx, CollectionType::kList, &found[0]));
+  TRY(locate_source(ctx, CollectionType::kList, &found[0]));
   if (!found[0]) {
     // As in Redis, the reply of a wait that is over is a null array, and otherwise a null string.
     if (ctx.has_waited()) {
@@ -175,6 +233,7 @@ Status move_generic(Ctx& ctx, End from, End to, std::optional<std::uint64_t> tim
     }
     return Status::ok();
   }
+  if (is_large(found[0]) || is_large(found[1])) return move_large(ctx, &found[0], &found[1], from, to);
   if (found[1]) TRY(read_collection(ctx, CollectionType::kList, &*found[1]));
   TRY_ASSIGN(source, decode_list(found[0]->value));
   const Bytes element = pop(&source, from, 1).front();
@@ -211,13 +270,25 @@ Status llen(Ctx& ctx) { return reply_count(ctx, CollectionType::kList); }
 
 Status lindex(Ctx& ctx) {
   std::optional<Found> found;
-  List list;
-  TRY(read_list(ctx, &found, &list));
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kList, &found));
   if (!found) {  // as in Redis, the index is not checked
     ctx.reply.null();
     return Status::ok();
   }
   TRY_ASSIGN(index, integer_argument(ctx.arg(2)));
+  if (is_large(found)) {
+    TRY_ASSIGN(header, header_of(*found));
+    const auto place = place_at(index, header.count);
+    if (place) TRY(load_list_range(ctx, *place, *place + 1, &*found));
+    if (!place) {
+      ctx.reply.null();
+      return Status::ok();
+    }
+    TRY_ASSIGN(one, decode_list(found->value));
+    ctx.reply.bulk(one.front());
+    return Status::ok();
+  }
+  TRY_ASSIGN(list, decode_list(found->value));
   const auto place = place_at(index, list.size());
   place ? ctx.reply.bulk(list[*place]) : ctx.reply.null();
   return Status::ok();
@@ -227,19 +298,40 @@ Status lrange(Ctx& ctx) {
   TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
   TRY_ASSIGN(stop, integer_argument(ctx.arg(3)));
   std::optional<Found> found;
+  TRY(locate_collection(ctx, ctx.key(), CollectionType::kList, &found));
   List list;
-  TRY(read_list(ctx, &found, &list));
-  return reply_list(ctx, list, places_between(start, stop, list.size()));
+  Places places;
+  if (is_large(found)) {
+    TRY_ASSIGN(header, header_of(*found));
+    places = places_between(start, stop, header.count);
+    if (!places.empty()) TRY(load_list_range(ctx, places.begin, places.end, &*found));
+    places = {0, places.size()};
+  }
+  if (found && !(is_large(found) && places.empty())) {
+    TRY_ASSIGN(decoded, decode_list(found->value));
+    list = std::move(decoded);
+  }
+  return reply_list(ctx, list, is_large(found) ? places : places_between(start, stop, list.size()));
 }
 
 Status lset(Ctx& ctx) {
   std::optional<Found> old;
   List list;
-  TRY(open(ctx, ctx.key(), &old, &list));
+  TRY(open_unless_large(ctx, ctx.key(), &old, &list));
   if (!old) return reply_error("ERR no such key");
   TRY_ASSIGN(index, integer_argument(ctx.arg(2)));
-  const auto place = place_at(index, list.size());
+  std::size_t size = list.size();
+  if (is_large(old)) {
+    TRY_ASSIGN(header, header_of(*old));
+    size = header.count;
+  }
+  const auto place = place_at(index, size);
   if (!place) return reply_error("ERR index out of range");
+  if (is_large(old)) {
+    TRY(set_large(ctx, ctx.key(), *old, *place, ctx.arg(3)));
+    ctx.reply.ok();
+    return Status::ok();
+  }
   list[*place] = ctx.arg(3);
   TRY(put(ctx, ctx.key(), old, list, Change::kKeeps));
   ctx.reply.ok();
@@ -284,8 +376,13 @@ Status ltrim(Ctx& ctx) {
   TRY_ASSIGN(stop, integer_argument(ctx.arg(3)));
   std::optional<Found> old;
   List list;
-  TRY(open(ctx, ctx.key(), &old, &list));
-  if (old) {
+  TRY(open_unless_large(ctx, ctx.key(), &old, &list));
+  if (is_large(old)) {
+    TRY_ASSIGN(header, header_of(*old));
+    const Places kept = places_between(start, stop, header.count);
+    const std::size_t before = kept.empty() ? header.count : kept.begin;
+    TRY(trim_large(ctx, ctx.key(), *old, before, kept.empty() ? 0 : header.count - kept.end));
+  } else if (old) {
     const Places kept = places_between(start, stop, list.size());
     const auto begin = list.begin();
     const List rest(begin + static_cast<std::ptrdiff_t>(kept.begin), begin + static_cast<std::ptrdiff_t>(kept.end));

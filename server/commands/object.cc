@@ -27,7 +27,9 @@ Status encoding(Ctx& ctx) {
   TRY(look_up(ctx, &found));
   if (!found) return Status::ok();
   Bytes name = string_encoding(*found);
-  if (found->kind == EntryKind::kCompact) {
+  if (found->kind == EntryKind::kHeader) {
+    name = large_encoding(found->value);
+  } else if (found->kind == EntryKind::kCompact) {
     TRY(ctx.work(found->length));
     TRY(ctx.strings().read(&*found));
     TRY_ASSIGN(encoding, collection_encoding(found->value));

@@ -76,7 +76,7 @@ Result<bool> matches(const Ctx& ctx, Bytes pattern, Bytes key) {
 }
 
 /// The type's name of the key at `walk`. A collection's value is read, since its first byte says its type.
-Bytes type_of(Iterator& walk) { return type_name(walk.kind(), walk.kind() == EntryKind::kCompact ? walk.value() : Bytes()); }
+Bytes type_of(Iterator& walk) { return type_name(walk.kind(), is_collection(walk.kind()) ? walk.value() : Bytes()); }
 
 /// Collects keys from `walk` on, and looks at `limit` keys at most. Returns the key at which to continue, or nullopt at the end
 /// of the range.

@@ -1,6 +1,7 @@
 // Sets: SADD, SINTER and the other commands on members. Errors and their order are Redis's.
 //
-// A set is one entry, which each write replaces as a whole (store/collections.h). Its members are in the order of their bytes.
+// A small set is one entry, which each write replaces as a whole (store/collections.h); of a large one, commands read and write the
+// members that they name (commands/large_access.h). Members are in the order of their bytes.
 // Replies have that order; Redis promises none.
 #include <algorithm>
 #include <limits>
@@ -21,7 +22,9 @@
 namespace ebbtide {
 namespace {
 
-Status find(Ctx& ctx, std::optional<Found>* found) { return find_collection(ctx, ctx.key(), CollectionType::kSet, found); }
+Status find(Ctx& ctx, std::optional<Found>* found, const Wanted& wanted = {}) {
+  return find_collection(ctx, ctx.key(), CollectionType::kSet, found, wanted);
+}
 
 /// Returns the arguments from `first` on, as a set.
 Set set_of_arguments(const Ctx& ctx, std::size_t first) {
@@ -29,8 +32,8 @@ Set set_of_arguments(const Ctx& ctx, std::size_t first) {
 }
 
 /// Reads and decodes the set at a key, for a command that changes it.
-Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, Set* set) {
-  TRY(find_collection_for_update(ctx, key, CollectionType::kSet, old));
+Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, Set* set, const Wanted& wanted = {}) {
+  TRY(find_collection_for_update(ctx, key, CollectionType::kSet, old, wanted));
   if (!*old) return Status::ok();
   TRY_ASSIGN(decoded, decode_set((*old)->value));
   *set = std::move(decoded);
@@ -40,7 +43,7 @@ Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, Set* set)
 Status sadd(Ctx& ctx) {
   std::optional<Found> old;
   Set set;
-  TRY(open(ctx, ctx.key(), &old, &set));
+  TRY(open(ctx, ctx.key(), &old, &set, Wanted::from(2)));
   const Set after = united(set, set_of_arguments(ctx, 2));
   const std::size_t added = after.size() - set.size();
   if (added != 0) TRY(put_changed(ctx, ctx.key(), old, CollectionType::kSet, after, Change::kKeeps));
@@ -51,7 +54,7 @@ Status sadd(Ctx& ctx) {
 Status srem(Ctx& ctx) {
   std::optional<Found> old;
   Set set;
-  TRY(open(ctx, ctx.key(), &old, &set));
+  TRY(open(ctx, ctx.key(), &old, &set, Wanted::from(2)));
   const Set after = without(set, set_of_arguments(ctx, 2));
   const std::size_t removed = set.size() - after.size();
   if (removed != 0) TRY(put_changed(ctx, ctx.key(), old, CollectionType::kSet, after, Change::kRemoves));
@@ -63,7 +66,7 @@ Status scard(Ctx& ctx) { return reply_count(ctx, CollectionType::kSet); }
 
 Status sismember(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(find(ctx, &found));
+  TRY(find(ctx, &found, Wanted::one(2)));
   bool is_member = false;
   if (found) {
     TRY_ASSIGN(has, has_member(found->value, ctx.arg(2)));
@@ -75,7 +78,7 @@ Status sismember(Ctx& ctx) {
 
 Status smismember(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(find(ctx, &found));
+  TRY(find(ctx, &found, Wanted::from(2)));
   Set set;
   if (found) {
     TRY_ASSIGN(decoded, decode_set(found->value));
@@ -116,8 +119,8 @@ Status smove(Ctx& ctx) {
     ctx.reply.integer(0);
     return Status::ok();
   }
-  TRY(read_collection(ctx, CollectionType::kSet, &*found[0]));
-  if (found[1]) TRY(read_collection(ctx, CollectionType::kSet, &*found[1]));
+  TRY(read_collection(ctx, CollectionType::kSet, &*found[0], Wanted::one(3)));
+  if (found[1]) TRY(read_collection(ctx, CollectionType::kSet, &*found[1], Wanted::one(3)));
   TRY_ASSIGN(source, decode_set(found[0]->value));
   const Set moved = {ctx.arg(3)};
   const bool is_member = has_member(source, ctx.arg(3));
@@ -190,7 +193,7 @@ Status read_sources(Ctx& ctx, std::span<const LookupKey> keys, Sources* sources)
   TRY(locate_sources(ctx, keys, &sources->entries));
   auto& entries = sources->entries.found;
   for (const auto& found : entries) {
-    if (found && found->kind != EntryKind::kCompact) return wrong_type();
+    if (found && !is_collection(found->kind)) return wrong_type();
   }
   bool resident = true;
   for (auto& found : entries) {

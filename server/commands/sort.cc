@@ -161,8 +161,12 @@ class PatternReader {
     if (stores_) ++(value->found ? ctx_.counts.hits : ctx_.counts.misses);
     if (!value->found) return Status::ok();
     Found& found = *value->found;
-    if (found.kind != (pattern.field ? EntryKind::kCompact : EntryKind::kValue)) return Status::ok();
-    if (pattern.field || found.large.table != nullptr) TRY(ctx_.work(found.length));
+    if (pattern.field.has_value() != is_collection(found.kind)) return Status::ok();
+    if (found.kind == EntryKind::kHeader) {
+      if (collection_type_of(found.value) != CollectionType::kHash) return Status::ok();
+      if (!note(load_element(ctx_, CollectionType::kHash, *pattern.field, &found))) return status_;
+    }
+    if (found.kind != EntryKind::kHeader && (pattern.field || found.large.table != nullptr)) TRY(ctx_.work(found.length));
     if (!note(strings_.read(&found))) return status_;
     if (!pattern.field) {
       value->bytes = found.value;
@@ -297,9 +301,8 @@ Status read_source_items(Ctx& ctx, SortRequest* request, Sorting* sorting) {
   }
   if (!sorting->source) return Status::ok();
   Found& source = *sorting->source;
-  if (source.kind != EntryKind::kCompact) return wrong_type();
-  TRY(collection_work(ctx, source.length));
-  TRY(ctx.strings().read(&source));
+  if (!is_collection(source.kind)) return wrong_type();
+  TRY(read_whole(ctx, &source));
   const auto type = collection_type_of(source.value);
   if (type == CollectionType::kHash) return wrong_type();
   TRY_ASSIGN(reader, CompactReader::open(source.value, type.value_or(CollectionType::kList)));
@@ -406,7 +409,7 @@ Status store_values(Ctx& ctx, const SortRequest& request, PatternReader* reader,
   std::uint64_t bytes = 0;
   TRY(visit_values(ctx, request, reader, *sorting, [&](const PatternValue& value) {
     bytes += value.bytes.value_or(Bytes()).size();
-    TRY(check_compact_size(values.size() + 1, bytes));
+    TRY(check_built_size(values.size() + 1, bytes));
     values.emplace_back();
     return value.bytes ? sorting->kept.keep(value, &values.back()) : Status::ok();
   }));
@@ -432,7 +435,7 @@ Status sort(Ctx& ctx) {
   Sorting sorting(ctx);
   TRY(read_source_items(ctx, &request, &sorting));
   choose_range(request, &sorting);
-  if (request.stores) TRY(check_compact_size((sorting.end - sorting.begin) * request.values_of_element(), 0));
+  if (request.stores) TRY(check_built_size((sorting.end - sorting.begin) * request.values_of_element(), 0));
   TRY(announce_work(ctx, request, sorting));
   PatternReader reader(ctx, request.stores);
   TRY(sort_items(ctx, request, &reader, &sorting));

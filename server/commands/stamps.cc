@@ -216,7 +216,7 @@ class Batch {
   Result<bool> has_type(Bytes engine_key, EntryKind kind) {
     Bytes name = type_name(kind, {});
     std::optional<Found> found;
-    if (kind == EntryKind::kCompact) {
+    if (is_collection(kind)) {
       TRY(strings_.locate_any({engine_key, hash_key(engine_key)}, &found));
       if (found) TRY(strings_.type_of(*found, &name));
     }

@@ -124,7 +124,7 @@ Status write_value(Ctx& ctx, Strings& strings, std::size_t value_arg, std::int64
   if (expiry != 0 && has_passed(expiry, ctx.now)) {
     std::optional<Found> old;
     TRY(strings.locate_any_for_update(ctx.key(), &old));
-    if (old) strings.remove(ctx.key());
+    if (old) strings.remove(ctx.key(), *old);
     return Status::ok();
   }
   return strings.set(ctx.key(), ctx.arg(value_arg), static_cast<Millis>(expiry), ctx.shared_arg(value_arg), stamp);
@@ -201,7 +201,7 @@ Status getdel(Ctx& ctx) {
   std::optional<Found> old;
   TRY(strings.get_for_update(ctx.key(), &old));
   reply_value(ctx.reply, old);
-  if (old) strings.remove(ctx.key());
+  if (old) strings.remove(ctx.key(), *old);
   return Status::ok();
 }
 
@@ -229,7 +229,7 @@ Status getex(Ctx& ctx) {
   const bool expires_now = expiry && *expiry != 0 && has_passed(*expiry, ctx.now);
   if (expiry && !expires_now) TRY(ctx.work(found->length));  // counted before the value is read, so that a long write reads it
   if (found) TRY(strings.read(&*found));
-  if (expires_now) strings.remove(ctx.key());
+  if (expires_now) strings.remove(ctx.key(), *found);
   if (expiry && !expires_now) strings.set_expiry(ctx.key(), *found, static_cast<Millis>(*expiry));
   reply_value(ctx.reply, found);
   return Status::ok();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "commands/collection_access.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
 #include "dispatch/arg_cursor.h"
@@ -27,6 +28,23 @@ Status locate_both(Strings& source, const LookupKey& from, std::optional<Found>*
   return second;
 }
 
+/// Sets `to`, in the database of `view`, to a located entry of the command's database. Replaces any entry.
+Status put_copy(Ctx& ctx, const ReadView& view, const LookupKey& to, Found* value) {
+  Strings source = ctx.strings(), target = ctx.strings_in(view);
+  if (value->kind != EntryKind::kHeader) {
+    TRY(ctx.work(value->length));
+    TRY(source.read(value));
+    return target.put_copy(to, *value, source.stamp_mode());
+  }
+  std::optional<Found> old;
+  TRY(target.locate_any_for_update(to, &old));
+  TRY(read_whole(ctx, value));
+  WriteBatch::PutOptions options{.expiry = value->expiry};
+  const bool explicit_stamps = source.stamp_mode() == StampMode::kExplicit && target.stamp_mode() == StampMode::kExplicit;
+  if (explicit_stamps) options.stamp = value->stamp;
+  return replace_collection(ctx, view, to, old, std::string(value->value), options);
+}
+
 Status rename_generic(Ctx& ctx, bool only_if_absent) {
   Strings strings = ctx.strings();
   std::optional<Found> value, old;
@@ -41,10 +59,8 @@ Status rename_generic(Ctx& ctx, bool only_if_absent) {
     return Status::ok();
   }
   if (ctx.key(0).key != ctx.key(1).key) {
-    TRY(ctx.work(value->length));
-    TRY(strings.read(&*value));
-    TRY(strings.put_copy(ctx.key(1), *value, strings.stamp_mode()));
-    strings.remove(ctx.key(0));
+    TRY(put_copy(ctx, ctx.view, ctx.key(1), &*value));
+    strings.remove(ctx.key(0), *value);
   }
   only_if_absent ? ctx.reply.integer(1) : ctx.reply.ok();
   return Status::ok();
@@ -71,10 +87,8 @@ Status move(Ctx& ctx) {
   TRY(locate_both(strings, ctx.key(), &value, target, ctx.key(), &old));
   const bool moves = value && !old;
   if (moves) {
-    TRY(ctx.work(value->length));
-    TRY(strings.read(&*value));
-    TRY(target.put_copy(ctx.key(), *value, strings.stamp_mode()));
-    strings.remove(ctx.key());
+    TRY(put_copy(ctx, other, ctx.key(), &*value));
+    strings.remove(ctx.key(), *value);
   }
   ctx.reply.integer(moves ? 1 : 0);
   return Status::ok();
@@ -101,11 +115,7 @@ Status copy(Ctx& ctx) {
   std::optional<Found> value, old;
   TRY(locate_both(strings, ctx.key(0), &value, target, ctx.key(1), &old));
   const bool copies = value && (!old || replace);
-  if (copies) {
-    TRY(ctx.work(value->length));
-    TRY(strings.read(&*value));
-    TRY(target.put_copy(ctx.key(1), *value, strings.stamp_mode()));
-  }
+  if (copies) TRY(put_copy(ctx, other, ctx.key(1), &*value));
   ctx.reply.integer(copies ? 1 : 0);
   return Status::ok();
 }

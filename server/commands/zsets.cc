@@ -1,6 +1,7 @@
 // Sorted sets: ZADD, ZRANGE and the other commands on members with scores. Errors and their order are Redis's.
 //
-// A sorted set is one entry, which each write replaces as a whole (store/collections.h). Changing a member's score does not count
+// A small sorted set is one entry, which each write replaces as a whole (store/collections.h); of a large one, commands read and write
+// the members that they name (commands/large_access.h). Changing a member's score does not count
 // as a delete.
 #include <algorithm>
 #include <cmath>
@@ -22,11 +23,13 @@
 namespace ebbtide {
 namespace {
 
-Status find(Ctx& ctx, std::optional<Found>* found) { return find_collection(ctx, ctx.key(), CollectionType::kSortedSet, found); }
+Status find(Ctx& ctx, std::optional<Found>* found, const Wanted& wanted = {}) {
+  return find_collection(ctx, ctx.key(), CollectionType::kSortedSet, found, wanted);
+}
 
 /// Reads and decodes the sorted set at a key, for a command that changes it.
-Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, SortedSet* members) {
-  TRY(find_collection_for_update(ctx, key, CollectionType::kSortedSet, old));
+Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, SortedSet* members, const Wanted& wanted = {}) {
+  TRY(find_collection_for_update(ctx, key, CollectionType::kSortedSet, old, wanted));
   if (!*old) return Status::ok();
   TRY_ASSIGN(decoded, decode_sorted_set((*old)->value));
   *members = std::move(decoded);
@@ -34,8 +37,8 @@ Status open(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, SortedSet
 }
 
 /// Reads and decodes the sorted set at the command's key, for a command that only reads. Its members point into `found`.
-Status read_members(Ctx& ctx, std::optional<Found>* found, SortedSet* members) {
-  TRY(find(ctx, found));
+Status read_members(Ctx& ctx, std::optional<Found>* found, SortedSet* members, const Wanted& wanted = {}) {
+  TRY(find(ctx, found, wanted));
   if (!*found) return Status::ok();
   TRY_ASSIGN(decoded, decode_sorted_set((*found)->value));
   *members = std::move(decoded);
@@ -124,7 +127,7 @@ Status add_generic(Ctx& ctx, bool increment) {
   }
   std::optional<Found> old;
   SortedSet members;
-  TRY(open(ctx, ctx.key(), &old, &members));
+  TRY(open(ctx, ctx.key(), &old, &members, Wanted::from(options.first + 1, 2)));
   SortedSetEditor editor(std::move(members), scores.size());
   Added done;
   for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -149,7 +152,7 @@ Status zincrby(Ctx& ctx) { return add_generic(ctx, true); }
 Status zrem(Ctx& ctx) {
   std::optional<Found> old;
   SortedSet members;
-  TRY(open(ctx, ctx.key(), &old, &members));
+  TRY(open(ctx, ctx.key(), &old, &members, Wanted::from(2)));
   SortedSetEditor editor(std::move(members), ctx.argc() - 2);
   std::int64_t removed = 0;
   for (std::size_t i = 2; i < ctx.argc(); ++i) removed += editor.remove(ctx.arg(i)) ? 1 : 0;
@@ -162,7 +165,7 @@ Status zcard(Ctx& ctx) { return reply_count(ctx, CollectionType::kSortedSet); }
 
 Status zscore(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(find(ctx, &found));
+  TRY(find(ctx, &found, Wanted::one(2)));
   std::optional<RankedScore> place;
   if (found) {
     TRY_ASSIGN(read, find_member(found->value, ctx.arg(2)));
@@ -175,7 +178,7 @@ Status zscore(Ctx& ctx) {
 Status zmscore(Ctx& ctx) {
   std::optional<Found> found;
   SortedSet members;
-  TRY(read_members(ctx, &found, &members));
+  TRY(read_members(ctx, &found, &members, Wanted::from(2)));
   const SortedSetEditor scores(std::move(members), ctx.argc() - 2);
   ctx.reply.array(ctx.argc() - 2);
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
@@ -535,7 +538,7 @@ struct Combination {
 
 /// Returns the type of a source: sorted set or set.
 Result<CollectionType> source_type(const Found& found) {
-  if (found.kind != EntryKind::kCompact) return wrong_type();
+  if (!is_collection(found.kind)) return wrong_type();
   const auto type = collection_type_of(found.value);
   if (type == CollectionType::kHash || type == CollectionType::kList) return wrong_type();
   return type == CollectionType::kSet ? CollectionType::kSet : CollectionType::kSortedSet;
@@ -547,7 +550,7 @@ Status read_entries(Ctx& ctx, std::span<const LookupKey> keys, SourceEntries* en
   bool resident = true;
   for (auto& each : entries->found) {
     if (!each) continue;
-    if (each->kind != EntryKind::kCompact) return wrong_type();
+    if (!is_collection(each->kind)) return wrong_type();
     TRY(collection_work(ctx, each->length));
     const Status status = ctx.strings().read(&*each);
     resident &= !status.is_not_resident();

@@ -137,7 +137,9 @@ struct Ctx {
   [[nodiscard]] Strings strings() { return strings_in(view); }
   /// Like strings(), in another database's view.
   [[nodiscard]] Strings strings_in(const ReadView& other) { return Strings(other, batch, counts, pending()); }
-  [[nodiscard]] Collections collections() { return Collections(view, batch, counts, pending()); }
+  [[nodiscard]] Collections collections() { return collections_in(view); }
+  /// Like collections(), in another database's view.
+  [[nodiscard]] Collections collections_in(const ReadView& other) { return Collections(other, batch, counts, pending()); }
   /// True if the command's database was ever written to.
   [[nodiscard]] bool has_tree() const { return has_tree(view); }
   [[nodiscard]] bool has_tree(const ReadView& other) const {

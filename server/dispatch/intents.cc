@@ -6,6 +6,7 @@
 #include <engine/read_view.h>
 
 #include "resp/client.h"
+#include "store/collection/large.h"
 
 namespace ebbtide {
 namespace {
@@ -44,9 +45,14 @@ KeySet::KeySet(const WriteBatch& batch) {
       case OpKind::kPut:
       case OpKind::kHeader:
       case OpKind::kTombstone:
-        add(op.tree, hash_key(op.key));
+        if (!op.element) add(op.tree, hash_key(op.key));
         break;
       case OpKind::kRangeTombstone:
+        if (collection_of_range(op.key, op.end)) {
+          add(op.tree, hash_key(main_key_of(op.key)));
+          break;
+        }
+        [[fallthrough]];
       case OpKind::kSecondaryDelete:
         add_all(op.tree);
         break;

@@ -6,6 +6,7 @@
 #include "dispatch/arg_cursor.h"
 #include "dispatch/command_keys.h"
 #include "dispatch/table.h"
+#include "store/collection/large.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
@@ -205,15 +206,41 @@ bool Notifications::missed(const Command& command, const Args& args, std::span<c
   return outbox->send(slice);
 }
 
+namespace {
+
+/// What an operation does to a key. An element of a large collection is no key.
+enum class KeyChange : std::uint8_t { kNone, kPut, kDelete };
+
+KeyChange change_of(const WriteBatch::Op& op) {
+  if (op.element) return KeyChange::kNone;
+  switch (op.kind) {
+    case OpKind::kPut:
+    case OpKind::kHeader:
+      return KeyChange::kPut;
+    case OpKind::kTombstone:
+      return KeyChange::kDelete;
+    case OpKind::kRangeTombstone: {
+      const auto key = collection_of_range(op.key, op.end);
+      return key && !key->empty() ? KeyChange::kDelete : KeyChange::kNone;
+    }
+    default:
+      return KeyChange::kNone;
+  }
+}
+
+}  // namespace
+
 bool Notifications::elements_changed(const CommittedCommand& commit, ClientLoop* here, Progress* progress, const Slice& slice) {
   const CommandSpec& spec = *commit.command.spec;
   const std::uint32_t type = collection_type(spec.event.letter);
   Outbox* const outbox = &progress->outbox;
   for (WriteBatch::Op op; outbox->send(slice);) {
     if (!commit.batch.next_op(&progress->cursor, &op)) break;
+    const KeyChange change = change_of(op);
+    if (change == KeyChange::kNone) continue;
     const std::string key = user_key(op.key);
     const auto send = [&](std::uint32_t of, Bytes event) { notify(of, event, key, commit.database, here, commit.seq, outbox); };
-    const bool deletes = op.kind == OpKind::kTombstone;
+    const bool deletes = change == KeyChange::kDelete;
     const bool is_new = !deletes && !commit.had.contains(op.key);
     if (is_new && (flags() & kNotifyNew) != 0) send(kNotifyNew, "new");
     if (!deletes || spec.event.before_delete) {
@@ -262,9 +289,10 @@ bool Notifications::committed(const CommittedCommand& commit, ClientLoop* here, 
     if ((replaced && !replaces) || (!replaced && !deletes && known == std::end(kEvents))) continue;
     for (WriteBatch::Op op; outbox->send(slice);) {
       if (!commit.batch.next_op(&progress->cursor, &op)) break;
-      if (replaced && op.kind == OpKind::kPut) announce_new(op);
-      if (deletes && op.kind == OpKind::kTombstone) announce_delete(op);
-      if (!replaced && !deletes && op.kind == OpKind::kPut) announce_put(op);
+      const KeyChange change = change_of(op);
+      if (replaced && change == KeyChange::kPut) announce_new(op);
+      if (deletes && change == KeyChange::kDelete) announce_delete(op);
+      if (!replaced && !deletes && change == KeyChange::kPut) announce_put(op);
       if (slice.over()) return false;
     }
     if (!outbox->empty()) return false;

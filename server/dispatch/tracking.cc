@@ -9,6 +9,7 @@
 #include "dispatch/session.h"
 #include "resp/disposal.h"
 #include "resp/reply.h"
+#include "store/collection/large.h"
 
 namespace ebbtide {
 namespace {
@@ -343,6 +344,10 @@ void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, I
       for (const auto& [id, tracker] : trackers_) (*out)[id] = std::nullopt;
       return forget_notes();
     case OpKind::kRangeTombstone:
+      if (const auto key = collection_of_range(op.key, op.end)) {
+        if (!key->empty()) invalidate_key(*key, writer, out);
+        return;
+      }
       // The keys that a broadcasting client has cached are unknown, so all keys are invalidated.
       for (const auto& [id, tracker] : trackers_) {
         if (tracker.broadcast && !(tracker.no_loop && id == writer)) (*out)[id] = std::nullopt;
@@ -351,7 +356,8 @@ void TrackingTable::invalidate(const WriteBatch::Op& op, std::uint64_t writer, I
     case OpKind::kPut:
     case OpKind::kHeader:
     case OpKind::kTombstone:
-      return invalidate_key(op.key, writer, out);
+      if (!op.element) invalidate_key(op.key, writer, out);
+      return;
     case OpKind::kCreateTree:
       return;
   }

@@ -47,8 +47,21 @@ Result<Bytes> list_encoding(Bytes value) {
 
 }  // namespace
 
+Bytes large_encoding(Bytes header) {
+  switch (collection_type_of(header).value_or(CollectionType::kHash)) {
+    case CollectionType::kSortedSet:
+      return "skiplist";
+    case CollectionType::kList:
+      return "quicklist";
+    case CollectionType::kHash:
+    case CollectionType::kSet:
+      break;
+  }
+  return "hashtable";
+}
+
 Status check_collection(const Found& found, CollectionType type) {
-  if (found.kind != EntryKind::kCompact) return wrong_type();
+  if (!is_collection(found.kind)) return wrong_type();
   // The reader of the collection reports damaged bytes.
   const auto actual = collection_type_of(found.value);
   return actual && *actual != type ? wrong_type() : Status::ok();
@@ -72,12 +85,12 @@ Result<Bytes> collection_encoding(Bytes value) {
 
 Status Collections::locate(const LookupKey& key, std::optional<Found>* found) {
   TRY(strings_.locate_any(key, found));
-  return *found && (*found)->kind != EntryKind::kCompact ? wrong_type() : Status::ok();
+  return *found && !is_collection((*found)->kind) ? wrong_type() : Status::ok();
 }
 
 Status Collections::locate_for_update(const LookupKey& key, std::optional<Found>* found) {
   TRY(strings_.locate_any_for_update(key, found));
-  return *found && (*found)->kind != EntryKind::kCompact ? wrong_type() : Status::ok();
+  return *found && !is_collection((*found)->kind) ? wrong_type() : Status::ok();
 }
 
 Status Collections::read(CollectionType type, Found* found) const {
@@ -97,11 +110,40 @@ void Collections::modify(const LookupKey& key, const std::optional<Found>& old, 
 }
 
 void Collections::replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge,
-                          Millis expiry) {
+                          const WriteBatch::PutOptions& options) {
+  WriteBatch::PutOptions put_options = options;
+  put_options.debt = old && old->kind != EntryKind::kValue;
+  if (old && old->kind == EntryKind::kHeader) delete_elements(batch_, view_.database(), key.key);
+  put(key, std::move(value), put_options, charge);
+}
+
+void Collections::put_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header, Change change) {
   WriteBatch::PutOptions options;
-  options.expiry = expiry;
-  options.debt = old && old->kind != EntryKind::kValue;
-  put(key, std::move(value), options, charge);
+  options.kind = EntryKind::kHeader;
+  options.shrinks = change == Change::kRemoves;
+  options.debt = old && old->kind == EntryKind::kCompact;  // its elements leave that entry
+  if (old) {
+    if (strings_.stamp_mode() == StampMode::kExplicit) options.stamp = old->stamp;
+    options.expiry = old->expiry;
+  }
+  batch_.put(view_.database(), key.key, header.encode(), options);
+}
+
+void Collections::replace_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header,
+                                 const WriteBatch::PutOptions& options) {
+  if (old && old->kind == EntryKind::kHeader) delete_elements(batch_, view_.database(), key.key);
+  WriteBatch::PutOptions put = options;
+  put.kind = EntryKind::kHeader;
+  put.debt = old && old->kind == EntryKind::kCompact;
+  batch_.put(view_.database(), key.key, header.encode(), put);
+}
+
+Generation Collections::next_generation() const {
+  return view_.seq() + 1 + (pending_ == nullptr ? 0 : pending_->operations()) + batch_.count();
+}
+
+Status Collections::read_element(const std::string& element_key, std::optional<Found>* found) {
+  return strings_.get_any_for_update({element_key, hash_key(element_key)}, found);
 }
 
 void Collections::put(const LookupKey& key, std::string value, WriteBatch::PutOptions options, MemoryCharge* charge) {

@@ -1,4 +1,5 @@
-// Collections on the engine: one entry of kind kCompact per key (collection/compact.h).
+// Collections on the engine: one entry of kind kCompact per key (collection/compact.h), or, if it is large, a header of kind kHeader
+// and an entry for each element (collection/large.h).
 //
 // All puts of collections are here, because they may delete. A put that drops an element, or overwrites a collection, carries a
 // delete debt, so that the dropped bytes leave the files by the delete deadline. A put that adds or changes elements has no debt.
@@ -14,6 +15,7 @@
 #include <engine/write_batch.h>
 
 #include "store/collection/compact.h"
+#include "store/collection/large.h"
 #include "store/pending_writes.h"
 #include "store/strings.h"
 
@@ -26,6 +28,9 @@ Status check_collection(const Found& found, CollectionType type);
 /// "quicklist". kCorruption if the bytes are damaged.
 Result<Bytes> collection_encoding(Bytes value);
 
+/// Returns the encoding that Redis would use for a large collection, whose header this is.
+Bytes large_encoding(Bytes header);
+
 /// The effect of a put on the elements that the collection had.
 enum class Change : std::uint8_t {
   kKeeps,   ///< all are still there; some may have another value, score or place
@@ -37,7 +42,7 @@ class Collections {
  public:
   /// `pending` has earlier writes of the surrounding transaction; may be null.
   Collections(const ReadView& view, WriteBatch& batch, ReadCounts& counts, const PendingWrites* pending)
-      : view_(view), batch_(batch), strings_(view, batch, counts, pending) {}
+      : view_(view), batch_(batch), pending_(pending), strings_(view, batch, counts, pending) {}
 
   /// Looks for a collection without reading a byte of a large one; the caller calls read() for that. Fails with WRONGTYPE for a
   /// string, or like Strings::locate(). For commands that only read.
@@ -49,16 +54,29 @@ class Collections {
 
   /// Replaces a collection, or creates it: keeps expiry and stamp of `old`. `charge` as in Strings::modify.
   void modify(const LookupKey& key, const std::optional<Found>& old, std::string value, Change change, MemoryCharge* charge);
-  /// Sets the key to a new collection without stamp. `old`: the key's entry, of any type. `expiry` is absolute, in ms; 0 = never.
-  void replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge, Millis expiry = 0);
-  /// Deletes a collection that exists.
-  void remove(const LookupKey& key) { strings_.remove(key); }
+  /// Sets the key to a new collection with the expiry and stamp of `options`. `old`: the key's entry, of any type.
+  void replace(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge,
+               const WriteBatch::PutOptions& options);
+  /// Like modify(), for a large collection: replaces or creates its header. `old` may also be a small collection, which becomes large.
+  void put_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header, Change change);
+  /// Like replace(), for a large collection: deletes what the key had, and writes the header. The caller then writes the elements.
+  void replace_header(const LookupKey& key, const std::optional<Found>& old, const LargeHeader& header,
+                      const WriteBatch::PutOptions& options);
+  /// Returns a writer for the elements of a collection.
+  ElementWriter elements(const LookupKey& key, Generation generation) { return {batch_, view_.database(), key.key, generation}; }
+  /// Returns the generation of a collection that this command creates under `key`. No earlier one of the key is as high.
+  [[nodiscard]] Generation next_generation() const;
+  /// Reads an element of a large collection; nullopt if there is none. `element_key`: of ElementKeys. Errors as of Strings::get.
+  Status read_element(const std::string& element_key, std::optional<Found>* found);
+  /// Deletes a collection that exists, with all elements.
+  void remove(const LookupKey& key, const Found& old) { strings_.remove(key, old); }
 
  private:
   void put(const LookupKey& key, std::string value, WriteBatch::PutOptions options, MemoryCharge* charge);
 
   const ReadView& view_;
   WriteBatch& batch_;
+  const PendingWrites* const pending_;
   Strings strings_;
 };
 

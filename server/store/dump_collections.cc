@@ -116,7 +116,7 @@ constexpr std::uint64_t kTextMemory = 2 * sizeof(std::string);
 constexpr std::uint64_t kReserveStep = std::uint64_t{256} << 10;
 /// The most bytes of a collection's unpacked strings. Redis's packed forms take at most 10 bytes more for each item than a
 /// compact collection, and 11 for each part. So every collection within the size limits fits.
-constexpr std::uint64_t kMaxUnpackedBytes = 2 * kMaxCompactBytes;
+constexpr std::uint64_t kMaxUnpackedBytes = 2 * kMaxBuiltBytes;
 
 bool has_duplicates(std::vector<Bytes> names) {
   std::sort(names.begin(), names.end());
@@ -175,7 +175,7 @@ Status Loader::text_of(const RdbString& stored, Bytes* text) {
     return Status::ok();
   }
   unpacked_ += stored.length;
-  if (unpacked_ > kMaxUnpackedBytes) return check_compact_size(0, unpacked_);
+  if (unpacked_ > kMaxUnpackedBytes) return check_built_size(0, unpacked_);
   TRY(grow(kTextMemory + stored.length));
   auto unpacked = unpack(stored);
   if (!unpacked) return bad_format();
@@ -194,7 +194,7 @@ Status Loader::text_of(const PackedItem& item, Bytes* text) {
 Status Loader::add(Bytes item) {
   least_encoded_ += 1 + item.size();
   const std::size_t elements = items_.size() / items_per_element() + 1;
-  if (elements > kMaxCompactElements || least_encoded_ > kMaxCompactBytes) return check_compact_size(elements, least_encoded_);
+  if (elements > kMaxBuiltElements || least_encoded_ > kMaxBuiltBytes) return check_built_size(elements, least_encoded_);
   TRY(grow(kItemMemory));
   items_.push_back(item);
   return Status::ok();
@@ -240,7 +240,7 @@ Status Loader::load_strings(RdbSource& source) {
   const auto count = source.take_length();
   // Each element takes a byte at least.
   if (!count || *count > source.left()) return bad_format();
-  if (*count > kMaxCompactElements) return check_compact_size(*count, 0);
+  if (*count > kMaxBuiltElements) return check_built_size(*count, 0);
   for (std::uint64_t i = 0; i < *count; ++i) {
     for (std::size_t item = 0; item < items_per_element(); ++item) TRY(load_string(source));
     if (has_scores()) TRY(add_score(form_.type == kScores ? take_score(source) : take_text_score(source)));
@@ -302,7 +302,7 @@ Status Loader::load(RdbSource source) {
 template <typename Elements, typename Encode>
 Result<std::string> Loader::finish(const Elements& elements, Encode encode_elements) {
   const std::size_t bytes = encoded_bytes(elements);
-  TRY(check_compact_size(elements.size(), bytes));
+  TRY(check_built_size(elements.size(), bytes));
   TRY(reserve_(bytes));
   return encode_elements();
 }

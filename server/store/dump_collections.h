@@ -41,7 +41,7 @@ DumpedType dumped_type(Bytes payload);
 using ReserveMemory = std::function<Status(std::uint64_t bytes)>;
 
 /// Returns the bytes of the collection in a sound payload (collection/compact.h). Fails with Redis's error for a payload that is
-/// not well-formed, and like `reserve`. If the collection is too large, it fails like check_compact_size(); the size in the error
+/// not well-formed, and like `reserve`. If the collection is too large, it fails like check_built_size(); the size in the error
 /// may be that of a part. Memory up to kLargeValueBytes is not reserved, apart from that of the result.
 Result<std::string> load_collection(Bytes payload, const ReserveMemory& reserve);
 

@@ -2,7 +2,7 @@
 //
 // Invariants:
 //   1. The engine sorts user keys exactly as memcmp does, so that every range and prefix of keys is one range of the engine.
-//   2. The elements of a collection, a type that does not exist yet, lie directly after its main entry and before every greater
+//   2. The elements of a large collection lie directly after its main entry and before every greater
 //      key. So a range of keys includes their elements.
 //
 // escape(key) replaces 0x00 by 0x00 0xff and changes nothing else. A main entry is escape(key), without a terminator; an element

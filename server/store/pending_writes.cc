@@ -74,6 +74,7 @@ void PendingWrites::apply(std::size_t at, const WriteBatch::Op& op) {
       Entry& entry = database.entries[std::string(op.key)];
       entry = Entry{};
       entry.kind = op.value_kind;
+      entry.element = op.element;
       database.collections |= is_collection(op.value_kind);
       entry.expiry = op.expiry;
       entry.stamp = stamp_of(database, op);
@@ -110,8 +111,10 @@ void PendingWrites::apply(std::size_t at, const WriteBatch::Op& op) {
       Database& database = database_of(op.tree);
       for (auto& [key, entry] : database.entries) {
         if (entry.deleted || entry.stamp < op.lo || entry.stamp >= op.hi) continue;
+        const bool header = entry.kind == EntryKind::kHeader;
         entry = Entry{};
         entry.deleted = true;
+        entry.leaves_elements = header;
       }
       database.deleted_stamps.emplace_back(op.lo, op.hi);
       return;
@@ -126,7 +129,11 @@ Status PendingWrites::locate(const ReadView& view, const LookupKey& key, Found* 
   if (database == nullptr) return view.locate(key, found);
   if (const auto it = database->entries.find(key.key); it != database->entries.end()) {
     const Entry& entry = it->second;
-    if (entry.deleted || (entry.expiry != 0 && entry.expiry <= now_)) return Status::not_found();
+    if (entry.deleted || (entry.expiry != 0 && entry.expiry <= now_)) {
+      const bool header = entry.leaves_elements || (!entry.deleted && entry.kind == EntryKind::kHeader);
+      found->died = header ? now_ : 0;
+      return Status::not_found();
+    }
     const WriteBatch::Op op = operation_of(entry);
     found->value = op.value;
     found->pin = op.shared != nullptr ? *op.shared : nullptr;
@@ -143,7 +150,9 @@ Status PendingWrites::locate(const ReadView& view, const LookupKey& key, Found* 
   } else {
     TRY(view_of(*database->base).locate(key, found));
   }
-  return database->hides_stamp(found->stamp) ? Status::not_found() : Status::ok();
+  if (!database->hides_stamp(found->stamp)) return Status::ok();
+  found->died = found->kind == EntryKind::kHeader ? now_ : 0;
+  return Status::not_found();
 }
 
 bool PendingWrites::has_tree(const ReadView& view) const {
@@ -169,6 +178,7 @@ class OverlayIterator final : public Iterator {
         base_(std::move(base)),
         bounds_(options.bounds),
         max_steps_(options.max_steps),
+        elements_(options.elements),
         now_(now),
         entry_(overlay.entries.end()) {}
 
@@ -218,7 +228,7 @@ class OverlayIterator final : public Iterator {
   using Position = decltype(PendingWrites::Database::entries)::const_iterator;
 
   [[nodiscard]] bool gone(const PendingWrites::Entry& entry) const {
-    return entry.deleted || (entry.expiry != 0 && entry.expiry <= now_);
+    return entry.deleted || (entry.element && !elements_) || (entry.expiry != 0 && entry.expiry <= now_);
   }
   [[nodiscard]] bool base_hidden() const {
     return overlay_.entries.contains(base_->key()) || overlay_.hides(base_->key()) || overlay_.hides_stamp(base_->stamp());
@@ -281,6 +291,7 @@ class OverlayIterator final : public Iterator {
   const std::unique_ptr<Iterator> base_;  ///< null: nothing is committed underneath
   const KeyRange bounds_;
   const std::uint64_t max_steps_;
+  const bool elements_;
   const Millis now_;
   Position entry_;
   std::string resume_key_;    // the base's next key, if hiding_

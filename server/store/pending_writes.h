@@ -39,6 +39,8 @@ class PendingWrites {
   /// Like ReadView::locate(), with the pending operations applied. `found` is valid until the batch changes, and as long as
   /// `view`, which reads its bytes. Every change of the batch must be followed by apply_new() before the next read.
   [[nodiscard]] Status locate(const ReadView& view, const LookupKey& key, Found* found) const;
+  /// Returns the number of the transaction's operations so far.
+  [[nodiscard]] std::uint32_t operations() const { return batch_.count(); }
   /// Returns the stamp mode of the view's database, with the pending operations applied.
   [[nodiscard]] StampMode stamp_mode(const ReadView& view) const;
   /// Returns true if the database was ever written to, or is by pending operations.
@@ -53,6 +55,9 @@ class PendingWrites {
   friend class OverlayIterator;
   struct Entry {
     bool deleted = false;
+    bool element = false;  ///< the key is that of an element of a large collection
+    bool leaves_elements =
+        false;  ///< if deleted: it was the header of a large collection, whose elements were not deleted with it
     EntryKind kind = EntryKind::kValue;
     std::size_t op = 0;  ///< unless deleted: the cursor of WriteBatch::next_op() for the operation with the value
     Millis expiry = 0;

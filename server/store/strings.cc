@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include <engine/collection_keys.h>
+
 #include "store/collection/compact.h"
 #include "store/numbers.h"
 
@@ -13,9 +15,14 @@ Status wrong_type() { return Status::invalid_argument("WRONGTYPE Operation again
 
 Status string_too_long() { return Status::invalid_argument("ERR string exceeds maximum allowed size (proto-max-bulk-len)"); }
 
+void delete_elements(WriteBatch& batch, DatabaseId database, Bytes key, Millis birth) {
+  const KeyRange elements = element_range(key);
+  batch.delete_range(database, elements.start, elements.end, birth);
+}
+
 Bytes type_name(EntryKind kind, Bytes value) {
   if (kind == EntryKind::kValue) return "string";
-  const auto type = kind == EntryKind::kCompact ? collection_type_of(value) : std::nullopt;
+  const auto type = is_collection(kind) ? collection_type_of(value) : std::nullopt;
   return type ? collection_name(*type) : "none";
 }
 
@@ -25,16 +32,21 @@ Bytes string_encoding(const Found& found) {
   return found.length <= kMaxEmbeddedBytes ? "embstr" : "raw";
 }
 
-Status Strings::find(const LookupKey& key, Want want, std::optional<Found>* found) const {
+Status Strings::find(const LookupKey& key, Want want, std::optional<Found>* found, bool for_update) {
   Found& entry = found->emplace();
   Status status = pending_ == nullptr ? view_.locate(key, &entry) : pending_->locate(view_, key, &entry);
   if (status.is_ok() && entry.large.table != nullptr && want == Want::kValue) [[unlikely]]
     status = view_.read(&entry);
-  if (status.is_ok()) [[likely]]
+  if (status.is_ok()) [[likely]] {
+    if (entry.kind == EntryKind::kHeader) entry.key = key.key;
     return status;
+  }
+  if (status.is_not_found() && entry.died != 0 && for_update) bury(key, entry);
   found->reset();
   return status.is_not_found() ? Status::ok() : status;
 }
+
+void Strings::bury(const LookupKey& key, const Found& absent) { delete_elements(batch_, view_.database(), key.key, absent.died); }
 
 Status Strings::find_to_read(const LookupKey& key, Want want, std::optional<Found>* found) {
   TRY(find(key, want, found));
@@ -43,7 +55,7 @@ Status Strings::find_to_read(const LookupKey& key, Want want, std::optional<Foun
 }
 
 Status Strings::find_for_update(const LookupKey& key, Want want, std::optional<Found>* found) {
-  TRY(find(key, want, found));
+  TRY(find(key, want, found, true));
   if (found->has_value()) batch_.rely_on_expiry((*found)->expiry);
   return Status::ok();
 }
@@ -93,19 +105,20 @@ StampMode Strings::stamp_mode() const { return pending_ == nullptr ? view_.stamp
 
 Status Strings::type_of(const Found& found, Bytes* name) const {
   ValuePart first{found.value, nullptr};
-  if (found.kind == EntryKind::kCompact && found.value.empty()) TRY(view_.read_part(found, 0, 1, &first));
+  if (is_collection(found.kind) && found.value.empty()) TRY(view_.read_part(found, 0, 1, &first));
   *name = type_name(found.kind, first.bytes);
   return Status::ok();
 }
 
-Status Strings::replaces_collection(const LookupKey& key, bool* collection) const {
+Status Strings::replaces_collection(const LookupKey& key, bool* collection) {
   *collection = false;
   const bool possible = pending_ == nullptr ? view_.may_have_collection(key) : pending_->may_have_collection(view_, key);
   if (!possible) [[likely]]
     return Status::ok();
   std::optional<Found> old;
-  TRY(find(key, Want::kPlace, &old));
+  TRY(find(key, Want::kPlace, &old, true));
   *collection = old && old->kind != EntryKind::kValue;
+  if (old && old->kind == EntryKind::kHeader) delete_elements(batch_, view_.database(), key.key);
   return Status::ok();
 }
 
@@ -162,6 +175,9 @@ void Strings::set_expiry(const LookupKey& key, const Found& old, Millis expiry) 
   put(key, old, options);
 }
 
-void Strings::remove(const LookupKey& key) { batch_.del(view_.database(), key.key); }
+void Strings::remove(const LookupKey& key, const Found& old) {
+  if (old.kind != EntryKind::kHeader) return batch_.del(view_.database(), key.key);
+  batch_.delete_range(view_.database(), key.key, element_range(key.key).end);
+}
 
 }  // namespace ebbtide

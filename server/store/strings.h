@@ -23,6 +23,9 @@ Status wrong_type();
 inline constexpr std::size_t kMaxStringBytes = kMaxValueBytes;
 Status string_too_long();
 
+/// Deletes the elements of a large collection, of every generation. `birth`: engine time of the delete; 0 = now.
+void delete_elements(WriteBatch& batch, DatabaseId database, Bytes key, Millis birth = 0);
+
 /// Returns the type's name in the reply of TYPE. `value` is the entry's value, or its first byte: it says a collection's type.
 Bytes type_name(EntryKind kind, Bytes value);
 
@@ -86,15 +89,19 @@ class Strings {
   Status put_copy(const LookupKey& key, const Found& source, StampMode source_mode);
   /// Changes the expiry (in ms, 0 = never) of an entry whose value was read; keeps value and stamp.
   void set_expiry(const LookupKey& key, const Found& old, Millis expiry);
-  /// Deletes the key's entry. Requires that the caller has found one, since a tombstone is written in any case.
-  void remove(const LookupKey& key);
+  /// Deletes the key's entry, and of a large collection all elements. Requires that the caller has found the entry, since a tombstone
+  /// is written in any case.
+  void remove(const LookupKey& key, const Found& old);
 
  private:
   enum class Want : std::uint8_t { kPlace, kValue };
   /// Sets `*collection` to true if the key has a collection. A put would overwrite it, and so delete its elements: the put then
-  /// carries a delete debt. Looks the key up only in a database that may have collections; then it fails like locate_any().
-  Status replaces_collection(const LookupKey& key, bool* collection) const;
-  Status find(const LookupKey& key, Want want, std::optional<Found>* found) const;
+  /// carries a delete debt. Deletes the elements of a large collection. Looks the key up only in a database that may have collections;
+  /// then it fails like locate_any().
+  Status replaces_collection(const LookupKey& key, bool* collection);
+  /// Deletes the elements that an absent key may still have, because its large collection has died (Found::died).
+  void bury(const LookupKey& key, const Found& absent);
+  Status find(const LookupKey& key, Want want, std::optional<Found>* found, bool for_update = false);
   Status find_to_read(const LookupKey& key, Want want, std::optional<Found>* found);
   Status find_for_update(const LookupKey& key, Want want, std::optional<Found>* found);
   void put(const LookupKey& key, const Found& value, const WriteBatch::PutOptions& options);

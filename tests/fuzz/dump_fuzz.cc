@@ -50,10 +50,10 @@ void check_collection(Bytes payload) {
   allowed = allocated + kFree;
   const auto collection = load_collection(payload, reserve);
   allowed = ~std::size_t{0} / 2;
-  FUZZ_CHECK(reserved < 32u << 20);
+  FUZZ_CHECK(reserved < 512u << 20);
   if (!collection.is_ok()) return;
   FUZZ_CHECK(is_well_formed(*collection));
-  FUZZ_CHECK(collection->size() <= kMaxCompactBytes);
+  FUZZ_CHECK(collection->size() <= kMaxBuiltBytes);
   const auto again = dump_collection(*collection);
   FUZZ_CHECK(again.is_ok() && dump_is_sound(*again));
   FUZZ_CHECK(again->size() <= most_dump_bytes(collection->size()));

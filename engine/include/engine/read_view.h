@@ -114,6 +114,9 @@ struct Found {
   /// the key then first deletes them (delete_range over element_range(), with `died` as birth), since nothing else finds them once the header has a
   /// newer version.
   Millis died = 0;
+  // --- for users of the engine, who may replace a header's `value` by elements of its collection; the engine leaves them empty
+  Bytes key;           ///< the collection's engine key
+  std::string header;  ///< the header's own value
 
   /// Returns the value as a shared value that a batch can hold without a copy, or null if the value must be copied.
   [[nodiscard]] std::shared_ptr<const std::string> shared() const {

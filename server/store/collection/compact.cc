@@ -103,7 +103,6 @@ Result<CompactReader> CompactReader::open(Bytes value, CollectionType type) {
   Bytes rest = value.substr(2);
   std::size_t count = 0;
   if (!take_varint(&rest, &count)) return damaged("the number of elements is damaged", 2);
-  if (count == 0) return damaged("no elements", 2);
   if (count > rest.size() / least_bytes(type)) return damaged("more elements than bytes", 2);
   return CompactReader(value, rest, count);
 }
@@ -203,16 +202,41 @@ std::size_t encoded_bytes(const std::vector<Bytes>& items) {
   return bytes;
 }
 
-Status check_compact_size(std::size_t elements, std::size_t bytes) {
-  if (elements > kMaxCompactElements) {
-    return Status::invalid_argument("ERR a collection of " + std::to_string(elements) +
-                                    " elements is too large: " + std::to_string(kMaxCompactElements) + " elements are allowed");
+Status check_built_size(std::size_t elements, std::size_t bytes) {
+  if (elements > kMaxBuiltElements) {
+    return Status::invalid_argument("ERR one command cannot build a collection of " + std::to_string(elements) +
+                                    " elements: " + std::to_string(kMaxBuiltElements) + " elements are allowed");
   }
-  if (bytes > kMaxCompactBytes) {
-    return Status::invalid_argument("ERR a collection of " + std::to_string(bytes) +
-                                    " bytes is too large: " + std::to_string(kMaxCompactBytes) + " bytes are allowed");
+  if (bytes > kMaxBuiltBytes) {
+    return Status::invalid_argument("ERR one command cannot build a collection of " + std::to_string(bytes) +
+                                    " bytes: " + std::to_string(kMaxBuiltBytes) + " bytes are allowed");
   }
   return Status::ok();
+}
+
+CompactBuilder::CompactBuilder(CollectionType type) : type_(type), out_(head_length(~std::uint32_t{0}), '\0') {}
+
+void CompactBuilder::add(Bytes item) {
+  ++count_;
+  append_item(&out_, item);
+}
+
+void CompactBuilder::add(const HashField& field) {
+  add(field.field);
+  append_item(&out_, field.value);
+}
+
+void CompactBuilder::add(const ScoredMember& member) {
+  char score[kScoreBytes];
+  std::memcpy(score, &member.score, kScoreBytes);
+  out_.append(score, kScoreBytes);
+  add(member.member);
+}
+
+// The head takes the place that was left for it; the rest of that place is removed.
+std::string CompactBuilder::take() {
+  out_.replace(0, head_length(~std::uint32_t{0}), begin(type_, count_, 0));
+  return std::move(out_);
 }
 
 std::string encode(const Hash& hash) {

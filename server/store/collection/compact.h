@@ -10,7 +10,9 @@
 // empty one has no entry. Members are unique, scores are never NaN, and -0 is stored as 0, as in Redis's small encoding. Readers
 // check all of this but the uniqueness of fields and scored members, so damaged bytes give an error, never wrong memory accesses.
 //
-// A write rewrites the whole entry, so the size is limited: kMaxCompactBytes and kMaxCompactElements.
+// A write rewrites the whole entry, so the size is limited: kMaxCompactBytes and kMaxCompactElements. A larger collection has another
+// form (large.h). In memory, commands read the elements that they need of a large collection in this form, too: any number of them,
+// also none.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,7 @@ namespace ebbtide {
 /// The numbers are part of the format.
 enum class CollectionType : std::uint8_t { kHash = 1, kSet = 2, kSortedSet = 3, kList = 4 };
 
-/// The largest collection: rewriting one takes about a millisecond of its event loop, and a megabyte of the log.
+/// The largest collection in this form: rewriting one takes about a millisecond of its event loop, and a megabyte of the log.
 inline constexpr std::size_t kMaxCompactBytes = std::size_t{1} << 20;
 /// The most elements. A decoded element takes at most 32 bytes, so all of them together take half a megabyte.
 inline constexpr std::size_t kMaxCompactElements = 16'384;
@@ -100,10 +102,35 @@ std::size_t encoded_bytes(const Hash& hash);
 std::size_t encoded_bytes(const SortedSet& members);
 /// Like the functions above, for a set or list.
 std::size_t encoded_bytes(const std::vector<Bytes>& items);
-/// Returns an error reply that names the limit if a collection of that size is too large.
-Status check_compact_size(std::size_t elements, std::size_t bytes);
+/// Returns true if a collection of that size may have this form.
+inline bool fits_compact(std::size_t elements, std::size_t bytes) {
+  return elements <= kMaxCompactElements && bytes <= kMaxCompactBytes;
+}
 
-/// Returns the collection's bytes. Requires at least one element, the order of the type, and no NaN.
+/// The largest collection that one command builds, such as RESTORE or SUNIONSTORE: its batch is written as a whole.
+inline constexpr std::size_t kMaxBuiltBytes = std::size_t{64} << 20, kMaxBuiltElements = std::size_t{1} << 20;
+/// Returns an error reply that names the limit if a collection of that size is too large to be built by one command.
+Status check_built_size(std::size_t elements, std::size_t bytes);
+
+/// Builds the bytes of a collection whose number of elements is not known before.
+class CompactBuilder {
+ public:
+  explicit CompactBuilder(CollectionType type);
+  void add(Bytes item);
+  void add(const HashField& field);
+  void add(const ScoredMember& member);
+  [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] std::size_t bytes() const { return out_.size(); }
+  /// Returns the bytes. Must be the last call.
+  [[nodiscard]] std::string take();
+
+ private:
+  const CollectionType type_;
+  std::size_t count_ = 0;
+  std::string out_;
+};
+
+/// Returns the collection's bytes. Requires the order of the type, and no NaN.
 std::string encode(const Hash& hash);
 std::string encode(const SortedSet& members);
 /// Like the functions above, for a set or list.

@@ -76,7 +76,6 @@ TEST_CASE("damaged bytes: the error names what is wrong, and where") {
   CHECK(message(decode_list(set)) == "collection: byte 0: another type");
   CHECK(message(decode_set("\x02\x01\x01\x01x"s)) == "collection: byte 1: unknown flags");
   CHECK(message(decode_set("\x02\x00"s)) == "collection: byte 2: the number of elements is damaged");
-  CHECK(message(decode_set("\x02\x00\x00"s)) == "collection: byte 2: no elements");
   CHECK(message(decode_set("\x02\x00\x7f\x01x"s)) == "collection: byte 2: more elements than bytes");
   CHECK(message(decode_set(Bytes(set).substr(0, set.size() - 1))) == "collection: byte 6: an item is cut off");
   CHECK(message(decode_set("\x02\x00\x01\x81\x00x"s)) == "collection: byte 5: a length is damaged");
@@ -114,12 +113,29 @@ TEST_CASE("a reader that stops early reports no damage behind its place") {
   CHECK(reader->status().code() == Code::kCorruption);
 }
 
-TEST_CASE("collection exceeds a limit: the error names the limit") {
-  CHECK(check_compact_size(kMaxCompactElements, kMaxCompactBytes).is_ok());
-  CHECK(check_compact_size(kMaxCompactElements + 1, 10).message() ==
-        "ERR a collection of 16385 elements is too large: 16384 elements are allowed");
-  CHECK(check_compact_size(1, kMaxCompactBytes + 1).message() ==
-        "ERR a collection of 1048577 bytes is too large: 1048576 bytes are allowed");
+TEST_CASE("collection exceeds a limit: it does not fit into one entry, and far beyond the error names the limit") {
+  CHECK(fits_compact(kMaxCompactElements, kMaxCompactBytes));
+  CHECK_FALSE(fits_compact(kMaxCompactElements + 1, 10));
+  CHECK_FALSE(fits_compact(1, kMaxCompactBytes + 1));
+  CHECK(check_built_size(kMaxBuiltElements, kMaxBuiltBytes).is_ok());
+  CHECK(check_built_size(kMaxBuiltElements + 1, 10).message() ==
+        "ERR one command cannot build a collection of 1048577 elements: 1048576 elements are allowed");
+  CHECK(check_built_size(1, kMaxBuiltBytes + 1).message() ==
+        "ERR one command cannot build a collection of 67108865 bytes: 67108864 bytes are allowed");
+}
+
+TEST_CASE("number of elements is not known before: the builder gives the same bytes as encode()") {
+  CompactBuilder set(CollectionType::kSet), none(CollectionType::kList);
+  std::vector<std::string> names;
+  for (int i = 100; i < 400; ++i) names.push_back(std::to_string(i));
+  for (const std::string& name : names) set.add(name);
+  CHECK(set.take() == encode(CollectionType::kSet, Set(names.begin(), names.end())));
+  CHECK(decode_list(none.take())->empty());
+  CompactBuilder hash(CollectionType::kHash), members(CollectionType::kSortedSet);
+  hash.add(HashField{"f", "v"});
+  members.add(ScoredMember{1.5, "m"});
+  CHECK(hash.take() == encode(Hash{{"f", "v"}}));
+  CHECK(members.take() == encode(SortedSet{{1.5, "m"}}));
 }
 
 TEST_CASE("types have the names of TYPE, and the type of damaged bytes is unknown") {

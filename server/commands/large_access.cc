@@ -1,0 +1,486 @@
+#include "commands/large_access.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "dispatch/growing_charge.h"
+
+namespace ebbtide {
+namespace {
+
+/// The most elements that a loop looks up for one command: about two milliseconds of work.
+constexpr std::uint64_t kMostLookups = 2048;
+/// The most elements of one HSCAN, and the most bytes after which it ends.
+constexpr std::uint64_t kMostScanned = 10'000;
+constexpr std::size_t kMostScannedBytes = 1 << 20;
+/// Work (Ctx::work) for the look-up of an element, and for an element that is written.
+constexpr std::uint64_t kLookupWork = 1024, kWriteWork = 512;
+/// A walk looks at the client this often.
+constexpr std::uint64_t kElementsPerLook = 1024;
+/// Up to this many popped elements get a tombstone each; more get one range tombstone.
+constexpr std::uint64_t kFewTombstones = 16;
+
+/// Makes dispatch run the command again, off its loop.
+Status leave_loop(Ctx& ctx) {
+  ctx.too_long = true;
+  return Status::not_resident();
+}
+
+/// Takes the wanted elements of a header's collection.
+class Part {
+ public:
+  Part(Ctx& ctx, const Found& found, const LargeHeader& header)
+      : ctx_(ctx), header_(header), keys_(found.key, header.generation), builder_(header.type), charge_(ctx) {}
+
+  /// Looks an element up by its name, and adds it if it is there. If its page is not in memory, is_resident() is false from then on.
+  Status look_up(Bytes name) { return look_up(named_class(header_.type), name, true); }
+  Status look_up_position(std::uint64_t place) {
+    return look_up(ElementClass::kPosition, position_name(header_.first + place * kPositionStep), false);
+  }
+  [[nodiscard]] bool is_resident() const { return resident_; }
+
+  /// Adds all elements, in order; of a list those of places [begin, end).
+  Status walk(std::uint64_t begin, std::uint64_t end) {
+    IteratorOptions options;
+    const ElementClass which = ordered_class(header_.type);
+    options.bounds = keys_.range(which);
+    options.elements = true;
+    if (header_.type == CollectionType::kList) {
+      options.bounds.start = keys_.of(which, position_name(header_.first + begin * kPositionStep));
+      options.bounds.end = keys_.of(which, position_name(header_.first + (end - 1) * kPositionStep + 1));
+    }
+    const auto walk = ctx_.iterate(options);
+    for (walk->seek_to_first(); walk->valid(); walk->next()) {
+      if (builder_.count() % kElementsPerLook == 0 && ctx_.is_cancelled()) return Status::aborted("the client has disconnected");
+      TRY(add(keys_.name_of(walk->key()), walk->value()));
+    }
+    return walk->status();
+  }
+
+  /// Adds up to `count` elements, by name, from `from` on. Returns the key of the next element, if there is one.
+  Result<std::optional<std::string>> walk_names(Bytes from, std::uint64_t count) {
+    IteratorOptions options;
+    const ElementClass which = named_class(header_.type);
+    options.bounds = keys_.range(which);
+    options.elements = true;
+    const auto walk = ctx_.iterate(options);
+    for (walk->seek(keys_.of(which, from)); walk->valid() && builder_.count() < count; walk->next()) {
+      if (builder_.bytes() > kMostScannedBytes) break;
+      TRY(add(keys_.name_of(walk->key()), walk->value()));
+    }
+    TRY(walk->status());
+    return walk->valid() ? std::optional(std::string(walk->key())) : std::nullopt;
+  }
+
+  /// Moves the elements into `found`.
+  void give(Found* found) {
+    if (found->header.empty()) found->header.assign(found->value);
+    auto value = std::make_shared<const std::string>(builder_.take());
+    found->value = *value;
+    found->length = value->size();
+    found->pin = std::move(value);
+  }
+  [[nodiscard]] std::size_t count() const { return builder_.count(); }
+
+ private:
+  Status look_up(ElementClass which, Bytes name, bool may_be_absent) {
+    if (keys_.overhead() + name.size() > kMaxKeyBytes) return Status::ok();
+    TRY(ctx_.work(kLookupWork));
+    std::optional<Found> element;
+    const Status status = ctx_.collections().read_element(keys_.of(which, name), &element);
+    resident_ &= !status.is_not_resident();
+    if (status.is_not_resident()) return Status::ok();
+    TRY(status);
+    if (!element) return may_be_absent ? Status::ok() : Status::corruption("a list lacks an element that its header counts");
+    TRY(ctx_.work(element->value.size()));
+    return resident_ ? add(name, element->value) : Status::ok();
+  }
+  Status add(Bytes name, Bytes value) {
+    TRY(charge_.add(name.size() + value.size() + kOverheadBytes));
+    switch (header_.type) {
+      case CollectionType::kHash:
+        builder_.add(HashField{name, value});
+        return Status::ok();
+      case CollectionType::kSet:
+        builder_.add(name);
+        return Status::ok();
+      case CollectionType::kList:
+        builder_.add(value);
+        return Status::ok();
+      case CollectionType::kSortedSet:
+        return add_scored(name, value);
+    }
+    return Status::ok();
+  }
+  /// An element of class kMember has the score as value, one of class kScore in its name.
+  Status add_scored(Bytes name, Bytes value) {
+    if (!value.empty()) {
+      const auto score = score_of(value);
+      if (!score) return Status::corruption("a member of a sorted set has a damaged score");
+      builder_.add(ScoredMember{*score, name});
+      return Status::ok();
+    }
+    const auto member = scored_member_of(name);
+    if (!member) return Status::corruption("a member of a sorted set has a damaged name");
+    builder_.add(*member);
+    return Status::ok();
+  }
+
+  static constexpr std::size_t kOverheadBytes = 16;
+  Ctx& ctx_;
+  const LargeHeader header_;
+  ElementKeys keys_;
+  CompactBuilder builder_;
+  GrowingCharge charge_;
+  bool resident_ = true;
+};
+
+/// Decodes the header of a located large collection, which must be of that type.
+Result<LargeHeader> open_header(const Found& found, CollectionType type) {
+  TRY_ASSIGN(header, header_of(found));
+  if (header.type != type) return wrong_type();
+  return header;
+}
+
+Status load_names(Ctx& ctx, std::vector<Bytes> names, const LargeHeader& header, Found* found) {
+  if (ctx.off_loop == nullptr && names.size() > kMostLookups) return leave_loop(ctx);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  Part part(ctx, *found, header);
+  for (const Bytes name : names) TRY(part.look_up(name));
+  if (!part.is_resident()) return Status::not_resident();
+  part.give(found);
+  if (header.type != CollectionType::kSortedSet) return Status::ok();
+  // Members were looked up by name, and a sorted set is ordered by score.
+  SortedSet members;
+  TRY_ASSIGN(reader, CompactReader::open(found->value, CollectionType::kSortedSet));
+  for (ScoredMember each; reader.next(&each);) members.push_back(each);
+  std::sort(members.begin(), members.end(), is_before);
+  auto ordered = std::make_shared<const std::string>(encode(members));
+  found->value = *ordered;
+  found->pin = std::move(ordered);
+  return Status::ok();
+}
+
+Status check_names(const LookupKey& key, std::size_t longest) {
+  const std::size_t overhead = ElementKeys(key.key, 1).overhead();
+  if (overhead + longest <= kMaxKeyBytes) return Status::ok();
+  return Status::invalid_argument("ERR a name of " + std::to_string(longest) +
+                                  " bytes is too long for a collection of more than " + std::to_string(kMaxCompactElements) +
+                                  " elements or " + std::to_string(kMaxCompactBytes) + " bytes");
+}
+
+std::size_t longest_name_of(const Hash& hash) { return longest_name(hash); }
+std::size_t longest_name_of(const SortedSet& members) { return longest_name(members); }
+
+/// Writes the header with another number of elements, or deletes the collection if there is none.
+Status put_count(Ctx& ctx, const LookupKey& key, const Found& old, LargeHeader header, std::uint64_t count, Change change) {
+  if (count == 0) {
+    ctx.collections().remove(key, old);
+    return Status::ok();
+  }
+  header.count = count;
+  ctx.collections().put_header(key, old, header, change);
+  return Status::ok();
+}
+
+template <typename Elements>
+Status put_difference(Ctx& ctx, const LookupKey& key, const Found& old, const Elements& before, const Elements& after,
+                      std::size_t longest, Change change) {
+  TRY(check_names(key, longest));
+  TRY_ASSIGN(header, header_of(old));
+  if (header.count + after.size() < before.size())
+    return Status::corruption("the header of a collection counts too few elements");
+  const std::uint64_t count = header.count + after.size() - before.size();
+  TRY(ctx.work(kWriteWork * (before.size() + after.size())));
+  if (count != 0) {
+    ElementWriter writer = ctx.collections().elements(key, header.generation);
+    write_changes(writer, before, after);
+  }
+  return put_count(ctx, key, old, header, count, change);
+}
+
+template <typename Element>
+void add_all(ElementWriter& writer, const std::vector<Element>& elements) {
+  for (const Element& element : elements) writer.add(element);
+}
+
+void add_list(ElementWriter& writer, const List& list) {
+  std::uint64_t position = kFirstPosition;
+  for (const Bytes element : list) {
+    writer.put(ElementClass::kPosition, position_name(position), element);
+    position += kPositionStep;
+  }
+}
+
+LargeHeader new_header(CollectionType type, Generation generation, std::uint64_t count) {
+  LargeHeader header{.type = type, .generation = generation, .count = count};
+  if (type == CollectionType::kList) {
+    header.first = kFirstPosition;
+    header.last = kFirstPosition + (count - 1) * kPositionStep;
+  }
+  return header;
+}
+
+/// Checks the size of a collection that is written as a whole, counts the work and reserves the memory of the batch.
+Status prepare_build(Ctx& ctx, const LookupKey& key, std::size_t elements, std::size_t bytes, std::size_t longest) {
+  TRY(check_names(key, longest));
+  TRY(check_built_size(elements, bytes));
+  TRY(ctx.work(bytes + kWriteWork * elements));
+  return ctx.reserve(bytes + elements * (ElementKeys(key.key, 1).overhead() + sizeof(std::uint64_t)));
+}
+
+Status write_all(ElementWriter& writer, CollectionType type, Bytes value) {
+  switch (type) {
+    case CollectionType::kHash: {
+      TRY_ASSIGN(hash, decode_hash(value));
+      add_all(writer, hash);
+      break;
+    }
+    case CollectionType::kSortedSet: {
+      TRY_ASSIGN(members, decode_sorted_set(value));
+      add_all(writer, members);
+      break;
+    }
+    case CollectionType::kSet: {
+      TRY_ASSIGN(set, decode_set(value));
+      write_changes(writer, Set{}, set);
+      break;
+    }
+    case CollectionType::kList: {
+      TRY_ASSIGN(list, decode_list(value));
+      add_list(writer, list);
+      break;
+    }
+  }
+  return Status::ok();
+}
+
+/// Returns the longest name in the bytes of a collection.
+Result<std::size_t> longest_name_in(CollectionType type, Bytes value) {
+  switch (type) {
+    case CollectionType::kHash: {
+      TRY_ASSIGN(hash, decode_hash(value));
+      return longest_name(hash);
+    }
+    case CollectionType::kSortedSet: {
+      TRY_ASSIGN(members, decode_sorted_set(value));
+      return longest_name(members);
+    }
+    case CollectionType::kSet: {
+      TRY_ASSIGN(set, decode_set(value));
+      return longest_name(set);
+    }
+    case CollectionType::kList:
+      break;
+  }
+  return sizeof(std::uint64_t);
+}
+
+}  // namespace
+
+Result<LargeHeader> header_of(const Found& found) {
+  return LargeHeader::decode(found.header.empty() ? found.value : Bytes(found.header));
+}
+
+Status load_elements(Ctx& ctx, CollectionType type, const Wanted& wanted, Found* found) {
+  TRY_ASSIGN(header, open_header(*found, type));
+  if (!wanted.all) {
+    std::vector<Bytes> names;
+    const std::size_t end = std::min(wanted.end, ctx.argc());
+    for (std::size_t i = wanted.first; i < end; i += wanted.step) names.push_back(ctx.arg(i));
+    return load_names(ctx, std::move(names), header, found);
+  }
+  if (ctx.off_loop == nullptr) return leave_loop(ctx);
+  TRY(ctx.go_on_for_long());
+  Part part(ctx, *found, header);
+  TRY(part.walk(0, header.count));
+  if (part.count() != header.count) return Status::corruption("the header of a collection counts another number of elements");
+  part.give(found);
+  return Status::ok();
+}
+
+Status load_scan_part(Ctx& ctx, CollectionType type, Bytes resume, std::uint64_t count, Found* found,
+                      std::optional<std::string>* rest) {
+  TRY_ASSIGN(header, open_header(*found, type));
+  if (ctx.off_loop == nullptr) return leave_loop(ctx);
+  Bytes from;
+  if (!resume.empty()) {
+    const std::size_t overhead = ElementKeys(found->key, header.generation).overhead();
+    if (main_key_of(resume) != found->key || resume.size() < overhead) return Status::invalid_argument("ERR invalid cursor");
+    from = resume.substr(overhead);
+  }
+  Part part(ctx, *found, header);
+  TRY_ASSIGN(next, part.walk_names(from, std::min(count, kMostScanned)));
+  *rest = std::move(next);
+  part.give(found);
+  return Status::ok();
+}
+
+Status load_element(Ctx& ctx, CollectionType type, Bytes name, Found* found) {
+  TRY_ASSIGN(header, open_header(*found, type));
+  return load_names(ctx, {name}, header, found);
+}
+
+Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* found) {
+  TRY_ASSIGN(header, open_header(*found, CollectionType::kList));
+  Part part(ctx, *found, header);
+  if (end - begin <= kMostLookups) {
+    for (std::uint64_t place = begin; place < end; ++place) TRY(part.look_up_position(place));
+    if (!part.is_resident()) return Status::not_resident();
+  } else {
+    if (ctx.off_loop == nullptr) return leave_loop(ctx);
+    TRY(ctx.go_on_for_long());
+    TRY(part.walk(begin, end));
+    if (part.count() != end - begin) return Status::corruption("a list lacks an element that its header counts");
+  }
+  part.give(found);
+  return Status::ok();
+}
+
+Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, const Hash& after, Change change) {
+  TRY_ASSIGN(before, decode_hash(old.value));
+  return put_difference(ctx, key, old, before, after, longest_name_of(after), change);
+}
+
+Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, const SortedSet& after, Change change) {
+  TRY_ASSIGN(before, decode_sorted_set(old.value));
+  return put_difference(ctx, key, old, before, after, longest_name_of(after), change);
+}
+
+Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, CollectionType type, const std::vector<Bytes>& after,
+                   Change change) {
+  if (type == CollectionType::kSet) {
+    TRY_ASSIGN(before, decode_set(old.value));
+    return put_difference(ctx, key, old, before, after, longest_name(after), change);
+  }
+  // The elements of a list have no names by which two states could be compared. So the list is written again, as another generation.
+  if (after.empty()) {
+    ctx.collections().remove(key, old);
+    return Status::ok();
+  }
+  const std::size_t bytes = encoded_bytes(after);
+  TRY(prepare_build(ctx, key, after.size(), bytes, sizeof(std::uint64_t)));
+  Collections collections = ctx.collections();
+  delete_elements(ctx.batch, ctx.view.database(), key.key);
+  const LargeHeader header = new_header(CollectionType::kList, collections.next_generation(), after.size());
+  collections.put_header(key, old, header, change);
+  ElementWriter writer = collections.elements(key, header.generation);
+  add_list(writer, after);
+  return Status::ok();
+}
+
+Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash) {
+  TRY(prepare_build(ctx, key, hash.size(), encoded_bytes(hash), longest_name(hash)));
+  Collections collections = ctx.collections();
+  const LargeHeader header = new_header(CollectionType::kHash, collections.next_generation(), hash.size());
+  collections.put_header(key, old, header, Change::kKeeps);
+  ElementWriter writer = collections.elements(key, header.generation);
+  add_all(writer, hash);
+  return Status::ok();
+}
+
+Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members) {
+  TRY(prepare_build(ctx, key, members.size(), encoded_bytes(members), longest_name(members)));
+  Collections collections = ctx.collections();
+  const LargeHeader header = new_header(CollectionType::kSortedSet, collections.next_generation(), members.size());
+  collections.put_header(key, old, header, Change::kKeeps);
+  ElementWriter writer = collections.elements(key, header.generation);
+  add_all(writer, members);
+  return Status::ok();
+}
+
+Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
+                  const std::vector<Bytes>& items) {
+  const bool list = type == CollectionType::kList;
+  TRY(prepare_build(ctx, key, items.size(), encoded_bytes(items), list ? sizeof(std::uint64_t) : longest_name(items)));
+  Collections collections = ctx.collections();
+  const LargeHeader header = new_header(type, collections.next_generation(), items.size());
+  collections.put_header(key, old, header, Change::kKeeps);
+  ElementWriter writer = collections.elements(key, header.generation);
+  list ? add_list(writer, items) : write_changes(writer, Set{}, items);
+  return Status::ok();
+}
+
+Status replace_collection(Ctx& ctx, const ReadView& view, const LookupKey& key, const std::optional<Found>& old,
+                          std::string value, const WriteBatch::PutOptions& options) {
+  const auto type = collection_type_of(value);
+  if (!type) return Status::corruption("collection: byte 0: unknown type");
+  TRY_ASSIGN(reader, CompactReader::open(value, *type));
+  Collections collections = ctx.collections_in(view);
+  if (fits_compact(reader.count(), value.size())) {
+    collections.replace(key, old, std::move(value), &ctx.charge, options);
+    return Status::ok();
+  }
+  TRY_ASSIGN(longest, longest_name_in(*type, value));
+  TRY(prepare_build(ctx, key, reader.count(), value.size(), longest));
+  const LargeHeader header = new_header(*type, collections.next_generation(), reader.count());
+  collections.replace_header(key, old, header, options);
+  ElementWriter writer = collections.elements(key, header.generation);
+  return write_all(writer, *type, value);
+}
+
+Result<std::uint64_t> push_large(Ctx& ctx, const LookupKey& key, const Found& old, std::span<const Bytes> elements, ListEnd end) {
+  TRY_ASSIGN(header, open_header(old, CollectionType::kList));
+  TRY(ctx.work(kWriteWork * elements.size()));
+  ElementWriter writer = ctx.collections().elements(key, header.generation);
+  for (const Bytes element : elements) {
+    std::uint64_t& position = end == ListEnd::kHead ? header.first : header.last;
+    position += end == ListEnd::kHead ? ~kPositionStep + 1 : kPositionStep;
+    writer.put(ElementClass::kPosition, position_name(position), element);
+  }
+  const std::uint64_t count = header.count + elements.size();
+  TRY(put_count(ctx, key, old, header, count, Change::kKeeps));
+  return count;
+}
+
+Status load_list_end(Ctx& ctx, ListEnd end, std::uint64_t count, Found* found) {
+  TRY_ASSIGN(header, open_header(*found, CollectionType::kList));
+  const std::uint64_t taken = std::min(count, header.count);
+  return end == ListEnd::kHead ? load_list_range(ctx, 0, taken, found)
+                               : load_list_range(ctx, header.count - taken, header.count, found);
+}
+
+Status trim_large(Ctx& ctx, const LookupKey& key, const Found& old, std::uint64_t from_head, std::uint64_t from_tail) {
+  TRY_ASSIGN(header, open_header(old, CollectionType::kList));
+  const std::uint64_t removed = from_head + from_tail;
+  if (removed >= header.count) return put_count(ctx, key, old, header, 0, Change::kRemoves);
+  ElementWriter writer = ctx.collections().elements(key, header.generation);
+  const auto remove = [&](std::uint64_t first, std::uint64_t count) {
+    if (count > kFewTombstones) {
+      writer.remove_range(ElementClass::kPosition, position_name(first), position_name(first + count * kPositionStep));
+      return;
+    }
+    for (std::uint64_t i = 0; i < count; ++i) {
+      writer.remove(ElementClass::kPosition, position_name(first + i * kPositionStep));
+    }
+  };
+  remove(header.first, from_head);
+  header.first += from_head * kPositionStep;
+  header.last -= from_tail * kPositionStep;
+  remove(header.last + kPositionStep, from_tail);
+  return put_count(ctx, key, old, header, header.count - removed, removed == 0 ? Change::kKeeps : Change::kRemoves);
+}
+
+Status rotate_large(Ctx& ctx, const LookupKey& key, const Found& old, Bytes element, ListEnd from) {
+  TRY_ASSIGN(header, open_header(old, CollectionType::kList));
+  if (header.count == 1) return put_count(ctx, key, old, header, 1, Change::kKeeps);
+  ElementWriter writer = ctx.collections().elements(key, header.generation);
+  const std::uint64_t step = from == ListEnd::kHead ? kPositionStep : ~kPositionStep + 1;
+  writer.remove(ElementClass::kPosition, position_name(from == ListEnd::kHead ? header.first : header.last));
+  header.first += step;
+  header.last += step;
+  writer.put(ElementClass::kPosition, position_name(from == ListEnd::kHead ? header.last : header.first), element);
+  return put_count(ctx, key, old, header, header.count, Change::kKeeps);
+}
+
+Status set_large(Ctx& ctx, const LookupKey& key, const Found& old, std::uint64_t place, Bytes value) {
+  TRY_ASSIGN(header, open_header(old, CollectionType::kList));
+  ElementWriter writer = ctx.collections().elements(key, header.generation);
+  writer.put(ElementClass::kPosition, position_name(header.first + place * kPositionStep), value);
+  return put_count(ctx, key, old, header, header.count, Change::kKeeps);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,203 @@
+#include "store/collection/large.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+namespace ebbtide {
+namespace {
+
+constexpr int kCountBits = 7;
+constexpr std::size_t kOrderedBytes = sizeof(double), kPositionBytes = sizeof(std::uint64_t);
+
+void append_big_endian(std::string* out, std::uint64_t number) {
+  for (int shift = 56; shift >= 0; shift -= 8) out->push_back(static_cast<char>(number >> shift & 0xff));
+}
+
+std::uint64_t read_big_endian(Bytes in) {
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < sizeof(number); ++i) number = number << 8 | static_cast<unsigned char>(in[i]);
+  return number;
+}
+
+bool take_count(Bytes* in, std::uint64_t* number) {
+  *number = 0;
+  for (int shift = 0; shift < 64 && !in->empty(); shift += kCountBits) {
+    const auto byte = static_cast<unsigned char>(in->front());
+    in->remove_prefix(1);
+    *number |= std::uint64_t{byte & 0x7fu} << shift;
+    if (byte < 0x80) return true;
+  }
+  return false;
+}
+
+Status damaged(const char* what) { return Status::corruption(std::string("header of a collection: ") + what); }
+
+bool name_before(const HashField& a, const HashField& b) { return a.field < b.field; }
+bool member_before(const ScoredMember& a, const ScoredMember& b) { return a.member < b.member; }
+
+/// Walks two ascending sequences. Calls removed(a) for elements of the first only, added(b) for elements of the second only, and
+/// both(a, b) for elements of both.
+template <typename Element, typename Before, typename Removed, typename Added, typename Both>
+void compare(const std::vector<Element>& first, const std::vector<Element>& second, Before before, Removed removed, Added added,
+             Both both) {
+  auto a = first.begin();
+  auto b = second.begin();
+  while (a != first.end() || b != second.end()) {
+    if (b == second.end() || (a != first.end() && before(*a, *b))) {
+      removed(*a++);
+    } else if (a == first.end() || before(*b, *a)) {
+      added(*b++);
+    } else {
+      both(*a++, *b++);
+    }
+  }
+}
+
+}  // namespace
+
+std::string LargeHeader::encode() const {
+  std::string out = header_start(static_cast<std::uint8_t>(type), 0, generation);
+  std::uint64_t number = count;
+  for (; number >= 0x80; number >>= kCountBits) out.push_back(static_cast<char>(number | 0x80));
+  out.push_back(static_cast<char>(number));
+  if (type == CollectionType::kList) {
+    append_big_endian(&out, first);
+    append_big_endian(&out, last);
+  }
+  return out;
+}
+
+Result<LargeHeader> LargeHeader::decode(Bytes value) {
+  LargeHeader header;
+  const auto type = collection_type_of(value);
+  const auto generation = header_generation(value);
+  if (!type || !generation) return damaged("the type or the generation is damaged");
+  if (value[1] != 0) return damaged("unknown flags");
+  header.type = *type;
+  header.generation = *generation;
+  value.remove_prefix(kHeaderStartBytes);
+  if (!take_count(&value, &header.count) || header.count == 0) return damaged("the number of elements is damaged");
+  if (header.type != CollectionType::kList) {
+    return value.empty() ? Result<LargeHeader>(header) : damaged("bytes behind its end");
+  }
+  if (value.size() != 2 * kPositionBytes) return damaged("the positions are damaged");
+  header.first = read_big_endian(value);
+  header.last = read_big_endian(value.substr(kPositionBytes));
+  if (header.last - header.first != (header.count - 1) * kPositionStep) return damaged("the positions do not fit the number");
+  return header;
+}
+
+ElementClass ordered_class(CollectionType type) {
+  switch (type) {
+    case CollectionType::kHash:
+      return ElementClass::kField;
+    case CollectionType::kSet:
+      return ElementClass::kMember;
+    case CollectionType::kSortedSet:
+      return ElementClass::kScore;
+    case CollectionType::kList:
+      break;
+  }
+  return ElementClass::kPosition;
+}
+
+ElementClass named_class(CollectionType type) {
+  return type == CollectionType::kSortedSet ? ElementClass::kMember : ordered_class(type);
+}
+
+// Negative numbers: all bits are turned, so that a larger magnitude comes first. Others: the sign bit is set, so that they come after.
+std::string ordered_score(double score) {
+  const auto bits = std::bit_cast<std::uint64_t>(score == 0 ? 0.0 : score);
+  std::string out;
+  append_big_endian(&out, std::signbit(score) && score != 0 ? ~bits : bits | std::uint64_t{1} << 63);
+  return out;
+}
+
+std::optional<ScoredMember> scored_member_of(Bytes name) {
+  if (name.size() < kOrderedBytes) return std::nullopt;
+  const std::uint64_t bits = read_big_endian(name);
+  const bool positive = bits >> 63 != 0;
+  const auto score = std::bit_cast<double>(positive ? bits & ~(std::uint64_t{1} << 63) : ~bits);
+  if (std::isnan(score)) return std::nullopt;
+  return ScoredMember{score, name.substr(kOrderedBytes)};
+}
+
+std::string score_bytes(double score) {
+  std::string out(kOrderedBytes, '\0');
+  std::memcpy(out.data(), &score, kOrderedBytes);
+  return out;
+}
+
+std::optional<double> score_of(Bytes value) {
+  double score = 0;
+  if (value.size() != kOrderedBytes) return std::nullopt;
+  std::memcpy(&score, value.data(), kOrderedBytes);
+  return std::isnan(score) ? std::nullopt : std::optional(score);
+}
+
+std::string position_name(std::uint64_t position) {
+  std::string out;
+  append_big_endian(&out, position);
+  return out;
+}
+
+void write_changes(ElementWriter& to, Hash before, Hash after) {
+  std::sort(before.begin(), before.end(), name_before);
+  std::sort(after.begin(), after.end(), name_before);
+  compare(
+      before, after, name_before, [&](const HashField& old) { to.remove(ElementClass::kField, old.field); },
+      [&](const HashField& fresh) { to.add(fresh); },
+      [&](const HashField& old, const HashField& fresh) {
+        if (old.value != fresh.value) to.add(fresh);
+      });
+}
+
+void write_changes(ElementWriter& to, const Set& before, const Set& after) {
+  compare(
+      before, after, std::less<Bytes>(), [&](Bytes old) { to.remove(ElementClass::kMember, old); },
+      [&](Bytes fresh) { to.put(ElementClass::kMember, fresh, {}); }, [](Bytes, Bytes) {});
+}
+
+void write_changes(ElementWriter& to, SortedSet before, SortedSet after) {
+  std::sort(before.begin(), before.end(), member_before);
+  std::sort(after.begin(), after.end(), member_before);
+  compare(
+      before, after, member_before, [&](const ScoredMember& old) { to.remove(old); },
+      [&](const ScoredMember& fresh) { to.add(fresh); },
+      [&](const ScoredMember& old, const ScoredMember& fresh) {
+        if (old.score == fresh.score) return;
+        to.remove(ElementClass::kScore, ordered_score(old.score) + std::string(old.member));
+        to.add(fresh);
+      });
+}
+
+std::size_t longest_name(const Hash& hash) {
+  std::size_t longest = 0;
+  for (const HashField& field : hash) longest = std::max(longest, field.field.size());
+  return longest;
+}
+
+std::size_t longest_name(const SortedSet& members) {
+  std::size_t longest = 0;
+  for (const ScoredMember& member : members) longest = std::max(longest, member.member.size() + kOrderedBytes);
+  return longest;
+}
+
+std::size_t longest_name(const Set& set) {
+  std::size_t longest = 0;
+  for (const Bytes member : set) longest = std::max(longest, member.size());
+  return longest;
+}
+
+std::optional<Bytes> collection_of_range(Bytes start, Bytes end) {
+  if (end.empty()) return std::nullopt;
+  const Bytes key = main_key_of(start);
+  if (main_key_of(end) == key && end != key) return Bytes();
+  if (end != Bytes(element_range(key).end)) return std::nullopt;
+  return key.size() == start.size() ? std::optional(key) : std::optional(Bytes());
+}
+
+}  // namespace ebbtide

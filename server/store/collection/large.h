@@ -1,0 +1,130 @@
+// The form of a large collection: a header under its key, and an entry of its own for each element (engine/collection_keys.h).
+//
+//   header     type u8, flags u8 (0), generation u64 (big endian), count varint; of a list then its first and its last position, u64
+//   key of an element = key, two marks, generation, class u8, name
+//
+//   hash        'f' field            -> value
+//   set         'm' member           -> ""
+//   sorted set  'm' member           -> score f64, and
+//               's' score member     -> ""          the score in 8 bytes whose order is that of the scores
+//   list        'l' position u64     -> element     big endian; positions are kPositionStep apart
+//
+// A command reads and writes only the elements that it names, and the header: so its work does not grow with the collection. Elements
+// are no keys of their own; the header counts them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <engine/collection_keys.h>
+#include <engine/result.h>
+#include <engine/write_batch.h>
+
+#include "store/collection/compact.h"
+
+namespace ebbtide {
+
+struct LargeHeader {
+  CollectionType type = CollectionType::kHash;
+  Generation generation = 0;
+  std::uint64_t count = 0;
+  std::uint64_t first = 0, last = 0;  ///< positions of a list's first and last element
+
+  [[nodiscard]] std::string encode() const;
+  /// kCorruption if the bytes are no header.
+  static Result<LargeHeader> decode(Bytes value);
+};
+
+enum class ElementClass : char { kField = 'f', kMember = 'm', kScore = 's', kPosition = 'l' };
+
+/// The elements of a new list begin at this position, and lie this far apart, so that there is room between them.
+inline constexpr std::uint64_t kFirstPosition = std::uint64_t{1} << 63, kPositionStep = std::uint64_t{1} << 20;
+
+/// Returns the class that has a collection's elements in the order of replies: fields, members, members by score, positions.
+ElementClass ordered_class(CollectionType type);
+/// Returns the class in which an element is found by its name.
+ElementClass named_class(CollectionType type);
+
+/// Builds the keys of one collection's elements.
+class ElementKeys {
+ public:
+  /// `key`: the engine key of the collection.
+  ElementKeys(Bytes key, Generation generation) : start_(element_range(key, generation).start) {}
+
+  /// Returns the key of an element; valid until the next call.
+  [[nodiscard]] const std::string& of(ElementClass which, Bytes name) {
+    key_.assign(start_).push_back(static_cast<char>(which));
+    key_.append(name);
+    return key_;
+  }
+  /// Returns the range of all elements of a class.
+  [[nodiscard]] KeyRange range(ElementClass which) const {
+    return {start_ + static_cast<char>(which), start_ + static_cast<char>(static_cast<char>(which) + 1)};
+  }
+  /// Returns the name in the key of an element.
+  [[nodiscard]] Bytes name_of(Bytes element_key) const { return element_key.substr(start_.size() + 1); }
+  /// The bytes of an element's key beside its name.
+  [[nodiscard]] std::size_t overhead() const { return start_.size() + 1; }
+
+ private:
+  const std::string start_;
+  std::string key_;
+};
+
+/// Returns 8 bytes whose order is that of the scores.
+std::string ordered_score(double score);
+/// Returns the score of an element of class kScore, and its member.
+std::optional<ScoredMember> scored_member_of(Bytes name);
+/// Returns the value of an element of class kMember in a sorted set.
+std::string score_bytes(double score);
+std::optional<double> score_of(Bytes value);
+std::string position_name(std::uint64_t position);
+
+/// Writes elements of one collection to a batch. Names must be checked before (LargeChecks).
+class ElementWriter {
+ public:
+  ElementWriter(WriteBatch& batch, DatabaseId database, Bytes key, Generation generation)
+      : batch_(batch), database_(database), keys_(key, generation) {}
+
+  void put(ElementClass which, Bytes name, Bytes value) { batch_.put(database_, keys_.of(which, name), value, kOptions); }
+  void remove(ElementClass which, Bytes name) { batch_.del(database_, keys_.of(which, name), true); }
+  /// Deletes the elements of a class whose names are in [first, end).
+  void remove_range(ElementClass which, Bytes first, Bytes end) {
+    const std::string start = keys_.of(which, first);
+    batch_.delete_range(database_, start, keys_.of(which, end));
+  }
+  void add(const HashField& field) { put(ElementClass::kField, field.field, field.value); }
+  void add(const ScoredMember& member) {
+    put(ElementClass::kMember, member.member, score_bytes(member.score));
+    put(ElementClass::kScore, ordered_score(member.score) + std::string(member.member), {});
+  }
+  void remove(const ScoredMember& member) {
+    remove(ElementClass::kMember, member.member);
+    remove(ElementClass::kScore, ordered_score(member.score) + std::string(member.member));
+  }
+
+ private:
+  static constexpr WriteBatch::PutOptions kOptions{.element = true};
+  WriteBatch& batch_;
+  const DatabaseId database_;
+  ElementKeys keys_;
+};
+
+/// Write the difference between two states of some of a collection's elements. The elements of `before` must be in the collection,
+/// and those that are only in `after` must not.
+void write_changes(ElementWriter& to, Hash before, Hash after);
+void write_changes(ElementWriter& to, const Set& before, const Set& after);
+void write_changes(ElementWriter& to, SortedSet before, SortedSet after);
+
+/// Returns the length of the longest name of an element, as it stands in the element's key.
+std::size_t longest_name(const Hash& hash);
+std::size_t longest_name(const SortedSet& members);
+/// Like the functions above, for a set.
+std::size_t longest_name(const Set& set);
+
+/// If a range delete is that of a whole collection, key and elements, returns the collection's engine key. If it concerns elements
+/// only, returns an empty key. Returns nullopt for other ranges.
+std::optional<Bytes> collection_of_range(Bytes start, Bytes end);
+
+}  // namespace ebbtide

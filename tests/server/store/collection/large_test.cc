@@ -1,0 +1,99 @@
+// Tests of the form of large collections: headers, names of elements, and what a change writes.
+#include "store/collection/large.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace ebbtide;
+
+namespace {
+
+/// Returns the operations of a batch as text: "+name=value" or "-name", sorted.
+std::vector<std::string> operations(const WriteBatch& batch, ElementKeys keys) {
+  std::vector<std::string> out;
+  std::size_t cursor = 0;
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+    CHECK(op.element);
+    const std::string name(keys.name_of(op.key));
+    out.push_back(op.kind == OpKind::kPut ? "+" + name + "=" + std::string(op.value) : "-" + name);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+template <typename Elements>
+std::vector<std::string> changes(const Elements& before, const Elements& after) {
+  WriteBatch batch;
+  ElementWriter writer(batch, 0, "key", 7);
+  write_changes(writer, before, after);
+  return operations(batch, ElementKeys("key", 7));
+}
+
+}  // namespace
+
+TEST_CASE("header of each type is encoded: it is read back, and damaged bytes are refused") {
+  for (const CollectionType type :
+       {CollectionType::kHash, CollectionType::kSet, CollectionType::kSortedSet, CollectionType::kList}) {
+    LargeHeader header{.type = type, .generation = 300, .count = 20'000};
+    if (type == CollectionType::kList) {
+      header.first = kFirstPosition;
+      header.last = kFirstPosition + 19'999 * kPositionStep;
+    }
+    const std::string bytes = header.encode();
+    const auto read = LargeHeader::decode(bytes);
+    REQUIRE(read.is_ok());
+    CHECK(read->type == type);
+    CHECK(read->generation == 300);
+    CHECK(read->count == 20'000);
+    CHECK(read->first == header.first);
+    CHECK(read->last == header.last);
+    CHECK(collection_type_of(bytes) == type);
+    for (std::size_t length = 0; length < bytes.size(); ++length)
+      CHECK_FALSE(LargeHeader::decode(bytes.substr(0, length)).is_ok());
+    CHECK_FALSE(LargeHeader::decode(bytes + "x").is_ok());
+  }
+  LargeHeader gap{.type = CollectionType::kList, .generation = 1, .count = 2, .first = kFirstPosition, .last = kFirstPosition};
+  CHECK_FALSE(LargeHeader::decode(gap.encode()).is_ok());
+}
+
+TEST_CASE("scores are ordered as bytes: the order is that of the numbers, and they are read back") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double scores[] = {-infinity, -1e300, -2, -1, -1e-300, 0, 1e-300, 1, 2, 1e300, infinity};
+  for (std::size_t i = 0; i < std::size(scores); ++i) {
+    const auto read = scored_member_of(ordered_score(scores[i]) + "member");
+    REQUIRE(read);
+    CHECK(read->score == scores[i]);
+    CHECK(read->member == "member");
+    if (i > 0) CHECK(ordered_score(scores[i - 1]) < ordered_score(scores[i]));
+    CHECK(score_of(score_bytes(scores[i])) == scores[i]);
+  }
+  CHECK(ordered_score(-0.0) == ordered_score(0.0));
+  CHECK_FALSE(scored_member_of("short"));
+  CHECK_FALSE(score_of("short"));
+}
+
+TEST_CASE("some elements of a collection change: only these are written, and removed ones get tombstones") {
+  CHECK(changes(Hash{{"a", "1"}, {"b", "2"}, {"c", "3"}}, Hash{{"c", "3"}, {"d", "4"}, {"b", "5"}}) ==
+        std::vector<std::string>{"+b=5", "+d=4", "-a"});
+  CHECK(changes(Set{"a", "b"}, Set{"b", "c"}) == std::vector<std::string>{"+c=", "-a"});
+  const std::vector<std::string> scored = changes(SortedSet{{1, "a"}, {2, "b"}}, SortedSet{{2, "b"}, {3, "a"}});
+  CHECK(scored.size() == 3);  // the old place, the new place, and the score
+  CHECK(std::count_if(scored.begin(), scored.end(), [](const std::string& op) { return op[0] == '-'; }) == 1);
+  CHECK(changes(SortedSet{{1, "a"}}, SortedSet{}).size() == 2);
+  CHECK(changes(Hash{{"a", "1"}}, Hash{{"a", "1"}}).empty());
+}
+
+TEST_CASE("range delete of a collection differs from one of its elements, and from any other") {
+  const std::string key("k\x00\xff", 3);
+  const KeyRange all = element_range(key), generation = element_range(key, 5);
+  CHECK(collection_of_range(key, all.end) == Bytes(key));
+  CHECK(collection_of_range(all.start, all.end) == Bytes());
+  CHECK(collection_of_range(generation.start, generation.end) == Bytes());
+  CHECK_FALSE(collection_of_range("a", "b"));
+  CHECK_FALSE(collection_of_range("a", ""));
+  CHECK_FALSE(collection_of_range("j", all.end));
+}
