@@ -90,7 +90,8 @@ def test_rdb_file_of_redis_is_imported_with_every_type_database_and_expiry(redis
 
 def test_file_has_keys_of_other_types_or_too_large_ones_they_are_listed_and_the_rest_is_imported(redis_client, ours, tmp_path):
     redis_client.set("k", "v")
-    redis_client.rpush("large", *range(20_000))
+    for _ in range(9):
+        redis_client.rpush("large", *[0] * 120_000)  # more elements than one command may build
     redis_client.set("gone", "v", px=1)
     redis_client.xadd("stream", {"a": "b"})
     redis_client.xgroup_create("stream", "group")
@@ -101,7 +102,7 @@ def test_file_has_keys_of_other_types_or_too_large_ones_they_are_listed_and_the_
     lost = tmp_path / "lost"
     text = run("ebbtide-import", "-p", ours.port, "--list", lost, redis_client.home / "dump.rdb", status=3)
     assert 'stream "stream": the server does not have this type' in text and "function library" in text
-    assert 'list "large": ERR' in text
+    assert 'list "large": ' in text
     assert len(lost.read_text().splitlines()) == 3
     assert contents(ours, [0]).keys() == {(0, b"k")}
 
