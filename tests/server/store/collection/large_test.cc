@@ -64,7 +64,8 @@ TEST_CASE("scores are ordered as bytes: the order is that of the numbers, and th
   const double infinity = std::numeric_limits<double>::infinity();
   const double scores[] = {-infinity, -1e300, -2, -1, -1e-300, 0, 1e-300, 1, 2, 1e300, infinity};
   for (std::size_t i = 0; i < std::size(scores); ++i) {
-    const auto read = scored_member_of(ordered_score(scores[i]) + "member");
+    const std::string name = ordered_score(scores[i]) + "member";
+    const auto read = scored_member_of(name);
     REQUIRE(read);
     CHECK(read->score == scores[i]);
     CHECK(read->member == "member");
