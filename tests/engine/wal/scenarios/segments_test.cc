@@ -82,7 +82,7 @@ TEMPLATE_TEST_CASE("records are appended: they read back as written", "", PosixR
 
 TEST_CASE("segment is written: its bytes are those that formats.md documents") {
   const std::string bytes = segment({"abc", "", "de"}, {0});
-  std::string expected = header_of(3, kFile);
+  std::string expected = header_of(4, kFile);
   const auto add = [&](std::uint32_t length, Bytes payload) {
     std::string record;
     put_u32(&record, length);
@@ -364,10 +364,11 @@ TEST_CASE("record is copied to another place or segment: it is invalid") {
 
 TEST_CASE("version is newer: it is refused, and both versions are named; header is bad: it is damage only if bytes follow it") {
   const std::string records = segment({"one"}, {}).substr(kHeader);
-  const Status newer = read_bytes(header_of(4, kFile) + records, kFile).status;
+  const Status newer = read_bytes(header_of(5, kFile) + records, kFile).status;
   REQUIRE(newer.code() == Code::kUnsupported);
-  REQUIRE_THAT(std::string(newer.message()), Contains("version 4") && Contains("up to 3"));
-  for (const std::uint32_t older : {1u, 2u}) REQUIRE(read_bytes(header_of(older, kFile) + records, kFile).payloads.size() == 1);
+  REQUIRE_THAT(std::string(newer.message()), Contains("version 5") && Contains("up to 4"));
+  for (const std::uint32_t older : {1u, 2u, 3u})
+    REQUIRE(read_bytes(header_of(older, kFile) + records, kFile).payloads.size() == 1);
   REQUIRE(read_bytes(header_of(0, kFile) + records, kFile).status.code() == Code::kCorruption);
   REQUIRE(read_bytes(std::string(kHeader + 1, '\0'), kFile).status.code() == Code::kCorruption);
   REQUIRE(read_bytes("not a segment at all, but a longer text", kFile).status.code() == Code::kCorruption);
