@@ -28,6 +28,19 @@ Status leave_loop(Ctx& ctx) {
   return Status::not_resident();
 }
 
+/// Replaces the value of a header by elements of its collection. The header's own value stays beside them.
+void set_elements(std::string elements, Found* found) {
+  struct Loaded {
+    std::string header, elements;
+  };
+  auto loaded = std::make_shared<const Loaded>(
+      Loaded{std::string(found->header.empty() ? found->value : found->header), std::move(elements)});
+  found->header = loaded->header;
+  found->value = loaded->elements;
+  found->length = found->value.size();
+  found->pin = std::shared_ptr<const void>(loaded, &loaded->elements);
+}
+
 /// Takes the wanted elements of a header's collection.
 class Part {
  public:
@@ -75,13 +88,7 @@ class Part {
   }
 
   /// Moves the elements into `found`.
-  void give(Found* found) {
-    if (found->header.empty()) found->header.assign(found->value);
-    auto value = std::make_shared<const std::string>(builder_.take());
-    found->value = *value;
-    found->length = value->size();
-    found->pin = std::move(value);
-  }
+  void give(Found* found) { set_elements(builder_.take(), found); }
   [[nodiscard]] std::size_t count() const { return builder_.count(); }
 
  private:
@@ -98,7 +105,7 @@ class Part {
     return resident_ ? add(name, element->value) : Status::ok();
   }
   Status add(Bytes name, Bytes value) {
-    TRY(charge_.add(name.size() + value.size() + kOverheadBytes));
+    TRY(charge_.add(2 * (name.size() + value.size()) + kOverheadBytes));
     switch (header_.type) {
       case CollectionType::kHash:
         builder_.add(HashField{name, value});
@@ -128,7 +135,8 @@ class Part {
     return Status::ok();
   }
 
-  static constexpr std::size_t kOverheadBytes = 16;
+  // Memory of an element beside twice its bytes, since the buffer doubles: its views in decoded collections, before and after a change.
+  static constexpr std::size_t kOverheadBytes = 64;
   Ctx& ctx_;
   const LargeHeader header_;
   ElementKeys keys_;
@@ -158,9 +166,7 @@ Status load_names(Ctx& ctx, std::vector<Bytes> names, const LargeHeader& header,
   TRY_ASSIGN(reader, CompactReader::open(found->value, CollectionType::kSortedSet));
   for (ScoredMember each; reader.next(&each);) members.push_back(each);
   std::sort(members.begin(), members.end(), is_before);
-  auto ordered = std::make_shared<const std::string>(encode(members));
-  found->value = *ordered;
-  found->pin = std::move(ordered);
+  set_elements(encode(members), found);
   return Status::ok();
 }
 
@@ -171,9 +177,6 @@ Status check_names(const LookupKey& key, std::size_t longest) {
                                   " bytes is too long for a collection of more than " + std::to_string(kMaxCompactElements) +
                                   " elements or " + std::to_string(kMaxCompactBytes) + " bytes");
 }
-
-std::size_t longest_name_of(const Hash& hash) { return longest_name(hash); }
-std::size_t longest_name_of(const SortedSet& members) { return longest_name(members); }
 
 /// Writes the header with another number of elements, or deletes the collection if there is none.
 Status put_count(Ctx& ctx, const LookupKey& key, const Found& old, LargeHeader header, std::uint64_t count, Change change) {
@@ -282,7 +285,7 @@ Result<std::size_t> longest_name_in(CollectionType type, Bytes value) {
 }  // namespace
 
 Result<LargeHeader> header_of(const Found& found) {
-  return LargeHeader::decode(found.header.empty() ? found.value : Bytes(found.header));
+  return LargeHeader::decode(found.header.empty() ? found.value : found.header);
 }
 
 Status load_elements(Ctx& ctx, CollectionType type, const Wanted& wanted, Found* found) {
@@ -342,12 +345,12 @@ Status load_list_range(Ctx& ctx, std::uint64_t begin, std::uint64_t end, Found* 
 
 Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, const Hash& after, Change change) {
   TRY_ASSIGN(before, decode_hash(old.value));
-  return put_difference(ctx, key, old, before, after, longest_name_of(after), change);
+  return put_difference(ctx, key, old, before, after, longest_name(after), change);
 }
 
 Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, const SortedSet& after, Change change) {
   TRY_ASSIGN(before, decode_sorted_set(old.value));
-  return put_difference(ctx, key, old, before, after, longest_name_of(after), change);
+  return put_difference(ctx, key, old, before, after, longest_name(after), change);
 }
 
 Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, CollectionType type, const std::vector<Bytes>& after,
@@ -372,36 +375,37 @@ Status put_changes(Ctx& ctx, const LookupKey& key, const Found& old, CollectionT
   return Status::ok();
 }
 
-Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash) {
-  TRY(prepare_build(ctx, key, hash.size(), encoded_bytes(hash), longest_name(hash)));
+namespace {
+
+/// `write` writes all elements.
+template <typename Elements, typename Write>
+Status grow(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type, const Elements& elements,
+            std::size_t longest, Write write) {
+  TRY(prepare_build(ctx, key, elements.size(), encoded_bytes(elements), longest));
   Collections collections = ctx.collections();
-  const LargeHeader header = new_header(CollectionType::kHash, collections.next_generation(), hash.size());
+  const LargeHeader header = new_header(type, collections.next_generation(), elements.size());
   collections.put_header(key, old, header, Change::kKeeps);
   ElementWriter writer = collections.elements(key, header.generation);
-  add_all(writer, hash);
+  write(writer);
   return Status::ok();
 }
 
+}  // namespace
+
+Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const Hash& hash) {
+  return grow(ctx, key, old, CollectionType::kHash, hash, longest_name(hash), [&](ElementWriter& to) { add_all(to, hash); });
+}
+
 Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const SortedSet& members) {
-  TRY(prepare_build(ctx, key, members.size(), encoded_bytes(members), longest_name(members)));
-  Collections collections = ctx.collections();
-  const LargeHeader header = new_header(CollectionType::kSortedSet, collections.next_generation(), members.size());
-  collections.put_header(key, old, header, Change::kKeeps);
-  ElementWriter writer = collections.elements(key, header.generation);
-  add_all(writer, members);
-  return Status::ok();
+  return grow(ctx, key, old, CollectionType::kSortedSet, members, longest_name(members),
+              [&](ElementWriter& to) { add_all(to, members); });
 }
 
 Status grow_large(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, CollectionType type,
                   const std::vector<Bytes>& items) {
   const bool list = type == CollectionType::kList;
-  TRY(prepare_build(ctx, key, items.size(), encoded_bytes(items), list ? sizeof(std::uint64_t) : longest_name(items)));
-  Collections collections = ctx.collections();
-  const LargeHeader header = new_header(type, collections.next_generation(), items.size());
-  collections.put_header(key, old, header, Change::kKeeps);
-  ElementWriter writer = collections.elements(key, header.generation);
-  list ? add_list(writer, items) : write_changes(writer, Set{}, items);
-  return Status::ok();
+  return grow(ctx, key, old, type, items, list ? sizeof(std::uint64_t) : longest_name(items),
+              [&](ElementWriter& to) { list ? add_list(to, items) : write_changes(to, Set{}, items); });
 }
 
 Status replace_collection(Ctx& ctx, const ReadView& view, const LookupKey& key, const std::optional<Found>& old,

@@ -1,8 +1,8 @@
 // Lists: LPUSH, LPOP and the other commands on elements. Errors and their order are Redis's.
 //
 // A small list is one entry, which each write replaces as a whole (store/collections.h). Of a large one, pushes, pops and reads of
-// places concern only these elements (commands/large_access.h); LINSERT and LREM write it again. Replacing the value at a place (LSET) does not
-// count as a delete.
+// places concern only these elements (commands/large_access.h); LINSERT and LREM write it again. Replacing the value at a place
+// (LSET) does not count as a delete.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -44,6 +44,27 @@ Status read_list(Ctx& ctx, std::optional<Found>* found, List* list) {
 
 Status put(Ctx& ctx, const LookupKey& key, const std::optional<Found>& old, const List& list, Change change) {
   return put_changed(ctx, key, old, CollectionType::kList, list, change);
+}
+
+/// Returns the number of elements of a list, which is read, or located if it is large.
+Result<std::size_t> size_of(const Found& found) {
+  if (found.kind == EntryKind::kHeader) {
+    TRY_ASSIGN(header, header_of(found));
+    return static_cast<std::size_t>(header.count);
+  }
+  TRY_ASSIGN(reader, CompactReader::open(found.value, CollectionType::kList));
+  return reader.count();
+}
+
+/// Returns elements of a list, which is read, or located if it is large. `places` must lie within the list.
+Result<List> elements_at(Ctx& ctx, const Places& places, Found* found) {
+  const bool large = found->kind == EntryKind::kHeader;
+  if (places.empty()) return List();
+  if (large) TRY(load_list_range(ctx, places.begin, places.end, found));
+  TRY_ASSIGN(list, decode_list(found->value));
+  if (large) return list;
+  const auto begin = list.begin();
+  return List(begin + static_cast<std::ptrdiff_t>(places.begin), begin + static_cast<std::ptrdiff_t>(places.end));
 }
 
 /// Like open(), but a large list is only located.
@@ -204,17 +225,17 @@ Status push_one(Ctx& ctx, const LookupKey& key, std::optional<Found>* old, Bytes
 /// Moves an element between two located lists, of which one at least is large.
 Status move_large(Ctx& ctx, std::optional<Found>* source, std::optional<Found>* target, End from, End to) {
   if (*target) TRY(check_collection(**target, CollectionType::kList));
-  if (ctx.key(0).key != ctx.key(1).key) {
-    List popped;
-    TRY(take(ctx, ctx.key(0), source, from, 1, &popped));
-    TRY(push_one(ctx, ctx.key(1), target, popped.front(), to));
-    ctx.reply.bulk(popped.front());
-    return Status::ok();
+  const bool large = is_large(*source), rotates = ctx.key(0).key == ctx.key(1).key;
+  if (large) TRY(load_list_end(ctx, from, 1, &**source));
+  TRY_ASSIGN(rest, decode_list((*source)->value));
+  const Bytes element = pop(&rest, from, 1).front();
+  if (rotates) {
+    if (from != to) TRY(rotate_large(ctx, ctx.key(0), **source, element, from));
+  } else {  // the event of the target comes first
+    TRY(push_one(ctx, ctx.key(1), target, element, to));
+    TRY(large ? trim_large(ctx, ctx.key(0), **source, from == End::kHead ? 1 : 0, from == End::kTail ? 1 : 0)
+              : put(ctx, ctx.key(0), *source, rest, Change::kRemoves));
   }
-  TRY(load_list_end(ctx, from, 1, &**source));
-  TRY_ASSIGN(moved, decode_list((*source)->value));
-  const Bytes element = moved.front();
-  if (from != to) TRY(rotate_large(ctx, ctx.key(0), **source, element, from));
   ctx.reply.bulk(element);
   return Status::ok();
 }
@@ -276,21 +297,14 @@ Status lindex(Ctx& ctx) {
     return Status::ok();
   }
   TRY_ASSIGN(index, integer_argument(ctx.arg(2)));
-  if (is_large(found)) {
-    TRY_ASSIGN(header, header_of(*found));
-    const auto place = place_at(index, header.count);
-    if (place) TRY(load_list_range(ctx, *place, *place + 1, &*found));
-    if (!place) {
-      ctx.reply.null();
-      return Status::ok();
-    }
-    TRY_ASSIGN(one, decode_list(found->value));
-    ctx.reply.bulk(one.front());
+  TRY_ASSIGN(size, size_of(*found));
+  const auto place = place_at(index, size);
+  if (!place) {
+    ctx.reply.null();
     return Status::ok();
   }
-  TRY_ASSIGN(list, decode_list(found->value));
-  const auto place = place_at(index, list.size());
-  place ? ctx.reply.bulk(list[*place]) : ctx.reply.null();
+  TRY_ASSIGN(element, elements_at(ctx, {*place, *place + 1}, &*found));
+  ctx.reply.bulk(element.front());
   return Status::ok();
 }
 
@@ -300,18 +314,12 @@ Status lrange(Ctx& ctx) {
   std::optional<Found> found;
   TRY(locate_collection(ctx, ctx.key(), CollectionType::kList, &found));
   List list;
-  Places places;
-  if (is_large(found)) {
-    TRY_ASSIGN(header, header_of(*found));
-    places = places_between(start, stop, header.count);
-    if (!places.empty()) TRY(load_list_range(ctx, places.begin, places.end, &*found));
-    places = {0, places.size()};
+  if (found) {
+    TRY_ASSIGN(size, size_of(*found));
+    TRY_ASSIGN(wanted, elements_at(ctx, places_between(start, stop, size), &*found));
+    list = std::move(wanted);
   }
-  if (found && !(is_large(found) && places.empty())) {
-    TRY_ASSIGN(decoded, decode_list(found->value));
-    list = std::move(decoded);
-  }
-  return reply_list(ctx, list, is_large(found) ? places : places_between(start, stop, list.size()));
+  return reply_list(ctx, list, {0, list.size()});
 }
 
 Status lset(Ctx& ctx) {
@@ -320,11 +328,7 @@ Status lset(Ctx& ctx) {
   TRY(open_unless_large(ctx, ctx.key(), &old, &list));
   if (!old) return reply_error("ERR no such key");
   TRY_ASSIGN(index, integer_argument(ctx.arg(2)));
-  std::size_t size = list.size();
-  if (is_large(old)) {
-    TRY_ASSIGN(header, header_of(*old));
-    size = header.count;
-  }
+  TRY_ASSIGN(size, size_of(*old));
   const auto place = place_at(index, size);
   if (!place) return reply_error("ERR index out of range");
   if (is_large(old)) {
@@ -378,10 +382,9 @@ Status ltrim(Ctx& ctx) {
   List list;
   TRY(open_unless_large(ctx, ctx.key(), &old, &list));
   if (is_large(old)) {
-    TRY_ASSIGN(header, header_of(*old));
-    const Places kept = places_between(start, stop, header.count);
-    const std::size_t before = kept.empty() ? header.count : kept.begin;
-    TRY(trim_large(ctx, ctx.key(), *old, before, kept.empty() ? 0 : header.count - kept.end));
+    TRY_ASSIGN(size, size_of(*old));
+    const Places kept = places_between(start, stop, size);
+    TRY(trim_large(ctx, ctx.key(), *old, kept.empty() ? size : kept.begin, kept.empty() ? 0 : size - kept.end));
   } else if (old) {
     const Places kept = places_between(start, stop, list.size());
     const auto begin = list.begin();

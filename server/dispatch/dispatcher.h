@@ -206,6 +206,7 @@ class Dispatcher final : public CommandSink {
   void queue_script(PendingCommand& pending, const Prepared& prepared, Transaction* transaction);
   /// Runs a kRunsScript command outside MULTI.
   RunEnd run_script(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
+  Status commit_run(Client& client, bool waited, const ReadView& view, TransactionRun& run, Reply& reply);
   Status attempt_script(Client& client, bool waited, const ReadView& view, TransactionRun& run, Reply& reply);
   /// Counts the error that a script has replied with.
   void count_script_error(const Command& command, const std::string& error);

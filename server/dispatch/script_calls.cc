@@ -174,14 +174,7 @@ Status TransactionRun::run_call(const QueuedCommand& queued, const ScriptCall& o
   ctx.reply_charged = out->memory();
   if (notes_reads && spec.has(kReadOnly)) env_.observers->tracking.note_reads(client_id, queued.keys);
   PresentKeys had;
-  if ((env_.observers->notifications.flags() & (kNotifyNew | kNotifyMiss)) != 0) {
-    for (const LookupKey& key : queued.keys) {
-      std::optional<Found> found;
-      TRY(ctx.strings().locate_any(key, &found));
-      if (found) had.insert(key.key);
-    }
-    ctx.counts = {};
-  }
+  TRY(note_present(ctx, &had));
   Status status = spec.run(ctx);
   if (status.is_ok() && ctx.after_commit != nullptr) status = reply_error("ERR This Redis command is not allowed from script");
   script_->work_left = ctx.work_left;

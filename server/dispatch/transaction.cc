@@ -340,6 +340,11 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
     reply.null_array();
     return Status::ok();
   }
+  return commit_run(client, waited, view, run, reply);
+}
+
+// Commits the writes of a run, writes its replies and carries out its effects.
+Status Dispatcher::commit_run(Client& client, bool waited, const ReadView& view, TransactionRun& run, Reply& reply) {
   if (!batch_.empty()) {
     TRY(commit(client, waited));
     client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
@@ -416,15 +421,8 @@ Status Dispatcher::attempt_script(Client& client, bool waited, const ReadView& v
   const Status ran = run.run(view);
   client.seen_seq = std::max(client.seen_seq, run.seen_seq);
   TRY(ran);
-  if (!batch_.empty()) {
-    TRY(commit(client, waited));
-    client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
-  }
-  if (begin_effects(client, run)) write_replies(client, run, view, reply);
-  if (!batch_.empty()) env_.observers->invalidate(batch_, client, client.seen_seq);
-  for (const Effect& effect : run.effects) effect(client, Slice());
+  TRY(commit_run(client, waited, view, run, reply));
   reported_ = true;
-  pass_charge_.join(std::move(run.charge));
   return Status::ok();
 }
 

@@ -138,6 +138,17 @@ Status TransactionRun::look_ahead(const ReadView& view) {
   return resident ? Status::ok() : Status::not_resident();
 }
 
+Status TransactionRun::note_present(Ctx& ctx, PresentKeys* had) const {
+  if ((env_.observers->notifications.flags() & (kNotifyNew | kNotifyMiss)) == 0) return Status::ok();
+  for (const LookupKey& key : ctx.keys) {
+    std::optional<Found> found;
+    TRY(ctx.strings().locate_any(key, &found));
+    if (found) had->insert(key.key);
+  }
+  ctx.counts = {};
+  return Status::ok();
+}
+
 void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed) {
   Observers& observers = *env_.observers;
   if (!failed && (observers.notifications.flags() & kNotifyMiss) != 0) {
@@ -236,14 +247,7 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   }
   if (notes_reads && spec.has(kReadOnly)) env_.observers->tracking.note_reads(client_id, queued.keys);
   PresentKeys had;
-  if ((env_.observers->notifications.flags() & (kNotifyNew | kNotifyMiss)) != 0) {
-    for (const LookupKey& key : queued.keys) {
-      std::optional<Found> found;
-      TRY(ctx.strings().locate_any(key, &found));
-      if (found) had.insert(key.key);
-    }
-    ctx.counts = {};
-  }
+  TRY(note_present(ctx, &had));
   AclVerdict verdict;
   Status status = check_rights(queued, ctx, &verdict);
   if (status.is_ok()) status = ctx.work(client_ != nullptr && spec.walks() ? kWalkBytes : 0);

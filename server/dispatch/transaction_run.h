@@ -124,6 +124,8 @@ class TransactionRun final : private ScriptCalls {
   /// Appends the current command's writes to the transaction's batch.
   void append_own();
   void count_call(const Command& command, const std::string& error, std::uint64_t nanos);
+  /// Adds the command's keys that exist before it runs, if events of new or missing keys are on. Not counted as hits or misses.
+  Status note_present(Ctx& ctx, PresentKeys* had) const;
   void observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
   /// Charges the current memory of the run. kOutOfMemory: the budget has no room for it. kInvalidArgument: the batch is too large
   /// for a commit.

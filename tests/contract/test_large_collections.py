@@ -184,3 +184,15 @@ def test_deleted_large_collection_leaves_all_files_by_the_deadline(kind, way, se
     if way != "stamp":
         assert len(read(client, kind, "witness")) == 17_000
     assert set(client.keys()) == left
+
+
+def test_move_from_a_large_list_has_the_events_of_redis_in_their_order(server):
+    client = server.client()
+    fill(client, "list", "l")
+    client.config_set("notify-keyspace-events", "El")
+    events = client.pubsub()
+    events.psubscribe("__keyevent@0__:*")
+    events.get_message(timeout=5)
+    client.lmove("l", "m", "LEFT", "RIGHT")
+    seen = [events.get_message(timeout=5) for _ in range(2)]
+    assert [(message["channel"], message["data"]) for message in seen] == [(b"__keyevent@0__:rpush", b"m"), (b"__keyevent@0__:lpop", b"l")]

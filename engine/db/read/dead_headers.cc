@@ -33,7 +33,8 @@ class Search {
 
  private:
   Status search(const MemTable& memtable) {
-    if (memtable.min_expiry() > view_.now() && records_.empty()) return Status::ok();
+    const bool none_expired = memtable.min_expiry() == 0 || memtable.min_expiry() > view_.now();
+    if (none_expired && records_.empty()) return Status::ok();
     const auto walk = memtable.new_iterator();
     for (walk->seek_to_first(); walk->valid(); walk->next()) TRY(judge(walk->entry()));
     return walk->status();

@@ -115,8 +115,8 @@ struct Found {
   /// newer version.
   Millis died = 0;
   // --- for users of the engine, who may replace a header's `value` by elements of its collection; the engine leaves them empty
-  Bytes key;           ///< the collection's engine key
-  std::string header;  ///< the header's own value
+  Bytes key;     ///< the collection's engine key
+  Bytes header;  ///< the header's own value; valid as long as `pin`
 
   /// Returns the value as a shared value that a batch can hold without a copy, or null if the value must be copied.
   [[nodiscard]] std::shared_ptr<const std::string> shared() const {

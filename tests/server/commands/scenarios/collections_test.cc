@@ -144,6 +144,10 @@ TEST_CASE("collections: a write beyond the limits of one entry makes the collect
   CHECK(server("LLEN l") == "(integer) 16386");
   CHECK(server("LRANGE l 0 2") == "[\"y\", \"a\", \"x\"]");
   CHECK(server("OBJECT ENCODING l") == "\"quicklist\"");
+  CHECK(server("LMOVE l other LEFT RIGHT") == "\"y\"");
+  CHECK(server("LRANGE l 0 0") == "[\"a\"]");
+  CHECK(server("LMOVE other l LEFT LEFT") == "\"y\"");
+  CHECK(server("EXISTS other") == "(integer) 0");
   CHECK(server("DEL l") == "(integer) 1");
   CHECK(server("LPUSH l z") == "(integer) 1");
   CHECK(server("LRANGE l 0 -1") == "[\"z\"]");
