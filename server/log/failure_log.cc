@@ -27,6 +27,7 @@ bool log_json = false;
 
 std::atomic<std::uint64_t> budget{0};
 std::atomic<bool> failing{false};
+std::atomic<bool> logged{false};  // the line of the first failure is written
 thread_local std::uint64_t refused_bytes = 0;
 
 /// The decimal digits of a number, at least `width` of them.
@@ -92,6 +93,7 @@ void write_failure(std::span<const std::string_view> text) {
   const int file = log_path[0] == '\0' ? -1 : ::open(log_path, O_WRONLY | O_APPEND | O_CLOEXEC);
   (void)!::write(file >= 0 ? file : STDOUT_FILENO, line, length);
   if (file >= 0) ::close(file);
+  logged = true;
 }
 
 void log_out_of_memory() {
@@ -110,15 +112,23 @@ void log_out_of_memory() {
   write_failure(text);
 }
 
-// Threads may fail at the same time; only the first thread logs.
+// Threads may fail at the same time; only the first thread logs. The others wait for its line: abort() ends all threads at once.
+bool is_first_failure() {
+  if (!failing.exchange(true)) return true;
+  constexpr int kMostWaits = 1000;
+  constexpr timespec kWait{.tv_sec = 0, .tv_nsec = 1'000'000};
+  for (int waits = 0; !logged && waits < kMostWaits; ++waits) (void)::nanosleep(&kWait, nullptr);
+  return false;
+}
+
 void allocation_failed() {
-  if (!failing.exchange(true)) log_out_of_memory();
+  if (is_first_failure()) log_out_of_memory();
   std::abort();
 }
 
 // Handles an abort by the allocator. abort() continues when this function returns.
 void aborted(int /*signal*/) {
-  if (refused_bytes != 0 && !failing.exchange(true)) log_out_of_memory();
+  if (refused_bytes != 0 && is_first_failure()) log_out_of_memory();
 }
 
 void log_uncaught(std::string_view what) {
@@ -134,7 +144,7 @@ void log_no_thread(std::string_view what) {
 }
 
 void terminated() {
-  if (failing.exchange(true)) std::abort();
+  if (!is_first_failure()) std::abort();
   try {
     if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) std::rethrow_exception(thrown);
     log_uncaught("no exception is known");

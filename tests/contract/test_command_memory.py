@@ -447,7 +447,7 @@ def test_allocation_that_the_system_refuses_is_logged_before_the_process_ends(fr
 
 
 @pytest.mark.skipif("EBBTIDE_SANITIZED" in os.environ, reason="a sanitizer reserves terabytes")
-@pytest.mark.parametrize("mib", [150, 250, 350])
+@pytest.mark.parametrize("mib", [150, 250, *range(350, 420, 10)])
 def test_start_with_too_small_an_address_space_logs_the_reason(fresh, mib):
     fresh.prefix = ["bash", "-c", f'ulimit -v {mib << 10}; exec "$@"', "server"]
     with contextlib.suppress(RuntimeError):
