@@ -27,7 +27,8 @@ bool log_json = false;
 
 std::atomic<std::uint64_t> budget{0};
 std::atomic<bool> failing{false};
-std::atomic<bool> logged{false};  // the line of the first failure is written
+std::atomic<bool> logged{false};        // the line of the first failure is written
+thread_local bool was_refused = false;  // an allocation of this thread has failed
 thread_local std::uint64_t refused_bytes = 0;
 
 /// The decimal digits of a number, at least `width` of them.
@@ -113,11 +114,15 @@ void log_out_of_memory() {
 }
 
 // Threads may fail at the same time; only the first thread logs. The others wait for its line: abort() ends all threads at once.
-bool is_first_failure() {
-  if (!failing.exchange(true)) return true;
+void await_line() {
   constexpr int kMostWaits = 1000;
   constexpr timespec kWait{.tv_sec = 0, .tv_nsec = 1'000'000};
   for (int waits = 0; !logged && waits < kMostWaits; ++waits) (void)::nanosleep(&kWait, nullptr);
+}
+
+bool is_first_failure() {
+  if (!failing.exchange(true)) return true;
+  await_line();
   return false;
 }
 
@@ -128,7 +133,11 @@ void allocation_failed() {
 
 // Handles an abort by the allocator. abort() continues when this function returns.
 void aborted(int /*signal*/) {
-  if (refused_bytes != 0 && is_first_failure()) log_out_of_memory();
+  if (was_refused) {
+    if (is_first_failure()) log_out_of_memory();
+  } else if (failing) {
+    await_line();
+  }
 }
 
 void log_uncaught(std::string_view what) {
@@ -178,7 +187,10 @@ void install_failure_log(const std::string& file, bool json) {
   std::set_terminate(terminated);
 }
 
-void note_refused_allocation(std::uint64_t bytes) { refused_bytes = bytes; }
+void note_refused_allocation(std::uint64_t bytes) {
+  was_refused = true;
+  if (bytes != 0) refused_bytes = bytes;
+}
 
 void set_failure_log_budget(std::uint64_t bytes) { budget.store(bytes, std::memory_order_relaxed); }
 

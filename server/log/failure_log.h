@@ -16,8 +16,8 @@ namespace ebbtide {
 /// 4095 bytes; empty for standard output. `json`: log.format is json. Called once, before other threads run.
 void install_failure_log(const std::string& file, bool json);
 
-/// Notes that an allocation of `bytes` failed on this thread. If that aborts the process, the last log line has the size.
-/// Async-signal-safe.
+/// Notes that an allocation of `bytes` failed on this thread; 0: the size is not known. If that aborts the process, the last log
+/// line says so. Async-signal-safe.
 void note_refused_allocation(std::uint64_t bytes);
 
 /// Sets the memory budget, in bytes, that the line shows. Thread-safe.

@@ -12,9 +12,11 @@
 #endif
 
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -98,7 +100,7 @@ std::string allocator_name() {
 #ifdef EBBTIDE_WITH_MIMALLOC
 namespace {
 
-// Called with mimalloc's messages. mimalloc ends the process without calling the new handler, and only this message has the
+// Called with mimalloc's messages. mimalloc may end the process without calling the new handler, and only this message has the
 // number of bytes that it could not allocate. Must not allocate.
 void hear_mimalloc(const char* text, void* refused) {
   constexpr std::string_view kMark = "unable to allocate memory (";
@@ -109,6 +111,12 @@ void hear_mimalloc(const char* text, void* refused) {
   (*static_cast<void (**)(std::uint64_t)>(refused))(bytes);
 }
 
+// Called after each error. The first allocation of a thread may fail without a message that has its size. Must not allocate.
+void hear_error(int error, void* refused) {
+  if (error == ENOMEM) (*static_cast<void (**)(std::uint64_t)>(refused))(0);
+  if (error == EFAULT) std::abort();  // the heap is damaged
+}
+
 }  // namespace
 #endif
 
@@ -117,6 +125,7 @@ void report_refused_allocations([[maybe_unused]] void (*refused)(std::uint64_t b
   static void (*listener)(std::uint64_t) = nullptr;
   listener = refused;
   mi_register_output(hear_mimalloc, &listener);
+  mi_register_error(hear_error, &listener);
   mi_option_enable(mi_option_show_errors);
 #endif
 }

@@ -32,8 +32,8 @@ std::string system_name();
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();
 
-/// Makes mimalloc call `refused` with the bytes of each failed allocation, on its thread, before the allocation returns.
-/// Suppresses mimalloc's own messages. Has no effect with another allocator, which calls std::get_new_handler() instead. Called
+/// Makes mimalloc call `refused` with the bytes of each failed allocation, on its thread, before the allocation returns; with 0 if
+/// the bytes are not known, and once more with 0 after each failure. Suppresses mimalloc's own messages. Has no effect with another allocator, which calls std::get_new_handler() instead. Called
 /// once.
 void report_refused_allocations(void (*refused)(std::uint64_t bytes));
 /// Returns the allocator's name: "mimalloc-2.0.9" or "libc".
